@@ -34,6 +34,7 @@
 #include "domain_words.h"
 #include "profiles.h"
 #include "sections.h"
+#include "walk/sample_switch.h"
 
 struct domain {
 	uint64_t unique_id; /* of the domain that has this index now */
@@ -142,9 +143,10 @@ static int start_in_session(void)
 		count(&memprof_agent_control.conflicts);
 		return 0;
 	}
-	if (memprof_activity.sampling)
+	if (memprof_activity.sampling) {
 		memprof_keep_profile(profile);
-	else /* starting allocates, and the world was stopped for stop() */
+		memprof_switch_begin();
+	} else /* starting allocates, and the world was stopped for stop() */
 		memprof_end_profile(profile);
 	return 1;
 }
@@ -214,6 +216,11 @@ static void on_interrupt(void)
 {
 	struct domain *domain = this_domain();
 
+	/* Nobody but the agent has asked. */
+	if (atomic_load(interrupt_flag(caml_state)) == MEMPROF_SWITCH_ASKS) {
+		memprof_switch_look();
+		return;
+	}
 	/* What we call runs pending actions, and with them this. */
 	if (caml_bt_is_self() || domain->working) {
 		call(next.interrupt);
@@ -230,7 +237,8 @@ static void on_interrupt(void)
 	call(next.interrupt);
 	/* The hook of systhreads has cleared it, the runtime's own does not. */
 	if (!atomic_load(&domain->asked))
-		atomic_store(interrupt_flag(caml_state), 0);
+		atomic_store(interrupt_flag(caml_state), memprof_switch_asks());
+	memprof_switch_look();
 }
 
 /* On a new domain, before its first OCaml code. */
@@ -238,6 +246,7 @@ static void on_initialize(void)
 {
 	call(next.initialize);
 	memprof_domain_begins();
+	memprof_switch_share();
 	if (session_is_due())
 		begin_gap(this_domain(), caml_state);
 	if (memprof_activity.sampling)
@@ -251,6 +260,7 @@ static void on_stop(void)
 	if (memprof_activity.sampling && memprof_domain_samples())
 		(void)caml_memprof_run_callbacks_res();
 	memprof_flush_domain(memprof_domain_index());
+	memprof_switch_end(caml_state);
 	pass(this_domain());
 	end_gap(this_domain());
 	memprof_domain_ends();
@@ -317,6 +327,7 @@ static void stop_here(domain_state *state)
 	memprof_activity.sampling = 0;
 	memprof_mark_profiles_stopped();
 	memprof_flush_domain(memprof_domain_index());
+	memprof_switch_end(state);
 	caml_memprof_set_trigger(state);
 	caml_reset_young_limit(state);
 	if (session_is_due())

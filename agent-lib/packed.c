@@ -6,6 +6,9 @@
 
 #include "callstacks.h"
 #include "clock.h"
+#include "domains.h"
+#include "walk/own_walk.h"
+#include "walk/sample_switch.h"
 #include "walk/told_stack.h"
 
 /* A thread, an allocation with a wide size, and frames that are all far. */
@@ -241,13 +244,28 @@ static void put_record(struct memprof_batch_buffer *buffer, struct packer *packe
 	__atomic_store_n(&buffer->words, (uint32_t)(to - buffer->packed.words), __ATOMIC_RELEASE);
 }
 
+/* OCaml 5: whether a domain's callstacks are told; while they are not, how deep they are. */
+static int is_switched(uint32_t index, value callstack)
+{
+	if (memprof_switch_is_on(index))
+		return 1;
+	memprof_switch_count(
+		index, memprof_is_of_ocaml_code(callstack) ? (uint32_t)WORDS_OF(callstack) : 0);
+	memprof_forget_told(index);
+	return 0;
+}
+
 /* Whether the agent finds the callstack of the record itself, and what it has found. */
-static int tell(const struct memprof_record *record, value callstack, struct memprof_told *told)
+static int tell(uint32_t index, const struct memprof_record *record, value callstack,
+		struct memprof_told *told)
 {
 	if (memprof_agent_control.running_capture != MEMPROF_CAPTURE_BY_AGENT ||
 	    !is_alloc(MEMPROF_ORIGIN_KIND(record->origin)))
 		return 0;
-	memprof_tell_stack(callstack, MEMPROF_ORIGIN_SOURCE(record->origin), told);
+	if (memprof_has_domains() && !is_switched(index, callstack))
+		return 0;
+	memprof_tell_stack(index, callstack, MEMPROF_ORIGIN_SOURCE(record->origin), told);
+	packers[index].depth = 0;
 	return 1;
 }
 
@@ -257,7 +275,7 @@ void memprof_packed_append(uint32_t index, struct memprof_record *record, value 
 	struct packer *packer = &packers[index];
 	uint32_t words = MAX_RECORD_WORDS;
 	struct memprof_told told;
-	int is_told = tell(record, callstack, &told);
+	int is_told = tell(index, record, callstack, &told);
 
 	record->time_ns = time_of(packer, MEMPROF_ORIGIN_KIND(record->origin));
 	if (is_told && buffer->count != 0)
@@ -270,7 +288,7 @@ void memprof_packed_append(uint32_t index, struct memprof_record *record, value 
 		/* Each batch reads alone. */
 		told.shared = 0;
 		if (!is_told)
-			memprof_forget_told();
+			memprof_forget_told(index);
 	}
 	put_record(buffer, packer, record, callstack, is_told ? &told : NULL);
 	__atomic_store_n(&buffer->count, buffer->count + 1, __ATOMIC_RELEASE);

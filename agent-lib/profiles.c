@@ -116,8 +116,10 @@ void memprof_mark_profiles_stopped(void)
 	unsigned n = atomic_load(&roots);
 
 	for (unsigned i = 0; i < n; i++)
-		if (is_profile(profiles[i]) && memprof_is_sampling(profiles[i]))
+		if (is_profile(profiles[i]) && memprof_is_sampling(profiles[i])) {
 			FIELD(profiles[i], PROFILE_STATUS) = PROFILE_STOPPED;
+			FIELD(profiles[i], PROFILE_STACK_FRAMES) = VAL_LONG(size_of_callstacks);
+		}
 	atomic_store(&following, 1);
 }
 

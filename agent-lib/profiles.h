@@ -10,7 +10,19 @@
 #ifndef MEMPROF_PROFILES_H
 #define MEMPROF_PROFILES_H
 
+#include "buffers.h"
 #include "runtime_abi.h"
+
+/* Frames that the runtime is to record of a sample which the agent walks the stack for: the
+ * innermost one tells combined allocations apart and proves the walk, and in OCaml 4 a sample whose
+ * callback is late makes a block that its stack is found by. */
+#ifndef MEMPROF_WALKED_CALLSTACK_SIZE
+#define MEMPROF_WALKED_CALLSTACK_SIZE 1
+#endif
+/* OCaml 5: of all others. */
+#ifndef MEMPROF_UNWALKED_CALLSTACK_SIZE
+#define MEMPROF_UNWALKED_CALLSTACK_SIZE ((intptr_t)MEMPROF_PACKED_FRAMES)
+#endif
 
 /* Once, when the agent is loaded. first_callback tells our profiles from others. */
 void memprof_profiles_load(value tracker, value first_callback);

@@ -46,6 +46,7 @@ typedef char domain_state;
 #define DOMAIN_YOUNG_PTR 8
 #define DOMAIN_YOUNG_START 16
 #define DOMAIN_YOUNG_END 24
+#define DOMAIN_CURRENT_STACK 40
 #define DOMAIN_ALLOCATED_WORDS 128 /* in the major heap, since its last slice */
 extern __thread domain_state *caml_state WEAK;
 extern value caml_ml_domain_index(value unit) WEAK;
@@ -71,6 +72,10 @@ extern void caml_modify_generational_global_root(value *, value) WEAK;
 extern void (*caml_domain_initialize_hook)(void) WEAK;
 extern void (*caml_domain_stop_hook)(void) WEAK;
 extern void (*caml_domain_external_interrupt_hook)(void) WEAK;
+extern void caml_c_call(void) WEAK; /* OCaml 4 too; not to be called from C */
+struct memprof_descriptor;
+extern void *caml_get_frame_descrs(void) WEAK;
+extern const struct memprof_descriptor *caml_find_frame_descr(void *table, uintptr_t) WEAK;
 
 /* Other threads may call the hook at once: whatever was stored before is there for them. */
 static inline void memprof_set_hook(void (**hook)(void), void (*ours)(void))
@@ -80,6 +85,7 @@ static inline void memprof_set_hook(void (**hook)(void), void (*ours)(void))
 
 /* The profile that caml_memprof_start returns in OCaml 5 (runtime/memprof.c). */
 #define PROFILE_STATUS 0
+#define PROFILE_STACK_FRAMES 3
 #define PROFILE_ALLOC_MINOR 4
 #define PROFILE_SAMPLING VAL_LONG(0)
 #define PROFILE_STOPPED VAL_LONG(1)

@@ -5,17 +5,13 @@
 
 #include "domains.h"
 #include "walk/late_stacks.h"
+#include "walk/sample_switch.h"
 #include "pauses.h"
 #include "profiles.h"
 
 /* Callstack size asked of the runtime when the kernel side walks the stack instead. */
 #ifndef MEMPROF_CALLSTACK_SIZE
 #define MEMPROF_CALLSTACK_SIZE 0
-#endif
-/* The same when the agent does: the innermost frame tells combined allocations apart and proves
- * the walk, and a sample whose callback is late makes a block that its stack is found by. */
-#ifndef MEMPROF_WALKED_CALLSTACK_SIZE
-#define MEMPROF_WALKED_CALLSTACK_SIZE 1
 #endif
 
 /* Expected of what was allocated without one: none has a probability of e^-64. */
@@ -85,7 +81,8 @@ static intptr_t callstack_size(void)
 	case MEMPROF_CAPTURE_BY_RUNTIME:
 		return (intptr_t)MEMPROF_PACKED_FRAMES;
 	case MEMPROF_CAPTURE_BY_AGENT:
-		return MEMPROF_WALKED_CALLSTACK_SIZE;
+		return memprof_has_domains() ? MEMPROF_UNWALKED_CALLSTACK_SIZE
+					     : MEMPROF_WALKED_CALLSTACK_SIZE;
 	default:
 		return MEMPROF_CALLSTACK_SIZE;
 	}
@@ -99,9 +96,9 @@ static uint32_t capture_of_session(void)
 	if (control->requested_capture != MEMPROF_CAPTURE_BY_AGENT)
 		return control->requested_capture;
 	control->walk_state = MEMPROF_WALK_OK;
-	if (!memprof_walk_is_possible())
+	if (!(memprof_has_domains() ? memprof_switch_is_possible() : memprof_walk_is_possible()))
 		memprof_walk_failed(MEMPROF_WALK_UNKNOWN_RUNTIME);
-	else if (!memprof_late_stacks_are_possible())
+	else if (!memprof_has_domains() && !memprof_late_stacks_are_possible())
 		memprof_walk_failed(MEMPROF_WALK_ALLOCATOR);
 	return control->walk_state == MEMPROF_WALK_OK ? MEMPROF_CAPTURE_BY_AGENT
 						      : MEMPROF_CAPTURE_BY_RUNTIME;
@@ -146,7 +143,7 @@ static void begin_session(double rate, uint32_t generation)
 	struct memprof_agent_control *control = &memprof_agent_control;
 
 	memprof_pauses_begin();
-	if (control->running_capture == MEMPROF_CAPTURE_BY_AGENT)
+	if (control->running_capture == MEMPROF_CAPTURE_BY_AGENT && !memprof_has_domains())
 		memprof_late_stacks_begin();
 	control->rate = rate;
 	control->starts++;

@@ -93,7 +93,7 @@ struct memprof_record {
 enum memprof_capture_by {
 	MEMPROF_CAPTURE_BY_KERNEL = 0,	/* a probe where the runtime samples; plain batches */
 	MEMPROF_CAPTURE_BY_RUNTIME = 1, /* Gc.Memprof; packed batches */
-	MEMPROF_CAPTURE_BY_AGENT = 2,	/* OCaml 4: its own walk of the stack; packed batches */
+	MEMPROF_CAPTURE_BY_AGENT = 2,	/* its own walk of the stack; packed batches */
 };
 
 /* Why the agent does not walk stacks itself, though it is to. */
@@ -103,7 +103,8 @@ enum memprof_walk_state {
 	 * its allocator is not the runtime's own. */
 	MEMPROF_WALK_UNKNOWN_RUNTIME = 1,
 	MEMPROF_WALK_ALLOCATOR = 2, /* in a session too */
-	/* In a session, which goes on with innermost frames: the walk did not find the runtime's
+	/* In a session, which goes on with innermost frames, in OCaml 5 with the runtime's
+	 * callstacks: the walk did not find the runtime's
 	 * innermost frame; what it went through was no stack; the program allocates so many blocks
 	 * of one word by C that each would cost more than the runtime's capture. */
 	MEMPROF_WALK_DIFFERED = 3,

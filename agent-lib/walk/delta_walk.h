@@ -43,6 +43,9 @@
 #define MEMPROF_SLOT_FRAME 0u
 #define MEMPROF_SLOT_BOTTOM 1u /* of a chunk: no frame that is reported */
 #define MEMPROF_SLOT_LINK 2u   /* a word that leads from a chunk's bottom to the next chunk */
+/* OCaml 5, links too (fiber_walk.h): to a fiber's parent; its sp, where it is entered. */
+#define MEMPROF_SLOT_PARENT 3u
+#define MEMPROF_SLOT_ENTRY 4u
 #define MEMPROF_SLOT_KINDS UINT64_C(7)
 
 struct memprof_stack_slot {
@@ -60,6 +63,8 @@ struct memprof_stack {
 	uint32_t count;
 	uint32_t kept;	     /* slots of the walk before, outermost ones, that the last one kept */
 	uint32_t unfinished; /* the last walk ended where the next one may go on */
+	uint64_t fiber;	     /* OCaml 5: the innermost one, and the end of its stack */
+	uint64_t fiber_end;
 	struct memprof_known_size sizes[MEMPROF_SIZE_CACHE];
 	struct memprof_stack_slot slots[MEMPROF_STACK_SLOTS]; /* outermost first */
 	uint64_t walks;					      /* that have ended whole or unknown */
@@ -203,7 +208,7 @@ static inline void memprof_walk_resume(struct memprof_stack *stack, struct mempr
 {
 	uint32_t first = changed + 1, moved;
 
-	while (memprof_slot_kind(&stack->slots[first]) == MEMPROF_SLOT_LINK)
+	while (memprof_slot_kind(&stack->slots[first]) >= MEMPROF_SLOT_LINK)
 		first++; /* ends at the state that was met, at the latest */
 	moved = walk->kept - first;
 	walk->sp = memprof_slot_address(&stack->slots[first]) + 8;
@@ -281,6 +286,18 @@ static inline void memprof_count_frames(struct memprof_stack *stack)
 	stack->walks++;
 }
 
+/* What was walked comes behind what was kept. */
+static inline void memprof_remember(struct memprof_stack *stack, const struct memprof_walk *walk)
+{
+	uint32_t walked = MEMPROF_STACK_SLOTS - walk->top;
+
+	stack->kept = stack->unfinished ? 0 : walk->kept;
+	memmove(&stack->slots[stack->kept], &stack->slots[walk->top],
+		walked * sizeof *stack->slots);
+	stack->count = stack->kept + walked;
+	memprof_count_frames(stack);
+}
+
 /* Walks the stack whose innermost frame has returned to pc, with sp above the return address.
  * Then slots has all of it, as long as it did not end too deep or broken. */
 static inline enum memprof_walk_end memprof_walk_stack(struct memprof_stack *stack,
@@ -289,7 +306,6 @@ static inline enum memprof_walk_end memprof_walk_stack(struct memprof_stack *sta
 {
 	struct memprof_walk walk = {sp, pc, 0, MEMPROF_STACK_SLOTS};
 	enum memprof_walk_end end;
-	uint32_t walked;
 
 	memprof_use_table(stack, table);
 	walk.kept = stack->unfinished ? 0 : stack->count;
@@ -299,13 +315,7 @@ static inline enum memprof_walk_end memprof_walk_stack(struct memprof_stack *sta
 		return end;
 	}
 	stack->unfinished = end == MEMPROF_WALK_UNKNOWN;
-	if (stack->unfinished)
-		walk.kept = 0;
-	walked = MEMPROF_STACK_SLOTS - walk.top;
-	memmove(&stack->slots[walk.kept], &stack->slots[walk.top], walked * sizeof *stack->slots);
-	stack->kept = walk.kept;
-	stack->count = walk.kept + walked;
-	memprof_count_frames(stack);
+	memprof_remember(stack, &walk);
 	return end;
 }
 

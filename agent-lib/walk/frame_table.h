@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frame descriptors of OCaml 4 programs, and stacks as they say (runtime/caml/stack.h). */
+/* Frame descriptors of OCaml programs, and OCaml 4 stacks as they say (runtime/caml/stack.h). */
 #ifndef MEMPROF_FRAME_TABLE_H
 #define MEMPROF_FRAME_TABLE_H
 
@@ -20,6 +20,8 @@ struct memprof_descriptor {
 struct memprof_frame_table {
 	const struct memprof_descriptor *const *slots;
 	uint64_t mask;
+	/* OCaml 5: its own search; the two above tell tables apart. Null: they are the table. */
+	const struct memprof_descriptor *(*find)(uint64_t return_address);
 };
 
 static inline uint64_t memprof_stack_word(uint64_t address)
@@ -32,6 +34,8 @@ memprof_find_descriptor(const struct memprof_frame_table *table, uint64_t return
 {
 	uint64_t at = return_address >> 3;
 
+	if (table->find)
+		return table->find(return_address);
 	for (uint64_t i = 0; i <= table->mask; i++, at++) {
 		const struct memprof_descriptor *descriptor = table->slots[at & table->mask];
 
@@ -39,6 +43,20 @@ memprof_find_descriptor(const struct memprof_frame_table *table, uint64_t return
 			return descriptor;
 	}
 	return NULL;
+}
+
+/* What the allocations that are combined there take, with their headers; 0: it has none. Lengths
+ * are told without the header and reduced by one. */
+static inline uint32_t memprof_allocated_words(const struct memprof_descriptor *descriptor)
+{
+	const uint8_t *lengths = (const uint8_t *)(descriptor->live + descriptor->live_count);
+	uint32_t words = 0;
+
+	if (descriptor->frame_size == MEMPROF_CHUNK_BOTTOM || (descriptor->frame_size & 2) == 0)
+		return 0;
+	for (uint32_t i = 1; i <= *lengths; i++)
+		words += lengths[i] + 2u;
+	return words;
 }
 
 /* Whether that is the debuginfo of one of the allocations that are combined there. */

@@ -5,7 +5,6 @@
 #include "../domains.h"
 
 extern char *Caml_state WEAK;
-extern void caml_c_call(void) WEAK;
 extern void caml_start_program(void) WEAK;
 extern const struct memprof_descriptor *const *caml_frame_descriptors WEAK;
 extern uint64_t caml_frame_descriptors_mask WEAK;
@@ -83,9 +82,23 @@ int memprof_is_of_this_moment(value callstack)
 	       (uint64_t)callstack <= state_word(YOUNG_END);
 }
 
+static const struct memprof_descriptor *find_by_runtime(uint64_t return_address)
+{
+	return caml_find_frame_descr(caml_get_frame_descrs(), return_address);
+}
+
 struct memprof_frame_table memprof_frame_table(void)
 {
-	return (struct memprof_frame_table){caml_frame_descriptors, caml_frame_descriptors_mask};
+	/* Number of descriptors, mask, where they are: others when code is loaded or unloaded. */
+	const uint64_t *table;
+
+	if (memprof_has_domains()) {
+		table = caml_get_frame_descrs();
+		return (struct memprof_frame_table){(const void *)(uintptr_t)table[2],
+						    table[0] << 32 ^ table[1], find_by_runtime};
+	}
+	return (struct memprof_frame_table){caml_frame_descriptors, caml_frame_descriptors_mask,
+					    NULL};
 }
 
 void memprof_stack_begin(uint64_t *sp, uint64_t *pc)
@@ -180,4 +193,39 @@ int memprof_is_same_frame(value slot, uint64_t frame)
 		return memprof_address_of(slot) == frame;
 	descriptor = memprof_find_descriptor(&table, frame);
 	return descriptor && memprof_has_debuginfo(descriptor, memprof_address_of(slot));
+}
+
+/* Innermost frames that have been compared with the runtime's slots, by domain. */
+#define AGREED 256u
+static struct {
+	value slot;
+	uint64_t frame;
+} agreed[MEMPROF_TELLERS][AGREED];
+
+int memprof_agrees(uint32_t index, value slot, uint64_t frame)
+{
+	uint64_t at = ((uint64_t)slot >> 3) % AGREED;
+
+	if (LIKELY(agreed[index][at].slot == slot && agreed[index][at].frame == frame))
+		return 1;
+	if (!memprof_is_same_frame(slot, frame))
+		return 0;
+	agreed[index][at].slot = slot;
+	agreed[index][at].frame = frame;
+	return 1;
+}
+
+/* A debuginfo tells which one of combined allocations; without debug information the place has
+ * their lengths. */
+int memprof_is_of_ocaml_code(value callstack)
+{
+	const struct memprof_descriptor *descriptor;
+	value slot = WORDS_OF(callstack) != 0 ? FIELD(callstack, 0) : 0;
+
+	if (!memprof_is_slot(slot))
+		return 0;
+	if (memprof_is_debuginfo(slot))
+		return 1;
+	descriptor = (const struct memprof_descriptor *)((uintptr_t)slot & ~(uintptr_t)3);
+	return descriptor->frame_size != MEMPROF_CHUNK_BOTTOM && (descriptor->frame_size & 2) != 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stack of an OCaml 4 program as the agent walks it (delta_walk.h). All calls under the runtime
- * lock. */
+/* The stack of an OCaml 4 program as the agent walks it (delta_walk.h), and what that of OCaml 5
+ * (sample_switch.h) has in common. All calls under the runtime lock. */
 #ifndef MEMPROF_OWN_WALK_H
 #define MEMPROF_OWN_WALK_H
 
@@ -16,7 +16,7 @@ struct memprof_frames {
 	const uint64_t *list;
 };
 
-/* Whether the runtime is one of those whose stacks the agent can walk. */
+/* Whether the runtime is an OCaml 4 whose stacks the agent can walk. */
 int memprof_walk_is_possible(void);
 /* Where OCaml code has called the runtime, and in the callback of a sample that is not late.
  * 0: that is no stack. One that is deeper than a batch has room for is cut. */
@@ -29,11 +29,17 @@ void memprof_walk_failed(enum memprof_walk_state why);
 /* The slot of a frame by its number from the outermost one. */
 uint32_t memprof_slot_of_frame(const struct memprof_stack *stack, uint32_t frame);
 uint64_t memprof_innermost_frame(const struct memprof_frames *frames);
+/* Domains whose callstacks are told. */
+#define MEMPROF_TELLERS 16u
+/* The same, which it remembers; index: of the domain. */
+int memprof_agrees(uint32_t index, value slot, uint64_t frame);
+/* Whether OCaml code has allocated what the runtime's callstack is of; C code has not. */
+int memprof_is_of_ocaml_code(value callstack);
 /* Whether that is what the runtime has as the slot of this frame. */
 int memprof_is_same_frame(value slot, uint64_t frame);
 
-/* Where OCaml code has called the runtime: what a walk begins with. */
 struct memprof_frame_table memprof_frame_table(void);
+/* OCaml 4: where OCaml code has called the runtime, what a walk begins with. */
 void memprof_stack_begin(uint64_t *sp, uint64_t *pc);
 /* The runtime allocates the callstack of a sample that waits for its callback in the major heap,
  * that of one whose callback is at once in the minor one. Afterwards a collection may have moved

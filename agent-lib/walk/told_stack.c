@@ -2,43 +2,58 @@
 #include "told_stack.h"
 
 #include "../callstacks.h"
+#include "../domains.h"
+#include "fiber_stacks.h"
 #include "late_stacks.h"
+#include "sample_switch.h"
 
-/* Innermost frames that have been compared with the runtime's slots. */
-#define AGREED 256u
-static struct {
-	value slot;
-	uint64_t frame;
-} agreed[AGREED];
-
-/* The callstack told last. */
-static struct {
+static struct teller {
+	/* The callstack told last. */
 	uint64_t frames[MEMPROF_PACKED_MOST_FRAMES];
 	uint32_t depth;
 	const struct memprof_stack *stack; /* that it was found in, by this walk of it; or null */
 	uint64_t walks;
-} last;
+	uint64_t recorded[MEMPROF_PACKED_FRAMES];	 /* what the runtime has of this one */
+} __attribute__((aligned(64))) tellers[MEMPROF_TELLERS]; /* each domain writes its own */
+static_assert(MEMPROF_TELLERS >= MEMPROF_SWITCHES, "each domain that is switched is told");
 
 /* ------------------------------------------------------------------ finding */
-
-static int agrees(value slot, uint64_t frame)
-{
-	uint64_t at = ((uint64_t)slot >> 3) % AGREED;
-
-	if (LIKELY(agreed[at].slot == slot && agreed[at].frame == frame))
-		return 1;
-	if (!memprof_is_same_frame(slot, frame))
-		return 0;
-	agreed[at].slot = slot;
-	agreed[at].frame = frame;
-	return 1;
-}
 
 /* Whether it is of a late sample. A collection may have moved that of another one, which the
  * runtime tells by a debuginfo where there is one: only of what OCaml code allocates. */
 static int is_late(value callstack)
 {
 	return !memprof_is_of_this_moment(callstack) && !memprof_is_debuginfo(FIELD(callstack, 0));
+}
+
+/* All frames that the runtime has recorded, 0: one is none. */
+static int have_recorded(struct teller *teller, value callstack, struct memprof_frames *found)
+{
+	uint64_t words = WORDS_OF(callstack);
+	uint32_t depth = words < MEMPROF_PACKED_FRAMES ? (uint32_t)words : MEMPROF_PACKED_FRAMES;
+	uint64_t *to = teller->recorded + depth;
+
+	for (uint32_t i = 0; i < depth; i++) {
+		if (UNLIKELY(!memprof_is_slot(FIELD(callstack, i))))
+			return 0;
+		*--to = memprof_address_of(FIELD(callstack, i));
+	}
+	*found = (struct memprof_frames){
+		.depth = depth,
+		.cut = depth == MEMPROF_PACKED_FRAMES,
+		.list = teller->recorded,
+	};
+	return 1;
+}
+
+static int find_in_domain(uint32_t index, value callstack, struct memprof_frames *found)
+{
+	enum memprof_claim claim = memprof_claim_stack(index, callstack, found);
+
+	memprof_switch_count(index, claim == MEMPROF_CLAIM_OWN ? found->depth : 0);
+	if (claim == MEMPROF_CLAIM_NONE)
+		return have_recorded(&tellers[index], callstack, found);
+	return claim == MEMPROF_CLAIM_OWN;
 }
 
 /* The stack of a sample that is not late is still there. */
@@ -55,29 +70,27 @@ static int find(value callstack, uint32_t source, struct memprof_frames *found)
 }
 
 /* The innermost frame alone, which the runtime has told. */
-static void have_innermost(value slot, struct memprof_frames *found)
+static void have_innermost(struct teller *teller, value slot, struct memprof_frames *found)
 {
-	static uint64_t frame;
-
-	memprof_agent_control.callstacks_cut++;
-	frame = memprof_address_of(slot);
-	*found = (struct memprof_frames){.depth = 1, .cut = 1, .list = &frame};
+	__atomic_fetch_add(&memprof_agent_control.callstacks_cut, 1, __ATOMIC_RELAXED);
+	teller->recorded[0] = memprof_address_of(slot);
+	*found = (struct memprof_frames){.depth = 1, .cut = 1, .list = teller->recorded};
 }
 
 /* ------------------------------------------------------------------ telling */
 
 /* How many outermost frames are known to be those told last without a look at them. The innermost
  * one of either may be told as its debuginfo. */
-static uint32_t known_shared(const struct memprof_frames *found)
+static uint32_t known_shared(const struct teller *last, const struct memprof_frames *found)
 {
 	const struct memprof_stack *stack = found->stack;
 	uint32_t shared;
 
-	if (!stack || last.depth == 0 || last.stack != stack || last.walks + 1 != stack->walks)
+	if (!stack || last->depth == 0 || last->stack != stack || last->walks + 1 != stack->walks)
 		return 0;
 	shared = stack->frames_kept;
-	if (shared >= last.depth)
-		shared = last.depth - 1;
+	if (shared >= last->depth)
+		shared = last->depth - 1;
 	return shared < found->depth ? shared : found->depth - 1;
 }
 
@@ -89,9 +102,9 @@ static uint64_t next_frame(const struct memprof_stack *stack, uint32_t *slot)
 }
 
 /* The frames become those told last; answers how many outermost ones were that before. */
-static uint32_t take(const struct memprof_frames *found, uint64_t innermost)
+static uint32_t take(struct teller *last, const struct memprof_frames *found, uint64_t innermost)
 {
-	uint32_t shared = known_shared(found);
+	uint32_t shared = known_shared(last, found);
 	uint32_t slot = found->stack ? memprof_slot_of_frame(found->stack, shared) : 0;
 	int same = 1;
 
@@ -100,41 +113,70 @@ static uint32_t take(const struct memprof_frames *found, uint64_t innermost)
 
 		if (i + 1 == found->depth)
 			frame = innermost;
-		same = same && i < last.depth && last.frames[i] == frame;
+		same = same && i < last->depth && last->frames[i] == frame;
 		shared += same;
-		last.frames[i] = frame;
+		last->frames[i] = frame;
 	}
-	last.depth = found->depth;
-	last.stack = found->stack;
-	last.walks = found->stack ? found->stack->walks : 0;
+	last->depth = found->depth;
+	last->stack = found->stack;
+	last->walks = found->stack ? found->stack->walks : 0;
 	return shared;
 }
 
-void memprof_forget_told(void) { last.depth = 0; }
+void memprof_forget_told(uint32_t index)
+{
+	if (index < MEMPROF_TELLERS)
+		tellers[index].depth = 0;
+}
 
-void memprof_tell_stack(value callstack, uint32_t source, struct memprof_told *told)
+/* What the runtime has recorded agrees with itself. */
+static int is_right(uint32_t index, value slot, const struct memprof_frames *found)
+{
+	if (found->list == tellers[index].recorded)
+		return 1;
+	return found->depth != 0 && memprof_agrees(index, slot, memprof_innermost_frame(found));
+}
+
+/* 0: what the runtime has recorded is no callstack. */
+static int find_or_have(uint32_t index, value callstack, uint32_t source,
+			struct memprof_frames *found)
 {
 	value slot = WORDS_OF(callstack) != 0 ? FIELD(callstack, 0) : 0;
-	struct memprof_frames found;
-	uint64_t innermost;
+	int is_found;
 
-	*told = (struct memprof_told){.frames = last.frames};
 	if (UNLIKELY(!memprof_is_slot(slot))) {
 		if (slot != 0)
 			memprof_count_moved_callstack();
-		last.depth = 0;
+		if (memprof_has_domains())
+			(void)memprof_switch_take(index);
+		return 0;
+	}
+	is_found = memprof_has_domains() ? find_in_domain(index, callstack, found)
+					 : find(callstack, source, found);
+	if (UNLIKELY(!is_found)) {
+		have_innermost(&tellers[index], slot, found);
+	} else if (UNLIKELY(!is_right(index, slot, found))) {
+		memprof_walk_failed(MEMPROF_WALK_DIFFERED);
+		have_innermost(&tellers[index], slot, found);
+	}
+	return 1;
+}
+
+void memprof_tell_stack(uint32_t index, value callstack, uint32_t source, struct memprof_told *told)
+{
+	struct teller *teller = &tellers[index];
+	struct memprof_frames found;
+	uint64_t innermost;
+
+	*told = (struct memprof_told){.frames = teller->frames};
+	if (UNLIKELY(!find_or_have(index, callstack, source, &found))) {
+		teller->depth = 0;
 		return;
 	}
-	if (UNLIKELY(!find(callstack, source, &found))) {
-		have_innermost(slot, &found);
-	} else if (UNLIKELY(found.depth == 0 || !agrees(slot, memprof_innermost_frame(&found)))) {
-		memprof_walk_failed(MEMPROF_WALK_DIFFERED);
-		have_innermost(slot, &found);
-	}
-	innermost = memprof_address_of(slot);
-	if (memprof_is_debuginfo(slot))
+	innermost = memprof_address_of(FIELD(callstack, 0));
+	if (memprof_is_debuginfo(FIELD(callstack, 0)))
 		innermost |= MEMPROF_TOLD_DEBUGINFO;
-	told->shared = take(&found, innermost);
+	told->shared = take(teller, &found, innermost);
 	told->depth = found.depth;
 	told->cut = found.cut;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Callstacks of the samples of a session that the agent captures, told apart from the one told
- * before. All calls under the runtime lock. */
+ * before. All calls under the runtime lock, in OCaml 5 that of the domain. */
 #ifndef MEMPROF_TOLD_STACK_H
 #define MEMPROF_TOLD_STACK_H
 
@@ -17,9 +17,11 @@ struct memprof_told {
 	uint32_t cut;	 /* further, outer frames are missing */
 };
 
-/* Finds the stack that the runtime's callstack, of one frame, stands for. source: of the sample. */
-void memprof_tell_stack(value callstack, uint32_t source, struct memprof_told *told);
+/* Finds the stack that the runtime's callstack, of one frame, stands for; in OCaml 5 it may have
+ * more. index: of the domain; source: of the sample. */
+void memprof_tell_stack(uint32_t index, value callstack, uint32_t source,
+			struct memprof_told *told);
 /* The next sample shares no frames. */
-void memprof_forget_told(void);
+void memprof_forget_told(uint32_t index);
 
 #endif

@@ -113,6 +113,13 @@ class AgentProcess:
         at = unpack_head(self.read(self.control, HEAD.size))["buffers"]
         return BATCH.unpack(self.read(at, BATCH.size)), at + BATCH.size
 
+    def batches(self):
+        """The same of all buffers, of which OCaml 5 uses one a domain."""
+        head = unpack_head(self.read(self.control, HEAD.size))
+        used, = struct.unpack("<I", self.read(self.control + HEAD.size + 2 * PAUSES.size + 4, 4))
+        for at in range(head["buffers"], head["buffers"] + used * head["buffer_bytes"], head["buffer_bytes"]):
+            yield BATCH.unpack(self.read(at, BATCH.size)), at + BATCH.size
+
     def tail(self):
         """(first_seq, records) read consistently, or None when a flush came between."""
         (first, count, *_), records_at = self.batch()

@@ -25,6 +25,8 @@ value caml_ml_domain_index(value unit) { return (void)unit, VAL_LONG(0); }
 value caml_callback_exn(value closure, value argument) { return (void)closure, argument; }
 value memprof_start_body(value unit) { return unit; }
 int memprof_has_domains(void) { return domains; }
+value memprof_profile_of(domain_state* state) { return (void)state, VAL_UNIT; }
+int memprof_is_ours(value profile) { return (void)profile, 0; }
 
 static value block(value* at, uint64_t words) {
   at[0] = (value)(words << 10);
@@ -57,8 +59,8 @@ static void say(const char* what, value info) {
   memprof_agent_control.running_capture = MEMPROF_CAPTURE_BY_RUNTIME;
   record.sample_id = memprof_new_sample_id(0);
   memprof_packed_append(0, &record, callstack);
-  printf("%s: slots=%llu packed=%u moved=%u\n", what, (unsigned long long)(FIELD(callstack, -1) >> 10),
-         words[1] / MEMPROF_PACKED_NEW(1) % 512,
+  printf("%s: slots=%llu packed=%u moved=%u\n", what,
+         (unsigned long long)(FIELD(callstack, -1) >> 10), words[1] / MEMPROF_PACKED_NEW(1) % 512,
          memprof_agent_control.callstacks_moved);
 }
 

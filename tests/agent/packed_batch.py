@@ -68,8 +68,10 @@ def decode(head, words):
 
 
 def samples_of(target):
-    """Of the batch that is being filled by a program (AgentProcess) that stands still."""
-    (_, count, _, _, words, batch_format), at = target.batch()
-    if count == 0 or batch_format != PACKED:
-        return {}
-    return decode(target.read(at, HEAD.size), struct.unpack(f"<{words}I", target.read(at + HEAD.size, 4 * words)))
+    """Of the batches that are being filled by a program (AgentProcess) that stands still."""
+    samples = {}
+    for (_, count, _, _, words, batch_format), at in target.batches():
+        if count != 0 and batch_format == PACKED:
+            samples.update(decode(target.read(at, HEAD.size),
+                                  struct.unpack(f"<{words}I", target.read(at + HEAD.size, 4 * words))))
+    return samples

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Variables of the OCaml runtime in a program that runs, by their names in its file, and what else the agent writes to."""
+"""Variables of the OCaml runtime in a program that runs, by their names in its file or where the agent is told, and
+what else the agent writes to."""
 
 import functools
 import os
@@ -8,8 +9,17 @@ import re
 import struct
 import subprocess
 
+import agent_process as agent
+
 # What an agent that walks stacks itself writes in a session (agent-lib/walk/late_stacks.h).
 WRITTEN_BY_THE_AGENT = ("caml_fl_p_allocate", "caml_scan_roots_hook")
+
+# Further ones of OCaml 5 (agent-lib/walk/sample_switch.h): what requested_external_interrupt of a domain is left at.
+WALK_ASKS = 2
+WHOLE = 256  # frames that the runtime records of what the agent does not walk
+IN_USE = WHOLE + 1  # the same, where several domains use a profile
+DOMAIN = struct.Struct("<QQ3Q")  # struct memprof_domain
+DOMAINS_USED = agent.HEAD.size + 2 * agent.PAUSES.size + 12
 
 
 def written_by_the_agent(pid):
@@ -47,3 +57,24 @@ def slots_of_the_agent(pid, agent):
                 word = struct.pack("<Q", base + hook)
                 found += [begin + match.start() for match in re.finditer(re.escape(word), data)]
     return found
+
+
+def written_in_domains(read, control):
+    """Of each domain: requested_external_interrupt and the callstack size of its profile, None where it has none.
+    read(address, bytes) of the memory; control: the address of the agent's control block."""
+    def word(address):
+        return struct.unpack("<Q", read(address, 8))[0]
+    head = agent.unpack_head(read(control, agent.HEAD.size))
+    used, = struct.unpack("<I", read(control + DOMAINS_USED, 4))
+    found = []
+    for at in range(used):
+        state = word(head["domains"] + at * DOMAIN.size)
+        if state:
+            profile = word(word(state + head["memprof"]) + head["config"])
+            found.append((word(state + head["interrupt"]), None if profile % 2 else word(profile + 3 * 8) >> 1))
+    return found
+
+
+def is_undone(written):
+    """Whether nothing of an agent that walks stacks is in any domain."""
+    return bool(written) and all(asks == 0 and frames in (None, WHOLE) for asks, frames in written)

@@ -8,127 +8,16 @@ An agent that has the runtime record whole callstacks as well (tests/e2e/truth) 
 
 import json
 import os
-import pathlib
-import signal
 import struct
-import tempfile
 import unittest
 
 import agent_process as agent
-from agent_process import AGENT, BUILD, AgentProcess, eventually, symbol
-from packed_batch import samples_of
-from runtime_words import written_by_the_agent
+from agent_process import AGENT, BUILD, eventually, symbol
+from walked_program import (ALLOCATOR, BY_AGENT, BY_RUNTIME, CROWDED, DIFFERED, OK, STACKS, TRUTH, Program, Witnessed,
+                            a_moment)
 
-TRUTH = os.path.abspath(os.path.join(BUILD, "tests/libmemprof_agent_truth.so"))
-BY_RUNTIME, BY_AGENT = 1, 2  # enum memprof_capture_by
-OK, UNKNOWN_RUNTIME, ALLOCATOR, DIFFERED, BROKEN, CROWDED = range(6)  # enum memprof_walk_state
-STACKS = int(os.environ.get("MEMPROFD_STACKS", "10000"))
 MARSHAL = 1
-RUNNING_CAPTURE = agent.HEAD.size + 2 * agent.PAUSES.size + 8
 RELEASES = ("bullseye", "4.12", "4.14")
-
-
-def stopped(pid):
-    """Whether all its threads stand still."""
-    states = (pathlib.Path(f"/proc/{pid}/task/{tid}/stat").read_text() for tid in os.listdir(f"/proc/{pid}/task"))
-    return all(state.rsplit(")", 1)[1].split()[0] == "T" for state in states)
-
-
-class Program(AgentProcess):
-    """A program with an agent that captures, and what that says of it."""
-
-    def __init__(self, test, *arguments, rate=1e-2, **options):
-        super().__init__(*arguments, **options)
-        test.addCleanup(self.kill)
-        self.write(self.control + agent.REQUESTED_CAPTURE, struct.pack("<I", BY_AGENT))
-        self.rate = rate
-
-    def kill(self):
-        if self.process.poll() is None:
-            self.process.kill()
-
-    def begin(self, generation=1, **options):
-        self.request(self.rate, generation, **options)
-        self.watch(True)
-        self.work_until(lambda: self.head()["generation"] == generation, "a session")
-
-    def work_until(self, reached, what):
-        def worked():
-            self.ask("go 20")
-            return reached()
-        eventually(worked, what)
-
-    def captured_by(self):
-        return struct.unpack("<I", self.read(self.control + RUNNING_CAPTURE, 4))[0]
-
-    def walk(self):
-        """(enum memprof_walk_state, callstacks that were cut)"""
-        return struct.unpack("<II", self.read(self.control + self.head()["bytes"] - 8, 8))
-
-    def written(self):
-        """The runtime's variables that the agent writes in a session: its allocator, its scanner of roots."""
-        return written_by_the_agent(self.pid)
-
-
-class Witnessed(Program):
-    """With the runtime's callstacks of the same samples."""
-
-    def __init__(self, test, *arguments, **options):
-        folder = tempfile.TemporaryDirectory()
-        test.addCleanup(folder.cleanup)
-        self.told = pathlib.Path(folder.name) / "truth"
-        os.environ["MEMPROF_TRUTH_FILE"] = str(self.told)
-        super().__init__(test, *arguments, agent=TRUTH, **options)
-        self.samples = {}
-        self.request(self.rate, 1)
-        self.watch(True)
-
-    def look(self):
-        os.kill(self.pid, signal.SIGSTOP)
-        eventually(lambda: stopped(self.pid), "it stands still")
-        self.samples.update(samples_of(self))
-        os.kill(self.pid, signal.SIGCONT)
-
-    def collect(self, count, work):
-        while len(self.samples) < count:
-            before = self.head()["last_sample_id"]
-            for _ in range(1000):
-                work()
-                if self.head()["last_sample_id"] > before + 200:
-                    break
-            self.look()
-
-    def longest(self):
-        return max(len(sample.frames) for sample in self.samples.values())
-
-    def truth(self):
-        """{sample id: frames} of those looked at. Its end may be half written."""
-        data, at, truth = self.told.read_bytes(), 0, {}
-        while at + 16 <= len(data):
-            sample, slots = struct.unpack_from("<QQ", data, at)
-            if at + 16 + 8 * slots > len(data):
-                break
-            if sample in self.samples:
-                truth[sample] = list(struct.unpack_from(f"<{slots}Q", data, at + 16))
-            at += 16 + 8 * slots
-        return truth
-
-    def compare(self, test):
-        """All are as the runtime has them; those that are cut as far as they go. How many are."""
-        self.watch(False)
-        self.close()
-        truth = self.truth()
-        test.assertLessEqual(len(self.samples) - len(truth), 1, "a sample is told before its truth")
-        cut = 0
-        for number, frames in truth.items():
-            sample = self.samples[number]
-            cut += sample.cut
-            test.assertEqual(frames[:len(sample.frames)] if sample.cut else frames, sample.frames, number)
-        return cut
-
-
-def a_moment():
-    eventually(lambda: True, "")
 
 
 class EqualsTheRuntimes(unittest.TestCase):
@@ -148,7 +37,7 @@ class EqualsTheRuntimes(unittest.TestCase):
         program = Witnessed(self, "stacks", "0")
         program.collect(STACKS, a_moment)
         self.assertEqual((BY_AGENT, OK), (program.captured_by(), program.walk()[0]))
-        eventually(lambda: program.look() or program.longest() > 1000, "a deep stack", timeout=60)
+        eventually(lambda: program.samples.update(program.look()) or program.longest() > 1000, "a deep stack", timeout=60)
         program.compare(self)
         self.assertGreater(sum(sample.source == MARSHAL for sample in program.samples.values()), STACKS / 1000)
         self.assertGreater(len({sample.tid for sample in program.samples.values()}), 3)
@@ -283,15 +172,6 @@ class Undone(unittest.TestCase):
         program.begin()
         self.assertEqual((BY_RUNTIME, (ALLOCATOR, 0)), (program.captured_by(), program.walk()))
         self.assertEqual(self.before, program.written())
-
-    def test_ocaml_5(self):
-        program = Program(self, "stops_memprof", folder="targets-trixie")
-        offsets = struct.pack("<6I", 256, 464, 64, 384, 280, 0)  # of OCaml 5.3
-        program.write(program.control + agent.OFFSETS, offsets)
-        program.request(1e-3, 1)
-        program.watch(True)
-        eventually(lambda: program.ask("go 20000") and program.head()["generation"] == 1, "a session")
-        self.assertEqual((BY_RUNTIME, (UNKNOWN_RUNTIME, 0)), (program.captured_by(), program.walk()))
 
 
 class FoundWrong(unittest.TestCase):

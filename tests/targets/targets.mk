@@ -215,15 +215,22 @@ $(TARGETS_DIR)/ways: agent-lib/examples/ways.ml $(FINDLIB)/META
 	$(Q)mkdir -p $(TARGETS_DIR)/ways-obj && cp $< $(TARGETS_DIR)/ways-obj/
 	$(Q)OCAMLPATH=$(abspath $(BUILD)/findlib) $(OCAMLOPT) -g -package memprof-agent.values -linkpkg $(TARGETS_DIR)/ways-obj/ways.ml -o $@
 
-# What C allocates, for the agent's own walk; also in each other OCaml 4, in targets-RELEASE.
+# What C allocates, for the agent's own walk; also in each other OCaml, in targets-RELEASE.
 LATE := tests/targets/late/late_stacks.ml tests/targets/late/late_stacks_stubs.c
-LATE_OTHERS := $(foreach release,bullseye 4.12 4.14,$(BUILD)/targets-$(release)/late_stacks)
-targets: $(TARGETS_DIR)/late_stacks
-$(foreach release,bullseye 4.12 4.14,$(eval targets-$(release): $(BUILD)/targets-$(release)/late_stacks))
+LATE_OTHERS := $(OTHER_RELEASES:%=$(BUILD)/targets-%/late_stacks)
+targets: $(TARGETS_DIR)/late_stacks $(BUILD)/targets-trixie/late_stacks
+$(foreach release,$(OTHER_RELEASES),$(eval targets-$(release): $(BUILD)/targets-$(release)/late_stacks))
 $(TARGETS_DIR)/late_stacks: $(LATE) $(TARGETS_DIR)/obj/handshake.cmx
 	$(call say,OCAML,$@)
 	$(Q)mkdir -p $(TARGETS_DIR)/late-obj && cp $(LATE) $(TARGETS_DIR)/late-obj/
 	$(Q)cd $(TARGETS_DIR)/late-obj && $(OCAMLOPT) -g -I ../obj -linkpkg ../obj/handshake.cmx $(notdir $(LATE)) -o ../$(@F)
+# Fibers of OCaml 5, in trixie and forky.
+FIBERS := tests/targets/late/fibers.ml tests/targets/late/fibers_stubs.c
+targets: $(BUILD)/targets-trixie/fibers
+$(foreach release,trixie forky,$(eval targets-$(release): $(BUILD)/targets-$(release)/fibers))
+$(BUILD)/targets-trixie/fibers $(BUILD)/targets-forky/fibers: $(BUILD)/targets-%/fibers: $(FIBERS) $(COMPILE_WITH)
+	$(call say,OCAML,$@)
+	$(Q)tests/targets/compile-with.sh $* $@ '$(FIBERS)' -g
 $(LATE_OTHERS): $(BUILD)/targets-%/late_stacks: $(LATE) $(COMPILE_WITH)
 	$(call say,OCAML,$@)
 	$(Q)tests/targets/compile-with.sh $* $@ '$(LATE)' -g
@@ -234,7 +241,8 @@ BENCH_OWN    := many_threads bursts depths
 BENCH_COMMON := churn deep live_heap c_heavy
 BENCH_NAMES  := $(BENCH_COMMON) $(BENCH_OWN)
 PLAIN_TRACKER := tests/bench/programs/plain_tracker.ml
-targets: $(addprefix $(BENCH_DIR)/,$(BENCH_NAMES) stack_walk) $(BUILD)/targets-trixie/bench/many_domains
+BENCH_OCAML5 := $(addprefix $(BUILD)/targets-trixie/bench/,many_domains depths c_heavy)
+targets: $(addprefix $(BENCH_DIR)/,$(BENCH_NAMES) stack_walk) $(BENCH_OCAML5)
 $(BENCH_DIR)/obj/%.cmx: tests/bench/programs/%.ml $(TARGETS_DIR)/obj/handshake.cmx
 	$(call say,OCAML,$<)
 	$(Q)mkdir -p $(@D)
@@ -244,9 +252,11 @@ $(addprefix $(BENCH_DIR)/,$(BENCH_COMMON)): $(BENCH_DIR)/%: $(TARGETS_DIR)/obj/%
 $(addprefix $(BENCH_DIR)/,$(BENCH_NAMES)): $(BENCH_DIR)/obj/plain_tracker.cmx
 	$(call say,LINK,$@)
 	$(Q)$(OCAMLOPT) -g -linkpkg $(TARGETS_DIR)/obj/handshake.cmx $(BENCH_DIR)/obj/plain_tracker.cmx $(filter-out %/plain_tracker.cmx,$^) -o $@
-$(BUILD)/targets-trixie/bench/many_domains: $(PLAIN_TRACKER) tests/bench/programs/many_domains.ml $(COMPILE_WITH)
+$(filter %/many_domains %/depths,$(BENCH_OCAML5)): $(BUILD)/targets-trixie/bench/%: tests/bench/programs/%.ml
+$(filter %/c_heavy,$(BENCH_OCAML5)): tests/targets/c_heavy.ml
+$(BENCH_OCAML5): $(PLAIN_TRACKER) $(COMPILE_WITH)
 	$(call say,OCAML,$@)
-	$(Q)tests/targets/compile-with.sh trixie $@ '$(PLAIN_TRACKER) tests/bench/programs/many_domains.ml' -g
+	$(Q)tests/targets/compile-with.sh trixie $@ '$(PLAIN_TRACKER) $(filter %/$(@F).ml,$^)' -g
 
 # What it costs to say something, and 1,000 references to be watched.
 targets: $(addprefix $(BENCH_DIR)/,says many_values)

@@ -19,6 +19,8 @@
 #define MEMPROF_CALLSTACK_SIZE 1000000
 // The agent's own walk is compared with the runtime's, which allocates blocks as large as it needs.
 #define MEMPROF_WALKED_CALLSTACK_SIZE 1000000
+#define MEMPROF_UNWALKED_CALLSTACK_SIZE 1000000
+#define MEMPROF_SWITCH_FRAMES 0
 #define MEMPROF_MAY_BE_CALLSTACK(words) ((words) > 0)
 #define MEMPROF_STRANGERS_MIN UINT64_MAX
 // All that C allocates in the major heap waits then.

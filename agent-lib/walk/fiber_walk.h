@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The OCaml 5 stack of a thread, walked by what has changed since the last walk; see delta_walk.h.
+ *
+ * What the runtime's own walk (get_callstack of runtime/backtrace_nat.c) is at is (fiber, sp, pc).
+ * Each fiber has a stack of its own, so that addresses grow outward within one fiber only:
+ *
+ *   f, in fiber B, samples; B's parent is A, whose parent is the thread's first stack.
+ *
+ *     outermost  | 0 | main, in .. | A's links, A's bottom, g .. | B's links, B's bottom, f |
+ *                 parent of the thread's stack: none
+ *
+ *   links of a fiber    (end + 24, parent)    what leads out of it
+ *                       (parent + 16, its end)
+ *                       (parent, its sp)      where the parent goes on: its ENTRY
+ *
+ * (runtime/caml/fiber.h; a fiber's end is its handler.) A fiber that the walk enters is looked for
+ * among those that are remembered; what is further in is dropped. Its slots are used only when its
+ * end is where it was, so that a stack which has come to the same place is another one.
+ *
+ * While a callback runs, the runtime hides the parent of the innermost fiber. It is told, and
+ * compared with what is remembered, never with memory.
+ */
+#ifndef MEMPROF_FIBER_WALK_H
+#define MEMPROF_FIBER_WALK_H
+
+#include "delta_walk.h"
+
+#define MEMPROF_FIBER_SP 0u
+#define MEMPROF_FIBER_END 16u
+#define MEMPROF_FIBER_PARENT 24u /* beyond the end */
+#define MEMPROF_BOTTOM_BYTES 32u
+
+/* Where a walk begins. */
+struct memprof_fiber_begin {
+	uint64_t fiber, end, parent;
+	uint64_t sp, pc; /* above the return address; it */
+};
+
+/* Beside walk: the fiber it is in and where its slots begin; the fiber that the innermost one of
+ * [0, walk.kept) is of. */
+struct memprof_fiber_walk {
+	struct memprof_walk walk;
+	const struct memprof_fiber_begin *begin;
+	uint64_t fiber, end;
+	uint32_t first;
+	uint32_t unknown; /* a frame without a descriptor was met */
+	uint64_t rest_fiber, rest_end;
+};
+
+/* ------------------------------------------------------------------ fibers that are remembered */
+
+static inline int memprof_is_entry(const struct memprof_stack *stack, uint32_t slot)
+{
+	return memprof_slot_kind(&stack->slots[slot]) == MEMPROF_SLOT_ENTRY;
+}
+
+/* Where the slots of the fiber begin that the slot before `end` is of. */
+static inline uint32_t memprof_fiber_first(const struct memprof_stack *stack, uint32_t end)
+{
+	for (uint32_t i = stack->other_count; i-- > 0;) {
+		if (stack->others[i] < end && memprof_is_entry(stack, stack->others[i]))
+			return stack->others[i] + 2u; /* its sp, its end */
+	}
+	return 0;
+}
+
+/* The outermost entry in [from, to); `to`: there is none. */
+static inline uint32_t memprof_next_entry(const struct memprof_stack *stack, uint32_t from,
+					  uint32_t to)
+{
+	uint32_t found = to;
+
+	for (uint32_t i = stack->other_count; i-- > 0 && stack->others[i] >= from;) {
+		if (stack->others[i] < to && memprof_is_entry(stack, stack->others[i]))
+			found = stack->others[i];
+	}
+	return found;
+}
+
+/* The walk comes to a fiber. */
+static inline void memprof_enter_fiber(const struct memprof_stack *stack,
+				       struct memprof_fiber_walk *at, uint64_t fiber, uint64_t end)
+{
+	struct memprof_walk *walk = &at->walk;
+
+	at->fiber = fiber;
+	at->end = end;
+	if (fiber == at->rest_fiber && end == at->rest_end) {
+		at->first = memprof_fiber_first(stack, walk->kept);
+		return;
+	}
+	at->first = walk->kept;
+	for (uint32_t i = stack->other_count; i-- > 0;) {
+		uint32_t slot = stack->others[i];
+
+		if (slot >= walk->kept || !memprof_is_entry(stack, slot) ||
+		    memprof_slot_address(&stack->slots[slot]) != fiber)
+			continue;
+		if (stack->slots[slot + 1].word != end)
+			return;
+		walk->kept = slot;
+		at->rest_fiber = fiber;
+		at->rest_end = end;
+		at->first = memprof_fiber_first(stack, slot);
+		return;
+	}
+}
+
+/* ------------------------------------------------------------------ verifying */
+
+static inline int memprof_fiber_slot_changed(const struct memprof_fiber_walk *at,
+					     const struct memprof_stack_slot *slot)
+{
+	if (slot->place == ((at->begin->end + MEMPROF_FIBER_PARENT) | MEMPROF_SLOT_PARENT))
+		return slot->word != at->begin->parent;
+	return memprof_slot_changed(slot);
+}
+
+/* memprof_first_changed of frames alone, [from, end). */
+static inline int64_t memprof_first_changed_frame(const struct memprof_stack_slot *slots,
+						  uint32_t from, uint32_t end)
+{
+	while (end > from) {
+		if (end - from >= 8 && memprof_eight_same(slots, end - 1)) {
+			end -= 8;
+			continue;
+		}
+		for (int i = 0; i < 8 && end > from; i++, end--) {
+			if (memprof_slot_changed(&slots[end - 1]))
+				return (int64_t)end - 1;
+		}
+	}
+	return -1;
+}
+
+/* How many of the outermost slots are left when the first changed one is met and dropped too,
+ * from the one before `end` outward; -1: none has changed. */
+static inline int64_t memprof_first_changed_of_fibers(const struct memprof_stack *stack,
+						      const struct memprof_fiber_walk *at,
+						      uint32_t end)
+{
+	uint32_t other = stack->other_count;
+
+	while (other > 0 && stack->others[other - 1] >= end)
+		other--;
+	while (end > 0) {
+		uint32_t from = other > 0 ? stack->others[other - 1] + 1u : 0;
+		int64_t changed = memprof_first_changed_frame(stack->slots, from, end);
+
+		if (changed >= 0)
+			return changed;
+		if (other == 0)
+			return -1;
+		end = stack->others[--other];
+		if (memprof_fiber_slot_changed(at, &stack->slots[end]))
+			return end;
+	}
+	return -1;
+}
+
+/* ------------------------------------------------------------------ walking */
+
+/* What is remembered gives way. */
+static inline int memprof_fiber_push(struct memprof_stack *stack, struct memprof_fiber_walk *at,
+				     uint64_t place, uint64_t word)
+{
+	if (at->walk.top == at->walk.kept) {
+		at->walk.kept = 0;
+		at->first = 0;
+		at->rest_fiber = 0;
+	}
+	return memprof_walk_push(stack, &at->walk, place, word);
+}
+
+static inline int memprof_fiber_met(const struct memprof_stack *stack,
+				    struct memprof_fiber_walk *at)
+{
+	struct memprof_walk *walk = &at->walk;
+	const struct memprof_stack_slot *slot;
+
+	while (walk->kept > at->first &&
+	       memprof_slot_address(&stack->slots[walk->kept - 1]) < walk->sp - 8)
+		walk->kept--;
+	if (walk->kept <= at->first)
+		return 0;
+	slot = &stack->slots[walk->kept - 1];
+	return memprof_slot_address(slot) == walk->sp - 8 && slot->word == walk->pc &&
+	       memprof_slot_kind(slot) < MEMPROF_SLOT_LINK;
+}
+
+/* A fiber that was entered by this slot and the one further in. */
+static inline void memprof_fiber_of_entry(const struct memprof_stack *stack, uint32_t entry,
+					  uint64_t *fiber, uint64_t *end)
+{
+	*fiber = memprof_slot_address(&stack->slots[entry]);
+	*end = stack->slots[entry + 1].word;
+}
+
+/* The links of a fiber are dropped together: its parent, the parent's end, the parent's sp, which
+ * is the outermost one. */
+static inline uint32_t memprof_outermost_link(const struct memprof_stack *stack, uint32_t slot)
+{
+	uint64_t kind = memprof_slot_kind(&stack->slots[slot]);
+
+	if (kind == MEMPROF_SLOT_LINK)
+		return slot - 1;
+	return kind == MEMPROF_SLOT_PARENT && slot >= 2 ? slot - 2 : slot;
+}
+
+/* As memprof_walk_resume, in the fiber of the state that the walk goes on from. When links have to
+ * be read again, that is one whose further slots are all dropped; what is left is of its parent. */
+static inline void memprof_fiber_resume(struct memprof_stack *stack, struct memprof_fiber_walk *at,
+					uint32_t changed)
+{
+	uint32_t kept = at->walk.kept, state, entry;
+	int by_links;
+
+	changed = memprof_outermost_link(stack, changed);
+	state = changed + 1;
+	entry = memprof_is_entry(stack, changed) ? changed : memprof_next_entry(stack, state, kept);
+	by_links = memprof_slot_kind(&stack->slots[changed]) >= MEMPROF_SLOT_LINK ||
+		   memprof_slot_kind(&stack->slots[state]) >= MEMPROF_SLOT_LINK;
+	if (entry != kept)
+		memprof_fiber_of_entry(stack, entry, &at->rest_fiber, &at->rest_end);
+	while (memprof_slot_kind(&stack->slots[state]) >= MEMPROF_SLOT_LINK)
+		state++;
+	entry = memprof_next_entry(stack, state, kept);
+	if (entry != kept)
+		memprof_fiber_of_entry(stack, entry, &at->fiber, &at->end);
+	memprof_walk_resume(stack, &at->walk, changed);
+	at->first = by_links ? changed : memprof_fiber_first(stack, changed);
+}
+
+/* Leaves a fiber at its end; sp is 0 behind the outermost one. */
+static inline enum memprof_walk_end memprof_leave_fiber(struct memprof_stack *stack,
+							struct memprof_fiber_walk *at)
+{
+	uint64_t link = at->end + MEMPROF_FIBER_PARENT, end, sp;
+	uint64_t parent = at->end == at->begin->end ? at->begin->parent : memprof_stack_word(link);
+
+	at->walk.sp = 0;
+	if (!memprof_fiber_push(stack, at, link | MEMPROF_SLOT_PARENT, parent))
+		return MEMPROF_WALK_TOO_DEEP;
+	if (parent == 0)
+		return MEMPROF_WALK_WHOLE;
+	if (parent % 8 != 0)
+		return MEMPROF_WALK_BROKEN;
+	end = memprof_stack_word(parent + MEMPROF_FIBER_END);
+	sp = memprof_stack_word(parent + MEMPROF_FIBER_SP);
+	if (sp % 8 != 0 || sp <= parent || sp >= end)
+		return MEMPROF_WALK_BROKEN;
+	if (!memprof_fiber_push(stack, at, (parent + MEMPROF_FIBER_END) | MEMPROF_SLOT_LINK, end) ||
+	    !memprof_fiber_push(stack, at, (parent + MEMPROF_FIBER_SP) | MEMPROF_SLOT_ENTRY, sp))
+		return MEMPROF_WALK_TOO_DEEP;
+	memprof_enter_fiber(stack, at, parent, end);
+	at->walk.sp = sp + 8;
+	at->walk.pc = memprof_stack_word(sp);
+	return MEMPROF_WALK_WHOLE;
+}
+
+static inline enum memprof_walk_end
+memprof_fiber_step(struct memprof_stack *stack, struct memprof_fiber_walk *at, uint64_t frame_size)
+{
+	struct memprof_walk *walk = &at->walk;
+	uint64_t before = walk->sp;
+
+	if (frame_size != MEMPROF_CHUNK_BOTTOM) {
+		walk->sp += frame_size & 0xfffc;
+	} else {
+		if (before + MEMPROF_BOTTOM_BYTES == at->end)
+			return memprof_leave_fiber(stack, at);
+		walk->sp += MEMPROF_BOTTOM_BYTES + 8;
+	}
+	if (walk->sp == before || walk->sp % 8 != 0 || walk->sp > at->end)
+		return MEMPROF_WALK_BROKEN;
+	walk->pc = memprof_stack_word(walk->sp - 8);
+	return MEMPROF_WALK_WHOLE;
+}
+
+/* The runtime goes on with the parent where a frame has no descriptor. It may have one next time:
+ * nothing of such a walk is used again. */
+static inline enum memprof_walk_end memprof_fiber_unknown(struct memprof_stack *stack,
+							  struct memprof_fiber_walk *at)
+{
+	at->unknown = 1;
+	at->walk.kept = 0;
+	at->first = 0;
+	at->rest_fiber = 0;
+	return memprof_leave_fiber(stack, at);
+}
+
+static inline enum memprof_walk_end memprof_fiber_walk_on(struct memprof_stack *stack,
+							  struct memprof_fiber_walk *at)
+{
+	enum memprof_walk_end end = MEMPROF_WALK_WHOLE;
+
+	while (at->walk.sp != 0 && end == MEMPROF_WALK_WHOLE) {
+		int met = memprof_fiber_met(stack, at);
+		uint64_t size, kind;
+
+		if (met) {
+			int64_t changed =
+				memprof_first_changed_of_fibers(stack, at, at->walk.kept - 1);
+
+			if (changed < 0)
+				return MEMPROF_WALK_WHOLE;
+			memprof_fiber_resume(stack, at, (uint32_t)changed);
+		}
+		size = memprof_frame_size(stack, at->walk.pc);
+		if (size == 0) {
+			end = memprof_fiber_unknown(stack, at);
+			continue;
+		}
+		kind = size == MEMPROF_CHUNK_BOTTOM ? MEMPROF_SLOT_BOTTOM : MEMPROF_SLOT_FRAME;
+		if (!met && !memprof_fiber_push(stack, at, (at->walk.sp - 8) | kind, at->walk.pc))
+			return MEMPROF_WALK_TOO_DEEP;
+		end = memprof_fiber_step(stack, at, size);
+	}
+	if (at->walk.sp == 0)
+		at->walk.kept = 0;
+	return end;
+}
+
+/* As memprof_walk_stack. When it ends too deep, the innermost slots are at the end of the array. */
+static inline enum memprof_walk_end memprof_walk_fibers(struct memprof_stack *stack,
+							const struct memprof_frame_table *table,
+							const struct memprof_fiber_begin *begin)
+{
+	struct memprof_fiber_walk at = {.walk = {begin->sp, begin->pc, 0, MEMPROF_STACK_SLOTS},
+					.begin = begin};
+	enum memprof_walk_end end;
+
+	memprof_use_table(stack, table);
+	if (!stack->unfinished) {
+		at.walk.kept = stack->count;
+		at.rest_fiber = stack->fiber;
+		at.rest_end = stack->fiber_end;
+	}
+	memprof_enter_fiber(stack, &at, begin->fiber, begin->end);
+	end = memprof_fiber_walk_on(stack, &at);
+	if (end != MEMPROF_WALK_WHOLE) {
+		memprof_forget_stack(stack);
+		return end;
+	}
+	stack->unfinished = at.unknown;
+	stack->fiber = begin->fiber;
+	stack->fiber_end = begin->end;
+	memprof_remember(stack, &at.walk);
+	return at.unknown ? MEMPROF_WALK_UNKNOWN : MEMPROF_WALK_WHOLE;
+}
+
+#endif

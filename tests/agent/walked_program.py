@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs with an agent that captures, and with one that has the runtime record whole callstacks as well
+(tests/e2e/truth), which says what is right."""
+
+import os
+import pathlib
+import re
+import signal
+import struct
+import subprocess
+import tempfile
+
+import agent_process as agent
+from agent_process import BUILD, AgentProcess, eventually, symbol
+from packed_batch import samples_of
+from runtime_words import written_by_the_agent, written_in_domains
+
+TRUTH = os.path.abspath(os.path.join(BUILD, "tests/libmemprof_agent_truth.so"))
+BY_RUNTIME, BY_AGENT = 1, 2  # enum memprof_capture_by
+OK, UNKNOWN_RUNTIME, ALLOCATOR, DIFFERED, BROKEN, CROWDED = range(6)  # enum memprof_walk_state
+STACKS = int(os.environ.get("MEMPROFD_STACKS", "10000"))
+# struct memprof_runtime_offsets: interrupt, memprof, its profile, words, heap, callstacks stay.
+OFFSETS = {"targets-trixie": (256, 464, 64, 384, 280, 0), "targets-forky": (288, 496, 64, 416, 312, 1)}
+RUNNING_CAPTURE = agent.HEAD.size + 2 * agent.PAUSES.size + 8
+
+
+def stopped(pid):
+    """Whether all its threads stand still."""
+    states = (pathlib.Path(f"/proc/{pid}/task/{tid}/stat").read_text() for tid in os.listdir(f"/proc/{pid}/task"))
+    return all(state.rsplit(")", 1)[1].split()[0] == "T" for state in states)
+
+
+class Program(AgentProcess):
+    """A program with an agent that captures, and what that says of it."""
+
+    def __init__(self, test, *arguments, rate=1e-2, folder="targets", **options):
+        super().__init__(*arguments, folder=folder, **options)
+        self.agent = options.get("agent", agent.AGENT)
+        test.addCleanup(self.kill)
+        self.offsets = OFFSETS.get(folder.split("/")[0])
+        if self.offsets:
+            self.write(self.control + agent.OFFSETS, struct.pack("<6I", *self.offsets))
+            self.walk_from(0)
+        self.write(self.control + agent.REQUESTED_CAPTURE, struct.pack("<I", BY_AGENT))
+        self.rate = rate
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+
+    def begin(self, generation=1, **options):
+        self.request(self.rate, generation, **options)
+        self.watch(True)
+        self.work_until(lambda: self.head()["generation"] == generation, "a session")
+
+    def work_until(self, reached, what):
+        def worked():
+            self.ask("go 20")
+            return reached()
+        eventually(worked, what)
+
+    def look(self):
+        """The samples of the batches that it is filling."""
+        os.kill(self.pid, signal.SIGSTOP)
+        eventually(lambda: stopped(self.pid), "it stands still")
+        samples = samples_of(self)
+        os.kill(self.pid, signal.SIGCONT)
+        return samples
+
+    def captured_by(self):
+        return struct.unpack("<I", self.read(self.control + RUNNING_CAPTURE, 4))[0]
+
+    def walk(self):
+        """(enum memprof_walk_state, callstacks that were cut)"""
+        return struct.unpack("<II", self.read(self.control + self.head()["bytes"] - 8, 8))
+
+    def written(self):
+        """The runtime's variables that the agent writes in a session: its allocator, its scanner of roots."""
+        return written_by_the_agent(self.pid)
+
+    def walk_from(self, frames):
+        """OCaml 5: stacks of so many frames in the mean, and deeper ones, are walked; usually from 20 on."""
+        self.write(self.base + symbol(self.agent, "memprof_switch_frames"), struct.pack("<I", frames))
+
+    def walked(self):
+        """Samples of OCaml 5 whose stack the agent has walked: the first word of each of 16 struct fiber_stack."""
+        out = subprocess.run(["nm", "-S", self.agent], capture_output=True, text=True, check=True).stdout
+        at, size = re.search(r"^([0-9a-f]+) ([0-9a-f]+) . memprof_fiber_stacks$", out, re.M).groups()
+        return sum(self.word(self.base + int(at, 16) + i * int(size, 16) // 16) for i in range(16))
+
+    def word(self, address):
+        return struct.unpack("<Q", self.read(address, 8))[0]
+
+    def written_in_domains(self):
+        return written_in_domains(self.read, self.control)
+
+
+class Witnessed(Program):
+    """With the runtime's callstacks of the same samples."""
+
+    def __init__(self, test, *arguments, **options):
+        folder = tempfile.TemporaryDirectory()
+        test.addCleanup(folder.cleanup)
+        self.told = pathlib.Path(folder.name) / "truth"
+        os.environ["MEMPROF_TRUTH_FILE"] = str(self.told)
+        super().__init__(test, *arguments, agent=TRUTH, **options)
+        self.samples = {}
+        self.request(self.rate, 1)
+        self.watch(True)
+
+
+    def sampled(self):
+        """Samples so far, of all domains."""
+        return sum(last >> (7 if self.offsets else 0) for (_, _, _, last, *_), _ in self.batches())
+
+    def collect(self, count, work):
+        while len(self.samples) < count:
+            before = self.sampled()
+            for _ in range(1000):
+                work()
+                if self.sampled() > before + 200:
+                    break
+            self.samples.update(self.look())
+
+    def longest(self):
+        return max(len(sample.frames) for sample in self.samples.values())
+
+    def truth(self):
+        """{sample id: frames} of those looked at. Its end may be half written."""
+        data, at, truth = self.told.read_bytes(), 0, {}
+        while at + 16 <= len(data):
+            sample, slots = struct.unpack_from("<QQ", data, at)
+            if at + 16 + 8 * slots > len(data):
+                break
+            if sample in self.samples:
+                truth[sample] = list(struct.unpack_from(f"<{slots}Q", data, at + 16))
+            at += 16 + 8 * slots
+        return truth
+
+    def compare(self, test):
+        """All are as the runtime has them; those that are cut as far as they go. How many are."""
+        self.watch(False)
+        self.close()
+        truth = self.truth()
+        test.assertLessEqual(len(self.samples) - len(truth), 1, "a sample is told before its truth")
+        cut = 0
+        for number, frames in truth.items():
+            sample = self.samples[number]
+            cut += sample.cut
+            test.assertEqual(frames[:len(sample.frames)] if sample.cut else frames, sample.frames, number)
+        return cut
+
+
+def a_moment():
+    eventually(lambda: True, "")
