@@ -105,8 +105,8 @@ void add_target_options(CLI::App& app, Config& config) {
          "--capture", config.capture,
          "Choose who records callstacks. kernel: a probe at each sample; runtime: the "
          "program's own runtime, cheaper for many samples; agent: its own walk of the "
-         "stack, cheaper still, OCaml 4, writes to the runtime's allocator; auto: kernel or "
-         "runtime by the rate")
+         "stack, cheaper still where stacks are deep, writes to the runtime's variables; auto: "
+         "kernel or runtime by the rate")
       ->transform(one_of<CaptureMode>({{"auto", CaptureMode::kAuto},
                                        {"kernel", CaptureMode::kKernel},
                                        {"runtime", CaptureMode::kRuntime},

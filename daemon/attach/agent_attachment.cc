@@ -112,7 +112,6 @@ absl::Status AgentAttachment::load_kernel_side(const AttachOptions& options) {
 
 // Not where it could not before.
 bool AgentAttachment::agent_may_walk() const {
-  if (target_.abi.domains) return false;
   if (!begun_ || !control_) return true;
   const auto status = control_->status();
   return status.ok() && status->walk_state == MEMPROF_WALK_OK;

@@ -8,7 +8,7 @@ import unittest
 import harness
 from harness import E2ETest, eventually, proc_status
 from injected_agent import agent_process, agent_state, in_agent
-from runtime_words import written_by_the_agent
+from runtime_words import WALK_ASKS, is_undone, written_by_the_agent, written_in_domains
 
 
 def write_to_agent(pid, name, offset, data):
@@ -16,16 +16,37 @@ def write_to_agent(pid, name, offset, data):
         os.pwrite(memory.fileno(), data, in_agent(pid, name) + offset)
 
 
+def written_by_walk(pid):
+    """None without an agent."""
+    control = in_agent(pid, "memprof_agent_control")
+    if control is None:
+        return None
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        return written_in_domains(lambda at, size: os.pread(memory.fileno(), size, at), control)
+
+
+def walks_any_depth(pid):
+    """Stacks of any depth are walked from now on; whether they are already."""
+    if in_agent(pid, "memprof_agent_control") is None:
+        return False
+    write_to_agent(pid, "memprof_switch_frames", 0, bytes(4))
+    return any(asks == WALK_ASKS for asks, _ in written_by_walk(pid))
+
+
 class AgentStops(E2ETest):
     options = ()
+    folder_of_targets = None
 
     def setUp(self):
         super().setUp()
-        self.target_process = self.target("busy_threads")
+        self.target_process = self.target("busy_threads", folder=self.folder_of_targets)
         self.pid = self.target_process.pid
-        self.before = written_by_the_agent(self.pid)
+        self.look_before()
         self.memprofd = self.daemon("--pid", self.pid, *self.options, rate=1e-3)
         self.memprofd.wait_state(self.pid, "sampling")
+
+    def look_before(self):
+        """At what the agent writes of the runtime's variables."""
 
     def wait_agent(self, state):
         eventually(lambda: agent_state(self.pid) == state, f"agent state {state}", timeout=60)
@@ -73,26 +94,59 @@ class OfOwnWalk(AgentStops):
     options = ("--capture", "agent")
     test_an_injected_agent_of_a_quiet_target_is_woken_again = None
 
+    def look_before(self):
+        self.before = written_by_the_agent(self.pid)
+
     def wait_agent(self, state):
         super().wait_agent(state)
         if state == agent_process.IDLE:
-            self.assertEqual(self.before, written_by_the_agent(self.pid))
+            self.wait_undone()
         else:
-            eventually(lambda: written_by_the_agent(self.pid) != self.before, "the agent walks stacks")
+            self.wait_walks()
+
+    def wait_undone(self):
+        self.assertEqual(self.before, written_by_the_agent(self.pid))
+
+    def wait_walks(self):
+        eventually(lambda: written_by_the_agent(self.pid) != self.before, "the agent walks stacks")
+
+    def spoil(self):
+        """The walk begins where no innermost frame is."""
+        write_to_agent(self.pid, "state_offsets", 4, b"\0\0\0\0")
 
     def test_where_its_walk_goes_wrong_the_runtime_captures(self):
-        eventually(lambda: written_by_the_agent(self.pid) != self.before, "the agent walks stacks")
+        self.wait_walks()
         self.assertEqual("agent", self.memprofd.targets()[self.pid]["capture"])
-        write_to_agent(self.pid, "state_offsets", 4, b"\0\0\0\0")  # where the innermost frame is
+        self.spoil()
         eventually(lambda: self.memprofd.targets()[self.pid]["capture"] == "runtime", "the runtime captures")
         self.memprofd.wait_state(self.pid, "sampling")
         self.assertIn("did not agree with the OCaml runtime's", self.memprofd.stderr())
-        self.assertEqual(self.before, written_by_the_agent(self.pid))
+        self.wait_undone()
         self.assertIn("callstack_cut", {drop["reason"] for drop in self.memprofd.targets()[self.pid]["drops"]})
         self.memprofd.set_rate(self.pid, 2e-3)
         self.memprofd.wait_state(self.pid, "sampling")
         self.assertEqual("runtime", self.memprofd.targets()[self.pid]["capture"])
         self.assertEqual(0, self.target_process.exit()["errors"])
+
+
+class OfOwnWalk5(OfOwnWalk):
+    folder_of_targets = harness.TARGETS5
+
+    def look_before(self):
+        pass
+
+    def wait_undone(self):
+        eventually(lambda: is_undone(written_by_walk(self.pid)), "all is as it was")
+
+    def wait_walks(self):
+        eventually(lambda: walks_any_depth(self.pid), "the agent walks stacks")
+
+    def spoil(self):
+        write_to_agent(self.pid, "memprof_callback_bytes", 0, bytes([48]))
+
+    def setUp(self):
+        super().setUp()
+        self.wait_walks()
 
 
 if __name__ == "__main__":

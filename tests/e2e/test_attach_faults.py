@@ -19,10 +19,11 @@ import unittest
 import harness
 from harness import NO_PROCESS, NOT_PROFILABLE, OK, E2ETest, Process, eventually, proc_status
 from stepping import CALLS, SteppedDaemon
+from test_agent_stops import walks_any_depth, written_by_walk
 from test_injection import SYS_TGKILL, has_pending, libc, threads
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "agent"))
-from runtime_words import slots_of_the_agent, written_by_the_agent  # noqa: E402
+from runtime_words import is_undone, slots_of_the_agent, written_by_the_agent  # noqa: E402
 
 PTRACE_SEIZE = 0x4206
 PTRACE_GETREGS = 12
@@ -165,16 +166,16 @@ EVENTS = [Nothing, Signalled, Stopped, Forks, Traced, Killed, Exits, Executes]
 
 class Faults(E2ETest):
     options = ()
-    before = None  # what an agent that walks stacks itself writes, as it was
+    folder_of_targets = None
 
     def setUp(self):
         super().setUp()
-        self.expected = harness.undisturbed_output()
+        self.expected = harness.undisturbed_output(folder=self.folder_of_targets)
         self.memprofd = self.process(SteppedDaemon(self.folder, *self.options))
 
     def counts(self):
         """How many calls of each kind there are in an attach that nobody disturbs."""
-        target = self.target("busy_threads")
+        target = self.target("busy_threads", folder=self.folder_of_targets)
         self.memprofd.stop_at(1_000_000_000, *CALLS)
         self.memprofd.attach(target.pid)
         self.memprofd.wait_state(target.pid, "sampling")
@@ -252,11 +253,10 @@ class Faults(E2ETest):
             self.assertNotIn(proc_status(f"{pid}/task/{tid}", "State")[0], "tT")
         eventually(lambda: not has_pending(pid, signal.SIGURG), "no signal is left pending")
         self.assertFalse([link for _, link in descriptors(pid) if "memprof_agent" in link])
-        if self.before and os.readlink(f"/proc/{pid}/exe") == self.exe:
-            eventually(lambda: written_by_the_agent(pid) == self.before, "the runtime's variables are as they were")
+        self.check_variables(pid)
 
     def trial(self, name, position, kind):
-        target = self.target("busy_threads")
+        target = self.target("busy_threads", folder=self.folder_of_targets)
         eventually(lambda: target.command("stat")["checksums"], "it has computed something")
         self.before_attach(target.pid)
         event = kind(target)
@@ -271,6 +271,9 @@ class Faults(E2ETest):
 
     def before_attach(self, pid):
         pass
+
+    def check_variables(self, pid):
+        """What the agent has written into those of the runtime is as it was before."""
 
     def trials(self, counts):
         for turn, (name, count) in enumerate(counts.items()):
@@ -377,17 +380,38 @@ class FaultsOfOwnWalk(Faults):
     def before_attach(self, pid):
         self.before, self.exe = written_by_the_agent(pid), os.readlink(f"/proc/{pid}/exe")
 
+    def check_variables(self, pid):
+        if os.readlink(f"/proc/{pid}/exe") == self.exe:
+            eventually(lambda: written_by_the_agent(pid) == self.before, "the runtime's variables are as they were")
+
+    def walks(self, pid):
+        return written_by_the_agent(pid) != self.before
+
     def comes_to_sample(self, target, code):
         sampling = super().comes_to_sample(target, code)
         # What an agent cannot enter is observed.
         if sampling and self.memprofd.targets()[target.pid]["capture"] == "agent":
             self.walked += 1
-            eventually(lambda: written_by_the_agent(target.pid) != self.before, "the agent walks stacks")
+            eventually(lambda: self.walks(target.pid), "the agent walks stacks")
         return sampling
 
     def test_each_kind_of_call(self):
         super().test_each_kind_of_call()
         self.assertGreater(self.walked, 10)
+
+
+class FaultsOfOwnWalk5(FaultsOfOwnWalk):
+    folder_of_targets = harness.TARGETS5
+
+    def before_attach(self, pid):
+        self.exe = os.readlink(f"/proc/{pid}/exe")
+
+    def check_variables(self, pid):
+        if os.readlink(f"/proc/{pid}/exe") == self.exe and written_by_walk(pid):
+            eventually(lambda: is_undone(written_by_walk(pid)), "the runtime's variables are as they were")
+
+    def walks(self, pid):
+        return walks_any_depth(pid)
 
 
 class FaultsOfCHeap(Faults):

@@ -53,7 +53,7 @@ class Captures(E2ETest):
         self.assert_same(None, ("kernel", "runtime", "agent"))
 
     def test_same_sites_and_stacks_of_ocaml_5(self):
-        self.assert_same(harness.TARGETS5, ("kernel", "runtime"))
+        self.assert_same(harness.TARGETS5, ("kernel", "runtime", "agent"))
 
     def test_few_probe_hits(self):
         for capture in ("runtime", "agent"):

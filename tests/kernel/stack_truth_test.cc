@@ -253,15 +253,17 @@ INSTANTIATE_TEST_SUITE_P(, StackTruthOf,
                                            Way{"ocaml5", true, CaptureMode::kKernel},
                                            Way{"ocaml4_runtime", false, CaptureMode::kRuntime},
                                            Way{"ocaml4_agent", false, CaptureMode::kAgent},
-                                           Way{"ocaml5_runtime", true, CaptureMode::kRuntime}),
+                                           Way{"ocaml5_runtime", true, CaptureMode::kRuntime},
+                                           Way{"ocaml5_agent", true, CaptureMode::kAgent}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 class StackTruthOfDomains : public StackTruth, public ::testing::WithParamInterface<CaptureMode> {};
 
 INSTANTIATE_TEST_SUITE_P(, StackTruthOfDomains,
-                         ::testing::Values(CaptureMode::kKernel, CaptureMode::kRuntime),
+                         ::testing::Values(CaptureMode::kKernel, CaptureMode::kRuntime,
+                                           CaptureMode::kAgent),
                          [](const auto& info) {
-                           return info.param == CaptureMode::kKernel ? "kernel" : "runtime";
+                           return std::string(capture_name(capture_at(1, info.param)));
                          });
 
 TEST_P(StackTruthOf, EveryStackEqualsTheRuntimesOwn) {

@@ -12,7 +12,7 @@ enum class CaptureMode {
   kAuto,     // by the rate, and by how many targets of the program the kernel captures
   kKernel,   // whole callstacks; nothing more is allocated in the program's heap
   kRuntime,  // MEMPROF_PACKED_FRAMES innermost frames, far fewer probe hits
-  kAgent,    // OCaml 4: whole callstacks, as few hits, only what has changed is walked
+  kAgent,    // whole callstacks, as few hits, only what has changed is walked
 };
 
 // The runtime's capture costs the target a quarter to a half of the kernel's at any rate

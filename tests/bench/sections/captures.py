@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sample costs by who captures its callstack, by frames of the stack; OCaml 4.13, the agent without a daemon."""
+"""What a sample costs by who captures its callstack, by frames of the stack; OCaml 4.13 and 5.3, without a daemon."""
 
 import dataclasses
 import os
@@ -11,9 +11,12 @@ import harness
 from bench_context import rate_text, say
 from rounds import interleaved
 from spread import ratios
-from workloads import BUNDLED, timed
+from workloads import BUNDLED, OF_OCAML5, timed
 
 FRAMES = (10, 90, 400, 2000)  # of depths
+FRAMES_OF_OCAML5 = (10, 20, 30, 90, 400, 2000)
+# struct memprof_runtime_offsets of OCaml 5.3
+OFFSETS = struct.pack("<6I", 256, 464, 64, 384, 280, 0)
 C_HEAVY = "c_heavy"  # what is allocated by C, on short stacks
 WORDS_A_ROUND = 200   # of c_heavy
 RATES = (1e-3, 1e-2)
@@ -39,9 +42,11 @@ def go(process):
 class Program(agent_process.AgentProcess):
     """One process for all captures: what differs between them is the session."""
 
-    def __init__(self, command, rate):
-        super().__init__(f"bench/{command[0]}", *command[1:])
+    def __init__(self, command, rate, folder):
+        super().__init__(command[0], *command[1:], folder=folder.resolve())
         self.rate, self.generation = rate, 0
+        if folder == OF_OCAML5:
+            self.write(self.control + agent_process.OFFSETS, OFFSETS)
 
     def session(self, capture):
         """A session begins at a collection and ends with a sample."""
@@ -67,9 +72,9 @@ class Program(agent_process.AgentProcess):
 class Tracked(harness.Target):
     """The same program, which samples itself; how many samples it has is not known before its end."""
 
-    def __init__(self, command, rate, folder):
-        tracker = {"PLAIN_TRACKER": f"{rate:g} {pathlib.Path(folder) / 'tracker.events'}"}
-        super().__init__(*command, env={**os.environ, **tracker}, folder=BUNDLED)
+    def __init__(self, command, rate, folder, files):
+        tracker = {"PLAIN_TRACKER": f"{rate:g} {pathlib.Path(files) / 'tracker.events'}"}
+        super().__init__(*command, env={**os.environ, **tracker}, folder=folder)
 
     def ask(self, line):
         return self.command(line, timeout=300)
@@ -78,14 +83,16 @@ class Tracked(harness.Target):
 def run(context, section):
     for rate in [rate for rate in context.rates if rate in RATES]:
         words = int(SAMPLES * context.scale / rate)
-        for frames in FRAMES:
-            measure(context, section, f"{frames} frames", ["depths", str(words), str(frames)], rate)
-        measure(context, section, C_HEAVY, [C_HEAVY, str(words // WORDS_A_ROUND)], rate)
+        for folder, prefix, depths in ((BUNDLED, "", FRAMES), (OF_OCAML5, "5.3: ", FRAMES_OF_OCAML5)):
+            for frames in depths:
+                command = ["depths", str(words), str(frames)]
+                measure(context, section, f"{prefix}{frames} frames", command, rate, folder)
+            measure(context, section, prefix + C_HEAVY, [C_HEAVY, str(words // WORDS_A_ROUND)], rate, folder)
 
 
-def measure(context, section, row, command, rate):
-    program = Program(command, rate)
-    tracked = Tracked(command, rate, context.files)
+def measure(context, section, row, command, rate, folder):
+    program = Program(command, rate, folder)
+    tracked = Tracked(command, rate, folder, context.files)
     minor = go(tracked)[1]
 
     def one(case):
