@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "daemon/export/api/audit.h"
-#include "daemon/export/api/heap_service.h"
 #include "daemon/export/grpc/grpc_status.h"
+#include "daemon/export/heaps/heap_service.h"
 
 namespace memprofd {
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "daemon/export/api/grpc_convert.h"
-#include "daemon/export/api/heap_garbage.h"
-#include "daemon/export/api/heap_service.h"
+#include "daemon/export/heaps/heap_garbage.h"
+#include "daemon/export/heaps/heap_service.h"
 #include "daemon/snapshot/answers/root_tree.h"
 #include "daemon/snapshot/answers/waste.h"
 #include "daemon/snapshot/block_header.h"

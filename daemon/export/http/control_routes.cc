@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/export/api/audit.h"
-#include "daemon/export/api/heap_service.h"
 #include "daemon/export/api/heap_why.h"
 #include "daemon/export/api/rss_convert.h"
+#include "daemon/export/heaps/heap_service.h"
 #include "daemon/export/http/commands.h"
 #include "daemon/export/http/http_answers.h"
 #include "daemon/export/http/request_params.h"

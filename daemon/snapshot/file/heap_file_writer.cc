@@ -9,7 +9,7 @@
 namespace memprofd {
 namespace {
 
-// Of Knuth: 2^64 divided by the golden ratio.
+// It is 2^64 divided by the golden ratio (Knuth).
 constexpr std::uint64_t kMix = 0x9e3779b97f4a7c15;
 
 void append_u32(std::string& bytes, std::uint32_t value) {

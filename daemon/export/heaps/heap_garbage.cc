@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/export/api/heap_garbage.h"
+#include "daemon/export/heaps/heap_garbage.h"
 
 #include <algorithm>
 #include <optional>
 
 #include "daemon/export/api/grpc_convert.h"
-#include "daemon/export/api/heap_service.h"
+#include "daemon/export/heaps/heap_service.h"
 #include "daemon/snapshot/answers/garbage.h"
 #include "daemon/util/utf8.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/export/api/heap_service.h"
+#include "daemon/export/heaps/heap_service.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "daemon/export/api/heap_garbage.h"
+#include "daemon/export/heaps/heap_garbage.h"
 #include "daemon/snapshot/answers/image_census.h"
 #include "daemon/snapshot/answers/tree_rows.h"
 #include "daemon/snapshot/block_header.h"

@@ -2,15 +2,18 @@
 """What strings hold leaves a program only for who has asked for it, and tells what is there twice then."""
 
 import json
+import sys
 import unittest
 
 import grpc
 
 import harness
 from harness import OK, TARGETS5
-from test_heap import TARGETS4
-from test_profiles import message_modules
-from test_snapshots import Snapshot
+
+sys.path.append(str(harness.ROOT / "tests/e2e"))
+from test_heap import TARGETS4  # noqa: E402 (of tests/e2e)
+from test_profiles import message_modules  # noqa: E402
+from test_snapshots import Snapshot  # noqa: E402
 
 SECRET = "secret-OF THE PROGRAM-"
 KEPT = 1_000  # different ones, each twice

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/export/api/heap_service.h"
+#include "daemon/export/heaps/heap_service.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
