@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stack of a domain of OCaml 5 as the agent walks it (fiber_walk.h), where a sample is one that it
- * was armed for (sample_switch.h). */
+/* The stack of a domain of OCaml 5 as the agent walks it (fiber_walk.h), where a sample is one that
+ * it was armed for (sample_switch.h). */
 #ifndef MEMPROF_FIBER_STACKS_H
 #define MEMPROF_FIBER_STACKS_H
 
