@@ -20,7 +20,7 @@
 /* The frames of one from which it is worth it; on, it stays so from three quarters of that. Tests
  * write it. */
 #ifndef MEMPROF_SWITCH_FRAMES
-#define MEMPROF_SWITCH_FRAMES 16
+#define MEMPROF_SWITCH_FRAMES 20
 #endif
 static volatile uint32_t memprof_switch_frames = MEMPROF_SWITCH_FRAMES;
 

@@ -285,22 +285,20 @@ TEST_F(FiberWalk, AHiddenParentIsNotTakenForNone) {
 }
 
 TEST_F(FiberWalk, AStackOfAnotherSizeInTheSamePlaceIsAnotherOne) {
-  call({1});
-  program_.perform(2048);
-  for (int i = 0; i < 10; ++i) program_.call(i);
+  call({1, 6});
+  program_.call_back();
+  const auto bottom = program_.current().sp() + 8;
+  call({3, 4});
   expect_right();
-  // As large, but its end is where frames were.
+  EXPECT_EQ(frames().size(), 4u);
+  // The same words, but this chunk is the outermost one.
   auto& fiber = program_.current();
-  const auto bottom = fiber.sp() + 8 * 4;
   const auto end = bottom + MEMPROF_BOTTOM_BYTES;
-  const auto parent = fiber.parent();
-  word(end + MEMPROF_FIBER_PARENT) = parent;
+  word(end + MEMPROF_FIBER_PARENT) = 0;
   word(fiber.at + MEMPROF_FIBER_END) = end;
   fiber.bytes = end + kHandlerBytes - fiber.at;
-  fiber.sp() = bottom - 8;
-  word(fiber.sp()) = kBottom;
-  call({2});
   expect_right();
+  EXPECT_EQ(frames().size(), 2u);
 }
 
 TEST_F(FiberWalk, CodeWithoutADescriptorEndsItsFiberUntilThatIsLoaded) {
