@@ -131,7 +131,7 @@ TEST_F(ControlRoutesTest, EachPostIsRefusedToOtherSites) {
       expect_refusal(403, "", handler(forged));
     }
   }
-  EXPECT_EQ(posts, 16);
+  EXPECT_EQ(posts, 17);
 }
 
 TEST_F(ControlRoutesTest, NoGetHasEffects) {
