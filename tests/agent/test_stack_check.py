@@ -21,7 +21,8 @@ STACKS = int(os.environ.get("MEMPROFD_STACKS", "20000"))
 CHECKS = struct.Struct("<7Q")
 NAMES = ("equal", "different", "postponed", "too_deep", "walked", "verified", "unsupported")
 # struct memprof_stack, agent-lib/walk/delta_walk.h: there are so many, with these parts.
-REMEMBERED, HEAD_BYTES, SIZES_BYTES, SLOTS_BYTES = 8, 32, 16 * 1024, 16 * 16384
+REMEMBERED, HEAD_BYTES, SIZES_BYTES, SLOTS_BYTES = 8, 56, 16 * 1024, 16 * 16384
+TAIL_BYTES = 8 + 3 * 4 + 2 * 16384 + 4
 SLOT = struct.Struct("<QQ")
 FRAME, BOTTOM = 0, 1
 
@@ -160,7 +161,7 @@ class StackCheck(unittest.TestCase):
                 if word and place % 8 == FRAME:
                     target.write(slots + i * SLOT.size, SLOT.pack(place | BOTTOM, word))
                     break
-            at = slots + SLOTS_BYTES
+            at = slots + SLOTS_BYTES + TAIL_BYTES
         os.kill(target.pid, signal.SIGCONT)
 
 
