@@ -24,20 +24,19 @@ constexpr auto kOwnStartPatience = std::chrono::milliseconds(200);
 constexpr int kInUsePatience = 5;
 // Longest time between two attempts to wake an idle program.
 constexpr auto kMaxTripInterval = std::chrono::milliseconds(500);
-// The frame size of what ends a chunk of the stack (runtime/caml/stack.h).
-constexpr std::uint16_t kChunkBottom = 0xFFFF;
 
 // Where code lies that may call C: in OCaml 4 that of OCaml, which is linked in one piece, before
 // C's; in OCaml 5 the runtime's.
 AddressRange code_that_calls_c(const Target& target) {
   if (target.abi.domains) return target.c_calls;
-  AddressRange range;
-  for (const FrameDescriptor& frame : target.frames.descriptors()) {
-    if (frame.frame_size == kChunkBottom) continue;  // in the runtime's assembler
-    if (range.begin == 0) range.begin = frame.return_address;
-    range.end = frame.return_address + 1;
-  }
-  return range;
+  const std::vector<FrameDescriptor>& frames = target.frames.descriptors();
+  const auto in_ocaml = [](const FrameDescriptor& frame) {
+    return !frame.ends_chunk();  // as does the runtime's assembler
+  };
+  const auto first = std::find_if(frames.begin(), frames.end(), in_ocaml);
+  if (first == frames.end()) return {};
+  const auto last = std::find_if(frames.rbegin(), frames.rend(), in_ocaml);
+  return {first->return_address, last->return_address + 1};
 }
 
 }  // namespace

@@ -25,7 +25,6 @@ constexpr std::uint64_t kMaxBytesRead = 512u << 20;
 constexpr std::uint64_t kMinAddress = 4096;
 constexpr std::uint64_t kAddressLimit = 1ull << 48;
 constexpr std::uint64_t kHeaderBytes = 12;
-constexpr std::uint16_t kChunkEnd = 0xFFFF;
 
 constexpr std::uint64_t align_up(std::uint64_t address, std::uint64_t to) {
   return (address + to - 1) & ~(to - 1);
@@ -101,7 +100,7 @@ bool take_descriptor(Window& window, std::uint64_t& address, FrameDescriptor& ou
   out.address = address;
   if (out.return_address < kMinAddress || out.return_address >= kAddressLimit) return false;
   std::uint64_t next = address + kHeaderBytes + 2ull * num_live;
-  if (out.frame_size != kChunkEnd) {
+  if (!out.ends_chunk()) {
     std::uint8_t num_allocs = 1;
     if ((out.frame_size & 2) != 0) {
       if (!window.get(next, num_allocs)) return false;

@@ -16,9 +16,13 @@ namespace memprofd {
 
 // One frame descriptor (runtime/caml/stack.h).
 struct FrameDescriptor {
+  static constexpr std::uint16_t kChunkEnd = 0xFFFF;  // a frame size: C code is below
+
   std::uint64_t return_address = 0;
   std::uint64_t address = 0;     // of the descriptor in the process
-  std::uint16_t frame_size = 0;  // raw, flag bits included; 0xFFFF ends a stack chunk
+  std::uint16_t frame_size = 0;  // raw, flag bits included
+
+  bool ends_chunk() const { return frame_size == kChunkEnd; }
 };
 
 // Immutable; copies share the descriptors.

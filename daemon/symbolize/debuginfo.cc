@@ -7,12 +7,13 @@
 #include <span>
 #include <string_view>
 
+#include "daemon/discover/frame_table.h"
+
 namespace memprofd {
 namespace {
 
 constexpr int kMaxInlined = 256;
 constexpr std::size_t kMaxNameBytes = 4096;
-constexpr std::uint16_t kChunkEnd = 0xFFFF;
 
 constexpr std::uint64_t align_up(std::uint64_t address, std::uint64_t to) {
   return (address + to - 1) & ~(to - 1);
@@ -51,7 +52,8 @@ std::optional<OffsetTable> offset_table(const MemoryReader& memory, std::uint64_
     std::uint16_t num_live;
   } header;
   if (!memory.read_value(descriptor + 8, header).ok()) return std::nullopt;
-  if (header.frame_size == kChunkEnd || (header.frame_size & 1) == 0) return std::nullopt;
+  if (header.frame_size == FrameDescriptor::kChunkEnd || (header.frame_size & 1) == 0)
+    return std::nullopt;
   const std::uint64_t after_live = descriptor + 12 + 2ull * header.num_live;
   if ((header.frame_size & 2) == 0) return OffsetTable{align_up(after_live, 4), 1};
   std::uint8_t num_allocs = 0;

@@ -368,83 +368,82 @@ class Faults(E2ETest):
         harness.NOTES.append(f"{sum(counts.values())} calls of {len(counts)} kinds")
 
 
-class FaultsOfOwnWalk(Faults):
-    """The agent writes into the runtime's variables, and nothing of that is left."""
-    options = ("--capture", "agent")
-    walked = 0
+class WhatIsWritten:
+    """For Faults: an option has the agent write more into the program than every agent does."""
+    written_in = 0
     test_an_exec_while_its_file_is_read_is_told = None
     test_a_thread_that_is_lost_is_not_the_end_of_its_program = None
     test_what_is_lost_before_anything_is_borrowed_is_tried_again = None
     test_others_are_cared_for_while_a_thread_is_borrowed = None
 
     def before_attach(self, pid):
-        self.before, self.exe = written_by_the_agent(pid), os.readlink(f"/proc/{pid}/exe")
+        self.exe = os.readlink(f"/proc/{pid}/exe")
+
+    def comes_to_sample(self, target, code):
+        sampling = super().comes_to_sample(target, code)
+        # What an agent cannot enter is observed.
+        if sampling and self.is_to_write(self.memprofd.targets()[target.pid]):
+            self.written_in += 1
+            eventually(lambda: self.has_written(target.pid), self.what)
+        return sampling
+
+    def test_each_kind_of_call(self):
+        super().test_each_kind_of_call()
+        self.assertGreater(self.written_in, 10)
+
+
+class FaultsOfOwnWalk(WhatIsWritten, Faults):
+    """The agent writes into the runtime's variables, and nothing of that is left."""
+    options = ("--capture", "agent")
+    what = "the agent walks stacks"
+
+    def before_attach(self, pid):
+        super().before_attach(pid)
+        self.before = written_by_the_agent(pid)
 
     def check_variables(self, pid):
         if os.readlink(f"/proc/{pid}/exe") == self.exe:
             eventually(lambda: written_by_the_agent(pid) == self.before, "the runtime's variables are as they were")
 
-    def walks(self, pid):
+    def is_to_write(self, told):
+        return told["capture"] == "agent"
+
+    def has_written(self, pid):
         return written_by_the_agent(pid) != self.before
-
-    def comes_to_sample(self, target, code):
-        sampling = super().comes_to_sample(target, code)
-        # What an agent cannot enter is observed.
-        if sampling and self.memprofd.targets()[target.pid]["capture"] == "agent":
-            self.walked += 1
-            eventually(lambda: self.walks(target.pid), "the agent walks stacks")
-        return sampling
-
-    def test_each_kind_of_call(self):
-        super().test_each_kind_of_call()
-        self.assertGreater(self.walked, 10)
 
 
 class FaultsOfOwnWalk5(FaultsOfOwnWalk):
     folder_of_targets = harness.TARGETS5
 
     def before_attach(self, pid):
-        self.exe = os.readlink(f"/proc/{pid}/exe")
+        WhatIsWritten.before_attach(self, pid)
 
     def check_variables(self, pid):
         if os.readlink(f"/proc/{pid}/exe") == self.exe and written_by_walk(pid):
             eventually(lambda: is_undone(written_by_walk(pid)), "the runtime's variables are as they were")
 
-    def walks(self, pid):
+    def has_written(self, pid):
         return walks_any_depth(pid)
 
 
-class FaultsOfCHeap(Faults):
+class FaultsOfCHeap(WhatIsWritten, Faults):
     """The agent stands in for malloc, in slots of all files; a program that is let go of has none of that."""
     options = ("--c-heap-interval", "4096")
-    followed = 0
-    test_an_exec_while_its_file_is_read_is_told = None
-    test_a_thread_that_is_lost_is_not_the_end_of_its_program = None
-    test_what_is_lost_before_anything_is_borrowed_is_tried_again = None
-    test_others_are_cared_for_while_a_thread_is_borrowed = None
+    what = "C's memory is followed"
 
     def slots(self, pid):
         return slots_of_the_agent(pid, harness.BUILD / "libmemprof_agent.so")
 
-    def before_attach(self, pid):
-        self.exe = os.readlink(f"/proc/{pid}/exe")
+    def is_to_write(self, told):
+        return told["mode"] != "observe"
 
-    def comes_to_sample(self, target, code):
-        sampling = super().comes_to_sample(target, code)
-        # What an agent cannot enter is observed.
-        if sampling and self.memprofd.targets()[target.pid]["mode"] != "observe":
-            self.followed += 1
-            eventually(lambda: self.slots(target.pid), "C's memory is followed")
-        return sampling
+    def has_written(self, pid):
+        return bool(self.slots(pid))
 
     def check_nothing_left(self, target):
         super().check_nothing_left(target)
         if os.readlink(f"/proc/{target.pid}/exe") == self.exe:
             eventually(lambda: self.slots(target.pid) == [], "slots are put back")
-
-    def test_each_kind_of_call(self):
-        super().test_each_kind_of_call()
-        self.assertGreater(self.followed, 10)
 
 
 if __name__ == "__main__":

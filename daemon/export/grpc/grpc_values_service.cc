@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/grpc/grpc_values_service.h"
 
+#include <string>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +13,25 @@
 namespace memprofd {
 
 namespace pb = ::memprof::v1;
+
+namespace {
+
+// For who may control the program, with a line in the log, to which cost(response) adds what came
+// of it. answer(): what the service says.
+template <typename Request, typename Response, typename Answer>
+grpc::Status command(const GrpcAccess& access, const grpc::ServerContext& context,
+                     const Request& request, const std::string& what, Response& response,
+                     const Answer& answer,
+                     std::string (*cost)(const std::type_identity_t<Response>&) = nullptr) {
+  const GrpcCaller caller = GrpcAccess::caller(context);
+  const absl::Status allowed = access.check_control(caller, request.pid());
+  absl::StatusOr<Response> answered = allowed.ok() ? answer() : allowed;
+  audit(request.pid(), what, caller.name, answered.status(),
+        answered.ok() && cost != nullptr ? cost(*answered) : "");
+  return grpc_answer(std::move(answered), response);
+}
+
+}  // namespace
 
 // What a program holds is told to those who may control it, and who has seen contents is logged.
 grpc::Status GrpcValuesService::ListValues(grpc::ServerContext* context,
@@ -31,43 +52,32 @@ grpc::Status GrpcValuesService::ListValues(grpc::ServerContext* context,
 grpc::Status GrpcValuesService::Resume(grpc::ServerContext* context,
                                        const pb::ResumeRequest* request,
                                        pb::ResumeResponse* response) {
-  const GrpcCaller caller = GrpcAccess::caller(*context);
-  const absl::Status allowed = access_.check_control(caller, request->pid());
-  auto answer = allowed.ok() ? values_.resume(*request) : allowed;
-  audit(request->pid(), "resume", caller.name, answer.status());
-  return grpc_answer(std::move(answer), *response);
+  return command(access_, *context, *request, "resume", *response,
+                 [&] { return values_.resume(*request); });
 }
 
 grpc::Status GrpcValuesService::Adjust(grpc::ServerContext* context,
                                        const pb::AdjustRequest* request,
                                        pb::AdjustResponse* response) {
-  const GrpcCaller caller = GrpcAccess::caller(*context);
-  const absl::Status allowed = access_.check_control(caller, request->pid());
-  auto answer = allowed.ok() ? values_.adjust(*request) : allowed;
-  audit(request->pid(), text_of(*request), caller.name, answer.status(),
-        answer.ok() ? absl::StrCat("it has ", answer->count()) : "");
-  return grpc_answer(std::move(answer), *response);
+  return command(
+      access_, *context, *request, text_of(*request), *response,
+      [&] { return values_.adjust(*request); },
+      [](const pb::AdjustResponse& answer) { return absl::StrCat("it has ", answer.count()); });
 }
 
 grpc::Status GrpcValuesService::KeepValues(grpc::ServerContext* context,
                                            const pb::KeepValuesRequest* request,
                                            pb::KeepValuesResponse* response) {
-  const GrpcCaller caller = GrpcAccess::caller(*context);
-  const absl::Status allowed = access_.check_control(caller, request->pid());
-  auto answer = allowed.ok() ? values_.keep(*request) : allowed;
-  audit(request->pid(), text_of(*request), caller.name, answer.status());
-  return grpc_answer(std::move(answer), *response);
+  return command(access_, *context, *request, text_of(*request), *response,
+                 [&] { return values_.keep(*request); });
 }
 
 grpc::Status GrpcValuesService::Ask(grpc::ServerContext* context, const pb::AskRequest* request,
                                     pb::AskResponse* response) {
-  const GrpcCaller caller = GrpcAccess::caller(*context);
-  const absl::Status allowed = access_.check_control(caller, request->pid());
-  auto answer =
-      allowed.ok() ? values_.ask(*request, [context] { return !context->IsCancelled(); }) : allowed;
-  audit(request->pid(), absl::StrCat("ask '", printable(request->name()), "'"), caller.name,
-        answer.status());
-  return grpc_answer(std::move(answer), *response);
+  return command(access_, *context, *request,
+                 absl::StrCat("ask '", printable(request->name()), "'"), *response, [&] {
+                   return values_.ask(*request, [context] { return !context->IsCancelled(); });
+                 });
 }
 
 // Numbers are those that metrics have; lines are for those who may control the program.

@@ -14,7 +14,6 @@ constexpr std::uint64_t kEndOffset = 16;  // in struct stack_info
 constexpr std::uint16_t kMostLive = 4096;
 // In a descriptor: return address, frame size, number of live entries, those. A size has flags in
 // its lowest bits.
-constexpr std::uint16_t kChunkEnd = 0xffff;
 constexpr std::uint64_t kSizeMask = 0xfffc;
 constexpr std::uint64_t kLiveCountOffset = 10;
 constexpr std::uint64_t kLiveOffset = 12;
@@ -45,7 +44,7 @@ const FiberWalk::Frame* FiberWalk::frame_of(std::uint64_t return_address) {
   if (known != frames_.end()) return &known->second;
   const FrameDescriptor* descriptor = table_.find(return_address);
   if (descriptor == nullptr) return nullptr;
-  Frame frame{.ends_chunk = descriptor->frame_size == kChunkEnd,
+  Frame frame{.ends_chunk = descriptor->ends_chunk(),
               .bytes = descriptor->frame_size & kSizeMask,
               .live = {}};
   std::uint16_t count = 0;

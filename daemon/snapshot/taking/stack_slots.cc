@@ -10,8 +10,7 @@ namespace {
 constexpr int kMostFrames = 1 << 18;  // of one thread
 constexpr std::size_t kMostSlots = 1u << 22;
 constexpr std::uint16_t kMostLive = 4096;
-// Frame sizes have flags in the lowest bits; this one says that C code is below.
-constexpr std::uint16_t kChunkEnd = 0xffff;
+// Frame sizes have flags in the lowest bits.
 constexpr std::uint64_t kSizeMask = 0xfffc;
 // In a descriptor: return address, frame size, number of live entries, those.
 constexpr std::uint64_t kLiveCountOffset = 10;
@@ -25,7 +24,7 @@ void StackSlots::add(SavedStack at) {
   for (int i = 0; i < kMostFrames && at.stack != 0 && frames_.size() < kMostSlots; ++i) {
     const FrameDescriptor* frame = table_.find(at.return_address);
     if (frame == nullptr) return;
-    if (frame->frame_size == kChunkEnd) {
+    if (frame->ends_chunk()) {
       if (!go_to_chunk_before(at)) return;
       continue;
     }

@@ -9,38 +9,17 @@
 #include <random>
 #include <vector>
 
+#include "tests/unit/agent/walked_code.h"
+
 namespace memprofd {
 namespace {
 
-constexpr std::uint64_t kBottom = 0x400000;
-constexpr std::uint64_t kFirstCode = 0x400100;
-constexpr std::uint64_t kFunctions = 40;
-
-// Return address of a function; its frames have 2 words or more.
-std::uint64_t code(std::uint64_t function) { return kFirstCode + 24 * function; }
-std::uint16_t frame_bytes(std::uint64_t function) { return 16 + 8 * (function % 7); }
-
-class Table {
- public:
-  explicit Table(std::uint64_t functions) : slots_(256) {
-    add(kBottom, MEMPROF_CHUNK_BOTTOM);
-    for (std::uint64_t f = 0; f < functions; ++f) add(code(f), frame_bytes(f) | f % 4);
-  }
-  void add(std::uint64_t return_address, std::uint16_t frame_size) {
-    auto at = return_address >> 3;
-    while (slots_[at % slots_.size()] != nullptr) ++at;
-    owned_.push_back(std::make_unique<memprof_descriptor>());
-    owned_.back()->return_address = return_address;
-    owned_.back()->frame_size = frame_size;
-    slots_[at % slots_.size()] = owned_.back().get();
-  }
-  memprof_frame_table get() const { return {slots_.data(), slots_.size() - 1}; }
-  void move() { slots_ = std::vector<const memprof_descriptor*>(slots_); }
-
- private:
-  std::vector<const memprof_descriptor*> slots_;
-  std::vector<std::unique_ptr<memprof_descriptor>> owned_;
-};
+using testing::code;
+using testing::frame_bytes;
+using testing::kBottom;
+using testing::kFirstCode;
+using testing::kFunctions;
+using testing::Table;
 
 // A program's stack, which grows down in memory of this test, with what the OCaml runtime puts
 // there.
@@ -144,7 +123,7 @@ class DeltaWalk : public ::testing::Test {
     for (const auto function : functions) program_.call(function);
   }
 
-  Table table_{kFunctions};
+  Table table_;
   Program program_{1 << 17};
   std::unique_ptr<memprof_stack> stack_;
 };
@@ -206,7 +185,7 @@ TEST_F(DeltaWalk, AStackThatIsGoneIsNotRead) {
   // Chunks have to be further out: of two mappings the lower one is this program's.
   auto& inner = other->begin() < program_.begin() ? *other : program_;
   auto& outer = &inner == other.get() ? program_ : *other;
-  const Table table(kFunctions);
+  const Table table;
   const auto frames_table = table.get();
   for (int i = 0; i < 20; ++i) outer.call(i % 9);
   inner.go_to(inner.end(), 0);

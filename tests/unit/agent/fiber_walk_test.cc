@@ -10,38 +10,21 @@
 #include <random>
 #include <vector>
 
+#include "tests/unit/agent/walked_code.h"
+
 namespace memprofd {
 namespace {
 
-constexpr std::uint64_t kBottom = 0x400000;
-constexpr std::uint64_t kFirstCode = 0x400100;
-constexpr std::uint64_t kFunctions = 40;
+using testing::code;
+using testing::frame_bytes;
+using testing::kBottom;
+using testing::kFirstCode;
+using testing::kFunctions;
+using testing::Table;
+
 constexpr std::uint64_t kInfoBytes = 64, kHandlerBytes = 32;
 
-std::uint64_t code(std::uint64_t function) { return kFirstCode + 24 * function; }
-std::uint16_t frame_bytes(std::uint64_t function) { return 16 + 8 * (function % 7); }
 std::uint64_t& word(std::uint64_t address) { return *reinterpret_cast<std::uint64_t*>(address); }
-
-class Table {
- public:
-  Table() : slots_(256) {
-    add(kBottom, MEMPROF_CHUNK_BOTTOM);
-    for (std::uint64_t f = 0; f < kFunctions; ++f) add(code(f), frame_bytes(f) | f % 4);
-  }
-  void add(std::uint64_t return_address, std::uint16_t frame_size) {
-    auto at = return_address >> 3;
-    while (slots_[at % slots_.size()] != nullptr) ++at;
-    owned_.push_back(std::make_unique<memprof_descriptor>());
-    owned_.back()->return_address = return_address;
-    owned_.back()->frame_size = frame_size;
-    slots_[at % slots_.size()] = owned_.back().get();
-  }
-  memprof_frame_table get() const { return {slots_.data(), slots_.size() - 1, nullptr}; }
-
- private:
-  std::vector<const memprof_descriptor*> slots_;
-  std::vector<std::unique_ptr<memprof_descriptor>> owned_;
-};
 
 // Memory for fibers: the lowest place that is free, so that what is gone is soon overwritten, by
 // larger ones and smaller ones.
