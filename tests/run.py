@@ -27,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import unittest
 from xml.etree import ElementTree
 
@@ -68,6 +69,7 @@ class Outcome:
     skipped: list = dataclasses.field(default_factory=list)  # "test: reason"
     notes: list = dataclasses.field(default_factory=list)  # numbers that tests tell
     cpu_seconds: float = 0.0  # of a module's process and of all that it waited for
+    failures: list = dataclasses.field(default_factory=list)  # "test: reason", as far as it is known
 
 
 # ---------------------------------------------------------------- children
@@ -116,7 +118,8 @@ def gtest_outcome(report):
                  sum(case.find("failure") is not None for case in cases))
     skipped = [skip for case in cases if case.find("failure") is None and (skip := gtest_skip(case))]
     notes = [p.get("value") for case in cases for p in case.iter("property") if p.get("name") == "note"]
-    return Outcome(max(len(cases) - failed - len(skipped), 0), failed, skipped, notes)
+    failures = [f"{case.get('classname')}.{case.get('name')}" for case in cases if case.find("failure") is not None]
+    return Outcome(max(len(cases) - failed - len(skipped), 0), failed, skipped, notes, failures=failures)
 
 
 def gtest(build, suite, chosen, log, shard=0, shards=1):
@@ -173,7 +176,7 @@ class ShownResult(unittest.TextTestResult):
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
         self.passed_tests = set()
-        self.failed_tests = set()
+        self.failed_tests = {}  # test: what it said first
         self.skips = {}  # test: reason; a class or a module that is skipped is one of them
         self.started = self.cpu_before = 0.0
 
@@ -192,16 +195,16 @@ class ShownResult(unittest.TextTestResult):
 
     def addFailure(self, test, err):
         super().addFailure(test, err)
-        self.failed_tests.add(test.id())
+        self.fails(test, err)
 
     def addError(self, test, err):
         super().addError(test, err)
-        self.failed_tests.add(test.id())
+        self.fails(test, err)
 
     def addSubTest(self, test, subtest, err):
         super().addSubTest(test, subtest, err)
         if err is not None:
-            self.failed_tests.add(test.id())
+            self.fails(test, err)
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
@@ -210,12 +213,18 @@ class ShownResult(unittest.TextTestResult):
 
     def addUnexpectedSuccess(self, test):
         super().addUnexpectedSuccess(test)
-        self.failed_tests.add(test.id())
+        self.failed_tests[test.id()] = "success was not expected"
+
+    def fails(self, test, err):
+        said = traceback.format_exception_only(*err[:2])[-1].split("\n", 1)[0]
+        self.failed_tests.setdefault(test.id(), said[:200])
 
     def outcome(self, notes):
         """A test that failed in one part and was skipped in another has failed."""
         skipped = [f"{name}: {reason}" for name, reason in self.skips.items() if name not in self.failed_tests]
-        return Outcome(len(self.passed_tests - self.failed_tests), len(self.failed_tests), skipped, notes)
+        failures = [f"{name}: {said}" for name, said in self.failed_tests.items()]
+        return Outcome(len(self.passed_tests - self.failed_tests.keys()), len(failures), skipped, notes,
+                       failures=failures)
 
 
 def run_module(path, chosen, report):
@@ -269,33 +278,33 @@ def units_of(build, suite):
     return [(f"{suite}/{f.stem}", lambda build, log, f=f: python_module(build, f, chosen, log)) for f in wanted]
 
 
-def show_failure(log):
-    text = log.read_text(errors="replace")
-    print(text[-20_000:], flush=True)
-
-
 def run_unit(build, name, function):
     log = build / "test-logs" / (name.replace("/", "-") + ".log")
     started = time.monotonic()
     outcome = function(build, log)
     outcome.skipped = [f"{name}: {skip}" for skip in outcome.skipped]
+    outcome.failures = [f"{name}: {failure}" for failure in outcome.failures] or [name] * (outcome.failed > 0)
     print(f"{name:<28}{outcome.passed:>5} passed {outcome.failed:>3} failed {len(outcome.skipped):>3} skipped "
           f"{time.monotonic() - started:>7.1f} s"
           + (f" ({outcome.cpu_seconds:.1f} s of CPU)" if outcome.cpu_seconds else ""), flush=True)
     if outcome.failed:
-        show_failure(log)
+        print(log.read_text(errors="replace")[-20_000:], flush=True)
     return outcome
 
 
 def added_up(outcomes):
     return Outcome(sum(o.passed for o in outcomes), sum(o.failed for o in outcomes),
-                   [skip for o in outcomes for skip in o.skipped], [note for o in outcomes for note in o.notes])
+                   [skip for o in outcomes for skip in o.skipped], [note for o in outcomes for note in o.notes],
+                   failures=[failure for o in outcomes for failure in o.failures])
 
 
 def close(total):
-    """Says what was skipped and, alone on the last line, how many tests did what; returns the exit code."""
+    """Says what was skipped, what failed (where the end of a log is read first) and, alone on the last
+    line, how many tests did what; returns the exit code."""
     for skip in total.skipped:
         print(f"skipped: {skip}")
+    for failure in total.failures:
+        print(f"failed: {failure}")
     print(f"{total.passed} passed, {total.failed} failed, {len(total.skipped)} skipped", flush=True)
     return 0 if total.failed == 0 and total.passed > 0 else 1
 

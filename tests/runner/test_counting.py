@@ -82,6 +82,7 @@ class Counting(unittest.TestCase):
         self.assertEqual(["A.Skips: no promtool", "A.SkipsWithoutAWord: no reason given, a_test.cc:4",
                           "A.DISABLED_x: disabled"], outcome.skipped)
         self.assertEqual(["50 kills"], outcome.notes)
+        self.assertEqual(["A.Fails", "A.FailsAndSkips"], outcome.failures)
 
     def test_python(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -97,6 +98,20 @@ class Counting(unittest.TestCase):
                           "Some.test_skips_parts: half of it", "WholeClass.test_one: no such class here",
                           "WholeClass.test_two: no such class here",
                           "setUpClass (test_fake.ClassThatSkipsItself): nothing to do"}, reasons)
+
+        self.assertEqual({"Some.test_fails: AssertionError: None", "Some.test_fails_and_skips_parts: AssertionError: None"},
+                         {failure.removeprefix("test_fake.") for failure in outcome.failures})
+
+    def test_failures_are_told_last_with_their_unit(self):
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as said:
+            build = pathlib.Path(folder)
+            (build / "test-logs").mkdir()
+            outcomes = [run.run_unit(build, name, lambda _build, log, outcome=outcome: (log.touch(), outcome)[1])
+                        for name, outcome in (("a/b", run.Outcome(1, 1, failures=["C.d: late"])),
+                                              ("crashed", run.Outcome(failed=1)), ("good", run.Outcome(2)))]
+            run.close(run.added_up(outcomes))
+        self.assertEqual(["failed: a/b: C.d: late", "failed: crashed", "3 passed, 2 failed, 0 skipped"],
+                         said.getvalue().splitlines()[-3:])
 
     def test_closing_line_stands_alone_after_the_list(self):
         total = run.added_up([run.Outcome(2, 0, ["a: x"]), run.Outcome(3, 1, ["b: y"], ["50 kills"])])
