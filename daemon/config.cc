@@ -238,6 +238,11 @@ void add_output_options(CLI::App& app, Config& config) {
            "Take at most so much memory in all, shared by need; a target for which none is left is "
            "followed less closely")
       ->default_str("1.5GiB");
+  add_parsed(
+      app, "--cpu.max", parse_budget, config.cpu_max,
+      "Take at most so much of one processor, such as 20%, or none for no limit: the sampling "
+      "rates of the dearest targets are lowered as far as needed (default: 50%)")
+      ->type_name("PERCENT");
   add_parsed(app, "--history.retention", parse_duration, config.retention_seconds,
              "Keep the counts of a target that has ended for so long, such as 90s, 5m or 2h")
       ->default_str("1h")

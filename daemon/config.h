@@ -32,6 +32,7 @@ struct Config {
   std::uint32_t ring_bytes = 0;              // per target; 0: by the rate it is attached with
   SiteLimits top_sites;                      // with series of their own
   std::size_t history_bytes = 128u << 20;    // of all targets together
+  double cpu_max = kUsualCpuMax;             // of a processor, for this process; 0: no bound
   std::uint64_t memory_max = 0;              // of this process; 0: not said
   double retention_seconds = 3600;           // of targets that ended
   std::string state_directory;               // empty: nothing outlives this memprofd

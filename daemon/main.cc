@@ -251,6 +251,7 @@ DaemonOptions daemon_options(const Config& config) {
   options.attach.ring_bytes = config.ring_bytes;
   options.sampling_rate = config.sampling_rate;
   options.max_overhead = config.max_overhead;
+  options.cpu_max = config.cpu_max;
   options.history_bytes = config.history_bytes;
   options.retention = std::chrono::seconds(static_cast<std::int64_t>(config.retention_seconds));
   return options;

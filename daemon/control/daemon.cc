@@ -62,6 +62,7 @@ Daemon::Daemon(DaemonOptions options, std::unique_ptr<StateKeeper> state)
     : turned_at_(Clock::now()),
       options_(std::move(options)),
       ingest_(hub_, options_.history_bytes),
+      cpu_keeper_(options_.cpu_max),
       state_(std::move(state)) {
   if (state_ != nullptr) {
     show_stored();
@@ -135,6 +136,7 @@ void Daemon::tick(Whom whom) {
     if (session->attached() && due) session->tick();
     session->give_answers();
   }
+  cpu_keeper_.look(targets_);
   follow_child();
   go_on_with_next();
   forget_ended();
@@ -504,6 +506,7 @@ std::vector<Finding> Daemon::diagnose(int pid) {
 SelfStats Daemon::self_stats() {
   SelfStats stats = read_self_stats();
   stats.events = ingest_.records();
+  stats.cpu_max = options_.cpu_max;
   stats.history_bytes = ingest_.history_bytes();
   if (state_ != nullptr) {
     stats.state_bytes = state_->bytes();

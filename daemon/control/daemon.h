@@ -26,6 +26,7 @@
 #include "daemon/attach/attach_options.h"
 #include "daemon/control/call_desk.h"
 #include "daemon/control/control_queue.h"
+#include "daemon/control/cpu_keeper.h"
 #include "daemon/control/forked_children.h"
 #include "daemon/control/lease_keeper.h"
 #include "daemon/control/left_alone.h"
@@ -46,6 +47,7 @@ struct DaemonOptions {
   AttachMode mode = AttachMode::kAuto;
   double sampling_rate = 0;                 // samples per word, not 0
   double max_overhead = kUsualMaxOverhead;  // share of a target's CPU; 0: no budget
+  double cpu_max = kUsualCpuMax;            // of a processor, for memprofd itself; 0: no bound
   std::size_t history_bytes = 0;            // of all targets together
   // How long the counts of a target that has ended stay.
   std::chrono::seconds retention{};
@@ -149,7 +151,8 @@ class Daemon : public ProfilerService {
   FiredProbes fired_;
   const SessionContext context_{ingest_, leases_, children_, fired_,
                                 [queue = queue_] { queue->wake(); }};
-  Sessions targets_;  // control thread only
+  Sessions targets_;      // control thread only
+  CpuKeeper cpu_keeper_;  // control thread only
   const std::unique_ptr<StateKeeper> state_;
   std::set<int> going_on_;                  // constant once this is there
   std::deque<TargetSnapshotPtr> to_go_on_;  // control thread only: not looked at yet

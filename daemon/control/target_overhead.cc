@@ -50,7 +50,8 @@ OverheadInfo TargetOverhead::info() const {
           .requested_rate = budget_.ceiling(),
           .lowered = budget_.lowered(),
           .raised = budget_.raised(),
-          .exhausted = budget_.exhausted()};
+          .exhausted = budget_.exhausted(),
+          .held = budget_.held()};
 }
 
 std::optional<TargetOverhead::Reading> TargetOverhead::read(const AttachedTarget& target,
@@ -62,6 +63,7 @@ std::optional<TargetOverhead::Reading> TargetOverhead::read(const AttachedTarget
   const bool walked = target.capture() == MEMPROF_CAPTURE_BY_AGENT;  // as long as a window lasts
   return Reading{.at = Clock::now(),
                  .cpu_ns = process_cpu_ns(target.target().pid),
+                 .memprofd_ns = signals.ingest_ns,
                  .counts = {.samples = signals.alloc_events + signals.records_lost,
                             .frames = walked ? 0 : signals.frames_seen.load(),
                             .walked = walked ? signals.frames_seen.load() : 0,
@@ -75,6 +77,7 @@ OverheadWindow TargetOverhead::between(const Reading& begin, const Reading& end)
           .cpu_seconds = end.cpu_ns > begin.cpu_ns
                              ? static_cast<double>(end.cpu_ns - begin.cpu_ns) * 1e-9
                              : 0,  // the process has ended
+          .memprofd_seconds = static_cast<double>(end.memprofd_ns - begin.memprofd_ns) * 1e-9,
           .counts = {.samples = to.samples - from.samples,
                      .frames = to.frames - from.frames,
                      .walked = to.walked - from.walked,

@@ -29,12 +29,14 @@ class TargetOverhead {
   void end_window() { began_.reset(); }
 
   OverheadBudget& budget() { return budget_; }
+  const OverheadBudget& budget() const { return budget_; }
   OverheadInfo info() const;
 
  private:
   struct Reading {
     std::chrono::steady_clock::time_point at;
     std::uint64_t cpu_ns = 0;
+    std::uint64_t memprofd_ns = 0;
     ProfilingCounts counts;
   };
   std::optional<Reading> read(const AttachedTarget& target, const KernelSide& kernel,

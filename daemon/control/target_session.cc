@@ -313,6 +313,7 @@ void TargetSession::end(TargetState state, std::string message) {
 
 void TargetSession::stop(TargetState state, std::string message, milliseconds patience) {
   attached_->target->request_stop();
+  lane_->slow_to(0);
   attached_->end_state = state;
   attached_->end_message = std::move(message);
   attached_->stops_until = Clock::now() + patience;
@@ -327,6 +328,7 @@ TargetSession::Attached TargetSession::end_attached(TargetState state, const std
     log_info("{}", about_pid(pid, message));
   }
   context_.leases.drop(pid);
+  lane_->slow_to(0);
   if (const std::uint64_t unsaid = left_alone_.unsaid(); unsaid != 0) {
     log_info("pid {}: {} more of its children were left alone", pid, unsaid);
   }

@@ -32,6 +32,7 @@
 #include "daemon/attach/attach_options.h"
 #include "daemon/attach/attached_target.h"
 #include "daemon/control/control_queue.h"
+#include "daemon/control/cpu_bound.h"
 #include "daemon/control/forked_children.h"
 #include "daemon/control/lease_keeper.h"
 #include "daemon/control/left_alone.h"
@@ -131,6 +132,10 @@ class TargetSession {
   void tick();
   // When the next tick is due.
   TimePoint due_at() const { return pace_.due_at(); }
+  // While attached: what memprofd has taken for it since the last call; and the limit in cores that
+  // follows, 0: none.
+  CpuBound::Target cpu_taken();
+  void limit_cpu(double limit);
   // While attached. How long whoever asked for a rate waits for the target to follow.
   static constexpr std::chrono::milliseconds kRatePatience{500};
   absl::Status set_rate(const RateRequest& request);
@@ -172,6 +177,10 @@ class TargetSession {
     std::string why_observed;                // one line, in observe mode
     std::string why_rate;                    // for the log, when the budget has changed it
     std::string why_ended;  // the session before the one that runs, by itself; as logged
+    CpuBound::Use cpu;
+    std::uint64_t cpu_ns = 0;  // of memprofd for it, at the end of the last window
+    double cpu_limit = 0;
+    bool slowed = false;
     bool said_exhausted = false;
     bool said_memory_full = false;
     TimePoint sampling_since;
@@ -226,6 +235,9 @@ class TargetSession {
   void end_program(const ProgramEnd& how, const char* when = "");
   void keep_lease();
   void keep_alive();
+  std::string sampling_text() const;
+  void say_slowed(bool slowed) const;
+  std::string why_changed(OverheadBudget::Change change, bool was_held) const;
   void show_overhead();
   void keep_to_budget();
   void start_again(double rate);

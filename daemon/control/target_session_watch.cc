@@ -20,6 +20,8 @@ constexpr milliseconds kAnnouncePatience{2000};
 // From the loss of a thread to the end of its program.
 constexpr milliseconds kEndPatience{100};
 constexpr milliseconds kKeepAliveInterval{1000};
+// A ring is read every 50 ms at least, when the processors are not taken.
+constexpr milliseconds kBehind{1000};
 // How long a target's memory may take to answer. On a machine that has far more to do than it can
 // (a load of 30 on 2 processors) the process that reads it has waited for more than 10 s.
 constexpr std::chrono::seconds kSilentPatience{30};
@@ -148,12 +150,23 @@ void TargetSession::end_attach(const absl::Status& why) {
                                          why.message(), "); attach again"));
 }
 
+// What there is to say of one that is sampled.
+std::string TargetSession::sampling_text() const {
+  const std::string observe = observe_text(attached_->why_observed);
+  if (attached_->slowed) {
+    return absl::StrCat(observe, observe.empty() ? "" : "; ",
+                        "read slowly, with losses, as memprofd may take no more CPU (--cpu.max)");
+  }
+  const bool held = attached_->overhead && attached_->overhead->budget().held();
+  return held ? "its rate is lowered, as memprofd may take no more CPU (--cpu.max)" : observe;
+}
+
 void TargetSession::show_progress() {
   const AttachedTarget& target = *attached_->target;
   const bool sampling = state_ == State::kSampling;
   lane_->update_info([&](TargetInfo& info) {
     info.state = sampling ? TargetState::kSampling : TargetState::kWaiting;
-    info.message = sampling ? observe_text(attached_->why_observed) : target.waiting_for();
+    info.message = sampling ? sampling_text() : target.waiting_for();
     info.paused_seconds = target.paused_seconds();
     info.capture = capture_name(target.capture());
     if (sampling && info.attach_seconds == 0) info.attach_seconds = seconds_since(requested_at_);
@@ -263,15 +276,32 @@ void TargetSession::show_overhead() {
   TargetOverhead& overhead = *attached_->overhead;
   lane_->update_info([&](TargetInfo& info) {
     info.overhead = overhead.info();
+    info.overhead.memprofd_cores = attached_->cpu.cores();
     info.sampling_rate = overhead.budget().rate();
     info.paused_seconds = attached_->target->paused_seconds();  // a snapshot adds to it
   });
+}
+
+std::string TargetSession::why_changed(OverheadBudget::Change change, bool was_held) const {
+  const OverheadBudget& budget = attached_->overhead->budget();
+  if (change == OverheadBudget::Change::kRaised) {
+    return absl::StrCat(", raised: ", was_held ? "--cpu.max leaves more for it"
+                                               : overhead_text(attached_->overhead->info()));
+  }
+  if (!budget.held()) {
+    return absl::StrCat(", lowered: ", overhead_text(attached_->overhead->info()));
+  }
+  return absl::StrCat(", lowered: memprofd took ", format_share(attached_->cpu.cores(), 1),
+                      " of a processor for it, --cpu.max leaves ",
+                      format_share(attached_->cpu_limit, 1),
+                      "; raise that, or ask for lower sampling rates");
 }
 
 void TargetSession::keep_to_budget() {
   if (!attached_->overhead) return;
   using Change = OverheadBudget::Change;
   TargetOverhead& overhead = *attached_->overhead;
+  const bool was_held = overhead.budget().held();
   const bool was_exhausted = overhead.budget().exhausted();
   const Change change =
       overhead.look(*attached_->target, attached_->target->kernel(), lane_->signals());
@@ -283,9 +313,39 @@ void TargetSession::keep_to_budget() {
     attached_->said_exhausted = true;
   }
   if (change == Change::kNone) return;
-  attached_->why_rate =
-      absl::StrCat(change == Change::kLowered ? ", lowered: " : ", raised: ", overhead_text(now));
+  attached_->why_rate = why_changed(change, was_held);
   start_again(rate);
+}
+
+CpuBound::Target TargetSession::cpu_taken() {
+  const std::uint64_t now_ns = lane_->signals().ingest_ns;
+  const std::uint64_t ns = now_ns - std::exchange(attached_->cpu_ns, now_ns);
+  return {.use = &attached_->cpu,
+          .cpu_seconds = static_cast<double>(ns) * 1e-9,
+          .held = attached_->overhead && attached_->overhead->budget().held(),
+          .behind = Clock::now() - lane_->signals().consumed_until.load() > kBehind};
+}
+
+void TargetSession::limit_cpu(double limit) {
+  if (!running()) return;
+  attached_->cpu_limit = limit;
+  if (attached_->overhead) attached_->overhead->budget().allow_memprofd(limit);
+  const bool slowed = attached_->cpu.slowed();
+  lane_->slow_to(slowed ? limit : 0);
+  if (slowed != std::exchange(attached_->slowed, slowed)) say_slowed(slowed);
+  lane_->update_info([&](TargetInfo& info) {
+    info.overhead.memprofd_cores = attached_->cpu.cores();
+    if (state_ == State::kSampling) info.message = sampling_text();
+  });
+}
+
+void TargetSession::say_slowed(bool slowed) const {
+  if (!slowed) return log_info("pid {}: what it tells is read as it comes again", options_.pid);
+  log_warning(
+      "pid {}: memprofd took {} of a processor for it for long, --cpu.max leaves {}: what it tells "
+      "is read no faster, and some of it lost (memprofd_dropped_events_total); raise --cpu.max, or "
+      "detach",
+      options_.pid, format_share(attached_->cpu.cores(), 1), format_share(attached_->cpu_limit, 1));
 }
 
 // A session like the one that ran, or at another rate; the end, if that is impossible.

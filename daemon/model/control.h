@@ -13,6 +13,9 @@ namespace memprofd {
 // The share of a program's CPU that profiling may take, if nothing else is asked for.
 inline constexpr double kUsualMaxOverhead = 0.01;
 
+// What memprofd itself takes of a processor at most, if nothing else is asked for.
+inline constexpr double kUsualCpuMax = 0.5;
+
 // Bytes of C's memory for one sample, where it is followed and nothing else is asked for.
 inline constexpr std::uint64_t kUsualCHeapInterval = 512u << 10;
 inline constexpr std::uint64_t kMinCHeapInterval = 1u << 10, kMaxCHeapInterval = 1ull << 40;
@@ -84,6 +87,7 @@ struct Finding {
 // The daemon's own numbers.
 struct SelfStats {
   double cpu_seconds = 0;
+  double cpu_max = 0;  // of a processor; 0: no bound
   std::uint64_t resident_bytes = 0;
   std::uint64_t events = 0;         // ring buffer records consumed, all targets
   std::uint64_t history_bytes = 0;  // memory taken by the histories of all targets

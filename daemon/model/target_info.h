@@ -34,15 +34,17 @@ enum class TargetMode {
 };
 std::string_view mode_name(TargetMode mode);
 
-// What profiling takes of a target's CPU, and what its budget has come to. Nothing is known of it
-// in observe mode.
+// What profiling takes of a target's CPU, and what its budget has come to. In observe mode only
+// memprofd_cores is known.
 struct OverheadInfo {
   double budget = 0;          // most of the target's own CPU that profiling may take; 0: no limit
   double measured = 0;        // what it has taken over the last seconds, likewise
   double requested_rate = 0;  // the sampling rate is this or lower; 0: in observe mode
   std::uint64_t lowered = 0;  // times
   std::uint64_t raised = 0;
-  bool exhausted = false;  // the lowest rate costs more than the budget
+  bool exhausted = false;     // the lowest rate costs more than the budget
+  bool held = false;          // the rate is lower than asked for by --cpu.max
+  double memprofd_cores = 0;  // of a processor that memprofd takes for it, over the last seconds
 };
 
 // Names the program of a process as long as the machine runs.

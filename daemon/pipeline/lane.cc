@@ -2,6 +2,7 @@
 #include "daemon/pipeline/lane.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "daemon/discover/gc_stats.h"
@@ -15,6 +16,8 @@ using Clock = std::chrono::steady_clock;
 
 // Unflushed records are fetched when nothing came by itself for this long.
 constexpr auto kQuiet = std::chrono::milliseconds(250);
+// What is read in one turn of what is read slowly, so that the rests between are short.
+constexpr std::uint64_t kSlowBytes = 256u << 10;
 
 std::uint64_t captures_lost(const KernelCounters& counters) {
   return counters.drops[MEMPROF_DROP_CAPTURE_RING_FULL] +
@@ -122,9 +125,42 @@ void Lane::set_agent(const AgentControl& agent) {
   }
 }
 
+class Lane::Meter {
+ public:
+  explicit Meter(Lane& lane) : lane_(lane), inner_(std::exchange(lane.metered_, true)) {
+    if (!inner_) began_ = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+  }
+  ~Meter() {
+    if (inner_) return;
+    lane_.metered_ = false;
+    const std::uint64_t taken = clock_ns(CLOCK_THREAD_CPUTIME_ID) - began_;
+    lane_.signals_.ingest_ns += taken;
+    const double slow_to = lane_.slow_to_;
+    if (slow_to == 0) return;
+    const auto rest = static_cast<std::int64_t>(static_cast<double>(taken) / slow_to);
+    lane_.rests_until_ = Clock::now() + std::chrono::nanoseconds(rest);
+  }
+  Meter(const Meter&) = delete;
+  Meter& operator=(const Meter&) = delete;
+
+ private:
+  Lane& lane_;
+  const bool inner_;
+  std::uint64_t began_ = 0;
+};
+
+bool Lane::rests() const { return slow_to_ > 0 && Clock::now() < rests_until_; }
+
 int Lane::consume(std::uint64_t end) {
   tap_.update();
-  if (finished()) return 0;
+  if (finished() || rests()) return 0;
+  if (slow_to_ > 0) end = std::min(end, ring_->read() + kSlowBytes);
+  if (ring_->read() == ring_->written()) return take_in(end);
+  const Meter meter(*this);
+  return take_in(end);
+}
+
+int Lane::take_in(std::uint64_t end) {
   const auto now = Clock::now();
   // In this order: what lies before the end is of no session that is not known then.
   end = std::min(end, ring_->written());
@@ -140,6 +176,7 @@ int Lane::consume(std::uint64_t end) {
     signals_.batches_seen = pipeline_.batches_seen();
     tell_counts();
   }
+  if (slow_to_ > 0) end = ring_->written();
   if (ring_->read() >= end) signals_.consumed_until = now;  // after the counts
   return records;
 }
@@ -215,7 +252,8 @@ bool Lane::catch_up_due(Clock::time_point now) const {
 }
 
 void Lane::catch_up() {
-  if (finished()) return;
+  if (finished() || slow_to_ > 0) return;
+  const Meter meter(*this);
   last_catch_up_ = Clock::now();
   const std::uint64_t asked_at_ns = monotonic_ns();
   std::vector<AgentTail> tails;
@@ -228,7 +266,7 @@ void Lane::catch_up() {
   const std::uint64_t read_at_ns = monotonic_ns();
   const std::uint64_t captures_dropped = captures_lost(attachment_->kernel().counters());
   const std::uint64_t end = ring_->written();
-  while (consume(end) > 0) {
+  while (take_in(end) > 0) {
   }
   // A record that is not written to its end keeps those behind it back: they are no loss.
   if (!told || ring_->read() < end) return;
@@ -354,6 +392,7 @@ HistoryPoint Lane::history_point() const {
 
 void Lane::keep_history() {
   if (finished() || !history_.due(history_now())) return;
+  const Meter meter(*this);
   read_gc_stats_of_target();
   read_memory_of_target();
   close_window();

@@ -27,9 +27,9 @@ namespace memprofd {
 
 // What a lane shows other threads while it runs. Only the ingest thread writes. The control thread
 // reads: exec_seen ends the session, batches_seen says whether the probes work once all that came
-// before consumed_until is taken in, alloc_events, captures_seen, frames_seen and records_lost are
-// what the budget is reckoned from, and frametables_registered makes it look for plugins. All
-// count from the attach.
+// before consumed_until is taken in, alloc_events, captures_seen, frames_seen, records_lost and
+// ingest_ns are what the budget is reckoned from, and frametables_registered makes it look for
+// plugins. All count from the attach.
 struct LaneSignals {
   std::atomic<bool> exec_seen{false};
   std::atomic<std::chrono::steady_clock::time_point> consumed_until{};
@@ -39,6 +39,7 @@ struct LaneSignals {
   std::atomic<std::uint64_t> records_lost{0};
   std::atomic<std::uint64_t> batches_seen{0};
   std::atomic<std::uint64_t> frametables_registered{0};
+  std::atomic<std::uint64_t> ingest_ns{0};  // CPU time of this thread for the target
 };
 
 class Lane {
@@ -92,6 +93,9 @@ class Lane {
   // To be called by the control thread before the agent is asked for that session: what it tells
   // belongs to the rate.
   void request_session(std::uint32_t generation, double rate);
+  // Reads what it tells so slowly that it takes so much of a processor; 0: as it comes. What finds
+  // no room meanwhile is counted by the kernel.
+  void slow_to(double cores) { slow_to_ = cores; }
   // The children that the program has forked since the last call.
   std::vector<int> take_children();
 
@@ -103,6 +107,11 @@ class Lane {
     std::optional<std::vector<BufferPosition>> positions;
   };
 
+  // Counts this thread's time, as long as it is there; within another one it does nothing.
+  class Meter;
+
+  bool rests() const;
+  int take_in(std::uint64_t end);
   std::optional<std::vector<BufferPosition>> positions_of_agent() const;
   void go_on_from(const TargetSnapshot& before);
   TargetInfo shown_info() const;
@@ -150,6 +159,9 @@ class Lane {
   ValueHistory values_;
   TargetSnapshotPtr final_;
   LaneSignals signals_;
+  std::atomic<double> slow_to_{0};
+  std::chrono::steady_clock::time_point rests_until_;  // while it is slowed
+  bool metered_ = false;
   mutable std::mutex info_mutex_;
   TargetInfo info_;
   std::vector<int> children_;                         // under info_mutex_

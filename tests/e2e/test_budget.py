@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--max-overhead: the sampling rate follows the load, and estimates stay right through its changes."""
+"""--max-overhead, --cpu.max: sampling rates follow the load, and estimates stay right through their changes."""
 
+import os
 import re
+import time
 import unittest
 
 import harness
@@ -10,6 +12,18 @@ from harness import E2ETest, eventually
 BUDGET = 0.01
 RATE = 1e-2
 WORD_BYTES = 8
+
+
+def rested(memprofd, load):
+    """At rest: words that the program has allocated, and those estimated with their variance."""
+    words = load.command("rest")["words"]
+
+    def estimates():
+        metrics = memprofd.metrics()
+        found = metrics.find("memprofd_allocated_bytes_stderr", pid=load.pid)
+        return (metrics.total("memprofd_allocated_bytes_total", pid=load.pid) / WORD_BYTES,
+                sum((sample.value / WORD_BYTES) ** 2 for sample in found))
+    return words, *harness.settled(estimates, "estimates")
 
 
 class Budget(E2ETest):
@@ -31,15 +45,7 @@ class Budget(E2ETest):
         self.wait_for(lambda value: low <= value("memprofd_sampling_rate") <= high, f"a rate of {low:g} to {high:g}")
 
     def rested(self):
-        """At rest: words that the program has allocated, and those estimated with their variance."""
-        words = self.load.command("rest")["words"]
-
-        def estimates():
-            metrics = self.memprofd.metrics()
-            found = metrics.find("memprofd_allocated_bytes_stderr", pid=self.load.pid)
-            return (metrics.total("memprofd_allocated_bytes_total", pid=self.load.pid) / WORD_BYTES,
-                    sum((sample.value / WORD_BYTES) ** 2 for sample in found))
-        return words, *harness.settled(estimates, "estimates")
+        return rested(self.memprofd, self.load)
 
     def test_the_rate_follows_the_load_and_estimates_stay_right(self):
         self.start()
@@ -149,6 +155,84 @@ class Budget(E2ETest):
                 refused = daemon.ctl("attach", "--pid", target.pid, "--max-overhead", bad, check=False)
                 self.assertNotEqual(harness.OK, refused.returncode)
                 self.assert_one_line(refused.stderr, bad, "such as 1%", "none")
+
+
+class CpuMax(E2ETest):
+    """Programs that are sampled far more than memprofd may take, and a quiet one."""
+
+    BOUND = 0.03  # of a processor
+    RATE = 0.03
+    WINDOW_CPU_SECONDS = 3  # of the programs: however little of the processors they get
+    PATIENCE = 300  # where they get little
+
+    def setUp(self):
+        super().setUp()
+        self.noisy, self.quiet = [self.target("load") for _ in range(2)], self.target("load")
+        for target in (*self.noisy, self.quiet):
+            target.command("light")
+
+    def start(self, *options, rate=RATE):
+        self.memprofd = self.daemon("--cpu.max", f"{self.BOUND:.0%}", *options, rate=rate)
+        for target in (*self.noisy, self.quiet):
+            self.memprofd.attach(target.pid)
+        for target in (*self.noisy, self.quiet):
+            self.memprofd.wait_state(target.pid, "sampling")
+
+    @staticmethod
+    def cpu_seconds(pid):
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
+            fields = stat.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def taken(self):
+        """What memprofd takes of a processor, over a window in which the programs do enough."""
+        def read():
+            return [time.monotonic(), self.cpu_seconds(self.memprofd.pid),
+                    sum(self.cpu_seconds(target.pid) for target in self.noisy)]
+        began = read()
+        eventually(lambda: read()[2] - began[2] > self.WINDOW_CPU_SECONDS, "the programs work", timeout=self.PATIENCE)
+        seconds, own, _ = (now - then for now, then in zip(read(), began))
+        harness.NOTES.append(f"{own / seconds:.1%} of a processor")
+        return own / seconds
+
+    def rates(self, targets):
+        metrics = self.memprofd.metrics()
+        return [metrics.value("memprofd_sampling_rate", pid=target.pid) for target in targets]
+
+    def held(self, target):
+        return self.memprofd.metrics().value("memprofd_sampling_rate_held", pid=target.pid) == 1
+
+    def assert_estimate(self, target, before):
+        words, estimate, variance = (now - then for now, then in zip(rested(self.memprofd, target), before))
+        drops = {drop["reason"]: drop["count"] for drop in self.memprofd.targets()[target.pid]["drops"]}
+        self.assertLess(abs(estimate - words), 4 * variance ** 0.5, f"{words} words, estimated {estimate:.0f}, {drops}")
+
+    def test_the_dearest_are_sampled_less_and_a_quiet_one_is_not(self):
+        self.start()
+        self.assertEqual(self.BOUND, self.memprofd.metrics().value("memprofd_cpu_max_ratio"))
+        before = {target: rested(self.memprofd, target) for target in (*self.noisy, self.quiet)}
+        self.quiet.command("light")
+        for target in self.noisy:
+            target.command("busy")
+        eventually(lambda: all(map(self.held, self.noisy)), "their rates are lowered", timeout=self.PATIENCE)
+        eventually(lambda: self.taken() < self.BOUND, "the bound is kept", timeout=self.PATIENCE)
+        self.assertLess(max(self.rates(self.noisy)), self.RATE / 2)
+        self.assertEqual([self.RATE], self.rates([self.quiet]))
+        self.assertFalse(self.held(self.quiet))
+        shown = self.memprofd.targets()[self.noisy[0].pid]
+        self.assertIn("--cpu.max", shown["message"])
+        self.assertTrue(shown["overhead"]["held"])
+        for target in (*self.noisy, self.quiet):
+            self.assert_estimate(target, before[target])
+        for target in self.noisy:
+            target.command("light")
+        eventually(lambda: self.rates(self.noisy) == [self.RATE] * len(self.noisy), "there is room again",
+                   timeout=self.PATIENCE)
+        for target in self.noisy:
+            self.assertRegex(self.memprofd.said(), rf"pid {target.pid}: sampling load at .*, lowered: memprofd took .* % "
+                                                   r"of a processor for it, --cpu\.max leaves .* %; raise that, or ask")
+            self.assertRegex(self.memprofd.said(), rf"pid {target.pid}: sampling load at .*, raised: --cpu\.max leaves")
+        self.assertNotRegex(self.memprofd.said(), rf"pid {self.quiet.pid}: .*lowered")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
  *   restarts   sessions, generations and numbers that jump to and fro
  *   pointers   buffers anywhere: at 0, in the kernel's half, across the end of the address space
  *   unmapped   the pages behind the block come and go
+ *   flood      all that memprofd can read and more, whatever rate it asks for
  *   file PATH  the block's own page is one of that file, with its contents
  */
 #define _GNU_SOURCE
@@ -22,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PAGE 4096
@@ -229,13 +231,32 @@ static void lie_unmapped(void)
 	fake_probe(room, 512, some(), control->generation, 0, MEMPROF_BATCH_PLAIN);
 }
 
+/* Blocks that nobody has heard of die, in batches as they should be. */
+static void lie_flood(void)
+{
+	static __u64 seq;
+	struct timespec now;
+
+	for (int hit = 0; hit < 64; hit++) {
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		for (__u32 i = 0; i < MEMPROF_BATCH_RECORDS; i++)
+			buffers[0].records[i] = (struct memprof_record){
+				.time_ns = (__u64)now.tv_sec * 1000000000 + (__u64)now.tv_nsec,
+				.sample_id = ++seq,
+				.origin = MEMPROF_ORIGIN(1, 0, MEMPROF_DEALLOC_MAJOR),
+			};
+		fake_probe(buffers[0].records, MEMPROF_BATCH_RECORDS, seq - MEMPROF_BATCH_RECORDS,
+			   control->generation, 0, MEMPROF_BATCH_PLAIN);
+	}
+}
+
 static const struct {
 	const char *name;
 	void (*lie)(void);
 } kinds[] = {
 	{"counts", lie_counts},	    {"packed", lie_packed},	{"tails", lie_tails},
 	{"control", lie_control},   {"restarts", lie_restarts}, {"pointers", lie_pointers},
-	{"unmapped", lie_unmapped},
+	{"unmapped", lie_unmapped}, {"flood", lie_flood},
 };
 
 static void *lie(void *context)

@@ -135,7 +135,8 @@ inline OverheadInfo fixed_overhead() {
           .requested_rate = 1e-2,
           .lowered = 3,
           .raised = 2,
-          .exhausted = false};
+          .exhausted = false,
+          .memprofd_cores = 0.0125};
 }
 
 inline std::shared_ptr<TargetSnapshot> fixed_target(int pid = 4242) {
@@ -379,7 +380,7 @@ class FakeService : public ProfilerService {
     return absl::UnimplementedError("no kernel");
   }
   SelfStats self_stats() override {
-    return {12.5, 30u << 20, 123456, 7u << 20, 9u << 20, 99u << 20, 3, 5u << 20, 2};
+    return {12.5, 0.5, 30u << 20, 123456, 7u << 20, 9u << 20, 99u << 20, 3, 5u << 20, 2};
   }
 
  private:

@@ -353,6 +353,8 @@ class Daemon(Process):
         # Tests that count samples need the rate that they ask for.
         if "--max-overhead" not in arguments and not usual_budget:
             command += ["--max-overhead", "none"]
+        if "--cpu.max" not in arguments and not usual_budget:
+            command += ["--cpu.max", "none"]
         super().__init__([*command, *arguments], stdin=subprocess.DEVNULL, env=env)
         if wait:
             self.wait_ready()

@@ -22,16 +22,15 @@ double rounded(double rate) {
 
 OverheadBudget::OverheadBudget(double share, double ceiling, memprof_capture_by capture,
                                double trap_ns)
-    : share_(share),
-      trap_ns_(trap_ns),
+    : trap_ns_(trap_ns),
       sample_seconds_(usual_sample_seconds(capture, trap_ns)),
       ceiling_(ceiling),
-      rate_(first_rate()),
-      credit_(full_credit()) {}
+      rate_(first_rate(share)),
+      of_target_(share) {}
 
-double OverheadBudget::first_rate() const {
-  if (share_ == 0) return ceiling_;
-  const double worst = share_ / (kMostWordsPerSecond * sample_seconds_);
+double OverheadBudget::first_rate(double share) const {
+  if (share == 0) return ceiling_;
+  const double worst = share / (kMostWordsPerSecond * sample_seconds_);
   return worst * kBearable >= ceiling_ ? ceiling_ : usable(worst);
 }
 
@@ -44,32 +43,48 @@ OverheadBudget::Change OverheadBudget::judge(const OverheadWindow& window) {
   }
   const Spent now = spent(window);
   remember(now, window.seconds);
-  if (share_ == 0) return Change::kNone;
-  credit_ = std::min(full_credit(), credit_ + share_ * now.own - now.cost);
-  if (credit_ == full_credit()) exhausted_ = false;
-  return credit_ < 0 ? lower(now) : raise_if_calm(now, window.seconds);
+  if (!limited() && rate_ == ceiling_) return Change::kNone;
+  const bool over_budget = !of_target_.take(now.own, now.cost);
+  const bool over_memprofds = !of_memprofd_.take(window.seconds, window.memprofd_seconds);
+  if (of_target_.saved()) exhausted_ = false;
+  if (!over_budget && !over_memprofds) return raise_if_calm(now, window.seconds);
+  if (rate_ > kFloorRate) return lower(now, window);
+  exhausted_ |= over_budget;
+  of_target_.clear_debt();
+  of_memprofd_.clear_debt();
+  return Change::kNone;
 }
 
 void OverheadBudget::set_ceiling(double ceiling) {
   ceiling_ = ceiling;
-  if (rate_ > ceiling || share_ == 0) change_to(ceiling, Change::kNone);
+  if (rate_ > ceiling || !limited()) change_to(ceiling, Change::kNone);
 }
 
 void OverheadBudget::set_share(double share) {
-  share_ = share;
-  credit_ = full_credit();
+  of_target_.set_share(share);
+  of_target_.refill();
   calm_seconds_ = 0;
   exhausted_ = false;
-  if (share == 0 && rate_ != ceiling_) change_to(ceiling_, Change::kNone);
+  if (!limited() && rate_ != ceiling_) change_to(ceiling_, Change::kNone);
 }
+
+void OverheadBudget::allow_memprofd(double share) { of_memprofd_.set_share(share); }
 
 OverheadBudget::Spent OverheadBudget::spent(const OverheadWindow& window) const {
   const auto samples = static_cast<double>(window.counts.samples);
+  const double chance = 2 * std::sqrt(samples) + 4;
   Spent spent{.cost = cost_seconds(window.counts, trap_ns_)};
   const double one = samples > 0 ? spent.cost / samples : sample_seconds_;
-  spent.cost_at_most = spent.cost + (2 * std::sqrt(samples) + 4) * one;
+  spent.cost_at_most = spent.cost + chance * one;
+  spent.memprofds_at_most = window.memprofd_seconds * (1 + chance / std::max(samples, 1.0));
   spent.own = std::max(window.cpu_seconds - spent.cost, kLeastOwn * window.cpu_seconds);
   return spent;
+}
+
+OverheadBudget::Factors OverheadBudget::factors(const Spent& spent, double cost, double memprofds,
+                                                double seconds) const {
+  return {.target = of_target_.right_factor(spent.own, cost),
+          .memprofd = of_memprofd_.right_factor(seconds, memprofds)};
 }
 
 void OverheadBudget::remember(const Spent& spent, double seconds) {
@@ -79,20 +94,18 @@ void OverheadBudget::remember(const Spent& spent, double seconds) {
   recent_cost_ = kept * recent_cost_ + spent.cost;
 }
 
-OverheadBudget::Change OverheadBudget::lower(const Spent& spent) {
-  if (rate_ <= kFloorRate) {
-    credit_ = 0;
-    exhausted_ = true;
-    return Change::kNone;
-  }
-  const double factor = std::min(kWorthLowering, kAim * share_ * spent.own / spent.cost);
+OverheadBudget::Change OverheadBudget::lower(const Spent& spent, const OverheadWindow& window) {
+  const Factors right = factors(spent, spent.cost, window.memprofd_seconds, window.seconds);
+  held_ = right.memprofd < right.target;
   ++lowered_;
   wait_seconds_ = std::min(2 * wait_seconds_, kLongestWaitSeconds);
-  return change_to(rate_ * factor, Change::kLowered);
+  return change_to(rate_ * std::min(kWorthLowering, right.both()), Change::kLowered);
 }
 
 OverheadBudget::Change OverheadBudget::raise_if_calm(const Spent& spent, double seconds) {
-  const double allowed = std::min(ceiling_, rate_ * kAim * share_ * spent.own / spent.cost_at_most);
+  const Factors right = factors(spent, spent.cost_at_most, spent.memprofds_at_most, seconds);
+  held_ &= right.memprofd <= right.target;
+  const double allowed = std::min(ceiling_, rate_ * right.both());
   const bool reaches_ceiling = allowed == ceiling_ && rate_ < ceiling_;
   if (allowed < kWorthRaising * rate_ && !reaches_ceiling) {
     calm_seconds_ = 0;
@@ -113,7 +126,8 @@ double OverheadBudget::usable(double rate) const {
 OverheadBudget::Change OverheadBudget::change_to(double rate, Change change) {
   rate_ = usable(rate);
   calm_seconds_ = 0;
-  credit_ = full_credit() / 2;
+  of_target_.refill(0.5);
+  of_memprofd_.refill(0.5);
   settling_ = true;
   return change;
 }

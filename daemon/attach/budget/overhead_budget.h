@@ -14,17 +14,23 @@
 // program that does nothing but allocate keeps the budget, or nearly.
 //
 // Without a budget the rate is the one asked for, and what profiling takes is measured only.
+//
+// What memprofd itself takes for the target may be limited too, as a share of one processor's time;
+// the rate keeps to both, in the same way.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
+#include "daemon/attach/budget/allowance.h"
 #include "daemon/attach/budget/profiling_cost.h"
 
 namespace memprofd {
 
 struct OverheadWindow {
-  double seconds = 0;      // of wall time
-  double cpu_seconds = 0;  // of the target, profiling included
+  double seconds = 0;           // of wall time
+  double cpu_seconds = 0;       // of the target, profiling included
+  double memprofd_seconds = 0;  // of memprofd's CPU, for this target
   ProfilingCounts counts;
 };
 
@@ -32,13 +38,12 @@ class OverheadBudget {
  public:
   enum class Change { kNone, kLowered, kRaised };
 
-  static constexpr double kFloorRate = 1e-6;  // never lower, unless the ceiling is
-  static constexpr double kAim = 0.7;         // of the budget
+  static constexpr double kFloorRate = 1e-6;       // never lower, unless the ceiling is
+  static constexpr double kAim = Allowance::kAim;  // of the budget
   static constexpr double kWorthRaising = 1.5;
   static constexpr double kWorthLowering = 0.8;
   // What is asked for is begun with, if the worst program would take so many budgets then.
   static constexpr double kBearable = 1.5;
-  static constexpr double kCreditSeconds = 2;  // of target CPU, times the share
   static constexpr double kFirstWaitSeconds = 2;
   static constexpr double kLongestWaitSeconds = 600;
   // No program was seen to allocate more in a second of CPU.
@@ -54,7 +59,7 @@ class OverheadBudget {
   // session is not judged.
   Change judge(const OverheadWindow& window);
 
-  double share() const { return share_; }
+  double share() const { return of_target_.share(); }
   double rate() const { return rate_; }
   double ceiling() const { return ceiling_; }
   // Another rate is asked for. One that is lower than rate() holds at once; so does any without a
@@ -62,6 +67,11 @@ class OverheadBudget {
   void set_ceiling(double ceiling);
   // Another budget, or none. rate() follows it as judge() finds; without one at once.
   void set_share(double share);
+  // Memprofd may take so much of a processor for it; 0: as much as it needs. rate() follows that as
+  // judge() finds.
+  void allow_memprofd(double share);
+  // The rate is below the one asked for as memprofd may take no more.
+  bool held() const { return held_ && rate_ < ceiling_; }
 
   // Cost over CPU without it, over the last seconds at one rate.
   double overhead() const { return recent_own_ > 0 ? recent_cost_ / recent_own_ : 0; }
@@ -74,28 +84,39 @@ class OverheadBudget {
   struct Spent {
     double own = 0;  // CPU seconds of the target's own
     double cost = 0;
-    double cost_at_most = 0;  // where samples are few, with what chance may hold back
+    // Where samples are few, with what chance may hold back.
+    double cost_at_most = 0;
+    double memprofds_at_most = 0;
   };
   Spent spent(const OverheadWindow& window) const;
   void remember(const Spent& spent, double seconds);
-  Change lower(const Spent& spent);
+  Change lower(const Spent& spent, const OverheadWindow& window);
   Change raise_if_calm(const Spent& spent, double seconds);
   Change change_to(double rate, Change change);
-  double first_rate() const;
+  double first_rate(double share) const;
   // Within floor and ceiling.
   double usable(double rate) const;
-  double full_credit() const { return kCreditSeconds * share_; }
+  // The rate may be another one than that asked for.
+  bool limited() const { return of_target_.limited() || of_memprofd_.limited(); }
+  // So many times the rate would be right for the target, and for memprofd.
+  struct Factors {
+    double target;
+    double memprofd;
+    double both() const { return std::min(target, memprofd); }
+  };
+  Factors factors(const Spent& spent, double cost, double memprofds, double seconds) const;
 
-  double share_;
   const double trap_ns_;
   const double sample_seconds_;  // of one, as long as none was seen
   double ceiling_;
   double rate_;
-  double credit_;
-  bool settling_ = true;     // the next window is the first of a session
-  bool begins_ = false;      // the next one the first that is judged
-  double calm_seconds_ = 0;  // during which every window allowed a raise
-  double calm_rate_ = 0;     // to this one
+  Allowance of_target_;       // of the target's CPU without profiling
+  Allowance of_memprofd_{0};  // of a processor
+  bool held_ = false;         // by the second of them, last
+  bool settling_ = true;      // the next window is the first of a session
+  bool begins_ = false;       // the next one the first that is judged
+  double calm_seconds_ = 0;   // during which every window allowed a raise
+  double calm_rate_ = 0;      // to this one
   double wait_seconds_ = kFirstWaitSeconds;
   double recent_own_ = 0;
   double recent_cost_ = 0;

@@ -64,6 +64,8 @@ void fill_overhead(const OverheadInfo& overhead, pb::Overhead& out) {
   out.set_rate_lowered(overhead.lowered);
   out.set_rate_raised(overhead.raised);
   out.set_exhausted(overhead.exhausted);
+  out.set_held(overhead.held);
+  out.set_memprofd_ratio(overhead.memprofd_cores);
 }
 
 pb::EndCause to_proto(EndCause cause) {

@@ -29,6 +29,9 @@ constexpr MetricName kTargetMemory{"memprofd_target_memory_bytes",
                                    "are followed, callstacks, names."};
 constexpr MetricName kTargetMemoryMax{"memprofd_target_memory_max_bytes",
                                       "What it may take, by --memory.max."};
+constexpr MetricName kCpuMax{
+    "memprofd_cpu_max_ratio",
+    "What memprofd may take of one processor, by --cpu.max; 0 without a bound."};
 constexpr MetricName kState{"memprofd_state_bytes",
                             "Size of the files in which targets are kept for the next memprofd."};
 constexpr MetricName kStateErrors{
@@ -221,6 +224,7 @@ void PrometheusExporter::collect_self(MetricFamilies& out) const {
   out.gauge(kHistory, {}, static_cast<double>(self.history_bytes));
   out.gauge(kTargetMemory, {}, static_cast<double>(self.target_bytes));
   out.gauge(kTargetMemoryMax, {}, static_cast<double>(self.target_bytes_max));
+  out.gauge(kCpuMax, {}, self.cpu_max);
   out.gauge(kState, {}, static_cast<double>(self.state_bytes));
   out.counter(kStateErrors, {}, static_cast<double>(self.state_write_errors));
   for (const auto& [outcome, count] : heaps_->all()) {

@@ -24,8 +24,9 @@ constexpr MetricName kBudget{"memprofd_overhead_budget_ratio",
 constexpr MetricName kExhausted{
     "memprofd_overhead_budget_exhausted",
     "1 while even the lowest sampling rate takes more than the overhead budget, else 0."};
-constexpr MetricName kRateChanges{"memprofd_sampling_rate_changes_total",
-                                  "Changes of the sampling rate for the overhead budget."};
+constexpr MetricName kRateChanges{
+    "memprofd_sampling_rate_changes_total",
+    "Changes of the sampling rate for the overhead budget or --cpu.max."};
 constexpr MetricName kAllocated{"memprofd_allocated_bytes_total",
                                 "Bytes allocated since the attach, estimated from samples."};
 constexpr MetricName kAllocatedError{
@@ -77,13 +78,24 @@ constexpr MetricName kAttach{"memprofd_attach_seconds",
 constexpr MetricName kTaken{"memprofd_snapshot_timestamp_seconds",
                             "When the target's numbers were taken, Unix time."};
 
+constexpr MetricName kMemprofdCpu{
+    "memprofd_target_cpu_ratio",
+    "What memprofd takes of one processor for what the target tells, over the last seconds."};
+constexpr MetricName kHeld{
+    "memprofd_sampling_rate_held",
+    "1 while the sampling rate is lower than asked for as memprofd may take no more CPU "
+    "(--cpu.max), else 0."};
+
 void add_overhead(const OverheadInfo& overhead, MetricFamilies& out) {
+  out.gauge(kMemprofdCpu, {}, overhead.memprofd_cores);
   if (overhead.requested_rate == 0) return;
   out.gauge(kRequestedRate, {}, overhead.requested_rate);
   out.gauge(kOverhead, {}, overhead.measured);
-  if (overhead.budget == 0) return;
-  out.gauge(kBudget, {}, overhead.budget);
-  out.gauge(kExhausted, {}, overhead.exhausted ? 1 : 0);
+  out.gauge(kHeld, {}, overhead.held ? 1 : 0);
+  if (overhead.budget > 0) {
+    out.gauge(kBudget, {}, overhead.budget);
+    out.gauge(kExhausted, {}, overhead.exhausted ? 1 : 0);
+  }
   out.counter(kRateChanges, {{"reason", "over_budget"}}, static_cast<double>(overhead.lowered));
   out.counter(kRateChanges, {{"reason", "below_budget"}}, static_cast<double>(overhead.raised));
 }

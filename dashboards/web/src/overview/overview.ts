@@ -174,7 +174,8 @@ class Row {
     this.budget.title = overhead ? `Profiling takes ${share(overhead.ratio, 1)} of the program's CPU, its budget is ` +
       `${limited ? share(overhead.budget_ratio, 1) : "not limited"}. Asked for ${overhead.requested_sampling_rate.toExponential()} a word, ` +
       `lowered ${count(Number(overhead.rate_lowered))} times, raised ${count(Number(overhead.rate_raised))} times.` +
-      (overhead.exhausted ? " Even the lowest rate takes more: raise the budget, or detach." : "") : "";
+      (overhead.exhausted ? " Even the lowest rate takes more: raise the budget, or detach." : "") +
+      (overhead.held ? " Lowered, as memprofd may take no more CPU: raise --cpu.max, or ask for lower rates." : "") : "";
   }
 }
 

@@ -54,6 +54,7 @@ class Simulation {
           static_cast<std::uint64_t>(load.frames * static_cast<double>(window.counts.samples));
       window.counts.probe_hits = window.counts.samples / 1000 + 1;
       const double cost = cost_seconds(window.counts, kTrapNs);
+      window.memprofd_seconds = static_cast<double>(window.counts.samples) * memprofd_ns * 1e-9;
       window.cpu_seconds = load.own_cpu + cost;
       run.rates.push_back(budget.rate());
       run.spent.push_back(load.own_cpu > 0 ? cost / load.own_cpu : 0);
@@ -65,6 +66,7 @@ class Simulation {
   }
 
   OverheadBudget budget;
+  double memprofd_ns = 0;  // that each sample takes it
 
  private:
   std::mt19937_64 dice_{7};
@@ -220,6 +222,32 @@ TEST(OverheadBudget, SaysWhenTheLowestRateIsTooMuch) {
   EXPECT_LE(run.changes, 2);
   simulation.run(steady(1e4), 1000);
   EXPECT_FALSE(simulation.budget.exhausted());
+}
+
+TEST(OverheadBudget, WhatMemprofdTakesIsKeptToItsShareWithoutABudgetToo) {
+  for (const double share : {0.0, kShare}) {
+    Simulation simulation(1e-2, share);
+    simulation.memprofd_ns = 500;
+    simulation.run(steady(2e6), 60);
+    EXPECT_GT(simulation.budget.rate(), 2e-3);
+    simulation.budget.allow_memprofd(1e-4);
+    simulation.run(steady(2e6), 60);
+    EXPECT_LT(2e6 * simulation.budget.rate() * 500e-9, 1e-4);
+    EXPECT_TRUE(simulation.budget.held());
+    simulation.budget.allow_memprofd(0);
+    simulation.run(steady(2e6), 60);
+    EXPECT_FALSE(simulation.budget.held());
+    EXPECT_GT(simulation.budget.rate(), 2e-3);
+  }
+}
+
+TEST(OverheadBudget, WhoLowersTheRateIsToldApart) {
+  Simulation simulation(1e-2);
+  simulation.memprofd_ns = 500;
+  simulation.budget.allow_memprofd(0.5);
+  simulation.run(steady(1.6e8), 60);
+  EXPECT_LT(simulation.budget.rate(), 1e-3);
+  EXPECT_FALSE(simulation.budget.held()) << "its budget does";
 }
 
 TEST(OverheadBudget, ACeilingBelowTheFloorIsKept) {

@@ -132,6 +132,8 @@ TEST(TargetsJson, HasTheOverheadWhereThereIsABudget) {
   EXPECT_THAT(target_line(to_proto(*target)), HasSubstr("overhead 0.8 %\n"));
   EXPECT_EQ(overhead["rate_raised"], "2");
   EXPECT_EQ(overhead["exhausted"], false);
+  EXPECT_EQ(overhead["held"], false);
+  EXPECT_EQ(overhead["memprofd_ratio"], 0.0125);
 }
 
 TEST(Tables, ArePlainUnlessAskedAndCutToTheWidth) {

@@ -180,6 +180,8 @@ TEST(PrometheusText, HasWhatABudgetHasComeTo) {
       "memprofd_sampling_rate_changes_total{pid=\"4242\",program=\"server.exe\",reason=";
   EXPECT_EQ(found[changes + "\"over_budget\"}"], 3);
   EXPECT_EQ(found[changes + "\"below_budget\"}"], 2);
+  EXPECT_EQ(found["memprofd_sampling_rate_held{pid=\"4242\",program=\"server.exe\"}"], 0);
+  EXPECT_EQ(found["memprofd_target_cpu_ratio{pid=\"4242\",program=\"server.exe\"}"], 0.0125);
 }
 
 TEST(PrometheusText, HasWhatAProgramSaysAboutItself) {

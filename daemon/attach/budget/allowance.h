@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// A share of some time that may be taken, with a credit: a burst within it changes nothing, and far
+// more than the share empties it in a second or two.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+namespace memprofd {
+
+class Allowance {
+ public:
+  static constexpr double kAim = 0.7;          // of the share
+  static constexpr double kCreditSeconds = 2;  // of the time, times the share
+
+  // 0: all may be taken.
+  explicit Allowance(double share) : share_(share), credit_(full()) {}
+
+  double share() const { return share_; }
+  bool limited() const { return share_ != 0; }
+  void refill(double part = 1) { credit_ = part * full(); }
+  // What was saved under another one counts as far as this one allows.
+  void set_share(double share) {
+    const bool was_limited = limited();
+    share_ = share;
+    credit_ = was_limited ? std::min(credit_, full()) : full();
+  }
+
+  // Whether what was taken of that time was in the credit.
+  bool take(double time, double taken) {
+    if (!limited()) return true;
+    credit_ = std::min(full(), credit_ + share_ * time - taken);
+    return credit_ >= 0;
+  }
+  void clear_debt() { credit_ = std::max(credit_, 0.0); }
+  bool saved() const { return credit_ == full(); }
+
+  // So many times of what was taken would be right.
+  double right_factor(double time, double taken) const {
+    const bool any = !limited() || taken <= 0;
+    return any ? std::numeric_limits<double>::infinity() : kAim * share_ * time / taken;
+  }
+
+ private:
+  double full() const { return kCreditSeconds * share_; }
+
+  double share_;
+  double credit_;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeps memprofd to --cpu.max: measures window by window what it takes, in all and for each
+// target, and tells the targets what CpuBound leaves them. Owned by the control thread.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+
+#include "daemon/control/cpu_bound.h"
+#include "daemon/control/target_session.h"
+
+namespace memprofd {
+
+class CpuKeeper {
+ public:
+  // cores: as CpuBound has it.
+  explicit CpuKeeper(double cores) : bound_(cores) {}
+
+  // To be called again and again.
+  void look(const std::map<int, std::unique_ptr<TargetSession>>& targets);
+
+ private:
+  void say_who_else(double seconds);
+
+  CpuBound bound_;
+  std::chrono::steady_clock::time_point began_at_;  // of the window; not set: none has begun
+  double cpu_seconds_ = 0;                          // of memprofd, then
+  double others_over_seconds_ = 0;
+  bool said_others_ = false;
+};
+
+}  // namespace memprofd
