@@ -18,6 +18,12 @@ static uint64_t young_words(domain_state *state)
 	return (young_end - young_ptr) / sizeof(value);
 }
 
+/* In the major heap, promoted ones included, since its last slice: in none of these yet either. */
+static uint64_t unsliced_words(domain_state *state)
+{
+	return *(const uint64_t *)(state + DOMAIN_ALLOCATED_WORDS);
+}
+
 static struct memprof_domain *this_one(void) { return memprof_use_domain(memprof_domain_index()); }
 
 /* Some versions go on counting where the last domain of that index ended. */
@@ -27,6 +33,7 @@ void memprof_domain_begins(void)
 
 	for (int i = 0; i < 3; i++)
 		domain->base_words[i] = words_of(caml_state)[i];
+	domain->base_words[2] += unsliced_words(caml_state);
 	domain->state = (uint64_t)caml_state;
 }
 
@@ -42,6 +49,8 @@ void memprof_domain_ends(void)
 	domain->heap_bytes = 0; /* others adopt it */
 	__atomic_fetch_add(&memprof_agent_control.ended_words[0], young_words(caml_state),
 			   __ATOMIC_RELAXED);
+	__atomic_fetch_add(&memprof_agent_control.ended_words[2], unsliced_words(caml_state),
+			   __ATOMIC_RELAXED);
 	for (int i = 0; i < 3; i++)
 		__atomic_fetch_add(&memprof_agent_control.ended_words[i],
 				   words_of(caml_state)[i] - domain->base_words[i],
@@ -51,9 +60,8 @@ void memprof_domain_ends(void)
 uint64_t memprof_domain_allocated(domain_state *state)
 {
 	const uint64_t *words = words_of(state);
-	uint64_t since_slice = *(const uint64_t *)(state + DOMAIN_ALLOCATED_WORDS);
 
-	return words[0] + young_words(state) + words[2] + since_slice - words[1];
+	return words[0] + young_words(state) + words[2] + unsliced_words(state) - words[1];
 }
 
 void memprof_domain_collected(void)

@@ -208,6 +208,20 @@ class Domains(E2ETest):
         unsampled = daemon.metrics().value("memprofd_unsampled_bytes_total", pid=target.pid) / 8
         return exact, of["allocated_bytes"] / 8, unsampled
 
+    def test_words_of_domains_that_have_ended_are_all_counted(self):
+        """Also those of large blocks that no slice of a collection has counted yet when a domain ends."""
+        target = self.domains(idle=0)
+        daemon = self.sampled(target)
+        before = self.counted(daemon, target)[0]
+        blocks, domains = 100, 4
+        for _ in range(5):
+            target.command(f"keep {blocks}")
+        grown = self.counted(daemon, target)[0] - before
+        allocated = 5 * domains * blocks * 301
+        self.assertGreaterEqual(grown, allocated)
+        self.assertLess(grown, 1.2 * allocated, "lists, domains, answers")
+        target.exit()
+
     def test_what_is_not_sampled_while_the_rate_changes_is_counted(self):
         """By all domains together, which others of them keep waiting."""
         rates = (5e-3, 1e-2)
