@@ -29,7 +29,7 @@ class CpuBound {
   // cores: the bound, 1 is one processor; 0: none.
   explicit CpuBound(double cores) : cores_(cores) {}
 
-  // Of one target.
+  // What is known of one target.
   class Use {
    public:
     double cores() const { return cores_; }
