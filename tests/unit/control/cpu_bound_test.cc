@@ -93,6 +93,15 @@ TEST(CpuBound, OneThatDoesNotKeepItsLimitIsSlowedUntilItTakesLess) {
   EXPECT_TRUE(costs.uses[0].slowed()) << "sooner than at first";
 }
 
+TEST(CpuBound, OneIsSlowedFromTwiceItsLimitOn) {
+  Costs costs(0.1, {0.19});
+  EXPECT_NEAR(costs.after(kLong), 0.1, 1e-3);
+  EXPECT_FALSE(costs.uses[0].slowed());
+  costs.cores[0] = 0.22;
+  costs.after(kLong);
+  EXPECT_TRUE(costs.uses[0].slowed());
+}
+
 // Programs that are sampled at what their budgets say; each sample takes memprofd half a
 // microsecond.
 class Programs {

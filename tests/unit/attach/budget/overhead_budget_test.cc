@@ -241,11 +241,25 @@ TEST(OverheadBudget, WhatMemprofdTakesIsKeptToItsShareWithoutABudgetToo) {
   }
 }
 
+TEST(OverheadBudget, WhatTheLowestRateTookTooMuchIsNotOwed) {
+  Simulation simulation(1e-2, 0);
+  simulation.memprofd_ns = 500;
+  simulation.budget.allow_memprofd(1e-3);
+  simulation.run(steady(1e10), 600);
+  EXPECT_EQ(simulation.budget.rate(), OverheadBudget::kFloorRate);
+  simulation.run(steady(1e6), 60);
+  EXPECT_GT(simulation.budget.rate(), 10 * OverheadBudget::kFloorRate);
+}
+
 TEST(OverheadBudget, WhoLowersTheRateIsToldApart) {
   Simulation simulation(1e-2);
   simulation.memprofd_ns = 500;
   simulation.budget.allow_memprofd(0.5);
-  simulation.run(steady(1.6e8), 60);
+  simulation.run(steady(1e6), 200);
+  for (int second = 0; second < 60; ++second) {
+    simulation.run(steady(1.6e8), 1);
+    EXPECT_FALSE(simulation.budget.held()) << second;
+  }
   EXPECT_LT(simulation.budget.rate(), 1e-3);
   EXPECT_FALSE(simulation.budget.held()) << "its budget does";
 }
