@@ -2,6 +2,7 @@
 // memprofd: reads the command line, starts the parts, waits for a signal.
 
 #include <grpc/support/log.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -437,11 +438,16 @@ int run(const Config& asked) {
   return static_cast<int>(attached && !attached->ok() ? exit_code_of(*attached) : ExitCode::kOk);
 }
 
+// Each attach is a thread of its own. With an arena for each, what is kept of a program is strewn
+// over pages that are else unused: twice the memory of an idle target.
+constexpr int kMallocArenas = 2;
+
 }  // namespace
 }  // namespace memprofd
 
 // What throws here, as memory that is not there, ends the program at once.
 int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
+  mallopt(M_ARENA_MAX, memprofd::kMallocArenas);
   const memprofd::ParsedConfig parsed = memprofd::parse_config(argc, argv);
   if (!parsed.run) return parsed.exit_code;
   memprofd::set_up_log(parsed.config.log_level, parsed.config.log_format);

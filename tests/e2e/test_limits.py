@@ -66,7 +66,7 @@ class Targets(harness.E2ETest):
         targets = [self.target("known_alloc") for _ in range(self.IDLE)]
         cost = daemon_cost.of_idle_targets(self.daemon(), targets, seconds=5 if harness.TIMES else 1)
         self.assertLessEqual(cost["bytes"], daemon_cost.MAX_IDLE_BYTES, cost)
-        harness.NOTES.append(f"idle targets: {cost['cpu_percent']:.3f} % of a processor each")
+        harness.NOTES.append(f"idle targets: {cost['bytes'] / 2**20:.2f} MiB and {cost['cpu_percent']:.3f} % of a processor each")
         if harness.TIMES:
             self.assertLessEqual(cost["cpu_percent"], daemon_cost.MAX_IDLE_CPU_PERCENT, cost)
 

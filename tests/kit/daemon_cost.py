@@ -9,7 +9,7 @@ import time
 import harness
 import real_programs
 
-MAX_IDLE_BYTES = 3 * 2**20
+MAX_IDLE_BYTES = 2.2 * 2**20
 MAX_IDLE_CPU_PERCENT = 0.05
 MAX_ATTACH_SECONDS = 0.15
 MAX_TABLE_BYTES = 4 * 10**6
