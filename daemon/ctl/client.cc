@@ -357,4 +357,11 @@ absl::Status Client::trace_calls(
   return stream<pb::TraceCallsResponse>(*stub_->calls, &pb::Calls::Stub::TraceCalls, request, use);
 }
 
+absl::Status Client::watch_values(
+    const pb::WatchValuesRequest& request,
+    const std::function<absl::Status(const pb::WatchValuesResponse&)>& use) {
+  return stream<pb::WatchValuesResponse>(*stub_->values, &pb::Values::Stub::WatchValues, request,
+                                         use);
+}
+
 }  // namespace memprofd::ctl

@@ -78,6 +78,8 @@ class Client {
       const std::function<absl::Status(const pb::StreamEventsResponse&)>& use);
   absl::Status trace_calls(const pb::TraceCallsRequest& request,
                            const std::function<absl::Status(const pb::TraceCallsResponse&)>& use);
+  absl::Status watch_values(const pb::WatchValuesRequest& request,
+                            const std::function<absl::Status(const pb::WatchValuesResponse&)>& use);
   // Ends the call that runs, or the next one, and all later ones: a stream without an error,
   // any other with kCancelled. Any thread.
   void interrupt();

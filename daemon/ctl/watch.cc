@@ -81,6 +81,85 @@ absl::Status keep(const Options& options, Client& client, int pid) {
   return print(absl::StrCat("kept of modules of pid ", pid, ": ", printable(names), "\n"));
 }
 
+class Watch {
+ public:
+  Watch(const Options& options, Client& client, int pid) : options_(options), client_(client) {
+    request_.set_pid(pid);
+    request_.set_pattern(any_of(options.watched));
+    request_.set_with_contents(options.with_contents);
+  }
+
+  // JSON has all at each look; an older memprofd does not tell what has changed.
+  absl::Status run() {
+    if (options_.json()) return ask_again_and_again();
+    const absl::Status status = follow();
+    return is_of_older_daemon(status) ? ask_again_and_again() : status;
+  }
+
+ private:
+  enum class Next { kLook, kPause, kEnd };
+
+  absl::Status follow() {
+    pb::WatchValuesRequest request;
+    *request.mutable_values() = request_;
+    request.set_period_seconds(options_.watch_period);
+    while (true) {
+      Next next = Next::kLook;
+      const absl::Status status =
+          client_.watch_values(request, [&](const pb::WatchValuesResponse& look) -> absl::Status {
+            ASSIGN_OR_RETURN(next, show(look.changed(), look.unix_ns()));
+            return next == Next::kLook ? absl::OkStatus() : absl::CancelledError("enough");
+          });
+      if (next == Next::kLook) return status;
+      ASSIGN_OR_RETURN(const bool goes_on, goes_on_after(next));
+      if (!goes_on) return absl::OkStatus();
+    }
+  }
+
+  absl::Status ask_again_and_again() {
+    using Clock = std::chrono::steady_clock;
+    const auto period = std::chrono::duration_cast<Clock::duration>(
+        std::chrono::duration<double>(options_.watch_period));
+    for (auto due = Clock::now();; due = std::max(due + period, Clock::now())) {
+      std::this_thread::sleep_until(due);
+      ASSIGN_OR_RETURN(const pb::ListValuesResponse values, client_.list_values(request_));
+      ASSIGN_OR_RETURN(const Next next, show(values, static_cast<std::int64_t>(realtime_ns())));
+      ASSIGN_OR_RETURN(const bool goes_on, goes_on_after(next));
+      if (!goes_on) return absl::OkStatus();
+    }
+  }
+
+  absl::StatusOr<bool> goes_on_after(Next next) {
+    if (next != Next::kPause) return next == Next::kLook;
+    return stop_at(pause_, options_, client_, request_.pid());
+  }
+
+  // values: all of them at the first look.
+  absl::StatusOr<Next> show(const pb::ListValuesResponse& values, std::int64_t unix_ns) {
+    if (looks_ == 0 && values.reported().empty() && values.values().empty()) {
+      return absl::NotFoundError(absl::StrCat("no value of pid ", request_.pid(), " is called '",
+                                              absl::StrJoin(options_.watched, "' or '"),
+                                              "'; `memprofctl values` lists them"));
+    }
+    RETURN_IF_ERROR(options_.json() ? print_json_line(values)
+                                    : print(shown_.update(values, unix_ns)));
+    const auto pause = pauses_.update(values);
+    ++looks_;
+    const bool is_last = options_.watch_times > 0 && looks_ >= options_.watch_times;
+    if (is_last && !pause) return Next::kEnd;
+    pause_ = pause.value_or("");
+    return pause ? Next::kPause : Next::kLook;
+  }
+
+  const Options& options_;
+  Client& client_;
+  pb::ListValuesRequest request_;
+  WatchedValues shown_;
+  Pauses pauses_;
+  std::string pause_;  // the last one
+  std::uint64_t looks_ = 0;
+};
+
 }  // namespace
 
 absl::Status run_resume(const Options& options) {
@@ -92,37 +171,10 @@ absl::Status run_resume(const Options& options) {
 }
 
 absl::Status run_watch(const Options& options) {
-  using Clock = std::chrono::steady_clock;
   Client client(options.endpoint);
-  pb::ListValuesRequest request;
   ASSIGN_OR_RETURN(const int pid, pid_to_use(client, options.pid));
   if (options.keep_watched || options.forget_watched) return keep(options, client, pid);
-  request.set_pid(pid);
-  request.set_pattern(any_of(options.watched));
-  request.set_with_contents(options.with_contents);
-  WatchedValues shown;
-  Pauses pauses;
-  const auto period = std::chrono::duration_cast<Clock::duration>(
-      std::chrono::duration<double>(options.watch_period));
-  auto next = Clock::now();
-  for (std::uint64_t i = 0; options.watch_times == 0 || i < options.watch_times; ++i) {
-    std::this_thread::sleep_until(next);
-    next = std::max(next + period, Clock::now());
-    ASSIGN_OR_RETURN(const pb::ListValuesResponse values, client.list_values(request));
-    if (values.reported().empty() && values.values().empty()) {
-      return absl::NotFoundError(absl::StrCat("no value of pid ", pid, " is called '",
-                                              absl::StrJoin(options.watched, "' or '"),
-                                              "'; `memprofctl values` lists them"));
-    }
-    RETURN_IF_ERROR(options.json()
-                        ? print_json_line(values)
-                        : print(shown.update(values, static_cast<std::int64_t>(realtime_ns()))));
-    if (const auto pause = pauses.update(values)) {
-      ASSIGN_OR_RETURN(const bool goes_on, stop_at(*pause, options, client, pid));
-      if (!goes_on) break;
-    }
-  }
-  return absl::OkStatus();
+  return Watch(options, client, pid).run();
 }
 
 }  // namespace memprofd::ctl

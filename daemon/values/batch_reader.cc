@@ -26,71 +26,107 @@ bool is_pointed_to(const Value& value) {
 
 }  // namespace
 
-// What is of several words and differs has been changed in between. Of a value that is read alone
-// no page was read before its pointer. A tag counts words, each of which was there: the program may
-// go on marking.
+// What is as it was is not looked at twice: it was whole, and no mix of two moments is just that.
+// Of the others, what is of several words and differs has been changed in between. Of a value that
+// is read alone no page was read before its pointer. A tag counts words, each of which was there:
+// the program may go on marking.
 std::vector<ReadValue> BatchReader::read_twice(std::span<const ValueSlot> batch,
                                                const std::vector<Reported>& all,
                                                const Bounds& bounds) {
-  pages_.forget();
-  fetch(batch);
-  std::vector<ReadValue> first;
-  first.reserve(batch.size());
-  for (const ValueSlot& slot : batch) first.push_back(read_slot(slot, all, bounds));
+  std::vector<ReadValue> first(batch.size());
+  const std::vector<std::size_t> changed = find_changed(batch, first);
+  look(batch, changed, all, bounds, first);
   was_late_ = pages_.was_late();
   pages_.forget();
-  fetch(batch);
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    ReadValue second = read_slot(batch[i], all, bounds);
-    second.is_torn |= first[i].is_torn;
-    const bool is_apart = batch.size() > 1 && is_pointed_to(second.value);
-    second.differs =
-        (is_compound(second.value) || is_apart) && !second.value.same_as(first[i].value);
-    first[i] = std::move(second);
+  if (changed.empty()) return first;
+  std::vector<std::uint64_t> places;
+  for (const std::size_t i : changed) first[i].footprint.add_places(places);
+  if (batch.size() > 1) pages_.fetch(places);
+  std::vector<ReadValue> second(batch.size());
+  look(batch, changed, all, bounds, second);
+  for (const std::size_t i : changed) {
+    second[i].is_torn |= first[i].is_torn;
+    const bool is_apart = batch.size() > 1 && is_pointed_to(second[i].value);
+    second[i].differs =
+        (is_compound(second[i].value) || is_apart) && !second[i].value.same_as(first[i].value);
+    first[i] = std::move(second[i]);
   }
   return first;
 }
 
-// The pages that those will look at first, in few steps: of the words, then of the blocks that they
-// lead to.
-void BatchReader::fetch(std::span<const ValueSlot> batch) const {
-  if (batch.size() < 2) return;
-  std::vector<std::uint64_t> addresses;
-  for (const ValueSlot& slot : batch) addresses.push_back(slot.address);
-  pages_.fetch(addresses);
-  std::vector<std::uint64_t> blocks;
-  for (const std::uint64_t address : addresses) {
-    std::uint64_t word = 0;
-    const bool is_block = pages_.read_value(address, word).ok() && word % kWordBytes == 0 &&
-                          word >= kWordBytes && word < kEndOfMemory;
-    const bool is_wanted = options_.with_constants || !options_.image.contains(word);
-    if (is_block && is_wanted) blocks.insert(blocks.end(), {word - kWordBytes, word});
+std::vector<std::size_t> BatchReader::find_changed(std::span<const ValueSlot> batch,
+                                                   std::vector<ReadValue>& read) {
+  pages_.forget();
+  std::vector<const KnownValue*> known(batch.size());
+  std::vector<std::uint64_t> places;
+  for (std::size_t i = 0; options_.known != nullptr && i < batch.size(); ++i) {
+    const auto found = options_.known->find(batch[i].address);
+    if (found == options_.known->end()) continue;
+    known[i] = &found->second;
+    if (batch.size() > 1) known[i]->footprint.add_places(places);
   }
-  pages_.fetch(std::move(blocks));
+  pages_.fetch(places);
+  std::vector<std::size_t> changed;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    read[i].is_same = known[i] != nullptr && known[i]->footprint.is_in(pages_);
+    if (!read[i].is_same) changed.push_back(i);
+  }
+  pages_.forget_misses();
+  return changed;
+}
+
+// One by one where there is one only, so that no page is older than the pointer to it.
+void BatchReader::look(std::span<const ValueSlot> batch, std::vector<std::size_t> places,
+                       const std::vector<Reported>& all, const Bounds& bounds,
+                       std::vector<ReadValue>& read) {
+  constexpr int kRounds = 4;
+  for (int round = 0; !places.empty(); ++round) {
+    pages_.only_note(round < kRounds && batch.size() > 1);
+    std::vector<std::size_t> later;
+    for (const std::size_t i : places) {
+      const std::size_t noted = pages_.noted();
+      read[i] = read_slot(batch[i], all, bounds);
+      if (pages_.noted() != noted) later.push_back(i);
+    }
+    pages_.only_note(false);
+    pages_.fetch_noted();
+    places = std::move(later);
+  }
 }
 
 ReadValue BatchReader::read_slot(const ValueSlot& slot, const std::vector<Reported>& all,
                                  const Bounds& bounds) const {
+  Footprint footprint;
+  footprint.clear();
+  ReadValue read = read_slot(slot, all, bounds, RecordingReader(pages_, footprint));
+  read.footprint = std::move(footprint);
+  return read;
+}
+
+ReadValue BatchReader::read_slot(const ValueSlot& slot, const std::vector<Reported>& all,
+                                 const Bounds& bounds, const MemoryReader& memory) const {
   std::uint64_t word = 0;
-  if (!pages_.read_value(slot.address, word).ok()) {
+  if (!memory.read_value(slot.address, word).ok()) {
     return {.value = {.kind = ValueKind::kUnread, .why = WhyUnread::kNotMapped}};
   }
-  if (slot.module == ValueSlot::kReported) return read_reported(all[slot.field], word, bounds);
+  if (slot.module == ValueSlot::kReported) {
+    return read_reported(all[slot.field], word, bounds, memory);
+  }
   // Integers are set once, and what lies in the program's image is made by the compiler.
   const bool is_constant = word % 2 != 0 || options_.image.contains(word);
   if (is_constant && !options_.with_constants) return {.is_constant = true};
-  ValueReader reader(pages_, names_, options_.with_contents);
+  ValueReader reader(memory, names_, options_.with_contents);
   Value value = read_value(reader, word, bounds);
   return {.is_constant = is_constant, .is_torn = reader.is_torn(), .value = std::move(value)};
 }
 
-ReadValue BatchReader::read_reported(const Reported& one, std::uint64_t word,
-                                     const Bounds& bounds) const {
+ReadValue BatchReader::read_reported(const Reported& one, std::uint64_t word, const Bounds& bounds,
+                                     const MemoryReader& memory) const {
   if (one.kind == Reported::Kind::kTag) {
-    return {.value = read_tag(pages_, options_.image, word, one.no_mark, bounds.blocks_of_tag)};
+    return {.value = read_tag(memory, options_.image, word, one.no_mark, bounds.blocks_of_tag)};
   }
   const bool is_string = one.type == MEMPROF_VALUE_STRING;  // published on purpose
-  ValueReader reader(pages_, names_, options_.with_contents || is_string);
+  ValueReader reader(memory, names_, options_.with_contents || is_string);
   Value value = read_value(reader, word, bounds);
   return {.is_torn = reader.is_torn(), .value = std::move(value)};
 }

@@ -10,10 +10,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "daemon/discover/memory_reader.h"
+#include "daemon/values/footprint.h"
 #include "daemon/values/page_cache.h"
 #include "daemon/values/report.h"
 #include "daemon/values/value.h"
@@ -34,8 +37,17 @@ struct ReadValue {
   bool is_constant = false;
   bool is_torn = false;  // its parts do not fit together
   bool differs = false;  // when it is read again at once
+  bool is_same = false;  // as it is known to be: the rest is not set
   Value value;
+  Footprint footprint;
 };
+
+// Values that were read before, by the address of their word.
+struct KnownValue {
+  Footprint footprint;
+  std::unique_ptr<const Value> value;  // null: nobody will ask for it
+};
+using KnownValues = absl::flat_hash_map<std::uint64_t, KnownValue>;
 
 class BatchReader {
  public:
@@ -43,9 +55,10 @@ class BatchReader {
     bool with_constants = false;
     bool with_contents = false;
     bool with_graphs = false;
-    AddressRange image;  // of the program's own code and data
+    AddressRange image;                  // of the program's own code and data
+    const KnownValues* known = nullptr;  // they are not read again as long as they are as they were
   };
-  // memory and names outlive it. Nothing can be read before set_mappings().
+  // memory, names and known values outlive it. Nothing can be read before set_mappings().
   BatchReader(const MemoryReader& memory, const FunctionNames& names, Options options)
       : pages_(memory), names_(names), options_(options) {}
 
@@ -70,10 +83,18 @@ class BatchReader {
   bool was_late() const { return was_late_ || pages_.was_late(); }
 
  private:
-  void fetch(std::span<const ValueSlot> batch) const;
+  // Those that are to be read: places in the batch.
+  std::vector<std::size_t> find_changed(std::span<const ValueSlot> batch,
+                                        std::vector<ReadValue>& read);
+  // Reads them in few steps: all pages that they want next come together.
+  void look(std::span<const ValueSlot> batch, std::vector<std::size_t> places,
+            const std::vector<Reported>& all, const Bounds& bounds, std::vector<ReadValue>& read);
   ReadValue read_slot(const ValueSlot& slot, const std::vector<Reported>& all,
                       const Bounds& bounds) const;
-  ReadValue read_reported(const Reported& one, std::uint64_t word, const Bounds& bounds) const;
+  ReadValue read_slot(const ValueSlot& slot, const std::vector<Reported>& all, const Bounds& bounds,
+                      const MemoryReader& memory) const;
+  ReadValue read_reported(const Reported& one, std::uint64_t word, const Bounds& bounds,
+                          const MemoryReader& memory) const;
   Value read_value(ValueReader& reader, std::uint64_t word, const Bounds& bounds) const;
 
   PageCache pages_;

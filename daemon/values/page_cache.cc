@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "daemon/discover/target_memory.h"
 
 namespace memprofd {
@@ -26,6 +27,7 @@ void PageCache::forget() {
     if (page != nullptr) spare_.push_back(std::move(page));
   }
   pages_.clear();
+  noted_.clear();
   missed_ = false;
   was_late_ = false;
 }
@@ -52,6 +54,10 @@ const PageCache::Page* PageCache::page_at(std::uint64_t begin) const {
     return nullptr;
   }
   if (full()) return nullptr;
+  if (notes_) {
+    noted_.push_back(begin);
+    return nullptr;
+  }
   auto page = new_page();
   const absl::Status status = memory_.read(begin, *page);
   was_late_ |= !status.ok() && !absl::IsOutOfRange(status);
@@ -59,23 +65,31 @@ const PageCache::Page* PageCache::page_at(std::uint64_t begin) const {
   return (pages_[begin] = std::move(page)).get();
 }
 
-void PageCache::fetch(std::vector<std::uint64_t> addresses) const {
-  for (std::uint64_t& address : addresses) address -= address % kPageBytes;
-  std::sort(addresses.begin(), addresses.end());
-  addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
-  std::erase_if(addresses,
-                [this](std::uint64_t page) { return pages_.contains(page) || !may_read(page); });
-  addresses.resize(std::min(addresses.size(), kMaxPages - std::min(kMaxPages, pages_.size())));
-  if (addresses.size() < 2) return;  // that is read when it is wanted
+void PageCache::fetch(std::span<const std::uint64_t> addresses) const {
+  std::vector<std::uint64_t> wanted;
+  absl::flat_hash_set<std::uint64_t> seen;
+  for (const std::uint64_t address : addresses) {
+    const std::uint64_t page = address - address % kPageBytes;
+    const bool is_last = !wanted.empty() && wanted.back() == page;
+    if (is_last || pages_.size() + wanted.size() >= kMaxPages || !seen.insert(page).second)
+      continue;
+    if (!pages_.contains(page) && may_read(page)) wanted.push_back(page);
+  }
+  if (wanted.empty()) return;
   std::vector<std::unique_ptr<Page>> pages;
   std::vector<MemoryPiece> pieces;
-  for (const std::uint64_t page : addresses) {
+  for (const std::uint64_t page : wanted) {
     pages.push_back(new_page());
     pieces.push_back({page, *pages.back()});
   }
   const auto read = read_pieces(memory_, pieces);
   // What is behind one that is not there is read when it is wanted.
-  for (std::size_t i = 0; read.ok() && i < *read; ++i) pages_[addresses[i]] = std::move(pages[i]);
+  for (std::size_t i = 0; read.ok() && i < *read; ++i) pages_[wanted[i]] = std::move(pages[i]);
+}
+
+void PageCache::fetch_noted() {
+  const std::vector<std::uint64_t> wanted = std::exchange(noted_, {});
+  fetch(wanted);
 }
 
 absl::Status PageCache::read(std::uint64_t address, std::span<std::byte> out) const {

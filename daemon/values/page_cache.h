@@ -23,6 +23,7 @@ class PageCache final : public MemoryReader {
  public:
   // Pages kept at most; further ones cannot be read until forget().
   static constexpr std::size_t kMaxPages = 4096;
+  static constexpr std::uint64_t kPageBytes = 4096;
 
   // memory outlives it. Nothing can be read before set_mappings().
   explicit PageCache(const MemoryReader& memory) : memory_(memory) {}
@@ -31,19 +32,24 @@ class PageCache final : public MemoryReader {
   // may be read than before.
   bool set_mappings(std::span<const Mapping> mappings, const AddressRange& image);
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const override;
-  // Reads the pages of these in few steps, as far as they may be read and there is room, for who
-  // will want them.
-  void fetch(std::vector<std::uint64_t> addresses) const;
+  // Reads the pages of these in few steps, in their order, as far as they may be read and there is
+  // room, for who will want them.
+  void fetch(std::span<const std::uint64_t> addresses) const;
+  // From now on pages that are not there are noted instead of read: who reads gets an error.
+  void only_note(bool notes) { notes_ = notes; }
+  std::size_t noted() const { return noted_.size(); }
+  // Reads those, as fetch() does.
+  void fetch_noted();
   // What is read from now on is of a later moment.
   void forget();
   bool full() const { return pages_.size() >= kMaxPages; }
   // Whether other memory was asked for since forget(): the program may have got it meanwhile.
   bool missed() const { return missed_; }
+  void forget_misses() { missed_ = false; }
   // Whether memory did not answer since forget(): what is there is not known.
   bool was_late() const { return was_late_; }
 
  private:
-  static constexpr std::uint64_t kPageBytes = 4096;
   using Page = std::array<std::byte, kPageBytes>;
 
   std::unique_ptr<Page> new_page() const;
@@ -56,6 +62,8 @@ class PageCache final : public MemoryReader {
   std::vector<AddressRange> ranges_;  // in order, apart from each other
   mutable bool missed_ = false;
   mutable bool was_late_ = false;
+  bool notes_ = false;
+  mutable std::vector<std::uint64_t> noted_;  // pages, in the order in which they were wanted
   mutable absl::flat_hash_map<std::uint64_t, std::unique_ptr<Page>> pages_;  // null: unreadable
   mutable std::vector<std::unique_ptr<Page>> spare_;                         // of forgotten ones
 };

@@ -15,6 +15,7 @@
 #include "daemon/values/read_reported.h"
 #include "daemon/values/tag_reader.h"
 #include "daemon/values/value_graph.h"
+#include "daemon/values/value_watch.h"
 
 namespace memprofd {
 namespace {
@@ -28,6 +29,7 @@ constexpr int kTriesOfSize = 3;
 constexpr std::chrono::microseconds kPauseBetween{200};
 // Read between two looks at the heap's clock, so that they are few.
 constexpr std::size_t kLargestBatch = 512;
+constexpr std::size_t kLargestWatched = 4096;
 constexpr std::size_t kFirstBatch = 128;
 constexpr std::uint64_t kMostFields = 1u << 20;
 
@@ -46,11 +48,13 @@ class Reading {
         names_([&program](std::uint64_t code) { return program.function_at(code); }),
         nodes_left_(request.graph_nodes),
         batch_(request.graph_nodes > 0 ? 1 : kFirstBatch),
-        answer_(std::move(answer)) {}
+        answer_(std::move(answer)) {
+    if (request.watch != nullptr && request.watch->batch > 0) batch_ = request.watch->batch;
+  }
 
   absl::StatusOr<ValuesAnswer> run(const std::function<bool()>& wanted) {
     ASSIGN_OR_RETURN(const std::vector<ValueSlot> slots, choose());
-    RETURN_IF_ERROR(look_at_mappings().status());
+    RETURN_IF_ERROR(begin_with_mappings());
     const auto until = Clock::now() + request_.patience;
     for (std::size_t done = 0; done < slots.size();) {
       if (!wanted()) return absl::CancelledError("nobody waits for the values any more");
@@ -62,22 +66,39 @@ class Reading {
       ASSIGN_OR_RETURN(const bool is_done, try_batch(batch));
       if (is_done) done += batch.size();
     }
+    if (request_.watch != nullptr) finish_watch();
     return std::move(answer_);
   }
 
  private:
   absl::StatusOr<std::vector<ValueSlot>> choose() {
-    ASSIGN_OR_RETURN(const Patterns wanted, Patterns::compile("name", {request_.pattern}));
     std::vector<ValueSlot> slots;
+    if (!request_.only_reported && !request_.fields && request_.types != nullptr) {
+      source_names_ = program_.names(found_, *request_.types);
+    }
     for (std::uint32_t i = 0; i < answer_.report.all.size(); ++i) {
       const Reported& one = answer_.report.all[i];
       if (one.is_on_heap()) slots.push_back({ValueSlot::kReported, i, root_address(program_, one)});
     }
-    const std::size_t reported = slots.size();
+    if (request_.watch != nullptr && request_.watch->has_slots()) {
+      const std::vector<ValueSlot>& known = request_.watch->slots();
+      slots.insert(slots.end(), known.begin(), known.end());
+      answer_.fields = known.size() + request_.watch->left_out();
+      return slots;
+    }
+    ASSIGN_OR_RETURN(const std::vector<ValueSlot> fields, choose_fields());
+    answer_.fields = fields.size();
+    if (request_.watch != nullptr) request_.watch->set_slots(fields);
+    slots.insert(slots.end(), fields.begin(), fields.end());
+    return slots;
+  }
+
+  absl::StatusOr<std::vector<ValueSlot>> choose_fields() {
+    ASSIGN_OR_RETURN(const Patterns wanted, Patterns::compile("name", {request_.pattern}));
+    std::vector<ValueSlot> slots;
     if (request_.fields) add_fields(*request_.fields, slots);
-    const bool looks = !request_.only_reported && !request_.fields;
-    if (looks && request_.types != nullptr) source_names_ = program_.names(found_, *request_.types);
-    for (std::size_t i = 0; i < found_.modules.size() && looks; ++i) {
+    if (request_.only_reported || request_.fields) return slots;
+    for (std::size_t i = 0; i < found_.modules.size(); ++i) {
       const ModuleBlocks::Module& module = found_.modules[i];
       for (std::uint64_t field = 0; field < module.count && slots.size() < kMostFields; ++field) {
         const auto index = static_cast<std::uint32_t>(field);
@@ -87,7 +108,6 @@ class Reading {
         }
       }
     }
-    answer_.fields = slots.size() - reported;
     return slots;
   }
 
@@ -105,10 +125,28 @@ class Reading {
     }
   }
 
+  absl::Status begin_with_mappings() {
+    const auto* known = request_.watch != nullptr ? request_.watch->mappings() : nullptr;
+    if (known == nullptr) return look_at_mappings().status();
+    reader_.set_mappings(*known);
+    return absl::OkStatus();
+  }
+
   // Whether what is mapped is not what it was.
   absl::StatusOr<bool> look_at_mappings() {
-    ASSIGN_OR_RETURN(const std::vector<Mapping> mappings, program_.mappings());
-    return reader_.set_mappings(mappings);
+    ASSIGN_OR_RETURN(std::vector<Mapping> mappings, program_.mappings());
+    const bool is_new = reader_.set_mappings(mappings);
+    if (request_.watch != nullptr) request_.watch->set_mappings(std::move(mappings));
+    return is_new;
+  }
+
+  // What there was no room for is not looked at again, nor told.
+  void finish_watch() {
+    ValueWatch& watch = *request_.watch;
+    watch.batch = batch_;
+    if (answer_.left_out > 0) watch.set_slots(watch.slots());
+    answer_.left_out = watch.left_out();
+    watch.leave_changed(answer_.report);
   }
 
   // Whether the batch is over: read in one piece, or given up. Batches shrink until the collector
@@ -124,7 +162,7 @@ class Reading {
         ASSIGN_OR_RETURN(const bool is_good, is_whole(read) ? had_all(batch.size()) : false);
         if (is_good) {
           accept(batch, std::move(read));
-          batch_ = std::min(batch_ * 2, request_.graph_nodes > 0 ? 1 : kLargestBatch);
+          batch_ = std::min(batch_ * 2, largest_batch());
           tries_ = 0;
           return true;
         }
@@ -139,6 +177,12 @@ class Reading {
     tries_ = 0;
     accept(batch, {ReadValue{.value = {.kind = ValueKind::kUnread, .why = why}}});
     return true;
+  }
+
+  // Most of what is watched is as it was.
+  std::size_t largest_batch() const {
+    if (request_.graph_nodes > 0) return 1;
+    return request_.watch != nullptr ? kLargestWatched : kLargestBatch;
   }
 
   // Whether no page was missing that could be had: memory that the program has just got, or when
@@ -168,22 +212,43 @@ class Reading {
   void accept(std::span<const ValueSlot> batch, std::vector<ReadValue> read) {
     for (std::size_t i = 0; i < batch.size(); ++i) {
       if (const auto& graph = read[i].value.graph) nodes_left_ -= graph->nodes.size();
-      if (batch[i].module == ValueSlot::kReported) {
+      const bool is_reported = batch[i].module == ValueSlot::kReported;
+      if (read[i].is_same) {
+        if (is_reported) read[i].value = *request_.watch->known().at(batch[i].address).value;
+      } else if (request_.watch != nullptr) {
+        keep(batch[i], read[i], is_reported);
+      }
+      if (is_reported) {
         set_value(answer_.report.all[batch[i].field], std::move(read[i].value));
-        continue;
+      } else if (!read[i].is_same) {
+        accept_field(batch[i], std::move(read[i]));
       }
-      const bool is_constant = read[i].is_constant || read[i].value.kind == ValueKind::kFunction;
-      if (is_constant && !request_.with_constants) continue;
-      if (answer_.values.size() >= request_.limit) {
-        ++answer_.left_out;
-        continue;
-      }
-      answer_.values.push_back({.place = batch[i].module,
-                                .module = found_.modules[batch[i].module].name,
-                                .field = batch[i].field,
-                                .source = source_names_->of(batch[i].module, batch[i].field),
-                                .value = std::move(read[i].value)});
     }
+  }
+
+  // Nothing is known of what is not sure.
+  void keep(const ValueSlot& slot, ReadValue& read, bool is_reported) {
+    const bool is_sure = (read.is_constant || read.value.kind != ValueKind::kUnread) &&
+                         !read.value.is_changing && !read.value.is_more_memory;
+    if (!is_sure) return request_.watch->forget(slot.address);
+    auto value = is_reported ? std::make_unique<const Value>(read.value) : nullptr;
+    request_.watch->keep(slot.address, {std::move(read.footprint), std::move(value)});
+  }
+
+  void accept_field(const ValueSlot& slot, ReadValue read) {
+    const bool is_constant = read.is_constant || read.value.kind == ValueKind::kFunction;
+    if (is_constant && !request_.with_constants) return;
+    const bool has_room = request_.watch != nullptr ? request_.watch->may_tell(slot, request_.limit)
+                                                    : answer_.values.size() < request_.limit;
+    if (!has_room) {
+      ++answer_.left_out;
+      return;
+    }
+    answer_.values.push_back({.place = slot.module,
+                              .module = found_.modules[slot.module].name,
+                              .field = slot.field,
+                              .source = source_names_->of(slot.module, slot.field),
+                              .value = std::move(read.value)});
   }
 
   ValueProgram& program_;
@@ -196,7 +261,8 @@ class Reading {
                       {.with_constants = request_.with_constants,
                        .with_contents = request_.with_contents,
                        .with_graphs = request_.graph_nodes > 0,
-                       .image = found_.image}};
+                       .image = found_.image,
+                       .known = request_.watch != nullptr ? &request_.watch->known() : nullptr}};
   std::size_t nodes_left_;  // of graphs
   std::size_t batch_;       // values; one by one where graphs are asked for, which may be large
   int tries_ = 0;           // of a batch of one
@@ -215,6 +281,7 @@ absl::StatusOr<ValuesAnswer> read_values(ValueProgram& program, const ValuesRequ
   if (request.only_reported && program.registry() == 0) return answer;
   ASSIGN_OR_RETURN(const auto found, program.found());
   if (!found->clock.ok() && program.registry() == 0) return found->clock.status();
+  if (request.watch != nullptr) request.watch->begin(found);
   absl::StatusOr<Report> report =
       request.only_modules ? Report() : read_reported(program, *found, request, wanted);
   if (absl::IsFailedPrecondition(report.status())) {
@@ -227,6 +294,7 @@ absl::StatusOr<ValuesAnswer> read_values(ValueProgram& program, const ValuesRequ
   for (Reported& one : answer.report.all) {
     if (one.is_on_heap()) one.value.why = WhyUnread::kNoClock;
   }
+  if (request.watch != nullptr) request.watch->leave_changed(answer.report);
   return answer;
 }
 

@@ -26,6 +26,8 @@
 
 namespace memprofd {
 
+class ValueWatch;
+
 struct ValuesRequest {
   std::string pattern;  // RE2, found anywhere in the name or that in the source; empty: all
   const GuardedTypes* types =
@@ -47,6 +49,9 @@ struct ValuesRequest {
   // lines.
   bool only_looks_on = false;
   std::chrono::milliseconds patience{5000};
+  // Who asks the same of a program again and again is answered with what has changed since. Not
+  // with graphs, nor with fields. Null: all is answered.
+  ValueWatch* watch = nullptr;
 };
 
 struct NamedValue {

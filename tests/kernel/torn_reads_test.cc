@@ -7,6 +7,10 @@
 
 #include <gtest/gtest.h>
 
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -24,6 +28,7 @@
 #include "daemon/values/page_cache.h"
 #include "daemon/values/read_values.h"
 #include "daemon/values/value_reader.h"
+#include "daemon/values/value_watch.h"
 #include "tests/kernel/child_process.h"
 #include "tests/kit/full_length.h"
 
@@ -83,26 +88,68 @@ class TornReads : public ::testing::Test {
 
   void check_reads(std::uint64_t wanted) {
     read(wanted);
+    print_counts();
     if (HasFailure()) return;
     EXPECT_GE(moments_, 7u) << "structures were read at several moments";
     EXPECT_TRUE(tears_without_the_clock()) << "nothing tore in a minute: the program does not test";
   }
 
+  void print_counts() const {
+    std::printf("%llu values read whole, %llu told as unread or changing, %llu reads repeated\n",
+                static_cast<unsigned long long>(whole_), static_cast<unsigned long long>(told_),
+                static_cast<unsigned long long>(overtaken_));
+  }
+
+  // As who watches, who is told what has changed; and that this is all.
+  void check_watched(std::uint64_t wanted) {
+    ValueWatch watch;
+    watch_ = &watch;
+    while ((whole_ < wanted || compared_ < 100) && !HasFailure()) {
+      read(std::max(whole_ + 1, std::min(wanted, whole_ + wanted / 50)));
+      ::kill(child_->pid(), SIGSTOP);
+      ASSERT_EQ(::waitpid(child_->pid(), nullptr, WUNTRACED), child_->pid());
+      compare_with_all();
+      ::kill(child_->pid(), SIGCONT);
+    }
+    print_counts();
+    EXPECT_GE(moments_, 7u) << "structures were read at several moments";
+  }
+
+  // What stands still is what was told last, but for what it has stopped in the middle of.
+  void compare_with_all() {
+    ValuesRequest request = request_;
+    request.watch = watch_;
+    const auto told = read_values(*program_, request, [] { return true; });
+    ASSERT_TRUE(told.ok()) << told.status();
+    for (const NamedValue& named : told->values) last_[named.field] = named.value;
+    const auto all = read_values(*program_, request_, [] { return true; });
+    ASSERT_TRUE(all.ok()) << all.status();
+    for (const NamedValue& named : all->values) {
+      if (named.value.kind == ValueKind::kUnread || named.value.is_changing) continue;
+      const auto last = last_.find(named.field);
+      ASSERT_NE(last, last_.end()) << named.name();
+      ASSERT_TRUE(last->second.same_as(named.value)) << named.name();
+      ++compared_;
+    }
+  }
+
   // Until so many have been read whole.
   void read(std::uint64_t wanted) {
-    const ValuesRequest request{.pattern = "^Torn\\[", .with_contents = true};
+    ValuesRequest request = request_;
+    request.watch = watch_;
     while (whole_ < wanted) {
       const auto answer = read_values(*program_, request, [] { return true; });
       ASSERT_TRUE(answer.ok()) << answer.status();
       ASSERT_GT(answer->fields, 20u);
       overtaken_ += answer->repeated;
       told_ += answer->not_reached;
-      for (const NamedValue& named : answer->values) check(named);
+      for (const NamedValue& named : answer->values) {
+        last_[named.field] = named.value;
+        check(named);
+      }
       ASSERT_FALSE(HasFailure());
     }
-    std::printf("%llu values read whole, %llu told as unread or changing, %llu reads repeated\n",
-                static_cast<unsigned long long>(whole_), static_cast<unsigned long long>(told_),
-                static_cast<unsigned long long>(overtaken_));
+    moments_ = 0;
     for (const auto& [field, seen] : seen_) moments_ += seen.moments > 3 ? 1 : 0;
   }
 
@@ -166,6 +213,10 @@ class TornReads : public ::testing::Test {
   std::unique_ptr<ChildProcess> child_;
   std::unique_ptr<ValueProgram> program_;
   std::map<std::uint32_t, Seen> seen_;  // by field
+  const ValuesRequest request_{.pattern = "^Torn\\[", .with_contents = true};
+  ValueWatch* watch_ = nullptr;          // null: all is told at each look
+  std::map<std::uint32_t, Value> last_;  // by field: what was told last
+  std::uint64_t compared_ = 0;
   std::uint64_t whole_ = 0, told_ = 0, overtaken_ = 0;
   std::uint64_t moments_ = 0;  // structures that were seen at several
 };
@@ -188,6 +239,16 @@ TEST_F(TornReads, OneDomain) {
 TEST_F(TornReads, SeveralDomains) {
   start(target5_path("torn"), 3);
   if (program_) check_reads(wanted_reads(1'000, 100'000, kTenth));
+}
+
+TEST_F(TornReads, Watched) {
+  start(target_path("torn"), 1);
+  if (program_) check_watched(wanted_reads(5'000, 1'000'000, kTenth));
+}
+
+TEST_F(TornReads, WatchedDomains) {
+  start(target5_path("torn"), 2);
+  if (program_) check_watched(wanted_reads(1'000, 100'000, kTenth));
 }
 
 }  // namespace

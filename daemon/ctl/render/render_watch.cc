@@ -35,15 +35,16 @@ std::string WatchedValues::update(const pb::ListValuesResponse& values, std::int
     if (!is_new && before.text == after.text) return;
     const std::string rate = is_new || before.hits == after.hits
                                  ? ""
-                                 : rate_text(after.hits - before.hits, unix_ns - before.unix_ns);
+                                 : rate_text(after.hits - before.hits, unix_ns - looked_ns_);
     absl::StrAppend(&out, time, "  ", name, "  ", after.text, rate, "\n");
   };
   for (const pb::Reported& one : values.reported()) {
-    show(reported_name(one), {reported_text(one), one.hits(), unix_ns});
+    show(reported_name(one), {reported_text(one), one.hits()});
   }
   for (const pb::NamedValue& one : values.values()) {
-    show(printable(name_of(one)), {value_text(one.value()), 0, unix_ns});
+    show(printable(name_of(one)), {value_text(one.value()), 0});
   }
+  looked_ns_ = unix_ns;
   return out;
 }
 

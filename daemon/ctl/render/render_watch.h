@@ -12,17 +12,18 @@ namespace memprofd::ctl {
 
 class WatchedValues {
  public:
-  // "12:00:05  requests{route=/a}  1234 requests, 12.5 a second"; all at the first call, and empty
-  // when nothing has changed. unix_ns: of the answer.
+  // "12:00:05  requests{route=/a}  1234 requests, 12.5 a second", since the call before; all at the
+  // first call, and empty when nothing has changed. values: those that have changed at least.
+  // unix_ns: of the answer.
   std::string update(const ::memprof::v1::ListValuesResponse& values, std::int64_t unix_ns);
 
  private:
   struct Shown {
     std::string text;
     std::int64_t hits = 0;  // of a point
-    std::int64_t unix_ns = 0;
   };
 
+  std::int64_t looked_ns_ = 0;
   std::map<std::string, Shown> shown_;  // by name
 };
 

@@ -6,6 +6,7 @@
 
 #include "daemon/export/api/query_convert.h"
 #include "daemon/export/api/request_checks.h"
+#include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/utf8.h"
 #include "daemon/values/value_graph.h"
@@ -18,6 +19,7 @@ namespace pb = ::memprof::v1;
 constexpr std::uint32_t kUsualLimit = 1000;
 constexpr std::uint32_t kMaxLimit = 100'000;
 constexpr double kUsualTimeout = 10;  // seconds
+constexpr double kUsualPeriod = 1, kShortestPeriod = 0.01, kLongestPeriod = 3600;
 
 pb::ValueKind to_proto(ValueKind kind) {
   switch (kind) {
@@ -196,8 +198,9 @@ pb::Value to_proto(const Value& value) {
   return out;
 }
 
-absl::StatusOr<pb::ListValuesResponse> ValuesService::list_values(
-    const pb::ListValuesRequest& request, const std::function<bool()>& wanted) {
+namespace {
+
+absl::StatusOr<ValuesRequest> checked(const pb::ListValuesRequest& request) {
   RETURN_IF_ERROR(check_pid(request.pid()));
   if (request.limit() > kMaxLimit) {
     return absl::InvalidArgumentError(
@@ -208,13 +211,15 @@ absl::StatusOr<pb::ListValuesResponse> ValuesService::list_values(
                                                    request.graph_nodes(), ": it is at most ",
                                                    kMaxGraphNodes));
   }
-  const ValuesRequest asked{.pattern = request.pattern(),
-                            .with_constants = request.with_constants(),
-                            .with_contents = request.with_contents(),
-                            .graph_nodes = request.graph_nodes(),
-                            .limit = request.limit() == 0 ? kUsualLimit : request.limit(),
-                            .only_reported = request.only_reported()};
-  ASSIGN_OR_RETURN(const ValuesAnswer answer, service_.read_values(request.pid(), asked, wanted));
+  return ValuesRequest{.pattern = request.pattern(),
+                       .with_constants = request.with_constants(),
+                       .with_contents = request.with_contents(),
+                       .graph_nodes = request.graph_nodes(),
+                       .limit = request.limit() == 0 ? kUsualLimit : request.limit(),
+                       .only_reported = request.only_reported()};
+}
+
+pb::ListValuesResponse to_proto(const ValuesAnswer& answer) {
   pb::ListValuesResponse response;
   add_report(answer.report, response);
   response.set_why_nothing_reported(answer.why_no_report);
@@ -232,6 +237,41 @@ absl::StatusOr<pb::ListValuesResponse> ValuesService::list_values(
   response.set_left_out(answer.left_out);
   response.set_repeated_reads(answer.repeated);
   response.set_not_reached(answer.not_reached);
+  return response;
+}
+
+}  // namespace
+
+absl::StatusOr<pb::ListValuesResponse> ValuesService::list_values(
+    const pb::ListValuesRequest& request, const std::function<bool()>& wanted) {
+  ASSIGN_OR_RETURN(const ValuesRequest asked, checked(request));
+  ASSIGN_OR_RETURN(const ValuesAnswer answer, service_.read_values(request.pid(), asked, wanted));
+  return to_proto(answer);
+}
+
+absl::StatusOr<ValuesStream> ValuesStream::open(ProfilerService& service,
+                                                const pb::WatchValuesRequest& request) {
+  ASSIGN_OR_RETURN(ValuesRequest asked, checked(request.values()));
+  if (asked.graph_nodes > 0) {
+    return absl::InvalidArgumentError("graphs cannot be watched: list the values with them");
+  }
+  const double seconds = request.period_seconds() == 0 ? kUsualPeriod : request.period_seconds();
+  if (!(seconds >= kShortestPeriod && seconds <= kLongestPeriod)) {
+    return absl::InvalidArgumentError(absl::StrCat("bad period of ", request.period_seconds(),
+                                                   " s: it is from ", kShortestPeriod, " to ",
+                                                   kLongestPeriod, " s"));
+  }
+  return ValuesStream(
+      service, request.values().pid(), std::move(asked),
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds)));
+}
+
+absl::StatusOr<pb::WatchValuesResponse> ValuesStream::next(const std::function<bool()>& wanted) {
+  asked_.watch = watch_.get();
+  ASSIGN_OR_RETURN(const ValuesAnswer answer, service_->read_values(pid_, asked_, wanted));
+  pb::WatchValuesResponse response;
+  *response.mutable_changed() = to_proto(answer);
+  response.set_unix_ns(static_cast<std::int64_t>(realtime_ns()));
   return response;
 }
 

@@ -2,11 +2,15 @@
 // Values of a target's modules as the API's messages.
 #pragma once
 
+#include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "daemon/export/api/service.h"
+#include "daemon/values/value_watch.h"
 #include "memprof/v1/values.pb.h"
 
 namespace memprofd {
@@ -38,6 +42,29 @@ class ValuesService {
 
  private:
   ProfilerService& service_;
+};
+
+// What one request to watch values is answered with, message by message. Not thread-safe.
+class ValuesStream {
+ public:
+  // service must outlive it. kInvalidArgument when the request makes no sense.
+  static absl::StatusOr<ValuesStream> open(ProfilerService& service,
+                                           const ::memprof::v1::WatchValuesRequest& request);
+
+  // Errors as of ValuesService::list_values().
+  absl::StatusOr<::memprof::v1::WatchValuesResponse> next(const std::function<bool()>& wanted);
+  std::chrono::nanoseconds period() const { return period_; }
+
+ private:
+  ValuesStream(ProfilerService& service, int pid, ValuesRequest asked,
+               std::chrono::nanoseconds period)
+      : service_(&service), pid_(pid), asked_(std::move(asked)), period_(period) {}
+
+  ProfilerService* service_;
+  int pid_;
+  ValuesRequest asked_;
+  std::chrono::nanoseconds period_;
+  std::unique_ptr<ValueWatch> watch_ = std::make_unique<ValueWatch>();
 };
 
 // What was asked, as memprofd's log has it: "adjust 'queue' {route=/a} (off, period 100 ms)".

@@ -68,7 +68,7 @@ struct GrpcServer::Impl {
         service(profiler, access, streams, heap_stream, options.answers, options.facts),
         traces(traces),
         trace_service(traces, access, streams),
-        values_service(profiler, access),
+        values_service(profiler, access, streams),
         memory_service(profiler, access),
         calls_service(profiler, access, streams),
         heaps(options.heaps),
@@ -163,6 +163,7 @@ GrpcServer::~GrpcServer() {
   impl_->service.stop();
   impl_->heap_stream.stop();
   impl_->calls_service.stop();
+  impl_->values_service.stop();
   impl_->traces.stop();
   if (impl_->listener != nullptr) impl_->listener->stop(kGrace);
   impl_->server->Shutdown(std::chrono::system_clock::now() + kGrace);

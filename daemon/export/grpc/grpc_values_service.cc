@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/grpc/grpc_values_service.h"
 
+#include <algorithm>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -13,8 +14,12 @@
 namespace memprofd {
 
 namespace pb = ::memprof::v1;
+using std::chrono::steady_clock;
 
 namespace {
+
+// How soon it is noticed that a client has gone.
+constexpr std::chrono::milliseconds kCheck{200};
 
 // For who may control the program, with a line in the log, to which cost(response) adds what came
 // of it. answer(): what the service says.
@@ -47,6 +52,38 @@ grpc::Status GrpcValuesService::ListValues(grpc::ServerContext* context,
           answer.status());
   }
   return grpc_answer(std::move(answer), *response);
+}
+
+bool GrpcValuesService::wait(const grpc::ServerContext& context, steady_clock::time_point until) {
+  while (!context.IsCancelled()) {
+    const auto left = until - steady_clock::now();
+    if (!stop_.wait(std::clamp<std::chrono::nanoseconds>(left, {}, kCheck))) return false;
+    if (left <= kCheck) return !context.IsCancelled();
+  }
+  return false;
+}
+
+grpc::Status GrpcValuesService::WatchValues(grpc::ServerContext* context,
+                                            const pb::WatchValuesRequest* request,
+                                            grpc::ServerWriter<pb::WatchValuesResponse>* writer) {
+  const auto place = streams_.take(*context);
+  if (!place) return no_stream_left();
+  const int pid = request->values().pid();
+  const GrpcCaller caller = GrpcAccess::caller(*context);
+  const absl::Status allowed = access_.check_control(caller, pid);
+  auto stream = allowed.ok() ? ValuesStream::open(service_, *request) : allowed;
+  if (request->values().with_contents() || !allowed.ok()) {
+    audit(pid, request->values().with_contents() ? "watch contents of values" : "watch values",
+          caller.name, stream.status());
+  }
+  if (!stream.ok()) return to_grpc(stream.status());
+  for (auto due = steady_clock::now(); wait(*context, due);) {
+    const auto message = stream->next([context] { return !context->IsCancelled(); });
+    if (!message.ok()) return to_grpc(message.status());
+    if (!place->write([&] { return writer->Write(*message); })) break;
+    due = std::max(due + stream->period(), steady_clock::now());
+  }
+  return grpc::Status::OK;
 }
 
 grpc::Status GrpcValuesService::Resume(grpc::ServerContext* context,

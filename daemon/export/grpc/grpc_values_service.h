@@ -2,21 +2,32 @@
 // The methods of memprof.v1.Values. Slow to compile: include it in grpc_server.cc only.
 #pragma once
 
+#include <chrono>
+
 #include "daemon/export/api/values_service.h"
 #include "daemon/export/grpc/grpc_access.h"
+#include "daemon/export/grpc/stream_places.h"
+#include "daemon/util/stop_signal.h"
 #include "memprof/v1/values.grpc.pb.h"
 
 namespace memprofd {
 
 class GrpcValuesService final : public ::memprof::v1::Values::Service {
  public:
-  // Both must outlive this.
-  GrpcValuesService(ProfilerService& service, const GrpcAccess& access)
-      : values_(service), access_(access) {}
+  // All must outlive this.
+  GrpcValuesService(ProfilerService& service, const GrpcAccess& access, StreamPlaces& streams)
+      : service_(service), values_(service), access_(access), streams_(streams) {}
+
+  // Ends all streams, soon.
+  void stop() { stop_.stop(); }
 
   grpc::Status ListValues(grpc::ServerContext* context,
                           const ::memprof::v1::ListValuesRequest* request,
                           ::memprof::v1::ListValuesResponse* response) override;
+
+  grpc::Status WatchValues(grpc::ServerContext* context,
+                           const ::memprof::v1::WatchValuesRequest* request,
+                           grpc::ServerWriter<::memprof::v1::WatchValuesResponse>* writer) override;
 
   grpc::Status Resume(grpc::ServerContext* context, const ::memprof::v1::ResumeRequest* request,
                       ::memprof::v1::ResumeResponse* response) override;
@@ -36,8 +47,14 @@ class GrpcValuesService final : public ::memprof::v1::Values::Service {
                                ::memprof::v1::GetValueHistoryResponse* response) override;
 
  private:
+  // Until that time; false: the stream is to end.
+  bool wait(const grpc::ServerContext& context, std::chrono::steady_clock::time_point until);
+
+  ProfilerService& service_;
   ValuesService values_;
   const GrpcAccess& access_;
+  StreamPlaces& streams_;
+  StopSignal stop_;
 };
 
 }  // namespace memprofd

@@ -61,7 +61,7 @@ class BatchReaderTest : public ::testing::Test {
     next_page();
     std::vector<ValueSlot> batch;
     for (const std::uint64_t address : slots) batch.push_back({0, 0, address});
-    BatchReader reader(memory_, names_, {.with_contents = true});
+    BatchReader reader(memory_, names_, {.with_contents = true, .known = known_values_});
     const Mapping all{.begin = kBase, .end = memory_.end(), .readable = true};
     reader.set_mappings(std::span(&all, 1));
     std::vector<ReadValue> values = reader.read_twice(batch, {}, {});
@@ -71,6 +71,7 @@ class BatchReaderTest : public ::testing::Test {
 
   ChangingMemory memory_;
   bool was_late_ = false;
+  const KnownValues* known_values_ = nullptr;
   FunctionNames names_ = [](std::uint64_t) { return ""; };
 };
 
@@ -153,8 +154,90 @@ TEST_F(BatchReaderTest, ReadsManyPagesInFewSteps) {
     ASSERT_EQ(read_values[i].value.kind, ValueKind::kReference);
     EXPECT_EQ(read_values[i].value.fields[0].integer, static_cast<std::int64_t>(i));
   }
-  EXPECT_EQ(memory_.steps, 2) << "a step at each look, but for the page of the words themselves";
+  EXPECT_EQ(memory_.steps, 3) << "of the words, of what they lead to, and all at the second look";
   EXPECT_EQ(memory_.reads, 2 * (kValues + 1));
+}
+
+// What leads on and on is read page by page at last, and is there all the same.
+TEST_F(BatchReaderTest, ReadsWhatIsDeep) {
+  std::vector<std::uint64_t> slots = {memory_.put<std::uint64_t>(0), memory_.put<std::uint64_t>(0)};
+  std::uint64_t list = integer(0);
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    next_page();
+    list = memory_.put_block(0, {integer(i), list});
+  }
+  memory_.poke(slots[0], list);
+  memory_.poke(slots[1], list);
+  for (const ReadValue& one : read(slots)) {
+    EXPECT_EQ(one.value.kind, ValueKind::kList);
+    EXPECT_EQ(one.value.size, 20u);
+  }
+}
+
+// A value whose words are as they were is known, and is not read again.
+class KnownValuesTest : public BatchReaderTest {
+ protected:
+  std::vector<ReadValue> look(const std::vector<std::uint64_t>& slots) {
+    known_values_ = &known_;
+    std::vector<ReadValue> values = read(slots);
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (!values[i].is_same) known_[slots[i]] = {std::move(values[i].footprint), nullptr};
+    }
+    return values;
+  }
+  KnownValues known_;
+};
+
+TEST_F(KnownValuesTest, OnlyWhatHasChangedIsReadAgain) {
+  const std::vector<std::uint64_t> slots = {memory_.put<std::uint64_t>(0),
+                                            memory_.put<std::uint64_t>(0)};
+  const std::uint64_t number = memory_.put_block(0, {integer(1)});
+  const std::uint64_t pair = memory_.put_block(0, {integer(1), integer(2)});
+  const std::uint64_t beside = memory_.put_block(0, {integer(1)});
+  memory_.poke(slots[0], number);
+  memory_.poke(slots[1], pair);
+  for (const ReadValue& one : look(slots)) EXPECT_FALSE(one.is_same);
+  memory_.poke(beside, integer(7));
+  const int reads = memory_.reads;
+  for (const ReadValue& one : look(slots)) EXPECT_TRUE(one.is_same);
+  EXPECT_EQ(memory_.reads, reads + 1) << "its one page, once";
+  memory_.poke(pair + 8, integer(3));
+  std::vector<ReadValue> now = look(slots);
+  EXPECT_TRUE(now[0].is_same);
+  ASSERT_FALSE(now[1].is_same);
+  EXPECT_EQ(now[1].value.fields[1].integer, 3);
+  memory_.poke(pair - 8, std::uint64_t{1} << 10);  // its header
+  EXPECT_FALSE(look(slots)[1].is_same);
+  memory_.poke(slots[0], beside);
+  now = look(slots);
+  ASSERT_FALSE(now[0].is_same);
+  EXPECT_EQ(now[0].value.fields[0].integer, 7);
+}
+
+// What could not be read is known as such, until it can.
+TEST_F(KnownValuesTest, SeesWhatHasComeSince) {
+  const std::uint64_t slot = memory_.put<std::uint64_t>(0);
+  next_page();
+  memory_.poke(slot, memory_.end() + 8);
+  EXPECT_EQ(look({slot})[0].value.why, WhyUnread::kNotMapped);
+  EXPECT_TRUE(look({slot})[0].is_same);
+  memory_.put_block(0, {integer(4)});
+  const std::vector<ReadValue> now = look({slot});
+  ASSERT_FALSE(now[0].is_same);
+  EXPECT_EQ(now[0].value.kind, ValueKind::kReference);
+}
+
+// Of what is made of more words than are written down nothing is known.
+TEST_F(KnownValuesTest, WhatIsLargeIsReadAgain) {
+  const std::uint64_t slot = memory_.put<std::uint64_t>(0);
+  std::uint64_t list = integer(0);
+  for (std::uint64_t i = 0; i < 2 * Footprint::kMostParts; ++i) {
+    list = memory_.put_block(0, {integer(i), list});
+    memory_.put<std::uint64_t>(0);
+  }
+  memory_.poke(slot, list);
+  look({slot});
+  EXPECT_FALSE(look({slot})[0].is_same);
 }
 
 }  // namespace

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/values/footprint.h"
+
+#include <algorithm>
+#include <array>
+
+#include "daemon/values/page_cache.h"
+
+namespace memprofd {
+
+void Footprint::clear() {
+  parts_.clear();
+  held_.clear();
+  is_all_ = true;
+}
+
+// A header and its fields are often read one after the other, and again.
+bool Footprint::continues(std::uint64_t address, std::size_t bytes, bool is_there) {
+  if (parts_.empty() || !is_there || !parts_.back().is_there) return false;
+  Part& last = parts_.back();
+  if (address != last.end()) return false;
+  last.bytes += static_cast<std::uint32_t>(bytes);
+  return true;
+}
+
+void Footprint::add(std::uint64_t address, std::span<const std::byte> bytes, bool is_there) {
+  if (!is_all_) return;
+  const auto is_within = [&](const Part& part) {
+    return part.is_there && is_there && address >= part.address &&
+           address + bytes.size() <= part.end();
+  };
+  if (!parts_.empty() && is_within(parts_.back())) return;
+  is_all_ = parts_.size() < kMostParts && held_.size() + bytes.size() <= kMostBytes;
+  if (!is_all_) return;
+  if (!continues(address, bytes.size(), is_there)) {
+    parts_.push_back({address, static_cast<std::uint32_t>(bytes.size()), is_there});
+  }
+  if (is_there) held_.insert(held_.end(), bytes.begin(), bytes.end());
+}
+
+bool Footprint::is_in(const MemoryReader& memory) const {
+  if (!is_all_ || parts_.empty()) return false;
+  std::array<std::byte, kMostBytes> now;
+  const std::byte* held = held_.data();
+  for (const Part& part : parts_) {
+    const bool is_there = memory.read(part.address, std::span(now).first(part.bytes)).ok();
+    if (is_there != part.is_there) return false;
+    if (!is_there) continue;
+    if (!std::equal(held, held + part.bytes, now.begin())) return false;
+    held += part.bytes;
+  }
+  return true;
+}
+
+void Footprint::add_places(std::vector<std::uint64_t>& places) const {
+  for (const Part& part : parts_) {
+    places.push_back(part.address);
+    const std::uint64_t last = part.end() - 1;
+    if (last / PageCache::kPageBytes != part.address / PageCache::kPageBytes) {
+      places.push_back(last);
+    }
+  }
+}
+
+}  // namespace memprofd

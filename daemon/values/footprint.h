@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The words that a value was made of: as long as all of them are as they were, so is the value,
+// which need not be made again. Bounded; what is made of more words is always made again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "daemon/discover/memory_reader.h"
+
+namespace memprofd {
+
+class Footprint {
+ public:
+  static constexpr std::size_t kMostParts = 256;
+  static constexpr std::size_t kMostBytes = 4096;
+
+  void clear();
+  // What was read there, or that nothing can be read there; in the order in which it was.
+  void add(std::uint64_t address, std::span<const std::byte> bytes, bool is_there);
+  // Whether there is one, and memory holds it.
+  bool is_in(const MemoryReader& memory) const;
+  // Places on all pages where it is, in that order.
+  void add_places(std::vector<std::uint64_t>& places) const;
+
+ private:
+  struct Part {
+    std::uint64_t address = 0;
+    std::uint32_t bytes = 0;
+    bool is_there = false;
+    std::uint64_t end() const { return address + bytes; }
+  };
+  bool continues(std::uint64_t address, std::size_t bytes, bool is_there);
+
+  // As many as a reference to a number has are at hand.
+  absl::InlinedVector<Part, 2> parts_;
+  absl::InlinedVector<std::byte, 24> held_;  // by those parts that are there
+  bool is_all_ = false;
+};
+
+// Memory whose reads are written down.
+class RecordingReader final : public MemoryReader {
+ public:
+  // Both outlive it.
+  RecordingReader(const MemoryReader& memory, Footprint& footprint)
+      : memory_(memory), footprint_(footprint) {}
+  absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {
+    absl::Status status = memory_.read(address, out);
+    footprint_.add(address, out, status.ok());
+    return status;
+  }
+
+ private:
+  const MemoryReader& memory_;
+  Footprint& footprint_;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/values/value_watch.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace memprofd {
+namespace {
+
+// Whether what people see of it is the same. The times of a timer change with its counts, or while
+// it runs.
+bool is_same(const Reported& a, const Reported& b) {
+  return a.hits == b.hits && a.starts == b.starts && a.stops == b.stops && b.running() == 0 &&
+         a.changed_ns == b.changed_ns && a.is_torn == b.is_torn && a.control == b.control &&
+         a.period_ms == b.period_ms && a.kind == b.kind && a.name == b.name &&
+         a.labels == b.labels && a.unit == b.unit && a.value.same_as(b.value);
+}
+
+}  // namespace
+
+void ValueWatch::begin(std::shared_ptr<const ValueProgram::Found> found) {
+  if (found_ == found) return;
+  *this = ValueWatch();
+  found_ = std::move(found);
+}
+
+void ValueWatch::set_slots(std::vector<ValueSlot> slots) {
+  std::erase_if(slots, [this](const ValueSlot& slot) { return left_out_.contains(slot.address); });
+  slots_ = std::move(slots);
+  has_slots_ = true;
+}
+
+bool ValueWatch::may_tell(const ValueSlot& slot, std::size_t limit) {
+  if (fields_told_.contains(slot.address)) return true;
+  const bool has_room = fields_told_.size() < limit;
+  (has_room ? fields_told_ : left_out_).insert(slot.address);
+  return has_room;
+}
+
+void ValueWatch::keep(std::uint64_t address, KnownValue value) {
+  known_[address] = std::move(value);
+}
+
+const std::vector<Mapping>* ValueWatch::mappings() const {
+  const bool is_new = std::chrono::steady_clock::now() - mapped_at_ < kMappingsFor;
+  return is_new && !mappings_.empty() ? &mappings_ : nullptr;
+}
+
+void ValueWatch::set_mappings(std::vector<Mapping> mappings) {
+  mappings_ = std::move(mappings);
+  mapped_at_ = std::chrono::steady_clock::now();
+}
+
+void ValueWatch::leave_changed(Report& report) {
+  std::erase_if(report.all, [this](const Reported& one) {
+    const auto [told, is_new] = told_.try_emplace(one.slot, one);
+    if (is_new) return false;
+    if (is_same(told->second, one)) return true;
+    told->second = one;
+    return false;
+  });
+  std::erase_if(report.lines,
+                [this](const ReportedLine& line) { return line.number < next_line_; });
+  if (!report.lines.empty()) next_line_ = report.lines.back().number + 1;
+}
+
+}  // namespace memprofd

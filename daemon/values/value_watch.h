@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known of values of one program from one look at them to the next, so that a look costs
+// what has changed: which words those are, and of each what it was made of.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "daemon/discover/proc_fs.h"
+#include "daemon/values/batch_reader.h"
+#include "daemon/values/report.h"
+#include "daemon/values/value_program.h"
+
+namespace memprofd {
+
+// One thread at a time.
+class ValueWatch {
+ public:
+  // Forgets all that is of another program.
+  void begin(std::shared_ptr<const ValueProgram::Found> found);
+
+  // Values of modules that are looked at; nothing known: they are to be chosen.
+  bool has_slots() const { return has_slots_; }
+  const std::vector<ValueSlot>& slots() const { return slots_; }
+  void set_slots(std::vector<ValueSlot> slots);
+  // Whether it is one of the first so many that are told; what is not is left out from now on.
+  bool may_tell(const ValueSlot& slot, std::size_t limit);
+  std::uint64_t left_out() const { return left_out_.size(); }
+
+  // So many at once, as much as the collector has left time for.
+  std::size_t batch = 0;
+
+  const KnownValues& known() const { return known_; }
+  void keep(std::uint64_t address, KnownValue value);
+  void forget(std::uint64_t address) { known_.erase(address); }
+
+  // Null: they are to be looked at.
+  const std::vector<Mapping>* mappings() const;
+  void set_mappings(std::vector<Mapping> mappings);
+
+  // Leaves what has changed since it was told; all at the first time.
+  void leave_changed(Report& report);
+
+ private:
+  // What was mapped so long ago is looked at again, also when nothing is missing.
+  static constexpr std::chrono::seconds kMappingsFor{1};
+
+  std::shared_ptr<const ValueProgram::Found> found_;  // of the program that all is of
+  bool has_slots_ = false;
+  std::vector<ValueSlot> slots_;
+  absl::flat_hash_set<std::uint64_t> fields_told_;  // by address
+  absl::flat_hash_set<std::uint64_t> left_out_;     // by address
+  KnownValues known_;
+  std::vector<Mapping> mappings_;
+  std::chrono::steady_clock::time_point mapped_at_{};
+  absl::flat_hash_map<std::uint32_t, Reported> told_;  // by slot
+  std::uint64_t next_line_ = 0;
+};
+
+}  // namespace memprofd

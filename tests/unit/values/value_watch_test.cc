@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/values/value_watch.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace memprofd {
+namespace {
+
+std::vector<std::string> names_of(const Report& report) {
+  std::vector<std::string> names;
+  for (const Reported& one : report.all) names.push_back(one.name);
+  return names;
+}
+
+class ValueWatchTest : public ::testing::Test {
+ protected:
+  std::vector<std::string> changed() {
+    Report report = report_;
+    watch_.leave_changed(report);
+    lines_ = report.lines.size();
+    return names_of(report);
+  }
+
+  Reported one(const char* name, std::uint32_t slot) { return {.name = name, .slot = slot}; }
+
+  ValueWatch watch_;
+  Report report_{.all = {one("a", 1), one("b", 2)}};
+  std::size_t lines_ = 0;
+};
+
+TEST_F(ValueWatchTest, TellsWhatHasChanged) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(changed(), (Names{"a", "b"}));
+  EXPECT_EQ(changed(), Names{});
+  report_.all[1].hits = 1;
+  EXPECT_EQ(changed(), Names{"b"});
+  report_.all[0].value = {.kind = ValueKind::kFloat, .number = 1.5};
+  EXPECT_EQ(changed(), Names{"a"});
+  report_.all[0].changed_ns = 7;
+  EXPECT_EQ(changed(), Names{"a"}) << "it is younger";
+  report_.all[0].control = MEMPROF_CONTROL_OFF;
+  EXPECT_EQ(changed(), Names{"a"});
+  EXPECT_EQ(changed(), Names{});
+  report_.all.push_back(one("c", 3));
+  EXPECT_EQ(changed(), Names{"c"});
+}
+
+// What a timer says changes by itself as long as it runs.
+TEST_F(ValueWatchTest, TellsOfATimerWhileItRuns) {
+  report_.all.resize(1);
+  report_.all[0] = {.kind = Reported::Kind::kTimer, .name = "t", .starts = 1};
+  EXPECT_EQ(changed().size(), 1u);
+  EXPECT_EQ(changed().size(), 1u);
+  report_.all[0].stops = 1;
+  EXPECT_EQ(changed().size(), 1u);
+  report_.all[0].seconds = 0.1 + 0.2;  // the same ticks, counted with another second's clock
+  EXPECT_EQ(changed().size(), 0u);
+}
+
+TEST_F(ValueWatchTest, TellsEachLineOnce) {
+  report_.lines = {{.number = 3}, {.number = 4}};
+  changed();
+  EXPECT_EQ(lines_, 2u);
+  changed();
+  EXPECT_EQ(lines_, 0u);
+  report_.lines = {{.number = 4}, {.number = 5}};
+  changed();
+  EXPECT_EQ(lines_, 1u);
+}
+
+TEST_F(ValueWatchTest, HasRoomForSoMany) {
+  EXPECT_TRUE(watch_.may_tell({.address = 8}, 2));
+  EXPECT_TRUE(watch_.may_tell({.address = 16}, 2));
+  EXPECT_FALSE(watch_.may_tell({.address = 24}, 2));
+  EXPECT_TRUE(watch_.may_tell({.address = 8}, 2)) << "it was told before";
+  EXPECT_EQ(watch_.left_out(), 1u);
+  watch_.set_slots({{.address = 8}, {.address = 16}, {.address = 24}});
+  EXPECT_EQ(watch_.slots().size(), 2u);
+}
+
+TEST_F(ValueWatchTest, ForgetsAnotherProgram) {
+  const auto found = [] {
+    return std::make_shared<const ValueProgram::Found>(
+        ValueProgram::Found{.clock = absl::UnknownError("none")});
+  };
+  const auto one = found();
+  watch_.begin(one);
+  changed();
+  watch_.keep(8, {});
+  watch_.begin(one);
+  EXPECT_EQ(watch_.known().size(), 1u);
+  EXPECT_EQ(changed().size(), 0u);
+  watch_.begin(found());
+  EXPECT_EQ(watch_.known().size(), 0u);
+  EXPECT_EQ(changed().size(), 2u);
+}
+
+}  // namespace
+}  // namespace memprofd
