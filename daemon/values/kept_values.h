@@ -16,6 +16,8 @@ namespace memprofd {
 
 class GuardedTypes;
 class ValueProgram;
+struct NamedValue;
+struct Report;
 
 struct ModuleField {
   std::size_t module = 0;  // in ValueProgram::Found::modules
@@ -50,5 +52,8 @@ struct KeepRequest {
 // name; else as of read_values() and KeptValues::add().
 absl::StatusOr<std::vector<std::string>> keep_values(ValueProgram& program,
                                                      const KeepRequest& request);
+
+// Values as if the program reported them: what a reference holds stands for it.
+void report_kept(const std::vector<NamedValue>& values, Report& report);
 
 }  // namespace memprofd

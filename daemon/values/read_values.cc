@@ -45,6 +45,7 @@ class Reading {
       : program_(program),
         found_(found),
         request_(request),
+        kept_(request.only_kept ? program.kept().all() : std::vector<ModuleField>()),
         names_([&program](std::uint64_t code) { return program.function_at(code); }),
         nodes_left_(request.graph_nodes),
         batch_(request.graph_nodes > 0 ? 1 : kFirstBatch),
@@ -97,7 +98,8 @@ class Reading {
     ASSIGN_OR_RETURN(const Patterns wanted, Patterns::compile("name", {request_.pattern}));
     std::vector<ValueSlot> slots;
     if (request_.fields) add_fields(*request_.fields, slots);
-    if (request_.only_reported || request_.fields) return slots;
+    if (request_.only_kept) add_fields(kept_, slots);
+    if (request_.only_reported || request_.fields || request_.only_kept) return slots;
     for (std::size_t i = 0; i < found_.modules.size(); ++i) {
       const ModuleBlocks::Module& module = found_.modules[i];
       for (std::uint64_t field = 0; field < module.count && slots.size() < kMostFields; ++field) {
@@ -247,13 +249,22 @@ class Reading {
     answer_.values.push_back({.place = slot.module,
                               .module = found_.modules[slot.module].name,
                               .field = slot.field,
-                              .source = source_names_->of(slot.module, slot.field),
+                              .source = source_of(slot),
                               .value = std::move(read.value)});
+  }
+
+  FieldName source_of(const ValueSlot& slot) const {
+    const auto as = std::find_if(kept_.begin(), kept_.end(), [&](const ModuleField& one) {
+      return one.module == slot.module && one.field == slot.field;
+    });
+    return as != kept_.end() ? FieldName{.name = as->name}
+                             : source_names_->of(slot.module, slot.field);
   }
 
   ValueProgram& program_;
   const ValueProgram::Found& found_;
   const ValuesRequest& request_;
+  const std::vector<ModuleField> kept_;
   const FunctionNames names_;
   std::shared_ptr<const FieldNames> source_names_ = std::make_shared<const FieldNames>();
   BatchReader reader_{program_.memory(),
@@ -278,7 +289,8 @@ absl::StatusOr<ValuesAnswer> read_values(ValueProgram& program, const ValuesRequ
   ValuesAnswer answer;
   answer.says_something = program.registry() != 0;
   for (const ModuleField& one : program.kept().all()) answer.kept.push_back(one.name);
-  if (request.only_reported && program.registry() == 0) return answer;
+  const bool has_none = request.only_reported || (request.only_kept && answer.kept.empty());
+  if (has_none && program.registry() == 0) return answer;
   ASSIGN_OR_RETURN(const auto found, program.found());
   if (!found->clock.ok() && program.registry() == 0) return found->clock.status();
   if (request.watch != nullptr) request.watch->begin(found);

@@ -52,6 +52,8 @@ struct ValuesRequest {
   // Who asks the same of a program again and again is answered with what has changed since. Not
   // with graphs, nor with fields. Null: all is answered.
   ValueWatch* watch = nullptr;
+  // No values of modules but those that are kept over time, under the names by which they are.
+  bool only_kept = false;
 };
 
 struct NamedValue {

@@ -178,6 +178,10 @@ class Kept(HistoryTest):
         self.assertEqual(set(names), {one["name"] for one in answer["series"]}, "nothing else is kept")
         target.command("set 7")
         answer = self.wait_last(daemon, target.pid, table, SIZE, 7)
+        metrics = daemon.metrics()
+        self.assertEqual(7, metrics.value("memprofd_value", pid=target.pid, value=count))
+        self.assertEqual(7, metrics.value("memprofd_value_size", pid=target.pid, value=word))
+        self.assertEqual(7, metrics.value("memprofd_table_bindings", pid=target.pid, table=table))
         self.assertEqual([1234, 7], list(dict.fromkeys(self.column(answer, table, SIZE))))
         self.check_http(daemon, target, count)
         self.check_end(daemon, target, count, table)
@@ -198,6 +202,7 @@ class Kept(HistoryTest):
         answer = self.wait_last(daemon, target.pid, second, SIZE, 99)
         self.assertEqual({1234, 7}, set(self.column(answer, first, NUMBER)))
         self.assertEqual(f"kept of modules of pid {target.pid}: nothing\n", self.kept(daemon, "--forget", "."))
+        self.assertEqual([], daemon.metrics().find("memprofd_table_bindings"))
 
     def test_names_of_the_source(self):
         """Where the compiler's files are, values have their names and types, and are found and kept by those."""
@@ -298,6 +303,11 @@ class Commands(HistoryTest):
         recorded = self.process(harness.Process([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "record",
                                                  "--pid", str(target.pid), "--out", trace, "--duration", "6s"]))
         json.loads(target.read_line())
+        kept = next(one["name"] for one in json.loads(daemon.ctl("values", "^Reports", "-o", "json").stdout)["values"]
+                    if one["value"]["kind"] == "VALUE_KIND_TABLE")
+        daemon.ctl("watch", "--keep", f"^{re.escape(kept)}$")
+        target.command("hit 10")
+        target.command("time 5")
         target.command("set 13")
         target.command("log it's recorded")
         target.command("phase enter")
@@ -307,6 +317,11 @@ class Commands(HistoryTest):
         daemon.kill()
         told = json.loads(harness.memprofctl("value-history", trace, "--log", "-o", "json").stdout)
         self.assertEqual(13, self.column(told, "count", NUMBER)[-1])
+        self.assertEqual(20, self.column(told, "c_requests", HITS)[-1])
+        self.assertLessEqual(5, self.column(told, "handling", STOPS)[-1])
+        self.assertLess(0, self.column(told, "handling", SECONDS)[-1])
+        self.assertEqual(1, self.column(told, "waiting", RUNNING)[-1])
+        self.assertEqual(13, self.column(told, kept, SIZE)[-1], "what is kept of modules")
         self.assertEqual(["it's recorded"], [line["text"] for line in told["lines"]])
         self.assertEqual(["load"], [phase["name"] for phase in told["phases"]])
         self.assertIn("samples", harness.memprofctl("report", trace).stdout, "the trace is as ever")

@@ -14,6 +14,7 @@
 #include "daemon/export/metrics/reported_metrics.h"
 #include "daemon/export/metrics/site_metrics.h"
 #include "daemon/export/metrics/target_metrics.h"
+#include "daemon/values/kept_values.h"
 #include "prometheus/text_serializer.h"
 
 namespace memprofd {
@@ -135,8 +136,7 @@ PrometheusExporter::TargetMemory& PrometheusExporter::remember(const TargetSnaps
   }
   const std::size_t sites = is_active(target.info.state) ? sites_for_one_more() : 0;
   return targets_
-      .emplace(target.info.pid,
-               TargetMemory{target.attached_ns, TopSites(sites), sites, {}, {}, false, 0})
+      .emplace(target.info.pid, TargetMemory{target.attached_ns, TopSites(sites), sites, {}, {}, 0})
       .first->second;
 }
 
@@ -192,15 +192,14 @@ void PrometheusExporter::collect_target(const TargetSnapshot& target, MetricFami
 void PrometheusExporter::collect_reported(const TargetSnapshot& target, std::size_t& room,
                                           MetricFamilies& out) const {
   TargetMemory& memory = remember(target);
-  if (memory.says_nothing || !is_active(target.info.state)) return;
-  const auto answer = service_.read_values(
-      target.info.pid, {.only_reported = true, .in_a_hurry = true, .patience = kReportPatience},
+  if (!is_active(target.info.state)) return;
+  auto answer = service_.read_values(
+      target.info.pid, {.in_a_hurry = true, .patience = kReportPatience, .only_kept = true},
       [] { return true; });
-  if (!answer.ok()) return;
-  memory.says_nothing = !answer->says_something;
-  if (memory.says_nothing) return;
+  if (!answer.ok() || (!answer->says_something && answer->values.empty())) return;
   memory.refusals += answer->why_no_report.empty() ? 0 : 1;
   out.counter(kRefusals, {}, static_cast<double>(memory.refusals));
+  report_kept(answer->values, answer->report);
   add_reported_metrics(answer->report, tick_now().ns, room, out);
 }
 

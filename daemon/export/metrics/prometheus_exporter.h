@@ -62,7 +62,6 @@ class PrometheusExporter : public prometheus::Collectable {
     std::size_t sites = 0;  // its share of SiteLimits::total; none once it has ended
     GcStats gc;
     DropCounters drops;
-    bool says_nothing = false;   // of itself: it need not be asked again
     std::uint64_t refusals = 0;  // what it says could not be read
   };
 

@@ -29,6 +29,9 @@ constexpr MetricName kDurations{
     "off at most."};
 constexpr MetricName kValue{"memprofd_value",
                             "A number that the program shows; 0 and 1 of what is false and true."};
+constexpr MetricName kSize{"memprofd_value_size",
+                           "Elements of a list, queue, map, set or float array, bytes of a string; "
+                           "not of a list that is too large."};
 constexpr MetricName kAge{"memprofd_value_age_seconds",
                           "Time since the program has set or evaluated a value."};
 constexpr MetricName kBindings{"memprofd_table_bindings", "Bindings of a Hashtbl."};
@@ -133,6 +136,11 @@ void add_table(const MetricLabels& labels, const Value& table, MetricFamilies& o
   out.histogram(kInBucket, labels, buckets_of(table));
 }
 
+bool has_size(ValueKind kind) {
+  return kind == ValueKind::kList || kind == ValueKind::kQueue || kind == ValueKind::kTree ||
+         kind == ValueKind::kString || kind == ValueKind::kFloatArray;
+}
+
 void add_value(const MetricLabels& labels, const Reported& one, std::uint64_t now_ns,
                MetricFamilies& out) {
   const Value& value = one.value;
@@ -141,6 +149,8 @@ void add_value(const MetricLabels& labels, const Reported& one, std::uint64_t no
     out.gauge(kValue, labels, static_cast<double>(value.integer));
   } else if (value.kind == ValueKind::kFloat) {
     out.gauge(kValue, labels, value.number);
+  } else if (has_size(value.kind) && !value.is_longer) {
+    out.gauge(kSize, labels, static_cast<double>(value.size));
   }
   if (const auto age = one.age_seconds(now_ns)) out.gauge(kAge, labels, *age);
 }

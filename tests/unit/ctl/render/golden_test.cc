@@ -84,6 +84,8 @@ TEST(Golden, Metrics) {
   with_budget->info.asked.c_heap_interval = kUsualCHeapInterval;
   FakeService service({with_budget, failed_target(), quiet_target()});
   service.values = testing::fixed_report();
+  service.values.values = {
+      {.source = {.name = "Cache.uses"}, .value = {.kind = ValueKind::kQueue, .size = 1000}}};
   const PrometheusExporter exporter(
       service, {"0.1.0", "v0.1.0-2-g0123456789ab"}, {.each = 3}, std::make_shared<ServerStats>(),
       [] { return ProcessStats{}; }, std::make_shared<HeapOutcomes>(), fixed_censuses());

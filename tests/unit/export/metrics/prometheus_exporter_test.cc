@@ -256,12 +256,32 @@ TEST(PrometheusText, BearsAnyNames) {
             303 + 1);
 }
 
-// One that says nothing is not asked at each scrape.
-TEST(PrometheusText, AsksOnce) {
+// Of modules only those that somebody has chosen to keep, which may be at any time.
+TEST(PrometheusText, HasValuesThatAreKept) {
   FakeService service({fixed_target()});
   const PrometheusExporter exporter(service, {"1.2.3"});
-  for (int i = 0; i < 3; ++i) exporter.text();
-  EXPECT_EQ(service.calls(), std::vector<std::string>{"values 4242 '' 1000"});
+  EXPECT_EQ(exporter.text().find("memprofd_reported"), std::string::npos) << "it says nothing";
+  const Value number{.kind = ValueKind::kInteger, .integer = 7};
+  service.values.values = {
+      {.source = {.name = "Cache.hits"},
+       .value = {.kind = ValueKind::kReference, .size = 1, .fields = {number}}},
+      {.source = {.name = "Cache.uses"}, .value = {.kind = ValueKind::kQueue, .size = 1000}},
+      {.module = "Cache",
+       .field = 3,
+       .value = {.kind = ValueKind::kTable, .size = 5, .buckets = 8}},
+      {.source = {.name = "Cache.long"},
+       .value = {.kind = ValueKind::kList, .size = 20'000, .is_longer = true}},
+      {.source = {.name = "Cache.quick"},
+       .value = {.kind = ValueKind::kInteger, .integer = 1, .is_changing = true}},
+  };
+  const std::string text = exporter.text();
+  auto found = parse(text);
+  const std::string of = "{pid=\"4242\",program=\"server.exe\",";
+  EXPECT_EQ(found["memprofd_value" + of + "value=\"Cache.hits\"}"], 7);
+  EXPECT_EQ(found["memprofd_value_size" + of + "value=\"Cache.uses\"}"], 1000);
+  EXPECT_EQ(found["memprofd_table_bindings" + of + "table=\"Cache[3]\"}"], 5);
+  EXPECT_EQ(text.find("Cache.long"), std::string::npos) << "how long it is is not known";
+  EXPECT_EQ(text.find("Cache.quick"), std::string::npos);
 }
 
 TEST(PrometheusText, SitesAddUpToTheTarget) {
