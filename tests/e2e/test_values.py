@@ -2,6 +2,7 @@
 """What modules hold is told as it is: equal to what the program has set, never a mix of two moments."""
 
 import json
+import pathlib
 import re
 import subprocess
 import tempfile
@@ -60,6 +61,16 @@ class ValuesTest(E2ETest):
             request = self.pb.ListValuesRequest(pid=pid, **request)
             while True:
                 yield call(request, timeout=harness.TIMEOUT)
+
+    def follow(self, daemon, pid, period, **request):
+        """What has changed, message by message."""
+        with grpc.insecure_channel(f"unix:{daemon.socket}") as channel:
+            watch = channel.unary_stream("/memprof.v1.Values/WatchValues",
+                                         request_serializer=self.pb.WatchValuesRequest.SerializeToString,
+                                         response_deserializer=self.pb.WatchValuesResponse.FromString)
+            values = self.pb.ListValuesRequest(pid=pid, **request)
+            stream = watch(self.pb.WatchValuesRequest(values=values, period_seconds=period), timeout=2 * harness.TIMEOUT)
+            yield from stream
 
 
 class Shapes(ValuesTest):
@@ -481,6 +492,43 @@ class Reported(ValuesTest):
         for read in (texts, stops):
             self.assertGreater(len(set(read)), 3, "whole, and of several moments")
 
+    def check_library(self, folder):
+        """What C code says of memory that goes with a library; what it has counted stays."""
+        target = self.target("reports", folder=folder)
+        daemon = self.daemon("--pid", target.pid, "--mode", "observe")
+        library = TARGETS / "values_library.so"
+
+        def said():
+            found, _ = self.reported(daemon, target.pid)
+            return found["library"]["value"], found["library_calls"]["hits"]
+        for times in ("1", "2"):
+            self.assertTrue(target.command(f"library {library}")["done"])
+            value, calls = said()
+            self.assertEqual(("7", times), (value["integer"], calls))
+            self.assertEqual(7, daemon.metrics().value("memprofd_value", value="library"))
+            self.assertTrue(target.command("library")["done"])
+            self.assertNotIn(str(library), pathlib.Path(f"/proc/{target.pid}/maps").read_text())
+            value, calls = said()
+            self.assertEqual(("VALUE_KIND_UNREAD", "there is no block", times), (value["kind"], value["why_unread"], calls))
+            self.assertEqual([], daemon.metrics().find("memprofd_value", value="library"))
+            target.command("set 3")
+            self.assertEqual("3", self.reported(daemon, target.pid)[0]["c_whole"]["value"]["integer"])
+
+    def test_a_library_that_is_closed_ocaml4(self):
+        self.check_library(TARGETS)
+
+    def test_a_library_that_is_closed_ocaml5(self):
+        self.check_library(TARGETS5)
+
+    def test_marshalled_functions(self):
+        """A copy counts as what it was made of does; OCaml 4 makes none."""
+        for folder, is_copied in ((TARGETS, False), (TARGETS5, True)):
+            with self.subTest(folder=folder):
+                target = self.target("reports", folder=folder)
+                daemon = self.daemon("--pid", target.pid, "--mode", "observe")
+                self.assertEqual(is_copied, target.command("marshal")["copied"])
+                self.assertEqual(str(1 + is_copied), self.reported(daemon, target.pid)[0]["marshalled"]["hits"])
+
     def test_a_child_counts_for_itself(self):
         target = self.target("reports")
         target.command("hit 1000")
@@ -551,6 +599,47 @@ class Reported(ValuesTest):
         done = daemon.ctl("watch", "nothing", check=False)
         self.assertEqual(3, done.returncode)
         self.assert_one_line(done.stderr, "no value of pid", "nothing")
+
+    def check_watch(self, folder):
+        """Each change is told once, of whatever it is a change."""
+        target = self.target("reports", folder=folder)
+        daemon = self.daemon("--pid", target.pid, "--mode", "observe")
+        target.command("set 7")
+        looks = self.follow(daemon, target.pid, 0.05)
+        first = next(looks).changed
+        tables = [one.name for one in first.values if one.value.size == 7 and one.value.buckets > 0]
+        self.assertEqual(1, len(tables), "its table")
+        self.assertLessEqual({"count", "requests", "table"}, {one.name for one in first.reported})
+
+        def after(command):
+            """Names of what has changed until all of it is told; numbers of it; lines."""
+            target.command(command)
+            names, numbers, lines, quiet = [], {}, [], 0
+            while quiet < 3:
+                look = next(looks).changed
+                told = [*look.values, *(one for one in look.reported if one.name not in ("waiting", "clock"))]
+                names += [one.name for one in told]
+                numbers.update({one.name: one.value.integer or one.value.size for one in look.reported})
+                lines += [line.text for line in look.lines]
+                quiet = quiet + 1 if not told and not look.lines else 0
+            return names, numbers, lines
+        names, numbers, _ = after("set 8")
+        self.assertLessEqual({*tables, "count", "table"}, set(names))
+        self.assertEqual((8, 8), (numbers["count"], numbers["table"]))
+        self.assertNotIn("requests", names)
+        names, _, lines = after("log told once")
+        self.assertEqual(["told once"], lines)
+        self.assertNotIn("count", names)
+        target.kill()
+        with self.assertRaises(grpc.RpcError) as ended:
+            list(looks)
+        self.assertEqual(grpc.StatusCode.NOT_FOUND, ended.exception.code())
+
+    def test_only_what_has_changed_ocaml4(self):
+        self.check_watch(TARGETS)
+
+    def test_only_what_has_changed_ocaml5(self):
+        self.check_watch(TARGETS5)
 
     def test_a_damaged_registry(self):
         """What a program writes there by mistake costs a message."""

@@ -17,6 +17,8 @@
      many N     N points of new names
      fork       a child that hits 3 times, sets what C code has, and waits
      words N    words that N points, timers and lines allocate
+     library F  opens a library of C code, which publishes something; without F closes it
+     marshal    a function that holds a point, marshalled and back: whether there is a copy; calls both
      spin S     times, and sets a text of C code, all letters of which are the same, for S seconds *)
 open Memprof_values
 
@@ -24,6 +26,7 @@ external c_setup : unit -> unit = "reports_setup"
 external c_hit : int -> unit = "reports_hit"
 external c_set : int -> unit = "reports_set"
 external c_spin : int -> unit = "reports_spin"
+external c_library : string -> bool = "reports_library"
 
 let requests = Point.create ~labels:[ ("route", "/a") ] ~unit:"requests" "requests"
 let others = Point.create ~labels:[ ("route", "/b") ] ~unit:"requests" "requests"
@@ -142,6 +145,14 @@ let spin seconds =
   let until = Unix.gettimeofday () +. seconds in
   while Unix.gettimeofday () < until do time 100; c_spin 10_000 done
 
+let marshal () =
+  let own = Sys.opaque_identity (Point.create "marshalled") in
+  let hit () = Point.hit own in
+  hit ();
+  match (Marshal.from_string (Marshal.to_string hit [ Marshal.Closures ]) 0 : unit -> unit) with
+  | copy -> copy (); true
+  | exception Invalid_argument _ -> false
+
 let answer text = Printf.printf "{%s}\n%!" text
 
 let run = function
@@ -161,6 +172,8 @@ let run = function
   | [ "many"; n ] -> for i = 1 to int_of_string n do Point.hit (Point.create (string_of_int i)) done; answer ""
   | [ "fork" ] -> answer (Printf.sprintf "\"pid\": %d" (fork ()))
   | [ "words"; n ] -> answer (Printf.sprintf "\"words\": %.0f" (words (int_of_string n)))
+  | "library" :: file -> answer (Printf.sprintf "\"done\": %b" (c_library (String.concat " " file)))
+  | [ "marshal" ] -> answer (Printf.sprintf "\"copied\": %b" (marshal ()))
   | [ "spin"; seconds ] -> spin (float_of_string seconds); answer ""
   | other -> failwith (String.concat " " other)
 

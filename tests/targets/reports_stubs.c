@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What C code of the program reports.ml says about itself. */
 #include <caml/mlvalues.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -56,4 +57,19 @@ value reports_set(value n) {
   memprof_value_set_bool(truth, Long_val(n) % 2);
   memprof_timer_stop(timer, started);
   return Val_unit;
+}
+
+/* Opens a library and publishes what it holds, seven; nothing: closes it. Whether that was done. */
+value reports_library(value path) {
+  static void* library;
+  const char* file = String_val(path);
+  volatile int64_t* (*hold)(int64_t);
+
+  if (!*file) return Val_bool(library && dlclose(library) == 0);
+  library = dlopen(file, RTLD_NOW);
+  if (!library) return Val_false;
+  hold = (volatile int64_t * (*)(int64_t)) dlsym(library, "hold");
+  memprof_value_watch_i64(dlsym(library, "library_name"), NULL, NULL, hold(7));
+  memprof_point_hit(memprof_point_create(dlsym(library, "library_calls"), NULL, NULL));
+  return Val_true;
 }
