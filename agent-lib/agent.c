@@ -30,6 +30,7 @@
 
 #include "batch.h"
 #include "c_heap/c_heap.h"
+#include "c_heap/linker.h"
 #include "domain_words.h"
 #include "domains.h"
 #include "walk/late_stacks.h"
@@ -100,6 +101,7 @@ __attribute__((visibility("default"))) value memprof_agent_keep(value unit) { re
 static void in_forked_child(void)
 {
 	memprof_agent_control.requested_rate = 0;
+	memprof_linker_forked();
 	memprof_c_heap_forget();
 	memprof_batch_forget();
 	memprof_snapshot_forget();

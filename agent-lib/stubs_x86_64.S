@@ -78,19 +78,25 @@ memprof_probe_batch:
 	.size	memprof_probe_batch, . - memprof_probe_batch
 
 /*
- * void memprof_c_heap_probe(event)
+ * void memprof_c_alloc_probe(block, bytes, weight, event)
+ * void memprof_c_free_probe(block, 0, 0, event)
  *
- * Where events of C memory are to be had (include/memprof_c_heap_abi.h). Found by its name: a note
- * of its own would be a second probe to look for in each mapping. A one-byte nop too.
+ * Where events of C memory are to be had (include/memprof_c_heap_abi.h). One-byte nops too. We find
+ * them by these names, others by the notes below.
  */
-	.globl	memprof_c_heap_probe
-	.type	memprof_c_heap_probe, @function
-memprof_c_heap_probe:
+	.macro C_PROBE name
+	.globl	\name
+	.type	\name, @function
+\name:
 	.cfi_startproc
 	nop
 	ret
 	.cfi_endproc
-	.size	memprof_c_heap_probe, . - memprof_c_heap_probe
+	.size	\name, . - \name
+	.endm
+
+	C_PROBE memprof_c_alloc_probe
+	C_PROBE memprof_c_free_probe
 
 /* The kernel counts watchers in the first half; the agent sets the second while
  * a session runs. Side by side, so that one load answers "anything to do?". */
@@ -124,5 +130,23 @@ _.stapsdt.base:
 	.asciz	"batch"
 	.asciz	"8@%rdi 4@%esi 8@%rdx 4@%ecx 4@%r8d 4@%r9d"
 4:	.balign	4
+
+	/* Without a semaphore: whether blocks are followed is for who watches memprof:batch to say. */
+	.macro OTEL_MEMORY name, at, arguments
+	.balign	4
+	.4byte	2f - 1f, 4f - 3f, 3
+1:	.asciz	"stapsdt"
+2:	.balign	4
+3:	.8byte	\at
+	.8byte	_.stapsdt.base
+	.8byte	0
+	.asciz	"otel_memory"
+	.asciz	"\name"
+	.asciz	"\arguments"
+4:	.balign	4
+	.endm
+
+	OTEL_MEMORY alloc, memprof_c_alloc_probe, "8@%rdi 8@%rsi 8@%rdx"
+	OTEL_MEMORY free, memprof_c_free_probe, "8@%rdi"
 
 	.section .note.GNU-stack, "", @progbits

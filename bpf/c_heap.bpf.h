@@ -24,6 +24,9 @@
  *
  * OCaml 5 calls it on the stack of C code: below the link between both stacks lies the return
  * address into the runtime's own code, where a noalloc call has one of OCaml code.
+ *
+ * What the runtime has noted belongs to who holds the runtime lock. A thread that has released it
+ * tells what was noted until then; that is tested in the same way.
  */
 #ifndef MEMPROF_C_HEAP_BPF_H
 #define MEMPROF_C_HEAP_BPF_H
@@ -76,13 +79,15 @@ static __always_inline bool is_called_without_note(struct memprof_walk *walk, __
 }
 
 /* Where the walk begins, -1 with the reason when that is not certain. */
-static __always_inline long find_c_caller4(struct memprof_walk *walk, __u64 sp, __u64 thread,
+static __always_inline long find_c_caller4(struct memprof_walk *walk,
+					   const struct memprof_c_event *event, __u64 sp,
 					   __u32 *reason)
 {
-	__u64 note[2], below; /* bottom_of_stack, last_return_address */
+	__u64 note[2] = {event->note[0], event->note[1]}; /* bottom_of_stack, last_return_address */
+	__u64 thread = event->thread_pointer, below;
 
 	*reason = MEMPROF_DROP_C_NO_RECORD;
-	if (memprof_walk_read(note, sizeof(note), bottom_of_stack_address) != 0)
+	if (note[0] == 0 && memprof_walk_read(note, sizeof(note), bottom_of_stack_address) != 0)
 		return -1;
 	/* A thread's pointer lies at the top of its stack, but for the first thread. */
 	if (note[0] <= sp || note[0] - sp >= C_STACK_MAX_BYTES ||
@@ -98,16 +103,17 @@ static __always_inline long find_c_caller4(struct memprof_walk *walk, __u64 sp, 
 	return 0;
 }
 
-static __always_inline long find_c_caller5(struct memprof_walk *walk, __u64 state, __u32 *reason)
+static __always_inline long find_c_caller5(struct memprof_walk *walk,
+					   const struct memprof_c_event *event, __u32 *reason)
 {
-	__u64 link, below, stack;
+	__u64 state = event->domain_state, link = event->note[0], below, stack;
 
 	*reason = MEMPROF_DROP_C_NO_LOCK;
-	if (state == 0)
+	if (state == 0 && link == 0)
 		return -1;
 	*reason = MEMPROF_DROP_C_NO_RECORD;
 	if (c_stack_offset == 0 ||
-	    memprof_walk_read(&link, sizeof(link), state + c_stack_offset) != 0 ||
+	    (state != 0 && memprof_walk_read(&link, sizeof(link), state + c_stack_offset) != 0) ||
 	    memprof_walk_read(&below, sizeof(below), link - 8) != 0 ||
 	    !in_range(below, c_call_begin, c_call_end) ||
 	    memprof_walk_read(&stack, sizeof(stack), link) != 0)
@@ -130,8 +136,8 @@ static __always_inline __u64 send_c_stack(const struct memprof_c_event *event, _
 	}
 	capture = (struct memprof_capture *)slot->event;
 	memprof_start_walk(&slot->walk, -1);
-	found = fiber_stacks ? find_c_caller5(&slot->walk, event->domain_state, &reason)
-			     : find_c_caller4(&slot->walk, sp, event->thread_pointer, &reason);
+	found = fiber_stacks ? find_c_caller5(&slot->walk, event, &reason)
+			     : find_c_caller4(&slot->walk, event, sp, &reason);
 	if (found == 0) {
 		memprof_walk_on(slot, -1);
 		capture->flags |= MEMPROF_CAPTURE_OF_C;
@@ -151,32 +157,54 @@ static __always_inline __u64 send_c_stack(const struct memprof_c_event *event, _
 	return id;
 }
 
-/* At memprof_c_heap_probe(event). */
-SEC("uprobe")
-int c_block(struct pt_regs *ctx)
+static __always_inline void send_c_block(struct pt_regs *ctx, const struct memprof_c_event *event,
+					 __u64 stack_id, __u32 tid)
 {
-	struct memprof_c_event event;
 	struct memprof_c_block block = {};
-	__u32 tid = target_tid();
 
-	if (tid == 0)
-		return 0;
-	if (memprof_walk_read(&event, sizeof(event), PT_REGS_PARM1(ctx)) != 0) {
-		lose_c_event();
-		return 0;
-	}
-	if (event.bytes != 0)
-		block.stack_id = send_c_stack(&event, PT_REGS_SP(ctx), tid);
 	fill_header(&block.header, MEMPROF_EVENT_C_BLOCK, tid);
-	block.id = event.id;
-	block.bytes = event.bytes;
-	block.n_samples = event.n_samples;
-	block.generation = event.generation;
+	block.stack_id = stack_id;
+	block.id = event->id;
+	block.bytes = event->bytes;
+	block.n_samples = event->n_samples;
+	block.generation = event->generation;
 	block.lost = c_events_lost;
+	block.address = PT_REGS_PARM1(ctx);
 	if (bpf_ringbuf_output(&events, &block, sizeof(block), wakeup_flags()) != 0)
 		lose_c_event();
 	else
 		count_done(MEMPROF_COUNT_C_EVENTS);
+}
+
+static __always_inline bool read_c_event(struct pt_regs *ctx, struct memprof_c_event *event)
+{
+	if (memprof_walk_read(event, sizeof(*event), PT_REGS_PARM4(ctx)) == 0)
+		return true;
+	lose_c_event();
+	return false;
+}
+
+/* At memprof_c_alloc_probe(block, bytes, weight, event). */
+SEC("uprobe")
+int c_allocated(struct pt_regs *ctx)
+{
+	struct memprof_c_event event;
+	__u32 tid = target_tid();
+
+	if (tid != 0 && read_c_event(ctx, &event))
+		send_c_block(ctx, &event, send_c_stack(&event, PT_REGS_SP(ctx), tid), tid);
+	return 0;
+}
+
+/* At memprof_c_free_probe(block, 0, 0, event). */
+SEC("uprobe")
+int c_freed(struct pt_regs *ctx)
+{
+	struct memprof_c_event event;
+	__u32 tid = target_tid();
+
+	if (tid != 0 && read_c_event(ctx, &event))
+		send_c_block(ctx, &event, 0, tid);
 	return 0;
 }
 

@@ -122,7 +122,8 @@ struct memprof_c_block {
 	__u64 bytes; /* 0: the block is freed, and what follows says nothing */
 	__u32 n_samples;
 	__u32 generation;
-	__u64 lost; /* such events lost so far */
+	__u64 lost;    /* such events lost so far */
+	__u64 address; /* in the program */
 };
 
 enum memprof_lifecycle_what {
@@ -208,8 +209,8 @@ MEMPROF_ASSERT_SIZE(struct memprof_batch, 48);
 MEMPROF_ASSERT_SIZE(struct memprof_packed, 65536);
 MEMPROF_ASSERT_SIZE(struct memprof_packed_batch, 48 + 65536);
 MEMPROF_ASSERT_SIZE(struct memprof_observed, 88);
-MEMPROF_ASSERT_SIZE(struct memprof_c_block, 64);
-MEMPROF_ASSERT_SIZE(struct memprof_c_event, 40);
+MEMPROF_ASSERT_SIZE(struct memprof_c_block, 72);
+MEMPROF_ASSERT_SIZE(struct memprof_c_event, 56);
 MEMPROF_ASSERT_SIZE(struct memprof_lifecycle, 32);
 MEMPROF_ASSERT_SIZE(struct memprof_fork, 32);
 

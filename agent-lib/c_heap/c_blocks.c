@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "c_blocks.h"
 
+#include "blocking.h"
 #include "buffers.h"
 #include "domains.h"
 #include "sampled_blocks.h"
@@ -32,7 +33,8 @@ static int still_wanted(void)
 }
 
 /* session: in which the block was sampled, or ends. */
-static void tell(uint32_t session, uint64_t number, uint64_t bytes, uint32_t n_samples)
+static void tell(uint32_t session, uint64_t number, const void *block, uint64_t bytes,
+		 uint32_t n_samples)
 {
 	struct memprof_c_event event = {
 		.id = number,
@@ -43,7 +45,12 @@ static void tell(uint32_t session, uint64_t number, uint64_t bytes, uint32_t n_s
 		.domain_state = memprof_has_domains() ? (uint64_t)caml_state : 0,
 	};
 
-	memprof_c_heap_probe(&event);
+	if (n_samples == 0) {
+		memprof_c_free_probe(block, 0, 0, &event);
+		return;
+	}
+	memprof_blocking_note(session, &event);
+	memprof_c_alloc_probe(block, bytes, memprof_c_weight(bytes, n_samples), &event);
 }
 
 void *memprof_c_allocated(void *block, uint64_t bytes)
@@ -58,29 +65,29 @@ void *memprof_c_allocated(void *block, uint64_t bytes)
 	if (n_samples == 0 || !still_wanted())
 		return block;
 	/* One whose end was not seen. */
-	memprof_c_freed(memprof_sampled_take(block));
+	memprof_c_freed(block, memprof_sampled_take(block));
 	number = __atomic_add_fetch(&last_number, 1, __ATOMIC_RELAXED);
 	if (!memprof_sampled_add(block, number)) {
 		__atomic_add_fetch(&memprof_c_heap.not_followed, 1, __ATOMIC_RELAXED);
 		return block;
 	}
 	__atomic_add_fetch(&memprof_c_heap.samples, 1, __ATOMIC_RELAXED);
-	tell(session, number, bytes, n_samples);
+	tell(session, number, block, bytes, n_samples);
 	return block;
 }
 
-void memprof_c_freed(uint64_t number)
+void memprof_c_freed(const void *block, uint64_t number)
 {
 	uint32_t session = memprof_c_session;
 
 	if (number < first_number || number == 0 || session == 0)
 		return;
 	__atomic_add_fetch(&memprof_c_heap.frees, 1, __ATOMIC_RELAXED);
-	tell(session, number, 0, 0);
+	tell(session, number, block, 0, 0);
 }
 
 void memprof_c_still_there(const void *block, uint64_t number)
 {
 	if (!memprof_sampled_add(block, number))
-		memprof_c_freed(number);
+		memprof_c_freed(block, number);
 }

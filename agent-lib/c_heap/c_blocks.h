@@ -15,12 +15,15 @@ extern struct memprof_c_heap memprof_c_heap;
  * answers with the block. 0: there was no memory. */
 void *memprof_c_allocated(void *block, uint64_t bytes);
 /* A block of that number is about to be freed; 0: it is not sampled. */
-void memprof_c_freed(uint64_t number);
+void memprof_c_freed(const void *block, uint64_t number);
 /* It is not. */
 void memprof_c_still_there(const void *block, uint64_t number);
 
 /* See stubs_x86_64.S. */
-void memprof_c_heap_probe(const struct memprof_c_event *event);
+void memprof_c_alloc_probe(const void *block, uint64_t bytes, uint64_t weight,
+			   const struct memprof_c_event *event);
+void memprof_c_free_probe(const void *block, uint64_t zero, uint64_t also,
+			  const struct memprof_c_event *event);
 
 /* No end of a block until now is told any more. While no session runs. */
 void memprof_c_forget_blocks(void);

@@ -7,13 +7,15 @@
  *    or ends; memprof_c_session is what they go by.
  * 3. Who dies. Without a watcher the first sample that would be ends the session, in any thread;
  *    the slots are put back at the end of the next minor collection. A program that has none any
- *    more keeps them: its calls take a jump more. So does a forked child: whatever thread was in
- *    the dynamic linker then has left its lock behind.
+ *    more keeps them: its calls take a jump more. So does a forked child, since nobody asks there.
+ *    Whatever thread was in the dynamic linker at the fork has left its lock behind (linker.h).
  */
 #include "c_heap.h"
 
+#include "blocking.h"
 #include "c_blocks.h"
 #include "buffers.h"
+#include "linker.h"
 #include "raw_syscall.h"
 #include "sampler.h"
 #include "slots.h"
@@ -44,6 +46,7 @@ static int patch(void)
 static void stop(void)
 {
 	memprof_c_session = 0;
+	memprof_blocking_end();
 	if (memprof_c_heap.state != MEMPROF_C_HEAP_FOLLOWING)
 		return;
 	memprof_c_heap.stops++;
@@ -62,13 +65,16 @@ static void start(uint32_t generation, uint64_t interval)
 	if (interval < MEMPROF_C_HEAP_MIN_INTERVAL)
 		interval = MEMPROF_C_HEAP_MIN_INTERVAL;
 	if (!patch())
-		return answer(MEMPROF_C_HEAP_UNSUPPORTED, generation);
+		return answer(memprof_linker_is_locked() ? MEMPROF_C_HEAP_LINKER_LOCKED
+							 : MEMPROF_C_HEAP_UNSUPPORTED,
+			      generation);
 	if (memprof_c_heap.slots == 0 && memprof_c_heap.slots_left == 0)
 		return answer(MEMPROF_C_HEAP_NO_SLOTS, generation);
 	memprof_c_forget_blocks();
 	memprof_c_sampler_set(interval);
 	memprof_c_heap.interval = interval;
 	memprof_c_heap.starts++;
+	memprof_blocking_begin(memprof_c_heap.note_place);
 	pause = 0;
 	answer(MEMPROF_C_HEAP_FOLLOWING, generation);
 	/* Now that all slots that free a block are seen. */
@@ -167,6 +173,7 @@ void memprof_c_heap_forget(void)
 	forking = 0;
 	end_turn();
 	memprof_c_session = 0;
+	memprof_blocking_end();
 	memprof_c_heap.requested_interval = 0;
 	memprof_c_heap.state = MEMPROF_C_HEAP_IDLE;
 	memprof_c_heap.slots = 0; /* they stay as they are */

@@ -5,11 +5,6 @@
 #include "hooks.h"
 #include "linker.h"
 
-int memprof_is_dynamic_linker(struct elf_object *object)
-{
-	return elf_object_function(object, "__tls_get_addr") != 0;
-}
-
 static int note_definer(struct dl_phdr_info *info, size_t bytes, void *data)
 {
 	struct memprof_definers *definers = data;
@@ -18,7 +13,7 @@ static int note_definer(struct dl_phdr_info *info, size_t bytes, void *data)
 	int has_cxx, i;
 
 	(void)bytes;
-	if (!elf_object_read(&object, info) || memprof_is_dynamic_linker(&object))
+	if (!elf_object_read(&object, info) || elf_object_is_linker(&object))
 		return 0;
 	prctl = elf_object_function(&object, memprof_c_names[MEMPROF_C_PRCTL]);
 	if (prctl != 0 && definers->of_prctl++ == 0)

@@ -14,7 +14,6 @@ struct memprof_definers {
 	uintptr_t functions[MEMPROF_C_FUNCTIONS]; /* of the first that has a malloc, a prctl */
 };
 
-int memprof_is_dynamic_linker(struct elf_object *object);
 /* Sets memprof_c_real, once. 0: those are not known, or not those of before. */
 int memprof_find_definers(struct memprof_definers *found);
 

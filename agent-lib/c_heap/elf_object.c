@@ -247,3 +247,8 @@ uintptr_t elf_object_function(struct elf_object *object, const char *name)
 			return function;
 	}
 }
+
+int elf_object_is_linker(struct elf_object *object)
+{
+	return elf_object_function(object, "__tls_get_addr") != 0;
+}

@@ -41,6 +41,8 @@ int elf_object_has(const struct elf_object *object, uintptr_t address, size_t by
 #define ELF_OBJECT_UNKNOWN_FUNCTION UINTPTR_MAX
 /* The function of that name which the file itself has; 0: none. */
 uintptr_t elf_object_function(struct elf_object *object, const char *name);
+/* Whether it is the dynamic linker. */
+int elf_object_is_linker(struct elf_object *object);
 /* The symbol of a relocation; null when it is none. */
 const ElfW(Sym) * elf_object_symbol(struct elf_object *object, const ElfW(Rela) * relocation);
 /* Its name; empty when it has none. */

@@ -78,7 +78,7 @@ static int hook_posix_memalign(void **block, size_t alignment, size_t bytes)
 static void hook_free(void *block)
 {
 	if (__builtin_expect(memprof_may_be_sampled(block), 0))
-		memprof_c_freed(memprof_sampled_take(block));
+		memprof_c_freed(block, memprof_sampled_take(block));
 	REAL(free_function, MEMPROF_C_FREE)(block);
 }
 
@@ -93,7 +93,7 @@ static void *resize_sampled(void *block, size_t bytes)
 		memprof_c_still_there(block, number);
 		return moved;
 	}
-	memprof_c_freed(number);
+	memprof_c_freed(block, number);
 	return memprof_c_passes(bytes) ? moved : memprof_c_allocated(moved, bytes);
 }
 
@@ -134,7 +134,7 @@ static void *hook_reallocarray(void *block, size_t n, size_t each)
 	static void hook_##name(void *block, long a, long b)                                       \
 	{                                                                                          \
 		if (__builtin_expect(memprof_may_be_sampled(block), 0))                            \
-			memprof_c_freed(memprof_sampled_take(block));                              \
+			memprof_c_freed(block, memprof_sampled_take(block));                       \
 		REAL(gives_back_function, which)(block, a, b);                                     \
 	}
 

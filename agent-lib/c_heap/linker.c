@@ -1,17 +1,111 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lock. dl_iterate_phdr holds it while it calls us, and fork() does not wait for who holds it:
+ * in the child it may be held by a thread that does not exist, for ever, and who asks for it stands
+ * still. It has no name, but a shape: a recursive mutex in the linker's data that is this thread's
+ * while we are called, and is not afterwards. In the child it is looked at before anybody else can
+ * have it.
+ */
 #define _GNU_SOURCE
 #include "linker.h"
 
 #include <gnu/libc-version.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "elf_object.h"
 #include "own_memory.h"
+#include "raw_syscall.h"
 
 /* From a function of a file to its beginning. */
 #define MAX_PAGES 8192
+/* Recursive mutexes that this thread holds. */
+#define MAX_LOCKS 4
 
 typedef int iterate_function(memprof_each_file *take, void *data);
+
+/* The words of a mutex of the C library. */
+struct lock {
+	uint32_t word; /* 0: nobody has it */
+	uint32_t count;
+	uint32_t owner;
+	uint32_t users;
+	uint32_t kind;
+};
+
+static const volatile struct lock *linkers; /* null: not known */
+static int locked_for_ever;
+
+/* ------------------------------------------------------------------ the lock */
+
+struct search {
+	uint32_t thread;
+	unsigned n;
+	const volatile struct lock *locks[MAX_LOCKS];
+	uint32_t counts[MAX_LOCKS];
+};
+
+static int is_held(const volatile struct lock *lock, uint32_t thread)
+{
+	return lock->word != 0 && lock->count != 0 && lock->owner == thread &&
+	       lock->kind == PTHREAD_MUTEX_RECURSIVE;
+}
+
+static void search_segment(struct search *search, uintptr_t begin, size_t bytes)
+{
+	uintptr_t at = (begin + 7) & -8;
+
+	if (!memprof_is_readable(begin, bytes))
+		return;
+	for (; at + sizeof(struct lock) <= begin + bytes && search->n < MAX_LOCKS; at += 8) {
+		const volatile struct lock *lock = (const volatile struct lock *)at;
+
+		if (!is_held(lock, search->thread))
+			continue;
+		search->locks[search->n] = lock;
+		search->counts[search->n++] = lock->count;
+	}
+}
+
+static int search_linker(struct dl_phdr_info *info, size_t bytes, void *data)
+{
+	struct elf_object object;
+	unsigned i;
+
+	(void)bytes;
+	if (!elf_object_read(&object, info) || !elf_object_is_linker(&object))
+		return 0;
+	for (i = 0; i < object.n_headers; i++)
+		if (object.headers[i].p_type == PT_LOAD && (object.headers[i].p_flags & PF_W) != 0)
+			search_segment(data, object.base + object.headers[i].p_vaddr,
+				       object.headers[i].p_memsz);
+	return 1;
+}
+
+/* It is the one, of those that were this thread's, that the thread has given back since. */
+static void find_lock(iterate_function *iterate)
+{
+	struct search search = {.thread = (uint32_t)raw_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0)};
+	const volatile struct lock *found = NULL;
+	unsigned i, n = 0;
+
+	iterate(search_linker, &search);
+	for (i = 0; i < search.n; i++) {
+		if (is_held(search.locks[i], search.thread) &&
+		    search.locks[i]->count == search.counts[i])
+			continue;
+		found = search.locks[i];
+		n++;
+	}
+	if (n == 1)
+		linkers = found;
+}
+
+void memprof_linker_forked(void) { locked_for_ever |= !linkers || linkers->word != 0; }
+
+int memprof_linker_is_locked(void) { return locked_for_ever; }
+
+/* ------------------------------------------------------------------ its function */
 
 /* Where the file begins that has this function, 0: not known. */
 static uintptr_t file_of(uintptr_t function)
@@ -47,8 +141,13 @@ int memprof_linker_each_file(memprof_each_file *take, void *data)
 {
 	static iterate_function *iterate;
 
-	if (!iterate)
+	if (locked_for_ever)
+		return 0;
+	if (!iterate) {
 		iterate = find_function();
+		if (iterate)
+			find_lock(iterate);
+	}
 	if (!iterate)
 		return 0;
 	iterate(take, data);

@@ -6,10 +6,15 @@
 #include <link.h>
 #include <stddef.h>
 
+struct dl_phdr_info;
 typedef int memprof_each_file(struct dl_phdr_info *info, size_t bytes, void *data);
 
 /* The C library's own dl_iterate_phdr, whatever function of that name the program has: one that
  * remembers the list would tell of files that have gone. Not 0: done. */
 int memprof_linker_each_file(memprof_each_file *take, void *data);
+/* In a forked child, before anything else: nothing is asked of the linker any more if a thread that
+ * is not there may have left it locked. */
+void memprof_linker_forked(void);
+int memprof_linker_is_locked(void);
 
 #endif

@@ -12,7 +12,13 @@ volatile uint32_t memprof_c_session;
  * but for a twelfth of 1/n. */
 static double scale;
 
-void memprof_c_sampler_set(uint64_t interval) { scale = (double)interval - 0.5; }
+static uint64_t one_in; /* the interval */
+
+void memprof_c_sampler_set(uint64_t interval)
+{
+	scale = (double)interval - 0.5;
+	one_in = interval;
+}
 
 /* splitmix64. */
 static uint64_t next_random(struct memprof_c_thread *thread)
@@ -94,4 +100,21 @@ uint32_t memprof_c_samples(uint64_t bytes)
 	}
 	thread->left = bytes < MEMPROF_C_HEAP_ONE_SAMPLE ? step - rest : step;
 	return n;
+}
+
+/* How likely none of so many bytes is sampled. */
+static double chance_of_none(uint64_t bytes)
+{
+	double result = 1, power = 1 - 1 / (double)one_in;
+
+	for (; bytes != 0; bytes >>= 1, power *= power)
+		result *= (bytes & 1) != 0 ? power : 1;
+	return result;
+}
+
+uint64_t memprof_c_weight(uint64_t bytes, uint32_t n_samples)
+{
+	if (bytes < MEMPROF_C_HEAP_ONE_SAMPLE)
+		return n_samples * one_in;
+	return (uint64_t)((double)bytes / (1 - chance_of_none(bytes)) + 0.5);
 }

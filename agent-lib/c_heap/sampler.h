@@ -35,5 +35,7 @@ void memprof_c_sampler_set(uint64_t interval);
 /* How many of the bytes are sampled, in the session that runs, of a block for which
  * memprof_c_passes() was not true; of a large one 1 if any is. */
 uint32_t memprof_c_samples(uint64_t bytes);
+/* The bytes for which such a block stands, so many of whose bytes are sampled. */
+uint64_t memprof_c_weight(uint64_t bytes, uint32_t n_samples);
 
 #endif

@@ -237,7 +237,7 @@ static int look_at_file(struct dl_phdr_info *info, size_t bytes, void *data)
 
 	(void)bytes;
 	file.look->changes = info->dlpi_adds + info->dlpi_subs;
-	if (!elf_object_read(&file.object, info) || memprof_is_dynamic_linker(&file.object) ||
+	if (!elf_object_read(&file.object, info) || elf_object_is_linker(&file.object) ||
 	    each_slot(&file, &file.object.data, note_binding) +
 			    each_slot(&file, &file.object.calls, note_binding) ==
 		    0)

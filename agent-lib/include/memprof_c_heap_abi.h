@@ -7,10 +7,17 @@
  * memory while it may sample OCaml's too (memprof_agent_abi.h): while memprof:batch is watched and
  * its lease runs. It begins, ends and looks for new libraries at the end of a minor collection.
  *
- * The symbol memprof_c_heap_probe is a function whose first instruction is a one-byte nop: it is
- * called with a struct memprof_c_event for each sampled block that is allocated, before the
- * program gets it, and for each such block that is freed, before the C library has it back. So
- * events of a block are in order, whatever thread they come from.
+ * The symbols memprof_c_alloc_probe and memprof_c_free_probe are functions whose first instruction
+ * is a one-byte nop: they are called for each sampled block that is allocated, before the program
+ * gets it, and for each such block that is freed, before the C library has it back. So events of a
+ * block are in order, whatever thread they come from. They are the USDT probes of OpenTelemetry's
+ * contract for memory profiles, too, which others may listen to while blocks are followed:
+ *
+ *     otel_memory:alloc(block, bytes, weight)    registers rdi, rsi, rdx; weight: bytes for which
+ *                                                the block stands
+ *     otel_memory:free(block)                    rdi
+ *
+ * Beyond that contract rcx has the address of a struct memprof_c_event in both.
  */
 #ifndef MEMPROF_C_HEAP_ABI_H
 #define MEMPROF_C_HEAP_ABI_H
@@ -20,7 +27,7 @@
 #endif
 
 #define MEMPROF_C_HEAP_MAGIC 0x7061656843504d4dULL /* "MMPCheap" read as bytes */
-#define MEMPROF_C_HEAP_ABI 2u
+#define MEMPROF_C_HEAP_ABI 3u
 
 /* Bytes for one sample on average, at least. */
 #define MEMPROF_C_HEAP_MIN_INTERVAL 512u
@@ -33,6 +40,9 @@ enum memprof_c_heap_state {
 	MEMPROF_C_HEAP_FOLLOWING = 1,
 	MEMPROF_C_HEAP_NO_SLOTS = 2,	/* no call of malloc can be seen: linked statically, say */
 	MEMPROF_C_HEAP_UNSUPPORTED = 3, /* not with this C library */
+	/* A forked child that may not ask for its files: another thread was in the dynamic linker
+	 * then, or that is not known. */
+	MEMPROF_C_HEAP_LINKER_LOCKED = 4,
 };
 
 /* Whether a system call might be the program's end. If so slots stay as they are. */
@@ -53,6 +63,10 @@ struct memprof_c_heap {
 	__u64 requested_interval; /* bytes for one sample on average; 0: do not follow */
 	__u32 requested_generation;
 	__u32 hands_off; /* enum memprof_c_heap_hands; the agent writes it, too */
+	/* Where the runtime notes where OCaml code has called C: in OCaml 4 the address of
+	 * bottom_of_stack, which last_return_address follows, in OCaml 5 of c_stack in a domain
+	 * state. 0: not known. */
+	__u64 note_place;
 
 	/* Written by the agent. */
 	__u64 interval;	  /* of the running or last session */
@@ -74,6 +88,9 @@ struct memprof_c_event {
 	__u32 generation;
 	__u64 thread_pointer;
 	__u64 domain_state; /* of this thread in OCaml 5, if it holds the runtime lock; else 0 */
+	/* What the runtime had noted when this thread released the lock, if it has: in OCaml 4
+	 * bottom_of_stack and last_return_address, in OCaml 5 c_stack and 0. Else zeroes. */
+	__u64 note[2];
 };
 
 #endif

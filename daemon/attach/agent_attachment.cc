@@ -150,9 +150,14 @@ void AgentAttachment::adopt(const AgentLocation& agent) {
   find_c_heap();
 }
 
+std::uint64_t AgentAttachment::note_place() const {
+  if (target_.abi.domains) return target_.abi.c_stack;
+  return target_.caml_state_address + target_.abi.bottom_of_stack;
+}
+
 void AgentAttachment::find_c_heap() {
   if (c_interval_ == 0 || c_heap_) return;
-  if (agent_.c_heap_address == 0 || agent_.c_probe_offset == 0) {
+  if (agent_.c_heap_address == 0 || agent_.c_alloc_offset == 0) {
     log_warning(
         "pid {}: C memory is not followed: the agent in it is of an earlier memprofd; restart the "
         "program for it",
@@ -203,7 +208,7 @@ absl::Status AgentAttachment::begin(double rate, double requested_rate) {
 // What comes too late is said again (keep_alive), until it has been heard.
 absl::Status AgentAttachment::tell_session() const {
   absl::Status told = request(*control_, session_);
-  if (told.ok() && c_heap_) told = c_heap_->request(c_interval_, c_generation_);
+  if (told.ok() && c_heap_) told = c_heap_->request(c_interval_, c_generation_, note_place());
   return absl::IsDeadlineExceeded(told) ? absl::OkStatus() : told;
 }
 
@@ -231,9 +236,11 @@ absl::Status AgentAttachment::attach_batch() {
 
 // at: of the file's offsets only.
 absl::Status AgentAttachment::attach_agent_probes(const SharedFd& file, const AgentLocation& at) {
-  if (c_interval_ != 0 && at.c_probe_offset != 0) {
+  if (c_interval_ != 0 && at.c_alloc_offset != 0) {
     RETURN_IF_ERROR(
-        kernel_->probes().attach(Probe::kCBlock, {.file = file, .offset = at.c_probe_offset}));
+        kernel_->probes().attach(Probe::kCFree, {.file = file, .offset = at.c_free_offset}));
+    RETURN_IF_ERROR(
+        kernel_->probes().attach(Probe::kCAlloc, {.file = file, .offset = at.c_alloc_offset}));
   }
   return kernel_->probes().attach(Probe::kBatch, {file, at.probe_offset, at.semaphore_offset});
 }
@@ -442,7 +449,7 @@ void AgentAttachment::request_stop() {
   ++session_.generation;
   session_.rate = 0;
   (void)control_->request(session_);
-  if (c_heap_) (void)c_heap_->request(0, c_generation_);
+  if (c_heap_) (void)c_heap_->request(0, c_generation_, note_place());
 }
 
 bool AgentAttachment::stopped() const {

@@ -106,6 +106,8 @@ class AgentAttachment final : public AttachedTarget {
                                                   const std::string& name);
   void adopt(const AgentLocation& agent);
   absl::Status attach_agent_probes(const SharedFd& file, const AgentLocation& at);
+  // Where the runtime notes where OCaml code has called C (memprof_c_heap_abi.h).
+  std::uint64_t note_place() const;
   void find_c_heap();
 
   Target target_;

@@ -25,21 +25,25 @@ std::optional<AgentLocation> agent_in(const ElfFile& file) {
     return p.provider == "memprof" && p.name == "batch";
   });
   if (probe == probes.end()) return std::nullopt;
-  static constexpr std::array<std::string_view, 4> kNames = {
-      "memprof_agent_control", "memprof_agent_poll", "memprof_c_heap", "memprof_c_heap_probe"};
+  static constexpr std::array<std::string_view, 5> kNames = {
+      "memprof_agent_control", "memprof_agent_poll", "memprof_c_heap", "memprof_c_alloc_probe",
+      "memprof_c_free_probe"};
   const auto symbols = file.find_symbols(kNames);
+  const auto offset_of = [&file](const auto& symbol) {
+    return static_cast<std::uint32_t>(symbol ? file.offset_of(symbol->address).value_or(0) : 0);
+  };
   const auto probe_offset = file.offset_of(probe->location);
   const auto semaphore_offset = file.offset_of(probe->semaphore);
   if (!symbols[0] || !probe_offset || !semaphore_offset) return std::nullopt;
-  return AgentLocation{
-      .file = file.descriptor(),
-      .control_address = symbols[0]->address,
-      .poll_address = symbols[1] ? symbols[1]->address : 0,
-      .probe_offset = *probe_offset,
-      .semaphore_offset = *semaphore_offset,
-      .semaphore_address = probe->semaphore,
-      .c_heap_address = symbols[2] ? symbols[2]->address : 0,
-      .c_probe_offset = symbols[3] ? file.offset_of(symbols[3]->address).value_or(0) : 0};
+  return AgentLocation{.file = file.descriptor(),
+                       .control_address = symbols[0]->address,
+                       .poll_address = symbols[1] ? symbols[1]->address : 0,
+                       .probe_offset = *probe_offset,
+                       .semaphore_offset = *semaphore_offset,
+                       .semaphore_address = probe->semaphore,
+                       .c_heap_address = symbols[2] ? symbols[2]->address : 0,
+                       .c_alloc_offset = offset_of(symbols[3]),
+                       .c_free_offset = offset_of(symbols[4])};
 }
 
 void move_by(std::uint64_t load_bias, AgentLocation& agent) {

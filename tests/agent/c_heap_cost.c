@@ -12,7 +12,9 @@
 __thread domain_state* caml_state;
 int memprof_has_domains(void) { return 0; }
 
+#ifndef ROUNDS
 #define ROUNDS 400
+#endif
 #define PAIRS 20000
 #define LIVE 4096
 
@@ -22,6 +24,8 @@ static double now_ns(void) {
   clock_gettime(CLOCK_MONOTONIC, &time);
   return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
+
+uint64_t memprof_now_ns(void) { return (uint64_t)now_ns(); }
 
 /* One block of 64 bytes, again and again. */
 static double hot(void) {

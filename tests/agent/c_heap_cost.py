@@ -4,7 +4,13 @@
 
 import fake_runtime
 
-PARTS = [f"c_heap/{name}.c" for name in ("c_heap", "c_blocks", "hooks", "sampled_blocks", "sampler", "slots", "elf_object")]
+PARTS = [f"c_heap/{path.name}" for path in sorted((fake_runtime.AGENT / "c_heap").glob("*.c"))]
+
+
+
+def measured(*options):
+    return fake_runtime.said_by("c_heap_cost.c", PARTS, "-O2", "-fPIC", "-ftls-model=initial-exec", "-mno-red-zone", *options)
+
 
 if __name__ == "__main__":
-    print(fake_runtime.said_by("c_heap_cost.c", PARTS, "-O2", "-fPIC", "-ftls-model=initial-exec", "-mno-red-zone"), end="")
+    print(measured(), end="")

@@ -427,7 +427,8 @@ class FaultsOfOwnWalk5(FaultsOfOwnWalk):
 
 
 class FaultsOfCHeap(WhatIsWritten, Faults):
-    """The agent stands in for malloc, in slots of all files; a program that is let go of has none of that."""
+    """The agent stands in for malloc, in slots of all files, and in hooks of the runtime; a program that is let go of has
+    none of that."""
     options = ("--c-heap-interval", "4096")
     what = "C's memory is followed"
 
@@ -444,6 +445,11 @@ class FaultsOfCHeap(WhatIsWritten, Faults):
         super().check_nothing_left(target)
         if os.readlink(f"/proc/{target.pid}/exe") == self.exe:
             eventually(lambda: self.slots(target.pid) == [], "slots are put back")
+
+
+class FaultsOfCHeap5(FaultsOfCHeap):
+    """Hooks of blocking sections among them."""
+    folder_of_targets = harness.TARGETS5
 
 
 if __name__ == "__main__":

@@ -41,8 +41,10 @@ absl::StatusOr<AgentFile> open_agent_file(const std::string& path) {
   const auto control = (*file)->find_symbol("memprof_agent_control");
   const auto poll = (*file)->find_symbol("memprof_agent_poll");
   const auto c_heap = (*file)->find_symbol("memprof_c_heap");
-  const auto c_probe = (*file)->find_symbol("memprof_c_heap_probe");
-  if (!control || !poll || !c_heap || !c_probe) return unusable(path, "is not the agent");
+  const auto c_alloc = (*file)->find_symbol("memprof_c_alloc_probe");
+  const auto c_free = (*file)->find_symbol("memprof_c_free_probe");
+  if (!control || !poll || !c_heap || !c_alloc || !c_free)
+    return unusable(path, "is not the agent");
   if (auto status = check_build(**file, control->address); !status.ok()) {
     return unusable(path, std::string(status.message()));
   }
@@ -50,10 +52,18 @@ absl::StatusOr<AgentFile> open_agent_file(const std::string& path) {
     if (probe.provider != "memprof" || probe.name != "batch") continue;
     const auto location = (*file)->offset_of(probe.location);
     const auto semaphore = (*file)->offset_of(probe.semaphore);
-    const auto c_location = (*file)->offset_of(c_probe->address);
-    if (!location || !semaphore || !c_location) continue;
-    return AgentFile{absolute,      *location,       *semaphore,  control->address,
-                     poll->address, c_heap->address, *c_location, *std::move(file)};
+    const auto alloc_location = (*file)->offset_of(c_alloc->address);
+    const auto free_location = (*file)->offset_of(c_free->address);
+    if (!location || !semaphore || !alloc_location || !free_location) continue;
+    return AgentFile{.path = absolute,
+                     .probe_offset = *location,
+                     .semaphore_offset = *semaphore,
+                     .control = control->address,
+                     .poll = poll->address,
+                     .c_heap = c_heap->address,
+                     .c_alloc_offset = static_cast<std::uint32_t>(*alloc_location),
+                     .c_free_offset = static_cast<std::uint32_t>(*free_location),
+                     .elf = *std::move(file)};
   }
   return unusable(path, "has no probe memprof:batch");
 }
@@ -72,7 +82,8 @@ AgentLocation agent_loaded_at(const AgentFile& file, std::uint64_t bias, const s
                        .probe_offset = file.probe_offset,
                        .semaphore_offset = file.semaphore_offset,
                        .c_heap_address = bias + file.c_heap,
-                       .c_probe_offset = file.c_probe_offset};
+                       .c_alloc_offset = file.c_alloc_offset,
+                       .c_free_offset = file.c_free_offset};
 }
 
 std::string default_agent_path() {

@@ -22,9 +22,12 @@ absl::StatusOr<memprof_c_heap> CHeapControl::status() const {
                    block.abi_version, ", this memprofd speaks ", MEMPROF_C_HEAP_ABI, ")"));
 }
 
-absl::Status CHeapControl::request(std::uint64_t interval, std::uint32_t generation) const {
+absl::Status CHeapControl::request(std::uint64_t interval, std::uint32_t generation,
+                                   std::uint64_t note_place) const {
   look_at_filters();
   if (interval == 0) look_at_filters();  // there is no later
+  RETURN_IF_ERROR(
+      memory_->write_value(address_ + offsetof(memprof_c_heap, note_place), note_place));
   RETURN_IF_ERROR(
       memory_->write_value(address_ + offsetof(memprof_c_heap, requested_interval), interval));
   return memory_->write_value(address_ + offsetof(memprof_c_heap, requested_generation),
@@ -54,6 +57,9 @@ std::string what_is_not_followed(const memprof_c_heap& status) {
       return "C memory is not followed: no call of malloc can be seen, it is linked statically";
     case MEMPROF_C_HEAP_UNSUPPORTED:
       return "C memory is not followed: its malloc is of a kind that is not known";
+    case MEMPROF_C_HEAP_LINKER_LOCKED:
+      return "C memory is not followed: it was forked while another thread had the dynamic linker "
+             "locked; a child that is forked anew may be";
     case MEMPROF_C_HEAP_FOLLOWING:
       if (status.slots_left == 0) return "";
       return absl::StrCat("C memory is not followed where ", status.slots_left, " of ",

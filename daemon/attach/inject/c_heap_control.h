@@ -35,8 +35,9 @@ class CHeapControl {
   // kDataLoss when what lies there is another build's.
   absl::StatusOr<memprof_c_heap> status() const;
   // interval: bytes for one sample; 0: it is to end, and slots are to be put back. generation: not
-  // 0; a new one begins anew.
-  absl::Status request(std::uint64_t interval, std::uint32_t generation) const;
+  // 0; a new one begins anew. note_place: as of struct memprof_c_heap.
+  absl::Status request(std::uint64_t interval, std::uint32_t generation,
+                       std::uint64_t note_place) const;
   // Again and again, and before each request. A program that has got itself under other filters
   // may be killed for what the agent would do to slots: from then on they stay as they are.
   void look_at_filters() const;

@@ -22,9 +22,10 @@ enum class Probe : std::size_t {
   kObserve,     // instead of capture and batch: at caml_alloc_small_dispatch
   kBatch,       // the agent's, with its semaphore
   kFrametable,  // where the runtime takes in the code of a plugin
-  kCBlock,      // the agent's, of C's memory
+  kCAlloc,      // the agent's, of C's memory: a sampled block
+  kCFree,       // and its end
 };
-inline constexpr std::size_t kProbes = 5;
+inline constexpr std::size_t kProbes = 6;
 
 struct KernelObject;
 

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The runtime's two hooks, caml_enter_ and caml_leave_blocking_section_hook, are called with the
+ * lock held before and after. Other threads may call ours while they are put in or taken out: what
+ * ours call next stays what it was, and a session's number tells notes of earlier sections, whose
+ * end was not seen, from those of now. Where others have chained themselves above, ours stay, and
+ * only pass calls on outside sessions.
+ *
+ * The library of threads does not chain but overwrites, when its module begins: then nothing is
+ * remembered any more.
+ */
+#include "blocking.h"
+
+#include "domains.h"
+#include "runtime_abi.h"
+#include "sampler.h"
+
+extern void (*caml_enter_blocking_section_hook)(void) WEAK;
+extern void (*caml_leave_blocking_section_hook)(void) WEAK;
+
+typedef void (*hook)(void);
+
+struct chained {
+	hook *place;
+	hook ours;
+	hook next;
+	int there;
+};
+
+/* Of this thread, while it has no lock. */
+static __thread struct {
+	uint64_t note[2];
+	uint32_t session; /* 0: it has it, or nothing was remembered */
+} released;
+
+static uint64_t place_of_note;
+
+static void hook_enter_blocking(void);
+static void hook_leave_blocking(void);
+static struct chained enter = {&caml_enter_blocking_section_hook, hook_enter_blocking, 0, 0};
+static struct chained leave = {&caml_leave_blocking_section_hook, hook_leave_blocking, 0, 0};
+
+static void remember(uint32_t session)
+{
+	const uint64_t *noted = (const uint64_t *)place_of_note;
+
+	if (memprof_has_domains()) {
+		if (!caml_state)
+			return;
+		noted = (const uint64_t *)(caml_state + place_of_note);
+	}
+	released.note[0] = noted[0];
+	released.note[1] = memprof_has_domains() ? 0 : noted[1];
+	released.session = session;
+}
+
+static void hook_enter_blocking(void)
+{
+	uint32_t session = memprof_c_session;
+
+	if (session != 0)
+		remember(session);
+	__atomic_load_n(&enter.next, __ATOMIC_ACQUIRE)();
+}
+
+static void hook_leave_blocking(void)
+{
+	released.session = 0;
+	__atomic_load_n(&leave.next, __ATOMIC_ACQUIRE)();
+}
+
+static void chain(struct chained *hook)
+{
+	void (*held)(void);
+
+	if (hook->there)
+		return;
+	held = __atomic_load_n(hook->place, __ATOMIC_ACQUIRE);
+	__atomic_store_n(&hook->next, held, __ATOMIC_RELEASE);
+	hook->there = __atomic_compare_exchange_n(hook->place, &held, hook->ours, 0,
+						  __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}
+
+static void unchain(struct chained *hook)
+{
+	void (*held)(void) = hook->ours;
+
+	if (hook->there && __atomic_compare_exchange_n(hook->place, &held, hook->next, 0,
+						       __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		hook->there = 0;
+}
+
+static int is_innermost(const struct chained *hook)
+{
+	return __atomic_load_n(hook->place, __ATOMIC_RELAXED) == hook->ours;
+}
+
+void memprof_blocking_begin(uint64_t note_place)
+{
+	if (note_place == 0 || !enter.place || !leave.place || !*enter.place || !*leave.place)
+		return;
+	place_of_note = note_place;
+	chain(&leave); /* what is remembered is forgotten again */
+	chain(&enter);
+}
+
+void memprof_blocking_end(void)
+{
+	unchain(&enter);
+	unchain(&leave);
+}
+
+void memprof_blocking_note(uint32_t session, struct memprof_c_event *event)
+{
+	if (released.session != session || (memprof_has_domains() && caml_state) ||
+	    !is_innermost(&enter) || !is_innermost(&leave))
+		return;
+	event->note[0] = released.note[0];
+	event->note[1] = released.note[1];
+}
