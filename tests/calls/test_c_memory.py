@@ -15,7 +15,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "agent"))
 from runtime_words import slots_of_the_agent  # noqa: E402
 
 INTERVAL = 4096
-PATH = ("noted", "unnoted", "unlocked", "plain", "guarded", "called")
+PATH = ("noted", "unnoted", "unlocked", "plain", "guarded", "called", "fibered")
 LEAVES = PATH[:3]
 
 
@@ -26,6 +26,10 @@ def line_of(text):
 
 class CMemory(E2ETest):
     programs = TARGETS
+
+    @property
+    def ocaml5(self):
+        return any(release in str(self.programs) for release in ("trixie", "forky"))
 
     def setUp(self):
         super().setUp()
@@ -71,6 +75,17 @@ class CMemory(E2ETest):
         self.assertEqual(site["allocated_bytes"], site["live_bytes"])
         self.assertIn("C_memory.run", [frame["function"] for frame in site["callstack"]])
         self.assertEqual(0, self.drops("c_event_lost") + self.drops("c_stack_lost"))
+
+    def test_views_and_formats_have_it_when_asked(self):
+        self.program.command("leak 4000 1000")
+        self.c_sites()
+        for view in (("report",), ("sites",), ("callers", "remember"), ("report", "-o", "collapsed"), ("report", "-o", "speedscope"),
+                     ("sites", "--last", "1h", "-o", "json"), ("report", "--group-by", "callstack")):
+            asked = (*view, "--pid", self.program.pid, "--heap", "c")
+            self.assertIn("remember", self.memprofd.ctl(*asked).stdout, view)
+        for view in (("report",), ("report", "-o", "collapsed"), ("sites",)):
+            self.assertNotIn("C_memory.Cache.remember", self.memprofd.ctl(*view, "--pid", self.program.pid).stdout, view)
+        self.memprofd.ctl("report", "--leaks", "--pid", self.program.pid, "--heap", "c")
 
     def test_streams_that_are_closed_leave_nothing(self):
         """As zlib's: those that are forgotten are a leak, the others lived for a moment."""
@@ -137,6 +152,11 @@ class CMemory(E2ETest):
             error = math.sqrt(sum(site[f"{measure}_stderr"] ** 2 for site in found.values()))
             self.assertLess(abs(sum(site[measure] for site in found.values()) - total), 4.5 * error, measure)
 
+    def seen_of(self, frames):
+        """What the runtime itself tells of it: while C code calls back, it hides what is outside of the fiber."""
+        outside = (i for i, frame in enumerate(frames) if frame == "fibered" and "called" in frames[:i])
+        return frames[:next(outside, None)] if self.ocaml5 else frames
+
     def test_no_callstack_is_wrong(self):
         """A block's size tells which is right. MEMPROFD_MATRIX=1 has more of them."""
         rounds, threads = (10_000, 4) if MATRIX else (200, 4)
@@ -151,7 +171,7 @@ class CMemory(E2ETest):
                 names = [frame["function"].split(".")[-1] for frame in row["callstack"]]
                 names = [name for name in names if name in PATH]
                 if names:
-                    self.assertEqual(frames, names, row)
+                    self.assertEqual(self.seen_of(frames), names, row)
                     right[frames[0]] += row["samples"]
                 elif row["function"] == "(unknown)":
                     unknown[frames[0]] += row["samples"]
@@ -164,8 +184,9 @@ class CMemory(E2ETest):
         # What was left on the stack by calls without a note makes some of them uncertain in OCaml 4.
         self.assertLessEqual(unknown["noted"], 0.2 * right["noted"] + 3 * lost)
         self.assertGreater(right["noted"], rounds * threads * 12 * 0.25 - 3 * lost)
-        # After a blocking section a note is right again.
-        self.assertGreater(right["unlocked"], rounds * threads * 6 * 0.25 - 3 * lost)
+        # In a blocking section, where another thread has the lock, and after it.
+        self.assertLessEqual(unknown["unlocked"], (0 if self.ocaml5 else 0.2) * right["unlocked"] + 3 * lost)
+        self.assertGreater(right["unlocked"], rounds * threads * 6 * 2 * 0.25 - 3 * lost)
 
     def test_lifetimes(self):
         begun = time.monotonic()
@@ -270,6 +291,46 @@ class CMemoryOfTcmalloc(OfAnotherMalloc):
 
 class CMemoryOfMimalloc(OfAnotherMalloc):
     allocator = "libmimalloc.so.2.0"
+
+
+class Leaks(E2ETest):
+    """Of real libraries in C, by the line that leaks, beside what malloc itself has counted."""
+
+    INTERVAL = 4096
+
+    def test_each_is_charged_to_its_line(self):
+        program = self.target("c_leaks")
+        memprofd = self.daemon("--pid", program.pid, "--c-heap-interval", self.INTERVAL, rate=1e-3)
+
+        def sites(*options):
+            return {site["function"]: site for site in
+                    memprofd.ctl_json("sites", "--pid", program.pid, "--heap", "c", "--limit", "1000", *options)["sites"]}
+
+        def followed():
+            program.command("minor")
+            program.command("bigarrays 1")
+            return sites()
+        eventually(followed, "C's memory is followed")
+        kept = sites().get("C_leaks.make_array", {}).get("live_bytes", 0)
+        lines = {"zlib 60": "C_leaks.open_stream", "bigarrays 200": "C_leaks.make_array", "ssl 300": "C_leaks.make_context"}
+        taken = {function: int(program.command(command)) for command, function in lines.items()}
+        taken["C_leaks.make_array"] += kept
+
+        def of_lines():
+            program.command("minor")
+            found = {}
+            rows = memprofd.ctl_json("sites", "--pid", program.pid, "--heap", "c", "--group-by", "callstack", "--limit", "1000")
+            for row in rows["sites"]:
+                names = {frame["function"] for frame in row["callstack"]}
+                for function in names & set(taken):
+                    # malloc has a head for each block, and rounds up.
+                    found[function] = found.get(function, 0) + row["live_bytes"] + 16 * row["live_objects"]
+            return found
+        found = settled(of_lines, "what lives")
+        for function, bytes_taken in taken.items():
+            error = 4.5 * math.sqrt(bytes_taken * self.INTERVAL) + 0.1 * bytes_taken
+            self.assertLess(abs(found.get(function, 0) - bytes_taken), error, f"{function}: {found}, {taken}")
+        NOTES.append(", ".join(f"{function}: {found[function]:,.0f} of {count:,}" for function, count in taken.items()))
 
 
 class Options(E2ETest):

@@ -171,17 +171,28 @@ $(BUILD)/targets-trixie/c_owners: $(BUILD)/targets-trixie/%: tests/targets/memor
 	$(call say,OCAML,$@)
 	$(Q)tests/targets/compile-with.sh trixie $@ '$(filter %_stubs.c,$^) $<' -g
 # Has C allocate, from known lines of OCaml code; and a library that it loads.
-C_MEMORY := $(addsuffix /c_memory,$(TARGETS_DIR) $(BUILD)/targets-trixie)
-targets: $(C_MEMORY) $(TARGETS_DIR)/c_memory_library.so $(TARGETS_DIR)/c_memory_cxx.so
-$(C_MEMORY): tests/targets/memory/c_memory_stubs.c
-$(TARGETS_DIR)/c_memory: tests/targets/memory/c_memory.ml $(TARGETS_DIR)/obj/handshake.cmx
+C_MEMORY_RELEASES := 4.12 4.14 trixie forky
+C_MEMORY          := $(C_MEMORY_RELEASES:%=$(BUILD)/targets-%/c_memory)
+targets: $(TARGETS_DIR)/c_memory $(BUILD)/targets-trixie/c_memory $(TARGETS_DIR)/c_memory_library.so $(TARGETS_DIR)/c_memory_cxx.so
+$(foreach release,$(C_MEMORY_RELEASES),$(eval targets-$(release): $(BUILD)/targets-$(release)/c_memory $(BUILD)/targets-$(release)/c_memory_library.so))
+$(TARGETS_DIR)/c_memory: tests/targets/memory/c_memory.ml tests/targets/memory/within4.ml tests/targets/memory/c_memory_stubs.c $(TARGETS_DIR)/obj/handshake.cmx
 	$(call say,OCAML,$@)
-	$(Q)mkdir -p $(TARGETS_DIR)/memory && cp $(filter tests/%,$^) $(TARGETS_DIR)/memory/
-	$(Q)cd $(TARGETS_DIR)/memory && $(CC) -O2 -I$(shell ocamlc -where) -c c_memory_stubs.c -o c_memory_stubs.o
-	$(Q)$(OCAMLOPT) -g -I $(TARGETS_DIR)/obj -linkpkg $(TARGETS_DIR)/obj/handshake.cmx $(TARGETS_DIR)/memory/c_memory.ml $(TARGETS_DIR)/memory/c_memory_stubs.o -o $@
-$(BUILD)/targets-trixie/c_memory: $(BUILD)/targets-trixie/%: tests/targets/memory/%.ml $(COMPILE_WITH)
+	$(Q)mkdir -p $@-source && cp $(filter tests/%,$^) $@-source/ && mv $@-source/within4.ml $@-source/within.ml
+	$(Q)cd $@-source && $(CC) -O2 -I$(shell ocamlc -where) -c c_memory_stubs.c -o c_memory_stubs.o
+	$(Q)cd $@-source && $(OCAMLOPT) -g -I ../obj -linkpkg ../obj/handshake.cmx within.ml c_memory.ml c_memory_stubs.o -o ../c_memory
+$(C_MEMORY): $(BUILD)/targets-%/c_memory: tests/targets/memory/c_memory.ml tests/targets/memory/c_memory_stubs.c $(wildcard tests/targets/memory/within*.ml) $(COMPILE_WITH)
 	$(call say,OCAML,$@)
-	$(Q)tests/targets/compile-with.sh trixie $@ '$(filter %_stubs.c,$^) $<' -g
+	$(Q)mkdir -p $@-source && cp tests/targets/memory/within$(if $(filter trixie forky,$*),5,4).ml $@-source/within.ml
+	$(Q)tests/targets/compile-with.sh $* $@ '$(filter %_stubs.c,$^) $@-source/within.ml tests/targets/memory/c_memory.ml' -g
+$(C_MEMORY_RELEASES:%=$(BUILD)/targets-%/c_memory_library.so): $(TARGETS_DIR)/c_memory_library.so
+	$(Q)mkdir -p $(@D) && cp $< $@
+# Leaks memory of libraries in C.
+targets: $(TARGETS_DIR)/c_leaks
+$(TARGETS_DIR)/c_leaks: tests/targets/memory/c_leaks.ml tests/targets/memory/c_leaks_stubs.c $(TARGETS_DIR)/obj/handshake.cmx
+	$(call say,OCAML,$@)
+	$(Q)mkdir -p $@-source && cp $(filter tests/%,$^) $@-source/
+	$(Q)cd $@-source && $(CC) -O2 -I$(shell ocamlc -where) -c c_leaks_stubs.c -o c_leaks_stubs.o
+	$(Q)cd $@-source && $(OCAMLOPT) -package ssl -g -I ../obj -linkpkg ../obj/handshake.cmx c_leaks.ml c_leaks_stubs.o -cclib -lz -o ../c_leaks
 $(TARGETS_DIR)/c_memory_library.so: tests/targets/memory/c_memory_library.c
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)

@@ -8,7 +8,7 @@
    blocks, "unload" unloads it; "fork" runs a child that does "kinds" and ends; "spin" allocates in OCaml until a byte
    comes; "minor" is a minor collection; "forbid" is a filter of seccomp that kills for mprotect;
    "known N" takes N blocks at each of many lines and answers what was taken there and what of it stays; "hold N MS" frees
-   N blocks after MS milliseconds; "paths N M" has M threads take N blocks of each size on a path of its own. Answers: the bytes that C has asked for by that command, or "failed". *)
+   N blocks after MS milliseconds; "unseen N SIZE" takes N blocks and frees them by a function of its own; "paths N M" has M threads take N blocks of each size on a path of its own. Answers: the bytes that C has asked for by that command, or "failed". *)
 
 external keep : int -> int -> int = "c_memory_keep"
 external stream : bool -> int = "c_memory_stream"
@@ -22,6 +22,7 @@ external keep_in_library : int -> int = "c_memory_keep_in_library"
 external unload : unit -> unit = "c_memory_unload"
 external known : int -> int * int = "c_memory_known"
 external hold : int -> int -> int = "c_memory_hold"
+external unseen : int -> int -> int = "c_memory_unseen"
 external forbid : unit -> unit = "c_memory_forbid"
 external operations : unit -> int = "c_memory_operations"
 
@@ -37,9 +38,10 @@ end
 let[@inline never] remember_quickly () = keep_noalloc 1_000 + 0
 let[@inline never] remember_slowly () = keep_blocking 1_000 + 0
 let[@inline never] resize times = grow times + 0
+let[@inline never] free_unseen n size = unseen n size + 0
 let[@inline never] remember_in_library () = keep_in_library 1_000 + 0
 
-(* A block's size tells on which path it was taken: frames of [plain], [guarded] and [called], as many as the size's
+(* A block's size tells on which path it was taken: frames of [plain], [guarded], [called] and [fibered], as many as the size's
    number says, and at their end one of the leaves. *)
 module Path = struct
   external pass : int -> unit = "c_memory_pass"
@@ -47,9 +49,9 @@ module Path = struct
   external pass_blocking : int -> unit = "c_memory_pass_blocking"
   external call : (unit -> int) -> int = "c_memory_call"
 
-  let sizes = Array.init 24 (fun k -> int_of_float (1_113. *. (1.1 ** float_of_int k)))
+  let sizes = Array.init 24 (fun k -> int_of_float (1_171. *. (1.1 ** float_of_int k)))
   let depth k = 4 + (k mod 23)
-  let choice k i = Hashtbl.hash (k, i) mod 3
+  let choice k i = Hashtbl.hash (k, i) mod 4
   let leaf_of k = [| "noted"; "unnoted"; "unlocked"; "noted" |].(k mod 4)
 
   (* Leaves a note of its own where the next one's would be. *)
@@ -64,11 +66,12 @@ module Path = struct
 
   let rec walk k i =
     if i = depth k then match leaf_of k with "noted" -> noted k | "unnoted" -> unnoted k | _ -> unlocked k
-    else match choice k i with 0 -> plain k i | 1 -> guarded k i | _ -> called k i
+    else match choice k i with 0 -> plain k i | 1 -> guarded k i | 2 -> called k i | _ -> fibered k i
 
   and plain k i = 1 + walk k (i + 1)
   and guarded k i = match walk k (i + 1) with n -> n + 1 | exception Exit -> 0
   and called k i = 1 + call (fun () -> walk k (i + 1) + 0)
+  and fibered k i = 1 + Within.fiber (fun () -> walk k (i + 1) + 0)
 
   let all rounds offset =
     for round = 1 to rounds do
@@ -78,7 +81,7 @@ module Path = struct
       done
     done
 
-  let names = [| "plain"; "guarded"; "called" |]
+  let names = [| "plain"; "guarded"; "called"; "fibered" |]
 
   (* From the leaf outwards. *)
   let frames k = leaf_of k :: List.rev (List.init (depth k) (fun i -> names.(choice k i)))
@@ -180,6 +183,7 @@ let run = function
   | [ "known"; n ] ->
     Printf.printf "{\"sites\":[%s]}\n%!" (String.concat "," (List.init (Array.length known_sites) (known_at (int_of_string n))))
   | [ "hold"; n; ms ] -> answer (hold (int_of_string n) (int_of_string ms) + 0)
+  | [ "unseen"; n; size ] -> answer (free_unseen (int_of_string n) (int_of_string size))
   | [ "paths"; rounds; threads ] -> Path.run (int_of_string rounds) (int_of_string threads)
   | [ "forbid" ] -> forbid (); answer 0
   | _ -> print_endline "failed"

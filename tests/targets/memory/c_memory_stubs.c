@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Takes memory of malloc and its like, and says how many bytes were asked for. */
 #define _GNU_SOURCE
-#define CAML_NAME_SPACE
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/filter.h>
@@ -16,11 +15,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <caml/alloc.h>
-#include <caml/callback.h>
-#include <caml/memory.h>
-#include <caml/mlvalues.h>
-#include <caml/signals.h>
+/* What is needed of caml/mlvalues.h and others, which not all of these compilers bring. */
+typedef intptr_t value;
+typedef intptr_t intnat;
+#define Val_long(n) ((value)((uintptr_t)(n) << 1 | 1))
+#define Long_val(v) ((v) >> 1)
+#define Val_bool(b) Val_long((b) != 0)
+#define Bool_val(v) ((v) != 1)
+#define Val_unit Val_long(0)
+#define String_val(v) ((const char*)(v))
+extern value caml_callback(value closure, value argument);
+extern value caml_alloc_tuple(uintptr_t size);
+extern void caml_enter_blocking_section(void);
+extern void caml_leave_blocking_section(void);
 
 /* Held by C alone: each block begins with the address of the one before. */
 static void** kept;
@@ -225,8 +232,8 @@ value c_memory_known(value n) {
   }
   by_another_thread(&batch);
   answer = caml_alloc_tuple(2);
-  Store_field(answer, 0, Val_long(taken));
-  Store_field(answer, 1, Val_long(stay));
+  ((value*)answer)[0] = Val_long(taken);
+  ((value*)answer)[1] = Val_long(stay);
   return answer;
 }
 
@@ -238,6 +245,19 @@ value c_memory_hold(value n, value milliseconds) {
   usleep((useconds_t)Long_val(milliseconds) * 1000);
   by_another_thread(&batch);
   return Val_long(1000 * Long_val(n));
+}
+
+/* Blocks that are freed by a function that the program has got itself. */
+value c_memory_unseen(value n, value size) {
+  void (*own_free)(void*) = (void (*)(void*))dlsym(RTLD_DEFAULT, "free");
+  struct batch batch = {.n = 0};
+
+  for (; batch.n < 1000 && batch.n < (int)Long_val(n); batch.n++) {
+    batch.blocks[batch.n] = malloc((size_t)Long_val(size));
+    *(char*)batch.blocks[batch.n] = 'u';
+  }
+  for (int i = 0; i < batch.n; i++) own_free(batch.blocks[i]);
+  return Val_long(batch.n * Long_val(size));
 }
 
 static unsigned long done;
