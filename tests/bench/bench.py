@@ -23,7 +23,7 @@ from table import section_text  # noqa: E402
 from workloads import WORKLOADS  # noqa: E402
 
 SECTIONS = ["overhead", "latency", "parts", "hits", "budget", "ingest", "live", "trace", "recording", "attach", "tables",
-            "large", "targets", "history", "limits", "walks", "captures", "values", "snapshots"]
+            "large", "targets", "history", "limits", "walks", "captures", "values", "snapshots", "c_memory"]
 NAMES = [workload.name for workload in WORKLOADS]
 NOT_SHORT = {"large", "history", "limits"}  # minutes each
 

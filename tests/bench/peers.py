@@ -14,6 +14,7 @@ from probe_hits import Hits
 from watching import Growth, Recording
 
 AGENT = harness.BUILD / "libmemprof_agent.so"
+JEMALLOC = pathlib.Path("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2")
 HEAPTRACK = pathlib.Path("/usr/lib/heaptrack/libheaptrack_preload.so")
 
 
@@ -191,6 +192,44 @@ class Heaptrack(Bare):
         size = self.file.stat().st_size
         self.file.unlink()
         return {"samples": allocations, "trace_bytes": size}
+
+
+class CMemory(Memprofd):
+    """C's memory followed, one sample in so many bytes, and of OCaml's memory next to none."""
+
+    def __init__(self, daemon, interval):
+        super().__init__(daemon, None)
+        self.interval, self.name = interval, f"memprofd, C memory, {interval}"
+
+    def watch(self, process):
+        self.daemon.ctl("attach", "--pid", process.pid, "--c-heap-interval", self.interval, "--sampling-rate", "1e-6")
+        self.daemon.wait_state(process.pid, "waiting", "sampling")
+        if hasattr(process, "come_in"):
+            process.come_in(lambda: self.daemon.state(process.pid) == "sampling")
+        self.growth = Growth(self.daemon)
+
+    def look(self, process):
+        sites = self.daemon.ctl_json("sites", "--pid", process.pid, "--heap", "c", "--limit", "100000")["sites"]
+        return {**super().look(process), "samples": sum(site["samples"] for site in sites)}
+
+
+class Jemalloc(Bare):
+    """Another malloc, preloaded: what its profiler is compared with."""
+    name, settings = "jemalloc", ""
+
+    def missing(self, _workload):
+        return "" if JEMALLOC.exists() else "jemalloc is not installed"
+
+    def environment(self, _workload):
+        return {"LD_PRELOAD": str(JEMALLOC), "MALLOC_CONF": self.settings}
+
+
+class JemallocProfiler(Jemalloc):
+    """Its own: callstacks of one block in 2^bits bytes."""
+
+    def __init__(self, folder, bits):
+        self.name = f"jemalloc, profiled, {2 ** bits} bytes"
+        self.settings = f"prof:true,lg_prof_sample:{bits},prof_prefix:{pathlib.Path(folder) / 'jeprof'}"
 
 
 def run(workload, peer, files, scale):

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C's memory followed: target CPU over bare of a program whose C code allocates, beside heaptrack and jemalloc's profiler."""
+
+import shutil
+
+import peers
+from comparing import add_over_bare, add_seen, runs_of
+from spread import ratios
+from watching import LARGE_RING
+from workloads import C_HEAVY, SERVER, Work
+
+INTERVALS = ("512KiB", "4KiB", "512")
+SERVER_GOAL = 1.01  # target CPU over bare, at the default interval
+OF_HEAPTRACK = 0.2  # of what it adds
+
+
+def run(context, section):
+    with context.daemon(*LARGE_RING) as daemon:
+        followed = [peers.CMemory(daemon, interval) for interval in INTERVALS]
+        heaptrack = peers.Heaptrack(context.files)
+        for workload in context.chosen([C_HEAVY]):
+            glibc = runs_of(context, section, workload, [peers.Bare(), *followed, heaptrack])
+            measure(section, workload, glibc)
+            compare(section, workload, glibc, followed, heaptrack)
+            profilers = [peers.JemallocProfiler(context.files, bits) for bits in (19, 12, 9)]
+            measure(section, workload, runs_of(context, section, workload, [peers.Jemalloc(), *profilers]))
+        if context.chosen([SERVER]) and shutil.which("wrk") and shutil.which("ocsigenserver.opt"):
+            server = runs_of(context, section, SERVER, [peers.Bare(), followed[0]])
+            measure(section, SERVER, server, {(peers.CMemory, None): SERVER_GOAL})
+    section.notes.append("heaptrack tells of every block; the others of one in so many bytes")
+
+
+def measure(section, workload, runs, goals=None):
+    def a_second(work, seen):
+        return seen["samples"] / work.wall if seen.get("samples") else None
+
+    add_over_bare(section, "target CPU over the same malloc alone", workload, runs, Work.cpu_per_unit, goals)
+    add_seen(section, "blocks told a second", "", workload, runs, a_second)
+
+
+def compare(section, workload, runs, followed, heaptrack):
+    """What following adds to the program's CPU, of what heaptrack does."""
+    bare = [work.cpu_per_unit() for work, _ in next(iter(runs.values()))]
+
+    def added(case):
+        return [work.cpu_per_unit() - without for (work, _), without in zip(runs[case], bare)]
+    for case in followed if heaptrack in runs else []:
+        section.add("target CPU added, of what heaptrack adds", "", ratios(added(case), added(heaptrack)),
+                    f"{workload.name}, {case.name}", "", at_most=OF_HEAPTRACK)
