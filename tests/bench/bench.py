@@ -20,11 +20,11 @@ import machine  # noqa: E402
 from bench_context import say  # noqa: E402
 from result import Result, Section  # noqa: E402
 from table import section_text  # noqa: E402
-from workloads import WORKLOADS  # noqa: E402
+from workloads import SERVER, WORKLOADS  # noqa: E402
 
 SECTIONS = ["overhead", "latency", "parts", "hits", "budget", "ingest", "live", "trace", "recording", "attach", "tables",
             "large", "targets", "history", "limits", "walks", "captures", "values", "snapshots", "c_memory"]
-NAMES = [workload.name for workload in WORKLOADS]
+NAMES = [workload.name for workload in (*WORKLOADS, SERVER)]
 NOT_SHORT = {"large", "history", "limits"}  # minutes each
 
 

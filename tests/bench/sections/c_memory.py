@@ -9,7 +9,7 @@ from spread import ratios
 from watching import LARGE_RING
 from workloads import C_HEAVY, SERVER, Work
 
-INTERVALS = ("512KiB", "4KiB", "512")
+INTERVALS = ("512KiB", "4KiB", "1KiB")
 SERVER_GOAL = 1.01  # target CPU over bare, at the default interval
 OF_HEAPTRACK = 0.2  # of what it adds
 
@@ -22,7 +22,7 @@ def run(context, section):
             glibc = runs_of(context, section, workload, [peers.Bare(), *followed, heaptrack])
             measure(section, workload, glibc)
             compare(section, workload, glibc, followed, heaptrack)
-            profilers = [peers.JemallocProfiler(context.files, bits) for bits in (19, 12, 9)]
+            profilers = [peers.JemallocProfiler(context.files, bits) for bits in (19, 12, 10)]
             measure(section, workload, runs_of(context, section, workload, [peers.Jemalloc(), *profilers]))
         if context.chosen([SERVER]) and shutil.which("wrk") and shutil.which("ocsigenserver.opt"):
             server = runs_of(context, section, SERVER, [peers.Bare(), followed[0]])
