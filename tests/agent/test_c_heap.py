@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """C memory, in the agent alone: which slots it fills, what it samples, and that nothing is left behind."""
 
-import glob
-import json
 import math
 import os
 import re
-import select
-import signal
-import struct
 import subprocess
 import tempfile
 import time
@@ -16,98 +11,15 @@ import unittest
 
 import c_heap_cost
 import fake_runtime
-from agent_process import AGENT, BUILD, AgentProcess, eventually, symbol
-from runtime_words import slots_of_the_agent
+from agent_process import AGENT, BUILD, eventually, symbol
+from c_process import FOLLOWING, IDLE, CProcess
 
-# struct memprof_c_heap, agent-lib/include/memprof_c_heap_abi.h
-HEAP = struct.Struct("<QIIQIIQQIIIIQQQQQ")
-NAMES = ("magic", "abi", "bytes", "requested_interval", "requested_generation", "_", "note_place", "interval", "generation", "state",
-         "slots", "slots_left", "starts", "stops", "samples", "frees", "not_followed")
 MATRIX = os.environ.get("MEMPROFD_MATRIX")  # the long form
-IDLE, FOLLOWING, NO_SLOTS, UNSUPPORTED, LINKER_LOCKED = range(5)
 LIBRARY = os.path.abspath(os.path.join(BUILD, "targets", "c_memory_library.so"))
-HOSTILE, OTHER_LIST = (os.path.abspath(os.path.join(BUILD, "tests/hostile", name))
-                       for name in ("libhostile.so", "libother_list.so"))
+OTHER_LIST = os.path.abspath(os.path.join(BUILD, "tests/hostile/libother_list.so"))
 CXX_LIBRARY = os.path.abspath(os.path.join(BUILD, "targets", "c_memory_cxx.so"))
 # calloc, say, may not be called by the program itself; these are.
 HOOKS = re.findall(r" t (hook_\w+)$", subprocess.run(["nm", AGENT], capture_output=True, text=True).stdout, re.M)
-
-
-class CProcess(AgentProcess):
-    """A watcher that wants no samples of OCaml's memory, but those of C's."""
-
-    def __init__(self, *arguments, program="c_memory", folder="targets", attack="", **options):
-        if attack:
-            options |= {"others": [HOSTILE], "env": {"HOSTILE": attack} | options.get("env", {})}
-        super().__init__(program, *arguments, folder=folder, **options)
-        self.heap_at = self.base + symbol(AGENT, "memprof_c_heap")
-        self.generation = 0
-
-    def heap(self):
-        return dict(zip(NAMES, HEAP.unpack(self.read(self.heap_at, HEAP.size))))
-
-    def ask_for(self, interval, generation=None, lease=3600.0):
-        until = time.clock_gettime_ns(time.CLOCK_MONOTONIC) + int(lease * 1e9)
-        self.write(self.control + 40, struct.pack("<Q", until))
-        self.generation = generation or self.generation + 1
-        self.write(self.heap_at + 16, struct.pack("<QI", interval, self.generation))
-
-    def follow(self, interval=2_000):
-        """Until it does."""
-        self.watch(True)
-        self.ask_for(interval)
-        self.ask("minor")
-        heap = self.heap()
-        assert heap["state"] == FOLLOWING and heap["generation"] == self.generation, heap
-
-    def note_blocking_sections(self, note_place=64):
-        """As a watcher asks that knows where the runtime's notes are; these are none."""
-        self.write(self.heap_at + 32, struct.pack("<Q", note_place))
-
-    def blocking_hooks(self):
-        return [self.read(self._base(self.path) + symbol(self.path, f"caml_{which}_blocking_section_hook"), 8)
-                for which in ("enter", "leave")]
-
-    def leave(self):
-        self.ask_for(0)
-        self.watch(False)
-
-    def comes_and_goes(self):
-        """A session, of a program that allocates in OCaml all the time."""
-        self.ask_for(2_000)
-        wanted = self.generation
-        eventually(lambda: self.heap()["generation"] == wanted, "it follows")
-        self.ask_for(0)
-        eventually(lambda: self.heap()["slots"] == 0, "slots are put back")
-
-    def children(self):
-        return {child for path in glob.glob(f"/proc/{self.pid}/task/*/children") for child in open(path).read().split()}
-
-    def ask_within(self, seconds, line):
-        """Whether it answers."""
-        self.command(line)
-        return bool(select.select([self.process.stdout], [], [], seconds)[0]) and self.answer() != ""
-
-    def hooked_words(self):
-        return slots_of_the_agent(self.pid, AGENT)
-
-    def filled_by_the_linker(self):
-        """The global offset tables of all files but the agent's."""
-        tables = {}
-        for line in open(f"/proc/{self.pid}/maps"):
-            words = line.split()
-            if len(words) < 6 or not words[5].startswith("/") or words[5] in tables or words[5] == os.path.realpath(AGENT):
-                continue
-            sections = subprocess.run(["readelf", "-SW", words[5]], capture_output=True, text=True).stdout
-            base = int(words[0].split("-")[0], 16)
-            tables[words[5]] = [self.read(base + int(m[2], 16), int(m[3], 16)) for m in
-                                re.finditer(r"(\.got\S*|\.data\.rel\.ro\S*) +PROGBITS +([0-9a-f]+) [0-9a-f]+ ([0-9a-f]+)", sections)]
-        return tables
-
-    def protections(self):
-        """What may be done with the memory of each file, and where it is."""
-        with open(f"/proc/{self.pid}/maps") as maps:
-            return [line.split()[:2] + line.split()[5:] for line in maps if ".so" in line or "c_memory" in line]
 
 
 class CHeap(unittest.TestCase):
@@ -352,57 +264,6 @@ class Attacked(unittest.TestCase):
         self.ends_well()
 
 
-class FollowedChildren(unittest.TestCase):
-    """Forked ones, of which somebody asks that their C memory be followed."""
-
-    folder = "targets"
-
-    def followed_children(self, n, attack=""):
-        """What has become of so many; each of them comes to answer."""
-        target = CProcess(program="forks", folder=self.folder, attack=attack)
-        self.addCleanup(target.process.kill)
-        states = []
-        for _ in range(n):
-            child = json.loads(target.ask("fork"))["pid"]
-            with target.forked(child) as forked:
-                forked.watch(True)
-
-                def answers():
-                    forked.ask_for(512, generation=1)  # again: it may have been in the middle of its beginning
-                    return forked.heap()["generation"] == 1
-                eventually(answers, "it answers")
-                states.append(forked.heap()["state"])
-                os.kill(child, signal.SIGKILL)
-        self.assertEqual(0, target.close()[0])
-        return states
-
-    def test_they_are(self):
-        self.assertEqual([FOLLOWING] * 2, self.followed_children(2))
-
-    def test_those_that_nobody_asks_for_have_no_hooks(self):
-        target = CProcess(program="forks", folder=self.folder)
-        self.addCleanup(target.process.kill)
-        before = target.blocking_hooks()
-        target.note_blocking_sections(target.heap_at if self.folder == "targets" else 64)
-        target.watch(True)
-        target.ask_for(512)
-        eventually(lambda: target.heap()["state"] == FOLLOWING, "it follows")
-        child = json.loads(target.ask("fork"))["pid"]
-        with target.forked(child) as forked:
-            eventually(lambda: forked.blocking_hooks() == before, "they are as they were")
-        self.assertNotEqual(before, target.blocking_hooks())
-        os.kill(child, signal.SIGKILL)
-        self.assertEqual(0, target.close()[0])
-
-    def test_not_those_that_would_stand_still(self):
-        """Another thread, which the child does not have, has left the dynamic linker locked in it."""
-        self.assertIn(LINKER_LOCKED, self.followed_children(5, "hold-linker"))
-
-
-class FollowedChildrenOfOcaml5(FollowedChildren):
-    folder = "targets-trixie"
-
-
 class OfAnotherMalloc:
     """The same with a malloc that is preloaded, and is found before the C library's."""
 
@@ -496,63 +357,6 @@ class Parts(unittest.TestCase):
 class Cost(unittest.TestCase):
     def test_what_measures_it_runs(self):
         self.assertRegex(c_heap_cost.measured("-DROUNDS=3"), "hot pair: least .*\n?.*churn: least ")
-
-
-class OthersListen(unittest.TestCase):
-    """The kernel's own tracing, which knows no more of the probes than the contract otel_memory says."""
-
-    GROUP = f"otel_{os.getpid()}"
-    REGISTERS = {"alloc": "block=%di:x64 bytes=%si:u64 weight=%dx:u64", "free": "block=%di:x64"}
-
-    def setUp(self):
-        self.tracing = tempfile.mkdtemp()
-        if subprocess.run(["mount", "-t", "tracefs", "none", self.tracing], capture_output=True).returncode != 0:
-            os.rmdir(self.tracing)
-            self.skipTest("no tracefs")
-        self.addCleanup(os.rmdir, self.tracing)
-        self.addCleanup(subprocess.run, ["umount", self.tracing], check=True)
-        os.mkdir(f"{self.tracing}/instances/{self.GROUP}")
-        self.addCleanup(os.rmdir, f"{self.tracing}/instances/{self.GROUP}")
-        for name, registers in self.REGISTERS.items():
-            offset = symbol(AGENT, f"memprof_c_{name}_probe")  # of the first segment: the same in the file
-            self.write("uprobe_events", f"p:{self.GROUP}/{name} {AGENT}:{offset:#x} {registers}")
-            self.addCleanup(self.write, "uprobe_events", f"-:{self.GROUP}/{name}")
-
-    def write(self, file, text):
-        out = os.open(f"{self.tracing}/{file}", os.O_WRONLY | os.O_APPEND)
-        os.write(out, f"{text}\n".encode())
-        os.close(out)
-
-    def trace_of(self, target, command):
-        """What is told while the program does that: {probe: [values]}."""
-        events = f"instances/{self.GROUP}/events/{self.GROUP}/enable"
-        self.write(f"instances/{self.GROUP}/set_event_pid", str(target.pid))
-        os.close(os.open(f"{self.tracing}/instances/{self.GROUP}/trace", os.O_WRONLY | os.O_TRUNC))
-        self.write(events, "1")
-        target.ask(command)
-        self.write(events, "0")
-        with open(f"{self.tracing}/instances/{self.GROUP}/trace") as trace:
-            lines = [line for line in trace if f"-{target.pid} " in line]
-        return {name: [[int(value, 0) for value in re.findall(r"=(\w+)", line)] for line in lines if f" {name}: (" in line]
-                for name in self.REGISTERS}
-
-    def test_they_hear_of_the_same_blocks(self):
-        target = CProcess()
-        self.addCleanup(target.close)
-        target.follow(512)
-        before = target.heap()
-        told = self.trace_of(target, "leak 500 1000")
-        self.assertEqual(target.heap()["samples"] - before["samples"], len(told["alloc"]))
-        self.assertGreater(len(told["alloc"]), 300)
-        self.assertEqual({1000}, {size for _, size, _ in told["alloc"]})
-        self.assertEqual({0}, {weight % 512 for _, _, weight in told["alloc"]})
-        # Each byte stands for itself.
-        weight = sum(weight for *_, weight in told["alloc"])
-        self.assertLess(abs(weight - 500_000), 5 * math.sqrt(500_000 * 512))
-        told = self.trace_of(target, "kinds 100")
-        self.assertEqual({block for block, *_ in told["alloc"]}, {block for block, in told["free"]})
-        told = self.trace_of(target, "leak 100 100000")
-        self.assertEqual({100_000}, {weight for *_, weight in told["alloc"]}, "it was as good as sure to be sampled")
 
 
 class ElfContract(unittest.TestCase):
