@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <chrono>
 #include <future>
 #include <vector>
 
@@ -405,11 +406,16 @@ absl::StatusOr<HeapPoints> Daemon::heap_points(int pid) {
 
 absl::StatusOr<HeapSummary> Daemon::take_heap(const HeapRequest& request,
                                               const HeapClient& client) {
+  const auto began = std::chrono::steady_clock::now();
   const auto source = heap_source(request.pid);
   const auto target = snapshot(request.pid);  // there may be another one at this pid afterwards
   const auto summary = source.ok() ? memprofd::take_heap(*source, request, client)
                                    : absl::StatusOr<HeapSummary>(source.status());
   heap_outcomes_->count(summary.status());
+  if (summary.ok()) {
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - began;
+    heap_outcomes_->count_times(taken.count(), summary->pause_seconds);
+  }
   if (summary.ok() && target.ok()) {
     heap_outcomes_->count_taken(request.pid, (*target)->attached_ns);
   }

@@ -97,6 +97,8 @@ class Daemon : public ProfilerService {
   SelfStats self_stats() override;
   // Where a target waits for snapshots of it. Errors as of take_heap(); any thread.
   absl::StatusOr<HeapPoints> heap_points(int pid);
+  // What it took to sum up all targets, for who asked. Any thread.
+  DurationCounts publications() const { return ingest_.publications(); }
   // What has become of snapshots, counted by whoever refuses one too.
   std::shared_ptr<HeapOutcomes> heap_outcomes() const { return heap_outcomes_; }
 

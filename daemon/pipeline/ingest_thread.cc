@@ -118,10 +118,21 @@ void IngestThread::keep_history() {
   history_bytes_ = bytes;
 }
 
+DurationCounts IngestThread::publications() const {
+  const std::lock_guard lock(mutex_);
+  return publications_;
+}
+
 void IngestThread::publish() {
+  const auto began = std::chrono::steady_clock::now();
   for_each_lane([](Lane& lane) { lane.catch_up(); });
   std::vector<TargetSnapshotPtr> snapshots;
   for (const auto& lane : lanes_) snapshots.push_back(lane->snapshot());
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - began;
+  {
+    const std::lock_guard lock(mutex_);
+    publications_.add(taken.count());
+  }
   hub_.publish(std::move(snapshots));
 }
 

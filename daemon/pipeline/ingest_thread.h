@@ -13,6 +13,7 @@
 
 #include "daemon/history/snapshot_hub.h"
 #include "daemon/pipeline/lane.h"
+#include "daemon/util/duration_counts.h"
 #include "daemon/util/fd.h"
 
 namespace memprofd {
@@ -36,6 +37,8 @@ class IngestThread {
 
   // Ring buffer records consumed, all targets. Any thread.
   std::uint64_t records() const { return records_; }
+  // What publications took. Any thread.
+  DurationCounts publications() const;
   // Taken by the histories of all targets. Any thread.
   std::size_t history_bytes() const { return history_bytes_; }
 
@@ -56,7 +59,8 @@ class IngestThread {
   std::vector<std::shared_ptr<Lane>> lanes_;
   std::atomic<std::uint64_t> records_{0};
   std::atomic<std::size_t> history_bytes_{0};
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  DurationCounts publications_;                    // under mutex_
   std::vector<std::packaged_task<void()>> tasks_;  // under mutex_
   bool stop_ = false;                              // under mutex_
   std::thread thread_;

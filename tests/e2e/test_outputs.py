@@ -123,6 +123,24 @@ class Outputs(E2ETest):
                 for sample in found:
                     self.assertLessEqual(labels, set(sample.labels), sample)
 
+    def test_what_it_does_for_those_who_ask(self):
+        before = self.memprofd.metrics()
+        self.memprofd.targets()
+        self.assertEqual(404, harness.http_get(self.memprofd.url + "/nonsense")[0])
+        after = self.memprofd.metrics()
+
+        def grown(name, **labels):
+            return after.total(name, **labels) - before.total(name, **labels)
+        self.assertEqual(1, grown("memprofd_http_requests_total", handler="/metrics", method="GET", code="200"))
+        self.assertEqual(1, grown("memprofd_http_requests_total", handler="other", method="GET", code="404"))
+        self.assertEqual(1, grown("memprofd_http_request_duration_seconds_count", handler="/metrics"))
+        self.assertGreater(grown("memprofd_http_request_duration_seconds_sum", handler="/metrics"), 0)
+        method = {"grpc_service": "memprof.v1.Profiler", "grpc_method": "ListTargets"}
+        self.assertEqual(1, grown("grpc_server_started_total", **method))
+        self.assertEqual(1, grown("grpc_server_handled_total", grpc_code="OK", **method))
+        self.assertEqual(1, grown("grpc_server_handling_seconds_count", **method))
+        self.assertGreater(grown("memprofd_snapshot_duration_seconds_count"), 0)
+
     def test_version_and_revision_are_the_same_everywhere(self):
         [build] = self.memprofd.metrics().find("memprofd_build_info")
         version, revision = build.labels["version"], build.labels["revision"]

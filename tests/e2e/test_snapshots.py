@@ -184,6 +184,10 @@ class ByItself(Snapshot):
         self.assertRegex(daemon.said(), r"snapshot \(end\) by memprofd itself: done")
         self.assertEqual(2, self.outcomes(daemon, "taken"))
         self.assertEqual(2, daemon.metrics().value("memprofd_target_heap_snapshots_total", pid=str(target.pid)))
+        self.assertEqual(2, daemon.metrics().value("memprofd_heap_snapshot_duration_seconds_count"))
+        pauses = daemon.metrics().value("memprofd_heap_snapshot_pause_seconds_sum")
+        self.assertLess(0, pauses)
+        self.assertLess(pauses, daemon.metrics().value("memprofd_heap_snapshot_duration_seconds_sum"))
         self.check_kept(daemon, target.pid)
 
     def check_kept(self, daemon, pid):

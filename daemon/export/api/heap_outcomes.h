@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What has become of snapshots of heaps that were asked for, by users or by rules: counted by the
-// code of the answer; and how many were taken of each target.
+// code of the answer; how many were taken of each target, and how long that took.
 #pragma once
 
 #include <array>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "daemon/util/duration_counts.h"
 
 namespace memprofd {
 
@@ -28,6 +29,19 @@ class HeapOutcomes {
     const std::lock_guard lock(mutex_);
     ++taken_[{attached_ns, pid}];
     if (taken_.size() > kMostTargets) taken_.erase(taken_.begin());
+  }
+  // What that took, and for how long the target stood still. Any thread.
+  void count_times(double seconds, double pause_seconds) {
+    const std::lock_guard lock(mutex_);
+    times_.durations.add(seconds);
+    times_.pauses.add(pause_seconds);
+  }
+  struct Times {
+    DurationCounts durations, pauses;
+  };
+  Times times() const {
+    const std::lock_guard lock(mutex_);
+    return times_;
   }
   std::uint64_t taken_of(int pid, std::uint64_t attached_ns) const {
     const std::lock_guard lock(mutex_);
@@ -73,6 +87,7 @@ class HeapOutcomes {
   mutable std::mutex mutex_;
   std::array<std::uint64_t, kNames.size()> counts_{};             // guarded by mutex_
   std::map<std::pair<std::uint64_t, int>, std::uint64_t> taken_;  // guarded by mutex_
+  Times times_;                                                   // guarded by mutex_
 };
 
 }  // namespace memprofd

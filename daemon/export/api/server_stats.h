@@ -5,15 +5,18 @@
 #include <atomic>
 #include <cstdint>
 
+#include "daemon/export/api/request_counts.h"
+
 namespace memprofd {
 
 struct ServerStats {
-  std::atomic<std::uint64_t> http_requests = 0;  // whole ones
-  std::atomic<std::uint64_t> http_refused = 0;   // of those, for who asked or from where
-  std::atomic<std::uint64_t> http_cut_off = 0;   // connections that were too slow
-  std::atomic<std::uint64_t> grpc_cut_off = 0;   // connections and streams that did not read
-  std::atomic<std::uint64_t> grpc_refused = 0;   // connections of users with too many
-  std::atomic<int> grpc_streams = 0;             // open now
+  RequestCounts http;                           // whole requests, by their status
+  RequestCounts grpc;                           // by the code of their answer
+  std::atomic<std::uint64_t> http_refused = 0;  // for who asked or from where
+  std::atomic<std::uint64_t> http_cut_off = 0;  // connections that were too slow
+  std::atomic<std::uint64_t> grpc_cut_off = 0;  // connections and streams that did not read
+  std::atomic<std::uint64_t> grpc_refused = 0;  // connections of users with too many
+  std::atomic<int> grpc_streams = 0;            // open now
 };
 
 }  // namespace memprofd

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/export/grpc/call_counter.h"
 #include "daemon/export/grpc/grpc_calls_service.h"
 #include "daemon/export/grpc/grpc_heaps_service.h"
 #include "daemon/export/grpc/grpc_memory_service.h"
@@ -61,7 +62,8 @@ absl::StatusOr<std::string> tcp_address(const std::string& text, const GrpcTls& 
 
 struct GrpcServer::Impl {
   Impl(ProfilerService& profiler, TraceService& traces, const GrpcServerOptions& options)
-      : access(options.access),
+      : stats(options.stats),
+        access(options.access),
         idle_patience(options.idle_patience),
         streams(options.stats, options.stream_patience),
         heap_stream(profiler, access, streams),
@@ -78,6 +80,7 @@ struct GrpcServer::Impl {
   // Sets the health of each service, and of the whole server ("").
   void set_serving(bool serving);
 
+  const std::shared_ptr<ServerStats> stats;
   const GrpcAccess access;
   const std::chrono::milliseconds idle_patience;
   StreamPlaces streams;
@@ -107,6 +110,9 @@ void GrpcServer::Impl::prepare(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.SetResourceQuota(grpc::ResourceQuota("memprofd").SetMaxThreads(kMaxThreads));
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> counters;
+  counters.push_back(std::make_unique<CallCounter>(stats));
+  builder.experimental().SetInterceptorCreators(std::move(counters));
   builder.RegisterService(&service);
   builder.RegisterService(&trace_service);
   builder.RegisterService(&values_service);

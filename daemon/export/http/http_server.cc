@@ -82,7 +82,7 @@ struct HttpCallbacks {
     }
     const auto& self = *static_cast<const HttpServer*>(server);
     self.connections_->asked(connection);
-    ++self.options_.stats->http_requests;
+    const auto began = std::chrono::steady_clock::now();
     HttpResponse response =
         incoming.too_large
             ? text(MHD_HTTP_CONTENT_TOO_LARGE, "the body is too large: at most 64 KiB\n")
@@ -91,7 +91,11 @@ struct HttpCallbacks {
       ++self.options_.stats->http_refused;
     }
     if (!response.pieces) self.connections_->sending(connection);
-    return send_response(connection, std::move(response)) ? MHD_YES : MHD_NO;
+    const std::string status = absl::StrCat(response.status);
+    const bool sent = send_response(connection, std::move(response));
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - began;
+    self.options_.stats->http.end(self.kind_of(method, path), status, taken.count());
+    return sent ? MHD_YES : MHD_NO;
   }
 
   static void on_connection(void* server, MHD_Connection* connection, void** /*kept*/,
@@ -260,6 +264,13 @@ std::string HttpServer::url() const {
     host = ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
   }
   return absl::StrCat(tls_ ? "https://" : "http://", NetAddress{host, port_}.to_string());
+}
+
+RequestCounts::Kind HttpServer::kind_of(std::string_view method, const std::string& path) const {
+  const bool known = path.starts_with('/') &&
+                     (routes_.contains(path) || routes_.contains(absl::StrCat("POST ", path)));
+  const bool usual = method == "GET" || method == "HEAD" || method == "POST";
+  return {{"handler", known ? path : "other"}, {"method", usual ? std::string(method) : "other"}};
 }
 
 HttpResponse HttpServer::answer(MHD_Connection* connection, std::string_view method,

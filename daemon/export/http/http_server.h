@@ -105,6 +105,8 @@ class HttpServer {
   void retire(Daemon daemon);
   HttpResponse answer(MHD_Connection* connection, std::string_view method, const char* path,
                       std::string body) const;
+  // What is asked for, in words of which there are few.
+  RequestCounts::Kind kind_of(std::string_view method, const std::string& path) const;
   friend struct HttpCallbacks;
 
   const HttpServerOptions options_;

@@ -37,4 +37,16 @@ void MetricFamilies::histogram(const MetricName& name, MetricLabels labels,
   add(name, prometheus::MetricType::Histogram, std::move(labels)).histogram = std::move(histogram);
 }
 
+void MetricFamilies::durations(const MetricName& name, MetricLabels labels,
+                               const DurationCounts& durations) {
+  prometheus::ClientMetric::Histogram made;
+  for (std::size_t i = 0; i < DurationCounts::kLimits.size(); ++i) {
+    made.sample_count += durations.counts[i];
+    made.bucket.push_back({made.sample_count, DurationCounts::kLimits[i]});
+  }
+  made.sample_count += durations.counts.back();
+  made.sample_sum = durations.sum_seconds;
+  histogram(name, std::move(labels), std::move(made));
+}
+
 }  // namespace memprofd

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/util/duration_counts.h"
 #include "prometheus/metric_family.h"
 
 namespace memprofd {
@@ -28,6 +29,7 @@ class MetricFamilies {
   // Buckets are cumulative and without the infinite one, which is sample_count.
   void histogram(const MetricName& name, MetricLabels labels,
                  prometheus::ClientMetric::Histogram histogram);
+  void durations(const MetricName& name, MetricLabels labels, const DurationCounts& durations);
 
   // Puts these before the labels of each that follows.
   void set_common_labels(MetricLabels labels) { common_ = std::move(labels); }

@@ -12,6 +12,7 @@
 #include "daemon/export/metrics/heap_metrics.h"
 #include "daemon/export/metrics/memory_metrics.h"
 #include "daemon/export/metrics/reported_metrics.h"
+#include "daemon/export/metrics/server_metrics.h"
 #include "daemon/export/metrics/site_metrics.h"
 #include "daemon/export/metrics/target_metrics.h"
 #include "daemon/values/kept_values.h"
@@ -38,9 +39,6 @@ constexpr MetricName kState{"memprofd_state_bytes",
 constexpr MetricName kStateErrors{
     "memprofd_state_write_errors_total",
     "Times that a target could not be written to its file; what it has is older then."};
-constexpr MetricName kHeapSnapshots{
-    "memprofd_heap_snapshots_total",
-    "Snapshots of heaps that were asked for, by users or rules, by what became of them."};
 constexpr MetricName kTargetHeapSnapshots{
     "memprofd_target_heap_snapshots_total",
     "Snapshots of the target's heap that were taken since the attach."};
@@ -48,6 +46,9 @@ constexpr MetricName kAbandoned{
     "memprofd_abandoned_memory_servers",
     "Processes that read the memory of targets that have gone, held by file systems that do not "
     "answer; further such programs are refused at 64."};
+constexpr MetricName kSnapshots{
+    "memprofd_snapshot_duration_seconds",
+    "Time to sum up the numbers of all targets, with which each scrape and question begins."};
 constexpr MetricName kEvents{"memprofd_events_total",
                              "Ring buffer records memprofd has consumed, all targets."};
 constexpr MetricName kDropped{"memprofd_dropped_events_total",
@@ -64,18 +65,6 @@ constexpr MetricName kProcessStart{"process_start_time_seconds",
                                    "When memprofd was started, Unix time."};
 constexpr MetricName kProcessFds{"process_open_fds", "Descriptors that memprofd has open."};
 constexpr MetricName kProcessMaxFds{"process_max_fds", "Most descriptors that it may have."};
-constexpr MetricName kHttpRequests{"memprofd_http_requests_total", "Requests over HTTP."};
-constexpr MetricName kHttpRefused{
-    "memprofd_http_refused_requests_total",
-    "Requests over HTTP that were refused for their password, or for where they came from."};
-constexpr MetricName kCutOff{
-    "memprofd_cut_off_connections_total",
-    "Connections and streams that memprofd has ended because the client was too slow or did not "
-    "read."};
-constexpr MetricName kGrpcRefused{
-    "memprofd_grpc_refused_connections_total",
-    "Connections to the Unix socket that were refused because their user has too many."};
-constexpr MetricName kGrpcStreams{"memprofd_grpc_streams", "Streams over gRPC that are open."};
 
 constexpr MetricName kRefusals{"memprofd_reported_refusals_total",
                                "Scrapes for which what the program says could not be read."};
@@ -116,14 +105,16 @@ PrometheusExporter::PrometheusExporter(ProfilerService& service, ProgramVersion 
                                        std::shared_ptr<const ServerStats> servers,
                                        std::function<ProcessStats()> process,
                                        std::shared_ptr<const HeapOutcomes> heaps,
-                                       std::shared_ptr<const CensusBook> censuses)
+                                       std::shared_ptr<const CensusBook> censuses,
+                                       std::function<DurationCounts()> publications)
     : service_(service),
       version_(std::move(version)),
       limits_(limits),
       servers_(std::move(servers)),
       process_(std::move(process)),
       heaps_(std::move(heaps)),
-      censuses_(std::move(censuses)) {}
+      censuses_(std::move(censuses)),
+      publications_(std::move(publications)) {}
 
 PrometheusExporter::TargetMemory& PrometheusExporter::remember(const TargetSnapshot& target) const {
   const auto known = targets_.find(target.info.pid);
@@ -226,10 +217,9 @@ void PrometheusExporter::collect_self(MetricFamilies& out) const {
   out.gauge(kCpuMax, {}, self.cpu_max);
   out.gauge(kState, {}, static_cast<double>(self.state_bytes));
   out.counter(kStateErrors, {}, static_cast<double>(self.state_write_errors));
-  for (const auto& [outcome, count] : heaps_->all()) {
-    out.counter(kHeapSnapshots, {{"outcome", outcome}}, static_cast<double>(count));
-  }
+  add_heap_outcomes(*heaps_, out);
   out.gauge(kAbandoned, {}, static_cast<double>(self.abandoned_memory_servers));
+  out.durations(kSnapshots, {}, publications_());
   out.counter(kEvents, {}, static_cast<double>(self.events));
   out.counter(kProcessCpu, {}, self.cpu_seconds);
   out.gauge(kProcessResident, {}, static_cast<double>(self.resident_bytes));
@@ -239,22 +229,12 @@ void PrometheusExporter::collect_self(MetricFamilies& out) const {
   out.gauge(kProcessMaxFds, {}, static_cast<double>(process.max_descriptors));
 }
 
-void PrometheusExporter::collect_servers(MetricFamilies& out) const {
-  const ServerStats& stats = *servers_;
-  out.counter(kHttpRequests, {}, static_cast<double>(stats.http_requests));
-  out.counter(kHttpRefused, {}, static_cast<double>(stats.http_refused));
-  out.counter(kCutOff, {{"server", "http"}}, static_cast<double>(stats.http_cut_off));
-  out.counter(kCutOff, {{"server", "grpc"}}, static_cast<double>(stats.grpc_cut_off));
-  out.counter(kGrpcRefused, {}, static_cast<double>(stats.grpc_refused));
-  out.gauge(kGrpcStreams, {}, static_cast<double>(stats.grpc_streams));
-}
-
 std::vector<prometheus::MetricFamily> PrometheusExporter::Collect() const {
   const std::lock_guard lock(mutex_);
   const std::vector<TargetSnapshotPtr> targets = unique_targets(service_.lasting_snapshots());
   MetricFamilies out;
   collect_self(out);
-  collect_servers(out);
+  add_server_metrics(*servers_, out);
   retire_forgotten(targets);
   std::size_t room = kAllReportedNames;
   for (const TargetSnapshotPtr& target : targets) {

@@ -23,6 +23,7 @@
 #include "daemon/export/metrics/metric_families.h"
 #include "daemon/export/metrics/top_sites.h"
 #include "daemon/snapshot/answers/census_book.h"
+#include "daemon/util/duration_counts.h"
 #include "daemon/util/process_stats.h"
 #include "daemon/util/version.h"
 #include "prometheus/collectable.h"
@@ -48,7 +49,8 @@ class PrometheusExporter : public prometheus::Collectable {
       std::shared_ptr<const ServerStats> servers = std::make_shared<ServerStats>(),
       std::function<ProcessStats()> process = [] { return ProcessStats{}; },
       std::shared_ptr<const HeapOutcomes> heaps = std::make_shared<HeapOutcomes>(),
-      std::shared_ptr<const CensusBook> censuses = std::make_shared<CensusBook>());
+      std::shared_ptr<const CensusBook> censuses = std::make_shared<CensusBook>(),
+      std::function<DurationCounts()> publications = [] { return DurationCounts{}; });
 
   std::vector<prometheus::MetricFamily> Collect() const override;
   // The exposition in text format 0.0.4, UTF-8.
@@ -73,7 +75,6 @@ class PrometheusExporter : public prometheus::Collectable {
   void collect_reported(const TargetSnapshot& target, std::size_t& room, MetricFamilies& out) const;
   void collect_drops(MetricFamilies& out) const;
   void collect_self(MetricFamilies& out) const;
-  void collect_servers(MetricFamilies& out) const;
 
   ProfilerService& service_;
   const ProgramVersion version_;
@@ -82,6 +83,7 @@ class PrometheusExporter : public prometheus::Collectable {
   const std::function<ProcessStats()> process_;
   const std::shared_ptr<const HeapOutcomes> heaps_;
   const std::shared_ptr<const CensusBook> censuses_;
+  const std::function<DurationCounts()> publications_;
 
   mutable std::mutex mutex_;  // guards all below
   mutable std::map<int, TargetMemory> targets_;

@@ -78,6 +78,17 @@ std::shared_ptr<const CensusBook> fixed_censuses() {
   return book;
 }
 
+std::shared_ptr<const ServerStats> fixed_servers() {
+  auto stats = std::make_shared<ServerStats>();
+  stats->http.end({{"handler", "/metrics"}, {"method", "GET"}}, "200", 0.03);
+  const RequestCounts::Kind targets{{"grpc_type", "unary"},
+                                    {"grpc_service", "memprof.v1.Profiler"},
+                                    {"grpc_method", "ListTargets"}};
+  stats->grpc.begin(targets);
+  stats->grpc.end(targets, "OK", 0.002);
+  return stats;
+}
+
 TEST(Golden, Metrics) {
   auto with_budget = fixed_target();
   with_budget->info.overhead = testing::fixed_overhead();
@@ -87,7 +98,7 @@ TEST(Golden, Metrics) {
   service.values.values = {
       {.source = {.name = "Cache.uses"}, .value = {.kind = ValueKind::kQueue, .size = 1000}}};
   const PrometheusExporter exporter(
-      service, {"0.1.0", "v0.1.0-2-g0123456789ab"}, {.each = 3}, std::make_shared<ServerStats>(),
+      service, {"0.1.0", "v0.1.0-2-g0123456789ab"}, {.each = 3}, fixed_servers(),
       [] { return ProcessStats{}; }, std::make_shared<HeapOutcomes>(), fixed_censuses());
   expect_golden("metrics.txt", exporter.text());
 }

@@ -28,9 +28,11 @@
 namespace memprofd {
 namespace {
 
+using ::testing::ElementsAre;
 using testing::FakeService;
 using testing::fixed_target;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 using ::testing::StartsWith;
 
 // Head and body of the answer to a request, as bytes.
@@ -494,6 +496,38 @@ TEST_F(HttpServerTest, PostsHaveRoutesAndBodies) {
       << "which is what refuses a browser's question for another site";
   EXPECT_THAT(get(port, "/POST /p").head, StartsWith("HTTP/1.1 40"));
   EXPECT_THAT(post(port, "/nothing", "").head, StartsWith("HTTP/1.1 404"));
+}
+
+// A client makes no series up: not by its paths, and not by its methods.
+TEST_F(HttpServerTest, CountsRequestsByRouteMethodAndStatus) {
+  const auto stats = std::make_shared<ServerStats>();
+  HttpRoutes routes;
+  routes["/slow"] = [](const HttpRequest&) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return HttpResponse{200, "text/plain", "here"};
+  };
+  routes["POST /control"] = [](const HttpRequest&) { return HttpResponse{409}; };
+  const auto server = HttpServer::start({.listen_address = "127.0.0.1:0", .stats = stats}, routes);
+  ASSERT_TRUE(server.ok());
+  const int port = (*server)->port();
+  get(port, "/slow");
+  get(port, "/slow?x=1");
+  post(port, "/control", "");
+  get(port, "/control");
+  for (const char* path : {"/a", "/b", "/c"}) get(port, path);
+  request(port, "BREW /slow HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  const auto all = stats->http.all();
+  const auto ended = [&](const char* handler, const char* method) {
+    const auto found = all.find({{"handler", handler}, {"method", method}});
+    return found == all.end() ? std::map<std::string, std::uint64_t>() : found->second.ended;
+  };
+  EXPECT_THAT(ended("/slow", "GET"), ElementsAre(Pair("200", 2)));
+  EXPECT_THAT(ended("/control", "POST"), ElementsAre(Pair("409", 1)));
+  EXPECT_THAT(ended("/control", "GET"), ElementsAre(Pair("405", 1)));
+  EXPECT_THAT(ended("other", "GET"), ElementsAre(Pair("404", 3)));
+  EXPECT_THAT(ended("/slow", "other"), ElementsAre(Pair("405", 1)));
+  EXPECT_EQ(all.size(), 5u);
+  EXPECT_GE(all.at({{"handler", "/slow"}, {"method", "GET"}}).durations.sum_seconds, 0.04);
 }
 
 TEST_F(HttpServerTest, BodiesHaveALimit) {

@@ -420,10 +420,33 @@ TEST(PrometheusText, AnEndedTargetHasOnlyItsLastCounters) {
 TEST(PrometheusText, TheServersCount) {
   FakeService service;
   const auto stats = std::make_shared<ServerStats>();
-  stats->http_requests = 7;
+  const RequestCounts::Kind scrapes{{"handler", "/metrics"}, {"method", "GET"}};
+  stats->http.end(scrapes, "200", 0.03);
+  stats->http.end(scrapes, "200", 75);
+  const RequestCounts::Kind attach{
+      {"grpc_type", "unary"}, {"grpc_service", "memprof.v1.Profiler"}, {"grpc_method", "Attach"}};
+  stats->grpc.begin(attach);
+  stats->grpc.begin(attach);
+  stats->grpc.end(attach, "NotFound", 0.001);
   stats->grpc_cut_off = 2;
   const auto series = scrape(PrometheusExporter(service, {"1"}, {}, stats));
-  EXPECT_EQ(series.at("memprofd_http_requests_total"), 7);
+  EXPECT_EQ(
+      series.at("memprofd_http_requests_total{handler=\"/metrics\",method=\"GET\",code=\"200\"}"),
+      2);
+  const auto took = [&](const std::string& what) {
+    return series.at("memprofd_http_request_duration_seconds_" + what);
+  };
+  const std::string labels = "{handler=\"/metrics\",method=\"GET\"";
+  EXPECT_EQ(took("bucket" + labels + ",le=\"0.01\"}"), 0);
+  EXPECT_EQ(took("bucket" + labels + ",le=\"0.05\"}"), 1);
+  EXPECT_EQ(took("bucket" + labels + ",le=\"60\"}"), 1);
+  EXPECT_EQ(took("bucket" + labels + ",le=\"+Inf\"}"), 2);
+  EXPECT_EQ(took("sum" + labels + "}"), 75.03);
+  const std::string method =
+      "{grpc_type=\"unary\",grpc_service=\"memprof.v1.Profiler\",grpc_method=\"Attach\"";
+  EXPECT_EQ(series.at("grpc_server_started_total" + method + "}"), 2);
+  EXPECT_EQ(series.at("grpc_server_handled_total" + method + ",grpc_code=\"NotFound\"}"), 1);
+  EXPECT_EQ(series.at("grpc_server_handling_seconds_bucket" + method + ",le=\"0.001\"}"), 1);
   EXPECT_EQ(series.at("memprofd_cut_off_connections_total{server=\"grpc\"}"), 2);
 }
 

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests to a server, by what is asked, what becomes of it and how long that takes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/util/duration_counts.h"
+
+namespace memprofd {
+
+// Any thread.
+class RequestCounts {
+ public:
+  // What is asked, as labels of Prometheus with their values. Of few words: a client makes up none.
+  using Kind = std::vector<std::pair<std::string, std::string>>;
+  struct Counts {
+    std::uint64_t begun = 0;
+    std::map<std::string, std::uint64_t> ended;  // by what became of them
+    DurationCounts durations;                    // of those that ended
+  };
+
+  void begin(const Kind& kind) {
+    const std::lock_guard lock(mutex_);
+    ++counts_[kind].begun;
+  }
+  void end(const Kind& kind, const std::string& outcome, double seconds) {
+    const std::lock_guard lock(mutex_);
+    Counts& counts = counts_[kind];
+    ++counts.ended[outcome];
+    counts.durations.add(seconds);
+  }
+  std::map<Kind, Counts> all() const {
+    const std::lock_guard lock(mutex_);
+    return counts_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<Kind, Counts> counts_;  // guarded by mutex_
+};
+
+}  // namespace memprofd

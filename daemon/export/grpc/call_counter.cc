@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/export/grpc/call_counter.h"
+
+#include <array>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "google/protobuf/descriptor.h"
+
+namespace memprofd {
+namespace {
+
+using Hook = grpc::experimental::InterceptionHookPoints;
+using RpcType = grpc::experimental::ServerRpcInfo::Type;
+
+// As other servers that count for Prometheus call them, by their numbers.
+constexpr std::array<const char*, 17> kCodes{
+    "OK",       "Canceled",       "Unknown",          "InvalidArgument",   "DeadlineExceeded",
+    "NotFound", "AlreadyExists",  "PermissionDenied", "ResourceExhausted", "FailedPrecondition",
+    "Aborted",  "OutOfRange",     "Unimplemented",    "Internal",          "Unavailable",
+    "DataLoss", "Unauthenticated"};
+
+const char* code_name(int code) {
+  return code >= 0 && code < static_cast<int>(kCodes.size()) ? kCodes[code] : "Unknown";
+}
+
+const char* type_name(RpcType type) {
+  switch (type) {
+    case RpcType::UNARY:
+      return "unary";
+    case RpcType::CLIENT_STREAMING:
+      return "client_stream";
+    case RpcType::SERVER_STREAMING:
+      return "server_stream";
+    case RpcType::BIDI_STREAMING:
+      return "bidi_stream";
+  }
+  return "unknown";
+}
+
+// A client may ask for methods of any name.
+bool is_there(const std::string& service, const std::string& method) {
+  if (service == "grpc.health.v1.Health") return method == "Check" || method == "Watch";
+  const auto* pool = google::protobuf::DescriptorPool::generated_pool();
+  return pool->FindMethodByName(absl::StrCat(service, ".", method)) != nullptr;
+}
+
+// The labels of a call such as "/memprof.v1.Profiler/Attach".
+RequestCounts::Kind kind_of(const grpc::experimental::ServerRpcInfo& call) {
+  const std::pair<std::string, std::string> path =
+      absl::StrSplit(absl::StripPrefix(call.method(), "/"), absl::MaxSplits('/', 1));
+  const bool known = is_there(path.first, path.second);
+  return {{"grpc_type", known ? type_name(call.type()) : "unknown"},
+          {"grpc_service", known ? path.first : "unknown"},
+          {"grpc_method", known ? path.second : "unknown"}};
+}
+
+class CountedCall : public grpc::experimental::Interceptor {
+ public:
+  CountedCall(std::shared_ptr<ServerStats> stats, RequestCounts::Kind kind)
+      : stats_(std::move(stats)), kind_(std::move(kind)) {
+    stats_->grpc.begin(kind_);
+  }
+
+  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    if (methods->QueryInterceptionHookPoint(Hook::PRE_SEND_STATUS)) {
+      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - began_;
+      stats_->grpc.end(kind_, code_name(methods->GetSendStatus().error_code()), taken.count());
+    }
+    methods->Proceed();
+  }
+
+ private:
+  const std::shared_ptr<ServerStats> stats_;
+  const RequestCounts::Kind kind_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+grpc::experimental::Interceptor* CallCounter::CreateServerInterceptor(
+    grpc::experimental::ServerRpcInfo* call) {
+  return new CountedCall(stats_, kind_of(*call));
+}
+
+}  // namespace memprofd

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counts the calls of a gRPC server, those of health and reflection too, by method and code.
+#pragma once
+
+#include <grpcpp/support/server_interceptor.h>
+
+#include <memory>
+
+#include "daemon/export/api/server_stats.h"
+
+namespace memprofd {
+
+class CallCounter : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  explicit CallCounter(std::shared_ptr<ServerStats> stats) : stats_(std::move(stats)) {}
+
+  // gRPC owns what it answers, for as long as the call lasts.
+  grpc::experimental::Interceptor* CreateServerInterceptor(
+      grpc::experimental::ServerRpcInfo* call) override;
+
+ private:
+  const std::shared_ptr<ServerStats> stats_;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long something took, each time, by the limits of one of Prometheus' histograms.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace memprofd {
+
+struct DurationCounts {
+  static constexpr std::array kLimits{0.001, 0.005, 0.01, 0.05, 0.1,
+                                      0.5,   1.0,   5.0,  10.0, 60.0};  // seconds
+
+  void add(double seconds) {
+    const auto limit = std::ranges::lower_bound(kLimits, seconds);
+    ++counts[static_cast<std::size_t>(limit - kLimits.begin())];
+    sum_seconds += seconds;
+  }
+
+  // Above the limit before, and at most this one; the last has no limit.
+  std::array<std::uint64_t, kLimits.size() + 1> counts{};
+  double sum_seconds = 0;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/export/grpc/call_counter.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/impl/client_unary_call.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "daemon/export/grpc/grpc_server.h"
+#include "memprof/v1/profiler.grpc.pb.h"
+#include "tests/kit/fake_service.h"
+#include "tests/kit/temp_dir.h"
+
+namespace memprofd {
+namespace {
+
+namespace pb = ::memprof::v1;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+
+RequestCounts::Kind kind(const std::string& type, const std::string& service,
+                         const std::string& method) {
+  return {{"grpc_type", type}, {"grpc_service", service}, {"grpc_method", method}};
+}
+
+class CallCounterTest : public ::testing::Test {
+ protected:
+  CallCounterTest() {
+    auto server = GrpcServer::start({.socket_path = socket_, .stats = stats_}, service_, traces_);
+    EXPECT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    channel_ = grpc::CreateChannel("unix:" + socket_, grpc::InsecureChannelCredentials());
+    stub_ = pb::Profiler::NewStub(channel_);
+  }
+
+  // Once so many have ended: a client may have its answer before that is counted.
+  RequestCounts::Counts counts_of(const RequestCounts::Kind& kind, std::uint64_t ended) {
+    for (int i = 0; i < 10'000; ++i) {
+      const auto all = stats_->grpc.all();
+      const auto found = all.find(kind);
+      std::uint64_t all_ended = 0;
+      if (found != all.end()) {
+        for (const auto& [code, count] : found->second.ended) all_ended += count;
+      }
+      if (all_ended >= ended) return found->second;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ADD_FAILURE() << "not so many have ended";
+    return {};
+  }
+
+  TempDir dir_;
+  const std::string socket_ = dir_.path("m.sock");
+  const std::shared_ptr<ServerStats> stats_ = std::make_shared<ServerStats>();
+  testing::FakeService service_{{testing::fixed_target()}};
+  TraceService traces_{service_, {}};
+  std::unique_ptr<GrpcServer> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<pb::Profiler::Stub> stub_;
+};
+
+TEST_F(CallCounterTest, CallsByMethodAndCode) {
+  for (const std::uint32_t limit : {1u, 2u}) {
+    grpc::ClientContext context;
+    pb::ListSitesRequest request;
+    request.set_pid(4242);
+    request.set_limit(limit);
+    pb::ListSitesResponse response;
+    EXPECT_TRUE(stub_->ListSites(&context, request, &response).ok());
+  }
+  grpc::ClientContext context;
+  pb::ListSitesRequest nobody;
+  nobody.set_pid(77);
+  pb::ListSitesResponse response;
+  EXPECT_EQ(stub_->ListSites(&context, nobody, &response).error_code(),
+            grpc::StatusCode::NOT_FOUND);
+  const auto counts = counts_of(kind("unary", "memprof.v1.Profiler", "ListSites"), 3);
+  EXPECT_EQ(counts.begun, 3u);
+  EXPECT_THAT(counts.ended, UnorderedElementsAre(Pair("OK", 2), Pair("NotFound", 1)));
+  EXPECT_GT(counts.durations.sum_seconds, 0);
+}
+
+// It is under way until its client has gone.
+TEST_F(CallCounterTest, AStreamIsCountedAtItsEnd) {
+  const auto watching = kind("server_stream", "memprof.v1.Profiler", "WatchSites");
+  grpc::ClientContext context;
+  pb::WatchSitesRequest request;
+  request.mutable_query()->set_pid(4242);
+  request.set_interval_seconds(3600);
+  const auto reader = stub_->WatchSites(&context, request);
+  pb::ListSitesResponse sites;
+  ASSERT_TRUE(reader->Read(&sites));
+  const auto begun = stats_->grpc.all().at(watching);
+  EXPECT_EQ(begun.begun, 1u);
+  EXPECT_TRUE(begun.ended.empty());
+  context.TryCancel();
+  reader->Finish();
+  EXPECT_EQ(counts_of(watching, 1).begun, 1u);
+}
+
+// A client makes no series up.
+TEST_F(CallCounterTest, MethodsThatThereAreNotAreOne) {
+  for (const char* name : {"/memprof.v1.Profiler/Nothing", "/memprof.v1.Nobody/ListTargets", "/"}) {
+    const grpc::internal::RpcMethod method(name, grpc::internal::RpcMethod::NORMAL_RPC);
+    grpc::ClientContext context;
+    pb::ListTargetsResponse response;
+    EXPECT_EQ(grpc::internal::BlockingUnaryCall(channel_.get(), method, &context,
+                                                pb::ListTargetsRequest(), &response)
+                  .error_code(),
+              grpc::StatusCode::UNIMPLEMENTED);
+  }
+  const auto counts = counts_of(kind("unknown", "unknown", "unknown"), 3);
+  EXPECT_THAT(counts.ended, UnorderedElementsAre(Pair("Unimplemented", 3)));
+  EXPECT_EQ(stats_->grpc.all().size(), 1u);
+}
+
+}  // namespace
+}  // namespace memprofd
