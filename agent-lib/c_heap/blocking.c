@@ -27,7 +27,7 @@ struct chained {
 	int there;
 };
 
-/* Of this thread, while it has no lock. */
+/* What this thread has noted, while it has no lock. */
 static __thread struct {
 	uint64_t note[2];
 	uint32_t session; /* 0: it has it, or nothing was remembered */

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "daemon/history/snapshot_hub.h"
+#include "daemon/model/duration_counts.h"
 #include "daemon/pipeline/lane.h"
-#include "daemon/util/duration_counts.h"
 #include "daemon/util/fd.h"
 
 namespace memprofd {

@@ -205,7 +205,7 @@ $(TARGETS_DIR)/c_memory_cxx.so: tests/targets/memory/c_memory_cxx.cc
 REPORTS5       := $(addprefix $(BUILD)/targets-trixie/,reports report_domains ways bench/says)
 VALUES_LIBRARY := $(wildcard agent-lib/values/*) agent-lib/include/memprof_values_abi.h
 targets: $(TARGETS_DIR)/reports $(REPORTS5) $(TARGETS_DIR)/values_library.so
-$(TARGETS_DIR)/values_library.so: tests/targets/values_library.c
+$(TARGETS_DIR)/values_library.so: tests/targets/plugins/values_library.c
 	$(call say,CC,$@)
 	$(Q)$(CC) -O2 -shared -fPIC $< -o $@
 $(TARGETS_DIR)/reports: tests/targets/reports.ml tests/targets/reports_stubs.c $(TARGETS_DIR)/obj/handshake.cmx $(FINDLIB)/META

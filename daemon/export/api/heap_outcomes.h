@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "daemon/util/duration_counts.h"
+#include "daemon/model/duration_counts.h"
 
 namespace memprofd {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/util/duration_counts.h"
+#include "daemon/model/duration_counts.h"
 
 namespace memprofd {
 
