@@ -34,6 +34,7 @@ static __thread struct {
 } released;
 
 static uint64_t place_of_note;
+int memprof_blocking_hooks;
 
 static void hook_enter_blocking(void);
 static void hook_leave_blocking(void);
@@ -102,12 +103,14 @@ void memprof_blocking_begin(uint64_t note_place)
 	place_of_note = note_place;
 	chain(&leave); /* what is remembered is forgotten again */
 	chain(&enter);
+	memprof_blocking_hooks = enter.there + leave.there;
 }
 
 void memprof_blocking_end(void)
 {
 	unchain(&enter);
 	unchain(&leave);
+	memprof_blocking_hooks = enter.there + leave.there;
 }
 
 void memprof_blocking_note(uint32_t session, struct memprof_c_event *event)

@@ -16,6 +16,8 @@
  * struct memprof_c_heap; 0: it does not. */
 void memprof_blocking_begin(uint64_t note_place);
 void memprof_blocking_end(void);
+/* Hooks that lead to us. */
+extern int memprof_blocking_hooks;
 /* Adds what this thread has remembered in this session, if it has. */
 void memprof_blocking_note(uint32_t session, struct memprof_c_event *event);
 

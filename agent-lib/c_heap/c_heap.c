@@ -12,7 +12,6 @@
  */
 #include "c_heap.h"
 
-#include "blocking.h"
 #include "c_blocks.h"
 #include "buffers.h"
 #include "linker.h"

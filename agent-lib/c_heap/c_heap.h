@@ -6,12 +6,14 @@
 #ifndef MEMPROF_C_HEAP_H
 #define MEMPROF_C_HEAP_H
 
+#include "blocking.h"
 #include "c_blocks.h"
 
 /* Whether memprof_c_heap_check() has anything to do, at no cost. */
 static inline int memprof_c_heap_needs_care(void)
 {
-	return memprof_c_heap.requested_interval != 0 || memprof_c_heap.slots != 0;
+	return memprof_c_heap.requested_interval != 0 || memprof_c_heap.slots != 0 ||
+	       memprof_blocking_hooks != 0;
 }
 /* Begins and ends as asked, and looks for new libraries. At the end of a minor collection. wanted:
  * whether somebody watches and the lease runs. */

@@ -458,7 +458,8 @@ bool AgentAttachment::stopped() const {
   if (status.ok() && status->state == MEMPROF_AGENT_SAMPLING) return false;
   if (!c_heap_) return true;
   const auto c_heap = c_heap_->status();
-  return !c_heap.ok() || c_heap->slots == 0 || c_heap->hands_off != 0;
+  if (!c_heap.ok() || c_heap->hands_off != 0) return true;
+  return c_heap->slots == 0 && c_heap->state != MEMPROF_C_HEAP_FOLLOWING;
 }
 
 // Without waiting for it: it may be in the middle of a program that stands still.

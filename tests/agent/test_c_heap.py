@@ -231,6 +231,18 @@ class Attacked(unittest.TestCase):
             self.assertEqual([], self.target.hooked_words())
             self.ends_well()
 
+    def test_hooks_are_put_back_where_no_slot_could_be_filled(self):
+        """A file whose constants can be written to is not known to be relocated yet."""
+        self.attacked("open-relro at-once")
+        before = self.target.blocking_hooks()
+        self.target.note_blocking_sections(self.target.heap_at)
+        self.target.follow(512)
+        self.assertEqual(0, self.target.heap()["slots"])
+        self.assertNotEqual(before, self.target.blocking_hooks())
+        self.target.leave()
+        self.target.ask("minor")
+        self.assertEqual(before, self.target.blocking_hooks())
+
     def test_tables_of_a_file_that_nobody_may_read_any_more(self):
         self.attacked(f"hide-tables {LIBRARY}")
         self.follows_and_leaves()
