@@ -58,6 +58,7 @@ using std::chrono::milliseconds;
 // How long looks that were given up may take to end with memprofd.
 constexpr milliseconds kLastLookPatience{200};
 constexpr milliseconds kPoll{10};
+constexpr int kArenas = 4;
 // More than servers and the rest begin with.
 constexpr int kThreads = 48;
 // Far more than it takes; before Linux 6.6 some tenths of a second for each program.
@@ -83,6 +84,10 @@ absl::StatusOr<Config> fit_to_machine(Config config) {
   ASSIGN_OR_RETURN(config.capture, capture_here(config.capture));
   return config;
 }
+
+// Memory that a large answer has taken stays with the arena of malloc that its thread has used, and
+// by default there are eight of those for each processor.
+void have_few_arenas() { (void)::mallopt(M_ARENA_MAX, kArenas); }
 
 // Each target keeps some descriptors open, each of its plugins one.
 void raise_descriptor_limit() {
@@ -407,6 +412,7 @@ int run(const Config& asked) {
   start_memory_nursery();  // while this process is small
   gpr_set_log_function(
       [](gpr_log_func_args* said) { log_debug("gRPC: {}", std::string(said->message)); });
+  have_few_arenas();
   raise_descriptor_limit();
   const Signals signals;
   const auto fitted = fit_to_machine(asked);

@@ -8,8 +8,11 @@ measurement tests/bench/history_bench.cc.
 import json
 import os
 import pathlib
+import select
+import socket
 import subprocess
 import unittest
+import urllib.parse
 
 import daemon_cost
 import harness
@@ -105,6 +108,43 @@ class Targets(harness.E2ETest):
         costs = daemon_cost.of_attaches(daemon, program.pid, 5, plugins)
         self.assertLessEqual(min(costs), daemon_cost.MAX_ATTACH_SECONDS, costs)
         self.assertLessEqual(table_bytes, daemon_cost.MAX_TABLE_BYTES)
+
+
+class GreedyClients(harness.E2ETest):
+    """Any user of the machine, who needs no right to ask: has all sites of a program told, and takes nothing of it."""
+
+    CLIENTS = 60
+    MOST_BYTES = 600 * 2**20  # of memprofd; without limits these have it take more than 2 GiB
+
+    def ask(self, url):
+        client = socket.socket()
+        self.addCleanup(client.close)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect((url.hostname, url.port))
+        client.sendall(f"GET {url.path}?{url.query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        return client
+
+    def test_take_little_memory_and_keep_nobody_out(self):
+        target = self.target("many_sites")
+        daemon = self.daemon("--max-overhead", "none", rate=0.1)
+        daemon.attach(target.pid)
+
+        def seen():
+            target.command("go 1")
+            return daemon.metrics().total("memprofd_samples_total", pid=target.pid, event="alloc") > 50_000
+        harness.eventually(seen, "its sites are seen")
+        question = f"{daemon.url}/api/v1/sites?pid={target.pid}&with_callstacks=true&page_size=1000"
+        clients = [self.ask(urllib.parse.urlsplit(question)) for _ in range(self.CLIENTS)]
+        for client in clients:
+            harness.eventually(lambda: select.select([client], [], [], 0)[0], "all have an answer, or its begin",
+                               timeout=10 * harness.TIMEOUT)
+        self.assertEqual(200, harness.http_get(daemon.url + "/-/healthy")[0])
+        self.assertIn(target.pid, daemon.targets())
+        self.assertGreater(daemon.metrics().total("memprofd_http_requests_total", handler="/api/v1/sites"), self.CLIENTS - 1)
+        taken = int(harness.proc_status(daemon.pid, "VmHWM").split()[0]) * 1024
+        harness.NOTES.append(f"{taken / 2**20:.0f} MiB with {self.CLIENTS} greedy clients")
+        self.assertLess(taken, self.MOST_BYTES)
+        self.assertEqual(0, daemon.stop())
 
 
 if __name__ == "__main__":

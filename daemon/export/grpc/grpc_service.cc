@@ -33,6 +33,20 @@ double interval_seconds(double asked) {
 
 }  // namespace
 
+template <typename Request, typename Response>
+grpc::Status GrpcService::answer(AnswerTurns& turns,
+                                 absl::StatusOr<Response> (QueryService::*ask)(const Request&),
+                                 const Request& request, Response& response) {
+  const auto turn = turns.take();
+  return turn.ok() ? grpc_answer((queries_.*ask)(request), response) : to_grpc(turn.status());
+}
+
+absl::StatusOr<pb::GetProfileResponse> GrpcService::profile(const pb::GetProfileRequest& request) {
+  const auto turn = turns_.take();
+  if (!turn.ok()) return turn.status();
+  return queries_.get_profile(request);
+}
+
 grpc::Status GrpcService::ListTargets(grpc::ServerContext*, const pb::ListTargetsRequest*,
                                       pb::ListTargetsResponse* response) {
   *response = queries_.list_targets();
@@ -74,32 +88,32 @@ grpc::Status GrpcService::TakeSnapshot(grpc::ServerContext* context,
 
 grpc::Status GrpcService::ListSites(grpc::ServerContext*, const pb::ListSitesRequest* request,
                                     pb::ListSitesResponse* response) {
-  return grpc_answer(queries_.list_sites(*request), *response);
+  return answer(turns_, &QueryService::list_sites, *request, *response);
 }
 
 grpc::Status GrpcService::DiffSites(grpc::ServerContext*, const pb::DiffSitesRequest* request,
                                     pb::DiffSitesResponse* response) {
-  return grpc_answer(queries_.diff_sites(*request), *response);
+  return answer(turns_, &QueryService::diff_sites, *request, *response);
 }
 
 grpc::Status GrpcService::ListCallers(grpc::ServerContext*, const pb::ListCallersRequest* request,
                                       pb::ListCallersResponse* response) {
-  return grpc_answer(queries_.list_callers(*request), *response);
+  return answer(turns_, &QueryService::list_callers, *request, *response);
 }
 
 grpc::Status GrpcService::ListLeaks(grpc::ServerContext*, const pb::ListLeaksRequest* request,
                                     pb::ListLeaksResponse* response) {
-  return grpc_answer(queries_.list_leaks(*request), *response);
+  return answer(turns_, &QueryService::list_leaks, *request, *response);
 }
 
 grpc::Status GrpcService::GetHistory(grpc::ServerContext*, const pb::GetHistoryRequest* request,
                                      pb::GetHistoryResponse* response) {
-  return grpc_answer(queries_.get_history(*request), *response);
+  return answer(turns_, &QueryService::get_history, *request, *response);
 }
 
 grpc::Status GrpcService::GetProfile(grpc::ServerContext*, const pb::GetProfileRequest* request,
                                      pb::GetProfileResponse* response) {
-  return grpc_answer(queries_.get_profile(*request), *response);
+  return grpc_answer(profile(*request), *response);
 }
 
 grpc::Status GrpcService::StreamProfile(grpc::ServerContext* context,
@@ -107,12 +121,12 @@ grpc::Status GrpcService::StreamProfile(grpc::ServerContext* context,
                                         grpc::ServerWriter<pb::StreamProfileResponse>* writer) {
   const auto place = streams_.take(*context);
   if (!place) return no_stream_left();
-  const absl::StatusOr<pb::GetProfileResponse> profile = queries_.get_profile(*request);
-  if (!profile.ok()) return to_grpc(profile.status());
-  const std::string& data = profile->data();
+  const absl::StatusOr<pb::GetProfileResponse> made = profile(*request);
+  if (!made.ok()) return to_grpc(made.status());
+  const std::string& data = made->data();
   pb::StreamProfileResponse piece;
-  piece.set_content_type(profile->content_type());
-  piece.set_file_name(profile->file_name());
+  piece.set_content_type(made->content_type());
+  piece.set_file_name(made->file_name());
   piece.set_total_bytes(data.size());
   std::size_t at = 0;
   do {
@@ -148,9 +162,11 @@ grpc::Status GrpcService::WatchSites(grpc::ServerContext* context,
       std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(seconds));
   auto next = steady_clock::now();
   do {
-    const absl::StatusOr<pb::ListSitesResponse> sites = queries_.first_sites(request->query());
-    if (!sites.ok()) return to_grpc(sites.status());
-    if (!place->write([&] { return writer->Write(*sites); })) break;
+    pb::ListSitesResponse sites;
+    const grpc::Status status =
+        answer(watched_, &QueryService::first_sites, request->query(), sites);
+    if (!status.ok()) return status;
+    if (!place->write([&] { return writer->Write(sites); })) break;
     next = std::max(next + interval, steady_clock::now());  // a slow reader gets fewer messages
   } while (wait(*context, next));
   return grpc::Status::OK;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "daemon/export/api/answer_turns.h"
 #include "daemon/export/api/control_service.h"
 #include "daemon/export/api/query_service.h"
 #include "daemon/export/api/server_info.h"
@@ -85,6 +86,12 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
   grpc::Status command(const grpc::ServerContext& context, const Request& request,
                        absl::StatusOr<Response> (ControlService::*run)(const Request&),
                        Response& response);
+  template <typename Request, typename Response>
+  grpc::Status answer(AnswerTurns& turns,
+                      absl::StatusOr<Response> (QueryService::*ask)(const Request&),
+                      const Request& request, Response& response);
+  absl::StatusOr<::memprof::v1::GetProfileResponse> profile(
+      const ::memprof::v1::GetProfileRequest& request);
   // False when the stream should end.
   bool wait(grpc::ServerContext& context, std::chrono::steady_clock::time_point until);
 
@@ -94,6 +101,9 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
   HeapStream& heap_stream_;
   ControlService control_;
   QueryService queries_;
+  // Each who waits has a thread, beside streams and those who control.
+  AnswerTurns turns_{{.waiting = 16}};
+  AnswerTurns watched_{{.at_once = 2, .waiting = StreamPlaces::kPlaces}};  // of WatchSites
   const ServerFacts facts_;
   StopSignal stop_;
 };

@@ -25,9 +25,9 @@ inline grpc::Status to_grpc(const absl::Status& status) {
 
 inline grpc::Status no_stream_left() {
   return to_grpc(absl::ResourceExhaustedError(absl::StrCat(
-      StreamPlaces::kPlaces,
-      " streams are open, and that is the limit; end another first (events, record, or "
-      "a client of WatchSites)")));
+      StreamPlaces::kPlaces, " streams are open, or ", StreamPlaces::kPlacesOfUser,
+      " of this user, and that is the limit; end another first (events, record, or a client of "
+      "WatchSites)")));
 }
 
 template <typename Response>

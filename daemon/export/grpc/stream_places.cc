@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "daemon/export/grpc/grpc_access.h"
 #include "daemon/util/log.h"
 
 namespace memprofd {
@@ -23,11 +25,22 @@ StreamPlaces::~StreamPlaces() {
   thread_.join();
 }
 
-std::optional<StreamPlaces::Place> StreamPlaces::take(grpc::ServerContext& context) {
+std::string StreamPlaces::user_of(const grpc::ServerContext& context) {
+  const GrpcCaller caller = GrpcAccess::caller(context);
+  if (caller.peer) {
+    return caller.peer->uid == 0 ? "" : absl::StrCat("user ", caller.peer->uid);
+  }
+  if (!caller.certificate_names.empty()) return caller.certificate_names[0];
+  return caller.name.substr(0, caller.name.rfind(':'));  // without the port
+}
+
+std::optional<StreamPlaces::Place> StreamPlaces::take(grpc::ServerContext& context,
+                                                      const std::string& user) {
   const std::lock_guard lock(mutex_);
-  if (streams_.size() >= kPlaces) return std::nullopt;
+  const auto own = std::ranges::count(streams_, user, &Stream::user);
+  if (streams_.size() >= kPlaces || (!user.empty() && own >= kPlacesOfUser)) return std::nullopt;
   ++stats_->grpc_streams;
-  return Place(*this, streams_.insert(streams_.end(), Stream{context}));
+  return Place(*this, streams_.insert(streams_.end(), Stream{context, user}));
 }
 
 void StreamPlaces::leave(std::list<Stream>::iterator stream) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many streams there may be: each takes one of the gRPC server's threads for as long as it
-// lasts, and some of those stay free for calls. A stream whose client takes nothing for too long
-// ends: its connection may well be read, so that only the writing thread notices (flow control).
+// lasts, and some of those stay free for calls. Some places are left by each user for the others;
+// root may have all. A stream whose client takes nothing for too long ends: its connection may well
+// be read, so that only the writing thread notices (flow control).
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -12,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -32,10 +34,12 @@ class StreamPlaces {
   StreamPlaces& operator=(const StreamPlaces&) = delete;
 
   static constexpr int kPlaces = 32;
+  static constexpr int kPlacesOfUser = 24;  // that is not root
 
  private:
   struct Stream {
     grpc::ServerContext& context;
+    std::string user;
     std::optional<Clock::time_point> writing_since = std::nullopt;
   };
 
@@ -65,10 +69,15 @@ class StreamPlaces {
     std::list<Stream>::iterator stream_;
   };
 
-  // None when all are taken. The places and the context must outlive it.
-  std::optional<Place> take(grpc::ServerContext& context);
+  // None when all are taken, or all that the user may have. The places and the context must outlive
+  // it. user: empty: who may have all.
+  std::optional<Place> take(grpc::ServerContext& context, const std::string& user);
+  std::optional<Place> take(grpc::ServerContext& context) {
+    return take(context, user_of(context));
+  }
 
  private:
+  static std::string user_of(const grpc::ServerContext& context);
   void leave(std::list<Stream>::iterator stream);
   void set_writing(Stream& stream, std::optional<Clock::time_point> since);
   void end_who_does_not_read();

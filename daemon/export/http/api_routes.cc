@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/http/api_routes.h"
 
+#include <functional>
 #include <memory>
 #include <semaphore>
 #include <string>
@@ -10,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/export/api/answer_turns.h"
 #include "daemon/export/api/audit.h"
 #include "daemon/export/api/vocabulary.h"
 #include "daemon/export/http/http_answers.h"
@@ -29,23 +31,41 @@ constexpr double kLongestWait = 600;  // seconds
 // Profiles over a time that may be waited for at once: each has one of the 128 connections.
 constexpr int kWaits = 32;
 
-// What the routes of profiles share.
-struct Waits {
+// What the routes share.
+struct Shared {
+  QueryService& queries;
   StopSignal& stop;
-  std::counting_semaphore<kWaits> places{kWaits};
+  AnswerTurns turns = AnswerTurns();
+  std::counting_semaphore<kWaits> waits{kWaits};
 };
+using SharedPtr = std::shared_ptr<Shared>;
+
+// What answer() says, in a turn of its own.
+HttpResponse in_turn(AnswerTurns& turns, const std::function<HttpResponse()>& answer) {
+  const auto turn = turns.take();
+  return turn.ok() ? answer() : http_failure(turn.status());
+}
 
 // A route whose parameters are Request's fields and whose answer is JSON.
 template <typename Request, typename Response>
-HttpHandler question(QueryService& queries,
+HttpHandler question(const SharedPtr& shared,
                      absl::StatusOr<Response> (QueryService::*ask)(const Request&)) {
-  return [&queries, ask](const HttpRequest& http) {
+  return [shared, ask](const HttpRequest& http) {
     Request request;
     if (absl::Status status = fill_from_params(http.query, request); !status.ok()) {
       return http_failure(status);
     }
-    return http_answer((queries.*ask)(request));
+    return in_turn(shared->turns, [&] { return http_answer((shared->queries.*ask)(request)); });
   };
+}
+
+// system_clock: as of QueryService::get_profile().
+absl::StatusOr<pb::GetProfileResponse> make_profile(Shared& shared,
+                                                    const pb::GetProfileRequest& request,
+                                                    bool system_clock = false) {
+  const auto turn = shared.turns.take();
+  if (!turn.ok()) return turn.status();
+  return shared.queries.get_profile(request, system_clock);
 }
 
 HttpResponse profile_response(absl::StatusOr<pb::GetProfileResponse> answer) {
@@ -71,25 +91,25 @@ absl::StatusOr<double> parse_seconds(const std::string& text) {
 
 // Sets the request's range from now on and waits so many seconds. What would be
 // refused is so before the wait.
-absl::Status wait_for_delta(const std::string& text, QueryService& queries, Waits& waits,
+absl::Status wait_for_delta(const std::string& text, Shared& shared,
                             pb::GetProfileRequest& request) {
   ASSIGN_OR_RETURN(const double seconds, parse_seconds(text));
   request.mutable_range()->set_begin_unix_ns(static_cast<std::int64_t>(realtime_ns()));
   request.mutable_filter()->set_allocated_in_range(true);
-  RETURN_IF_ERROR(queries.get_profile(request, true).status());
-  if (!waits.places.try_acquire()) {
+  if (!shared.waits.try_acquire()) {
     return absl::ResourceExhaustedError(absl::StrCat(
         kWaits, " profiles over a time are being waited for, and that is the limit: ask later"));
   }
-  const absl::Cleanup leave = [&] { waits.places.release(); };
-  if (!waits.stop.wait(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)))) {
+  const absl::Cleanup leave = [&] { shared.waits.release(); };
+  RETURN_IF_ERROR(make_profile(shared, request, true).status());
+  if (!shared.stop.wait(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)))) {
     return absl::UnavailableError("memprofd stops");
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<pb::GetProfileResponse> pprof_profile(Params params, pb::Measure measure,
-                                                     QueryService& queries, Waits& waits) {
+                                                     Shared& shared) {
   take(params, "debug");  // of Go's own endpoint: text is not made
   take(params, "gc");
   const std::string seconds = take(params, "seconds");
@@ -100,9 +120,9 @@ absl::StatusOr<pb::GetProfileResponse> pprof_profile(Params params, pb::Measure 
   pb::GetProfileRequest request;
   request.set_measure(measure);
   RETURN_IF_ERROR(fill_from_params(params, request));
-  if (seconds.empty()) return queries.get_profile(request);
-  RETURN_IF_ERROR(wait_for_delta(seconds, queries, waits, request));
-  return queries.get_profile(request, true);
+  if (seconds.empty()) return make_profile(shared, request);
+  RETURN_IF_ERROR(wait_for_delta(seconds, shared, request));
+  return make_profile(shared, request, true);
 }
 
 // The next packets of the trace, waiting for them; empty at its end.
@@ -133,9 +153,9 @@ absl::StatusOr<HttpResponse> trace(const HttpRequest& http, TraceService& traces
   return response;
 }
 
-HttpHandler pprof(QueryService& queries, const std::shared_ptr<Waits>& waits, pb::Measure measure) {
-  return [&queries, waits, measure](const HttpRequest& http) {
-    return profile_response(pprof_profile(http.query, measure, queries, *waits));
+HttpHandler pprof(const SharedPtr& shared, pb::Measure measure) {
+  return [shared, measure](const HttpRequest& http) {
+    return profile_response(pprof_profile(http.query, measure, *shared));
   };
 }
 
@@ -143,16 +163,16 @@ HttpHandler pprof(QueryService& queries, const std::shared_ptr<Waits>& waits, pb
 
 void add_api_routes(QueryService& queries, TraceService& traces, StopSignal& stop,
                     HttpRoutes& routes) {
-  const auto waits = std::make_shared<Waits>(stop);
-  routes["/debug/pprof/heap"] = pprof(queries, waits, pb::MEASURE_LIVE);
-  routes["/debug/pprof/allocs"] = pprof(queries, waits, pb::MEASURE_ALLOCATED);
-  routes["/api/v1/sites"] = question(queries, &QueryService::list_sites);
-  routes["/api/v1/diff"] = question(queries, &QueryService::diff_sites);
-  routes["/api/v1/callers"] = question(queries, &QueryService::list_callers);
-  routes["/api/v1/leaks"] = question(queries, &QueryService::list_leaks);
-  routes["/api/v1/history"] = question(queries, &QueryService::get_history);
-  routes["/api/v1/targets"] = [&queries](const HttpRequest&) {
-    return http_json(queries.list_targets());
+  const auto shared = std::make_shared<Shared>(queries, stop);
+  routes["/debug/pprof/heap"] = pprof(shared, pb::MEASURE_LIVE);
+  routes["/debug/pprof/allocs"] = pprof(shared, pb::MEASURE_ALLOCATED);
+  routes["/api/v1/sites"] = question(shared, &QueryService::list_sites);
+  routes["/api/v1/diff"] = question(shared, &QueryService::diff_sites);
+  routes["/api/v1/callers"] = question(shared, &QueryService::list_callers);
+  routes["/api/v1/leaks"] = question(shared, &QueryService::list_leaks);
+  routes["/api/v1/history"] = question(shared, &QueryService::get_history);
+  routes["/api/v1/targets"] = [shared](const HttpRequest&) {
+    return in_turn(shared->turns, [&] { return http_json(shared->queries.list_targets()); });
   };
   routes["/api/v1/vocabulary"] = [](const HttpRequest&) { return http_json(vocabulary()); };
   routes["POST /api/v1/trace"] = [&traces](const HttpRequest& http) {
@@ -160,10 +180,10 @@ void add_api_routes(QueryService& queries, TraceService& traces, StopSignal& sto
     absl::StatusOr<HttpResponse> response = trace(http, traces);
     return response.ok() ? *std::move(response) : http_failure(response.status());
   };
-  routes["/api/v1/profile"] = [&queries](const HttpRequest& http) {
+  routes["/api/v1/profile"] = [shared](const HttpRequest& http) {
     pb::GetProfileRequest request;
     const absl::Status status = fill_from_params(http.query, request);
-    return status.ok() ? profile_response(queries.get_profile(request)) : http_failure(status);
+    return status.ok() ? profile_response(make_profile(*shared, request)) : http_failure(status);
   };
 }
 

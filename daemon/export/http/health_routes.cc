@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/http/health_routes.h"
 
+#include <memory>
 #include <utility>
+
+#include "daemon/export/api/answer_turns.h"
+#include "daemon/export/http/http_answers.h"
 
 namespace memprofd {
 namespace {
@@ -13,8 +17,12 @@ constexpr char kPlainType[] = "text/plain; charset=utf-8";
 
 HttpRoutes make_routes(const PrometheusExporter& exporter, Health health) {
   HttpRoutes routes;
-  routes["/metrics"] = [&exporter](const HttpRequest&) {
-    return HttpResponse{200, kMetricsType, exporter.text()};
+  // Scrapes do not wait for other questions.
+  const auto turns = std::make_shared<AnswerTurns>(AnswerLimits{.at_once = 2});
+  routes["/metrics"] = [&exporter, turns](const HttpRequest&) {
+    const auto turn = turns->take();
+    return turn.ok() ? HttpResponse{200, kMetricsType, exporter.text()}
+                     : http_failure(turn.status());
   };
   routes["/-/healthy"] = [healthy = std::move(health.healthy)](const HttpRequest&) {
     if (healthy()) return HttpResponse{200, kPlainType, "memprofd is healthy.\n"};

@@ -42,12 +42,30 @@ void HttpConnections::ended(const MHD_Connection* connection) {
   connections_.erase(found);
 }
 
-void HttpConnections::enter(const MHD_Connection* connection, State state) {
+void HttpConnections::enter(const MHD_Connection* connection, State state, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   const auto found = connections_.find(connection);
   if (found == connections_.end()) return;
   found->second.state = state;
   found->second.since = Clock::now();
+  found->second.bytes = bytes;
+  if (bytes > 0) shed_unsent(connection);
+}
+
+void HttpConnections::sending(const MHD_Connection* connection, std::size_t bytes) {
+  enter(connection, State::kSending, bytes);
+}
+
+void HttpConnections::shed_unsent(const MHD_Connection* but) {
+  std::size_t all = 0;
+  for (const auto& [key, connection] : connections_)
+    all += connection.cut_off ? 0 : connection.bytes;
+  while (all > limits_.unsent_bytes) {
+    Connection* longest = longest_in(State::kSending, but);
+    if (longest == nullptr) return;
+    all -= longest->bytes;
+    cut_off(*longest);
+  }
 }
 
 HttpConnections::Connection* HttpConnections::longest_in(State state, const MHD_Connection* but) {

@@ -10,6 +10,9 @@
 // longest in kHead ends at once; if there is none, the one longest in kSending. The one for which
 // there is to be room is not among them. Those that are ending do not count: how soon they are
 // closed depends on what else the machine has to do.
+//
+// When whole answers that are not taken have more bytes than they may, the one that has been
+// longest in kSending ends, until they do not; but one may have any size.
 #pragma once
 
 #include <chrono>
@@ -31,6 +34,7 @@ struct HttpConnectionLimits {
   std::size_t connections = 128;
   std::chrono::milliseconds head_patience{30'000};
   std::chrono::milliseconds sending_patience{120'000};
+  std::size_t unsent_bytes = 64 << 20;
 };
 
 // Thread-safe.
@@ -44,7 +48,8 @@ class HttpConnections {
   // fd is open until ended().
   void began(const MHD_Connection* connection, int fd);
   void asked(const MHD_Connection* connection) { enter(connection, State::kAsked); }
-  void sending(const MHD_Connection* connection) { enter(connection, State::kSending); }
+  // bytes: of the whole answer, until the next call for the connection.
+  void sending(const MHD_Connection* connection, std::size_t bytes);
   void answered(const MHD_Connection* connection) { enter(connection, State::kHead); }
   void ended(const MHD_Connection* connection);
 
@@ -56,12 +61,14 @@ class HttpConnections {
     State state = State::kHead;
     Clock::time_point since;
     bool cut_off = false;
+    std::size_t bytes = 0;  // of what is sent
   };
 
-  void enter(const MHD_Connection* connection, State state);
+  void enter(const MHD_Connection* connection, State state, std::size_t bytes = 0);
   void loop();
   // With mutex_ held.
   void make_room(const MHD_Connection* for_whom);
+  void shed_unsent(const MHD_Connection* but);
   void cut_off(Connection& connection);
   Connection* longest_in(State state, const MHD_Connection* but);
 

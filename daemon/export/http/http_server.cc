@@ -90,7 +90,7 @@ struct HttpCallbacks {
     if (response.status == MHD_HTTP_UNAUTHORIZED || response.status == MHD_HTTP_FORBIDDEN) {
       ++self.options_.stats->http_refused;
     }
-    if (!response.pieces) self.connections_->sending(connection);
+    if (!response.pieces) self.connections_->sending(connection, response.body.size());
     const std::string status = absl::StrCat(response.status);
     const bool sent = send_response(connection, std::move(response));
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - began;
@@ -277,6 +277,7 @@ HttpResponse HttpServer::answer(MHD_Connection* connection, std::string_view met
                                 const char* path, std::string body) const {
   HttpAccess::Caller caller;
   if (auto refused = access_->refusal(connection, path, caller)) return *std::move(refused);
+  if (*path != '/') return text(MHD_HTTP_NOT_FOUND, "not found\n");  // "POST /path", say
   const auto get = routes_.find(path), post = routes_.find(absl::StrCat("POST ", path));
   if (get == routes_.end() && post == routes_.end()) return text(MHD_HTTP_NOT_FOUND, "not found\n");
   const auto route = method == "POST"                      ? post

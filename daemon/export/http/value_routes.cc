@@ -2,8 +2,10 @@
 #include "daemon/export/http/value_routes.h"
 
 #include <functional>
+#include <memory>
 #include <utility>
 
+#include "daemon/export/api/answer_turns.h"
 #include "daemon/export/api/audit.h"
 #include "daemon/export/http/commands.h"
 #include "daemon/export/http/http_answers.h"
@@ -14,12 +16,13 @@ namespace {
 
 namespace pb = ::memprof::v1;
 
-HttpResponse history(ValuesService& values, const HttpRequest& http) {
+HttpResponse history(ValuesService& values, AnswerTurns& turns, const HttpRequest& http) {
   pb::GetValueHistoryRequest request;
   const absl::Status status = fill_from_params(http.query, request);
   if (!status.ok()) return http_failure(status);
   request.set_with_lines(false);
-  return http_answer(values.history(request));
+  const auto turn = turns.take();
+  return turn.ok() ? http_answer(values.history(request)) : http_failure(turn.status());
 }
 
 // answer(request, http): the response's message, or why there is none.
@@ -34,8 +37,9 @@ HttpHandler command(Answer answer) {
 }  // namespace
 
 void add_value_routes(ValuesService& values, StopSignal& stop, bool allowed, HttpRoutes& routes) {
-  routes["/api/v1/value_history"] = [&values](const HttpRequest& http) {
-    return history(values, http);
+  const auto turns = std::make_shared<AnswerTurns>();
+  routes["/api/v1/value_history"] = [&values, turns](const HttpRequest& http) {
+    return history(values, *turns, http);
   };
   const auto add = [&](const char* name, HttpHandler handler) {
     add_command(name, allowed, std::move(handler), routes);

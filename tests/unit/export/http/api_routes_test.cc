@@ -292,6 +292,51 @@ TEST_F(ApiRoutesTest, NotAllConnectionsMayWait) {
   EXPECT_EQ(stopped, kPlaces);
 }
 
+// Counts how many ask at once, which takes each of them a while.
+class CountingSource : public SnapshotSource {
+ public:
+  std::vector<TargetSnapshotPtr> snapshots() override {
+    const int at_once = ++now_;
+    for (int seen = most; seen < at_once && !most.compare_exchange_weak(seen, at_once);) {
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    --now_;
+    return {target_};
+  }
+  absl::StatusOr<TargetSnapshotPtr> snapshot(int /*pid*/) override { return snapshots()[0]; }
+
+  std::atomic<int> most = 0;
+
+ private:
+  const TargetSnapshotPtr target_ = fixed_target();
+  std::atomic<int> now_ = 0;
+};
+
+// However many ask, the memory that answers take is that of a few.
+TEST_F(ApiRoutesTest, FewAnswersAreMadeAtOnce) {
+  CountingSource source;
+  QueryService queries(source);
+  routes_.clear();
+  add_api_routes(queries, traces_, stop_, routes_);
+  std::atomic<int> answered = 0, refused = 0;
+  {
+    std::vector<std::jthread> clients;
+    for (const char* path : {"/api/v1/sites", "/api/v1/callers", "/api/v1/leaks", "/api/v1/history",
+                             "/api/v1/targets", "/api/v1/profile", "/debug/pprof/heap"}) {
+      for (int i = 0; i < 10; ++i) {
+        clients.emplace_back([&, path] {
+          const bool all = std::string(path) == "/api/v1/targets";
+          const int status = get(path, all ? Params{} : Params{{"pid", "4242"}}).status;
+          ++(status == 429 ? refused : answered);
+        });
+      }
+    }
+  }
+  EXPECT_LE(source.most, 4);
+  EXPECT_GE(answered, 32) << "who waits is answered";
+  EXPECT_EQ(answered + refused, 70);
+}
+
 std::string ask(int port, const std::string& path) {
   const UniqueFd fd(::socket(AF_INET, SOCK_STREAM, 0));
   sockaddr_in address{};

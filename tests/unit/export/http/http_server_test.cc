@@ -530,6 +530,20 @@ TEST_F(HttpServerTest, CountsRequestsByRouteMethodAndStatus) {
   EXPECT_GE(all.at({{"handler", "/slow"}, {"method", "GET"}}).durations.sum_seconds, 0.04);
 }
 
+// The table of routes has the method before the path: a path that looks like both is none.
+TEST_F(HttpServerTest, AMethodInThePathIsNoMethod) {
+  std::atomic<int> called = 0;
+  HttpRoutes routes;
+  routes["POST /control"] = [&](const HttpRequest&) {
+    ++called;
+    return HttpResponse{200, "text/plain", "done"};
+  };
+  const auto server = HttpServer::start({"127.0.0.1:0", ""}, std::move(routes));
+  ASSERT_TRUE(server.ok());
+  EXPECT_THAT(get((*server)->port(), "POST%20/control").head, StartsWith("HTTP/1.1 404"));
+  EXPECT_EQ(called, 0);
+}
+
 TEST_F(HttpServerTest, BodiesHaveALimit) {
   std::size_t bytes = 0;
   HttpRoutes routes;

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/export/api/answer_turns.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <optional>
+#include <thread>
+#include <vector>
+
+namespace memprofd {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::chrono::hours kForever{1};
+
+TEST(AnswerTurns, SoManyAtOnceAndTheOthersLater) {
+  AnswerTurns turns({.at_once = 2, .waiting = 50, .patience = kForever});
+  std::atomic<int> now = 0, most = 0, answered = 0;
+  {
+    std::vector<std::jthread> askers;
+    for (int i = 0; i < 20; ++i) {
+      askers.emplace_back([&] {
+        const auto turn = turns.take();
+        ASSERT_TRUE(turn.ok());
+        const int at_once = ++now;
+        for (int seen = most; seen < at_once && !most.compare_exchange_weak(seen, at_once);) {
+        }
+        std::this_thread::sleep_for(milliseconds(2));
+        --now;
+        ++answered;
+      });
+    }
+  }
+  EXPECT_EQ(answered, 20);
+  EXPECT_EQ(most, 2);
+}
+
+TEST(AnswerTurns, InTheOrderInWhichTheyHaveCome) {
+  AnswerTurns turns({.at_once = 1, .patience = kForever});
+  std::optional<AnswerTurns::Turn> first(*turns.take());
+  std::vector<int> order;
+  std::vector<std::jthread> askers;
+  for (int i = 0; i < 5; ++i) {
+    askers.emplace_back([&, i] {
+      const auto turn = turns.take();
+      order.push_back(i);
+    });
+    while (turns.waiting() <= static_cast<std::size_t>(i)) std::this_thread::yield();
+  }
+  first.reset();
+  askers.clear();
+  EXPECT_EQ(order, (std::vector{0, 1, 2, 3, 4}));
+}
+
+TEST(AnswerTurns, WhoWaitsTooLongOrIsOneTooManyIsTold) {
+  AnswerTurns turns({.at_once = 1, .waiting = 1, .patience = milliseconds(20)});
+  std::optional<AnswerTurns::Turn> first(*turns.take());
+  EXPECT_EQ(turns.take().status(),
+            absl::ResourceExhaustedError(
+                "memprofd has been busy with other questions for 0 s: ask again later"));
+  AnswerTurns patient({.at_once = 1, .waiting = 1, .patience = kForever});
+  std::optional<AnswerTurns::Turn> one(*patient.take());
+  std::jthread waits([&] { EXPECT_TRUE(patient.take().ok()); });
+  while (patient.waiting() == 0) std::this_thread::yield();
+  EXPECT_EQ(patient.take().status(),
+            absl::ResourceExhaustedError(
+                "1 questions wait for an answer already, and that is the limit: ask again later"));
+  one.reset();
+}
+
+}  // namespace
+}  // namespace memprofd
