@@ -58,7 +58,7 @@ using std::chrono::milliseconds;
 // How long looks that were given up may take to end with memprofd.
 constexpr milliseconds kLastLookPatience{200};
 constexpr milliseconds kPoll{10};
-constexpr int kArenas = 4;
+constexpr int kArenas = 2;
 // More than servers and the rest begin with.
 constexpr int kThreads = 48;
 // Far more than it takes; before Linux 6.6 some tenths of a second for each program.
@@ -86,7 +86,8 @@ absl::StatusOr<Config> fit_to_machine(Config config) {
 }
 
 // Memory that a large answer has taken stays with the arena of malloc that its thread has used, and
-// by default there are eight of those for each processor.
+// by default there are eight of those for each processor. Attaches are threads, too: what is kept
+// of a program is strewn over pages of theirs that are else unused.
 void have_few_arenas() { (void)::mallopt(M_ARENA_MAX, kArenas); }
 
 // Each target keeps some descriptors open, each of its plugins one.
@@ -445,16 +446,11 @@ int run(const Config& asked) {
   return static_cast<int>(attached && !attached->ok() ? exit_code_of(*attached) : ExitCode::kOk);
 }
 
-// Each attach is a thread of its own. With an arena for each, what is kept of a program is strewn
-// over pages that are else unused: twice the memory of an idle target.
-constexpr int kMallocArenas = 2;
-
 }  // namespace
 }  // namespace memprofd
 
 // What throws here, as memory that is not there, ends the program at once.
 int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
-  mallopt(M_ARENA_MAX, memprofd::kMallocArenas);
   const memprofd::ParsedConfig parsed = memprofd::parse_config(argc, argv);
   if (!parsed.run) return parsed.exit_code;
   memprofd::set_up_log(parsed.config.log_level, parsed.config.log_format);

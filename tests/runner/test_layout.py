@@ -39,6 +39,7 @@ snapshot/taking
 values
 calls
 export/formats
+export/clients
 export/api
 export/metrics
 export/heaps

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "daemon/export/api/request_counts.h"
+#include "daemon/export/clients/request_counts.h"
 
 namespace memprofd {
 

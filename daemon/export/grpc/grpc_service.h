@@ -7,11 +7,11 @@
 #include <memory>
 #include <utility>
 
-#include "daemon/export/api/answer_turns.h"
 #include "daemon/export/api/control_service.h"
 #include "daemon/export/api/query_service.h"
 #include "daemon/export/api/server_info.h"
 #include "daemon/export/api/service.h"
+#include "daemon/export/clients/answer_turns.h"
 #include "daemon/export/grpc/grpc_access.h"
 #include "daemon/export/grpc/heap_stream.h"
 #include "daemon/export/grpc/stream_places.h"

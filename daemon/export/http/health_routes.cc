@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "daemon/export/api/answer_turns.h"
+#include "daemon/export/clients/answer_turns.h"
 #include "daemon/export/http/http_answers.h"
 
 namespace memprofd {

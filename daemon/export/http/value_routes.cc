@@ -5,8 +5,8 @@
 #include <memory>
 #include <utility>
 
-#include "daemon/export/api/answer_turns.h"
 #include "daemon/export/api/audit.h"
+#include "daemon/export/clients/answer_turns.h"
 #include "daemon/export/http/commands.h"
 #include "daemon/export/http/http_answers.h"
 #include "daemon/export/http/request_params.h"

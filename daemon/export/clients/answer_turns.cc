@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/export/api/answer_turns.h"
+#include "daemon/export/clients/answer_turns.h"
 
 #include "absl/strings/str_cat.h"
 
