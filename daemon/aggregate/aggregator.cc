@@ -292,6 +292,9 @@ void Aggregator::begin_c_session(double rate) {
 }
 
 void Aggregator::forget_c_blocks() {
+  if (residence_.clear()) {
+    for (Counters& counters : by_class_) counters.resident = {};
+  }
   if (c_session_.live == 0) return;
   drops_.add(Drop::kFollowSessionEnd, c_session_.live);
   live_.erase_if([&](const LiveSample& sample) {
@@ -322,6 +325,7 @@ void Aggregator::c_alloc(const CBlock& block, CallstackId callstack) {
   if (inserted == LiveSet::Inserted::kYes) {
     ++c_session_.live;
     counters.add_live(n, each, of.block_words());
+    residence_.add({block.number, block.address, block.bytes});
     return;
   }
   cell.never_followed += n;
@@ -332,10 +336,41 @@ void Aggregator::c_alloc(const CBlock& block, CallstackId callstack) {
 void Aggregator::c_free(std::uint64_t number, std::uint64_t time_ns) {
   told_until(time_ns);
   const auto sample = live_.take(c_sample(number));
-  if (sample) {
-    (void)die(*sample, Heap::kMajor, time_ns);
-  } else {
-    drops_.add(Drop::kFollowUnknownSample);
+  if (sample) return end_c_block(number, *sample, time_ns);
+  if (!residence_.was_missed(number)) drops_.add(Drop::kFollowUnknownSample);
+}
+
+void Aggregator::end_c_block(std::uint64_t number, const LiveSample& sample,
+                             std::uint64_t time_ns) {
+  const std::uint64_t n = die(sample, Heap::kMajor, time_ns);
+  const auto share = residence_.take(number);
+  if (share)
+    counters_of(sample.alloc_class()).resident.subtract(n, resident_weight(sample, *share));
+}
+
+// That of a share of the block.
+SampleWeight Aggregator::resident_weight(const LiveSample& sample, float share) const {
+  const double part = share;
+  const SampleWeight each = classes_.get(sample.alloc_class()).weight(c_session_.rate);
+  return {each.words * part, each.variance_words2 * part * part,
+          each.skew_words3 * part * part * part};
+}
+
+void Aggregator::note_c_blocks(const CBlockLook& look) {
+  for (const CBlockFound& found : look) {
+    const LiveSample* sample = live_.find(c_sample(found.number));
+    if (sample == nullptr || found.gone) continue;
+    const std::uint64_t n = classes_.get(sample->alloc_class()).counted(sample->n_samples());
+    Estimate& resident = counters_of(sample->alloc_class()).resident;
+    const auto before = residence_.note(found.number, found.share);
+    if (before) resident.subtract(n, resident_weight(*sample, *before));
+    resident.add(n, resident_weight(*sample, found.share));
+  }
+  for (const std::uint64_t number : residence_.missed(look)) {
+    const auto sample = live_.take(c_sample(number));
+    if (!sample) continue;
+    drops_.add(Drop::kFollowCFreeMissed);
+    end_c_block(number, *sample, now_ns_);
   }
 }
 

@@ -14,6 +14,7 @@
 
 #include "agent-lib/include/memprof_agent_abi.h"
 #include "daemon/aggregate/alloc_class_table.h"
+#include "daemon/aggregate/c_residence.h"
 #include "daemon/aggregate/counters.h"
 #include "daemon/aggregate/interval.h"
 #include "daemon/aggregate/let_go.h"
@@ -46,6 +47,7 @@ struct ObservedHit {
 struct CBlock {
   std::uint64_t number = 0;
   std::uint64_t time_ns = 0;
+  std::uint64_t address = 0;
   std::uint64_t bytes = 0;
   std::uint32_t n_samples = 0;
   std::uint32_t thread = 0;
@@ -127,6 +129,9 @@ class Aggregator {
   void c_free(std::uint64_t number, std::uint64_t time_ns);
   // A block's end may have been lost.
   void forget_c_blocks();
+  // Those that live; and what a look at the program has found of them.
+  std::vector<CBlockPlace> c_blocks() const { return residence_.all(); }
+  void note_c_blocks(const CBlockLook& look);
 
   // Gives back the memory of what is followed, of which nobody will ask any more.
   void release_live() { live_.clear(); }
@@ -195,6 +200,8 @@ class Aggregator {
   bool forget(Fn is_gone);
   bool forget_all();
   void forget_block(const LiveSample& sample);
+  void end_c_block(std::uint64_t number, const LiveSample& sample, std::uint64_t time_ns);
+  SampleWeight resident_weight(const LiveSample& sample, float share) const;
   void close(Session& session);
   std::uint64_t age_of(const LiveSample& sample) const;  // in ns
 
@@ -209,6 +216,7 @@ class Aggregator {
   std::array<Session, kSessions> sessions_;  // by generation, modulo
   std::uint32_t running_ = 0;                // of sessions_
   Session c_session_;                        // that of C's memory
+  CResidence residence_;                     // of its blocks
   std::vector<ClosedInterval> closed_;       // of the sessions before, in this interval
   ObservedCells observed_;                   // the same of hits, at their own weights
   std::mt19937_64 dice_;                     // for the weight scale, and who is followed

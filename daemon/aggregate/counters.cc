@@ -7,6 +7,7 @@ Counters& Counters::operator+=(const Counters& other) {
   allocated += other.allocated;
   promoted += other.promoted;
   live += other.live;
+  resident += other.resident;
   for (int heap = 0; heap < kHeaps; ++heap) deallocated[heap] += other.deallocated[heap];
   allocated_objects += other.allocated_objects;
   live_objects += other.live_objects;

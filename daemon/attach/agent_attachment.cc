@@ -172,7 +172,7 @@ void AgentAttachment::find_c_heap() {
     log_warning("pid {}: C memory is not followed: it runs under a seccomp filter", target_.pid);
     return;
   }
-  const CHeapControl c_heap(target_.pid, *target_.memory, agent_.c_heap_address,
+  const CHeapControl c_heap(target_.pid, *target_.memory, agent_.c_heap_address, note_place(),
                             filters_of(*process));
   const auto status = c_heap.status();
   if (!status.ok()) {
@@ -208,7 +208,7 @@ absl::Status AgentAttachment::begin(double rate, double requested_rate) {
 // What comes too late is said again (keep_alive), until it has been heard.
 absl::Status AgentAttachment::tell_session() const {
   absl::Status told = request(*control_, session_);
-  if (told.ok() && c_heap_) told = c_heap_->request(c_interval_, c_generation_, note_place());
+  if (told.ok() && c_heap_) told = c_heap_->request(c_interval_, c_generation_);
   return absl::IsDeadlineExceeded(told) ? absl::OkStatus() : told;
 }
 
@@ -449,7 +449,7 @@ void AgentAttachment::request_stop() {
   ++session_.generation;
   session_.rate = 0;
   (void)control_->request(session_);
-  if (c_heap_) (void)c_heap_->request(0, c_generation_, note_place());
+  if (c_heap_) (void)c_heap_->request(0, c_generation_);
 }
 
 bool AgentAttachment::stopped() const {

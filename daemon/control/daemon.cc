@@ -71,6 +71,7 @@ Daemon::Daemon(DaemonOptions options, std::unique_ptr<StateKeeper> state)
   }
   control_ = std::thread([this] { loop(); });
   value_keeper_ = std::make_unique<ValueKeeper>([this] { return telling_targets(); });
+  c_block_keeper_ = std::make_unique<CBlockKeeper>([this] { return c_block_targets(); });
 }
 
 Daemon::~Daemon() { stop(); }
@@ -82,6 +83,7 @@ void Daemon::stop() {
   queue_->wake();
   control_.join();
   value_keeper_->stop();  // programs are let go of first: its memory may hang
+  c_block_keeper_->stop();
   if (state_ != nullptr) state_->stop();
 }
 
@@ -494,6 +496,19 @@ std::vector<TellingTarget> Daemon::telling_targets() {
     answer.give(std::move(telling));
   });
   return told.ok() ? *std::move(told) : std::vector<TellingTarget>();
+}
+
+std::vector<CBlockTarget> Daemon::c_block_targets() {
+  using Targets = absl::StatusOr<std::vector<CBlockTarget>>;
+  auto told = queue_->ask<Targets>([this](Answer<Targets> answer) {
+    std::vector<CBlockTarget> followed;
+    for (auto& [pid, session] : targets_) {
+      if (!session->attached()) continue;
+      if (auto target = session->c_block_target()) followed.push_back(*std::move(target));
+    }
+    answer.give(std::move(followed));
+  });
+  return told.ok() ? *std::move(told) : std::vector<CBlockTarget>();
 }
 
 std::vector<Finding> Daemon::diagnose(int pid) {

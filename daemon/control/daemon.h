@@ -24,6 +24,7 @@
 #include <thread>
 
 #include "daemon/attach/attach_options.h"
+#include "daemon/control/c_block_keeper.h"
 #include "daemon/control/call_desk.h"
 #include "daemon/control/control_queue.h"
 #include "daemon/control/cpu_keeper.h"
@@ -137,6 +138,7 @@ class Daemon : public ProfilerService {
   absl::StatusOr<std::shared_ptr<ValueProgram>> value_program(int pid);
   absl::StatusOr<std::shared_ptr<ValueProgram>> telling_program(int pid);
   std::vector<TellingTarget> telling_targets();
+  std::vector<CBlockTarget> c_block_targets();
   void do_set_rate(int pid, const RateRequest& request, SessionAnswer answer);
   void drop_requests();
   void stop_all();
@@ -164,6 +166,7 @@ class Daemon : public ProfilerService {
   std::thread control_;
   const GuardedTypes types_{options_.cmt};
   std::unique_ptr<ValueKeeper> value_keeper_;
+  std::unique_ptr<CBlockKeeper> c_block_keeper_;
 };
 
 }  // namespace memprofd

@@ -289,6 +289,25 @@ absl::StatusOr<HeapSource> TargetSession::heap_source() {
       }};
 }
 
+std::optional<CBlockTarget> TargetSession::c_block_target() const {
+  if (attached_->target->c_heap() == nullptr) return std::nullopt;
+  return CBlockTarget{
+      .pid = options_.pid,
+      .memory = attached_->target->target().memory,
+      .blocks =
+          [&ingest = context_.ingest, lane = lane_] {
+            const auto blocks = std::make_shared<std::vector<CBlockPlace>>();
+            const std::future<void> told =
+                ingest.post([lane, blocks] { *blocks = lane->c_blocks(); });
+            const bool in_time = told.wait_for(kSitesPatience) == std::future_status::ready;
+            return in_time ? std::move(*blocks) : std::vector<CBlockPlace>();
+          },
+      .keep =
+          [&ingest = context_.ingest, lane = lane_](CBlockLook look) {
+            ingest.post([lane, look = std::move(look)] { lane->note_c_blocks(look); });
+          }};
+}
+
 std::shared_ptr<ValueProgram> TargetSession::values() {
   if (attached_->values == nullptr) {
     attached_->values =

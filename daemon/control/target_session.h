@@ -31,6 +31,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/attach/attach_options.h"
 #include "daemon/attach/attached_target.h"
+#include "daemon/control/c_block_keeper.h"
 #include "daemon/control/control_queue.h"
 #include "daemon/control/cpu_bound.h"
 #include "daemon/control/forked_children.h"
@@ -142,6 +143,8 @@ class TargetSession {
   // While attached: what a snapshot of its heap is made from. kFailedPrecondition, in one line,
   // when none can be taken now.
   absl::StatusOr<HeapSource> heap_source();
+  // While attached: nothing where C's memory is not followed. For any thread.
+  std::optional<CBlockTarget> c_block_target() const;
   // While attached: its modules' values, for any thread.
   std::shared_ptr<ValueProgram> values();
   // Begins to undo all; the end comes soon, when everything that the target has told is taken in.

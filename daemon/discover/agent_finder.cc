@@ -30,7 +30,7 @@ std::optional<AgentLocation> agent_in(const ElfFile& file) {
       "memprof_c_free_probe"};
   const auto symbols = file.find_symbols(kNames);
   const auto offset_of = [&file](const auto& symbol) {
-    return static_cast<std::uint32_t>(symbol ? file.offset_of(symbol->address).value_or(0) : 0);
+    return symbol ? file.offset_of(symbol->address).value_or(0) : 0;
   };
   const auto probe_offset = file.offset_of(probe->location);
   const auto semaphore_offset = file.offset_of(probe->semaphore);

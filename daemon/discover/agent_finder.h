@@ -22,8 +22,8 @@ struct AgentLocation {
   std::uint64_t semaphore_address = 0;  // of that in the process
   std::uint64_t c_heap_address = 0;     // of struct memprof_c_heap in the process; 0: has none
   // File offsets of memprof_c_alloc_probe and memprof_c_free_probe; 0: has none.
-  std::uint32_t c_alloc_offset = 0;
-  std::uint32_t c_free_offset = 0;
+  std::uint64_t c_alloc_offset = 0;
+  std::uint64_t c_free_offset = 0;
 };
 
 // Looks at the program, loaded with load_bias, and at every other file that has

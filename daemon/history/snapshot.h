@@ -62,7 +62,7 @@ struct TargetSnapshot {
   }
   // What C has allocated since its memory is followed, and what of it lives.
   struct CHeap {
-    Estimate allocated, live;
+    Estimate allocated, live, resident;
   };
   CHeap c_heap() const {
     CHeap c_heap;
@@ -70,6 +70,7 @@ struct TargetSnapshot {
       if (row.alloc_class.source != Source::kMalloc) continue;
       c_heap.allocated += row.counters.allocated;
       c_heap.live += row.counters.live;
+      c_heap.resident += row.counters.resident;
     }
     return c_heap;
   }

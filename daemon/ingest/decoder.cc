@@ -119,6 +119,7 @@ std::optional<EventView> decode_c_block(Bytes data, DropCounters& drops) {
                     .tid = event->header.tid,
                     .stack = StackHash(event->stack_id),
                     .number = event->id,
+                    .address = event->address,
                     .bytes = event->bytes,
                     .n_samples = event->n_samples,
                     .generation = event->generation,

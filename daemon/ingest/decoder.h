@@ -81,6 +81,7 @@ struct CBlockView {
   std::uint32_t tid = 0;
   StackHash stack;  // 0: not known
   std::uint64_t number = 0;
+  std::uint64_t address = 0;
   std::uint64_t bytes = 0;
   std::uint32_t n_samples = 0;
   std::uint32_t generation = 0;

@@ -349,6 +349,13 @@ void Lane::count_agent_drops(const AgentStatus& agent) {
   drops.set(Drop::kAgentCallstackCut, agent.callstacks_cut - first_status_->callstacks_cut);
 }
 
+// What was freed before it began has been told by then.
+void Lane::note_c_blocks(const CBlockLook& look) {
+  if (finished()) return;
+  catch_up();
+  pipeline_.note_c_blocks(look);
+}
+
 void Lane::look_at_c_heap() {
   if (!c_heap_) return;
   const auto status = c_heap_->status();

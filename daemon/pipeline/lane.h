@@ -65,6 +65,9 @@ class Lane {
   // now.
   SampleSites sites_of(std::span<const SampleId> numbers);
   bool catch_up_due(std::chrono::steady_clock::time_point now) const;
+  // The sampled blocks of C's memory that live, and what a look at the program has found of them.
+  std::vector<CBlockPlace> c_blocks() const { return pipeline_.aggregator().c_blocks(); }
+  void note_c_blocks(const CBlockLook& look);
 
   // Ends the window of history that runs when its time has come.
   void keep_history();

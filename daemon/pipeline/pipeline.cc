@@ -162,6 +162,7 @@ void Pipeline::on_event(const CBlockView& block) {
   }
   aggregator_.c_alloc({.number = block.number,
                        .time_ns = block.time_ns,
+                       .address = block.address,
                        .bytes = block.bytes,
                        .n_samples = block.n_samples,
                        .thread = block.tid},

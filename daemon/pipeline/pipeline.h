@@ -144,6 +144,7 @@ class Pipeline {
   }
   const AllocClass& alloc_class(ClassId id) const { return aggregator_.classes().get(id); }
   const Aggregator& aggregator() const { return aggregator_; }
+  void note_c_blocks(const CBlockLook& look) { aggregator_.note_c_blocks(look); }
   // As in Aggregator.
   void told_until(std::uint64_t time_ns) { aggregator_.told_until(time_ns); }
   void close_interval(const std::function<void(const Interval&, double)>& use) {

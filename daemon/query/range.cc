@@ -41,6 +41,8 @@ std::vector<Counters> count_all(const RangeCounter& counter, const TargetSnapsho
   for (std::size_t i = 0; i < counters.size(); ++i) {
     counters[i].live = live[i].estimate();
     counters[i].live_objects = objects(counters[i].live, snapshot.rows[i]);
+    // It is not known of an earlier moment.
+    if (range.end_ns >= counter.now_ns()) counters[i].resident = snapshot.rows[i].counters.resident;
   }
   set_ages(ages_at(counter, snapshot, range.end_ns, live), counters);
   add_late_entries(counter, range, counters);
@@ -130,6 +132,7 @@ RangeRows until_peak(const RangeCounter& counter, const TargetSnapshot& snapshot
   for (const PeakLive::Class& of : peak.classes) {
     if (const int row = counter.row_of(of.id); row >= 0) counters[row] = of.counters;
   }
+  for (Counters& at_peak : counters) at_peak.resident = {};  // that was not looked at then
   const std::uint64_t limit_ns = counter.resolve({0, peak.time_ns}).end_ns;
   set_ages(ages_at(counter, snapshot, limit_ns, counter.live_at(limit_ns)), counters);
   return assemble(snapshot, {counter.begin_ns(), peak.time_ns, true}, std::move(counters));

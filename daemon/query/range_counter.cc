@@ -211,6 +211,7 @@ std::vector<Counters> RangeCounter::flows_since_begin(std::uint64_t end_ns) cons
     counters.live = {};
     counters.live_objects = 0;
     counters.ages = {};
+    counters.resident = {};
   }
   if (end_ns >= now_ns_) return result;
   for_each_sum(end_ns, now_ns_, [&](int row, const WindowCell& cell, const SampleWeight& each) {

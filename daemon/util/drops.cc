@@ -41,6 +41,7 @@ constexpr std::array<DropRow, kDrops> kRows = {{
     {Drop::kFollowSessionEnd, {"follow", "session_end", true}},
     {Drop::kFollowStaleSession, {"follow", "stale_session", true}},
     {Drop::kFollowNotMadeUp, {"follow", "not_made_up", true}},
+    {Drop::kFollowCFreeMissed, {"follow", "c_free_missed", true}},
     {Drop::kFollowCallstacksCut, {"follow", "callstacks_cut"}},
     {Drop::kFollowCallstacksFull, {"follow", "callstacks_full"}},
     {Drop::kFollowClassesCut, {"follow", "classes_cut", true}},

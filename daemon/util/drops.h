@@ -50,6 +50,7 @@ enum class Drop {
   kFollowSessionEnd,      // live block no longer followed: sampling restarted
   kFollowStaleSession,    // record of an earlier session that is not followed
   kFollowNotMadeUp,       // lost allocation that no other counts for
+  kFollowCFreeMissed,     // block of C's memory that was found gone; its free was not seen
   kFollowCallstacksCut,   // callstack table full; outer frames left out
   kFollowCallstacksFull,  // callstack table full; counted under "unknown"
   kFollowClassesCut,      // allocation class table fills; counted without thread, or more

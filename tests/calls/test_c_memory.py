@@ -188,6 +188,35 @@ class CMemory(E2ETest):
         self.assertLessEqual(unknown["unlocked"], (0 if self.ocaml5 else 0.2) * right["unlocked"] + 3 * lost)
         self.assertGreater(right["unlocked"], rounds * threads * 6 * 2 * 0.25 - 3 * lost)
 
+    def site(self, function):
+        return self.c_sites().get(function, {})
+
+    def test_what_of_it_is_resident(self):
+        """Of blocks of 100,000 bytes one word is written to: one page, or two where it lies on their border."""
+        asked = int(self.program.command("leak 300 100000"))
+        eventually(lambda: "resident_bytes" in self.site("C_memory.Cache.remember"), "its pages are looked at", timeout=60)
+        site = self.site("C_memory.Cache.remember")
+        self.assert_c_estimate(site, "live_bytes", asked)
+        pages = 300 * os.sysconf("SC_PAGE_SIZE")
+        self.assertGreater(site["resident_bytes"], 0.9 * 300 * 8)
+        self.assertLess(site["resident_bytes"], 2.5 * pages)
+        table = self.memprofd.ctl("sites", "--pid", self.program.pid, "--heap", "c").stdout
+        self.assertIn("RESIDENT", table.splitlines()[0])
+        resident = self.c_bytes("memprofd_resident_c_bytes")
+        self.assertLess(resident, 0.5 * self.c_bytes())
+        self.assertGreater(resident, 0.99 * site["resident_bytes"])
+        self.assertNotIn("resident_bytes", self.memprofd.ctl_json("sites", "--pid", self.program.pid)["sites"][0])
+
+    def test_blocks_whose_end_was_not_seen(self):
+        """They were freed by a function that the program has got itself: of malloc's own sizes and with mappings of their own."""
+        before = self.drops("c_free_missed")
+        for size in (1_000, 40_000, 400_000):
+            asked = int(self.program.command(f"unseen 400 {size}"))
+            self.assertGreater(self.site("C_memory.free_unseen")["live_bytes"], 0.5 * asked)
+            eventually(lambda: self.site("C_memory.free_unseen")["live_bytes"] < 0.1 * asked, "they are found gone", timeout=90)
+            self.assertGreater(self.drops("c_free_missed"), before)
+            before = self.drops("c_free_missed")
+
     def test_lifetimes(self):
         begun = time.monotonic()
         self.program.command("hold 1000 300")

@@ -61,8 +61,8 @@ absl::StatusOr<AgentFile> open_agent_file(const std::string& path) {
                      .control = control->address,
                      .poll = poll->address,
                      .c_heap = c_heap->address,
-                     .c_alloc_offset = static_cast<std::uint32_t>(*alloc_location),
-                     .c_free_offset = static_cast<std::uint32_t>(*free_location),
+                     .c_alloc_offset = *alloc_location,
+                     .c_free_offset = *free_location,
                      .elf = *std::move(file)};
   }
   return unusable(path, "has no probe memprof:batch");

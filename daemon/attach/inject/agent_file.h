@@ -23,8 +23,8 @@ struct AgentFile {
   std::uint64_t control = 0;           // memprof_agent_control, as the file numbers addresses
   std::uint64_t poll = 0;              // memprof_agent_poll, likewise
   std::uint64_t c_heap = 0;            // memprof_c_heap, likewise
-  std::uint32_t c_alloc_offset = 0;    // file offset of memprof_c_alloc_probe
-  std::uint32_t c_free_offset = 0;     // file offset of memprof_c_free_probe
+  std::uint64_t c_alloc_offset = 0;    // file offset of memprof_c_alloc_probe
+  std::uint64_t c_free_offset = 0;     // file offset of memprof_c_free_probe
   std::shared_ptr<ElfFile> elf;
 };
 

@@ -22,12 +22,11 @@ absl::StatusOr<memprof_c_heap> CHeapControl::status() const {
                    block.abi_version, ", this memprofd speaks ", MEMPROF_C_HEAP_ABI, ")"));
 }
 
-absl::Status CHeapControl::request(std::uint64_t interval, std::uint32_t generation,
-                                   std::uint64_t note_place) const {
+absl::Status CHeapControl::request(std::uint64_t interval, std::uint32_t generation) const {
   look_at_filters();
   if (interval == 0) look_at_filters();  // there is no later
   RETURN_IF_ERROR(
-      memory_->write_value(address_ + offsetof(memprof_c_heap, note_place), note_place));
+      memory_->write_value(address_ + offsetof(memprof_c_heap, note_place), note_place_));
   RETURN_IF_ERROR(
       memory_->write_value(address_ + offsetof(memprof_c_heap, requested_interval), interval));
   return memory_->write_value(address_ + offsetof(memprof_c_heap, requested_generation),

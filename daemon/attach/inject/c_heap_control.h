@@ -25,19 +25,24 @@ Filters filters_of(const ProcessStatus& status);
 class CHeapControl {
  public:
   // address is that of memprof_c_heap in the process, which is under these filters of seccomp.
-  CHeapControl(int pid, const WritableMemory& memory, std::uint64_t address, Filters filters)
-      : pid_(pid), memory_(&memory), address_(address), filters_(filters) {}
+  // note_place: as of struct memprof_c_heap.
+  CHeapControl(int pid, const WritableMemory& memory, std::uint64_t address,
+               std::uint64_t note_place, Filters filters)
+      : pid_(pid),
+        memory_(&memory),
+        address_(address),
+        note_place_(note_place),
+        filters_(filters) {}
   // The same through another way to that memory.
   CHeapControl through(const WritableMemory& memory) const {
-    return {pid_, memory, address_, filters_};
+    return {pid_, memory, address_, note_place_, filters_};
   }
 
   // kDataLoss when what lies there is another build's.
   absl::StatusOr<memprof_c_heap> status() const;
   // interval: bytes for one sample; 0: it is to end, and slots are to be put back. generation: not
-  // 0; a new one begins anew. note_place: as of struct memprof_c_heap.
-  absl::Status request(std::uint64_t interval, std::uint32_t generation,
-                       std::uint64_t note_place) const;
+  // 0; a new one begins anew.
+  absl::Status request(std::uint64_t interval, std::uint32_t generation) const;
   // Again and again, and before each request. A program that has got itself under other filters
   // may be killed for what the agent would do to slots: from then on they stay as they are.
   void look_at_filters() const;
@@ -46,6 +51,7 @@ class CHeapControl {
   int pid_;
   const WritableMemory* memory_;  // not owned
   std::uint64_t address_;
+  std::uint64_t note_place_;
   Filters filters_;
 };
 

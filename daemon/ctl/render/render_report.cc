@@ -193,6 +193,8 @@ void append_followed(const pb::Site& site, std::string& out) {
                   share_text(site.promoted(), site.allocated()), ", died young ",
                   share_text(site.died_young(), site.allocated()), "\n     ",
                   lifetime_text(site.lifetime()), "\n");
+  if (!site.has_resident()) return;
+  absl::StrAppend(&out, "     resident ", estimate_text(site.resident()), " of what is live\n");
 }
 
 void append_site(int number, const pb::Site& site, pb::GroupBy group_by, std::string& out) {

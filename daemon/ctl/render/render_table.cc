@@ -148,26 +148,41 @@ std::string target_line(const pb::Target& target) {
   return out + "\n";
 }
 
+namespace {
+
+std::vector<std::string> site_cells(const pb::Site& site, pb::GroupBy group_by, bool resident) {
+  const bool by_site = group_by == pb::GROUP_BY_SITE;
+  const bool known = is_known(site, pb::MEASURE_LIVE);
+  std::vector<std::string> cells{known_text(known, estimate_text(site.live()))};
+  if (resident) cells.push_back(known_text(site.has_resident(), estimate_text(site.resident())));
+  for (std::string cell : {estimate_text(site.allocated()),
+                           known_text(known, share_text(site.promoted(), site.allocated())),
+                           known_text(known, share_text(site.died_young(), site.allocated())),
+                           median_text(site.lifetime()), format_count(site.samples()),
+                           by_site ? printable(site.function()) : site_text(site, group_by),
+                           by_site ? location_text(site.file(), site.line()) : std::string()}) {
+    cells.push_back(std::move(cell));
+  }
+  return cells;
+}
+
+}  // namespace
+
 std::string sites_table(const pb::ListSitesResponse& response, pb::GroupBy group_by,
                         bool with_callstacks, const Style& style) {
   if (response.sites().empty()) return "no sites yet\n";
   const bool by_site = group_by == pb::GROUP_BY_SITE;
-  TextTable table({{"LIVE", Align::kRight},
-                   {"ALLOCATED", Align::kRight},
-                   {"PROMOTED", Align::kRight},
-                   {"DIED YOUNG", Align::kRight},
-                   {"P50 (ALIVE)", Align::kRight},
-                   {"SAMPLES", Align::kRight},
-                   {by_site ? "FUNCTION" : "WHAT"},
-                   {by_site ? "LOCATION" : ""}});
+  const bool resident = std::ranges::any_of(response.sites(), &pb::Site::has_resident);
+  std::vector<Column> columns{{"LIVE", Align::kRight}};
+  if (resident) columns.push_back({"RESIDENT", Align::kRight});
+  for (const char* name : {"ALLOCATED", "PROMOTED", "DIED YOUNG", "P50 (ALIVE)", "SAMPLES"}) {
+    columns.push_back({name, Align::kRight});
+  }
+  columns.push_back({by_site ? "FUNCTION" : "WHAT"});
+  columns.push_back({by_site ? "LOCATION" : ""});
+  TextTable table(std::move(columns));
   for (const pb::Site& site : response.sites()) {
-    const bool known = is_known(site, pb::MEASURE_LIVE);
-    table.add_row({known_text(known, estimate_text(site.live())), estimate_text(site.allocated()),
-                   known_text(known, share_text(site.promoted(), site.allocated())),
-                   known_text(known, share_text(site.died_young(), site.allocated())),
-                   median_text(site.lifetime()), format_count(site.samples()),
-                   by_site ? printable(site.function()) : site_text(site, group_by),
-                   by_site ? location_text(site.file(), site.line()) : ""});
+    table.add_row(site_cells(site, group_by, resident));
   }
   const std::vector<std::string> lines = table.lines(style.width);
   std::string out = painted(style, kBold, lines[0]) + "\n";

@@ -225,6 +225,9 @@ pb::Site to_proto(const GroupCounts& counts) {
   *out.mutable_allocated() = to_proto(counters.allocated, unseen.flow);
   *out.mutable_promoted() = to_proto(counters.promoted, unseen.flow);
   *out.mutable_live() = to_proto(counters.live, unseen.live);
+  if (counters.resident.samples > 0) {
+    *out.mutable_resident() = to_proto(counters.resident, unseen.live);
+  }
   *out.mutable_died_young() = to_proto(died[static_cast<int>(Heap::kMinor)], unseen.flow);
   *out.mutable_died_old() = to_proto(died[static_cast<int>(Heap::kMajor)], unseen.flow);
   *out.mutable_lifetime() = lifetime_to_proto(counters);

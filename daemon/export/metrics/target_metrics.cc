@@ -66,6 +66,11 @@ constexpr MetricName kLiveC{
     "some of it is the OCaml heap, and external memory."};
 constexpr MetricName kLiveCError{"memprofd_live_c_bytes_stderr",
                                  "One standard error of memprofd_live_c_bytes, in bytes."};
+constexpr MetricName kResidentC{
+    "memprofd_resident_c_bytes",
+    "What of memprofd_live_c_bytes is in resident pages, at the last look at its blocks."};
+constexpr MetricName kResidentCError{"memprofd_resident_c_bytes_stderr",
+                                     "One standard error of memprofd_resident_c_bytes, in bytes."};
 constexpr MetricName kSamples{"memprofd_samples_total",
                               "Sampled blocks that were allocated, promoted, deallocated."};
 constexpr MetricName kLiveSamples{"memprofd_live_samples", "Sampled blocks followed now."};
@@ -180,6 +185,8 @@ void add_allocated(const TargetSnapshot& target, MetricFamilies& out) {
   add(Place::kC, Source::kMalloc, c_heap.allocated);
   out.gauge(kLiveC, {}, c_heap.live.bytes());
   out.gauge(kLiveCError, {}, c_heap.live.stderr_bytes());
+  out.gauge(kResidentC, {}, c_heap.resident.bytes());
+  out.gauge(kResidentCError, {}, c_heap.resident.stderr_bytes());
 }
 
 void add_events(const TargetSnapshot& target, MetricFamilies& out) {

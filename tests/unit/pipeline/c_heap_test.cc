@@ -143,6 +143,53 @@ TEST_F(CHeapTest, EventsThatMakeNoSenseAreRefused) {
   EXPECT_EQ(4u, dropped(Drop::kDecodeBadRecord));
   EXPECT_TRUE(snapshot().rows.empty());
 }
+TEST_F(CHeapTest, WhatOfABlockIsResident) {
+  alloc(1, 1000);
+  alloc(2, 1000);
+  EXPECT_DOUBLE_EQ(0, snapshot().c_heap().resident.bytes()) << "nobody has looked";
+  pipeline_.note_c_blocks({{.number = 1, .share = 0.25}, {.number = 2, .share = 1}, {.number = 3}});
+  EXPECT_DOUBLE_EQ(1.25 * kInterval, snapshot().c_heap().resident.bytes());
+  pipeline_.note_c_blocks({{.number = 1, .share = 0.5}, {.number = 2, .share = 0.5}});
+  EXPECT_DOUBLE_EQ(kInterval, snapshot().c_heap().resident.bytes());
+  EXPECT_EQ(2u, snapshot().c_heap().resident.samples);
+  free(1);
+  EXPECT_DOUBLE_EQ(0.5 * kInterval, snapshot().c_heap().resident.bytes());
+  free(2);
+  EXPECT_DOUBLE_EQ(0, snapshot().c_heap().resident.bytes());
+}
+
+TEST_F(CHeapTest, ABlockThatTwoLooksFindGoneHasBeenFreed) {
+  alloc(1, 1000);
+  alloc(2, 1000);
+  pipeline_.note_c_blocks({{.number = 1, .gone = true}, {.number = 2, .gone = true}});
+  EXPECT_DOUBLE_EQ(2 * kInterval, snapshot().c_heap().live.bytes()) << "one may have erred";
+  pipeline_.note_c_blocks({{.number = 1, .gone = true}, {.number = 2, .share = 1}});
+  EXPECT_DOUBLE_EQ(kInterval, snapshot().c_heap().live.bytes());
+  EXPECT_EQ(1u, dropped(Drop::kFollowCFreeMissed));
+  pipeline_.note_c_blocks({{.number = 2, .gone = true}});
+  EXPECT_DOUBLE_EQ(kInterval, snapshot().c_heap().live.bytes());
+  free(1);  // the agent finds its address taken again
+  EXPECT_EQ(0u, dropped(Drop::kFollowUnknownSample));
+  free(1);
+  EXPECT_EQ(1u, dropped(Drop::kFollowUnknownSample));
+}
+
+TEST_F(CHeapTest, WhatIsForgottenIsNotResident) {
+  alloc(1, 1000);
+  pipeline_.note_c_blocks({{.number = 1, .share = 1}});
+  block({.id = 2, .bytes = 1000, .n_samples = 1, .lost = 1});
+  EXPECT_DOUBLE_EQ(0, snapshot().c_heap().resident.bytes());
+  ASSERT_EQ(1u, pipeline_.aggregator().c_blocks().size());
+  EXPECT_EQ(2u, pipeline_.aggregator().c_blocks()[0].number);
+}
+
+TEST_F(CHeapTest, WhereBlocksAreIsKnown) {
+  block({.id = 7, .bytes = 1000, .n_samples = 1, .address = 0x5000});
+  const std::vector<CBlockPlace> blocks = pipeline_.aggregator().c_blocks();
+  ASSERT_EQ(1u, blocks.size());
+  EXPECT_EQ(0x5000u, blocks[0].address);
+  EXPECT_EQ(1000u, blocks[0].bytes);
+}
 
 class NoCHeapTest : public CHeapTest {
  protected:

@@ -145,6 +145,10 @@ function numbers({ site, diff, leak }: Row): HTMLElement {
     add("Growth", format.change(leak.growth_bytes, leak.growth_bytes_stderr),
       format.interval(leak.growth_bytes_lower, leak.growth_bytes_upper));
   }
+  if (of.resident) {
+    const { bytes, bytes_stderr: error, bytes_lower: lower, bytes_upper: upper } = of.resident;
+    add("Resident", `${format.estimate(bytes, error)} of what is live`, format.interval(lower, upper));
+  }
   if (of.live_objects > 0) {
     add("Live blocks", format.countEstimate(of.live_objects, of.live_objects_stderr),
       format.interval(of.live_objects_lower, of.live_objects_upper, format.count));

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much of sampled blocks of C's memory is resident, and which of them are gone though nobody
+// has told of their end: where nothing is mapped, or where glibc's malloc says that it is free.
+// Read from outside, as RssReport is.
+#pragma once
+
+#include <stop_token>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/discover/target_memory.h"
+#include "daemon/model/c_block.h"
+
+namespace memprofd {
+
+// All of the blocks are looked at, in any order. Errors as of account_rss().
+absl::StatusOr<CBlockLook> look_at_c_blocks(int pid, const TargetMemory& memory,
+                                            std::vector<CBlockPlace> blocks,
+                                            const std::stop_token& stop = {});
+
+}  // namespace memprofd
