@@ -17,6 +17,7 @@
 #include "daemon/util/log.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
+#include "daemon/values/value_watch.h"
 
 namespace memprofd {
 namespace {
@@ -466,7 +467,12 @@ absl::StatusOr<RequestAnswer> Daemon::ask(int pid, const ReportRequest& request,
 
 absl::StatusOr<ValuesAnswer> Daemon::read_values(int pid, const ValuesRequest& request,
                                                  const std::function<bool()>& wanted) {
-  ASSIGN_OR_RETURN(const auto program, value_program(pid));
+  std::shared_ptr<ValueProgram> program;
+  if (request.watch != nullptr) program = request.watch->program();
+  if (program == nullptr) {
+    ASSIGN_OR_RETURN(program, value_program(pid));
+    if (request.watch != nullptr) request.watch->set_program(program);
+  }
   ValuesRequest with_types = request;
   with_types.types = &types_;
   return memprofd::read_values(*program, with_types, wanted);

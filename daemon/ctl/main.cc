@@ -304,14 +304,18 @@ class CommandLine {
     values->add_option("-n,--limit", options_.value_limit, "Show so many values")
         ->check(CLI::Range(1, 100'000))
         ->capture_default_str();
+    CLI::Option* watch = values->add_flag_callback(
+        "--watch", [this] { options_.watched = {"."}; }, "Show what changes, as watch does");
     values
         ->add_option("--graph", options_.graph_of,
                      "Show one value with all blocks that it leads to, each once")
-        ->type_name("NAME");
-    values->add_flag(
-        "--snapshot", options_.values_from_snapshot,
-        "Count what is too large to be read while the program runs in a snapshot of its "
-        "heap, for which it stands still a moment");
+        ->type_name("NAME")
+        ->excludes(watch);
+    values
+        ->add_flag("--snapshot", options_.values_from_snapshot,
+                   "Count what is too large to be read while the program runs in a snapshot of its "
+                   "heap, for which it stands still a moment")
+        ->excludes(watch);
     ctl::add_max_pause(*values, options_);
     add_format(values, {ctl::kTable, ctl::kJson, ctl::kDot});
   }

@@ -44,6 +44,11 @@ absl::Status add_snapshot(Client& client, const Options& options, pb::ListValues
 }  // namespace
 
 absl::Status run_values(const Options& options) {
+  if (!options.watched.empty()) {
+    Options watched = options;
+    if (!options.value_pattern.empty()) watched.watched = {options.value_pattern};
+    return run_watch(watched);
+  }
   Interrupt interrupt;
   Client client(options.endpoint);
   interrupt.on_signal([&client] { client.interrupt(); });

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/values/batch_reader.h"
 
+#include <algorithm>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "daemon/snapshot/block_header.h"
@@ -26,60 +28,60 @@ bool is_pointed_to(const Value& value) {
 
 }  // namespace
 
-// What is as it was is not looked at twice: it was whole, and no mix of two moments is just that.
-// Of the others, what is of several words and differs has been changed in between. Of a value that
-// is read alone no page was read before its pointer. A tag counts words, each of which was there:
-// the program may go on marking.
+// What is of several words and differs has been changed in between. Of a value that is read alone
+// no page was read before its pointer. A tag counts words, each of which was there: the program may
+// go on marking.
 std::vector<ReadValue> BatchReader::read_twice(std::span<const ValueSlot> batch,
                                                const std::vector<Reported>& all,
                                                const Bounds& bounds) {
-  std::vector<ReadValue> first(batch.size());
-  const std::vector<std::size_t> changed = find_changed(batch, first);
-  look(batch, changed, all, bounds, first);
+  std::vector<ReadValue> first(batch.size()), second(batch.size());
+  pages_.forget();
+  if (batch.size() > 1) fetch_known(batch);
+  look(batch, all, bounds, first);
   was_late_ = pages_.was_late();
   pages_.forget();
-  if (changed.empty()) return first;
   std::vector<std::uint64_t> places;
-  for (const std::size_t i : changed) first[i].footprint.add_places(places);
+  for (const ReadValue& one : first) one.footprint.add_places(places);
   if (batch.size() > 1) pages_.fetch(places);
-  std::vector<ReadValue> second(batch.size());
-  look(batch, changed, all, bounds, second);
-  for (const std::size_t i : changed) {
+  look(batch, all, bounds, second);
+  for (std::size_t i = 0; i < batch.size(); ++i) {
     second[i].is_torn |= first[i].is_torn;
     const bool is_apart = batch.size() > 1 && is_pointed_to(second[i].value);
     second[i].differs =
         (is_compound(second[i].value) || is_apart) && !second[i].value.same_as(first[i].value);
-    first[i] = std::move(second[i]);
   }
-  return first;
+  return second;
 }
 
-std::vector<std::size_t> BatchReader::find_changed(std::span<const ValueSlot> batch,
-                                                   std::vector<ReadValue>& read) {
-  pages_.forget();
-  std::vector<const KnownValue*> known(batch.size());
-  std::vector<std::uint64_t> places;
-  for (std::size_t i = 0; options_.known != nullptr && i < batch.size(); ++i) {
-    const auto found = options_.known->find(batch[i].address);
-    if (found == options_.known->end()) continue;
-    known[i] = &found->second;
-    if (batch.size() > 1) known[i]->footprint.add_places(places);
+std::vector<bool> BatchReader::find_changed(std::span<const ValueSlot> slots) {
+  constexpr std::size_t kAtOnce = 2048;
+  std::vector<bool> changed(slots.size(), true);
+  for (std::size_t begin = 0; begin < slots.size(); begin += kAtOnce) {
+    const auto some = slots.subspan(begin, std::min(kAtOnce, slots.size() - begin));
+    pages_.forget();
+    fetch_known(some);
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const KnownValue* const known = some[i].known;
+      changed[begin + i] = known == nullptr || !known->footprint.is_in(pages_);
+    }
   }
-  pages_.fetch(places);
-  std::vector<std::size_t> changed;
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    read[i].is_same = known[i] != nullptr && known[i]->footprint.is_in(pages_);
-    if (!read[i].is_same) changed.push_back(i);
-  }
-  pages_.forget_misses();
   return changed;
 }
 
+void BatchReader::fetch_known(std::span<const ValueSlot> slots) const {
+  std::vector<std::uint64_t> places;
+  for (const ValueSlot& slot : slots) {
+    if (slot.known != nullptr) slot.known->footprint.add_places(places);
+  }
+  pages_.fetch(places);
+}
+
 // One by one where there is one only, so that no page is older than the pointer to it.
-void BatchReader::look(std::span<const ValueSlot> batch, std::vector<std::size_t> places,
-                       const std::vector<Reported>& all, const Bounds& bounds,
-                       std::vector<ReadValue>& read) {
+void BatchReader::look(std::span<const ValueSlot> batch, const std::vector<Reported>& all,
+                       const Bounds& bounds, std::vector<ReadValue>& read) {
   constexpr int kRounds = 4;
+  std::vector<std::size_t> places(batch.size());
+  std::iota(places.begin(), places.end(), std::size_t{0});
   for (int round = 0; !places.empty(); ++round) {
     pages_.only_note(round < kRounds && batch.size() > 1);
     std::vector<std::size_t> later;
@@ -104,7 +106,7 @@ ReadValue BatchReader::read_slot(const ValueSlot& slot, const std::vector<Report
 }
 
 ReadValue BatchReader::read_slot(const ValueSlot& slot, const std::vector<Reported>& all,
-                                 const Bounds& bounds, const MemoryReader& memory) const {
+                                 const Bounds& bounds, const RecordingReader& memory) const {
   std::uint64_t word = 0;
   if (!memory.read_value(slot.address, word).ok()) {
     return {.value = {.kind = ValueKind::kUnread, .why = WhyUnread::kNotMapped}};
@@ -121,7 +123,7 @@ ReadValue BatchReader::read_slot(const ValueSlot& slot, const std::vector<Report
 }
 
 ReadValue BatchReader::read_reported(const Reported& one, std::uint64_t word, const Bounds& bounds,
-                                     const MemoryReader& memory) const {
+                                     const RecordingReader& memory) const {
   if (one.kind == Reported::Kind::kTag) {
     return {.value = read_tag(memory, options_.image, word, one.no_mark, bounds.blocks_of_tag)};
   }

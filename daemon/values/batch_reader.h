@@ -14,7 +14,6 @@
 #include <span>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "daemon/discover/memory_reader.h"
 #include "daemon/values/footprint.h"
 #include "daemon/values/page_cache.h"
@@ -24,12 +23,19 @@
 
 namespace memprofd {
 
+// What was found when a value was read, for who reads it again.
+struct KnownValue {
+  Footprint footprint;
+  std::unique_ptr<const Value> value;  // null: nobody will ask for it
+};
+
 // A word of a module, or of the registry.
 struct ValueSlot {
   static constexpr std::size_t kReported = static_cast<std::size_t>(-1);
   std::size_t module = 0;  // or kReported: field is the place in Report::all
   std::uint32_t field = 0;
   std::uint64_t address = 0;
+  KnownValue* known = nullptr;  // null: nobody reads it again
 };
 
 // What it means, if it is asked for.
@@ -37,17 +43,9 @@ struct ReadValue {
   bool is_constant = false;
   bool is_torn = false;  // its parts do not fit together
   bool differs = false;  // when it is read again at once
-  bool is_same = false;  // as it is known to be: the rest is not set
   Value value;
   Footprint footprint;
 };
-
-// Values that were read before, by the address of their word.
-struct KnownValue {
-  Footprint footprint;
-  std::unique_ptr<const Value> value;  // null: nobody will ask for it
-};
-using KnownValues = absl::flat_hash_map<std::uint64_t, KnownValue>;
 
 class BatchReader {
  public:
@@ -55,16 +53,19 @@ class BatchReader {
     bool with_constants = false;
     bool with_contents = false;
     bool with_graphs = false;
-    AddressRange image;                  // of the program's own code and data
-    const KnownValues* known = nullptr;  // they are not read again as long as they are as they were
+    AddressRange image;  // of the program's own code and data
   };
-  // memory, names and known values outlive it. Nothing can be read before set_mappings().
+  // memory and names outlive it. Nothing can be read before set_mappings().
   BatchReader(const MemoryReader& memory, const FunctionNames& names, Options options)
       : pages_(memory), names_(names), options_(options) {}
 
   bool set_mappings(std::span<const Mapping> mappings) {
     return pages_.set_mappings(mappings, options_.image);
   }
+
+  // Whether the words of each are not as they are known: of the others nothing has to be read. The
+  // collector does not matter: what is made of the same words is the same value.
+  std::vector<bool> find_changed(std::span<const ValueSlot> slots);
 
   // What one question may take.
   struct Bounds {
@@ -83,18 +84,16 @@ class BatchReader {
   bool was_late() const { return was_late_ || pages_.was_late(); }
 
  private:
-  // Those that are to be read: places in the batch.
-  std::vector<std::size_t> find_changed(std::span<const ValueSlot> batch,
-                                        std::vector<ReadValue>& read);
-  // Reads them in few steps: all pages that they want next come together.
-  void look(std::span<const ValueSlot> batch, std::vector<std::size_t> places,
-            const std::vector<Reported>& all, const Bounds& bounds, std::vector<ReadValue>& read);
+  void fetch_known(std::span<const ValueSlot> slots) const;
+  // In few steps: all pages that they want next come together.
+  void look(std::span<const ValueSlot> batch, const std::vector<Reported>& all,
+            const Bounds& bounds, std::vector<ReadValue>& read);
   ReadValue read_slot(const ValueSlot& slot, const std::vector<Reported>& all,
                       const Bounds& bounds) const;
   ReadValue read_slot(const ValueSlot& slot, const std::vector<Reported>& all, const Bounds& bounds,
-                      const MemoryReader& memory) const;
+                      const RecordingReader& memory) const;
   ReadValue read_reported(const Reported& one, std::uint64_t word, const Bounds& bounds,
-                          const MemoryReader& memory) const;
+                          const RecordingReader& memory) const;
   Value read_value(ValueReader& reader, std::uint64_t word, const Bounds& bounds) const;
 
   PageCache pages_;

@@ -3,14 +3,28 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "daemon/values/page_cache.h"
 
 namespace memprofd {
+namespace {
+
+constexpr std::uint64_t kColor = 0x300;
+
+void forget_color(std::byte* header) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, header, sizeof word);
+  word &= ~kColor;
+  std::memcpy(header, &word, sizeof word);
+}
+
+}  // namespace
 
 void Footprint::clear() {
   parts_.clear();
   held_.clear();
+  headers_.clear();
   is_all_ = true;
 }
 
@@ -38,14 +52,27 @@ void Footprint::add(std::uint64_t address, std::span<const std::byte> bytes, boo
   if (is_there) held_.insert(held_.end(), bytes.begin(), bytes.end());
 }
 
+void Footprint::add_header(std::uint64_t address, std::uint64_t header, bool is_there) {
+  const std::size_t before = held_.size();
+  add(address, std::as_bytes(std::span(&header, 1)), is_there);
+  if (held_.size() == before) return;  // it was read before
+  headers_.push_back(static_cast<std::uint16_t>(before));
+  forget_color(&held_[before]);
+}
+
 bool Footprint::is_in(const MemoryReader& memory) const {
   if (!is_all_ || parts_.empty()) return false;
   std::array<std::byte, kMostBytes> now;
   const std::byte* held = held_.data();
+  auto header = headers_.begin();
   for (const Part& part : parts_) {
     const bool is_there = memory.read(part.address, std::span(now).first(part.bytes)).ok();
     if (is_there != part.is_there) return false;
     if (!is_there) continue;
+    const auto begin = static_cast<std::size_t>(held - held_.data());
+    for (; header != headers_.end() && *header < begin + part.bytes; ++header) {
+      forget_color(&now[*header - begin]);
+    }
     if (!std::equal(held, held + part.bytes, now.begin())) return false;
     held += part.bytes;
   }

@@ -21,6 +21,8 @@ class Footprint {
   void clear();
   // What was read there, or that nothing can be read there; in the order in which it was.
   void add(std::uint64_t address, std::span<const std::byte> bytes, bool is_there);
+  // The same of a block's header: the collector changes its color, which makes no other value.
+  void add_header(std::uint64_t address, std::uint64_t header, bool is_there);
   // Whether there is one, and memory holds it.
   bool is_in(const MemoryReader& memory) const;
   // Places on all pages where it is, in that order.
@@ -37,7 +39,8 @@ class Footprint {
 
   // As many as a reference to a number has are at hand.
   absl::InlinedVector<Part, 2> parts_;
-  absl::InlinedVector<std::byte, 24> held_;  // by those parts that are there
+  absl::InlinedVector<std::byte, 24> held_;        // by those parts that are there
+  absl::InlinedVector<std::uint16_t, 2> headers_;  // where they begin in held_, in order
   bool is_all_ = false;
 };
 
@@ -50,6 +53,11 @@ class RecordingReader final : public MemoryReader {
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {
     absl::Status status = memory_.read(address, out);
     footprint_.add(address, out, status.ok());
+    return status;
+  }
+  absl::Status read_header(std::uint64_t address, std::uint64_t& header) const {
+    absl::Status status = memory_.read_value(address, header);
+    footprint_.add_header(address, header, status.ok());
     return status;
   }
 

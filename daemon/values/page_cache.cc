@@ -28,6 +28,7 @@ void PageCache::forget() {
   }
   pages_.clear();
   noted_.clear();
+  recent_ = {};
   missed_ = false;
   was_late_ = false;
 }
@@ -47,8 +48,13 @@ bool PageCache::may_read(std::uint64_t page) const {
 }
 
 const PageCache::Page* PageCache::page_at(std::uint64_t begin) const {
+  Recent& recent = recent_[begin / kPageBytes % recent_.size()];
+  if (recent.begin == begin) return recent.page;
   const auto known = pages_.find(begin);
-  if (known != pages_.end()) return known->second.get();
+  if (known != pages_.end()) {
+    recent = {begin, known->second.get()};
+    return recent.page;
+  }
   if (!may_read(begin)) {
     missed_ = true;
     return nullptr;

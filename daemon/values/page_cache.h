@@ -45,7 +45,6 @@ class PageCache final : public MemoryReader {
   bool full() const { return pages_.size() >= kMaxPages; }
   // Whether other memory was asked for since forget(): the program may have got it meanwhile.
   bool missed() const { return missed_; }
-  void forget_misses() { missed_ = false; }
   // Whether memory did not answer since forget(): what is there is not known.
   bool was_late() const { return was_late_; }
 
@@ -58,6 +57,12 @@ class PageCache final : public MemoryReader {
 
   bool may_read(std::uint64_t page) const;
 
+  // One of the pages that were looked at last.
+  struct Recent {
+    std::uint64_t begin = ~std::uint64_t{0};
+    const Page* page = nullptr;
+  };
+
   const MemoryReader& memory_;
   std::vector<AddressRange> ranges_;  // in order, apart from each other
   mutable bool missed_ = false;
@@ -65,6 +70,7 @@ class PageCache final : public MemoryReader {
   bool notes_ = false;
   mutable std::vector<std::uint64_t> noted_;  // pages, in the order in which they were wanted
   mutable absl::flat_hash_map<std::uint64_t, std::unique_ptr<Page>> pages_;  // null: unreadable
+  mutable std::array<Recent, 8> recent_;                                     // by place
   mutable std::vector<std::unique_ptr<Page>> spare_;                         // of forgotten ones
 };
 

@@ -29,7 +29,6 @@ constexpr int kTriesOfSize = 3;
 constexpr std::chrono::microseconds kPauseBetween{200};
 // Read between two looks at the heap's clock, so that they are few.
 constexpr std::size_t kLargestBatch = 512;
-constexpr std::size_t kLargestWatched = 4096;
 constexpr std::size_t kFirstBatch = 128;
 constexpr std::uint64_t kMostFields = 1u << 20;
 
@@ -49,13 +48,12 @@ class Reading {
         names_([&program](std::uint64_t code) { return program.function_at(code); }),
         nodes_left_(request.graph_nodes),
         batch_(request.graph_nodes > 0 ? 1 : kFirstBatch),
-        answer_(std::move(answer)) {
-    if (request.watch != nullptr && request.watch->batch > 0) batch_ = request.watch->batch;
-  }
+        answer_(std::move(answer)) {}
 
   absl::StatusOr<ValuesAnswer> run(const std::function<bool()>& wanted) {
-    ASSIGN_OR_RETURN(const std::vector<ValueSlot> slots, choose());
+    ASSIGN_OR_RETURN(std::vector<ValueSlot> slots, choose());
     RETURN_IF_ERROR(begin_with_mappings());
+    if (request_.watch != nullptr) slots = leave_changed(slots);
     const auto until = Clock::now() + request_.patience;
     for (std::size_t done = 0; done < slots.size();) {
       if (!wanted()) return absl::CancelledError("nobody waits for the values any more");
@@ -74,12 +72,16 @@ class Reading {
  private:
   absl::StatusOr<std::vector<ValueSlot>> choose() {
     std::vector<ValueSlot> slots;
-    if (!request_.only_reported && !request_.fields && request_.types != nullptr) {
+    const bool looks = !request_.only_reported && !request_.fields && !request_.only_kept;
+    if (looks && request_.types != nullptr) {
       source_names_ = program_.names(found_, *request_.types);
     }
     for (std::uint32_t i = 0; i < answer_.report.all.size(); ++i) {
       const Reported& one = answer_.report.all[i];
-      if (one.is_on_heap()) slots.push_back({ValueSlot::kReported, i, root_address(program_, one)});
+      if (!one.is_on_heap()) continue;
+      const std::uint64_t address = root_address(program_, one);
+      KnownValue* known = request_.watch != nullptr ? request_.watch->known_at(address) : nullptr;
+      slots.push_back({ValueSlot::kReported, i, address, known});
     }
     if (request_.watch != nullptr && request_.watch->has_slots()) {
       const std::vector<ValueSlot>& known = request_.watch->slots();
@@ -90,7 +92,8 @@ class Reading {
     ASSIGN_OR_RETURN(const std::vector<ValueSlot> fields, choose_fields());
     answer_.fields = fields.size();
     if (request_.watch != nullptr) request_.watch->set_slots(fields);
-    slots.insert(slots.end(), fields.begin(), fields.end());
+    const auto& chosen = request_.watch != nullptr ? request_.watch->slots() : fields;
+    slots.insert(slots.end(), chosen.begin(), chosen.end());
     return slots;
   }
 
@@ -142,10 +145,23 @@ class Reading {
     return is_new;
   }
 
+  // Those are to be read; what the others of the report are is known.
+  std::vector<ValueSlot> leave_changed(const std::vector<ValueSlot>& slots) {
+    std::vector<ValueSlot> changed;
+    const std::vector<bool> is_changed = reader_.find_changed(slots);
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (is_changed[i]) {
+        changed.push_back(slots[i]);
+      } else if (slots[i].module == ValueSlot::kReported) {
+        set_value(answer_.report.all[slots[i].field], *slots[i].known->value);
+      }
+    }
+    return changed;
+  }
+
   // What there was no room for is not looked at again, nor told.
   void finish_watch() {
     ValueWatch& watch = *request_.watch;
-    watch.batch = batch_;
     if (answer_.left_out > 0) watch.set_slots(watch.slots());
     answer_.left_out = watch.left_out();
     watch.leave_changed(answer_.report);
@@ -164,7 +180,7 @@ class Reading {
         ASSIGN_OR_RETURN(const bool is_good, is_whole(read) ? had_all(batch.size()) : false);
         if (is_good) {
           accept(batch, std::move(read));
-          batch_ = std::min(batch_ * 2, largest_batch());
+          batch_ = std::min(batch_ * 2, request_.graph_nodes > 0 ? 1 : kLargestBatch);
           tries_ = 0;
           return true;
         }
@@ -179,12 +195,6 @@ class Reading {
     tries_ = 0;
     accept(batch, {ReadValue{.value = {.kind = ValueKind::kUnread, .why = why}}});
     return true;
-  }
-
-  // Most of what is watched is as it was.
-  std::size_t largest_batch() const {
-    if (request_.graph_nodes > 0) return 1;
-    return request_.watch != nullptr ? kLargestWatched : kLargestBatch;
   }
 
   // Whether no page was missing that could be had: memory that the program has just got, or when
@@ -214,27 +224,24 @@ class Reading {
   void accept(std::span<const ValueSlot> batch, std::vector<ReadValue> read) {
     for (std::size_t i = 0; i < batch.size(); ++i) {
       if (const auto& graph = read[i].value.graph) nodes_left_ -= graph->nodes.size();
-      const bool is_reported = batch[i].module == ValueSlot::kReported;
-      if (read[i].is_same) {
-        if (is_reported) read[i].value = *request_.watch->known().at(batch[i].address).value;
-      } else if (request_.watch != nullptr) {
-        keep(batch[i], read[i], is_reported);
-      }
-      if (is_reported) {
+      if (batch[i].known != nullptr) keep(batch[i], read[i]);
+      if (batch[i].module == ValueSlot::kReported) {
         set_value(answer_.report.all[batch[i].field], std::move(read[i].value));
-      } else if (!read[i].is_same) {
+      } else {
         accept_field(batch[i], std::move(read[i]));
       }
     }
   }
 
   // Nothing is known of what is not sure.
-  void keep(const ValueSlot& slot, ReadValue& read, bool is_reported) {
+  static void keep(const ValueSlot& slot, ReadValue& read) {
     const bool is_sure = (read.is_constant || read.value.kind != ValueKind::kUnread) &&
                          !read.value.is_changing && !read.value.is_more_memory;
-    if (!is_sure) return request_.watch->forget(slot.address);
-    auto value = is_reported ? std::make_unique<const Value>(read.value) : nullptr;
-    request_.watch->keep(slot.address, {std::move(read.footprint), std::move(value)});
+    slot.known->value = nullptr;
+    if (!is_sure) return slot.known->footprint.clear();
+    slot.known->footprint = std::move(read.footprint);
+    if (slot.module != ValueSlot::kReported) return;
+    slot.known->value = std::make_unique<const Value>(read.value);
   }
 
   void accept_field(const ValueSlot& slot, ReadValue read) {
@@ -272,8 +279,7 @@ class Reading {
                       {.with_constants = request_.with_constants,
                        .with_contents = request_.with_contents,
                        .with_graphs = request_.graph_nodes > 0,
-                       .image = found_.image,
-                       .known = request_.watch != nullptr ? &request_.watch->known() : nullptr}};
+                       .image = found_.image}};
   std::size_t nodes_left_;  // of graphs
   std::size_t batch_;       // values; one by one where graphs are asked for, which may be large
   int tries_ = 0;           // of a batch of one

@@ -305,7 +305,7 @@ std::optional<std::uint64_t> ValueReader::tree_height(std::uint64_t node, std::u
 std::optional<ValueReader::Block> ValueReader::block_at(std::uint64_t address) {
   std::uint64_t header = 0;
   if (blocks_left_ == 0 || address % kWordBytes != 0 || address < kWordBytes ||
-      address >= kEndOfMemory || !memory_.read_value(address - kWordBytes, header).ok() ||
+      address >= kEndOfMemory || !read_header(address - kWordBytes, header).ok() ||
       fields_of(header) > kMostFields) {
     return std::nullopt;
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "daemon/discover/memory_reader.h"
+#include "daemon/values/footprint.h"
 #include "daemon/values/value.h"
 
 namespace memprofd {
@@ -29,6 +30,9 @@ class ValueReader {
   // with_contents: those of strings, which may be secret.
   ValueReader(const MemoryReader& memory, const FunctionNames& functions, bool with_contents)
       : memory_(memory), functions_(functions), with_contents_(with_contents) {}
+  // What values are made of is written down.
+  ValueReader(const RecordingReader& memory, const FunctionNames& functions, bool with_contents)
+      : memory_(memory), recorder_(&memory), functions_(functions), with_contents_(with_contents) {}
 
   Value read(std::uint64_t word);
   // A word by itself: of a block no more than that one is there.
@@ -80,7 +84,13 @@ class ValueReader {
   std::optional<Block> block_at(std::uint64_t address, std::uint32_t tag, std::uint64_t fields);
   std::optional<std::uint64_t> field(const Block& block, std::uint64_t index) const;
 
+  absl::Status read_header(std::uint64_t address, std::uint64_t& header) const {
+    return recorder_ != nullptr ? recorder_->read_header(address, header)
+                                : memory_.read_value(address, header);
+  }
+
   const MemoryReader& memory_;
+  const RecordingReader* const recorder_ = nullptr;
   const FunctionNames& functions_;
   const bool with_contents_;
   std::size_t blocks_left_ = 0;

@@ -20,13 +20,27 @@ bool is_same(const Reported& a, const Reported& b) {
 
 void ValueWatch::begin(std::shared_ptr<const ValueProgram::Found> found) {
   if (found_ == found) return;
-  *this = ValueWatch();
+  ValueWatch anew;
+  anew.program_ = std::move(program_);
+  anew.program_at_ = program_at_;
+  *this = std::move(anew);
   found_ = std::move(found);
+}
+
+std::shared_ptr<ValueProgram> ValueWatch::program() const {
+  return Clock::now() - program_at_ < kFoundFor ? program_ : nullptr;
+}
+
+void ValueWatch::set_program(std::shared_ptr<ValueProgram> program) {
+  program_ = std::move(program);
+  program_at_ = Clock::now();
 }
 
 void ValueWatch::set_slots(std::vector<ValueSlot> slots) {
   std::erase_if(slots, [this](const ValueSlot& slot) { return left_out_.contains(slot.address); });
   slots_ = std::move(slots);
+  known_fields_ = std::vector<KnownValue>(slots_.size());
+  for (std::size_t i = 0; i < slots_.size(); ++i) slots_[i].known = &known_fields_[i];
   has_slots_ = true;
 }
 
@@ -37,18 +51,20 @@ bool ValueWatch::may_tell(const ValueSlot& slot, std::size_t limit) {
   return has_room;
 }
 
-void ValueWatch::keep(std::uint64_t address, KnownValue value) {
-  known_[address] = std::move(value);
+KnownValue* ValueWatch::known_at(std::uint64_t address) {
+  auto& known = known_reported_[address];
+  if (known == nullptr) known = std::make_unique<KnownValue>();
+  return known.get();
 }
 
 const std::vector<Mapping>* ValueWatch::mappings() const {
-  const bool is_new = std::chrono::steady_clock::now() - mapped_at_ < kMappingsFor;
+  const bool is_new = Clock::now() - mapped_at_ < kFoundFor;
   return is_new && !mappings_.empty() ? &mappings_ : nullptr;
 }
 
 void ValueWatch::set_mappings(std::vector<Mapping> mappings) {
   mappings_ = std::move(mappings);
-  mapped_at_ = std::chrono::steady_clock::now();
+  mapped_at_ = Clock::now();
 }
 
 void ValueWatch::leave_changed(Report& report) {

@@ -32,12 +32,12 @@ class ValueWatch {
   bool may_tell(const ValueSlot& slot, std::size_t limit);
   std::uint64_t left_out() const { return left_out_.size(); }
 
-  // So many at once, as much as the collector has left time for.
-  std::size_t batch = 0;
+  // What is known of what the program reports there.
+  KnownValue* known_at(std::uint64_t address);
 
-  const KnownValues& known() const { return known_; }
-  void keep(std::uint64_t address, KnownValue value);
-  void forget(std::uint64_t address) { known_.erase(address); }
+  // As it was looked for last; null: it is time to do so again.
+  std::shared_ptr<ValueProgram> program() const;
+  void set_program(std::shared_ptr<ValueProgram> program);
 
   // Null: they are to be looked at.
   const std::vector<Mapping>* mappings() const;
@@ -47,17 +47,21 @@ class ValueWatch {
   void leave_changed(Report& report);
 
  private:
-  // What was mapped so long ago is looked at again, also when nothing is missing.
-  static constexpr std::chrono::seconds kMappingsFor{1};
+  using Clock = std::chrono::steady_clock;
+  // What was found so long ago is looked for again, also when nothing is missing.
+  static constexpr std::chrono::seconds kFoundFor{1};
 
-  std::shared_ptr<const ValueProgram::Found> found_;  // of the program that all is of
+  std::shared_ptr<ValueProgram> program_;
+  Clock::time_point program_at_{};
+  std::shared_ptr<const ValueProgram::Found> found_;  // of the program that all below is of
   bool has_slots_ = false;
   std::vector<ValueSlot> slots_;
   absl::flat_hash_set<std::uint64_t> fields_told_;  // by address
   absl::flat_hash_set<std::uint64_t> left_out_;     // by address
-  KnownValues known_;
+  std::vector<KnownValue> known_fields_;            // of slots_
+  absl::flat_hash_map<std::uint64_t, std::unique_ptr<KnownValue>> known_reported_;
   std::vector<Mapping> mappings_;
-  std::chrono::steady_clock::time_point mapped_at_{};
+  Clock::time_point mapped_at_{};
   absl::flat_hash_map<std::uint32_t, Reported> told_;  // by slot
   std::uint64_t next_line_ = 0;
 };

@@ -596,6 +596,11 @@ class Reported(ValuesTest):
         lines = daemon.ctl("watch", "^count$", "-n", "3", "-d", "0.1").stdout.splitlines()
         self.assertEqual(1, len(lines), "what does not change is shown once")
         self.assertRegex(lines[0], r"^\d\d:\d\d:\d\d  count  7 things$")
+        watch = self.process(harness.Process([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "values", "^count$",
+                                              "--watch"]))
+        harness.eventually(lambda: any("count  7 things" in line for line in watch.output), "it shows it")
+        target.command("set 8")
+        harness.eventually(lambda: any("count  8 things" in line for line in watch.output), "it goes on")
         done = daemon.ctl("watch", "nothing", check=False)
         self.assertEqual(3, done.returncode)
         self.assert_one_line(done.stderr, "no value of pid", "nothing")
