@@ -56,9 +56,9 @@ void CBlockKeeper::begin_look(const CBlockTarget& target, Watched& watched) {
   if (blocks.empty()) return;
   auto look = Look<Found>::start(
       [pid = target.pid, memory = target.memory,
-       blocks = std::move(blocks)](const std::stop_token& stop) {
+       blocks = std::move(blocks)](const std::stop_token& stop) mutable {
         const auto began = Clock::now();
-        auto found = look_at_c_blocks(pid, *memory, blocks, stop);
+        auto found = look_at_c_blocks(pid, *memory, std::move(blocks), stop);
         return Found{found.ok() ? *std::move(found) : CBlockLook(), Clock::now() - began};
       },
       [] {});

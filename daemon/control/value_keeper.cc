@@ -4,9 +4,9 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <ctime>
 #include <utility>
 
+#include "daemon/util/clock.h"
 #include "daemon/values/read_values.h"
 #include "daemon/values/sample_of_report.h"
 #include "daemon/values/tick_clock.h"
@@ -18,9 +18,7 @@ namespace {
 constexpr std::chrono::milliseconds kPatience{200};
 
 std::chrono::nanoseconds cpu_time_of_thread() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  return std::chrono::nanoseconds(clock_ns(CLOCK_THREAD_CPUTIME_ID));
 }
 
 }  // namespace

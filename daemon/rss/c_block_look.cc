@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/rss/c_block_look.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -37,11 +35,7 @@ class BlockLook {
     ASSIGN_OR_RETURN(PageMap pages, PageMap::open(pid_));
     pages_ = std::make_unique<PageMap>(std::move(pages));
     ASSIGN_OR_RETURN(maps_, memory_.maps());
-    if (maps_.size() > kMaxMappings) {
-      return absl::ResourceExhaustedError(
-          fmt::format("pid {} has {} mappings: more than {} are not looked at", pid_, maps_.size(),
-                      kMaxMappings));
-    }
+    RETURN_IF_ERROR(check_number(maps_, pid_));
     for (CBlockPlace& block : blocks_) {
       look_.push_back({.number = block.number});
       block.bytes = std::min(block.bytes, mapped_from(block.address));

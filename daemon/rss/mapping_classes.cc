@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/rss/mapping_classes.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string_view>
 
@@ -130,6 +132,12 @@ std::uint32_t PartNames::number_of(const std::string& name) {
   const auto [found, fresh] = numbers_.try_emplace(name, static_cast<std::uint32_t>(names_.size()));
   if (fresh) names_.push_back(name);
   return found->second;
+}
+
+absl::Status check_number(const std::vector<Mapping>& maps, int pid) {
+  if (maps.size() <= kMaxMappings) return absl::OkStatus();
+  return absl::ResourceExhaustedError(fmt::format(
+      "pid {} has {} mappings: more than {} are not looked at", pid, maps.size(), kMaxMappings));
 }
 
 ClassifiedMappings classify_mappings(const std::vector<Mapping>& maps, const std::string& exe,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/rss/extent_layer.h"
 
@@ -43,6 +44,8 @@ struct ClassifiedMappings {
   std::string other_allocator;  // "jemalloc"; empty: none that is known by its file
 };
 
+// kResourceExhausted, in one line, when the process has too many.
+absl::Status check_number(const std::vector<Mapping>& maps, int pid);
 // maps: in the order of addresses. exe: the program's path, as in maps.
 ClassifiedMappings classify_mappings(const std::vector<Mapping>& maps, const std::string& exe,
                                      PartNames& names);

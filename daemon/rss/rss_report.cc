@@ -70,10 +70,7 @@ class Accounting {
 
   absl::Status read_maps() {
     ASSIGN_OR_RETURN(maps_, memory_->maps());
-    if (maps_.size() <= kMaxMappings) return absl::OkStatus();
-    return absl::ResourceExhaustedError(
-        fmt::format("pid {} has {} mappings: more than {} are not looked at", report_.pid,
-                    maps_.size(), kMaxMappings));
+    return check_number(maps_, report_.pid);
   }
 
   // Without one the program's memory is told apart all the same.

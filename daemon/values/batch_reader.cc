@@ -99,7 +99,6 @@ void BatchReader::look(std::span<const ValueSlot> batch, const std::vector<Repor
 ReadValue BatchReader::read_slot(const ValueSlot& slot, const std::vector<Reported>& all,
                                  const Bounds& bounds) const {
   Footprint footprint;
-  footprint.clear();
   ReadValue read = read_slot(slot, all, bounds, RecordingReader(pages_, footprint));
   read.footprint = std::move(footprint);
   return read;

@@ -5,28 +5,20 @@
 #include <array>
 #include <cstring>
 
+#include "daemon/snapshot/block_header.h"
 #include "daemon/values/page_cache.h"
 
 namespace memprofd {
 namespace {
 
-constexpr std::uint64_t kColor = 0x300;
-
 void forget_color(std::byte* header) {
   std::uint64_t word = 0;
   std::memcpy(&word, header, sizeof word);
-  word &= ~kColor;
+  word -= colour_of(word);
   std::memcpy(header, &word, sizeof word);
 }
 
 }  // namespace
-
-void Footprint::clear() {
-  parts_.clear();
-  held_.clear();
-  headers_.clear();
-  is_all_ = true;
-}
 
 // A header and its fields are often read one after the other, and again.
 bool Footprint::continues(std::uint64_t address, std::size_t bytes, bool is_there) {

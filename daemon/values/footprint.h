@@ -18,7 +18,6 @@ class Footprint {
   static constexpr std::size_t kMostParts = 256;
   static constexpr std::size_t kMostBytes = 4096;
 
-  void clear();
   // What was read there, or that nothing can be read there; in the order in which it was.
   void add(std::uint64_t address, std::span<const std::byte> bytes, bool is_there);
   // The same of a block's header: the collector changes its color, which makes no other value.
@@ -41,7 +40,7 @@ class Footprint {
   absl::InlinedVector<Part, 2> parts_;
   absl::InlinedVector<std::byte, 24> held_;        // by those parts that are there
   absl::InlinedVector<std::uint16_t, 2> headers_;  // where they begin in held_, in order
-  bool is_all_ = false;
+  bool is_all_ = true;
 };
 
 // Memory whose reads are written down.

@@ -238,9 +238,8 @@ class Reading {
     const bool is_sure = (read.is_constant || read.value.kind != ValueKind::kUnread) &&
                          !read.value.is_changing && !read.value.is_more_memory;
     slot.known->value = nullptr;
-    if (!is_sure) return slot.known->footprint.clear();
-    slot.known->footprint = std::move(read.footprint);
-    if (slot.module != ValueSlot::kReported) return;
+    slot.known->footprint = is_sure ? std::move(read.footprint) : Footprint();
+    if (!is_sure || slot.module != ValueSlot::kReported) return;
     slot.known->value = std::make_unique<const Value>(read.value);
   }
 

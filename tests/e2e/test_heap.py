@@ -2,7 +2,6 @@
 """What the walk of a heap finds is what the program itself has there, to the last block; and a copy of a
 program holds that, and is nothing that the program notices, whoever dies when."""
 
-import contextlib
 import json
 import os
 import pathlib
@@ -13,7 +12,7 @@ import time
 import unittest
 
 import harness
-from harness import TARGETS, TARGETS5, E2ETest, Process, eventually, proc_status
+from harness import TARGETS, TARGETS5, E2ETest, Process, children, eventually, proc_status
 
 TARGETS4 = harness.BUILD / "targets" if TARGETS5 == TARGETS else TARGETS
 WALK = harness.BUILD / "tests" / "heap_walk"
@@ -131,15 +130,6 @@ class HeapWalk(E2ETest):
         wrong = hex(int(told["state"], 16) + 8)
         with self.assertRaisesRegex(AssertionError, "not laid out as its OCaml version has it|not all mapped"):
             walk(target, wrong)
-
-
-def children(pid):
-    """Those of all its threads, zombies included."""
-    found = []
-    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            found += (task / "children").read_text().split()
-    return found
 
 
 def is_gone(pid):

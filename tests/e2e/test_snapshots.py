@@ -18,11 +18,11 @@ import unittest
 import grpc
 
 import harness
-from harness import OK, TARGETS5, Process, eventually, proc_status
+from harness import OK, TARGETS5, Process, children, eventually, proc_status
 from stepping import CALLS, SteppedDaemon
 from test_attach_faults import EVENTS, Exits, Nothing, happen
 from test_profiles import message_modules
-from test_heap import TARGETS4, OLD, COPIES, KILLS, LONGEST, HeapCopy, children, is_gone, undisturbed_output
+from test_heap import TARGETS4, OLD, COPIES, KILLS, LONGEST, HeapCopy, is_gone, undisturbed_output
 
 sys.path.append(str(harness.ROOT / "tests/soak"))
 import snapshot_soak  # noqa: E402 (of tests/soak)

@@ -11,7 +11,7 @@ import yaml
 
 import harness
 from containers import make_root
-from harness import OK, PRIVILEGES, E2ETest, Daemon, eventually
+from harness import OK, PRIVILEGES, E2ETest, Daemon, children, eventually
 from hostile_case import ATTACKER, Guest, stage, unit_prefix
 
 UNIT = pathlib.Path(harness.ROOT) / "deploy/memprofd.service.in"
@@ -24,11 +24,6 @@ TOLD = {
     "CAP_DAC_OVERRIDE": "CAP_DAC_OVERRIDE",
     "CAP_SYS_ADMIN": "privilege to load BPF: missing",
 }
-
-
-def children(pid):
-    """Those of all its threads, zombies included."""
-    return [child for task in pathlib.Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
 
 
 def unit_option(name):

@@ -501,6 +501,15 @@ def start_ticks(pid):
         return int(stat.read().rsplit(")", 1)[1].split()[19])
 
 
+def children(pid):
+    """Those of all its threads, zombies included."""
+    found = []
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found += (task / "children").read_text().split()
+    return found
+
+
 def proc_status(pid, key):
     for line in pathlib.Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines():
         if line.startswith(key + ":"):

@@ -19,7 +19,6 @@ namespace {
 using std::chrono::steady_clock;
 
 // How soon a stream sees that its client has gone.
-constexpr std::chrono::milliseconds kCancelCheck{100};
 // What a stream whose client does not read keeps of a log that goes on.
 constexpr std::size_t kEventsARead = 4096;
 constexpr double kShortestInterval = 0.1;
@@ -138,16 +137,6 @@ grpc::Status GrpcService::StreamProfile(grpc::ServerContext* context,
   return grpc::Status::OK;
 }
 
-bool GrpcService::wait(grpc::ServerContext& context, steady_clock::time_point until) {
-  while (!context.IsCancelled()) {
-    const auto now = steady_clock::now();
-    if (!stop_.wait(std::clamp<steady_clock::duration>(until - now, {}, kCancelCheck)))
-      return false;
-    if (now >= until) return true;
-  }
-  return false;
-}
-
 grpc::Status GrpcService::WatchSites(grpc::ServerContext* context,
                                      const pb::WatchSitesRequest* request,
                                      grpc::ServerWriter<pb::ListSitesResponse>* writer) {
@@ -168,7 +157,7 @@ grpc::Status GrpcService::WatchSites(grpc::ServerContext* context,
     if (!status.ok()) return status;
     if (!place->write([&] { return writer->Write(sites); })) break;
     next = std::max(next + interval, steady_clock::now());  // a slow reader gets fewer messages
-  } while (wait(*context, next));
+  } while (wait_for_next(*context, stop_, next));
   return grpc::Status::OK;
 }
 
@@ -195,7 +184,7 @@ grpc::Status GrpcService::StreamEvents(grpc::ServerContext* context,
   const auto send = [&](const pb::StreamEventsResponse& message) {
     return place->write([&] { return writer->Write(message); });
   };
-  while (wait(*context, steady_clock::now())) {
+  while (wait_for_next(*context, stop_, steady_clock::now())) {
     const EventRead read = reader->read(kEventsARead, kCancelCheck);
     if (!stream.put(read, send) || read.ended) break;
   }

@@ -92,8 +92,6 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
                       const Request& request, Response& response);
   absl::StatusOr<::memprof::v1::GetProfileResponse> profile(
       const ::memprof::v1::GetProfileRequest& request);
-  // False when the stream should end.
-  bool wait(grpc::ServerContext& context, std::chrono::steady_clock::time_point until);
 
   ProfilerService& service_;
   const GrpcAccess& access_;

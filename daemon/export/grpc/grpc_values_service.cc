@@ -18,9 +18,6 @@ using std::chrono::steady_clock;
 
 namespace {
 
-// How soon it is noticed that a client has gone.
-constexpr std::chrono::milliseconds kCheck{200};
-
 // For who may control the program, with a line in the log, to which cost(response) adds what came
 // of it. answer(): what the service says.
 template <typename Request, typename Response, typename Answer>
@@ -54,15 +51,6 @@ grpc::Status GrpcValuesService::ListValues(grpc::ServerContext* context,
   return grpc_answer(std::move(answer), *response);
 }
 
-bool GrpcValuesService::wait(const grpc::ServerContext& context, steady_clock::time_point until) {
-  while (!context.IsCancelled()) {
-    const auto left = until - steady_clock::now();
-    if (!stop_.wait(std::clamp<std::chrono::nanoseconds>(left, {}, kCheck))) return false;
-    if (left <= kCheck) return !context.IsCancelled();
-  }
-  return false;
-}
-
 grpc::Status GrpcValuesService::WatchValues(grpc::ServerContext* context,
                                             const pb::WatchValuesRequest* request,
                                             grpc::ServerWriter<pb::WatchValuesResponse>* writer) {
@@ -77,7 +65,7 @@ grpc::Status GrpcValuesService::WatchValues(grpc::ServerContext* context,
           caller.name, stream.status());
   }
   if (!stream.ok()) return to_grpc(stream.status());
-  for (auto due = steady_clock::now(); wait(*context, due);) {
+  for (auto due = steady_clock::now(); wait_for_next(*context, stop_, due);) {
     const auto message = stream->next([context] { return !context->IsCancelled(); });
     if (!message.ok()) return to_grpc(message.status());
     if (!place->write([&] { return writer->Write(*message); })) break;

@@ -2,8 +2,6 @@
 // The methods of memprof.v1.Values. Slow to compile: include it in grpc_server.cc only.
 #pragma once
 
-#include <chrono>
-
 #include "daemon/export/api/values_service.h"
 #include "daemon/export/grpc/grpc_access.h"
 #include "daemon/export/grpc/stream_places.h"
@@ -47,9 +45,6 @@ class GrpcValuesService final : public ::memprof::v1::Values::Service {
                                ::memprof::v1::GetValueHistoryResponse* response) override;
 
  private:
-  // Until that time; false: the stream is to end.
-  bool wait(const grpc::ServerContext& context, std::chrono::steady_clock::time_point until);
-
   ProfilerService& service_;
   ValuesService values_;
   const GrpcAccess& access_;

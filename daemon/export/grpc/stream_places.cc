@@ -15,6 +15,16 @@ constexpr std::chrono::seconds kLook{1};
 
 }  // namespace
 
+bool wait_for_next(const grpc::ServerContext& context, StopSignal& stop,
+                   std::chrono::steady_clock::time_point due) {
+  while (!context.IsCancelled()) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!stop.wait(std::clamp<std::chrono::nanoseconds>(due - now, {}, kCancelCheck))) return false;
+    if (now >= due) return true;
+  }
+  return false;
+}
+
 StreamPlaces::StreamPlaces(std::shared_ptr<ServerStats> stats, Clock::duration patience)
     : stats_(std::move(stats)), patience_(patience), thread_([this] {
         while (stop_.wait(std::min<Clock::duration>(kLook, patience_))) end_who_does_not_read();

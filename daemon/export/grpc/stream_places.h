@@ -22,6 +22,12 @@
 
 namespace memprofd {
 
+// How soon a stream notices that its client has gone.
+inline constexpr std::chrono::milliseconds kCancelCheck{100};
+// Waits until the next message of a stream is due; false when the stream should end.
+bool wait_for_next(const grpc::ServerContext& context, StopSignal& stop,
+                   std::chrono::steady_clock::time_point due);
+
 // Thread-safe.
 class StreamPlaces {
  public:

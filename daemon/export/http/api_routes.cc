@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/http/api_routes.h"
 
-#include <functional>
 #include <memory>
 #include <semaphore>
 #include <string>
@@ -39,12 +38,6 @@ struct Shared {
   std::counting_semaphore<kWaits> waits{kWaits};
 };
 using SharedPtr = std::shared_ptr<Shared>;
-
-// What answer() says, in a turn of its own.
-HttpResponse in_turn(AnswerTurns& turns, const std::function<HttpResponse()>& answer) {
-  const auto turn = turns.take();
-  return turn.ok() ? answer() : http_failure(turn.status());
-}
 
 // A route whose parameters are Request's fields and whose answer is JSON.
 template <typename Request, typename Response>

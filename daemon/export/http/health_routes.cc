@@ -20,9 +20,7 @@ HttpRoutes make_routes(const PrometheusExporter& exporter, Health health) {
   // Scrapes do not wait for other questions.
   const auto turns = std::make_shared<AnswerTurns>(AnswerLimits{.at_once = 2});
   routes["/metrics"] = [&exporter, turns](const HttpRequest&) {
-    const auto turn = turns->take();
-    return turn.ok() ? HttpResponse{200, kMetricsType, exporter.text()}
-                     : http_failure(turn.status());
+    return in_turn(*turns, [&] { return HttpResponse{200, kMetricsType, exporter.text()}; });
   };
   routes["/-/healthy"] = [healthy = std::move(health.healthy)](const HttpRequest&) {
     if (healthy()) return HttpResponse{200, kPlainType, "memprofd is healthy.\n"};

@@ -50,4 +50,9 @@ HttpResponse http_json(const google::protobuf::Message& message) {
   return {200, "application/json", *std::move(text)};
 }
 
+HttpResponse in_turn(AnswerTurns& turns, const std::function<HttpResponse()>& answer) {
+  const auto turn = turns.take();
+  return turn.ok() ? answer() : http_failure(turn.status());
+}
+
 }  // namespace memprofd

@@ -2,8 +2,11 @@
 // Messages and errors as HTTP responses.
 #pragma once
 
+#include <functional>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/export/clients/answer_turns.h"
 #include "daemon/export/http/http_server.h"
 #include "google/protobuf/message.h"
 
@@ -17,5 +20,8 @@ template <typename Message>
 HttpResponse http_answer(const absl::StatusOr<Message>& message) {
   return message.ok() ? http_json(*message) : http_failure(message.status());
 }
+
+// What answer() says, in a turn of its own; or why there is none.
+HttpResponse in_turn(AnswerTurns& turns, const std::function<HttpResponse()>& answer);
 
 }  // namespace memprofd

@@ -21,8 +21,7 @@ HttpResponse history(ValuesService& values, AnswerTurns& turns, const HttpReques
   const absl::Status status = fill_from_params(http.query, request);
   if (!status.ok()) return http_failure(status);
   request.set_with_lines(false);
-  const auto turn = turns.take();
-  return turn.ok() ? http_answer(values.history(request)) : http_failure(turn.status());
+  return in_turn(turns, [&] { return http_answer(values.history(request)); });
 }
 
 // answer(request, http): the response's message, or why there is none.

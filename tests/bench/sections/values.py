@@ -79,8 +79,7 @@ def cpu_of_all(daemon):
     """Seconds of memprofd and of the processes that read targets' memory for it."""
     pids = [daemon.pid]
     for pid in pids:
-        for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-            pids += map(int, (task / "children").read_text().split())
+        pids += harness.children(pid)
     return sum(int(task.read_text().split()[0]) for pid in pids for task in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
 
 
