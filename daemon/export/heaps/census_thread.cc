@@ -7,6 +7,14 @@
 
 namespace memprofd {
 
+namespace {
+
+// Changes of a directory that are no further apart may have the same time: file systems take
+// that of the clock's last tick, and some know no fractions of a second or two.
+constexpr std::chrono::seconds kSameTime(3);
+
+}  // namespace
+
 CensusThread::CensusThread(InnerHeaps& heaps, std::chrono::milliseconds interval)
     : heaps_(heaps), interval_(interval) {
   if (!heaps_.kept().directory().empty()) thread_ = std::thread([this] { run(); });
@@ -22,7 +30,9 @@ void CensusThread::run() {
   do {
     std::error_code unknown;
     const auto changed = std::filesystem::last_write_time(heaps_.kept().directory(), unknown);
-    if (!unknown && changed != done_ && count_all()) done_ = changed;
+    if (unknown || changed == done_) continue;
+    const bool is_past = changed + kSameTime < std::filesystem::file_time_type::clock::now();
+    if (count_all() && is_past) done_ = changed;
   } while (stop_.wait(interval_));
 }
 

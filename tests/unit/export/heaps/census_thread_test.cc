@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
+#include <string>
 #include <thread>
 
 #include "tests/kit/heap_file.h"
@@ -17,9 +19,16 @@ using std::chrono::milliseconds;
 
 // Until there is a census of that snapshot of pid 4242.
 void wait_for(const InnerHeaps& heaps, std::int64_t unix_ns) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
   while (heaps.censuses()->of({.pid = 4242, .unix_ns = unix_ns}) == nullptr) {
+    ASSERT_LT(std::chrono::steady_clock::now(), end) << "no census of " << unix_ns;
     std::this_thread::sleep_for(milliseconds(1));
   }
+}
+
+// As memprofd keeps a snapshot: whole from the first on.
+void keep(const TempDir& folder, const std::string& name, const std::string& contents) {
+  std::filesystem::rename(folder.write(name + ".part", contents), folder.path(name));
 }
 
 TEST(CensusThread, CountsWhatIsKeptAndWhatComes) {
@@ -31,8 +40,24 @@ TEST(CensusThread, CountsWhatIsKeptAndWhatComes) {
   const auto census = heaps.censuses()->latest(4242, 0);
   ASSERT_EQ(2u, census->classes.size());
   EXPECT_EQ("float", census->classes[0].name);
-  folder.write("auto-b.heap", some_heap_file(9, 5));
+  keep(folder, "auto-b.heap", some_heap_file(9, 5));
   wait_for(heaps, 9);
+}
+
+// As what is kept within one tick of the file system's clock.
+TEST(CensusThread, CountsWhatComesAtTheSameTime) {
+  const TempDir folder;
+  keep(folder, "auto-a.heap", some_heap_file(7));
+  const auto now = std::filesystem::last_write_time(folder.path());
+  InnerHeaps heaps({.directory = folder.path()});
+  const CensusThread thread(heaps, milliseconds(1));
+  wait_for(heaps, 7);
+  for (std::int64_t ns = 9; ns < 30; ++ns) {
+    keep(folder, "auto-" + std::to_string(ns) + ".heap", some_heap_file(ns));
+    std::filesystem::last_write_time(folder.path(), now);
+    wait_for(heaps, ns);
+    if (HasFatalFailure()) return;
+  }
 }
 
 TEST(CensusThread, GoesOnPastWhatCannotBeCounted) {
