@@ -33,6 +33,7 @@ from xml.etree import ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "fuzz"))
 import fuzz  # noqa: E402
+from outcomes import Outcome, child_environment, gtest_outcome, run_child, without_report  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PYTHON_SUITES = {"agent": "tests/agent", "e2e": "tests/e2e", "dashboards": "tests/dashboards", "bench": "tests/bench",
@@ -42,8 +43,6 @@ GTEST_SUITES = {"unit": "tests/unit_tests", "unit-asan": "asan/tests/unit_tests"
                 "kernel": "tests/kernel_tests"}
 SUITES = ["unit-asan", "fuzz", "plain", "kernel", "agent", "e2e", "calls", "hostile", "dashboards", "bench", "runner"]
 NEED_ROOT = {"kernel", "agent", "e2e", "calls", "hostile", "dashboards", "bench"}
-# Seconds for one program or module; the full form of some takes an hour.
-SUITE_TIMEOUT = 7200 if os.environ.get("MEMPROFD_MATRIX") == "1" else 1200
 LANES = 6  # on two processors: most modules wait most of the time
 QUIET_LANES = 3
 FUZZ_SECONDS = 5
@@ -62,66 +61,6 @@ FIRST = ["e2e/test_looks", "dashboards/test_page", "dashboards/test_page_sites",
          "dashboards/test_flamegraph", "kernel"]
 
 
-@dataclasses.dataclass
-class Outcome:
-    passed: int = 0
-    failed: int = 0
-    skipped: list = dataclasses.field(default_factory=list)  # "test: reason"
-    notes: list = dataclasses.field(default_factory=list)  # numbers that tests tell
-    cpu_seconds: float = 0.0  # of a module's process and of all that it waited for
-    failures: list = dataclasses.field(default_factory=list)  # "test: reason", as far as it is known
-
-
-# ---------------------------------------------------------------- children
-
-
-def run_child(command, log, env):
-    """Runs a command with its output in a file; returns its exit code."""
-    with open(log, "wb") as output:
-        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output,
-                                 stderr=subprocess.STDOUT, cwd=ROOT, env=env)
-        try:
-            return child.wait(SUITE_TIMEOUT)
-        except subprocess.TimeoutExpired:
-            output.write(f"\nnot done after {SUITE_TIMEOUT} s\n".encode())
-            child.terminate()  # a Python suite ends what it started
-            try:
-                child.wait(20)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
-            return -1
-        except KeyboardInterrupt:
-            child.terminate()
-            child.wait()
-            raise
-
-
-def child_environment(build):
-    return dict(os.environ, MEMPROFD_BUILD=str(build), BUILD=str(build), PYTHONDONTWRITEBYTECODE="1")
-
-
-def gtest_skip(case):
-    """ "test: reason" of a test that GoogleTest did not run to its end, None of one that ran."""
-    name = f"{case.get('classname')}.{case.get('name')}"
-    skipped = case.find("skipped")
-    if skipped is not None:
-        place, _, reason = skipped.get("message").strip().partition("\n")
-        return f"{name}: {reason or 'no reason given, ' + place}"
-    return f"{name}: disabled" if case.get("status") == "notrun" else None
-
-
-def gtest_outcome(report):
-    """What GoogleTest's XML report says, whose JSON has no reasons; "note" is a test's RecordProperty()."""
-    cases = list(report.iter("testcase"))
-    failed = max(int(report.get("failures")) + int(report.get("errors")),
-                 sum(case.find("failure") is not None for case in cases))
-    skipped = [skip for case in cases if case.find("failure") is None and (skip := gtest_skip(case))]
-    notes = [p.get("value") for case in cases for p in case.iter("property") if p.get("name") == "note"]
-    failures = [f"{case.get('classname')}.{case.get('name')}" for case in cases if case.find("failure") is not None]
-    return Outcome(max(len(cases) - failed - len(skipped), 0), failed, skipped, notes, failures=failures)
-
-
 def gtest(build, suite, chosen, log, shard=0, shards=1):
     program = build / GTEST_SUITES[suite]
     report = log.with_suffix(".xml")
@@ -134,7 +73,7 @@ def gtest(build, suite, chosen, log, shard=0, shards=1):
     try:
         outcome = gtest_outcome(ElementTree.parse(report).getroot())
     except (OSError, ElementTree.ParseError):
-        return Outcome(failed=1)  # it crashed before its end
+        return without_report(code, log)
     if code != 0 and outcome.failed == 0:
         outcome.failed = 1  # a sanitizer's finding at exit
     return outcome
@@ -154,7 +93,7 @@ def python_module(build, path, chosen, log):
     code = run_child([sys.executable, __file__, "--module", path, "--class", chosen, "--report", report],
                      log, child_environment(build))
     if not report.exists():
-        return Outcome(failed=1)
+        return without_report(code, log)
     outcome = Outcome(**json.loads(report.read_text()))
     if code != 0 and outcome.failed == 0:
         outcome.failed = 1

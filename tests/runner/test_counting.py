@@ -5,15 +5,18 @@ import contextlib
 import io
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from xml.etree import ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
+import outcomes
 import run
 
 GTEST = """<testsuites tests="6" failures="2" disabled="1" errors="0">
@@ -112,6 +115,30 @@ class Counting(unittest.TestCase):
             run.close(run.added_up(outcomes))
         self.assertEqual(["failed: a/b: C.d: late", "failed: crashed", "3 passed, 2 failed, 0 skipped"],
                          said.getvalue().splitlines()[-3:])
+
+    def test_what_did_not_end_is_named(self):
+        gtest = "[ RUN      ] A.Passes\n[       OK ] A.Passes (0 ms)\n"
+        for said, code, expected in (
+                (gtest + "[ RUN      ] A.Hangs\nwaits\n", outcomes.LATE, f"A.Hangs: not done after {outcomes.SUITE_TIMEOUT} s"),
+                (gtest + "[ RUN      ] A.Crashes\n", -11, "A.Crashes: ended with exit code -11"),
+                (gtest, 1, "ended with exit code 1, in no test"),
+                ("", 127, "ended with exit code 127, in no test"),
+                ("test_a (m.C.test_a) ... ok\ntest_b (m.C.test_b)\nWaits. ... ", outcomes.LATE,
+                 f"test_b (m.C.test_b): not done after {outcomes.SUITE_TIMEOUT} s")):
+            with self.subTest(expected), tempfile.NamedTemporaryFile("w") as log:
+                log.write(said)
+                log.flush()
+                outcome = outcomes.without_report(code, pathlib.Path(log.name))
+                self.assertEqual((1, [expected]), (outcome.failed, outcome.failures))
+
+    def test_the_threads_of_what_hangs_are_shown(self):
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(outcomes, "SUITE_TIMEOUT", 0.5):
+            log = pathlib.Path(folder) / "log"
+            self.assertIs(outcomes.LATE, outcomes.run_child(["sleep", "600"], log, None))
+            said = log.read_text()
+        self.assertTrue(said.endswith("\nnot done after 0.5 s\n"), said)
+        if shutil.which("gdb"):
+            self.assertIn("Thread 1", said)
 
     def test_closing_line_stands_alone_after_the_list(self):
         total = run.added_up([run.Outcome(2, 0, ["a: x"]), run.Outcome(3, 1, ["b: y"], ["50 kills"])])
