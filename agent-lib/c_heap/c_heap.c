@@ -129,6 +129,10 @@ void memprof_c_heap_check(int wanted)
 
 	if (!take_turn())
 		return;
+	/* For children, which may not look any more; not at the load, when nobody waits for it yet.
+	 */
+	if (memprof_c_heap.hands_off == 0)
+		memprof_linker_look();
 	if (memprof_c_heap.hands_off == MEMPROF_C_HEAP_FILTERED)
 		stop();
 	else if (memprof_c_heap.hands_off != 0)

@@ -8,12 +8,13 @@
 
 #include "blocking.h"
 #include "c_blocks.h"
+#include "linker.h"
 
 /* Whether memprof_c_heap_check() has anything to do, at no cost. */
 static inline int memprof_c_heap_needs_care(void)
 {
 	return memprof_c_heap.requested_interval != 0 || memprof_c_heap.slots != 0 ||
-	       memprof_blocking_hooks != 0;
+	       memprof_blocking_hooks != 0 || !memprof_linker_has_been_looked_at;
 }
 /* Begins and ends as asked, and looks for new libraries. At the end of a minor collection. wanted:
  * whether somebody watches and the lease runs. */

@@ -12,6 +12,7 @@
 #include <gnu/libc-version.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "elf_object.h"
 #include "own_memory.h"
@@ -35,6 +36,8 @@ struct lock {
 
 static const volatile struct lock *linkers; /* null: not known */
 static int locked_for_ever;
+int memprof_linker_has_been_looked_at;
+static iterate_function *iterate; /* null: not known */
 
 /* ------------------------------------------------------------------ the lock */
 
@@ -83,7 +86,7 @@ static int search_linker(struct dl_phdr_info *info, size_t bytes, void *data)
 }
 
 /* It is the one, of those that were this thread's, that the thread has given back since. */
-static void find_lock(iterate_function *iterate)
+static void find_lock(void)
 {
 	struct search search = {.thread = (uint32_t)raw_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0)};
 	const volatile struct lock *found = NULL;
@@ -101,54 +104,107 @@ static void find_lock(iterate_function *iterate)
 		linkers = found;
 }
 
-void memprof_linker_forked(void) { locked_for_ever |= !linkers || linkers->word != 0; }
+void memprof_linker_forked(void)
+{
+	memprof_linker_has_been_looked_at = 1;
+	locked_for_ever |= !linkers || linkers->word != 0;
+}
 
 int memprof_linker_is_locked(void) { return locked_for_ever; }
 
-/* ------------------------------------------------------------------ its function */
+/* ------------------------------------------------------------------ a file */
 
-/* Where the file begins that has this function, 0: not known. */
-static uintptr_t file_of(uintptr_t function)
+static int has_headers(const struct dl_phdr_info *info)
+{
+	return memprof_is_readable((uintptr_t)info->dlpi_phdr,
+				   info->dlpi_phnum * sizeof(*info->dlpi_phdr));
+}
+
+static const ElfW(Phdr) * segment_at(uintptr_t at, const struct dl_phdr_info *info)
+{
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+
+		if (header->p_type == PT_LOAD &&
+		    at - info->dlpi_addr - header->p_vaddr < header->p_memsz)
+			return header;
+	}
+	return NULL;
+}
+
+/* The program itself, where the kernel has put it. */
+static int find_program(struct dl_phdr_info *info)
+{
+	info->dlpi_addr = 0;
+	info->dlpi_phdr = (const ElfW(Phdr) *)getauxval(AT_PHDR);
+	info->dlpi_phnum = (ElfW(Half))getauxval(AT_PHNUM);
+	if (!has_headers(info))
+		return 0;
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_PHDR)
+			info->dlpi_addr = (uintptr_t)info->dlpi_phdr - info->dlpi_phdr[i].p_vaddr;
+	return 1;
+}
+
+/* The file whose beginning is the next one below. */
+static int find_library(uintptr_t function, struct dl_phdr_info *info)
 {
 	uintptr_t page = memprof_page_of(function);
-	int i;
+	const ElfW(Ehdr) *header = NULL;
 
-	for (i = 0; i < MAX_PAGES && memprof_is_readable(page, SELFMAG); i++, page -= MEMPROF_PAGE)
-		if (memcmp((const void *)page, ELFMAG, SELFMAG) == 0)
-			return page;
-	return 0;
+	for (int i = 0; i < MAX_PAGES; i++, page -= MEMPROF_PAGE) {
+		header = (const ElfW(Ehdr) *)page;
+		if (!memprof_is_readable(page, sizeof(*header)))
+			return 0;
+		if (memcmp(header->e_ident, ELFMAG, SELFMAG) == 0)
+			break;
+	}
+	info->dlpi_addr = page;
+	info->dlpi_phdr = (const ElfW(Phdr) *)(page + header->e_phoff);
+	info->dlpi_phnum = header->e_phnum;
+	return memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
+	       header->e_phentsize == sizeof(ElfW(Phdr)) && has_headers(info);
 }
+
+const ElfW(Phdr) * memprof_segment_of(uintptr_t function, struct dl_phdr_info *file)
+{
+	const ElfW(Phdr) *found = find_program(file) ? segment_at(function, file) : NULL;
+
+	if (!found && find_library(function, file))
+		found = segment_at(function, file);
+	return found;
+}
+
+/* ------------------------------------------------------------------ its function */
 
 /* It asks no lock of the dynamic linker, which this thread may have to wait for. */
 static iterate_function *find_function(void)
 {
-	uintptr_t begin = file_of((uintptr_t)&gnu_get_libc_version), function;
-	const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)begin;
-	struct dl_phdr_info info = {.dlpi_addr = begin};
+	struct dl_phdr_info info = {.dlpi_addr = 0};
 	struct elf_object libc;
+	uintptr_t function;
 
-	if (begin == 0 || header->e_phentsize != sizeof(ElfW(Phdr)))
-		return NULL;
-	info.dlpi_phdr = (const ElfW(Phdr) *)(begin + header->e_phoff);
-	info.dlpi_phnum = header->e_phnum;
-	if (!elf_object_read(&libc, &info))
+	if (!memprof_segment_of((uintptr_t)&gnu_get_libc_version, &info) ||
+	    !elf_object_read(&libc, &info))
 		return NULL;
 	function = elf_object_function(&libc, "dl_iterate_phdr");
 	return function == ELF_OBJECT_UNKNOWN_FUNCTION ? NULL : (iterate_function *)function;
 }
 
+void memprof_linker_look(void)
+{
+	if (memprof_linker_has_been_looked_at)
+		return;
+	iterate = find_function();
+	if (iterate)
+		find_lock();
+	memprof_linker_has_been_looked_at = 1;
+}
+
 int memprof_linker_each_file(memprof_each_file *take, void *data)
 {
-	static iterate_function *iterate;
-
-	if (locked_for_ever)
-		return 0;
-	if (!iterate) {
-		iterate = find_function();
-		if (iterate)
-			find_lock(iterate);
-	}
-	if (!iterate)
+	memprof_linker_look();
+	if (locked_for_ever || !iterate)
 		return 0;
 	iterate(take, data);
 	return 1;

@@ -58,29 +58,16 @@ static struct {
 
 /* ------------------------------------------------------------------ the runtime */
 
-static int find_code(struct dl_phdr_info *info, size_t size, void *unused)
+void memprof_late_stacks_load(void)
 {
-	uintptr_t wanted = (uintptr_t)caml_callback_exn;
+	struct dl_phdr_info file;
+	const ElfW(Phdr) *code = memprof_segment_of((uintptr_t)caml_callback_exn, &file);
 
-	(void)size;
-	(void)unused;
-	if (!memprof_is_readable((uintptr_t)info->dlpi_phdr,
-				 info->dlpi_phnum * sizeof(*info->dlpi_phdr)))
-		return 0;
-	for (int i = 0; i < info->dlpi_phnum; i++) {
-		uintptr_t begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-		uintptr_t end = begin + info->dlpi_phdr[i].p_memsz;
-
-		if (info->dlpi_phdr[i].p_type != PT_LOAD || wanted < begin || wanted >= end)
-			continue;
-		runtime_code.begin = begin;
-		runtime_code.end = end;
-		return 1;
-	}
-	return 0;
+	if (!code)
+		return;
+	runtime_code.begin = file.dlpi_addr + code->p_vaddr;
+	runtime_code.end = runtime_code.begin + code->p_memsz;
 }
-
-void memprof_late_stacks_load(void) { memprof_linker_each_file(find_code, NULL); }
 
 static int is_of_runtime(allocator *function)
 {

@@ -269,7 +269,7 @@ class Attacked(unittest.TestCase):
         self.ends_well()
 
     def test_a_child_of_a_thread_of_c_finds_the_linker_unlocked(self):
-        self.attacked("fork-and-look")
+        self.attacked("fork-and-look at-once")
         self.sessions(1_000 if MATRIX else 300)
         before = self.target.children()
         eventually(lambda: self.target.children() - before, "children come and go")

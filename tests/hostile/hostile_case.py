@@ -5,6 +5,7 @@ Environment: MEMPROFD_HOSTILE_TRIES=1000 has the attacks at random moments tried
 """
 
 import atexit
+import contextlib
 import ctypes
 import functools
 import os
@@ -82,6 +83,14 @@ class Guest(Target):
 
 
 # ---------------------------------------------------------------- what is looked at from outside
+
+
+def thread_names(pid):
+    names = set()
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):  # it has ended
+            names.add((task / "comm").read_text().strip())
+    return names
 
 
 def memory_bytes(pid):

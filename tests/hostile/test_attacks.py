@@ -12,7 +12,7 @@ import sys
 import unittest
 
 from harness import eventually, undisturbed_output
-from hostile_case import ANSWERS, StoppedAtTheEnd, stage
+from hostile_case import ANSWERS, StoppedAtTheEnd, stage, thread_names
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "agent"))
 from runtime_words import slots_of_the_agent  # noqa: E402
@@ -32,6 +32,7 @@ class Row:
     prefix: tuple = ()
     env: dict = dataclasses.field(default_factory=dict)
     ends: bool = False  # the program ends by itself
+    thread: str = ""  # of the attack, which ends when the file that it began with is taken away
 
 
 MOMENTS = ("at-once", "seized", "agent", "go+20000", "go+90000")
@@ -80,7 +81,7 @@ SLOT_ROWS = [
     Row("what the linker has closed is opened meanwhile", "open-relro go+50000", rounds=3),
     Row("tables of a file that nobody may read", "hide-tables {stage}/c_memory_library.so"),
     Row("a list of files of its own", "", env={"LD_PRELOAD": "{stage}/libother_list.so"}),
-    Row("children that ask the linker", "fork-and-look"),
+    Row("children that ask the linker", "fork-and-look go", thread="fork-and-look", rounds=3),
     Row("signals meanwhile, C memory followed", f"signals at-once {URG} 34 64"),
     Row("stopped and continued without end, C memory followed", "stop-storm"),
     Row("forks without end, C memory followed", "fork-storm"),
@@ -121,9 +122,11 @@ class Attacked(StoppedAtTheEnd):
         self.assert_nothing_left(target)
         if self.OPTIONS and target.running():
             eventually(lambda: slots_of_the_agent(target.pid, stage() / "libmemprof_agent.so") == [], "slots are put back")
+        self.go_file.unlink()
+        if row.thread:
+            eventually(lambda: row.thread not in thread_names(target.pid), "the attack ends")
         if not row.ends:
             self.assert_same_output(target, expected)
-        self.go_file.unlink()
         self.processes_end()
 
 

@@ -62,7 +62,7 @@ int is_agent(const char *path)
 
 /* ---------------------------------------------------------------- moments */
 
-static int go_file_is_there(void)
+int go_file_is_there(void)
 {
 	const char *path = getenv("HOSTILE_GO");
 

@@ -37,6 +37,8 @@ extern const struct attack slot_attacks[];
 void give_up(const char *what) __attribute__((noreturn));
 /* Returns when the moment has come. */
 void wait_for(const char *moment);
+/* The moment "go" has come, and the file is there still. */
+int go_file_is_there(void);
 /* Runs the function in a thread of its own, which the program's runtime knows nothing of. */
 void in_thread(void *(*run)(void *), void *argument);
 /* One line of the mappings of this process: [begin, end), its rights and its file or "". */

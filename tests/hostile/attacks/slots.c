@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -211,9 +212,15 @@ static int take_any(struct dl_phdr_info *info, size_t bytes, void *context)
 	return 1;
 }
 
-static void *fork_and_look(void *unused)
+/* Whoever forks where threads of OCaml end finds the runtime's list of them broken in the child,
+ * with memprofd or without: a test of such a program takes the file away before. */
+static void *fork_and_look(void *moment)
 {
-	for (;;) {
+	int ends = strcmp(moment, "go") == 0;
+
+	prctl(PR_SET_NAME, "fork-and-look");
+	wait_for(moment);
+	while (!ends || go_file_is_there()) {
 		pid_t child = fork();
 		int status;
 
@@ -222,19 +229,25 @@ static void *fork_and_look(void *unused)
 			dl_iterate_phdr(take_any, NULL);
 			_exit(0);
 		}
-		if (child > 0 && waitpid(child, &status, 0) == child && status != 0)
-			end_wrong("a child could not ask the linker");
+		if (child > 0 && waitpid(child, &status, 0) == child && status != 0) {
+			char message[64];
+
+			snprintf(message, sizeof message,
+				 "a child that asks the linker ended with %#x", status);
+			end_wrong(message);
+		}
 		usleep(100);
 	}
-	return unused;
+	return moment;
 }
 
-/* fork-and-look: children without end, who ask the linker for its list. */
-static void fork_and_look_without_end(int argc, char **argv)
+/* fork-and-look MOMENT: children, until the file of "go" has gone, who ask the linker for its list.
+ */
+static void fork_and_look_in_threads(int argc, char **argv)
 {
 	(void)argc;
-	(void)argv;
-	in_thread(fork_and_look, NULL);
+	for (int i = 0; i < 4; i++)
+		in_thread(fork_and_look, argv[1]);
 }
 
 const struct attack slot_attacks[] = {
@@ -245,6 +258,6 @@ const struct attack slot_attacks[] = {
 	{"hang-slots", hang_slots},
 	{"lie-in-list", lie_in_list},
 	{"hold-linker", hold_linker},
-	{"fork-and-look", fork_and_look_without_end},
+	{"fork-and-look", fork_and_look_in_threads},
 	{NULL, NULL},
 };
