@@ -21,6 +21,7 @@ RATE = 1e-3
 LOW_RATE = 1e-5  # at which the kernel captures by default
 ENOUGH = 30  # samples
 PTRACE_SCOPE = pathlib.Path("/proc/sys/kernel/yama/ptrace_scope")
+LOCKDOWN = pathlib.Path("/sys/kernel/security/lockdown")
 
 
 class GuestTest(E2ETest):
@@ -187,9 +188,13 @@ class WithoutWalks(GuestTest):
         target.exit()
 
 
-# The last ones in the order of their names: the second leaves a machine that has to be booted again.
+# The last ones in the order of their names: they leave a machine that has to be booted again.
 @unittest.skipUnless(os.environ.get("MEMPROFD_GUEST") == "1", "changes the machine")
 class YamaAndTypes(GuestTest):
+    def doctor_alone(self):
+        return self.findings(
+            harness.memprofctl("--grpc.socket", self.folder / "none.sock", "doctor", "-o", "json", check=False))
+
     def test_1_no_types_of_the_kernel(self):
         empty = self.folder / "empty"
         empty.touch()
@@ -206,11 +211,25 @@ class YamaAndTypes(GuestTest):
         finally:
             subprocess.run(["/bin/busybox", "umount", types], check=True)
 
-    def test_2_ptrace_scope_3(self):
+    def test_2_lockdown_of_integrity(self):
+        LOCKDOWN.write_text("integrity")
+        target, expected = self.busy()
+        daemon = self.daemon("--pid", target.pid, rate=RATE)
+        self.sampled(daemon, target, "runtime")
+        finding = self.findings(daemon.ctl("doctor", "-o", "json", check=False))["kernel lockdown"]
+        self.assertEqual(("ok", "integrity; uses nothing that it forbids"), (finding["level"], finding["detail"]))
+        self.assertEqual(OK, daemon.stop())
+        self.assert_same_output(target, expected)
+
+    def test_3_lockdown_of_confidentiality(self):
+        LOCKDOWN.write_text("confidentiality")
+        self.refused(words=("kernel lockdown: confidentiality", "boot with lockdown=integrity or none"))
+        self.check_findings(self.doctor_alone(), "daemon", "kernel lockdown")
+
+    def test_4_ptrace_scope_3(self):
         PTRACE_SCOPE.write_text("3")
         self.refused(words=("ptrace scope: 3", "ptrace_scope", "2 or less"))
-        done = harness.memprofctl("--grpc.socket", self.folder / "none.sock", "doctor", "-o", "json", check=False)
-        self.check_findings(self.findings(done), "daemon", "ptrace scope")
+        self.check_findings(self.doctor_alone(), "daemon", "kernel lockdown", "ptrace scope")
 
 
 if __name__ == "__main__":
