@@ -1,21 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/clients/answer_turns.h"
 
+#include <algorithm>
+#include <ranges>
+
 #include "absl/strings/str_cat.h"
+#include "daemon/util/status_macros.h"
 
 namespace memprofd {
 
-absl::StatusOr<AnswerTurns::Turn> AnswerTurns::take() {
-  std::unique_lock lock(mutex_);
+absl::Status AnswerTurns::check_place(const std::string& user) const {
   if (waiting_.size() >= limits_.waiting) {
     return absl::ResourceExhaustedError(absl::StrCat(
         waiting_.size(),
         " questions wait for an answer already, and that is the limit: ask again later"));
   }
+  if (user.empty()) return absl::OkStatus();
+  const auto own = static_cast<std::size_t>(std::ranges::count(std::views::values(waiting_), user));
+  if (4 * own < 3 * limits_.waiting) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat(own, " questions of ", user,
+                   " wait for an answer already, and that is the limit: ask again later"));
+}
+
+absl::StatusOr<AnswerTurns::Turn> AnswerTurns::take(const std::string& user) {
+  std::unique_lock lock(mutex_);
+  RETURN_IF_ERROR(check_place(user));
   const std::uint64_t number = next_++;
-  waiting_.insert(number);
+  waiting_.emplace(number, user);
   const bool came = changed_.wait_for(lock, limits_.patience, [&] {
-    return taken_ < limits_.at_once && *waiting_.begin() == number;
+    return taken_ < limits_.at_once && waiting_.begin()->first == number;
   });
   waiting_.erase(number);
   if (came) ++taken_;

@@ -61,12 +61,22 @@ RequestCounts::Kind kind_of(const grpc::experimental::ServerRpcInfo& call) {
 
 class CountedCall : public grpc::experimental::Interceptor {
  public:
-  CountedCall(std::shared_ptr<ServerStats> stats, RequestCounts::Kind kind)
-      : stats_(std::move(stats)), kind_(std::move(kind)) {
+  CountedCall(std::shared_ptr<ServerStats> stats, UnreadAnswers& unread,
+              grpc::experimental::ServerRpcInfo& call)
+      : stats_(std::move(stats)),
+        unread_(unread),
+        context_(*call.server_context()),
+        has_one_answer_(call.type() == RpcType::UNARY),
+        kind_(kind_of(call)) {
     stats_->grpc.begin(kind_);
   }
+  ~CountedCall() override { unread_.end(context_); }
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    if (has_one_answer_ && methods->QueryInterceptionHookPoint(Hook::PRE_SEND_MESSAGE)) {
+      unread_.begin(context_);
+    }
+    if (methods->QueryInterceptionHookPoint(Hook::POST_SEND_MESSAGE)) unread_.end(context_);
     if (methods->QueryInterceptionHookPoint(Hook::PRE_SEND_STATUS)) {
       const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - began_;
       stats_->grpc.end(kind_, code_name(methods->GetSendStatus().error_code()), taken.count());
@@ -76,6 +86,9 @@ class CountedCall : public grpc::experimental::Interceptor {
 
  private:
   const std::shared_ptr<ServerStats> stats_;
+  UnreadAnswers& unread_;
+  grpc::ServerContextBase& context_;
+  const bool has_one_answer_;  // a stream sees by itself that nobody reads it
   const RequestCounts::Kind kind_;
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 };
@@ -84,7 +97,7 @@ class CountedCall : public grpc::experimental::Interceptor {
 
 grpc::experimental::Interceptor* CallCounter::CreateServerInterceptor(
     grpc::experimental::ServerRpcInfo* call) {
-  return new CountedCall(stats_, kind_of(*call));
+  return new CountedCall(stats_, unread_, *call);
 }
 
 }  // namespace memprofd

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts the calls of a gRPC server, those of health and reflection too, by method and code.
+// Counts the calls of a gRPC server, those of health and reflection too, by method and code, and
+// notes whose answers are not taken.
 #pragma once
 
 #include <grpcpp/support/server_interceptor.h>
@@ -7,12 +8,14 @@
 #include <memory>
 
 #include "daemon/export/api/server_stats.h"
+#include "daemon/export/grpc/unread_answers.h"
 
 namespace memprofd {
 
 class CallCounter : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
-  explicit CallCounter(std::shared_ptr<ServerStats> stats) : stats_(std::move(stats)) {}
+  explicit CallCounter(std::shared_ptr<ServerStats> stats)
+      : stats_(std::move(stats)), unread_(stats_) {}
 
   // gRPC owns what it answers, for as long as the call lasts.
   grpc::experimental::Interceptor* CreateServerInterceptor(
@@ -20,6 +23,7 @@ class CallCounter : public grpc::experimental::ServerInterceptorFactoryInterface
 
  private:
   const std::shared_ptr<ServerStats> stats_;
+  UnreadAnswers unread_;
 };
 
 }  // namespace memprofd

@@ -33,7 +33,13 @@ std::optional<uid_t> owner_of(int pid) {
 
 }  // namespace
 
-GrpcCaller GrpcAccess::caller(const grpc::ServerContext& context) {
+std::string GrpcCaller::user() const {
+  if (peer) return peer->uid == 0 ? "" : absl::StrCat("user ", peer->uid);
+  if (!certificate_names.empty()) return certificate_names[0];
+  return name.substr(0, name.rfind(':'));  // without the port
+}
+
+GrpcCaller GrpcAccess::caller(const grpc::ServerContextBase& context) {
   GrpcCaller out;
   const std::string peer = context.peer();
   out.peer = unix_peer(peer);

@@ -15,7 +15,7 @@
 #include "daemon/export/grpc/unix_listener.h"
 
 namespace grpc {
-class ServerContext;
+class ServerContextBase;
 }
 
 namespace memprofd {
@@ -29,13 +29,16 @@ struct GrpcCaller {
   std::string name;              // "user 0, process 77", "shop-ops at ipv4:10.0.0.7:4711"
   std::optional<UnixPeer> peer;  // on the Unix socket
   std::vector<std::string> certificate_names;
+
+  // Whom limits of a user are for: all that he asks, from wherever. Empty: root, who has none.
+  std::string user() const;
 };
 
 class GrpcAccess {
  public:
   explicit GrpcAccess(GrpcAccessOptions options) : options_(std::move(options)) {}
 
-  static GrpcCaller caller(const grpc::ServerContext& context);
+  static GrpcCaller caller(const grpc::ServerContextBase& context);
   // kPermissionDenied with what to do. pid 0: no program in particular.
   absl::Status check_control(const GrpcCaller& caller, int pid) const;
   // Where the program's user decides, the request is for that process from then on, whoever has

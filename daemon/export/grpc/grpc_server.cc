@@ -20,6 +20,7 @@
 #include "daemon/export/grpc/grpc_values_service.h"
 #include "daemon/export/grpc/stream_places.h"
 #include "daemon/export/grpc/unix_listener.h"
+#include "daemon/export/grpc/unread_answers.h"
 #include "daemon/util/net_address.h"
 #include "daemon/util/status_macros.h"
 
@@ -28,8 +29,10 @@ namespace {
 
 // For calls in progress when the server ends; then connections are cut off.
 constexpr std::chrono::seconds kGrace{1};
-// More calls get RESOURCE_EXHAUSTED.
-constexpr int kMaxThreads = 2 * StreamPlaces::kPlaces;
+// More calls get RESOURCE_EXHAUSTED: those who wait for a turn, watch or do not read leave some.
+constexpr int kMaxThreads = 3 * StreamPlaces::kPlaces;
+static_assert(StreamPlaces::kPlaces + UnreadAnswers::kMost + GrpcService::kMostAnswers + 16 <=
+              kMaxThreads);
 // A client that is gone without a word is noticed after the sum of both.
 constexpr int kHandshakeMs = 10'000;  // on TCP
 constexpr int kKeepaliveMs = 20'000, kKeepaliveTimeoutMs = 10'000;

@@ -33,15 +33,16 @@ double interval_seconds(double asked) {
 }  // namespace
 
 template <typename Request, typename Response>
-grpc::Status GrpcService::answer(AnswerTurns& turns,
+grpc::Status GrpcService::answer(const grpc::ServerContext& context, AnswerTurns& turns,
                                  absl::StatusOr<Response> (QueryService::*ask)(const Request&),
                                  const Request& request, Response& response) {
-  const auto turn = turns.take();
+  const auto turn = turns.take(GrpcAccess::caller(context).user());
   return turn.ok() ? grpc_answer((queries_.*ask)(request), response) : to_grpc(turn.status());
 }
 
-absl::StatusOr<pb::GetProfileResponse> GrpcService::profile(const pb::GetProfileRequest& request) {
-  const auto turn = turns_.take();
+absl::StatusOr<pb::GetProfileResponse> GrpcService::profile(const grpc::ServerContext& context,
+                                                            const pb::GetProfileRequest& request) {
+  const auto turn = turns_.take(GrpcAccess::caller(context).user());
   if (!turn.ok()) return turn.status();
   return queries_.get_profile(request);
 }
@@ -85,34 +86,40 @@ grpc::Status GrpcService::TakeSnapshot(grpc::ServerContext* context,
   return heap_stream_.send(*context, *request, HeapContents::kNone, *writer);
 }
 
-grpc::Status GrpcService::ListSites(grpc::ServerContext*, const pb::ListSitesRequest* request,
+grpc::Status GrpcService::ListSites(grpc::ServerContext* context,
+                                    const pb::ListSitesRequest* request,
                                     pb::ListSitesResponse* response) {
-  return answer(turns_, &QueryService::list_sites, *request, *response);
+  return answer(*context, turns_, &QueryService::list_sites, *request, *response);
 }
 
-grpc::Status GrpcService::DiffSites(grpc::ServerContext*, const pb::DiffSitesRequest* request,
+grpc::Status GrpcService::DiffSites(grpc::ServerContext* context,
+                                    const pb::DiffSitesRequest* request,
                                     pb::DiffSitesResponse* response) {
-  return answer(turns_, &QueryService::diff_sites, *request, *response);
+  return answer(*context, turns_, &QueryService::diff_sites, *request, *response);
 }
 
-grpc::Status GrpcService::ListCallers(grpc::ServerContext*, const pb::ListCallersRequest* request,
+grpc::Status GrpcService::ListCallers(grpc::ServerContext* context,
+                                      const pb::ListCallersRequest* request,
                                       pb::ListCallersResponse* response) {
-  return answer(turns_, &QueryService::list_callers, *request, *response);
+  return answer(*context, turns_, &QueryService::list_callers, *request, *response);
 }
 
-grpc::Status GrpcService::ListLeaks(grpc::ServerContext*, const pb::ListLeaksRequest* request,
+grpc::Status GrpcService::ListLeaks(grpc::ServerContext* context,
+                                    const pb::ListLeaksRequest* request,
                                     pb::ListLeaksResponse* response) {
-  return answer(turns_, &QueryService::list_leaks, *request, *response);
+  return answer(*context, turns_, &QueryService::list_leaks, *request, *response);
 }
 
-grpc::Status GrpcService::GetHistory(grpc::ServerContext*, const pb::GetHistoryRequest* request,
+grpc::Status GrpcService::GetHistory(grpc::ServerContext* context,
+                                     const pb::GetHistoryRequest* request,
                                      pb::GetHistoryResponse* response) {
-  return answer(turns_, &QueryService::get_history, *request, *response);
+  return answer(*context, turns_, &QueryService::get_history, *request, *response);
 }
 
-grpc::Status GrpcService::GetProfile(grpc::ServerContext*, const pb::GetProfileRequest* request,
+grpc::Status GrpcService::GetProfile(grpc::ServerContext* context,
+                                     const pb::GetProfileRequest* request,
                                      pb::GetProfileResponse* response) {
-  return grpc_answer(profile(*request), *response);
+  return grpc_answer(profile(*context, *request), *response);
 }
 
 grpc::Status GrpcService::StreamProfile(grpc::ServerContext* context,
@@ -120,7 +127,7 @@ grpc::Status GrpcService::StreamProfile(grpc::ServerContext* context,
                                         grpc::ServerWriter<pb::StreamProfileResponse>* writer) {
   const auto place = streams_.take(*context);
   if (!place) return no_stream_left();
-  const absl::StatusOr<pb::GetProfileResponse> made = profile(*request);
+  const absl::StatusOr<pb::GetProfileResponse> made = profile(*context, *request);
   if (!made.ok()) return to_grpc(made.status());
   const std::string& data = made->data();
   pb::StreamProfileResponse piece;
@@ -153,7 +160,7 @@ grpc::Status GrpcService::WatchSites(grpc::ServerContext* context,
   do {
     pb::ListSitesResponse sites;
     const grpc::Status status =
-        answer(watched_, &QueryService::first_sites, request->query(), sites);
+        answer(*context, watched_, &QueryService::first_sites, request->query(), sites);
     if (!status.ok()) return status;
     if (!place->write([&] { return writer->Write(sites); })) break;
     next = std::max(next + interval, steady_clock::now());  // a slow reader gets fewer messages

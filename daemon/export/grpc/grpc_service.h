@@ -81,17 +81,24 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
                         ::memprof::v1::DiagnoseResponse* response) override;
 
  private:
+  static constexpr AnswerLimits kTurns{.waiting = 16};
+
+ public:
+  // That are made or waited for at the same time, a thread each, those of streams left out.
+  static constexpr int kMostAnswers = static_cast<int>(kTurns.at_once + kTurns.waiting);
+
+ private:
   // For who may, and with a line in the log.
   template <typename Request, typename Response>
   grpc::Status command(const grpc::ServerContext& context, const Request& request,
                        absl::StatusOr<Response> (ControlService::*run)(const Request&),
                        Response& response);
   template <typename Request, typename Response>
-  grpc::Status answer(AnswerTurns& turns,
+  grpc::Status answer(const grpc::ServerContext& context, AnswerTurns& turns,
                       absl::StatusOr<Response> (QueryService::*ask)(const Request&),
                       const Request& request, Response& response);
   absl::StatusOr<::memprof::v1::GetProfileResponse> profile(
-      const ::memprof::v1::GetProfileRequest& request);
+      const grpc::ServerContext& context, const ::memprof::v1::GetProfileRequest& request);
 
   ProfilerService& service_;
   const GrpcAccess& access_;
@@ -100,7 +107,7 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
   ControlService control_;
   QueryService queries_;
   // Each who waits has a thread, beside streams and those who control.
-  AnswerTurns turns_{{.waiting = 16}};
+  AnswerTurns turns_{kTurns};
   AnswerTurns watched_{{.at_once = 2, .waiting = StreamPlaces::kPlaces}};  // of WatchSites
   const ServerFacts facts_;
   StopSignal stop_;

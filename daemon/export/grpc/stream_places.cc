@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "daemon/export/grpc/grpc_access.h"
 #include "daemon/util/log.h"
 
 namespace memprofd {
@@ -33,15 +31,6 @@ StreamPlaces::StreamPlaces(std::shared_ptr<ServerStats> stats, Clock::duration p
 StreamPlaces::~StreamPlaces() {
   stop_.stop();
   thread_.join();
-}
-
-std::string StreamPlaces::user_of(const grpc::ServerContext& context) {
-  const GrpcCaller caller = GrpcAccess::caller(context);
-  if (caller.peer) {
-    return caller.peer->uid == 0 ? "" : absl::StrCat("user ", caller.peer->uid);
-  }
-  if (!caller.certificate_names.empty()) return caller.certificate_names[0];
-  return caller.name.substr(0, caller.name.rfind(':'));  // without the port
 }
 
 std::optional<StreamPlaces::Place> StreamPlaces::take(grpc::ServerContext& context,

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "daemon/export/api/server_stats.h"
+#include "daemon/export/grpc/grpc_access.h"
 #include "daemon/util/stop_signal.h"
 
 namespace memprofd {
@@ -79,11 +80,10 @@ class StreamPlaces {
   // it. user: empty: who may have all.
   std::optional<Place> take(grpc::ServerContext& context, const std::string& user);
   std::optional<Place> take(grpc::ServerContext& context) {
-    return take(context, user_of(context));
+    return take(context, GrpcAccess::caller(context).user());
   }
 
  private:
-  static std::string user_of(const grpc::ServerContext& context);
   void leave(std::list<Stream>::iterator stream);
   void set_writing(Stream& stream, std::optional<Clock::time_point> since);
   void end_who_does_not_read();

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -68,6 +69,23 @@ TEST(AnswerTurns, WhoWaitsTooLongOrIsOneTooManyIsTold) {
             absl::ResourceExhaustedError(
                 "1 questions wait for an answer already, and that is the limit: ask again later"));
   one.reset();
+}
+
+TEST(AnswerTurns, AUserLeavesSomePlacesToTheOthers) {
+  AnswerTurns turns({.at_once = 1, .waiting = 4, .patience = kForever});
+  std::optional<AnswerTurns::Turn> first(*turns.take("user 7"));
+  std::vector<std::jthread> waiting;
+  const auto wait_as = [&](const std::string& user) {
+    const std::size_t before = turns.waiting();
+    waiting.emplace_back([&turns, user] { EXPECT_TRUE(turns.take(user).ok()); });
+    while (turns.waiting() == before) std::this_thread::yield();
+  };
+  for (int i = 0; i < 3; ++i) wait_as("user 7");
+  EXPECT_EQ(turns.take("user 7").status(),
+            absl::ResourceExhaustedError("3 questions of user 7 wait for an answer already, and "
+                                         "that is the limit: ask again later"));
+  wait_as("user 8");
+  first.reset();
 }
 
 }  // namespace

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers to calls that are being sent: each keeps one of the gRPC server's threads until its
+// client takes it, which a client that gives no window to it (flow control of HTTP/2) need never
+// do. When there are too many, who keeps most of them loses the one that has waited longest.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "daemon/export/api/server_stats.h"
+
+namespace memprofd {
+
+// Thread-safe.
+class UnreadAnswers {
+ public:
+  // stats: counts those that are cut off.
+  explicit UnreadAnswers(std::shared_ptr<ServerStats> stats) : stats_(std::move(stats)) {}
+
+  static constexpr std::size_t kMost = 24;
+
+  // The context has to be there until the end of its answer, which may be told twice.
+  void begin(grpc::ServerContextBase& context);
+  void end(const grpc::ServerContextBase& context);
+
+ private:
+  struct Answer {
+    grpc::ServerContextBase* context;
+    std::string user;
+  };
+
+  void cut_one_off();
+
+  const std::shared_ptr<ServerStats> stats_;
+  std::mutex mutex_;
+  std::list<Answer> answers_;  // in the order in which they began; guarded by mutex_
+};
+
+}  // namespace memprofd

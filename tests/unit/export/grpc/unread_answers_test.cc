@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Clients that give no window to answers, as HTTP/2's flow control lets them.
+#include "daemon/export/grpc/unread_answers.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "daemon/ctl/client.h"
+#include "daemon/export/grpc/grpc_server.h"
+#include "daemon/util/fd.h"
+#include "tests/kit/fake_service.h"
+#include "tests/kit/temp_dir.h"
+
+namespace memprofd {
+namespace {
+
+// A frame of HTTP/2 (RFC 9113, 4.1).
+std::string frame(char type, char flags, std::uint32_t stream, std::string_view payload) {
+  std::string out{static_cast<char>(payload.size() >> 16), static_cast<char>(payload.size() >> 8),
+                  static_cast<char>(payload.size()), type, flags};
+  for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>(stream >> shift);
+  return out.append(payload);
+}
+
+// A field of a header without compression or index (RFC 7541, 6.2.2).
+std::string field(std::string_view name, std::string_view value) {
+  return std::string("\0", 1) + static_cast<char>(name.size()) + std::string(name) +
+         static_cast<char>(value.size()) + std::string(value);
+}
+
+// An empty request of a call.
+std::string call(std::uint32_t stream, std::string_view method) {
+  constexpr char kData = 0, kHeaders = 1, kEndStream = 1, kEndHeaders = 4;
+  return frame(kHeaders, kEndHeaders, stream,
+               field(":method", "POST") + field(":scheme", "http") + field(":path", method) +
+                   field(":authority", "m") + field("te", "trailers") +
+                   field("content-type", "application/grpc")) +
+         frame(kData, kEndStream, stream, std::string_view("\0\0\0\0\0", 5));
+}
+
+// A connection with so many calls, whose answers wait for a window that never comes.
+UniqueFd ask_and_give_no_window(const std::string& socket, std::uint32_t calls) {
+  constexpr char kSettings = 4;
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  std::strncpy(address.sun_path, socket.c_str(), sizeof address.sun_path - 1);
+  EXPECT_EQ(0, ::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address));
+  constexpr std::string_view kNoInitialWindow("\0\4\0\0\0\0", 6);
+  std::string bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(kSettings, 0, 0, kNoInitialWindow);
+  for (std::uint32_t i = 0; i < calls; ++i) {
+    bytes += call(2 * i + 1, "/memprof.v1.Profiler/ListTargets");
+  }
+  EXPECT_EQ(static_cast<ssize_t>(bytes.size()), ::write(fd.get(), bytes.data(), bytes.size()));
+  return fd;
+}
+
+class UnreadAnswersTest : public ::testing::Test {
+ protected:
+  UnreadAnswersTest() {
+    auto server = GrpcServer::start({.socket_path = socket_, .stats = stats_}, service_, traces_);
+    EXPECT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+
+  static void wait_until(const std::function<bool()>& done) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+    while (!done()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), end);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  std::uint64_t answers() const {
+    std::uint64_t ended = 0;
+    for (const auto& [kind, counts] : stats_->grpc.all()) {
+      for (const auto& [code, count] : counts.ended) ended += count;
+    }
+    return ended;
+  }
+
+  TempDir dir_;
+  const std::string socket_ = dir_.path("m.sock");
+  const std::shared_ptr<ServerStats> stats_ = std::make_shared<ServerStats>();
+  testing::FakeService service_{{testing::fixed_target()}};
+  TraceService traces_{service_, {}};
+  std::unique_ptr<GrpcServer> server_;
+};
+
+TEST_F(UnreadAnswersTest, SomeWait) {
+  const UniqueFd client = ask_and_give_no_window(socket_, 10);
+  wait_until([&] { return answers() == 10; });
+  EXPECT_EQ(0u, stats_->grpc_cut_off);
+}
+
+// Others are answered while those who do not read are still there, who would be gone after 30 s.
+TEST_F(UnreadAnswersTest, ManyKeepNobodyOut) {
+  std::vector<UniqueFd> clients;
+  for (int i = 0; i < 20; ++i) {
+    clients.push_back(ask_and_give_no_window(socket_, GrpcServer::kMaxCalls));
+  }
+  wait_until([&] { return stats_->grpc_cut_off > 0; });
+  wait_until([&] { return ctl::Client({socket_, ""}).detach(4242).ok(); });
+  for (const UniqueFd& client : clients) {
+    pollfd closed{.fd = client.get(), .events = 0, .revents = 0};
+    EXPECT_EQ(0, ::poll(&closed, 1, 0));
+  }
+}
+
+}  // namespace
+}  // namespace memprofd
