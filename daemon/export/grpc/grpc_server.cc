@@ -8,6 +8,7 @@
 #include <grpcpp/server_posix.h>
 
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +20,7 @@
 #include "daemon/export/grpc/grpc_trace_service.h"
 #include "daemon/export/grpc/grpc_values_service.h"
 #include "daemon/export/grpc/stream_places.h"
+#include "daemon/export/grpc/tcp_connections.h"
 #include "daemon/export/grpc/unix_listener.h"
 #include "daemon/export/grpc/unread_answers.h"
 #include "daemon/util/net_address.h"
@@ -98,6 +100,7 @@ struct GrpcServer::Impl {
   GrpcHeapsService heaps_service;
   std::unique_ptr<UnixListener> listener;  // null: no Unix socket
   std::unique_ptr<grpc::Server> server;
+  std::optional<TcpConnections> tcp;  // none: no TCP
   int port = 0;
 };
 
@@ -158,6 +161,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::start(const GrpcServerOp
         absl::StrCat("cannot serve gRPC on ", options.listen_address,
                      ": the address cannot be bound; choose another with --grpc.listen-address"));
   }
+  if (impl->port != 0) impl->tcp.emplace(static_cast<std::uint16_t>(impl->port), impl->stats);
   impl->set_serving(true);
   if (impl->listener != nullptr) {
     impl->listener->serve([server = impl->server.get()](UniqueFd connection) {
