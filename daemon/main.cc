@@ -24,7 +24,7 @@
 #include "daemon/control/daemon.h"
 #include "daemon/control/look.h"
 #include "daemon/control/program_watch.h"
-#include "daemon/discover/memory_server.h"
+#include "daemon/discover/memory/memory_server.h"
 #include "daemon/export/api/server_info.h"
 #include "daemon/export/grpc/grpc_server.h"
 #include "daemon/export/grpc/stream_places.h"

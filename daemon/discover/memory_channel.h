@@ -10,7 +10,7 @@
 #include <mutex>
 #include <span>
 
-#include "daemon/discover/memory_server.h"
+#include "daemon/discover/memory/memory_server.h"
 #include "daemon/discover/wait_budget.h"
 #include "daemon/util/fd.h"
 

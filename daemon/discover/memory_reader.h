@@ -7,6 +7,7 @@
 #include <span>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace memprofd {
 
@@ -23,6 +24,18 @@ class MemoryReader {
   absl::Status read_value(std::uint64_t address, T& out) const {
     return read(address, std::as_writable_bytes(std::span<T, 1>(&out, 1)));
   }
+};
+
+// A memory that can show what it has instead of copying it, a piece at a time.
+class MemoryViewer {
+ public:
+  virtual ~MemoryViewer() = default;
+  // The most that is shown at once.
+  static constexpr std::size_t kMostViewBytes = 512u << 10;
+  // All of these bytes, as MemoryReader::read() fills them. Good until the next view: one thread
+  // views.
+  virtual absl::StatusOr<std::span<const std::byte>> view(std::uint64_t address,
+                                                          std::size_t bytes) const = 0;
 };
 
 // What also changes that memory. Who only reads takes a MemoryReader.

@@ -22,6 +22,7 @@ constexpr milliseconds kQuickPatience{100};
 constexpr auto kMaxAddress = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
 // A maps file of a big process has some 10,000 lines of 100 bytes.
 constexpr std::size_t kMaxFileBytes = 64u << 20;
+static_assert(MemoryViewer::kMostViewBytes == kMemoryWindowBytes);
 
 absl::StatusOr<UniqueFd> open_file(const ProcFs& proc, int pid, const char* name, int mode) {
   UniqueFd file(::open(proc.path(pid, name).c_str(), mode | O_CLOEXEC));
@@ -47,6 +48,16 @@ absl::StatusOr<std::size_t> read_pieces(const MemoryReader& memory,
 
 absl::StatusOr<std::unique_ptr<TargetMemory>> TargetMemory::open(int pid,
                                                                  const std::string& proc_root) {
+  return open(pid, proc_root, std::nullopt);
+}
+
+absl::StatusOr<std::unique_ptr<TargetMemory>> TargetMemory::open_to_view(int pid) {
+  ASSIGN_OR_RETURN(MemoryWindow window, MemoryWindow::make());
+  return open(pid, "/proc", std::move(window));
+}
+
+absl::StatusOr<std::unique_ptr<TargetMemory>> TargetMemory::open(
+    int pid, const std::string& proc_root, std::optional<MemoryWindow> window) {
   if (MemoryChannel::abandoned() >= MemoryChannel::kMaxAbandoned) {
     return absl::ResourceExhaustedError(
         fmt::format("pid {}: the memory of {} targets before it still does not answer: which file "
@@ -57,8 +68,9 @@ absl::StatusOr<std::unique_ptr<TargetMemory>> TargetMemory::open(int pid,
   MemoryFiles files{.pid = pid};
   ASSIGN_OR_RETURN(files.mem, open_file(proc, pid, "mem", O_RDWR));
   ASSIGN_OR_RETURN(files.maps, open_file(proc, pid, "maps", O_RDONLY));
+  if (window) files.window = window->take_file();
   ASSIGN_OR_RETURN(UniqueFd server, start_memory_server(files));
-  return std::unique_ptr<TargetMemory>(new TargetMemory(pid, std::move(server)));
+  return std::unique_ptr<TargetMemory>(new TargetMemory(pid, std::move(server), std::move(window)));
 }
 
 absl::Status TargetMemory::gone() const {
@@ -106,19 +118,38 @@ absl::Status TargetMemory::transfer(MemoryRequest request, std::span<const std::
   return absl::OkStatus();
 }
 
+absl::Status TargetMemory::not_mapped(std::size_t bytes, std::uint64_t address) const {
+  return absl::OutOfRangeError(
+      fmt::format("cannot read {} bytes at {:#x} of pid {}: not all mapped", bytes, address, pid_));
+}
+
 absl::Status TargetMemory::read(std::uint64_t address, std::span<std::byte> out,
                                 std::chrono::nanoseconds patience) const {
   const absl::Status status =
       address > kMaxAddress - out.size()
           ? absl::OutOfRangeError("")
           : transfer({.address = address, .what = MemoryRequest::kRead}, {}, out, patience);
-  if (!absl::IsOutOfRange(status)) return status;
-  return absl::OutOfRangeError(fmt::format(
-      "cannot read {} bytes at {:#x} of pid {}: not all mapped", out.size(), address, pid_));
+  return absl::IsOutOfRange(status) ? not_mapped(out.size(), address) : status;
+}
+
+absl::StatusOr<std::span<const std::byte>> TargetMemory::view(std::uint64_t address,
+                                                              std::size_t bytes) const {
+  if (!window_) return absl::UnimplementedError("this memory cannot be viewed");
+  if (bytes > kMemoryWindowBytes) return absl::InvalidArgumentError("more than a window shows");
+  if (address > kMaxAddress - bytes) return not_mapped(bytes, address);
+  MemoryAnswer answer;
+  const auto outcome = channel_.call({.address = address,
+                                      .bytes = static_cast<std::uint32_t>(bytes),
+                                      .what = MemoryRequest::kView},
+                                     {}, {}, answer, kPatience);
+  if (outcome != MemoryChannel::Outcome::kAnswered) return failure(outcome);
+  if (answer.bytes == bytes) return window_->bytes().first(bytes);
+  return answer.error == 0 ? gone() : not_mapped(bytes, address);
 }
 
 absl::StatusOr<std::size_t> TargetMemory::read_some(std::span<const MemoryPiece> pieces,
-                                                    std::chrono::nanoseconds patience) const {
+                                                    std::chrono::nanoseconds patience,
+                                                    MemoryRequest::What what) const {
   std::vector<MemoryPieceRequest> list;
   std::size_t bytes = 0;
   for (const MemoryPiece& piece : pieces) {
@@ -130,8 +161,7 @@ absl::StatusOr<std::size_t> TargetMemory::read_some(std::span<const MemoryPiece>
   read.resize(std::max(read.size(), bytes));
   MemoryAnswer answer;
   const MemoryRequest request{
-      .bytes = static_cast<std::uint32_t>(list.size() * sizeof(MemoryPieceRequest)),
-      .what = MemoryRequest::kReadPieces};
+      .bytes = static_cast<std::uint32_t>(list.size() * sizeof(MemoryPieceRequest)), .what = what};
   const auto outcome = channel_.call(request, std::as_bytes(std::span(list)),
                                      std::span(read).first(bytes), answer, patience);
   if (outcome != MemoryChannel::Outcome::kAnswered) return failure(outcome);
@@ -147,7 +177,8 @@ absl::StatusOr<std::size_t> TargetMemory::read_some(std::span<const MemoryPiece>
 }
 
 absl::StatusOr<std::size_t> TargetMemory::read_pieces(std::span<const MemoryPiece> pieces,
-                                                      std::chrono::nanoseconds patience) const {
+                                                      std::chrono::nanoseconds patience,
+                                                      MemoryRequest::What what) const {
   std::size_t done = 0;
   while (done < pieces.size()) {
     std::size_t count = 0, bytes = 0;
@@ -156,7 +187,8 @@ absl::StatusOr<std::size_t> TargetMemory::read_pieces(std::span<const MemoryPiec
       bytes += pieces[done + count++].out.size();
     }
     if (count == 0) return absl::InvalidArgumentError("a piece is larger than a transfer");
-    ASSIGN_OR_RETURN(const std::size_t read, read_some(pieces.subspan(done, count), patience));
+    ASSIGN_OR_RETURN(const std::size_t read,
+                     read_some(pieces.subspan(done, count), patience, what));
     done += read;
     if (read < count) break;
   }
@@ -181,6 +213,11 @@ absl::Status TargetMemory::read(std::uint64_t address, std::span<std::byte> out)
 
 absl::StatusOr<std::size_t> TargetMemory::read_pieces(std::span<const MemoryPiece> pieces) const {
   return read_pieces(pieces, kPatience);
+}
+
+absl::StatusOr<std::size_t> TargetMemory::read_pieces_without_files(
+    std::span<const MemoryPiece> pieces) const {
+  return read_pieces(pieces, kPatience, MemoryRequest::kReadPiecesWithoutFiles);
 }
 
 absl::Status TargetMemory::write(std::uint64_t address, std::span<const std::byte> bytes) const {

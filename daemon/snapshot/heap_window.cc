@@ -8,21 +8,39 @@
 
 namespace memprofd {
 
+HeapWindow::HeapWindow(const MemoryReader& memory)
+    : memory_(memory), viewer_(dynamic_cast<const MemoryViewer*>(&memory)) {}
+
 absl::StatusOr<std::span<const std::uint64_t>> HeapWindow::at(std::uint64_t address,
                                                               std::size_t least,
                                                               std::uint64_t end) {
   const std::uint64_t skipped = (address - begin_) / kWordBytes;
-  const std::size_t kept = address >= begin_ && skipped < filled_ ? filled_ - skipped : 0;
-  if (kept >= least && kept != 0) return std::span(words_).subspan(skipped, kept);
-  if (kept != 0)
-    std::copy_n(words_.begin() + static_cast<std::ptrdiff_t>(skipped), kept, words_.begin());
-  begin_ = address;
-  filled_ = kept;
+  if (address >= begin_ && skipped < words_.size() && words_.size() - skipped >= least) {
+    return words_.subspan(skipped);
+  }
   const std::uint64_t wanted = std::min<std::uint64_t>((end - address) / kWordBytes, kWords);
-  const auto room = std::span(words_).subspan(kept, wanted - kept);
-  RETURN_IF_ERROR(memory_.read(address + kept * kWordBytes, std::as_writable_bytes(room)));
-  filled_ = wanted;
-  return std::span<const std::uint64_t>(words_).first(filled_);
+  RETURN_IF_ERROR(viewer_ != nullptr ? look(address, wanted) : fill(address, wanted));
+  begin_ = address;
+  return words_;
+}
+
+// What is at hand already is read again: seldom more than a block that was cut.
+absl::Status HeapWindow::look(std::uint64_t address, std::uint64_t wanted) {
+  words_ = {};
+  const auto bytes = viewer_->view(address, wanted * kWordBytes);
+  if (absl::IsUnimplemented(bytes.status())) return fill(address, wanted);
+  RETURN_IF_ERROR(bytes.status());
+  words_ = {reinterpret_cast<const std::uint64_t*>(bytes->data()), wanted};
+  return absl::OkStatus();
+}
+
+absl::Status HeapWindow::fill(std::uint64_t address, std::uint64_t wanted) {
+  words_ = {};
+  own_.resize(kWords);
+  const auto room = std::span(own_).first(wanted);
+  RETURN_IF_ERROR(memory_.read(address, std::as_writable_bytes(room)));
+  words_ = room;
+  return absl::OkStatus();
 }
 
 }  // namespace memprofd

@@ -15,9 +15,9 @@ namespace memprofd {
 class HeapWindow {
  public:
   // Larger pieces are slower: they fall out of the cache between the copy and the look.
-  static constexpr std::size_t kWords = 64 << 10;
+  static constexpr std::size_t kWords = MemoryViewer::kMostViewBytes / sizeof(std::uint64_t);
 
-  explicit HeapWindow(const MemoryReader& memory) : memory_(memory), words_(kWords) {}
+  explicit HeapWindow(const MemoryReader& memory);
 
   // The words from address on, as many as there are at hand, at least `least`, which is at most
   // kWords. Reads no further than `end`, which is at least that far. The answer is good until the
@@ -26,10 +26,14 @@ class HeapWindow {
                                                     std::uint64_t end);
 
  private:
+  absl::Status look(std::uint64_t address, std::uint64_t wanted);
+  absl::Status fill(std::uint64_t address, std::uint64_t wanted);
+
   const MemoryReader& memory_;
-  std::vector<std::uint64_t> words_;
+  const MemoryViewer* const viewer_;  // the same, if it can
+  std::vector<std::uint64_t> own_;    // of a memory that cannot
+  std::span<const std::uint64_t> words_;
   std::uint64_t begin_ = 0;  // where words_ begins
-  std::size_t filled_ = 0;
 };
 
 }  // namespace memprofd

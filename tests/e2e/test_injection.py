@@ -147,7 +147,7 @@ class SignalsOfOthers(E2ETest):
 
 
 class Mappings(E2ETest):
-    ASKS_FOR_MAPPINGS = 3  # MemoryRequest::kMaps, daemon/discover/memory_server.h
+    ASKS_FOR_MAPPINGS = 3  # MemoryRequest::kMaps, daemon/discover/memory/memory_server.h
 
     def asked(self, tid, message):
         """What a message to a target's memory process asks for; None when it is another message."""

@@ -15,6 +15,7 @@ STAGES = """
 util/threads
 util
 model
+discover/memory
 discover
 snapshot
 snapshot/file

@@ -91,19 +91,11 @@ bool is_numbered(pid_t pid, std::int64_t number) {
   return status.ok() && !status->ns_pids.empty() && status->ns_pids.back() == number;
 }
 
-class CopyMemory : public MemoryReader {
- public:
-  explicit CopyMemory(std::unique_ptr<TargetMemory> memory) : memory_(std::move(memory)) {}
-  absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {
-    absl::Status status = memory_->read(address, out);
-    if (!absl::IsNotFound(status)) return status;
-    return absl::AbortedError(
-        "the copy of the program was killed while it was read (was memory short?); try again");
-  }
-
- private:
-  const std::unique_ptr<TargetMemory> memory_;
-};
+absl::Status say_killed(absl::Status status) {
+  if (!absl::IsNotFound(status)) return status;
+  return absl::AbortedError(
+      "the copy of the program was killed while it was read (was memory short?); try again");
+}
 
 // While nothing of the target stands still, others may go before us again.
 void end_priority() {
@@ -112,6 +104,52 @@ void end_priority() {
 }
 
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<CopyMemory>> CopyMemory::open(pid_t pid) {
+  ASSIGN_OR_RETURN(auto memory, TargetMemory::open_to_view(pid));
+  const auto maps = memory->maps();
+  if (!maps.ok()) return say_killed(maps.status());
+  std::vector<Range> ranges;
+  for (const Mapping& mapping : *maps) {
+    if (mapping.inode != 0 || !(mapping.path.empty() || mapping.path == "[heap]")) continue;
+    if (ranges.empty() || ranges.back().end != mapping.begin) ranges.push_back({mapping.begin});
+    ranges.back().end = mapping.end;
+  }
+  return std::unique_ptr<CopyMemory>(new CopyMemory(std::move(memory), std::move(ranges)));
+}
+
+bool CopyMemory::is_without_files(std::uint64_t address, std::size_t bytes) const {
+  const auto after = std::ranges::upper_bound(without_files_, address, {}, &Range::begin);
+  if (after == without_files_.begin()) return false;
+  const Range& range = *(after - 1);
+  return address <= range.end && bytes <= range.end - address;
+}
+
+absl::Status CopyMemory::read(std::uint64_t address, std::span<std::byte> out) const {
+  return say_killed(memory_->read(address, out));
+}
+
+absl::StatusOr<std::size_t> CopyMemory::read_pieces(std::span<const MemoryPiece> pieces) const {
+  const bool without_files = std::ranges::all_of(pieces, [this](const MemoryPiece& piece) {
+    return is_without_files(piece.address, piece.out.size());
+  });
+  auto done =
+      without_files ? memory_->read_pieces_without_files(pieces) : memory_->read_pieces(pieces);
+  if (!done.ok()) return say_killed(done.status());
+  return done;
+}
+
+absl::StatusOr<std::span<const std::byte>> CopyMemory::view(std::uint64_t address,
+                                                            std::size_t bytes) const {
+  if (!is_without_files(address, bytes)) {
+    viewed_.resize(bytes);
+    RETURN_IF_ERROR(read(address, viewed_));
+    return viewed_;
+  }
+  auto shown = memory_->view(address, bytes);
+  if (!shown.ok()) return say_killed(shown.status());
+  return shown;
+}
 
 CopyProcess::~CopyProcess() {
   for (int tries = 0; pid_ != 0 && tries < kKills; ++tries) {
@@ -223,8 +261,7 @@ absl::StatusOr<HeapCopy> HeapCopy::take(const Target& target, const CopyAgent& a
 }
 
 absl::Status HeapCopy::find_roots(std::uint64_t address) {
-  ASSIGN_OR_RETURN(auto memory, TargetMemory::open(process_.pid()));
-  memory_ = std::make_unique<CopyMemory>(std::move(memory));
+  ASSIGN_OR_RETURN(memory_, CopyMemory::open(process_.pid()));
   RETURN_IF_ERROR(process_.run_to_breakpoint(kSearchPatience));
   ASSIGN_OR_RETURN(const memprof_snapshot block, read_block(*memory_, address));
   if (block.copy_state != MEMPROF_COPY_ROOTS_FOUND) {

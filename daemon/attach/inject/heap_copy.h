@@ -80,6 +80,31 @@ struct RootSection {
   std::span<const memprof_root> roots;
 };
 
+// The memory of a copy; read and viewed by one thread. Errors say that the copy is no more, when it
+// has been killed: kAborted. Most of it is in mappings without a file.
+class CopyMemory final : public MemoryReader, public PieceReader, public MemoryViewer {
+ public:
+  // The process does not run.
+  static absl::StatusOr<std::unique_ptr<CopyMemory>> open(pid_t pid);
+  absl::Status read(std::uint64_t address, std::span<std::byte> out) const override;
+  absl::StatusOr<std::size_t> read_pieces(std::span<const MemoryPiece> pieces) const override;
+  absl::StatusOr<std::span<const std::byte>> view(std::uint64_t address,
+                                                  std::size_t bytes) const override;
+
+ private:
+  struct Range {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+  };
+  CopyMemory(std::unique_ptr<TargetMemory> memory, std::vector<Range> without_files)
+      : memory_(std::move(memory)), without_files_(std::move(without_files)) {}
+  bool is_without_files(std::uint64_t address, std::size_t bytes) const;
+
+  const std::unique_ptr<TargetMemory> memory_;
+  const std::vector<Range> without_files_;  // by address
+  mutable std::vector<std::byte> viewed_;   // of a mapping of a file
+};
+
 class HeapCopy {
  public:
   // Before the thread is borrowed: tells the agent what it has to know. kFailedPrecondition, in one
@@ -94,8 +119,7 @@ class HeapCopy {
                                        BorrowedThread& thread, std::uint64_t stopped_at_ns);
 
   pid_t pid() const { return process_.pid(); }
-  // Errors say that the copy is no more, when it has been killed: kAborted.
-  const MemoryReader& memory() const { return *memory_; }
+  const CopyMemory& memory() const { return *memory_; }
   // The states of its domains; in OCaml 4 the one Caml_state.
   std::span<const std::uint64_t> states() const { return states_; }
   // All roots, in the order of memprof_root_kind.
@@ -124,7 +148,7 @@ class HeapCopy {
   absl::Status read_domains(const memprof_snapshot& block);
 
   CopyProcess process_;
-  std::unique_ptr<MemoryReader> memory_;
+  std::unique_ptr<CopyMemory> memory_;
   std::vector<std::uint64_t> states_;
   Times times_;
   std::vector<memprof_root> roots_;

@@ -23,17 +23,26 @@ namespace memprofd {
 namespace {
 
 // The memory of the copy, as long as somebody wants what is written.
-class WantedMemory : public MemoryReader {
+class WantedMemory final : public MemoryReader, public PieceReader, public MemoryViewer {
  public:
-  WantedMemory(const MemoryReader& memory, const HeapFileWriter& writer)
+  WantedMemory(const CopyMemory& memory, const HeapFileWriter& writer)
       : memory_(memory), writer_(writer) {}
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {
     RETURN_IF_ERROR(writer_.status());
     return memory_.read(address, out);
   }
+  absl::StatusOr<std::size_t> read_pieces(std::span<const MemoryPiece> pieces) const override {
+    RETURN_IF_ERROR(writer_.status());
+    return memory_.read_pieces(pieces);
+  }
+  absl::StatusOr<std::span<const std::byte>> view(std::uint64_t address,
+                                                  std::size_t bytes) const override {
+    RETURN_IF_ERROR(writer_.status());
+    return memory_.view(address, bytes);
+  }
 
  private:
-  const MemoryReader& memory_;
+  const CopyMemory& memory_;
   const HeapFileWriter& writer_;
 };
 

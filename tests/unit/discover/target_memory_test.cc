@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "daemon/discover/proc_fs.h"
@@ -122,6 +124,70 @@ TEST(TargetMemory, PiecesAreReadInTheirOrder) {
   EXPECT_EQ(std::count(copy.begin(), copy.end(), std::byte{0}), 2 * half);
   const MemoryPiece too_large[] = {{address_of(large.data()), all}};
   EXPECT_EQ(read_pieces(*memory, too_large).status().code(), StatusCode::kInvalidArgument);
+}
+
+// What a process shares with nobody, in kB.
+std::uint64_t private_kb(int pid) {
+  std::ifstream rollup("/proc/" + std::to_string(pid) + "/smaps_rollup");
+  for (std::string line; std::getline(rollup, line);) {
+    if (line.starts_with("Private_Dirty:")) return std::stoull(line.substr(14));
+  }
+  return 0;
+}
+
+// The copy's pages stay those of the program: a snapshot would have twice the memory in use.
+TEST(TargetMemory, AViewLeavesPagesShared) {
+  const std::vector<std::byte> bytes(64 << 20, std::byte{1});
+  const Copy copy;
+  const auto memory = TargetMemory::open_to_view(copy.pid()).value();
+  const std::uint64_t before = private_kb(copy.pid());
+  ASSERT_GT(before, 0u);
+  for (std::size_t at = 0; at < bytes.size(); at += MemoryViewer::kMostViewBytes) {
+    ASSERT_TRUE(memory->view(address_of(&bytes[at]), MemoryViewer::kMostViewBytes).ok());
+  }
+  EXPECT_LT(private_kb(copy.pid()) - before, 1 << 10);
+}
+
+TEST(TargetMemory, IsViewedWhereNoFileIs) {
+  std::vector<std::uint64_t> words(100'000);
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = i * i;
+  const Copy copy;
+  words[1] = 77;  // only here
+  const auto memory = TargetMemory::open_to_view(copy.pid()).value();
+  const auto view = memory->view(address_of(&words[1]), 8 * 60'000);
+  ASSERT_TRUE(view.ok()) << view.status();
+  const std::span seen(reinterpret_cast<const std::uint64_t*>(view->data()), 60'000);
+  EXPECT_EQ(seen[0], 1u);
+  EXPECT_TRUE(std::equal(seen.begin() + 1, seen.end(), words.begin() + 2));
+  std::vector<std::uint64_t> read(words.size());
+  ASSERT_TRUE(memory->read(address_of(words.data()), std::as_writable_bytes(std::span(read))).ok());
+  EXPECT_TRUE(std::equal(read.begin() + 2, read.end(), words.begin() + 2));
+  std::array<std::uint64_t, 2> pair = {};
+  const auto out = std::as_writable_bytes(std::span(pair));
+  const MemoryPiece pieces[] = {{address_of(&words[9]), out.first(8)},
+                                {address_of(&words[7]), out.last(8)}};
+  EXPECT_EQ(memory->read_pieces_without_files(pieces).value(), 2u);
+  EXPECT_EQ(pair, (std::array<std::uint64_t, 2>{81, 49}));
+  ASSERT_TRUE(memory->write_value(address_of(&word), std::uint64_t{43}).ok());
+  EXPECT_EQ(seen[59'999], 60'000ull * 60'000) << "a view is good until the next one";
+  EXPECT_EQ(memory->view(8, 8).status().code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(memory->view(~std::uint64_t{0} - 8, 16).status().code(), StatusCode::kOutOfRange);
+  EXPECT_EQ(memory->view(address_of(&word), MemoryViewer::kMostViewBytes + 1).status().code(),
+            StatusCode::kInvalidArgument);
+  const auto other = TargetMemory::open(copy.pid()).value();
+  EXPECT_EQ(other->view(address_of(&word), 8).status().code(), StatusCode::kUnimplemented);
+}
+
+TEST(TargetMemory, AViewOfWhatHasGoneSaysSo) {
+  Child child({"sleep", "1000"});
+  const auto memory = TargetMemory::open_to_view(child.pid()).value();
+  child.make_zombie();
+  std::uint64_t value = 0;
+  const MemoryPiece piece{0x1000, std::as_writable_bytes(std::span<std::uint64_t, 1>(&value, 1))};
+  EXPECT_EQ(memory->view(0x1000, 8).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(memory->read_pieces_without_files(std::span(&piece, 1)).status().code(),
+            StatusCode::kNotFound);
+  child.finish();
 }
 
 TEST(TargetMemory, NothingOfTheNextProgramIsTouched) {

@@ -10,7 +10,7 @@
 // Who waits for a page behind /proc/PID/mem holds the lock of the address space, and with it
 // each uprobe on a file that is mapped there, whosever it is. So the pages are brought in by
 // process_vm_readv before, which waits without that lock; what it reads is thrown away, as
-// it goes by pid.
+// it goes by pid. It also has the kernel part the pages that a process shares with its copies.
 //
 //     memprofd ══ socket ══ nursery           forked once, while memprofd is small
 //        ║                     └─ forks ─┐
@@ -31,6 +31,8 @@ struct MemoryFiles {
   int pid = 0;
   UniqueFd mem;  // read and write
   UniqueFd maps;
+  // Memory of kMemoryWindowBytes that memprofd maps as well, or none.
+  UniqueFd window = UniqueFd();
 };
 
 // What goes over a server's socket, a message each: a request, behind it the bytes to be
@@ -38,11 +40,20 @@ struct MemoryFiles {
 struct MemoryRequest {
   // kWriteStack also writes below a stack, which grows it. kReadPieces has a list of pieces behind
   // it, of `bytes` bytes, and is answered by what could be read of them, up to the first that
-  // could not.
-  enum What : std::uint32_t { kRead, kWrite, kWriteStack, kMaps, kReadPieces };
+  // could not. The last two are for what is in no mapping of a file: no page is brought in before.
+  // kView reads into the window, from its beginning on; its answer has no bytes.
+  enum What : std::uint32_t {
+    kRead,
+    kWrite,
+    kWriteStack,
+    kMaps,
+    kReadPieces,
+    kView,
+    kReadPiecesWithoutFiles,
+  };
   std::uint64_t number = 0;
   std::uint64_t address = 0;  // or place in the file
-  std::uint32_t bytes = 0;    // at most kMaxMemoryTransfer
+  std::uint32_t bytes = 0;    // at most kMaxMemoryTransfer; of kView, kMemoryWindowBytes
   What what = kRead;
 };
 
@@ -61,6 +72,9 @@ struct MemoryAnswer {
 
 constexpr std::uint32_t kMaxMemoryTransfer = 64u << 10;  // also of all pieces together
 constexpr std::size_t kMaxMemoryPieces = 256;
+// Larger windows are slower: what is read would fall out of the processor's cache before it is
+// looked at.
+constexpr std::uint32_t kMemoryWindowBytes = 512u << 10;
 
 // Forks the nursery, unless there is one. To be called while this process is small and has
 // no threads; start_memory_server() makes up for it.

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// What runs after a fork here may come from a process with threads: it calls nothing that
+// takes a lock or allocates.
+#include "daemon/discover/memory/memory_server.h"
+
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/discover/memory/memory_service.h"
+#include "daemon/util/open_files.h"
+
+namespace memprofd {
+namespace {
+
+// ------------------------------------------------------------ in the nursery
+
+struct FileMessage {
+  int pid = 0;
+  iovec text{&pid, sizeof pid};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * MemoryService::kMostFiles)] = {};
+  msghdr header{
+      .msg_iov = &text, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+};
+
+// False at the end of memprofd.
+bool receive(int nursery, MemoryService& service) {
+  for (;;) {
+    FileMessage message;
+    const ssize_t got = ::recvmsg(nursery, &message.header, MSG_CMSG_CLOEXEC);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    const cmsghdr* const rights = CMSG_FIRSTHDR(&message.header);
+    if (rights == nullptr ||
+        rights->cmsg_len < CMSG_LEN(sizeof(int) * (MemoryService::kMostFiles - 1)))
+      continue;
+    service = MemoryService();  // the one before may have had a window
+    std::memcpy(service.files, CMSG_DATA(rights),
+                std::min(sizeof service.files, rights->cmsg_len - CMSG_LEN(0)));
+    service.pid = message.pid;
+    return true;
+  }
+}
+
+// Servers are waited for, so that what they took of the processor counts as their parent's.
+void reap(int) {
+  const int error = errno;
+  while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+  }
+  errno = error;
+}
+
+// Signals that are sent to all of memprofd's processes (Ctrl-C, systemd) are memprofd's to
+// answer, which needs the servers up to its last moment.
+void leave_signals_to_memprofd() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGTSTP}) {
+    std::signal(signal, SIG_IGN);
+  }
+  std::signal(SIGCHLD, reap);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+[[noreturn]] void run_nursery(int socket) {
+  leave_signals_to_memprofd();
+  ::prctl(PR_SET_NAME, "memprofd-memory");
+  constexpr int kNursery = 0;
+  ::dup2(socket, kNursery);
+  ::close_range(kNursery + 1, ~0u, 0);
+  for (MemoryService service; receive(kNursery, service);) {
+    const pid_t server = ::fork();
+    if (server == 0) {
+      ::close(kNursery);
+      serve(service);
+    }
+    if (server < 0) say_no_server(service, errno);
+    for (const int file : service.files) {
+      if (file >= 0) ::close(file);
+    }
+  }
+  ::_exit(0);
+}
+
+// --------------------------------------------------------------- in memprofd
+
+std::mutex nursery_mutex;
+int nursery_socket = -1;  // under nursery_mutex; of the process's life
+
+struct SocketPair {
+  UniqueFd ours, theirs;
+};
+
+absl::StatusOr<SocketPair> make_sockets(int pid) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0) {
+    return SocketPair{UniqueFd(ends[0]), UniqueFd(ends[1])};
+  }
+  return file_error(errno, absl::StrCat("cannot make a socket to read the memory of pid ", pid));
+}
+
+// for_pid: the target that it is forked for.
+absl::Status fork_nursery(int for_pid) {
+  auto sockets = make_sockets(for_pid);
+  if (!sockets.ok()) return sockets.status();
+  const pid_t pid = ::fork();
+  if (pid == 0) run_nursery(sockets->theirs.get());
+  if (pid < 0) {
+    return absl::ErrnoToStatus(
+        errno, absl::StrCat("cannot fork to read the memory of pid ", for_pid,
+                            ", raise the limit of processes (TasksMax=, ulimit -u)"));
+  }
+  if (nursery_socket >= 0) ::close(nursery_socket);
+  nursery_socket = sockets->ours.release();
+  return absl::OkStatus();
+}
+
+bool send(int nursery, const MemoryService& service) {
+  FileMessage message;
+  message.pid = service.pid;
+  const std::size_t bytes = sizeof(int) * (service.window_file() < 0 ? MemoryService::kMostFiles - 1
+                                                                     : MemoryService::kMostFiles);
+  message.header.msg_controllen = CMSG_SPACE(bytes);
+  cmsghdr* const rights = CMSG_FIRSTHDR(&message.header);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(bytes);
+  std::memcpy(CMSG_DATA(rights), service.files, bytes);
+  return ::sendmsg(nursery, &message.header, MSG_NOSIGNAL) >= 0;
+}
+
+}  // namespace
+
+void start_memory_nursery() {
+  std::lock_guard lock(nursery_mutex);
+  if (nursery_socket < 0) (void)fork_nursery(0);
+}
+
+absl::StatusOr<UniqueFd> start_memory_server(const MemoryFiles& files) {
+  auto sockets = make_sockets(files.pid);
+  if (!sockets.ok()) return sockets.status();
+  const MemoryService sent{
+      files.pid, {sockets->theirs.get(), files.mem.get(), files.maps.get(), files.window.get()}};
+  std::lock_guard lock(nursery_mutex);
+  if (nursery_socket >= 0 && send(nursery_socket, sent)) return std::move(sockets->ours);
+  if (absl::Status forked = fork_nursery(files.pid); !forked.ok()) return forked;
+  if (send(nursery_socket, sent)) return std::move(sockets->ours);
+  return absl::UnavailableError("the process that reads targets' memory does not live");
+}
+
+}  // namespace memprofd

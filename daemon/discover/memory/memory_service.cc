@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/discover/memory/memory_service.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "daemon/util/clock.h"
+
+namespace memprofd {
+namespace {
+
+struct Message {
+  MemoryRequest request;
+  MemoryAnswer answer;
+  alignas(8) std::byte data[kMaxMemoryTransfer];
+};
+
+// How many bytes of these are there now, as the program itself would see them; -1: errno.
+ssize_t bring_in(const MemoryService& service, const iovec* remote, std::size_t pieces) {
+  static std::byte scratch[kMaxMemoryTransfer];
+  iovec local{scratch, sizeof scratch};
+  return ::process_vm_readv(service.pid, &local, 1, remote, pieces, 0);
+}
+
+// Whether all pages are there: 0, or the errno.
+int bring_in(const MemoryService& service, const Message& message) {
+  const MemoryRequest& request = message.request;
+  const iovec remote{std::bit_cast<void*>(request.address), request.bytes};
+  const ssize_t n = bring_in(service, &remote, 1);
+  if (n < 0) return errno;
+  return n == static_cast<ssize_t>(request.bytes) ? 0 : EFAULT;
+}
+
+// A place that no program can map answers whether the address space is still there. A
+// process that dies lets go of it thread by thread.
+int why_not_there(const MemoryService& service, int error) {
+  if (error == ESRCH) return 0;
+  constexpr off_t kNowhere = (off_t{1} << 62);
+  std::byte byte;
+  return ::pread(service.mem(), &byte, 1, kNowhere) == 0 ? 0 : EIO;
+}
+
+// A step of the request from `done` on, as pread and pwrite answer.
+ssize_t transfer(const MemoryService& service, Message& message, std::uint32_t done) {
+  const MemoryRequest& request = message.request;
+  std::byte* const to = request.what == MemoryRequest::kView ? service.window : message.data;
+  std::byte* const data = to + done;
+  const std::uint32_t bytes = request.bytes - done;
+  const auto place = static_cast<off_t>(request.address + done);
+  switch (request.what) {
+    case MemoryRequest::kRead:
+    case MemoryRequest::kView:
+      return ::pread(service.mem(), data, bytes, place);
+    case MemoryRequest::kMaps:
+      return ::pread(service.maps(), data, bytes, place);
+    case MemoryRequest::kWrite:
+    case MemoryRequest::kWriteStack:
+    case MemoryRequest::kReadPieces:  // these are done elsewhere
+    case MemoryRequest::kReadPiecesWithoutFiles:
+      break;
+  }
+  return ::pwrite(service.mem(), data, bytes, place);
+}
+
+// All of a piece, or -1.
+ssize_t read_piece(const MemoryService& service, const MemoryPieceRequest& piece, std::byte* out) {
+  for (std::uint64_t done = 0; done < piece.bytes;) {
+    const ssize_t n = ::pread(service.mem(), out + done, piece.bytes - done,
+                              static_cast<off_t>(piece.address + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return -1;
+    done += static_cast<std::uint64_t>(n);
+  }
+  return static_cast<ssize_t>(piece.bytes);
+}
+
+// In their order, up to the first that is not all there.
+void read_pieces(const MemoryService& service, Message& message) {
+  static MemoryPieceRequest pieces[kMaxMemoryPieces];
+  static iovec remote[kMaxMemoryPieces];
+  const std::size_t count =
+      std::min<std::size_t>(message.request.bytes / sizeof *pieces, kMaxMemoryPieces);
+  std::memcpy(pieces, message.data, count * sizeof *pieces);
+  std::size_t fits = 0;
+  std::uint64_t bytes = 0;
+  for (; fits < count; ++fits) {
+    if (pieces[fits].bytes > sizeof message.data - bytes) break;
+    bytes += pieces[fits].bytes;
+    remote[fits] = {std::bit_cast<void*>(pieces[fits].address), pieces[fits].bytes};
+  }
+  MemoryAnswer& answer = message.answer;
+  const bool may_wait = message.request.what == MemoryRequest::kReadPieces;
+  const ssize_t there = may_wait ? bring_in(service, remote, fits) : static_cast<ssize_t>(bytes);
+  if (there < 0) answer.error = why_not_there(service, errno);
+  for (std::size_t i = 0; i < fits; ++i) {
+    if (static_cast<ssize_t>(answer.bytes + pieces[i].bytes) > there) return;
+    const ssize_t n = read_piece(service, pieces[i], message.data + answer.bytes);
+    if (n < 0) answer.error = why_not_there(service, EIO);
+    if (n < 0) return;
+    answer.bytes += static_cast<std::uint32_t>(n);
+  }
+}
+
+void transfer_all(const MemoryService& service, Message& message) {
+  MemoryAnswer& answer = message.answer;
+  const MemoryRequest::What what = message.request.what;
+  if (what == MemoryRequest::kReadPieces || what == MemoryRequest::kReadPiecesWithoutFiles) {
+    return read_pieces(service, message);
+  }
+  if (what == MemoryRequest::kView && service.window == nullptr) {
+    answer.error = EINVAL;
+    return;
+  }
+  if (what == MemoryRequest::kRead || what == MemoryRequest::kWrite) {
+    if (const int error = bring_in(service, message); error != 0) {
+      answer.error = why_not_there(service, error);
+      return;
+    }
+  }
+  while (answer.bytes < message.request.bytes) {
+    const ssize_t n = transfer(service, message, answer.bytes);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) answer.error = errno;
+    if (n <= 0) return;
+    answer.bytes += static_cast<std::uint32_t>(n);
+  }
+}
+
+// How often this thread has left its processor because it had to wait for something.
+long waits() {
+  rusage usage{};
+  ::getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nvcsw;
+}
+
+void do_request(const MemoryService& service, Message& message) {
+  const std::uint64_t began = monotonic_ns(), cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+  const long waits_before = waits();
+  message.answer = {.number = message.request.number};
+  transfer_all(service, message);
+  if (waits() == waits_before) return;  // what passed beyond its own time, others had its processor
+  const std::uint64_t passed = monotonic_ns() - began;
+  message.answer.blocked_ns = passed - std::min(passed, clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu);
+}
+
+// False: it cannot be mapped.
+bool map_window(MemoryService& service) {
+  if (service.window_file() < 0) return true;
+  void* const window = ::mmap(nullptr, kMemoryWindowBytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                              service.window_file(), 0);
+  if (window == MAP_FAILED) return false;
+  service.window = static_cast<std::byte*>(window);
+  return true;
+}
+
+}  // namespace
+
+void say_no_server(const MemoryService& service, int error) {
+  const MemoryAnswer answer{.error = error};
+  (void)::send(service.socket(), &answer, sizeof answer, MSG_NOSIGNAL);
+}
+
+void serve(MemoryService& service) {
+  static Message message;
+  if (!map_window(service)) {
+    say_no_server(service, errno);
+    ::_exit(0);
+  }
+  for (;;) {
+    iovec in[] = {{&message.request, sizeof message.request}, {message.data, sizeof message.data}};
+    const ssize_t got = ::readv(service.socket(), in, 2);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < static_cast<ssize_t>(sizeof message.request)) ::_exit(0);
+    const MemoryRequest::What what = message.request.what;
+    message.request.bytes =
+        std::min(message.request.bytes,
+                 what == MemoryRequest::kView ? kMemoryWindowBytes : kMaxMemoryTransfer);
+    do_request(service, message);
+    const bool reads = what == MemoryRequest::kRead || what == MemoryRequest::kMaps ||
+                       what == MemoryRequest::kReadPieces ||
+                       what == MemoryRequest::kReadPiecesWithoutFiles;
+    iovec out[] = {{&message.answer, sizeof message.answer},
+                   {message.data, reads ? message.answer.bytes : 0}};
+    const msghdr header{.msg_iov = out, .msg_iovlen = 2};
+    if (::sendmsg(service.socket(), &header, MSG_NOSIGNAL) < 0) ::_exit(0);
+  }
+}
+
+}  // namespace memprofd

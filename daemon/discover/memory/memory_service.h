@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a memory server does (memory_server.h): it answers requests until its socket ends. It comes
+// from a process that may have had threads: nothing here takes a lock or allocates.
+#pragma once
+
+#include <cstddef>
+
+#include "daemon/discover/memory/memory_server.h"
+
+namespace memprofd {
+
+struct MemoryService {
+  static constexpr int kMostFiles = 4;  // the socket and MemoryFiles
+
+  int pid = 0;
+  int files[kMostFiles] = {-1, -1, -1, -1};  // those that there are come first
+  std::byte* window = nullptr;               // in the server, if it has one
+
+  int socket() const { return files[0]; }
+  int mem() const { return files[1]; }
+  int maps() const { return files[2]; }
+  int window_file() const { return files[3]; }
+};
+
+// Its errno, instead of a server: to what was asked already, or will be.
+void say_no_server(const MemoryService& service, int error);
+
+[[noreturn]] void serve(MemoryService& service);
+
+}  // namespace memprofd
