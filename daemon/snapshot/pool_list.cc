@@ -6,10 +6,16 @@
 //     large block:        | owner | next | header | fields.. |
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
+#include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "daemon/discover/pool_offsets.h"
+#include "daemon/discover/target_memory.h"
 #include "daemon/snapshot/heap_lists.h"
 #include "daemon/util/status_macros.h"
 
@@ -47,6 +53,80 @@ std::uint64_t word_at(const std::array<std::byte, kBytes>& bytes, std::size_t at
   return word;
 }
 
+// Heads of pools. The runtime maps pools one beside the other, and lists them in another order:
+// what lies beside a pool that is asked for is read with it, as far as there is something; the
+// more, the more of it was asked for lately.
+class PoolHeads {
+ public:
+  explicit PoolHeads(const MemoryReader& memory) : memory_(memory) {}
+
+  absl::StatusOr<PoolHead> at(std::uint64_t pool) {
+    if (const auto known = known_.find(pool); known != known_.end()) {
+      const PoolHead head = known->second;
+      known_.erase(known);  // nobody asks for it again
+      was_of_use_ = true;
+      return head;
+    }
+    PoolHead head{};
+    RETURN_IF_ERROR(memory_.read_value(pool, head));
+    if (known_.size() > kMostKnown) known_.clear();
+    beside_ = std::exchange(was_of_use_, false) ? std::min(2 * beside_, kMostBeside)
+                                                : std::max(beside_ / 2, kLeastBeside);
+    RETURN_IF_ERROR(read_beside(pool, -kPoolBytes));
+    RETURN_IF_ERROR(read_beside(pool, kPoolBytes));
+    return head;
+  }
+
+ private:
+  static constexpr std::int64_t kPoolBytes = PoolHeap::kPoolWords * kWordBytes;
+  static constexpr std::size_t kLeastBeside = 2;
+  static constexpr std::size_t kMostBeside = 200;
+  static constexpr std::size_t kMostKnown = 1u << 18;
+
+  absl::Status read_beside(std::uint64_t pool, std::int64_t step) {
+    heads_.resize(beside_);
+    pieces_.clear();
+    for (PoolHead& head : heads_) {
+      pool += static_cast<std::uint64_t>(step);
+      if (pool >= kEndOfMemory) break;
+      pieces_.push_back({pool, std::as_writable_bytes(std::span<PoolHead, 1>(&head, 1))});
+    }
+    ASSIGN_OR_RETURN(const std::size_t read, read_pieces(memory_, pieces_));
+    for (std::size_t i = 0; i < read; ++i) known_.try_emplace(pieces_[i].address, heads_[i]);
+    return absl::OkStatus();
+  }
+
+  const MemoryReader& memory_;
+  absl::flat_hash_map<std::uint64_t, PoolHead> known_;
+  std::size_t beside_ = kMostBeside / 2;  // on each side
+  bool was_of_use_ = false;               // what was read beside the last one
+  std::vector<PoolHead> heads_;           // of the last read
+  std::vector<MemoryPiece> pieces_;
+};
+
+// Heads of large blocks, which malloc puts close to those that were made before or after.
+class LargeHeads {
+ public:
+  explicit LargeHeads(const MemoryReader& memory) : memory_(memory), bytes_(kBytes) {}
+
+  absl::Status read(std::uint64_t block, LargeHead& head) {
+    const std::uint64_t begin = block & ~(kBytes - 1);
+    const std::uint64_t offset = block - begin;
+    if (begin != begin_) begin_ = memory_.read(begin, bytes_).ok() ? begin : kNone;
+    if (begin != begin_ || offset > kBytes - sizeof head) return memory_.read_value(block, head);
+    std::memcpy(&head, &bytes_[offset], sizeof head);
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr std::uint64_t kBytes = 64 << 10;
+  static constexpr std::uint64_t kNone = ~std::uint64_t{0};
+
+  const MemoryReader& memory_;
+  std::vector<std::byte> bytes_;
+  std::uint64_t begin_ = kNone;  // of what is in them
+};
+
 // Whether a list that is followed leads back to where it was (R. P. Brent's way).
 class CircleCheck {
  public:
@@ -67,7 +147,7 @@ class CircleCheck {
 class PoolLister {
  public:
   PoolLister(const MemoryReader& memory, const PoolHeap& heap, HeapMap& map)
-      : memory_(memory), heap_(heap), map_(map) {}
+      : memory_(memory), pool_heads_(memory), large_heads_(memory), heap_(heap), map_(map) {}
 
   absl::Status list_domain(std::uint64_t heap_state, std::uint64_t state, std::uint32_t domain) {
     std::array<std::byte, kHeapBytes> bytes = {};
@@ -132,8 +212,7 @@ class PoolLister {
     CircleCheck circle;
     while (pool != 0) {
       if (circle.is_back(pool)) return bad_heap("a list of pools has no end");
-      PoolHead head{};
-      RETURN_IF_ERROR(memory_.read_value(pool, head));
+      ASSIGN_OR_RETURN(const PoolHead head, pool_heads_.at(pool));
       if (head.size_class != size_class || !may_own(owner, head.owner) || pool % kWordBytes != 0 ||
           owner.pool_words < PoolHeap::kPoolWords) {
         return bad_heap(fmt::format("the pool at {:#x} does not belong to its list", pool));
@@ -157,7 +236,7 @@ class PoolLister {
     while (block != 0) {
       if (circle.is_back(block)) return bad_heap("a list of large blocks has no end");
       LargeHead head{};
-      RETURN_IF_ERROR(memory_.read_value(block, head));
+      RETURN_IF_ERROR(large_heads_.read(block, head));
       const std::uint64_t words = words_with_header(head.header);
       if ((owner.state != 0 && head.owner != owner.state) || block % kWordBytes != 0 ||
           owner.large_blocks == 0 || owner.large_words < words + kLargeHeadWords) {
@@ -193,6 +272,8 @@ class PoolLister {
   }
 
   const MemoryReader& memory_;
+  PoolHeads pool_heads_;
+  LargeHeads large_heads_;
   const PoolHeap& heap_;
   HeapMap& map_;
 };

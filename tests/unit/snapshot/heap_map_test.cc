@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "daemon/discover/target_memory.h"
 #include "tests/kit/fake_heap.h"
 
 namespace memprofd {
@@ -87,6 +88,49 @@ TEST(HeapMap, OneListForEachOwner) {
   EXPECT_EQ(3 * 4096u + 503u, map->sums.heap_words);
   EXPECT_EQ(2u, map->sums.pool_blocks);
   EXPECT_EQ(131u, map->sums.pool_block_words);
+}
+
+// Memory that is asked for over a socket.
+class AskedMemory : public MemoryReader, public PieceReader {
+ public:
+  explicit AskedMemory(const MemoryReader& memory) : memory_(memory) {}
+  absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {
+    ++times;
+    return memory_.read(address, out);
+  }
+  absl::StatusOr<std::size_t> read_pieces(std::span<const MemoryPiece> pieces) const override {
+    ++times;
+    return memprofd::read_pieces(memory_, pieces);
+  }
+  mutable int times = 0;
+
+ private:
+  const MemoryReader& memory_;
+};
+
+TEST(HeapMap, WhatLiesSideBySideIsListedByFewQuestions) {
+  FakePools heap;
+  for (std::uint32_t i = 0; i < 2'000; ++i) heap.put_pool(2 + i % 9, {block(2, 0)}, i % 4);
+  for (int i = 0; i < 2'000; ++i) heap.put_large(block(150, 252));
+  const AskedMemory memory(heap.memory);
+  const auto map = map_heap(memory, heap.layout(), std::vector<std::uint64_t>{FakeHeap::kState});
+  ASSERT_TRUE(map.ok()) << map.status();
+  EXPECT_EQ(4'000u, map->regions.size());
+  EXPECT_LT(memory.times, 200);
+}
+
+// More is asked for than is listed, but not much.
+TEST(HeapMap, WhatLiesBesidePoolsInVainIsSeldomAskedFor) {
+  FakePools heap;
+  for (int i = 0; i < 200; ++i) {
+    heap.put_pool(2, {block(2, 0)});
+    heap.put(std::vector<std::uint64_t>(512));  // the next one is no whole number of pools away
+  }
+  const AskedMemory memory(heap.memory);
+  ASSERT_TRUE(map_heap(memory, heap.layout(), std::vector<std::uint64_t>{FakeHeap::kState}).ok());
+  const int before = heap.memory.reads;
+  ASSERT_TRUE(map_heap(memory, heap.layout(), std::vector<std::uint64_t>{FakeHeap::kState}).ok());
+  EXPECT_LT(heap.memory.reads - before, 2'000);
 }
 
 TEST(HeapMap, PoolsThatWereTakenOverMayHaveNoOwner) {
