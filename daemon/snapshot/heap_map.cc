@@ -13,9 +13,6 @@
 namespace memprofd {
 namespace {
 
-constexpr std::uint64_t kWhite = 0x000;
-constexpr std::uint64_t kBlue = 0x200;
-
 absl::Status add_minor_heap(const MemoryReader& memory, const RuntimeAbi& abi, std::uint64_t state,
                             std::uint32_t domain, HeapMap& map) {
   std::uint64_t begin = 0;
@@ -51,22 +48,6 @@ absl::Status sort_by_address(std::vector<HeapRegion>& regions) {
 absl::Status bad_heap(std::string_view what) {
   return absl::DataLossError(
       fmt::format("the heap is not laid out as its OCaml version has it: {}", what));
-}
-
-BlockState HeapColours::state_of(RegionKind kind, std::uint64_t address,
-                                 std::uint64_t header) const {
-  if (kind == RegionKind::kMinor) {
-    return fields_of(header) == 0 ? BlockState::kFragment : BlockState::kUsed;
-  }
-  const std::uint64_t colour = colour_of(header);
-  if (domains) {
-    if (kind == RegionKind::kPool && header == 0) return BlockState::kFree;
-    return colour == garbage ? BlockState::kDead : BlockState::kUsed;
-  }
-  if (colour == kBlue) return BlockState::kFree;
-  if (colour != kWhite) return BlockState::kUsed;
-  if (fields_of(header) == 0) return BlockState::kFragment;
-  return address >= unswept ? BlockState::kDead : BlockState::kUsed;
 }
 
 absl::StatusOr<HeapMap> map_heap(const MemoryReader& memory, const HeapLayout& layout,

@@ -49,7 +49,22 @@ struct HeapColours {
   std::uint64_t garbage = 0;                  // OCaml 5: the colour of dead blocks
   std::uint64_t unswept = ~std::uint64_t{0};  // OCaml 4: white headers from here on are dead
 
-  BlockState state_of(RegionKind kind, std::uint64_t address, std::uint64_t header) const;
+  // Asked about each block: it is part of the walk.
+  BlockState state_of(RegionKind kind, std::uint64_t address, std::uint64_t header) const {
+    constexpr std::uint64_t kWhite = 0x000, kBlue = 0x200;
+    if (kind == RegionKind::kMinor) {
+      return fields_of(header) == 0 ? BlockState::kFragment : BlockState::kUsed;
+    }
+    const std::uint64_t colour = colour_of(header);
+    if (domains) {
+      if (kind == RegionKind::kPool && header == 0) return BlockState::kFree;
+      return colour == garbage ? BlockState::kDead : BlockState::kUsed;
+    }
+    if (colour == kBlue) return BlockState::kFree;
+    if (colour != kWhite) return BlockState::kUsed;
+    if (fields_of(header) == 0) return BlockState::kFragment;
+    return address >= unswept ? BlockState::kDead : BlockState::kUsed;
+  }
 };
 
 // What the runtime itself has counted.

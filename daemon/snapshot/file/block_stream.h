@@ -3,12 +3,15 @@
 // outside of its region, a shape that was not defined or a field that the block has not ends it.
 #pragma once
 
+#include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "daemon/snapshot/file/file_bytes.h"
 #include "daemon/snapshot/file/heap_file_format.h"
+#include "daemon/snapshot/file/pointer_guess.h"
 #include "daemon/snapshot/heap_map.h"
 
 namespace memprofd {
@@ -16,8 +19,9 @@ namespace memprofd {
 struct FileShape {
   ShapeForm form = ShapeForm::kMasked;
   std::uint32_t mask = 0;
-  std::uint64_t words = 0;  // header included
-  std::uint32_t shape = 0;  // of the image
+  std::uint64_t words = 0;    // header included
+  std::uint32_t shape = 0;    // of the image
+  std::uint32_t guesses = 0;  // of the form kGuessed: where those for its pointers begin
 };
 
 // Visitor: on_block(region, place, shape), then on_pointer(field, place) for each of its pointers,
@@ -53,7 +57,7 @@ class BlockStream {
     place_ = region.begin / kWordBytes + offset_;
     visit.on_block(region, place_, shape.shape);
     if (!skip(in_slot ? region.slot_words : shape.words)) return false;
-    if (shape.form != ShapeForm::kMasked) {
+    if (!has_mask(shape.form)) {
       const std::uint64_t fields = shape.words - 1;
       in_list_ = true;
       // A fiber's frames come behind the fields, and more than one pointer may stand in each.
@@ -64,9 +68,25 @@ class BlockStream {
       list_fields_ = is_fiber ? fields + kMaxFiberFrames : fields;
       return true;
     }
+    if (shape.form == ShapeForm::kGuessed) return read_guessed(in, shape, visit);
     for (std::uint32_t mask = shape.mask; mask != 0; mask &= mask - 1) {
       place_ += static_cast<std::uint64_t>(in.signed_number());
       if (!in.ok()) return false;
+      visit.on_pointer(static_cast<std::uint64_t>(std::countr_zero(mask)), place_);
+    }
+    return true;
+  }
+
+  template <typename Visitor>
+  bool read_guessed(FileBytesReader& in, const FileShape& shape, Visitor& visit) {
+    const std::size_t end = shape.guesses + static_cast<std::size_t>(std::popcount(shape.mask));
+    if (guesses_.size() < end) guesses_.resize(std::max(end, 2 * guesses_.size()));
+    PointerGuess* guess = &guesses_[shape.guesses];
+    for (std::uint32_t mask = shape.mask; mask != 0; mask &= mask - 1, ++guess) {
+      const std::uint64_t before = place_;
+      place_ = guess->from(before) + static_cast<std::uint64_t>(in.signed_number());
+      if (!in.ok()) return false;
+      guess->learn(before, place_);
       visit.on_pointer(static_cast<std::uint64_t>(std::countr_zero(mask)), place_);
     }
     return true;
@@ -109,6 +129,7 @@ class BlockStream {
 
   const std::vector<HeapRegion>& regions_;
   const std::vector<FileShape>& shapes_;
+  std::vector<PointerGuess> guesses_;
   std::size_t region_ = 0;
   std::uint64_t offset_ = 0;  // words into it
   std::uint64_t place_ = 0;   // of the block or pointer before

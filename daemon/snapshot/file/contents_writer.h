@@ -18,6 +18,7 @@ class ContentsWriter {
   ContentsWriter() = default;  // keeps nothing
   ContentsWriter(HeapContents kept, const Fingerprint::Key& key) : kept_(kept), key_(key) {}
 
+  bool keeps_nothing() const { return kept_ == HeapContents::kNone; }
   // Parts of blocks that are in use, as a walk gives them (kWholeContents). block: its number in
   // the file.
   void add(std::uint64_t block, const BlockPart& part);

@@ -18,15 +18,8 @@ class FileBytesWriter {
     *room_for(1) = static_cast<char>(value);
     ++size_;
   }
-  void put(std::uint64_t value) {
-    char* at = room_for(kMostNumberBytes);
-    for (; value >= 0x80; value >>= 7) *at++ = static_cast<char>(value | 0x80);
-    *at++ = static_cast<char>(value);
-    size_ = static_cast<std::size_t>(at - bytes_.data());
-  }
-  void put_signed(std::int64_t value) {
-    put(static_cast<std::uint64_t>(value) << 1 ^ static_cast<std::uint64_t>(value >> 63));
-  }
+  void put(std::uint64_t value) { Numbers(*this, 1).put(value); }
+  void put_signed(std::int64_t value) { Numbers(*this, 1).put_signed(value); }
   void put_word(std::uint64_t value) {
     std::memcpy(room_for(sizeof value), &value, sizeof value);
     size_ += sizeof value;
@@ -40,6 +33,27 @@ class FileBytesWriter {
   // Good until more is put in.
   std::string_view bytes() const { return std::string_view(bytes_).substr(0, size_); }
   std::size_t size() const { return size_; }
+  // Some numbers, for which there is room at once.
+  class Numbers {
+   public:
+    Numbers(FileBytesWriter& out, std::size_t most)
+        : out_(out), at_(out.room_for(most * kMostNumberBytes)) {}
+    ~Numbers() { out_.size_ = static_cast<std::size_t>(at_ - out_.bytes_.data()); }
+    Numbers(const Numbers&) = delete;
+    Numbers& operator=(const Numbers&) = delete;
+
+    void put(std::uint64_t value) {
+      for (; value >= 0x80; value >>= 7) *at_++ = static_cast<char>(value | 0x80);
+      *at_++ = static_cast<char>(value);
+    }
+    void put_signed(std::int64_t value) {
+      put(static_cast<std::uint64_t>(value) << 1 ^ static_cast<std::uint64_t>(value >> 63));
+    }
+
+   private:
+    FileBytesWriter& out_;
+    char* at_;
+  };
   void clear() { size_ = 0; }
 
  private:

@@ -30,7 +30,7 @@ bool HeapFileWriter::put_fiber(const BlockPart& part) {
                     .name = text(innermost(stack->frames)),
                     .words = part.words,
                     .site = fiber_site(stack->frames)};
-  blocks_.bytes.put(shape(fiber) + 1);
+  blocks_.bytes.put(shape(fiber).number);
   std::uint32_t frame = 0;
   for (const FiberStack::Held& held : stack->held) {
     if (held.frame >= kMaxFiberFrames) break;
@@ -65,7 +65,7 @@ bool HeapFileWriter::put_weak(const BlockPart& part) {
                    .form = ShapeForm::kWeak,
                    .name = text(has_data ? kEphemeronName : kWeakArrayName),
                    .words = part.words};
-  blocks_.bytes.put(shape(weak) + 1);
+  blocks_.bytes.put(shape(weak).number);
   in_list_ = true;
   last_field_ = 0;
   BlockPart behind = part;

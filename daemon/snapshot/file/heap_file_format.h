@@ -18,8 +18,10 @@
 //     kSites      callstacks: number of locations, locations
 //     kSamples    site, sample, number of samples, whether a place follows, place
 //     kAges       of samples in their order, since version 3: microseconds + 1; 0: not known
-//     kShapes     tag, form, name (a text), words; of the form kMasked the fields that point, of
-//                 kFiber site + 1; of custom blocks the bytes that each holds outside of the heap
+//     kShapes     tag, form, name (a text), words; of the forms kMasked and kGuessed the fields
+//     that
+//                 point, of kFiber site + 1; of custom blocks the bytes that each holds outside of
+//                 the heap
 //     kBlocks     what is in the regions, see below
 //     kOutside    since version 3: place of a block (from the one before); what chunks of malloc
 //                 it has: bytes beyond what its shape tells, bytes of all that are resident
@@ -38,6 +40,7 @@
 //     s + 1, ..       a block of shape s, and what it points to: the distance of each place from
 //                     the block, of the next ones from the pointer before.
 //                     kMasked: one for each field of the mask (up to 32 fields)
+//                     kGuessed: likewise, each from where pointer_guess.h says; since version 5
 //                     kListed: the field (from the one before), then the distance; 0 ends it
 //                     kFiber: 1 + the frame (from the one before), likewise
 //                     kWeak: as kListed, of an ephemeron: field 1 is its data, those behind its
@@ -53,9 +56,9 @@
 namespace memprofd {
 
 inline constexpr std::string_view kHeapFileMagic = "MPRFHEAP";
-inline constexpr std::uint32_t kHeapFileVersion = 4;
+inline constexpr std::uint32_t kHeapFileVersion = 5;
 // That is read. Version 1 has no kWeak, version 2 neither kAges nor kOutside, version 3 nothing of
-// what blocks hold.
+// what blocks hold, version 4 no kGuessed.
 inline constexpr std::uint32_t kOldestHeapFileVersion = 1;
 inline constexpr std::size_t kHeapFileStartBytes = 12;
 
@@ -85,7 +88,10 @@ enum class CountKind : std::uint8_t { kDead, kFree, kFragments };
 
 // kFiber: a continuation, which holds what is on a stack outside of the heap. kWeak: an ephemeron
 // or a weak array.
-enum class ShapeForm : std::uint8_t { kMasked, kListed, kFiber, kWeak };
+enum class ShapeForm : std::uint8_t { kMasked, kListed, kFiber, kWeak, kGuessed };
+constexpr bool has_mask(ShapeForm form) {
+  return form == ShapeForm::kMasked || form == ShapeForm::kGuessed;
+}
 // Fields of these: the next one in the runtime's list, data, keys.
 inline constexpr std::uint64_t kEphemeronData = 1;
 inline constexpr std::uint64_t kFirstKey = 2;

@@ -9,8 +9,7 @@
 namespace memprofd {
 namespace {
 
-// It is 2^64 divided by the golden ratio (Knuth).
-constexpr std::uint64_t kMix = 0x9e3779b97f4a7c15;
+constexpr std::uint64_t kPoolBytes = PoolHeap::kPoolWords * kWordBytes;
 
 void append_u32(std::string& bytes, std::uint32_t value) {
   char raw[sizeof value];
@@ -104,42 +103,6 @@ std::uint32_t HeapFileWriter::root_name(const RootName& name) {
   return static_cast<std::uint32_t>(name_numbers_.size() - 1);
 }
 
-std::uint32_t HeapFileWriter::word_name(const BlockPart& part) {
-  const unsigned tag = tag_of(part.header);
-  const auto& name_of = tag == kClosureTag ? word_names_.function : word_names_.custom;
-  if ((tag != kClosureTag && tag != kCustomTag) || part.fields.empty() || !name_of) return 0;
-  const std::uint64_t word = part.fields[0];
-  const auto found = word_texts_.find(word);
-  if (found != word_texts_.end()) return found->second;
-  if (word_texts_.size() == kMaxWordNames) return 0;
-  return word_texts_[word] = text(name_of(word));
-}
-
-std::uint64_t HeapFileWriter::outside_bytes(const BlockPart& part) {
-  if (tag_of(part.header) != kCustomTag || part.fields.empty() || !word_names_.outside) return 0;
-  const std::uint64_t bytes = word_names_.outside(part.fields);
-  if (bytes == 0 || outside_sizes_.contains(bytes)) return bytes;
-  if (outside_sizes_.size() == kMaxOutsideSizes) return std::bit_ceil(bytes);
-  outside_sizes_.insert(bytes);
-  return bytes;
-}
-
-std::uint64_t HeapFileWriter::shape(const Shape& shape) {
-  const auto [at, added] = shape_numbers_.try_emplace(shape, shape_numbers_.size());
-  if (!added) return at->second;
-  const std::uint64_t number = at->second;
-  if (shape.form == ShapeForm::kMasked) ++masked_shapes_;
-  shapes_.bytes.put_byte(shape.tag);
-  shapes_.bytes.put_byte(static_cast<std::uint8_t>(shape.form));
-  shapes_.bytes.put(shape.name);
-  shapes_.bytes.put(shape.words);
-  if (shape.form == ShapeForm::kMasked) shapes_.bytes.put(shape.mask);
-  if (shape.form == ShapeForm::kFiber) shapes_.bytes.put(shape.site);
-  if (shape.tag == kCustomTag) shapes_.bytes.put(shape.outside_bytes);
-  if (shapes_.bytes.size() >= kPieceBytes) flush_blocks();
-  return number;
-}
-
 // ---------------------------------------------------------------------- before the walk
 
 void HeapFileWriter::begin(const ImageInfo& info, const HeapMap& map) {
@@ -170,7 +133,10 @@ void HeapFileWriter::put_regions(const HeapMap& map) {
     regions.bytes.put(region.slot_words);
     end = region.end() / kWordBytes;
     flush_if_full(regions);
-    stretches_.add(region.begin, region.end());
+    // All of a pool: its head holds no block, and those side by side are one stretch.
+    const bool is_pool = region.kind == RegionKind::kPool;
+    stretches_.add(is_pool ? std::min(region.begin, region.end() - kPoolBytes) : region.begin,
+                   region.end());
   }
   flush(regions);
 }
@@ -202,8 +168,11 @@ void HeapFileWriter::operator()(const HeapRegion& region, const BlockPart& part)
     return contents_.add(blocks_put_ - 1, part);
   }
   put_gap();
-  contents_.add(blocks_put_++, part);
-  flush_contents(kPieceBytes);
+  ++blocks_put_;
+  if (!contents_.keeps_nothing()) {
+    contents_.add(blocks_put_ - 1, part);
+    flush_contents(kPieceBytes);
+  }
   last_place_ = part.address / kWordBytes;
   if (tag_of(part.header) == kContinuationTag && put_fiber(part)) return;
   if (tag_of(part.header) == kAbstractTag && put_weak(part)) return;
@@ -236,53 +205,12 @@ void HeapFileWriter::put_pointer(std::uint64_t value) {
   last_place_ = place_of(value);
 }
 
-// Its number + 1; 0 when there are too many shapes already.
-std::uint64_t HeapFileWriter::masked_shape(const BlockPart& part, std::uint32_t mask) {
-  const unsigned tag = tag_of(part.header);
-  const std::uint64_t header = part.header ^ colour_of(part.header);
-  const std::uint64_t code = tag == kClosureTag && !part.fields.empty() ? part.fields[0] : 0;
-  const std::uint64_t mixed = (header ^ code << 7 ^ std::uint64_t{mask} << 32) * kMix;
-  KnownShape& known = known_shapes_[mixed >> 32 & (kKnownShapes - 1)];
-  if (known.number != 0 && known.header == header && known.mask == mask && known.code == code) {
-    return known.number;
-  }
-  const Shape shape{.tag = static_cast<std::uint8_t>(tag),
-                    .name = word_name(part),
-                    .words = part.words,
-                    .mask = mask,
-                    .outside_bytes = outside_bytes(part)};
-  if (mask != 0 && masked_shapes_ >= kMaxMaskedShapes && !shape_numbers_.contains(shape)) return 0;
-  const std::uint64_t number = this->shape(shape) + 1;
-  // What a custom block holds outside of the heap is in its shape, and may be another each time.
-  if (tag != kCustomTag) known = {header, code, mask, static_cast<std::uint32_t>(number)};
-  return number;
-}
-
-// False when there are too many shapes already.
-bool HeapFileWriter::put_masked(const BlockPart& part) {
-  std::array<std::uint64_t, kMaskedFields> pointers;
-  std::size_t count = 0;
-  std::uint32_t mask = 0;
-  if (holds_values(part.header)) {
-    for (std::size_t i = 0; i < part.fields.size(); ++i) {
-      if (!in_heap(part.fields[i])) continue;
-      mask |= 1u << i;
-      pointers[count++] = part.fields[i];
-    }
-  }
-  const std::uint64_t number = masked_shape(part, mask);
-  if (number == 0) return false;
-  blocks_.bytes.put(number);
-  for (std::size_t i = 0; i < count; ++i) put_pointer(pointers[i]);
-  return true;
-}
-
 void HeapFileWriter::put_listed(const BlockPart& part) {
   const Shape listed{.tag = static_cast<std::uint8_t>(tag_of(part.header)),
                      .form = ShapeForm::kListed,
                      .name = word_name(part),
                      .words = part.words};
-  blocks_.bytes.put(shape(listed) + 1);
+  blocks_.bytes.put(shape(listed).number);
   in_list_ = true;
   last_field_ = 0;
   put_fields(part);

@@ -22,6 +22,7 @@
 #include "daemon/snapshot/file/file_bytes.h"
 #include "daemon/snapshot/file/heap_file_format.h"
 #include "daemon/snapshot/file/heap_stretches.h"
+#include "daemon/snapshot/file/pointer_guess.h"
 #include "daemon/snapshot/heap_census.h"
 #include "daemon/snapshot/heap_image.h"
 #include "daemon/snapshot/heap_map.h"
@@ -113,12 +114,18 @@ class HeapFileWriter {
                         s.outside_bytes);
     }
   };
+  struct DefinedShape {
+    static constexpr std::uint32_t kNoGuesses = ~0u;  // it is not of the form kGuessed
+
+    std::uint64_t number = 0;            // as in kBlocks
+    std::uint32_t guesses = kNoGuesses;  // where those for its pointers begin
+  };
   // A shape that was put before, by what tells it from others: most blocks have one of a few.
   struct KnownShape {
     std::uint64_t header = 0;  // without its colour
     std::uint64_t code = 0;    // of a closure
     std::uint32_t mask = 0;
-    std::uint32_t number = 0;  // + 1; 0: none
+    DefinedShape shape;
   };
   static constexpr std::size_t kKnownShapes = 1024;
   struct Piece {
@@ -140,8 +147,9 @@ class HeapFileWriter {
   std::uint32_t root_name(const RootName& name);
   std::uint32_t word_name(const BlockPart& part);
   std::uint64_t outside_bytes(const BlockPart& part);
-  std::uint64_t shape(const Shape& shape);
-  std::uint64_t masked_shape(const BlockPart& part, std::uint32_t mask);
+  DefinedShape shape(const Shape& shape);
+  DefinedShape masked_shape(const BlockPart& part, std::uint32_t mask);
+  DefinedShape new_masked_shape(const BlockPart& part, std::uint32_t mask);
   // The place of what a value points to.
   static std::uint64_t place_of(std::uint64_t value) { return value / kWordBytes - 1; }
   void put_place(Piece& piece, std::uint64_t value, std::uint64_t& before);
@@ -184,7 +192,8 @@ class HeapFileWriter {
   absl::flat_hash_map<std::tuple<int, std::uint32_t, std::uint32_t, std::uint32_t>, std::uint32_t>
       name_numbers_;
   absl::flat_hash_map<std::uint64_t, std::uint32_t> word_texts_;  // by code or operations
-  absl::flat_hash_map<Shape, std::uint64_t> shape_numbers_;
+  absl::flat_hash_map<Shape, DefinedShape> shape_numbers_;
+  std::vector<PointerGuess> guesses_;
   std::size_t masked_shapes_ = 0;
   std::vector<KnownShape> known_shapes_ = std::vector<KnownShape>(kKnownShapes);
   absl::flat_hash_set<std::uint64_t> outside_sizes_;

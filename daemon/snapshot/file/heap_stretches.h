@@ -16,8 +16,9 @@ namespace memprofd {
 
 class HeapStretches {
  public:
-  // By address.
+  // By address; what would begin before the end of the one before begins there.
   void add(std::uint64_t begin, std::uint64_t end) {
+    if (!stretches_.empty()) begin = std::max(begin, stretches_.back().end);
     if (stretches_.empty() || stretches_.back().end != begin) stretches_.push_back({begin, begin});
     stretches_.back().end = end;
   }

@@ -2,6 +2,7 @@
 #include "daemon/snapshot/file/image_tables.h"
 
 #include <algorithm>
+#include <bit>
 #include <string_view>
 #include <utility>
 
@@ -113,15 +114,20 @@ bool ImageTables::read_shape(FileBytesReader& in) {
   const std::uint8_t form = in.byte();
   const std::uint64_t name = in.number();
   FileShape shape{.form = static_cast<ShapeForm>(form), .words = in.number()};
-  if (form > static_cast<int>(ShapeForm::kWeak) || !is_text(name) || shape.words == 0 ||
+  if (form > static_cast<int>(ShapeForm::kGuessed) || !is_text(name) || shape.words == 0 ||
       shape.words > kMostFields) {
     return false;
   }
-  if (shape.form == ShapeForm::kMasked) {
+  if (has_mask(shape.form)) {
     const std::uint64_t mask = in.number();
     const std::uint64_t fields = std::min(shape.words - 1, kMaskedFields);
     if (mask >> fields != 0) return false;
     shape.mask = static_cast<std::uint32_t>(mask);
+  }
+  if (shape.form == ShapeForm::kGuessed) {
+    shape.guesses = guesses_;
+    guesses_ += static_cast<std::uint32_t>(std::popcount(shape.mask));
+    if (guesses_ > kMostGuesses) return false;
   }
   std::uint32_t site = BlockShape::kNoSite;
   if (shape.form == ShapeForm::kFiber) {

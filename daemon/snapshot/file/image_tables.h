@@ -40,6 +40,7 @@ class ImageTables {
   bool has_head_ = false;
   std::uint64_t copied_bytes_ = 0;
   std::vector<FileShape> shapes_;
+  std::uint32_t guesses_ = 0;  // that they take
   absl::flat_hash_map<
       std::tuple<std::uint8_t, std::uint32_t, std::uint64_t, std::uint32_t, std::uint64_t>,
       std::uint32_t>

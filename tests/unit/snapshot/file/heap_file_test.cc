@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
 
 #include "daemon/snapshot/block_header.h"
+#include "daemon/snapshot/file/pointer_guess.h"
 #include "daemon/snapshot/heap_graph.h"
 #include "tests/kit/full_length.h"
 #include "tests/kit/heap_file.h"
@@ -122,6 +124,48 @@ TEST(HeapFile, HasTheHeapsOfOCaml5) {
   EXPECT_EQ(1020u, image->free.blocks(0, 4));
 }
 
+// What was made in turn lies in turn, in pools of its own size.
+TEST(HeapFile, PointersToBlocksThatWereMadeInTurnAreShort) {
+  FakePools heap;
+  constexpr std::uint64_t kBlocks = 1000;
+  const std::vector texts(kBlocks, block(3, 252));
+  const std::uint64_t text = heap.put_pool(3, texts) + 4 * 8 + 8;
+  heap.put(std::vector<std::uint64_t>(100'000));
+  std::vector<std::vector<std::uint64_t>> records;
+  for (std::uint64_t i = 0; i < kBlocks; ++i)
+    records.push_back(block(1, 0, kBlack, text + i * 4 * 8));
+  heap.put_pool(1, records);
+  const auto bytes = heap_file_of(heap.memory, *heap.map());
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_LT(bytes->size(), kBlocks * (1 + 2) + 500) << "a byte for a shape, one for a pointer";
+  const auto image = image_of(*bytes);
+  ASSERT_TRUE(image.ok()) << image.status();
+  expect_equal(*image, *build_heap_graph(heap.memory, *heap.map()));
+}
+
+// As the files before version 5 have all of them.
+TEST(HeapFile, PointersBeyondAllGuessesAreTold) {
+  FakeChunks heap;
+  std::mt19937 random(1);
+  constexpr std::uint64_t kFields = 32;
+  std::vector<std::uint64_t> words = block(1, 0);
+  std::set<std::uint32_t> masks;
+  while (masks.size() * kFields / 2 < 5 * std::uint64_t{kMostGuesses} / 4) {
+    const auto mask = static_cast<std::uint32_t>(random() | random());
+    if (!masks.insert(mask).second) continue;
+    std::vector<std::uint64_t> record = block(kFields, 0);
+    for (unsigned i = 0; i < kFields; ++i) record[i + 1] = mask >> i & 1 ? 2 : 1;
+    words.insert(words.end(), record.begin(), record.end());
+  }
+  const std::uint64_t at = heap.put_chunk(words);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == 2) heap.memory.poke(at + 8 * i, at + 8);
+  }
+  const auto image = image_of(*heap_file_of(heap.memory, *heap.map()));
+  ASSERT_TRUE(image.ok()) << image.status();
+  expect_equal(*image, *build_heap_graph(heap.memory, *heap.map()));
+}
+
 TEST(HeapFile, HasWhatFibersHoldByFrame) {
   FakePools heap;
   const std::uint64_t kept = heap.put_pool(3, {block(3, 0)}) + 4 * 8 + 8;
@@ -134,7 +178,10 @@ TEST(HeapFile, HasWhatFibersHoldByFrame) {
   ASSERT_EQ(4u, image->blocks());
   EXPECT_THAT(image->edges.to, ElementsAre(0, 0, 0, 0, 0, 0));
   EXPECT_THAT(image->fields, ElementsAre(2, 2, 3, 2, 2, 3));
-  EXPECT_THAT(image->edges.first, ElementsAre(0, 0, 3, 6, 6));
+  std::vector<std::uint32_t> first;
+  for (std::size_t i = 0; i < image->edges.first.size(); ++i)
+    first.push_back(image->edges.first[i]);
+  EXPECT_THAT(first, ElementsAre(0, 0, 3, 6, 6));
   const BlockShape& shape = image->shape(1);
   EXPECT_EQ(image->shape_of[1], image->shape_of[2]);
   EXPECT_EQ("Fiber.wait", image->texts[shape.name]);
