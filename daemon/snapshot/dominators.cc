@@ -138,12 +138,14 @@ void DominatorTree::search(const EdgeLists& edges, std::span<const std::uint32_t
 
 void DominatorTree::find_semidominators(const EdgeLists& edges,
                                         std::span<const std::uint32_t> entries) {
+  Numbers().swap(semi_);  // it comes again, when number_ has gone
   OtherWays ways = other_ways(edges, number_, order_, dominator_);
   std::vector<bool> is_entry(order_.size());
   for (const std::uint32_t entry : entries) {
     if (entry < edges.nodes()) is_entry[number_[entry]] = true;
   }
   Numbers().swap(number_);  // order_ has the same until this, which takes most, is over
+  semi_.resize(order_.size());
   std::iota(semi_.begin(), semi_.end(), 0);
   // Where a node's ways begin is known no longer when it is in the forest.
   std::size_t end = ways.from.size();

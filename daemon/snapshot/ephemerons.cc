@@ -103,6 +103,9 @@ void drop_data_without_keys(HeapImage& image) {
   if (!live.any()) return;
   live.follow();
   EdgeLists& edges = image.edges;
+  EdgeOffsets first;
+  first.reserve(edges.first.size());
+  first.push_back(0);
   std::uint32_t kept = 0;
   std::uint32_t begin = 0;
   for (std::uint32_t block = 0; block < image.blocks(); ++block) {
@@ -113,8 +116,9 @@ void drop_data_without_keys(HeapImage& image) {
       image.fields[kept] = image.fields[begin];
     }
     begin = end;
-    edges.first[block + 1] = kept;
+    first.push_back(kept);
   }
+  edges.first = std::move(first);
   edges.to.resize(kept);
   image.fields.resize(kept);
 }

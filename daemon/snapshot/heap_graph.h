@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/discover/memory_reader.h"
 #include "daemon/snapshot/block_index.h"
+#include "daemon/snapshot/edge_offsets.h"
 #include "daemon/snapshot/heap_map.h"
 
 namespace memprofd {
@@ -20,7 +21,7 @@ namespace memprofd {
 // The edges of a graph by the node where they begin: those of node i are to[first[i]] up to
 // to[first[i + 1]].
 struct EdgeLists {
-  std::vector<std::uint32_t> first;  // one more than there are nodes
+  EdgeOffsets first;  // one more than there are nodes
   std::vector<std::uint32_t> to;
 
   std::uint32_t nodes() const { return static_cast<std::uint32_t>(first.size() - 1); }

@@ -4,8 +4,7 @@
 // not in it unless somebody asked for them, nor are addresses.
 //
 // Whoever makes one keeps to what is written here; who asks relies on it. Flat arrays, because
-// there are tens of millions of blocks: 8 bytes each, 4 more where there are types, and 5 for a
-// pointer.
+// there are tens of millions of blocks: 6 bytes each, and 5 for a pointer.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +38,7 @@ struct ImageInfo {
 inline constexpr std::string_view kEphemeronName = "ephemeron";
 inline constexpr std::string_view kWeakArrayName = "weak array";  // or an ephemeron without data
 
-// What blocks have in common. There are few: hundreds, or thousands.
+// What blocks have in common, each once. There are few: hundreds, or thousands.
 struct BlockShape {
   std::uint8_t tag = 0;
   // A number of texts: a closure's function, a custom block's identifier, what an abstract one is;
@@ -53,6 +52,9 @@ struct BlockShape {
   // What each holds outside of the heap, by what it is: a Bigarray its elements, a channel its
   // buffer. HeapImage::outside_bytes() has all.
   std::uint64_t outside_bytes = 0;
+  std::uint32_t type = 0;  // of HeapImage::types; 0: not known
+
+  friend bool operator==(const BlockShape&, const BlockShape&) = default;
 };
 
 enum class RootKind : std::uint8_t {
@@ -195,13 +197,12 @@ struct HeapImage {
   // Callstacks of locations, innermost first: of sampled blocks and of fibers.
   std::vector<std::vector<std::uint32_t>> sites;
 
-  // Types of the source, where they are at hand (snapshot/types/): number 0 is not known. type_of
-  // is by block, or empty when no block has one.
+  // Types of the source, where they are at hand (snapshot/types/): number 0 is not known.
   std::vector<BlockType> types{1};
-  std::vector<std::uint32_t> type_of;
   TypesFound types_found;
 
-  std::uint32_t type(std::uint32_t block) const { return type_of.empty() ? 0 : type_of[block]; }
+  std::uint32_t type(std::uint32_t block) const { return shape(block).type; }
+  bool has_types() const { return types.size() > 1; }
   std::string_view bytes_of(const BlockContents& of) const {
     return std::string_view(content_bytes).substr(of.begin, of.kept);
   }

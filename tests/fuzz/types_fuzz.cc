@@ -39,8 +39,10 @@ bool read_types(std::string_view bytes) {
     return SourceUnit{.interface = file->interface ? &*file : nullptr,
                       .implementation = file->implementation ? &*file : nullptr};
   });
-  require(heap.type_of.empty() || heap.type_of.size() == heap.blocks(), "types of no block");
-  for (const std::uint32_t type : heap.type_of) require(type < heap.types.size(), "no such type");
+  for (std::uint32_t block = 0; block < heap.blocks(); ++block) {
+    require(heap.shape_of[block] < heap.shapes.size(), "no such shape");
+    require(heap.type(block) < heap.types.size(), "no such type");
+  }
   (void)file->load_path();
   return true;
 }

@@ -2,6 +2,8 @@
 // Heap images made by a test, block by block.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -12,6 +14,17 @@
 #include "daemon/snapshot/heap_image.h"
 
 namespace memprofd {
+
+// Of blocks from the first one on.
+inline void set_types(HeapImage& image, const std::vector<std::uint32_t>& types) {
+  for (std::size_t block = 0; block < types.size(); ++block) {
+    BlockShape shape = image.shape(static_cast<std::uint32_t>(block));
+    shape.type = types[block];
+    const auto at = std::ranges::find(image.shapes, shape);
+    image.shape_of[block] = static_cast<std::uint32_t>(at - image.shapes.begin());
+    if (at == image.shapes.end()) image.shapes.push_back(shape);
+  }
+}
 
 class ImageBuilder {
  public:

@@ -64,7 +64,7 @@ bool has_domains(const HeapImage& image) {
 BlockClasses::BlockClasses(const HeapImage& image) : image_(image) {
   add("array", 0, true);
   add_shapes();
-  if (!image.type_of.empty()) add_types();
+  if (image.has_types()) add_types();
 }
 
 std::uint32_t BlockClasses::add(std::string text, std::uint64_t fields, bool is_array) {
@@ -99,10 +99,9 @@ void BlockClasses::add_types() {
     if (!is_new && at->second != type.labels) at->second.clear();
   }
   for (std::uint32_t block = 0; block < image_.blocks(); ++block) {
-    const BlockType& type = image_.types[image_.type_of[block]];
+    const BlockType& type = image_.types[image_.type(block)];
     if (!type.is_function) continue;
-    const auto [at, is_new] =
-        functions_.try_emplace({image_.type_of[block], image_.shape_of[block]}, kArray);
+    const auto [at, is_new] = functions_.try_emplace(image_.shape_of[block], kArray);
     if (!is_new) continue;
     const std::uint32_t by_shape = by_shape_[image_.shape_of[block]];
     at->second = type.name.empty() ? by_shape : add(texts_[by_shape] + " : " + type.name, 0, false);
@@ -118,7 +117,7 @@ const std::string& BlockClasses::label(std::uint32_t block_class, std::uint64_t 
 
 std::uint32_t BlockClasses::of_type(std::uint32_t type, std::uint32_t block) const {
   if (!image_.types[type].is_function) return by_type_[type];
-  return functions_.find(std::pair(type, image_.shape_of[block]))->second;
+  return functions_.find(image_.shape_of[block])->second;
 }
 
 std::uint32_t BlockClasses::of(std::uint32_t block) const {

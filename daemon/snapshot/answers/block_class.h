@@ -55,8 +55,7 @@ class BlockClasses {
   const HeapImage& image_;
   std::vector<std::uint32_t> by_shape_;
   std::vector<std::uint32_t> by_type_;  // by number of the image's types, but for functions
-  absl::flat_hash_map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t>
-      functions_;  // by type, shape
+  absl::flat_hash_map<std::uint32_t, std::uint32_t> functions_;  // by shape
   absl::flat_hash_map<std::string, std::uint32_t> known_;
   std::vector<bool> is_array_;
   std::vector<std::string> texts_;

@@ -108,7 +108,7 @@ RootsInGraph::RootsInGraph(const RootTree& tree, HeapImage& image)
 }
 
 RootsInGraph::~RootsInGraph() {
-  edges_.first.resize(nodes_ + 1);
+  edges_.first.cut(nodes_ + 1);
   edges_.to.resize(edges_.first.back());
 }
 

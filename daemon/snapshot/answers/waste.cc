@@ -67,9 +67,12 @@ class WasteFinder {
       const bool is_last = held.empty() || image_.fields[image_.edges.first[block + 1] - 1] != 1;
       return is_last ? HeapImage::kNoBlock : held.back();
     }
-    if (image_.shape(block).tag != kClosureTag) return HeapImage::kNoBlock;
+    const BlockShape& shape = image_.shape(block);
+    if (shape.tag != kClosureTag) return HeapImage::kNoBlock;
     const auto same = std::ranges::find_if(held, [&](std::uint32_t other) {
-      return other != block && image_.shape_of[other] == image_.shape_of[block];
+      const BlockShape& its = image_.shape(other);
+      return other != block && its.tag == kClosureTag && its.name == shape.name &&
+             its.words == shape.words;
     });
     return same == held.end() ? HeapImage::kNoBlock : *same;
   }

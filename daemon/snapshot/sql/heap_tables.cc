@@ -155,9 +155,7 @@ void HeapTables::add_edges() {
     if (column == 1) {
       return image_.fields[row] == HeapImage::kFarField ? SqlCell{} : number(image_.fields[row]);
     }
-    const auto& first = image_.edges.first;
-    return number(static_cast<std::uint64_t>(std::ranges::upper_bound(first, row) - first.begin()) -
-                  1);
+    return number(image_.edges.first.up_to(static_cast<std::uint32_t>(row)) - 1);
   };
   tables_.push_back({.name = "edges",
                      .columns = "source INTEGER, field INTEGER, target INTEGER",

@@ -23,15 +23,11 @@ class TypeGiver {
       : image_(image), modules_(find, most_items), types_(modules_), kinds_(1) {
     image_.types.resize(1);
     image_.types_found = {};
-    image_.type_of.assign(image_.blocks(), 0);
   }
 
   void run() {
     find_units();
-    if (units_.empty()) {
-      image_.type_of.clear();
-      return;
-    }
+    if (units_.empty()) return;
     for (const auto sure :
          {UnitField::Sure::kExported, UnitField::Sure::kDefined, UnitField::Sure::kNested}) {
       begin_at_roots(sure);
@@ -49,6 +45,25 @@ class TypeGiver {
     std::vector<UnitField> fields;
     std::vector<TypeId> types;  // of those
   };
+
+  // The shape that a block has with its type: one that others have, mostly that of the last of the
+  // type.
+  void set_type(std::uint32_t block, std::uint32_t type) {
+    const std::uint32_t before = image_.shape_of[block];
+    last_.resize(image_.types.size());
+    auto& [last_before, last_after] = last_[type];
+    if (last_after == 0 || last_before != before) {
+      const auto [at, is_new] = typed_shapes_.try_emplace(
+          std::pair(before, type), static_cast<std::uint32_t>(image_.shapes.size()));
+      if (is_new) {
+        image_.shapes.push_back(image_.shapes[before]);
+        image_.shapes.back().type = type;
+      }
+      last_before = before;
+      last_after = at->second;
+    }
+    image_.shape_of[block] = last_after;
+  }
 
   void find_units() {
     for (const RootName& root : image_.root_names) {
@@ -144,7 +159,7 @@ class TypeGiver {
   void spread() {
     for (std::size_t i = 0; i < queue_.size(); ++i) {
       const std::uint32_t block = queue_[i];
-      const BlockKind& kind = *kinds_[image_.type_of[block]];
+      const BlockKind& kind = *kinds_[image_.type(block)];
       for (std::uint64_t edge = image_.edges.first[block]; edge < image_.edges.first[block + 1];
            ++edge) {
         const std::uint8_t field = image_.fields[edge];
@@ -176,19 +191,19 @@ class TypeGiver {
       return;
     }
     const std::uint32_t number = number_of(*kind, type);
-    std::uint32_t& given = image_.type_of[block];
+    const std::uint32_t given = image_.type(block);
     if (given == 0) {
-      given = number;
+      set_type(block, number);
       queue_.push_back(block);
     } else if (given != number) {
-      disagree(given, number);
+      disagree(block, given, number);
     }
   }
 
   // A closure of several functions is one block.
-  void disagree(std::uint32_t& given, std::uint32_t number) {
+  void disagree(std::uint32_t block, std::uint32_t given, std::uint32_t number) {
     if (image_.types[given].is_function && image_.types[number].is_function) {
-      given = any_function();
+      set_type(block, any_function());
     } else if (kinds_[given]->has_other_names && kinds_[number]->has_other_names) {
       return;  // module Again = Table
     } else if (!is_vague_[given] && !is_vague_[number]) {
@@ -235,6 +250,9 @@ class TypeGiver {
   std::vector<const BlockKind*> kinds_;  // by number of image_.types
   std::vector<bool> is_vague_{true};     // the same
   BlockKind any_function_{.is_function = true};
+  // By type: the shape of the last block that it was given to, without and with it.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> last_;
+  absl::flat_hash_map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> typed_shapes_;
   std::vector<std::uint32_t> queue_;
   std::vector<std::pair<std::uint32_t, TypeId>> later_;
 };

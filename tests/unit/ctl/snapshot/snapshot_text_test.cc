@@ -112,7 +112,7 @@ TEST(SnapshotText, SaysHowMuchHasATypeAndWhatSpeaksAgainstIt) {
   builder.global("Shop", 1, builder.block(5));
   HeapImage image = builder.build();
   image.types = {{}, {.name = "Shop.order", .fields = 2}};
-  image.type_of = {1, 0};
+  set_types(image, {1, 0});
   image.types_found = {.disagreed = 3, .modules = 1, .modules_without_files = 2};
   const ImageCensus census = count_image(image, ShortestPaths(image));
   const std::string text = census_text(image.info, census, {}, {});

@@ -54,7 +54,7 @@ TEST(BlockClasses, AreTypesOfTheSourceWhereTheyAreKnown) {
                  {.name = "Shop.order array", .is_array = true},
                  {.name = "int -> int", .is_function = true},
                  {.is_function = true}};
-  image.type_of = {1, 0, 2, 3, 3, 4};
+  set_types(image, {1, 0, 2, 3, 3, 4});
   const BlockClasses classes(image);
   EXPECT_EQ("Shop.order", classes.text(classes.of(order)));
   EXPECT_EQ(2u, classes.fields(classes.of(order)));

@@ -54,7 +54,7 @@ TEST(ImageCensus, TellsHowMuchOfWhatIsReachableHasAType) {
   builder.global("Shop", 2, builder.block(5, 247));
   HeapImage image = builder.build();
   image.types = {{}, {.name = "Shop.order", .fields = 2}, {.is_function = true}};
-  image.type_of = {1, 0, 1, 2};  // the last is of functions that have several types
+  set_types(image, {1, 0, 1, 2});  // the last is of functions that have several types
   image.types_found = {.disagreed = 7, .modules = 1, .modules_without_files = 2};
   const ImageCensus census = census_of(image);
   EXPECT_EQ(1u, census.types.typed.blocks);

@@ -43,7 +43,7 @@ TEST(PathTree, FieldsHaveTheirNamesWhereTypesKnowThem) {
   HeapImage& image = builder.image();
   image.types.push_back(
       {.name = "Hashtbl.t", .fields = 4, .labels = {"size", "data", "seed", "initial_size"}});
-  image.type_of = {1, 0, 0};
+  set_types(image, {1, 0, 0});
   EXPECT_THAT(lines_of(builder.build()), ElementsAre("1global Cache.table", "1 → Hashtbl.t",
                                                      "1.data → block(9)", "1 field 3 → string"));
   // Two types of one name, one of which has other labels.

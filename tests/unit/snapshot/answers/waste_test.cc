@@ -78,7 +78,7 @@ TEST_F(Waste, StringsWithTheFingerprintOfOneOfTheirSize) {
 TEST_F(Waste, BytesMayBeWrittenTo) {
   for (std::uint32_t i = 0; i < 4; ++i) builder_.global("A", i, builder_.text("draft"));
   builder_.image().types = {{}, {.name = "bytes"}};
-  builder_.image().type_of = {0, 1, 1, 0};
+  set_types(builder_.image(), {0, 1, 1, 0});
   const auto rows = find();
   ASSERT_THAT(rows, SizeIs(1));
   EXPECT_EQ(1u, rows[0].blocks);
@@ -188,8 +188,7 @@ TEST_F(Waste, ATableWithoutAnEntry) {
 TEST_F(Waste, ARecordThatLooksLikeATable) {
   builder_.image().types.push_back({.name = "Shop.t", .labels = {"n", "all", "x", "y"}});
   builder_.global("Shop", 0, table(4096, 0));
-  builder_.image().type_of.assign(builder_.image().blocks(), 0);
-  builder_.image().type_of[0] = 1;
+  set_types(builder_.image(), {1});
   EXPECT_THAT(find(), IsEmpty());
   builder_.image().types[1].labels[0] = "size";
   EXPECT_THAT(find(), SizeIs(1));
@@ -204,7 +203,7 @@ TEST_F(Waste, ListsOfOneElement) {
   builder_.global("Tags", 0, record);
   EXPECT_THAT(find(), IsEmpty()) << "pairs look like cells";
   builder_.image().types.push_back({.name = "string list", .fields = 2});
-  builder_.image().type_of.assign(builder_.image().blocks(), 1);
+  set_types(builder_.image(), std::vector<std::uint32_t>(builder_.image().blocks(), 1));
   const auto rows = find();
   ASSERT_THAT(rows, SizeIs(1));
   EXPECT_EQ(WastePattern::kListsOfOne, rows[0].pattern);

@@ -81,7 +81,7 @@ class HeapQueryTest : public ::testing::Test {
 
 TEST_F(HeapQueryTest, ABlockHasItsTypeOfTheSource) {
   builder_.image().types = {{}, {.name = "string list", .fields = 2}};
-  builder_.image().type_of = {0, 1, 0, 0, 0};
+  set_types(builder_.image(), {0, 1, 0, 0, 0});
   EXPECT_THAT(rows("SELECT block, type, class FROM blocks WHERE block < 2"),
               ElementsAre(ElementsAre("0", "NULL", "array"),
                           ElementsAre("1", "string list", "string list")));

@@ -304,7 +304,7 @@ TEST_F(GiveTypes, WithoutFilesOfTheProgramsReleaseNothingHasAType) {
   HeapImage image = builder_.build();
   SourceFiles files(dir_->path("shop"), "4.11.0");
   give_types(image, [&](const std::string& unit) { return files.find(unit); });
-  EXPECT_TRUE(image.type_of.empty());
+  EXPECT_FALSE(image.has_types());
   EXPECT_EQ(0u, image.types_found.modules);
   EXPECT_EQ(1u, image.types_found.modules_without_files);
 }
