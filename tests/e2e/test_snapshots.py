@@ -911,6 +911,10 @@ class CaseStudies(Snapshot):
                                if re.fullmatch(r"globals / Case_studies / field \d+", name)), 0.9, shares)
 
 
+class CaseStudies5(CaseStudies):
+    programs = TARGETS5
+
+
 class HungTypes(Snapshot):
     """A file of the compiler that nobody reads to its end: an answer does without."""
 

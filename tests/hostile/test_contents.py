@@ -3,11 +3,13 @@
 
 import json
 import sys
+import threading
 import unittest
 
 import grpc
 
 import harness
+from api import PAGE, ask as ask_http
 from harness import OK, TARGETS5
 
 sys.path.append(str(harness.ROOT / "tests/e2e"))
@@ -108,6 +110,40 @@ class Contents(Snapshot):
         for file in [path, *files]:
             self.assertFalse(self.has_secrets(file), file)
         self.assertNotIn("with contents", daemon.said())
+
+    def test_nor_does_who_asks_over_http(self):
+        target, daemon = self.ticking("--web.enable-control")
+
+        def ask(path, **more):
+            answers = []
+            asking = threading.Thread(target=lambda: answers.append(
+                ask_http(daemon, "POST", path, {"pid": target.pid, "max_pause_seconds": 10, **more}, PAGE)))
+            asking.start()
+            while asking.is_alive():
+                target.command("tick")
+            return answers[0]
+        for path in ("/api/v1/snapshot", "/api/v1/heap"):
+            status, body = ask(path)
+            self.assertEqual((path, 200), (path, status), body)
+            self.assertEqual(path == "/api/v1/snapshot", body.startswith(b"MPRFHEAP"))
+            self.assertFalse(b"secret-" in body)
+            status, body = ask(path, contents=2)  # what gRPC's request has
+            self.assertIn(status, (200, 400), body)
+            self.assertFalse(b"secret-" in body)
+        self.assertNotIn("with contents", daemon.said())
+
+    def test_nor_does_memprofd_by_itself(self):
+        kept = self.folder / "kept"
+        kept.mkdir()
+        target, daemon = self.ticking("--snapshot.directory", kept, "--snapshot.when", "live>1B", "--snapshot.max-pause", "10s")
+
+        def taken():
+            target.command("tick")
+            return list(kept.glob("*.heap"))
+        [path] = harness.eventually(taken, "one is taken")
+        self.assertFalse(self.has_secrets(path))
+        self.assertEqual([[0, 0]], self.query(path, "SELECT (SELECT count(*) FROM contents), (SELECT count(*) FROM fingerprints)"))
+        self.assertRegex(daemon.said(), r"snapshot \(live>1B\) by memprofd itself: done")
 
     def test_what_is_no_request(self):
         target, daemon = self.ticking()

@@ -120,6 +120,13 @@ $(TARGETS_DIR)/case_studies: tests/targets/cases/case_studies.ml tests/targets/c
 	$(Q)mkdir -p $(CASES_DIR) && cp $< $(CASES_DIR)/
 	$(Q)ocamlyacc -b$(CASES_DIR)/case_parser tests/targets/cases/case_parser.mly
 	$(Q)$(OCAMLOPT) -g -I $(TARGETS_DIR)/obj -I $(CASES_DIR) -linkpkg $(TARGETS_DIR)/obj/handshake.cmx $(CASES_DIR)/case_parser.mli $(CASES_DIR)/case_parser.ml $(CASES_DIR)/case_studies.ml -o $@
+CASES_OTHER := $(OTHER_RELEASES:%=$(BUILD)/targets-%/case_studies)
+targets: $(BUILD)/targets-trixie/case_studies
+$(foreach release,$(OTHER_RELEASES),$(eval targets-$(release): $(BUILD)/targets-$(release)/case_studies))
+$(CASES_OTHER): $(BUILD)/targets-%/case_studies: $(wildcard tests/targets/cases/*) $(COMPILE_WITH)
+	$(call say,OCAML,$@)
+	$(Q)mkdir -p $@-source && ocamlyacc -b$@-source/case_parser tests/targets/cases/case_parser.mly
+	$(Q)tests/targets/compile-with.sh $* $@ '$@-source/case_parser.mli $@-source/case_parser.ml tests/targets/cases/case_studies.ml' -g
 # Programs whose heaps are asked about.
 HEAP_NAMES  := leftovers large_heap secrets
 HEAPS       := $(addprefix $(TARGETS_DIR)/,$(HEAP_NAMES))
