@@ -30,11 +30,13 @@ class Sleep : public Child {
 TEST(CopyMemory, IsReadAndViewed) {
   const Sleep child;
   const auto memory = CopyMemory::open(child.pid()).value();
+  const auto maps = ProcFs().maps(child.pid()).value();
   int with_files = 0, without = 0;
-  for (const Mapping& mapping : ProcFs().maps(child.pid()).value()) {
+  for (const Mapping& mapping : maps) {
     if (!mapping.readable || mapping.path.starts_with("[v")) continue;
     std::array<std::byte, 4096> read = {};
-    ASSERT_TRUE(memory->read(mapping.begin, read).ok()) << mapping.path;
+    const absl::Status status = memory->read(mapping.begin, read);
+    ASSERT_TRUE(status.ok()) << mapping.path << " " << status;
     const auto view = memory->view(mapping.begin, read.size());
     ASSERT_TRUE(view.ok()) << view.status();
     EXPECT_TRUE(std::ranges::equal(*view, read)) << mapping.path;
