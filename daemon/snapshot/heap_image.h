@@ -66,8 +66,9 @@ enum class RootKind : std::uint8_t {
   kFinaliser,      // functions of Gc.finalise, values whose finaliser is to run
   kMemprof,        // callstacks and values that Memprof itself holds
   kOther,
+  kMarked,  // Memprof_values holds it for the program; owner is the name it has there
 };
-inline constexpr int kRootKinds = 8;
+inline constexpr int kRootKinds = 9;
 
 struct RootName {
   static constexpr std::uint32_t kNoField = ~0u;

@@ -845,6 +845,21 @@ class Reading(Snapshot):
         self.assert_one_line(refused.stderr, "only SELECT is allowed")
         self.assertFalse((self.folder / "x.db").exists())
 
+    def test_what_the_program_marks(self):
+        """By the names that it gives; the query of docs/snapshots.md finds what a tag marks."""
+        target, daemon = self.attached("reports")
+        self.stepping(target, daemon, "minor")
+        target.command("mark 300")
+        self.assertEqual(0, self.take_while(daemon, lambda: target.command("minor")).wait())
+        path = self.folder / "a.heap"
+        marked = {owner for kind, owner, _, _, _ in image(path)["roots"] if kind == 8}
+        self.assertLessEqual({"count", "ratio", "table", "marked{kind=record}"}, marked)
+        text = (harness.ROOT / "docs/snapshots.md").read_text()
+        query = re.search(r"A tag of `Memprof_values`.*\n\n((?:    .+\n)+)", text).group(1)
+        [row] = [row for row in self.query(path, query) if row["name"] == "marked{kind=record}"]
+        self.assertEqual(150, row["marked"], "each second one has died")
+        self.assertGreater(row["retained_bytes"], row["bytes"] - 1)
+
     def test_what_ephemerons_keep(self):
         """A snapshot says before the collection what the collector will keep, by tag."""
         target, daemon = self.attached("heap_shapes")

@@ -31,6 +31,8 @@ KindText kind_text(RootKind kind) {
       return {"finalisers", "finaliser"};
     case RootKind::kMemprof:
       return {"Memprof", "Memprof"};
+    case RootKind::kMarked:
+      return {"marked by the program", "marked by the program"};
     case RootKind::kOther:
       break;
   }

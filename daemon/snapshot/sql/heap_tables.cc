@@ -38,11 +38,13 @@ HeapTables::HeapTables(HeapImage image)
     : image_(std::move(image)),
       classes_(image_),
       roots_(by_block(image_.roots)),
+      weak_(by_block(image_.weak)),
       sampled_(by_block(image_.sampled)) {
   for (const RootName& name : image_.root_names) root_texts_.push_back(root_text(name));
   add_blocks();
   add_edges();
   add_roots();
+  add_weak();
   add_samples();
   add_sites();
   add_contents();
@@ -198,6 +200,17 @@ SqlCell HeapTables::root_cell(const ImageRoot& root, int column) const {
     default:
       return std::string_view(root_texts_[root.name]);
   }
+}
+
+void HeapTables::add_weak() {
+  tables_.push_back({.name = "weak",
+                     .columns = "block INTEGER, target INTEGER",
+                     .rows = [this] { return weak_.size(); },
+                     .cell =
+                         [this](std::uint64_t row, int column) {
+                           return number(column == 0 ? weak_[row].block : weak_[row].target);
+                         },
+                     .with_key = [this](std::int64_t key) { return rows_of_block(weak_, key); }});
 }
 
 void HeapTables::add_retained() {

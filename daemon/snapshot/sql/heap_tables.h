@@ -37,6 +37,7 @@ class HeapTables {
   void add_blocks();
   void add_edges();
   void add_roots();
+  void add_weak();
   void add_samples();
   void add_sites();
   void add_contents();
@@ -60,6 +61,7 @@ class HeapTables {
   const BlockClasses classes_;
   std::vector<std::string> root_texts_;  // by number of a root's name
   std::vector<ImageRoot> roots_;         // by block
+  std::vector<WeakPointer> weak_;        // by block
   std::vector<SampledBlock> sampled_;    // by block
   std::vector<SqlTable> tables_;
   std::optional<ShortestPaths> paths_;

@@ -6,7 +6,14 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "agent-lib/include/memprof_values_abi.h"
+#include "daemon/util/utf8.h"
 
 namespace memprofd {
 namespace {
@@ -149,7 +156,28 @@ RootName RootNames::name_of_c_root(std::uint64_t slot) const {
     if (slot != states[i] + target_.abi.shared_heap + kLocalStorage) continue;
     return {.kind = RootKind::kGlobalC, .owner = "local storage of " + domains_[i]};
   }
+  std::string name = name_by_the_program(slot);
+  if (!name.empty()) return {.kind = RootKind::kMarked, .owner = std::move(name)};
   return {.kind = RootKind::kGlobalC, .owner = file_at(slot)};
+}
+
+// "orders", "orders{shop=north, kind=paid}": of the slot of the program's registry that has it.
+std::string RootNames::name_by_the_program(std::uint64_t slot) const {
+  const MemoryReader& memory = copy_.memory();
+  const std::uint64_t first = target_.registry + offsetof(memprof_values, slots);
+  const std::uint64_t number = (slot - first) / sizeof(memprof_slot);
+  if (target_.registry == 0 || slot < first || number >= MEMPROF_VALUES_SLOTS) return "";
+  memprof_values_head head{};
+  memprof_slot said{};
+  if (!memory.read_value(target_.registry, head).ok() || head.magic != MEMPROF_VALUES_MAGIC ||
+      head.abi != MEMPROF_VALUES_ABI || head.slot_bytes != sizeof(memprof_slot) ||
+      !memory.read_value(first + number * sizeof(memprof_slot), said).ok()) {
+    return "";
+  }
+  const std::string name(said.name, strnlen(said.name, sizeof said.name));
+  const std::string labels(said.labels, strnlen(said.labels, sizeof said.labels));
+  const std::vector<std::string> lines = absl::StrSplit(labels, '\n', absl::SkipEmpty());
+  return printable(lines.empty() ? name : absl::StrCat(name, "{", absl::StrJoin(lines, ", "), "}"));
 }
 
 // The roots of each thread come after its structure's.
