@@ -22,6 +22,11 @@ class EdgeOffsets {
       return far_.find(static_cast<std::uint32_t>(i))->second;
     return groups_[i / kGroup] + distance;
   }
+  // Has it in the cache soon.
+  void prefetch(std::size_t i) const {
+    __builtin_prefetch(&distances_[i]);
+    __builtin_prefetch(&groups_[i / kGroup]);
+  }
   std::uint32_t back() const { return (*this)[size() - 1]; }
   // How many of them are not above a number.
   std::size_t up_to(std::uint32_t number) const {

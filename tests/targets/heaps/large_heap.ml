@@ -1,7 +1,7 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
 (* A heap of the size that is asked for, as servers have them: a table of records with strings and lists, a map, boxed
    numbers. "fill MB" makes it, with so many MB in blocks at least, and answers with how many; from then on a little is
-   allocated every some ms. *)
+   allocated every some ms. "fork" answers with how long a fork took, whose child ends at once. *)
 
 module Names = Map.Make (String)
 
@@ -33,6 +33,15 @@ let live () =
   Gc.full_major ();
   Gc.((stat ()).live_words) / 131_072
 
+let fork () =
+  let began = Unix.gettimeofday () in
+  match Unix.fork () with
+  | 0 -> Unix.kill (Unix.getpid ()) Sys.sigkill; 0.
+  | child ->
+      let seconds = Unix.gettimeofday () -. began in
+      ignore (Unix.waitpid [] child);
+      seconds
+
 let rec serve () =
   match Handshake.poll_command ~patience_s:0.005 () with
   | None ->
@@ -41,6 +50,9 @@ let rec serve () =
   | Some [ "fill"; mb ] ->
       fill (131_072 * int_of_string mb) 0 None;
       Printf.printf "{\"live_mb\":%d}\n%!" (live ());
+      serve ()
+  | Some [ "fork" ] ->
+      Printf.printf "{\"seconds\":%.6f}\n%!" (fork ());
       serve ()
   | Some _ -> ignore (Sys.opaque_identity (customers, !names, !small))
 
