@@ -473,6 +473,12 @@ class Reported(ValuesTest):
         tag = self.reported(daemon, target.pid)[0]["marked"]["value"]
         self.assertEqual(("60000", "32"), (tag["size"], tag["bytes"]), "no mark is lost, and two references hold memory")
 
+    def test_domains_that_end_leave_their_places(self):
+        """To the next one: a tag of 100 domains, one after the other, is as large as that of one."""
+        target = self.target("report_domains", folder=TARGETS5)
+        one = target.command("ends 1")["words"]
+        self.assertLess(target.command("ends 100")["words"], 2 * one)
+
     def test_all_is_whole(self):
         """At full speed: all letters of a text are the same, and each stop of a timer counts a start as well."""
         target = self.target("reports")
@@ -534,6 +540,7 @@ class Reported(ValuesTest):
         target.command("hit 1000")
         target.command("time 10")
         target.command("set 1")
+        target.command("phase enter")
         daemon = self.daemon("--pid", target.pid, "--mode", "observe")
         child = target.command("fork")["pid"]
         self.addCleanup(harness.kill, child)
@@ -543,7 +550,14 @@ class Reported(ValuesTest):
         self.assertEqual("0", found["c_requests /c get"]["hits"])
         self.assertEqual(("0", 0), (found["handling"]["stops"], found["handling"]["seconds"]))
         self.assertEqual("1", found["setting in C"]["durations"]["count"])
+        self.assertEqual([], self.reported(daemon, child)[1]["lines"])
         self.assertEqual("4000", self.reported(daemon, target.pid)[0]["requests /a"]["hits"])
+
+    def test_a_child_that_is_forked_while_others_write(self):
+        """What those held is free in the child, in which they are not."""
+        for folder in (TARGETS, TARGETS5):
+            with self.subTest(folder=folder.name):
+                self.assertEqual(200, self.target("reports", folder=folder).command("forks 200")["well"])
 
     def test_too_many_names(self):
         target = self.target("reports")

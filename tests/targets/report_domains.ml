@@ -1,7 +1,7 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
 (* OCaml 5: domains that hit one point, and time, all at once. "hit D N": N hits and N / 100 times in each of D domains,
    which end then. Answers with the words that each has allocated, at most. "mark D N": N marks of two references in each of
-   D domains, which end then. *)
+   D domains, which end then. "ends D": D domains one after the other that mark something; words that their tag takes. *)
 open Memprof_values
 
 let requests = Point.create "requests"
@@ -24,6 +24,12 @@ let mark n () =
     Tag.mark marked (ref i)
   done
 
+let ended = Tag.create "ended"
+
+let ends domains =
+  for _ = 1 to domains do Domain.join (Domain.spawn (fun () -> Tag.mark ended (ref 0))) done;
+  Obj.reachable_words (Obj.repr ended)
+
 let in_domains domains f = List.map Domain.join (List.init domains (fun _ -> Domain.spawn f))
 
 let rec serve () =
@@ -36,6 +42,9 @@ let rec serve () =
     ignore (in_domains (int_of_string domains) (mark (int_of_string n)));
     Gc.full_major ();
     print_endline "{}";
+    serve ()
+  | [ "ends"; domains ] ->
+    Printf.printf "{\"words\": %d}\n%!" (ends (int_of_string domains));
     serve ()
   | [ "exit" ] -> ()
   | other -> failwith (String.concat " " other)

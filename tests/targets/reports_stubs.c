@@ -4,6 +4,8 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "memprof_values.h"
 
@@ -57,6 +59,41 @@ value reports_set(value n) {
   memprof_value_set_bool(truth, Long_val(n) % 2);
   memprof_timer_stop(timer, started);
   return Val_unit;
+}
+
+static void* write_texts(void* is_over) {
+  while (!*(volatile int*)is_over) memprof_value_set_string(text, "while a child comes to be");
+  return NULL;
+}
+
+static void* make_names(void* is_over) {
+  while (!*(volatile int*)is_over) memprof_point_create("a name that is looked for", NULL, NULL);
+  return NULL;
+}
+
+/* Children that are forked while threads write, up to the first that cannot write itself. */
+value reports_forks(value count) {
+  static volatile int is_over;
+  pthread_t threads[2];
+  intptr_t well = 0;
+  int status = 0;
+
+  pthread_create(&threads[0], NULL, write_texts, (void*)&is_over);
+  pthread_create(&threads[1], NULL, make_names, (void*)&is_over);
+  for (; well < Long_val(count) && status == 0; well += status == 0) {
+    pid_t child = fork();
+
+    if (child == 0) {
+      alarm(10);
+      memprof_value_set_string(text, "by a child");
+      memprof_point_create("a name that is looked for", NULL, NULL);
+      _exit(0);
+    }
+    if (child < 0 || waitpid(child, &status, 0) < 0) break;
+  }
+  is_over = 1;
+  for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+  return Val_long(well);
 }
 
 /* Opens a library and publishes what it holds, seven; nothing: closes it. Whether that was done. */
