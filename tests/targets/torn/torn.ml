@@ -58,6 +58,14 @@ let replace_text text x =
     text := text_of (first (x lsr 20) (x + i))
   done
 
+(* What has been replaced stays for a while in which collections go on, so that it is they who overtake a reader, not what
+   comes next. *)
+let stay () =
+  for _ = 1 to 20 do
+    for _ = 1 to 20 do ignore (Sys.opaque_identity (Array.make 100 0)) done;
+    for i = 1 to 100_000 do ignore (Sys.opaque_identity i) done
+  done
+
 let replace place list pairs tree floats text table old () =
   let n = ref 0 in
   while not !(Sys.opaque_identity stopping) do
@@ -70,9 +78,10 @@ let replace place list pairs tree floats text table old () =
     if !n land 4095 = 0 then replace_text text x else if !n land 7 = 0 then text := text_of x;
     if !n land 31 = 0 then table := table_of x;
     if !n mod 400 = 0 then old := list_of x;
-    if place = 0 && !n mod 50_000 = 0 then Gc.compact ();
+    if place = 0 && !n mod 5_000 = 0 then Gc.compact ();
+    if !n mod 100 = 0 then stay ();
     (* A processor that collects all the time leaves no moment in which a value can be read. *)
-    if !n mod 1_000 = 0 then Unix.sleepf 0.0005
+    if !n mod 200 = 0 then Unix.sleepf 0.0005
   done
 
 let () =
