@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/util/clock.h"
+#include "daemon/control/self_stats.h"
 #include "daemon/util/log.h"
 #include "daemon/util/units.h"
 
@@ -20,7 +20,7 @@ constexpr double kOthersSeconds = 60;
 void CpuKeeper::look(const std::map<int, std::unique_ptr<TargetSession>>& targets) {
   const auto now = std::chrono::steady_clock::now();
   if (now - began_at_ < kWindow) return;
-  const double cpu_seconds = static_cast<double>(clock_ns(CLOCK_PROCESS_CPUTIME_ID)) * 1e-9;
+  const double cpu_seconds = own_cpu_seconds();
   const double seconds = std::chrono::duration<double>(now - began_at_).count();
   const bool begun = began_at_ != std::chrono::steady_clock::time_point();
   std::vector<CpuBound::Target> taken;

@@ -25,7 +25,7 @@ class CpuKeeper {
 
   CpuBound bound_;
   std::chrono::steady_clock::time_point began_at_;  // of the window; not set: none has begun
-  double cpu_seconds_ = 0;                          // of memprofd, then
+  double cpu_seconds_ = 0;                          // of memprofd and its memory servers, then
   double others_over_seconds_ = 0;
   bool said_others_ = false;
 };

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/control/self_stats.h"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <fstream>
 
 #include "daemon/discover/memory_channel.h"
 #include "daemon/util/byte_budget.h"
+#include "daemon/util/clock.h"
 
 namespace memprofd {
 
+double own_cpu_seconds() {
+  return static_cast<double>(clock_ns(CLOCK_PROCESS_CPUTIME_ID) + MemoryChannel::servers_cpu_ns()) *
+         1e-9;
+}
+
 SelfStats read_self_stats() {
   SelfStats stats;
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  for (const timeval& time : {usage.ru_utime, usage.ru_stime}) {
-    stats.cpu_seconds +=
-        static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
-  }
+  stats.cpu_seconds = own_cpu_seconds();
   std::ifstream statm("/proc/self/statm");
   std::uint64_t total_pages = 0, resident_pages = 0;
   if (statm >> total_pages >> resident_pages) {

@@ -6,6 +6,9 @@
 
 namespace memprofd {
 
+// CPU time of this process and of its memory servers, so far.
+double own_cpu_seconds();
+
 // All but SelfStats::events.
 SelfStats read_self_stats();
 

@@ -44,9 +44,13 @@ Abandoned& abandoned_servers() {
   return *servers;
 }
 
+std::atomic<std::uint64_t> all_servers_cpu_ns{0};
+
 }  // namespace
 
 std::size_t MemoryChannel::abandoned() { return abandoned_servers().count(); }
+
+std::uint64_t MemoryChannel::servers_cpu_ns() { return all_servers_cpu_ns; }
 
 MemoryChannel::~MemoryChannel() {
   const bool still = sent_ != answered_ && !is_readable(socket_.get(), 0);
@@ -121,6 +125,7 @@ bool MemoryChannel::receive(MemoryAnswer& answer, std::span<std::byte> out) {
   }
   budget_.give_back(std::exchange(spent_ns_, 0));
   (void)budget_.spend(answer.blocked_ns);
+  all_servers_cpu_ns += answer.cpu_ns - std::exchange(server_cpu_ns_, answer.cpu_ns);
   answered_ = answer.number;
   return true;
 }

@@ -44,6 +44,8 @@ class MemoryChannel {
   // Servers of channels that have gone which still stand still, and how many there may be.
   static std::size_t abandoned();
   static constexpr std::size_t kMaxAbandoned = 64;
+  // CPU time of all servers until their last answers that were fetched.
+  static std::uint64_t servers_cpu_ns();
 
  private:
   Outcome await(MemoryAnswer& answer, std::span<std::byte> out, std::uint64_t patience_ns);
@@ -63,6 +65,7 @@ class MemoryChannel {
   std::uint64_t answered_ = 0;  // number of the last that was answered
   std::atomic<bool> dead_{false};
   std::atomic<int> why_no_server_{0};
+  std::uint64_t server_cpu_ns_ = 0;
   std::uint64_t spent_ns_ = 0;  // of the budget, on the request that is not answered yet
   WaitBudget budget_{kFullWaitNs, kOneIn};
 };

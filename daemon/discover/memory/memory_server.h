@@ -66,8 +66,9 @@ struct MemoryPieceRequest {
 struct MemoryAnswer {
   std::uint64_t number = 0;  // of the request; 0: there is no server, `error` says why
   std::uint64_t blocked_ns = 0;
-  std::uint32_t bytes = 0;  // moved, less than asked for at the end or before an error
-  std::int32_t error = 0;   // errno
+  std::uint32_t bytes = 0;   // moved, less than asked for at the end or before an error
+  std::int32_t error = 0;    // errno
+  std::uint64_t cpu_ns = 0;  // of the server until now
 };
 
 constexpr std::uint32_t kMaxMemoryTransfer = 64u << 10;  // also of all pieces together

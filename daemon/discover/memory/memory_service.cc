@@ -146,9 +146,10 @@ void do_request(const MemoryService& service, Message& message) {
   const long waits_before = waits();
   message.answer = {.number = message.request.number};
   transfer_all(service, message);
+  message.answer.cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
   if (waits() == waits_before) return;  // what passed beyond its own time, others had its processor
   const std::uint64_t passed = monotonic_ns() - began;
-  message.answer.blocked_ns = passed - std::min(passed, clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu);
+  message.answer.blocked_ns = passed - std::min(passed, message.answer.cpu_ns - cpu);
 }
 
 // False: it cannot be mapped.

@@ -22,7 +22,9 @@ namespace memprofd {
 namespace {
 
 constexpr MetricName kBuildInfo{"memprofd_build_info", "Version of this memprofd; always 1."};
-constexpr MetricName kCpu{"memprofd_cpu_seconds_total", "CPU time memprofd has used."};
+constexpr MetricName kCpu{
+    "memprofd_cpu_seconds_total",
+    "CPU time memprofd has used, with its processes that read the memory of targets."};
 constexpr MetricName kResident{"memprofd_resident_memory_bytes", "Resident memory of memprofd."};
 constexpr MetricName kHistory{"memprofd_history_bytes",
                               "Memory taken by the histories of all targets."};

@@ -38,11 +38,12 @@ class MemoryChannelTest : public ::testing::Test {
     if (::recv(server_.get(), &request, sizeof request, MSG_DONTWAIT) < 0) return {};
     return request;
   }
-  void answer(const MemoryRequest& request, const char* text, std::uint64_t blocked_ns = 0) {
+  void answer(const MemoryRequest& request, const char* text, std::uint64_t blocked_ns = 0,
+              std::uint64_t cpu_ns = 0) {
     struct {
       MemoryAnswer head;
       char text[8];
-    } message{{request.number, blocked_ns, request.bytes, 0}, {}};
+    } message{{request.number, blocked_ns, request.bytes, 0, cpu_ns}, {}};
     std::memcpy(message.text, text, request.bytes);
     ASSERT_GT(::send(server_.get(), &message, sizeof message.head + request.bytes, 0), 0);
   }
@@ -104,6 +105,18 @@ TEST_F(MemoryChannelTest, WhatAServerWasNotBlockedForIsGivenBack) {
   });
   EXPECT_EQ(read(out, seconds(10)), Outcome::kAnswered);
   server.join();
+}
+
+TEST_F(MemoryChannelTest, CpuOfServersIsAddedUp) {
+  const std::uint64_t before = MemoryChannel::servers_cpu_ns();
+  for (const std::uint64_t cpu_ns : {3'000u, 10'000u}) {
+    std::array<char, 4> out{};
+    EXPECT_EQ(read(out, kShort), Outcome::kLate);
+    answer(request(), "four", 0, cpu_ns);
+    EXPECT_EQ(read(out, kShort), Outcome::kLate) << "fetches it, and asks again";
+    answer(request(), "four", 0, cpu_ns);
+  }
+  EXPECT_EQ(MemoryChannel::servers_cpu_ns() - before, 10'000u);
 }
 
 TEST_F(MemoryChannelTest, EndOfTheServer) {
