@@ -297,7 +297,7 @@ class CommandLine {
                      "Show only names that match, such as 'Cache'")
         ->type_name("REGEX");
     add_pid_of(values);
-    values->add_flag("--constants", options_.with_constants,
+    values->add_flag("--constants,--discover", options_.with_constants,
                      "Show also what never changes: functions, constants, integers");
     values->add_flag("--contents", options_.with_contents,
                      "Show what is in strings, which may be secret");

@@ -136,6 +136,7 @@ class Shapes(ValuesTest):
         target = self.target("values")
         daemon = self.daemon("--pid", target.pid)
         found = self.values(daemon, target.pid, "--constants")
+        self.assertEqual(found.keys(), self.values(daemon, target.pid, "--discover").keys())
         self.assertEqual(("VALUE_KIND_FUNCTION", "Values.step"), (found["step"]["kind"], found["step"]["text"]))
         self.assertEqual("Values.tree", found["tree"]["text"], "of two arguments")
         self.assertEqual(fields_of(SOURCE), list(found))
