@@ -655,6 +655,21 @@ class Reported(ValuesTest):
             list(looks)
         self.assertEqual(grpc.StatusCode.NOT_FOUND, ended.exception.code())
 
+    def test_the_next_program(self):
+        """Nothing of it is told for a value of the one before, which has the same modules at other places."""
+        for folder, other in ((TARGETS, TARGETS5), (TARGETS5, TARGETS)):
+            with self.subTest(folder=folder.name):
+                target = self.target("reports", folder=folder)
+                daemon = self.daemon("--pid", target.pid, "--mode", "observe")
+                target.command("set 7")
+                looks = self.follow(daemon, target.pid, 0.01, pattern="^count$")
+                self.assertEqual([7], [one.value.integer for one in next(looks).changed.reported])
+                target.send(f"exec {other / 'reports'}")
+                with self.assertRaises(grpc.RpcError) as ended:
+                    for look in looks:
+                        self.assertEqual([], list(look.changed.reported))
+                self.assertEqual(grpc.StatusCode.NOT_FOUND, ended.exception.code())
+
     def test_only_what_has_changed_ocaml4(self):
         self.check_watch(TARGETS)
 

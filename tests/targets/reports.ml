@@ -16,6 +16,7 @@
      poll       a place for requests
      many N     N points of new names
      fork       a child that hits 3 times, sets what C code has, and waits
+     exec F     becomes the program F
      forks N    N children while threads of C code write; how many could write themselves
      words N    words that N points, timers and lines allocate
      library F  opens a library of C code, which publishes something; without F closes it
@@ -173,6 +174,7 @@ let run = function
   | [ "poll" ] -> poll (); answer (Printf.sprintf "\"asked\": %d" !asked)
   | [ "many"; n ] -> for i = 1 to int_of_string n do Point.hit (Point.create (string_of_int i)) done; answer ""
   | [ "fork" ] -> answer (Printf.sprintf "\"pid\": %d" (fork ()))
+  | [ "exec"; file ] -> Unix.execv file [| file |]
   | [ "forks"; n ] -> answer (Printf.sprintf "\"well\": %d" (c_forks (int_of_string n)))
   | [ "words"; n ] -> answer (Printf.sprintf "\"words\": %.0f" (words (int_of_string n)))
   | "library" :: file -> answer (Printf.sprintf "\"done\": %b" (c_library (String.concat " " file)))
