@@ -2,6 +2,7 @@
 """What modules hold is told as it is: equal to what the program has set, never a mix of two moments."""
 
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -440,6 +441,15 @@ class Reported(ValuesTest):
                 self.assertRegex(daemon.stderr(), rf"pid {target.pid}: ask 'double' by user 0.*: done")
                 done = daemon.ctl("ask", "--pid", target.pid, "nothing", check=False)
                 self.assert_one_line(done.stderr, "answers no request 'nothing'")
+
+    def test_the_usual_period(self):
+        """What the environment says, if that is one, else a second; a value's own period counts first."""
+        for said, usual in (("70", 70), ("", 1000), ("-5", 1000), ("often", 1000)):
+            with self.subTest(said=said):
+                target = self.target("reports", env=os.environ | {"MEMPROFD_PERIOD": said})
+                daemon = self.daemon("--pid", target.pid, "--mode", "observe")
+                found, _ = self.reported(daemon, target.pid)
+                self.assertEqual((usual, 1), (found["usual"]["period_ms"], found["half"]["period_ms"]))
 
     def test_places_for_marks(self):
         """Those of the dead are taken again; OCaml 5 knows that marked values are dead after a major cycle only."""

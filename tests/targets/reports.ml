@@ -63,6 +63,7 @@ let () =
   Value.any "table" table;
   Value.any "graph" graph;
   Value.int_of ~period_ms:1 "twice" (fun () -> incr evaluated; 2 * !count);
+  Value.int_of "usual" (fun () -> 0);
   Value.float_of ~period_ms:1 "half" (fun () -> float_of_int !count /. 2.0);
   Value.string_of ~period_ms:1 "text" (fun () -> string_of_int !count);
   Value.int_of ~period_ms:1 "failing" (fun () -> failwith "no");
