@@ -11,6 +11,9 @@
 namespace memprofd {
 namespace {
 
+// Programs with more of them are not looked at.
+constexpr std::size_t kMaxMappings = 1u << 18;
+
 std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 bool is_agent(const Mapping& mapping) {

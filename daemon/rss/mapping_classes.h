@@ -13,9 +13,6 @@
 
 namespace memprofd {
 
-// Programs with more of them are not looked at.
-inline constexpr std::size_t kMaxMappings = 1u << 18;
-
 struct Stretch {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;

@@ -35,10 +35,7 @@ absl::StatusOr<std::unique_ptr<CMemory>> CMemory::look(int pid, const MemoryRead
                                                        Blocks blocks) {
   ASSIGN_OR_RETURN(PageMap pages, PageMap::open(pid));
   ASSIGN_OR_RETURN(const std::vector<Mapping> maps, ProcFs().maps(pid));
-  if (maps.size() > kMaxMappings) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("pid ", target.pid, " has more than ", kMaxMappings, " mappings"));
-  }
+  RETURN_IF_ERROR(check_number(maps, target.pid));
   ASSIGN_OR_RETURN(OcamlRuntime runtime, find_ocaml_runtime(file, target.load_bias));
   std::unique_ptr<CMemory> found(
       new CMemory(memory, std::move(pages), std::move(runtime), std::move(blocks)));

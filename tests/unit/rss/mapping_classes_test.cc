@@ -78,6 +78,14 @@ TEST_F(MappingClasses, OfAStaticProgramHaveItsDataAsThatOfTheCLibrary) {
   EXPECT_EQ(mappings.libc_data[0].begin, 0x3000u);
 }
 
+TEST_F(MappingClasses, TooManyAreRefusedInOneWay) {
+  std::vector<Mapping> maps(1u << 18);
+  EXPECT_TRUE(check_number(maps, 4242).ok());
+  maps.emplace_back();
+  EXPECT_EQ(check_number(maps, 4242).message(),
+            "pid 4242 has 262145 mappings: more than 262144 are not looked at");
+}
+
 TEST_F(MappingClasses, KnowOtherAllocatorsByTheirFiles) {
   EXPECT_EQ(classify(kMaps).other_allocator, "");
   EXPECT_EQ(classify("1000-2000 r-xp 00000000 08:01 10 /lib/libjemalloc.so.2\n").other_allocator,
