@@ -124,6 +124,7 @@ class CMemory(E2ETest):
         self.program.command("leak 4000 1000")
         self.assertGreater(self.c_sites()["C_memory.Cache.remember"]["live_bytes"], 3_000_000)
         self.assertLess(live() - before, 1_000_000)
+        self.assertLess(self.memprofd.metrics().total("memprofd_site_live_bytes", pid=self.program.pid), 2_000_000)
         by_default = self.memprofd.sites(self.program.pid)
         self.assertLess(sum(site["live_bytes"] for site in by_default), 2_000_000)
 
@@ -205,6 +206,10 @@ class CMemory(E2ETest):
         resident = self.c_bytes("memprofd_resident_c_bytes")
         self.assertLess(resident, 0.5 * self.c_bytes())
         self.assertGreater(resident, 0.99 * site["resident_bytes"])
+        metrics = self.memprofd.metrics()
+        for measure in ("live", "resident"):
+            of_site = metrics.value(f"memprofd_site_{measure}_c_bytes", pid=self.program.pid, function="C_memory.Cache.remember")
+            self.assertAlmostEqual(of_site / site[f"{measure}_bytes"], 1, delta=0.05)
         self.assertNotIn("resident_bytes", self.memprofd.ctl_json("sites", "--pid", self.program.pid)["sites"][0])
 
     def test_blocks_whose_end_was_not_seen(self):

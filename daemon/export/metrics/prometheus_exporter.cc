@@ -129,7 +129,8 @@ PrometheusExporter::TargetMemory& PrometheusExporter::remember(const TargetSnaps
   }
   const std::size_t sites = is_active(target.info.state) ? sites_for_one_more() : 0;
   return targets_
-      .emplace(target.info.pid, TargetMemory{target.attached_ns, TopSites(sites), sites, {}, {}, 0})
+      .emplace(target.info.pid,
+               TargetMemory{target.attached_ns, TopSites(sites), TopSites(sites), sites, {}, {}, 0})
       .first->second;
 }
 
@@ -179,6 +180,7 @@ void PrometheusExporter::collect_target(const TargetSnapshot& target, MetricFami
                                                   static_cast<std::int64_t>(target.attached_ns));
   if (census != nullptr) add_heap_metrics(*census, out);
   add_site_metrics(memory.top_sites.update(site_series(target)), follows_blocks, out);
+  if (follows_c(target)) add_c_site_metrics(memory.top_c_sites.update(c_site_series(target)), out);
 }
 
 // A program that cannot be read now has no series in this scrape.

@@ -61,6 +61,7 @@ class PrometheusExporter : public prometheus::Collectable {
   struct TargetMemory {
     std::uint64_t attached_ns = 0;
     TopSites top_sites;
+    TopSites top_c_sites;
     std::size_t sites = 0;  // its share of SiteLimits::total; none once it has ended
     GcStats gc;
     DropCounters drops;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/metrics/site_metrics.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/query/live_ages.h"
@@ -37,6 +40,24 @@ constexpr MetricName kLifetime{
     "Time from allocation to deallocation of those of the site's words that have died, estimated "
     "from samples. Quantiles of it are low for as long as much is alive."};
 
+constexpr MetricName kAllocatedC{
+    "memprofd_site_allocated_c_bytes_total",
+    "Bytes that C has taken by malloc when called at the site, estimated from samples."};
+constexpr MetricName kAllocatedCError{
+    "memprofd_site_allocated_c_bytes_stderr",
+    "One standard error of memprofd_site_allocated_c_bytes_total, in bytes."};
+constexpr MetricName kLiveC{
+    "memprofd_site_live_c_bytes",
+    "What of memprofd_site_allocated_c_bytes_total has not been freed, estimated from samples."};
+constexpr MetricName kLiveCError{"memprofd_site_live_c_bytes_stderr",
+                                 "One standard error of memprofd_site_live_c_bytes, in bytes."};
+constexpr MetricName kResidentC{
+    "memprofd_site_resident_c_bytes",
+    "What of memprofd_site_live_c_bytes is in resident pages, at the last look at its blocks."};
+constexpr MetricName kResidentCError{
+    "memprofd_site_resident_c_bytes_stderr",
+    "One standard error of memprofd_site_resident_c_bytes, in bytes."};
+
 SiteKey key_of(const Location& location) {
   SiteKey key{valid_utf8(location.function), ""};
   if (!location.file.empty()) {
@@ -56,16 +77,32 @@ SiteSeries series_of(const Counters& counters) {
   series.counts.add(counters.deaths.histogram());
   series.live_bytes = counters.live.bytes();
   series.live_variance_bytes2 = counters.live.variance_words2 * kSquared;
+  series.resident_bytes = counters.resident.bytes();
+  series.resident_variance_bytes2 = counters.resident.variance_words2 * kSquared;
   return series;
 }
 
-// Adds each row's old bytes to its group's series.
-void add_ages(const LiveAges& ages, const GroupedRows& rows, std::vector<SiteSeries>& series) {
+bool is_c(const ProfileRow& row) { return row.alloc_class.source == Source::kMalloc; }
+
+// The rows of C's memory, or the others, in their order.
+std::vector<ProfileRow> rows_of(const TargetSnapshot& snapshot, bool c) {
+  std::vector<ProfileRow> rows;
+  std::copy_if(snapshot.rows.begin(), snapshot.rows.end(), std::back_inserter(rows),
+               [c](const ProfileRow& row) { return is_c(row) == c; });
+  return rows;
+}
+
+// Adds each row's old bytes to its group's series; rows: those that are not of C.
+void add_ages(const TargetSnapshot& snapshot, const GroupedRows& rows,
+              std::vector<SiteSeries>& series) {
+  const LiveAges ages = live_ages(snapshot);
   for (SiteSeries& site : series) site.known_ages = ages.known;
   for (int age = 0; age < ages.known; ++age) {
     std::vector<Portion> sums(series.size());
+    std::size_t grouped = 0;
     for (std::size_t row = 0; row < ages.older[age].size(); ++row) {
-      sums[rows.group_of_row(row)] += ages.older[age][row];
+      if (is_c(snapshot.rows[row])) continue;
+      sums[rows.group_of_row(grouped++)] += ages.older[age][row];
     }
     for (std::size_t site = 0; site < series.size(); ++site) {
       const Estimate older = sums[site].estimate();
@@ -95,20 +132,36 @@ void add_ages(const MetricLabels& site, const SiteSeries& series, MetricFamilies
   }
 }
 
-}  // namespace
-
-SiteSeriesMap site_series(const TargetSnapshot& snapshot) {
-  const GroupedRows rows(snapshot.rows, *snapshot.symbolizer, nullptr, GroupBy::kSite);
-  const std::vector<Group> groups = rows.all_sums();
+std::vector<SiteSeries> series_of(const std::vector<Group>& groups) {
   std::vector<SiteSeries> series;
   series.reserve(groups.size());
   for (const Group& group : groups) series.push_back(series_of(group.counters));
-  add_ages(live_ages(snapshot), rows, series);
+  return series;
+}
+
+SiteSeriesMap by_key(const std::vector<Group>& groups, const std::vector<SiteSeries>& series) {
   SiteSeriesMap sites;
   for (std::size_t i = 0; i < groups.size(); ++i) sites[key_of(groups[i].location)] += series[i];
   return sites;
 }
 
+}  // namespace
+
+SiteSeriesMap site_series(const TargetSnapshot& snapshot) {
+  const std::vector<ProfileRow> chosen = rows_of(snapshot, false);
+  const GroupedRows rows(chosen, *snapshot.symbolizer, nullptr, GroupBy::kSite);
+  const std::vector<Group> groups = rows.all_sums();
+  std::vector<SiteSeries> series = series_of(groups);
+  add_ages(snapshot, rows, series);
+  return by_key(groups, series);
+}
+
+SiteSeriesMap c_site_series(const TargetSnapshot& snapshot) {
+  const std::vector<ProfileRow> chosen = rows_of(snapshot, true);
+  const GroupedRows rows(chosen, *snapshot.symbolizer, nullptr, GroupBy::kSite);
+  const std::vector<Group> groups = rows.all_sums();
+  return by_key(groups, series_of(groups));
+}
 void add_site_metrics(const SiteSeriesMap& sites, bool follows_blocks, MetricFamilies& out) {
   for (const auto& [key, series] : sites) {
     const MetricLabels labels{{"function", key.function}, {"location", key.location}};
@@ -121,6 +174,18 @@ void add_site_metrics(const SiteSeriesMap& sites, bool follows_blocks, MetricFam
     out.gauge(kLiveError, labels, std::sqrt(series.live_variance_bytes2));
     add_ages(labels, series, out);
     out.histogram(kLifetime, labels, histogram_of(series.counts));
+  }
+}
+
+void add_c_site_metrics(const SiteSeriesMap& sites, MetricFamilies& out) {
+  for (const auto& [key, series] : sites) {
+    const MetricLabels labels{{"function", key.function}, {"location", key.location}};
+    out.counter(kAllocatedC, labels, series.counts.allocated_bytes);
+    out.gauge(kAllocatedCError, labels, std::sqrt(series.counts.allocated_variance_bytes2));
+    out.gauge(kLiveC, labels, series.live_bytes);
+    out.gauge(kLiveCError, labels, std::sqrt(series.live_variance_bytes2));
+    out.gauge(kResidentC, labels, series.resident_bytes);
+    out.gauge(kResidentCError, labels, std::sqrt(series.resident_variance_bytes2));
   }
 }
 

@@ -140,10 +140,6 @@ void add_session(const TargetInfo& info, MetricFamilies& out) {
   out.gauge(kAttach, {}, info.attach_seconds);
 }
 
-bool follows_c(const TargetSnapshot& target) {
-  return target.info.follows_blocks() && target.info.asked.c_heap_interval.value_or(0) != 0;
-}
-
 // What became of blocks.
 void add_fates(const TargetSnapshot& target, MetricFamilies& out) {
   const TargetCounters& counters = target.counters;
@@ -207,6 +203,10 @@ void add_events(const TargetSnapshot& target, MetricFamilies& out) {
 }
 
 }  // namespace
+
+bool follows_c(const TargetSnapshot& target) {
+  return target.info.follows_blocks() && target.info.asked.c_heap_interval.value_or(0) != 0;
+}
 
 void add_target_metrics(const TargetSnapshot& target, MetricFamilies& out) {
   add_identity(target.info, out);

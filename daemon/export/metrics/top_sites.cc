@@ -81,6 +81,8 @@ SiteSeries& SiteSeries::operator+=(const SiteSeries& other) {
   counts += other.counts;
   live_bytes += other.live_bytes;
   live_variance_bytes2 += other.live_variance_bytes2;
+  resident_bytes += other.resident_bytes;
+  resident_variance_bytes2 += other.resident_variance_bytes2;
   for (int age = 0; age < kLiveAges; ++age) {
     older[age].bytes += other.older[age].bytes;
     older[age].variance_bytes2 += other.older[age].variance_bytes2;
@@ -135,6 +137,7 @@ void TopSites::show_named(const SiteSeriesMap& sites) {
     // It bears another name since symbols were found: its counters stay, and what is live
     // is told under that name.
     series.live_bytes = series.live_variance_bytes2 = 0;
+    series.resident_bytes = series.resident_variance_bytes2 = 0;
     series.older = {};
   }
 }

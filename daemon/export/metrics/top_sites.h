@@ -75,6 +75,8 @@ struct SiteSeries {
   SiteCounts counts;
   double live_bytes = 0;
   double live_variance_bytes2 = 0;
+  double resident_bytes = 0;  // of live, C's memory
+  double resident_variance_bytes2 = 0;
   // What of it is older than each of kLiveAgesSeconds; those from known_ages on are
   // not known.
   struct Older {

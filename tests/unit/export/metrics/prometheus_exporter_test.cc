@@ -318,6 +318,46 @@ TEST(PrometheusText, LabelsFromTheTargetAreEscaped) {
   EXPECT_NE(text.find("comm=\"a\\\"b\\\\c\\nd\xEF\xBF\xBD\""), std::string::npos);
 }
 
+// Adds to a target what C has taken at Cache.fill, where OCaml's memory is taken, too.
+void add_c_memory(TargetSnapshot& target) {
+  target.info.asked.c_heap_interval = 512 << 10;
+  testing::add_callstack(target, {3, 4, 5}, {.allocated = 1000, .live = 600});
+  target.rows.back().alloc_class.source = Source::kMalloc;
+  target.rows.back().counters.resident.add(200, weight_of_word(kRate));
+}
+
+TEST(PrometheusText, MemoryOfCHasSeriesOfItsOwnByItsSites) {
+  auto target = fixed_target();
+  add_c_memory(*target);
+  FakeService service({target});
+  auto series = scrape(PrometheusExporter(service, {"1"}, {.each = 3}));
+  const auto cache = [&](const std::string& name) {
+    return series["memprofd_site_" + name +
+                  "{pid=\"4242\",program=\"server.exe\",function=\"Cache.fill\",location=\"bin/"
+                  "cache.ml:58\"}"];
+  };
+  EXPECT_EQ(cache("allocated_c_bytes_total"), 1000 * kSampleBytes);
+  EXPECT_EQ(cache("live_c_bytes"), 600 * kSampleBytes);
+  EXPECT_EQ(cache("resident_c_bytes"), 200 * kSampleBytes);
+  EXPECT_NEAR(cache("resident_c_bytes_stderr"), std::sqrt(200 * (1 - kRate)) * kSampleBytes, 1);
+  EXPECT_EQ(cache("allocated_bytes_total"), 14000 * kSampleBytes) << "C's memory is in no other";
+  EXPECT_EQ(cache("live_bytes"), 800 * kSampleBytes);
+}
+
+TEST(PrometheusText, SitesOfCAreAsManyAsOthers) {
+  auto target = fixed_target();
+  add_c_memory(*target);
+  FakeService service({target});
+  auto series = scrape(PrometheusExporter(service, {"1"}, {.each = 0}));
+  const std::string other =
+      "{pid=\"4242\",program=\"server.exe\",function=\"other\",location=\"\"}";
+  EXPECT_EQ(series["memprofd_site_live_c_bytes" + other], 600 * kSampleBytes);
+  EXPECT_EQ(series["memprofd_site_resident_c_bytes" + other], 200 * kSampleBytes);
+  target->info.asked.c_heap_interval = 0;
+  const std::string text = PrometheusExporter(service, {"1"}).text();
+  EXPECT_EQ(text.find("memprofd_site_live_c_bytes"), std::string::npos);
+}
+
 TEST(PrometheusText, SitesThatLookAlikeShareOneSeries) {
   auto target = fixed_target();
   auto symbolizer = testing::fixed_symbolizer();
