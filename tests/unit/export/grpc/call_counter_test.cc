@@ -11,10 +11,8 @@
 #include <string>
 #include <thread>
 
-#include "daemon/export/grpc/grpc_server.h"
 #include "memprof/v1/profiler.grpc.pb.h"
-#include "tests/kit/fake_service.h"
-#include "tests/kit/temp_dir.h"
+#include "tests/unit/export/grpc/counted_server.h"
 
 namespace memprofd {
 namespace {
@@ -28,12 +26,9 @@ RequestCounts::Kind kind(const std::string& type, const std::string& service,
   return {{"grpc_type", type}, {"grpc_service", service}, {"grpc_method", method}};
 }
 
-class CallCounterTest : public ::testing::Test {
+class CallCounterTest : public CountedServer {
  protected:
   CallCounterTest() {
-    auto server = GrpcServer::start({.socket_path = socket_, .stats = stats_}, service_, traces_);
-    EXPECT_TRUE(server.ok()) << server.status();
-    server_ = *std::move(server);
     channel_ = grpc::CreateChannel("unix:" + socket_, grpc::InsecureChannelCredentials());
     stub_ = pb::Profiler::NewStub(channel_);
   }
@@ -54,12 +49,6 @@ class CallCounterTest : public ::testing::Test {
     return {};
   }
 
-  TempDir dir_;
-  const std::string socket_ = dir_.path("m.sock");
-  const std::shared_ptr<ServerStats> stats_ = std::make_shared<ServerStats>();
-  testing::FakeService service_{{testing::fixed_target()}};
-  TraceService traces_{service_, {}};
-  std::unique_ptr<GrpcServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<pb::Profiler::Stub> stub_;
 };

@@ -18,10 +18,8 @@
 #include <vector>
 
 #include "daemon/ctl/client.h"
-#include "daemon/export/grpc/grpc_server.h"
 #include "daemon/util/fd.h"
-#include "tests/kit/fake_service.h"
-#include "tests/kit/temp_dir.h"
+#include "tests/unit/export/grpc/counted_server.h"
 
 namespace memprofd {
 namespace {
@@ -66,14 +64,8 @@ UniqueFd ask_and_give_no_window(const std::string& socket, std::uint32_t calls) 
   return fd;
 }
 
-class UnreadAnswersTest : public ::testing::Test {
+class UnreadAnswersTest : public CountedServer {
  protected:
-  UnreadAnswersTest() {
-    auto server = GrpcServer::start({.socket_path = socket_, .stats = stats_}, service_, traces_);
-    EXPECT_TRUE(server.ok()) << server.status();
-    server_ = *std::move(server);
-  }
-
   static void wait_until(const std::function<bool()>& done) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
     while (!done()) {
@@ -88,13 +80,6 @@ class UnreadAnswersTest : public ::testing::Test {
     }
     return ended;
   }
-
-  TempDir dir_;
-  const std::string socket_ = dir_.path("m.sock");
-  const std::shared_ptr<ServerStats> stats_ = std::make_shared<ServerStats>();
-  testing::FakeService service_{{testing::fixed_target()}};
-  TraceService traces_{service_, {}};
-  std::unique_ptr<GrpcServer> server_;
 };
 
 TEST_F(UnreadAnswersTest, SomeWait) {
