@@ -873,7 +873,8 @@ class Reading(Snapshot):
             # Not while they are made, or when the last ones have been collected.
             return {str(row["tag"]): row["kept"] for row in rows if row["n"] > row["kept"] or row["tag"] == 64}
         expected = {"61": 21, "62": 21, "63": 20, "64": 1}
-        eventually(lambda: kept() == expected, "there is something to tell apart")
+        # Each try takes a second or more, and not each moment of a collection is one that tells.
+        eventually(lambda: kept() == expected, "there is something to tell apart", 4 * harness.TIMEOUT)
         self.assertEqual(expected, target.command("collect"))
         classes = {row["name"]: row["reachable"]["blocks"] for row in self.ask("show", path)["shapes"]}
         self.assertLessEqual(42, sum(classes.get(name, 0) for name in ("ephemeron", "weak array")), classes)
