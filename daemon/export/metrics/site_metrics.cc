@@ -162,6 +162,7 @@ SiteSeriesMap c_site_series(const TargetSnapshot& snapshot) {
   const std::vector<Group> groups = rows.all_sums();
   return by_key(groups, series_of(groups));
 }
+
 void add_site_metrics(const SiteSeriesMap& sites, bool follows_blocks, MetricFamilies& out) {
   for (const auto& [key, series] : sites) {
     const MetricLabels labels{{"function", key.function}, {"location", key.location}};

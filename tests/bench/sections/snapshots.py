@@ -67,17 +67,12 @@ def ticks_of(pid, children):
     return sum(map(int, fields[11:15 if children else 13]))
 
 
-def children_of(pid):
-    return [int(child) for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
-            for child in (task / "children").read_text().split()]
-
-
 def cpu_of_all(daemon):
     """CPU seconds of memprofd, and of the processes that read memory for it, those that have ended too."""
     def ticks():
-        nurseries = children_of(daemon.pid)
+        nurseries = harness.children(daemon.pid)
         try:
-            return sum(ticks_of(pid, False) for nursery in nurseries for pid in children_of(nursery)) + sum(
+            return sum(ticks_of(pid, False) for nursery in nurseries for pid in harness.children(nursery)) + sum(
                 ticks_of(pid, True) for pid in nurseries)
         except OSError as error:
             raise AssertionError("one has just ended") from error
