@@ -35,7 +35,8 @@ def checks(version):
     always = [("stacks", f"kernel:{stacks}"), ("torn reads", f"kernel:TornReads.{'*Domain*' if five else '*Thread*'}"),
               ("estimates", "e2e/test_attach"),
               ("cycles", "e2e/test_cycles:BusyProgram"), ("kills", "e2e/test_faults:DaemonDies"),
-              ("heap", "e2e/test_heap"), ("snapshots", "e2e/test_snapshots"), ("values", "e2e/test_values")]
+              ("heap", "e2e/test_heap"), ("snapshots", "e2e/test_snapshots"),
+              ("roots", "heaps/test_heap_roots"), ("values", "e2e/test_values")]
     if version != "4.11":  # its Unix has not what the program needs
         always += [("C memory", "calls/test_c_memory:CMemory")]
     return always + [("domains", "e2e/test_domains")] if five else always

@@ -6,6 +6,7 @@
 
 #include "daemon/discover/minor_heap.h"
 #include "daemon/discover/pool_offsets.h"
+#include "daemon/discover/target_memory.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -32,10 +33,11 @@ bool plausible(std::uint64_t count) { return count < kMaxCount; }
 // Reads the counters of the whole program, in OCaml 5. A missing one means that the runtime lacks
 // the feature: 5.0 and 5.1 never compact.
 absl::Status read_counters(const MemoryReader& memory, const GcCounters& counters, GcStats& stats) {
-  RETURN_IF_ERROR(memory.read_value(counters.minor_collections, stats.minor_collections));
-  RETURN_IF_ERROR(memory.read_value(counters.major_cycles, stats.major_collections));
-  if (counters.compactions == 0) return absl::OkStatus();
-  return memory.read_value(counters.compactions, stats.compactions);
+  MemoryQuestion question;
+  question.about(counters.minor_collections, stats.minor_collections)
+      .about(counters.major_cycles, stats.major_collections);
+  if (counters.compactions != 0) question.about(counters.compactions, stats.compactions);
+  return question.ask(memory);
 }
 
 // Words of the minor heap in use: it fills from young_alloc_end downwards.
@@ -44,29 +46,41 @@ std::uint64_t words_in_use(std::uint64_t young_ptr, std::uint64_t young_alloc_en
   return young_alloc_end >= young_ptr && bytes < kMaxMinorHeapBytes ? bytes / 8 : 0;
 }
 
-std::uint64_t minor_heap_words(const MemoryReader& memory, std::uint64_t state, bool domains) {
-  const auto heap = read_minor_heap(memory, state, domains);
-  return heap ? (heap->end - heap->begin) / 8 : 0;
+// OCaml 5: what a domain says.
+struct DomainWords {
+  std::array<std::uint64_t, 3> words = {};
+  std::uint64_t young_ptr = 0, young_end = 0;
+  MinorHeap minor_heap;
+  std::uint64_t shared_heap = 0;
+};
+
+absl::Status read_domain(const MemoryReader& memory, const RuntimeAbi& abi, std::uint64_t state,
+                         DomainWords& domain) {
+  return MemoryQuestion()
+      .about(state + abi.stats, domain.words)
+      .about(state + abi.young_ptr, domain.young_ptr)
+      .about(state + abi.young_alloc_end, domain.young_end)
+      .about(minor_heap_at(state, abi.domains), domain.minor_heap)
+      .about(state + abi.shared_heap, domain.shared_heap)
+      .ask(memory);
 }
 
 // OCaml 5: what a domain has room for in its pools.
-std::optional<std::uint64_t> free_words_of_domain(const MemoryReader& memory, const RuntimeAbi& abi,
-                                                  std::uint64_t state) {
-  std::uint64_t heap = 0, pools = 0, live = 0;
-  if (!memory.read_value(state + abi.shared_heap, heap).ok() ||
-      !memory.read_value(heap + kHeapStats + kStatPoolWords, pools).ok() ||
-      !memory.read_value(heap + kHeapStats + kStatPoolLiveWords, live).ok() || live > pools ||
-      !plausible(pools)) {
-    return std::nullopt;
-  }
+std::optional<std::uint64_t> free_words_of_heap(const MemoryReader& memory, std::uint64_t heap) {
+  std::uint64_t pools = 0, live = 0;
+  const bool read = MemoryQuestion()
+                        .about(heap + kHeapStats + kStatPoolWords, pools)
+                        .about(heap + kHeapStats + kStatPoolLiveWords, live)
+                        .ask(memory)
+                        .ok();
+  if (!read || live > pools || !plausible(pools)) return std::nullopt;
   return pools - live;
 }
 
 // What a domain adds; not known for one is not known for all.
-void add_room(const MemoryReader& memory, const RuntimeAbi& abi, std::uint64_t state,
-              GcStats& stats) {
-  stats.minor_heap_words += minor_heap_words(memory, state, abi.domains);
-  const auto free_words = free_words_of_domain(memory, abi, state);
+void add_room(const MemoryReader& memory, const DomainWords& domain, GcStats& stats) {
+  if (is_minor_heap(domain.minor_heap)) stats.minor_heap_words += domain.minor_heap.words();
+  const auto free_words = free_words_of_heap(memory, domain.shared_heap);
   if (stats.free_words && free_words) {
     *stats.free_words += *free_words;
   } else {
@@ -82,11 +96,16 @@ absl::StatusOr<GcStats> read_gc_stats(const MemoryReader& memory, std::uint64_t 
   std::uint64_t heap_chunks = 0;
   std::uint64_t young_ptr = 0;
   std::uint64_t young_alloc_end = 0;
-  absl::Status status = memory.read_value(caml_state + abi.stats, words);
-  if (status.ok()) status = memory.read_value(caml_state + abi.heap_chunks, heap_chunks);
-  if (status.ok()) status = memory.read_value(caml_state + abi.young_ptr, young_ptr);
-  if (status.ok()) status = memory.read_value(caml_state + abi.young_alloc_end, young_alloc_end);
-  if (!status.ok()) return status;
+  std::uint64_t free_words = 0;
+  MinorHeap minor_heap;
+  MemoryQuestion question;
+  question.about(caml_state + abi.stats, words)
+      .about(caml_state + abi.heap_chunks, heap_chunks)
+      .about(caml_state + abi.young_ptr, young_ptr)
+      .about(caml_state + abi.young_alloc_end, young_alloc_end)
+      .about(minor_heap_at(caml_state, abi.domains), minor_heap);
+  if (counters.free_words != 0) question.about(counters.free_words, free_words);
+  RETURN_IF_ERROR(question.ask(memory));
   if (!plausible(words.minor_words) || !plausible(words.promoted_words) ||
       !plausible(words.major_words) || !plausible(words.minor_collections) ||
       !plausible(words.major_collections) || !plausible(words.heap_words) ||
@@ -106,11 +125,8 @@ absl::StatusOr<GcStats> read_gc_stats(const MemoryReader& memory, std::uint64_t 
   stats.heap_words = words.heap_words;
   stats.top_heap_words = words.top_heap_words;
   stats.heap_chunks = heap_chunks;
-  stats.minor_heap_words = minor_heap_words(memory, caml_state, abi.domains);
-  std::uint64_t free_words = 0;
-  if (counters.free_words != 0 && memory.read_value(counters.free_words, free_words).ok()) {
-    stats.free_words = std::min(free_words, stats.heap_words);
-  }
+  if (is_minor_heap(minor_heap)) stats.minor_heap_words = minor_heap.words();
+  if (counters.free_words != 0) stats.free_words = std::min(free_words, stats.heap_words);
   return stats;
 }
 
@@ -123,15 +139,12 @@ absl::StatusOr<GcStats> read_domain_gc_stats(const MemoryReader& memory, const R
   RETURN_IF_ERROR(read_counters(memory, counters, stats));
   if (!domains.empty()) stats.free_words = 0;
   for (const DomainGc& domain : domains) {
-    std::array<std::uint64_t, 3> own = {};
-    std::uint64_t young_ptr = 0, young_end = 0;
-    RETURN_IF_ERROR(memory.read_value(domain.state + abi.stats, own));
-    RETURN_IF_ERROR(memory.read_value(domain.state + abi.young_ptr, young_ptr));
-    RETURN_IF_ERROR(memory.read_value(domain.state + abi.young_alloc_end, young_end));
-    for (std::size_t i = 0; i < words.size(); ++i) words[i] += own[i] - domain.base_words[i];
-    words[0] += words_in_use(young_ptr, young_end);
+    DomainWords own;
+    RETURN_IF_ERROR(read_domain(memory, abi, domain.state, own));
+    for (std::size_t i = 0; i < words.size(); ++i) words[i] += own.words[i] - domain.base_words[i];
+    words[0] += words_in_use(own.young_ptr, own.young_end);
     stats.heap_words += domain.heap_bytes / 8;
-    add_room(memory, abi, domain.state, stats);
+    add_room(memory, own, stats);
   }
   if (!plausible(stats.minor_collections) || !plausible(stats.major_collections) ||
       !plausible(stats.compactions) || !plausible(stats.heap_words) ||

@@ -12,21 +12,28 @@ namespace memprofd {
 // More is no minor heap: the runtime takes at most 2^28 words (Minor_heap_max).
 inline constexpr std::uint64_t kMaxMinorHeapBytes = 1ull << 40;
 
+// As it stands in the state of a domain.
 struct MinorHeap {
   std::uint64_t begin = 0, end = 0;  // addresses
+
+  std::uint64_t words() const { return (end - begin) / 8; }
 };
+
+inline std::uint64_t minor_heap_at(std::uint64_t state, bool domains) {
+  return state + (domains ? 16 : 32);
+}
+
+// Whether that can be.
+inline bool is_minor_heap(const MinorHeap& heap) {
+  return heap.end >= heap.begin && heap.end - heap.begin <= kMaxMinorHeapBytes;
+}
 
 // The one of the domain whose state is there; nothing when that says nothing that can be.
 inline std::optional<MinorHeap> read_minor_heap(const MemoryReader& memory, std::uint64_t state,
                                                 bool domains) {
-  const std::uint64_t begin_at = domains ? 16 : 32;  // then the end
   MinorHeap heap;
-  if (!memory.read_value(state + begin_at, heap.begin).ok() ||
-      !memory.read_value(state + begin_at + 8, heap.end).ok() || heap.end < heap.begin ||
-      heap.end - heap.begin > kMaxMinorHeapBytes) {
-    return std::nullopt;
-  }
-  return heap;
+  const bool read = memory.read_value(minor_heap_at(state, domains), heap).ok();
+  return read && is_minor_heap(heap) ? std::optional(heap) : std::nullopt;
 }
 
 }  // namespace memprofd

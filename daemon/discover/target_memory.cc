@@ -46,6 +46,21 @@ absl::StatusOr<std::size_t> read_pieces(const MemoryReader& memory,
   return done;
 }
 
+absl::Status MemoryQuestion::ask(const MemoryReader& memory) const {
+  const absl::StatusOr<std::size_t> read = ask_some(memory);
+  if (!read.ok()) return read.status();
+  if (*read == pieces_.size()) return absl::OkStatus();
+  const MemoryPiece& missing = pieces_[*read];
+  return absl::OutOfRangeError(fmt::format("cannot read {} bytes at {:#x}: not all mapped",
+                                           missing.out.size(), missing.address));
+}
+
+absl::StatusOr<std::size_t> peek_pieces(const MemoryReader& memory,
+                                        std::span<const MemoryPiece> pieces) {
+  const auto* target = dynamic_cast<const TargetMemory*>(&memory);
+  return target != nullptr ? target->peek_pieces(pieces) : read_pieces(memory, pieces);
+}
+
 absl::StatusOr<std::unique_ptr<TargetMemory>> TargetMemory::open(int pid,
                                                                  const std::string& proc_root) {
   return open(pid, proc_root, std::nullopt);
@@ -213,6 +228,10 @@ absl::Status TargetMemory::read(std::uint64_t address, std::span<std::byte> out)
 
 absl::StatusOr<std::size_t> TargetMemory::read_pieces(std::span<const MemoryPiece> pieces) const {
   return read_pieces(pieces, kPatience);
+}
+
+absl::StatusOr<std::size_t> TargetMemory::peek_pieces(std::span<const MemoryPiece> pieces) const {
+  return read_pieces(pieces, kPatience, MemoryRequest::kPeekPieces);
 }
 
 absl::StatusOr<std::size_t> TargetMemory::read_pieces_without_files(

@@ -44,6 +44,34 @@ class PieceReader {
 // each is a read.
 absl::StatusOr<std::size_t> read_pieces(const MemoryReader& memory,
                                         std::span<const MemoryPiece> pieces);
+// The same for who only asks whether something is as it was: of a target's memory at a quarter of
+// the cost, and if the program is being replaced (exec) just now it may be of the next one. Nothing
+// of it is to be told.
+absl::StatusOr<std::size_t> peek_pieces(const MemoryReader& memory,
+                                        std::span<const MemoryPiece> pieces);
+
+// Values that are asked for together, as each question takes a switch to the server and back.
+class MemoryQuestion {
+ public:
+  template <typename T>
+  MemoryQuestion& about(std::uint64_t address, T& out) {
+    pieces_.push_back({address, std::as_writable_bytes(std::span<T, 1>(&out, 1))});
+    return *this;
+  }
+  MemoryQuestion& about(std::uint64_t address, std::span<std::byte> out) {
+    pieces_.push_back({address, out});
+    return *this;
+  }
+  // How many of them are there, of the first on; errors as of read_pieces().
+  absl::StatusOr<std::size_t> ask_some(const MemoryReader& memory) const {
+    return read_pieces(memory, pieces_);
+  }
+  // kOutOfRange when one is not.
+  absl::Status ask(const MemoryReader& memory) const;
+
+ private:
+  std::vector<MemoryPiece> pieces_;
+};
 
 // A page of a file whose file system hangs never comes. So a process of its own does the
 // transfers (memory_server.h), and who waits for it gives up after a time: the answer is
@@ -72,6 +100,7 @@ class TargetMemory final : public WritableMemory, public PieceReader, public Mem
                                                   std::size_t bytes) const override;
   // As many at once as a server takes, which spares the waits for it.
   absl::StatusOr<std::size_t> read_pieces(std::span<const MemoryPiece> pieces) const override;
+  absl::StatusOr<std::size_t> peek_pieces(std::span<const MemoryPiece> pieces) const;
   // Pages that the program may not write are written too, as a private copy: what is written
   // where is the caller's to check.
   absl::Status write(std::uint64_t address, std::span<const std::byte> bytes) const override;

@@ -17,6 +17,7 @@ ChunkOwners::ChunkOwners(const MemoryReader& memory, std::vector<MallocChunk> ch
     : memory_(memory), chunks_(std::move(chunks)) {
   std::ranges::sort(chunks_, {}, &MallocChunk::user);
   owners_.assign(chunks_.size(), kNobody);
+  for (const MallocChunk& chunk : chunks_) has_chunks_.set(chunk.user / kStretch % kStretches);
 }
 
 void ChunkOwners::exclude(const ExtentLayer& layer) {

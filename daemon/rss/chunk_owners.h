@@ -10,6 +10,7 @@
 // who was first.
 #pragma once
 
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -34,6 +35,9 @@ class ChunkOwners {
 
   // Chunks that nobody has yet and that share bytes with a sealed layer are nobody's to have.
   void exclude(const ExtentLayer& layer);
+  // False: there is none where the word points to. It is asked about each word of a heap, most of
+  // which lead to places that malloc has nothing in.
+  bool may_own(std::uint64_t word) const { return has_chunks_[word / kStretch % kStretches]; }
   // The chunk that the word points to is the owner's, and what can be reached from there in so many
   // steps. False when it points to none that is still free to have.
   bool own(std::uint64_t word, std::uint32_t owner, std::uint32_t steps = kAllTheWay);
@@ -50,10 +54,16 @@ class ChunkOwners {
   };
   void look_into(const MallocChunk& chunk, std::uint32_t owner, std::uint32_t steps);
 
+  // Stretches of addresses in which chunks begin that anybody may have, by the low bits of their
+  // numbers.
+  static constexpr std::uint64_t kStretch = 1 << 20;
+  static constexpr std::size_t kStretches = 1 << 16;
+
   const MemoryReader& memory_;
   std::vector<MallocChunk> chunks_;
   std::vector<std::uint32_t> owners_;
   std::vector<Step> waiting_;
+  std::bitset<kStretches> has_chunks_;
 };
 
 }  // namespace memprofd

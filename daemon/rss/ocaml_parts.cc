@@ -93,28 +93,55 @@ void OcamlParts::find_heaps(ExtentLayer& out) {
       return;
     }
     states_ = {state};
-    if (runtime_.layout) find_chunk_heap(out);
-  } else {
-    for (const std::uint64_t heap : heap_states_) {
-      find_pool_heap({.stats = heap + kHeapStats,
-                      .pools = heap + kHeapPoolLists,
-                      .pool_lists = PoolHeap::kClasses * kHeapPoolArrays,
-                      .large = heap + kHeapLargeLists,
-                      .large_lists = 2},
-                     out);
-    }
-    if (heap_states_.empty()) why_no_heap_ = "no domain was found among malloc's chunks";
-    const auto* pools = runtime_.layout ? std::get_if<PoolHeap>(&runtime_.layout->heap) : nullptr;
-    if (pools != nullptr) find_orphans(pools->orphans, out);
   }
+  find_major_heap(out);
   counts_.known = why_no_heap_.empty();
   counts_.domains = states_.size();
   for (const std::uint64_t state : states_) add_minor_heap(state, out);
 }
 
+void OcamlParts::find_major_heap(ExtentLayer& out) {
+  if (heap_ != nullptr) {
+    for (const HeapRegion& region : heap_->regions) {
+      if (region.kind == RegionKind::kMinor) continue;
+      out.add({.begin = region.head(), .end = region.end(), .kind = RssClass::kOcamlUsed});
+    }
+  } else if (runtime_.abi.domains) {
+    find_pool_heaps(out);
+  } else {
+    find_chunk_heap(out);
+  }
+  if (const auto* pools = pool_layout()) find_free_pools(pools->orphans, out);
+}
+
+const PoolHeap* OcamlParts::pool_layout() const {
+  return runtime_.layout ? std::get_if<PoolHeap>(&runtime_.layout->heap) : nullptr;
+}
+
+void OcamlParts::find_pool_heaps(ExtentLayer& out) {
+  for (const std::uint64_t heap : heap_states_) {
+    find_pool_heap({.stats = heap + kHeapStats,
+                    .pools = heap + kHeapPoolLists,
+                    .pool_lists = PoolHeap::kClasses * kHeapPoolArrays,
+                    .large = heap + kHeapLargeLists,
+                    .large_lists = 2},
+                   out);
+  }
+  if (heap_states_.empty()) why_no_heap_ = "no domain was found among malloc's chunks";
+  // What domains that have ended have left.
+  if (const auto* pools = pool_layout()) {
+    find_pool_heap({.stats = pools->orphans + kOrphanStats,
+                    .pools = pools->orphans + kOrphanPoolLists,
+                    .pool_lists = PoolHeap::kClasses * kOrphanPoolArrays,
+                    .large = pools->orphans + kOrphanLargeList,
+                    .large_lists = 1},
+                   out);
+  }
+}
+
 // A list that changes while it is read does not add up: it is read again.
 void OcamlParts::find_chunk_heap(ExtentLayer& out) {
-  const auto* heap = std::get_if<ChunkHeap>(&runtime_.layout->heap);
+  const auto* heap = runtime_.layout ? std::get_if<ChunkHeap>(&runtime_.layout->heap) : nullptr;
   if (heap == nullptr) return;
   absl::Status listed;
   HeapMap map;
@@ -159,14 +186,8 @@ void OcamlParts::find_pool_heap(const PoolLists& lists, ExtentLayer& out) {
   counts_.free += (pool_words - std::min(pool_words, live)) * kWordBytes;
 }
 
-// What domains that have ended have left, and pools that are free; both behind a lock.
-void OcamlParts::find_orphans(std::uint64_t orphans, ExtentLayer& out) {
-  find_pool_heap({.stats = orphans + kOrphanStats,
-                  .pools = orphans + kOrphanPoolLists,
-                  .pool_lists = PoolHeap::kClasses * kOrphanPoolArrays,
-                  .large = orphans + kOrphanLargeList,
-                  .large_lists = 1},
-                 out);
+// Behind the lock of what domains that have ended have left.
+void OcamlParts::find_free_pools(std::uint64_t orphans, ExtentLayer& out) {
   std::uint64_t first = 0, room = ExtentLayer::kMaxExtents;
   if (!memory_.read_value(orphans + kOrphanStats - kWordBytes, first).ok()) return;
   follow_pools(first, RssClass::kOcamlFree, room, out);
@@ -185,7 +206,7 @@ void OcamlParts::follow_pools(std::uint64_t first, RssClass kind, std::uint64_t&
 
 void OcamlParts::add_pool_region(std::uint64_t pool) {
   std::uint32_t size_class = 0;
-  const auto* heap = runtime_.layout ? std::get_if<PoolHeap>(&runtime_.layout->heap) : nullptr;
+  const PoolHeap* const heap = pool_layout();
   if (heap == nullptr || !memory_.read_value(pool + kPoolClass, size_class).ok() ||
       size_class >= heap->slot_words.size() || heap->slot_words[size_class] == 0) {
     return;

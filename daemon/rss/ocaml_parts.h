@@ -45,9 +45,10 @@ struct OcamlCounts {
 
 class OcamlParts {
  public:
-  // Both must outlive this.
-  OcamlParts(const MemoryReader& memory, const OcamlRuntime& runtime)
-      : memory_(memory), runtime_(runtime) {}
+  // All must outlive this. heap: of a program that stands still, whose lists were followed before;
+  // null: they are followed here.
+  OcamlParts(const MemoryReader& memory, const OcamlRuntime& runtime, const HeapMap* heap)
+      : memory_(memory), runtime_(runtime), heap_(heap) {}
 
   // Looks at a chunk of malloc's that is in use: remembers domains, and tells stacks of fibers.
   std::optional<RssClass> look_at_chunk(std::uint64_t user, std::uint64_t bytes);
@@ -65,6 +66,7 @@ class OcamlParts {
   const std::string& why_no_heap() const { return why_no_heap_; }  // empty: it is known
 
  private:
+  void find_major_heap(ExtentLayer& out);
   void find_chunk_heap(ExtentLayer& out);
   // Addresses of lists and statistics of OCaml 5.
   struct PoolLists {
@@ -74,8 +76,10 @@ class OcamlParts {
     std::uint64_t large = 0;
     std::size_t large_lists = 0;
   };
+  const PoolHeap* pool_layout() const;  // null: there are no pools, or it is not known
+  void find_pool_heaps(ExtentLayer& out);
   void find_pool_heap(const PoolLists& lists, ExtentLayer& out);
-  void find_orphans(std::uint64_t orphans, ExtentLayer& out);
+  void find_free_pools(std::uint64_t orphans, ExtentLayer& out);
   void follow_pools(std::uint64_t first, RssClass kind, std::uint64_t& room, ExtentLayer& out);
   void follow_large(std::uint64_t first, std::uint64_t& room, ExtentLayer& out);
   void add_pool_region(std::uint64_t pool);
@@ -86,6 +90,7 @@ class OcamlParts {
 
   const MemoryReader& memory_;
   const OcamlRuntime& runtime_;
+  const HeapMap* const heap_;
   std::vector<std::uint64_t> heap_states_;  // OCaml 5: struct caml_heap_state of each domain
   std::vector<std::uint64_t> states_;       // of domains
   OcamlCounts counts_;

@@ -14,7 +14,8 @@ constexpr std::size_t kMaxRuns = 1u << 20;  // resident stretches of one mapping
 }  // namespace
 
 PartFinder::PartFinder(const ResidentReader& reader, const PageMap& pages,
-                       const OcamlRuntime* runtime, std::size_t max_kept, std::stop_token stop)
+                       const OcamlRuntime* runtime, std::size_t max_kept, std::stop_token stop,
+                       const HeapMap* heap)
     : reader_(reader),
       pages_(pages),
       walk_(reader,
@@ -24,7 +25,7 @@ PartFinder::PartFinder(const ResidentReader& reader, const PageMap& pages,
             {.max_kept = max_kept,
              .deadline = std::chrono::steady_clock::now() + kChunkWalkTime,
              .stop = std::move(stop)}) {
-  if (runtime != nullptr) ocaml_.emplace(reader, *runtime);
+  if (runtime != nullptr) ocaml_.emplace(reader, *runtime, heap);
 }
 
 void PartFinder::find(const ClassifiedMappings& mappings) {

@@ -27,8 +27,9 @@ inline constexpr std::size_t kMostOwnedChunks = 1u << 22;
 class PartFinder {
  public:
   // All must outlive this. runtime: null when there is no OCaml. max_kept: as of MallocOptions.
+  // heap: as of OcamlParts.
   PartFinder(const ResidentReader& reader, const PageMap& pages, const OcamlRuntime* runtime,
-             std::size_t max_kept, std::stop_token stop);
+             std::size_t max_kept, std::stop_token stop, const HeapMap* heap = nullptr);
   PartFinder(const PartFinder&) = delete;
   PartFinder& operator=(const PartFinder&) = delete;
 

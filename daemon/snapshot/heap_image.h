@@ -146,6 +146,11 @@ struct TypesFound {
   std::uint32_t modules = 0;    // with roots and with files
   std::uint32_t modules_without_files = 0;
   bool out_of_time = false;  // some files were not waited for
+
+  // Sampled blocks, by what the source has where they were allocated.
+  std::uint64_t by_site = 0;          // have their type from there
+  std::uint64_t sites_unfit = 0;      // cannot be what stands there, or more than one thing does
+  std::uint64_t sites_disagreed = 0;  // have another type, by way of a module
 };
 
 // What a block has of C's memory by chunks of malloc that it leads to; each chunk is one block's.

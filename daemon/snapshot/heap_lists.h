@@ -13,9 +13,6 @@
 
 namespace memprofd {
 
-// Words of a large block of OCaml 5 before its header.
-inline constexpr std::uint64_t kLargeHeadWords = 2;
-
 // Both append the regions of the major heap to map.regions, in the order of the lists, and fill
 // in its sums and colours. Nothing is appended beyond what the runtime's sums allow.
 absl::Status list_chunks(const MemoryReader& memory, const RuntimeAbi& abi, const ChunkHeap& heap,

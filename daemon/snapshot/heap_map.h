@@ -24,6 +24,9 @@ enum class RegionKind : std::uint8_t {
   kMinor,  // blocks one behind the other, from the youngest on
 };
 
+// Words of a large block of OCaml 5 before its header.
+inline constexpr std::uint64_t kLargeHeadWords = 2;
+
 struct HeapRegion {
   std::uint64_t begin = 0;  // address of the first header
   std::uint64_t words = 0;
@@ -32,6 +35,11 @@ struct HeapRegion {
   RegionKind kind = RegionKind::kChunk;
 
   std::uint64_t end() const { return begin + words * kWordBytes; }
+  // Where the runtime's own words before the blocks begin, if there are any.
+  std::uint64_t head() const {
+    if (kind == RegionKind::kPool) return end() - PoolHeap::kPoolWords * kWordBytes;
+    return kind == RegionKind::kLarge ? begin - kLargeHeadWords * kWordBytes : begin;
+  }
   static constexpr std::uint32_t kNoDomain = ~0u;
 };
 

@@ -140,7 +140,28 @@ class KeptSnapshots(KeptTest):
         holders = self.js("document.querySelector('#overview .holders').textContent")
         self.assertRegex(holders, r"nearest global Demo_server\.Sessions\.\w+")
         self.assertIn(" (int, Demo_server.Sessions.session) Hashtbl.t ", holders)
+        self.check_sizes()
         self.press("Close", "#overview .heap")
+
+    def check_sizes(self):
+        """Blocks that are there and free ones by size, up to all of each; and how scattered the free ones are."""
+        for table, what in (("live-sizes", "There"), ("free-sizes", "Free")):
+            rows = self.js(f"""[...document.querySelectorAll('#overview .heap table[data-table={table}] tr')].map(
+                (row) => [...row.cells].map((cell) => cell.textContent))""")
+            self.assertEqual(["Size", what, "Blocks", "Share", "Up to here", ""], rows[0])
+            self.assertLess(1, len(rows))
+            self.assertEqual("100 %", rows[-1][4])
+            shares = [float(row[3].rstrip(" %").lstrip("<")) for row in rows[1:]]
+            sums = [float(row[4].rstrip(" %").lstrip("<")) for row in rows[1:]]
+            self.assertEqual(sorted(sums), sums)
+            for i, upto in enumerate(sums):
+                self.assertAlmostEqual(upto, sum(shares[:i + 1]), delta=1 + 0.6 * i)
+            widths = self.js(f"""[...document.querySelectorAll('#overview .heap table[data-table={table}] .bar i')].map(
+                (bar) => bar.getBoundingClientRect().width)""")
+            self.assertEqual(max(range(len(widths)), key=widths.__getitem__), max(range(len(shares)), key=shares.__getitem__))
+        self.assertIn("3 words", self.text("#overview .heap table[data-table=live-sizes]"))
+        self.assertRegex(self.text("#overview .heap .fragmentation"),
+                         r"^Fragmentation: <?[\d.]+ % of the free memory is not in its largest block, of [\d.]+ [KM]iB\.$")
 
     def test_ways_to_a_site_are_told_by_types(self):
         self.ask_why_sessions_live()

@@ -12,7 +12,7 @@ import unittest
 
 import harness
 from harness import EXPECTED_DROPS, MATRIX, NOT_PROFILABLE, E2ETest, eventually
-from real_programs import Bsc, Coqc, Haxe, Ocamlopt, Ocsigenserver, Prefix, Unison, Wrk
+from real_programs import Bsc, Coqc, Coqtop, Haxe, Ocamlopt, Ocsigenserver, Prefix, Unison, Wrk
 
 LOOKS = 15 if MATRIX else 5  # at the memory of a program that runs
 WITHIN = 0.02
@@ -146,6 +146,32 @@ class Batch(RealProgram):
     def test_coqc(self):
         # Callstacks go through plugins, and are cut only for a moment after each is loaded.
         self.check_batch(Coqc, 1_000, "Vernac", "CClosure", ready=Coqc.has_plugins)
+
+
+class Typed(RealProgram):
+    @only_in_matrix
+    def test_coqtop_with_its_libraries(self):
+        """By the .cmt files of libcoq-core-ocaml-dev, most of what it keeps has types of its source."""
+        coq = self.process(Coqtop(self.folder))
+        daemon = self.daemon("--pid", coq.pid, rate=1e-5)
+
+        def sampling():
+            coq.step()
+            return daemon.state(coq.pid) == "sampling"
+        eventually(sampling, "it is sampled", timeout=60)
+        path = self.folder / "coq.heap"
+        take = ["--grpc.socket", daemon.socket, "snapshot", "take", "--pid", coq.pid, "--out", path, "--max-pause", "10s"]
+        taker = self.process(harness.Process([harness.BUILD / "memprofctl", *take]))
+        while taker.running():
+            coq.step()
+        self.assertEqual(0, taker.wait(), taker.stderr())
+        shown = json.loads(daemon.ctl("snapshot", "show", path, "-n", "0", "-o", "json", timeout=300).stdout)
+        types, reachable = shown["types"], shown["heap"]["reachable"]["bytes"]
+        share = types["reachable"]["bytes"] / reachable
+        harness.NOTES.append(f"coqtop: {share:.1%} of {reachable / 2**20:.0f} MiB typed, {types}")
+        self.assertGreater(reachable, 50 << 20)
+        self.assertGreaterEqual(share, 0.7)
+        self.assertLess(types["disagreed"], 1e-3 * types["reachable"]["blocks"])
 
 
 class ServersOfOwnWalk(Servers):

@@ -12,13 +12,20 @@
 namespace memprofd::fuzz {
 namespace {
 
-// Of each tag and size some blocks, that hold each other, and that a module holds.
+// Of each tag and size some blocks, that hold each other, that a module holds, and that were
+// sampled where Queue.create allocates.
 const HeapImage& heap_with_all_shapes() {
   static const HeapImage heap = [] {
     ImageBuilder builder;
+    const auto site = builder.site({{.function = "Queue.create",
+                                     .file = "queue.ml",
+                                     .line = 29,
+                                     .start_column = 16,
+                                     .end_column = 61}});
     for (std::uint32_t i = 0; i < 96; ++i) {
       builder.block(1 + i % 6, i % 8 == 0 ? 247 + i / 8 % 9 : i % 3);
-      builder.global("Queue", i, i);
+      if (i % 2 == 0) builder.global("Queue", i, i);
+      builder.sample(i, 1, site);
     }
     for (std::uint32_t i = 0; i < 96; ++i) {
       for (std::uint32_t field = 0; field < 1 + i % 6; ++field) {
@@ -68,9 +75,28 @@ std::string small_interface() {
                                        block(0, {ident("all", 6), value, integer(0)})}));
 }
 
+// With a value of type string list there, a cell.
+std::string small_implementation() {
+  using namespace marshal;
+  const auto type = [](const std::string& name, const std::string& arguments) {
+    const std::string path = block(0, {block(3, {text(name), integer(1)})});
+    return block(0, {block(3, {path, arguments, integer(0)}), integer(0), integer(0), integer(0)});
+  };
+  const auto position = [](int at) {
+    return block(0, {text("queue.ml"), integer(29), integer(0), integer(at)});
+  };
+  const std::string place = block(0, {position(16), position(61), integer(0)});
+  const std::string cell = block(8, {integer(0), integer(0), integer(0)});
+  const std::string made =
+      block(0, {cell, place, integer(0), type("list", list({type("string", integer(0))})),
+                integer(0), integer(0)});
+  const std::string structure = block(0, {list({block(0, {made})}), list({}), integer(0)});
+  return "Caml1999T035" + marshalled(block(0, {text("Queue"), block(1, {structure})}));
+}
+
 // What there is of the machine's own compiler.
 std::vector<std::string> type_seeds() {
-  std::vector<std::string> files{small_interface()};
+  std::vector<std::string> files{small_interface(), small_implementation()};
   for (const char* name : {"queue.cmt", "stdlib__Queue.cmt", "stdlib__Queue.cmi",
                            "stdlib__Stack.cmt", "stdlib__Hashtbl.cmi", "stdlib__Map.cmt"}) {
     std::ifstream file(std::string("/usr/lib/ocaml/") + name, std::ios::binary);

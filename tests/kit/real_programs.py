@@ -172,6 +172,21 @@ class Coqc(Process):
         return "/zify_plugin.cmxs" in pathlib.Path(f"/proc/{self.pid}/maps").read_text()
 
 
+class Coqtop(Process):
+    """Coq's prompt, with its libraries for integers and all plugins loaded; it waits for sentences."""
+
+    def __init__(self, folder):
+        super().__init__(["/usr/bin/coqtop", "-q"], cwd=folder)
+        self.send("From Coq Require Import Lia ZArith.\n" + COQ_PLUGINS)
+        self.step()
+
+    def step(self):
+        """Something small to do, once it has done all before."""
+        self.send("Check 0%Z.")
+        while ": Z" not in self.read_line():
+            pass
+
+
 HAXE_SOURCE = """class Main {
   static function main() {
     var sum = 0;

@@ -11,6 +11,7 @@
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/render/text_table.h"
 #include "daemon/ctl/snapshot/whole_image.h"
+#include "daemon/snapshot/file/heap_file_reader.h"
 #include "daemon/snapshot/sql/heap_query.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/utf8.h"
@@ -110,10 +111,29 @@ absl::Status print_rows_as_json(HeapQuery& query, const Options& options) {
   return out.finish();
 }
 
+HeapImage no_blocks() {
+  HeapImage image;
+  image.edges.first.push_back(0);
+  return image;
+}
+
+// No more of the file than the query is about.
+absl::StatusOr<HeapImage> read_image(const Options& options) {
+  HeapTables no_heap(no_blocks());
+  ASSIGN_OR_RETURN(const HeapQuery query, HeapQuery::prepare(no_heap, options.sql));
+  if (query.needs() == HeapQuery::Needs::kBlocks || !options.heap_cmt.empty()) {
+    return read_whole_image(options.heap_file, options.heap_cmt);
+  }
+  if (query.needs() == HeapQuery::Needs::kTables) return read_whole_tables(options.heap_file);
+  HeapImage image = no_blocks();
+  ASSIGN_OR_RETURN(image.info, read_heap_info(options.heap_file));
+  return image;
+}
+
 }  // namespace
 
 absl::Status run_snapshot_query(const Options& options) {
-  ASSIGN_OR_RETURN(HeapImage image, read_whole_image(options.heap_file, options.heap_cmt));
+  ASSIGN_OR_RETURN(HeapImage image, read_image(options));
   HeapTables tables(std::move(image));
   ASSIGN_OR_RETURN(HeapQuery query, HeapQuery::prepare(tables, options.sql));
   return options.json() ? print_rows_as_json(query, options) : print_table(query, options);

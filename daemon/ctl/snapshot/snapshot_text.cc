@@ -79,9 +79,24 @@ std::string outside_text(const ImageCensus& census) {
 }
 
 // How much of what is there has a type, and what speaks against the files that it is from.
+std::string site_types_text(const TypesFound& found) {
+  const std::uint64_t refused = found.sites_unfit + found.sites_disagreed;
+  if (found.by_site + refused == 0) return "";
+  std::string text = fmt::format(
+      "  {} sampled block{} that no module leads to: the type is of where the source allocates "
+      "it.\n",
+      format_count(found.by_site), found.by_site == 1 ? "" : "s");
+  if (refused == 0) return text;
+  return text +
+         fmt::format(
+             "  {} cannot be what stands there or may be more than one thing, {} have another "
+             "type by way of a module.\n",
+             format_count(found.sites_unfit), format_count(found.sites_disagreed));
+}
+
 std::string types_text(const TypedCount& types) {
   const TypesFound& found = types.found;
-  if (found.modules == 0) return "";
+  if (found.modules == 0 && found.by_site == 0) return "";
   std::string text =
       fmt::format("Types of the source: {} of what is reachable has one, by files of {} module{}",
                   share_of(types.typed.words, types.reachable.words), format_count(found.modules),
@@ -89,9 +104,10 @@ std::string types_text(const TypedCount& types) {
   if (found.modules_without_files != 0) {
     text += fmt::format("; {} have none", format_count(found.modules_without_files));
   }
-  if (found.disagreed == 0) return text + ".\n";
+  text += ".\n" + site_types_text(found);
+  if (found.disagreed == 0) return text;
   return text + fmt::format(
-                    ".\n  {} times a block was not as its type says, or of two types: the "
+                    "  {} times a block was not as its type says, or of two types: the "
                     "files may be of another build.\n",
                     format_count(found.disagreed));
 }

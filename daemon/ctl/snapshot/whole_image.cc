@@ -8,24 +8,37 @@
 
 namespace memprofd::ctl {
 
+namespace {
+
+absl::Status not_whole(const std::string& path) {
+  return absl::InvalidArgumentError(
+      path + " is cut off or damaged, and with its end the roots are lost; only memprofctl " +
+      "snapshot show counts what is left; take another");
+}
+
+}  // namespace
+
 // Roots come last in the file: without its end, all would seem to be garbage.
 absl::StatusOr<HeapImage> read_whole_image(const std::string& path,
                                            const std::vector<std::string>& cmt) {
   ASSIGN_OR_RETURN(HeapImage image, read_heap_image(path));
-  if (image.info.complete) {
-    RETURN_IF_ERROR(add_types(image, cmt));
-    return image;
-  }
-  return absl::InvalidArgumentError(
-      path + " is cut off or damaged, and with its end the roots are lost; only memprofctl " +
-      "snapshot show counts what is left; take another");
+  if (!image.info.complete) return not_whole(path);
+  RETURN_IF_ERROR(add_types(image, cmt));
+  return image;
+}
+
+absl::StatusOr<HeapImage> read_whole_tables(const std::string& path) {
+  ASSIGN_OR_RETURN(HeapImage image, read_heap_tables(path));
+  if (!image.info.complete) return not_whole(path);
+  return image;
 }
 
 absl::Status add_types(HeapImage& image, const std::vector<std::string>& cmt) {
   SourceFiles files(image.info.program, image.info.ocaml_version);
   for (const std::string& path : cmt) RETURN_IF_ERROR(files.add(path));
   give_types(image, [&](const std::string& unit) { return files.find(unit); });
-  if (cmt.empty() || image.types_found.modules != 0) return absl::OkStatus();
+  const TypesFound& found = image.types_found;
+  if (cmt.empty() || found.modules != 0 || found.by_site != 0) return absl::OkStatus();
   return absl::NotFoundError("no .cmi or .cmt file in " + cmt[0] + " is of a module of " +
                              image.info.program + " and of OCaml " + image.info.ocaml_version);
 }

@@ -14,6 +14,8 @@ namespace memprofd::ctl {
 // (kInvalidArgument). Its blocks have types as of add_types().
 absl::StatusOr<HeapImage> read_whole_image(const std::string& path,
                                            const std::vector<std::string>& cmt);
+// The same of what is said of no block: read_heap_tables().
+absl::StatusOr<HeapImage> read_whole_tables(const std::string& path);
 // Types of the source, from compiled interfaces in these places and where they usually are.
 // kNotFound: a place is not there, or there are places and nothing of the program's in them.
 absl::Status add_types(HeapImage& image, const std::vector<std::string>& cmt);

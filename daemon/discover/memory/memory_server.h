@@ -40,8 +40,10 @@ struct MemoryFiles {
 struct MemoryRequest {
   // kWriteStack also writes below a stack, which grows it. kReadPieces has a list of pieces behind
   // it, of `bytes` bytes, and is answered by what could be read of them, up to the first that
-  // could not. The last two are for what is in no mapping of a file: no page is brought in before.
-  // kView reads into the window, from its beginning on; its answer has no bytes.
+  // could not. kReadPiecesWithoutFiles and kView are for what is in no mapping of a file: no page
+  // is brought in before. kPeekPieces tells what process_vm_readv has read, at a quarter of the
+  // cost: as that goes by pid, it may be of another address space if the process has run exec at
+  // that moment. kView reads into the window, from its beginning on; its answer has no bytes.
   enum What : std::uint32_t {
     kRead,
     kWrite,
@@ -50,6 +52,7 @@ struct MemoryRequest {
     kReadPieces,
     kView,
     kReadPiecesWithoutFiles,
+    kPeekPieces,
   };
   std::uint64_t number = 0;
   std::uint64_t address = 0;  // or place in the file

@@ -23,6 +23,11 @@ struct Message {
   alignas(8) std::byte data[kMaxMemoryTransfer];
 };
 
+bool are_pieces(MemoryRequest::What what) {
+  return what == MemoryRequest::kReadPieces || what == MemoryRequest::kReadPiecesWithoutFiles ||
+         what == MemoryRequest::kPeekPieces;
+}
+
 // How many bytes of these are there now, as the program itself would see them; -1: errno.
 ssize_t bring_in(const MemoryService& service, const iovec* remote, std::size_t pieces) {
   static std::byte scratch[kMaxMemoryTransfer];
@@ -65,6 +70,7 @@ ssize_t transfer(const MemoryService& service, Message& message, std::uint32_t d
     case MemoryRequest::kWriteStack:
     case MemoryRequest::kReadPieces:  // these are done elsewhere
     case MemoryRequest::kReadPiecesWithoutFiles:
+    case MemoryRequest::kPeekPieces:
       break;
   }
   return ::pwrite(service.mem(), data, bytes, place);
@@ -82,6 +88,20 @@ ssize_t read_piece(const MemoryService& service, const MemoryPieceRequest& piece
   return static_cast<ssize_t>(piece.bytes);
 }
 
+// What bears the pid now is read; an address space that has gone since answers nothing.
+void peek(const MemoryService& service, const iovec* remote, std::size_t pieces, Message& message) {
+  iovec local{message.data, sizeof message.data};
+  const ssize_t there = ::process_vm_readv(service.pid, &local, 1, remote, pieces, 0);
+  const int error = why_not_there(service, there < 0 ? errno : EIO);
+  if (there < 0) message.answer.error = error;
+  if (there < 0 || error == 0) return;
+  std::uint32_t& bytes = message.answer.bytes;
+  for (std::size_t i = 0; i < pieces; ++i) {
+    if (static_cast<ssize_t>(bytes + remote[i].iov_len) > there) return;
+    bytes += static_cast<std::uint32_t>(remote[i].iov_len);
+  }
+}
+
 // In their order, up to the first that is not all there.
 void read_pieces(const MemoryService& service, Message& message) {
   static MemoryPieceRequest pieces[kMaxMemoryPieces];
@@ -95,6 +115,9 @@ void read_pieces(const MemoryService& service, Message& message) {
     if (pieces[fits].bytes > sizeof message.data - bytes) break;
     bytes += pieces[fits].bytes;
     remote[fits] = {std::bit_cast<void*>(pieces[fits].address), pieces[fits].bytes};
+  }
+  if (message.request.what == MemoryRequest::kPeekPieces) {
+    return peek(service, remote, fits, message);
   }
   MemoryAnswer& answer = message.answer;
   const bool may_wait = message.request.what == MemoryRequest::kReadPieces;
@@ -112,9 +135,7 @@ void read_pieces(const MemoryService& service, Message& message) {
 void transfer_all(const MemoryService& service, Message& message) {
   MemoryAnswer& answer = message.answer;
   const MemoryRequest::What what = message.request.what;
-  if (what == MemoryRequest::kReadPieces || what == MemoryRequest::kReadPiecesWithoutFiles) {
-    return read_pieces(service, message);
-  }
+  if (are_pieces(what)) return read_pieces(service, message);
   if (what == MemoryRequest::kView && service.window == nullptr) {
     answer.error = EINVAL;
     return;
@@ -185,9 +206,8 @@ void serve(MemoryService& service) {
         std::min(message.request.bytes,
                  what == MemoryRequest::kView ? kMemoryWindowBytes : kMaxMemoryTransfer);
     do_request(service, message);
-    const bool reads = what == MemoryRequest::kRead || what == MemoryRequest::kMaps ||
-                       what == MemoryRequest::kReadPieces ||
-                       what == MemoryRequest::kReadPiecesWithoutFiles;
+    const bool reads =
+        what == MemoryRequest::kRead || what == MemoryRequest::kMaps || are_pieces(what);
     iovec out[] = {{&message.answer, sizeof message.answer},
                    {message.data, reads ? message.answer.bytes : 0}};
     const msghdr header{.msg_iov = out, .msg_iovlen = 2};

@@ -4,8 +4,9 @@
 //   all       "snapshot": {program, pid, ocaml_version, unix_ns, pause_seconds, sampling_rate,
 //             complete}
 //   show, why
-//             "types": {modules, modules_without_files, disagreed, reachable: {blocks, bytes},
-//             all_reachable: {..}}, where there are files of modules
+//             "types": {modules, modules_without_files, disagreed, by_site, sites_unfit,
+//             sites_disagreed (sampled blocks), reachable: {blocks, bytes}, all_reachable: {..}},
+//             where there are files
 //   show      "heap", "kinds", "shapes", "sizes": rows of {name, reachable, garbage, dead}, each
 //             {blocks, bytes}, outside_bytes, garbage_outside_bytes (of the heap); "free": {blocks,
 //             bytes, ..}, "sites": rows of {name, reachable, ..}, each {sampled_blocks, bytes,

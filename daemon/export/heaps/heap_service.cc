@@ -27,6 +27,16 @@ void put(const CensusRow& row, pb::HeapClass& out) {
   out.set_outside_bytes(row.outside_reachable_bytes);
 }
 
+void put_sizes(const ImageCensus& census, pb::DescribeHeapResponse& out) {
+  for (const CensusRow& row : census.by_size) put(row, *out.add_sizes());
+  for (const FreeRow& row : census.free_sizes) {
+    pb::HeapFreeSize& size = *out.add_free_sizes();
+    size.set_most_bytes(row.most_words * kWordBytes);
+    *size.mutable_free() = to_proto(row.count);
+  }
+  out.set_largest_free_bytes(census.largest_free_words * kWordBytes);
+}
+
 void put_census(const HeapImage& image, std::size_t limit, pb::DescribeHeapResponse& out) {
   const ShortestPaths paths(image);
   const ImageCensus census = count_image(image, paths);
@@ -35,6 +45,7 @@ void put_census(const HeapImage& image, std::size_t limit, pb::DescribeHeapRespo
   *out.mutable_free() = to_proto(census.free);
   const std::size_t told = std::min(limit, census.by_class.size());
   for (std::size_t i = 0; i < told; ++i) put(census.by_class[i], *out.add_classes());
+  put_sizes(census, out);
   out.set_more_classes(census.by_class.size() - told);
   *out.mutable_types() = to_proto(census.types);
   *out.mutable_garbage() = garbage_of(image, paths, limit);

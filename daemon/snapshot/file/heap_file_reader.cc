@@ -328,16 +328,4 @@ absl::StatusOr<HeapImage> read_heap_image(const std::string& path, const ImageLi
   return ImageReader(std::move(source), limits).read(path);
 }
 
-absl::StatusOr<ImageInfo> read_heap_info(const std::string& path) {
-  ASSIGN_OR_RETURN(PieceSource source, PieceSource::open(path));
-  const auto piece = source.next();
-  HeapImage image;
-  ImageTables tables(image);
-  if (piece && piece->kind == PieceKind::kHead) {
-    FileBytesReader in(piece->payload);
-    if (tables.read(piece->kind, in) && in.ok()) return std::move(image.info);
-  }
-  return absl::InvalidArgumentError(absl::StrCat(path, " is cut off or damaged at its beginning"));
-}
-
 }  // namespace memprofd

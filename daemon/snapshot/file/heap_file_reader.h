@@ -20,7 +20,11 @@ struct ImageLimits {
 // In one line: kInvalidArgument, it is no heap file, or damaged in what it says, not only cut off;
 // kResourceExhausted: it has more than the limits allow; else as of open_regular_file().
 absl::StatusOr<HeapImage> read_heap_image(const std::string& path, const ImageLimits& limits = {});
-// What is said of it at its beginning; whether it is complete is not looked at. Errors as above.
+// What is said of no block: callstacks, names, sizes of dead and free ones. Of blocks there are
+// none, nor what leads to them: their pieces are checked, and not decoded. Errors as above.
+absl::StatusOr<HeapImage> read_heap_tables(const std::string& path);
+// What is said of it at its beginning, of which no more is read; whether it is complete is not
+// looked at. Errors as above.
 absl::StatusOr<ImageInfo> read_heap_info(const std::string& path);
 
 }  // namespace memprofd

@@ -9,8 +9,6 @@
 namespace memprofd {
 namespace {
 
-constexpr std::uint64_t kPoolBytes = PoolHeap::kPoolWords * kWordBytes;
-
 void append_u32(std::string& bytes, std::uint32_t value) {
   char raw[sizeof value];
   std::memcpy(raw, &value, sizeof value);
@@ -135,8 +133,7 @@ void HeapFileWriter::put_regions(const HeapMap& map) {
     flush_if_full(regions);
     // All of a pool: its head holds no block, and those side by side are one stretch.
     const bool is_pool = region.kind == RegionKind::kPool;
-    stretches_.add(is_pool ? std::min(region.begin, region.end() - kPoolBytes) : region.begin,
-                   region.end());
+    stretches_.add(is_pool ? std::min(region.begin, region.head()) : region.begin, region.end());
   }
   flush(regions);
 }

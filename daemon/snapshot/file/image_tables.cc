@@ -18,6 +18,21 @@ constexpr std::uint64_t kMaxCopiedBytes = std::uint64_t{512} << 20;
 
 }  // namespace
 
+bool ImageTables::is_of(PieceKind kind) {
+  switch (kind) {
+    case PieceKind::kHead:
+    case PieceKind::kTexts:
+    case PieceKind::kLocations:
+    case PieceKind::kNames:
+    case PieceKind::kSites:
+    case PieceKind::kShapes:
+    case PieceKind::kCounts:
+      return true;
+    default:
+      return false;
+  }
+}
+
 bool ImageTables::read(PieceKind kind, FileBytesReader& in) {
   switch (kind) {
     case PieceKind::kHead:

@@ -20,6 +20,7 @@ class ImageTables {
   // Fills in the image, which outlives it.
   explicit ImageTables(HeapImage& image) : image_(image) {}
 
+  static bool is_of(PieceKind kind);
   // One item of such a piece; false: it is damaged, or the piece is of another kind.
   bool read(PieceKind kind, FileBytesReader& in);
   bool has_head() const { return has_head_; }

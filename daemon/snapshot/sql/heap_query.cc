@@ -3,11 +3,13 @@
 
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/snapshot/sql/reach_functions.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/utf8.h"
 
@@ -21,11 +23,29 @@ constexpr struct {
                {SQLITE_LIMIT_SQL_LENGTH, 100'000}, {SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1'000},
                {SQLITE_LIMIT_WORKER_THREADS, 0},   {SQLITE_LIMIT_TRIGGER_DEPTH, 0}};
 
-int authorize(void*, int action, const char*, const char*, const char*, const char*) {
+HeapQuery::Needs needed_for_table(std::string_view table) {
+  using Needs = HeapQuery::Needs;
+  if (table == "snapshot") return Needs::kHead;
+  const bool has_no_blocks = table == "dead_sizes" || table == "free_sizes" || table == "sites";
+  return has_no_blocks ? Needs::kTables : Needs::kBlocks;
+}
+
+HeapQuery::Needs needed_for_function(std::string_view function) {
+  const bool is_of_blocks = function == "way" || function.starts_with("reachable_");
+  return is_of_blocks ? HeapQuery::Needs::kBlocks : HeapQuery::Needs::kHead;
+}
+
+int authorize(void* needs, int action, const char* table, const char* function, const char*,
+              const char*) {
+  auto& all = *static_cast<HeapQuery::Needs*>(needs);
   switch (action) {
-    case SQLITE_SELECT:
     case SQLITE_READ:
+      all = std::max(all, needed_for_table(table));
+      return SQLITE_OK;
     case SQLITE_FUNCTION:
+      all = std::max(all, needed_for_function(function));
+      return SQLITE_OK;
+    case SQLITE_SELECT:
     case SQLITE_RECURSIVE:
       return SQLITE_OK;
     default:
@@ -95,7 +115,8 @@ absl::Status HeapQuery::open(HeapTables& tables, const QueryLimits& limits) {
   for (const SqlTable& table : tables.tables()) RETURN_IF_ERROR(add_table(connection, table));
   sqlite3_create_function(connection, "way", 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, &tables, way,
                           nullptr, nullptr);
-  sqlite3_set_authorizer(connection, authorize, nullptr);
+  add_reach_functions(connection, tables.reach_sets());
+  sqlite3_set_authorizer(connection, authorize, needs_.get());
   return absl::OkStatus();
 }
 

@@ -3,6 +3,7 @@
 // opened or written, whatever the query says, and its memory has an end.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -31,6 +32,9 @@ class HeapQuery {
                                            const QueryLimits& limits = {});
 
   const std::vector<std::string>& columns() const { return columns_; }
+  // How much of a file it is about.
+  enum class Needs : std::uint8_t { kHead, kTables, kBlocks };
+  Needs needs() const { return *needs_; }
   // Each row as it is found, until there are no more or use has enough (false); its cells live
   // until the next. kInvalidArgument: what the query computes fails; kResourceExhausted: it needs
   // more memory than there is for it.
@@ -46,6 +50,7 @@ class HeapQuery {
   absl::Status compile(const std::string& sql);
   absl::Status error(int code) const;
 
+  std::unique_ptr<Needs> needs_ = std::make_unique<Needs>(Needs::kHead);
   std::unique_ptr<sqlite3, Close> connection_;
   std::unique_ptr<sqlite3_stmt, Close> statement_;  // goes first
   std::vector<std::string> columns_;

@@ -36,6 +36,7 @@ const char* what_text(RetainedRow::What what) {
 
 HeapTables::HeapTables(HeapImage image)
     : image_(std::move(image)),
+      reach_sets_(image_),
       classes_(image_),
       roots_(by_block(image_.roots)),
       weak_(by_block(image_.weak)),

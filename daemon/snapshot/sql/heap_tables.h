@@ -12,6 +12,7 @@
 #include "daemon/snapshot/answers/retained.h"
 #include "daemon/snapshot/answers/shortest_paths.h"
 #include "daemon/snapshot/heap_image.h"
+#include "daemon/snapshot/sql/reach_functions.h"
 #include "daemon/snapshot/sql/sql_table.h"
 
 namespace memprofd {
@@ -24,6 +25,7 @@ class HeapTables {
 
   const ImageInfo& info() const { return image_.info; }
   const std::vector<SqlTable>& tables() const { return tables_; }
+  ReachSets& reach_sets() { return reach_sets_; }
   // "global Cache, field 2 → block(4) field 1 → array": the shortest way to the block; empty when
   // there is none.
   std::string way_to(std::int64_t block);
@@ -58,6 +60,7 @@ class HeapTables {
   const RetainedTable& retained();
 
   HeapImage image_;
+  ReachSets reach_sets_;
   const BlockClasses classes_;
   std::vector<std::string> root_texts_;  // by number of a root's name
   std::vector<ImageRoot> roots_;         // by block

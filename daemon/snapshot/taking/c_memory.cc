@@ -19,26 +19,26 @@ namespace {
 
 // For which the copy is kept at most for this.
 constexpr std::chrono::seconds kTime{10};
-constexpr std::uint64_t kChunkAlignment = 16;
 
 }  // namespace
 
-CMemory::CMemory(const MemoryReader& memory, PageMap pages, OcamlRuntime runtime, Blocks blocks)
+CMemory::CMemory(const MemoryReader& memory, const HeapMap& heap, PageMap pages,
+                 OcamlRuntime runtime, Blocks blocks)
     : blocks_(std::move(blocks)),
       pages_(std::move(pages)),
       runtime_(std::move(runtime)),
       reader_(memory, pages_, ResidentReader::Clock::now() + kTime),
-      parts_(reader_, pages_, &runtime_, kMostOwnedChunks, {}) {}
+      parts_(reader_, pages_, &runtime_, kMostOwnedChunks, {}, &heap) {}
 
 absl::StatusOr<std::unique_ptr<CMemory>> CMemory::look(int pid, const MemoryReader& memory,
-                                                       const Target& target, const ElfFile& file,
-                                                       Blocks blocks) {
+                                                       const HeapMap& heap, const Target& target,
+                                                       const ElfFile& file, Blocks blocks) {
   ASSIGN_OR_RETURN(PageMap pages, PageMap::open(pid));
   ASSIGN_OR_RETURN(const std::vector<Mapping> maps, ProcFs().maps(pid));
   RETURN_IF_ERROR(check_number(maps, target.pid));
   ASSIGN_OR_RETURN(OcamlRuntime runtime, find_ocaml_runtime(file, target.load_bias));
   std::unique_ptr<CMemory> found(
-      new CMemory(memory, std::move(pages), std::move(runtime), std::move(blocks)));
+      new CMemory(memory, heap, std::move(pages), std::move(runtime), std::move(blocks)));
   PartNames names;
   found->mappings_ = classify_mappings(maps, target.exe, names);
   found->parts_.find(found->mappings_);
@@ -52,30 +52,28 @@ absl::StatusOr<std::unique_ptr<CMemory>> CMemory::look(int pid, const MemoryRead
   return found;
 }
 
-void CMemory::operator()(const BlockPart& part) {
-  if (part.state != BlockState::kUsed) return;
-  if (part.first == 0) {
-    holder_ = {.block = part.address};
-    owner_ = static_cast<std::uint32_t>(holders_.size());
-  }
-  if (own_words(part) && owner_ == holders_.size()) holders_.push_back(holder_);
+// A block that comes in parts has one number.
+void CMemory::look_at(const BlockPart& part) {
+  const bool is_holder = !holders_.empty() && holders_.back().block == part.address;
+  const std::size_t owner = holders_.size() - (is_holder ? 1 : 0);
+  Holder holder{.block = part.address};
+  const bool holds = own_words(part, static_cast<std::uint32_t>(owner), holder);
+  if (holds && !is_holder) holders_.push_back(holder);
 }
 
 // Whether the owner has something of it.
-bool CMemory::own_words(const BlockPart& part) {
+bool CMemory::own_words(const BlockPart& part, std::uint32_t owner, Holder& holder) {
   const unsigned tag = tag_of(part.header);
   if (tag == kCustomTag && part.first == 0 && !part.fields.empty()) {
     const std::string& identifier = blocks_.identifier(part.fields[0]);
-    holder_.known_bytes = outside_bytes(identifier, part.fields);
-    return own_words_of_custom(identifier, part.fields, owner_, *chunks_);
+    holder.known_bytes = outside_bytes(identifier, part.fields);
+    return own_words_of_custom(identifier, part.fields, owner, *chunks_);
   }
-  const bool is_record = !runtime_.abi.domains && holds_values(part.header);
-  const bool is_abstract = tag == kAbstractTag && !blocks_.is_ephemeron(holder_.block);
-  if (!is_record && !is_abstract && tag != kCustomTag) return false;
+  if (tag == kAbstractTag && blocks_.is_ephemeron(part.address)) return false;
   bool holds = false;
   for (const std::uint64_t word : part.fields) {
-    const bool may_be = word != 0 && word % kChunkAlignment == 0 && !blocks_.in_heap(word);
-    holds |= may_be && chunks_->own(word, owner_);
+    if (word % kChunkAlignment != 0 || blocks_.in_heap(word)) continue;
+    holds |= chunks_->own(word, owner);
   }
   return holds;
 }

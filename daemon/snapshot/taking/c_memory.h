@@ -5,6 +5,7 @@
 // (snapshot/outside_bytes.h) is no part of what is told.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -36,23 +37,38 @@ class CMemory {
   };
 
   // Walks malloc's chunks of the copy, a process that stands still and that outlives this with its
-  // memory. file: the program's. kFailedPrecondition: its malloc is not glibc's.
+  // memory and the map of its heap. file: the program's. kFailedPrecondition: its malloc is not
+  // glibc's.
   static absl::StatusOr<std::unique_ptr<CMemory>> look(int pid, const MemoryReader& memory,
-                                                       const Target& target, const ElfFile& file,
-                                                       Blocks blocks);
+                                                       const HeapMap& heap, const Target& target,
+                                                       const ElfFile& file, Blocks blocks);
 
-  // The visitor of a walk of the heap.
-  void operator()(const BlockPart& part);
+  // The visitor of a walk of the heap: with most blocks a look at their words is all.
+  void operator()(const BlockPart& part) {
+    if (part.state == BlockState::kUsed && may_hold(part)) look_at(part);
+  }
   // After that, once: each block that holds something, by the address of its header.
   void tell(const std::function<void(std::uint64_t block, const ChunkBytes& held)>& use);
 
  private:
-  CMemory(const MemoryReader& memory, PageMap pages, OcamlRuntime runtime, Blocks blocks);
+  CMemory(const MemoryReader& memory, const HeapMap& heap, PageMap pages, OcamlRuntime runtime,
+          Blocks blocks);
   struct Holder {
     std::uint64_t block = 0;
     std::uint64_t known_bytes = 0;  // that its shape tells already
   };
-  bool own_words(const BlockPart& part);
+  static constexpr std::uint64_t kChunkAlignment = 16;
+
+  bool may_hold(const BlockPart& part) const {
+    const unsigned tag = tag_of(part.header);
+    if (tag == kCustomTag) return true;
+    if (tag != kAbstractTag && (runtime_.abi.domains || !holds_values(part.header))) return false;
+    return std::ranges::any_of(part.fields, [this](std::uint64_t word) {
+      return word % kChunkAlignment == 0 && chunks_->may_own(word);
+    });
+  }
+  void look_at(const BlockPart& part);
+  bool own_words(const BlockPart& part, std::uint32_t owner, Holder& holder);
   std::vector<ChunkBytes> sums() const;
 
   const Blocks blocks_;
@@ -63,8 +79,6 @@ class CMemory {
   std::optional<ChunkOwners> chunks_;
   ClassifiedMappings mappings_;
   std::vector<Holder> holders_;  // by number of the owner
-  Holder holder_;                // of which parts are taken
-  std::uint32_t owner_ = 0;      // its number, if it is one
 };
 
 }  // namespace memprofd

@@ -106,7 +106,7 @@ absl::Status HeapWriting::run() {
 // A snapshot is good without it: of a program with another malloc than glibc's.
 std::unique_ptr<CMemory> HeapWriting::look_at_c_memory(const MemoryReader& memory) {
   auto found = CMemory::look(
-      copy_.pid(), memory, target_, *program_.file,
+      copy_.pid(), memory, map_, target_, *program_.file,
       {.identifier = [this](std::uint64_t operations) -> const std::string& {
          return identifier(operations);
        },
@@ -140,7 +140,7 @@ ImageInfo HeapWriting::info() const {
 }
 
 void HeapWriting::add_roots() {
-  RootNames names(target_, copy_, program_.modules, *source_.symbolizer);
+  RootNames names(target_, *program_.file, copy_, program_.modules, *source_.symbolizer);
   names.for_each(
       [this](std::uint64_t value, const RootName& name) { writer_.add_root(value, name); });
 }

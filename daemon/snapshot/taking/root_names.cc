@@ -34,12 +34,14 @@ constexpr std::uint64_t kDomainRegisters = 48;
 
 }  // namespace
 
-RootNames::RootNames(const Target& target, const HeapCopy& copy, const ModuleTables& modules,
-                     Symbolizer& symbolizer)
+RootNames::RootNames(const Target& target, const ElfFile& program, const HeapCopy& copy,
+                     const ModuleTables& modules, Symbolizer& symbolizer)
     : target_(target),
       copy_(copy),
       locations_(symbolizer),
       modules_(ModuleBlocks::read(copy.memory(), modules, target.frames, symbolizer)),
+      finalisers_(FinaliserTables::read(copy.memory(), target.abi,
+                                        find_finalisers(program, target.load_bias), copy.states())),
       stacks_(copy.memory(), target.frames) {
   if (auto maps = target.memory->maps(); maps.ok()) mappings_ = *std::move(maps);
   find_domains();
@@ -141,7 +143,8 @@ RootName RootNames::name_of(const RootSection& section, const memprof_root& root
     case MEMPROF_ROOT_C_GLOBAL:
       return name_of_c_root(root.slot);
     case MEMPROF_ROOT_FINALISER:
-      return {.kind = RootKind::kFinaliser};
+      return {.kind = RootKind::kFinaliser,
+              .owner = std::string(finalisers_.kind_of(section.domain, root.slot))};
     case MEMPROF_ROOT_MEMPROF:
       return {.kind = RootKind::kMemprof};
     case MEMPROF_ROOT_KINDS:

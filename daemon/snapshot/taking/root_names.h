@@ -12,6 +12,7 @@
 #include "daemon/attach/inject/heap_copy.h"
 #include "daemon/discover/target.h"
 #include "daemon/snapshot/heap_image.h"
+#include "daemon/snapshot/taking/finaliser_tables.h"
 #include "daemon/snapshot/taking/frame_locations.h"
 #include "daemon/snapshot/taking/module_blocks.h"
 #include "daemon/snapshot/taking/stack_slots.h"
@@ -22,8 +23,8 @@ namespace memprofd {
 class RootNames {
  public:
   // All outlive it.
-  RootNames(const Target& target, const HeapCopy& copy, const ModuleTables& modules,
-            Symbolizer& symbolizer);
+  RootNames(const Target& target, const ElfFile& program, const HeapCopy& copy,
+            const ModuleTables& modules, Symbolizer& symbolizer);
 
   // All roots, with their names.
   void for_each(const std::function<void(std::uint64_t value, const RootName& name)>& use);
@@ -44,6 +45,7 @@ class RootNames {
   const HeapCopy& copy_;
   FrameLocations locations_;
   const ModuleBlocks modules_;
+  const FinaliserTables finalisers_;
   StackSlots stacks_;
   std::vector<Mapping> mappings_;
   absl::flat_hash_map<std::uint64_t, std::string> threads_;  // by the runtime's structure

@@ -10,6 +10,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_replace.h"
 #include "daemon/snapshot/block_header.h"
+#include "daemon/snapshot/types/block_fit.h"
+#include "daemon/snapshot/types/site_types.h"
 #include "daemon/snapshot/types/source_types.h"
 #include "daemon/snapshot/types/unit_block.h"
 #include "daemon/util/utf8.h"
@@ -27,15 +29,17 @@ class TypeGiver {
 
   void run() {
     find_units();
-    if (units_.empty()) return;
+    SiteTypes sites(image_, modules_, types_);
+    if (units_.empty() && sites.empty()) return;
     for (const auto sure :
          {UnitField::Sure::kExported, UnitField::Sure::kDefined, UnitField::Sure::kNested}) {
       begin_at_roots(sure);
-      spread();
-      while (!later_.empty()) {
-        for (const auto& [block, type] : std::exchange(later_, {})) give(block, type);
-        spread();
-      }
+      spread_all();
+    }
+    // A string may have been made as bytes: what leads to it says as what it is used.
+    for (const bool strings : {false, true}) {
+      begin_at_sites(sites, strings);
+      spread_all();
     }
     label_roots();
   }
@@ -156,6 +160,33 @@ class TypeGiver {
     }
   }
 
+  // What a module leads to has its type from there.
+  void begin_at_sites(SiteTypes& sites, bool strings) {
+    std::vector<std::pair<std::uint32_t, TypeId>> begun;
+    for (const SampledBlock& sampled : image_.sampled) {
+      if (sampled.block == HeapImage::kNoBlock || is_string(sampled.block) != strings) continue;
+      const auto [type, is_unfit] = sites.of(sampled);
+      if (is_unfit) ++image_.types_found.sites_unfit;
+      if (type == SourceTypes::kUnknown) continue;
+      const std::uint32_t given = image_.type(sampled.block);
+      if (given == 0) {
+        ++image_.types_found.by_site;
+        begun.emplace_back(sampled.block, type);
+      } else if (are_two(sampled.block, given, number_of(*find_kind(sampled.block, type), type))) {
+        ++image_.types_found.sites_disagreed;
+      }
+    }
+    for (const auto& [block, type] : begun) meet(block, type);
+  }
+
+  void spread_all() {
+    spread();
+    while (!later_.empty()) {
+      for (const auto& [block, type] : std::exchange(later_, {})) give(block, type);
+      spread();
+    }
+  }
+
   void spread() {
     for (std::size_t i = 0; i < queue_.size(); ++i) {
       const std::uint32_t block = queue_[i];
@@ -204,11 +235,18 @@ class TypeGiver {
   void disagree(std::uint32_t block, std::uint32_t given, std::uint32_t number) {
     if (image_.types[given].is_function && image_.types[number].is_function) {
       set_type(block, any_function());
-    } else if (kinds_[given]->has_other_names && kinds_[number]->has_other_names) {
-      return;  // module Again = Table
-    } else if (!is_vague_[given] && !is_vague_[number]) {
+    } else if (are_two(block, given, number)) {
       ++image_.types_found.disagreed;
     }
+  }
+  bool is_string(std::uint32_t block) const { return image_.shape(block).tag == kStringTag; }
+  // Whether the block cannot be of both.
+  bool are_two(std::uint32_t block, std::uint32_t given, std::uint32_t number) const {
+    if (given == number || is_vague_[given] || is_vague_[number]) return false;
+    if (is_string(block)) return false;  // bytes
+    if (image_.types[given].is_function && image_.types[number].is_function) return false;
+    // module Again = Table
+    return !(kinds_[given]->has_other_names && kinds_[number]->has_other_names);
   }
   std::uint32_t any_function() {
     if (any_function_.number == 0) number_of(any_function_, SourceTypes::kUnknown);
@@ -216,14 +254,7 @@ class TypeGiver {
   }
 
   BlockKind* find_kind(std::uint32_t block, TypeId type) {
-    const BlockShape& shape = image_.shape(block);
-    for (BlockKind& kind : types_.kinds(type)) {
-      const bool fits = (kind.tag == shape.tag || kind.tag == BlockKind::kAnyTag) &&
-                        (kind.fields == BlockKind::kAnySize || kind.fields == shape.words - 1) &&
-                        (kind.custom.empty() || kind.custom == image_.texts[shape.name]);
-      if (fits) return &kind;
-    }
-    return nullptr;
+    return memprofd::find_kind(image_, types_, block, type);
   }
 
   std::uint32_t number_of(BlockKind& kind, TypeId type) {

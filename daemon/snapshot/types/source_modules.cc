@@ -83,6 +83,7 @@ SourceModules::ModuleId SourceModules::new_module(ModuleId parent, std::string n
   modules_[module].parent = parent;
   modules_[module].name = std::move(name);
   modules_[module].format = format;
+  modules_[module].is_generic = modules_[parent].is_generic;
   return module;
 }
 
@@ -196,6 +197,44 @@ SourceModules::ModuleId SourceModules::module_of(Item& item) {
   if (item.module == kNoModule) item.module = of_type(item.declared, item.scope, name, kNoModule);
   item.is_made = true;
   return item.module;
+}
+
+std::map<SourceModules::ModuleId, MarshalValue> SourceModules::structures_of(
+    const std::string& name) {
+  std::map<ModuleId, MarshalValue> found;
+  const ModuleId module = unit(name);
+  const SourceUnit files = find_(name);
+  if (module == kNoModule || files.implementation == nullptr) return found;
+  const MarshalValue structure = files.implementation->structure();
+  if (!structure.is_block()) return found;
+  found.emplace(module, structure);
+  add_structures_in(module, found);
+  return found;
+}
+
+void SourceModules::add_structures_in(ModuleId module, std::map<ModuleId, MarshalValue>& found) {
+  for (const auto& [stamp, item] : modules_[module].by_stamp) {
+    if (!item->expression.is_block()) continue;
+    add_structures(item->expression, item->scope, name_below(item->scope, item->name), found);
+  }
+}
+
+void SourceModules::add_structures(MarshalValue expression, ModuleId scope, const std::string& name,
+                                   std::map<ModuleId, MarshalValue>& found) {
+  const Deeper deeper(depth_);
+  if (depth_ > kMostDepth || modules_.size() > kMostModules) return;
+  const MarshalValue what = expression.field(0);
+  const int format = modules_[scope].format;
+  if (what.is(constraint_tag(format))) {
+    add_structures(what.field(0), scope, name, found);
+  } else if (what.is(kFunctor)) {
+    const ModuleId body = new_module(scope, name + "(_)", format);
+    modules_[body].is_generic = true;
+    add_structures(what.field(1), body, name + "(_)", found);
+  } else if (what.is(kStructure)) {
+    const ModuleId module = of_structure(what.field(0), scope, name);
+    if (found.emplace(module, what.field(0)).second) add_structures_in(module, found);
+  }
 }
 
 SourceModules::ModuleId SourceModules::module_at(MarshalValue path, ModuleId from) {

@@ -77,7 +77,12 @@ class SourceModules {
     Field field;
   };
   std::vector<NestedField> nested_fields_of(ModuleId module);
+  // The structures that a unit is written in, by the modules that they make: its own, those of
+  // modules in it, and the bodies of functors, which are generic.
+  std::map<ModuleId, MarshalValue> structures_of(const std::string& unit);
   bool is_functor(ModuleId module) const { return modules_[module].is_functor; }
+  // In the body of a functor that is not applied to anything: "Map.Make(_)".
+  bool is_generic(ModuleId module) const { return modules_[module].is_generic; }
   // "Demo_server.Sessions", "Map.Make(Int)".
   const std::string& name_of(ModuleId module) const { return modules_[module].name; }
   int format_of(ModuleId module) const { return modules_[module].format; }
@@ -107,6 +112,7 @@ class SourceModules {
     std::string name;
     int format = 0;
     bool is_functor = false;
+    bool is_generic = false;
     bool body_is_type = false;
     MarshalValue parameter, body;  // of a functor: Ident.t option, module_expr or module_type
     MarshalValue signature;        // list of signature_item
@@ -131,6 +137,9 @@ class SourceModules {
                    const std::string& name);
   ModuleId apply(ModuleId functor, ModuleId argument);
   ModuleId module_of(Item& item);
+  void add_structures(MarshalValue expression, ModuleId scope, const std::string& name,
+                      std::map<ModuleId, MarshalValue>& found);
+  void add_structures_in(ModuleId module, std::map<ModuleId, MarshalValue>& found);
   void add_nested_in(ModuleId module, const Field& field, std::vector<NestedField>& fields);
   ModuleId module_at(MarshalValue path, ModuleId from);
   Item* item_at(Kind kind, MarshalValue path, ModuleId from);

@@ -26,7 +26,8 @@ TypeId SourceTypes::intern(Type type, const std::string& key) {
   if (next >= kMostTypes) return kUnknown;
   const auto [at, is_new] = known_.try_emplace(key, next);
   if (!is_new) return at->second;
-  type.is_vague = std::ranges::any_of(type.arguments, [&](TypeId part) { return is_vague(part); });
+  type.is_vague = (type.declaration != nullptr && modules_.is_generic(type.declaration->module)) ||
+                  std::ranges::any_of(type.arguments, [&](TypeId part) { return is_vague(part); });
   if (type.text.size() > kMostText) {
     type.text.resize(kMostText);
     type.text += "…";
@@ -64,7 +65,10 @@ TypeId SourceTypes::of_field(ModuleId module, const SourceModules::Field& field)
 TypeId SourceTypes::convert(MarshalValue expression, const Scope& scope) {
   expression = without_links(expression);
   const MarshalValue what = expression.field(0);
-  if (scope.depth > kMostDepth || --parts_left_ < 0) return kUnknown;
+  if (scope.depth > kMostDepth || --parts_left_ < 0) {
+    ++cuts_;
+    return kUnknown;
+  }
   const Scope inner{scope.module, scope.bound, scope.depth + 1};
   switch (what.tag()) {
     case kTypeVariable:
@@ -190,7 +194,7 @@ TypeId SourceTypes::declared(const Declaration& declaration, std::vector<TypeId>
   const Scope scope{declaration.module, &bound, depth + 1};
   if (manifest.is_block()) {
     // type t = M.t = { ... } is M.t, where that is known.
-    const TypeId same = convert(manifest, scope);
+    const TypeId same = expanded(declaration, arguments, manifest, scope);
     const What of_same = types_[same].what;
     const bool is_better =
         of_same == What::kRecord || of_same == What::kVariant || of_same == What::kOpen;
@@ -209,6 +213,36 @@ TypeId SourceTypes::declared(const Declaration& declaration, std::vector<TypeId>
                  .arguments = std::move(arguments),
                  .declaration = &declaration},
                 key);
+}
+
+// With -rectypes an abbreviation may be in what it stands for: type term = term list. What was cut
+// is tried again from elsewhere.
+TypeId SourceTypes::expanded(const Declaration& declaration, const std::vector<TypeId>& arguments,
+                             MarshalValue manifest, const Scope& scope) {
+  const std::string key =
+      key_of("abbreviation", reinterpret_cast<std::uintptr_t>(&declaration), arguments);
+  const auto [at, is_new] = expansions_.try_emplace(key);
+  if (!is_new && at->second.is_done) return at->second.type;
+  if (!is_new) {
+    if (at->second.itself == kUnknown) {
+      Type itself{.what = What::kItself,
+                  .text = arguments_text(arguments) + full_name(declaration),
+                  .arguments = arguments};
+      at->second.itself = intern(std::move(itself), key);
+    }
+    return at->second.itself;
+  }
+  const int cuts = cuts_;
+  const TypeId type = convert(manifest, scope);
+  Expansion& expansion = expansions_[key];
+  const TypeId itself = expansion.itself;
+  if (itself != kUnknown) types_[itself].instead = known_by(type);
+  if (itself != kUnknown || (cuts_ == cuts && expansions_.size() < kMostTypes)) {
+    expansion = {.is_done = true, .type = type, .itself = itself};
+  } else {
+    expansions_.erase(key);
+  }
+  return type;
 }
 
 // Its values are of that type, whatever they are made of.
@@ -261,6 +295,7 @@ TypeId SourceTypes::polymorphic(MarshalValue row, const Scope& scope) {
 }
 
 std::deque<BlockKind>& SourceTypes::kinds(TypeId type) {
+  type = known_by(type);
   if (!types_[type].has_kinds) {
     types_[type].has_kinds = true;
     parts_left_ = kMostParts;

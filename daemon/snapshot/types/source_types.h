@@ -57,8 +57,8 @@ class SourceTypes {
 
   std::deque<BlockKind>& kinds(TypeId type);
   // Where a lazy value was computed, its block may be of this type instead.
-  bool is_lazy(TypeId type) const { return types_[type].head == "lazy_t"; }
-  TypeId instead_of(TypeId type) const { return types_[type].instead; }
+  bool is_lazy(TypeId type) const { return types_[known_by(type)].head == "lazy_t"; }
+  TypeId instead_of(TypeId type) const { return types_[known_by(type)].instead; }
   // Some part of it is not known: where it is found in two ways the other may say more.
   bool is_vague(TypeId type) const { return types_[type].is_vague; }
   const std::string& text(TypeId type) const { return types_[type].text; }
@@ -82,7 +82,8 @@ class SourceTypes {
     kPolymorphic,
     kObject,
     kPackage,
-    kModule
+    kModule,
+    kItself  // an abbreviation in itself: instead is what it stands for
   };
   struct Type {
     What what = What::kUnknown;
@@ -112,6 +113,11 @@ class SourceTypes {
   TypeId of_path(MarshalValue constructor, const Scope& scope);
   TypeId predefined(const std::string& name, std::vector<TypeId> arguments);
   TypeId declared(const Declaration& declaration, std::vector<TypeId> arguments, int depth);
+  TypeId expanded(const Declaration& declaration, const std::vector<TypeId>& arguments,
+                  MarshalValue manifest, const Scope& scope);
+  TypeId known_by(TypeId type) const {
+    return types_[type].what == What::kItself ? types_[type].instead : type;
+  }
   TypeId abstract(const Declaration& declaration, std::vector<TypeId> arguments, int depth);
   TypeId polymorphic(MarshalValue row, const Scope& scope);
   TypeId intern(Type type, const std::string& key);
@@ -130,7 +136,16 @@ class SourceTypes {
   void make_module(Type& type);
 
   SourceModules& modules_;
+  // An abbreviation with its arguments, while what it stands for is looked up, and then that.
+  struct Expansion {
+    bool is_done = false;
+    TypeId type = kUnknown;
+    TypeId itself = kUnknown;  // where it is met in itself
+  };
+
   int parts_left_ = kMostParts;
+  int cuts_ = 0;  // types that were too deep or had too many parts
+  absl::flat_hash_map<std::string, Expansion> expansions_;
   std::deque<Type> types_{1};
   absl::flat_hash_map<std::string, TypeId> known_;
 };

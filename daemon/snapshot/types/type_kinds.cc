@@ -42,6 +42,7 @@ void SourceTypes::make_kinds(Type& type) {
   constexpr std::uint64_t kAny = BlockKind::kAnySize;
   switch (type.what) {
     case What::kUnknown:
+    case What::kItself:  // its kinds are those of what it stands for
       return;
     case What::kPredefined:
       return make_predefined(type);

@@ -187,8 +187,8 @@ export class PageApp implements App {
 
   // A program in observe mode is shown by what it allocates.
   private chooseMeasure(): void {
-    const target = this.target();
-    if (target && !isKnown(this.store.get().measure, target.mode)) this.store.update({ measure: "allocated" });
+    const target = this.target(), { measure, filter } = this.store.get();
+    if (target && !isKnown(measure, target.mode, filter["heap"])) this.store.update({ measure: "allocated" });
   }
 
   // Once a frame, however often the view changes.

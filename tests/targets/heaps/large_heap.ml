@@ -1,7 +1,8 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
 (* A heap of the size that is asked for, as servers have them: a table of records with strings and lists, a map, boxed
    numbers. "fill MB" makes it, with so many MB in blocks at least, and answers with how many; from then on a little is
-   allocated every some ms. "fork" answers with how long a fork took, whose child ends at once. *)
+   allocated every some ms. "count" answers with what the runtime counts: live blocks and words after a collection of
+   everything. "fork" answers with how long a fork took, whose child ends at once. *)
 
 module Names = Map.Make (String)
 
@@ -42,6 +43,11 @@ let fork () =
       ignore (Unix.waitpid [] child);
       seconds
 
+let count () =
+  Gc.full_major ();
+  let stat = Gc.stat () in
+  Printf.printf "{\"live_blocks\":%d,\"live_words\":%d}\n%!" stat.live_blocks stat.live_words
+
 let rec serve () =
   match Handshake.poll_command ~patience_s:0.005 () with
   | None ->
@@ -51,6 +57,7 @@ let rec serve () =
       fill (131_072 * int_of_string mb) 0 None;
       Printf.printf "{\"live_mb\":%d}\n%!" (live ());
       serve ()
+  | Some [ "count" ] -> count (); serve ()
   | Some [ "fork" ] ->
       Printf.printf "{\"seconds\":%.6f}\n%!" (fork ());
       serve ()

@@ -113,6 +113,10 @@ TEST(TargetMemory, PiecesAreReadInTheirOrder) {
   pieces[700].address = 8;
   EXPECT_EQ(read_pieces(*memory, pieces).value(), 700u);
   EXPECT_EQ(found[699], kPieces - 1 - 699);
+  std::fill(found.begin(), found.end(), 0);
+  EXPECT_EQ(peek_pieces(*memory, pieces).value(), 700u);
+  EXPECT_TRUE(std::equal(found.begin(), found.begin() + 700, words.rbegin()));
+  EXPECT_EQ(found[701], 0u) << "what is behind it is not read";
   std::vector<std::byte> large(5 * kMaxMemoryTransfer / 2), copy(large.size(), std::byte{1});
   const std::span<std::byte> all(copy);
   const std::size_t half = copy.size() / 5 * 2;
@@ -205,6 +209,7 @@ TEST(TargetMemory, NothingOfTheNextProgramIsTouched) {
   const MemoryPiece piece{writable->begin,
                           std::as_writable_bytes(std::span<std::uint64_t, 1>(&after, 1))};
   EXPECT_EQ(read_pieces(*memory, std::span(&piece, 1)).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(peek_pieces(*memory, std::span(&piece, 1)).status().code(), StatusCode::kNotFound);
   EXPECT_EQ(memory->write_value(writable->begin, ~before).code(), StatusCode::kNotFound);
   EXPECT_EQ(memory->check().code(), StatusCode::kNotFound);
   ASSERT_TRUE(next->read_value(writable->begin, after).ok());
@@ -216,6 +221,9 @@ TEST(TargetMemory, EndedProcess) {
   const auto memory = TargetMemory::open(child.pid()).value();
   child.make_zombie();
   EXPECT_EQ(memory->check().code(), StatusCode::kNotFound);
+  std::uint64_t word = 0;
+  const MemoryPiece piece{8, std::as_writable_bytes(std::span<std::uint64_t, 1>(&word, 1))};
+  EXPECT_EQ(peek_pieces(*memory, std::span(&piece, 1)).status().code(), StatusCode::kNotFound);
   child.finish();
   EXPECT_EQ(memory->check().code(), StatusCode::kNotFound);
   EXPECT_EQ(TargetMemory::open(0x7ffffffe).status().code(), StatusCode::kNotFound);

@@ -66,6 +66,18 @@ TEST(ChunkOwners, TakesAddressesThatMallocGaveAlone) {
   EXPECT_FALSE(ChunkOwners(fake.memory, {}).own(user(0), 1));
 }
 
+TEST(ChunkOwners, KnowsWhereNoChunkBegins) {
+  const std::uint64_t megabyte = 1 << 20, far = (1ull << 46) + 77 * megabyte;
+  FakeMemory memory(kBase);
+  const ChunkOwners owners(memory, {{far, 64}, {far + 3 * megabyte + 16, 64}});
+  EXPECT_TRUE(owners.may_own(far));
+  EXPECT_TRUE(owners.may_own(far + 3 * megabyte + 16));
+  for (const std::uint64_t word :
+       {std::uint64_t{0}, far - megabyte, far + megabyte, far + 1000 * megabyte}) {
+    EXPECT_FALSE(owners.may_own(word)) << std::hex << word;
+  }
+}
+
 TEST(ChunkOwners, GoesAsFarAsItIsTold) {
   FakeChunks fake(4);
   for (std::size_t i = 0; i < 3; ++i) fake.point(i, user(i + 1));

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "daemon/discover/target_memory.h"
+#include "tests/kit/asked_memory.h"
 #include "tests/kit/fake_heap.h"
 
 namespace memprofd {
@@ -89,24 +90,6 @@ TEST(HeapMap, OneListForEachOwner) {
   EXPECT_EQ(2u, map->sums.pool_blocks);
   EXPECT_EQ(131u, map->sums.pool_block_words);
 }
-
-// Memory that is asked for over a socket.
-class AskedMemory : public MemoryReader, public PieceReader {
- public:
-  explicit AskedMemory(const MemoryReader& memory) : memory_(memory) {}
-  absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {
-    ++times;
-    return memory_.read(address, out);
-  }
-  absl::StatusOr<std::size_t> read_pieces(std::span<const MemoryPiece> pieces) const override {
-    ++times;
-    return memprofd::read_pieces(memory_, pieces);
-  }
-  mutable int times = 0;
-
- private:
-  const MemoryReader& memory_;
-};
 
 TEST(HeapMap, WhatLiesSideBySideIsListedByFewQuestions) {
   FakePools heap;

@@ -108,7 +108,7 @@ class MainHead {
   private addChart(): void {
     const view = this.app.store.get();
     const measure: Measure =
-      view.measure === "live" || !isKnown("live", this.app.target()?.mode) ? "allocated" : "live";
+      view.measure === "live" || !isKnown("live", this.app.target()?.mode, view.filter["heap"]) ? "allocated" : "live";
     this.app.store.update({ charts: [...view.charts, { ...mainSpec(view), measure }] }, true);
   }
 

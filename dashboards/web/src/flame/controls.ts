@@ -61,7 +61,7 @@ export class Controls {
     const options = optionsOf(view);
     const isDifference = view.compare !== undefined;
     const mode = this.app.target()?.mode;
-    this.measure.show(view.measure, (measure) => isKnown(measure, mode));
+    this.measure.show(view.measure, (measure) => isKnown(measure, mode, view.filter["heap"]));
     this.order.show(options.inverted ? "callers" : "callees");
     this.root.show(options.upwards ? "flame" : "icicle");
     this.colour.show(options.colour, (value) => value === "change" ? isDifference

@@ -237,4 +237,6 @@ export class Api {
 export const isAbort = (error: unknown): boolean => error instanceof DOMException && error.name === "AbortError";
 
 export const profileUrl = (params: Params): string => `/api/v1/profile?${query(params)}`;
-export const traceUrl = (pid: number, seconds: number): string => `/api/v1/trace?${query({ pid, seconds })}`;
+// C's memory has a trace of its own.
+export const traceUrl = (pid: number, seconds: number, ofC: boolean): string =>
+  `/api/v1/trace?${query({ pid, seconds, ...(ofC && { heap: "c" }) })}`;

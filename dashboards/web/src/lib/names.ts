@@ -33,9 +33,9 @@ export const groupOptions = (): [GroupBy, string][] => groupKeys().map(({ name, 
 // Whether it is counted over a span of time, and shown per second.
 export const isFlow = (measure: Measure): boolean => measureOf(measure)?.is_flow ?? false;
 export const unitOf = (measure: Measure): string => (isFlow(measure) ? "/s" : "");
-// In observe mode only what was allocated is known.
-export const isKnown = (measure: Measure, mode: string | undefined): boolean =>
-  mode !== "observe" || !(measureOf(measure)?.needs_followed_blocks ?? true);
+// In observe mode only what was allocated is known, but of C's memory, where the server says whether.
+export const isKnown = (measure: Measure, mode: string | undefined, heap?: string | string[]): boolean =>
+  mode !== "observe" || heap === "c" || !(measureOf(measure)?.needs_followed_blocks ?? true);
 
 export const NO_ESTIMATE: Estimate = { bytes: 0, bytes_stderr: 0, samples: 0, bytes_lower: 0, bytes_upper: 0 };
 

@@ -4,6 +4,7 @@ import { Api, type HeapAnswer, type HeapClass, type HeapHolder } from "../lib/ap
 import { button, make } from "../lib/dom";
 import { bytes, count, duration, share } from "../lib/format";
 import { typesText } from "../lib/heap_types";
+import { sizeTables } from "./heap_sizes";
 
 const size = (part?: { bytes: string | number }): number => Number(part?.bytes ?? 0);
 
@@ -23,7 +24,8 @@ export class HeapCard {
     }
   }
 
-  private show(program: string, { pause_seconds, all, free, classes, more_classes, holders, types, garbage }: HeapAnswer): void {
+  private show(program: string, answer: HeapAnswer): void {
+    const { pause_seconds, all, free, classes, more_classes, holders, types, garbage } = answer;
     const close = button("Close", () => { this.element.hidden = true; }, { className: "button small" });
     const longest = garbage?.longest_wait_seconds;
     const sum = `${bytes(size(all.reachable))} reachable, in ${count(Number(all.reachable?.blocks ?? 0))} blocks; ${bytes(size(all.garbage))} garbage ` +
@@ -36,7 +38,8 @@ export class HeapCard {
       make("p", { className: "muted types" }, typesText(types)),
       make("div", { className: "heap-parts" },
         make("div", { className: "holders" }, make("h4", {}, "What holds it"), tree(holders, size(all.reachable), true)),
-        make("div", {}, make("h4", {}, "What it is"), table(classes, Number(more_classes)))));
+        make("div", {}, make("h4", {}, "What it is"), table(classes, Number(more_classes))),
+        sizeTables(answer)));
   }
 }
 

@@ -124,6 +124,25 @@ TEST(SnapshotText, SaysHowMuchHasATypeAndWhatSpeaksAgainstIt) {
   EXPECT_EQ(3, json["types"]["disagreed"]);
 }
 
+TEST(SnapshotText, SaysWhichTypesAreOfTheSitesOfSampledBlocks) {
+  ImageBuilder builder;
+  builder.root({.kind = RootKind::kStack}, builder.block(2));
+  HeapImage image = builder.build();
+  image.types = {{}, {.name = "Shop.order", .fields = 2}};
+  set_types(image, {1});
+  image.types_found = {.by_site = 1, .sites_unfit = 4, .sites_disagreed = 5};
+  const ImageCensus census = count_image(image, ShortestPaths(image));
+  EXPECT_THAT(census_text(image.info, census, {}, {}),
+              HasSubstr("Types of the source: 100 % of what is reachable has one, by files of 0 "
+                        "modules.\n  1 sampled block that no module leads to: the type is of where "
+                        "the source allocates it.\n  4 cannot be what stands there or may be more "
+                        "than one thing, 5 have another type by way of a module.\n"));
+  const Json json = Json::parse(census_json(image.info, census, {}));
+  EXPECT_EQ(1, json["types"]["by_site"]);
+  EXPECT_EQ(4, json["types"]["sites_unfit"]);
+  EXPECT_EQ(5, json["types"]["sites_disagreed"]);
+}
+
 TEST(GoldenSnapshot, Retained) {
   HeapImage image = Shop(200).image();
   const RetainedTable table = find_retained(image, {});

@@ -28,6 +28,7 @@
 #include "tests/kit/fake_service.h"
 #include "tests/kit/temp_dir.h"
 #include "tests/unit/export/certificates.h"
+#include "tests/unit/export/eventually.h"
 
 // gRPC looks up names with c-ares, which does not give back 10 bytes of a look-up that a channel's
 // end breaks off. (LeakSanitizer asks for this; without it nobody does.)
@@ -799,11 +800,8 @@ TEST_F(GrpcTlsTest, CertificatesAreReadAnew) {
   ASSERT_TRUE(server.ok()) << server.status();
   EXPECT_TRUE(detach((*server)->port(), "ops").ok());
   sign_all();
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!detach((*server)->port(), "ops").ok()) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    ASSERT_LT(std::chrono::steady_clock::now(), until) << "neither ours nor theirs is trusted yet";
-  }
+  ASSERT_TRUE(testing::eventually([&] { return detach((*server)->port(), "ops").ok(); }))
+      << "neither ours nor theirs is trusted yet";
 }
 
 TEST(GrpcAccess, UsersControlTheirOwnPrograms) {

@@ -7,14 +7,13 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <chrono>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "daemon/ctl/client.h"
 #include "daemon/export/grpc/grpc_server.h"
 #include "tests/kit/fake_service.h"
+#include "tests/unit/export/eventually.h"
 
 namespace memprofd {
 namespace {
@@ -49,11 +48,8 @@ TEST(TcpConnections, SilentOnesGiveWay) {
     silent.push_back(connect_to((*server)->port()));
   }
   const auto left = [&] { return std::ranges::count_if(silent, is_open); };
-  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-  while (left() > static_cast<std::ptrdiff_t>(TcpConnections::kMost)) {
-    ASSERT_LT(std::chrono::steady_clock::now(), end);
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+  ASSERT_TRUE(testing::eventually(
+      [&] { return left() <= static_cast<std::ptrdiff_t>(TcpConnections::kMost); }));
   EXPECT_EQ(static_cast<std::ptrdiff_t>(TcpConnections::kMost), left());
   EXPECT_EQ(100u, stats->grpc_cut_off);
   ctl::Client client({"", "127.0.0.1:" + std::to_string((*server)->port())});

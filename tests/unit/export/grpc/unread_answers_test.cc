@@ -8,17 +8,15 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "daemon/ctl/client.h"
 #include "daemon/util/fd.h"
+#include "tests/unit/export/eventually.h"
 #include "tests/unit/export/grpc/counted_server.h"
 
 namespace memprofd {
@@ -66,13 +64,6 @@ UniqueFd ask_and_give_no_window(const std::string& socket, std::uint32_t calls) 
 
 class UnreadAnswersTest : public CountedServer {
  protected:
-  static void wait_until(const std::function<bool()>& done) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
-    while (!done()) {
-      ASSERT_LT(std::chrono::steady_clock::now(), end);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-  }
   std::uint64_t answers() const {
     std::uint64_t ended = 0;
     for (const auto& [kind, counts] : stats_->grpc.all()) {
@@ -84,7 +75,7 @@ class UnreadAnswersTest : public CountedServer {
 
 TEST_F(UnreadAnswersTest, SomeWait) {
   const UniqueFd client = ask_and_give_no_window(socket_, 10);
-  wait_until([&] { return answers() == 10; });
+  ASSERT_TRUE(testing::eventually([&] { return answers() == 10; }));
   EXPECT_EQ(0u, stats_->grpc_cut_off);
 }
 
@@ -94,8 +85,8 @@ TEST_F(UnreadAnswersTest, ManyKeepNobodyOut) {
   for (int i = 0; i < 20; ++i) {
     clients.push_back(ask_and_give_no_window(socket_, GrpcServer::kMaxCalls));
   }
-  wait_until([&] { return stats_->grpc_cut_off > 0; });
-  wait_until([&] { return ctl::Client({socket_, ""}).detach(4242).ok(); });
+  ASSERT_TRUE(testing::eventually([&] { return stats_->grpc_cut_off > 0; }));
+  ASSERT_TRUE(testing::eventually([&] { return ctl::Client({socket_, ""}).detach(4242).ok(); }));
   for (const UniqueFd& client : clients) {
     pollfd closed{.fd = client.get(), .events = 0, .revents = 0};
     EXPECT_EQ(0, ::poll(&closed, 1, 0));

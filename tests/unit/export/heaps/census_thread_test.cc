@@ -11,6 +11,7 @@
 
 #include "tests/kit/heap_file.h"
 #include "tests/kit/temp_dir.h"
+#include "tests/unit/export/eventually.h"
 
 namespace memprofd {
 namespace {
@@ -19,11 +20,10 @@ using std::chrono::milliseconds;
 
 // Until there is a census of that snapshot of pid 4242.
 void wait_for(const InnerHeaps& heaps, std::int64_t unix_ns) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
-  while (heaps.censuses()->of({.pid = 4242, .unix_ns = unix_ns}) == nullptr) {
-    ASSERT_LT(std::chrono::steady_clock::now(), end) << "no census of " << unix_ns;
-    std::this_thread::sleep_for(milliseconds(1));
-  }
+  ASSERT_TRUE(testing::eventually([&] {
+    return heaps.censuses()->of({.pid = 4242, .unix_ns = unix_ns}) != nullptr;
+  })) << "no census of "
+      << unix_ns;
 }
 
 // As memprofd keeps a snapshot: whole from the first on.

@@ -43,6 +43,27 @@ TEST(DescribedHeap, IsCountedByClass) {
   EXPECT_EQ(0u, heap.more_classes());
 }
 
+TEST(DescribedHeap, IsCountedBySize) {
+  HeapImage image = some_heap();
+  image.dead.add(3, 1, 7);
+  image.free.add(0, 3, 2);
+  image.free.add(0, 4, 1);
+  image.free.add(0, 100, 1);
+  const pb::DescribeHeapResponse heap = describe_heap(image, {});
+  ASSERT_EQ(4, heap.sizes_size());
+  EXPECT_EQ("2 words", heap.sizes(0).name());
+  EXPECT_EQ(3u, heap.sizes(0).reachable().blocks());
+  EXPECT_EQ(7u, heap.sizes(0).dead().blocks());
+  EXPECT_EQ("10 words", heap.sizes(3).name());
+  ASSERT_EQ(2, heap.free_sizes_size());
+  EXPECT_EQ(32u, heap.free_sizes(0).most_bytes());
+  EXPECT_EQ(3u, heap.free_sizes(0).free().blocks());
+  EXPECT_EQ(80u, heap.free_sizes(0).free().bytes());
+  EXPECT_EQ(1024u, heap.free_sizes(1).most_bytes());
+  EXPECT_EQ(800u, heap.largest_free_bytes());
+  EXPECT_EQ(880u, heap.free().bytes());
+}
+
 TEST(DescribedHeap, IsHeldByRootsThatUnfold) {
   const pb::DescribeHeapResponse heap = described({});
   ASSERT_EQ(1, heap.holders_size());

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "daemon/snapshot/answers/root_tree.h"
 #include "tests/kit/random_image.h"
 
 namespace memprofd {
@@ -165,6 +166,21 @@ TEST_F(HeapQueryTest, Ways) {
                                       "NULL", "NULL", "NULL", "NULL")));
 }
 
+TEST_F(HeapQueryTest, WhatBlocksLeadTo) {
+  EXPECT_THAT(rows("select owner, reachable_blocks(block), reachable_bytes(block) from roots "
+                   "group by root order by 1"),
+              ElementsAre(ElementsAre("Cache", "4", "2504"), ElementsAre("thread 7", "2", "64")));
+  EXPECT_THAT(
+      rows("select reachable_bytes(block), reachable_bytes(block) filter (where tag = 252), "
+           "reachable_blocks(block) from blocks"),
+      ElementsAre(ElementsAre("2584", "120", "5")));
+  EXPECT_THAT(rows("select reachable_bytes(-1), reachable_bytes(5), reachable_bytes('x'), "
+                   "reachable_bytes(null), reachable_bytes(1.5)"),
+              ElementsAre(ElementsAre("0", "0", "0", "0", "0")));
+  EXPECT_THAT(rows("select reachable_bytes(block) from blocks where 0"),
+              ElementsAre(ElementsAre("0")));
+}
+
 // A key is looked up by its value, whatever it is written as.
 TEST_F(HeapQueryTest, Keys) {
   EXPECT_THAT(rows("select target from edges where source = 1"), ElementsAre(ElementsAre("2")));
@@ -225,6 +241,35 @@ TEST(HeapQuery, RetainedBytesAreWhatWouldBeFree) {
       }
       EXPECT_THAT((*found)[block], ElementsAre(std::to_string(block), all[block] ? "1" : "0",
                                                all[block] ? std::to_string(words * 8) : "NULL"));
+    }
+  }
+}
+
+TEST(HeapQuery, WhatEachRootLeadsToIsWhatAWalkFromItFinds) {
+  std::mt19937 random(8);
+  for (int i = 0; i < 200; ++i) {
+    const HeapImage image = random_image(random);
+    HeapTables tables(image);
+    const auto found = ask(tables,
+                           "select owner, kind, field, reachable_blocks(block), "
+                           "reachable_bytes(block) from roots group by 1, 2, 3");
+    ASSERT_TRUE(found.ok()) << found.status();
+    for (const auto& row : *found) {
+      const std::vector<bool> led =
+          reached(image, HeapImage::kNoBlock, [&row](const RootName& name) {
+            return name.owner == row[0] && root_kind_text(name.kind) == row[1] &&
+                   (name.field == RootName::kNoField ? "NULL" : std::to_string(name.field)) ==
+                       row[2];
+          });
+      std::uint64_t blocks = 0;
+      std::uint64_t words = 0;
+      for (std::uint32_t block = 0; block < image.blocks(); ++block) {
+        if (!led[block]) continue;
+        ++blocks;
+        words += image.shape(block).words;
+      }
+      EXPECT_EQ(std::to_string(blocks), row[3]);
+      EXPECT_EQ(std::to_string(words * 8), row[4]);
     }
   }
 }

@@ -7,6 +7,7 @@
 
 #include "daemon/snapshot/taking/ephemeron_list.h"
 #include "daemon/snapshot/taking/fiber_walk.h"
+#include "daemon/snapshot/taking/finaliser_tables.h"
 #include "daemon/snapshot/taking/memprof_entries.h"
 #include "daemon/snapshot/taking/module_blocks.h"
 #include "daemon/snapshot/taking/stack_slots.h"
@@ -272,6 +273,45 @@ TEST(EphemeronList, OfOCaml5HasThoseToBeMarkedAndThoseThatAre) {
   const std::vector<std::uint64_t> states{FakeHeap::kState, 0x5};
   EXPECT_THAT(read_ephemerons(heap.memory, layout, states).blocks,
               ::testing::UnorderedElementsAre(waits, marked));
+}
+
+// ---------------------------------------------------------------------- finalisers
+
+// Entries, how many are old, how many there are, room.
+std::vector<std::uint64_t> finalisers(std::uint64_t entries, std::uint64_t count) {
+  return {entries, 1, count, count + 3};
+}
+
+TEST(FinaliserTables, OfOCaml4AreTwoOfTheProgram) {
+  FakeChunks heap;
+  FinaliserAddresses at{.first = heap.put(finalisers(0x70000, 2))};
+  const std::vector<std::uint64_t> states{FakeHeap::kState};
+  const auto read = [&] { return FinaliserTables::read(heap.memory, heap.abi, at, states); };
+  EXPECT_EQ("", read().kind_of(0, 0x70000)) << "the other one is not known";
+  at.last = heap.put(finalisers(0x80000, 1));
+  const auto tables = read();
+  EXPECT_EQ("Gc.finalise", tables.kind_of(0, 0x70000));
+  EXPECT_EQ("Gc.finalise", tables.kind_of(0, 0x70018));
+  EXPECT_EQ("to run", tables.kind_of(0, 0x70030)) << "behind the last one that is there";
+  EXPECT_EQ("Gc.finalise_last", tables.kind_of(0, 0x80000));
+  EXPECT_EQ("to run", tables.kind_of(0, 0x80018));
+  EXPECT_EQ("", tables.kind_of(1, 0x70000)) << "no such domain";
+  heap.memory.poke(at.last + 16, std::uint64_t{5});
+  EXPECT_EQ("", read().kind_of(0, 0x70000)) << "more than there is room for";
+}
+
+TEST(FinaliserTables, OfOCaml5AreEachDomains) {
+  FakePools heap;
+  std::vector<std::uint64_t> info = finalisers(0, 0);
+  info[1] = info[3] = 0;
+  info.push_back(0);  // whether the first ones have been looked at
+  for (const std::uint64_t word : finalisers(0x80000, 1)) info.push_back(word);
+  heap.poke_state(heap.abi.local_roots + 16, heap.put(info));
+  const std::vector<std::uint64_t> states{FakeHeap::kState, 0x5};
+  const auto tables = FinaliserTables::read(heap.memory, heap.abi, {}, states);
+  EXPECT_EQ("Gc.finalise_last", tables.kind_of(0, 0x80000));
+  EXPECT_EQ("to run", tables.kind_of(0, 0x70000)) << "nobody has called Gc.finalise";
+  EXPECT_EQ("", tables.kind_of(1, 0x80000)) << "its state cannot be read";
 }
 
 }  // namespace

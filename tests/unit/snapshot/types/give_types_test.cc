@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,7 +13,7 @@
 #include "daemon/snapshot/block_header.h"
 #include "daemon/snapshot/types/source_files.h"
 #include "tests/kit/image_builder.h"
-#include "tests/kit/temp_dir.h"
+#include "tests/unit/snapshot/types/compiled_source.h"
 
 namespace memprofd {
 namespace {
@@ -75,22 +74,14 @@ enum Fields : std::uint32_t {
 class GiveTypes : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    dir_ = std::make_unique<TempDir>();
-    dir_->write("shop.mli", kInterface);
-    dir_->write("shop.ml", kSource);
-    const std::string command = "cd '" + dir_->path() +
-                                "' && ocamlfind ocamlc -bin-annot -c shop.mli shop.ml 2>&1 && "
-                                "ocamlc -version > version";
-    ASSERT_EQ(0, std::system(command.c_str()));
+    source_ = std::unique_ptr<const CompiledSource>(
+        new CompiledSource("shop", {{"shop.mli", kInterface}, {"shop.ml", kSource}}));
   }
-  static void TearDownTestSuite() { dir_.reset(); }
+  static void TearDownTestSuite() { source_.reset(); }
 
   HeapImage& typed() {
     image_ = builder_.build();
-    image_.info.program = dir_->path("shop");
-    std::ifstream(dir_->path("version")) >> image_.info.ocaml_version;
-    SourceFiles files(image_.info.program, image_.info.ocaml_version);
-    give_types(image_, [&](const std::string& unit) { return files.find(unit); });
+    source_->give_types_to(image_);
     return image_;
   }
   std::string type_of(std::uint32_t block) const { return image_.types[image_.type(block)].name; }
@@ -109,11 +100,11 @@ class GiveTypes : public ::testing::Test {
     return order;
   }
 
-  static std::unique_ptr<TempDir> dir_;
+  static std::unique_ptr<const CompiledSource> source_;
   ImageBuilder builder_;
   HeapImage image_;
 };
-std::unique_ptr<TempDir> GiveTypes::dir_;
+std::unique_ptr<const CompiledSource> GiveTypes::source_;
 
 TEST_F(GiveTypes, RecordsVariantsListsAndArraysBehindAbstractTypes) {
   const auto text = builder_.string(2), name = builder_.string(1), number = builder_.boxed_float();
@@ -302,7 +293,7 @@ TEST_F(GiveTypes, AFieldThatIsNotKnownIsCalledAsInTheModuleThatHasItsValueToo) {
 TEST_F(GiveTypes, WithoutFilesOfTheProgramsReleaseNothingHasAType) {
   ref(kLast, builder_.cell(builder_.block(5)));
   HeapImage image = builder_.build();
-  SourceFiles files(dir_->path("shop"), "4.11.0");
+  SourceFiles files(source_->program(), "4.11.0");
   give_types(image, [&](const std::string& unit) { return files.find(unit); });
   EXPECT_FALSE(image.has_types());
   EXPECT_EQ(0u, image.types_found.modules);

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// All that some blocks lead to, these included, each block once: what a root keeps, whoever else
+// does too.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "daemon/snapshot/heap_image.h"
+
+namespace memprofd {
+
+class ReachedBlocks {
+ public:
+  // image must outlive this. A bit for each of its blocks.
+  explicit ReachedBlocks(const HeapImage& image) : image_(image), met_(image.blocks()) {}
+
+  // block: of the image.
+  void add(std::uint32_t block);
+  std::uint64_t blocks() const { return reached_.size(); }
+  std::uint64_t words() const { return words_; }
+  // As new, in a time by what was reached.
+  void clear();
+
+ private:
+  void meet(std::uint32_t block);
+
+  const HeapImage& image_;
+  std::vector<bool> met_;
+  std::vector<std::uint32_t> reached_;
+  std::uint64_t words_ = 0;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program's source makes at a place of it, by the .cmt file:
+//
+//     Hashtbl.add all id { id; name }        at columns 19 to 31 a block of type session
+//
+// The typed source is walked as marshalled data: what has the form of an expression (a place as its
+// second field, a type as its fourth) is taken for one, so that no more of the compiler's types
+// need be known than those few that make blocks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "daemon/snapshot/types/source_modules.h"
+
+namespace memprofd {
+
+struct SourceExpression {
+  enum class Makes : std::uint8_t {
+    kFunction,  // its closure
+    kItself,    // a block of its type
+    kCall       // what C code makes for its result, or parts of that
+  };
+  Makes makes = Makes::kItself;
+  SourceModules::ModuleId scope = 0;  // where its type is written
+  MarshalValue type;                  // Types.type_expr
+};
+
+// File, line, columns from to, counted from the beginning of that line: as a program's debuginfo
+// has it, which up to OCaml 5.1 has no columns beyond some.
+using SourcePlace = std::tuple<std::string_view, std::uint32_t, std::uint32_t, std::uint32_t>;
+// Texts are their owner's.
+using ExpressionsAt = absl::flat_hash_map<SourcePlace, std::vector<SourceExpression>>;
+
+// Adds to each place of found the expressions of the unit that are there, of those that make
+// blocks.
+void find_expressions(SourceModules& modules, const std::string& unit, ExpressionsAt& found);
+
+}  // namespace memprofd

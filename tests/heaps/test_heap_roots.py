@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each root of a program leads to, as a snapshot tells it, is what the program's own runtime counts."""
+
+import json
+import subprocess
+import sys
+import unittest
+
+import harness
+from harness import TARGETS5
+
+sys.path.append(str(harness.ROOT / "tests/e2e"))
+from test_heap import TARGETS4  # noqa: E402 (of tests/e2e)
+from test_snapshots import Snapshot  # noqa: E402
+
+
+class Roots(Snapshot):
+    """From each field of each module, and from roots of other kinds, to the word."""
+
+    programs = TARGETS4
+    maxDiff = None
+
+    def query(self, sql):
+        command = [harness.BUILD / "memprofctl", "snapshot", "query", self.folder / "a.heap", sql, "-o", "json"]
+        return json.loads(subprocess.run(command, capture_output=True, check=True, timeout=harness.TIMEOUT).stdout)["rows"]
+
+    def modules(self):
+        """Names by where their blocks are, from caml_globals on, by the symbols of the program's file."""
+        listed = subprocess.run(["nm", self.programs / "heap_roots"], capture_output=True, text=True, check=True).stdout
+        places = {name: int(place, 16) for place, _, name in (line.split() for line in listed.splitlines()
+                                                              if len(line.split()) == 3)}
+        return {place - places["caml_globals"]: name.removeprefix("caml") for name, place in places.items()
+                if name.startswith("caml") and name[4:5].isupper()}
+
+    def told(self):
+        """Of each module and field what the program's runtime counts, and what of it is in the heap; from the lines of
+        the program."""
+        modules = self.modules()
+        rows = [map(int, line.split()) for line in (self.folder / "own").read_text().splitlines()]
+        return {(modules[place], field): (words, heap) for place, field, words, heap in rows}
+
+    def taken(self):
+        """A snapshot between two answers of the program that are the same."""
+        target, daemon = self.attached("heap_roots")
+        command = f"roots {self.folder / 'own'}"
+        self.stepping(target, daemon, command)
+        taker = self.taker(daemon, "a.heap")
+        before = (target.command(command), self.told())
+        while taker.running():
+            after = (target.command(command), self.told())
+        self.assertEqual(0, taker.wait(), taker.stderr())
+        self.assertEqual(before, after)
+        return after
+
+    def test_each_leads_to_what_the_program_counts(self):
+        others, told = self.taken()
+        found = {(owner, field): words for owner, field, words in self.query(
+            "SELECT owner, field, reachable_bytes(block) / 8 FROM roots WHERE kind = 'globals' GROUP BY owner, field")}
+        told = {root: words for root, words in told.items() if words[1]}
+        # One that has no code of its own has no name.
+        [nameless] = {owner for owner, _ in told} - {owner for owner, _ in found}
+        self.assertEqual("UnixLabels", nameless)
+        told = {(None if owner == nameless else owner, field): words for (owner, field), words in told.items()}
+        self.assertEqual({root: heap for root, (_, heap) in told.items()}, found)
+        # What lies in the program's file is counted by the runtime of OCaml 5 alone, and is in no snapshot.
+        exact = {root: words for root, (words, heap) in told.items() if words == heap}
+        if self.programs == TARGETS5:
+            self.assertLess(40, len(exact))
+        else:
+            self.assertEqual(found, exact)
+        self.assertLess({"Heap_roots", "Stdlib", "Unix", "Handshake"}, {owner for owner, _ in found})
+        self.assertLess(25, len([owner for owner, _ in found if owner == "Heap_roots"]))
+        self.assertLess(50_000, max(found.values()), "one of them is large")
+        harness.NOTES.append(f"{len(found)} roots, {len(exact)} of them by Obj.reachable_words")
+        self.check_others(others)
+
+    def check_others(self, told):
+        """The program's file has roots of its runtime, too."""
+        for words, where in ((told["in_c"], "kind = 'registered by C code' AND owner LIKE 'heap_roots%'"),
+                             (told["on_stack"], "kind = 'stacks' AND function = 'Heap_roots.hold_on_stack'")):
+            found = self.query(f"SELECT reachable_bytes(block) / 8 FROM roots WHERE {where} GROUP BY block")
+            self.assertIn([words], found)
+        # Of those that are to run the values are roots, too.
+        self.assertEqual([["Gc.finalise", 30, told["first"]], ["Gc.finalise_last", 20, told["last"]], ["to run", 18, told["to_run"]]],
+                         self.query("SELECT owner, count(*), reachable_bytes(block) / 8 FROM roots WHERE kind = 'finalisers' "
+                                    "GROUP BY owner ORDER BY owner"))
+
+
+class Roots5(Roots):
+    programs = TARGETS5
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blocks that only a stack leads to have types of the source where they were sampled, by where that allocates them."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import unittest
+
+import harness
+from harness import OK, TARGETS5
+
+sys.path.append(str(harness.ROOT / "tests/e2e"))
+from test_heap import TARGETS4  # noqa: E402 (of tests/e2e)
+from test_snapshots import Snapshot  # noqa: E402
+
+ORDERS = 20_000
+
+
+class SiteTypes(Snapshot):
+    programs = TARGETS4
+
+    def cmt(self):
+        """Where there are types of the program and of the library of its OCaml."""
+        if self.programs == TARGETS4:
+            return ["--cmt", self.programs / "heaps"]
+        prefix = subprocess.run([harness.ROOT / "tests/targets/debian-prefix.sh", self.programs.name.removeprefix("targets-")],
+                                capture_output=True, text=True, check=True).stdout.strip()
+        places = [self.programs / "on_stack-types", *pathlib.Path(prefix).glob("usr/lib/*/ocaml")]
+        return [option for place in places for option in ("--cmt", place)]
+
+    def ask(self, question, *arguments):
+        return json.loads(harness.memprofctl("snapshot", question, *arguments, "-n", "0", "-o", "json").stdout)
+
+    def share(self, shown):
+        """Of what is reachable, in words."""
+        return shown.get("types", {"reachable": {"bytes": 0}})["reachable"]["bytes"] / shown["heap"]["reachable"]["bytes"]
+
+    def shown(self, daemon, name):
+        path, done = self.take(daemon, name=name)
+        self.assertEqual(OK, done.returncode, done.stderr)
+        return path, self.ask("show", path, *self.cmt())
+
+    def test_what_only_a_stack_leads_to(self):
+        target, daemon = self.attached("on_stack")
+        daemon.wait_state(target.pid, "sampling")
+        orders = target.command(f"take {ORDERS}")["orders"]
+        path, shown = self.shown(daemon, "sampled.heap")
+        before = self.share(self.unsampled())
+        types, share = shown["types"], self.share(shown)
+        harness.NOTES.append(f"{before:.1%} typed by modules, {share:.1%} with sites: {types}")
+        self.assertLess(before, 0.1)
+        self.assertGreater(share, 0.9)
+        self.assertGreater(types["by_site"], 100)
+        self.assertEqual((0, 0), (types["disagreed"], types["sites_disagreed"]))
+        self.assertLess(types["sites_unfit"], 0.05 * types["by_site"])
+        blocks = {row["name"]: row["reachable"]["blocks"] for row in shown["shapes"]}
+        self.assertAlmostEqual(orders, blocks["On_stack.order"], delta=0.05 * orders)
+        self.assertAlmostEqual(orders // 3, blocks["On_stack.state.Paid"], delta=0.05 * orders)
+        self.assertAlmostEqual(5 * orders, blocks["On_stack.line"], delta=0.05 * 5 * orders)
+        self.assertAlmostEqual(orders, blocks["On_stack.line array"], delta=0.05 * orders)
+        ways = json.dumps(self.ask("why", path, "make_line", *self.cmt())["paths"], ensure_ascii=False)
+        self.assertIn("On_stack.order.lines → On_stack.line array", ways)
+
+    def unsampled(self):
+        """The same of a program that was not sampled when it allocated."""
+        target = self.target("on_stack", folder=self.programs)
+        target.command(f"take {ORDERS}")
+        daemon = self.daemon("--pid", target.pid, rate=1e-3)
+        daemon.wait_state(target.pid, "sampling")
+        return self.shown(daemon, "plain.heap")[1]
+
+
+class SiteTypes5(SiteTypes):
+    programs = TARGETS5
+
+
+if __name__ == "__main__":
+    unittest.main()

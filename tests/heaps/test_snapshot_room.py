@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Snapshots in a control group of limited memory: where what the program writes meanwhile would have no room there
+is none, and where it has the program lives on, whatever it writes."""
+
+import sys
+import unittest
+
+import harness
+from containers import MemoryLimit
+from harness import LIMIT, TARGETS5, children, proc_status
+
+sys.path.append(str(harness.ROOT / "tests/e2e"))
+from test_heap import TARGETS4  # noqa: E402 (of tests/e2e)
+from test_snapshots import Snapshot, image  # noqa: E402
+
+MIB = 100
+
+
+class Room(Snapshot):
+    programs = TARGETS4
+
+    def limited(self):
+        """A program with a heap, all of it in a group that has room for twice as much and some more."""
+        limit = MemoryLimit(2_000)
+        self.addCleanup(limit.remove)
+        target = self.target("large_heap", folder=self.programs)
+        self.addCleanup(target.kill)  # before the group goes
+        limit.put(target.pid)
+        target.command(f"fill {MIB}")
+        daemon = self.daemon("--pid", target.pid, rate=1e-3)
+        daemon.wait_state(target.pid, "sampling")
+        return limit, target, daemon
+
+    def anonymous_bytes(self, pid):
+        return int(proc_status(pid, "RssAnon").split()[0]) << 10
+
+    def test_it_is_refused_without_room_and_taken_with_it(self):
+        limit, target, daemon = self.limited()
+        size = self.anonymous_bytes(target.pid)
+        self.assertGreater(limit.usage(), MIB << 20)
+        limit.set(limit.usage() + size // 2)
+        path, done = self.take(daemon, "--pid", target.pid, check=False)
+        self.assertEqual(LIMIT, done.returncode, done.stdout)
+        self.assert_one_line(done.stderr, f"a snapshot of pid {target.pid} may take", f"its cgroup /{limit.folder.name} has room for",
+                             "raise its memory limit")
+        self.assertFalse(path.exists())
+        self.assertEqual([], children(target.pid))
+        self.assertEqual(1, daemon.metrics().value("memprofd_heap_snapshots_total", outcome="no_room"))
+        limit.set(limit.usage() + size + size // 4)
+        # A whole collection writes to each of its blocks, and so each page is there twice.
+        collect = f"fill {MIB}"
+        most = 0
+
+        def work():
+            nonlocal most
+            target.command(collect)
+            most = max(most, limit.usage())
+        taker = self.take_while(daemon, work)
+        self.assertEqual(0, taker.wait(), taker.stderr())
+        self.assertTrue(image(path)["complete"])
+        target.command(collect)
+        self.check_unharmed(target)
+        harness.NOTES.append(f"heap and copy took {most >> 20} MiB, the program {size >> 20} MiB")
+
+    def assert_works_on(self, target):
+        self.assertGreater(target.command(f"fill {MIB}")["live_mb"], MIB // 2)
+
+
+class Room5(Room):
+    programs = TARGETS5
+
+
+if __name__ == "__main__":
+    unittest.main()

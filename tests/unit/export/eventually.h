@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waits of tests for what others do meanwhile: for the thing itself, however long a busy machine
+// takes.
+#pragma once
+
+#include <chrono>
+#include <thread>
+
+namespace memprofd::testing {
+
+// Whether it comes to be so before nobody would wait any longer.
+template <typename Condition>
+bool eventually(const Condition& condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+}  // namespace memprofd::testing

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// OCaml source in a folder of its own, compiled with its types (.cmt) by the compiler at hand, and
+// heaps of a program of that name that have them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <initializer_list>
+#include <string>
+#include <utility>
+
+#include "daemon/snapshot/types/give_types.h"
+#include "daemon/snapshot/types/source_files.h"
+#include "tests/kit/temp_dir.h"
+
+namespace memprofd {
+
+class CompiledSource {
+ public:
+  // program: the name of the .ml file, without that. files: name and text, in the order in which
+  // they are compiled.
+  CompiledSource(std::string program,
+                 std::initializer_list<std::pair<std::string, std::string>> files,
+                 const std::string& options = "")
+      : program_(std::move(program)) {
+    std::string command =
+        "cd '" + dir_.path() + "' && ocamlfind ocamlc -bin-annot " + options + " -c";
+    for (const auto& [name, text] : files) {
+      dir_.write(name, text);
+      command += " " + name;
+    }
+    EXPECT_EQ(0, std::system((command + " 2>&1 && ocamlc -version > version").c_str()));
+  }
+
+  std::string program() const { return dir_.path(program_); }
+
+  void give_types_to(HeapImage& image) const {
+    image.info.program = program();
+    std::ifstream(dir_.path("version")) >> image.info.ocaml_version;
+    SourceFiles files(image.info.program, image.info.ocaml_version);
+    give_types(image, [&](const std::string& unit) { return files.find(unit); });
+  }
+
+ private:
+  TempDir dir_;
+  const std::string program_;
+};
+
+}  // namespace memprofd
