@@ -53,8 +53,10 @@ PLAIN_SRC = $(sort $(wildcard tests/plain/*_test.cc))
 PLAIN_OBJ = $(patsubst %.cc,$(BUILD)/obj/%.o,$(PLAIN_SRC))
 # These take some seconds, half of it in the test's own code.
 $(patsubst %,$(BUILD)/obj/tests/plain/%_test.o,calibration leak_calibration losses): private TEST_CXXFLAGS += -O1
-$(BUILD)/tests/plain_tests: $(PLAIN_OBJ) $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
-	$(call test_program,$(PLAIN_OBJ))
+# The agent's own sampler of C's memory.
+C_SAMPLER = $(BUILD)/agent/c_heap/sampler.c.o
+$(BUILD)/tests/plain_tests: $(PLAIN_OBJ) $(C_SAMPLER) $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
+	$(call test_program,$(PLAIN_OBJ) $(C_SAMPLER))
 
 # While developing: make unit UNIT=pairing builds and runs tests/unit/ingest/pairing_test.cc only.
 .PHONY: unit
@@ -103,7 +105,7 @@ ASAN_TESTS  = $(ASAN_MAKE) $(BUILD)/asan/tests/unit_tests
 FUZZ_BINARY = $(BUILD)/asan/tests/fuzz_targets
 
 # Programs that e2e tests start.
-E2E_PROGRAMS = $(addprefix $(BUILD)/tests/,watch_events history_bench heap_walk heap_copy heap_image step_calls libfaults.so)
+E2E_PROGRAMS = $(addprefix $(BUILD)/tests/,watch_events history_bench heap_walk heap_copy heap_image open_load step_calls libfaults.so)
 $(BUILD)/tests/step_calls: tests/e2e/programs/step_calls.c
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
@@ -147,11 +149,22 @@ soak: all targets $(BUILD)/tests/libfaults.so
 .PHONY: soak-snapshots
 soak-snapshots: all targets $(E2E_PROGRAMS)
 	$(Q)PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/soak/snapshot_soak.py --build $(BUILD) $(SOAK_ARGS)
+# make large-snapshots SOAK_ARGS='--millions 100 --ocaml 5'
+.PHONY: large-snapshots
+large-snapshots: all targets
+	$(Q)PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/soak/large_snapshots.py --build $(BUILD) $(SOAK_ARGS)
 # Reads of a program that replaces what is read, on OCaml 4.14 and 5.3 (threads, domains). make torn-reads READS=100000
 .PHONY: torn-reads
 READS ?= 10000000
 torn-reads: all $(BUILD)/tests/kernel_tests $(BUILD)/targets-4.14/torn $(BUILD)/targets-trixie/torn
 	$(Q)MEMPROFD_BUILD=$(BUILD) MEMPROFD_TARGETS=$(BUILD)/targets-4.14 TORN_READS=$(READS) $(BUILD)/tests/kernel_tests --gtest_filter='TornReads.*'
+# Callstacks of C's memory beside what a full unwinding finds. make c-stacks STACKS=1000000
+.PHONY: c-stacks
+STACKS ?= 100000
+C_STACKS_VERSIONS = targets:ocaml4 targets-4.14:ocaml4 targets-trixie:ocaml5 targets-forky:ocaml5
+c-stacks: all $(BUILD)/tests/kernel_tests $(BUILD)/targets/c_stacks $(BUILD)/targets-4.14/c_stacks $(addprefix $(BUILD)/targets-,trixie/domains trixie/c_stacks forky/domains forky/c_stacks)
+	$(Q)for version in $(C_STACKS_VERSIONS); do MEMPROFD_BUILD=$(BUILD) MEMPROFD_TARGETS=$(BUILD)/$${version%:*} C_STACKS=$(STACKS) \
+		$(BUILD)/tests/kernel_tests --gtest_brief=1 --gtest_filter="CStackTruth.*/$${version#*:}" || exit 1; done
 kernel-test: $(BUILD)/tests/kernel_tests
 	$(Q)$(RUN_TESTS) kernel
 agent-test: all targets
@@ -203,7 +216,7 @@ $(BUILD)/tests/history_bench: $(BUILD)/obj/tests/bench/history_bench.o $(BUILD)/
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) $(LDFLAGS) $^ $| $(LIBS) -o $@
 
-$(addprefix $(BUILD)/tests/,heap_walk heap_copy heap_image): $(BUILD)/tests/%: $(BUILD)/obj/tests/bench/%.o $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
+$(addprefix $(BUILD)/tests/,heap_walk heap_copy heap_image open_load): $(BUILD)/tests/%: $(BUILD)/obj/tests/bench/%.o $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) $(LDFLAGS) $^ $| $(LIBS) -o $@
@@ -216,7 +229,7 @@ $(BUILD)/tests/day_server: $(BUILD)/obj/tests/bench/day_server.o $(BUILD)/libmem
 # Programs with known books, many of them: a minute. Writes the tables of docs/accuracy.md.
 # With CALIBRATE_RUNS=1000 they are twice as sharp; the unit tests have a short form.
 CALIBRATE_RUNS ?= 200
-$(BUILD)/tests/calibrate: $(BUILD)/obj/tests/calibrate/calibrate.o $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
+$(BUILD)/tests/calibrate: $(BUILD)/obj/tests/calibrate/calibrate.o $(C_SAMPLER) $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) $(LDFLAGS) $^ $| $(LIBS) -o $@
@@ -227,7 +240,7 @@ calibrate: $(BUILD)/tests/calibrate
 	$(Q)mv $(BUILD)/accuracy.md docs/accuracy.md
 
 # BENCHMARKS.md describes them. make bench BENCH_ARGS='--pairs 20 --only overhead'
-BENCH_PROGRAMS = $(BUILD)/tests/ingest_bench $(BUILD)/tests/history_bench $(PAGE_PROGRAMS)
+BENCH_PROGRAMS = $(addprefix $(BUILD)/tests/,ingest_bench history_bench open_load) $(PAGE_PROGRAMS)
 RUN_BENCH      = $(Q)MEMPROFD_BUILD=$(BUILD) /usr/bin/python3 tests/bench
 .PHONY: bench bench-programs bench-report bench-compare bench-test
 bench-programs:
@@ -243,5 +256,5 @@ bench-compare:
 	$(Q)test -n '$(BASE)' || { echo 'bench-compare: give the revision to compare with: BASE=main' >&2; exit 1; }
 	$(Q)$(SUBMAKE) bench-programs
 	$(RUN_BENCH)/compare.py $(BASE) --jobs $(JOBS) $(BENCH_ARGS)
-bench-test: all targets
+bench-test: all targets $(BUILD)/tests/open_load
 	$(Q)$(RUN_TESTS) bench

@@ -126,7 +126,15 @@ module Tag = struct
 end
 
 module Log = struct
-  external is_on : unit -> bool = "memprof_values_ml_observed" [@@noalloc]
+  open Bigarray
+
+  (* Until when somebody looks; 0: nobody does. A look at it takes no call, which in OCaml 5 is to another stack. *)
+  external observed_until : unit -> (int, int_elt, c_layout) Array1.t = "memprof_values_ml_observed_until"
+  external is_on_now : unit -> bool = "memprof_values_ml_observed" [@@noalloc]
+
+  let until = observed_until ()
+  let[@inline] is_on () = Array1.unsafe_get until 0 <> 0 && is_on_now ()
+
   external keep : string -> unit = "memprof_values_ml_line" [@@noalloc]
 
   let line text = if is_on () then keep text

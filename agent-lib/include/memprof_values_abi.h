@@ -22,7 +22,7 @@
  * Torn reads: a word is whole. What is of several words (timer cells, values, log entries) stands
  * between `done` and `seq`. A writer makes seq odd, writes, then sets done and then seq to the next
  * even number. A reader that reads upwards and finds both the same and even has what was written
- * last.
+ * last. A copy by one instruction (rep movs) goes upwards within a cache line only.
  *
  * The watcher writes observed_until_ns: until then functions are evaluated and log lines formatted;
  * and, when somebody says so, resumed, control of slots, and its part of a request. It writes
@@ -273,7 +273,7 @@ struct memprof_values_head {
 	__u32 requests_used;
 
 	/* Written by the watcher. */
-	__u64 observed_until_ns; /* CLOCK_MONOTONIC */
+	__u64 observed_until_ns; /* CLOCK_MONOTONIC; the program makes it 0 when it is over */
 	__u64 resumed;		 /* pauses, from the first on, that are over */
 	__u64 asked_last;	 /* number of the last request */
 	__u64 reserved_line3[5];

@@ -180,7 +180,14 @@ int memprof_values_observed(void)
 {
 	uint64_t until = __atomic_load_n(&HEAD.observed_until_ns, __ATOMIC_RELAXED);
 
-	return until != 0 && memprof_values_ns(CLOCK_MONOTONIC_COARSE) < until;
+	if (until == 0)
+		return 0;
+	if (memprof_values_ns(CLOCK_MONOTONIC_COARSE) < until)
+		return 1;
+	/* So that the next one need not look at the clock. */
+	__atomic_compare_exchange_n(&HEAD.observed_until_ns, &until, 0, 0, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
+	return 0;
 }
 
 void memprof_log(const char *format, ...)

@@ -8,6 +8,7 @@
  */
 #define CAML_INTERNALS
 #include <caml/alloc.h>
+#include <caml/bigarray.h>
 #include <caml/memory.h>
 #include <caml/mlvalues.h>
 #include <caml/signals.h>
@@ -36,6 +37,12 @@ static inline uint32_t lane_here(void)
 
 	return __builtin_expect(lane < HEAD.lanes_used, 1) ? lane : memprof_values_lane(lane);
 }
+/* The index of the domain that asks. */
+intnat memprof_values_ml_domain(value unit)
+{
+	(void)unit;
+	return domain->id;
+}
 #else
 static inline uint32_t lane_here(void) { return 0; }
 #endif
@@ -51,7 +58,9 @@ value memprof_values_ml_point(value name, value labels, value unit)
 		&memprof_values_registry.lanes[memprof_values_lane(0)].points[slot];
 
 	if (cell->header == 0) {
-		cell->header = (uint64_t)1 << 10 | 0x300; /* black: not the collector's */
+		/* Black, as OCaml 4 wants it where its collector has no page table to ask whose a
+		 * block is (--disable-naked-pointers; --enable-naked-pointers-checker tells). */
+		cell->header = (uint64_t)1 << 10 | 0x300;
 		cell->hits = Val_long(0);
 	}
 	return (value)&cell->hits;
@@ -252,6 +261,15 @@ value memprof_values_ml_observed(value unit)
 {
 	(void)unit;
 	return Val_bool(memprof_values_observed());
+}
+
+value memprof_values_ml_observed_until(value unit)
+{
+	intnat one = 1;
+
+	(void)unit;
+	return caml_ba_alloc(CAML_BA_CAML_INT | CAML_BA_C_LAYOUT | CAML_BA_EXTERNAL, 1,
+			     &HEAD.observed_until_ns, &one);
 }
 
 value memprof_values_ml_line(value line)

@@ -48,10 +48,13 @@ void ValueKeeper::run() {
 void ValueKeeper::look() {
   for (const TellingTarget& target : list_()) {
     const std::vector<ModuleField> kept = target.program->kept().all();
-    const auto answer = read_values(
-        *target.program,
-        {.fields = kept, .in_a_hurry = true, .only_looks_on = true, .patience = kPatience},
-        [this] { return stop_.wait({}); });
+    const auto answer = read_values(*target.program,
+                                    {.what = ValuesRequest::What::kFields,
+                                     .fields = kept,
+                                     .in_a_hurry = true,
+                                     .only_looks_on = true,
+                                     .patience = kPatience},
+                                    [this] { return stop_.wait({}); });
     if (!answer.ok() || !answer->why_no_report.empty()) continue;
     ValueSample sample = sample_of(answer->report, tick_now().ns);
     add_values(answer->values, kept, sample);

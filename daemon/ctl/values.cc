@@ -59,6 +59,7 @@ absl::Status run_values(const Options& options) {
   request.set_with_constants(options.with_constants);
   request.set_with_contents(options.with_contents);
   request.set_limit(options.value_limit);
+  request.set_by_domain(options.by_domain);
   if (!options.graph_of.empty()) {
     request.set_pattern(absl::StrCat("^", RE2::QuoteMeta(options.graph_of), "$"));
     request.set_with_constants(true);

@@ -26,11 +26,20 @@ bool is_pointed_to(const Value& value) {
   return (is_held ? value.fields.front() : value).kind != ValueKind::kInteger;
 }
 
-}  // namespace
-
 // What is of several words and differs has been changed in between. Of a value that is read alone
 // no page was read before its pointer. A tag counts words, each of which was there: the program may
 // go on marking.
+void compare(const std::vector<ReadValue>& first, std::vector<ReadValue>& second) {
+  for (std::size_t i = 0; i < second.size(); ++i) {
+    second[i].is_torn |= first[i].is_torn;
+    const bool is_apart = second.size() > 1 && is_pointed_to(second[i].value);
+    second[i].differs =
+        (is_compound(second[i].value) || is_apart) && !second[i].value.same_as(first[i].value);
+  }
+}
+
+}  // namespace
+
 std::vector<ReadValue> BatchReader::read_twice(std::span<const ValueSlot> batch,
                                                const std::vector<Reported>& all,
                                                const Bounds& bounds) {
@@ -44,12 +53,30 @@ std::vector<ReadValue> BatchReader::read_twice(std::span<const ValueSlot> batch,
   for (const ReadValue& one : first) one.footprint.add_places(places);
   if (batch.size() > 1) pages_.fetch(places);
   look(batch, all, bounds, second);
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    second[i].is_torn |= first[i].is_torn;
-    const bool is_apart = batch.size() > 1 && is_pointed_to(second[i].value);
-    second[i].differs =
-        (is_compound(second[i].value) || is_apart) && !second[i].value.same_as(first[i].value);
+  compare(first, second);
+  return second;
+}
+
+std::optional<std::vector<ReadValue>> BatchReader::peek_twice(std::span<const ValueSlot> batch,
+                                                              const std::vector<Reported>& all,
+                                                              const Bounds& bounds,
+                                                              std::span<const MemoryPiece> before,
+                                                              std::span<const MemoryPiece> after) {
+  pages_.forget();
+  std::vector<AddressRange> ranges;
+  for (const ValueSlot& slot : batch) {
+    if (slot.known == nullptr || !slot.known->footprint.is_known()) return std::nullopt;
+    slot.known->footprint.add_ranges(ranges);
   }
+  if (!pages_.peek_twice(ranges, before, after)) return std::nullopt;
+  std::vector<ReadValue> first, second;
+  pages_.only_note(true);
+  for (const ValueSlot& slot : batch) first.push_back(read_slot(slot, all, bounds));
+  pages_.show_second();
+  for (const ValueSlot& slot : batch) second.push_back(read_slot(slot, all, bounds));
+  pages_.only_note(false);
+  if (pages_.noted() > 0 || pages_.missed()) return std::nullopt;
+  compare(first, second);
   return second;
 }
 
@@ -59,12 +86,17 @@ std::vector<bool> BatchReader::find_changed(std::span<const ValueSlot> slots) {
   for (std::size_t begin = 0; begin < slots.size(); begin += kAtOnce) {
     const auto some = slots.subspan(begin, std::min(kAtOnce, slots.size() - begin));
     pages_.forget();
-    fetch_known(some);
+    std::vector<AddressRange> ranges;
+    for (const ValueSlot& slot : some) {
+      if (slot.known != nullptr) slot.known->footprint.add_ranges(ranges);
+    }
+    pages_.peek(ranges);
     for (std::size_t i = 0; i < some.size(); ++i) {
       const KnownValue* const known = some[i].known;
       changed[begin + i] = known == nullptr || !known->footprint.is_in(pages_);
     }
   }
+  pages_.forget();
   return changed;
 }
 

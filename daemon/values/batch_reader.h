@@ -11,10 +11,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "daemon/discover/memory_reader.h"
+#include "daemon/discover/target_memory.h"
 #include "daemon/values/footprint.h"
 #include "daemon/values/page_cache.h"
 #include "daemon/values/report.h"
@@ -75,6 +77,14 @@ class BatchReader {
   // all: where reported slots are.
   std::vector<ReadValue> read_twice(std::span<const ValueSlot> batch,
                                     const std::vector<Reported>& all, const Bounds& bounds);
+
+  // The same in one question, with other pieces before and after, so that hardly anything comes in
+  // between. Nothing: a value is not known, has other parts than it had, or these are not there.
+  std::optional<std::vector<ReadValue>> peek_twice(std::span<const ValueSlot> batch,
+                                                   const std::vector<Reported>& all,
+                                                   const Bounds& bounds,
+                                                   std::span<const MemoryPiece> before,
+                                                   std::span<const MemoryPiece> after);
 
   // What read_twice() has met: more pages than there is room for; other memory than is mapped was
   // asked for.

@@ -53,7 +53,7 @@ void Footprint::add_header(std::uint64_t address, std::uint64_t header, bool is_
 }
 
 bool Footprint::is_in(const MemoryReader& memory) const {
-  if (!is_all_ || parts_.empty()) return false;
+  if (!is_known()) return false;
   std::array<std::byte, kMostBytes> now;
   const std::byte* held = held_.data();
   auto header = headers_.begin();
@@ -79,6 +79,10 @@ void Footprint::add_places(std::vector<std::uint64_t>& places) const {
       places.push_back(last);
     }
   }
+}
+
+void Footprint::add_ranges(std::vector<AddressRange>& ranges) const {
+  for (const Part& part : parts_) ranges.push_back({part.address, part.end()});
 }
 
 }  // namespace memprofd

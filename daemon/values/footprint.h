@@ -10,6 +10,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "daemon/discover/memory_reader.h"
+#include "daemon/discover/target.h"
 
 namespace memprofd {
 
@@ -22,10 +23,13 @@ class Footprint {
   void add(std::uint64_t address, std::span<const std::byte> bytes, bool is_there);
   // The same of a block's header: the collector changes its color, which makes no other value.
   void add_header(std::uint64_t address, std::uint64_t header, bool is_there);
+  bool is_known() const { return is_all_ && !parts_.empty(); }
   // Whether there is one, and memory holds it.
   bool is_in(const MemoryReader& memory) const;
   // Places on all pages where it is, in that order.
   void add_places(std::vector<std::uint64_t>& places) const;
+  // The parts of it.
+  void add_ranges(std::vector<AddressRange>& ranges) const;
 
  private:
   struct Part {

@@ -91,21 +91,29 @@ absl::Status HeapClock::find_new(const ElfFile& program, const RuntimeAbi& abi,
 }
 
 absl::StatusOr<HeapClock::Moment> HeapClock::now(const MemoryReader& memory) const {
-  std::array<std::uint64_t, kMostWords> values{};
-  std::array<MemoryPiece, kMostWords> pieces;
+  Words words;
+  std::vector<MemoryPiece> pieces;
+  add_pieces(words, pieces);
+  ASSIGN_OR_RETURN(const std::size_t read, read_pieces(memory, pieces));
+  if (read < pieces.size()) return absl::OutOfRangeError("the runtime's words are not mapped");
+  return moment_of(words);
+}
+
+void HeapClock::add_pieces(Words& words, std::vector<MemoryPiece>& pieces) const {
+  words.fill(0);
   for (std::size_t i = 0; i < words_.size(); ++i) {
-    const std::span<std::uint64_t, 1> value(&values[i], 1);
-    pieces[i] = {words_[i].address, std::as_writable_bytes(value).first(words_[i].bytes)};
+    const std::span<std::uint64_t, 1> word(&words[i], 1);
+    pieces.push_back({words_[i].address, std::as_writable_bytes(word).first(words_[i].bytes)});
   }
-  ASSIGN_OR_RETURN(const std::size_t read,
-                   read_pieces(memory, std::span(pieces).first(words_.size())));
-  if (read < words_.size()) return absl::OutOfRangeError("the runtime's words are not mapped");
+}
+
+HeapClock::Moment HeapClock::moment_of(const Words& words) const {
   Moment moment;
   for (std::size_t i = 0; i < words_.size(); ++i) {
     if (words_[i].what == Word::kCount) {
-      moment.words.push_back(values[i]);
+      moment.words.push_back(words[i]);
     } else {
-      moment.moving |= (values[i] != 0) == (words_[i].what == Word::kMovesWhenSet);
+      moment.moving |= (words[i] != 0) == (words_[i].what == Word::kMovesWhenSet);
     }
   }
   return moment;

@@ -9,6 +9,8 @@
 //     OCaml 5   the counts, then who leads a section in which the world stands still
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include "daemon/discover/gc_stats.h"
 #include "daemon/discover/memory_reader.h"
 #include "daemon/discover/runtime_abi.h"
+#include "daemon/discover/target_memory.h"
 
 namespace memprofd {
 
@@ -42,6 +45,13 @@ class HeapClock {
   };
   absl::StatusOr<Moment> now(const MemoryReader& memory) const;
 
+  // The same for who reads other memory in the same question: the pieces to be read into words,
+  // which must stay, and what these say then.
+  static constexpr std::size_t kMostWords = 8;
+  using Words = std::array<std::uint64_t, kMostWords>;
+  void add_pieces(Words& words, std::vector<MemoryPiece>& pieces) const;
+  Moment moment_of(const Words& words) const;
+
  private:
   struct Word {
     enum What { kCount, kMovesWhenSet, kMovesWhenZero };
@@ -53,7 +63,6 @@ class HeapClock {
   absl::Status find_old(const ElfFile& program, const RuntimeAbi& abi, const Place& place);
   absl::Status find_new(const ElfFile& program, const RuntimeAbi& abi, const Place& place);
 
-  static constexpr std::size_t kMostWords = 8;
   std::vector<Word> words_;  // in the order in which they are to be read
 };
 

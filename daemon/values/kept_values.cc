@@ -13,10 +13,10 @@ namespace {
 
 absl::Status keep(ValueProgram& program, const KeepRequest& asked) {
   const std::string& pattern = asked.pattern;
-  const ValuesRequest request{.pattern = pattern,
+  const ValuesRequest request{.what = ValuesRequest::What::kModules,
+                              .pattern = pattern,
                               .types = asked.types,
-                              .limit = KeptValues::kMost + 1,
-                              .only_modules = true};
+                              .limit = KeptValues::kMost + 1};
   ASSIGN_OR_RETURN(const ValuesAnswer found, read_values(program, request, [] { return true; }));
   if (found.values.empty()) {
     return absl::NotFoundError(absl::StrCat("no value of a module of pid ", program.pid(),

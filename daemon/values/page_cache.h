@@ -16,6 +16,7 @@
 #include "daemon/discover/memory_reader.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/discover/target.h"
+#include "daemon/discover/target_memory.h"
 
 namespace memprofd {
 
@@ -35,6 +36,15 @@ class PageCache final : public MemoryReader {
   // Reads the pages of these in few steps, in their order, as far as they may be read and there is
   // room, for who will want them.
   void fetch(std::span<const std::uint64_t> addresses) const;
+  // The same for who only asks whether these are as they were, until forget() (peek_pieces): of
+  // each page no more than from the first of them to the last.
+  void peek(std::span<const AddressRange> ranges) const;
+  // The same two times over, with other pieces before and after, all in this order in one question
+  // if that has room for them. Until show_second() the first look is what is read. False: not all
+  // of it is there.
+  bool peek_twice(std::span<const AddressRange> ranges, std::span<const MemoryPiece> before,
+                  std::span<const MemoryPiece> after);
+  void show_second();
   // From now on pages that are not there are noted instead of read: who reads gets an error.
   void only_note(bool notes) { notes_ = notes; }
   std::size_t noted() const { return noted_.size(); }
@@ -54,9 +64,24 @@ class PageCache final : public MemoryReader {
   std::unique_ptr<Page> new_page() const;
   // Null: it cannot be read.
   const Page* page_at(std::uint64_t begin) const;
+  void add_slices(std::span<const AddressRange> ranges) const;
+  void add_slice(std::uint64_t page, std::uint64_t begin, std::uint64_t end) const;
+  void make_room_for_slices(std::size_t times) const;
+  // Pieces that read the slices to that place in slice_bytes_; what is the place behind them.
+  std::size_t add_pieces(std::size_t place, std::vector<MemoryPiece>& pieces) const;
+  void read_slices() const;
 
   bool may_read(std::uint64_t page) const;
+  // Null: not all of it was peeked. Within a page.
+  const std::byte* peeked(std::uint64_t address, std::size_t bytes) const;
 
+  static constexpr std::size_t kNoSlice = static_cast<std::size_t>(-1);
+  // What was peeked of a page.
+  struct Slice {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    const std::byte* bytes = nullptr;  // null: it is not there
+  };
   // One of the pages that were looked at last.
   struct Recent {
     std::uint64_t begin = ~std::uint64_t{0};
@@ -71,7 +96,11 @@ class PageCache final : public MemoryReader {
   mutable std::vector<std::uint64_t> noted_;  // pages, in the order in which they were wanted
   mutable absl::flat_hash_map<std::uint64_t, std::unique_ptr<Page>> pages_;  // null: unreadable
   mutable std::array<Recent, 8> recent_;                                     // by place
-  mutable std::vector<std::unique_ptr<Page>> spare_;                         // of forgotten ones
+  mutable absl::flat_hash_map<std::uint64_t, std::size_t> slice_of_;         // by page, or kNoSlice
+  mutable std::vector<Slice> slices_;
+  mutable std::vector<std::byte> slice_bytes_;
+  std::size_t second_ = 0;                            // where in those the second look begins
+  mutable std::vector<std::unique_ptr<Page>> spare_;  // of forgotten ones
 };
 
 }  // namespace memprofd

@@ -40,10 +40,12 @@ absl::StatusOr<Report> read_once_evaluated(const ValueProgram& program,
   const std::uint64_t begin_ns = tick_now().ns;
   const auto until = std::chrono::steady_clock::now() + kFunctionsPatience;
   const WritableMemory& memory = memory_for(program, request);
-  if (request.only_looks_on) return read_report(memory, program.registry(), tick_now());
+  if (request.only_looks_on)
+    return read_report(memory, program.registry(), tick_now(), request.by_domain);
   ASSIGN_OR_RETURN(const bool is_first, observe_report(memory, program.registry(), begin_ns));
   while (true) {
-    ASSIGN_OR_RETURN(Report report, read_report(memory, program.registry(), tick_now()));
+    ASSIGN_OR_RETURN(Report report,
+                     read_report(memory, program.registry(), tick_now(), request.by_domain));
     if (!is_first || request.in_a_hurry || all_evaluated(report, begin_ns - kCoarseNs) ||
         !wanted() || std::chrono::steady_clock::now() >= until) {
       return report;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -21,6 +22,7 @@ namespace memprofd {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using What = ValuesRequest::What;
 
 // How many times the collector may overtake a value.
 constexpr int kTries = 50;
@@ -44,7 +46,7 @@ class Reading {
       : program_(program),
         found_(found),
         request_(request),
-        kept_(request.only_kept ? program.kept().all() : std::vector<ModuleField>()),
+        fields_(request.what == What::kKept ? program.kept().all() : request.fields),
         names_([&program](std::uint64_t code) { return program.function_at(code); }),
         nodes_left_(request.graph_nodes),
         batch_(request.graph_nodes > 0 ? 1 : kFirstBatch),
@@ -70,10 +72,14 @@ class Reading {
   }
 
  private:
+  // By the pattern; else they are given, or none are wanted.
+  bool finds_modules() const {
+    return request_.what == What::kAll || request_.what == What::kModules;
+  }
+
   absl::StatusOr<std::vector<ValueSlot>> choose() {
     std::vector<ValueSlot> slots;
-    const bool looks = !request_.only_reported && !request_.fields && !request_.only_kept;
-    if (looks && request_.types != nullptr) {
+    if (finds_modules() && request_.types != nullptr) {
       source_names_ = program_.names(found_, *request_.types);
     }
     for (std::uint32_t i = 0; i < answer_.report.all.size(); ++i) {
@@ -100,9 +106,10 @@ class Reading {
   absl::StatusOr<std::vector<ValueSlot>> choose_fields() {
     ASSIGN_OR_RETURN(const Patterns wanted, Patterns::compile("name", {request_.pattern}));
     std::vector<ValueSlot> slots;
-    if (request_.fields) add_fields(*request_.fields, slots);
-    if (request_.only_kept) add_fields(kept_, slots);
-    if (request_.only_reported || request_.fields || request_.only_kept) return slots;
+    if (!finds_modules()) {
+      if (request_.what != What::kReported) add_fields(fields_, slots);
+      return slots;
+    }
     for (std::size_t i = 0; i < found_.modules.size(); ++i) {
       const ModuleBlocks::Module& module = found_.modules[i];
       for (std::uint64_t field = 0; field < module.count && slots.size() < kMostFields; ++field) {
@@ -170,20 +177,16 @@ class Reading {
   // Whether the batch is over: read in one piece, or given up. Batches shrink until the collector
   // and the program leave time for them.
   absl::StatusOr<bool> try_batch(std::span<const ValueSlot> batch) {
-    ASSIGN_OR_RETURN(const HeapClock::Moment before, found_.clock->now(program_.memory()));
+    ASSIGN_OR_RETURN(Looks looks, look_at(batch));
     WhyUnread why = WhyUnread::kMoving;
-    if (!before.moving) {
-      std::vector<ReadValue> read = reader_.read_twice(batch, answer_.report.all, bounds());
-      ASSIGN_OR_RETURN(const HeapClock::Moment after, found_.clock->now(program_.memory()));
-      if (before.still(after)) {
-        why = WhyUnread::kChanging;
-        ASSIGN_OR_RETURN(const bool is_good, is_whole(read) ? had_all(batch.size()) : false);
-        if (is_good) {
-          accept(batch, std::move(read));
-          batch_ = std::min(batch_ * 2, request_.graph_nodes > 0 ? 1 : kLargestBatch);
-          tries_ = 0;
-          return true;
-        }
+    if (looks.before.still(looks.after)) {
+      why = WhyUnread::kChanging;
+      ASSIGN_OR_RETURN(const bool is_good, is_whole(looks.read) ? had_all(batch.size()) : false);
+      if (is_good) {
+        accept(batch, std::move(looks.read));
+        batch_ = std::min(batch_ * 2, request_.graph_nodes > 0 ? 1 : kLargestBatch);
+        tries_ = 0;
+        return true;
       }
     }
     ++answer_.repeated;
@@ -195,6 +198,32 @@ class Reading {
     tries_ = 0;
     accept(batch, {ReadValue{.value = {.kind = ValueKind::kUnread, .why = why}}});
     return true;
+  }
+
+  // Two looks at a batch, and the heap's clock before and after.
+  struct Looks {
+    HeapClock::Moment before, after;
+    std::vector<ReadValue> read;
+  };
+
+  absl::StatusOr<Looks> look_at(std::span<const ValueSlot> batch) {
+    if (std::optional<Looks> peeked = peek_at(batch)) return *std::move(peeked);
+    Looks looks;
+    ASSIGN_OR_RETURN(looks.before, found_.clock->now(program_.memory()));
+    if (looks.before.moving) return looks;
+    looks.read = reader_.read_twice(batch, answer_.report.all, bounds());
+    ASSIGN_OR_RETURN(looks.after, found_.clock->now(program_.memory()));
+    return looks;
+  }
+
+  std::optional<Looks> peek_at(std::span<const ValueSlot> batch) {
+    HeapClock::Words before, after;
+    std::vector<MemoryPiece> first, last;
+    found_.clock->add_pieces(before, first);
+    found_.clock->add_pieces(after, last);
+    auto read = reader_.peek_twice(batch, answer_.report.all, bounds(), first, last);
+    if (!read) return std::nullopt;
+    return Looks{found_.clock->moment_of(before), found_.clock->moment_of(after), *std::move(read)};
   }
 
   // Whether no page was missing that could be had: memory that the program has just got, or when
@@ -260,17 +289,17 @@ class Reading {
   }
 
   FieldName source_of(const ValueSlot& slot) const {
-    const auto as = std::find_if(kept_.begin(), kept_.end(), [&](const ModuleField& one) {
+    const auto as = std::find_if(fields_.begin(), fields_.end(), [&](const ModuleField& one) {
       return one.module == slot.module && one.field == slot.field;
     });
-    return as != kept_.end() ? FieldName{.name = as->name}
-                             : source_names_->of(slot.module, slot.field);
+    return as != fields_.end() ? FieldName{.name = as->name}
+                               : source_names_->of(slot.module, slot.field);
   }
 
   ValueProgram& program_;
   const ValueProgram::Found& found_;
   const ValuesRequest& request_;
-  const std::vector<ModuleField> kept_;
+  const std::vector<ModuleField> fields_;  // that are wanted, where they are given
   const FunctionNames names_;
   std::shared_ptr<const FieldNames> source_names_ = std::make_shared<const FieldNames>();
   BatchReader reader_{program_.memory(),
@@ -294,13 +323,14 @@ absl::StatusOr<ValuesAnswer> read_values(ValueProgram& program, const ValuesRequ
   ValuesAnswer answer;
   answer.says_something = program.registry() != 0;
   for (const ModuleField& one : program.kept().all()) answer.kept.push_back(one.name);
-  const bool has_none = request.only_reported || (request.only_kept && answer.kept.empty());
+  const bool has_none =
+      request.what == What::kReported || (request.what == What::kKept && answer.kept.empty());
   if (has_none && program.registry() == 0) return answer;
   ASSIGN_OR_RETURN(const auto found, program.found());
   if (!found->clock.ok() && program.registry() == 0) return found->clock.status();
   if (request.watch != nullptr) request.watch->begin(found);
   absl::StatusOr<Report> report =
-      request.only_modules ? Report() : read_reported(program, *found, request, wanted);
+      request.what == What::kModules ? Report() : read_reported(program, *found, request, wanted);
   if (absl::IsFailedPrecondition(report.status())) {
     answer.why_no_report = std::string(report.status().message());
   } else {

@@ -29,6 +29,15 @@ namespace memprofd {
 class ValueWatch;
 
 struct ValuesRequest {
+  enum class What {
+    kAll,
+    kReported,  // what the program says of itself, no modules
+    kModules,   // the other way round
+    kKept,      // of modules what is kept over time, under the names by which it is
+    kFields,    // of modules the fields below, under their names there, whatever the pattern says
+  };
+  What what = What::kAll;
+  std::vector<ModuleField> fields;
   std::string pattern;  // RE2, found anywhere in the name or that in the source; empty: all
   const GuardedTypes* types =
       nullptr;  // where names in the source may be; null: they are not asked for
@@ -37,11 +46,7 @@ struct ValuesRequest {
   bool with_contents = false;   // of strings, which may be secret
   std::size_t graph_nodes = 0;  // of all values together; 0: no graphs
   std::size_t limit = 1000;     // of values of modules
-  // No modules: only what the program says of itself.
-  bool only_reported = false;
-  bool only_modules = false;  // the other way round
-  // The only ones of modules, whatever the pattern says.
-  std::optional<std::vector<ModuleField>> fields;
+  bool by_domain = false;       // points and timers, also for each domain
   // Does not wait for functions that the program evaluates for who has just begun to look, and not
   // long for memory that does not answer.
   bool in_a_hurry = false;
@@ -52,8 +57,6 @@ struct ValuesRequest {
   // Who asks the same of a program again and again is answered with what has changed since. Not
   // with graphs, nor with fields. Null: all is answered.
   ValueWatch* watch = nullptr;
-  // No values of modules but those that are kept over time, under the names by which they are.
-  bool only_kept = false;
 };
 
 struct NamedValue {

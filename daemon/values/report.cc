@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "daemon/history/value_sample.h"
 #include "daemon/util/status_macros.h"
+#include "daemon/values/whole_record.h"
 
 namespace memprofd {
 namespace {
@@ -25,6 +26,7 @@ std::int64_t wrapping_sum(std::int64_t hits, std::uint64_t cell) {
 // How often what is being written is read again, one record and all together.
 constexpr int kTries = 100;
 constexpr int kAllTries = 5000;
+constexpr std::size_t kCacheLine = 64;
 constexpr std::uint64_t kObservedNs = 60'000'000'000;
 constexpr std::uint64_t kUntil = offsetof(memprof_values_head, observed_until_ns);
 
@@ -33,10 +35,10 @@ std::string text_of(const char (&text)[kRoom]) {
   return std::string(text, strnlen(text, kRoom));
 }
 
-template <typename Record>
-bool is_whole(const Record& record) {
-  return record.done == record.seq && record.seq % 2 == 0;
-}
+static_assert(sizeof(memprof_timer_cell) == kCacheLine &&
+              offsetof(memprof_values, lanes) % kCacheLine == 0 &&
+              offsetof(memprof_lane, timers) % kCacheLine == 0 &&
+              sizeof(memprof_lane) % kCacheLine == 0);
 
 bool is_sound(const memprof_slot& slot) {
   switch (slot.kind) {
@@ -92,8 +94,8 @@ Value set_value(const memprof_slot& slot) {
 
 class Reading {
  public:
-  Reading(const MemoryReader& memory, std::uint64_t address, const TickMoment& now)
-      : memory_(memory), address_(address), now_(now) {}
+  Reading(const MemoryReader& memory, std::uint64_t address, const TickMoment& now, bool by_lane)
+      : memory_(memory), address_(address), now_(now), by_lane_(by_lane) {}
 
   absl::StatusOr<Report> run() {
     RETURN_IF_ERROR(read_head());
@@ -138,30 +140,36 @@ class Reading {
     return head_.histogram_bytes == 0 || head_.histogram_bytes == sizeof(memprof_timer_histogram);
   }
 
-  template <typename Record>
-  absl::Status read_whole(std::uint64_t address, Record& record, bool& is_torn) {
-    for (int tries = 0; !is_whole(record) && tries < kTries && tries_left_ > 0; ++tries) {
+  // A cell is a cache line: it is read as it stood there at some moment.
+  absl::Status read_whole(std::uint64_t address, memprof_timer_cell& cell, bool& is_torn) {
+    for (int tries = 0; !is_whole(cell) && tries < kTries && tries_left_ > 0; ++tries) {
       --tries_left_;
-      RETURN_IF_ERROR(memory_.read_value(address, record));
+      RETURN_IF_ERROR(memory_.read_value(address, cell));
     }
-    is_torn |= !is_whole(record);
+    is_torn |= !is_whole(cell);
     return absl::OkStatus();
   }
 
-  template <typename Record>
-  absl::Status read_all(std::uint64_t address, std::vector<Record>& records) const {
-    return records.empty() ? absl::OkStatus()
-                           : memory_.read(address, std::as_writable_bytes(std::span(records)));
+  absl::Status read_slot_in_order(std::uint64_t address, memprof_slot& slot, bool& is_torn) {
+    is_torn = true;
+    for (int tries = 0; is_torn && tries < kTries && tries_left_ > 0; ++tries) {
+      --tries_left_;
+      ASSIGN_OR_RETURN(const bool is_whole, read_in_order(memory_, address, slot));
+      is_torn = !is_whole;
+    }
+    return absl::OkStatus();
   }
 
   absl::Status read_slots(std::uint32_t first, std::uint32_t count) {
     std::vector<memprof_slot> slots(count);
     const std::uint64_t begin =
         address_ + offsetof(memprof_values, slots) + first * sizeof(memprof_slot);
-    RETURN_IF_ERROR(read_all(begin, slots));
+    ASSIGN_OR_RETURN(const std::vector<bool> is_same, read_twice(memory_, begin, slots));
     for (std::uint32_t i = 0; i < count; ++i) {
       bool is_torn = false;
-      RETURN_IF_ERROR(read_whole(begin + i * sizeof(memprof_slot), slots[i], is_torn));
+      if (!is_same[i] || !is_whole(slots[i])) {
+        RETURN_IF_ERROR(read_slot_in_order(begin + i * sizeof(memprof_slot), slots[i], is_torn));
+      }
       if (!is_sound(slots[i])) {
         ++report_.malformed;
         continue;
@@ -211,16 +219,16 @@ class Reading {
     std::vector<memprof_point_cell> points(has_others ? MEMPROF_VALUES_SLOTS : head_.slots_used);
     std::vector<memprof_timer_cell> timers(has_others ? MEMPROF_VALUES_TIMERS : head_.timers_used);
     const std::uint64_t timers_begin = begin + offsetof(memprof_lane, timers);
-    RETURN_IF_ERROR(read_all(begin, points));
-    RETURN_IF_ERROR(read_all(timers_begin, timers));
+    RETURN_IF_ERROR(read_all(memory_, begin, points));
+    RETURN_IF_ERROR(read_all(memory_, timers_begin, timers));
     for (std::size_t i = 0; i < report_.all.size(); ++i) {
       Reported& out = report_.all[i];
       if (out.kind == Reported::Kind::kPoint) {
-        if (out.slot < points.size()) out.hits = wrapping_sum(out.hits, points[out.slot].hits);
+        if (out.slot < points.size()) add_hits(points[out.slot].hits, lane, out);
       } else if (out.has_times() && out.cell < timers.size()) {
         memprof_timer_cell& cell = timers[out.cell];
         RETURN_IF_ERROR(read_whole(timers_begin + out.cell * sizeof cell, cell, out.is_torn));
-        add_cell(cell, i);
+        add_cell(cell, lane, i);
       }
     }
     if (head_.histogram_bytes == 0) return absl::OkStatus();
@@ -229,22 +237,33 @@ class Reading {
                                timers);
   }
 
-  void add_cell(const memprof_timer_cell& cell, std::size_t i) {
+  void add_hits(std::uint64_t cell, std::uint32_t lane, Reported& out) const {
+    out.hits = wrapping_sum(out.hits, cell);
+    if (by_lane_ && cell >> 1 != 0) out.lanes.push_back({lane, wrapping_sum(0, cell)});
+  }
+
+  void add_cell(const memprof_timer_cell& cell, std::uint32_t lane, std::size_t i) {
     Reported& out = report_.all[i];
     out.starts += cell.starts;
     out.stops += cell.stops;
     sums_[i] += cell.sum_ticks;
-    out.max_seconds =
-        std::max(out.max_seconds, static_cast<double>(cell.max_ticks) * now_.ns_per_tick / 1e9);
+    const double max_seconds = static_cast<double>(cell.max_ticks) * now_.ns_per_tick / 1e9;
+    out.max_seconds = std::max(out.max_seconds, max_seconds);
+    if (!by_lane_ || (cell.starts == 0 && cell.stops == 0)) return;
+    out.lanes.push_back({lane, 0, cell.starts, cell.stops,
+                         seconds_of(cell.sum_ticks, cell.starts - cell.stops), max_seconds});
   }
 
   // What has begun since now was looked at counts as nothing.
+  double seconds_of(std::uint64_t sum_ticks, std::uint64_t running) const {
+    const auto ticks = static_cast<std::int64_t>(sum_ticks + running * now_.ticks);
+    return static_cast<double>(std::max<std::int64_t>(ticks, 0)) * now_.ns_per_tick / 1e9;
+  }
+
   void finish_timers() {
     for (std::size_t i = 0; i < report_.all.size(); ++i) {
       Reported& out = report_.all[i];
-      const auto ticks =
-          static_cast<std::int64_t>(sums_[i] + (out.starts - out.stops) * now_.ticks);
-      out.seconds = static_cast<double>(std::max<std::int64_t>(ticks, 0)) * now_.ns_per_tick / 1e9;
+      out.seconds = seconds_of(sums_[i], out.starts - out.stops);
       if (out.has_times()) out.durations = durations_.of(out.cell, now_.ns_per_tick);
     }
   }
@@ -252,11 +271,13 @@ class Reading {
   absl::Status read_lines() {
     std::vector<memprof_log_entry> entries(
         std::min<std::uint64_t>(head_.log_next, MEMPROF_VALUES_LOG));
-    RETURN_IF_ERROR(read_all(address_ + offsetof(memprof_values, log), entries));
+    ASSIGN_OR_RETURN(const std::vector<bool> is_same,
+                     read_twice(memory_, address_ + offsetof(memprof_values, log), entries));
     for (std::size_t i = 0; i < entries.size(); ++i) {
       const memprof_log_entry& entry = entries[i];
       const std::uint64_t number = entry.seq / 2 - 1;
-      if (!is_whole(entry) || entry.seq == 0 || number % MEMPROF_VALUES_LOG != i) continue;
+      if (!is_same[i] || !is_whole(entry) || entry.seq == 0 || number % MEMPROF_VALUES_LOG != i)
+        continue;
       add_line(entry, number);
     }
     std::sort(report_.lines.begin(), report_.lines.end(),
@@ -287,6 +308,7 @@ class Reading {
   const MemoryReader& memory_;
   const std::uint64_t address_;
   TickMoment now_;
+  const bool by_lane_;
   memprof_values_head head_{};
   int tries_left_ = kAllTries;
   // By place in report_.all, of timers: ticks, modulo 2^64.
@@ -304,8 +326,8 @@ bool is_known(const memprof_values_head& head) {
 }
 
 absl::StatusOr<Report> read_report(const MemoryReader& memory, std::uint64_t address,
-                                   const TickMoment& now) {
-  return Reading(memory, address, now).run();
+                                   const TickMoment& now, bool by_lane) {
+  return Reading(memory, address, now, by_lane).run();
 }
 
 absl::StatusOr<bool> observe_report(const WritableMemory& memory, std::uint64_t address,

@@ -35,6 +35,15 @@ struct Reported {
   double seconds = 0;      // what runs included, up to now
   double max_seconds = 0;  // of what was stopped with its token
   DurationsPtr durations;  // of the same; null: none, or the program has an older library
+  // What of a point, timer or phase is one domain's, where it has counted; where this is asked for.
+  struct OfLane {
+    std::uint32_t lane =
+        0;  // the domain's index; MEMPROF_VALUES_SHARED_LANE: of all others and of C code
+    std::int64_t hits = 0;
+    std::uint64_t starts = 0, stops = 0;
+    double seconds = 0, max_seconds = 0;
+  };
+  std::vector<OfLane> lanes;
   // A value has these.
   memprof_value_type type = MEMPROF_VALUE_ANY;
   memprof_value_source source = MEMPROF_VALUE_SET;
@@ -84,7 +93,7 @@ struct Report {
 // address: of struct memprof_values. kFailedPrecondition, in one line, when there is no registry,
 // or one of another build; else errors of the memory.
 absl::StatusOr<Report> read_report(const MemoryReader& memory, std::uint64_t address,
-                                   const TickMoment& now);
+                                   const TickMoment& now, bool by_lane = false);
 
 // Tells the program that somebody looks, for a minute from now on. Whether nobody did before.
 absl::StatusOr<bool> observe_report(const WritableMemory& memory, std::uint64_t address,

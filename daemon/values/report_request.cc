@@ -14,6 +14,7 @@
 #include "daemon/util/status_macros.h"
 #include "daemon/util/utf8.h"
 #include "daemon/values/report.h"
+#include "daemon/values/whole_record.h"
 
 namespace memprofd {
 namespace {
@@ -32,7 +33,7 @@ class Asking {
     RETURN_IF_ERROR(begin());
     for (;;) {
       RETURN_IF_ERROR(memory_.read_value(record_, *now_));
-      if (has_answer()) return answer();
+      if (has_answer()) return read_answer();
       const bool is_over = monotonic_ns() - began_ns_ >= nanoseconds(request_.timeout);
       if (is_over || !wanted()) return take_back(is_over);
       std::this_thread::sleep_for(kBetweenLooks);
@@ -82,11 +83,12 @@ class Asking {
     return memory_.write_value(registry_ + offsetof(memprof_values_head, asked_last), began_ns_);
   }
 
-  bool has_answer() const {
-    return now_->done == now_->seq && now_->seq % 2 == 0 && now_->answered == began_ns_;
-  }
+  bool has_answer() const { return is_whole(*now_) && now_->answered == began_ns_; }
 
-  absl::StatusOr<RequestAnswer> answer() const {
+  // It stays, while what was read with the words that say so may be older than they are: within one
+  // piece the processor may read later words first.
+  absl::StatusOr<RequestAnswer> read_answer() const {
+    RETURN_IF_ERROR(memory_.read_value(record_, *now_));
     RequestAnswer answer{.is_cut = now_->text_bytes > MEMPROF_REQUEST_TEXT,
                          .took = std::chrono::nanoseconds(monotonic_ns() - began_ns_)};
     answer.text.assign(now_->text, std::min(now_->text_bytes, MEMPROF_REQUEST_TEXT));
@@ -99,7 +101,7 @@ class Asking {
   absl::StatusOr<RequestAnswer> take_back(bool is_over) {
     RETURN_IF_ERROR(put(offsetof(Record, asked), std::uint64_t{0}));
     RETURN_IF_ERROR(memory_.read_value(record_, *now_));
-    if (has_answer()) return answer();
+    if (has_answer()) return read_answer();
     if (!is_over) return absl::CancelledError("nobody waits for the answer any more");
     const auto seconds = std::chrono::duration<double>(request_.timeout).count();
     if (now_->running == began_ns_) {

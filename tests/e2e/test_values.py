@@ -375,6 +375,25 @@ class Reported(ValuesTest):
         tag = self.reported(daemon, target.pid, "marked")[0]["marked record"]["value"]
         self.assertEqual(("1", False), (tag["size"], tag["bytes_is_least"]))
 
+    def registry(self, target):
+        """Where it is in memory."""
+        with open(f"/proc/{target.pid}/maps") as maps:
+            base = int(next(maps).split("-")[0], 16)
+        notes = subprocess.run(["readelf", "-n", TARGETS / "reports"], capture_output=True, text=True).stdout
+        return base + int(re.search(r"Name: values\n.*Semaphore: 0x([0-9a-f]+)", notes).group(1), 16) - 12
+
+    def test_who_looks_no_longer(self):
+        """A line looks at the clock while the registry says until when somebody looks: no longer than that."""
+        target = self.target("reports")
+        observed_until = self.registry(target) + 128
+        with open(f"/proc/{target.pid}/mem", "r+b", buffering=0) as memory:
+            for until, is_on in ((time.monotonic_ns() + 10**12, True), (1, False)):
+                memory.seek(observed_until)
+                memory.write(until.to_bytes(8, "little"))
+                self.assertEqual(is_on, target.command("log a line")["on"])
+            memory.seek(observed_until)
+            self.assertEqual(0, int.from_bytes(memory.read(8), "little"))
+
     def check_log(self, daemon, target):
         self.assertTrue(target.command("log it's told")["on"])
         target.command("phase leave")
@@ -479,10 +498,24 @@ class Reported(ValuesTest):
         found, _ = self.reported(daemon, target.pid)
         self.assertEqual("12000000", found["requests"]["hits"])
         self.assertEqual(("120000", "120000"), (found["handling"]["starts"], found["handling"]["stops"]))
+        self.assertEqual([], found["requests"]["domains"], "nobody has asked for them")
+        self.check_domains(daemon, target)
         for _ in range(3):
             target.command("mark 4 5000")
         tag = self.reported(daemon, target.pid)[0]["marked"]["value"]
         self.assertEqual(("60000", "32"), (tag["size"], tag["bytes"]), "no mark is lost, and two references hold memory")
+
+    def check_domains(self, daemon, target):
+        """What each has counted, of which all is the sum."""
+        found, _ = self.reported(daemon, target.pid, "--by-domain")
+        for name, what in (("requests", "hits"), ("handling", "stops")):
+            shares = found[name]["domains"]
+            self.assertGreaterEqual(len(shares), 2, name)
+            self.assertEqual(int(found[name][what]), sum(int(one[what]) for one in shares), name)
+            self.assertEqual(len(shares), len({one["domain"] for one in shares if not one["is_others"]}), name)
+        spent = [one["seconds"] for one in found["handling"]["domains"]]
+        self.assertAlmostEqual(found["handling"]["seconds"], sum(spent))
+        self.assertRegex(daemon.ctl("values", "--by-domain", "--pid", target.pid).stdout, r"\n  domain 1 +\d+\n")
 
     def test_domains_that_end_leave_their_places(self):
         """To the next one: a tag of 100 domains, one after the other, is as large as that of one."""
@@ -545,6 +578,20 @@ class Reported(ValuesTest):
                 daemon = self.daemon("--pid", target.pid, "--mode", "observe")
                 self.assertEqual(is_copied, target.command("marshal")["copied"])
                 self.assertEqual(str(1 + is_copied), self.reported(daemon, target.pid)[0]["marshalled"]["hits"])
+
+    def test_no_naked_pointers(self):
+        """What the collector meets out of the heap has a header that says so, the library's and the agent's: this runtime tells
+        what has not. OCaml 4 may be configured to have no other way to know."""
+        checked = TARGETS.parent / "targets-4.14-checked"
+        if not (checked / "reports").exists():
+            self.skipTest("make targets-4.14 makes the program")
+        self.assertIn(b"non-black head", (checked / "reports").read_bytes())
+        target = self.target("reports", folder=checked)
+        daemon = self.daemon("--pid", target.pid, "--sampling-rate", "0.01")
+        harness.eventually(lambda: target.command("churn 1000") and daemon.state(target.pid) == "sampling", "attached")
+        for command in ("hit 100", "time 10", "phase enter", "set 1235", "mark 10", "marshal", "forget", "forget"):
+            target.command(command)
+        self.assertEqual("", target.stderr())
 
     def test_a_child_counts_for_itself(self):
         target = self.target("reports")
@@ -691,12 +738,8 @@ class Reported(ValuesTest):
         target = self.target("reports")
         daemon = self.daemon("--pid", target.pid, "--mode", "observe")
         self.reported(daemon, target.pid)
-        with open(f"/proc/{target.pid}/maps") as maps:
-            base = int(next(maps).split("-")[0], 16)
-        notes = subprocess.run(["readelf", "-n", TARGETS / "reports"], capture_output=True, text=True).stdout
-        semaphore = int(re.search(r"Name: values\n.*Semaphore: 0x([0-9a-f]+)", notes).group(1), 16)
         with open(f"/proc/{target.pid}/mem", "r+b", buffering=0) as memory:
-            memory.seek(base + semaphore - 12 + 64)
+            memory.seek(self.registry(target) + 64)
             memory.write(b"\xff" * 4)
         self.assertRegex(daemon.ctl("values").stdout, r"(?ms)^Reports\[\d+\] .*^what the program says cannot be read: ")
         metrics = daemon.metrics()

@@ -147,7 +147,7 @@ let fork () =
 
 let spin seconds =
   let until = Unix.gettimeofday () +. seconds in
-  while Unix.gettimeofday () < until do time 100; c_spin 10_000 done
+  while Unix.gettimeofday () < until do time 1_000; c_spin 1_000 done
 
 let marshal () =
   let own = Sys.opaque_identity (Point.create "marshalled") in

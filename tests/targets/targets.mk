@@ -18,7 +18,7 @@ targets: $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES) $(TARGET_VARIANTS))
 # The same with other OCamls, in $(BUILD)/targets-RELEASE: of other Debian releases, and
 # built from source. Those of OF_OCAML5 need OCaml 5, forks of them OCaml 4.12; what demo_server holds
 # is asked of OCaml 5, too, and seccomp runs with the C library of that release.
-OTHER_NAMES    := known_alloc stacks busy_threads churn uses_memprof stops_memprof idle minor_heaps large_blocks heap_shapes values
+OTHER_NAMES    := known_alloc stacks busy_threads churn uses_memprof stops_memprof idle minor_heaps large_blocks heap_shapes heap_roots values
 OF_OCAML5      := domains crowd heap_domains forks value_domains demo_server seccomp
 OTHER_RELEASES := bullseye 4.12 4.14 trixie forky
 OTHERS         := $(foreach release,$(OTHER_RELEASES),$(addprefix $(BUILD)/targets-$(release)/,$(OTHER_NAMES) nog_target)) \
@@ -52,13 +52,14 @@ $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES)): $(TARGETS_DIR)/%: $(TARGETS_DIR)/o
 $(filter %/minor_heaps,$(OTHERS)): tests/targets/minor_heaps_stubs.c
 $(filter %/seccomp,$(OTHERS)): tests/targets/seccomp_stubs.c
 $(filter %/heap_shapes %/heap_domains,$(OTHERS)): tests/targets/heap_shapes_stubs.c
-$(addprefix $(TARGETS_DIR)/,seccomp minor_heaps heap_shapes): $(TARGETS_DIR)/%: $(TARGETS_DIR)/obj/%_stubs.o
+$(filter %/heap_roots,$(OTHERS)): tests/targets/heap_roots_stubs.c
+$(addprefix $(TARGETS_DIR)/,seccomp minor_heaps heap_shapes heap_roots): $(TARGETS_DIR)/%: $(TARGETS_DIR)/obj/%_stubs.o
 $(TARGETS_DIR)/obj/%_stubs.o: tests/targets/%_stubs.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -O2 -I$(shell ocamlc -where) -c $< -o $@
 
 MANY_DIR := $(TARGETS_DIR)/many
-$(TARGETS_DIR)/many_sites: tests/targets/many_sites.awk $(TARGETS_DIR)/obj/handshake.cmx
+$(TARGETS_DIR)/many_sites: tests/targets/bare/many_sites.awk $(TARGETS_DIR)/obj/handshake.cmx
 	$(call say,OCAML,$@)
 	$(Q)mkdir -p $(MANY_DIR) && awk -v out=$(MANY_DIR) -f $<
 	$(Q)$(OCAMLOPT) -g -I $(TARGETS_DIR)/obj -I $(MANY_DIR) -linkpkg $(TARGETS_DIR)/obj/handshake.cmx $(MANY_DIR)/part_*.ml $(MANY_DIR)/many_sites.ml -o $@
@@ -89,12 +90,12 @@ $(TARGETS_DIR)/bytecode_target: tests/targets/handshake.ml tests/targets/known_a
 	$(Q)$(OCAMLC) -I $(TARGETS_DIR)/byte -c -o $(TARGETS_DIR)/byte/known_alloc.cmo tests/targets/known_alloc.ml
 	$(Q)$(OCAMLC) -linkpkg $(TARGETS_DIR)/byte/handshake.cmo $(TARGETS_DIR)/byte/known_alloc.cmo -o $@
 
-$(TARGETS_DIR)/tiny32: tests/targets/tiny32.S
+$(TARGETS_DIR)/tiny32: tests/targets/bare/tiny32.S
 	$(call say,AS,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -m32 -nostdlib -static -Wl,--build-id=none $< -o $@
 
-$(TARGETS_DIR)/every_byte: tests/targets/every_byte.c
+$(TARGETS_DIR)/every_byte: tests/targets/bare/every_byte.c
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -O1 $< -o $@
@@ -127,20 +128,20 @@ $(CASES_OTHER): $(BUILD)/targets-%/case_studies: $(wildcard tests/targets/cases/
 	$(call say,OCAML,$@)
 	$(Q)mkdir -p $@-source && ocamlyacc -b$@-source/case_parser tests/targets/cases/case_parser.mly
 	$(Q)tests/targets/compile-with.sh $* $@ '$@-source/case_parser.mli $@-source/case_parser.ml tests/targets/cases/case_studies.ml' -g
-# Programs whose heaps are asked about.
-HEAP_NAMES  := leftovers large_heap secrets
+# Programs whose heaps are asked about, by their .cmt files, too.
+HEAP_NAMES  := leftovers large_heap secrets on_stack
 HEAPS       := $(addprefix $(TARGETS_DIR)/,$(HEAP_NAMES))
-HEAPS_OTHER := $(foreach name,leftovers secrets,$(addsuffix /$(name),$(OTHER_RELEASES:%=$(BUILD)/targets-%))) $(BUILD)/targets-trixie/large_heap
+HEAPS_OTHER := $(foreach name,leftovers secrets on_stack,$(addsuffix /$(name),$(OTHER_RELEASES:%=$(BUILD)/targets-%))) $(BUILD)/targets-trixie/large_heap
 targets: $(HEAPS) $(filter $(BUILD)/targets-trixie/%,$(HEAPS_OTHER))
 $(foreach release,$(OTHER_RELEASES),$(eval targets-$(release): $(filter $(BUILD)/targets-$(release)/%,$(HEAPS_OTHER))))
 $(foreach name,$(HEAP_NAMES),$(eval $(filter %/$(name),$(HEAPS) $(HEAPS_OTHER)): tests/targets/heaps/$(name).ml))
 $(HEAPS): $(TARGETS_DIR)/%: $(TARGETS_DIR)/obj/handshake.cmx
 	$(call say,OCAML,$(filter %.ml,$^))
 	$(Q)mkdir -p $(TARGETS_DIR)/heaps && cp $(filter %.ml,$^) $(TARGETS_DIR)/heaps/
-	$(Q)$(OCAMLOPT) -g -I $(TARGETS_DIR)/obj -linkpkg $(TARGETS_DIR)/obj/handshake.cmx $(TARGETS_DIR)/heaps/$*.ml -o $@
+	$(Q)$(OCAMLOPT) -g -bin-annot -I $(TARGETS_DIR)/obj -linkpkg $(TARGETS_DIR)/obj/handshake.cmx $(TARGETS_DIR)/heaps/$*.ml -o $@
 $(HEAPS_OTHER): $(BUILD)/targets-%: $(COMPILE_WITH)
 	$(call say,OCAML,$@)
-	$(Q)tests/targets/compile-with.sh $(*D) $@ tests/targets/heaps/$(*F).ml -g
+	$(Q)tests/targets/compile-with.sh $(*D) $@ tests/targets/heaps/$(*F).ml -g -bin-annot
 # Programs of which calls are traced from outside.
 TRACED  := $(addsuffix /traced,$(TARGETS_DIR) $(BUILD)/targets-trixie)
 TRACED5 := $(BUILD)/targets-trixie/traced $(BUILD)/targets-trixie/traced_fibers
@@ -157,14 +158,16 @@ TORN_RELEASES := 4.12 4.14 bullseye trixie forky
 TORN          := $(TORN_RELEASES:%=$(BUILD)/targets-%/torn)
 targets: $(TARGETS_DIR)/torn $(BUILD)/targets-trixie/torn
 $(foreach release,$(TORN_RELEASES),$(eval targets-$(release): $(BUILD)/targets-$(release)/torn))
-$(TARGETS_DIR)/torn: tests/targets/torn/torn.ml tests/targets/torn/workers4.ml $(TARGETS_DIR)/obj/handshake.cmx
+$(TARGETS_DIR)/torn: $(wildcard tests/targets/torn/*) $(TARGETS_DIR)/obj/handshake.cmx
 	$(call say,OCAML,$@)
-	$(Q)mkdir -p $@-source && cp $< $@-source/ && cp tests/targets/torn/workers4.ml $@-source/workers.ml
-	$(Q)cd $@-source && $(OCAMLOPT) -g -I ../obj -linkpkg ../obj/handshake.cmx workers.ml torn.ml -o ../torn
+	$(Q)mkdir -p $@-source && cp tests/targets/torn/*.ml $@-source/ && cp tests/targets/torn/workers4.ml $@-source/workers.ml
+	$(Q)tests/targets/torn/names.sh >$@-source/torn.ml
+	$(Q)cd $@-source && $(OCAMLOPT) -g -I ../obj -linkpkg ../obj/handshake.cmx workers.ml kinds.ml torn.ml replacing.ml -o ../torn
 $(TORN): $(BUILD)/targets-%/torn: $(wildcard tests/targets/torn/*) $(COMPILE_WITH)
 	$(call say,OCAML,$@)
 	$(Q)mkdir -p $@-source && cp tests/targets/torn/workers$(if $(filter trixie forky,$*),5,4).ml $@-source/workers.ml
-	$(Q)tests/targets/compile-with.sh $* $@ '$@-source/workers.ml tests/targets/torn/torn.ml' -g
+	$(Q)tests/targets/torn/names.sh >$@-source/torn.ml
+	$(Q)tests/targets/compile-with.sh $* $@ '$@-source/workers.ml tests/targets/torn/kinds.ml $@-source/torn.ml tests/targets/torn/replacing.ml' -g
 # Holds C's memory by custom blocks.
 C_OWNERS := $(addsuffix /c_owners,$(TARGETS_DIR) $(BUILD)/targets-trixie)
 targets: $(C_OWNERS)
@@ -193,6 +196,7 @@ $(C_MEMORY): $(BUILD)/targets-%/c_memory: tests/targets/memory/c_memory.ml tests
 	$(Q)tests/targets/compile-with.sh $* $@ '$(filter %_stubs.c,$^) $@-source/within.ml tests/targets/memory/c_memory.ml' -g
 $(C_MEMORY_RELEASES:%=$(BUILD)/targets-%/c_memory_library.so): $(TARGETS_DIR)/c_memory_library.so
 	$(Q)mkdir -p $(@D) && cp $< $@
+include tests/targets/memory/memory.mk
 # Leaks memory of libraries in C.
 targets: $(TARGETS_DIR)/c_leaks
 $(TARGETS_DIR)/c_leaks: tests/targets/memory/c_leaks.ml tests/targets/memory/c_leaks_stubs.c $(TARGETS_DIR)/obj/handshake.cmx
@@ -223,12 +227,17 @@ $(TARGETS_DIR)/reports: tests/targets/reports.ml tests/targets/reports_stubs.c $
 $(BUILD)/targets-trixie/reports: tests/targets/reports_stubs.c tests/targets/reports.ml
 $(BUILD)/targets-trixie/report_domains: tests/targets/report_domains.ml
 $(BUILD)/targets-trixie/ways: agent-lib/examples/ways.ml
-$(BUILD)/targets-trixie/bench/says: tests/targets/torn/workers5.ml tests/bench/programs/says.ml
-$(REPORTS5): $(BUILD)/targets-trixie/%: $(VALUES_LIBRARY) $(wildcard agent-lib/findlib/memprof_values*) $(COMPILE_WITH)
+$(BUILD)/targets-trixie/bench/says: tests/targets/torn/workers5.ml tests/bench/programs/says_stubs.c tests/bench/programs/says.ml
+# One of a runtime that tells pointers out of the heap which its collector does not know.
+REPORTS_CHECKED := $(BUILD)/targets-4.14-checked/reports
+targets-4.14: $(REPORTS_CHECKED)
+$(REPORTS_CHECKED): tests/targets/reports_stubs.c tests/targets/reports.ml
+$(REPORTS5) $(REPORTS_CHECKED): RELEASE = $(patsubst $(BUILD)/targets-%,%,$(@D:/bench=))
+$(REPORTS5) $(REPORTS_CHECKED): $(VALUES_LIBRARY) $(wildcard agent-lib/findlib/memprof_values*) $(COMPILE_WITH)
 	$(call say,OCAML,$@)
-	$(Q)mkdir -p $@-source && for name in point tag; do cp agent-lib/findlib/memprof_values_$${name}5.ml $@-source/memprof_values_$$name.ml; done
+	$(Q)mkdir -p $@-source && for name in point tag; do cp agent-lib/findlib/memprof_values_$${name}$(if $(filter 4.%,$(RELEASE)),4,5).ml $@-source/memprof_values_$$name.ml; done
 	$(Q)cp tests/targets/torn/workers5.ml $@-source/workers.ml
-	$(Q)tests/targets/compile-with.sh trixie $@ '$(VALUES_LIBRARY) $(filter %_stubs.c,$^) $@-source/memprof_values_point.ml agent-lib/findlib/memprof_values_store.ml $@-source/memprof_values_tag.ml agent-lib/findlib/memprof_values.mli agent-lib/findlib/memprof_values.ml $(if $(filter %/workers5.ml,$^),$@-source/workers.ml) $(filter %/$(*F).ml,$^)' -g -ccopt -O2
+	$(Q)tests/targets/compile-with.sh $(RELEASE) $@ '$(VALUES_LIBRARY) $(filter %_stubs.c,$^) $@-source/memprof_values_point.ml agent-lib/findlib/memprof_values_store.ml $@-source/memprof_values_tag.ml agent-lib/findlib/memprof_values.mli agent-lib/findlib/memprof_values.ml $(if $(filter %/workers5.ml,$^),$@-source/workers.ml) $(filter %/$(@F).ml,$^)' -g -ccopt -O2
 # The package's example; the other one is above.
 targets: $(TARGETS_DIR)/ways
 $(TARGETS_DIR)/ways: agent-lib/examples/ways.ml $(FINDLIB)/META
@@ -280,15 +289,21 @@ $(BENCH_OCAML5): $(PLAIN_TRACKER) $(COMPILE_WITH)
 	$(Q)tests/targets/compile-with.sh trixie $@ '$(PLAIN_TRACKER) $(filter %/$(@F).ml,$^)' -g
 
 # What it costs to say something, and 1,000 references to be watched.
-targets: $(addprefix $(BENCH_DIR)/,says many_values)
-$(BENCH_DIR)/says: tests/bench/programs/says.ml tests/targets/torn/workers4.ml $(FINDLIB)/META
+targets: $(addprefix $(BENCH_DIR)/,says many_values) $(BUILD)/targets-trixie/bench/many_values
+$(BENCH_DIR)/says: tests/bench/programs/says.ml tests/bench/programs/says_stubs.c tests/targets/torn/workers4.ml $(FINDLIB)/META
 	$(call say,OCAML,$@)
-	$(Q)mkdir -p $@-source && cp $< $@-source/ && cp tests/targets/torn/workers4.ml $@-source/workers.ml
-	$(Q)cd $@-source && OCAMLPATH=$(abspath $(BUILD)/findlib) $(OCAMLOPT) -g -package memprof-agent.values -I ../../obj -linkpkg ../../obj/handshake.cmx workers.ml says.ml -o ../says
-$(BENCH_DIR)/many_values: tests/bench/programs/many_values.ml $(TARGETS_DIR)/obj/handshake.cmx
+	$(Q)mkdir -p $@-source && cp tests/bench/programs/says* $@-source/ && cp tests/targets/torn/workers4.ml $@-source/workers.ml
+	$(Q)cd $@-source && OCAMLPATH=$(abspath $(BUILD)/findlib) $(OCAMLOPT) -g -package memprof-agent.values -ccopt '-O2 -I$(CURDIR)/agent-lib/values' -I ../../obj -linkpkg ../../obj/handshake.cmx says_stubs.c workers.ml says.ml -o ../says
+MANY_VALUES := tests/bench/programs/many_values.ml tests/bench/programs/apart.sh
+make_values = mkdir -p $@-source && seq 1000 | sed 's/.*/let value& = ref &/' >$@-source/thousand.ml && sh tests/bench/programs/apart.sh >$@-source/apart.ml
+$(BENCH_DIR)/many_values: $(MANY_VALUES) $(TARGETS_DIR)/obj/handshake.cmx
 	$(call say,OCAML,$@)
-	$(Q)mkdir -p $@-source && seq 1000 | sed 's/.*/let value& = ref &/' >$@-source/thousand.ml && cp $< $@-source/
-	$(Q)cd $@-source && $(OCAMLOPT) -g -I ../../obj -linkpkg ../../obj/handshake.cmx thousand.ml many_values.ml -o ../many_values
+	$(Q)$(make_values) && cp $< $@-source/
+	$(Q)cd $@-source && $(OCAMLOPT) -g -I ../../obj -linkpkg ../../obj/handshake.cmx thousand.ml apart.ml many_values.ml -o ../many_values
+$(BUILD)/targets-trixie/bench/many_values: $(MANY_VALUES) $(COMPILE_WITH)
+	$(call say,OCAML,$@)
+	$(Q)$(make_values)
+	$(Q)tests/targets/compile-with.sh trixie $@ '$@-source/thousand.ml $@-source/apart.ml $<' -g
 
 $(BENCH_DIR)/stack_walk: tests/bench/programs/stack_walk.ml tests/bench/programs/stack_walk_stubs.c agent-lib/walk/delta_walk.h
 	$(call say,OCAML,$@)

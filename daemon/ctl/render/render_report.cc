@@ -226,7 +226,8 @@ std::string report_text(const pb::ListSitesResponse& response, pb::Measure order
     out += "\n";
     append_site(++number, site, group_by, out);
   }
-  return absl::StrCat(out, "\n", is_observed(response.target()) ? kObservedMeaning : kMeaning);
+  const bool follows = is_known(response.sites(0), pb::MEASURE_LIVE);
+  return absl::StrCat(out, "\n", follows ? kMeaning : kObservedMeaning);
 }
 
 }  // namespace memprofd::ctl

@@ -98,6 +98,23 @@ std::string reported_text(const pb::Reported& reported) {
   }
 }
 
+std::string domain_name(const pb::DomainShare& share) {
+  return share.is_others() ? "C code, domains from 127 on"
+                           : absl::StrCat("domain ", share.domain());
+}
+
+std::string domain_text(const pb::Reported& reported, const pb::DomainShare& share) {
+  pb::Reported one;
+  one.set_kind(reported.kind());
+  one.set_unit(reported.unit());
+  one.set_hits(share.hits());
+  one.set_starts(share.starts());
+  one.set_stops(share.stops());
+  one.set_seconds(share.seconds());
+  one.set_max_seconds(share.max_seconds());
+  return reported_text(one);
+}
+
 std::string line_text(const pb::ReportedLine& line) {
   const std::string text = printable(line.text()) + (line.is_cut() ? ".." : "");
   const std::string what = line.phase_begins() ? fmt::format("phase {} begins", text)

@@ -167,6 +167,9 @@ std::string render_values(const pb::ListValuesResponse& values, const Style& sty
   TextTable table({{"NAME"}, {"VALUE"}});
   for (const pb::Reported& one : values.reported()) {
     table.add_row({reported_name(one), reported_text(one)});
+    for (const pb::DomainShare& share : one.domains()) {
+      table.add_row({"  " + domain_name(share), domain_text(one, share)});
+    }
   }
   for (const pb::NamedValue& named : values.values()) {
     const bool has_type = !named.source_type().empty() && named.source_type() != "_";

@@ -105,6 +105,16 @@ void add_durations(const Durations& durations, pb::Durations& out) {
 
 void put_value(const Value& value, pb::Value& out);
 
+void add_domain(const Reported::OfLane& of_lane, pb::DomainShare& out) {
+  out.set_is_others(of_lane.lane == MEMPROF_VALUES_SHARED_LANE);
+  if (!out.is_others()) out.set_domain(of_lane.lane);
+  out.set_hits(of_lane.hits);
+  out.set_starts(of_lane.starts);
+  out.set_stops(of_lane.stops);
+  out.set_seconds(of_lane.seconds);
+  out.set_max_seconds(of_lane.max_seconds);
+}
+
 pb::Reported to_proto(const Reported& one, std::uint64_t now_ns) {
   pb::Reported out;
   out.set_kind(static_cast<pb::ReportedKind>(static_cast<int>(one.kind) + 1));
@@ -117,6 +127,7 @@ pb::Reported to_proto(const Reported& one, std::uint64_t now_ns) {
   out.set_seconds(one.seconds);
   out.set_max_seconds(one.max_seconds);
   if (one.durations != nullptr) add_durations(*one.durations, *out.mutable_durations());
+  for (const Reported::OfLane& of_lane : one.lanes) add_domain(of_lane, *out.add_domains());
   if (one.has_value()) put_value(one.value, *out.mutable_value());
   out.set_is_bool(one.type == MEMPROF_VALUE_BOOL);
   if (const auto age = one.age_seconds(now_ns)) out.set_age_seconds(*age);
@@ -211,12 +222,14 @@ absl::StatusOr<ValuesRequest> checked(const pb::ListValuesRequest& request) {
                                                    request.graph_nodes(), ": it is at most ",
                                                    kMaxGraphNodes));
   }
-  return ValuesRequest{.pattern = request.pattern(),
+  using What = ValuesRequest::What;
+  return ValuesRequest{.what = request.only_reported() ? What::kReported : What::kAll,
+                       .pattern = request.pattern(),
                        .with_constants = request.with_constants(),
                        .with_contents = request.with_contents(),
                        .graph_nodes = request.graph_nodes(),
                        .limit = request.limit() == 0 ? kUsualLimit : request.limit(),
-                       .only_reported = request.only_reported()};
+                       .by_domain = request.by_domain()};
 }
 
 pb::ListValuesResponse to_proto(const ValuesAnswer& answer) {

@@ -3,8 +3,9 @@
 
    Commands: "leak N SIZE" keeps N blocks for good; "streams N" opens and closes N streams of the size of zlib's, "keep N"
    leaves them open; "grow N" resizes a block N times, now and then in vain; "kinds N" takes and frees N of each function;
+   "pairs N" takes and frees N blocks of 64 bytes and answers the nanoseconds for each;
    "noalloc N" and "blocking N" keep blocks of 1,000 bytes taken by an external without a note, and with the lock released;
-   "threads N" has N threads of C take and free blocks from now on; "load FILE N" has a library that is loaded now keep N
+   "threads N" has N threads of C take and free blocks from now on, and "calm" ends them and frees the rest; "load FILE N" has a library that is loaded now keep N
    blocks, "unload" unloads it; "fork" runs a child that does "kinds" and ends; "spin" allocates in OCaml until a byte
    comes; "minor" is a minor collection; "forbid" is a filter of seccomp that kills for mprotect;
    "known N" takes N blocks at each of many lines and answers what was taken there and what of it stays; "hold N MS" frees
@@ -14,9 +15,11 @@ external keep : int -> int -> int = "c_memory_keep"
 external stream : bool -> int = "c_memory_stream"
 external grow : int -> int = "c_memory_grow"
 external kinds : unit -> int = "c_memory_kinds"
+external pairs : int -> int = "c_memory_pairs"
 external keep_noalloc : (int[@untagged]) -> (int[@untagged]) = "c_memory_byte" "c_memory_keep_noalloc" [@@noalloc]
 external keep_blocking : int -> int = "c_memory_keep_blocking"
 external threads : int -> unit = "c_memory_threads"
+external calm : unit -> unit = "c_memory_calm"
 external load : string -> bool = "c_memory_load"
 external keep_in_library : int -> int = "c_memory_keep_in_library"
 external unload : unit -> unit = "c_memory_unload"
@@ -171,9 +174,11 @@ let run = function
   | [ "keep"; n ] -> answer (sum (int_of_string n) Zip.forget_to_close)
   | [ "grow"; n ] -> answer (resize (int_of_string n))
   | [ "kinds"; n ] -> answer (sum (int_of_string n) kinds)
+  | [ "pairs"; n ] -> answer (pairs (int_of_string n))
   | [ "noalloc"; n ] -> answer (sum (int_of_string n) remember_quickly)
   | [ "blocking"; n ] -> answer (sum (int_of_string n) remember_slowly)
   | [ "threads"; n ] -> threads (int_of_string n); answer 0
+  | [ "calm" ] -> calm (); answer 0
   | [ "load"; file; n ] when load file -> answer (sum (int_of_string n) remember_in_library)
   | [ "unload" ] -> unload (); answer 0
   | [ "fork" ] when in_child () -> answer 0

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* What is needed of caml/mlvalues.h and others, which not all of these compilers bring. */
@@ -117,6 +118,21 @@ value c_memory_kinds(value unit) {
   for (int i = 0; i < 6; i++) i == 3 ? by_pointer(parts[i]) : free(parts[i]);
   free(NULL);
   return Val_long(8075);
+}
+
+/* Takes and frees n blocks; nanoseconds of the processor for each. */
+value c_memory_pairs(value n) {
+  struct timespec begin, end;
+
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+  for (long i = 0; i < Long_val(n); i++) {
+    void* volatile block = malloc(64);
+
+    free(block);
+  }
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+  return Val_long(((end.tv_sec - begin.tv_sec) * 1000000000 + end.tv_nsec - begin.tv_nsec) /
+                  Long_val(n));
 }
 
 /* ---------------------------------------------------------------- blocks at the end of known paths
@@ -261,12 +277,14 @@ value c_memory_unseen(value n, value size) {
 }
 
 static unsigned long done;
+static void* passed[64];
+static int churning;
+static pthread_t churners[64];
+static long n_churners;
 
 /* Blocks are freed by another thread than that which took them. */
 static void* churn(void* unused) {
-  static void* passed[64];
-
-  for (unsigned i = 0;; i++) {
+  for (unsigned i = 0; __atomic_load_n(&churning, __ATOMIC_RELAXED); i++) {
     char* block = malloc(16 + i * 37 % 5000);
     char* other;
 
@@ -280,10 +298,22 @@ static void* churn(void* unused) {
 }
 
 value c_memory_threads(value n) {
-  for (long i = 0; i < Long_val(n); i++) {
-    pthread_t thread;
+  __atomic_store_n(&churning, 1, __ATOMIC_RELAXED);
+  for (long i = 0; i < Long_val(n); i++)
+    if (pthread_create(&churners[n_churners++], NULL, churn, NULL) != 0) abort();
+  return Val_unit;
+}
 
-    if (pthread_create(&thread, NULL, churn, NULL) != 0) abort();
+/* They end, and what they have passed on is freed: nothing that they took is left. */
+value c_memory_calm(value unit) {
+  (void)unit;
+  __atomic_store_n(&churning, 0, __ATOMIC_RELAXED);
+  caml_enter_blocking_section();
+  while (n_churners > 0) pthread_join(churners[--n_churners], NULL);
+  caml_leave_blocking_section();
+  for (unsigned i = 0; i < sizeof(passed) / sizeof(passed[0]); i++) {
+    free(passed[i]);
+    passed[i] = NULL;
   }
   return Val_unit;
 }

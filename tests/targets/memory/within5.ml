@@ -11,3 +11,8 @@ let fiber f =
         match leave with
         | Leave -> Some (fun (k : (a, _) Effect.Deep.continuation) -> Effect.Deep.continue k ())
         | _ -> None }
+
+(* In a domain of its own; answers with how to wait for its end. *)
+let aside f =
+  let domain = Domain.spawn f in
+  fun () -> Domain.join domain

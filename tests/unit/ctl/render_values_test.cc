@@ -142,6 +142,21 @@ pb::ListValuesResponse reported(Reported one) {
 
 std::string text(Reported one) { return ctl::reported_text(reported(std::move(one)).reported(0)); }
 
+TEST(ReportedText, SaysWhatIsEachDomains) {
+  const auto values = reported({.kind = Reported::Kind::kTimer,
+                                .name = "t",
+                                .starts = 3,
+                                .stops = 2,
+                                .seconds = 3,
+                                .lanes = {{.lane = 4, .starts = 2, .stops = 2, .seconds = 2},
+                                          {.lane = 127, .starts = 1, .seconds = 1}}});
+  EXPECT_EQ(ctl::render_values(values, {.width = 80}),
+            "NAME                           VALUE\n"
+            "t                              2 times, 3.00 s; 1 runs\n"
+            "  domain 4                     2 times, 2.00 s, mean 1.00 s\n"
+            "  C code, domains from 127 on  0 times, 1.00 s; 1 runs\n");
+}
+
 TEST(ReportedText, SaysWhatItIs) {
   using Kind = Reported::Kind;
   EXPECT_EQ(text({.kind = Kind::kPoint, .unit = "requests", .hits = 12}), "12 requests");

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/discover/target_memory.h"
@@ -35,19 +37,24 @@ class ChangingMemory : public FakeMemory, public PieceReader {
     if (hangs && address / kPage == kBase / kPage + 1) {
       return absl::DeadlineExceededError("its memory does not answer");
     }
+    if (gone == address / kPage) return absl::OutOfRangeError("not mapped");
     const absl::Status status = FakeMemory::read(address, out);
+    bytes += out.size();
     const int times = ++times_[address / kPage];
     if (after_read) after_read((address - kBase) / kPage, times);
     return status;
   }
   absl::StatusOr<std::size_t> read_pieces(std::span<const MemoryPiece> pieces) const override {
     ++steps;
-    for (const MemoryPiece& piece : pieces) EXPECT_TRUE(read(piece.address, piece.out).ok());
-    return pieces.size();
+    std::size_t done = 0;
+    while (done < pieces.size() && read(pieces[done].address, pieces[done].out).ok()) ++done;
+    return done;
   }
   std::function<void(std::uint64_t page, int times)> after_read;
   mutable int steps = 0;
-  bool hangs = false;  // the second page
+  mutable std::size_t bytes = 0;
+  bool hangs = false;      // the second page
+  std::uint64_t gone = 0;  // a page that is not mapped any more
 
  private:
   mutable std::map<std::uint64_t, int> times_;
@@ -73,6 +80,54 @@ class BatchReaderTest : public ::testing::Test {
   bool was_late_ = false;
   FunctionNames names_ = [](std::uint64_t) { return ""; };
 };
+
+// What is known of it: the page of the slot, and that of the number.
+TEST_F(BatchReaderTest, KnownValuesAreReadTwiceInOneStep) {
+  const std::uint64_t slot = memory_.put<std::uint64_t>(0);
+  next_page();
+  const std::uint64_t clock = memory_.put<std::uint64_t>(7);
+  next_page();
+  const std::uint64_t held = memory_.put_block(0, {integer(5)});
+  memory_.poke(slot, held);
+  next_page();
+  const std::uint64_t other = memory_.put_block(0, {integer(6)});
+  next_page();
+  BatchReader reader(memory_, names_, {});
+  const Mapping all{.begin = kBase, .end = memory_.end(), .readable = true};
+  reader.set_mappings(std::span(&all, 1));
+  KnownValue known;
+  const std::vector<ValueSlot> batch = {{0, 0, slot, &known}};
+  std::uint64_t before = 0, after = 0;
+  const MemoryPiece first{clock, std::as_writable_bytes(std::span(&before, 1))};
+  const MemoryPiece last{clock, std::as_writable_bytes(std::span(&after, 1))};
+  const auto peek = [&] {
+    return reader.peek_twice(batch, {}, {}, std::span(&first, 1), std::span(&last, 1));
+  };
+  EXPECT_FALSE(peek().has_value()) << "nothing is known";
+  known.footprint = reader.read_twice(batch, {}, {})[0].footprint;
+
+  memory_.poke(held, integer(8));
+  memory_.steps = 0;
+  auto read = peek();
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(1, memory_.steps);
+  EXPECT_EQ(8, (*read)[0].value.fields.at(0).integer);
+  EXPECT_EQ(std::pair(before, after), std::pair(7ul, 7ul));
+
+  bool is_first = true;
+  memory_.after_read = [&](std::uint64_t page, int) {
+    if (page != 2 || !std::exchange(is_first, false)) return;  // between the looks
+    memory_.poke(held, integer(9));
+    memory_.poke(clock, std::uint64_t{8});
+  };
+  read = peek();
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(9, (*read)[0].value.fields.at(0).integer) << "as at the second look";
+  EXPECT_EQ(std::pair(before, after), std::pair(7ul, 8ul));
+
+  memory_.poke(slot, other);
+  EXPECT_FALSE(peek().has_value()) << "it has other parts";
+}
 
 // A page that was read for one value has not yet what the program then puts there, and the pointer
 // of another one leads to it.
@@ -184,11 +239,14 @@ class KnownValuesTest : public BatchReaderTest {
       slots.push_back({.address = address, .known = &known_[address]});
     }
     BatchReader reader(memory_, names_, {});
-    const Mapping all{.begin = kBase, .end = memory_.end(), .readable = true};
+    const std::uint64_t end = mapped_end_ != 0 ? mapped_end_ : memory_.end();
+    const Mapping all{.begin = kBase, .end = end, .readable = true};
     reader.set_mappings(std::span(&all, 1));
     memory_.reads = 0;
+    memory_.bytes = 0;
     std::vector<bool> changed = reader.find_changed(slots);
     reads_ = memory_.reads;
+    bytes_ = memory_.bytes;
     for (std::size_t i = 0; i < slots.size(); ++i) {
       if (!changed[i]) continue;
       std::vector<ReadValue> read = reader.read_twice(std::span(slots).subspan(i, 1), {}, {});
@@ -200,6 +258,8 @@ class KnownValuesTest : public BatchReaderTest {
   using Changed = std::vector<bool>;
   std::map<std::uint64_t, KnownValue> known_;
   int reads_ = 0;  // to find out which are changed
+  std::size_t bytes_ = 0;
+  std::uint64_t mapped_end_ = 0;  // 0: all
 };
 
 TEST_F(KnownValuesTest, ChangedIsWhatHasOtherWords) {
@@ -247,6 +307,55 @@ TEST_F(KnownValuesTest, SeesWhatHasComeSince) {
   EXPECT_EQ(look({slot}), Changed{false});
   memory_.put_block(0, {integer(4)});
   EXPECT_EQ(look({slot}), Changed{true});
+}
+
+// Of a page with one value no more is read than that.
+TEST_F(KnownValuesTest, ReadsWhatWordsAreKnown) {
+  constexpr std::size_t kValues = 10;
+  std::vector<std::uint64_t> slots;
+  for (std::size_t i = 0; i < kValues; ++i) slots.push_back(memory_.put<std::uint64_t>(0));
+  for (std::size_t i = 0; i < kValues; ++i) {
+    next_page();
+    memory_.poke(slots[i], memory_.put_block(0, {integer(i)}));
+  }
+  look(slots);
+  EXPECT_EQ(look(slots), Changed(kValues, false));
+  EXPECT_EQ(reads_, 1 + static_cast<int>(kValues)) << "of the words, and of what each leads to";
+  EXPECT_EQ(bytes_, kValues * (8 + 16)) << "a header and a field each";
+}
+
+// What crosses the end of a page is two pieces, which are compared as one.
+TEST_F(KnownValuesTest, KnowsWhatIsOnTwoPages) {
+  const std::uint64_t slot = memory_.put<std::uint64_t>(0);
+  while (memory_.end() % kPage != kPage - 16) memory_.put<std::uint64_t>(0);
+  const std::uint64_t pair = memory_.put_block(0, {integer(1), integer(2)});
+  memory_.poke(slot, pair);
+  look({slot});
+  EXPECT_EQ(look({slot}), Changed{false});
+  memory_.poke(pair + 8, integer(3));
+  EXPECT_EQ(look({slot}), Changed{true});
+}
+
+// A page that has gone is left out, and a file that lies there now is not touched.
+TEST_F(KnownValuesTest, LeavesOutWhatHasGone) {
+  std::vector<std::uint64_t> slots;
+  for (int i = 0; i < 3; ++i) slots.push_back(memory_.put<std::uint64_t>(0));
+  for (const std::uint64_t slot : slots) {
+    next_page();
+    memory_.poke(slot, memory_.put_block(0, {integer(slot)}));
+  }
+  look(slots);
+  memory_.gone = kBase / kPage + 1;
+  EXPECT_EQ(look(slots), (Changed{true, false, false}));
+  EXPECT_EQ(bytes_, 3 * 8 + 2 * 16u) << "in whole pages nothing";
+  look(slots);
+  memory_.gone = 0;
+  EXPECT_EQ(look(slots), (Changed{true, false, false}));
+  std::vector<std::uint64_t> touched;
+  memory_.after_read = [&](std::uint64_t page, int) { touched.push_back(page); };
+  mapped_end_ = kBase + 3 * kPage;
+  EXPECT_EQ(look(slots), (Changed{false, false, true}));
+  EXPECT_EQ(std::count(touched.begin(), touched.end(), 3u), 0);
 }
 
 // Of what is made of more words than are written down nothing is known.

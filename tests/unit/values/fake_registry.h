@@ -48,6 +48,7 @@ class FakeRegistry : public WritableMemory {
                 reinterpret_cast<const std::byte*>(it.get()) + (address - kRegistryAddress),
                 out.size());
     ++reads;
+    last_read = address;
     if (after_read) after_read();
     return absl::OkStatus();
   }
@@ -68,6 +69,7 @@ class FakeRegistry : public WritableMemory {
   std::size_t end = sizeof(memprof_values);  // what lies behind is not the registry's
   std::unique_ptr<memprof_values> it = std::make_unique<memprof_values>();
   mutable int reads = 0;
+  mutable std::uint64_t last_read = 0;  // where
   mutable int writes = 0;
   std::function<void()> after_read, after_write;
 

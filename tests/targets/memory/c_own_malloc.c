@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A malloc each of whose functions is built on another one that it exports, and is called as a
+ * program would call it. To be preloaded; or to be loaded by c_memory for itself, when nobody else
+ * calls it. */
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+void *__libc_memalign(size_t alignment, size_t bytes);
+void *__libc_realloc(void *block, size_t bytes);
+void __libc_free(void *block);
+
+void *memalign(size_t alignment, size_t bytes) { return __libc_memalign(alignment, bytes); }
+void *aligned_alloc(size_t alignment, size_t bytes) { return memalign(alignment, bytes); }
+void *malloc(size_t bytes) { return aligned_alloc(16, bytes); }
+void free(void *block) { __libc_free(block); }
+
+int posix_memalign(void **block, size_t alignment, size_t bytes) {
+  void *found = memalign(alignment, bytes);
+
+  if (!found) return ENOMEM;
+  *block = found;
+  return 0;
+}
+
+void *calloc(size_t n, size_t each) {
+  size_t bytes;
+  void *block;
+
+  if (__builtin_mul_overflow(n, each, &bytes)) {
+    errno = ENOMEM;
+    return NULL;
+  }
+  block = malloc(bytes);
+  return block ? memset(block, 0, bytes) : NULL;
+}
+
+void *realloc(void *block, size_t bytes) {
+  return block ? __libc_realloc(block, bytes) : malloc(bytes);
+}
+
+/* As c_memory_library.c has it. */
+static void **kept;
+
+long c_memory_library_keep(long bytes) {
+  void **block = malloc((size_t)bytes);
+
+  *block = kept;
+  kept = block;
+  return bytes;
+}

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+# Included by targets.mk, which has the rest of the programs of this folder.
+
+# Has C allocate at the end of many paths, and unwinds its own stack there.
+C_STACKS         := $(OTHER_RELEASES:%=$(BUILD)/targets-%/c_stacks)
+C_STACKS_SOURCES := $(addprefix tests/targets/memory/,c_stacks.ml c_stacks_stubs.c within4.ml within5.ml)
+targets: $(TARGETS_DIR)/c_stacks $(BUILD)/targets-trixie/c_stacks
+$(foreach release,$(OTHER_RELEASES),$(eval targets-$(release): $(BUILD)/targets-$(release)/c_stacks))
+$(TARGETS_DIR)/c_stacks: $(C_STACKS_SOURCES) $(TARGETS_DIR)/obj/handshake.cmx
+	$(call say,OCAML,$@)
+	$(Q)mkdir -p $@-source && cp $(filter %/c_stacks.ml %.c,$^) $@-source/ && cp tests/targets/memory/within4.ml $@-source/within.ml
+	$(Q)cd $@-source && $(CC) -O2 -Wall -Werror -c c_stacks_stubs.c -o c_stacks_stubs.o
+	$(Q)cd $@-source && $(OCAMLOPT) -g -I ../obj -linkpkg ../obj/handshake.cmx within.ml c_stacks.ml c_stacks_stubs.o -o ../c_stacks
+$(C_STACKS): $(BUILD)/targets-%/c_stacks: $(C_STACKS_SOURCES) $(COMPILE_WITH)
+	$(call say,OCAML,$@)
+	$(Q)mkdir -p $@-source && cp tests/targets/memory/within$(if $(filter trixie forky,$*),5,4).ml $@-source/within.ml
+	$(Q)tests/targets/compile-with.sh $* $@ '$(filter %_stubs.c,$^) $@-source/within.ml tests/targets/memory/c_stacks.ml' -g
+# Mallocs of their own: one that is left in the middle, one that is built on itself.
+targets: $(TARGETS_DIR)/c_leaves.so $(TARGETS_DIR)/c_own_malloc.so
+$(TARGETS_DIR)/c_leaves.so $(TARGETS_DIR)/c_own_malloc.so: $(TARGETS_DIR)/%.so: tests/targets/memory/%.c
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -O2 -fno-builtin -Wall -Werror -shared -fPIC $< -o $@
