@@ -311,6 +311,7 @@ help:
 	@echo 'make unit-test  only the fast tests'
 	@echo 'make soak       memprofd for an hour as it should never have to live'
 	@echo 'make soak-snapshots  200 snapshots of busy servers, memprofd killed in the middle of 50 more'
+	@echo 'make large-snapshots  one of 50 million blocks: whether all are there, and what answers take'
 	@echo 'make fuzz       libFuzzer on each parser of what others choose, FUZZ_SECONDS=3600 each'
 	@echo 'make bench      measure overhead, cost per sample, latency, ingest rate and more: BENCHMARKS.md'
 	@echo 'make bench-compare BASE=main   what an earlier revision costs against this tree'

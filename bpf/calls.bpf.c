@@ -15,12 +15,12 @@
 #include <bpf/bpf_tracing.h>
 
 #include "calls.h"
+#include "hit_budget.bpf.h"
 
 /* Set before load. */
 const volatile __u32 target_tgid = 0; /* in the target's own pid namespace */
 const volatile __u64 pid_namespace_device = 0;
 const volatile __u64 pid_namespace_inode = 0;
-const volatile __u64 max_hits = 0;	       /* in each second of CLOCK_MONOTONIC */
 const volatile bool fiber_stacks = false;      /* OCaml 5 */
 const volatile __u32 current_stack_offset = 0; /* OCaml 5: bytes into the domain's state */
 /* As the next; with_words: they are known. */
@@ -30,14 +30,6 @@ const volatile __u32 young_end_offset = 0;
 /* Words of the major heap that are not in those yet: OCaml 5 has them in the domain's state. */
 const volatile __u32 allocated_words_offset = 0;
 const volatile __u64 allocated_words_address = 0; /* OCaml 4 */
-
-/* Shared with the daemon, which alone writes the first. */
-volatile __u32 armed = 0;
-volatile __u32 off = MEMPROF_CALLS_ON; /* enum memprof_calls_off */
-volatile __u64 off_ns = 0;	       /* CLOCK_MONOTONIC, when that happened */
-volatile __u64 hits = 0;
-volatile __u64 second = 0; /* that is being counted */
-volatile __u64 second_hits = 0;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -56,36 +48,12 @@ static __always_inline bool is_target(void)
 	       ids.tgid == target_tgid;
 }
 
-static __always_inline void switch_off(__u32 why, __u64 now)
-{
-	if (off != MEMPROF_CALLS_ON)
-		return;
-	off_ns = now;
-	off = why;
-}
-
-/* Whether there is still something left of what this second may cost. Two threads that begin a
- * second at once may grant themselves a few hits more. */
-static __always_inline bool pay(__u64 now)
-{
-	__u64 own_second = now / 1000000000ULL;
-
-	if (second != own_second) {
-		second = own_second;
-		second_hits = 0;
-	}
-	if (__sync_fetch_and_add(&second_hits, 1) < max_hits)
-		return true;
-	switch_off(MEMPROF_CALLS_OVER_BUDGET, now);
-	return false;
-}
-
 /* Whether this hit counts. */
 static __always_inline bool take_hit(__u64 now)
 {
-	if (!armed || off != MEMPROF_CALLS_ON || !is_target() || !pay(now))
+	if (!budget.armed || budget.off != MEMPROF_CALLS_ON || !is_target() || !pay_hits(now, 1))
 		return false;
-	__sync_fetch_and_add(&hits, 1);
+	__sync_fetch_and_add(&budget.hits, 1);
 	return true;
 }
 
@@ -107,8 +75,8 @@ int count_call(struct pt_regs *ctx)
 SEC("raw_tp/sched_process_exec")
 int calls_exec(struct bpf_raw_tracepoint_args *ctx)
 {
-	if (armed && is_target())
-		switch_off(MEMPROF_CALLS_EXEC, bpf_ktime_get_ns());
+	if (budget.armed && is_target())
+		switch_hits_off(MEMPROF_CALLS_EXEC, bpf_ktime_get_ns());
 	return 0;
 }
 

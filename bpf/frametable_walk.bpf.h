@@ -50,8 +50,9 @@
  *       0 when all bytes of the target's memory at address were read
  *   static const __u64 *memprof_walk_slot(__u32 index);
  *       slot of the frame table (events.h), linear probing; null = out of range
- *   table_bits, max_frames
- *       1 << table_bits slots, bits 1..31; frames to record, 1..MEMPROF_MAX_FRAMES
+ *   table_bits, max_frames, entry_room
+ *       1 << table_bits slots, bits 1..31; frames to record, 1..MEMPROF_MAX_FRAMES; entries for
+ *       which a workspace has room, 1..MEMPROF_MAX_STACK_ENTRIES
  *   fiber_stacks
  *       whether the stacks are those of OCaml 5
  */
@@ -88,7 +89,8 @@ struct memprof_walk {
 
 #define MEMPROF_CAPTURE_WORDS (sizeof(struct memprof_capture) / sizeof(__u64))
 
-/* Workspace of one capture; too large for the BPF stack. */
+/* Workspace of one capture; too large for the BPF stack. In the kernel it ends after
+ * entry_room entries. */
 struct memprof_scratch {
 	__u32 busy;
 	__u32 reserved;
@@ -164,7 +166,7 @@ static inline int memprof_push_entry(struct memprof_scratch *scratch, __u64 entr
 {
 	__u32 n = scratch->walk.n_entries;
 
-	if (n >= MEMPROF_MAX_STACK_ENTRIES)
+	if (n >= entry_room)
 		return 0;
 	scratch->event[MEMPROF_CAPTURE_WORDS + n] = entry;
 	scratch->walk.n_entries = n + 1;

@@ -18,18 +18,19 @@ struct {
 	__type(value, __u64);
 } frame_table SEC(".maps");
 
-/* Not per CPU: a program may be preempted in the middle of a walk. */
+/* Each a struct memprof_scratch. Not per CPU: a program may be preempted in the middle of a walk.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MEMPROF_SCRATCH_SLOTS);
-	__type(key, __u32);
-	__type(value, struct memprof_scratch);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct memprof_scratch)); /* before load: what entry_room needs */
 } scratch SEC(".maps");
 
 /* Direct mapped by the low bits of a stack id. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MEMPROF_SEEN_STACKS);
+	__uint(max_entries, 1); /* before load: seen_stacks */
 	__type(key, __u32);
 	__type(value, __u64);
 } seen SEC(".maps");

@@ -46,6 +46,8 @@ const volatile __u64 c_call_begin = 0;
 const volatile __u64 c_call_end = 0;
 const volatile __u32 table_bits = 1;
 const volatile __u32 max_frames = 1;
+const volatile __u32 entry_room = 1;
+const volatile __u32 seen_stacks = 1;
 const volatile bool follow_forks = false;
 
 static const __u64 *memprof_walk_slot(__u32 index);
@@ -119,7 +121,7 @@ static __always_inline enum caller find_caller(struct memprof_walk *walk, __u64 
 static __always_inline bool send_stack(struct memprof_scratch *slot, __u32 tid)
 {
 	struct memprof_capture *capture = (struct memprof_capture *)slot->event;
-	__u32 key = capture->stack_id % MEMPROF_SEEN_STACKS;
+	__u32 key = capture->stack_id % seen_stacks;
 	__u64 *mark = bpf_map_lookup_elem(&seen, &key);
 	__u64 id = capture->stack_id;
 	__u32 n = capture->n_entries;
@@ -132,7 +134,7 @@ static __always_inline bool send_stack(struct memprof_scratch *slot, __u32 tid)
 
 	/* Keeps the bound and the size in one register for the verifier. */
 	asm volatile("" : "+r"(n));
-	if (n > MEMPROF_MAX_STACK_ENTRIES)
+	if (n > entry_room)
 		return true;
 	if (bpf_ringbuf_output(&events, slot->event, sizeof(*capture) + n * sizeof(__u64),
 			       wakeup_flags()) != 0)
@@ -248,6 +250,7 @@ int observe_domains(struct pt_regs *ctx)
 /* ---- C memory ---- */
 
 #include "c_heap.bpf.h"
+#include "c_probes.bpf.h"
 
 /* ---- batches ---- */
 
@@ -483,6 +486,8 @@ SEC("raw_tp/sched_process_exec")
 int on_exec(void *ctx)
 {
 	forget_child();
+	if (target_tid() != 0)
+		switch_hits_off(MEMPROF_CALLS_EXEC, bpf_ktime_get_ns());
 	return send_lifecycle(MEMPROF_LIFECYCLE_EXEC);
 }
 
@@ -492,6 +497,7 @@ int on_thread_exit(void *ctx)
 	__u32 tid = target_tid();
 
 	forget_child();
+	end_c_thread(tid);
 	/* A program ends by _exit: before Linux 6.16 its memory has gone by now. */
 	if (tid != 0 && tid == target_tgid)
 		send_tails(tid);

@@ -92,6 +92,12 @@ void add_target_options(CLI::App& app, Config& config) {
       "Follow also what C code takes by malloc, shown as heap=c (off by default)");
   add_size(app, "--c-heap-interval", config.c_heap_interval, kMinCHeapInterval, kMaxCHeapInterval,
            "Follow it with a sample per so many bytes (default: 512KiB)");
+  app.add_option("--c-heap-max-hits", config.c_heap_max_hits,
+                 "Follow it where no agent can be only while its calls, each 1 us or 10, cost at "
+                 "most so many us a second")
+      ->check(CLI::Range(std::uint64_t{1}, kMaxCHeapMaxHits))
+      ->capture_default_str()
+      ->type_name("N");
   app.add_option(
          "--mode", config.mode,
          "Choose auto: with the agent, or observed where that is impossible; agent; observe: "

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "daemon/attach/attach_options.h"
 #include "daemon/attach/kernel/capture_mode.h"
 #include "daemon/control/heap_watch.h"
 #include "daemon/export/grpc/grpc_access.h"
@@ -25,6 +26,7 @@ struct Config {
   bool no_inject = false;
   bool follow_forks = false;
   std::uint64_t c_heap_interval = 0;  // bytes of C's memory for one sample; 0: it is not followed
+  std::uint64_t c_heap_max_hits = kUsualCHeapMaxHits;  // a second, of probes that follow it
   AttachMode mode = AttachMode::kAuto;
   std::string agent_path;  // empty: beside or installed with this program
   CaptureMode capture = CaptureMode::kAuto;

@@ -252,6 +252,7 @@ DaemonOptions daemon_options(const Config& config) {
   options.attach.no_inject = config.no_inject;
   options.attach.follow_forks = config.follow_forks;
   options.attach.c_heap_interval = config.c_heap_interval;
+  options.attach.c_heap_max_hits = config.c_heap_max_hits;
   options.mode = config.mode;
   options.attach.capture = config.capture;
   options.attach.max_frames = config.max_frames;

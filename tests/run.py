@@ -6,7 +6,7 @@
 
 Suites: unit-asan (GoogleTest, with sanitizers), fuzz (each target of tests/fuzz for 5 s), plain (tests that sanitizers would
 disturb or make last), kernel (against the real kernel), unit (as unit-asan without sanitizers, not
-run by default), agent, e2e, calls (of functions, traced), hostile, dashboards, bench, runner
+run by default), agent, e2e, calls (of functions, traced), heaps (snapshots of them), hostile, dashboards, bench, runner
 (Python). A suite may be narrowed: e2e/test_attach to a module, e2e/test_attach:Ways to a class of it,
 kernel:StackTruth* to tests by GoogleTest's filter. Exit code 0: all passed.
 Output of what failed is shown; all of it is in FOLDER/test-logs. A test that was skipped
@@ -37,12 +37,13 @@ from outcomes import Outcome, child_environment, gtest_outcome, run_child, witho
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PYTHON_SUITES = {"agent": "tests/agent", "e2e": "tests/e2e", "dashboards": "tests/dashboards", "bench": "tests/bench",
-                 "runner": "tests/runner", "hostile": "tests/hostile", "calls": "tests/calls"}
+                 "runner": "tests/runner", "hostile": "tests/hostile", "calls": "tests/calls",
+                 "heaps": "tests/heaps"}
 GTEST_SUITES = {"unit": "tests/unit_tests", "unit-asan": "asan/tests/unit_tests",
                 "plain": "tests/plain_tests",
                 "kernel": "tests/kernel_tests"}
-SUITES = ["unit-asan", "fuzz", "plain", "kernel", "agent", "e2e", "calls", "hostile", "dashboards", "bench", "runner"]
-NEED_ROOT = {"kernel", "agent", "e2e", "calls", "hostile", "dashboards", "bench"}
+SUITES = ["unit-asan", "fuzz", "plain", "kernel", "agent", "e2e", "calls", "heaps", "hostile", "dashboards", "bench", "runner"]
+NEED_ROOT = {"kernel", "agent", "e2e", "calls", "heaps", "hostile", "dashboards", "bench"}
 LANES = 6  # on two processors: most modules wait most of the time
 QUIET_LANES = 3
 FUZZ_SECONDS = 5

@@ -20,10 +20,18 @@ extern void (*caml_leave_blocking_section_hook)(void) WEAK;
 
 typedef void (*hook)(void);
 
+/* What each section reads, in one line of the processor's cache. */
+static struct {
+	uint64_t place_of_note;
+	int has_domains;
+	hook after_enter;
+	hook after_leave;
+} hot __attribute__((aligned(64)));
+
 struct chained {
 	hook *place;
 	hook ours;
-	hook next;
+	hook *next;
 	int there;
 };
 
@@ -33,25 +41,26 @@ static __thread struct {
 	uint32_t session; /* 0: it has it, or nothing was remembered */
 } released;
 
-static uint64_t place_of_note;
 int memprof_blocking_hooks;
 
 static void hook_enter_blocking(void);
 static void hook_leave_blocking(void);
-static struct chained enter = {&caml_enter_blocking_section_hook, hook_enter_blocking, 0, 0};
-static struct chained leave = {&caml_leave_blocking_section_hook, hook_leave_blocking, 0, 0};
+static struct chained enter = {&caml_enter_blocking_section_hook, hook_enter_blocking,
+			       &hot.after_enter, 0};
+static struct chained leave = {&caml_leave_blocking_section_hook, hook_leave_blocking,
+			       &hot.after_leave, 0};
 
 static void remember(uint32_t session)
 {
-	const uint64_t *noted = (const uint64_t *)place_of_note;
+	const uint64_t *noted = (const uint64_t *)hot.place_of_note;
 
-	if (memprof_has_domains()) {
+	if (hot.has_domains) {
 		if (!caml_state)
 			return;
-		noted = (const uint64_t *)(caml_state + place_of_note);
+		noted = (const uint64_t *)(caml_state + hot.place_of_note);
 	}
 	released.note[0] = noted[0];
-	released.note[1] = memprof_has_domains() ? 0 : noted[1];
+	released.note[1] = hot.has_domains ? 0 : noted[1];
 	released.session = session;
 }
 
@@ -61,13 +70,13 @@ static void hook_enter_blocking(void)
 
 	if (session != 0)
 		remember(session);
-	__atomic_load_n(&enter.next, __ATOMIC_ACQUIRE)();
+	__atomic_load_n(&hot.after_enter, __ATOMIC_ACQUIRE)();
 }
 
 static void hook_leave_blocking(void)
 {
 	released.session = 0;
-	__atomic_load_n(&leave.next, __ATOMIC_ACQUIRE)();
+	__atomic_load_n(&hot.after_leave, __ATOMIC_ACQUIRE)();
 }
 
 static void chain(struct chained *hook)
@@ -77,7 +86,7 @@ static void chain(struct chained *hook)
 	if (hook->there)
 		return;
 	held = __atomic_load_n(hook->place, __ATOMIC_ACQUIRE);
-	__atomic_store_n(&hook->next, held, __ATOMIC_RELEASE);
+	__atomic_store_n(hook->next, held, __ATOMIC_RELEASE);
 	hook->there = __atomic_compare_exchange_n(hook->place, &held, hook->ours, 0,
 						  __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
@@ -86,7 +95,7 @@ static void unchain(struct chained *hook)
 {
 	void (*held)(void) = hook->ours;
 
-	if (hook->there && __atomic_compare_exchange_n(hook->place, &held, hook->next, 0,
+	if (hook->there && __atomic_compare_exchange_n(hook->place, &held, *hook->next, 0,
 						       __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 		hook->there = 0;
 }
@@ -100,7 +109,8 @@ void memprof_blocking_begin(uint64_t note_place)
 {
 	if (note_place == 0 || !enter.place || !leave.place || !*enter.place || !*leave.place)
 		return;
-	place_of_note = note_place;
+	hot.place_of_note = note_place;
+	hot.has_domains = memprof_has_domains();
 	chain(&leave); /* what is remembered is forgotten again */
 	chain(&enter);
 	memprof_blocking_hooks = enter.there + leave.there;

@@ -24,6 +24,7 @@ static int note_definer(struct dl_phdr_info *info, size_t bytes, void *data)
 	    definers->count++ != 0)
 		return 0;
 	definers->first_of_cxx = has_cxx && definers->of_cxx == 1;
+	definers->first_is_libc = elf_object_function(&object, "gnu_get_libc_version") != 0;
 	for (i = 0; i < MEMPROF_C_PRCTL; i++)
 		definers->functions[i] = elf_object_function(&object, memprof_c_names[i]);
 	return 0;

@@ -11,6 +11,7 @@ struct memprof_definers {
 	unsigned of_cxx;			  /* files that have operators of C++ */
 	unsigned of_prctl;			  /* files that have a prctl */
 	int first_of_cxx;			  /* the first of both is one */
+	int first_is_libc;			  /* the first that has a malloc is the C library */
 	uintptr_t functions[MEMPROF_C_FUNCTIONS]; /* of the first that has a malloc, a prctl */
 };
 

@@ -52,6 +52,12 @@ enum memprof_c_function {
 
 extern const char *const memprof_c_names[MEMPROF_C_FUNCTIONS];
 extern void *const memprof_c_hooks[MEMPROF_C_FUNCTIONS];
+/* Whether it takes memory; realloc does, too. */
+static inline int memprof_c_takes(int which)
+{
+	return (which < MEMPROF_C_STANDARD && which != MEMPROF_C_FREE) ||
+	       (which >= MEMPROF_C_NEW && which < MEMPROF_C_DELETE);
+}
 /* Those of the program's malloc, 0 where it has none; set before a slot has a hook. */
 extern void *memprof_c_real[MEMPROF_C_FUNCTIONS];
 

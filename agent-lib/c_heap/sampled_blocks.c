@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 
+#define FILTER_BITS 15
 #define TABLE_BITS 16
 #define MAX_PLACES 32u
 
@@ -23,24 +24,28 @@ struct sampled {
 	uint64_t number;
 };
 
-uint8_t memprof_sampled_filter[1 << SAMPLED_FILTER_BITS];
+uint8_t memprof_sampled_regions[SAMPLED_REGIONS];
+/* Tells most of the others apart in regions that have a sampled block. By hash: how many there are,
+ * 255 and more as 255. */
+static uint8_t filter[1 << FILTER_BITS];
 static struct sampled table[1 << TABLE_BITS];
 static int used; /* since it was cleared */
+
+static uint64_t hash_of(const void *block)
+{
+	return (uint64_t)(uintptr_t)block * 0x9e3779b97f4a7c15u;
+}
 
 static struct sampled *place(uint64_t hash, uint32_t i)
 {
 	return &table[((hash >> (64 - TABLE_BITS)) + i) & ((1u << TABLE_BITS) - 1)];
 }
 
-static uint8_t *filter_of(uint64_t hash)
-{
-	return &memprof_sampled_filter[hash >> (64 - SAMPLED_FILTER_BITS)];
-}
+static uint8_t *filter_of(uint64_t hash) { return &filter[hash >> (64 - FILTER_BITS)]; }
 
 /* A count of 255 stays: nobody knows how many there are. */
-static void count_in_filter(uint64_t hash, int change)
+static void add_to(uint8_t *count, int change)
 {
-	uint8_t *count = filter_of(hash);
 	uint8_t now = __atomic_load_n(count, __ATOMIC_RELAXED);
 
 	do {
@@ -50,12 +55,23 @@ static void count_in_filter(uint64_t hash, int change)
 					      __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 }
 
-/* Its blocks are not there any more. */
-static void forget_full_count(uint8_t *count)
+static void count_block(const void *block, int change)
 {
-	uint8_t full = 255;
+	add_to(memprof_region_of(block), change);
+	add_to(filter_of(hash_of(block)), change);
+}
 
-	__atomic_compare_exchange_n(count, &full, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+/* The blocks of full counts are not there any more. */
+static void forget_full_counts(uint8_t *counts, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		uint8_t full = 255;
+
+		__atomic_compare_exchange_n(&counts[i], &full, 0, 0, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED);
+	}
 }
 
 static int claim(struct sampled *at)
@@ -69,7 +85,7 @@ static int claim(struct sampled *at)
 
 int memprof_sampled_add(const void *block, uint64_t number)
 {
-	uint64_t hash = memprof_hash_of_block(block);
+	uint64_t hash = hash_of(block);
 	uint32_t i;
 
 	__atomic_store_n(&used, 1, __ATOMIC_RELAXED);
@@ -80,7 +96,7 @@ int memprof_sampled_add(const void *block, uint64_t number)
 			continue;
 		at->number = number;
 		__atomic_store_n(&at->key, (uint64_t)(uintptr_t)block, __ATOMIC_RELEASE);
-		count_in_filter(hash, 1);
+		count_block(block, 1);
 		return 1;
 	}
 	return 0;
@@ -88,9 +104,11 @@ int memprof_sampled_add(const void *block, uint64_t number)
 
 uint64_t memprof_sampled_take(const void *block)
 {
-	uint64_t hash = memprof_hash_of_block(block);
+	uint64_t hash = hash_of(block);
 	uint32_t i;
 
+	if (__atomic_load_n(filter_of(hash), __ATOMIC_RELAXED) == 0)
+		return 0;
 	for (i = 0; i < MAX_PLACES; i++) {
 		struct sampled *at = place(hash, i);
 		uint64_t key = __atomic_load_n(&at->key, __ATOMIC_ACQUIRE);
@@ -104,7 +122,7 @@ uint64_t memprof_sampled_take(const void *block)
 		if (!__atomic_compare_exchange_n(&at->key, &key, GONE, 0, __ATOMIC_RELAXED,
 						 __ATOMIC_RELAXED))
 			return 0; /* cleared meanwhile */
-		count_in_filter(hash, -1);
+		count_block(block, -1);
 		return number;
 	}
 	return 0;
@@ -125,8 +143,8 @@ void memprof_sampled_clear(void)
 						 __ATOMIC_RELAXED))
 			continue;
 		if (key != GONE)
-			count_in_filter(memprof_hash_of_block((const void *)key), -1);
+			count_block((const void *)key, -1);
 	}
-	for (i = 0; i < sizeof(memprof_sampled_filter); i++)
-		forget_full_count(&memprof_sampled_filter[i]);
+	forget_full_counts(memprof_sampled_regions, sizeof(memprof_sampled_regions));
+	forget_full_counts(filter, sizeof(filter));
 }

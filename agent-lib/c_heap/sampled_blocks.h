@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sampled blocks that live, by address, and the filter that tells most others apart.
+ * The sampled blocks that live, by address, and the filter that tells most others apart: a count
+ * for each region of memory. What a program frees lies near what it has freed before, so that a few
+ * lines of the processor's cache have what it asks for; by a hash of the address each free would
+ * miss that cache.
  *
  * No locks: this is used in the middle of malloc and free of any thread, under whatever
  * locks the program holds. One thread at a time has to do with an address: who has just got it from
@@ -11,21 +14,21 @@
 
 #include <stdint.h>
 
-#define SAMPLED_FILTER_BITS 15
+#define SAMPLED_REGION_BITS 12 /* bytes of a region */
+#define SAMPLED_REGIONS 16384u /* then they have the counts of others */
 
-/* By hash: how many sampled blocks there are, 255 and more as 255. */
-extern uint8_t memprof_sampled_filter[1 << SAMPLED_FILTER_BITS];
+/* How many sampled blocks there are in a region, 255 and more as 255. */
+extern uint8_t memprof_sampled_regions[SAMPLED_REGIONS];
 
-static inline uint64_t memprof_hash_of_block(const void *block)
+static inline uint8_t *memprof_region_of(const void *block)
 {
-	return (uint64_t)(uintptr_t)block * 0x9e3779b97f4a7c15u;
+	return &memprof_sampled_regions[((uintptr_t)block >> SAMPLED_REGION_BITS) %
+					SAMPLED_REGIONS];
 }
 
 static inline int memprof_may_be_sampled(const void *block)
 {
-	uint64_t place = memprof_hash_of_block(block) >> (64 - SAMPLED_FILTER_BITS);
-
-	return __atomic_load_n(&memprof_sampled_filter[place], __ATOMIC_RELAXED) != 0;
+	return __atomic_load_n(memprof_region_of(block), __ATOMIC_RELAXED) != 0;
 }
 
 /* 0 when there is no room. number: not 0. */

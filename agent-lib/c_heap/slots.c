@@ -12,6 +12,9 @@
  *   ours                           counted
  *   anything else                  left: another allocator, or not relocated yet
  *
+ * What the file of another malloc than the C library's takes of itself is left, too: a malloc that
+ * is built on its memalign would count each block twice.
+ *
  * A file that is being loaded is in the list before it is relocated. Once it is, the linker makes
  * its relocated data read-only (RELRO): from then on a page of that is opened for a moment here. To
  * open it before, and close it under the hands of the linker, would be the program's end; so would
@@ -43,6 +46,7 @@ struct look {
 	int lazy; /* there is but one malloc that calls which are not bound would be bound to */
 	int first_of_cxx; /* the first malloc is the first one that has operators of C++ */
 	int one_prctl;	  /* there is but one */
+	int other_malloc; /* the first malloc is not the C library's */
 	int ready;	  /* the linker has done with this file */
 	int again;	  /* has to be done: what was left will be another thing later on */
 	struct memprof_slots *found;
@@ -54,6 +58,7 @@ struct file {
 	struct look *look;
 	uintptr_t opened;   /* a page that is read-only otherwise */
 	uintptr_t writable; /* one that is not */
+	int is_malloc;	    /* it is the other malloc's */
 	int bound_to_it;    /* a call of a standard function */
 	int bound_to_other;
 };
@@ -188,6 +193,7 @@ static void **slot_of(struct file *file, const ElfW(Rela) * relocation, int whic
 	void **slot = (void **)(file->object.base + relocation->r_offset);
 
 	if (which < 0 || !memprof_c_real[which] || ((uintptr_t)slot & 7) != 0 ||
+	    (file->is_malloc && memprof_c_takes(which)) ||
 	    !elf_object_has(&file->object, (uintptr_t)slot, sizeof(*slot), PF_W) ||
 	    !memprof_is_readable((uintptr_t)slot, sizeof(*slot)))
 		return NULL;
@@ -237,10 +243,14 @@ static int look_at_file(struct dl_phdr_info *info, size_t bytes, void *data)
 
 	(void)bytes;
 	file.look->changes = info->dlpi_adds + info->dlpi_subs;
-	if (!elf_object_read(&file.object, info) || elf_object_is_linker(&file.object) ||
-	    each_slot(&file, &file.object.data, note_binding) +
-			    each_slot(&file, &file.object.calls, note_binding) ==
-		    0)
+	if (!elf_object_read(&file.object, info) || elf_object_is_linker(&file.object))
+		return 0;
+	file.is_malloc =
+		file.look->other_malloc &&
+		elf_object_has(&file.object, (uintptr_t)memprof_c_real[MEMPROF_C_MALLOC], 1, PF_X);
+	if (each_slot(&file, &file.object.data, note_binding) +
+		    each_slot(&file, &file.object.calls, note_binding) ==
+	    0)
 		return 0;
 	file.look->ready = is_relocated(&file.object);
 	each_slot(&file, &file.object.data, look_at_slot);
@@ -280,6 +290,7 @@ int memprof_slots_patch(struct memprof_slots *found)
 	look.lazy = definers.count == 1;
 	look.first_of_cxx = definers.first_of_cxx;
 	look.one_prctl = definers.of_prctl == 1;
+	look.other_malloc = !definers.first_is_libc;
 	memprof_linker_each_file(look_at_file, &look);
 	plan_next_look(&look);
 	return 1;

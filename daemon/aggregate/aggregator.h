@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <random>
 #include <span>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "daemon/aggregate/live_set.h"
 #include "daemon/aggregate/observed_cells.h"
 #include "daemon/aggregate/sample_event.h"
+#include "daemon/aggregate/tally.h"
 #include "daemon/aggregate/weight_scale.h"
 #include "daemon/util/drops.h"
 #include "daemon/util/ids.h"
@@ -82,7 +84,7 @@ class Aggregator {
   Aggregator(const AggregatorLimits& limits, DropCounters& drops)
       : drops_(drops),
         classes_(limits.classes),
-        live_(limits.live_samples, limits.memory),
+        live_(limits.live_samples, limits.memory, limits.sample_id_step),
         let_go_(limits.sample_id_step) {}
 
   // Before the first session: goes on where another aggregator of the same program has ended, of
@@ -125,13 +127,16 @@ class Aggregator {
   // C's memory has sessions, blocks and numbers of its own. Begins one, of that rate in samples per
   // word, and forgets what was followed in the one before.
   void begin_c_session(double rate);
-  void c_alloc(const CBlock& block, CallstackId callstack);
-  void c_free(std::uint64_t number, std::uint64_t time_ns);
+  SampleEvent c_alloc(const CBlock& block, CallstackId callstack);
+  // Nothing when its end has been told before, by a look.
+  std::optional<SampleEvent> c_free(std::uint64_t number, std::uint64_t time_ns,
+                                    std::uint32_t thread);
   // A block's end may have been lost.
   void forget_c_blocks();
-  // Those that live; and what a look at the program has found of them.
+  // Those that live; and what a look at the program has found of them. It answers with the ends of
+  // those that are gone.
   std::vector<CBlockPlace> c_blocks() const { return residence_.all(); }
-  void note_c_blocks(const CBlockLook& look);
+  std::vector<SampleEvent> note_c_blocks(const CBlockLook& look);
 
   // Gives back the memory of what is followed, of which nobody will ask any more.
   void release_live() { live_.clear(); }
@@ -157,8 +162,8 @@ class Aggregator {
   void peek(const std::function<void(const Interval&, double)>& use) const;
 
   const TargetCounters& totals() const { return totals_; }
-  // By ClassId; may be shorter than the class table.
-  const std::vector<Counters>& by_class() const { return by_class_; }
+  // By ClassId; may be shorter than the class table. Valid until the next call of any other.
+  const std::vector<Counters>& by_class() const;
   const AllocClassTable& classes() const { return classes_; }
   const LiveSet& live() const { return live_; }
   // Counts hits since the interval began: what history does not have yet.
@@ -171,9 +176,16 @@ class Aggregator {
   struct Session {
     std::uint32_t generation = 0;
     double rate = 1;
-    bool followed = false;  // its blocks are, or may be
-    std::size_t live = 0;   // blocks of it
-    Interval interval;      // what happened to its blocks
+    SampleWeight of_word = weight_of_word(1);  // at that rate
+    bool followed = false;                     // its blocks are, or may be
+    std::size_t live = 0;                      // blocks of it
+    mutable Interval interval;                 // what happened to its blocks, but for tallies
+    mutable Tallies tallies;
+
+    void set_rate(double per_word);
+    SampleWeight weight_of(const AllocClass& of) const {
+      return of.size.fine() || of.stands_for_log2 != 0 ? of.weight(rate) : of_word;
+    }
   };
   struct ClosedInterval {
     Interval interval;
@@ -185,22 +197,29 @@ class Aggregator {
                    int stands_for_log2);
   bool may_follow(const AllocClass& of);
   void count_unknown(SampleId id);
-  Counters& counters_of(ClassId alloc_class);
+  Counters& counters_of(ClassId alloc_class) const;
   const Session& running() const { return sessions_[running_]; }
   static bool of_c(const LiveSample& sample) { return sample.session() == LiveSample::kCSession; }
   Session& session_of(const LiveSample& sample) {
     return of_c(sample) ? c_session_ : sessions_[sample.session()];
   }
-  double rate_of(const LiveSample& sample) const {
-    return of_c(sample) ? c_session_.rate : sessions_[sample.session()].rate;
+  const Session& session_of(const LiveSample& sample) const {
+    return of_c(sample) ? c_session_ : sessions_[sample.session()];
   }
+  LiveSet::Inserted follow(SampleId id, const LiveSample& sample, std::uint64_t n, Tally& tally);
   std::uint64_t die(const LiveSample& sample, Heap heap, std::uint64_t time_ns);
+  // Adds what is tallied to counters and intervals: before these are read, and before anything else
+  // changes what lives. Nobody sees a difference.
+  void settle() const;
+  void settle(const Session& session) const;
   // Forgets the blocks of which is_gone() is true; answers whether there was any.
   template <typename Fn>
   bool forget(Fn is_gone);
   bool forget_all();
   void forget_block(const LiveSample& sample);
-  void end_c_block(std::uint64_t number, const LiveSample& sample, std::uint64_t time_ns);
+  static SampleEvent event_of(const memprof_record& record, const LiveSample& sample);
+  SampleEvent end_c_block(std::uint64_t number, const LiveSample& sample,
+                          const memprof_record& freed);
   SampleWeight resident_weight(const LiveSample& sample, float share) const;
   void close(Session& session);
   std::uint64_t age_of(const LiveSample& sample) const;  // in ns
@@ -212,7 +231,7 @@ class Aggregator {
   std::uint64_t now_ns_ = 0;  // of the latest record
   std::uint64_t forgettings_ = 0;
   TargetCounters totals_;
-  std::vector<Counters> by_class_;
+  mutable std::vector<Counters> by_class_;
   std::array<Session, kSessions> sessions_;  // by generation, modulo
   std::uint32_t running_ = 0;                // of sessions_
   Session c_session_;                        // that of C's memory

@@ -40,6 +40,19 @@ AllocClassTable::AllocClassTable(const AllocClassLimits& limits)
 
 AllocClassTable::Interned AllocClassTable::intern(AllocClass alloc_class) {
   if (!told_apart(alloc_class.thread)) alloc_class.thread = AllocClass::kAnyThread;
+  ClassId& latest = latest_of(alloc_class.callstack);
+  if (classes_[latest.value()] == alloc_class && latest != ClassId()) return {latest, true};
+  const Interned interned = find_or_add(alloc_class);
+  latest = interned.id;
+  return interned;
+}
+
+ClassId& AllocClassTable::latest_of(CallstackId callstack) {
+  if (callstack.value() >= latest_.size()) latest_.resize(callstack.value() + 1);
+  return latest_[callstack.value()];
+}
+
+AllocClassTable::Interned AllocClassTable::find_or_add(AllocClass alloc_class) {
   for (std::size_t step = 0;; ++step) {
     if (const auto known = ids_.find(alloc_class); known != ids_.end()) {
       return {known->second, step == 0};

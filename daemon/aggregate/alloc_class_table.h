@@ -46,6 +46,8 @@ class AllocClassTable {
   std::size_t size() const { return classes_.size() - 1; }
 
  private:
+  ClassId& latest_of(CallstackId callstack);
+  Interned find_or_add(AllocClass alloc_class);
   ClassId add(const AllocClass& alloc_class);
   bool told_apart(std::uint32_t thread);
 
@@ -54,6 +56,8 @@ class AllocClassTable {
   absl::flat_hash_set<std::uint32_t> threads_;
   std::uint32_t last_thread_ = AllocClass::kAnyThread;  // one told apart
   std::vector<AllocClass> classes_;                     // by id
+  // By callstack, the class that it had last: most have one, which need not be looked for then.
+  std::vector<ClassId> latest_;
   ByteCharge charge_;
 };
 

@@ -35,37 +35,46 @@ void merge(std::vector<Entry>& entries, std::span<const Entry> added, Weighed we
 DeathCounts DeathCounts::of(std::vector<Entry> entries, double sum_ns) {
   DeathCounts result;
   if (entries.empty()) return result;
-  result.counts_ = std::make_shared<Counts>();
+  result.counts_ = std::make_shared<Plain>();
   result.counts_->entries = std::move(entries);
   result.counts_->sum_ns = sum_ns;
   return result;
 }
 
-DeathCounts::Counts& DeathCounts::copy() {
-  counts_ = counts_ == nullptr ? std::make_shared<Counts>() : std::make_shared<Counts>(*counts_);
+DeathCounts::Plain& DeathCounts::copy() {
+  counts_ = counts_ == nullptr ? std::make_shared<Plain>() : std::make_shared<Plain>(*counts_);
   return *counts_;
 }
 
-void DeathCounts::add_entry(const Entry& added, double sum_ns) {
-  Counts& counts = own();
-  counts.sum_ns += sum_ns;
+void DeathCounts::Plain::add(const Entry& added, double added_ns) {
+  sum_ns += added_ns;
   if (added.n == 0) return;
-  auto entry = counts.entries.begin();
-  while (entry != counts.entries.end() && entry->code < added.code) ++entry;
-  if (entry == counts.entries.end() || entry->code != added.code) {
-    counts.entries.insert(entry, added);
+  auto entry = entries.begin();
+  while (entry != entries.end() && entry->code < added.code) ++entry;
+  if (entry == entries.end() || entry->code != added.code) {
+    entries.insert(entry, added);
   } else {
     add_to(*entry, added);
   }
 }
 
 void DeathCounts::add(const Entry& entry) {
-  add_entry(entry, LifetimeHistogram::middle_ns(entry.bucket()) * entry.words);
+  own().add(entry, LifetimeHistogram::middle_ns(entry.bucket()) * entry.words);
+}
+
+void DeathCounts::add_plain(const Plain& deaths, double words_each) {
+  if (deaths.entries.empty()) return;
+  Plain& counts = own();
+  merge(counts.entries, deaths.entries, [=](const Entry& death) {
+    return Entry{death.code, death.n, death.words * words_each,
+                 death.squares * words_each * words_each};
+  });
+  counts.sum_ns += deaths.sum_ns * words_each;
 }
 
 void DeathCounts::remove_code(std::uint8_t code, std::uint64_t n_samples, double words_each) {
   if (empty()) return;
-  Counts& counts = own();
+  Plain& counts = own();
   const auto found = std::find_if(counts.entries.begin(), counts.entries.end(),
                                   [&](const Entry& entry) { return entry.code == code; });
   if (found == counts.entries.end()) return;
@@ -85,7 +94,7 @@ void DeathCounts::remove_code(std::uint8_t code, std::uint64_t n_samples, double
 
 void DeathCounts::add_codes(std::span<const Entry> deaths, double words_each, double squares_each) {
   if (deaths.empty()) return;
-  Counts& counts = own();
+  Plain& counts = own();
   merge(counts.entries, deaths, [=](const Entry& death) {
     const auto n = static_cast<double>(death.n);
     return Entry{death.code, death.n, n * words_each, n * squares_each};
@@ -102,8 +111,8 @@ DeathCounts& DeathCounts::operator+=(const DeathCounts& other) {
     counts_ = other.counts_;
     return *this;
   }
-  const std::shared_ptr<Counts> added = other.counts_;  // may be ours
-  Counts& counts = own();
+  const std::shared_ptr<Plain> added = other.counts_;  // may be ours
+  Plain& counts = own();
   merge(counts.entries, added->entries, [](const Entry& death) { return death; });
   counts.sum_ns += added->sum_ns;
   return *this;
@@ -115,7 +124,7 @@ void DeathCounts::clear() {
     counts_.reset();
     return;
   }
-  Counts& counts = own();
+  Plain& counts = own();
   counts.entries.clear();
   counts.sum_ns = 0;
 }

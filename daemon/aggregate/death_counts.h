@@ -36,16 +36,36 @@ class DeathCounts {
     return static_cast<std::uint8_t>((heap == Heap::kMajor ? 0x80 : 0) | bucket);
   }
 
+  // The same without what makes it cheap to copy: for one that changes with each event.
+  struct Plain {
+    std::vector<Entry> entries;  // by code; each once, n above 0
+    double sum_ns = 0;           // of lifetimes, each by its words
+
+    // One block. words_each: that one of its samples stands for.
+    void add_block(Heap heap, std::uint64_t lifetime_ns, std::uint64_t n_samples,
+                   double words_each) {
+      const double words = static_cast<double>(n_samples) * words_each;
+      const int bucket = LifetimeHistogram::bucket_of(lifetime_ns);
+      add({code_of(heap, bucket), n_samples, words, words * words},
+          static_cast<double>(lifetime_ns) * words);
+    }
+    void add(const Entry& added, double added_ns);
+    // Keeps the memory.
+    void clear() {
+      entries.clear();
+      sum_ns = 0;
+    }
+  };
+
   // What entries() and sum_ns() of another said.
   static DeathCounts of(std::vector<Entry> entries, double sum_ns);
 
   // One block. words_each: that one of its samples stands for.
   void add(Heap heap, std::uint64_t lifetime_ns, std::uint64_t n_samples, double words_each) {
-    const double words = static_cast<double>(n_samples) * words_each;
-    add_entry(
-        {code_of(heap, LifetimeHistogram::bucket_of(lifetime_ns)), n_samples, words, words * words},
-        static_cast<double>(lifetime_ns) * words);
+    own().add_block(heap, lifetime_ns, n_samples, words_each);
   }
+  // Those of another, in which one sample stood for one word.
+  void add_plain(const Plain& deaths, double words_each);
   // For lifetimes known by their bucket only, which count with its middle.
   void add(const Entry& entry);
   // The same for several of one weight, by ascending code; their words and squares are not looked
@@ -67,14 +87,8 @@ class DeathCounts {
   LifetimeHistogram histogram() const;
 
  private:
-  struct Counts {
-    std::vector<Entry> entries;
-    double sum_ns = 0;
-  };
-
-  void add_entry(const Entry& added, double sum_ns);
   // Not shared with any other.
-  Counts& own() {
+  Plain& own() {
     if (counts_ != nullptr && counts_.use_count() == 1) {
       // After the last reads by those who shared it.
       std::atomic_thread_fence(std::memory_order_acquire);
@@ -82,9 +96,9 @@ class DeathCounts {
     }
     return copy();
   }
-  Counts& copy();
+  Plain& copy();
 
-  std::shared_ptr<Counts> counts_;  // null: nothing
+  std::shared_ptr<Plain> counts_;  // null: nothing
 };
 
 // Ages of blocks that had not died when they were last seen, with the heap left out: kMinor.

@@ -2,6 +2,7 @@
 #include "daemon/aggregate/lifetime_histogram.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -20,6 +21,12 @@ Bounds make_bounds() {
 }
 
 const Bounds kBounds = make_bounds();
+
+// The exponent, as std::ilogb says of a normal number above 0, which is a call: this is done for
+// each block that dies.
+int octave_of(double number) {
+  return static_cast<int>(std::bit_cast<std::uint64_t>(number) >> 52) - 1023;
+}
 
 double interpolate(int bucket, double fraction) {
   if (bucket == 0) return fraction * kBounds[0];
@@ -44,7 +51,7 @@ int LifetimeHistogram::bucket_of(std::uint64_t lifetime_ns) {
   const double ns = static_cast<double>(lifetime_ns);
   if (ns < kFirstBoundNs) return 0;
   // Bound 2n, of octave n, is not above it; the one after may be.
-  const int octave = std::ilogb(ns / kFirstBoundNs);
+  const int octave = octave_of(ns / kFirstBoundNs);
   if (2 * octave >= kBuckets - 1) return kBuckets - 1;
   return 2 * octave + 1 + (ns >= kBounds[2 * octave + 1] ? 1 : 0);
 }

@@ -1,49 +1,156 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/aggregate/live_set.h"
 
+#include <bit>
+#include <utility>
+
 namespace memprofd {
+namespace {
 
-LiveSet::Inserted LiveSet::insert(SampleId id, const LiveSample& sample) {
-  if (samples_.size() >= max_samples_ || !has_room()) {
-    return samples_.contains(id) ? Inserted::kAlreadyThere : Inserted::kFull;
-  }
-  const bool is_new = samples_.try_emplace(id, sample).second;
-  // Blocks that have gone may leave so many marks in the table that it grows before it is full.
-  if (memory_bytes() > charge_.bytes()) charge_.grow_anyway(memory_bytes() - charge_.bytes());
-  return is_new ? Inserted::kYes : Inserted::kAlreadyThere;
+template <typename Table, typename Id>
+auto* in(Table& table, Id id) {
+  const auto it = table.find(id);
+  return it == table.end() ? nullptr : &it->second;
 }
 
-// A full table (7 of 8 slots) becomes one of twice its size.
-bool LiveSet::has_room() {
-  const std::size_t slots = samples_.capacity();
-  if (samples_.size() < slots - slots / 8) return true;
-  const std::size_t wanted = (2 * slots + 1) * kSlotBytes;
-  return wanted <= charge_.bytes() || charge_.grow_or_count(wanted - charge_.bytes());
-}
-
-LiveSample* LiveSet::find(SampleId id) {
-  const auto it = samples_.find(id);
-  return it == samples_.end() ? nullptr : &it->second;
-}
-
-const LiveSample* LiveSet::find(SampleId id) const {
-  const auto it = samples_.find(id);
-  return it == samples_.end() ? nullptr : &it->second;
-}
-
-std::optional<LiveSample> LiveSet::take(SampleId id) {
-  const auto it = samples_.find(id);
-  if (it == samples_.end()) return std::nullopt;
-  const LiveSample sample = it->second;
-  samples_.erase(it);
+template <typename Table, typename Id>
+std::optional<LiveSample> taken(Table& table, Id id) {
+  const auto it = table.find(id);
+  if (it == table.end()) return std::nullopt;
+  const LiveSample sample = it->second.whole();
+  table.erase(it);
   return sample;
 }
 
+// With its control byte.
+template <typename Table>
+constexpr std::size_t slot_bytes = sizeof(typename Table::value_type) + 1;
+
+}  // namespace
+
+LiveSet::LiveSet(std::size_t max_samples, SharedBudget memory, std::uint64_t id_step)
+    : max_samples_(max_samples),
+      step_log2_(std::countr_zero(id_step)),
+      latest_(id_step),
+      charge_(std::move(memory)) {}
+
+LiveSet::Inserted LiveSet::insert(SampleId id, const LiveSample& sample) {
+  if (size() >= max_samples_) return find(id) ? Inserted::kAlreadyThere : Inserted::kFull;
+  if (!is_next(id)) {
+    return find(id) ? Inserted::kAlreadyThere : insert_into_table(id, sample);
+  }
+  if (young_.empty()) set_places(kFewestPlaces);
+  if (young_.empty()) return insert_into_table(id, sample);
+  Young& young = young_[place_of(id)];
+  if (young.id != kNobody && !move_on(young)) return Inserted::kFull;
+  young_[place_of(id)] = {id, sample};  // there may be more by now
+  ++young_blocks_;
+  return Inserted::kYes;
+}
+
+// Whether its domain has had no such number before, so that nothing is followed under it.
+bool LiveSet::is_next(SampleId id) {
+  std::uint64_t& latest = latest_[id.value() & (latest_.size() - 1)];
+  if (id.value() <= latest || id.value() >= kNotCounted) return false;
+  latest = id.value();
+  return true;
+}
+
+// Those of a domain are neighbours, and domains are far from each other.
+std::size_t LiveSet::place_of(SampleId id) const {
+  constexpr std::uint64_t kFar = 0x9e3779b97f4a7c15ULL;
+  const std::uint64_t domain = id.value() & (latest_.size() - 1);
+  return ((id.value() >> step_log2_) + (domain * kFar >> 32)) & (young_.size() - 1);
+}
+
+const LiveSet::Young* LiveSet::at_place(SampleId id) const {
+  if (young_.empty() || id.value() >= kNotCounted) return nullptr;
+  const Young& young = young_[place_of(id)];
+  return young.id == id ? &young : nullptr;
+}
+
+// Into the table. False when that has no room.
+bool LiveSet::move_on(Young& young) {
+  if (insert_into_table(young.id, young.sample) != Inserted::kYes) return false;
+  leave(young);
+  if (++moved_on_ > young_.size()) set_places(2 * young_.size());
+  return true;
+}
+
+// Unless there are the most, or no memory for more.
+void LiveSet::set_places(std::size_t places) {
+  moved_on_ = 0;
+  if (places > kMostPlaces || !charge_.grow((places - young_.size()) * sizeof(Young))) return;
+  const std::vector<Young> before = std::exchange(young_, std::vector<Young>(places));
+  for (const Young& young : before) {
+    if (young.id != kNobody) young_[place_of(young.id)] = young;
+  }
+}
+
+LiveSet::Inserted LiveSet::insert_into_table(SampleId id, const LiveSample& sample) {
+  if (SmallId::fits(id) && SmallSample::fits(sample)) {
+    if (!has_room(small_)) return Inserted::kFull;
+    small_.try_emplace(SmallId{id.value()}, sample);
+  } else {
+    if (!has_room(large_)) return Inserted::kFull;
+    large_.try_emplace(id, sample);
+  }
+  // Blocks that have gone may leave so many marks in the table that it grows before it is full.
+  if (memory_bytes() > charge_.bytes()) charge_.grow_anyway(memory_bytes() - charge_.bytes());
+  return Inserted::kYes;
+}
+
+// A full table (7 of 8 slots) becomes one of twice its size.
+template <typename Table>
+bool LiveSet::has_room(const Table& table) {
+  const std::size_t slots = table.capacity();
+  if (table.size() < slots - slots / 8) return true;
+  const std::size_t wanted = memory_bytes() + (slots + 1) * slot_bytes<Table>;
+  return wanted <= charge_.bytes() || charge_.grow_or_count(wanted - charge_.bytes());
+}
+
+std::optional<LiveSample> LiveSet::find(SampleId id) const {
+  const auto tell = [](const auto* sample) {
+    return sample == nullptr ? std::nullopt : std::optional<LiveSample>(sample->whole());
+  };
+  if (const Young* young = at_place(id)) return young->sample;
+  const auto small = SmallId::fits(id) ? tell(in(small_, SmallId{id.value()})) : std::nullopt;
+  return small ? small : tell(in(large_, id));
+}
+
+std::optional<LiveSample> LiveSet::promote(SampleId id) {
+  const auto move = [](auto* sample) -> std::optional<LiveSample> {
+    if (sample == nullptr || sample->heap() == Heap::kMajor) return std::nullopt;
+    const LiveSample before = sample->whole();
+    sample->move_to_major();
+    return before;
+  };
+  if (at_place(id) != nullptr) return move(&young_[place_of(id)].sample);
+  const auto small = SmallId::fits(id) ? move(in(small_, SmallId{id.value()})) : std::nullopt;
+  return small ? small : move(in(large_, id));
+}
+
+std::optional<LiveSample> LiveSet::take(SampleId id) {
+  if (const Young* young = at_place(id)) {
+    const LiveSample sample = young->sample;
+    leave(young_[place_of(id)]);
+    return sample;
+  }
+  const auto small = SmallId::fits(id) ? taken(small_, SmallId{id.value()}) : std::nullopt;
+  return small ? small : taken(large_, id);
+}
+
 void LiveSet::clear() {
-  Table().swap(samples_);
+  SmallTable().swap(small_);
+  LargeTable().swap(large_);
+  std::vector<Young>().swap(young_);
+  young_blocks_ = 0;
   charge_.shrink_to(0);
 }
 
-std::size_t LiveSet::memory_bytes() const { return samples_.capacity() * kSlotBytes; }
+std::size_t LiveSet::memory_bytes() const {
+  return small_.capacity() * slot_bytes<SmallTable> + large_.capacity() * slot_bytes<LargeTable> +
+         young_.size() * sizeof(Young);
+}
 
 }  // namespace memprofd

@@ -1,14 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sampled blocks that are followed: allocated, not yet deallocated.
 //
-// Made for size: a block costs a 24-byte slot and one control byte of an open
-// addressing table that is between 7/16 and 7/8 full, so 29 to 57 bytes.
+// Most die young, about in the order in which they came, and their numbers ascend. So the latest
+// are at a place that their number tells, where nothing is looked for. One that still lives when
+// another comes to its place goes into a table. Of four places:
+//
+//   numbers   1 2 3 4 5 6    7 8 9 10        2, 3, 4, 5, 7 and 8 have died
+//   places                     9 10 (7) (8)
+//   table     1         6
+//
+// The table is made for size: a block costs a 20-byte slot and one control byte of an open
+// addressing table that is between 7/16 and 7/8 full, so 24 to 48 bytes. What has no room in such a
+// slot, the few blocks of 65,536 samples and more, is in a table of larger ones.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
@@ -41,6 +51,7 @@ class LiveSample {
   // Where the block is now.
   Heap heap() const { return major_ ? Heap::kMajor : Heap::kMinor; }
   void move_to_major() { major_ = 1; }
+  const LiveSample& whole() const { return *this; }
 
  private:
   std::uint64_t alloc_time_ns_;
@@ -55,32 +66,71 @@ class LiveSet {
  public:
   enum class Inserted { kYes, kAlreadyThere, kFull };
 
-  // memory: what the table is charged to; null: nobody.
-  explicit LiveSet(std::size_t max_samples, SharedBudget memory = nullptr)
-      : max_samples_(max_samples), charge_(std::move(memory)) {}
+  // memory: what it is charged to; null: nobody. id_step: how far the numbers of one domain's
+  // blocks are apart, a power of two.
+  explicit LiveSet(std::size_t max_samples, SharedBudget memory = nullptr,
+                   std::uint64_t id_step = 1);
 
   Inserted insert(SampleId id, const LiveSample& sample);
-  // Valid until the next insert; null when not followed.
-  LiveSample* find(SampleId id);
-  const LiveSample* find(SampleId id) const;
+  std::optional<LiveSample> find(SampleId id) const;
+  // Moves a block to the major heap, and answers what it was before; nothing when it is not
+  // followed or has been there.
+  std::optional<LiveSample> promote(SampleId id);
   std::optional<LiveSample> take(SampleId id);
 
   // In no order.
   template <typename Fn>
   void for_each(Fn fn) const {
-    for (const auto& [id, sample] : samples_) fn(sample);
+    for (const auto& [id, sample] : small_) fn(sample.whole());
+    for (const auto& [id, sample] : large_) fn(sample);
+    for (const Young& young : young_) {
+      if (young.id != kNobody) fn(young.sample);
+    }
   }
   // Takes those out of which this is true.
   template <typename Fn>
   void erase_if(Fn is_gone) {
-    absl::erase_if(samples_, [&](const auto& entry) { return is_gone(entry.second); });
+    absl::erase_if(small_, [&](const auto& entry) { return is_gone(entry.second.whole()); });
+    absl::erase_if(large_, [&](const auto& entry) { return is_gone(entry.second); });
+    for (Young& young : young_) {
+      if (young.id != kNobody && is_gone(young.sample)) leave(young);
+    }
   }
-  std::size_t size() const { return samples_.size(); }
+  std::size_t size() const { return small_.size() + large_.size() + young_blocks_; }
   // Gives the memory back.
   void clear();
   std::size_t memory_bytes() const;
 
  private:
+  // What most numbers and samples are, without padding: together 20 bytes.
+  struct [[gnu::packed, gnu::aligned(2)]] SmallId {
+    std::uint64_t number : 48;
+
+    static bool fits(SampleId id) { return id.value() >> 48 == 0; }
+    friend bool operator==(const SmallId& a, const SmallId& b) { return a.number == b.number; }
+  };
+  struct [[gnu::packed, gnu::aligned(2)]] SmallSample {
+    std::uint64_t alloc_time_ns;
+    std::uint32_t alloc_class : 26;
+    std::uint32_t session : 5;
+    std::uint32_t major : 1;
+    std::uint16_t n_samples;
+
+    static bool fits(const LiveSample& sample) { return sample.n_samples() >> 16 == 0; }
+    explicit SmallSample(const LiveSample& sample)
+        : alloc_time_ns(sample.alloc_time_ns()),
+          alloc_class(sample.alloc_class().value()),
+          session(sample.session()),
+          major(sample.heap() == Heap::kMajor),
+          n_samples(static_cast<std::uint16_t>(sample.n_samples())) {}
+    LiveSample whole() const {
+      return {alloc_time_ns, n_samples, ClassId(alloc_class), major ? Heap::kMajor : Heap::kMinor,
+              session};
+    }
+    Heap heap() const { return major ? Heap::kMajor : Heap::kMinor; }
+    void move_to_major() { major = 1; }
+  };
+
   // Samples that follow each other, of one domain too (their ids are 128 apart), are
   // neighbours in the table: what happens to them happens at about the same time, so that
   // one cache miss serves all eight. The table takes the low 7 bits to tell the samples of
@@ -91,15 +141,47 @@ class LiveSet {
       const std::size_t block = absl::HashOf(id.value() & ~kNeighbours);
       return block << 10 | block >> 60 << 3 | (id.value() & kNeighbours) >> 7;
     }
+    std::size_t operator()(SmallId id) const { return (*this)(SampleId(id.number)); }
   };
-  using Table = absl::flat_hash_map<SampleId, LiveSample, Hash>;
-  static_assert(sizeof(Table::value_type) == 24);
-  static constexpr std::size_t kSlotBytes = sizeof(Table::value_type) + 1;
+  using SmallTable = absl::flat_hash_map<SmallId, SmallSample, Hash>;
+  using LargeTable = absl::flat_hash_map<SampleId, LiveSample, Hash>;
+  static_assert(sizeof(SmallTable::value_type) == 20);
 
-  bool has_room();
+  // Numbers from here on are of C's memory, and of programs that make numbers up. No block has the
+  // last one.
+  static constexpr std::uint64_t kNotCounted = std::uint64_t{1} << 63;
+  static constexpr SampleId kNobody = SampleId(~std::uint64_t{0});
+  // Places: so many at first, and at last, which are as many as a busy program's minor heap has of
+  // blocks, and fit into a processor's own cache.
+  static constexpr std::size_t kFewestPlaces = 256, kMostPlaces = 8192;
+
+  struct Young {
+    SampleId id = kNobody;
+    LiveSample sample{0, 0, ClassId(), Heap::kMinor};
+  };
+  static_assert(sizeof(Young) == 24);
+
+  bool is_next(SampleId id);
+  std::size_t place_of(SampleId id) const;  // there is any
+  const Young* at_place(SampleId id) const;
+  bool move_on(Young& young);
+  void leave(Young& young) {
+    young.id = kNobody;
+    --young_blocks_;
+  }
+  void set_places(std::size_t places);
+  Inserted insert_into_table(SampleId id, const LiveSample& sample);
+  template <typename Table>
+  bool has_room(const Table& table);
 
   std::size_t max_samples_;
-  Table samples_;
+  const int step_log2_;
+  std::vector<Young> young_;  // by place; empty, or a power of two
+  std::size_t young_blocks_ = 0;
+  std::size_t moved_on_ = 0;           // since there are so many places
+  std::vector<std::uint64_t> latest_;  // the number, by domain
+  SmallTable small_;
+  LargeTable large_;
   ByteCharge charge_;
 };
 

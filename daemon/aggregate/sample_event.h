@@ -6,15 +6,23 @@
 
 #include "agent-lib/include/memprof_agent_abi.h"
 #include "daemon/model/alloc_class.h"
+#include "daemon/model/heap.h"
 
 namespace memprofd {
 
 struct SampleEvent {
   // As the agent sent it, but for promotions and deallocations n_samples is that
-  // of the block, 0 when it is not followed.
+  // of the block, 0 when it is not followed. An event of C's memory has the same form: its source
+  // is Source::kMalloc, its kind one of the major heap.
   memprof_record record{};
   ClassId alloc_class;              // the unknown one when the block is not followed
+  std::uint8_t bytes_short = 0;     // of what C allocates: by how much it is below size_words
   std::uint64_t alloc_time_ns = 0;  // CLOCK_MONOTONIC; 0: the block is not followed
+
+  bool of_c() const {
+    return MEMPROF_ORIGIN_SOURCE(record.origin) == static_cast<std::uint32_t>(Source::kMalloc);
+  }
 };
+static_assert(sizeof(SampleEvent) == 48);  // the event log keeps many
 
 }  // namespace memprofd

@@ -226,10 +226,9 @@ absl::Status AgentAttachment::request(const AgentControl& control,
   return control.request(session);
 }
 
-// The semaphore of an agent that is there rises now; that of an injected one when it
-// is mapped. A copy gets its probe when there is one.
+// The semaphore of an agent that is there rises now; that of an injected one when it is mapped.
 absl::Status AgentAttachment::attach_batch() {
-  if (plan_.copy_file) return absl::OkStatus();
+  if (plan_.listen_late) return absl::OkStatus();
   if (!plan_.file) return attach_agent_probes(plan_.agent.file, plan_.agent);
   return attach_agent_probes(plan_.file->elf->descriptor(), agent_loaded_at(*plan_.file, 0, ""));
 }
@@ -321,6 +320,7 @@ absl::Status AgentAttachment::advance_injection() {
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(take_injection());
+  RETURN_IF_ERROR(listen_late());
   // The rate may have been changed while the injection waited.
   return control_ ? tell_session() : absl::OkStatus();
 }
@@ -342,6 +342,17 @@ absl::Status AgentAttachment::take_injection() {
   if (!result.ok() && !absl::IsCancelled(result.status())) return result.status();
   if (result.ok()) paused_seconds_ += result->paused_seconds;
   injector_.reset();
+  if (result.ok() && result->copy) agent_copy_ = result->copy;
+  return absl::OkStatus();
+}
+
+// Nobody has listened to it until now, so it has not begun.
+absl::Status AgentAttachment::listen_late() {
+  if (!control_ || kernel_->probes().attached(Probe::kBatch)) return absl::OkStatus();
+  const SharedFd& file = plan_.copy_file ? agent_copy_ : plan_.file->elf->descriptor();
+  RETURN_IF_ERROR(attach_agent_probes(file, agent_loaded_at(*plan_.file, 0, "")));
+  injected_ = false;  // a borrowed thread may wake it, unless it begins by itself
+  begun_at_ = std::chrono::steady_clock::now();
   return absl::OkStatus();
 }
 
@@ -371,9 +382,6 @@ absl::Status AgentAttachment::start_injection() {
   injection.agents = plan_.others;
   if (!control_ && plan_.copy_file) {
     ASSIGN_OR_RETURN(injection.agent_copy, read_whole_file(plan_.file->path));
-    injection.on_copied = [this](const SharedFd& copy) {
-      return attach_agent_probes(copy, agent_loaded_at(*plan_.file, 0, ""));
-    };
   }
   injection.libc = plan_.libc;
   if (control_) {
@@ -411,7 +419,8 @@ absl::StatusOr<AgentLocation> AgentAttachment::tell_loaded_agent(const SessionRe
   RETURN_IF_ERROR(control.status().status());
   RETURN_IF_ERROR(claim_agent(control, target_.pid, Claim::kAtOnce));
   injected_agent_ = *agent;
-  RETURN_IF_ERROR(request(control, session));
+  // Before somebody listens it would begin unheard.
+  if (!plan_.listen_late) RETURN_IF_ERROR(request(control, session));
   return *agent;
 }
 
@@ -474,7 +483,8 @@ bool AgentAttachment::injector_gone() {
 
 void AgentAttachment::begin_detach() {
   give_up_copy();
-  if (injector_gone()) kernel_->probes().begin_detach();  // it attaches a probe
+  (void)injector_gone();
+  kernel_->probes().begin_detach();
 }
 
 void AgentAttachment::let_go() {

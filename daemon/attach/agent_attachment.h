@@ -97,6 +97,7 @@ class AgentAttachment final : public AttachedTarget {
   void give_up_copy();
   void wait_for_copy();
   absl::Status take_injection();
+  absl::Status listen_late();
   void leave_alone(const absl::Status& why);
   bool starts_by_itself(std::chrono::steady_clock::time_point now) const;
   bool is_stopped() const;
@@ -131,7 +132,8 @@ class AgentAttachment final : public AttachedTarget {
   std::unique_ptr<Injector> injector_;  // last: it uses what is above
   std::chrono::steady_clock::time_point tripped_at_;
   bool injected_ = false;
-  int in_use_ = 0;  // sessions that found Memprof in use, with agents of other builds there
+  SharedFd agent_copy_;  // that was mapped, where it is one
+  int in_use_ = 0;       // sessions that found Memprof in use, with agents of other builds there
   std::string why_no_agent_;
   double paused_seconds_ = 0;
   std::atomic<double> paused_for_copies_{0};

@@ -38,8 +38,10 @@ absl::StatusOr<std::string> why_not_borrowed(int pid) {
   return std::string();
 }
 
-absl::StatusOr<LibcFunctions> libc_of(const Target& target) {
-  ASSIGN_OR_RETURN(const auto maps, target.memory->maps());
+// The search through so many takes the kernel a quarter of a millisecond.
+constexpr std::size_t kManyMappings = 5000;
+
+absl::StatusOr<LibcFunctions> libc_of(const Target& target, const std::vector<Mapping>& maps) {
   ASSIGN_OR_RETURN(LibcFunctions libc, find_libc_functions(target.pid, maps));
   if (libc.loaded_list != 0) {
     libc.loaded_last = last_loaded(*target.memory, libc.loaded_list).value_or(0);
@@ -60,7 +62,8 @@ absl::StatusOr<AgentPlan> use_agent_there(const Target& target, AgentPlan plan, 
     return no_agent(
         absl::StrCat("pid ", target.pid, ": its agent found no usable Memprof in this runtime"));
   }
-  auto libc = libc_of(target);
+  ASSIGN_OR_RETURN(const auto maps, target.memory->maps());
+  auto libc = libc_of(target, maps);
   plan.may_inject = may_borrow && libc.ok();
   if (libc.ok()) plan.libc = *std::move(libc);
   return plan;
@@ -70,12 +73,14 @@ absl::StatusOr<AgentPlan> inject_agent(const Target& target, AgentPlan plan,
                                        const AttachOptions& options) {
   plan.may_inject = true;
   ASSIGN_OR_RETURN(plan.file, open_agent_file(options.agent_path));
-  auto libc = libc_of(target);
+  ASSIGN_OR_RETURN(const auto maps, target.memory->maps());
+  auto libc = libc_of(target, maps);
   if (absl::IsFailedPrecondition(libc.status())) {
     return no_agent(std::string(libc.status().message()));
   }
   ASSIGN_OR_RETURN(plan.libc, std::move(libc));
   plan.copy_file = !sees_file(ProcFs(), target.pid, plan.file->path);
+  plan.listen_late = plan.copy_file || maps.size() > kManyMappings;
   if (!plan.copy_file) return plan;
   const absl::Status proc = check_proc_inside(ProcFs(), target.pid);
   if (absl::IsFailedPrecondition(proc)) return no_agent(std::string(proc.message()));

@@ -9,12 +9,17 @@
 
 namespace memprofd {
 
+// Hits a second of probes that follow C's memory where no agent can be.
+inline constexpr std::uint64_t kUsualCHeapMaxHits = 20'000, kMaxCHeapMaxHits = 1'000'000;
+
 struct AttachOptions {
   std::string agent_path;
   bool no_inject = false;
   bool follow_forks = false;  // tell of children
   CaptureMode capture = CaptureMode::kKernel;
   std::uint64_t c_heap_interval = 0;  // bytes of C's memory for one sample; 0: it is not followed
+  // Where probes follow it: what they may cost the program, in hits a second.
+  std::uint64_t c_heap_max_hits = kUsualCHeapMaxHits;
   std::uint32_t max_frames = 0;
   std::uint32_t ring_bytes = 0;  // 0: as KernelConfig has it
   // The process that is meant began then: its pid may be another one's by now. 0: whichever has it.

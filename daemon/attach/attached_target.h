@@ -74,6 +74,11 @@ class AttachedTarget {
   // does.
   virtual double c_heap_rate() const { return 0; }
   virtual const CHeapControl* c_heap() const { return nullptr; }
+  // Whether its blocks are followed now; where probes do that, it is to be looked after often, and
+  // may come to its end, for a reason in one line without the pid.
+  virtual void watch_c_heap() {}
+  virtual bool follows_c_heap() const { return c_heap() != nullptr; }
+  virtual std::string why_no_c_heap() const { return ""; }
   // One of its threads may be held at this moment: nothing that takes time may be asked of its
   // address space.
   virtual bool injecting() const = 0;

@@ -29,10 +29,19 @@ absl::StatusOr<std::unique_ptr<ObserveAttachment>> ObserveAttachment::prepare(
   }
   RETURN_IF_ERROR(check_kernel_walks(absl::StrCat("pid ", target.pid, " cannot be observed")));
   std::unique_ptr<ObserveAttachment> observation(
-      new ObserveAttachment(std::move(target), std::move(lock)));
+      new ObserveAttachment(std::move(target), std::move(lock), options));
   const Target& kept = observation->target_;
-  ASSIGN_OR_RETURN(observation->kernel_, load_for(kept, observe_config(kept, options)));
+  KernelConfig config = observe_config(kept, options);
+  config.c_probes = observation->c_heap_.config();
+  ASSIGN_OR_RETURN(observation->kernel_, load_for(kept, config));
   return observation;
+}
+
+void ObserveAttachment::let_go() {
+  begin_detach();
+  if (kernel_->c_probes() != nullptr) kernel_->c_probes()->remove();
+  kernel_->probes().detach();
+  lock_.release();
 }
 
 absl::StatusOr<std::shared_ptr<const CopyTicket>> ObserveAttachment::copy_ticket() {
@@ -42,6 +51,7 @@ absl::StatusOr<std::shared_ptr<const CopyTicket>> ObserveAttachment::copy_ticket
 }
 
 absl::Status ObserveAttachment::begin(double, double) {
+  c_heap_.begin(*kernel_);
   return kernel_->probes().attach(Probe::kObserve,
                                   site_in_program(target_, target_.slow_allocation));
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A target in observe mode: one probe where the runtime's allocations find no room in
 // the minor heap (bpf/observe.bpf.h). Nothing is written to the process, nothing runs in
-// it, it is never stopped or traced; detaching takes the probe out and is all.
+// it, it is never stopped or traced; detaching takes the probe out and is all. C's memory is
+// followed by probes, too, where that is asked for (c_heap_by_probes.h).
 #pragma once
 
 #include <memory>
@@ -9,6 +10,7 @@
 
 #include "daemon/attach/agent_attachment.h"
 #include "daemon/attach/attached_target.h"
+#include "daemon/attach/c_heap_by_probes.h"
 #include "daemon/attach/target_lock.h"
 
 namespace memprofd {
@@ -28,30 +30,35 @@ class ObserveAttachment final : public AttachedTarget {
   std::string waiting_for() const override { return ""; }
   void request_stop() override { begin_detach(); }
   bool stopped() const override { return true; }
-  void begin_detach() override { kernel_->probes().begin_detach(); }
-  bool detached() override { return kernel_->probes().detached(); }
-  void let_go() override {
-    kernel_->probes().detach();
-    lock_.release();
+  void begin_detach() override {
+    c_heap_.begin_detach();
+    kernel_->probes().begin_detach();
   }
+  bool detached() override { return c_heap_.detached() && kernel_->probes().detached(); }
+  void let_go() override;
 
   absl::StatusOr<std::shared_ptr<const CopyTicket>> copy_ticket() override;
   const Target& target() const override { return target_; }
   Target release_target() override { return std::move(target_); }
   KernelSide& kernel() override { return *kernel_; }
   const AgentControl* agent() const override { return nullptr; }
+  double c_heap_rate() const override { return c_heap_.rate(); }
+  void watch_c_heap() override { c_heap_.watch(); }
+  bool follows_c_heap() const override { return c_heap_.follows(); }
+  std::string why_no_c_heap() const override { return c_heap_.why_not(); }
   bool injecting() const override { return false; }
   double paused_seconds() const override { return 0; }
   memprof_capture_by capture() const override { return MEMPROF_CAPTURE_BY_KERNEL; }
   bool observes() const override { return true; }
 
  private:
-  ObserveAttachment(Target target, TargetLock lock)
-      : target_(std::move(target)), lock_(std::move(lock)) {}
+  ObserveAttachment(Target target, TargetLock lock, const AttachOptions& options)
+      : target_(std::move(target)), lock_(std::move(lock)), c_heap_(target_, options) {}
 
   Target target_;
   TargetLock lock_;
   std::unique_ptr<KernelSide> kernel_;
+  CHeapByProbes c_heap_;
 };
 
 }  // namespace memprofd

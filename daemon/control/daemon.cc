@@ -276,7 +276,9 @@ absl::StatusOr<TargetSession*> Daemon::open_target(const AttachRequest& request,
   options.attach.follow_forks |= request.follow_forks;
   options.attach.start_time_ticks = request.start_time_ticks;
   options.attach.c_heap_interval = request.c_heap_interval.value_or(options.attach.c_heap_interval);
-  if (options.attach.ring_bytes == 0) options.attach.ring_bytes = ring_bytes_for(options.rate);
+  if (options.attach.ring_bytes == 0) {
+    options.attach.ring_bytes = ring_bytes_for(options.rate, options.attach.c_heap_interval != 0);
+  }
   const auto before = targets_.find(request.pid);
   ASSIGN_OR_RETURN(auto session,
                    TargetSession::open(std::move(options), context_,

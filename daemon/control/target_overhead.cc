@@ -20,6 +20,11 @@ ProbeRuns estimated_runs(memprof_capture_by capture, const LaneSignals& signals)
   return {.hits = walks + signals.batches_seen, .program_ns = walks * kUsualWalkNs};
 }
 
+// CPU of a process; 0 when it has ended.
+double seconds_between(std::uint64_t from_ns, std::uint64_t to_ns) {
+  return to_ns > from_ns ? static_cast<double>(to_ns - from_ns) * 1e-9 : 0;
+}
+
 }  // namespace
 
 TargetOverhead::TargetOverhead(double share, double ceiling, CaptureMode capture)
@@ -33,13 +38,16 @@ OverheadBudget::Change TargetOverhead::look(const AttachedTarget& target, const 
     began_ = read(target, kernel, signals);
     return Change::kNone;
   }
-  if (Clock::now() - began_->at < kWindow) return Change::kNone;
+  const auto lasted = Clock::now() - began_->at;
+  if (lasted < kWindow) return Change::kNone;
+  // Asked first: the rest of a reading is a call of the kernel for each probe.
+  if (lasted < kLongestWindow &&
+      seconds_between(began_->cpu_ns, process_cpu_ns(target.target().pid)) <
+          OverheadBudget::kLeastCpuSeconds)
+    return Change::kNone;
   const std::optional<Reading> now = read(target, kernel, signals);
   if (!now) return Change::kNone;
   const OverheadWindow window = between(*began_, *now);
-  if (window.cpu_seconds < OverheadBudget::kLeastCpuSeconds &&
-      now->at - began_->at < kLongestWindow)
-    return Change::kNone;
   began_ = now;
   return budget_.judge(window);
 }
@@ -74,9 +82,7 @@ std::optional<TargetOverhead::Reading> TargetOverhead::read(const AttachedTarget
 OverheadWindow TargetOverhead::between(const Reading& begin, const Reading& end) {
   const ProfilingCounts &from = begin.counts, &to = end.counts;
   return {.seconds = std::chrono::duration<double>(end.at - begin.at).count(),
-          .cpu_seconds = end.cpu_ns > begin.cpu_ns
-                             ? static_cast<double>(end.cpu_ns - begin.cpu_ns) * 1e-9
-                             : 0,  // the process has ended
+          .cpu_seconds = seconds_between(begin.cpu_ns, end.cpu_ns),
           .memprofd_seconds = static_cast<double>(end.memprofd_ns - begin.memprofd_ns) * 1e-9,
           .counts = {.samples = to.samples - from.samples,
                      .frames = to.frames - from.frames,

@@ -158,6 +158,7 @@ void TargetSession::use(PreparedTarget prepared, double rate) {
   info.forked_from = options_.forked_from;
   info.program = identity_of(attached_->target->target());
   info.asked = request_of(options_);
+  if (attached_->target->observes()) info.asked.c_heap_interval = 0;  // until probes follow it
   info.is_asked = true;
   const auto before =
       std::exchange(lane_, std::make_shared<Lane>(attached_->target, attached_->symbolizer,
@@ -290,7 +291,7 @@ absl::StatusOr<HeapSource> TargetSession::heap_source() {
 }
 
 std::optional<CBlockTarget> TargetSession::c_block_target() const {
-  if (attached_->target->c_heap() == nullptr) return std::nullopt;
+  if (!attached_->target->follows_c_heap()) return std::nullopt;
   return CBlockTarget{
       .pid = options_.pid,
       .memory = attached_->target->target().memory,

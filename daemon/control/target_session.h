@@ -178,6 +178,8 @@ class TargetSession {
     std::optional<TargetOverhead> overhead;  // not in observe mode
     std::shared_ptr<ValueProgram> values;    // null until somebody asks
     std::string why_observed;                // one line, in observe mode
+    bool probes_c_heap = false;              // likewise: C's memory is followed
+    std::string why_no_c_heap;               // likewise, one line
     std::string why_rate;                    // for the log, when the budget has changed it
     std::string why_ended;  // the session before the one that runs, by itself; as logged
     CpuBound::Use cpu;
@@ -189,7 +191,8 @@ class TargetSession {
     TimePoint sampling_since;
     TimePoint lost_since;  // a thread that the attach needed; not set: none
     TimePoint kept_alive_at;
-    HeardSilence silence;  // of its memory
+    std::uint64_t alive_cpu_ns = 0;  // of the program, just before that
+    HeardSilence silence;            // of its memory
     // While kStopping: what it ends as, and until when the agent may go on.
     TargetState end_state = TargetState::kDetached;
     std::string end_message;
@@ -238,6 +241,7 @@ class TargetSession {
   void end_program(const ProgramEnd& how, const char* when = "");
   void keep_lease();
   void keep_alive();
+  void watch_c_heap();
   std::string sampling_text() const;
   void say_slowed(bool slowed) const;
   std::string why_changed(OverheadBudget::Change change, bool was_held) const;

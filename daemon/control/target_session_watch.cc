@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/control/target_session.h"
 #include "daemon/control/wait_for.h"
+#include "daemon/util/clock.h"
 #include "daemon/util/log.h"
 #include "daemon/util/units.h"
 
@@ -96,6 +97,7 @@ void TargetSession::look_after() {
     say_memory_full(options_.pid);
   }
   if (running()) keep_alive();
+  if (running()) watch_c_heap();
 }
 
 void TargetSession::go_on_stopping() {
@@ -152,7 +154,9 @@ void TargetSession::end_attach(const absl::Status& why) {
 
 // What there is to say of one that is sampled.
 std::string TargetSession::sampling_text() const {
-  const std::string observe = observe_text(attached_->why_observed);
+  std::string observe = observe_text(attached_->why_observed);
+  if (!attached_->why_no_c_heap.empty())
+    absl::StrAppend(&observe, "; C memory is not followed: ", attached_->why_no_c_heap);
   if (attached_->slowed) {
     return absl::StrCat(observe, observe.empty() ? "" : "; ",
                         "read slowly, with losses, as memprofd may take no more CPU (--cpu.max)");
@@ -261,6 +265,10 @@ void TargetSession::keep_lease() {
 void TargetSession::keep_alive() {
   if (Clock::now() - attached_->kept_alive_at < kKeepAliveInterval) return;
   attached_->kept_alive_at = Clock::now();
+  // As long as it has not run its agent is as it was.
+  const std::uint64_t cpu_ns = process_cpu_ns(options_.pid);
+  const std::uint64_t before_ns = std::exchange(attached_->alive_cpu_ns, cpu_ns);
+  if (state_ == State::kSampling && cpu_ns != 0 && cpu_ns == before_ns) return;
   const std::string why_ended = attached_->target->keep_alive(state_ == State::kSampling);
   if (why_ended.empty() || has_exited(attached_->target->target())) return;
   // Once: a program may stop Memprof again and again.
@@ -268,6 +276,26 @@ void TargetSession::keep_alive() {
     log_warning("pid {}: {}; starting again", options_.pid, why_ended);
   }
   start_again(lane_->info().sampling_rate);
+}
+
+// Probes that were found to cost too much have been taken out.
+void TargetSession::watch_c_heap() {
+  AttachedTarget& target = *attached_->target;
+  target.watch_c_heap();
+  if (!target.observes()) return;
+  const bool follows = target.follows_c_heap();
+  const std::string why_not = target.why_no_c_heap();
+  if (follows == attached_->probes_c_heap && why_not == attached_->why_no_c_heap) return;
+  if (follows) log_info("pid {}: C memory is followed by probes at malloc and free", options_.pid);
+  if (!why_not.empty()) log_warning("pid {}: C memory is not followed: {}", options_.pid, why_not);
+  if (!follows && attached_->probes_c_heap)
+    context_.ingest.post([lane = lane_] { lane->end_c_heap(); });
+  attached_->probes_c_heap = follows;
+  attached_->why_no_c_heap = why_not;
+  lane_->update_info([&](TargetInfo& info) {
+    info.asked.c_heap_interval = follows ? options_.attach.c_heap_interval : 0;
+    if (state_ == State::kSampling) info.message = sampling_text();
+  });
 }
 
 // ------------------------------------------------------------------- overhead

@@ -47,6 +47,7 @@ struct Options {
   std::string max_bytes;
   std::uint32_t max_files = 0;
   int trace_version = 0;
+  ::memprof::v1::BlockHeap trace_heap = ::memprof::v1::BLOCK_HEAP_UNSPECIFIED;
   std::uint64_t trace_id = 0;
   // snapshot take, why
   std::string max_pause;  // "50ms"; empty: the daemon's default
@@ -98,7 +99,9 @@ struct Options {
   std::string request_name, request_argument;
   std::string timeout = "10s";
 
-  bool values_from_snapshot = false;  // values
+  // values
+  bool values_from_snapshot = false;
+  bool by_domain = false;
 
   bool json() const { return format == kJson; }
 };

@@ -253,6 +253,11 @@ class CommandLine {
     sub->add_option("--format-version", options_.trace_version,
                     "Write version 2 (default for programs with one domain) or 3 (for others)")
         ->check(CLI::IsMember({2, 3}));
+    sub->add_option_function<std::string>(
+           "--heap", [&](const std::string&) { options_.trace_heap = ::memprof::v1::BLOCK_HEAP_C; },
+           "Record C's memory alone (c), which a trace with other heaps cannot have: it has a "
+           "sampling rate of its own. The file calls it external")
+        ->check(CLI::IsMember({"c"}));
   }
 
   void add_stream_commands() {
@@ -310,6 +315,10 @@ class CommandLine {
         ->add_option("--graph", options_.graph_of,
                      "Show one value with all blocks that it leads to, each once")
         ->type_name("NAME")
+        ->excludes(watch);
+    values
+        ->add_flag("--by-domain", options_.by_domain,
+                   "Show also what of counts and times is each domain's")
         ->excludes(watch);
     values
         ->add_flag("--snapshot", options_.values_from_snapshot,

@@ -44,6 +44,7 @@ absl::StatusOr<pb::TraceOptions> trace_options(const Options& options) {
   trace.set_pid(pid);
   trace.set_version(options.trace_version);
   trace.set_max_files(options.max_files);
+  trace.set_heap(options.trace_heap);
   if (!options.duration.empty()) {
     ASSIGN_OR_RETURN(const double seconds, parse_duration(options.duration));
     if (seconds == 0) {
@@ -80,7 +81,8 @@ std::string stats_text(const pb::TraceStats& stats) {
 
 std::string trace_line(const pb::TraceInfo& trace) {
   std::string out =
-      absl::StrCat("trace ", trace.id(), " of pid ", trace.options().pid(), ": ",
+      absl::StrCat("trace ", trace.id(), " of pid ", trace.options().pid(),
+                   trace.options().heap() == pb::BLOCK_HEAP_C ? ", C's memory: " : ": ",
                    stats_text(trace.stats()), "; since ", utc_text(trace.started_unix_ns()));
   if (trace.ended_unix_ns() > 0) {
     absl::StrAppend(&out, ", ended ", utc_text(trace.ended_unix_ns()), ": ", trace.ended());

@@ -224,6 +224,12 @@ absl::StatusOr<ProcessStatus> ProcFs::thread_status(int pid, int tid) const {
   return parse_status(*text);
 }
 
+absl::StatusOr<std::uint64_t> ProcFs::last_processor(int pid, int tid) const {
+  auto text = read_file(pid, fmt::format("task/{}/stat", tid));
+  if (!text.ok()) return text.status();
+  return parse_stat_field(*text, 39);
+}
+
 absl::StatusOr<std::uint64_t> ProcFs::start_time(int pid) const {
   auto text = read_file(pid, "stat");
   if (!text.ok()) return text.status();

@@ -62,6 +62,8 @@ class ProcFs {
   // Whether a process, or a thread by its own id, is there and has not ended.
   bool exists(int pid) const;
   absl::StatusOr<ProcessStatus> thread_status(int pid, int tid) const;
+  // The one that the thread runs on, or ran on last.
+  absl::StatusOr<std::uint64_t> last_processor(int pid, int tid) const;
   // Clock ticks since boot (field 22 of stat).
   absl::StatusOr<std::uint64_t> start_time(int pid) const;
   // Where the environment lies that the program was started with; both 0 when not allowed.

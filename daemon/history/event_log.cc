@@ -72,7 +72,7 @@ bool EventLog::stop() {
   return true;
 }
 
-void EventLog::close(std::uint64_t lost) {
+void EventLog::close(EventLosses lost) {
   {
     const std::lock_guard lock(mutex_);
     lost_at_end_ = lost;
@@ -127,8 +127,8 @@ void EventLog::collect(std::uint64_t position, std::size_t max_events, EventRead
   auto chunk = std::upper_bound(chunks_.begin(), chunks_.end(), position,
                                 [](std::uint64_t p, const auto& c) { return p < c->end(); });
   for (std::size_t events = 0; chunk != chunks_.end() && events < max_events; ++chunk) {
-    const std::uint64_t lost = position == (*chunk)->first ? (*chunk)->lost_before : 0;
-    if (lost > 0 && !into.slices.empty()) return;
+    const EventLosses lost = position == (*chunk)->first ? (*chunk)->lost_before : EventLosses();
+    if (lost.any() && !into.slices.empty()) return;
     into.lost += lost;
     into.slices.push_back({*chunk, static_cast<std::size_t>(position - (*chunk)->first)});
     position = (*chunk)->end();

@@ -44,13 +44,34 @@ struct EventClass {
   std::shared_ptr<const Callstack> callstack;  // never null
 };
 
-// Some events in a row, of one session.
+// What never came of a target.
+struct EventLosses {
+  std::uint64_t records = 0;
+  std::uint64_t c_events = 0;  // the same of C's memory
+
+  bool any() const { return records > 0 || c_events > 0; }
+  std::uint64_t of(bool c) const { return c ? c_events : records; }
+  EventLosses& operator+=(const EventLosses& other) {
+    records += other.records;
+    c_events += other.c_events;
+    return *this;
+  }
+  friend EventLosses operator-(const EventLosses& a, const EventLosses& b) {
+    return {a.records - b.records, a.c_events - b.c_events};
+  }
+  friend bool operator==(const EventLosses&, const EventLosses&) = default;
+};
+
+// Some events in a row, of one session, and of C's memory.
 struct EventChunk {
   std::uint64_t first = 0;          // number of the first event
   std::vector<SampleEvent> events;  // at least one
   double rate = 0;                  // samples per word, of the session that ran
+  double c_rate = 0;                // the same of C's memory; 0: it is not followed
   std::vector<EventClass> classes;  // of all its events, by id
-  std::uint64_t lost_before = 0;    // records of the target that never came, since the chunk before
+  EventLosses lost_before;          // since the chunk before
+
+  double rate_of(bool c) const { return c ? c_rate : rate; }
 
   // Null for a class that no event here has.
   const EventClass* find(ClassId id) const;
@@ -78,7 +99,7 @@ struct EventSlice {
 
 struct EventRead {
   std::uint64_t dropped = 0;       // events before these that the reader was too slow for
-  std::uint64_t lost = 0;          // records before these that never came; when ended, behind them
+  EventLosses lost;                // before these; when ended, behind them
   std::vector<EventSlice> slices;  // in order, without holes
   // Behind these. Unset: recording has not begun; nothing is missed from the
   // first read on that sets it.
@@ -118,9 +139,9 @@ class EventLog {
   // Recording ends and what is kept goes. False, and nothing happened, when a
   // reader has come meanwhile.
   bool stop();
-  // No events will follow; readers get the rest. stop() still lets go of it. lost: records that
-  // never came, since the last chunk.
-  void close(std::uint64_t lost = 0);
+  // No events will follow; readers get the rest. stop() still lets go of it. lost: since the last
+  // chunk.
+  void close(EventLosses lost = {});
 
  private:
   friend class EventReader;
@@ -143,7 +164,7 @@ class EventLog {
   std::uint64_t began_ = 0;  // where recording last began
   bool recording_ = false;
   bool closed_ = false;
-  std::uint64_t lost_at_end_ = 0;
+  EventLosses lost_at_end_;
 };
 
 // Reads from one log; while it lives, the log is recorded. Not thread-safe.

@@ -6,6 +6,34 @@
 namespace memprofd {
 namespace {
 
+using Words = std::span<const std::uint32_t>;
+
+std::optional<std::uint32_t> take(Words& words) {
+  if (words.empty()) return std::nullopt;
+  const std::uint32_t word = words.front();
+  words = words.subspan(1);
+  return word;
+}
+
+std::optional<std::uint64_t> take_wide(Words& words) {
+  if (words.size() < 2) return std::nullopt;
+  const std::uint64_t number = words[0] | std::uint64_t{words[1]} << 32;
+  words = words.subspan(2);
+  return number;
+}
+
+// Says it instead of answering with it, which costs less: this is done for each frame.
+bool take_address(Words& words, std::uint64_t base, std::uint64_t& address) {
+  if (words.empty()) return false;
+  const std::uint32_t word = words.front();
+  words = words.subspan(1);
+  address = base + static_cast<std::uint64_t>(std::int64_t{static_cast<std::int32_t>(word)});
+  if (word != MEMPROF_PACKED_FAR) return true;
+  const auto wide = take_wide(words);
+  address = wide.value_or(0);
+  return wide.has_value();
+}
+
 // Mixes one more number into a hash.
 constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t number) {
   hash = (hash ^ number) * 0x9e3779b97f4a7c15ULL;
@@ -20,28 +48,6 @@ void PackedDecoder::begin(const memprof_packed_head& head, Words words) {
   last_sample_ = head.last_sample;
   tid_ = 0;
   depth_ = 0;
-}
-
-std::optional<std::uint32_t> PackedDecoder::take() {
-  if (words_.empty()) return std::nullopt;
-  const std::uint32_t word = words_.front();
-  words_ = words_.subspan(1);
-  return word;
-}
-
-std::optional<std::uint64_t> PackedDecoder::take_wide() {
-  if (words_.size() < 2) return std::nullopt;
-  const std::uint64_t number = words_[0] | std::uint64_t{words_[1]} << 32;
-  words_ = words_.subspan(2);
-  return number;
-}
-
-std::optional<std::uint64_t> PackedDecoder::take_address() {
-  const auto word = take();
-  if (!word) return std::nullopt;
-  if (*word == MEMPROF_PACKED_FAR) return take_wide();
-  return head_.base_address +
-         static_cast<std::uint64_t>(std::int64_t{static_cast<std::int32_t>(*word)});
 }
 
 // False when there is no record behind them.
@@ -69,7 +75,7 @@ std::optional<memprof_record> PackedDecoder::follow(std::uint32_t head, memprof_
   record.origin = MEMPROF_ORIGIN(tid_, 0, head & 7);
   record.sample_id = last_sample_ - std::uint64_t{head >> 4} * head_.id_step;
   if ((head & MEMPROF_PACKED_WIDE) == 0) return record;
-  const auto id = take_wide();
+  const auto id = take_wide(words_);
   if (!id) return std::nullopt;
   record.sample_id = *id;
   return record;
@@ -85,8 +91,8 @@ std::optional<memprof_record> PackedDecoder::alloc(std::uint32_t head, memprof_r
 
 bool PackedDecoder::take_size(bool wide, memprof_record& record) {
   const std::optional<std::uint64_t> size =
-      wide ? take_wide() : std::optional<std::uint64_t>(take());
-  const auto n_samples = take();
+      wide ? take_wide(words_) : std::optional<std::uint64_t>(take(words_));
+  const auto n_samples = take(words_);
   if (!size || !n_samples) return false;
   record.size_words = *size;
   record.n_samples = *n_samples;
@@ -97,8 +103,8 @@ bool PackedDecoder::take_callstack(std::uint32_t head) {
   std::optional<std::uint32_t> shared = head >> 8 & MEMPROF_PACKED_MAX_COUNT;
   std::optional<std::uint32_t> added = head >> 17 & MEMPROF_PACKED_MAX_COUNT;
   if ((head & MEMPROF_PACKED_DEEP) != 0) {
-    shared = take();
-    added = take();
+    shared = take(words_);
+    added = take(words_);
   }
   if (!shared || !added || !take_frames(*shared, *added)) return false;
   debuginfo_ = (head & MEMPROF_PACKED_DEBUGINFO) != 0;
@@ -108,18 +114,24 @@ bool PackedDecoder::take_callstack(std::uint32_t head) {
 
 bool PackedDecoder::take_frames(std::uint32_t shared, std::uint32_t added) {
   if (shared > depth_ || added > MEMPROF_PACKED_MOST_FRAMES - shared) return false;
-  depth_ = shared;
   if (frames_.size() < shared + added) {
     frames_.resize(shared + added);
     hashes_.resize(shared + added + 1);
   }
-  for (std::uint32_t i = 0; i < added; ++i) {
-    const auto address = take_address();
-    if (!address || (*address & MEMPROF_RUN_MARK) != 0) return false;
-    frames_[depth_] = *address;
-    hashes_[depth_ + 1] = mix(hashes_[depth_], *address);
-    ++depth_;
+  depth_ = shared + added;
+  // What the loop changes is in variables of its own: it runs for each frame.
+  Words words = words_;
+  const std::uint64_t base = head_.base_address;
+  std::uint64_t* const frames = frames_.data();
+  std::uint64_t* const hashes = hashes_.data();
+  std::uint64_t hash = hashes[shared];
+  for (std::uint32_t i = shared; i < shared + added; ++i) {
+    std::uint64_t address = 0;
+    if (!take_address(words, base, address) || (address & MEMPROF_RUN_MARK) != 0) return false;
+    frames[i] = address;
+    hashes[i + 1] = hash = mix(hash, address);
   }
+  words_ = words;
   return true;
 }
 

@@ -45,9 +45,6 @@ class PackedDecoder {
   using Words = std::span<const std::uint32_t>;
 
   bool take_threads();
-  std::optional<std::uint32_t> take();
-  std::optional<std::uint64_t> take_wide();
-  std::optional<std::uint64_t> take_address();
   bool take_size(bool wide, memprof_record& record);
   bool take_callstack(std::uint32_t head);
   bool take_frames(std::uint32_t shared, std::uint32_t added);

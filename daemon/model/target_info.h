@@ -80,9 +80,15 @@ struct TargetInfo {
   ProgramIdentity program;
   AttachRequest asked;    // to attach to it as it is attached now: nothing is left to a default
   bool is_asked = false;  // nobody has detached it, and nothing was wrong with it
+  // A trace of C's memory, which has that as external: the format has no other word for it.
+  bool external_is_c = false;
 
   // Whether it is known what becomes of blocks: not in observe mode.
   bool follows_blocks() const { return mode != TargetMode::kObserve; }
+  // Bytes of C's memory for one sample; 0: it is not followed.
+  std::uint64_t c_heap_interval() const {
+    return follows_blocks() ? asked.c_heap_interval.value_or(0) : 0;
+  }
   // Which a budget may have lowered.
   double requested_rate() const {
     return overhead.requested_rate > 0 ? overhead.requested_rate : sampling_rate;

@@ -11,14 +11,8 @@ namespace {
 // many events.
 constexpr std::size_t kChunkEvents = 512;
 
-// All events of the target so far; the number of the next one.
-std::uint64_t events_seen(const Pipeline& pipeline) {
-  const TargetCounters& totals = pipeline.aggregator().totals();
-  return totals.alloc_events + totals.promote_events + totals.dealloc_events;
-}
-
-std::uint64_t records_lost(const Pipeline& pipeline) {
-  return pipeline.drops().get(Drop::kFollowLostRecords);
+EventLosses losses_of(const Pipeline& pipeline) {
+  return {pipeline.drops().get(Drop::kFollowLostRecords), pipeline.c_events_lost()};
 }
 
 }  // namespace
@@ -40,9 +34,9 @@ void EventTap::update() {
     pipeline_.set_observer(nullptr);
   } else if (!closed_) {
     recording_ = true;
-    first_ = events_seen(pipeline_);
-    lost_ = records_lost(pipeline_);
-    lost_before_ = 0;
+    first_ = pipeline_.events();
+    lost_ = losses_of(pipeline_);
+    lost_before_ = {};
     log_->begin(first_);
     pipeline_.set_observer(this);
   }
@@ -50,7 +44,7 @@ void EventTap::update() {
 
 // What was lost goes before the event that comes next.
 void EventTap::note_losses() {
-  const std::uint64_t lost = records_lost(pipeline_);
+  const EventLosses lost = losses_of(pipeline_);
   if (lost == lost_) return;
   flush();
   lost_before_ += lost - std::exchange(lost_, lost);
@@ -62,6 +56,17 @@ void EventTap::on_event(const SampleEvent& event, double rate) {
     flush();
     rate_ = rate;
   }
+  put(event);
+}
+
+// They come one by one.
+void EventTap::on_c_event(const SampleEvent& event) {
+  note_losses();
+  put(event);
+  on_batch_end();
+}
+
+void EventTap::put(const SampleEvent& event) {
   events_.push_back(event);
   note_class(event.alloc_class);
 }
@@ -94,7 +99,8 @@ void EventTap::flush() {
   chunk->first = first_;
   chunk->events = events_;  // as large as needed; events_ keeps its room
   chunk->rate = rate_;
-  chunk->lost_before = std::exchange(lost_before_, 0);
+  chunk->c_rate = pipeline_.c_heap_rate();
+  chunk->lost_before = std::exchange(lost_before_, {});
   chunk->classes = take_classes();
   first_ = chunk->end();
   events_.clear();
@@ -105,7 +111,7 @@ void EventTap::close() {
   if (std::exchange(closed_, true)) return;
   note_losses();
   flush();
-  log_->close(recording_ ? lost_before_ : 0);
+  log_->close(recording_ ? lost_before_ : EventLosses());
 }
 
 }  // namespace memprofd

@@ -33,10 +33,12 @@ class EventTap final : public SampleObserver {
   const std::shared_ptr<EventLog>& log() const { return log_; }
 
   void on_event(const SampleEvent& event, double rate) override;
+  void on_c_event(const SampleEvent& event) override;
   void on_batch_end() override;
 
  private:
   void note_losses();
+  void put(const SampleEvent& event);
   void note_class(ClassId id);
   std::vector<EventClass> take_classes();
 
@@ -45,12 +47,12 @@ class EventTap final : public SampleObserver {
   bool recording_ = false;
   bool closed_ = false;
 
-  std::uint64_t lost_ = 0;  // records of the target, as far as they have been told
+  EventLosses lost_;  // of the target, as far as it has been told
 
   // The chunk being collected.
   std::uint64_t first_ = 0;  // number of its first event
   double rate_ = 0;
-  std::uint64_t lost_before_ = 0;
+  EventLosses lost_before_;
   std::vector<SampleEvent> events_;
   std::vector<ClassId> classes_;  // each once
   // By class: the number of the chunk (chunk_) that last had it.

@@ -14,16 +14,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Unflushed records are fetched when nothing came by itself for this long.
-constexpr auto kQuiet = std::chrono::milliseconds(250);
 // What is read in one turn of what is read slowly, so that the rests between are short.
 constexpr std::uint64_t kSlowBytes = 256u << 10;
-
-std::uint64_t captures_lost(const KernelCounters& counters) {
-  return counters.drops[MEMPROF_DROP_CAPTURE_RING_FULL] +
-         counters.drops[MEMPROF_DROP_CAPTURE_SCRATCH_BUSY] +
-         counters.drops[MEMPROF_DROP_CAPTURE_NO_STATE];
-}
 
 PipelineLimits pipeline_limits(const AttachedTarget& attachment, const SharedBudget& memory) {
   const RuntimeAbi& abi = attachment.target().abi;
@@ -169,7 +161,7 @@ int Lane::take_in(std::uint64_t end) {
       [this](std::span<const std::byte> record) { pipeline_.on_ring_record(record); }, end);
   tap_.flush();
   if (records > 0) {
-    last_data_ = now;
+    catch_up_pace_.came(now);
     note_children();
     signals_.exec_seen = pipeline_.exec_seen();
     signals_.frametables_registered = pipeline_.frametables_registered();
@@ -234,8 +226,8 @@ SampleSites Lane::sites_of(std::span<const SampleId> numbers) {
   for (const SampleId number : numbers) {
     sites.of.push_back(SampleSites::kUnknown);
     sites.allocated_ns.push_back(0);
-    const LiveSample* sample = pipeline_.aggregator().live().find(number);
-    if (sample == nullptr) continue;
+    const auto sample = pipeline_.aggregator().live().find(number);
+    if (!sample) continue;
     sites.allocated_ns.back() = sample->alloc_time_ns();
     const CallstackId callstack = pipeline_.alloc_class(sample->alloc_class()).callstack;
     if (callstack.value() == 0) continue;
@@ -248,13 +240,24 @@ SampleSites Lane::sites_of(std::span<const SampleId> numbers) {
 }
 
 bool Lane::catch_up_due(Clock::time_point now) const {
-  return !finished() && agent_ && now - last_data_ >= kQuiet && now - last_catch_up_ >= kQuiet;
+  return !finished() && agent_ && catch_up_pace_.due(now, tap_.log()->wanted()) &&
+         has_run_since(caught_up_cpu_ns_);
+}
+
+// One call of the kernel, where a look at its memory is a switch to another process and back.
+bool Lane::has_run_since(std::uint64_t cpu_ns) const {
+  const std::uint64_t now_ns = process_cpu_ns(attachment_->target().pid);
+  return now_ns == 0 || now_ns != cpu_ns;
 }
 
 void Lane::catch_up() {
   if (finished() || slow_to_ > 0) return;
   const Meter meter(*this);
-  last_catch_up_ = Clock::now();
+  const auto began = Clock::now();
+  catch_up_pace_.fetched(began, true);  // unless it is known that there was nothing
+  const std::uint64_t events = pipeline_.events();
+  const std::uint64_t cpu_ns = process_cpu_ns(attachment_->target().pid);
+  caught_up_cpu_ns_ = 0;  // until all has been heard
   const std::uint64_t asked_at_ns = monotonic_ns();
   std::vector<AgentTail> tails;
   bool told = false;
@@ -264,12 +267,13 @@ void Lane::catch_up() {
     if (told) tails = *std::move(read);
   }
   const std::uint64_t read_at_ns = monotonic_ns();
-  const std::uint64_t captures_dropped = captures_lost(attachment_->kernel().counters());
+  const std::uint64_t captures_dropped = attachment_->kernel().captures_lost();
   const std::uint64_t end = ring_->written();
   while (take_in(end) > 0) {
   }
   // A record that is not written to its end keeps those behind it back: they are no loss.
   if (!told || ring_->read() < end) return;
+  caught_up_cpu_ns_ = cpu_ns;
   if (!tails.empty()) pipeline_.on_captures_dropped(captures_dropped, read_at_ns);
   for (const AgentTail& tail : tails) {
     pipeline_.on_reached(tail.buffer, {tail.first_seq, tail.sampled});
@@ -288,6 +292,7 @@ void Lane::catch_up() {
                                 .words = packed->words});
     }
   }
+  catch_up_pace_.fetched(began, pipeline_.events() != events);
   pipeline_.told_until(asked_at_ns);
   tap_.flush();
   tell_counts();
@@ -300,6 +305,9 @@ void Lane::read_counters(TargetSnapshot& snapshot) {
   for (int i = 0; i < MEMPROF_KERNEL_DROPS; ++i) {
     pipeline_.drops().set(static_cast<Drop>(i), counters.drops[i]);
   }
+  if (const CProbes* probes = attachment_->kernel().c_probes()) {
+    pipeline_.drops().set(Drop::kAgentCBlocksFull, probes->blocks_left_out());
+  }
   snapshot.ring_bytes_used = ring_->used_bytes();
   snapshot.ring_bytes_total = ring_->total_bytes();
 }
@@ -310,6 +318,8 @@ void Lane::note_followed(const AgentStatus& agent) {
 }
 
 void Lane::read_gc_stats_of_target() {
+  const std::uint64_t cpu_ns = process_cpu_ns(attachment_->target().pid);
+  gc_cpu_ns_ = 0;  // until they are read
   const absl::StatusOr<AgentStatus> agent =
       agent_ ? agent_->status() : absl::NotFoundError("not there yet");
   if (agent.ok()) count_agent_drops(*agent);
@@ -318,6 +328,7 @@ void Lane::read_gc_stats_of_target() {
   const std::uint64_t asked_at_ns = monotonic_ns();
   const absl::StatusOr<GcStats> stats = gc_stats_now(agent.ok() ? &*agent : nullptr);
   if (!stats.ok()) return;  // keeps the last numbers of a program that has ended
+  gc_cpu_ns_ = cpu_ns;
   majors_.note(asked_at_ns, stats->major_collections);
   const auto pauses = gc_.pauses;
   const std::uint64_t top = std::max(gc_.top_heap_words, stats->heap_words);
@@ -354,6 +365,13 @@ void Lane::note_c_blocks(const CBlockLook& look) {
   if (finished()) return;
   catch_up();
   pipeline_.note_c_blocks(look);
+  tap_.flush();
+}
+
+void Lane::end_c_heap() {
+  if (finished()) return;
+  catch_up();
+  pipeline_.end_c_heap();
 }
 
 void Lane::look_at_c_heap() {
@@ -400,7 +418,9 @@ HistoryPoint Lane::history_point() const {
 void Lane::keep_history() {
   if (finished() || !history_.due(history_now())) return;
   const Meter meter(*this);
-  read_gc_stats_of_target();
+  // What belongs to this window.
+  if (agent_ && catch_up_pace_.quiet(Clock::now()) && has_run_since(caught_up_cpu_ns_)) catch_up();
+  if (has_run_since(gc_cpu_ns_)) read_gc_stats_of_target();
   read_memory_of_target();
   close_window();
 }

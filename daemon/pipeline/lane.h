@@ -19,6 +19,7 @@
 #include "daemon/history/history.h"
 #include "daemon/history/snapshot.h"
 #include "daemon/history/value_history.h"
+#include "daemon/pipeline/catch_up_pace.h"
 #include "daemon/pipeline/event_tap.h"
 #include "daemon/pipeline/pipeline.h"
 #include "daemon/pipeline/sample_sites.h"
@@ -68,6 +69,7 @@ class Lane {
   // The sampled blocks of C's memory that live, and what a look at the program has found of them.
   std::vector<CBlockPlace> c_blocks() const { return pipeline_.aggregator().c_blocks(); }
   void note_c_blocks(const CBlockLook& look);
+  void end_c_heap();
 
   // Ends the window of history that runs when its time has come.
   void keep_history();
@@ -114,6 +116,7 @@ class Lane {
   class Meter;
 
   bool rests() const;
+  bool has_run_since(std::uint64_t cpu_ns) const;
   int take_in(std::uint64_t end);
   std::optional<std::vector<BufferPosition>> positions_of_agent() const;
   void go_on_from(const TargetSnapshot& before);
@@ -146,8 +149,9 @@ class Lane {
   bool c_heap_told_ = false;                      // what of it is not followed
   std::optional<AgentStatus> first_status_;       // of the agent; what it had counted before
   std::optional<std::uint64_t> unsampled_words_;  // as it said last
-  std::chrono::steady_clock::time_point last_data_;
-  std::chrono::steady_clock::time_point last_catch_up_;
+  CatchUpPace catch_up_pace_;
+  // CPU time of the program before its memory was read: as long as it is the same, so is that.
+  std::uint64_t caught_up_cpu_ns_ = 0, gc_cpu_ns_ = 0;
   GcStats gc_;
   MajorTimes majors_;
   std::optional<MemoryStatus> memory_status_;  // nothing once it cannot be read

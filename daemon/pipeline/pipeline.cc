@@ -150,6 +150,7 @@ void Pipeline::on_event(const CBlockView& block) {
     drops_.add(Drop::kDecodeBadKind);
     return;
   }
+  if (c_ended_) return;
   if (block.generation < c_generation_) return;  // a thread that was late; nobody follows it now
   if (block.generation > c_generation_) {
     aggregator_.begin_c_session(c_heap_rate_);
@@ -157,16 +158,33 @@ void Pipeline::on_event(const CBlockView& block) {
   }
   if (block.lost != std::exchange(c_events_lost_, block.lost)) aggregator_.forget_c_blocks();
   if (block.bytes == 0) {
-    aggregator_.c_free(block.number, block.time_ns);
+    const auto freed = aggregator_.c_free(block.number, block.time_ns, block.tid);
+    if (freed) tell_of_c(*freed);
     return;
   }
-  aggregator_.c_alloc({.number = block.number,
-                       .time_ns = block.time_ns,
-                       .address = block.address,
-                       .bytes = block.bytes,
-                       .n_samples = block.n_samples,
-                       .thread = block.tid},
-                      callstack_of(block.stack));
+  tell_of_c(aggregator_.c_alloc({.number = block.number,
+                                 .time_ns = block.time_ns,
+                                 .address = block.address,
+                                 .bytes = block.bytes,
+                                 .n_samples = block.n_samples,
+                                 .thread = block.tid},
+                                callstack_of(block.stack)));
+}
+
+void Pipeline::tell_of_c(const SampleEvent& event) {
+  ++c_events_;
+  if (observer_ != nullptr) observer_->on_c_event(event);
+}
+
+void Pipeline::note_c_blocks(const CBlockLook& look) {
+  for (const SampleEvent& end : aggregator_.note_c_blocks(look)) tell_of_c(end);
+}
+
+// The kernel's own count is looked at now and then, and is ahead of the events; the agent's blocks
+// beyond those that it can follow are told of by nothing else.
+std::uint64_t Pipeline::c_events_lost() const {
+  return std::max(c_events_lost_, drops_.get(Drop::kKernelCEventLost)) +
+         drops_.get(Drop::kAgentCBlocksFull);
 }
 
 // A hit, or a block, comes right after its capture, unless another thread was in between.

@@ -39,12 +39,14 @@ class SampleObserver {
   virtual ~SampleObserver() = default;
   // rate: of the session, in samples per word.
   virtual void on_event(const SampleEvent& event, double rate) = 0;
+  // The same of C's memory, whose rate stays (Pipeline::c_heap_rate).
+  virtual void on_c_event(const SampleEvent& event) = 0;
   // No more events for now.
   virtual void on_batch_end() = 0;
 };
 
 struct PipelineLimits {
-  // Fills a table of 2^22 slots, 100 MB.
+  // Fills a table of 2^22 slots, 88 MB.
   std::size_t max_live_samples = AggregatorLimits().live_samples;
   CallstackTableLimits callstacks;
   AllocClassLimits classes;
@@ -123,6 +125,11 @@ class Pipeline {
   std::uint64_t frames_seen() const { return frames_seen_; }
   // Batches that came by the probe, empty ones too; tails do not count.
   std::uint64_t batches_seen() const { return batches_seen_; }
+  // All that was told of the target so far; the number of the next event.
+  std::uint64_t events() const {
+    const TargetCounters& totals = aggregator_.totals();
+    return totals.alloc_events + totals.promote_events + totals.dealloc_events + c_events_;
+  }
   // Allocations that were told to this pipeline.
   std::uint64_t alloc_events() const {
     return aggregator_.totals().alloc_events - alloc_events_before_;
@@ -144,7 +151,15 @@ class Pipeline {
   }
   const AllocClass& alloc_class(ClassId id) const { return aggregator_.classes().get(id); }
   const Aggregator& aggregator() const { return aggregator_; }
-  void note_c_blocks(const CBlockLook& look) { aggregator_.note_c_blocks(look); }
+  void note_c_blocks(const CBlockLook& look);
+  double c_heap_rate() const { return c_heap_rate_; }
+  // Samples and ends of C's memory that never came.
+  std::uint64_t c_events_lost() const;
+  // Its blocks are not followed any more, whatever still comes of them.
+  void end_c_heap() {
+    c_ended_ = true;
+    aggregator_.forget_c_blocks();
+  }
   // As in Aggregator.
   void told_until(std::uint64_t time_ns) { aggregator_.told_until(time_ns); }
   void close_interval(const std::function<void(const Interval&, double)>& use) {
@@ -162,6 +177,7 @@ class Pipeline {
   void on_event(const ForkView& fork);
   void on_event(const ObservedView& hit);
   void on_event(const CBlockView& block);
+  void tell_of_c(const SampleEvent& event);
   CallstackId intern(const CaptureView& capture);
   CallstackId intern(PackedDecoder& packed);
   void on_packed(const PackedView& batch);
@@ -191,8 +207,10 @@ class Pipeline {
   bool runtime_captures_ = false;   // as the last batch that came by the probe says
   std::optional<HeapMeter> meter_;  // observe mode
   const double c_heap_rate_;
-  std::uint32_t c_generation_ = 0;  // of C's memory; 0: nothing of it has come
-  std::uint64_t c_events_lost_ = 0;
+  bool c_ended_ = false;
+  std::uint32_t c_generation_ = 0;   // of C's memory; 0: nothing of it has come
+  std::uint64_t c_events_ = 0;       // of C's memory, that were told
+  std::uint64_t c_events_lost_ = 0;  // as the kernel said with the last one
   // In observe mode, and of C's memory: the callstack of the capture that came last.
   StackHash last_captured_;
   CallstackId last_callstack_;

@@ -44,8 +44,8 @@ std::vector<double> GroupedRows::values(Measure measure) const {
   return result;
 }
 
-std::vector<Group> GroupedRows::sums(const std::vector<std::size_t>& chosen,
-                                     Measure measure) const {
+std::vector<Group> GroupedRows::sums(const std::vector<std::size_t>& chosen, Measure measure,
+                                     RowTest counts) const {
   std::vector<std::uint32_t> place(grouper_.size(), kNotChosen);  // in chosen, + 1
   std::vector<Group> groups(chosen.size());
   std::vector<double> weights(chosen.size());
@@ -56,8 +56,8 @@ std::vector<Group> GroupedRows::sums(const std::vector<std::size_t>& chosen,
   }
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const std::uint32_t at = place[group_of_row_[i]];
-    if (at == kNotChosen) continue;
     const ProfileRow& row = rows_[i];
+    if (at == kNotChosen || !counts(row)) continue;
     Group& group = groups[at - 1];
     group.add_class(row.counters);
     const double weight = measure_value(row.counters, measure);
@@ -68,10 +68,10 @@ std::vector<Group> GroupedRows::sums(const std::vector<std::size_t>& chosen,
   return groups;
 }
 
-std::vector<Group> GroupedRows::all_sums() const {
+std::vector<Group> GroupedRows::all_sums(RowTest counts) const {
   std::vector<std::size_t> all(grouper_.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
-  return sums(all, Measure::kAllocated);
+  return sums(all, Measure::kAllocated, counts);
 }
 
 GroupCounts GroupedRows::nothing() const {

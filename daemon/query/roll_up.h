@@ -48,10 +48,15 @@ class GroupedRows {
 
   // By group.
   std::vector<double> values(Measure measure) const;
-  // The sums of the chosen groups, in that order; heaviest: by the measure.
-  std::vector<Group> sums(const std::vector<std::size_t>& chosen, Measure measure) const;
+  // Which rows count.
+  using RowTest = bool (*)(const ProfileRow&);
+  static bool any_row(const ProfileRow&) { return true; }
+  // The sums of the chosen groups, in that order; heaviest: by the measure, null where no row of
+  // the group counts.
+  std::vector<Group> sums(const std::vector<std::size_t>& chosen, Measure measure,
+                          RowTest counts = any_row) const;
   // The sums of all groups, by group.
-  std::vector<Group> all_sums() const;
+  std::vector<Group> all_sums(RowTest counts = any_row) const;
   GroupCounts total() const;
   // The counts of a group of which there is no row.
   GroupCounts nothing() const;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "daemon/query/frame_filter.h"
+#include "daemon/query/observe_mode_rules.h"
 #include "daemon/query/range.h"
 #include "daemon/util/status_macros.h"
 
@@ -20,11 +21,19 @@ UnseenWords unseen_words(const std::vector<ProfileRow>& rows, double rate) {
   return {allocated.grain_or(rate), live.grain_or(rate)};
 }
 
+// Who asks for C's memory means what such a trace has instead.
+Filter in_words_of(const TargetInfo& info, Filter filter) {
+  if (!info.external_is_c) return filter;
+  if (filter.heap == Place::kC) filter.heap = Place::kExternal;
+  if (filter.source == Source::kMalloc) filter.source = Source::kCustom;
+  return filter;
+}
+
 }  // namespace
 
 absl::StatusOr<TargetProfile> select(const TargetSnapshot& snapshot, const TimeRange& range,
                                      const Filter& filter) {
-  ASSIGN_OR_RETURN(FrameFilter compiled, FrameFilter::compile(filter));
+  ASSIGN_OR_RETURN(FrameFilter compiled, FrameFilter::compile(in_words_of(snapshot.info, filter)));
   RangeRows counted = rows_in_range(snapshot, range, filter.lifetime);
   TargetProfile profile;
   profile.pid = snapshot.info.pid;
@@ -32,7 +41,7 @@ absl::StatusOr<TargetProfile> select(const TargetSnapshot& snapshot, const TimeR
   profile.exe = snapshot.info.exe;
   profile.runtime_version = snapshot.info.runtime_version;
   profile.sampling_rate = snapshot.info.sampling_rate;
-  profile.follows_blocks = snapshot.info.follows_blocks();
+  profile.follows_blocks = follows_blocks(snapshot, filter);
   profile.dropped_events = snapshot.drops.lost();
   profile.range = counted.range;
   profile.unseen = unseen_words(counted.rows, profile.sampling_rate);

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/query/observe_mode_rules.h"
+#include "daemon/util/estimate.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 
@@ -31,12 +33,13 @@ bool has_domains(const std::string& runtime_version) {
   return !runtime_version.empty() && runtime_version[0] >= '5' && runtime_version[0] <= '9';
 }
 
-ctf::TraceInfo trace_info(const TargetInfo& target) {
-  return {.sampling_rate = target.sampling_rate,
+ctf::TraceInfo trace_info(const TargetInfo& target, bool of_c) {
+  const auto c_interval = static_cast<double>(target.c_heap_interval());
+  return {.sampling_rate = of_c ? kBytesPerWord / c_interval : target.sampling_rate,
           .executable = target.exe,
           .host = host_name(),
           .ocamlrunparam = target.ocamlrunparam,
-          .context = "memprofd",
+          .context = of_c ? kCMemoryContext : "memprofd",
           .pid = static_cast<std::uint64_t>(target.pid)};
 }
 
@@ -48,8 +51,9 @@ RecordingOptions recording_options(const RecorderOptions& options, const TargetI
   return result;
 }
 
-absl::Status check_recordable(const TargetSnapshot& target) {
+absl::Status check_recordable(const TargetSnapshot& target, bool of_c) {
   const TargetInfo& info = target.info;
+  if (of_c) RETURN_IF_ERROR(check_follows_c(target));
   const bool lives = info.state == TargetState::kSampling || info.state == TargetState::kWaiting;
   if (lives && target.events != nullptr) return absl::OkStatus();
   return absl::FailedPreconditionError(
@@ -62,7 +66,7 @@ absl::Status check_recordable(const TargetSnapshot& target) {
 absl::StatusOr<std::unique_ptr<TraceRecorder>> TraceRecorder::start(
     SnapshotSource& source, int pid, TraceOutput& output, const RecorderOptions& options) {
   ASSIGN_OR_RETURN(TargetSnapshotPtr target, source.snapshot(pid));
-  RETURN_IF_ERROR(check_recordable(*target));
+  RETURN_IF_ERROR(check_recordable(*target, options.recording.of_c));
   ASSIGN_OR_RETURN(EventReader reader, EventReader::open(target->events));
   // The log begins to record at the latest when the next snapshot is made.
   ASSIGN_OR_RETURN(target, source.snapshot(pid));
@@ -76,7 +80,7 @@ TraceRecorder::TraceRecorder(SnapshotSource& source, const TargetSnapshot& targe
     : source_(source),
       pid_(target.info.pid),
       reader_(std::move(reader)),
-      recording_(output, target.symbolizer, trace_info(target.info),
+      recording_(output, target.symbolizer, trace_info(target.info, options.recording.of_c),
                  recording_options(options, target.info)),
       options_(options) {}
 

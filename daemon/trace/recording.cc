@@ -2,11 +2,13 @@
 #include "daemon/trace/recording.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/ingest/decoder.h"
 #include "daemon/trace/trace_codes.h"
+#include "daemon/util/estimate.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 
@@ -17,8 +19,9 @@ namespace {
 constexpr std::uint64_t kMaxWords = std::uint64_t{1} << 54;
 constexpr std::uint64_t kMaxBlockId = (std::uint64_t{1} << 48) - 1;
 
-ctf::Source source_of(const memprof_record& record) {
-  if (MEMPROF_ORIGIN_SOURCE(record.origin) == MEMPROF_SOURCE_CUSTOM) {
+ctf::Source source_of(const SampleEvent& event) {
+  const memprof_record& record = event.record;
+  if (event.of_c() || MEMPROF_ORIGIN_SOURCE(record.origin) == MEMPROF_SOURCE_CUSTOM) {
     return ctf::Source::kExternal;
   }
   return MEMPROF_ORIGIN_KIND(record.origin) == MEMPROF_ALLOC_MAJOR ? ctf::Source::kMajor
@@ -42,17 +45,17 @@ std::uint64_t TraceRecording::unix_us(std::uint64_t monotonic_ns) const {
 bool TraceRecording::put(const EventRead& read) {
   if (!ended_.empty()) return false;
   stats_.dropped_events += read.dropped;
-  stats_.lost_records += read.lost;
+  stats_.lost_records += read.lost.of(options_.of_c);
   for (const EventSlice& slice : read.slices) {
     for (const SampleEvent& event : slice.events()) {
-      if (!put(*slice.chunk, event)) return false;
+      if (event.of_c() == options_.of_c && !put(*slice.chunk, event)) return false;
     }
   }
   return true;
 }
 
 bool TraceRecording::put(const EventChunk& chunk, const SampleEvent& event) {
-  if (!open_file_for(chunk.rate, event.record.time_ns)) return false;
+  if (!open_file_for(chunk.rate_of(options_.of_c), event.record.time_ns)) return false;
   const EventClass* alloc_class = chunk.find(event.alloc_class);
   absl::Status status;
   if (!is_alloc(event.record)) {
@@ -85,15 +88,15 @@ bool TraceRecording::open_file_for(double rate, std::uint64_t time_ns) {
 
 absl::Status TraceRecording::put_alloc(const SampleEvent& event, const EventClass& alloc_class) {
   trace_callstack(*alloc_class.callstack, codes_);
-  const std::uint16_t domain = alloc_class.alloc_class.domain;
+  const std::uint16_t domain = event.of_c() ? 0 : alloc_class.alloc_class.domain;
   if (options_.version >= ctf::kVersionDomains) domains_.insert(domain);
   ASSIGN_OR_RETURN(
       const std::uint64_t id,
       writer_->alloc({.time_us = unix_us(event.record.time_ns),
                       .domain = domain,
                       .length_words = std::min<std::uint64_t>(event.record.size_words, kMaxWords),
-                      .n_samples = event.record.n_samples,
-                      .source = source_of(event.record),
+                      .n_samples = samples_of(event),
+                      .source = source_of(event),
                       .callstack = codes_}));
   ++stats_.events;
   ++stats_.samples;
@@ -101,6 +104,20 @@ absl::Status TraceRecording::put_alloc(const SampleEvent& event, const EventClas
     blocks_.insert_or_assign(SampleId(event.record.sample_id), Block{id, domain});
   }
   return absl::OkStatus();
+}
+
+// Those of a large block of C's memory are its words, as estimates count them, times the rate, the
+// rest of which is a chance.
+std::uint64_t TraceRecording::samples_of(const SampleEvent& event) {
+  if (!event.of_c() || !SizeBucket::of(event.record.size_words).fine()) {
+    return event.record.n_samples;
+  }
+  const double rate = info_.sampling_rate;
+  const auto words = static_cast<double>(event.record.size_words);
+  const double samples = weight_of_block(words, rate).words * rate;
+  const double whole = std::floor(samples);
+  const double chance = std::uniform_real_distribution<double>()(dice_);
+  return static_cast<std::uint64_t>(whole) + (chance < samples - whole ? 1 : 0);
 }
 
 absl::Status TraceRecording::put_fate(const SampleEvent& event, bool promoted) {

@@ -15,11 +15,19 @@
 // apart. A block counts by the heap it was allocated in, also when it was
 // unmarshalled; Source::kCustom, the memory that a custom block stands for, is the
 // one that lies outside (ctf::Source::kExternal).
+//
+// A file has one rate, and C's memory has another one than OCaml's: it is in a recording of its
+// own, as external, too. What readers of the format make of a block's samples, n / rate words, is
+// right for it when a large block has as many as it stands for, which the agent does not count:
+//
+//   a block of 40 KB at 8 KiB a sample     the agent: it was sampled
+//                                          in the file: 4.92 samples, 5 or (one in 12) 4
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <random>
 #include <set>
 #include <span>
 #include <string>
@@ -44,11 +52,15 @@ class TraceOutput {
   virtual absl::Status write(std::span<const std::byte> packet) = 0;
 };
 
+// What traces of C's memory say about themselves.
+inline constexpr char kCMemoryContext[] = "memprofd, C's memory";
+
 struct RecordingOptions {
   // Below this a file would hardly hold anything beside its description.
   static constexpr std::uint64_t kMinFileBytes = 256 << 10;
 
   int version = ctf::kVersionOneDomain;
+  bool of_c = false;  // C's memory, and nothing else; or all but that
   // A file ends a little before: by what may wait in the writer, 64 KiB and 32 KiB
   // more for each further domain. 0: no limit.
   std::uint64_t max_bytes = 0;
@@ -98,6 +110,7 @@ class TraceRecording {
 
   bool put(const EventChunk& chunk, const SampleEvent& event);
   absl::Status put_alloc(const SampleEvent& event, const EventClass& alloc_class);
+  std::uint64_t samples_of(const SampleEvent& event);
   absl::Status put_fate(const SampleEvent& event, bool promoted);
   // A file for an event of that rate and time: the current one or the next.
   bool open_file_for(double rate, std::uint64_t time_ns);
@@ -118,6 +131,7 @@ class TraceRecording {
   absl::flat_hash_map<SampleId, Block> blocks_;  // alive, allocated in the current file
   std::set<std::uint16_t> domains_;              // in the current file
   std::vector<std::uint64_t> codes_;
+  std::mt19937_64 dice_;  // for parts of samples
 
   RecordingStats stats_;
   std::uint64_t bytes_before_ = 0;  // in the files before the current one

@@ -13,6 +13,7 @@
 #include "daemon/aggregate/callstack_table.h"
 #include "daemon/history/history.h"
 #include "daemon/history/snapshot_counts.h"
+#include "daemon/trace/recording.h"
 #include "daemon/trace/trace_order.h"
 #include "daemon/trace/trace_symbolizer.h"
 #include "daemon/util/status_macros.h"
@@ -44,12 +45,14 @@ struct TraceEvent {
 
 std::uint64_t ns_of(std::uint64_t time_us) { return std::min(time_us, kMaxTimeUs) * 1000; }
 
-std::uint32_t origin_of(ctf::Source source) {
+// What is external of C's memory cannot die young: it is no block of a minor heap.
+std::uint32_t origin_of(ctf::Source source, bool of_c) {
   switch (source) {
     case ctf::Source::kMajor:
       return MEMPROF_ORIGIN(0, MEMPROF_SOURCE_NORMAL, MEMPROF_ALLOC_MAJOR);
     case ctf::Source::kExternal:
-      return MEMPROF_ORIGIN(0, MEMPROF_SOURCE_CUSTOM, MEMPROF_ALLOC_MINOR);
+      return MEMPROF_ORIGIN(0, MEMPROF_SOURCE_CUSTOM,
+                            of_c ? MEMPROF_ALLOC_MAJOR : MEMPROF_ALLOC_MINOR);
     case ctf::Source::kMinor:
       break;
   }
@@ -63,6 +66,7 @@ class Replayer final : public ctf::Visitor {
  public:
   Replayer(const ctf::TraceInfo& info, int version)
       : info_(info),
+        of_c_(info.context == kCMemoryContext),
         order_(version >= ctf::kVersionDomains ? ctf::kMaxPacketSpanUs : 0, kReorderedEvents),
         begin_ns_(ns_of(info.start_time_us)),
         history_(begin_ns_) {
@@ -103,6 +107,7 @@ class Replayer final : public ctf::Visitor {
   void close_window(std::uint64_t time_ns);
 
   const ctf::TraceInfo info_;
+  const bool of_c_;
   TraceOrder<TraceEvent> order_;
   std::shared_ptr<TraceSymbolizer> symbolizer_ = std::make_shared<TraceSymbolizer>();
   CallstackTable callstacks_{kCallstackLimits};
@@ -153,13 +158,13 @@ void Replayer::alloc(const TraceEvent& event) {
                      .sample_id = event.id,
                      .size_words = event.length_words,
                      .n_samples = event.n_samples,
-                     .origin = origin_of(event.source)},
+                     .origin = origin_of(event.source, of_c_)},
                     event.callstack, event.domain);
 }
 
 void Replayer::collect(const TraceEvent& event) {
-  const LiveSample* block = aggregator_.live().find(SampleId(event.id));
-  const bool in_major = block != nullptr && block->heap() == Heap::kMajor;
+  const auto block = aggregator_.live().find(SampleId(event.id));
+  const bool in_major = block && block->heap() == Heap::kMajor;
   const std::uint32_t kind = in_major ? MEMPROF_DEALLOC_MAJOR : MEMPROF_DEALLOC_MINOR;
   aggregator_.dealloc({.time_ns = now_ns_,
                        .sample_id = event.id,
@@ -200,7 +205,8 @@ TargetSnapshotPtr Replayer::finish() {
                     .exe = info_.executable,
                     .mode = TargetMode::kTrace,
                     .state = TargetState::kExited,
-                    .sampling_rate = info_.sampling_rate};
+                    .sampling_rate = info_.sampling_rate,
+                    .external_is_c = of_c_};
   snapshot->time_ns = end_ns;
   snapshot->attached_ns = begin_ns_;
   snapshot->drops = drops_;

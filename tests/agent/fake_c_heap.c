@@ -38,7 +38,12 @@ static void say_estimate(void) {
   printf("truth=%.0f\nestimate=%.0f\n", truth, estimate);
 }
 
-#define BLOCKS 100000
+/* As a free asks. */
+static uint64_t taken(const void* block) {
+  return memprof_may_be_sampled(block) ? memprof_sampled_take(block) : 0;
+}
+
+#define BLOCKS 100000 /* so many to a region that its count is full */
 
 static void say_blocks(void) {
   static char memory[BLOCKS][16];
@@ -51,7 +56,7 @@ static void say_blocks(void) {
       refused += !there[i];
     }
     for (i = 0; i < BLOCKS; i++) {
-      uint64_t number = memprof_sampled_take(memory[i]);
+      uint64_t number = taken(memory[i]);
 
       lost += there[i] && number == 0;
       wrong += number != 0 && number != i + 1;
@@ -61,21 +66,39 @@ static void say_blocks(void) {
   printf("lost=%u\nwrong=%u\nrefused=%u\nleft=%u\n", lost, wrong, refused, left);
 }
 
+/* One of the blocks that lie here and there in 100 MB. */
+enum { SAMPLED = 200, EACH = 512 << 10, PAGE = 4096 };
+static const char* const far = (const char*)0x7f0000000000;
+static const char* far_block(size_t i) { return far + i * EACH + i * 2654435761u % EACH / 16 * 16; }
+
+static void say_told_apart(void) {
+  unsigned missed = 0, slow = 0, regions = 0, i;
+
+  memprof_sampled_clear();
+  for (i = 0; i < SAMPLED; i++) memprof_sampled_add(far_block(i), i + 1);
+  for (i = 0; i < SAMPLED * (EACH / PAGE); i++)
+    slow += (unsigned)memprof_may_be_sampled(far + (size_t)i * PAGE);
+  for (i = 0; i < SAMPLED; i++) missed += taken(far_block(i)) != i + 1;
+  for (i = 0; i < SAMPLED_REGIONS; i++) regions += memprof_sampled_regions[i] != 0;
+  printf("missed=%u\nslow=%f\nregions=%u\n", missed, slow / (SAMPLED * (EACH / (double)PAGE)), regions);
+}
+
 /* All is forgotten while a block is being added: another one that comes then has another place. */
 static void say_forgotten(void) {
   static char memory[2];
-  struct sampled* at = place(memprof_hash_of_block(&memory[0]), 0);
+  struct sampled* at = place(hash_of(&memory[0]), 0);
   unsigned claimed = (unsigned)claim(at), i;
 
   memprof_sampled_clear();
   for (i = 0; i < MAX_PLACES; i++)
-    claimed += (unsigned)claim(place(memprof_hash_of_block(&memory[0]), i));
+    claimed += (unsigned)claim(place(hash_of(&memory[0]), i));
   printf("claimed=%u\n", claimed);
 }
 
 int main(void) {
   say_estimate();
   say_blocks();
+  say_told_apart();
   say_forgotten();
   return 0;
 }

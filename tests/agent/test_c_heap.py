@@ -319,6 +319,8 @@ class OfAnotherMalloc:
         # exception that passes has a block, too.
         share = [1 - math.exp(-size / 512) for size in (1_000, 1_000, 1_024, 2_048, 1_000)]
         self.assertGreater(frees, 1000 * sum(share[:-1]) - 5 * math.sqrt(1000))
+        # Those that call malloc count once; an exception has a block, too.
+        self.assertLess(samples, 1.2 * 1000 * sum(share))
         self.assertAlmostEqual(samples - frees, 1000 * share[-1], delta=5 * math.sqrt(1000))
 
     def test_threads_libraries_and_children_over_many_sessions(self):
@@ -362,6 +364,9 @@ class Parts(unittest.TestCase):
         self.assertEqual("0", said["wrong"])
         self.assertGreater(int(said["refused"]), 0)
         self.assertEqual("0", said["left"])
+        # 200 blocks in 25,600 regions of 4 KB, for which there are 16,384 counts.
+        self.assertEqual(("0", "0"), (said["missed"], said["regions"]))
+        self.assertAlmostEqual(float(said["slow"]), 0.012, delta=0.002)
         # One is being added, the others of its places are free.
         self.assertEqual("32", said["claimed"])
 

@@ -12,6 +12,7 @@ static std::map<std::uint64_t, std::uint64_t> memory;  // words by address
 static std::vector<std::uint64_t> table;
 static std::uint32_t table_bits = 1;
 static std::uint32_t max_frames = 1;
+static std::uint32_t entry_room = MEMPROF_MAX_STACK_ENTRIES;
 static bool fiber_stacks = true;
 
 static long memprof_walk_read(void* to, __u32 bytes, __u64 address) {

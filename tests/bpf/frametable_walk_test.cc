@@ -13,6 +13,7 @@ static constexpr std::uint64_t kStateAddress = 0x1000;
 static std::vector<std::uint64_t> table;
 static std::uint32_t table_bits = 1;
 static std::uint32_t max_frames = 1;
+static std::uint32_t entry_room = MEMPROF_MAX_STACK_ENTRIES;
 static bool fiber_stacks = false;
 static int chunk_reads = 0;
 

@@ -10,7 +10,7 @@ import unittest
 
 import harness
 from containers import Contained, files, make_root, unshared
-from harness import NOT_PROFILABLE, E2ETest, eventually, proc_status, sum_sites
+from harness import NOT_PROFILABLE, E2ETest, children, eventually, proc_status, sum_sites
 
 
 class Container(E2ETest):
@@ -67,6 +67,23 @@ class Container(E2ETest):
         daemon.detach(target.pid)
         self.assertEqual("awake", target.command("wake"))
         target.exit()
+
+    def test_a_snapshot(self):
+        """Of a program that has another number, another root and other users than memprofd."""
+        target = self.contained(unshared(self.root), "busy_threads")
+        before = files(self.root)
+        daemon = self.daemon("--pid", target.pid, rate=self.RATE)
+        daemon.wait_state(target.pid, "sampling")
+        for _ in range(3):
+            path = self.folder / "a.heap"
+            daemon.ctl("snapshot", "take", "--pid", target.pid, "--max-pause", "10s", "--out", path)
+            retained = daemon.ctl("snapshot", "retained", path, "-n", 0).stdout
+            self.assertIn("Busy_threads", retained)
+            self.assertIn("thread 8", retained)
+            eventually(lambda: not children(target.pid), "the copy has been collected")
+        self.assertEqual(harness.OK, daemon.detach(target.pid).returncode)
+        self.check_nothing_left(target, before)
+        self.assert_works_on(target)
 
     def test_attached_again_uses_the_agent_that_is_there(self):
         target = self.contained(unshared(self.root))

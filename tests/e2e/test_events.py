@@ -5,7 +5,6 @@ import collections
 import json
 import os
 import subprocess
-import tempfile
 import threading
 import unittest
 
@@ -13,7 +12,7 @@ import grpc
 
 import harness
 from harness import E2ETest, eventually, sum_sites
-from test_outputs import protobuf_module
+from test_outputs import make_messages
 
 CURSOR_OF_NOBODY = "12345:678"
 
@@ -89,9 +88,7 @@ class EventStream(E2ETest):
 
     @classmethod
     def setUpClass(cls):
-        cls.generated = tempfile.TemporaryDirectory(prefix="memprofd-test-")
-        cls.addClassCleanup(cls.generated.cleanup)
-        cls.pb = protobuf_module(cls.generated.name)
+        make_messages(cls)
 
     def attached(self, rate=RATE, *options):
         """A sampled known_alloc of which everything that has happened is counted."""
@@ -269,7 +266,7 @@ class EventStream(E2ETest):
     # ------------------------------------------------------------ clients
 
     def client(self, command, *options, check=True):
-        env = dict(os.environ, PYTHONPATH=self.generated.name)
+        env = dict(os.environ, PYTHONPATH=self.shared.name)
         done = subprocess.run([*map(str, command), "--pid", str(self.known.pid), "--socket",
                                str(self.memprofd.socket), *map(str, options)],
                               capture_output=True, text=True, env=env, timeout=60, check=False)

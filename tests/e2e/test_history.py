@@ -9,7 +9,6 @@ import json
 import math
 import signal
 import subprocess
-import tempfile
 import unittest
 
 import grpc
@@ -17,7 +16,7 @@ import grpc
 import harness
 from api import Api
 from harness import E2ETest, eventually, memprofctl, sum_sites
-from test_outputs import protobuf_module
+from test_outputs import make_messages
 
 RATE = 1e-3
 MEASURES = ("allocated", "promoted", "live", "died_young", "died_old")
@@ -109,9 +108,7 @@ def seconds(time_ns):
 class HistoryTest(E2ETest):
     @classmethod
     def setUpClass(cls):
-        cls.shared = tempfile.TemporaryDirectory(prefix="memprofd-test-")
-        cls.addClassCleanup(cls.shared.cleanup)
-        cls.pb = protobuf_module(cls.shared.name)
+        make_messages(cls)
 
     def phases(self, *arguments, rate=RATE):
         phases = Phases(self.pb, self.daemon(*arguments, rate=rate), self.target("known_alloc"))

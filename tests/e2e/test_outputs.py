@@ -60,6 +60,13 @@ def protobuf_module(folder):
     return profiler_pb2
 
 
+def make_messages(case):
+    """The same for a class of tests, as its pb, in a folder of its own (shared)."""
+    case.shared = tempfile.TemporaryDirectory(prefix="memprofd-test-")
+    case.addClassCleanup(case.shared.cleanup)
+    case.pb = protobuf_module(case.shared.name)
+
+
 class Outputs(E2ETest):
     """All of them look at one demo server, so they share one daemon."""
 

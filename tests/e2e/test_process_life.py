@@ -9,6 +9,7 @@ import subprocess
 import unittest
 
 import harness
+from containers import MemoryLimit
 from harness import NO_PROCESS, NOT_PROFILABLE, OK, E2ETest, Process, eventually, proc_status, sum_sites
 
 FOLLOWED = 64  # ForkFamily::kMaxFollowed, daemon/control/forked_children.h
@@ -169,28 +170,6 @@ class ShortLives(E2ETest):
         daemon.wait_state(pid, "sampling")
         eventually(lambda: [s for s in daemon.sites(pid) if "Busy_threads" in s["function"]], "its samples")
         self.assertFalse([s for s in daemon.sites(pid) if "Known_alloc" in s["function"]])
-
-
-class MemoryLimit:
-    """A control group of this test's that has so much memory."""
-
-    V1, V2 = pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup")
-
-    def __init__(self, mib):
-        old = self.V1.is_dir()
-        self.folder = (self.V1 if old else self.V2) / f"memprofd-test-{os.getpid()}"
-        self.folder.mkdir()
-        (self.folder / ("memory.limit_in_bytes" if old else "memory.max")).write_text(f"{mib}M")
-
-    def put(self, pid):
-        (self.folder / "cgroup.procs").write_text(str(pid))
-
-    def remove(self):
-        def removed():
-            with contextlib.suppress(OSError):
-                self.folder.rmdir()
-            return not self.folder.exists()
-        eventually(removed, "the control group is empty")
 
 
 class Ends(E2ETest):

@@ -10,7 +10,6 @@ import re
 import select
 import signal
 import subprocess
-import tempfile
 import time
 import unittest
 
@@ -21,7 +20,7 @@ import answers
 import harness
 from api import Api
 from harness import E2ETest, eventually, memprofctl
-from test_outputs import protobuf_module
+from test_outputs import make_messages
 
 RATE = 1e-3
 GROUPS = ("site", "function", "file", "module", "library", "callstack", "thread", "domain")
@@ -85,9 +84,7 @@ def rounded(value):
 class QueryTest(E2ETest):
     @classmethod
     def setUpClass(cls):
-        cls.shared = tempfile.TemporaryDirectory(prefix="memprofd-test-")
-        cls.addClassCleanup(cls.shared.cleanup)
-        cls.pb = protobuf_module(cls.shared.name)
+        make_messages(cls)
 
     @classmethod
     def profile(cls, name, *arguments):

@@ -7,7 +7,6 @@ import re
 import signal
 import stat
 import subprocess
-import tempfile
 import threading
 import time
 
@@ -16,7 +15,7 @@ import grpc
 import answers
 import harness
 from harness import E2ETest, eventually, memprofctl
-from test_outputs import protobuf_module
+from test_outputs import make_messages
 
 SITE_KEYS = ("samples", "allocated_bytes", "promoted_bytes", "live_bytes")
 SMALLEST_FILE = 256 << 10
@@ -78,9 +77,7 @@ class Traces(E2ETest):
 
     @classmethod
     def setUpClass(cls):
-        cls.generated = tempfile.TemporaryDirectory(prefix="memprofd-test-")
-        cls.addClassCleanup(cls.generated.cleanup)
-        cls.pb = protobuf_module(cls.generated.name)
+        make_messages(cls)
 
     def attached(self, *arguments, rate=RATE):
         """A sampled known_alloc of which everything that has happened is counted."""

@@ -69,7 +69,7 @@ bool read(std::string_view bytes) {
     (data.size() < of_libc ? data : heap).push_back({mapping.begin, mapping.end});
   }
   const OcamlRuntime runtime = runtime_of(version, heap.empty() ? 0 : heap[0].begin);
-  OcamlParts ocaml(memory, runtime);
+  OcamlParts ocaml(memory, runtime, nullptr);
   const auto arenas = find_arenas(memory, data);
   MallocWalk walk(memory, [&](auto user, auto size) { return ocaml.look_at_chunk(user, size); },
                   {});

@@ -171,6 +171,7 @@ class HostileTest(E2ETest):
     """One memprofd for all tests of a class, with a program of another user that it profiles meanwhile."""
 
     OPTIONS = ()
+    RATE = 1e-3  # of the other program
     # A daemon with a target and its rings takes 40 MB, and the unit allows 2 GB.
     MAX_MEMORY_BYTES = 512 << 20
 
@@ -181,7 +182,7 @@ class HostileTest(E2ETest):
         cls.addClassCleanup(cls.end_shared)
         cls.bystander = Guest("steady", uid=BYSTANDER)
         cls.shared.append(cls.bystander)
-        cls.memprofd = UnitDaemon(cls.class_folder, "--pid", cls.bystander.pid, *cls.OPTIONS, rate=1e-3)
+        cls.memprofd = UnitDaemon(cls.class_folder, "--pid", cls.bystander.pid, *cls.OPTIONS, rate=cls.RATE)
         cls.shared.append(cls.memprofd)
         cls.memprofd.wait_state(cls.bystander.pid, "sampling")
 

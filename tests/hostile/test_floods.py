@@ -12,6 +12,7 @@ PATIENCE = 300  # on a machine that has much else to do
 
 class Floods(StoppedAtTheEnd):
     OPTIONS = ("--cpu.max", f"{BOUND:.0%}")
+    RATE = 1e-4  # at 1e-3 it takes more than its share of the bound on a machine in a slow hour
 
     def of_target(self, name, pid):
         return self.memprofd.metrics().value(name, pid=pid)

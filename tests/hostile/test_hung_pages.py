@@ -4,8 +4,8 @@
 import sys
 import unittest
 
-from harness import UNAVAILABLE, Process
-from hostile_case import ROOT, StoppedAtTheEnd, stage
+from harness import UNAVAILABLE, Process, eventually, proc_status
+from hostile_case import ANSWERS, ROOT, StoppedAtTheEnd, stage
 
 FUSE = ROOT / "tests/hostile/fuse_hang.py"
 
@@ -39,11 +39,31 @@ class HungPages(StoppedAtTheEnd):
         self.assert_nobody_waits(self.guest(env={"HOSTILE_AGENT": f"file {page}",
                                                  "LD_PRELOAD": f"{stage()}/libfake_agent.so"}))
 
+    def test_the_list_of_loaded_files(self):
+        """The program's thread goes on, though memprofd looks for the agent where a page never comes."""
+        page = self.served_page()
+        target = self.guest("known_alloc", attack=f"hang-linker {page}")
+        threads = int(proc_status(target.pid, "Threads"))
+        attach = self.attach_in_background(target.pid)
+        eventually(lambda: self.memprofd.state(target.pid) == "waiting", "it is waited for")
+        self.go()
+        eventually(lambda: int(proc_status(target.pid, "Threads")) < threads, "the list has another end")
+        # A thread that was caught too late has to come by again.
+        eventually(lambda: target.command("minor") and not self.server.lines.empty(), "memprofd looks for the agent")
+        self.assertRegex(self.server.read_line(), "^read ")
+        self.assert_others_are_cared_for()
+        self.memprofd.detach(target.pid, check=False)
+        self.assert_answered(attach, codes=ANSWERS | {UNAVAILABLE})
+        self.server.send("answer")
+        target.kill()
+        self.assert_nothing_left()
+        self.assert_memprofd_is_well()
+
 
 class HungSlots(HungPages):
     """The same page, where the agent looks for calls of malloc: it is the program that then stands still."""
     OPTIONS = ("--c-heap-interval", "4096")
-    test_the_control_block = None
+    test_the_control_block = test_the_list_of_loaded_files = None
 
     def test_slots_of_a_file(self):
         page = self.served_page()

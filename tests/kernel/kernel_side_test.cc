@@ -142,6 +142,23 @@ TEST_F(KernelSideTest, DeepStacksAreCutAtTheCaps) {
   EXPECT_EQ(got[1].as<memprof_capture>().flags, MEMPROF_CAPTURE_TRUNCATED);
 }
 
+TEST_F(KernelSideTest, SlotsHaveRoomForTheFramesThatAreKept) {
+  auto settings = config();
+  settings.max_frames = 90;
+  auto side = load(settings);
+  attach_all(*side);
+  const auto all = functions_.begin();
+  for (const auto& chunk : {SyntheticChunk(all, all + 90), SyntheticChunk(all + 90, all + 181)}) {
+    place({chunk});
+    target_->collect(0);
+  }
+  const auto got = take(side);
+  ASSERT_EQ(got.size(), 2u);
+  for (const auto& capture : got) EXPECT_EQ(capture.frames().size(), 90u);
+  EXPECT_EQ(got[0].as<memprof_capture>().flags, 0u);
+  EXPECT_EQ(got[1].as<memprof_capture>().flags, MEMPROF_CAPTURE_TRUNCATED);
+}
+
 TEST_F(KernelSideTest, RepeatedStackIsSentAsItsId) {
   auto side = load(config());
   attach_all(*side);

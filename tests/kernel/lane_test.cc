@@ -58,6 +58,7 @@ class ForEachSample : public SampleObserver {
  public:
   explicit ForEachSample(std::function<void()> fn) : fn_(std::move(fn)) {}
   void on_event(const SampleEvent&, double) override { fn_(); }
+  void on_c_event(const SampleEvent&) override {}
   void on_batch_end() override {}
 
  private:

@@ -17,11 +17,9 @@
 #include <optional>
 #include <thread>
 
-#include "daemon/attach/agent_attachment.h"
-#include "daemon/pipeline/pipeline.h"
 #include "daemon/symbolize/debuginfo.h"
 #include "tests/e2e/truth/truth.h"
-#include "tests/kernel/child_process.h"
+#include "tests/kernel/attached_child.h"
 
 namespace memprofd {
 namespace {
@@ -35,6 +33,7 @@ constexpr double kRate = 2e-4;
 
 class Collector : public SampleObserver {
  public:
+  void on_c_event(const SampleEvent&) override {}
   void on_batch_end() override {}
   void on_event(const SampleEvent& event, double) override {
     const memprof_record& record = event.record;
@@ -80,7 +79,7 @@ Slots slots_of(const Target& target, const Callstack& callstack) {
   return slots;
 }
 
-class StackTruth : public ::testing::Test {
+class StackTruth : public ::testing::Test, protected AttachedChild {
  protected:
   void SetUp() override {
     if (geteuid() != 0) GTEST_SKIP() << "needs root";
@@ -99,35 +98,12 @@ class StackTruth : public ::testing::Test {
   }
 
   void attach(CaptureMode capture) {
-    auto target = discover_target(child_->pid());
-    ASSERT_TRUE(target.ok()) << target.status();
     AttachOptions options;
     options.capture = capture;
     options.max_frames = MEMPROF_MAX_FRAMES;
     options.ring_bytes = 32 << 20;
-    auto plan = plan_agent(*target, options);
-    ASSERT_TRUE(plan.ok()) << plan.status();
-    auto lock = TargetLock::acquire(target->pid, target->start_time_ticks);
-    ASSERT_TRUE(lock.ok()) << lock.status();
-    auto attachment =
-        AgentAttachment::prepare(*std::move(target), *std::move(lock), *std::move(plan), options);
-    ASSERT_TRUE(attachment.ok()) << attachment.status();
-    attachment_ = *std::move(attachment);
-    ring_ = attachment_->kernel().take_ring();
-    PipelineLimits limits;
-    limits.pairing.as_one_thread = attachment_->target().abi.one_postponed_queue;
-    limits.pairing.in_order = attachment_->target().abi.domains;
-    pipeline_.emplace(limits);
-    pipeline_->set_observer(&collector_);
-    pipeline_->begin_session(attachment_->next_generation(), kRate);
-    ASSERT_TRUE(attachment_->begin(kRate, kRate).ok());
-  }
-
-  void consume() {
-    while (ring_->consume([this](std::span<const std::byte> record) {
-      pipeline_->on_ring_record(record);
-    }) > 0) {
-    }
+    const absl::Status attached = AttachedChild::attach(options, kRate, &collector_);
+    ASSERT_TRUE(attached.ok()) << attached;
   }
 
   // Until condition() or a minute.
@@ -221,13 +197,19 @@ class StackTruth : public ::testing::Test {
     return longest;
   }
 
+  // Frames of the longest stack so far.
+  std::size_t longest_told() {
+    std::size_t longest = 0;
+    for (const auto& [id, class_id] : collector_.classes) {
+      const auto found = pipeline_->callstack(pipeline_->alloc_class(class_id).callstack);
+      longest = std::max(longest, slots_of(attachment_->target(), *found).size());
+    }
+    return longest;
+  }
+
   bool seen(memprof_source source) { return collector_.by_source[source] >= kWantedRare; }
 
   std::filesystem::path truth_path_;
-  std::unique_ptr<ChildProcess> child_;
-  std::unique_ptr<AgentAttachment> attachment_;
-  std::unique_ptr<EventRing> ring_;
-  std::optional<Pipeline> pipeline_;
   Collector collector_;
   std::string lost_;
 };
@@ -271,7 +253,8 @@ TEST_P(StackTruthOf, EveryStackEqualsTheRuntimesOwn) {
   attach(GetParam().capture);
   ASSERT_TRUE(consume_until([&] {
     return collector_.classes.size() >= kWantedStacks && collector_.threads.size() >= 4 &&
-           seen(MEMPROF_SOURCE_MARSHAL) && (seen(MEMPROF_SOURCE_CUSTOM) || !samples_custom());
+           seen(MEMPROF_SOURCE_MARSHAL) && (seen(MEMPROF_SOURCE_CUSTOM) || !samples_custom()) &&
+           longest_told() >= depth(5001);
   })) << agent_state();
   stop();
   // The target does what it is there for.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small root file systems and the programs that run in them, for tests."""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -77,3 +78,32 @@ UNSHARED = ["unshare", "--mount", "--pid", "--user", "--map-root-user", "--fork"
 def unshared(root):
     """A command that runs what follows in the root, with namespaces and a /proc of its own."""
     return [*UNSHARED, f"--mount-proc={root}/proc", "chroot", root]
+
+
+class MemoryLimit:
+    """A control group of this test's that has so much memory."""
+
+    V1, V2 = pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup")
+
+    def __init__(self, mib):
+        self.old = self.V1.is_dir()
+        self.folder = (self.V1 if self.old else self.V2) / f"memprofd-test-{os.getpid()}"
+        self.folder.mkdir()
+        self.set(mib << 20)
+
+    def set(self, limit):
+        (self.folder / ("memory.limit_in_bytes" if self.old else "memory.max")).write_text(str(limit))
+
+    def usage(self):
+        return int((self.folder / ("memory.usage_in_bytes" if self.old else "memory.current")).read_text())
+
+    def put(self, pid):
+        """What it has taken before stays where it is."""
+        (self.folder / "cgroup.procs").write_text(str(pid))
+
+    def remove(self):
+        def removed():
+            with contextlib.suppress(OSError):
+                self.folder.rmdir()
+            return not self.folder.exists()
+        eventually(removed, "the control group is empty")

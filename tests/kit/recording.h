@@ -60,6 +60,21 @@ class Recording {
   void die(std::uint64_t id, std::uint32_t kind = MEMPROF_DEALLOC_MINOR) {
     aggregator_.dealloc(sample_record(now_, id, kind));
   }
+  // C's memory, at a rate of its own in samples per word.
+  void begin_c(double rate) { aggregator_.begin_c_session(rate); }
+  void c_alloc(std::uint64_t number, std::uint32_t callstack, std::uint32_t n_samples,
+               std::uint64_t bytes, std::uint32_t thread) {
+    aggregator_.c_alloc({.number = number,
+                         .time_ns = now_,
+                         .address = 0x1000 * number,
+                         .bytes = bytes,
+                         .n_samples = n_samples,
+                         .thread = thread},
+                        CallstackId(callstack));
+  }
+  void c_free(std::uint64_t number, std::uint32_t thread) {
+    aggregator_.c_free(number, now_, thread);
+  }
   // Records are lost: what is followed is let go.
   void lose(std::uint64_t records = 1) {
     drops_.add(Drop::kFollowLostRecords, records);

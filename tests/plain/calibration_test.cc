@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The short form of make calibrate: too few runs for its table, enough to see an error that is a
 // quarter too small or a bias of some percent.
-#include "tests/kit/calibration.h"
+#include "tests/calibrate/calibration.h"
 
 #include <gtest/gtest.h>
 
@@ -53,6 +53,13 @@ TEST(Calibration, OfABudget) {
 TEST(Calibration, OfLosses) {
   Calibration calibration = calibrated({.rate = 1e-3, .seconds_to_loss = 20}, 15);
   expect_true(calibration, 0.9);
+}
+
+TEST(Calibration, OfMemoryOfC) {
+  Calibration calibration = calibrated({.rate = 8.0 / 8192, .c_interval = 8192});
+  expect_true(calibration, 0.915);
+  EXPECT_GT(calibration.of("allocated").answers(), 400);
+  EXPECT_EQ(calibration.of("promoted").answers(), 0);
 }
 
 TEST(Calibration, OfObserveMode) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/attach/inject/agent_owner.h"
+#include "daemon/discover/target_memory.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
 
@@ -28,9 +29,17 @@ absl::Status check_build(const memprof_agent_control& block, int pid) {
                    ", this memprofd speaks ", MEMPROF_AGENT_ABI, ")"));
 }
 
+absl::Status no_agent(int pid) {
+  return absl::OutOfRangeError(absl::StrCat("pid ", pid, " has no agent where it was: not mapped"));
+}
+
 absl::Status too_many(int pid, std::uint32_t records, std::uint32_t most) {
   return absl::DataLossError(absl::StrCat("pid ", pid, ": agent claims ", records,
                                           " unflushed records of at most ", most));
+}
+
+std::uint64_t buffer_at(const AgentStatus& now, std::uint32_t buffer) {
+  return now.buffers + buffer * sizeof(memprof_batch_buffer);
 }
 
 }  // namespace
@@ -48,11 +57,17 @@ bool is_our_build(const AgentBuild& build) {
 absl::StatusOr<AgentStatus> AgentControl::status() const {
   memprof_agent_control block{};
   const auto bytes = std::as_writable_bytes(std::span(&block, 1));
-  RETURN_IF_ERROR(memory_->read(address_, bytes.first(kBytesBefore)));
+  // What is behind the block of the interface before may not be there.
+  ASSIGN_OR_RETURN(const std::size_t there,
+                   MemoryQuestion()
+                       .about(address_, bytes.first(kBytesBefore))
+                       .about(address_ + kBytesBefore, bytes.subspan(kBytesBefore))
+                       .ask_some(*memory_));
+  if (there == 0) return no_agent(pid_);
   RETURN_IF_ERROR(check_build(block, pid_));
   AgentStatus result;
   if (block.abi_version != kInterfaceBefore) {
-    RETURN_IF_ERROR(memory_->read(address_ + kBytesBefore, bytes.subspan(kBytesBefore)));
+    if (there == 1) return no_agent(pid_);
     result.followed_since = block.followed_since;
     result.unsampled_words = block.unsampled_words;
     result.callstacks_moved = block.callstacks_moved;
@@ -80,9 +95,16 @@ absl::StatusOr<AgentStatus> AgentControl::status() const {
 
 absl::StatusOr<std::vector<AgentTail>> AgentControl::tails() const {
   ASSIGN_OR_RETURN(const AgentStatus now, status());
+  std::vector<BufferHead> heads(now.buffers_used);
+  MemoryQuestion question;
+  for (std::uint32_t buffer = 0; buffer < now.buffers_used; ++buffer) {
+    question.about(buffer_at(now, buffer), heads[buffer]);
+  }
+  RETURN_IF_ERROR(question.ask(*memory_));
   std::vector<AgentTail> tails;
   for (std::uint32_t buffer = 0; buffer < now.buffers_used; ++buffer) {
-    ASSIGN_OR_RETURN(std::optional<AgentTail> tail, this->tail(now, buffer));
+    ASSIGN_OR_RETURN(std::optional<AgentTail> tail,
+                     this->tail(buffer_at(now, buffer), buffer, heads[buffer]));
     if (tail) tails.push_back(*std::move(tail));
   }
   return tails;
@@ -98,21 +120,14 @@ std::vector<DomainGc> AgentControl::domains(const AgentStatus& now) const {
   return domains;
 }
 
-absl::StatusOr<std::optional<AgentTail>> AgentControl::tail(const AgentStatus& now,
-                                                            std::uint32_t buffer) const {
-  const std::uint64_t at = now.buffers + buffer * sizeof(memprof_batch_buffer);
-  struct {
-    std::uint64_t first_seq;
-    std::uint32_t count, generation;
-    std::uint64_t last_sample;
-  } head;
+absl::StatusOr<std::optional<AgentTail>> AgentControl::tail(std::uint64_t at, std::uint32_t buffer,
+                                                            const BufferHead& head) const {
   static_assert(offsetof(memprof_batch_buffer, last_sample) == 16 && sizeof head == 24);
-  RETURN_IF_ERROR(memory_->read_value(at, head));
   if (head.count == 0)
     return AgentTail{buffer, head.first_seq, head.generation, head.last_sample, {}};
   struct {
     std::uint32_t words, format;
-  } batch;  // said before the first record was counted
+  } batch{};  // said before the first record was counted
   static_assert(offsetof(memprof_batch_buffer, format) ==
                 offsetof(memprof_batch_buffer, words) + sizeof batch.words);
   RETURN_IF_ERROR(memory_->read_value(at + offsetof(memprof_batch_buffer, words), batch));

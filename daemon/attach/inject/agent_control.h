@@ -117,9 +117,16 @@ class AgentControl {
   static constexpr std::uint64_t kLeaseNs = 15'000'000'000;
 
  private:
+  // How struct memprof_batch_buffer begins.
+  struct BufferHead {
+    std::uint64_t first_seq = 0;
+    std::uint32_t count = 0, generation = 0;
+    std::uint64_t last_sample = 0;
+  };
   absl::StatusOr<std::uint32_t> requested_capture(memprof_capture_by wanted) const;
-  // Nothing when the buffer was flushed while it was read.
-  absl::StatusOr<std::optional<AgentTail>> tail(const AgentStatus& now, std::uint32_t buffer) const;
+  // at: the buffer whose head was read. Nothing when it was flushed while it was read.
+  absl::StatusOr<std::optional<AgentTail>> tail(std::uint64_t at, std::uint32_t buffer,
+                                                const BufferHead& head) const;
   absl::StatusOr<PlainTail> plain_tail(std::uint64_t at, std::uint32_t records) const;
   absl::StatusOr<PackedTail> packed_tail(std::uint64_t at, std::uint32_t records,
                                          std::uint32_t words) const;

@@ -37,11 +37,11 @@ absl::Status BorrowedThread::load(const std::string& path) {
 }
 
 absl::StatusOr<BorrowedThread::Copy> BorrowedThread::load_copy(std::span<const std::byte> contents,
-                                                               std::size_t agents,
-                                                               const OnCopied& on_copied) {
-  ASSIGN_OR_RETURN(const std::int64_t fd,
-                   call_system(SYS_memfd_create, kTextArgument, MFD_CLOEXEC | MFD_ALLOW_SEALING,
-                               std::string(kAgentMemfdName)));
+                                                               std::size_t agents) {
+  ASSIGN_OR_RETURN(
+      const std::int64_t fd,
+      call_system({libc_.syscall, SYS_memfd_create, kTextArgument, MFD_CLOEXEC | MFD_ALLOW_SEALING},
+                  std::string(kAgentMemfdName)));
   if (fd < 0) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "pid ", target_.pid,
@@ -50,28 +50,20 @@ absl::StatusOr<BorrowedThread::Copy> BorrowedThread::load_copy(std::span<const s
   const int number = static_cast<int>(fd);
   ASSIGN_OR_RETURN(UniqueFd taken, take_descriptor(tid_, target_.pidfd.get(), number));
   const Copy copy{std::make_shared<const UniqueFd>(std::move(taken)),
-                  name_beside(absl::StrCat("/proc/thread-self/fd/", number), agents)};
+                  name_beside(absl::StrCat("/proc/thread-self/fd/", number), agents), number};
   absl::Status loaded = check_fresh_memfd(copy.file->get());
   if (loaded.ok()) loaded = fill_memfd(copy.file->get(), contents);
-  if (loaded.ok()) loaded = load_from(copy, on_copied);
+  if (loaded.ok()) loaded = load(copy.name);
+  if (loaded.ok()) return copy;
   if (session_.gone() || absl::IsDeadlineExceeded(loaded)) return loaded;
-  const absl::Status closed = close_copy(copy.file->get(), number);
-  if (!loaded.ok()) return loaded;
-  if (!closed.ok()) return closed;
-  return copy;
+  if (const auto close = close_call(copy)) (void)call_system(*close, "");
+  return loaded;
 }
 
-absl::Status BorrowedThread::load_from(const Copy& copy, const OnCopied& on_copied) {
-  RETURN_IF_ERROR(on_copied(copy.file));
-  return call({libc_.dlopen, kTextArgument, RTLD_NOW}, copy.name,
-              absl::StrCat("loading ", copy.name), kLoadPatience);
-}
-
-// Unless the program has put something else there meanwhile.
-absl::Status BorrowedThread::close_copy(int copy, int number) {
-  const auto now = take_descriptor(tid_, target_.pidfd.get(), number);
-  if (!now.ok() || !same_file(now->get(), copy)) return absl::OkStatus();
-  return call_system(SYS_close, static_cast<std::uint64_t>(number), 0, "").status();
+std::optional<RemoteCall> BorrowedThread::close_call(const Copy& copy) const {
+  const auto now = take_descriptor(tid_, target_.pidfd.get(), copy.number);
+  if (!now.ok() || !same_file(now->get(), copy.file->get())) return std::nullopt;
+  return RemoteCall{libc_.syscall, SYS_close, static_cast<std::uint64_t>(copy.number)};
 }
 
 absl::Status BorrowedThread::call_agent(std::uint64_t function) {
@@ -83,13 +75,12 @@ absl::Status BorrowedThread::call_agent(std::uint64_t function) {
                    kAgentPatience.count() / 1000, " s; it goes on by itself, try again"));
 }
 
-absl::Status BorrowedThread::finish(std::uint64_t function) {
+absl::Status BorrowedThread::finish(std::optional<RemoteCall> call) {
   restore_errno();
-  if (function != 0) {
+  if (call) {
     // The frame that the last call would have returned through leads into the program, too.
-    if (frame_.frame2 == 0) RETURN_IF_ERROR(put_frame({function}, std::nullopt, ""));
-    RETURN_IF_ERROR(
-        session_.set_registers(registers_for_call(state_.regs, {function}, frame_.frame2)));
+    if (frame_.frame2 == 0) RETURN_IF_ERROR(put_frame(*call, std::nullopt, ""));
+    RETURN_IF_ERROR(session_.set_registers(registers_for_call(state_.regs, *call, frame_.frame2)));
   }
   return session_.release();
 }
@@ -116,14 +107,12 @@ absl::Status BorrowedThread::call(RemoteCall function, const std::string& text,
 }
 
 // Has the thread make a system call; it stands behind it then.
-absl::StatusOr<std::int64_t> BorrowedThread::call_system(std::uint64_t number,
-                                                         std::uint64_t argument1,
-                                                         std::uint64_t argument2,
-                                                         const std::string& text) {
-  RETURN_IF_ERROR(put_frame({libc_.syscall, number, argument1, argument2}, std::nullopt, text));
+absl::StatusOr<std::int64_t> BorrowedThread::call_system(RemoteCall call, const std::string& text) {
+  RETURN_IF_ERROR(put_frame(call, std::nullopt, text));
   RETURN_IF_ERROR(session_.set_registers(frame_.regs));
-  const std::uint64_t first = argument1 == kTextArgument ? frame_.text_address : argument1;
-  const auto result = session_.run_to_system_call(number, first, kCallPatience);
+  const std::uint64_t first =
+      call.argument2 == kTextArgument ? frame_.text_address : call.argument2;
+  const auto result = session_.run_to_system_call(call.argument1, first, kCallPatience);
   if (!result.ok()) return not_done("loading the agent");
   ASSIGN_OR_RETURN(state_, session_.state());
   return *result;

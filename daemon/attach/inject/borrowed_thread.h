@@ -8,7 +8,6 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -34,14 +33,12 @@ class BorrowedThread {
   absl::Status load(const std::string& path);
 
   // The same with a copy of these bytes in the process's memory, which holds `agents` agents.
-  // OnCopied is told of the copy before it is mapped.
-  using OnCopied = std::function<absl::Status(const SharedFd& copy)>;
   struct Copy {
     SharedFd file;
     std::string name;  // under which it was loaded
+    int number = -1;   // of the process's descriptor, which is open until it makes close_call()
   };
-  absl::StatusOr<Copy> load_copy(std::span<const std::byte> contents, std::size_t agents,
-                                 const OnCopied& on_copied);
+  absl::StatusOr<Copy> load_copy(std::span<const std::byte> contents, std::size_t agents);
 
   // Has it call a function without arguments, which may make a child of the thread ours to trace
   // (PtraceSession::expect_child).
@@ -50,9 +47,10 @@ class BorrowedThread {
     return session_.wait_child(patience);
   }
 
-  // Lets the thread go, into a function without arguments that returns into the program. 0:
-  // into the program.
-  absl::Status finish(std::uint64_t function);
+  // Lets the thread go, into a call that returns into the program, or into the program.
+  absl::Status finish(std::optional<RemoteCall> call);
+  // Which closes the copy; nothing when the program has put something else there meanwhile.
+  std::optional<RemoteCall> close_call(const Copy& copy) const;
 
   // Ours while the thread is in raise: says that the call before has returned.
   static constexpr int kSignal = SIGURG;
@@ -62,10 +60,8 @@ class BorrowedThread {
                          const std::string& text);
   absl::Status call(RemoteCall function, const std::string& text, std::string_view action,
                     std::chrono::milliseconds patience);
-  absl::StatusOr<std::int64_t> call_system(std::uint64_t number, std::uint64_t argument1,
-                                           std::uint64_t argument2, const std::string& text);
-  absl::Status load_from(const Copy& copy, const OnCopied& on_copied);
-  absl::Status close_copy(int copy, int number);
+  // call: of the C library's syscall().
+  absl::StatusOr<std::int64_t> call_system(RemoteCall call, const std::string& text);
   bool is_our_raise(const SignalStop& stop) const;
   absl::Status not_done(std::string_view action) const;
   void save_errno();

@@ -245,7 +245,7 @@ absl::StatusOr<HeapCopy> HeapCopy::take(const Target& target, const CopyAgent& a
                                         BorrowedThread& thread, std::uint64_t stopped_at_ns) {
   const absl::Status called = thread.call_agent(agent.function);
   if (absl::IsDeadlineExceeded(called)) return called;
-  const absl::Status released = thread.finish(0);
+  const absl::Status released = thread.finish(std::nullopt);
   const std::uint64_t made_at_ns = monotonic_ns();
   end_priority();
   RETURN_IF_ERROR(called);

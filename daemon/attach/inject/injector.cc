@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/attach/inject/agent_memfd.h"
 #include "daemon/attach/inject/borrowed_thread.h"
+#include "daemon/attach/inject/other_processor.h"
 #include "daemon/attach/inject/ptrace_session.h"
 #include "daemon/attach/inject/stack_room.h"
 #include "daemon/attach/kernel/kernel_config.h"
@@ -94,6 +95,7 @@ class Injector::Round {
         session_(&injector.given_up_) {}
 
   Outcome run() {
+    keep_off_processors_of(ProcFs(), target_.pid);
     safe_point_.watch();
     const auto knock = safe_point_.wait_knock(injector_.cancel_.get(), kAskAgain);
     if (!knock) {
@@ -111,25 +113,25 @@ class Injector::Round {
   }
 
  private:
-  // As we number it, when it is there and can take the signal.
+  // As we number it, when it is there and can take the signal. It waits for us: nothing is read
+  // twice.
   std::optional<pid_t> usable_thread() {
     const auto tid = thread_that_knocked();
     if (!tid) return std::nullopt;
-    const auto status = ProcFs().thread_status(target_.pid, *tid);
-    if (!status.ok()) return std::nullopt;
-    if (blocks(*status, kSignal)) return refuse(Obstacle::kSignalBlocked);
-    if (status->tracer_pid != 0) return refuse(Obstacle::kTraced);
-    thread_ = *status;
+    if (blocks(thread_, kSignal)) return refuse(Obstacle::kSignalBlocked);
+    if (thread_.tracer_pid != 0) return refuse(Obstacle::kTraced);
     one_set_of_filters_ = thread_.seccomp == 0 || has_one_set_of_filters(target_.pid, thread_);
     return tid;
   }
 
   // BPF tells how the host numbers it; memprofd may be in a pid namespace.
-  std::optional<pid_t> thread_that_knocked() const {
+  std::optional<pid_t> thread_that_knocked() {
     const auto is_it = [&](int tid) {
-      const auto status = ProcFs().thread_status(target_.pid, tid);
-      return status.ok() && !status->ns_pids.empty() &&
-             static_cast<std::uint32_t>(status->ns_pids.back()) == knock_.own_tid;
+      auto status = ProcFs().thread_status(target_.pid, tid);
+      const bool is = status.ok() && !status->ns_pids.empty() &&
+                      static_cast<std::uint32_t>(status->ns_pids.back()) == knock_.own_tid;
+      if (is) thread_ = *std::move(status);
+      return is;
     };
     if (is_it(static_cast<int>(knock_.tid))) return static_cast<pid_t>(knock_.tid);
     const auto tasks = ProcFs().tasks(target_.pid);
@@ -150,6 +152,9 @@ class Injector::Round {
     if (absl::IsNotFound(seized)) return std::nullopt;
     RETURN_IF_ERROR(seized);
     safe_point_.open(knock_, kSignal, kLease);
+    // While it comes to its stop: that the program is still the one that was looked at. From the
+    // seize on an exec is told of.
+    const absl::Status same = target_.memory->check();
     if (!wait_at_safe_point()) {
       if (session_.exec_seen()) return replaced();
       ++injector_.misses_;
@@ -167,8 +172,7 @@ class Injector::Round {
       injector_.left_alone_ = true;
       return filtered;
     }
-    // Before anything is written: the program is still the one that was looked at.
-    RETURN_IF_ERROR(target_.memory->check());
+    RETURN_IF_ERROR(same);  // before anything is written
     injector_.obstacle_ = Obstacle::kNone;
     BorrowedThread thread(target_, injection_.libc, session_, tid, *std::move(state));
     return injection_.errand ? run_errand(thread) : load_and_poll(thread);
@@ -231,22 +235,30 @@ class Injector::Round {
                              : absl::StatusOr<AgentLocation>(loaded.status());
     const absl::Status finished = session_.gone() || absl::IsDeadlineExceeded(agent.status())
                                       ? absl::OkStatus()
-                                      : thread.finish(agent.ok() ? agent->poll_address : 0);
+                                      : thread.finish(last_call(thread, loaded, agent));
     const std::uint64_t now = monotonic_ns();
     RETURN_IF_ERROR(agent.status());
     RETURN_IF_ERROR(finished);
     if (loaded->file) RETURN_IF_ERROR(check_mapped(*loaded, *agent));
     log_debug("pid {}: stopped {} us, {} of them after the load", target_.pid,
               (now - stopped_at_) / 1000, (now - loaded_at) / 1000);
-    return InjectionResult{*agent, static_cast<double>(now - stopped_at_) * 1e-9};
+    return InjectionResult{*agent, loaded->file, static_cast<double>(now - stopped_at_) * 1e-9};
+  }
+
+  // Nobody listens to a copy yet: it is not asked to begin.
+  static std::optional<RemoteCall> last_call(const BorrowedThread& thread,
+                                             const absl::StatusOr<BorrowedThread::Copy>& loaded,
+                                             const absl::StatusOr<AgentLocation>& agent) {
+    if (loaded.ok() && loaded->file) return thread.close_call(*loaded);
+    return agent.ok() ? std::optional(RemoteCall{agent->poll_address}) : std::nullopt;
   }
 
   absl::StatusOr<BorrowedThread::Copy> load(BorrowedThread& thread) const {
-    if (injection_.on_copied) {
-      return thread.load_copy(injection_.agent_copy, injection_.agents, injection_.on_copied);
+    if (!injection_.agent_copy.empty()) {
+      return thread.load_copy(injection_.agent_copy, injection_.agents);
     }
     if (injection_.agent_path.empty()) return BorrowedThread::Copy{};
-    BorrowedThread::Copy file{nullptr, name_beside(injection_.agent_path, injection_.agents)};
+    const BorrowedThread::Copy file{.name = name_beside(injection_.agent_path, injection_.agents)};
     RETURN_IF_ERROR(thread.load(file.name));
     return file;
   }

@@ -55,10 +55,8 @@ struct Injection {
   ProbeRemoval* removal = nullptr;  // likewise; takes the probe out in the end
   // Empty when the agent is in the process already: then only poll is called.
   std::string agent_path;
-  // What that file holds, when the process does not see it and gets a copy; and who is told of
-  // the copy before it is mapped, on a thread of the injector.
+  // What that file holds, when the process does not see it and gets a copy.
   std::vector<std::byte> agent_copy;
-  BorrowedThread::OnCopied on_copied;
   std::size_t agents = 0;  // that the process holds already, of other builds
   LibcFunctions libc;
   std::optional<CatchingPlace> place;
@@ -68,12 +66,14 @@ struct Injection {
   // case, and may take longer than that.
   std::function<absl::Status(BorrowedThread&, std::uint64_t stopped_at_ns)> errand;
   // Called once the agent is loaded under that name, on a thread of the injector, while the
-  // target's thread is stopped: finds the agent and tells it what to do.
+  // target's thread is stopped: finds the agent and tells it what to do. Not by calls without a
+  // deadline: where it looks the program may have put a page that never comes.
   std::function<absl::StatusOr<AgentLocation>(const std::string& name)> on_loaded;
 };
 
 struct InjectionResult {
   AgentLocation agent;
+  SharedFd copy;              // that is mapped; null: it was not asked for
   double paused_seconds = 0;  // from the knock, or the stop when that came later, until release
 };
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/attach/inject/library_names.h"
 #include "daemon/discover/agent_finder.h"
 #include "daemon/discover/elf_file.h"
 #include "daemon/util/status_macros.h"
@@ -61,23 +62,6 @@ std::uint64_t find_errno_slot(const ElfFile& libc) {
   std::int32_t distance = 0;
   std::memcpy(&distance, code.data() + at + 3, sizeof distance);
   return symbol->address + at + 7 + static_cast<std::uint64_t>(std::int64_t{distance});
-}
-
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
-
-bool is_libc(std::string_view name) {
-  return name == "libc.so.6" || (name.starts_with("libc-2.") && name.ends_with(".so"));
-}
-bool is_libdl(std::string_view name) {
-  return name == "libdl.so.2" || (name.starts_with("libdl-2.") && name.ends_with(".so"));
-}
-
-bool is_linker(std::string_view name) {
-  return name == "ld-linux-x86-64.so.2" || (name.starts_with("ld-2.") && name.ends_with(".so"));
-}
-
-bool is_musl(std::string_view name) {
-  return name.starts_with("ld-musl-") || name.starts_with("libc.musl-");
 }
 
 struct Loaded {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace memprofd {
@@ -31,19 +32,37 @@ bool has_name(const MemoryReader& memory, const LoadedFile& file, const std::str
              std::string_view(name.c_str(), name.size() + 1);
 }
 
+// take(the entry's address, entry). Whether the list has an end.
+template <typename Take>
+bool each_file(const MemoryReader& memory, std::uint64_t list, const Take& take) {
+  List head{};
+  if (!memory.read_value(list, head).ok()) return false;
+  std::uint64_t at = head.first;
+  for (int files = 0; at != 0 && files < kMaxFiles; ++files) {
+    LoadedFile file{};
+    if (!memory.read_value(at, file).ok()) return false;
+    take(at, file);
+    if (file.next == 0) return true;
+    at = file.next;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> last_loaded(const MemoryReader& memory, std::uint64_t list) {
-  List head{};
-  if (!memory.read_value(list, head).ok() || head.first == 0) return std::nullopt;
-  std::uint64_t at = head.first;
-  for (int files = 0; files < kMaxFiles; ++files) {
-    LoadedFile file{};
-    if (!memory.read_value(at, file).ok()) return std::nullopt;
-    if (file.next == 0) return at;
-    at = file.next;
-  }
-  return std::nullopt;
+  std::uint64_t last = 0;
+  const bool has_end =
+      each_file(memory, list, [&](std::uint64_t at, const LoadedFile&) { last = at; });
+  return has_end ? std::optional(last) : std::nullopt;
+}
+
+std::optional<std::vector<std::uint64_t>> biases_in_order(const MemoryReader& memory,
+                                                          std::uint64_t list) {
+  std::vector<std::uint64_t> biases;
+  const bool has_end = each_file(
+      memory, list, [&](std::uint64_t, const LoadedFile& file) { biases.push_back(file.bias); });
+  return has_end ? std::optional(std::move(biases)) : std::nullopt;
 }
 
 std::optional<std::uint64_t> load_bias_after(const MemoryReader& memory, std::uint64_t entry,

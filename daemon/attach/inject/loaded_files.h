@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "daemon/discover/memory_reader.h"
 
@@ -14,6 +15,13 @@ namespace memprofd {
 // The entry of the file that was loaded last, in the linker's list (LibcFunctions::loaded_list).
 // Reads the whole list, one entry at a time. Nothing when it has no end.
 std::optional<std::uint64_t> last_loaded(const MemoryReader& memory, std::uint64_t list);
+
+// The differences between addresses in the process and in the files of that list, the program first
+// and what the process has loaded itself last. A name that two files have means the one of the
+// first of them to who calls it from all files but those that were loaded for themselves. Nothing
+// as above.
+std::optional<std::vector<std::uint64_t>> biases_in_order(const MemoryReader& memory,
+                                                          std::uint64_t list);
 
 // The difference between addresses in the process and in the file that was loaded last under that
 // name (as given to dlopen), of the kLoadedLast files that were loaded after that entry. Some small

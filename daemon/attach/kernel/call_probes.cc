@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "bpf/hit_budget.h"
 #include "calls.skel.h"
 #include "daemon/attach/kernel/bpf_support.h"
 #include "daemon/attach/kernel/mapped_pages.h"
@@ -46,7 +47,7 @@ absl::Status configure(calls_bpf& skeleton, const CallProbesConfig& config) {
   // In the kernel's encoding.
   constants.pid_namespace_device = std::uint64_t{major(space.st_dev)} << 20 | minor(space.st_dev);
   constants.pid_namespace_inode = space.st_ino;
-  constants.max_hits = config.max_hits;
+  skeleton.bss->budget.most = config.max_hits;
   constants.fiber_stacks = config.fiber_stacks;
   constants.current_stack_offset = config.current_stack_offset;
   if (config.words) {
@@ -134,7 +135,9 @@ absl::StatusOr<std::unique_ptr<CallProbes>> CallProbes::attach(const CallProbesC
   return std::unique_ptr<CallProbes>(new CallProbes(std::move(parts)));
 }
 
-void CallProbes::arm() { __atomic_store_n(&parts_->skeleton->bss->armed, 1u, __ATOMIC_RELEASE); }
+void CallProbes::arm() {
+  __atomic_store_n(&parts_->skeleton->bss->budget.armed, 1u, __ATOMIC_RELEASE);
+}
 
 void CallProbes::remove() {
   for (UprobeLink& link : parts_->links) parts_->removal.add(link);
@@ -164,10 +167,10 @@ memprof_call_counts CallProbes::counts(std::uint32_t function) const {
   return copy;
 }
 
-std::uint64_t CallProbes::hits() const { return shared(parts_->skeleton->bss->hits); }
+std::uint64_t CallProbes::hits() const { return shared(parts_->skeleton->bss->budget.hits); }
 memprof_calls_off CallProbes::off() const {
-  return static_cast<memprof_calls_off>(shared(parts_->skeleton->bss->off));
+  return static_cast<memprof_calls_off>(shared(parts_->skeleton->bss->budget.off));
 }
-std::uint64_t CallProbes::off_ns() const { return shared(parts_->skeleton->bss->off_ns); }
+std::uint64_t CallProbes::off_ns() const { return shared(parts_->skeleton->bss->budget.off_ns); }
 
 }  // namespace memprofd

@@ -3,12 +3,20 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "bpf/events.h"
 #include "daemon/attach/kernel/uprobe_link.h"
 #include "daemon/discover/target.h"
 
 namespace memprofd {
+
+// C's memory by probes at malloc and free.
+struct CProbesConfig {
+  std::uint64_t interval = 0;            // bytes for one sample
+  std::uint64_t max_hits = 0;            // a second (MEMPROF_C_HIT_CHEAP)
+  std::int64_t domain_state_offset = 0;  // OCaml 5: from a thread pointer
+};
 
 // Fixed at load.
 struct KernelConfig {
@@ -18,10 +26,11 @@ struct KernelConfig {
   // capture unless the runtime does all of that.
   bool observe = false;
   bool capture = true;
-  bool c_heap = false;             // C's memory too
-  bool follow_forks = false;       // tell of the children too
-  bool fiber_stacks = false;       // OCaml 5: the next three are not used
-  std::uint64_t domain_state = 0;  // value of the Caml_state pointer
+  bool c_heap = false;                    // C's memory too
+  std::optional<CProbesConfig> c_probes;  // likewise, in observe mode
+  bool follow_forks = false;              // tell of the children too
+  bool fiber_stacks = false;              // OCaml 5: the next three are not used
+  std::uint64_t domain_state = 0;         // value of the Caml_state pointer
   // Bytes into the domain state; the second must be the first plus 8, because
   // the walk reads both at once.
   std::uint32_t bottom_of_stack_offset = 0;
@@ -41,10 +50,12 @@ struct KernelConfig {
   std::uint32_t ring_bytes = 8u << 20;  // rounded up to a power of two, 256 KiB..1 GiB
 };
 
-// A target's ring buffer is most of the memory that it takes here. The small one holds half a
-// second of what the busiest programs send at the highest rate that gets it.
-constexpr std::uint32_t ring_bytes_for(double sampling_rate) {
-  return sampling_rate > 1e-4 ? 4u << 20 : 1u << 20;
+// A target's ring buffer is most of the memory that it takes here. It holds half a second of what
+// the busiest programs send at the highest rate that gets it, but for those above 1e-4. C's memory
+// is told block by block.
+constexpr std::uint32_t ring_bytes_for(double sampling_rate, bool c_heap) {
+  if (sampling_rate > 1e-4) return 4u << 20;
+  return sampling_rate > 1e-5 || c_heap ? 1u << 20 : 256u << 10;
 }
 
 // In the file that was parsed, whatever the process runs by now.

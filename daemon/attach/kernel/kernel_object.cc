@@ -8,9 +8,12 @@
 #include <bit>
 #include <cerrno>
 
+#include "bpf/c_probes.h"
 #include "daemon/attach/kernel/bpf_support.h"
+#include "daemon/attach/kernel/kernel_places.h"
 #include "daemon/attach/kernel/probe_programs.h"
 #include "daemon/attach/kernel/thread_pointers.h"
+#include "daemon/attach/kernel/uprobe_session.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/status_macros.h"
 #include "safe_point.skel.h"
@@ -20,6 +23,7 @@ namespace {
 
 constexpr std::uint32_t kMinRingBytes = 256u << 10;
 constexpr std::uint32_t kMaxRingBytes = 1u << 30;
+constexpr std::uint32_t kRingBytesOfSeen = 64;  // for each stack that is remembered as sent
 
 // The process as its own pid namespace names it. Threads are then numbered as
 // their gettid() says, which is what the agent writes into its records.
@@ -54,7 +58,25 @@ void configure_names(Globals& globals, const KernelConfig& config, const OwnName
   globals.wakeup_bytes = ring_size(config.ring_bytes) / 4;
 }
 
-void configure_walk(memprof_bpf& skeleton, const KernelConfig& config, std::uint32_t table_bits) {
+// A callstack has no more entries than frames, as a run takes two at most.
+void size_maps(memprof_bpf& skeleton, const KernelConfig& config, std::uint32_t table_bits) {
+  auto& globals = *skeleton.rodata;
+  globals.table_bits = table_bits;
+  globals.max_frames = std::clamp(config.max_frames, 1u, MEMPROF_MAX_FRAMES);
+  globals.entry_room = std::min(globals.max_frames, MEMPROF_MAX_STACK_ENTRIES);
+  globals.seen_stacks =
+      std::min(ring_size(config.ring_bytes) / kRingBytesOfSeen, MEMPROF_SEEN_STACKS);
+  const std::uint32_t spared = MEMPROF_MAX_STACK_ENTRIES - globals.entry_room;
+  // These fail only after load.
+  (void)bpf_map__set_max_entries(skeleton.maps.events, ring_size(config.ring_bytes));
+  (void)bpf_map__set_max_entries(skeleton.maps.frame_table, 1u << table_bits);
+  (void)bpf_map__set_max_entries(skeleton.maps.seen, globals.seen_stacks);
+  if (!config.follow_forks) (void)bpf_map__set_max_entries(skeleton.maps.children, 1);
+  (void)bpf_map__set_value_size(skeleton.maps.scratch, bpf_map__value_size(skeleton.maps.scratch) -
+                                                           spared * sizeof(std::uint64_t));
+}
+
+void configure_walk(memprof_bpf& skeleton, const KernelConfig& config) {
   auto& globals = *skeleton.rodata;
   globals.follow_forks = config.follow_forks;
   globals.fiber_stacks = config.fiber_stacks;
@@ -72,11 +94,6 @@ void configure_walk(memprof_bpf& skeleton, const KernelConfig& config, std::uint
   globals.user_callstack_end = config.user_callstack.end;
   globals.track_interned_begin = config.track_interned.begin;
   globals.track_interned_end = config.track_interned.end;
-  globals.table_bits = table_bits;
-  globals.max_frames = std::clamp(config.max_frames, 1u, MEMPROF_MAX_FRAMES);
-  // These fail only after load.
-  (void)bpf_map__set_max_entries(skeleton.maps.events, ring_size(config.ring_bytes));
-  (void)bpf_map__set_max_entries(skeleton.maps.frame_table, 1u << table_bits);
 }
 
 void choose_programs(memprof_bpf& skeleton, const KernelConfig& config) {
@@ -87,6 +104,30 @@ void choose_programs(memprof_bpf& skeleton, const KernelConfig& config) {
     choose_uprobe_kind(chosen, config.uprobes);
   }
   (void)bpf_program__set_autoload(skeleton.progs.on_signal, !config.observe);
+}
+
+absl::Status choose_c_probes(memprof_bpf& skeleton, const KernelConfig& config) {
+  const bool wanted = config.c_probes.has_value();
+  (void)bpf_program__set_autoload(skeleton.progs.c_call_probe, wanted);
+  (void)bpf_program__set_autoload(skeleton.progs.c_free_probe, wanted);
+  if (!wanted) return absl::OkStatus();
+  choose_uprobe_session(skeleton.progs.c_call_probe);
+  choose_uprobe_kind(skeleton.progs.c_free_probe, UprobeKind::kMultiLink);
+  ASSIGN_OR_RETURN(const KernelPlaces places, kernel_places());
+  skeleton.rodata->thread_pointer_at = places.thread_pointer;
+  skeleton.rodata->task_memory_at = places.task_memory;
+  skeleton.rodata->memory_probe_page_at = places.memory_probe_page;
+  skeleton.rodata->probe_page_address_at = places.probe_page_address;
+  skeleton.rodata->task_probes_at = places.task_probes;
+  skeleton.rodata->probes_awaited_at = places.probes_awaited;
+  skeleton.rodata->awaited_next_at = places.awaited_next;
+  skeleton.rodata->awaited_slot_at = places.awaited_slot;
+  skeleton.rodata->sampler_scale = MEMPROF_SAMPLER_SCALE(config.c_probes->interval);
+  skeleton.rodata->domain_state_offset = config.c_probes->domain_state_offset;
+  skeleton.bss->budget.most = config.c_probes->max_hits;
+  (void)bpf_map__set_max_entries(skeleton.maps.c_blocks, MEMPROF_C_PROBE_BLOCKS);
+  (void)bpf_map__set_max_entries(skeleton.maps.c_calls, MEMPROF_C_PROBE_CALLS);
+  return absl::OkStatus();
 }
 
 // The same maps for both objects.
@@ -131,8 +172,10 @@ absl::StatusOr<KernelObject> KernelObject::load(const KernelConfig& config,
   object.main.reset(memprof_bpf__open());
   if (object.main == nullptr) return bpf_load_error(errno);
   configure_names(*object.main->rodata, config, names);
-  configure_walk(*object.main, config, table_bits);
+  configure_walk(*object.main, config);
+  size_maps(*object.main, config, table_bits);
   choose_programs(*object.main, config);
+  RETURN_IF_ERROR(choose_c_probes(*object.main, config));
   if (const int error = memprof_bpf__load(object.main.get()); error != 0)
     return bpf_load_error(-error);
   RETURN_IF_ERROR(load_tasks(config, names, object));

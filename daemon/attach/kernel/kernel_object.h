@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "bpf/hit_budget.h"
 #include "daemon/attach/kernel/kernel_config.h"
 #include "memprof.skel.h"
 #include "tasks.skel.h"

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <numeric>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -36,13 +37,11 @@ absl::Status check_config(const KernelConfig& config, const KernelFrameTable& ta
   return absl::OkStatus();
 }
 
-template <std::size_t N>
-void sum_over_cpus(const bpf_map* map, int cpus, std::array<std::uint64_t, N>& sums) {
-  std::vector<std::uint64_t> values(static_cast<std::size_t>(cpus));
-  for (std::uint32_t key = 0; key < N; ++key) {
-    if (bpf_map_lookup_elem(bpf_map__fd(map), &key, values.data()) != 0) continue;
-    for (const std::uint64_t value : values) sums[key] += value;
-  }
+std::uint64_t sum_over_cpus(const bpf_map* map, std::uint32_t key) {
+  std::vector<std::uint64_t> values(
+      static_cast<std::size_t>(std::max(1, libbpf_num_possible_cpus())));
+  if (bpf_map_lookup_elem(bpf_map__fd(map), &key, values.data()) != 0) return 0;
+  return std::accumulate(values.begin(), values.end(), std::uint64_t{0});
 }
 
 }  // namespace
@@ -62,6 +61,7 @@ absl::StatusOr<std::unique_ptr<KernelSide>> KernelSide::load(const KernelConfig&
   const bpf_map* events = side->object_->main->maps.events;
   ASSIGN_OR_RETURN(side->ring_, EventRing::open(bpf_map__fd(events), bpf_map__max_entries(events)));
   side->probes_ = std::make_unique<Probes>(*side->object_, config);
+  if (config.c_probes) side->c_probes_ = std::make_unique<CProbes>(*side->object_, config.pid);
   return side;
 }
 
@@ -105,11 +105,20 @@ ProgramEnd KernelSide::program_end() const {
 }
 
 KernelCounters KernelSide::counters() const {
-  const int cpus = std::max(1, libbpf_num_possible_cpus());
+  const auto& maps = object_->main->maps;
   KernelCounters counters;
-  sum_over_cpus(object_->main->maps.drops, cpus, counters.drops);
-  sum_over_cpus(object_->main->maps.counts, cpus, counters.counts);
+  for (std::uint32_t i = 0; i < MEMPROF_KERNEL_DROPS; ++i)
+    counters.drops[i] = sum_over_cpus(maps.drops, i);
+  for (std::uint32_t i = 0; i < MEMPROF_KERNEL_COUNTS; ++i)
+    counters.counts[i] = sum_over_cpus(maps.counts, i);
   return counters;
+}
+
+std::uint64_t KernelSide::captures_lost() const {
+  const bpf_map* drops = object_->main->maps.drops;
+  return sum_over_cpus(drops, MEMPROF_DROP_CAPTURE_RING_FULL) +
+         sum_over_cpus(drops, MEMPROF_DROP_CAPTURE_SCRATCH_BUSY) +
+         sum_over_cpus(drops, MEMPROF_DROP_CAPTURE_NO_STATE);
 }
 
 std::vector<LostBatch> KernelSide::lost_batches() const {

@@ -25,6 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "bpf/events.h"
+#include "daemon/attach/kernel/c_probes.h"
 #include "daemon/attach/kernel/event_ring.h"
 #include "daemon/attach/kernel/kernel_config.h"
 #include "daemon/attach/kernel/mapped_pages.h"
@@ -60,6 +61,8 @@ class KernelSide {
 
   Probes& probes() { return *probes_; }
   const Probes& probes() const { return *probes_; }
+  // Null unless the config has them.
+  CProbes* c_probes() { return c_probes_.get(); }
   // What the programs tell of the target, for who reads it; null the second time.
   std::unique_ptr<EventRing> take_ring() { return std::move(ring_); }
 
@@ -76,7 +79,10 @@ class KernelSide {
   // How the program has ended; kUnknown while it runs, and where the kernel does not tell.
   ProgramEnd program_end() const;
 
+  // Each of them is a call of the kernel.
   KernelCounters counters() const;
+  // Captures of callstacks that did not come, whatever the reason.
+  std::uint64_t captures_lost() const;
   // One for each buffer of which a batch could not be sent since the agent is known.
   std::vector<LostBatch> lost_batches() const;
 
@@ -92,6 +98,7 @@ class KernelSide {
   std::shared_ptr<ByteCharge> table_charge_;
   std::unique_ptr<EventRing> ring_;
   std::unique_ptr<Probes> probes_;
+  std::unique_ptr<CProbes> c_probes_;
 };
 
 }  // namespace memprofd

@@ -2,19 +2,86 @@
 #include "daemon/attach/kernel/thread_pointers.h"
 
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
 #include <fstream>
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "daemon/attach/kernel/bpf_support.h"
+#include "daemon/attach/kernel/kernel_places.h"
 #include "daemon/util/fd.h"
 
 namespace memprofd {
+namespace {
 
 constexpr std::size_t kMaxThreads = 4096;
+
+struct BtfCloser {
+  void operator()(btf* types) const { btf__free(types); }
+};
+
+// Bytes from the begin of a structure of the kernel, whose parts may have no name.
+std::optional<std::uint32_t> offset_of_member(const btf* types, __s32 id, std::string_view name) {
+  const btf_type* type = id < 0 ? nullptr : btf__type_by_id(types, static_cast<__u32>(id));
+  if (type == nullptr || !btf_is_composite(type)) return std::nullopt;
+  const btf_member* members = btf_members(type);
+  for (std::uint32_t i = 0; i < btf_vlen(type); ++i) {
+    const std::string_view member = btf__name_by_offset(types, members[i].name_off);
+    const std::uint32_t at = btf_member_bit_offset(type, i) / 8;
+    if (member == name) return at;
+    if (!member.empty()) continue;
+    if (const auto within = offset_of_member(types, static_cast<__s32>(members[i].type), name))
+      return at + *within;
+  }
+  return std::nullopt;
+}
+
+struct PlaceRow {
+  std::uint32_t KernelPlaces::*place;  // the sum of its rows
+  const char* of;
+  const char* member;
+};
+
+constexpr PlaceRow kPlaces[] = {
+    {&KernelPlaces::thread_pointer, "task_struct", "thread"},
+    {&KernelPlaces::thread_pointer, "thread_struct", "fsbase"},
+    {&KernelPlaces::task_memory, "task_struct", "mm"},
+    {&KernelPlaces::memory_probe_page, "mm_struct", "uprobes_state"},
+    {&KernelPlaces::memory_probe_page, "uprobes_state", "xol_area"},
+    {&KernelPlaces::probe_page_address, "xol_area", "vaddr"},
+    {&KernelPlaces::task_probes, "task_struct", "utask"},
+    {&KernelPlaces::probes_awaited, "uprobe_task", "return_instances"},
+    {&KernelPlaces::awaited_next, "return_instance", "next"},
+    {&KernelPlaces::awaited_slot, "return_instance", "stack"},
+};
+
+std::optional<KernelPlaces> places_in(const btf* types) {
+  KernelPlaces places;
+  for (const PlaceRow& row : kPlaces) {
+    const auto at =
+        offset_of_member(types, btf__find_by_name_kind(types, row.of, BTF_KIND_STRUCT), row.member);
+    if (!at) return std::nullopt;
+    places.*row.place += *at;
+  }
+  return places;
+}
+
+}  // namespace
+
+absl::StatusOr<KernelPlaces> kernel_places() {
+  const std::unique_ptr<btf, BtfCloser> types(btf__load_vmlinux_btf());
+  const auto places = types == nullptr ? std::nullopt : places_in(types.get());
+  if (places) return *places;
+  return absl::UnimplementedError(
+      "this kernel does not tell where it keeps thread pointers and what its probes wait for; boot "
+      "one with CONFIG_DEBUG_INFO_BTF, or leave --c-heap out");
+}
 
 bool has_kernel_types(const std::string& sys_root) {
   std::ifstream types(sys_root + "/kernel/btf/vmlinux");

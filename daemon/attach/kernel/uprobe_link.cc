@@ -11,8 +11,10 @@
 #include <string>
 
 #include "absl/strings/str_format.h"
+#include "daemon/attach/kernel/uprobe_session.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/log.h"
+#include "daemon/util/status_macros.h"
 #include "daemon/util/threads/start_thread.h"
 
 // Begins with an instruction that the kernel emulates.
@@ -31,6 +33,7 @@ namespace {
 
 // BPF_TRACE_UPROBE_MULTI of enum bpf_attach_type.
 constexpr auto kUprobeMulti = static_cast<bpf_attach_type>(48);
+constexpr auto kUprobeSession = static_cast<bpf_attach_type>(57);  // BPF_TRACE_UPROBE_SESSION
 
 // The arguments of BPF_LINK_CREATE for it: union bpf_attr, link_create.uprobe_multi, in
 // include/uapi/linux/bpf.h since Linux 6.6. The headers that this is built with may be older.
@@ -63,9 +66,11 @@ UniqueFd create_link(const UprobeMultiArguments& arguments) {
 }
 
 // Empty with errno set when the kernel refuses.
-UniqueFd create_multi_link(int program_fd, int pid, const ProbeSite& site) {
+UniqueFd create_multi_link(int program_fd, int pid, const ProbeSite& site,
+                           bpf_attach_type type = kUprobeMulti) {
   const std::string path = path_of(site.file);
   UprobeMultiArguments arguments;
+  arguments.attach_type = type;
   arguments.prog_fd = static_cast<std::uint32_t>(program_fd);
   arguments.path = address_of(path.c_str());
   arguments.offsets = address_of(&site.offset);
@@ -74,8 +79,25 @@ UniqueFd create_multi_link(int program_fd, int pid, const ProbeSite& site) {
   return create_link(arguments);
 }
 
+absl::StatusOr<UniqueFd> link_all(const bpf_program* program, bpf_attach_type type, int pid,
+                                  const ProbeSites& sites, std::string_view what) {
+  const std::string path = path_of(sites.file);
+  UprobeMultiArguments arguments;
+  arguments.attach_type = type;
+  arguments.prog_fd = static_cast<std::uint32_t>(bpf_program__fd(program));
+  arguments.path = address_of(path.c_str());
+  arguments.offsets = address_of(sites.offsets.data());
+  arguments.cookies = address_of(sites.cookies.data());
+  arguments.cnt = static_cast<std::uint32_t>(sites.offsets.size());
+  arguments.pid = static_cast<std::uint32_t>(pid);
+  UniqueFd link = create_link(arguments);
+  if (link) return link;
+  return bpf_attach_error(
+      what, absl::StrFormat("pid %d at %u file offsets", pid, sites.offsets.size()), errno);
+}
+
 // Loads a program that notes in the map that it has run.
-UniqueFd load_note_program(int map_fd) {
+UniqueFd load_note_program(int map_fd, bpf_attach_type type) {
   const std::array<bpf_insn, 5> code = {{
       {.code = BPF_LD | BPF_DW | BPF_IMM,
        .dst_reg = BPF_REG_1,
@@ -87,20 +109,20 @@ UniqueFd load_note_program(int map_fd) {
       {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .src_reg = 0, .off = 0, .imm = 0},
       {.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0},
   }};
-  LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = kUprobeMulti);
+  LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = type);
   return UniqueFd(bpf_prog_load(BPF_PROG_TYPE_KPROBE, "memprofd_note", "GPL", code.data(),
                                 code.size(), &options));
 }
 
 // Tries a link to this process with a hit by another thread than the one that names the process:
 // kernels before 6.10 that lack a fix run the program for that one only.
-bool multi_links_work() {
+bool links_work(bpf_attach_type type) {
   const auto site = site_in_this_program(address_of(reinterpret_cast<void*>(memprofd_probe_here)));
   const UniqueFd map(bpf_map_create(BPF_MAP_TYPE_ARRAY, "memprofd_note", sizeof(std::uint32_t),
                                     sizeof(std::uint64_t), 1, nullptr));
-  const UniqueFd program(map ? load_note_program(map.get()) : UniqueFd());
+  const UniqueFd program(map ? load_note_program(map.get(), type) : UniqueFd());
   if (!site || !program) return false;
-  const UniqueFd link = create_multi_link(program.get(), ::getpid(), *site);
+  const UniqueFd link = create_multi_link(program.get(), ::getpid(), *site, type);
   if (!link) return false;
   auto thread = start_thread("to try a probe", memprofd_probe_here);
   if (!thread.ok()) return false;
@@ -114,11 +136,16 @@ bool multi_links_work() {
 
 UprobeKind best_uprobe_kind() {
   static const UprobeKind kind = [] {
-    const bool multi = multi_links_work();
+    const bool multi = links_work(kUprobeMulti);
     log_debug("probes are {}", multi ? "uprobe_multi links" : "perf events");
     return multi ? UprobeKind::kMultiLink : UprobeKind::kPerfEvent;
   }();
   return kind;
+}
+
+bool uprobe_sessions_work() {
+  static const bool work = links_work(kUprobeSession);
+  return work;
 }
 
 std::optional<ProbeSite> site_in_this_program(std::uint64_t address) {
@@ -135,6 +162,10 @@ std::optional<ProbeSite> site_in_this_program(std::uint64_t address) {
 void choose_uprobe_kind(bpf_program* program, UprobeKind kind) {
   if (kind == UprobeKind::kMultiLink)
     (void)bpf_program__set_expected_attach_type(program, kUprobeMulti);
+}
+
+void choose_uprobe_session(bpf_program* program) {
+  (void)bpf_program__set_expected_attach_type(program, kUprobeSession);
 }
 
 absl::StatusOr<UprobeLink> UprobeLink::attach(const bpf_program* program, UprobeKind kind, int pid,
@@ -155,19 +186,14 @@ absl::StatusOr<UprobeLink> UprobeLink::attach(const bpf_program* program, Uprobe
 
 absl::StatusOr<UprobeLink> UprobeLink::attach_all(const bpf_program* program, int pid,
                                                   const ProbeSites& sites, std::string_view what) {
-  const std::string path = path_of(sites.file);
-  UprobeMultiArguments arguments;
-  arguments.prog_fd = static_cast<std::uint32_t>(bpf_program__fd(program));
-  arguments.path = address_of(path.c_str());
-  arguments.offsets = address_of(sites.offsets.data());
-  arguments.cookies = address_of(sites.cookies.data());
-  arguments.cnt = static_cast<std::uint32_t>(sites.offsets.size());
-  arguments.pid = static_cast<std::uint32_t>(pid);
   UprobeLink result;
-  result.link_ = create_link(arguments);
-  if (result) return result;
-  return bpf_attach_error(
-      what, absl::StrFormat("pid %d at %u file offsets", pid, sites.offsets.size()), errno);
+  ASSIGN_OR_RETURN(result.link_, link_all(program, kUprobeMulti, pid, sites, what));
+  return result;
+}
+
+absl::StatusOr<UniqueFd> attach_session(const bpf_program* program, int pid,
+                                        const ProbeSites& sites, std::string_view what) {
+  return link_all(program, kUprobeSession, pid, sites, what);
 }
 
 }  // namespace memprofd

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "daemon/ctl/render/text.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
@@ -20,31 +21,34 @@ std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-// "alloc_minor"
-std::string kind_word(pb::EventKind kind) {
-  constexpr std::string_view kPrefix = "EVENT_KIND_";
-  std::string word = absl::AsciiStrToLower(pb::EventKind_Name(kind));
-  return word.size() > kPrefix.size() ? word.substr(kPrefix.size()) : word;
+// "alloc_minor" of EVENT_KIND_ALLOC_MINOR; empty for a value of a later version.
+std::string word(const std::string& name, const char* prefix) {
+  return absl::AsciiStrToLower(absl::StripPrefix(name, prefix));
 }
-
-// "normal"
+std::string kind_word(pb::EventKind kind) { return word(pb::EventKind_Name(kind), "EVENT_KIND_"); }
 std::string source_word(pb::BlockSource source) {
-  constexpr std::string_view kPrefix = "BLOCK_SOURCE_";
-  std::string word = absl::AsciiStrToLower(pb::BlockSource_Name(source));
-  return word.size() > kPrefix.size() ? word.substr(kPrefix.size()) : word;
+  return word(pb::BlockSource_Name(source), "BLOCK_SOURCE_");
 }
+std::string heap_word(pb::BlockHeap heap) { return word(pb::BlockHeap_Name(heap), "BLOCK_HEAP_"); }
 
 bool is_death(pb::EventKind kind) {
-  return kind == pb::EVENT_KIND_DEALLOC_MINOR || kind == pb::EVENT_KIND_DEALLOC_MAJOR;
+  return kind == pb::EVENT_KIND_DEALLOC_MINOR || kind == pb::EVENT_KIND_DEALLOC_MAJOR ||
+         kind == pb::EVENT_KIND_C_FREE;
+}
+
+// "12 words"; of C's memory "1000 bytes"
+std::string size_text(const pb::SampleEvent& event) {
+  return event.heap() == pb::BLOCK_HEAP_C ? absl::StrCat(event.size_bytes(), " bytes")
+                                          : absl::StrCat(event.size_words(), " words");
 }
 
 }  // namespace
 
 std::string EventLines::text_line(const pb::SampleEvent& event) const {
   std::string line = absl::StrFormat(
-      "%.6f %-13s block %d, %d words, %d samples, %s, thread %d",
+      "%.6f %-13s block %d, %s, %d samples, %s, thread %d",
       static_cast<double>(event.time_unix_ns()) / 1e9, kind_word(event.kind()), event.block(),
-      event.size_words(), event.n_samples(), source_word(event.source()), event.thread());
+      size_text(event), event.n_samples(), source_word(event.source()), event.thread());
   if (is_death(event.kind())) {
     absl::StrAppend(&line, ", lived ", format_duration(event.lifetime_seconds()));
   }
@@ -65,6 +69,8 @@ std::string EventLines::json_line(const pb::SampleEvent& event) const {
            {"block", event.block()},          {"size_words", event.size_words()},
            {"n_samples", event.n_samples()},  {"source", source_word(event.source())},
            {"thread", event.thread()},        {"domain", event.domain()}};
+  if (event.heap() != pb::BLOCK_HEAP_UNSPECIFIED) out["heap"] = heap_word(event.heap());
+  if (event.heap() == pb::BLOCK_HEAP_C) out["size_bytes"] = event.size_bytes();
   if (is_death(event.kind())) out["lifetime_seconds"] = event.lifetime_seconds();
   Json frames = Json::array();
   if (const auto stack = callstacks_.find(event.callstack_id()); stack != callstacks_.end()) {

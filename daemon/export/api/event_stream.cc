@@ -16,10 +16,20 @@ std::int64_t unix_offset_ns() {
   return static_cast<std::int64_t>(realtime_ns()) - static_cast<std::int64_t>(monotonic_ns());
 }
 
-std::uint32_t kind_of(const SampleEvent& event) { return MEMPROF_ORIGIN_KIND(event.record.origin); }
+// The numbers of OCaml's kinds are those of memprof_agent_abi.h.
+static_assert(static_cast<int>(pb::EVENT_KIND_ALLOC_MINOR) == MEMPROF_ALLOC_MINOR);
+static_assert(static_cast<int>(pb::EVENT_KIND_ALLOC_MAJOR) == MEMPROF_ALLOC_MAJOR);
+static_assert(static_cast<int>(pb::EVENT_KIND_PROMOTE) == MEMPROF_PROMOTE);
+static_assert(static_cast<int>(pb::EVENT_KIND_DEALLOC_MINOR) == MEMPROF_DEALLOC_MINOR);
+static_assert(static_cast<int>(pb::EVENT_KIND_DEALLOC_MAJOR) == MEMPROF_DEALLOC_MAJOR);
+
+pb::EventKind kind_of(const SampleEvent& event) {
+  if (!event.of_c()) return static_cast<pb::EventKind>(MEMPROF_ORIGIN_KIND(event.record.origin));
+  return is_alloc(event.record) ? pb::EVENT_KIND_C_ALLOC : pb::EVENT_KIND_C_FREE;
+}
 
 bool is_dealloc(const SampleEvent& event) {
-  return kind_of(event) == MEMPROF_DEALLOC_MINOR || kind_of(event) == MEMPROF_DEALLOC_MAJOR;
+  return !is_alloc(event.record) && kind_of(event) != pb::EVENT_KIND_PROMOTE;
 }
 
 // How long the block of a deallocation lived; it has to be one that is followed.
@@ -28,28 +38,41 @@ double lifetime_seconds(const SampleEvent& event) {
   return died > event.alloc_time_ns ? static_cast<double>(died - event.alloc_time_ns) / 1e9 : 0;
 }
 
-// The numbers of kinds are those of memprof_agent_abi.h.
-static_assert(static_cast<int>(pb::EVENT_KIND_ALLOC_MINOR) == MEMPROF_ALLOC_MINOR);
-static_assert(static_cast<int>(pb::EVENT_KIND_ALLOC_MAJOR) == MEMPROF_ALLOC_MAJOR);
-static_assert(static_cast<int>(pb::EVENT_KIND_PROMOTE) == MEMPROF_PROMOTE);
-static_assert(static_cast<int>(pb::EVENT_KIND_DEALLOC_MINOR) == MEMPROF_DEALLOC_MINOR);
-static_assert(static_cast<int>(pb::EVENT_KIND_DEALLOC_MAJOR) == MEMPROF_DEALLOC_MAJOR);
+// The place and source of its block; nothing where they are not known.
+std::optional<std::pair<Place, Source>> where(const SampleEvent& event, const EventClass& of) {
+  if (event.of_c()) return std::pair(Place::kC, Source::kMalloc);
+  if (is_alloc(event.record)) {
+    const bool major = MEMPROF_ORIGIN_KIND(event.record.origin) == MEMPROF_ALLOC_MAJOR;
+    const auto source = static_cast<Source>(MEMPROF_ORIGIN_SOURCE(event.record.origin));
+    return std::pair(place_of(major ? Heap::kMajor : Heap::kMinor, source), source);
+  }
+  if (of.id == ClassId()) return std::nullopt;
+  return std::pair(of.alloc_class.place(), of.alloc_class.source);
+}
+
+std::uint64_t size_words(const SampleEvent& event, const EventClass& of) {
+  if (is_alloc(event.record)) return event.record.size_words;
+  if (of.id == ClassId() || !of.alloc_class.size.told()) return 0;
+  return static_cast<std::uint64_t>(std::llround(of.alloc_class.size.middle_words()));
+}
 
 // What an event says of its block; what only the class knows when it is known.
 void fill_block(const SampleEvent& event, const EventClass& alloc_class, pb::SampleEvent& out) {
   const AllocClass& block = alloc_class.alloc_class;
-  const bool known = alloc_class.id != ClassId();
-  if (is_alloc(event.record)) {
-    out.set_size_words(event.record.size_words);
-    out.set_source(to_proto(static_cast<Source>(MEMPROF_ORIGIN_SOURCE(event.record.origin))));
-  } else if (known) {
-    if (block.size.told()) {
-      out.set_size_words(static_cast<std::uint64_t>(std::llround(block.size.middle_words())));
-    }
-    out.set_source(to_proto(block.source));
+  out.set_size_words(size_words(event, alloc_class));
+  if (event.of_c()) out.set_size_bytes(8 * out.size_words() - event.bytes_short);
+  if (const auto known = where(event, alloc_class)) {
+    out.set_heap(to_proto(known->first));
+    out.set_source(to_proto(known->second));
   }
-  if (known) out.set_domain(block.domain);
+  if (alloc_class.id != ClassId() && !event.of_c()) out.set_domain(block.domain);
   out.set_callstack_id(block.callstack.value());
+}
+
+// Numbers of C's blocks are told apart from others by their highest bit, which would cost those
+// their precision who take numbers for floating-point ones.
+std::uint64_t block_number(const SampleEvent& event) {
+  return event.of_c() ? event.record.sample_id << 1 >> 1 : event.record.sample_id;
 }
 
 }  // namespace
@@ -66,7 +89,7 @@ EventStream::EventStream(EventQuery query, std::shared_ptr<Symbolizer> symbolize
 bool EventStream::put(const EventRead& read, const Send& send) {
   if (!read.next) return true;
   message_.set_dropped_events(read.dropped);
-  message_.set_lost_records(read.lost);
+  message_.set_lost_records(read.lost.of(query_.of_c));
   for (const EventSlice& slice : read.slices) {
     if (!put(slice, read.next->log, send)) return false;
   }
@@ -78,12 +101,13 @@ bool EventStream::put(const EventRead& read, const Send& send) {
 
 bool EventStream::put(const EventSlice& slice, std::uint64_t log, const Send& send) {
   const EventChunk& chunk = *slice.chunk;
+  const double rate = chunk.rate_of(query_.of_c);
   std::uint64_t number = slice.first();
-  if (message_.events_size() > 0 && message_.sampling_rate() != chunk.rate &&
+  if (message_.events_size() > 0 && message_.sampling_rate() != rate &&
       !send_message({log, number}, send)) {
     return false;
   }
-  message_.set_sampling_rate(chunk.rate);
+  message_.set_sampling_rate(rate);
   for (const SampleEvent& event : slice.events()) {
     ++number;
     ++silent_;
@@ -92,7 +116,7 @@ bool EventStream::put(const EventSlice& slice, std::uint64_t log, const Send& se
     add(event, *alloc_class);
     if (!message_full()) continue;
     if (!send_message({log, number}, send)) return false;
-    message_.set_sampling_rate(chunk.rate);
+    message_.set_sampling_rate(rate);
   }
   return true;
 }
@@ -114,7 +138,8 @@ bool EventStream::send_message(EventCursor cursor, const Send& send) {
 }
 
 bool EventStream::wanted(const SampleEvent& event, const EventClass& alloc_class) {
-  return (query_.kinds >> kind_of(event) & 1) != 0 && passes(alloc_class) && lifetime_passes(event);
+  return event.of_c() == query_.of_c && (query_.kinds >> kind_of(event) & 1) != 0 &&
+         passes(alloc_class) && lifetime_passes(event);
 }
 
 bool EventStream::passes(const EventClass& alloc_class) {
@@ -140,9 +165,9 @@ bool EventStream::lifetime_passes(const SampleEvent& event) const {
 void EventStream::add(const SampleEvent& event, const EventClass& alloc_class) {
   introduce(alloc_class);
   pb::SampleEvent& out = *message_.add_events();
-  out.set_kind(static_cast<pb::EventKind>(kind_of(event)));
+  out.set_kind(kind_of(event));
   out.set_time_unix_ns(static_cast<std::int64_t>(event.record.time_ns) + unix_offset_ns_);
-  out.set_block(event.record.sample_id);
+  out.set_block(block_number(event));
   out.set_n_samples(event.record.n_samples);
   out.set_thread(MEMPROF_ORIGIN_TID(event.record.origin));
   fill_block(event, alloc_class, out);

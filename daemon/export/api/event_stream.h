@@ -20,7 +20,8 @@ namespace memprofd {
 
 // What one reader wants.
 struct EventQuery {
-  std::uint32_t kinds = 0;  // bit k: memprof_record_kind k
+  std::uint32_t kinds = 0;  // bit k: EventKind k
+  bool of_c = false;        // C's memory, and nothing else; or all but that
   FrameFilter filter;
   // The lifetimes of deallocations that are sent; 0: no bound.
   double min_lifetime_seconds = 0;

@@ -102,7 +102,7 @@ absl::StatusOr<pb::ListLeaksResponse> QueryService::list_leaks(
   ASSIGN_OR_RETURN(query.group_by, from_proto(request.group_by()));
   ASSIGN_OR_RETURN(const Filter filter, from_proto(request.selection().filter()));
   ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(request.selection().pid()));
-  RETURN_IF_ERROR(check_follows_blocks(*target, "live bytes, and so leaks,"));
+  RETURN_IF_ERROR(check_follows_blocks(*target, filter, "live bytes, and so leaks,"));
   ASSIGN_OR_RETURN(const TimeRange range,
                    from_proto(request.selection().range(), target->now_ns()));
   ASSIGN_OR_RETURN(const LeakAnswer answer, find_leaks(*target, range, filter, query));
@@ -125,7 +125,7 @@ absl::StatusOr<pb::GetHistoryResponse> QueryService::get_history(
   if (request.points() > 0) query.points = std::min(request.points(), kMaxPoints);
   ASSIGN_OR_RETURN(const Filter filter, from_proto(request.selection().filter()));
   ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(request.selection().pid()));
-  RETURN_IF_ERROR(check_known(*target, query.measure));
+  RETURN_IF_ERROR(check_known(*target, filter, query.measure));
   RETURN_IF_ERROR(check_known(*target, filter));
   ASSIGN_OR_RETURN(const TimeRange range,
                    from_proto(request.selection().range(), target->now_ns()));

@@ -41,9 +41,9 @@ pb::TimeRange on_history_clock(const TargetSnapshot& target, pb::TimeRange range
 
 // Leaves the programs that are profiled now: one that has ended has nothing in use. Of these those
 // about which the question can be answered in full, if there are any.
-void leave_out(std::vector<TargetSnapshotPtr>& targets, bool followed_only) {
+void leave_out(std::vector<TargetSnapshotPtr>& targets, const Filter& filter, bool followed_only) {
   std::erase_if(targets, [](const auto& target) { return !is_active(target->info.state); });
-  const auto follows = [](const auto& target) { return target->info.follows_blocks(); };
+  const auto follows = [&](const auto& target) { return follows_blocks(*target, filter); };
   if (!followed_only || std::none_of(targets.begin(), targets.end(), follows)) return;
   std::erase_if(targets, [&](const auto& target) { return !follows(target); });
 }
@@ -64,11 +64,11 @@ absl::StatusOr<std::vector<TargetProfile>> QueryService::profiles(
   }
   if (request.pids().empty()) {
     targets = source_.snapshots();
-    leave_out(targets, several || measure_row(measure).needs_followed_blocks());
+    leave_out(targets, filter, several || measure_row(measure).needs_followed_blocks());
   }
   std::vector<TargetProfile> result;
   for (const TargetSnapshotPtr& target : targets) {
-    if (!several) RETURN_IF_ERROR(check_known(*target, measure));
+    if (!several) RETURN_IF_ERROR(check_known(*target, filter, measure));
     RETURN_IF_ERROR(check_known(*target, filter));
     const pb::TimeRange asked =
         system_clock ? on_history_clock(*target, request.range()) : request.range();

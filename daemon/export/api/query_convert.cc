@@ -50,6 +50,15 @@ absl::StatusOr<Ours> find(const std::pair<Theirs, Ours> (&table)[n], Theirs valu
   return unknown(what, value, type);
 }
 
+// The other way round; 0 is unspecified.
+template <typename Ours, typename Theirs, std::size_t n>
+Theirs find(const std::pair<Theirs, Ours> (&table)[n], Ours value) {
+  for (const auto& [theirs, ours] : table) {
+    if (ours == value) return theirs;
+  }
+  return static_cast<Theirs>(0);
+}
+
 std::string text(std::string_view bytes) { return valid_utf8(bytes); }
 
 absl::Status check_limits(const pb::TimeRange& range) {
@@ -143,12 +152,8 @@ absl::StatusOr<GroupBy> from_proto(pb::GroupBy group_by) {
 }
 absl::StatusOr<Fate> from_proto(pb::Fate fate) { return find(kFates, fate, "fate", "Fate"); }
 
-pb::BlockSource to_proto(Source source) {
-  for (const auto& [theirs, ours] : kSourcesOfProto) {
-    if (ours == source) return theirs;
-  }
-  return pb::BLOCK_SOURCE_UNSPECIFIED;
-}
+pb::BlockSource to_proto(Source source) { return find(kSourcesOfProto, source); }
+pb::BlockHeap to_proto(Place place) { return find(kHeapsOfProto, place); }
 
 pb::TimeRange to_proto(const TimeRange& range) {
   pb::TimeRange out;

@@ -85,7 +85,7 @@ absl::StatusOr<pb::ListSitesResponse> QueryService::all_sites(const pb::ListSite
   ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(selection.pid()));
   ASSIGN_OR_RETURN(const TargetProfile profile, select(*target, selection.range(), filter));
   // Sorted by what is known; the values of the others are left out.
-  const bool unknown = !target->info.follows_blocks();
+  const bool unknown = !follows_blocks(*target, filter);
   if (unknown && measure_row(query.order).needs_followed_blocks())
     query.order = Measure::kAllocated;
   const GroupResult result = roll_up(profile, query);
@@ -96,8 +96,8 @@ absl::StatusOr<pb::ListSitesResponse> QueryService::all_sites(const pb::ListSite
   *out.mutable_range() = to_proto(profile.range);
   *out.mutable_total() = to_proto(result.total);
   out.set_groups(static_cast<std::uint32_t>(result.n_groups));
-  for (pb::Site& site : *out.mutable_sites()) leave_unknown_out(*target, site);
-  leave_unknown_out(*target, *out.mutable_total());
+  for (pb::Site& site : *out.mutable_sites()) leave_unknown_out(*target, filter, site);
+  leave_unknown_out(*target, filter, *out.mutable_total());
   return out;
 }
 
@@ -115,14 +115,14 @@ absl::StatusOr<pb::DiffSitesResponse> QueryService::all_diffs(const pb::DiffSite
   if (request.other().pid() != request.base().pid()) {
     ASSIGN_OR_RETURN(other, source_.snapshot(request.other().pid()));
   }
-  RETURN_IF_ERROR(check_known(*base, query.order));
-  RETURN_IF_ERROR(check_known(*other, query.order));
+  RETURN_IF_ERROR(check_known(*base, base_filter, query.order));
+  RETURN_IF_ERROR(check_known(*other, other_filter, query.order));
   ASSIGN_OR_RETURN(const TargetProfile from, select(*base, request.base().range(), base_filter));
   ASSIGN_OR_RETURN(const TargetProfile to, select(*other, request.other().range(), other_filter));
   const DiffResult result = diff(from, to, query);
   const auto leave_out = [&](pb::SiteDiff& change) {
-    leave_unknown_out(*base, *change.mutable_base());
-    leave_unknown_out(*other, *change.mutable_other());
+    leave_unknown_out(*base, base_filter, *change.mutable_base());
+    leave_unknown_out(*other, other_filter, *change.mutable_other());
   };
   pb::DiffSitesResponse out;
   for (const GroupDiff& group : result.diffs) leave_out(*out.add_diffs() = to_proto(group));
@@ -146,7 +146,7 @@ absl::StatusOr<pb::ListCallersResponse> QueryService::list_callers(
   query.limit = request.limit();
   ASSIGN_OR_RETURN(const Filter filter, from_proto(request.selection().filter()));
   ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(request.selection().pid()));
-  RETURN_IF_ERROR(check_known(*target, query.order));
+  RETURN_IF_ERROR(check_known(*target, filter, query.order));
   ASSIGN_OR_RETURN(const TargetProfile from, select(*target, request.selection().range(), filter));
   ASSIGN_OR_RETURN(const CallersResult result, callers_of(from, query));
   pb::ListCallersResponse out;
@@ -155,10 +155,10 @@ absl::StatusOr<pb::ListCallersResponse> QueryService::list_callers(
   for (const Group& group : result.callers) *out.add_callers() = to_proto(group);
   for (const Group& group : result.callees) *out.add_callees() = to_proto(group);
   *out.mutable_range() = to_proto(from.range);
-  leave_unknown_out(*target, *out.mutable_self());
-  leave_unknown_out(*target, *out.mutable_total());
-  for (pb::Site& site : *out.mutable_callers()) leave_unknown_out(*target, site);
-  for (pb::Site& site : *out.mutable_callees()) leave_unknown_out(*target, site);
+  leave_unknown_out(*target, filter, *out.mutable_self());
+  leave_unknown_out(*target, filter, *out.mutable_total());
+  for (pb::Site& site : *out.mutable_callers()) leave_unknown_out(*target, filter, site);
+  for (pb::Site& site : *out.mutable_callees()) leave_unknown_out(*target, filter, site);
   return out;
 }
 

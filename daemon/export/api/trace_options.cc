@@ -10,9 +10,11 @@
 namespace memprofd {
 namespace {
 
+namespace pb = ::memprof::v1;
+
 constexpr std::uint32_t kMaxFiles = 10'000;
 
-absl::Status check(const ::memprof::v1::TraceOptions& options) {
+absl::Status check(const pb::TraceOptions& options) {
   RETURN_IF_ERROR(check_pid(options.pid()));
   if (options.version() != 0 && options.version() != ctf::kVersionOneDomain &&
       options.version() != ctf::kVersionDomains) {
@@ -27,6 +29,11 @@ absl::Status check(const ::memprof::v1::TraceOptions& options) {
     return absl::InvalidArgumentError(absl::StrCat(
         "bad size limit ", options.max_bytes(), ": a trace of less than ",
         RecordingOptions::kMinFileBytes, " bytes holds next to nothing; 0 is for no limit"));
+  }
+  if (options.heap() != pb::BLOCK_HEAP_UNSPECIFIED && options.heap() != pb::BLOCK_HEAP_C) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("bad heap ", options.heap(),
+                     " of a trace: it is BLOCK_HEAP_C, or none for all of OCaml's"));
   }
   if (options.max_files() > kMaxFiles) {
     return absl::InvalidArgumentError(
@@ -44,6 +51,7 @@ absl::StatusOr<RecorderOptions> recorder_options(const ::memprof::v1::TraceOptio
   result.max_seconds = options.max_seconds();
   result.recording.max_bytes = options.max_bytes();
   result.recording.rotate = options.max_files() > 0;
+  result.recording.of_c = options.heap() == pb::BLOCK_HEAP_C;
   return result;
 }
 

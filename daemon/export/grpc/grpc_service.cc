@@ -180,6 +180,9 @@ grpc::Status GrpcService::StreamEvents(grpc::ServerContext* context,
   if (absl::Status known = check_follows_blocks(**target, "events of single blocks"); !known.ok()) {
     return to_grpc(known);
   }
+  if (query->of_c) {
+    if (absl::Status followed = check_follows_c(**target); !followed.ok()) return to_grpc(followed);
+  }
   if ((*target)->events == nullptr) {
     return to_grpc(absl::FailedPreconditionError(
         absl::StrCat("pid ", request->pid(), " has no events to stream: attach to it first")));

@@ -15,6 +15,7 @@
 #include "daemon/export/metrics/server_metrics.h"
 #include "daemon/export/metrics/site_metrics.h"
 #include "daemon/export/metrics/target_metrics.h"
+#include "daemon/query/observe_mode_rules.h"
 #include "daemon/values/kept_values.h"
 #include "prometheus/text_serializer.h"
 
@@ -179,8 +180,10 @@ void PrometheusExporter::collect_target(const TargetSnapshot& target, MetricFami
   const ShortCensusPtr census = censuses_->latest(static_cast<std::uint32_t>(target.info.pid),
                                                   static_cast<std::int64_t>(target.attached_ns));
   if (census != nullptr) add_heap_metrics(*census, out);
-  add_site_metrics(memory.top_sites.update(site_series(target)), follows_blocks, out);
-  if (follows_c(target)) add_c_site_metrics(memory.top_c_sites.update(c_site_series(target)), out);
+  const SiteTotals sites(target);
+  add_site_metrics(memory.top_sites.update(sites.series()), follows_blocks, out);
+  if (!follows_c_blocks(target.info)) return;
+  add_c_site_metrics(memory.top_c_sites.update(sites.c_series()), out);
 }
 
 // A program that cannot be read now has no series in this scrape.
@@ -189,7 +192,8 @@ void PrometheusExporter::collect_reported(const TargetSnapshot& target, std::siz
   TargetMemory& memory = remember(target);
   if (!is_active(target.info.state)) return;
   auto answer = service_.read_values(
-      target.info.pid, {.in_a_hurry = true, .patience = kReportPatience, .only_kept = true},
+      target.info.pid,
+      {.what = ValuesRequest::What::kKept, .in_a_hurry = true, .patience = kReportPatience},
       [] { return true; });
   if (!answer.ok() || (!answer->says_something && answer->values.empty())) return;
   memory.refusals += answer->why_no_report.empty() ? 0 : 1;

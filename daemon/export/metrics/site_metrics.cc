@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/metrics/site_metrics.h"
 
-#include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/query/live_ages.h"
-#include "daemon/query/roll_up.h"
 #include "daemon/util/utf8.h"
 
 namespace memprofd {
@@ -84,32 +81,7 @@ SiteSeries series_of(const Counters& counters) {
 
 bool is_c(const ProfileRow& row) { return row.alloc_class.source == Source::kMalloc; }
 
-// The rows of C's memory, or the others, in their order.
-std::vector<ProfileRow> rows_of(const TargetSnapshot& snapshot, bool c) {
-  std::vector<ProfileRow> rows;
-  std::copy_if(snapshot.rows.begin(), snapshot.rows.end(), std::back_inserter(rows),
-               [c](const ProfileRow& row) { return is_c(row) == c; });
-  return rows;
-}
-
-// Adds each row's old bytes to its group's series; rows: those that are not of C.
-void add_ages(const TargetSnapshot& snapshot, const GroupedRows& rows,
-              std::vector<SiteSeries>& series) {
-  const LiveAges ages = live_ages(snapshot);
-  for (SiteSeries& site : series) site.known_ages = ages.known;
-  for (int age = 0; age < ages.known; ++age) {
-    std::vector<Portion> sums(series.size());
-    std::size_t grouped = 0;
-    for (std::size_t row = 0; row < ages.older[age].size(); ++row) {
-      if (is_c(snapshot.rows[row])) continue;
-      sums[rows.group_of_row(grouped++)] += ages.older[age][row];
-    }
-    for (std::size_t site = 0; site < series.size(); ++site) {
-      const Estimate older = sums[site].estimate();
-      series[site].older[age] = {older.bytes(), older.variance_words2 * kSquared};
-    }
-  }
-}
+bool is_other(const ProfileRow& row) { return !is_c(row); }
 
 prometheus::ClientMetric::Histogram histogram_of(const SiteCounts& counts) {
   prometheus::ClientMetric::Histogram histogram;
@@ -139,28 +111,46 @@ std::vector<SiteSeries> series_of(const std::vector<Group>& groups) {
   return series;
 }
 
+// Without groups of which no row counts.
 SiteSeriesMap by_key(const std::vector<Group>& groups, const std::vector<SiteSeries>& series) {
   SiteSeriesMap sites;
-  for (std::size_t i = 0; i < groups.size(); ++i) sites[key_of(groups[i].location)] += series[i];
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (groups[i].heaviest != nullptr) sites[key_of(groups[i].location)] += series[i];
+  }
   return sites;
 }
 
 }  // namespace
 
-SiteSeriesMap site_series(const TargetSnapshot& snapshot) {
-  const std::vector<ProfileRow> chosen = rows_of(snapshot, false);
-  const GroupedRows rows(chosen, *snapshot.symbolizer, nullptr, GroupBy::kSite);
-  const std::vector<Group> groups = rows.all_sums();
+SiteTotals::SiteTotals(const TargetSnapshot& snapshot)
+    : snapshot_(snapshot), rows_(snapshot.rows, *snapshot.symbolizer, nullptr, GroupBy::kSite) {}
+
+SiteSeriesMap SiteTotals::series() const {
+  const std::vector<Group> groups = rows_.all_sums(is_other);
   std::vector<SiteSeries> series = series_of(groups);
-  add_ages(snapshot, rows, series);
+  add_ages(series);
   return by_key(groups, series);
 }
 
-SiteSeriesMap c_site_series(const TargetSnapshot& snapshot) {
-  const std::vector<ProfileRow> chosen = rows_of(snapshot, true);
-  const GroupedRows rows(chosen, *snapshot.symbolizer, nullptr, GroupBy::kSite);
-  const std::vector<Group> groups = rows.all_sums();
+SiteSeriesMap SiteTotals::c_series() const {
+  const std::vector<Group> groups = rows_.all_sums(is_c);
   return by_key(groups, series_of(groups));
+}
+
+// Each row's old bytes go to its group's series.
+void SiteTotals::add_ages(std::vector<SiteSeries>& series) const {
+  const LiveAges ages = live_ages(snapshot_);
+  for (SiteSeries& site : series) site.known_ages = ages.known;
+  for (int age = 0; age < ages.known; ++age) {
+    std::vector<Portion> sums(series.size());
+    for (std::size_t row = 0; row < ages.older[age].size(); ++row) {
+      if (!is_c(snapshot_.rows[row])) sums[rows_.group_of_row(row)] += ages.older[age][row];
+    }
+    for (std::size_t site = 0; site < series.size(); ++site) {
+      const Estimate older = sums[site].estimate();
+      series[site].older[age] = {older.bytes(), older.variance_words2 * kSquared};
+    }
+  }
 }
 
 void add_site_metrics(const SiteSeriesMap& sites, bool follows_blocks, MetricFamilies& out) {

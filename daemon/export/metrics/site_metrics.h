@@ -2,19 +2,32 @@
 // Per-site series of one target.
 #pragma once
 
-#include <string>
+#include <vector>
 
 #include "daemon/export/metrics/metric_families.h"
 #include "daemon/export/metrics/top_sites.h"
 #include "daemon/history/snapshot.h"
+#include "daemon/query/roll_up.h"
 
 namespace memprofd {
 
 // Totals of all sites of a snapshot under the labels that will be shown; sites
-// whose labels are equal are summed. C's memory, which is in no other sum, is apart,
-// without ages.
-SiteSeriesMap site_series(const TargetSnapshot& snapshot);
-SiteSeriesMap c_site_series(const TargetSnapshot& snapshot);
+// whose labels are equal are summed.
+class SiteTotals {
+ public:
+  // The snapshot must outlive this.
+  explicit SiteTotals(const TargetSnapshot& snapshot);
+
+  SiteSeriesMap series() const;
+  // C's memory, which is in no other sum, without ages.
+  SiteSeriesMap c_series() const;
+
+ private:
+  void add_ages(std::vector<SiteSeries>& series) const;
+
+  const TargetSnapshot& snapshot_;
+  const GroupedRows rows_;
+};
 
 void add_site_metrics(const SiteSeriesMap& sites, bool follows_blocks, MetricFamilies& out);
 void add_c_site_metrics(const SiteSeriesMap& sites, MetricFamilies& out);

@@ -2,6 +2,7 @@
 #include "daemon/export/metrics/target_metrics.h"
 
 #include "absl/strings/str_cat.h"
+#include "daemon/query/observe_mode_rules.h"
 
 namespace memprofd {
 namespace {
@@ -140,16 +141,20 @@ void add_session(const TargetInfo& info, MetricFamilies& out) {
   out.gauge(kAttach, {}, info.attach_seconds);
 }
 
-// What became of blocks.
-void add_fates(const TargetSnapshot& target, MetricFamilies& out) {
-  const TargetCounters& counters = target.counters;
+void add_deallocated(const TargetSnapshot& target, MetricFamilies& out) {
   const auto deallocated = target.deallocated_by_place();
   for (int place = 0; place < kPlaces; ++place) {
-    if (static_cast<Place>(place) == Place::kC && !follows_c(target)) continue;
+    const bool of_c = static_cast<Place>(place) == Place::kC;
+    if (!(of_c ? follows_c_blocks(target.info) : target.info.follows_blocks())) continue;
     const MetricLabels labels{{"heap", kPlaceWords[place]}};
     out.counter(kDeallocated, labels, deallocated[place].bytes());
     out.gauge(kDeallocatedError, labels, deallocated[place].stderr_bytes());
   }
+}
+
+// What became of blocks of OCaml's memory.
+void add_fates(const TargetSnapshot& target, MetricFamilies& out) {
+  const TargetCounters& counters = target.counters;
   out.counter(kPromoted, {}, counters.promoted.bytes());
   out.gauge(kPromotedError, {}, counters.promoted.stderr_bytes());
   out.gauge(kLive, {}, counters.live.bytes());
@@ -176,7 +181,7 @@ void add_allocated(const TargetSnapshot& target, MetricFamilies& out) {
     external += by_source[static_cast<int>(Source::kCustom)];
   }
   add(Place::kExternal, Source::kCustom, external);
-  if (!follows_c(target)) return;
+  if (!follows_c_blocks(target.info)) return;
   const TargetSnapshot::CHeap c_heap = target.c_heap();
   add(Place::kC, Source::kMalloc, c_heap.allocated);
   out.gauge(kLiveC, {}, c_heap.live.bytes());
@@ -204,10 +209,6 @@ void add_events(const TargetSnapshot& target, MetricFamilies& out) {
 
 }  // namespace
 
-bool follows_c(const TargetSnapshot& target) {
-  return target.info.follows_blocks() && target.info.asked.c_heap_interval.value_or(0) != 0;
-}
-
 void add_target_metrics(const TargetSnapshot& target, MetricFamilies& out) {
   add_identity(target.info, out);
   out.only_counters(!is_active(target.info.state));
@@ -215,6 +216,7 @@ void add_target_metrics(const TargetSnapshot& target, MetricFamilies& out) {
   out.gauge(kTaken, {}, static_cast<double>(target.time_ns) / 1e9);
   add_overhead(target.info.overhead, out);
   add_allocated(target, out);
+  add_deallocated(target, out);
   if (target.info.follows_blocks()) add_fates(target, out);
   add_events(target, out);
   out.only_counters(false);

@@ -9,9 +9,6 @@
 
 namespace memprofd {
 
-// Whether C's memory is followed.
-bool follows_c(const TargetSnapshot& target);
-
 void add_target_metrics(const TargetSnapshot& target, MetricFamilies& out);
 
 }  // namespace memprofd

@@ -24,6 +24,12 @@ void give_up(const char *what)
 	_exit(99);
 }
 
+void end_wrong(const char *what)
+{
+	fprintf(stderr, "hostile: %s\n", what);
+	_exit(98);
+}
+
 void in_thread(void *(*run)(void *), void *argument)
 {
 	pthread_t thread;
@@ -204,7 +210,7 @@ static void run_one(char *text)
 		return;
 	if (!run_from(descriptor_attacks, argc, argv) && !run_from(memory_attacks, argc, argv) &&
 	    !run_from(process_attacks, argc, argv) && !run_from(signal_attacks, argc, argv) &&
-	    !run_from(slot_attacks, argc, argv)) {
+	    !run_from(malloc_attacks, argc, argv) && !run_from(slot_attacks, argc, argv)) {
 		errno = EINVAL;
 		give_up(argv[0]);
 	}

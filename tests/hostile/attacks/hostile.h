@@ -28,6 +28,7 @@ struct attack {
 
 /* Ends with a null name; each file of attacks has one. */
 extern const struct attack descriptor_attacks[];
+extern const struct attack malloc_attacks[];
 extern const struct attack memory_attacks[];
 extern const struct attack process_attacks[];
 extern const struct attack signal_attacks[];
@@ -35,6 +36,8 @@ extern const struct attack slot_attacks[];
 
 /* Ends the program with code 99 and this line, errno included. */
 void give_up(const char *what) __attribute__((noreturn));
+/* With code 98: the program is not what it would have been. */
+void end_wrong(const char *what) __attribute__((noreturn));
 /* Returns when the moment has come. */
 void wait_for(const char *moment);
 /* The moment "go" has come, and the file is there still. */

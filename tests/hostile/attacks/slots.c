@@ -18,12 +18,6 @@
 
 #define PAGE 4096ul
 
-static void end_wrong(const char *what)
-{
-	fprintf(stderr, "hostile: %s\n", what);
-	_exit(98);
-}
-
 /* ---------------------------------------------------------------- a word of the program's own */
 
 /* Words that the linker fills. */
@@ -148,6 +142,33 @@ static void unmap(int argc, char **argv)
 		give_up(argv[1]);
 }
 
+/* The linker's list as who looks for the agent finds it: ours, with an end that never comes. */
+static struct link_map list_of_two[2];
+
+static void *end_in_page(void *page)
+{
+	wait_for("go");
+	list_of_two[1].l_next = page;
+	return NULL;
+}
+
+/* hang-linker PAGE: the list of loaded files ends in that page of a file, from "go" on. */
+static void hang_linker(int argc, char **argv)
+{
+	static char no_name[] = "";
+	int file = argc == 2 ? open(argv[1], O_RDONLY) : -1;
+	void *page = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, file, 0);
+
+	if (file < 0 || page == MAP_FAILED)
+		give_up("hang-linker PAGE");
+	list_of_two[0] = *_r_debug.r_map;
+	list_of_two[0].l_next = &list_of_two[1];
+	list_of_two[1].l_name = no_name;
+	list_of_two[1].l_prev = &list_of_two[0];
+	_r_debug.r_map = list_of_two;
+	in_thread(end_in_page, page);
+}
+
 /* hang-slots FILE PAGE: loads it, and has the page of its slots come from a file. */
 static void hang_slots(int argc, char **argv)
 {
@@ -255,6 +276,7 @@ const struct attack slot_attacks[] = {
 	{"open-relro", open_relro_at},
 	{"hide-tables", hide_tables},
 	{"unmap", unmap},
+	{"hang-linker", hang_linker},
 	{"hang-slots", hang_slots},
 	{"lie-in-list", lie_in_list},
 	{"hold-linker", hold_linker},

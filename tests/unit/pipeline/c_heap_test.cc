@@ -54,6 +54,16 @@ class CHeapTest : public testing::Test {
   Pipeline pipeline_;
 };
 
+TEST_F(CHeapTest, WhatEndsIsForgottenAndNothingMoreCounts) {
+  alloc(1, 1000);
+  pipeline_.end_c_heap();
+  alloc(2, 1000);
+  const TargetSnapshot taken = snapshot();
+  EXPECT_DOUBLE_EQ(kInterval, taken.c_heap().allocated.bytes());
+  EXPECT_DOUBLE_EQ(0, taken.c_heap().live.bytes());
+  EXPECT_EQ(1u, dropped(Drop::kFollowSessionEnd));
+}
+
 TEST_F(CHeapTest, ABlockCountsAtItsOwnRateAndForNothingElse) {
   alloc(1, 1000);
   const TargetSnapshot taken = snapshot();

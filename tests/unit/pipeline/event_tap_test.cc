@@ -49,8 +49,17 @@ class EventTapTest : public ::testing::Test {
   EventReader reader() { return *EventReader::open(log_); }
   static EventRead read(EventReader& reader) { return reader.read(1 << 20, milliseconds(0)); }
 
+  // A block of C's memory is taken, or given back when there are no bytes.
+  void c_block(std::uint64_t id, std::uint64_t bytes, std::uint64_t lost = 0) {
+    memprof_c_block block{.id = id, .bytes = bytes, .n_samples = bytes > 0 ? 1u : 0u};
+    block.header = {.kind = MEMPROF_EVENT_C_BLOCK, .tid = 9, .time_ns = 1000 + id};
+    block.generation = 1;
+    block.lost = lost;
+    pipeline_.on_ring_record(RingRecord(&block, sizeof block, nullptr, 0).bytes());
+  }
+
   std::uint64_t now_ns_ = 1;
-  Pipeline pipeline_;
+  Pipeline pipeline_{{.c_heap_rate = 1e-4}};
   std::shared_ptr<EventLog> log_ =
       std::make_shared<EventLog>(EventLogOptions{.now_ns = [this] { return now_ns_; }});
   EventTap tap_{pipeline_, log_};
@@ -82,6 +91,86 @@ TEST_F(EventTapTest, ChunksHaveEventsRateAndClasses) {
   EXPECT_EQ(stack(1), 6u);
   EXPECT_EQ(stack(4), 6u);
   EXPECT_EQ(chunk.find(chunk.events[0].alloc_class)->alloc_class.thread, 7u);
+}
+
+TEST_F(EventTapTest, EventsOfCsMemoryAreAmongThemInOrder) {
+  c_block(1, 100);  // nobody reads yet
+  EventReader reads = reader();
+  tap_.update();
+  batch({alloc(1, 5)});
+  c_block(2, 1000);
+  c_block(1, 0);
+  batch({alloc(2, 5)});
+  c_block(2, 0);
+  tap_.flush();
+  const EventRead seen = read(reads);
+  ASSERT_EQ(seen.slices.size(), 1u) << "they do not cut chunks";
+  const EventChunk& chunk = *seen.slices[0].chunk;
+  EXPECT_EQ(chunk.first, 1u) << "the numbers count them";
+  EXPECT_EQ(chunk.rate, kRate);
+  EXPECT_EQ(chunk.c_rate, 1e-4);
+  std::vector<bool> of_c;
+  for (const SampleEvent& event : chunk.events) of_c.push_back(event.of_c());
+  EXPECT_THAT(of_c, ElementsAre(false, true, true, false, true));
+  const SampleEvent& taken = chunk.events[1];
+  EXPECT_EQ(taken.record.size_words, 125u);
+  EXPECT_EQ(taken.bytes_short, 0);
+  EXPECT_EQ(chunk.find(taken.alloc_class)->alloc_class.place(), Place::kC);
+  const SampleEvent& freed = chunk.events[4];
+  EXPECT_EQ(freed.record.sample_id, taken.record.sample_id);
+  EXPECT_EQ(freed.alloc_class, taken.alloc_class);
+  EXPECT_EQ(freed.alloc_time_ns, 1002u);
+  EXPECT_EQ(MEMPROF_ORIGIN_TID(freed.record.origin), 9u);
+  EXPECT_NE(chunk.events[0].record.sample_id, chunk.events[2].record.sample_id)
+      << "numbers of C's blocks are none of OCaml's";
+}
+
+TEST_F(EventTapTest, ABlockOfCsMemoryThatIsFoundGoneEndsOnce) {
+  EventReader reads = reader();
+  tap_.update();
+  c_block(1, 1000);
+  pipeline_.note_c_blocks({{.number = 1, .gone = true}});
+  pipeline_.note_c_blocks({{.number = 1, .gone = true}});
+  c_block(1, 0);  // the agent finds its address taken again
+  tap_.flush();
+  const EventRead seen = read(reads);
+  ASSERT_EQ(seen.slices.size(), 1u);
+  const EventChunk& chunk = *seen.slices[0].chunk;
+  ASSERT_EQ(chunk.events.size(), 2u);
+  EXPECT_EQ(MEMPROF_ORIGIN_KIND(chunk.events[1].record.origin), MEMPROF_DEALLOC_MAJOR);
+  EXPECT_EQ(chunk.events[1].alloc_class, chunk.events[0].alloc_class);
+  EXPECT_EQ(MEMPROF_ORIGIN_TID(chunk.events[1].record.origin), 0u);
+}
+
+TEST_F(EventTapTest, LostEventsOfCsMemoryAreToldApart) {
+  c_block(1, 100, 50);
+  EventReader reads = reader();
+  tap_.update();
+  c_block(2, 100, 50);
+  c_block(3, 100, 53);
+  tap_.flush();
+  EventRead seen = read(reads);
+  EXPECT_EQ(seen.lost, EventLosses()) << "not what nobody asked for";
+  seen = read(reads);
+  EXPECT_EQ(seen.lost, (EventLosses{.c_events = 3}));
+  // What the kernel says by itself is not told twice; the agent gives up blocks, too.
+  pipeline_.drops().set(Drop::kKernelCEventLost, 55);
+  c_block(4, 100, 55);
+  pipeline_.drops().set(Drop::kAgentCBlocksFull, 7);
+  tap_.close();
+  seen = read(reads);
+  EXPECT_TRUE(seen.ended);
+  EXPECT_EQ(seen.lost, (EventLosses{.c_events = 2 + 7}));
+}
+
+TEST_F(EventTapTest, ManyEventsOfCsMemoryAreSeveralChunks) {
+  EventReader reads = reader();
+  tap_.update();
+  for (std::uint64_t id = 1; id <= 1100; ++id) c_block(id, 100);
+  tap_.flush();
+  std::vector<std::size_t> sizes;
+  for (const EventSlice& slice : read(reads).slices) sizes.push_back(slice.events().size());
+  EXPECT_THAT(sizes, ElementsAre(512, 512, 76));
 }
 
 TEST_F(EventTapTest, EveryChunkHasItsOwnClasses) {
@@ -127,11 +216,11 @@ TEST_F(EventTapTest, LostRecordsAreToldWhereTheyAreMissing) {
   batch_of(4, 1);
   tap_.flush();
   EventRead seen = read(reads);
-  EXPECT_EQ(seen.lost, 5u) << "not the 100 that nobody asked for";
+  EXPECT_EQ(seen.lost.records, 5u) << "not the 100 that nobody asked for";
   ASSERT_EQ(seen.slices.size(), 1u) << "as far as the next hole";
   EXPECT_EQ(seen.slices[0].events().size(), 2u);
   seen = read(reads);
-  EXPECT_EQ(seen.lost, 3u);
+  EXPECT_EQ(seen.lost.records, 3u);
   ASSERT_EQ(seen.slices.size(), 1u);
   EXPECT_EQ(seen.slices[0].events().size(), 1u);
   EXPECT_EQ(seen.dropped, 0u) << "the reader was not too slow";
@@ -139,7 +228,7 @@ TEST_F(EventTapTest, LostRecordsAreToldWhereTheyAreMissing) {
   tap_.close();
   seen = read(reads);
   EXPECT_TRUE(seen.ended);
-  EXPECT_EQ(seen.lost, 4u);
+  EXPECT_EQ(seen.lost.records, 4u);
 }
 
 TEST_F(EventTapTest, AReaderThatComesBackLateIsToldWhatItMissed) {

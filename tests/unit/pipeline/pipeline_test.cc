@@ -24,6 +24,7 @@ class Recorder : public SampleObserver {
     callstacks[event.record.sample_id] = pipeline_.alloc_class(event.alloc_class).callstack;
     last_rate = rate;
   }
+  void on_c_event(const SampleEvent&) override {}
   void on_batch_end() override { ++batches; }
 
   std::vector<memprof_record> records;
@@ -568,6 +569,7 @@ class ModelRun : public SampleObserver {
     model_.run(4000);
   }
 
+  void on_c_event(const SampleEvent&) override {}
   void on_batch_end() override {}
   void on_event(const SampleEvent& event, double) override {
     const memprof_record& record = event.record;

@@ -36,7 +36,7 @@ class LiveAgesTest : public ::testing::Test {
     }
   }
   SiteSeries site(const std::string& function) const {
-    for (const auto& [key, series] : site_series(recording_.snapshot())) {
+    for (const auto& [key, series] : SiteTotals(recording_.snapshot()).series()) {
       if (key.function == function) return series;
     }
     ADD_FAILURE() << "no site " << function;
@@ -105,7 +105,7 @@ TEST_F(LiveAgesTest, WithoutHistoryNoAgeIsKnown) {
   TargetSnapshot snapshot = recording_.snapshot();
   snapshot.history = {};
   EXPECT_EQ(live_ages(snapshot).known, 0);
-  for (const auto& [key, series] : site_series(snapshot)) EXPECT_EQ(series.known_ages, 0);
+  for (const auto& [key, series] : SiteTotals(snapshot).series()) EXPECT_EQ(series.known_ages, 0);
 }
 
 TEST_F(LiveAgesTest, AnAgeBeforeTheOldestWindowThatIsLeftIsNotKnown) {
@@ -121,7 +121,7 @@ TEST_F(LiveAgesTest, AnAgeBeforeTheOldestWindowThatIsLeftIsNotKnown) {
 
 TEST_F(LiveAgesTest, AgesAddUpInTheSumOfTheOtherSites) {
   run(1000);
-  const SiteSeriesMap all = site_series(recording_.snapshot());
+  const SiteSeriesMap all = SiteTotals(recording_.snapshot()).series();
   double old = 0, shown = 0;
   for (const auto& [key, series] : all) old += series.older[0].bytes;
   TopSites top(1);
@@ -133,7 +133,7 @@ TEST_F(LiveAgesTest, AgesAddUpInTheSumOfTheOtherSites) {
 TEST_F(LiveAgesTest, SeriesBearTheAgeInSeconds) {
   run(1000);
   MetricFamilies out;
-  add_site_metrics(site_series(recording_.snapshot()), true, out);
+  add_site_metrics(SiteTotals(recording_.snapshot()).series(), true, out);
   std::set<std::string> ages;
   for (const prometheus::MetricFamily& family : out.take()) {
     if (family.name != "memprofd_site_live_older_bytes") continue;

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "daemon/trace/trace_codes.h"
 #include "tests/kit/ctf_trace.h"
 #include "tests/kit/trace_log.h"
@@ -94,6 +96,63 @@ TEST_F(TraceRecordingTest, CustomMemoryIsExternalAndUnmarshalledBlocksAreNot) {
   EXPECT_EQ(as<OwnedAlloc>(trace, 0).event.source, ctf::Source::kExternal);
   EXPECT_EQ(as<OwnedAlloc>(trace, 1).event.source, ctf::Source::kMajor);
   EXPECT_EQ(as<OwnedAlloc>(trace, 2).event.source, ctf::Source::kMinor);
+}
+
+TEST_F(TraceRecordingTest, CsMemoryIsInARecordingOfItsOwn) {
+  TraceSource source(1e-3, 1.0 / 1024);
+  TraceRecording others = recording();
+  TraceRecording of_c = recording({.of_c = true});
+  const std::uint64_t ocaml = source.alloc(1, 1, 3);
+  const std::uint64_t small = source.c_alloc(2, 100, 3);
+  source.c_alloc(2, 1 << 20);  // surely sampled: 128 times
+  source.die(ocaml);
+  source.c_free(small);
+  EventRead read = source.read();
+  read.lost = {.records = 5, .c_events = 9};
+  EXPECT_TRUE(others.put(read));
+  EXPECT_FALSE(others.end("done"));
+  EXPECT_TRUE(of_c.put(read));
+  EXPECT_FALSE(of_c.end("done"));
+
+  const Trace without = trace(0);
+  ASSERT_EQ(without.events.size(), 2u);
+  EXPECT_EQ(without.info.sampling_rate, 1e-3);
+  EXPECT_EQ(as<OwnedAlloc>(without, 0).event.source, ctf::Source::kMinor);
+  EXPECT_EQ(others.stats().lost_records, 5u);
+  const Trace alone = trace(1);
+  ASSERT_EQ(alone.events.size(), 3u);
+  EXPECT_EQ(alone.info.sampling_rate, 1.0 / 1024);
+  const auto& first = as<OwnedAlloc>(alone, 0);
+  EXPECT_EQ(first.event.source, ctf::Source::kExternal);
+  EXPECT_EQ(first.event.domain, 0u);
+  EXPECT_EQ(first.event.length_words, 13u);
+  EXPECT_EQ(first.event.n_samples, 3u);
+  EXPECT_FALSE(first.callstack.empty());
+  EXPECT_EQ(as<OwnedAlloc>(alone, 1).event.n_samples, 128u);
+  EXPECT_EQ(as<ctf::Collect>(alone, 2).id, first.event.id);
+  EXPECT_EQ(of_c.stats().lost_records, 9u);
+  EXPECT_EQ(of_c.stats().unfollowed_events, 0u);
+}
+
+// Samples over the rate are what readers of the format count.
+TEST_F(TraceRecordingTest, ABlockOfCsMemoryHasSoManySamplesAsItStandsFor) {
+  constexpr double kRate = 1.0 / 1024;
+  TraceSource source(1e-3, kRate);
+  TraceRecording recording = this->recording({.of_c = true});
+  constexpr int kBlocks = 4000;
+  constexpr std::uint64_t kWords = 1500;
+  for (int i = 0; i < kBlocks; ++i) source.c_alloc(1, 8 * kWords);
+  recording.put(source.read());
+  recording.end("done");
+  std::uint64_t samples = 0;
+  const Trace trace = this->trace();
+  for (std::size_t i = 0; i < trace.events.size(); ++i) {
+    const std::uint64_t n = as<OwnedAlloc>(trace, i).event.n_samples;
+    EXPECT_TRUE(n == 1 || n == 2) << n;
+    samples += n;
+  }
+  const double each = kWords * kRate / (1 - std::pow(1 - kRate, kWords));
+  EXPECT_NEAR(static_cast<double>(samples), kBlocks * each, 5 * std::sqrt(kBlocks * 0.25));
 }
 
 TEST_F(TraceRecordingTest, CallstacksAreWrittenOutOutermostFirstWithInlinedFramesOfTheirCode) {

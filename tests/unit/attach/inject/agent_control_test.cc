@@ -9,6 +9,7 @@
 
 #include "daemon/discover/target_memory.h"
 #include "daemon/util/clock.h"
+#include "tests/kit/asked_memory.h"
 
 namespace memprofd {
 namespace {
@@ -71,6 +72,18 @@ TEST_F(AgentControlTest, ReadsTheStatus) {
   EXPECT_EQ(status->starts, 3u);
   EXPECT_EQ(status->stops, 2u);
   EXPECT_EQ(status->pauses[MEMPROF_GC_MAJOR_SLICE].count[5], 11u);
+}
+
+TEST_F(AgentControlTest, AnIdleProgramIsAskedSeldom) {
+  block_.buffers_used = 3;
+  const AskedMemory memory(memory_);
+  const AgentControl control = this->control().through(memory);
+  ASSERT_TRUE(control.status().ok());
+  EXPECT_EQ(memory.times, 1);
+  const auto tails = control.tails();
+  ASSERT_TRUE(tails.ok()) << tails.status();
+  EXPECT_EQ(tails->size(), 3u);
+  EXPECT_EQ(memory.times, 3) << "the block, and all buffers";
 }
 
 TEST_F(AgentControlTest, RefusesAnotherBuild) {

@@ -61,6 +61,16 @@ TEST(LoadedFiles, TheLastEntry) {
 }
 
 // However many files there are, the process stands still for few reads.
+TEST(LoadedFiles, InTheirOrder) {
+  Files files;
+  files.add(0x7000, "");
+  files.add(0x3000, "b");
+  files.add(0x5000, "a");
+  EXPECT_EQ(biases_in_order(files.memory(), files.list()),
+            (std::vector<std::uint64_t>{0x7000, 0x3000, 0x5000}));
+  EXPECT_EQ(biases_in_order(files.memory(), 0), std::nullopt);
+}
+
 TEST(LoadedFiles, OnlyTheNextAreLookedAt) {
   Files files;
   const std::uint64_t before = files.add(0x1000, "old");

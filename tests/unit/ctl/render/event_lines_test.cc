@@ -60,6 +60,29 @@ TEST(EventLines, TextHasALineForEachEvent) {
             " lived 250 ms  Cache.fill cache.ml:58 < caml_main\n");
 }
 
+TEST(EventLines, CsMemoryIsInBytes) {
+  pb::StreamEventsResponse of_c = response();
+  pb::SampleEvent& taken = *of_c.mutable_events(0);
+  taken.set_kind(pb::EVENT_KIND_C_ALLOC);
+  taken.set_source(pb::BLOCK_SOURCE_MALLOC);
+  taken.set_heap(pb::BLOCK_HEAP_C);
+  taken.set_size_bytes(21);
+  *of_c.mutable_events(1) = taken;
+  of_c.mutable_events(1)->set_kind(pb::EVENT_KIND_C_FREE);
+  of_c.mutable_events(1)->set_lifetime_seconds(0.25);
+  EXPECT_EQ(EventLines(false).lines(of_c, 2),
+            "1700000000.250000 c_alloc       block 11, 21 bytes, 2 samples, malloc, thread 77"
+            "  Cache.fill cache.ml:58 < caml_main\n"
+            "1700000000.250000 c_free        block 11, 21 bytes, 2 samples, malloc, thread 77,"
+            " lived 250 ms  Cache.fill cache.ml:58 < caml_main\n");
+  const auto lines = parsed(EventLines(true).lines(of_c, 2));
+  EXPECT_EQ(lines[0]["kind"], "c_alloc");
+  EXPECT_EQ(lines[0]["heap"], "c");
+  EXPECT_EQ(lines[0]["size_bytes"], 21);
+  EXPECT_EQ(lines[1]["lifetime_seconds"], 0.25);
+  EXPECT_FALSE(parsed(EventLines(true).lines(response(), 1))[0].contains("size_bytes"));
+}
+
 TEST(EventLines, JsonHasAnObjectForEachEvent) {
   const auto lines = parsed(EventLines(true).lines(response(), 2));
   ASSERT_EQ(lines.size(), 2u);
@@ -118,12 +141,14 @@ TEST(EventLines, EveryKindAndSourceHasAWord) {
   }
   all.mutable_events(0)->set_source(pb::BLOCK_SOURCE_CUSTOM);
   const auto out = parsed(EventLines(true).lines(all, 10));
-  ASSERT_EQ(out.size(), 5u);
-  const char* words[] = {"alloc_minor", "alloc_major", "promote", "dealloc_minor", "dealloc_major"};
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(out[i]["kind"], words[i]);
+  const std::vector<std::string> words{"alloc_minor",   "alloc_major", "promote", "dealloc_minor",
+                                       "dealloc_major", "c_alloc",     "c_free"};
+  ASSERT_EQ(out.size(), words.size());
+  for (std::size_t i = 0; i < words.size(); ++i) EXPECT_EQ(out[i]["kind"], words[i]);
   EXPECT_EQ(out[0]["source"], "custom");
   all.mutable_events(0)->set_kind(static_cast<pb::EventKind>(99));
   all.mutable_events(0)->set_source(static_cast<pb::BlockSource>(99));
+  all.mutable_events(0)->set_heap(static_cast<pb::BlockHeap>(99));
   EXPECT_EQ(parsed(EventLines(true).lines(all, 1)).at(0)["kind"], "") << "of a later version";
 }
 

@@ -256,11 +256,11 @@ TEST(EventStream, TellsHowManyWereDropped) {
 TEST(EventStream, TellsHowManyRecordsWereLost) {
   Streamed streamed;
   EventRead read = read_of(lives());
-  read.lost = 77;
+  read.lost = {.records = 77, .c_events = 3};
   EXPECT_EQ(streamed.put(read)[0].lost_records(), 77u);
   EventRead nothing = read_of(lives(), 109);
   nothing.slices.clear();
-  nothing.lost = 5;
+  nothing.lost.records = 5;
   const auto messages = streamed.put(nothing);
   ASSERT_THAT(messages, SizeIs(1)) << "losses are always told";
   EXPECT_EQ(messages[0].lost_records(), 5u);
@@ -307,6 +307,110 @@ TEST(EventStream, EndsWhenTheClientHasGone) {
   int sent = 0;
   EXPECT_FALSE(streamed.stream().put(read_of(lives()), [&](const auto&) { return ++sent < 2; }));
   EXPECT_EQ(sent, 2);
+}
+
+// ---------------------------------------------------------------- C's memory
+
+constexpr std::uint64_t kCBlock = std::uint64_t{1} << 63;  // among numbers of OCaml's blocks
+
+SampleEvent c_event(std::uint64_t number, std::uint32_t kind, ClassId alloc_class,
+                    std::uint64_t time_ns = kSecond) {
+  SampleEvent event = sample_event(kCBlock | number, kind, alloc_class, time_ns, kSecond);
+  event.record.origin = MEMPROF_ORIGIN(7, Source::kMalloc, kind);
+  return event;
+}
+
+// Lives of blocks of OCaml, of two blocks of C between them, and the end of one of which nothing is
+// known.
+EventRead both() {
+  std::vector<SampleEvent> events = lives();
+  SampleEvent taken = c_event(1, MEMPROF_ALLOC_MAJOR, ClassId(4));
+  taken.record.size_words = 13;
+  taken.bytes_short = 4;
+  events.insert(events.begin() + 3, {taken, c_event(2, MEMPROF_ALLOC_MAJOR, ClassId(5)),
+                                     c_event(1, MEMPROF_DEALLOC_MAJOR, ClassId(4), 3 * kSecond),
+                                     c_event(9, MEMPROF_DEALLOC_MAJOR, ClassId())});
+  EventRead read = read_of(std::move(events));
+  auto chunk = std::make_shared<EventChunk>(*read.slices[0].chunk);
+  chunk->c_rate = 1e-2;
+  const AllocClass c{.domain = AllocClass::kAnyDomain,
+                     .size = SizeBucket::of(13),
+                     .heap = Heap::kMajor,
+                     .source = Source::kMalloc};
+  chunk->classes.push_back(event_class(4, {1, 4, 5}, c));
+  chunk->classes.push_back(event_class(5, {2, 5}, c));
+  read.slices[0].chunk = std::move(chunk);
+  return read;
+}
+
+pb::StreamEventsRequest for_c() {
+  pb::StreamEventsRequest request;
+  request.mutable_filter()->set_heap(pb::BLOCK_HEAP_C);
+  return request;
+}
+
+TEST(EventStreamOfC, IsInNoStreamOfOthers) {
+  const auto without = Streamed().put(read_of(lives()));
+  const auto with = Streamed().put(both());
+  EXPECT_EQ(words(with), words(without));
+  EXPECT_EQ(with[0].sampling_rate(), 1e-3);
+  EXPECT_EQ(with[0].events(0).heap(), pb::BLOCK_HEAP_MINOR);
+  EXPECT_EQ(with[0].events(5).heap(), pb::BLOCK_HEAP_MAJOR);
+  EXPECT_EQ(with[0].events(0).size_bytes(), 0u);
+  EXPECT_EQ(with[0].events(8).heap(), pb::BLOCK_HEAP_UNSPECIFIED) << "nothing is known of it";
+}
+
+TEST(EventStreamOfC, HasItAloneAtItsOwnRate) {
+  const auto messages = Streamed(for_c()).put(both());
+  ASSERT_THAT(messages, SizeIs(1));
+  EXPECT_THAT(words(messages), ElementsAre("1 C_ALLOC", "2 C_ALLOC", "1 C_FREE", "9 C_FREE"));
+  EXPECT_EQ(messages[0].sampling_rate(), 1e-2);
+  EXPECT_EQ(messages[0].cursor().next_event(), 113u) << "those of others are passed by";
+  const pb::SampleEvent& taken = messages[0].events(0);
+  EXPECT_EQ(taken.heap(), pb::BLOCK_HEAP_C);
+  EXPECT_EQ(taken.source(), pb::BLOCK_SOURCE_MALLOC);
+  EXPECT_EQ(taken.size_words(), 13u);
+  EXPECT_EQ(taken.size_bytes(), 100u);
+  EXPECT_EQ(taken.domain(), 0u) << "not known";
+  EXPECT_EQ(taken.callstack_id(), 4u);
+  const pb::SampleEvent& freed = messages[0].events(2);
+  EXPECT_EQ(freed.size_bytes(), 104u) << "to the word";
+  EXPECT_DOUBLE_EQ(freed.lifetime_seconds(), 2);
+  EXPECT_EQ(messages[0].events(3).heap(), pb::BLOCK_HEAP_C);
+
+  pb::StreamEventsRequest by_source;
+  by_source.mutable_filter()->set_source(pb::BLOCK_SOURCE_MALLOC);
+  EXPECT_EQ(words(Streamed(by_source).put(both())), words(messages));
+}
+
+TEST(EventStreamOfC, TellsItsOwnLosses) {
+  EventRead read = both();
+  read.lost = {.records = 77, .c_events = 3};
+  EXPECT_EQ(Streamed(for_c()).put(read)[0].lost_records(), 3u);
+}
+
+TEST(EventStreamOfC, Filters) {
+  pb::StreamEventsRequest request = for_c();
+  request.add_kinds(pb::EVENT_KIND_C_FREE);
+  request.add_kinds(pb::EVENT_KIND_ALLOC_MINOR);
+  EXPECT_THAT(words(Streamed(request).put(both())), ElementsAre("1 C_FREE", "9 C_FREE"));
+  request = for_c();
+  request.mutable_filter()->set_pattern("Parser");
+  EXPECT_THAT(words(Streamed(request).put(both())), ElementsAre("2 C_ALLOC"));
+  request = for_c();
+  request.mutable_filter()->set_min_lifetime_seconds(5);
+  EXPECT_THAT(words(Streamed(request).put(both())), ElementsAre("1 C_ALLOC", "2 C_ALLOC"));
+}
+
+TEST(EventStreamOfC, KindsThatNoneOfItsEventsHasAreRefused) {
+  pb::StreamEventsRequest request = for_c();
+  request.add_kinds(pb::EVENT_KIND_PROMOTE);
+  EXPECT_THAT(event_query(request).status().ToString(), HasSubstr("BLOCK_HEAP_C"));
+  request.clear_filter();
+  EXPECT_TRUE(event_query(request).ok());
+  request.clear_kinds();
+  request.add_kinds(pb::EVENT_KIND_C_ALLOC);
+  EXPECT_THAT(event_query(request).status().ToString(), HasSubstr("BLOCK_HEAP_C"));
 }
 
 // ---------------------------------------------------------------- filters
@@ -390,8 +494,8 @@ TEST(EventQuery, RefusesWhatMakesNoSense) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     return std::string(status.message());
   };
-  EXPECT_THAT(refusal([](auto& r) { r.add_kinds(static_cast<pb::EventKind>(6)); }),
-              HasSubstr("kind of event 6"));
+  EXPECT_THAT(refusal([](auto& r) { r.add_kinds(static_cast<pb::EventKind>(8)); }),
+              HasSubstr("kind of event 8"));
   EXPECT_THAT(refusal([](auto& r) { r.add_kinds(pb::EVENT_KIND_UNSPECIFIED); }),
               HasSubstr("kind of event 0"));
   EXPECT_THAT(refusal([](auto& r) { r.mutable_filter()->set_pattern("("); }), HasSubstr("("));

@@ -158,6 +158,9 @@ TEST_F(GrpcEventsTest, RefusesInOneLine) {
   pb::StreamEventsRequest bad = request();
   bad.mutable_filter()->set_pattern("(");
   EXPECT_EQ(refusal(bad).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  pb::StreamEventsRequest of_c = request();
+  of_c.mutable_filter()->set_heap(pb::BLOCK_HEAP_C);
+  EXPECT_EQ(refusal(of_c).error_code(), grpc::StatusCode::FAILED_PRECONDITION) << "not followed";
   pb::StreamEventsRequest foreign = request();
   foreign.mutable_cursor()->set_log(log_->id() ^ 1);
   const grpc::Status status = refusal(foreign);

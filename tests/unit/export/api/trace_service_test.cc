@@ -18,6 +18,7 @@
 #include "memprof/v1/profiler.grpc.pb.h"
 #include "tests/kit/temp_dir.h"
 #include "tests/kit/trace_log.h"
+#include "tests/unit/export/eventually.h"
 
 namespace memprofd {
 namespace {
@@ -51,16 +52,6 @@ class TraceServiceTest : public ::testing::Test {
   void happens(int allocs) {
     testing::busy_minute(source_, allocs);
     log_->append(source_.take());
-  }
-  // Until the condition holds, at most ten seconds.
-  template <typename Condition>
-  static bool eventually(Condition condition) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (!condition()) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
-    return true;
   }
   std::uint64_t counted_events() const {
     const TargetCounters& totals = source_.aggregator().totals();
@@ -112,7 +103,7 @@ TEST_F(TraceServiceTest, TheFileIsCurrentWhileItIsWritten) {
   const auto started = traces.start(options());
   ASSERT_TRUE(started.ok());
   happens(500);
-  EXPECT_TRUE(eventually([&] {
+  EXPECT_TRUE(testing::eventually([&] {
     const auto replay = replay_trace(started->files(0));
     return replay.ok() && replay->summary.complete() &&
            replay->summary.events() == counted_events();
@@ -130,7 +121,7 @@ TEST_F(TraceServiceTest, RotatesAndKeepsTheNewest) {
   const std::string first = started->files(0);
   std::string stem = first.substr(0, first.size() - 4);
   const std::string third = stem + ".2.ctf";
-  ASSERT_TRUE(eventually([&] {
+  ASSERT_TRUE(testing::eventually([&] {
     happens(2000);
     return std::filesystem::exists(third);
   }));
@@ -160,7 +151,8 @@ TEST_F(TraceServiceTest, EndsWithTheTarget) {
   ended->info.message = "the program ended";
   service_.set({ended});
   log_->close();
-  ASSERT_TRUE(eventually([&] { return info(traces, started->id()).ended_unix_ns() != 0; }));
+  ASSERT_TRUE(
+      testing::eventually([&] { return info(traces, started->id()).ended_unix_ns() != 0; }));
   EXPECT_EQ(info(traces, started->id()).ended(), "pid 4242: the program ended");
   EXPECT_EQ(info(traces, started->id()).stats().events(), counted_events());
   EXPECT_EQ(traces.start(options()).status().code(), absl::StatusCode::kFailedPrecondition)
@@ -174,7 +166,8 @@ TEST_F(TraceServiceTest, EndsAtTheTimeLimit) {
   const auto started = traces.start(limited);
   ASSERT_TRUE(started.ok());
   happens(100);
-  ASSERT_TRUE(eventually([&] { return info(traces, started->id()).ended_unix_ns() != 0; }));
+  ASSERT_TRUE(
+      testing::eventually([&] { return info(traces, started->id()).ended_unix_ns() != 0; }));
   EXPECT_EQ(info(traces, started->id()).ended(), "the time limit of 50.0 ms is reached");
 }
 
@@ -237,6 +230,11 @@ TEST_F(TraceServiceTest, RefusesInOneLine) {
   EXPECT_EQ(traces.start(options(4300)).status().code(), absl::StatusCode::kFailedPrecondition)
       << "has no events";
   EXPECT_EQ(traces.stop(77).status().code(), absl::StatusCode::kNotFound);
+  pb::TraceOptions of_c = options();
+  of_c.set_heap(pb::BLOCK_HEAP_C);
+  const absl::Status not_followed = traces.record(of_c).status();
+  EXPECT_EQ(not_followed.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(not_followed.message()), HasSubstr("--c-heap"));
   ASSERT_TRUE(traces.start(options()).ok());
   const auto second = traces.start(options());
   ASSERT_TRUE(second.ok());
@@ -318,6 +316,24 @@ TEST_F(TraceServiceTest, ATraceEndsWhereItsDirectoryIsFull) {
   EXPECT_EQ(std::filesystem::file_size(dir_.path("name.ctf")), bytes);
 }
 
+TEST_F(TraceServiceTest, ATraceOfCsMemoryHasItsRateBeforeItHasAnyEvent) {
+  auto followed = target();
+  followed->info.asked.c_heap_interval = 4096;
+  service_.set({followed});
+  TraceService traces(service_, {.directory = dir_.path()});
+  pb::TraceOptions of_c = options();
+  of_c.set_heap(pb::BLOCK_HEAP_C);
+  const auto started = traces.start(of_c);
+  ASSERT_TRUE(started.ok()) << started.status();
+  happens(100);  // of other heaps
+  const auto ended = traces.stop(started->id());
+  EXPECT_EQ(ended->stats().events(), 0u);
+  const auto replay = replay_trace(ended->files(0));
+  ASSERT_TRUE(replay.ok()) << replay.status();
+  EXPECT_EQ(replay->snapshot->info.sampling_rate, 8.0 / 4096);
+  EXPECT_TRUE(replay->snapshot->info.external_is_c);
+}
+
 TEST(TraceOptions, ThatMakeNoSenseAreRefused) {
   const auto code = [](auto change) {
     pb::TraceOptions options;
@@ -327,8 +343,10 @@ TEST(TraceOptions, ThatMakeNoSenseAreRefused) {
   };
   EXPECT_EQ(code([](auto&) {}), absl::StatusCode::kOk);
   EXPECT_EQ(code([](auto& o) { o.set_version(3); }), absl::StatusCode::kOk);
+  EXPECT_EQ(code([](auto& o) { o.set_heap(pb::BLOCK_HEAP_C); }), absl::StatusCode::kOk);
   constexpr auto kBad = absl::StatusCode::kInvalidArgument;
   EXPECT_EQ(code([](auto& o) { o.set_pid(0); }), kBad);
+  EXPECT_EQ(code([](auto& o) { o.set_heap(pb::BLOCK_HEAP_MAJOR); }), kBad);
   EXPECT_EQ(code([](auto& o) { o.set_version(1); }), kBad);
   EXPECT_EQ(code([](auto& o) { o.set_version(4); }), kBad);
   EXPECT_EQ(code([](auto& o) { o.set_max_seconds(-1); }), kBad);
@@ -463,7 +481,7 @@ TEST_F(GrpcTraceTest, ACancelledRecordingLeavesTheLog) {
   ASSERT_TRUE(stream->Read(&message));
   EXPECT_FALSE(log_->stop()) << "somebody reads";
   context_.TryCancel();
-  EXPECT_TRUE(eventually([&] { return log_->stop(); }));
+  EXPECT_TRUE(testing::eventually([&] { return log_->stop(); }));
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program whose every block is known, sampled as Gc.Memprof samples: each word with the rate,
 // into the aggregator and the history that memprofd has. What its answers say is held against
-// the books.
+// the books. Or one whose C code takes memory, which the agent's own sampler samples byte by byte.
 //
 // Each site allocates blocks of one range of sizes, so many a second by chance; half of its
 // blocks or none, as the site has it, die within their second, the others after an exponential
@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/calibrate/c_sampler.h"
 #include "tests/kit/fake_profile.h"
 #include "tests/kit/recording.h"
 
@@ -47,6 +48,8 @@ struct BooksOptions {
   double seconds_to_loss = 0;
   // Only hits are told, each at a weight that is another each second (observe mode).
   bool observe = false;
+  // Of C's memory, one sample in so many bytes; rate has to be 8 over it. 0: of OCaml's.
+  std::uint64_t c_interval = 0;
   int seconds = 60;
 
   bool one_session() const {
@@ -63,6 +66,10 @@ class SimulatedBooks {
 
   explicit SimulatedBooks(const BooksOptions& options)
       : options_(options), random_(options.seed), rate_(options.rate) {
+    if (options.c_interval != 0) {
+      c_sampler_.emplace(options.c_interval, options.seed, kThreads);
+      recording_.begin_c(rate_);
+    }
     recording_.symbolizer = std::make_shared<testing::TableSymbolizer>();
     recording_.set_rate(rate_);
     deaths_.resize(options.seconds + 1);
@@ -220,36 +227,56 @@ class SimulatedBooks {
     const Site& site = sites_[index];
     const auto words = static_cast<std::uint64_t>(
         std::clamp(std::round(log_uniform(site.smallest, site.largest)), 1.0, kLargestWords));
-    Block block{index, static_cast<double>(words + 1), 0, false, session_, second};
-    const std::uint64_t samples = sample(words + 1);
-    const int thread = 1 + static_cast<int>(random_() % kThreads);
-    by_thread_[thread - 1] += 8 * block.words;
+    Block block{index, 0, 0, false, session_, second};
+    const int thread = c_sampler_ ? take_c(block, 8 * words) : take(block, words);
+    by_thread_[thread] += 8 * block.words;
     lives_[index].alive[second] += block.words;
-    seen_ += static_cast<double>(samples);
     TrueCounts& counts = now[index];
     counts.allocated += 8 * block.words;
     counts.live += 8 * block.words;
     ++counts.allocated_objects;
     ++counts.live_objects;
-    for (std::uint64_t hit = 0; options_.observe && hit < samples; ++hit) {
-      recording_.observe({CallstackId(static_cast<std::uint32_t>(index + 1)),
-                          static_cast<std::uint32_t>(thread), 0, static_cast<std::uint32_t>(words),
-                          1 / rate_});
-    }
-    if (samples > 0 && !options_.observe) {
-      block.sample_id = ++last_id_;
-      recording_.alloc(block.sample_id, static_cast<std::uint32_t>(index + 1),
-                       static_cast<std::uint32_t>(samples), words,
-                       static_cast<std::uint32_t>(thread),
-                       static_cast<std::uint16_t>(random_() % kDomains));
-    }
     if (uniform(0, 1) < site.dies_young) return die(block, second, now);
-    block.promoted = true;
-    counts.promoted += 8 * block.words;
-    if (block.sample_id != 0) recording_.promote(block.sample_id);
+    if (!c_sampler_) promote(block, counts);
     const double life = std::exponential_distribution<double>(1 / site.mean_seconds)(random_);
     const int end = second + 1 + static_cast<int>(std::min(1e6, life));
     if (end < static_cast<int>(deaths_.size())) deaths_[end].push_back(block);
+  }
+  void promote(Block& block, TrueCounts& counts) {
+    block.promoted = true;
+    counts.promoted += 8 * block.words;
+    if (block.sample_id != 0) recording_.promote(block.sample_id);
+  }
+
+  // Samples a block of so many words and a header; answers with who took it, counted from 0.
+  int take(Block& block, std::uint64_t words) {
+    const auto callstack = static_cast<std::uint32_t>(block.site + 1);
+    block.words = static_cast<double>(words + 1);
+    const std::uint64_t samples = sample(words + 1);
+    seen_ += static_cast<double>(samples);
+    const int thread = static_cast<int>(random_() % kThreads);
+    const auto tid = static_cast<std::uint32_t>(thread + 1);
+    for (std::uint64_t hit = 0; options_.observe && hit < samples; ++hit) {
+      recording_.observe(
+          {CallstackId(callstack), tid, 0, static_cast<std::uint32_t>(words), 1 / rate_});
+    }
+    if (samples == 0 || options_.observe) return thread;
+    block.sample_id = ++last_id_;
+    recording_.alloc(block.sample_id, callstack, static_cast<std::uint32_t>(samples), words, tid,
+                     static_cast<std::uint16_t>(random_() % kDomains));
+    return thread;
+  }
+  // The same of C's memory, whose blocks count among what is old.
+  int take_c(Block& block, std::uint64_t bytes) {
+    block.words = static_cast<double>(bytes) / 8;
+    block.promoted = true;
+    const int thread = static_cast<int>(random_() % kThreads);
+    const std::uint32_t samples = c_sampler_->sample(thread, bytes);
+    if (samples == 0) return thread;
+    block.sample_id = ++last_id_;
+    recording_.c_alloc(block.sample_id, static_cast<std::uint32_t>(block.site + 1), samples, bytes,
+                       static_cast<std::uint32_t>(thread + 1));
+    return thread;
   }
 
   // As many of the words as the rate would sample.
@@ -274,11 +301,13 @@ class SimulatedBooks {
     --counts.live_objects;
     (block.promoted ? counts.died_old : counts.died_young) += 8 * block.words;
     if (block.sample_id == 0) return;
+    if (c_sampler_) return recording_.c_free(block.sample_id, 1);
     recording_.die(block.sample_id, block.promoted ? MEMPROF_DEALLOC_MAJOR : MEMPROF_DEALLOC_MINOR);
   }
 
   const BooksOptions options_;
   std::mt19937_64 random_;
+  std::optional<CSampler> c_sampler_;
   double rate_;
   int session_ = 0;
   std::uint64_t last_id_ = 0;

@@ -15,7 +15,7 @@
 #include "daemon/query/leaks.h"
 #include "daemon/query/roll_up.h"
 #include "daemon/query/select.h"
-#include "tests/kit/simulated_books.h"
+#include "tests/calibrate/simulated_books.h"
 
 namespace memprofd {
 
@@ -105,6 +105,8 @@ class Calibration {
     const SimulatedBooks books(options);
     rate_ = options.rate;
     followed_ = !options.observe;
+    filter_.heap.reset();
+    if (options.c_interval != 0) filter_.heap = Place::kC;
     const TargetSnapshot snapshot = books.recording().snapshot();
     const int end = options.seconds, middle = end / 2;
     const TargetProfile whole = profile(snapshot, {});
@@ -126,8 +128,8 @@ class Calibration {
   }
 
  private:
-  static TargetProfile profile(const TargetSnapshot& snapshot, const TimeRange& range) {
-    return select(snapshot, range, {}).value();
+  TargetProfile profile(const TargetSnapshot& snapshot, const TimeRange& range) const {
+    return select(snapshot, range, filter_).value();
   }
   // Site n is the function at address n + 1.
   static int site_of(const GroupName& name) {
@@ -172,6 +174,7 @@ class Calibration {
     take_threads(books, profile);
     if (!followed_) return;
     take("all live", books.total(end).live, total, Measure::kLive);
+    if (filter_.heap) return;  // the most is that of OCaml's memory
     double peak = 0;
     for (int second = 1; second <= end; ++second) peak = std::max(peak, books.total(second).live);
     const HistoryView& history = snapshot.history;
@@ -215,7 +218,7 @@ class Calibration {
   void take_growth(const SimulatedBooks& books, const TargetSnapshot& snapshot, int middle,
                    int end) {
     const LeakAnswer answer =
-        find_leaks(snapshot, {books.time(middle), 0}, {}, {GroupBy::kFunction, 1000}).value();
+        find_leaks(snapshot, {books.time(middle), 0}, filter_, {GroupBy::kFunction, 1000}).value();
     for (const LeakSuspect& leak : answer.suspects) {
       const int site = site_of(leak.group);
       const double growth = books.at(end, site).live - books.at(middle, site).live;
@@ -230,6 +233,7 @@ class Calibration {
   std::map<std::string, Calibrated> of_;
   double rate_ = 0;  // at first, of the run
   bool followed_ = true;
+  Filter filter_;
 };
 
 }  // namespace memprofd

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Where the thread that runs is: its thread pointer, and whether a return that the kernel waits for
+ * may still come.
+ *
+ * The kernel waits by its own address in the place of the return address, the begin of a page that
+ * it maps into the program ("[uprobes]"). It remembers what was there thread by thread, and takes a
+ * wait for over as soon as a call or a return is seen higher up. That is wrong where a thread has
+ * several stacks, a signal handler's or those of coroutines: what comes back to the kernel's
+ * address then is killed (SIGILL). So a thread has one such wait at most, and gets no second one
+ * while that address lies where the first one has put it; nor one above a wait of others: of an
+ * earlier session, which only the kernel remembers, or of another profiler.
+ */
+#ifndef MEMPROF_AWAITED_RETURN_BPF_H
+#define MEMPROF_AWAITED_RETURN_BPF_H
+
+/* Set before load: bytes into the kernel's structures (KernelPlaces in kernel_places.h). */
+const volatile __u32 thread_pointer_at = 0;
+const volatile __u32 task_memory_at = 0;
+const volatile __u32 memory_probe_page_at = 0;
+const volatile __u32 probe_page_address_at = 0;
+const volatile __u32 task_probes_at = 0;
+const volatile __u32 probes_awaited_at = 0;
+const volatile __u32 awaited_next_at = 0;
+const volatile __u32 awaited_slot_at = 0;
+
+/* The kernel waits for no more of a thread. */
+#define MAX_AWAITED 64
+
+static __always_inline __u64 kernel_word(__u64 address)
+{
+	__u64 word = 0;
+
+	bpf_probe_read_kernel(&word, sizeof(word), (const void *)address);
+	return word;
+}
+
+static __always_inline __u64 thread_pointer(void)
+{
+	return kernel_word(bpf_get_current_task() + thread_pointer_at);
+}
+
+enum awaited_return {
+	RETURN_GONE,	/* it will not come */
+	RETURN_UNSURE,	/* it may */
+	RETURN_AWAITED, /* the call is not over */
+};
+
+/* What has become of the call that has its return address in that slot, as one at that stack
+ * pointer begins. The kernel's code at its own address puts there first what the call has answered
+ * with, and may be interrupted then; no block has an odd address, and no error is large. */
+static __always_inline enum awaited_return find_awaited(__u64 slot, __u64 sp)
+{
+	__u64 memory = kernel_word(bpf_get_current_task() + task_memory_at);
+	__u64 page = kernel_word(memory + memory_probe_page_at), word;
+
+	if (page == 0)
+		return RETURN_GONE;
+	if (memprof_walk_read(&word, sizeof(word), slot) != 0)
+		return RETURN_UNSURE;
+	if (word == kernel_word(page + probe_page_address_at))
+		return RETURN_AWAITED;
+	return slot != sp && (word < 4096 || word % 8 == 0) ? RETURN_UNSURE : RETURN_GONE;
+}
+
+/* Whether the kernel waits for a return to this thread that lies below, and may still come. Not
+ * static: the kernel looks at it once. */
+__noinline bool any_awaited_below(__u64 sp)
+{
+	__u64 probes = kernel_word(bpf_get_current_task() + task_probes_at), at, slot;
+	int i;
+
+	at = probes != 0 ? kernel_word(probes + probes_awaited_at) : 0;
+	for (i = 0; i < MAX_AWAITED && at != 0; i++) {
+		slot = kernel_word(at + awaited_slot_at);
+		if (slot < sp && find_awaited(slot, sp) != RETURN_GONE)
+			return true;
+		at = kernel_word(at + awaited_next_at);
+	}
+	return false;
+}
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What hits of probes in a program's code may cost it, shared with the daemon (hit_budget.bpf.h).
+ */
+#ifndef MEMPROF_HIT_BUDGET_H
+#define MEMPROF_HIT_BUDGET_H
+
+#include <linux/types.h>
+
+#include "calls.h"
+
+struct memprof_hit_budget {
+	__u64 most; /* in each second of CLOCK_MONOTONIC; set before load */
+	__u64 hits;
+	__u64 second; /* that is being counted */
+	__u64 second_hits;
+	__u64 off_ns; /* CLOCK_MONOTONIC, when that happened */
+	__u32 off;    /* enum memprof_calls_off */
+	__u32 armed;  /* the daemon alone writes it */
+};
+
+#endif

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// C's memory of a program without an agent: followed by probes at its malloc, where few enough
+// calls hit them. That is looked at first, for a second, and in each second after.
+//
+//     begin() ---> kCounting --- a second ---> kFollowing --- too many hits ---> kOff
+//                      '--- too many hits ------------------------------------->'
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "daemon/attach/attach_options.h"
+#include "daemon/attach/kernel/kernel_side.h"
+#include "daemon/attach/malloc_places.h"
+
+namespace memprofd {
+
+// Owned by the control thread, but for the constructor.
+class CHeapByProbes {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Looks for the program's malloc. What keeps its memory from being followed is no error:
+  // why_not() says it.
+  CHeapByProbes(const Target& target, const AttachOptions& options);
+
+  // What the kernel's side is to be loaded with, if anything.
+  std::optional<CProbesConfig> config() const;
+  // Samples per word; 0 where it is not asked for, or cannot be.
+  double rate() const;
+
+  // Once what it is loaded with is, and as often as one likes.
+  void begin(KernelSide& kernel);
+  void watch();
+  bool follows() const { return state_ == State::kFollowing; }
+  // Why it is not followed, or not any more, one line without the pid; empty: it is, it will be, or
+  // nobody has asked.
+  const std::string& why_not() const { return why_not_; }
+
+  void begin_detach();
+  bool detached() { return probes_ == nullptr || probes_->removed(); }
+
+ private:
+  enum class State { kIdle, kCounting, kFollowing, kOff };
+
+  void find_places(const Target& target);
+  void end(std::string why);
+  void end_counting();
+
+  std::uint64_t interval_;
+  std::uint64_t max_hits_;
+  std::int64_t domain_state_offset_ = 0;
+  std::optional<MallocPlaces> places_;
+  std::string why_not_;
+  State state_ = State::kIdle;
+  Clock::time_point counted_since_;
+  CProbes* probes_ = nullptr;  // of the kernel's side
+};
+
+}  // namespace memprofd

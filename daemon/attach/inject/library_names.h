@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which files are those of the C library, by the names that they are mapped under.
+#pragma once
+
+#include <string_view>
+
+namespace memprofd {
+
+inline std::string_view base_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+inline bool is_libc(std::string_view name) {
+  return name == "libc.so.6" || (name.starts_with("libc-2.") && name.ends_with(".so"));
+}
+inline bool is_libdl(std::string_view name) {
+  return name == "libdl.so.2" || (name.starts_with("libdl-2.") && name.ends_with(".so"));
+}
+inline bool is_linker(std::string_view name) {
+  return name == "ld-linux-x86-64.so.2" || (name.starts_with("ld-2.") && name.ends_with(".so"));
+}
+// It is the dynamic linker, too.
+inline bool is_musl(std::string_view name) {
+  return name.starts_with("ld-musl-") || name.starts_with("libc.musl-");
+}
+
+}  // namespace memprofd

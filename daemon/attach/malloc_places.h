@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a program has malloc and its like from, and where probes go there.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/attach/kernel/uprobe_link.h"
+#include "daemon/discover/target.h"
+
+namespace memprofd {
+
+struct MallocPlaces {
+  std::string path;  // as the program has mapped it
+  // Cookies as of MEMPROF_C_COOKIE. A call of the first comes back to the word at rsp.
+  ProbeSites calls;
+  ProbeSites frees;
+};
+
+// The malloc of that file which the dynamic linker has loaded first of those that have one, as it
+// binds calls of the program; without such a list the program's own, else that of a library that
+// stands in for the C library's, else that. Reads files of the process. kFailedPrecondition, a few
+// words: none is found, or not to be told which, or its code is not understood.
+absl::StatusOr<MallocPlaces> find_malloc(const Target& target);
+
+}  // namespace memprofd

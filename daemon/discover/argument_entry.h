@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a probe in a function of C still finds what it was called with.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "daemon/discover/function_code.h"
+
+namespace memprofd {
+
+// Registers of arguments, as instructions number them.
+inline constexpr std::uint8_t kRdi = 7, kRsi = 6, kRdx = 2;
+
+struct WantedArguments {
+  std::vector<std::uint8_t> registers;
+  bool return_address = false;  // rsp still points to it
+};
+
+struct ArgumentEntry {
+  std::uint64_t at = 0;   // bytes from the function's begin
+  bool is_cheap = false;  // the kernel emulates the instruction there
+};
+
+// The first instruction that the kernel emulates, if what is wanted is there, else the function's
+// first one. Nothing where the code is not understood, or a call may pass there twice. Arguments as
+// of read_function_code().
+std::optional<ArgumentEntry> find_argument_entry(std::span<const std::byte> code,
+                                                 std::uint64_t address, const ReadProgram& read,
+                                                 const WantedArguments& wanted);
+
+}  // namespace memprofd

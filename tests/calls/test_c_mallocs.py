@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C's memory of programs with mallocs that nobody expects: more than one, built on itself, or with a thread in its middle."""
+
+import os
+import pathlib
+import tempfile
+import unittest
+
+from c_program import INTERVAL, CProgram
+from harness import BUILD, TARGETS, E2ETest, eventually, settled
+from test_c_memory import slots_of_the_agent
+from test_c_probes import changed_code
+
+OWN_MALLOC = TARGETS / "c_own_malloc.so"
+BY_PROBES = ("--mode", "observe", "--c-heap-max-hits", 1_000_000)
+
+
+class Mallocs(CProgram):
+    """By the agent's words."""
+
+    options = ()
+    malloc = "libc"  # whose code has breakpoints
+
+    def assert_is_counted_once(self):
+        """All functions, blocks that stay at a line, and those that are resized."""
+        before, lived = self.allocated(), self.c_bytes()
+        exact = int(self.program.command("kinds 2000")) + int(self.program.command("grow 2000"))
+        settled(self.allocated, "what C has allocated")
+        self.assertLess(abs(self.allocated() - before - exact), 4.5 * (exact * INTERVAL) ** 0.5 + 0.02 * exact)
+        self.assertLess(abs(self.c_bytes() - lived), 100_000)
+        asked = int(self.program.command("leak 4000 1000"))
+        site = self.c_sites()["C_memory.Cache.remember"]
+        self.assert_c_estimate(site, "allocated_bytes", asked)
+        self.assert_c_estimate(site, "live_bytes", asked)
+        self.assertEqual(0, self.drops("c_event_lost") + self.drops("c_stack_lost"))
+
+
+class BuiltOnItself(Mallocs):
+    """Each function calls another one of its own, by the words by which a program would."""
+
+    malloc = OWN_MALLOC.name
+
+    def start(self):
+        return self.target("c_memory", folder=self.programs, env=dict(os.environ, LD_PRELOAD=OWN_MALLOC))
+
+    def test_is_counted_once(self):
+        self.assert_is_counted_once()
+
+
+class BuiltOnItselfByProbes(BuiltOnItself):
+    options = BY_PROBES
+
+    def test_is_counted_once(self):
+        # Until a sampled call is seen to call another one.
+        eventually(lambda: self.program.command("kinds 100") and self.allocated() > 20 * INTERVAL, "it is known to be")
+        super().test_is_counted_once()
+
+
+class LoadedForItself(Mallocs):
+    """A library has a malloc of its own, which the program does not call, and nor does the library itself."""
+
+    def start(self):
+        program = super().start()
+        program.command(f"load {OWN_MALLOC} 0")
+        return program
+
+    def test_it_is_not_taken_for_the_programs(self):
+        self.assert_is_counted_once()
+        # Its calls are bound as it makes them; the agent looks what to, ever more seldom.
+        before = int(self.program.command(f"load {OWN_MALLOC} 1"))
+        for _ in range(16):
+            self.program.command("minor")
+        asked = before + int(self.program.command(f"load {OWN_MALLOC} 3000"))
+        self.assert_c_estimate(self.c_sites()["C_memory.remember_in_library"], "live_bytes", asked)
+
+
+class LoadedForItselfByProbes(LoadedForItself):
+    options = BY_PROBES
+
+    def test_it_has_no_probe(self):
+        self.assertGreater(changed_code(self.program.pid, "libc.so"), 3)
+        self.assertEqual(0, changed_code(self.program.pid, OWN_MALLOC.name))
+
+
+class InTheMiddle(CProgram):
+    """A thread is in malloc while memprofd goes and comes again."""
+
+    def setUp(self):
+        E2ETest.setUp(self)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.stay, self.go = (pathlib.Path(folder.name) / name for name in ("stay", "go"))
+        self.program = self.target("c_memory", env=dict(
+            os.environ, LD_PRELOAD=TARGETS / "c_leaves.so", LEAVES="stays", LEAVES_STAY=str(self.stay), LEAVES_GO=str(self.go)))
+
+    def of_the_thread_and_its_handler(self):
+        """They have as many samples as blocks, which are far larger than the interval."""
+        return self.drops("c_event_lost") + self.allocated() / 20_000
+
+    def test_its_wait_is_known_to_the_next_session(self):
+        """Of a wait that only the kernel knows a call on a stack that lies above made an end, and so of the program."""
+        self.memprofd = self.daemon("--pid", self.program.pid, "--mode", "observe", "--c-heap-interval", 1024,
+                                    "--c-heap-max-hits", 1_000_000)
+        eventually(lambda: self.allocated() > 1_000_000, "the handler is followed")
+        self.stay.touch()
+        eventually(lambda: self.drops("c_event_lost") > 50, "the thread stays in malloc, and its return is waited for")
+        self.memprofd.detach(self.program.pid)
+        self.memprofd.ctl("attach", "--pid", self.program.pid, "--mode", "observe", "--c-heap-interval", "1KiB")
+        eventually(lambda: self.memprofd.stderr().count("is followed by probes") == 2, "it is followed again")
+        before = self.of_the_thread_and_its_handler()
+        eventually(lambda: self.of_the_thread_and_its_handler() > before + 100, "the handler has taken blocks")
+        lost = self.drops("c_event_lost")
+        self.go.touch()
+        before = self.allocated()
+        eventually(lambda: self.allocated() > before + 1_000_000, "the thread has come back from malloc")
+        self.assertEqual("10000", self.program.command("leak 10 1000"))
+        self.assertGreater(lost, 100)
+        self.memprofd.detach(self.program.pid)
+        self.assertEqual(0, changed_code(self.program.pid, "c_leaves"))
+        self.program.command("leak 10 1000")
+
+
+class Hostile(CProgram):
+    """Programs that ask of malloc what hardly a program does (tests/hostile/attacks/mallocs.c), as they fare where nobody looks."""
+
+    def setUp(self):
+        E2ETest.setUp(self)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.go = pathlib.Path(folder.name) / "go"
+
+    def attacked(self, attack):
+        return self.target("c_memory", env=dict(os.environ, LD_PRELOAD=BUILD / "tests/hostile/libhostile.so", HOSTILE=attack,
+                                                HOSTILE_GO=str(self.go)))
+
+    def follow(self, attack, *meanwhile):
+        self.program = self.attacked(attack)
+        self.memprofd = self.daemon("--pid", self.program.pid, "--c-heap-interval", INTERVAL, *self.options)
+        eventually(lambda: [self.program.command(line) for line in ("minor", *meanwhile)] and self.allocated() > 0,
+                   "C's memory is followed")
+
+    def let_go(self):
+        self.memprofd.detach(self.program.pid)
+        self.program.command("minor")
+        self.assertEqual([], slots_of_the_agent(self.program.pid, BUILD / "libmemprof_agent.so"))
+        self.assertEqual(0, changed_code(self.program.pid, "libc.so"))
+
+    def test_threads_that_resize_and_free_blocks_of_others(self):
+        """64 blocks of at most 50,000 bytes live; each end that was missed would be another one."""
+        self.follow("trade-blocks")
+        eventually(lambda: self.allocated() > 300_000_000, "many are taken")
+        self.assertLess(self.c_bytes(), 64 * 50_000 + 3_000_000)
+        self.let_go()
+
+    def test_no_memory_at_all(self):
+        """What was not given is not counted, and what was given is seen to be freed."""
+        self.follow("exhaust")
+        eventually(lambda: self.allocated() > 20 << 30, "all was taken again and again")
+        self.assertLess(self.c_bytes(), 2 << 30)
+        self.let_go()
+
+    def test_what_is_no_block(self):
+        for kind in range(4):
+            self.go.unlink(missing_ok=True)
+            alone = self.attacked(f"free-wild {kind}")
+            self.follow(f"free-wild {kind}", "kinds 100")
+            self.go.touch()
+            self.assertEqual((alone.wait(), alone.stderr()), (self.program.wait(), self.program.stderr()))
+            self.assertNotEqual(98, alone.wait())
+            self.memprofd.stop()
+
+
+class HostileByProbes(Hostile):
+    options = BY_PROBES
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/pipeline/catch_up_pace.h"
+
+#include <gtest/gtest.h>
+
+namespace memprofd {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr CatchUpPace::TimePoint at(int ms) {
+  return CatchUpPace::TimePoint() + std::chrono::hours(1) + milliseconds(ms);
+}
+
+TEST(CatchUpPaceTest, WhatSaysNothingByItselfIsAskedSoon) {
+  CatchUpPace pace;
+  EXPECT_TRUE(pace.due(at(0), false)) << "never asked";
+  pace.came(at(0));
+  EXPECT_FALSE(pace.due(at(249), false));
+  EXPECT_TRUE(pace.due(at(250), false));
+  pace.fetched(at(250), true);
+  EXPECT_FALSE(pace.due(at(499), false));
+  EXPECT_TRUE(pace.due(at(500), false));
+}
+
+TEST(CatchUpPaceTest, WhatHasHadNothingIsAskedSeldom) {
+  CatchUpPace pace;
+  pace.fetched(at(0), false);
+  EXPECT_FALSE(pace.due(at(999), false));
+  EXPECT_TRUE(pace.due(at(1000), false));
+  EXPECT_TRUE(pace.due(at(250), true)) << "somebody waits";
+  pace.fetched(at(1000), true);
+  EXPECT_TRUE(pace.due(at(1250), false));
+}
+
+TEST(CatchUpPaceTest, WhatHasSaidSomethingByItselfIsAskedSoonAgain) {
+  CatchUpPace pace;
+  pace.fetched(at(0), false);
+  pace.came(at(100));
+  EXPECT_FALSE(pace.due(at(349), false));
+  EXPECT_TRUE(pace.due(at(350), false));
+}
+
+}  // namespace
+}  // namespace memprofd
