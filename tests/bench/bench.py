@@ -19,12 +19,14 @@ import harness  # noqa: E402
 import machine  # noqa: E402
 from bench_context import say  # noqa: E402
 from result import Result, Section  # noqa: E402
+from served import PROGRAMS  # noqa: E402
 from table import section_text  # noqa: E402
 from workloads import SERVER, WORKLOADS  # noqa: E402
 
 SECTIONS = ["overhead", "latency", "parts", "hits", "budget", "ingest", "live", "trace", "recording", "attach", "tables",
-            "large", "targets", "history", "limits", "walks", "captures", "values", "snapshots", "c_memory"]
-NAMES = [workload.name for workload in (*WORKLOADS, SERVER)]
+            "large", "targets", "crowd", "history", "limits", "walks", "captures", "values", "snapshots", "pauses", "c_memory",
+            "c_server", "servers"]
+NAMES = list(dict.fromkeys(workload.name for workload in (*WORKLOADS, SERVER, *PROGRAMS)))
 NOT_SHORT = {"large", "history", "limits"}  # minutes each
 
 

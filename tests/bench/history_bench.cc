@@ -136,7 +136,7 @@ Question scrape(const SimulatedDay& day) {
   return {"site series for Prometheus", [&day](QueryService&) {
             TopSites top(50);
             MetricFamilies out;
-            add_site_metrics(top.update(site_series(*day.snapshot())), true, out);
+            add_site_metrics(top.update(SiteTotals(*day.snapshot()).series()), true, out);
             std::ostringstream text;
             prometheus::TextSerializer().Serialize(text, out.take());
             return text.str();

@@ -13,7 +13,8 @@ import harness
 import peers
 from bench_context import Context
 from result import Result
-from sections import budget, limits
+from sections import budget, crowd, limits
+from served import PROGRAMS
 
 PROGRAM = pathlib.Path(__file__).with_name("bench.py")
 
@@ -44,6 +45,40 @@ class Bench(unittest.TestCase):
         p99 = {measure.row: measure.values[0] for measure in found.measures if measure.what == "p99 of latency"}
         self.assertEqual({f"ocsigenserver, {peer}" for peer in ("bare", "idle agent", "memprofd")}, set(p99))
         self.assertGreater(min(p99.values()), 0)
+
+    def test_one_target_among_others(self):
+        found = self.measured("--short", "--only", "crowd", "--scale", "0.05")["crowd"]
+        costs = {(m.row, m.column) for m in found.measures if m.what == "target CPU per sample"}
+        rows = {f"{capture} captures, {count} others" for capture, _, count in crowd.CASES}
+        self.assertEqual({(row, column) for row in rows for column in (crowd.ALONE, crowd.CROWD)}, costs)
+        self.assertEqual(len(rows), len([m for m in found.measures if m.what == "target CPU over alone" and m.values[0] > 0]))
+
+    def test_servers_asked_at_fixed_times(self):
+        """All of the short form, with a round less."""
+        section = self.measured("--only", "servers", "--short")["servers"]
+        cells = {(m.what, m.row, m.column): m for m in section.measures}
+        ratios = ["idle agent / bare", *(f"memprofd {rate} / {base}" for rate in ("1e-5", "1e-4") for base in ("bare", "let go"))]
+        for program in PROGRAMS:
+            self.assertEqual("", program.missing())
+            for load in ("20 %", "50 %", "80 %"):
+                row = f"{program.what}, {load}"
+                for what in ("CPU per request, ratio", "p50, ratio", "p99, ratio", "p99.9, ratio"):
+                    for column in ratios:
+                        measure = cells[what, row, column]
+                        self.assertGreater(measure.values[0], 0)
+                        self.assertEqual(1.02 if "1e-4" in column else 1.01, measure.at_most)
+                for percentile in ("p50", "p99", "p99.9"):
+                    self.assertGreater(cells["latency, bare", row, percentile].values[0], 0)
+                self.assertLess(0, cells["CPU of the load", row, ""].values[0])
+            for case, samples in (("idle agent", 0), ("memprofd 1e-5", 1), ("memprofd 1e-4", 10)):
+                self.assertGreaterEqual(sum(cells["samples per 1,000 requests", program.what, case].values), samples)
+                self.assertGreater(cells["CPU of memprofd meanwhile", program.what, case].values[0], 0)
+            share = "the programs at its probes, without what a trap takes"
+            self.assertGreater(cells[share, program.what, "memprofd 1e-5"].values[0], 0)
+            self.assertGreater(cells["capacity", program.what, ""].values[0], 0)
+            self.assertIn(("CPU per request, ratio", f"{program.what}, all loads", "idle agent / bare"), cells)
+            self.assertIn("memprofd 1e-4", section.details[program.name][-1])
+        self.assertEqual([], [note for note in section.notes if "failed" in note])
 
     def test_what_a_budget_is_judged_by(self):
         with tempfile.TemporaryDirectory() as folder:

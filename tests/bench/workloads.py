@@ -132,7 +132,10 @@ class ServerProcess(real_programs.Ocsigenserver):
         shutil.rmtree(files / "ocsigen", ignore_errors=True)
         super().__init__(files, env=environment(extra))
         self.seconds = max(0.5, seconds)
-        self._load(self.seconds / 4)  # warm
+        self.warm()
+
+    def warm(self):
+        self._load(self.seconds / 4)
 
     def _load(self, seconds):
         load = real_programs.Wrk(self.url)

@@ -1,11 +1,13 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
 (* What it costs a program to say something about itself. "run KIND WORKERS N" does N turns in each of so many threads, of
-   OCaml 5 domains, and answers {"cpu":S}: CPU seconds of all. Kinds: "bare", some ten nanoseconds of work a turn; "points" and
-   "timers", the same with a hit or around it; "blocks", a new block a turn of which a tenth lives on; "marks", which marks it. *)
+   OCaml 5 domains, and answers {"cpu":S}: CPU seconds of all. Kinds: "bare", some ten nanoseconds of work a turn; "points",
+   "timers", "phases" and "lines", the same with a hit, around it, or with a line of the log; "blocks", a new block a turn of which
+   a tenth lives on; "marks", which marks it; "c_bare" and "c_points", as bare and points in C code. *)
 open Memprof_values
 
 let point = Point.create "turns"
 let timer = Timer.create "turn"
+let phase = Phase.create "working"
 let tag = Tag.create "blocks"
 let[@inline] step x = let x = x lxor (x lsl 13) in let x = x lxor (x lsr 7) in x lxor (x lsl 17)
 let[@inline] work x = step (step (step x))
@@ -29,6 +31,22 @@ let timers n () =
   done;
   ignore (Sys.opaque_identity !x)
 
+let phases n () =
+  let x = ref 1 in
+  for _ = 1 to n do
+    Phase.enter phase;
+    x := work !x;
+    Phase.leave phase
+  done;
+  ignore (Sys.opaque_identity !x)
+
+let lines n () =
+  let x = ref 1 in
+  for _ = 1 to n do x := work !x; Log.line "turn" done;
+  ignore (Sys.opaque_identity !x)
+
+external c_work : bool -> int -> unit = "says_c_work"
+
 let make what n () =
   let kept = ref [] in
   for i = 1 to n do
@@ -45,8 +63,12 @@ let kind = function
   | "bare" -> bare
   | "points" -> points
   | "timers" -> timers
+  | "phases" -> phases
+  | "lines" -> lines
   | "blocks" -> blocks
   | "marks" -> marks
+  | "c_bare" -> fun n () -> c_work false n
+  | "c_points" -> fun n () -> c_work true n
   | other -> failwith other
 
 let run f workers n =

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """C's memory followed: target CPU over bare of a program whose C code allocates, beside heaptrack and jemalloc's profiler."""
 
-import shutil
-
 import peers
 from comparing import add_over_bare, add_seen, runs_of
 from spread import ratios
 from watching import LARGE_RING
-from workloads import C_HEAVY, SERVER, Work
+from workloads import C_HEAVY, Work
 
 INTERVALS = ("512KiB", "4KiB", "1KiB")
-SERVER_GOAL = 1.01  # target CPU over bare, at the default interval
 OF_HEAPTRACK = 0.2  # of what it adds
 
 
@@ -24,17 +21,14 @@ def run(context, section):
             compare(section, workload, glibc, followed, heaptrack)
             profilers = [peers.JemallocProfiler(context.files, bits) for bits in (19, 12, 10)]
             measure(section, workload, runs_of(context, section, workload, [peers.Jemalloc(), *profilers]))
-        if context.chosen([SERVER]) and shutil.which("wrk") and shutil.which("ocsigenserver.opt"):
-            server = runs_of(context, section, SERVER, [peers.Bare(), followed[0]])
-            measure(section, SERVER, server, {(peers.CMemory, None): SERVER_GOAL})
     section.notes.append("heaptrack tells of every block; the others of one in so many bytes")
 
 
-def measure(section, workload, runs, goals=None):
+def measure(section, workload, runs):
     def a_second(work, seen):
         return seen["samples"] / work.wall if seen.get("samples") else None
 
-    add_over_bare(section, "target CPU over the same malloc alone", workload, runs, Work.cpu_per_unit, goals)
+    add_over_bare(section, "target CPU over the same malloc alone", workload, runs, Work.cpu_per_unit)
     add_seen(section, "blocks told a second", "", workload, runs, a_second)
 
 

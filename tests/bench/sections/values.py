@@ -16,15 +16,19 @@ WORKERS = (1, 2, 4)
 TURNS, BLOCKS, LISTS = 30_000_000, 3_000_000, 100_000_000  # ten seconds of lists
 # With and without, turns of each worker, what it is called, and how many ns are the goal on OCaml 4 and 5.
 SAYINGS = (("points", "bare", TURNS, "a point", (1, 3)), ("timers", "bare", TURNS // 3, "a timer, start and stop", (25, 25)),
-           ("marks", "blocks", BLOCKS, "a mark", (50, 50)))
+           ("marks", "blocks", BLOCKS, "a mark", (50, 50)), ("lines", "bare", TURNS, "a line that nobody sees", (1, 1)),
+           ("phases", "bare", TURNS // 10, "a phase, begin and end", (None, None)),
+           ("c_points", "c_bare", TURNS, "a point of C code", (None, None)))
 WATCHES = 10  # a second
+WATCHED = (("together", "^Thousand"), ("each on a page of its own", "^Apart"))
 MOST_CORE_PERCENT, MOST_RATIO = 1, 1.1
 
 
 def run(context, section):
     for index, (name, folder, workers) in enumerate(PROGRAMS):
         sayings(context, section, name, folder, workers, index)
-    watched(context, section)
+    for name, folder, _ in PROGRAMS:
+        watched(context, section, name, folder)
 
 
 def sayings(context, section, name, folder, workers, index):
@@ -45,31 +49,33 @@ def sayings(context, section, name, folder, workers, index):
 def add(section, row, with_it, without, turns, goal):
     cost = [(a - b) / turns * 1e9 for a, b in zip(with_it, without, strict=True)]
     section.add("CPU of the program", "ns", cost, row, at_most=goal)
-    if not row.startswith("a point"):
+    if not row.startswith("a point,"):
         return
     section.add("points a second of CPU", "million", [turns / a / 1e6 for a in with_it], row)
     section.add("CPU with points over CPU without", "", ratios(with_it, without), row, at_most=MOST_RATIO)
 
 
-def watched(context, section):
+def watched(context, section, name, folder):
     """memprofctl is somebody else's CPU; memprofd's is that of all its processes, serialization too."""
-    target = harness.Target("bench/many_values")
+    target = harness.Target("bench/many_values", folder=folder)
     lists = int(LISTS * context.scale)
     try:
         with context.daemon("--pid", target.pid, "--mode", "observe") as daemon:
-            done = interleaved([False, True], context.pairs,
-                               lambda is_watched: one(daemon, target, lists, context.files / "watched" if is_watched else None))
+            done = interleaved([None, *(names for _, names in WATCHED)], context.pairs,
+                               lambda names: one(daemon, target, lists, names, context.files / "watched"))
     finally:
         target.kill()
-    section.add("CPU with 1,000 values watched over CPU without", "", ratios([one[True][0] for one in done],
-                                                                             [one[False][0] for one in done]))
-    percents = [one[True][1] - one[False][1] for one in done]
-    section.add("memprofd, 1,000 values at 10 Hz", "% of a core", percents, at_most=MOST_CORE_PERCENT)
+    for where, names in WATCHED:
+        row = f"{where}, {name}"
+        section.add("CPU with 1,000 values watched over CPU without", "",
+                    ratios([one[names][0] for one in done], [one[None][0] for one in done]), row)
+        percents = [one[names][1] - one[None][1] for one in done]
+        section.add("memprofd, 1,000 values at 10 Hz", "% of a core", percents, row, at_most=MOST_CORE_PERCENT)
 
 
-def one(daemon, target, lists, file):
+def one(daemon, target, lists, names, file):
     """(CPU seconds of the target, percent of a core that memprofd took); what is watched goes to the file."""
-    with watching(daemon, file) if file else contextlib.nullcontext():
+    with watching(daemon, names, file) if names else contextlib.nullcontext():
         cpu, began = cpu_of_all(daemon), time.monotonic()
         used = target.command(f"run {lists}")["cpu"]
         return used, 100 * (cpu_of_all(daemon) - cpu) / (time.monotonic() - began)
@@ -84,9 +90,9 @@ def cpu_of_all(daemon):
 
 
 @contextlib.contextmanager
-def watching(daemon, file):
+def watching(daemon, names, file):
     with open(file, "w", encoding="utf-8") as out:
-        watcher = subprocess.Popen([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "watch", "^Thousand",
+        watcher = subprocess.Popen([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "watch", names,
                                     "-d", str(1 / WATCHES)], stdout=out)
     try:
         harness.eventually(lambda: file.stat().st_size > 0, "they are watched")
