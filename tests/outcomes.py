@@ -26,6 +26,7 @@ class Outcome:
     notes: list = dataclasses.field(default_factory=list)  # numbers that tests tell
     cpu_seconds: float = 0.0  # of a module's process and of all that it waited for
     failures: list = dataclasses.field(default_factory=list)  # "test: reason", as far as it is known
+    alone: list = dataclasses.field(default_factory=list)  # the same of what failed only beside others
 
 
 def show_threads(pid, output):

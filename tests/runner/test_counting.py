@@ -145,6 +145,35 @@ class Counting(unittest.TestCase):
         self.assertEqual((1, ["skipped: a: x", "skipped: b: y", "5 passed, 1 failed, 2 skipped"]),
                          closing_lines(total))
 
+    def test_what_fails_beside_others_runs_once_more(self):
+        for failing, suite, expected in (
+                (1, "e2e", (0, ["passed only alone: e2e/m0: C.d: late", "2 passed, 0 failed, 0 skipped"])),
+                (2, "e2e", (1, ["failed: e2e/m0: C.d: late", "1 passed, 1 failed, 0 skipped"])),
+                (1, "unit", (1, ["failed: unit/m0: C.d: late", "1 passed, 1 failed, 0 skipped"]))):
+            with self.subTest(failing=failing, suite=suite):
+                self.assertEqual(expected, self.closing_of(suite, [failing, 0]))
+
+    def test_many_failures_are_not_by_chance(self):
+        code, said = self.closing_of("e2e", [1] * (run.MOST_AGAIN + 1))
+        self.assertEqual((1, f"0 passed, {run.MOST_AGAIN + 1} failed, 0 skipped"), (code, said[-1]))
+        self.assertEqual([1] * (run.MOST_AGAIN + 1), self.runs)
+
+    def closing_of(self, suite, failing):
+        """What a run says whose modules fail so many times before they pass."""
+        self.runs = [0] * len(failing)
+
+        def unit(i):
+            def function(_build, log):
+                log.touch()
+                self.runs[i] += 1
+                return run.Outcome(1) if self.runs[i] > failing[i] else run.Outcome(failed=1, failures=["C.d: late"])
+            return f"{suite}/m{i}", function
+
+        with (tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()),
+              unittest.mock.patch.object(run, "units_of", lambda _build, _suite: [unit(i) for i in range(len(failing))])):
+            total = run.run_suites(pathlib.Path(folder), [suite])
+        return closing_lines(total)
+
     def test_only_skips_are_no_success(self):
         self.assertEqual((1, ["skipped: a: x", "0 passed, 0 failed, 1 skipped"]),
                          closing_lines(run.Outcome(skipped=["a: x"])))
