@@ -17,13 +17,8 @@
 namespace memprofd {
 namespace {
 
-// How long an agent that is there may take to start by itself before a thread
-// is borrowed to wake it.
-constexpr auto kOwnStartPatience = std::chrono::milliseconds(200);
 // Sessions that find an idle agent of another build still sampling; each answer takes a collection.
 constexpr int kInUsePatience = 5;
-// Longest time between two attempts to wake an idle program.
-constexpr auto kMaxTripInterval = std::chrono::milliseconds(500);
 
 // Where code lies that may call C: in OCaml 4 that of OCaml, which is linked in one piece, before
 // C's; in OCaml 5 the runtime's.
@@ -94,7 +89,7 @@ AgentAttachment::~AgentAttachment() { let_go(); }
 
 absl::Status AgentAttachment::claim_agent_there() {
   adopt(plan_.agent);
-  RETURN_IF_ERROR(claim_agent(*control_, target_.pid, Claim::kSettled));
+  RETURN_IF_ERROR(claim_agent(*control_, target_.pid));
   claimed_ = true;
   session_.generation = std::max(plan_.there->generation, plan_.there->requested_generation);
   return absl::OkStatus();
@@ -207,23 +202,10 @@ absl::Status AgentAttachment::begin(double rate, double requested_rate) {
 
 // What comes too late is said again (keep_alive), until it has been heard.
 absl::Status AgentAttachment::tell_session() const {
-  absl::Status told = request(*control_, session_);
+  const auto agent = control_->status();
+  absl::Status told = agent.ok() ? control_->give(orders(*agent, session_)) : agent.status();
   if (told.ok() && c_heap_) told = c_heap_->request(c_interval_, c_generation_);
   return absl::IsDeadlineExceeded(told) ? absl::OkStatus() : told;
-}
-
-absl::Status AgentAttachment::request(const AgentControl& control,
-                                      const SessionRequest& session) const {
-  const RuntimeAbi& abi = target_.abi;
-  if (abi.domains) {
-    RETURN_IF_ERROR(control.tell({.external_interrupt = abi.external_interrupt,
-                                  .memprof = abi.memprof,
-                                  .memprof_config = abi.memprof_config,
-                                  .stat_words = abi.stats,
-                                  .shared_heap = abi.shared_heap,
-                                  .callstacks_stay = abi.callstacks_stay}));
-  }
-  return control.request(session);
 }
 
 // The semaphore of an agent that is there rises now; that of an injected one when it is mapped.
@@ -300,130 +282,6 @@ absl::StatusOr<AgentAttachment::Progress> AgentAttachment::advance() {
   return progress;
 }
 
-absl::Status AgentAttachment::advance_injection() {
-  const auto now = std::chrono::steady_clock::now();
-  if (!injector_) {
-    // A stopped program is left as its user wants it until it goes on.
-    if (!plan_.may_inject || injected_ || starts_by_itself(now) || is_stopped()) {
-      return absl::OkStatus();
-    }
-    RETURN_IF_ERROR(start_injection());
-  }
-  const auto result = injector_->result();
-  if (!result) {
-    // Often at first; later a program that is idle need not be disturbed so often.
-    const auto waited = now - begun_at_;
-    if (now - tripped_at_ >= std::min<decltype(waited)>(waited / 8, kMaxTripInterval)) {
-      trip_young_limit(target_, *kernel_);
-      tripped_at_ = now;
-    }
-    return absl::OkStatus();
-  }
-  RETURN_IF_ERROR(take_injection());
-  RETURN_IF_ERROR(listen_late());
-  // The rate may have been changed while the injection waited.
-  return control_ ? tell_session() : absl::OkStatus();
-}
-
-// What the injector has come to. What it has claimed is ours from then on, to be let go of, also
-// when it failed after that, or when nobody wants it any more.
-absl::Status AgentAttachment::take_injection() {
-  const auto result = *injector_->result();
-  injected_ = true;
-  if (result.ok()) injected_agent_ = result->agent;
-  if (injected_agent_) {
-    adopt(*std::exchange(injected_agent_, std::nullopt));
-    claimed_ = true;
-  }
-  if (injector_->left_alone()) {
-    leave_alone(result.status());
-    return absl::OkStatus();
-  }
-  if (!result.ok() && !absl::IsCancelled(result.status())) return result.status();
-  if (result.ok()) paused_seconds_ += result->paused_seconds;
-  injector_.reset();
-  if (result.ok() && result->copy) agent_copy_ = result->copy;
-  return absl::OkStatus();
-}
-
-// Nobody has listened to it until now, so it has not begun.
-absl::Status AgentAttachment::listen_late() {
-  if (!control_ || kernel_->probes().attached(Probe::kBatch)) return absl::OkStatus();
-  const SharedFd& file = plan_.copy_file ? agent_copy_ : plan_.file->elf->descriptor();
-  RETURN_IF_ERROR(attach_agent_probes(file, agent_loaded_at(*plan_.file, 0, "")));
-  injected_ = false;  // a borrowed thread may wake it, unless it begins by itself
-  begun_at_ = std::chrono::steady_clock::now();
-  return absl::OkStatus();
-}
-
-// One that is there already starts at the program's next collection.
-void AgentAttachment::leave_alone(const absl::Status& why) {
-  injector_.reset();
-  plan_.may_inject = false;
-  if (control_) return;
-  why_no_agent_ = absl::StrCat(
-      why.message(), "; start it with LD_PRELOAD=libmemprof_agent.so to have the agent in it");
-}
-
-// An agent that is there gets some time before a thread is borrowed for it; one
-// that samples changes its session by itself, in its next callback.
-bool AgentAttachment::starts_by_itself(std::chrono::steady_clock::time_point now) const {
-  if (!control_) return false;
-  const auto status = control_->status();
-  return now - begun_at_ < kOwnStartPatience || !status.ok() ||
-         status->state == MEMPROF_AGENT_SAMPLING;
-}
-
-absl::Status AgentAttachment::start_injection() {
-  Injection injection;
-  injection.target = &target_;
-  injection.removal = &removal_;
-  if (!control_) injection.agent_path = plan_.file->path;
-  injection.agents = plan_.others;
-  if (!control_ && plan_.copy_file) {
-    ASSIGN_OR_RETURN(injection.agent_copy, read_whole_file(plan_.file->path));
-  }
-  injection.libc = plan_.libc;
-  if (control_) {
-    injection.on_loaded = [agent = agent_](const std::string&) { return agent; };
-  } else {
-    injection.on_loaded = [this, session = session_](const std::string& name) {
-      return tell_loaded_agent(session, name);
-    };
-  }
-  ASSIGN_OR_RETURN(injector_, Injector::start(std::move(injection)));
-  return absl::OkStatus();
-}
-
-// While the target stands still: reads its mappings only when its dynamic linker does not say.
-std::optional<AgentLocation> AgentAttachment::find_loaded_agent(const std::string& name) const {
-  const std::string path = plan_.copy_file ? std::string(kAgentMemfdMapping) : plan_.file->path;
-  if (plan_.libc.loaded_last != 0) {
-    const auto bias = load_bias_after(*target_.memory, plan_.libc.loaded_last, name);
-    if (bias) return agent_loaded_at(*plan_.file, *bias, path);
-  }
-  const auto maps = target_.memory->maps();
-  return maps.ok() ? locate_agent(*plan_.file, *maps, path) : std::nullopt;
-}
-
-// On the injector's thread: touches only what is constant while it runs, and injected_agent_.
-absl::StatusOr<AgentLocation> AgentAttachment::tell_loaded_agent(const SessionRequest& session,
-                                                                 const std::string& name) {
-  const auto agent = find_loaded_agent(name);
-  if (!agent) {
-    return absl::DataLossError(absl::StrCat("the dynamic linker of pid ", target_.pid, " refused ",
-                                            plan_.file->path,
-                                            "; is the file readable inside the target?"));
-  }
-  const AgentControl control(target_.pid, *target_.memory, agent->control_address);
-  RETURN_IF_ERROR(control.status().status());
-  RETURN_IF_ERROR(claim_agent(control, target_.pid, Claim::kAtOnce));
-  injected_agent_ = *agent;
-  // Before somebody listens it would begin unheard.
-  if (!plan_.listen_late) RETURN_IF_ERROR(request(control, session));
-  return *agent;
-}
-
 std::string AgentAttachment::keep_alive(bool sampling) const {
   if (!control_) return "";
   if (!sampling) {
@@ -457,7 +315,7 @@ void AgentAttachment::request_stop() {
   if (!claimed_) return;  // none, or another memprofd's
   ++session_.generation;
   session_.rate = 0;
-  (void)control_->request(session_);
+  (void)control_->give({.session = session_});
   if (c_heap_) (void)c_heap_->request(0, c_generation_);
 }
 
@@ -469,16 +327,6 @@ bool AgentAttachment::stopped() const {
   const auto c_heap = c_heap_->status();
   if (!c_heap.ok() || c_heap->hands_off != 0) return true;
   return c_heap->slots == 0 && c_heap->state != MEMPROF_C_HEAP_FOLLOWING;
-}
-
-// Without waiting for it: it may be in the middle of a program that stands still.
-bool AgentAttachment::injector_gone() {
-  if (!injector_) return true;
-  injector_->give_up();
-  if (!injector_->result()) return false;
-  (void)take_injection();
-  injector_.reset();
-  return true;
 }
 
 void AgentAttachment::begin_detach() {

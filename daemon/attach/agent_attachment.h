@@ -89,7 +89,7 @@ class AgentAttachment final : public AttachedTarget {
   absl::Status attach_batch();
   absl::Status tell_session() const;
   // On any thread.
-  absl::Status request(const AgentControl& control, const SessionRequest& session) const;
+  AgentOrders orders(const AgentStatus& agent, SessionRequest session) const;
   absl::StatusOr<Progress> agent_progress();
   absl::Status advance_injection();
   bool injector_gone();
@@ -102,7 +102,13 @@ class AgentAttachment final : public AttachedTarget {
   bool starts_by_itself(std::chrono::steady_clock::time_point now) const;
   bool is_stopped() const;
   absl::Status start_injection();
-  std::optional<AgentLocation> find_loaded_agent(const std::string& name) const;
+  // Where it is, and what it says.
+  struct SeenAgent {
+    AgentLocation at;
+    absl::StatusOr<AgentStatus> status;
+  };
+  std::optional<SeenAgent> find_loaded_agent(const std::string& name) const;
+  absl::Status not_loaded() const;
   absl::StatusOr<AgentLocation> tell_loaded_agent(const SessionRequest& session,
                                                   const std::string& name);
   void adopt(const AgentLocation& agent);

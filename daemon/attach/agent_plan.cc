@@ -46,6 +46,10 @@ absl::StatusOr<LibcFunctions> libc_of(const Target& target, const std::vector<Ma
   if (libc.loaded_list != 0) {
     libc.loaded_last = last_loaded(*target.memory, libc.loaded_list).value_or(0);
   }
+  std::uint64_t distance = 0;
+  if (libc.errno_slot != 0 && target.memory->read_value(libc.errno_slot, distance).ok()) {
+    libc.errno_distance = distance;
+  }
   return libc;
 }
 

@@ -55,6 +55,16 @@ absl::Status MemoryQuestion::ask(const MemoryReader& memory) const {
                                            missing.out.size(), missing.address));
 }
 
+absl::Status MemoryOrder::give(const WritableMemory& memory) const {
+  if (const auto* at_once = dynamic_cast<const PieceWriter*>(&memory)) {
+    return at_once->write_pieces(pieces_);
+  }
+  for (const WrittenPiece& piece : pieces_) {
+    RETURN_IF_ERROR(memory.write(piece.address, piece.bytes));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::size_t> peek_pieces(const MemoryReader& memory,
                                         std::span<const MemoryPiece> pieces) {
   const auto* target = dynamic_cast<const TargetMemory*>(&memory);
@@ -222,6 +232,34 @@ absl::Status TargetMemory::write(std::uint64_t address, std::span<const std::byt
       "cannot write {} bytes at {:#x} of pid {}: not all mapped", bytes.size(), address, pid_));
 }
 
+absl::Status TargetMemory::write_pieces(std::span<const WrittenPiece> pieces,
+                                        std::chrono::nanoseconds patience) const {
+  std::vector<MemoryPieceRequest> list;
+  std::vector<std::byte> data;
+  for (const WrittenPiece& piece : pieces) {
+    list.push_back({piece.address, piece.bytes.size()});
+    data.insert(data.end(), piece.bytes.begin(), piece.bytes.end());
+  }
+  const auto head = std::as_bytes(std::span(list));
+  const std::size_t bytes = data.size();
+  data.insert(data.begin(), head.begin(), head.end());
+  if (list.size() > kMaxMemoryPieces || data.size() > kMaxMemoryTransfer) {
+    return absl::InvalidArgumentError("more is to be written than a transfer takes");
+  }
+  MemoryAnswer answer;
+  const MemoryRequest request{.address = list.size(),
+                              .bytes = static_cast<std::uint32_t>(data.size()),
+                              .what = MemoryRequest::kWritePieces};
+  const auto outcome = channel_.call(request, data, {}, answer, patience);
+  if (outcome != MemoryChannel::Outcome::kAnswered) return failure(outcome);
+  if (answer.bytes == bytes) return absl::OkStatus();
+  if (answer.error == 0) return gone();
+  return absl::OutOfRangeError(
+      fmt::format("cannot write {} places of pid {} from {:#x} on: not all "
+                  "mapped",
+                  list.size(), pid_, list.front().address));
+}
+
 absl::Status TargetMemory::read(std::uint64_t address, std::span<std::byte> out) const {
   return read(address, out, kPatience);
 }
@@ -243,6 +281,10 @@ absl::Status TargetMemory::write(std::uint64_t address, std::span<const std::byt
   return write(address, bytes, kPatience);
 }
 
+absl::Status TargetMemory::write_pieces(std::span<const WrittenPiece> pieces) const {
+  return write_pieces(pieces, kPatience);
+}
+
 absl::Status TargetMemory::write_stack(std::uint64_t address,
                                        std::span<const std::byte> bytes) const {
   return write(address, bytes, kPatience, MemoryRequest::kWriteStack);
@@ -260,6 +302,10 @@ absl::StatusOr<std::size_t> TargetMemory::Quick::read_pieces(
 absl::Status TargetMemory::Quick::write(std::uint64_t address,
                                         std::span<const std::byte> bytes) const {
   return memory_.write(address, bytes, kQuickPatience);
+}
+
+absl::Status TargetMemory::Quick::write_pieces(std::span<const WrittenPiece> pieces) const {
+  return memory_.write_pieces(pieces, kQuickPatience);
 }
 
 absl::StatusOr<std::string> TargetMemory::read_file(MemoryRequest::What what) const {

@@ -32,11 +32,22 @@ struct MemoryPiece {
   std::span<std::byte> out;
 };
 
+// Where to write, and what.
+struct WrittenPiece {
+  std::uint64_t address = 0;
+  std::span<const std::byte> bytes;
+};
+
 // A memory that can.
 class PieceReader {
  public:
   virtual ~PieceReader() = default;
   virtual absl::StatusOr<std::size_t> read_pieces(std::span<const MemoryPiece> pieces) const = 0;
+};
+class PieceWriter {
+ public:
+  virtual ~PieceWriter() = default;
+  virtual absl::Status write_pieces(std::span<const WrittenPiece> pieces) const = 0;
 };
 
 // Fills pieces one after the other, up to the first that is not all there; how many those are. What
@@ -73,6 +84,23 @@ class MemoryQuestion {
   std::vector<MemoryPiece> pieces_;
 };
 
+// Values that are written together, one after the other: who sees one sees those before it. Of a
+// target's memory none is written unless all of them are mapped. They must stay until then.
+class MemoryOrder {
+ public:
+  template <typename T>
+  MemoryOrder& put(std::uint64_t address, const T& value) {
+    pieces_.push_back({address, std::as_bytes(std::span<const T, 1>(&value, 1))});
+    return *this;
+  }
+  // Errors as of WritableMemory::write(); kInvalidArgument of more than a server takes at once. Of
+  // a memory that cannot, each is a write.
+  absl::Status give(const WritableMemory& memory) const;
+
+ private:
+  std::vector<WrittenPiece> pieces_;
+};
+
 // A page of a file whose file system hangs never comes. So a process of its own does the
 // transfers (memory_server.h), and who waits for it gives up after a time: the answer is
 // then kDeadlineExceeded, soon also to all further calls, until that page has come.
@@ -81,7 +109,10 @@ class MemoryQuestion {
 // kOutOfRange when part of the range is not mapped (a partial transfer is an error; of a
 // write, what was written stays, and what is late may be written yet).
 // May be used by several threads at once.
-class TargetMemory final : public WritableMemory, public PieceReader, public MemoryViewer {
+class TargetMemory final : public WritableMemory,
+                           public PieceReader,
+                           public PieceWriter,
+                           public MemoryViewer {
  public:
   // proc_root is "/proc", or a fake tree in tests. kNotFound, kPermissionDenied,
   // kResourceExhausted when the memory of too many targets that have gone still hangs.
@@ -104,6 +135,7 @@ class TargetMemory final : public WritableMemory, public PieceReader, public Mem
   // Pages that the program may not write are written too, as a private copy: what is written
   // where is the caller's to check.
   absl::Status write(std::uint64_t address, std::span<const std::byte> bytes) const override;
+  absl::Status write_pieces(std::span<const WrittenPiece> pieces) const override;
 
   // Grows the stack as the program itself would.
   absl::Status write_stack(std::uint64_t address, std::span<const std::byte> bytes) const;
@@ -122,12 +154,13 @@ class TargetMemory final : public WritableMemory, public PieceReader, public Mem
   absl::Status silent() const;
 
  private:
-  class Quick final : public WritableMemory, public PieceReader {
+  class Quick final : public WritableMemory, public PieceReader, public PieceWriter {
    public:
     explicit Quick(const TargetMemory& memory) : memory_(memory) {}
     absl::Status read(std::uint64_t address, std::span<std::byte> out) const override;
     absl::StatusOr<std::size_t> read_pieces(std::span<const MemoryPiece> pieces) const override;
     absl::Status write(std::uint64_t address, std::span<const std::byte> bytes) const override;
+    absl::Status write_pieces(std::span<const WrittenPiece> pieces) const override;
 
    private:
     const TargetMemory& memory_;
@@ -144,6 +177,8 @@ class TargetMemory final : public WritableMemory, public PieceReader, public Mem
   absl::Status write(std::uint64_t address, std::span<const std::byte> bytes,
                      std::chrono::nanoseconds patience,
                      MemoryRequest::What what = MemoryRequest::kWrite) const;
+  absl::Status write_pieces(std::span<const WrittenPiece> pieces,
+                            std::chrono::nanoseconds patience) const;
   absl::Status transfer(MemoryRequest request, std::span<const std::byte> in,
                         std::span<std::byte> out, std::chrono::nanoseconds patience) const;
   absl::StatusOr<std::size_t> read_pieces(

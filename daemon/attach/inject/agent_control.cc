@@ -6,8 +6,6 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/attach/inject/agent_owner.h"
-#include "daemon/discover/target_memory.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
 
@@ -54,26 +52,27 @@ bool is_our_build(const AgentBuild& build) {
          build.domain_count == MEMPROF_DOMAINS;
 }
 
-absl::StatusOr<AgentStatus> AgentControl::status() const {
-  memprof_agent_control block{};
-  const auto bytes = std::as_writable_bytes(std::span(&block, 1));
-  // What is behind the block of the interface before may not be there.
-  ASSIGN_OR_RETURN(const std::size_t there,
-                   MemoryQuestion()
-                       .about(address_, bytes.first(kBytesBefore))
-                       .about(address_ + kBytesBefore, bytes.subspan(kBytesBefore))
-                       .ask_some(*memory_));
-  if (there == 0) return no_agent(pid_);
-  RETURN_IF_ERROR(check_build(block, pid_));
+// What is behind the block of the interface before may not be there.
+void AgentLook::add_to(MemoryQuestion& question, std::uint64_t control_address) {
+  const auto bytes = std::as_writable_bytes(std::span(&block_, 1));
+  question.about(control_address, bytes.first(kBytesBefore))
+      .about(control_address + kBytesBefore, bytes.subspan(kBytesBefore));
+}
+
+absl::StatusOr<AgentStatus> AgentLook::status(int pid, std::size_t read) const {
+  const memprof_agent_control& block = block_;
+  if (read == 0) return no_agent(pid);
+  RETURN_IF_ERROR(check_build(block, pid));
   AgentStatus result;
   if (block.abi_version != kInterfaceBefore) {
-    if (there == 1) return no_agent(pid_);
+    if (read == 1) return no_agent(pid);
     result.followed_since = block.followed_since;
     result.unsampled_words = block.unsampled_words;
     result.callstacks_moved = block.callstacks_moved;
     result.walk_state = static_cast<memprof_walk_state>(block.walk_state);
     result.callstacks_cut = block.callstacks_cut;
   }
+  result.owner = {block.owner[0], block.owner[1]};
   result.state = static_cast<memprof_agent_state>(block.state);
   result.rate = block.rate;
   result.running_capture = static_cast<memprof_capture_by>(block.running_capture);
@@ -91,6 +90,14 @@ absl::StatusOr<AgentStatus> AgentControl::status() const {
   result.buffers = block.buffers;
   result.domains = block.domains;
   return result;
+}
+
+absl::StatusOr<AgentStatus> AgentControl::status() const {
+  AgentLook look;
+  MemoryQuestion question;
+  look.add_to(question, address_);
+  ASSIGN_OR_RETURN(const std::size_t read, question.ask_some(*memory_));
+  return look.status(pid_, read);
 }
 
 absl::StatusOr<std::vector<AgentTail>> AgentControl::tails() const {
@@ -165,10 +172,6 @@ absl::StatusOr<PackedTail> AgentControl::packed_tail(std::uint64_t at, std::uint
   return tail;
 }
 
-absl::Status AgentControl::tell(const memprof_runtime_offsets& offsets) const {
-  return write(offsetof(memprof_agent_control, offsets), offsets);
-}
-
 template <typename T>
 absl::Status AgentControl::write(std::size_t offset, const T& value) const {
   return memory_->write_value(address_ + offset, value);
@@ -188,18 +191,28 @@ absl::Status AgentControl::set_owner(const OwnerToken& token) const {
   return write(offsetof(memprof_agent_control, owner), token);
 }
 
-absl::StatusOr<std::uint32_t> AgentControl::requested_capture(memprof_capture_by wanted) const {
-  if (wanted != MEMPROF_CAPTURE_BY_AGENT) return wanted;
-  ASSIGN_OR_RETURN(const AgentStatus now, status());
-  return now.followed_since ? wanted : MEMPROF_CAPTURE_BY_RUNTIME;
+memprof_capture_by capture_known_to(const AgentStatus& agent, memprof_capture_by wanted) {
+  if (wanted != MEMPROF_CAPTURE_BY_AGENT || agent.followed_since) return wanted;
+  return MEMPROF_CAPTURE_BY_RUNTIME;
 }
 
-absl::Status AgentControl::request(const SessionRequest& session) const {
-  RETURN_IF_ERROR(renew());
-  RETURN_IF_ERROR(write(offsetof(memprof_agent_control, requested_rate), session.rate));
-  ASSIGN_OR_RETURN(const std::uint32_t capture, requested_capture(session.capture));
-  RETURN_IF_ERROR(write(offsetof(memprof_agent_control, requested_capture), capture));
-  return write(offsetof(memprof_agent_control, requested_generation), session.generation);
+static_assert(sizeof(SessionRequest::capture) == sizeof(memprof_agent_control::requested_capture));
+
+// The generation is the last: whoever sees it sees what it is of.
+absl::Status AgentControl::give(const AgentOrders& orders) const {
+  const auto at = [this](std::size_t offset) { return address_ + offset; };
+  const SessionRequest session = orders.session.value_or(SessionRequest());
+  const std::uint64_t until_ns = monotonic_ns() + kLeaseNs;
+  MemoryOrder order;
+  if (orders.owner) order.put(at(offsetof(memprof_agent_control, owner)), *orders.owner);
+  if (orders.offsets) order.put(at(offsetof(memprof_agent_control, offsets)), *orders.offsets);
+  if (orders.session) {
+    order.put(at(offsetof(memprof_agent_control, requested_until_ns)), until_ns)
+        .put(at(offsetof(memprof_agent_control, requested_rate)), session.rate)
+        .put(at(offsetof(memprof_agent_control, requested_capture)), session.capture)
+        .put(at(offsetof(memprof_agent_control, requested_generation)), session.generation);
+  }
+  return order.give(*memory_);
 }
 
 }  // namespace memprofd

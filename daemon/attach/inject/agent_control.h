@@ -13,13 +13,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "agent-lib/include/memprof_agent_abi.h"
+#include "daemon/attach/inject/owner_token.h"
 #include "daemon/discover/gc_stats.h"
-#include "daemon/discover/memory_reader.h"
+#include "daemon/discover/target_memory.h"
 
 namespace memprofd {
 
 // Everything of the control block but its records.
 struct AgentStatus {
+  OwnerToken owner;
   memprof_agent_state state = MEMPROF_AGENT_IDLE;
   double rate = 0;
   std::uint32_t generation = 0;
@@ -85,7 +87,31 @@ static_assert(offsetof(memprof_agent_control, domain_count) == offsetof(AgentBui
 // block ends where followed_since is now.
 bool is_our_build(const AgentBuild& build);
 
-struct OwnerToken;  // agent_owner.h
+// What a control block says, as a part of a question that is about other things, too.
+class AgentLook {
+ public:
+  static constexpr std::size_t kPieces = 2;
+  // To be asked while this is there.
+  void add_to(MemoryQuestion& question, std::uint64_t control_address);
+  // read: so many of its pieces. kOutOfRange: nothing is there; kDataLoss: another build's agent.
+  absl::StatusOr<AgentStatus> status(int pid, std::size_t read) const;
+
+ private:
+  memprof_agent_control block_{};
+};
+
+// What a watcher tells an agent at once, in the order that is right for it.
+struct AgentOrders {
+  std::optional<OwnerToken> owner;
+  // Where an OCaml 5 runtime keeps things. Before the first session.
+  std::optional<memprof_runtime_offsets> offsets;
+  // Its generation must be new. It ends by itself unless AgentControl::renew() is called within
+  // kLeaseNs. Its capture is one that the agent knows (capture_known_to).
+  std::optional<SessionRequest> session;
+};
+
+// An agent of the interface before has the runtime capture where it is to do so itself.
+memprof_capture_by capture_known_to(const AgentStatus& agent, memprof_capture_by wanted);
 
 class AgentControl {
  public:
@@ -103,13 +129,7 @@ class AgentControl {
   absl::StatusOr<std::vector<AgentTail>> tails() const;
   // Domains that run, of those known by then.
   std::vector<DomainGc> domains(const AgentStatus& now) const;
-  // Tells an agent in an OCaml 5 program where its runtime keeps things. Before the
-  // first request().
-  absl::Status tell(const memprof_runtime_offsets& offsets) const;
-  // Asks for a session. Its generation must be new. The session ends by itself unless
-  // renew() is called within kLeaseNs. An agent of the interface before has the runtime capture
-  // where it is to do so itself.
-  absl::Status request(const SessionRequest& session) const;
+  absl::Status give(const AgentOrders& orders) const;
   absl::Status renew() const;
   // Whose it is; agent_owner.h has the rules.
   absl::Status read_owner(OwnerToken& token) const;
@@ -123,7 +143,6 @@ class AgentControl {
     std::uint32_t count = 0, generation = 0;
     std::uint64_t last_sample = 0;
   };
-  absl::StatusOr<std::uint32_t> requested_capture(memprof_capture_by wanted) const;
   // at: the buffer whose head was read. Nothing when it was flushed while it was read.
   absl::StatusOr<std::optional<AgentTail>> tail(std::uint64_t at, std::uint32_t buffer,
                                                 const BufferHead& head) const;

@@ -9,40 +9,19 @@
 // moment both write; the one whose token stays has it, and each looks again every second.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <optional>
-#include <string>
-
 #include "absl/status/status.h"
 #include "daemon/attach/inject/agent_control.h"
+#include "daemon/attach/inject/owner_token.h"
 
 namespace memprofd {
 
-// Names a process as long as the machine runs: its pid and the boot, its start time. All 0: nobody.
-struct OwnerToken {
-  std::uint64_t boot_and_pid = 0;
-  std::uint64_t start_ticks = 0;
-
-  bool operator==(const OwnerToken&) const = default;
-  int pid() const { return static_cast<int>(boot_and_pid & 0xffffffff); }
-  // proc_root is "/proc", or a fake tree in tests.
-  static OwnerToken of(int pid, const std::string& proc_root = "/proc");
-  // The token of this process.
-  static const OwnerToken& ours();
-};
-
-// The pid of the process that the token names, unless it has ended or is this one. The token is a
-// target's word: at worst it refuses to be profiled.
-std::optional<int> living_owner(const OwnerToken& token, const std::string& proc_root = "/proc");
-
-// settled: waits until another's claim at the same moment would be seen. Not while a thread of the
-// target is held.
-enum class Claim { kSettled, kAtOnce };
-// Takes the agent of process pid. kAlreadyExists: of another memprofd.
-absl::Status claim_agent(const AgentControl& agent, int pid, Claim how);
+// Takes the agent of process pid, and waits until another's claim at the same moment would be seen:
+// not while a thread of the target is held. kAlreadyExists: of another memprofd.
+absl::Status claim_agent(const AgentControl& agent, int pid);
 // kAlreadyExists when another memprofd has claimed it since.
 absl::Status check_claim(const AgentControl& agent, int pid);
+// The same of a token that was read there.
+absl::Status check_owner(const OwnerToken& token, int pid);
 // If it is ours.
 void release_agent(const AgentControl& agent);
 

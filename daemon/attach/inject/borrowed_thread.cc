@@ -141,9 +141,8 @@ absl::Status BorrowedThread::not_done(std::string_view action) const {
 
 // A call may change it; whoever is interrupted at the safe point need not expect that.
 void BorrowedThread::save_errno() {
-  std::uint64_t distance = 0;
-  if (libc_.errno_slot == 0 || !target_.memory->read_value(libc_.errno_slot, distance).ok()) return;
-  const std::uint64_t address = state_.regs.fs_base + distance;
+  if (!libc_.errno_distance) return;
+  const std::uint64_t address = state_.regs.fs_base + *libc_.errno_distance;
   const auto word = session_.peek(address);
   if (!word.ok()) return;
   errno_address_ = address;

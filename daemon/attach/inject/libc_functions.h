@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ struct LibcFunctions {
   std::uint64_t loaded_last = 0;
   // Where the C library keeps errno's distance from the thread pointer; 0: not found.
   std::uint64_t errno_slot = 0;
+  // What was there when the program was looked at, which stays; nothing: not known.
+  std::optional<std::uint64_t> errno_distance;
 };
 
 // maps: those of the address space that is looked at (TargetMemory::maps). kFailedPrecondition when

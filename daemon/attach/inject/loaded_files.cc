@@ -25,11 +25,20 @@ struct LoadedFile {
   std::uint64_t next;
 };
 
-bool has_name(const MemoryReader& memory, const LoadedFile& file, const std::string& name) {
+// If that is its name.
+std::optional<LoadedAt> look_at(const MemoryReader& memory, const LoadedFile& file,
+                                const std::string& name, const AskOfFile& ask) {
   std::vector<char> found(name.size() + 1);
-  return memory.read(file.name, std::as_writable_bytes(std::span(found))).ok() &&
-         std::string_view(found.data(), found.size()) ==
-             std::string_view(name.c_str(), name.size() + 1);
+  MemoryQuestion question;
+  question.about(file.name, std::as_writable_bytes(std::span(found)));
+  ask(file.bias, question);
+  const auto read = question.ask_some(memory);
+  if (!read.ok() || *read == 0 ||
+      std::string_view(found.data(), found.size()) !=
+          std::string_view(name.c_str(), name.size() + 1)) {
+    return std::nullopt;
+  }
+  return LoadedAt{file.bias, *read - 1};
 }
 
 // take(the entry's address, entry). Whether the list has an end.
@@ -65,16 +74,15 @@ std::optional<std::vector<std::uint64_t>> biases_in_order(const MemoryReader& me
   return has_end ? std::optional(std::move(biases)) : std::nullopt;
 }
 
-std::optional<std::uint64_t> load_bias_after(const MemoryReader& memory, std::uint64_t entry,
-                                             const std::string& name) {
-  std::optional<std::uint64_t> bias;
+std::optional<LoadedAt> load_bias_after(const MemoryReader& memory, std::uint64_t entry,
+                                        const std::string& name, const AskOfFile& ask) {
   LoadedFile file{};
   if (!memory.read_value(entry, file).ok()) return std::nullopt;
   for (int files = 0; file.next != 0 && files < kLoadedLast; ++files) {
     if (!memory.read_value(file.next, file).ok()) break;
-    if (has_name(memory, file, name)) bias = file.bias;
+    if (const auto at = look_at(memory, file, name, ask)) return at;
   }
-  return bias;
+  return std::nullopt;
 }
 
 }  // namespace memprofd

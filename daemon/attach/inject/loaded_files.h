@@ -4,11 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "daemon/discover/memory_reader.h"
+#include "daemon/discover/target_memory.h"
 
 namespace memprofd {
 
@@ -23,11 +24,18 @@ std::optional<std::uint64_t> last_loaded(const MemoryReader& memory, std::uint64
 std::optional<std::vector<std::uint64_t>> biases_in_order(const MemoryReader& memory,
                                                           std::uint64_t list);
 
-// The difference between addresses in the process and in the file that was loaded last under that
-// name (as given to dlopen), of the kLoadedLast files that were loaded after that entry. Some small
+// A file that was loaded under a name (as given to dlopen).
+struct LoadedAt {
+  std::uint64_t bias = 0;   // difference between addresses in the process and in the file
+  std::size_t answers = 0;  // how many of the pieces are there that ask() has added
+};
+// What else is to be known of a file with that bias; of the last one that is asked about, if that
+// has the name.
+using AskOfFile = std::function<void(std::uint64_t bias, MemoryQuestion&)>;
+// The first with that name of the kLoadedLast files that were loaded after that entry. Some small
 // reads, however many files there are: the process may stand still meanwhile.
 inline constexpr int kLoadedLast = 16;
-std::optional<std::uint64_t> load_bias_after(const MemoryReader& memory, std::uint64_t entry,
-                                             const std::string& name);
+std::optional<LoadedAt> load_bias_after(const MemoryReader& memory, std::uint64_t entry,
+                                        const std::string& name, const AskOfFile& ask);
 
 }  // namespace memprofd

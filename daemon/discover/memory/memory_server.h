@@ -36,7 +36,8 @@ struct MemoryFiles {
 };
 
 // What goes over a server's socket, a message each: a request, behind it the bytes to be
-// written; an answer, behind it the bytes that were read.
+// written, or a list of pieces and what is written to them; an answer, behind it the bytes that
+// were read.
 struct MemoryRequest {
   // kWriteStack also writes below a stack, which grows it. kReadPieces has a list of pieces behind
   // it, of `bytes` bytes, and is answered by what could be read of them, up to the first that
@@ -44,6 +45,8 @@ struct MemoryRequest {
   // is brought in before. kPeekPieces tells what process_vm_readv has read, at a quarter of the
   // cost: as that goes by pid, it may be of another address space if the process has run exec at
   // that moment. kView reads into the window, from its beginning on; its answer has no bytes.
+  // kWritePieces has a list of `address` pieces behind it, then their bytes; `bytes` counts both.
+  // They are written one after the other, up to the first that cannot be.
   enum What : std::uint32_t {
     kRead,
     kWrite,
@@ -53,14 +56,15 @@ struct MemoryRequest {
     kView,
     kReadPiecesWithoutFiles,
     kPeekPieces,
+    kWritePieces,
   };
   std::uint64_t number = 0;
-  std::uint64_t address = 0;  // or place in the file
+  std::uint64_t address = 0;  // or place in the file, or number of pieces
   std::uint32_t bytes = 0;    // at most kMaxMemoryTransfer; of kView, kMemoryWindowBytes
   What what = kRead;
 };
 
-// One of a list: they are read in that order.
+// One of a list: they are read, or written, in that order.
 struct MemoryPieceRequest {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;

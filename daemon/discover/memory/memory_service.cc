@@ -71,6 +71,7 @@ ssize_t transfer(const MemoryService& service, Message& message, std::uint32_t d
     case MemoryRequest::kReadPieces:  // these are done elsewhere
     case MemoryRequest::kReadPiecesWithoutFiles:
     case MemoryRequest::kPeekPieces:
+    case MemoryRequest::kWritePieces:
       break;
   }
   return ::pwrite(service.mem(), data, bytes, place);
@@ -81,6 +82,19 @@ ssize_t read_piece(const MemoryService& service, const MemoryPieceRequest& piece
   for (std::uint64_t done = 0; done < piece.bytes;) {
     const ssize_t n = ::pread(service.mem(), out + done, piece.bytes - done,
                               static_cast<off_t>(piece.address + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return -1;
+    done += static_cast<std::uint64_t>(n);
+  }
+  return static_cast<ssize_t>(piece.bytes);
+}
+
+// All of a piece, or -1.
+ssize_t write_piece(const MemoryService& service, const MemoryPieceRequest& piece,
+                    const std::byte* data) {
+  for (std::uint64_t done = 0; done < piece.bytes;) {
+    const ssize_t n = ::pwrite(service.mem(), data + done, piece.bytes - done,
+                               static_cast<off_t>(piece.address + done));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return -1;
     done += static_cast<std::uint64_t>(n);
@@ -102,30 +116,65 @@ void peek(const MemoryService& service, const iovec* remote, std::size_t pieces,
   }
 }
 
+// A request's list of pieces, as many as a message has room for.
+struct PieceList {
+  MemoryPieceRequest pieces[kMaxMemoryPieces];
+  iovec remote[kMaxMemoryPieces];
+  std::size_t fits = 0;
+  std::uint64_t bytes = 0;  // of those
+
+  // room: for their bytes.
+  void take(const Message& message, std::size_t count, std::size_t room) {
+    std::memcpy(pieces, message.data, count * sizeof *pieces);
+    bytes = 0;
+    for (fits = 0; fits < count && pieces[fits].bytes <= room - bytes; ++fits) {
+      bytes += pieces[fits].bytes;
+      remote[fits] = {std::bit_cast<void*>(pieces[fits].address), pieces[fits].bytes};
+    }
+  }
+};
+
+PieceList list;
+
 // In their order, up to the first that is not all there.
 void read_pieces(const MemoryService& service, Message& message) {
-  static MemoryPieceRequest pieces[kMaxMemoryPieces];
-  static iovec remote[kMaxMemoryPieces];
-  const std::size_t count =
-      std::min<std::size_t>(message.request.bytes / sizeof *pieces, kMaxMemoryPieces);
-  std::memcpy(pieces, message.data, count * sizeof *pieces);
-  std::size_t fits = 0;
-  std::uint64_t bytes = 0;
-  for (; fits < count; ++fits) {
-    if (pieces[fits].bytes > sizeof message.data - bytes) break;
-    bytes += pieces[fits].bytes;
-    remote[fits] = {std::bit_cast<void*>(pieces[fits].address), pieces[fits].bytes};
-  }
+  list.take(message,
+            std::min<std::size_t>(message.request.bytes / sizeof *list.pieces, kMaxMemoryPieces),
+            sizeof message.data);
   if (message.request.what == MemoryRequest::kPeekPieces) {
-    return peek(service, remote, fits, message);
+    return peek(service, list.remote, list.fits, message);
   }
   MemoryAnswer& answer = message.answer;
   const bool may_wait = message.request.what == MemoryRequest::kReadPieces;
-  const ssize_t there = may_wait ? bring_in(service, remote, fits) : static_cast<ssize_t>(bytes);
+  const ssize_t there =
+      may_wait ? bring_in(service, list.remote, list.fits) : static_cast<ssize_t>(list.bytes);
   if (there < 0) answer.error = why_not_there(service, errno);
-  for (std::size_t i = 0; i < fits; ++i) {
-    if (static_cast<ssize_t>(answer.bytes + pieces[i].bytes) > there) return;
-    const ssize_t n = read_piece(service, pieces[i], message.data + answer.bytes);
+  for (std::size_t i = 0; i < list.fits; ++i) {
+    if (static_cast<ssize_t>(answer.bytes + list.pieces[i].bytes) > there) return;
+    const ssize_t n = read_piece(service, list.pieces[i], message.data + answer.bytes);
+    if (n < 0) answer.error = why_not_there(service, EIO);
+    if (n < 0) return;
+    answer.bytes += static_cast<std::uint32_t>(n);
+  }
+}
+
+// The same for what is written; all of it must be there before something is.
+void write_pieces(const MemoryService& service, Message& message) {
+  const std::size_t head = message.request.address * sizeof *list.pieces;
+  MemoryAnswer& answer = message.answer;
+  if (message.request.address > kMaxMemoryPieces || head > message.request.bytes) {
+    answer.error = EINVAL;
+    return;
+  }
+  list.take(message, message.request.address, message.request.bytes - head);
+  const ssize_t there = bring_in(service, list.remote, list.fits);
+  if (there != static_cast<ssize_t>(list.bytes)) {
+    answer.error = why_not_there(service, there < 0 ? errno : EFAULT);
+    return;
+  }
+  for (std::size_t i = 0; i < list.fits; ++i) {
+    const std::byte* const data = message.data + head + answer.bytes;
+    const ssize_t n = write_piece(service, list.pieces[i], data);
     if (n < 0) answer.error = why_not_there(service, EIO);
     if (n < 0) return;
     answer.bytes += static_cast<std::uint32_t>(n);
@@ -136,6 +185,7 @@ void transfer_all(const MemoryService& service, Message& message) {
   MemoryAnswer& answer = message.answer;
   const MemoryRequest::What what = message.request.what;
   if (are_pieces(what)) return read_pieces(service, message);
+  if (what == MemoryRequest::kWritePieces) return write_pieces(service, message);
   if (what == MemoryRequest::kView && service.window == nullptr) {
     answer.error = EINVAL;
     return;

@@ -130,6 +130,40 @@ TEST(TargetMemory, PiecesAreReadInTheirOrder) {
   EXPECT_EQ(read_pieces(*memory, too_large).status().code(), StatusCode::kInvalidArgument);
 }
 
+// In their order, as the same place three times shows; nothing when one of them is not there.
+TEST(TargetMemory, WhatIsWrittenTogetherIsThereWhole) {
+  const Copy copy;
+  const auto memory = TargetMemory::open(copy.pid()).value();
+  const std::array<std::uint64_t, 3> values = {7, 8, 9};
+  const auto read = [&] {
+    std::uint64_t value = 0;
+    EXPECT_TRUE(memory->read_value(address_of(&word), value).ok());
+    return value;
+  };
+  for (const WritableMemory* to :
+       {static_cast<const WritableMemory*>(memory.get()), &memory->quick()}) {
+    MemoryOrder order;
+    for (const std::uint64_t& value : values) order.put(address_of(&word), value);
+    ASSERT_TRUE(memory->write_value(address_of(&word), std::uint64_t{1}).ok());
+    ASSERT_TRUE(order.give(*to).ok());
+    EXPECT_EQ(read(), 9u);
+    order.put(8, values[0]);
+    ASSERT_TRUE(memory->write_value(address_of(&word), std::uint64_t{1}).ok());
+    EXPECT_EQ(order.give(*to).code(), StatusCode::kOutOfRange);
+    EXPECT_EQ(read(), 1u);
+    EXPECT_EQ(MemoryOrder().put(~std::uint64_t{0} - 2, values[0]).give(*to).code(),
+              StatusCode::kOutOfRange);
+  }
+  EXPECT_TRUE(MemoryOrder().give(*memory).ok());
+  EXPECT_EQ(word, 42u) << "only the copy's";
+  MemoryOrder many;
+  for (std::size_t i = 0; i <= kMaxMemoryPieces; ++i) many.put(address_of(&word), values[0]);
+  EXPECT_EQ(many.give(*memory).code(), StatusCode::kInvalidArgument);
+  const std::array<std::byte, kMaxMemoryTransfer> large = {};
+  EXPECT_EQ(MemoryOrder().put(address_of(&word), large).give(*memory).code(),
+            StatusCode::kInvalidArgument);
+}
+
 // What a process shares with nobody, in kB.
 std::uint64_t private_kb(int pid) {
   std::ifstream rollup("/proc/" + std::to_string(pid) + "/smaps_rollup");
@@ -198,6 +232,8 @@ TEST(TargetMemory, NothingOfTheNextProgramIsTouched) {
   Copy copy;
   const auto memory = TargetMemory::open(copy.pid()).value();
   copy.exec();
+  EXPECT_EQ(MemoryOrder().put(address_of(&word), std::uint64_t{1}).give(*memory).code(),
+            StatusCode::kNotFound);
   const auto maps = ProcFs().maps(copy.pid()).value();
   const auto writable =
       std::find_if(maps.begin(), maps.end(), [](const Mapping& m) { return m.writable; });

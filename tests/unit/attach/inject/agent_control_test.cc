@@ -197,17 +197,46 @@ TEST_F(AgentControlTest, AnAbsurdCountIsAnError) {
   EXPECT_TRUE(control().tails().ok());
 }
 
-TEST_F(AgentControlTest, TellsWhereTheRuntimeKeepsThings) {
-  ASSERT_TRUE(control()
-                  .tell({.external_interrupt = 256,
-                         .memprof = 464,
-                         .memprof_config = 64,
-                         .stat_words = 384,
-                         .shared_heap = 280,
-                         .callstacks_stay = 0})
-                  .ok());
+// The program stands still meanwhile. Who sees the generation sees the session that it is of.
+TEST_F(AgentControlTest, AllThatIsToldIsOneOrder) {
+  const AskedMemory memory(memory_, &memory_);
+  const AgentOrders orders{.owner = OwnerToken{3, 4},
+                           .offsets = memprof_runtime_offsets{.external_interrupt = 256,
+                                                              .memprof = 464,
+                                                              .memprof_config = 64,
+                                                              .stat_words = 384,
+                                                              .shared_heap = 280,
+                                                              .callstacks_stay = 0},
+                           .session = SessionRequest{1e-3, 9, MEMPROF_CAPTURE_BY_AGENT}};
+  ASSERT_TRUE(control().through(memory).give(orders).ok());
+  EXPECT_EQ(memory.times, 1);
+  EXPECT_EQ(memory.written.front(), reinterpret_cast<std::uint64_t>(block_.owner));
+  EXPECT_EQ(memory.written.back(), reinterpret_cast<std::uint64_t>(&block_.requested_generation));
   EXPECT_EQ(block_.offsets.external_interrupt, 256u);
   EXPECT_EQ(block_.offsets.memprof_config, 64u);
+  EXPECT_EQ(block_.requested_generation, 9u);
+  EXPECT_EQ(control().status()->owner, (OwnerToken{3, 4}));
+}
+
+TEST_F(AgentControlTest, WhatIsNotToldStays) {
+  block_.requested_generation = 5;
+  block_.offsets.memprof = 7;
+  block_.owner[0] = 8;
+  ASSERT_TRUE(control().give({}).ok());
+  ASSERT_TRUE(control().give({.owner = OwnerToken{1, 2}}).ok());
+  EXPECT_EQ(block_.requested_generation, 5u);
+  EXPECT_EQ(block_.requested_until_ns, 0u);
+  ASSERT_TRUE(control().give({.session = SessionRequest{.generation = 6}}).ok());
+  EXPECT_EQ(block_.offsets.memprof, 7u);
+  EXPECT_EQ(block_.owner[0], 1u);
+}
+
+TEST(AgentCapture, OneOfTheInterfaceBeforeDoesNotWalk) {
+  AgentStatus agent;
+  EXPECT_EQ(capture_known_to(agent, MEMPROF_CAPTURE_BY_AGENT), MEMPROF_CAPTURE_BY_RUNTIME);
+  EXPECT_EQ(capture_known_to(agent, MEMPROF_CAPTURE_BY_KERNEL), MEMPROF_CAPTURE_BY_KERNEL);
+  agent.followed_since = 0;
+  EXPECT_EQ(capture_known_to(agent, MEMPROF_CAPTURE_BY_AGENT), MEMPROF_CAPTURE_BY_AGENT);
 }
 
 TEST_F(AgentControlTest, KnowsTheDomainsThatRun) {
@@ -227,9 +256,8 @@ TEST_F(AgentControlTest, KnowsTheDomainsThatRun) {
 }
 
 TEST_F(AgentControlTest, RequestsARate) {
-  ASSERT_TRUE(control()
-                  .request({.rate = 2e-5, .generation = 9, .capture = MEMPROF_CAPTURE_BY_RUNTIME})
-                  .ok());
+  ASSERT_TRUE(
+      control().give({.session = SessionRequest{2e-5, 9, MEMPROF_CAPTURE_BY_RUNTIME}}).ok());
   EXPECT_EQ(block_.requested_rate, 2e-5);
   EXPECT_EQ(block_.requested_generation, 9u);
   EXPECT_EQ(block_.requested_capture, static_cast<std::uint32_t>(MEMPROF_CAPTURE_BY_RUNTIME));

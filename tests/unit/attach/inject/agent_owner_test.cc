@@ -39,7 +39,7 @@ class OtherProcess {
 
 class AgentOwnerTest : public ::testing::Test {
  protected:
-  absl::Status claim() { return claim_agent(agent_, ::getpid(), Claim::kSettled); }
+  absl::Status claim() { return claim_agent(agent_, ::getpid()); }
   void belongs_to(const OwnerToken& token) {
     block_.owner[0] = token.boot_and_pid;
     block_.owner[1] = token.start_ticks;
@@ -90,7 +90,7 @@ TEST_F(AgentOwnerTest, APidOfAnotherTimeOrAnotherBootIsNobody) {
 }
 
 TEST_F(AgentOwnerTest, WhoClaimedLaterAtTheSameMomentIsSeen) {
-  ASSERT_TRUE(claim_agent(agent_, ::getpid(), Claim::kAtOnce).ok());
+  ASSERT_TRUE(claim_agent(agent_, ::getpid()).ok());
   EXPECT_TRUE(check_claim(agent_, ::getpid()).ok());
   belongs_to(OwnerToken::of(other_.pid()));
   EXPECT_EQ(check_claim(agent_, ::getpid()).code(), absl::StatusCode::kAlreadyExists);

@@ -8,6 +8,7 @@
 
 #include "daemon/attach/inject/libc_functions.h"
 #include "daemon/discover/target_memory.h"
+#include "tests/kit/asked_memory.h"
 #include "tests/kit/fake_memory.h"
 
 namespace memprofd {
@@ -41,14 +42,41 @@ class Files {
   std::uint64_t first_ = 0, last_ = 0;
 };
 
-TEST(LoadedFiles, TheOneLoadedLastUnderTheName) {
+std::optional<std::uint64_t> bias_after(const MemoryReader& memory, std::uint64_t entry,
+                                        const std::string& name) {
+  const auto at = load_bias_after(memory, entry, name, [](std::uint64_t, MemoryQuestion&) {});
+  return at ? std::optional(at->bias) : std::nullopt;
+}
+
+TEST(LoadedFiles, TheFirstThatWasLoadedSinceUnderTheName) {
   Files files;
   const std::uint64_t before = files.add(0x500, "/lib/agent.so");
+  files.add(0x3000, "/lib/agent.so.1");
   files.add(0x1000, "/lib/agent.so");
   files.add(0x2000, "/lib/agent.so");
-  files.add(0x3000, "/lib/agent.so.1");
-  EXPECT_EQ(load_bias_after(files.memory(), before, "/lib/agent.so"), 0x2000u);
-  EXPECT_EQ(load_bias_after(files.memory(), before, "/lib/agent"), std::nullopt);
+  EXPECT_EQ(bias_after(files.memory(), before, "/lib/agent.so"), 0x1000u);
+  EXPECT_EQ(bias_after(files.memory(), before, "/lib/agent"), std::nullopt);
+}
+
+// The program stands still: the entry before, each one since, and with its name all else.
+TEST(LoadedFiles, WhatElseIsAskedTakesNoMoreQuestions) {
+  Files files;
+  const std::uint64_t before = files.add(0x500, "libc");
+  files.add(0x1000, "a library of it");
+  files.add(0x2000, "agent");
+  const std::uint64_t word = files.memory().put(std::uint64_t{42});
+  const AskedMemory memory(files.memory());
+  std::uint64_t value = 0, nowhere = 0;
+  const auto at =
+      load_bias_after(memory, before, "agent", [&](std::uint64_t bias, MemoryQuestion& question) {
+        value = 0;
+        question.about(bias == 0x2000 ? word : 0xdead0000, value).about(0xdead0000, nowhere);
+      });
+  ASSERT_TRUE(at);
+  EXPECT_EQ(at->bias, 0x2000u);
+  EXPECT_EQ(at->answers, 1u) << "the first of the two";
+  EXPECT_EQ(value, 42u);
+  EXPECT_EQ(memory.times, 5);
 }
 
 TEST(LoadedFiles, TheLastEntry) {
@@ -57,7 +85,7 @@ TEST(LoadedFiles, TheLastEntry) {
   EXPECT_EQ(last_loaded(files.memory(), files.list()), files.last());
   for (int i = 0; i < 1000; ++i) files.add(0x2000, "b");
   EXPECT_EQ(last_loaded(files.memory(), files.list()), files.last());
-  EXPECT_EQ(load_bias_after(files.memory(), files.last(), "b"), std::nullopt);
+  EXPECT_EQ(bias_after(files.memory(), files.last(), "b"), std::nullopt);
 }
 
 // However many files there are, the process stands still for few reads.
@@ -76,9 +104,9 @@ TEST(LoadedFiles, OnlyTheNextAreLookedAt) {
   const std::uint64_t before = files.add(0x1000, "old");
   for (int i = 1; i < kLoadedLast; ++i) files.add(0x2000, "other");
   files.add(0x3000, "new");
-  EXPECT_EQ(load_bias_after(files.memory(), before, "new"), 0x3000u);
+  EXPECT_EQ(bias_after(files.memory(), before, "new"), 0x3000u);
   files.add(0x4000, "newer");
-  EXPECT_EQ(load_bias_after(files.memory(), before, "newer"), std::nullopt);
+  EXPECT_EQ(bias_after(files.memory(), before, "newer"), std::nullopt);
 }
 
 TEST(LoadedFiles, AListWithoutAnEnd) {
@@ -87,8 +115,8 @@ TEST(LoadedFiles, AListWithoutAnEnd) {
   const std::uint64_t last = files.add(0x2000, "b");
   files.memory().poke(last + offsetof(Node, next), first);
   EXPECT_EQ(last_loaded(files.memory(), files.list()), std::nullopt);
-  EXPECT_EQ(load_bias_after(files.memory(), first, "c"), std::nullopt);
-  EXPECT_EQ(load_bias_after(files.memory(), first, "b"), 0x2000u);
+  EXPECT_EQ(bias_after(files.memory(), first, "c"), std::nullopt);
+  EXPECT_EQ(bias_after(files.memory(), first, "b"), 0x2000u);
 }
 
 TEST(LoadedFiles, AListThatLeadsNowhere) {
@@ -97,8 +125,8 @@ TEST(LoadedFiles, AListThatLeadsNowhere) {
   files.memory().poke(at + offsetof(Node, next), std::uint64_t{0xdead0000});
   EXPECT_EQ(last_loaded(files.memory(), files.list()), std::nullopt);
   EXPECT_EQ(last_loaded(files.memory(), 0xdead0000), std::nullopt);
-  EXPECT_EQ(load_bias_after(files.memory(), at, "a"), std::nullopt);
-  EXPECT_EQ(load_bias_after(files.memory(), 0xdead0000, "a"), std::nullopt);
+  EXPECT_EQ(bias_after(files.memory(), at, "a"), std::nullopt);
+  EXPECT_EQ(bias_after(files.memory(), 0xdead0000, "a"), std::nullopt);
 }
 
 TEST(LoadedFiles, OfThisProcess) {
@@ -111,7 +139,7 @@ TEST(LoadedFiles, OfThisProcess) {
   while (map->l_next != nullptr) map = map->l_next;
   EXPECT_EQ(last_loaded(**memory, libc->loaded_list), reinterpret_cast<std::uint64_t>(map));
   const auto before = reinterpret_cast<std::uint64_t>(map->l_prev);
-  EXPECT_EQ(load_bias_after(**memory, before, map->l_name), map->l_addr);
+  EXPECT_EQ(bias_after(**memory, before, map->l_name), map->l_addr);
 }
 
 }  // namespace

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// AgentAttachment: how the agent comes into the program, and is told what to do.
+#include "absl/strings/str_cat.h"
+#include "daemon/attach/agent_attachment.h"
+#include "daemon/attach/inject/agent_memfd.h"
+#include "daemon/attach/inject/agent_owner.h"
+#include "daemon/attach/inject/loaded_files.h"
+#include "daemon/attach/inject/trip_young_limit.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+// How long an agent that is there may take to start by itself before a thread
+// is borrowed to wake it.
+constexpr auto kOwnStartPatience = std::chrono::milliseconds(200);
+// Longest time between two attempts to wake an idle program.
+constexpr auto kMaxTripInterval = std::chrono::milliseconds(500);
+
+}  // namespace
+
+AgentOrders AgentAttachment::orders(const AgentStatus& agent, SessionRequest session) const {
+  session.capture = capture_known_to(agent, session.capture);
+  AgentOrders orders{.session = session};
+  if (const RuntimeAbi& abi = target_.abi; abi.domains) {
+    orders.offsets = {.external_interrupt = abi.external_interrupt,
+                      .memprof = abi.memprof,
+                      .memprof_config = abi.memprof_config,
+                      .stat_words = abi.stats,
+                      .shared_heap = abi.shared_heap,
+                      .callstacks_stay = abi.callstacks_stay};
+  }
+  return orders;
+}
+
+absl::Status AgentAttachment::advance_injection() {
+  const auto now = std::chrono::steady_clock::now();
+  if (!injector_) {
+    // A stopped program is left as its user wants it until it goes on.
+    if (!plan_.may_inject || injected_ || starts_by_itself(now) || is_stopped()) {
+      return absl::OkStatus();
+    }
+    RETURN_IF_ERROR(start_injection());
+  }
+  const auto result = injector_->result();
+  if (!result) {
+    // Often at first; later a program that is idle need not be disturbed so often.
+    const auto waited = now - begun_at_;
+    if (now - tripped_at_ >= std::min<decltype(waited)>(waited / 8, kMaxTripInterval)) {
+      trip_young_limit(target_, *kernel_);
+      tripped_at_ = now;
+    }
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(take_injection());
+  RETURN_IF_ERROR(listen_late());
+  // The rate may have been changed while the injection waited.
+  return control_ ? tell_session() : absl::OkStatus();
+}
+
+// An agent that is there gets some time before a thread is borrowed for it; one
+// that samples changes its session by itself, in its next callback.
+bool AgentAttachment::starts_by_itself(std::chrono::steady_clock::time_point now) const {
+  if (!control_) return false;
+  const auto status = control_->status();
+  return now - begun_at_ < kOwnStartPatience || !status.ok() ||
+         status->state == MEMPROF_AGENT_SAMPLING;
+}
+
+absl::Status AgentAttachment::start_injection() {
+  Injection injection;
+  injection.target = &target_;
+  injection.removal = &removal_;
+  if (!control_) injection.agent_path = plan_.file->path;
+  injection.agents = plan_.others;
+  if (!control_ && plan_.copy_file) {
+    ASSIGN_OR_RETURN(injection.agent_copy, read_whole_file(plan_.file->path));
+  }
+  injection.libc = plan_.libc;
+  if (control_) {
+    injection.on_loaded = [agent = agent_](const std::string&) { return agent; };
+  } else {
+    injection.on_loaded = [this, session = session_](const std::string& name) {
+      return tell_loaded_agent(session, name);
+    };
+  }
+  ASSIGN_OR_RETURN(injector_, Injector::start(std::move(injection)));
+  return absl::OkStatus();
+}
+
+// While the target stands still: reads its mappings only when its dynamic linker does not say.
+std::optional<AgentAttachment::SeenAgent> AgentAttachment::find_loaded_agent(
+    const std::string& name) const {
+  const std::string path = plan_.copy_file ? std::string(kAgentMemfdMapping) : plan_.file->path;
+  AgentLook look;
+  const auto ask = [&](std::uint64_t bias, MemoryQuestion& question) {
+    look.add_to(question, agent_loaded_at(*plan_.file, bias, path).control_address);
+  };
+  if (plan_.libc.loaded_last != 0) {
+    const auto loaded = load_bias_after(*target_.memory, plan_.libc.loaded_last, name, ask);
+    if (loaded) {
+      return SeenAgent{agent_loaded_at(*plan_.file, loaded->bias, path),
+                       look.status(target_.pid, loaded->answers)};
+    }
+  }
+  const auto maps = target_.memory->maps();
+  const auto at = maps.ok() ? locate_agent(*plan_.file, *maps, path) : std::nullopt;
+  if (!at) return std::nullopt;
+  return SeenAgent{*at, AgentControl(target_.pid, *target_.memory, at->control_address).status()};
+}
+
+absl::Status AgentAttachment::not_loaded() const {
+  return absl::DataLossError(absl::StrCat("the dynamic linker of pid ", target_.pid, " refused ",
+                                          plan_.file->path,
+                                          "; is the file readable inside the target?"));
+}
+
+// On the injector's thread: touches only what is constant while it runs, and injected_agent_.
+absl::StatusOr<AgentLocation> AgentAttachment::tell_loaded_agent(const SessionRequest& session,
+                                                                 const std::string& name) {
+  const auto found = find_loaded_agent(name);
+  if (!found) return not_loaded();
+  const auto& [agent, seen] = *found;
+  ASSIGN_OR_RETURN(const AgentStatus status, seen);
+  RETURN_IF_ERROR(check_owner(status.owner, target_.pid));
+  injected_agent_ = agent;  // what is not told any more may be claimed yet
+  // Before somebody listens it would begin unheard.
+  AgentOrders told = plan_.listen_late ? AgentOrders() : orders(status, session);
+  told.owner = OwnerToken::ours();
+  RETURN_IF_ERROR(AgentControl(target_.pid, *target_.memory, agent.control_address).give(told));
+  return agent;
+}
+
+// What the injector has come to. What it has claimed is ours from then on, to be let go of, also
+// when it failed after that, or when nobody wants it any more.
+absl::Status AgentAttachment::take_injection() {
+  const auto result = *injector_->result();
+  injected_ = true;
+  if (result.ok()) injected_agent_ = result->agent;
+  if (injected_agent_) {
+    adopt(*std::exchange(injected_agent_, std::nullopt));
+    claimed_ = true;
+  }
+  if (injector_->left_alone()) {
+    leave_alone(result.status());
+    return absl::OkStatus();
+  }
+  if (!result.ok() && !absl::IsCancelled(result.status())) return result.status();
+  if (result.ok()) paused_seconds_ += result->paused_seconds;
+  injector_.reset();
+  if (result.ok() && result->copy) agent_copy_ = result->copy;
+  return absl::OkStatus();
+}
+
+// Nobody has listened to it until now, so it has not begun.
+absl::Status AgentAttachment::listen_late() {
+  if (!control_ || kernel_->probes().attached(Probe::kBatch)) return absl::OkStatus();
+  const SharedFd& file = plan_.copy_file ? agent_copy_ : plan_.file->elf->descriptor();
+  RETURN_IF_ERROR(attach_agent_probes(file, agent_loaded_at(*plan_.file, 0, "")));
+  injected_ = false;  // a borrowed thread may wake it, unless it begins by itself
+  begun_at_ = std::chrono::steady_clock::now();
+  return absl::OkStatus();
+}
+
+// One that is there already starts at the program's next collection.
+void AgentAttachment::leave_alone(const absl::Status& why) {
+  injector_.reset();
+  plan_.may_inject = false;
+  if (control_) return;
+  why_no_agent_ = absl::StrCat(
+      why.message(), "; start it with LD_PRELOAD=libmemprof_agent.so to have the agent in it");
+}
+
+// Without waiting for it: it may be in the middle of a program that stands still.
+bool AgentAttachment::injector_gone() {
+  if (!injector_) return true;
+  injector_->give_up();
+  if (!injector_->result()) return false;
+  (void)take_injection();
+  injector_.reset();
+  return true;
+}
+
+}  // namespace memprofd
