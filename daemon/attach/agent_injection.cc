@@ -110,9 +110,21 @@ std::optional<AgentAttachment::SeenAgent> AgentAttachment::find_loaded_agent(
 }
 
 absl::Status AgentAttachment::not_loaded() const {
-  return absl::DataLossError(absl::StrCat("the dynamic linker of pid ", target_.pid, " refused ",
-                                          plan_.file->path,
-                                          "; is the file readable inside the target?"));
+  if (!has_free_descriptor(ProcFs(), target_.pid)) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "pid ", target_.pid, " has no descriptor left to load the agent by; raise its ",
+        "limit of open files (prlimit --nofile, ulimit -n), and attach again"));
+  }
+  const std::string refused =
+      absl::StrCat("the dynamic linker of pid ", target_.pid, " refused ",
+                   plan_.copy_file ? "the copy of the agent" : plan_.file->path);
+  if (!plan_.copy_file) {
+    return absl::DataLossError(absl::StrCat(refused, "; is the file readable inside the target?"));
+  }
+  return absl::DataLossError(absl::StrCat(
+      refused,
+      "; may it execute what is in memory (SELinux, vm.memfd_noexec)? Preload or link the "
+      "agent there instead"));
 }
 
 // On the injector's thread: touches only what is constant while it runs, and injected_agent_.

@@ -4,12 +4,14 @@
 import os
 import pathlib
 import random
+import resource
 import signal
 import time
 import unittest
 
 import harness
 from containers import Contained, files, make_root, unshared
+from descriptors import leave_descriptors
 from harness import NOT_PROFILABLE, E2ETest, children, eventually, proc_status, sum_sites
 
 
@@ -120,6 +122,21 @@ class Container(E2ETest):
         copies = {line.split()[4] for line in harness.mappings(target.pid) if "memprof_agent" in line}
         self.assertEqual(3, len(copies))
         target.exit()
+
+    def test_without_descriptors_for_the_copy(self):
+        """The first is for the copy, the second for the dynamic linker to open it."""
+        target = self.contained(unshared(self.root), "busy_threads")
+        before = resource.prlimit(target.pid, resource.RLIMIT_NOFILE)
+        daemon = self.daemon(rate=self.RATE)
+        for free in (0, 1):
+            leave_descriptors(target.pid, free)
+            done = daemon.ctl("attach", "--pid", target.pid, "--mode", "agent", check=False)
+            self.assertNotEqual(harness.OK, done.returncode, free)
+            self.assert_one_line(done.stderr, target.pid, "descriptor" if free else "Too many open files", "prlimit --nofile")
+        resource.prlimit(target.pid, resource.RLIMIT_NOFILE, before)
+        daemon.attach(target.pid)
+        daemon.wait_state(target.pid, "sampling")
+        self.assertEqual(0, target.exit()["errors"])
 
     def test_mount_namespace_alone(self):
         """The same root: the agent's own file is visible and is used."""

@@ -13,12 +13,9 @@ import grpc
 import faults
 import harness
 from api import PAGE, Api, ask
+from descriptors import leave_descriptors
 from harness import E2ETest, eventually
 from test_profiles import message_modules
-
-
-def descriptors(pid):
-    return {int(number) for number in os.listdir(f"/proc/{pid}/fd")}
 
 
 class Descriptors(E2ETest):
@@ -39,12 +36,10 @@ class Descriptors(E2ETest):
 
     def leave(self, number):
         """So many more may be opened; None: as before."""
-        used, limit = descriptors(self.memprofd.pid), 0
-        while number is not None and (limit in used or number > 0):
-            number -= limit not in used
-            limit += 1
-        soft = self.before[0] if number is None else limit
-        resource.prlimit(self.memprofd.pid, resource.RLIMIT_NOFILE, (soft, self.before[1]))
+        if number is None:
+            resource.prlimit(self.memprofd.pid, resource.RLIMIT_NOFILE, self.before)
+        else:
+            leave_descriptors(self.memprofd.pid, number)
 
     def assert_names_the_limit(self, message, number):
         self.assert_one_line(message, "too many files open", "LimitNOFILE=", "ulimit -n")

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -10,9 +11,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <system_error>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/util/open_files.h"
 #include "daemon/util/status_macros.h"
@@ -113,6 +117,19 @@ absl::StatusOr<UniqueFd> take_descriptor(int tid, int process_pidfd, int number)
   UniqueFd taken(static_cast<int>(::syscall(SYS_pidfd_getfd, owner, number, 0)));
   if (!taken) return failed("take over the descriptor of");
   return taken;
+}
+
+bool has_free_descriptor(const ProcFs& proc, int pid) {
+  rlimit limit{};
+  if (::prlimit(pid, RLIMIT_NOFILE, nullptr, &limit) != 0) return true;
+  rlim_t below = 0;  // the limit, which those opened before it was lowered may be above
+  std::error_code error;
+  std::filesystem::directory_iterator file(proc.path(pid, "fd"), error);
+  for (; !error && file != std::filesystem::directory_iterator(); file.increment(error)) {
+    std::uint64_t number = 0;
+    below += absl::SimpleAtoi(file->path().filename().string(), &number) && number < limit.rlim_cur;
+  }
+  return error || below < limit.rlim_cur;
 }
 
 absl::Status check_fresh_memfd(int fd) {

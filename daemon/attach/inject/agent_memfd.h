@@ -46,6 +46,9 @@ absl::StatusOr<std::vector<std::byte>> read_whole_file(const std::string& path);
 // Before Linux 6.9 it is looked for among the descriptors of the process' first thread.
 absl::StatusOr<UniqueFd> take_descriptor(int tid, int process_pidfd, int number);
 
+// Whether the process may open a file; yes where that is not to be found out.
+bool has_free_descriptor(const ProcFs& proc, int pid);
+
 // kFailedPrecondition unless it is a memfd as a process has just created it to be sealed: empty,
 // without a name in any file system, without seals, open for reading and writing.
 absl::Status check_fresh_memfd(int fd);

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <utility>
@@ -45,7 +46,8 @@ absl::StatusOr<BorrowedThread::Copy> BorrowedThread::load_copy(std::span<const s
   if (fd < 0) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "pid ", target_.pid,
-        " cannot create a file in memory for the agent: ", strerror(static_cast<int>(-fd))));
+        " cannot create a file in memory for the agent: ", strerror(static_cast<int>(-fd)),
+        fd == -EMFILE ? "; raise its limit of open files (prlimit --nofile, ulimit -n)" : ""));
   }
   const int number = static_cast<int>(fd);
   ASSIGN_OR_RETURN(UniqueFd taken, take_descriptor(tid_, target_.pidfd.get(), number));
