@@ -17,6 +17,9 @@ using Clock = std::chrono::steady_clock;
 // What is read in one turn of what is read slowly, so that the rests between are short.
 constexpr std::uint64_t kSlowBytes = 256u << 10;
 
+// The kernel takes memory of a program that does not run, too: so often that is looked at.
+constexpr std::chrono::seconds kMemoryOfIdle{10};
+
 PipelineLimits pipeline_limits(const AttachedTarget& attachment, const SharedBudget& memory) {
   const RuntimeAbi& abi = attachment.target().abi;
   PipelineLimits limits;
@@ -239,9 +242,11 @@ SampleSites Lane::sites_of(std::span<const SampleId> numbers) {
   return sites;
 }
 
-bool Lane::catch_up_due(Clock::time_point now) const {
-  return !finished() && agent_ && catch_up_pace_.due(now, tap_.log()->wanted()) &&
-         has_run_since(caught_up_cpu_ns_);
+bool Lane::catch_up_due(Clock::time_point now) {
+  if (finished() || !agent_ || !catch_up_pace_.due(now, tap_.log()->wanted())) return false;
+  if (has_run_since(caught_up_cpu_ns_)) return true;
+  catch_up_pace_.fetched(now, true);  // whether it has is asked again as soon as after something
+  return false;
 }
 
 // One call of the kernel, where a look at its memory is a switch to another process and back.
@@ -340,6 +345,7 @@ void Lane::read_gc_stats_of_target() {
 
 // After the runtime's counters.
 void Lane::read_memory_of_target() {
+  memory_read_at_ = Clock::now();
   memory_status_.reset();
   const auto status = read_memory_status(attachment_->target().pid);
   if (!status.ok()) return;  // keeps the last parts of a program that has ended
@@ -420,8 +426,9 @@ void Lane::keep_history() {
   const Meter meter(*this);
   // What belongs to this window.
   if (agent_ && catch_up_pace_.quiet(Clock::now()) && has_run_since(caught_up_cpu_ns_)) catch_up();
-  if (has_run_since(gc_cpu_ns_)) read_gc_stats_of_target();
-  read_memory_of_target();
+  const bool has_run = has_run_since(gc_cpu_ns_);
+  if (has_run) read_gc_stats_of_target();
+  if (has_run || Clock::now() - memory_read_at_ >= kMemoryOfIdle) read_memory_of_target();
   close_window();
 }
 

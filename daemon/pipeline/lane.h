@@ -65,7 +65,8 @@ class Lane {
   // Which callstacks have allocated those blocks that live, and when, of all that has happened by
   // now.
   SampleSites sites_of(std::span<const SampleId> numbers);
-  bool catch_up_due(std::chrono::steady_clock::time_point now) const;
+  // Whether that is to be done now, asked in each turn.
+  bool catch_up_due(std::chrono::steady_clock::time_point now);
   // The sampled blocks of C's memory that live, and what a look at the program has found of them.
   std::vector<CBlockPlace> c_blocks() const { return pipeline_.aggregator().c_blocks(); }
   void note_c_blocks(const CBlockLook& look);
@@ -155,7 +156,8 @@ class Lane {
   GcStats gc_;
   MajorTimes majors_;
   std::optional<MemoryStatus> memory_status_;  // nothing once it cannot be read
-  MemoryParts memory_parts_;                   // as they were last
+  std::chrono::steady_clock::time_point memory_read_at_;
+  MemoryParts memory_parts_;  // as they were last
   std::shared_ptr<Symbolizer> symbolizer_;
   // History's clock is CLOCK_MONOTONIC moved to Unix time once: it never goes back.
   TargetSnapshotPtr before_;  // that this goes on from, without rows and history; or null
