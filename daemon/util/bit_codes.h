@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 namespace memprofd {
@@ -63,8 +64,29 @@ class BitReader {
     position_ += static_cast<std::uint64_t>(low_bits);
     return mask + 1 + (rest & mask);
   }
+  // gamma() twice: in one go where both are below 2^14, as most are.
+  std::pair<std::uint64_t, std::uint64_t> two_gammas() {
+    constexpr std::uint64_t kShort = (1 << 14) - 1;  // zeros, a one: two codes take 54 bits
+    const std::uint64_t bits = peek();
+    if ((bits & kShort) == 0) return gamma_and_gamma();
+    const int first = std::countr_zero(bits);
+    const std::uint64_t behind = bits >> (2 * first + 1);
+    if ((behind & kShort) == 0) return gamma_and_gamma();
+    const int second = std::countr_zero(behind);
+    position_ += static_cast<std::uint64_t>(2 * first + 2 * second + 2);
+    return {value_of(bits, first), value_of(behind, second)};
+  }
 
  private:
+  // Of the code at the lowest bit.
+  static std::uint64_t value_of(std::uint64_t bits, int low_bits) {
+    const std::uint64_t mask = (std::uint64_t{1} << low_bits) - 1;
+    return mask + 1 + (bits >> (low_bits + 1) & mask);
+  }
+  std::pair<std::uint64_t, std::uint64_t> gamma_and_gamma() {
+    const std::uint64_t first = gamma();
+    return {first, gamma()};
+  }
   // At least 57 bits.
   std::uint64_t peek() const {
     std::uint64_t word;

@@ -26,6 +26,10 @@ TEST(BitCodes, NumbersComeBack) {
   writer.finish();
   BitReader reader(writer.bytes().data(), 0);
   for (const std::uint64_t number : numbers) ASSERT_EQ(reader.gamma(), number);
+  BitReader pairs(writer.bytes().data(), 0);
+  for (std::size_t i = 0; i + 1 < numbers.size(); i += 2) {
+    ASSERT_EQ(pairs.two_gammas(), std::pair(numbers[i], numbers[i + 1]));
+  }
   for (std::size_t i = 0; i < numbers.size(); i += 97) {
     EXPECT_EQ(BitReader(writer.bytes().data(), positions[i]).gamma(), numbers[i]);
   }
