@@ -24,6 +24,7 @@ class DeathSum {
   // Valid until the next call; begins anew.
   std::span<const DeathCounts::Entry> take() {
     entries_.clear();
+    if ((used_[0] | used_[1] | used_[2] | used_[3]) == 0) return entries_;
     for (std::size_t word = 0; word < used_.size(); ++word) {
       for (; used_[word] != 0; used_[word] &= used_[word] - 1) {
         const auto code = static_cast<std::uint8_t>(word * 64 + std::countr_zero(used_[word]));
@@ -106,10 +107,11 @@ void for_each_part(std::span<const HistoryWindowPtr> windows, double rate, Use u
   }
 }
 
-PartMerger merger(std::span<const HistoryWindowPtr> windows, double rate) {
+PartMerger merger(std::span<const HistoryWindowPtr> windows, double rate,
+                  const DeathsToRead& deaths) {
   std::vector<WindowPartReader> readers;
   for_each_part(windows, rate, [&](const HistoryWindow& window, std::size_t part) {
-    readers.push_back(window.read(part, kAllDeaths));
+    readers.push_back(window.read(part, deaths));
   });
   return PartMerger(std::move(readers));
 }
@@ -135,9 +137,10 @@ std::uint8_t oldest_of(std::span<const HistoryWindowPtr> windows, double rate) {
 }  // namespace
 
 void sum_windows(std::span<const HistoryWindowPtr> windows,
-                 const std::function<void(const WindowCell&, double)>& use) {
+                 const std::function<void(const WindowCell&, double)>& use,
+                 const DeathsToRead& deaths) {
   for (const double rate : rates_of(windows)) {
-    PartMerger cells = merger(windows, rate);
+    PartMerger cells = merger(windows, rate, deaths);
     while (const WindowCell* cell = cells.next()) use(*cell, rate);
   }
 }
@@ -147,7 +150,7 @@ std::shared_ptr<HistoryWindow> merge_windows(std::span<const HistoryWindowPtr> w
   auto result = std::make_shared<HistoryWindow>(begin_ns, end_ns, windows.back()->at_end());
   for (const double rate : rates_of(windows)) {
     result->begin_part(rate, longest_of(windows, rate), oldest_of(windows, rate));
-    PartMerger cells = merger(windows, rate);
+    PartMerger cells = merger(windows, rate, kAllDeaths);
     while (const WindowCell* cell = cells.next()) result->add_cell(*cell);
   }
   result->finish();

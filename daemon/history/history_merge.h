@@ -12,9 +12,10 @@
 namespace memprofd {
 
 // Calls use(cell, rate) for each class and rate with the sum over windows: by rate,
-// then by ascending class.
+// then by ascending class; with the deaths that are asked for.
 void sum_windows(std::span<const HistoryWindowPtr> windows,
-                 const std::function<void(const WindowCell&, double)>& use);
+                 const std::function<void(const WindowCell&, double)>& use,
+                 const DeathsToRead& deaths = kAllDeaths);
 
 // One window for several that follow each other; at least one.
 std::shared_ptr<HistoryWindow> merge_windows(std::span<const HistoryWindowPtr> windows,

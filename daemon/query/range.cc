@@ -35,8 +35,9 @@ void set_ages(std::vector<AgeCounts> ages, std::vector<Counters>& counters) {
 }
 
 std::vector<Counters> count_all(const RangeCounter& counter, const TargetSnapshot& snapshot,
-                                const TimeRange& range) {
-  std::vector<Counters> counters = counter.flows(range.begin_ns, range.end_ns);
+                                const TimeRange& range, Lifetimes lifetimes) {
+  std::vector<Counters> counters =
+      counter.flows(range.begin_ns, range.end_ns, lifetimes == Lifetimes::kCounted);
   const std::vector<Portion> live = counter.live_at(range.end_ns);
   for (std::size_t i = 0; i < counters.size(); ++i) {
     counters[i].live = live[i].estimate();
@@ -44,6 +45,7 @@ std::vector<Counters> count_all(const RangeCounter& counter, const TargetSnapsho
     // It is not known of an earlier moment.
     if (range.end_ns >= counter.now_ns()) counters[i].resident = snapshot.rows[i].counters.resident;
   }
+  if (lifetimes == Lifetimes::kLeftOut) return counters;
   set_ages(ages_at(counter, snapshot, range.end_ns, live), counters);
   add_late_entries(counter, range, counters);
   return counters;
@@ -87,7 +89,8 @@ void count_ages(const RangeCounter& counter, const TargetSnapshot& snapshot, con
 }
 
 std::vector<Counters> count_filtered(const RangeCounter& counter, const TargetSnapshot& snapshot,
-                                     const TimeRange& range, const LifetimeFilter& filter) {
+                                     const TimeRange& range, const LifetimeFilter& filter,
+                                     Lifetimes lifetimes) {
   LifetimeSpan span{filter.min_seconds * 1e9};
   if (filter.max_seconds > 0) span.max_ns = filter.max_seconds * 1e9;
   std::vector<RangeCounter::Deaths> dead;
@@ -98,7 +101,7 @@ std::vector<Counters> count_filtered(const RangeCounter& counter, const TargetSn
   }
   if (filter.fate != Fate::kDead && filter.max_seconds <= 0) live = alive(counter, range, filter);
   std::vector<Counters> born;
-  if (filter.allocated_in_range) born = counter.flows(range.begin_ns, range.end_ns);
+  if (filter.allocated_in_range) born = counter.flows(range.begin_ns, range.end_ns, false);
   SampleRounding of_live;
   std::array<SampleRounding, kHeaps> of_dead;
   std::vector<Counters> result(snapshot.rows.size());
@@ -120,40 +123,43 @@ std::vector<Counters> count_filtered(const RangeCounter& counter, const TargetSn
     counters.live_objects = objects(counters.live, row);
     counters.allocated_objects = objects(counters.allocated, row);
   }
-  count_ages(counter, snapshot, range, filter, result);
+  if (lifetimes == Lifetimes::kCounted) count_ages(counter, snapshot, range, filter, result);
   return result;
 }
 
 // What was counted when it was the peak: its moment needs no window limit. Ages are those at the
 // nearest one.
-RangeRows until_peak(const RangeCounter& counter, const TargetSnapshot& snapshot) {
+RangeRows until_peak(const RangeCounter& counter, const TargetSnapshot& snapshot,
+                     Lifetimes lifetimes) {
   const PeakLive& peak = *snapshot.history.peak;
   std::vector<Counters> counters(snapshot.rows.size());
   for (const PeakLive::Class& of : peak.classes) {
     if (const int row = counter.row_of(of.id); row >= 0) counters[row] = of.counters;
   }
   for (Counters& at_peak : counters) at_peak.resident = {};  // that was not looked at then
-  const std::uint64_t limit_ns = counter.resolve({0, peak.time_ns}).end_ns;
-  set_ages(ages_at(counter, snapshot, limit_ns, counter.live_at(limit_ns)), counters);
+  if (lifetimes == Lifetimes::kCounted) {
+    const std::uint64_t limit_ns = counter.resolve({0, peak.time_ns}).end_ns;
+    set_ages(ages_at(counter, snapshot, limit_ns, counter.live_at(limit_ns)), counters);
+  }
   return assemble(snapshot, {counter.begin_ns(), peak.time_ns, true}, std::move(counters));
 }
 
 }  // namespace
 
 RangeRows rows_in_range(const TargetSnapshot& snapshot, const TimeRange& asked,
-                        const LifetimeFilter& lifetime) {
+                        const LifetimeFilter& lifetime, Lifetimes lifetimes) {
   const RangeCounter counter(snapshot);
   if (asked.until_peak && snapshot.history.peak != nullptr && lifetime.takes_all()) {
-    return until_peak(counter, snapshot);
+    return until_peak(counter, snapshot, lifetimes);
   }
   const TimeRange range = counter.resolve(asked);
   if (!lifetime.takes_all()) {
-    return assemble(snapshot, range, count_filtered(counter, snapshot, range, lifetime));
+    return assemble(snapshot, range, count_filtered(counter, snapshot, range, lifetime, lifetimes));
   }
   if (range.begin_ns <= counter.begin_ns() && range.end_ns >= counter.now_ns()) {
     return {range, snapshot.rows};
   }
-  return assemble(snapshot, range, count_all(counter, snapshot, range));
+  return assemble(snapshot, range, count_all(counter, snapshot, range, lifetimes));
 }
 
 }  // namespace memprofd

@@ -15,10 +15,14 @@ struct RangeRows {
   std::vector<ProfileRow> rows;  // those with any count, by id
 };
 
+// Whether counters of a range have their deaths, ages and late entries, which most of the work is
+// for. Without them all that is told of samples, words and blocks is the same.
+enum class Lifetimes { kCounted, kLeftOut };
+
 // Counters of a row: allocated, promoted, deallocated and deaths are of the
 // range, live and its ages are at its end. Under a lifetime filter only blocks that pass it are
 // in any of them; promoted is then known of dead blocks only.
 RangeRows rows_in_range(const TargetSnapshot& snapshot, const TimeRange& range,
-                        const LifetimeFilter& lifetime);
+                        const LifetimeFilter& lifetime, Lifetimes lifetimes = Lifetimes::kCounted);
 
 }  // namespace memprofd

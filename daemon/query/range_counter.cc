@@ -177,10 +177,12 @@ TimeRange RangeCounter::resolve(const TimeRange& asked) const {
 }
 
 template <typename Fn>
-void RangeCounter::for_each_sum(std::uint64_t begin_ns, std::uint64_t end_ns, Fn fn) const {
-  sum_windows(view_.cover(begin_ns, end_ns), [&](const WindowCell& cell, double rate) {
+void RangeCounter::for_each_sum(std::uint64_t begin_ns, std::uint64_t end_ns,
+                                const DeathsToRead& deaths, Fn fn) const {
+  const auto use = [&](const WindowCell& cell, double rate) {
     if (const int row = row_of(cell.alloc_class); row >= 0) fn(row, cell, weight(row, rate));
-  });
+  };
+  sum_windows(view_.cover(begin_ns, end_ns), use, deaths);
 }
 
 SampleWeight RangeCounter::weight_at(int row, double rate) const {
@@ -192,13 +194,16 @@ SampleWeight RangeCounter::weight_at(int row, double rate) const {
   return each;
 }
 
-std::vector<Counters> RangeCounter::flows(std::uint64_t begin_ns, std::uint64_t end_ns) const {
+std::vector<Counters> RangeCounter::flows(std::uint64_t begin_ns, std::uint64_t end_ns,
+                                          bool with_deaths) const {
   if (begin_ns <= begin_ns_) return flows_since_begin(end_ns);
   std::vector<Counters> result(snapshot_.rows.size());
-  for_each_sum(begin_ns, end_ns, [&](int row, const WindowCell& cell, const SampleWeight& each) {
-    add_cell(result[row], cell, each, snapshot_.rows[row].alloc_class.block_words(),
-             squares(row, each.words));
-  });
+  const DeathsToRead& deaths = with_deaths ? kAllDeaths : kNoDeaths;
+  for_each_sum(begin_ns, end_ns, deaths,
+               [&](int row, const WindowCell& cell, const SampleWeight& each) {
+                 add_cell(result[row], cell, each, snapshot_.rows[row].alloc_class.block_words(),
+                          squares(row, each.words));
+               });
   return result;
 }
 
@@ -214,9 +219,10 @@ std::vector<Counters> RangeCounter::flows_since_begin(std::uint64_t end_ns) cons
     counters.resident = {};
   }
   if (end_ns >= now_ns_) return result;
-  for_each_sum(end_ns, now_ns_, [&](int row, const WindowCell& cell, const SampleWeight& each) {
-    subtract_cell(result[row], cell, each, snapshot_.rows[row].alloc_class.block_words());
-  });
+  for_each_sum(
+      end_ns, now_ns_, kAllDeaths, [&](int row, const WindowCell& cell, const SampleWeight& each) {
+        subtract_cell(result[row], cell, each, snapshot_.rows[row].alloc_class.block_words());
+      });
   return result;
 }
 

@@ -96,8 +96,10 @@ class RangeCounter {
 
   // All answers are by row of the snapshot; times are window limits.
 
-  // Everything but live, its ages and late entries.
-  std::vector<Counters> flows(std::uint64_t begin_ns, std::uint64_t end_ns) const;
+  // Everything but live, its ages and late entries. Deaths and what was forgotten may be missing
+  // unless they are asked for: most of the work is for them.
+  std::vector<Counters> flows(std::uint64_t begin_ns, std::uint64_t end_ns,
+                              bool with_deaths = true) const;
   std::vector<Portion> live_at(std::uint64_t time_ns) const;
   // Deaths in the range, by heap. born_after_ns: only of blocks born later.
   struct Deaths {
@@ -169,9 +171,10 @@ class RangeCounter {
   int row_of(ClassId id) const { return id.value() < row_of_.size() ? row_of_[id.value()] : -1; }
 
  private:
-  // fn(row, cell, weight) for the sums over windows, deaths included.
+  // fn(row, cell, weight) for the sums over windows.
   template <typename Fn>
-  void for_each_sum(std::uint64_t begin_ns, std::uint64_t end_ns, Fn fn) const;
+  void for_each_sum(std::uint64_t begin_ns, std::uint64_t end_ns, const DeathsToRead& deaths,
+                    Fn fn) const;
   // fn(row, death, share, weight) for the deaths in a span, with the share that
   // shares_of(window) answers for its bucket.
   template <typename SharesOf, typename Fn>

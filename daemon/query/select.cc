@@ -32,9 +32,9 @@ Filter in_words_of(const TargetInfo& info, Filter filter) {
 }  // namespace
 
 absl::StatusOr<TargetProfile> select(const TargetSnapshot& snapshot, const TimeRange& range,
-                                     const Filter& filter) {
+                                     const Filter& filter, Lifetimes lifetimes) {
   ASSIGN_OR_RETURN(FrameFilter compiled, FrameFilter::compile(in_words_of(snapshot.info, filter)));
-  RangeRows counted = rows_in_range(snapshot, range, filter.lifetime);
+  RangeRows counted = rows_in_range(snapshot, range, filter.lifetime, lifetimes);
   TargetProfile profile;
   profile.pid = snapshot.info.pid;
   profile.comm = snapshot.info.comm;

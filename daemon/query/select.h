@@ -7,12 +7,14 @@
 #include "daemon/history/profile.h"
 #include "daemon/history/snapshot.h"
 #include "daemon/model/query.h"
+#include "daemon/query/range.h"
 
 namespace memprofd {
 
 // The rows of the range that pass the filter. kInvalidArgument: see
 // FrameFilter::compile.
 absl::StatusOr<TargetProfile> select(const TargetSnapshot& snapshot, const TimeRange& range,
-                                     const Filter& filter);
+                                     const Filter& filter,
+                                     Lifetimes lifetimes = Lifetimes::kCounted);
 
 }  // namespace memprofd

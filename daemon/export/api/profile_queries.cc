@@ -73,7 +73,8 @@ absl::StatusOr<std::vector<TargetProfile>> QueryService::profiles(
     const pb::TimeRange asked =
         system_clock ? on_history_clock(*target, request.range()) : request.range();
     ASSIGN_OR_RETURN(const TimeRange range, from_proto(asked, target->now_ns()));
-    ASSIGN_OR_RETURN(TargetProfile profile, select(*target, range, filter));
+    // No format has lifetimes.
+    ASSIGN_OR_RETURN(TargetProfile profile, select(*target, range, filter, Lifetimes::kLeftOut));
     result.push_back(std::move(profile));
   }
   return result;

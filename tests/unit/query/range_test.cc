@@ -54,6 +54,55 @@ TEST(Range, WhatIsAllocatedInARangeIsWhatItsWindowsSay) {
   EXPECT_NEAR(words({.min_seconds = 8, .fate = Fate::kDead}), 0, 1e-6);
 }
 
+// What is told of samples, words and blocks, row by row.
+std::vector<double> counts_of(const RangeRows& rows) {
+  std::vector<double> result;
+  for (const ProfileRow& row : rows.rows) {
+    const Counters& of = row.counters;
+    for (const Estimate& one :
+         {of.allocated, of.promoted, of.live, of.deallocated[0], of.deallocated[1]}) {
+      result.insert(result.end(), {static_cast<double>(one.samples), one.words, one.variance_words2,
+                                   one.skew_words3});
+    }
+    result.insert(result.end(), {of.allocated_objects, of.live_objects});
+  }
+  return result;
+}
+
+TEST(Range, CountsAreTheSameWithoutLifetimes) {
+  Recording recording;
+  std::uint64_t id = 0;
+  std::vector<std::uint64_t> limits{0};
+  for (int second = 0; second < 40; ++second) {
+    if (second == 25) recording.set_rate(0.003);
+    for (std::uint32_t callstack = 1; callstack <= 20; ++callstack) {
+      recording.alloc(++id, callstack);
+      if (id % 3 == 0) recording.die(id);
+      if (id > 100 && id % 7 == 0) recording.die(id - 100);
+    }
+    recording.advance(kSecond);
+    if (second % 13 == 12) limits.push_back(recording.now());
+  }
+  const TargetSnapshot snapshot = recording.snapshot();
+  std::vector<TimeRange> ranges{{.until_peak = true}};
+  for (const std::uint64_t begin : limits) {
+    for (const std::uint64_t end : limits) ranges.push_back({begin, end});
+  }
+  const LifetimeFilter filters[] = {
+      {}, {.allocated_in_range = true}, {.min_seconds = 2}, {.max_seconds = 4}};
+  for (const TimeRange& range : ranges) {
+    for (const LifetimeFilter& filter : filters) {
+      const RangeRows all = rows_in_range(snapshot, range, filter);
+      const RangeRows counts = rows_in_range(snapshot, range, filter, Lifetimes::kLeftOut);
+      EXPECT_EQ(counts.range, all.range);
+      EXPECT_EQ(counts_of(counts), counts_of(all)) << range.begin_ns << " " << range.end_ns;
+    }
+  }
+  const Counters rest = sum(rows_in_range(snapshot, {limits[1], limits[2]}, {}));
+  EXPECT_GT(rest.deaths.entries().size(), 1u);
+  EXPECT_GT(rest.deallocated[0].samples, 0u);
+}
+
 // A sample at a low rate stands for more words. First all blocks live a moment, then 4 s.
 TEST(Range, LifetimesAreThoseOfWordsWhateverTheirRates) {
   Recording recording;
