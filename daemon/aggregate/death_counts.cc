@@ -18,6 +18,11 @@ void add_to(Entry& entry, const Entry& added) {
 // Both are sorted; weighed(entry) is an added one with what it stands for.
 template <typename Weighed>
 void merge(std::vector<Entry>& entries, std::span<const Entry> added, Weighed weighed) {
+  if (entries.empty()) {
+    entries.reserve(added.size());
+    for (const Entry& one : added) entries.push_back(weighed(one));
+    return;
+  }
   auto at = entries.begin();
   for (const Entry& one : added) {
     const Entry death = weighed(one);

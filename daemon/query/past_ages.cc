@@ -49,10 +49,12 @@ std::vector<Part> spread(double youngest_ns, double oldest_ns) {
   return parts;
 }
 
-void add_age(AgeCounts& to, int bucket, double words, double samples, double squares_per_word) {
+void add_age(AgeCounts::Plain& to, int bucket, double words, double samples,
+             double squares_per_word) {
   if (samples < kNothing) return;
   const auto n = static_cast<std::uint64_t>(std::max(1.0, std::round(samples)));
-  to.add({DeathCounts::code_of(Heap::kMinor, bucket), n, words, words * squares_per_word});
+  to.add({DeathCounts::code_of(Heap::kMinor, bucket), n, words, words * squares_per_word},
+         LifetimeHistogram::middle_ns(bucket) * words);
 }
 
 // For the deaths in a window, by bucket: the older intervals of birth, with their shares.
@@ -182,6 +184,7 @@ std::vector<AgeCounts> past_ages(const RangeCounter& counter, std::uint64_t time
   }
   const std::vector<std::vector<Part>> ages = ages_of(counter, limits);
   std::vector<AgeCounts> result(live.size());
+  AgeCounts::Plain row_ages;
   for (std::size_t row = 0; row < live.size(); ++row) {
     if (live[row].samples < kNothing || live[row].words <= 0) continue;
     double* const of_row = words.of(row);
@@ -193,9 +196,12 @@ std::vector<AgeCounts> past_ages(const RangeCounter& counter, std::uint64_t time
     for (std::size_t i = 0; i < limits.size(); ++i) {
       for (const Part& age : ages[i]) {
         const double of_age = of_row[i] / all * live[row].words * age.share;
-        add_age(result[row], age.at, of_age, of_age / each, squares);
+        add_age(row_ages, age.at, of_age, of_age / each, squares);
       }
     }
+    result[row] =
+        AgeCounts::of({row_ages.entries.begin(), row_ages.entries.end()}, row_ages.sum_ns);
+    row_ages.clear();
   }
   return result;
 }

@@ -404,6 +404,13 @@ void RangeCounter::take_deaths(const HistoryWindow& window, std::span<const std:
     by_time.push_back(
         shares([&](int bucket) { return share_born_before(bucket, window, time_ns); }));
   }
+  // By bucket: how many of the times its deaths may be before.
+  std::array<std::size_t, LifetimeHistogram::kBuckets> reach{};
+  for (std::size_t i = 0; i < by_time.size(); ++i) {
+    for (std::size_t bucket = 0; bucket < reach.size(); ++bucket) {
+      if (by_time[i][bucket] != 0) reach[bucket] = i + 1;
+    }
+  }
   for_each_cell(
       window,
       [&](std::size_t part) {
@@ -415,8 +422,11 @@ void RangeCounter::take_deaths(const HistoryWindow& window, std::span<const std:
         return any;
       },
       [&](int row, const WindowCell& cell, const SampleWeight& each) {
-        if (cell.deaths.empty() && cell.forgotten == 0) return;
-        for (std::size_t i = 0; i < live.size(); ++i) {
+        std::size_t times = cell.forgotten > 0 ? live.size() : 0;
+        for (const DeathCounts::Entry& death : cell.deaths) {
+          times = std::max(times, reach[death.bucket()]);
+        }
+        for (std::size_t i = 0; i < times; ++i) {
           take(live[i][row], share_of(cell, by_time[i]), cell, each);
         }
       });

@@ -34,6 +34,13 @@ struct Value {
   }
 };
 
+// For the ranking, which asks for nothing else.
+struct PlainSum {
+  double sum = 0;
+
+  void add(double n, const SampleValue& each) { sum += n * each.value; }
+};
+
 // What one unseen sample would add.
 double unseen_value(double words, Unit unit) {
   return unit == Unit::kBytes    ? words * kBytesPerWord
@@ -69,15 +76,16 @@ class SeriesMaker {
       column[chosen[i]] = static_cast<int>(i);
       answer.series.push_back({.name = grouper_.name(chosen[i])});
     }
-    for_each_point(column, chosen.size() + 1, [&](const SeriesPoint& point, const auto& values) {
-      answer.points.push_back(point);
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        Series& series = i < chosen.size() ? answer.series[i] : answer.other;
-        series.values.push_back(scaled(std::max(0.0, values[i].sum), point));
-        series.stderrs.push_back(scaled(std::sqrt(std::max(0.0, values[i].variance)), point));
-        series.limits.push_back(values[i].limits(unseen_).scaled(scaled(1, point)));
-      }
-    });
+    for_each_point<Value>(
+        column, chosen.size() + 1, [&](const SeriesPoint& point, const auto& values) {
+          answer.points.push_back(point);
+          for (std::size_t i = 0; i < values.size(); ++i) {
+            Series& series = i < chosen.size() ? answer.series[i] : answer.other;
+            series.values.push_back(scaled(std::max(0.0, values[i].sum), point));
+            series.stderrs.push_back(scaled(std::sqrt(std::max(0.0, values[i].variance)), point));
+            series.limits.push_back(values[i].limits(unseen_).scaled(scaled(1, point)));
+          }
+        });
     return answer;
   }
 
@@ -94,21 +102,23 @@ class SeriesMaker {
 
   // Groups by their mean, largest first, ties by name.
   std::vector<std::size_t> choose() {
+    if (query_.limit == 0) return {};
     std::vector<int> column(grouper_.size());
     std::iota(column.begin(), column.end(), 0);
     std::vector<double> area(grouper_.size());
-    for_each_point(column, column.size(), [&](const SeriesPoint& point, const auto& values) {
-      const double weight = measure_.is_flow() ? 1 : point.seconds;
-      for (std::size_t i = 0; i < values.size(); ++i) area[i] += values[i].sum * weight;
-    });
-    if (query_.limit == 0) return {};
+    for_each_point<PlainSum>(column, column.size(),
+                             [&](const SeriesPoint& point, const auto& values) {
+                               const double weight = measure_.is_flow() ? 1 : point.seconds;
+                               for (std::size_t i = 0; i < values.size(); ++i)
+                                 area[i] += values[i].sum * weight;
+                             });
     return grouper_.largest(area, query_.limit);
   }
 
   // Calls fn(point, values by column) for each step.
-  template <typename Fn>
+  template <typename Sum, typename Fn>
   void for_each_point(const std::vector<int>& column, std::size_t columns, Fn fn) {
-    std::vector<Value> values(columns);
+    std::vector<Sum> values(columns);
     const std::vector<int> by_class = columns_of_classes(column);
     if (!measure_.is_flow()) add_start(column, values);
     for (const Windows& step : steps_) {
@@ -132,8 +142,9 @@ class SeriesMaker {
   }
 
   // column: by class.
+  template <typename Sum>
   void add_window(const HistoryWindow& window, const std::vector<int>& column,
-                  std::vector<Value>& values) const {
+                  std::vector<Sum>& values) const {
     window.for_each_count([&](const WindowCell& cell, double rate) {
       const std::uint32_t id = cell.alloc_class.value();
       if (id >= column.size() || column[id] == kNoGroup) return;
@@ -147,7 +158,8 @@ class SeriesMaker {
     return sample_value(snapshot_.rows[row].alloc_class, each, measure_.unit);
   }
 
-  void add_start(const std::vector<int>& column, std::vector<Value>& values) const {
+  template <typename Sum>
+  void add_start(const std::vector<int>& column, std::vector<Sum>& values) const {
     const std::vector<Portion> live = counter_.live_at(range_.begin_ns);
     for (std::size_t row = 0; row < live.size(); ++row) {
       if (group_of_row_[row] == kNoGroup || live[row].samples <= 0) continue;
