@@ -43,15 +43,25 @@ bool read_agent(const Written& memory, const Places& places) {
   return true;
 }
 
+// As in a program that stands still: with the file's name its control block, wherever that may be.
+void find_agent(const Written& memory, std::uint64_t entry) {
+  AgentLook look;
+  const auto at = load_bias_after(
+      memory, entry, "libmemprof_agent.so",
+      [&](std::uint64_t bias, MemoryQuestion& question) { look.add_to(question, bias + 0x100); });
+  if (!at) return;
+  require(at->answers <= AgentLook::kPieces, "more answers than questions");
+  const auto status = look.status(42, at->answers);
+  if (status.ok()) require(status->domains_used <= MEMPROF_DOMAINS, "too many domains");
+}
+
 bool read(std::string_view bytes) {
   Input input(bytes);
   const auto places = input.take<Places>();
   const FuzzMemory stretches(input);
   const Written memory(stretches);
-  if (const auto last = last_loaded(memory, places.list)) {
-    (void)load_bias_after(memory, *last, "libmemprof_agent.so");
-  }
-  (void)load_bias_after(memory, places.list + 8, "libmemprof_agent.so");
+  if (const auto last = last_loaded(memory, places.list)) find_agent(memory, *last);
+  find_agent(memory, places.list + 8);
   const auto stats = read_gc_stats(memory, places.state, runtime_abi_for("4.13.1").value());
   if (stats.ok()) require(stats->minor_words >= 0, "less than no words");
   return read_agent(memory, places);
