@@ -78,7 +78,7 @@ class BitReader {
   }
 
  private:
-  // Of the code at the lowest bit.
+  // What the code at the lowest bit says.
   static std::uint64_t value_of(std::uint64_t bits, int low_bits) {
     const std::uint64_t mask = (std::uint64_t{1} << low_bits) - 1;
     return mask + 1 + (bits >> (low_bits + 1) & mask);
