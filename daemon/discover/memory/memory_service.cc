@@ -77,24 +77,14 @@ ssize_t transfer(const MemoryService& service, Message& message, std::uint32_t d
   return ::pwrite(service.mem(), data, bytes, place);
 }
 
-// All of a piece, or -1.
-ssize_t read_piece(const MemoryService& service, const MemoryPieceRequest& piece, std::byte* out) {
+// All of a piece, read or written, or -1.
+ssize_t transfer_piece(const MemoryService& service, const MemoryPieceRequest& piece,
+                       std::byte* data, bool writes) {
   for (std::uint64_t done = 0; done < piece.bytes;) {
-    const ssize_t n = ::pread(service.mem(), out + done, piece.bytes - done,
-                              static_cast<off_t>(piece.address + done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return -1;
-    done += static_cast<std::uint64_t>(n);
-  }
-  return static_cast<ssize_t>(piece.bytes);
-}
-
-// All of a piece, or -1.
-ssize_t write_piece(const MemoryService& service, const MemoryPieceRequest& piece,
-                    const std::byte* data) {
-  for (std::uint64_t done = 0; done < piece.bytes;) {
-    const ssize_t n = ::pwrite(service.mem(), data + done, piece.bytes - done,
-                               static_cast<off_t>(piece.address + done));
+    const std::uint64_t left = piece.bytes - done;
+    const auto place = static_cast<off_t>(piece.address + done);
+    const ssize_t n = writes ? ::pwrite(service.mem(), data + done, left, place)
+                             : ::pread(service.mem(), data + done, left, place);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return -1;
     done += static_cast<std::uint64_t>(n);
@@ -136,7 +126,19 @@ struct PieceList {
 
 PieceList list;
 
-// In their order, up to the first that is not all there.
+// The listed pieces within the first `there` bytes, in their order, up to the first that is not all
+// there.
+void transfer_pieces(const MemoryService& service, ssize_t there, std::byte* data, bool writes,
+                     MemoryAnswer& answer) {
+  for (std::size_t i = 0; i < list.fits; ++i) {
+    if (static_cast<ssize_t>(answer.bytes + list.pieces[i].bytes) > there) return;
+    const ssize_t n = transfer_piece(service, list.pieces[i], data + answer.bytes, writes);
+    if (n < 0) answer.error = why_not_there(service, EIO);
+    if (n < 0) return;
+    answer.bytes += static_cast<std::uint32_t>(n);
+  }
+}
+
 void read_pieces(const MemoryService& service, Message& message) {
   list.take(message,
             std::min<std::size_t>(message.request.bytes / sizeof *list.pieces, kMaxMemoryPieces),
@@ -144,21 +146,14 @@ void read_pieces(const MemoryService& service, Message& message) {
   if (message.request.what == MemoryRequest::kPeekPieces) {
     return peek(service, list.remote, list.fits, message);
   }
-  MemoryAnswer& answer = message.answer;
   const bool may_wait = message.request.what == MemoryRequest::kReadPieces;
   const ssize_t there =
       may_wait ? bring_in(service, list.remote, list.fits) : static_cast<ssize_t>(list.bytes);
-  if (there < 0) answer.error = why_not_there(service, errno);
-  for (std::size_t i = 0; i < list.fits; ++i) {
-    if (static_cast<ssize_t>(answer.bytes + list.pieces[i].bytes) > there) return;
-    const ssize_t n = read_piece(service, list.pieces[i], message.data + answer.bytes);
-    if (n < 0) answer.error = why_not_there(service, EIO);
-    if (n < 0) return;
-    answer.bytes += static_cast<std::uint32_t>(n);
-  }
+  if (there < 0) message.answer.error = why_not_there(service, errno);
+  transfer_pieces(service, there, message.data, false, message.answer);
 }
 
-// The same for what is written; all of it must be there before something is.
+// All of it must be there before something is written.
 void write_pieces(const MemoryService& service, Message& message) {
   const std::size_t head = message.request.address * sizeof *list.pieces;
   MemoryAnswer& answer = message.answer;
@@ -168,17 +163,10 @@ void write_pieces(const MemoryService& service, Message& message) {
   }
   list.take(message, message.request.address, message.request.bytes - head);
   const ssize_t there = bring_in(service, list.remote, list.fits);
-  if (there != static_cast<ssize_t>(list.bytes)) {
-    answer.error = why_not_there(service, there < 0 ? errno : EFAULT);
-    return;
+  if (there == static_cast<ssize_t>(list.bytes)) {
+    return transfer_pieces(service, there, message.data + head, true, answer);
   }
-  for (std::size_t i = 0; i < list.fits; ++i) {
-    const std::byte* const data = message.data + head + answer.bytes;
-    const ssize_t n = write_piece(service, list.pieces[i], data);
-    if (n < 0) answer.error = why_not_there(service, EIO);
-    if (n < 0) return;
-    answer.bytes += static_cast<std::uint32_t>(n);
-  }
+  answer.error = why_not_there(service, there < 0 ? errno : EFAULT);
 }
 
 void transfer_all(const MemoryService& service, Message& message) {
