@@ -187,10 +187,6 @@ absl::Status AgentControl::read_owner(OwnerToken& token) const {
   return memory_->read_value(address_ + offsetof(memprof_agent_control, owner), token);
 }
 
-absl::Status AgentControl::set_owner(const OwnerToken& token) const {
-  return write(offsetof(memprof_agent_control, owner), token);
-}
-
 memprof_capture_by capture_known_to(const AgentStatus& agent, memprof_capture_by wanted) {
   if (wanted != MEMPROF_CAPTURE_BY_AGENT || agent.followed_since) return wanted;
   return MEMPROF_CAPTURE_BY_RUNTIME;

@@ -133,7 +133,6 @@ class AgentControl {
   absl::Status renew() const;
   // Whose it is; agent_owner.h has the rules.
   absl::Status read_owner(OwnerToken& token) const;
-  absl::Status set_owner(const OwnerToken& token) const;
   static constexpr std::uint64_t kLeaseNs = 15'000'000'000;
 
  private:

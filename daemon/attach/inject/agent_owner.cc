@@ -17,7 +17,7 @@ constexpr std::chrono::milliseconds kSettleTime{20};
 
 absl::Status claim_agent(const AgentControl& agent, int pid) {
   RETURN_IF_ERROR(check_claim(agent, pid));
-  RETURN_IF_ERROR(agent.set_owner(OwnerToken::ours()));
+  RETURN_IF_ERROR(agent.give({.owner = OwnerToken::ours()}));
   std::this_thread::sleep_for(kSettleTime);
   return check_claim(agent, pid);
 }
@@ -39,7 +39,7 @@ absl::Status check_owner(const OwnerToken& token, int pid) {
 void release_agent(const AgentControl& agent) {
   OwnerToken token;
   if (!agent.read_owner(token).ok() || token != OwnerToken::ours()) return;
-  (void)agent.set_owner(OwnerToken());
+  (void)agent.give({.owner = OwnerToken()});
 }
 
 }  // namespace memprofd
