@@ -261,11 +261,11 @@ def passed_alone(build, name, function, first):
 
 def run_again(build, units, outcomes):
     """Those that failed by chance, it may be, one at a time; the outcomes that count."""
-    failed = [i for i, outcome in enumerate(outcomes) if outcome.failed]
-    again = {i for i in failed if units[i][0].partition("/")[0] in AGAIN_SUITES}
-    if not 0 < len(failed) <= MOST_AGAIN:
+    if not 0 < sum(outcome.failed > 0 for outcome in outcomes) <= MOST_AGAIN:
         return outcomes
-    return [passed_alone(build, *units[i], outcome) if i in again else outcome for i, outcome in enumerate(outcomes)]
+    return [passed_alone(build, *unit, outcome)
+            if outcome.failed and unit[0].partition("/")[0] in AGAIN_SUITES else outcome
+            for unit, outcome in zip(units, outcomes)]
 
 
 def close(total):
