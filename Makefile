@@ -193,6 +193,9 @@ $(BUILD)/gen/%.skel.h: $(BUILD)/bpf/%.bpf.o
 # No red zone: the kernel may push on the stack at a probe. Functions and lines are all that is told of
 # the code (-g1): the file is copied into containers while a thread of the program waits.
 AGENT_CFLAGS := -std=gnu11 -O2 -g1 -fPIC -fvisibility=hidden -mno-red-zone -ftls-model=initial-exec $(WARN) -Iagent-lib -Iagent-lib/include
+# A sample passes a dozen small functions of several files: all of them are compiled together, into one object. The copying
+# of roots stays apart: it declares the runtime's functions as they are in one OCaml or the other.
+AGENT_LTO    = $(if $(findstring copy_roots,$@),,-flto -flto-partition=one)
 AGENT_SRC    := $(wildcard agent-lib/*.c agent-lib/c_heap/*.c agent-lib/walk/*.c) agent-lib/stubs_$(ARCH).S
 AGENT_HEADERS := $(wildcard agent-lib/*.h agent-lib/c_heap/*.h agent-lib/walk/*.h agent-lib/include/*.h)
 AGENT_OBJ    := $(patsubst agent-lib/%,$(BUILD)/agent/%.o,$(AGENT_SRC))
@@ -200,7 +203,7 @@ AGENT_OBJ    := $(patsubst agent-lib/%,$(BUILD)/agent/%.o,$(AGENT_SRC))
 $(BUILD)/agent/%.c.o: agent-lib/%.c $(AGENT_HEADERS)
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(AGENT_CFLAGS) -c $< -o $@
+	$(Q)$(CC) $(AGENT_CFLAGS) $(AGENT_LTO) -c $< -o $@
 $(BUILD)/agent/%.S.o: agent-lib/%.S $(AGENT_HEADERS)
 	$(call say,AS,$<)
 	$(Q)mkdir -p $(@D)
@@ -210,8 +213,12 @@ $(BUILD)/agent/%.S.o: agent-lib/%.S $(AGENT_HEADERS)
 # for the semaphore. The first segment is mapped as long as the whole file: no other one has the code.
 $(BUILD)/libmemprof_agent.so: $(AGENT_OBJ)
 	$(call say,LINK,$@)
-	$(Q)$(CC) -shared -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-z,now -Wl,-z,noseparate-code -Wl,-soname,libmemprof_agent.so -Wl,--build-id -Wl,--compress-debug-sections=zlib $^ -o $@
-$(BUILD)/libmemprof_agent.a: $(AGENT_OBJ)
+	$(Q)$(CC) $(AGENT_CFLAGS) $(AGENT_LTO) -shared -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-z,now -Wl,-z,noseparate-code -Wl,-soname,libmemprof_agent.so -Wl,--build-id -Wl,--compress-debug-sections=zlib $^ -o $@
+# Any compiler may link the archive: it has the code itself.
+$(BUILD)/agent/memprof_agent.o: $(AGENT_OBJ)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(AGENT_CFLAGS) $(AGENT_LTO) -r -flinker-output=nolto-rel $^ -o $@
+$(BUILD)/libmemprof_agent.a: $(BUILD)/agent/memprof_agent.o
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
 

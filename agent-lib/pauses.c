@@ -59,7 +59,7 @@ void memprof_minor_pause_ended(uint64_t now_ns)
 	count_pause(MEMPROF_GC_MINOR, &minor_began_ns[memprof_domain_index()], now_ns);
 }
 
-void memprof_pauses_begin(void)
+__attribute__((noinline)) void memprof_pauses_begin(void) /* the order of its stores is looked at */
 {
 	/* Left in the chain by an earlier session because another hook was chained above. */
 	if (chained || !&caml_minor_gc_begin_hook || !&caml_major_slice_begin_hook ||
