@@ -58,6 +58,8 @@ def options_of(arguments):
                         help=f"repeatable; of {', '.join(NAMES)}; the default is all")
     parser.add_argument("--memprofd", metavar="ARGUMENT", action="append", default=[],
                         help="one more for memprofd; repeatable")
+    parser.add_argument("--memtrace", metavar="FOLDER", type=pathlib.Path,
+                        help="compare captures with depths and c_heavy of that folder, linked by hand with Memtrace")
     parser.add_argument("--out", type=pathlib.Path, default=harness.BUILD / "bench.json")
     return parser.parse_args(arguments)
 
@@ -68,7 +70,8 @@ def context_of(options, files):
     return bench_context.Context(
         files=pathlib.Path(files), pairs=options.pairs or (2 if short else 9), short=short,
         scale=options.scale or (bench_context.SHORT_SCALE if short else 1.0), rates=tuple(sorted(rates)),
-        memprofd=tuple(options.memprofd), workloads=tuple(options.workload))
+        memprofd=tuple(options.memprofd), workloads=tuple(options.workload),
+        memtrace=options.memtrace and options.memtrace.resolve())
 
 
 def main(arguments):

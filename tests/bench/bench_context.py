@@ -21,6 +21,7 @@ class Context:
     rates: tuple = RATES
     memprofd: tuple = ()  # more arguments of it
     workloads: tuple = ()  # names; none: all
+    memtrace: pathlib.Path | None = None  # of programs linked with it
 
     def at_least(self, count):
         """Rounds of what is quick and noisy."""

@@ -2,7 +2,8 @@
 (* What a user writes who has only Gc.Memprof: a tracker in the program that writes each
    event, with its callstack, to a file. For comparison with memprofd.
 
-   Runs when PLAIN_TRACKER is "RATE FILE", from the program's "ready" on. The file is native
+   Runs when PLAIN_TRACKER is "RATE FILE", from the program's "ready" on; of "RATE" alone the
+   callbacks do nothing, with callstacks of one frame: the engine alone. The file is native
    64-bit integers: for an allocation 0, number, microseconds, words, samples, number of
    return addresses, these; for a promotion 1, for a death 2, number, microseconds. It ends
    with how many allocations it holds. *)
@@ -76,10 +77,17 @@ let start rate path =
        { alloc_minor = on_alloc w; alloc_major = on_alloc w; promote;
          dealloc_minor = dealloc; dealloc_major = dealloc })
 
+let start_engine rate =
+  ignore
+    (Gc.Memprof.start ~sampling_rate:rate ~callstack_size:1
+       { alloc_minor = (fun _ -> Some ()); alloc_major = (fun _ -> Some ());
+         promote = (fun () -> Some ()); dealloc_minor = ignore; dealloc_major = ignore })
+
 let () =
   Handshake.before_ready :=
     fun () ->
       match Option.map (String.split_on_char ' ') (Sys.getenv_opt "PLAIN_TRACKER") with
       | Some [ rate; path ] -> start (float_of_string rate) path
-      | Some _ -> failwith "PLAIN_TRACKER: RATE FILE"
+      | Some [ rate ] -> start_engine (float_of_string rate)
+      | Some _ -> failwith "PLAIN_TRACKER: RATE [FILE]"
       | None -> ()

@@ -22,6 +22,8 @@ WORDS_A_ROUND = 200   # of c_heavy
 RATES = (1e-3, 1e-2)
 SAMPLES = 300_000  # of each run
 BARE, RUNTIME, AGENT, TRACKER = "bare", "runtime", "agent", "plain tracker"
+ENGINE = "engine alone"  # Gc.Memprof with callbacks that do nothing and callstacks of one frame
+MEMTRACE, MEMTRACE_BARE = "Memtrace", "bare, with Memtrace asleep"
 CAPTURES = {RUNTIME: 1, AGENT: 2}  # enum memprof_capture_by
 SAME_COLLECTIONS = 1.005
 
@@ -72,12 +74,22 @@ class Program(agent_process.AgentProcess):
 class Tracked(harness.Target):
     """The same program, which samples itself; how many samples it has is not known before its end."""
 
-    def __init__(self, command, rate, folder, files):
-        tracker = {"PLAIN_TRACKER": f"{rate:g} {pathlib.Path(files) / 'tracker.events'}"}
-        super().__init__(*command, env={**os.environ, **tracker}, folder=folder)
+    def __init__(self, command, folder, **env):
+        super().__init__(*command, env={**os.environ, **env}, folder=folder)
 
     def ask(self, line):
         return self.command(line, timeout=300)
+
+
+def tracked(context, command, rate, folder):
+    """Those beside the program that the agent is in, by case."""
+    files = pathlib.Path(context.files)
+    found = {TRACKER: Tracked(command, folder, PLAIN_TRACKER=f"{rate:g} {files / 'tracker.events'}"),
+             ENGINE: Tracked(command, folder, PLAIN_TRACKER=f"{rate:g}")}
+    if context.memtrace and folder == BUNDLED:
+        found[MEMTRACE] = Tracked(command, context.memtrace, MEMTRACE=str(files / "memtrace.ctf"), MEMTRACE_RATE=f"{rate:g}")
+        found[MEMTRACE_BARE] = Tracked(command, context.memtrace)
+    return found
 
 
 def run(context, section):
@@ -92,36 +104,39 @@ def run(context, section):
 
 def measure(context, section, row, command, rate, folder):
     program = Program(command, rate, folder)
-    tracked = Tracked(command, rate, folder, context.files)
-    minor = go(tracked)[1]
+    others = tracked(context, command, rate, folder)
+    minor = {case: go(other)[1] for case, other in others.items()}
 
     def one(case):
-        nonlocal minor
-        if case != TRACKER:
+        if case not in others:
             return program.run(CAPTURES.get(case))
-        cpu, now = go(tracked)
-        before, minor = minor, now
+        cpu, now = go(others[case])
+        before, minor[case] = minor[case], now
         return Done(cpu, 0, now - before)
-    rounds = interleaved([BARE, RUNTIME, AGENT, TRACKER], context.pairs, one)
+    rounds = interleaved([BARE, RUNTIME, AGENT, *others], context.pairs, one)
     program.close()
-    tracked.exit()
+    for other in others.values():
+        other.exit()
     tell(section, row, rate, rounds)
     say(f"  {row} at {rate_text(rate)}: {len(rounds)} rounds")
 
 
 def cost(done, case):
-    """Nanoseconds of CPU over bare for each sample; the tracker has as many as the agent."""
+    """Nanoseconds of CPU over bare for each sample; what samples itself has as many as the agent."""
     samples = done[case].samples or done[AGENT].samples
-    return (done[case].cpu - done[BARE].cpu) / samples * 1e9
+    bare = done[MEMTRACE_BARE if case == MEMTRACE else BARE]
+    return (done[case].cpu - bare.cpu) / samples * 1e9
 
 
 def tell(section, row, rate, rounds):
     row = f"{row}, {rate_text(rate)}"
-    costs = {case: [cost(done, case) for done in rounds] for case in (RUNTIME, AGENT, TRACKER)}
+    told = [case for case in (RUNTIME, AGENT, TRACKER, ENGINE, MEMTRACE) if case in rounds[0]]
+    costs = {case: [cost(done, case) for done in rounds] for case in told}
     for case, values in costs.items():
         section.add("CPU of a sample over bare", "ns", values, row, case)
-    for case in (RUNTIME, TRACKER):
-        section.add("the agent's CPU of a sample over that of the other", "", ratios(costs[AGENT], costs[case]), row, case)
+    for case in told:
+        if case != AGENT:
+            section.add("the agent's CPU of a sample over that of the other", "", ratios(costs[AGENT], costs[case]), row, case)
     for case in (RUNTIME, AGENT, TRACKER):
         minor = ratios([done[case].minor for done in rounds], [done[BARE].minor for done in rounds])
         at_most = SAME_COLLECTIONS if case == AGENT and rate == 1e-3 else None
