@@ -9,8 +9,9 @@
 
 namespace memprofd {
 
-// Hits a second of probes that follow C's memory where no agent can be.
-inline constexpr std::uint64_t kUsualCHeapMaxHits = 20'000, kMaxCHeapMaxHits = 1'000'000;
+// Microseconds a second, all processors together, that probes may cost which follow C's memory where no
+// agent can be.
+inline constexpr std::uint64_t kUsualCHeapMaxHits = 20'000, kMaxCHeapMaxHits = 100'000'000;
 
 struct AttachOptions {
   std::string agent_path;

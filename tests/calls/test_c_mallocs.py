@@ -12,7 +12,7 @@ from test_c_memory import slots_of_the_agent
 from test_c_probes import changed_code
 
 OWN_MALLOC = TARGETS / "c_own_malloc.so"
-BY_PROBES = ("--mode", "observe", "--c-heap-max-hits", 1_000_000)
+BY_PROBES = ("--mode", "observe", "--c-heap-max-hits", 10_000_000)
 
 
 class Mallocs(CProgram):
@@ -100,7 +100,7 @@ class InTheMiddle(CProgram):
     def test_its_wait_is_known_to_the_next_session(self):
         """Of a wait that only the kernel knows a call on a stack that lies above made an end, and so of the program."""
         self.memprofd = self.daemon("--pid", self.program.pid, "--mode", "observe", "--c-heap-interval", 1024,
-                                    "--c-heap-max-hits", 1_000_000)
+                                    "--c-heap-max-hits", 10_000_000)
         eventually(lambda: self.allocated() > 1_000_000, "the handler is followed")
         self.stay.touch()
         eventually(lambda: self.drops("c_event_lost") > 50, "the thread stays in malloc, and its return is waited for")
