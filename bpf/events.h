@@ -30,8 +30,8 @@
 /* Processes forked by the target that live and have not called exec. */
 #define MEMPROF_MAX_CHILDREN 1024u
 
-/* Concurrent walks per target; a walk that finds no free slot is dropped. */
-#define MEMPROF_SCRATCH_SLOTS 4u
+/* Slots for concurrent walks that a walk looks at; one that finds none free is dropped. */
+#define MEMPROF_SCRATCH_TRIES 4u
 
 enum memprof_event_kind {
 	MEMPROF_EVENT_CAPTURE = 1,

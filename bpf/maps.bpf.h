@@ -18,13 +18,13 @@ struct {
 	__type(value, __u64);
 } frame_table SEC(".maps");
 
-/* Each a struct memprof_scratch. Not per CPU: a program may be preempted in the middle of a walk.
- */
+/* Each a struct memprof_scratch. Not per CPU: a program may be preempted in the middle of a walk. All
+ * targets share one map, which is another one than this (daemon/attach/kernel/scratch_map.h). */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MEMPROF_SCRATCH_SLOTS);
+	__uint(max_entries, MEMPROF_SCRATCH_TRIES);
 	__uint(key_size, sizeof(__u32));
-	__uint(value_size, sizeof(struct memprof_scratch)); /* before load: what entry_room needs */
+	__uint(value_size, sizeof(struct memprof_scratch));
 } scratch SEC(".maps");
 
 /* Direct mapped by the low bits of a stack id. */

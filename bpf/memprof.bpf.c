@@ -48,6 +48,7 @@ const volatile __u32 table_bits = 1;
 const volatile __u32 max_frames = 1;
 const volatile __u32 entry_room = 1;
 const volatile __u32 seen_stacks = 1;
+const volatile __u32 scratch_slots = 1; /* entries of that map */
 const volatile bool follow_forks = false;
 
 static const __u64 *memprof_walk_slot(__u32 index);
@@ -73,8 +74,8 @@ static __always_inline struct memprof_scratch *take_scratch(void)
 	__u32 first = bpf_get_smp_processor_id();
 	__u32 i;
 
-	for (i = 0; i < MEMPROF_SCRATCH_SLOTS; i++) {
-		__u32 index = (first + i) % MEMPROF_SCRATCH_SLOTS;
+	for (i = 0; i < MEMPROF_SCRATCH_TRIES; i++) {
+		__u32 index = (first + i) % scratch_slots;
 		struct memprof_scratch *slot = bpf_map_lookup_elem(&scratch, &index);
 
 		if (slot && __sync_val_compare_and_swap(&slot->busy, 0, 1) == 0)

@@ -66,14 +66,23 @@ void size_maps(memprof_bpf& skeleton, const KernelConfig& config, std::uint32_t 
   globals.entry_room = std::min(globals.max_frames, MEMPROF_MAX_STACK_ENTRIES);
   globals.seen_stacks =
       std::min(ring_size(config.ring_bytes) / kRingBytesOfSeen, MEMPROF_SEEN_STACKS);
-  const std::uint32_t spared = MEMPROF_MAX_STACK_ENTRIES - globals.entry_room;
   // These fail only after load.
   (void)bpf_map__set_max_entries(skeleton.maps.events, ring_size(config.ring_bytes));
   (void)bpf_map__set_max_entries(skeleton.maps.frame_table, 1u << table_bits);
   (void)bpf_map__set_max_entries(skeleton.maps.seen, globals.seen_stacks);
   if (!config.follow_forks) (void)bpf_map__set_max_entries(skeleton.maps.children, 1);
-  (void)bpf_map__set_value_size(skeleton.maps.scratch, bpf_map__value_size(skeleton.maps.scratch) -
-                                                           spared * sizeof(std::uint64_t));
+}
+
+// After size_maps().
+absl::Status use_scratch(KernelObject& object) {
+  auto& globals = *object.main->rodata;
+  bpf_map* const map = object.main->maps.scratch;
+  const std::uint32_t spared = MEMPROF_MAX_STACK_ENTRIES - globals.entry_room;
+  ASSIGN_OR_RETURN(object.scratch,
+                   ScratchMap::of(bpf_map__value_size(map) - spared * sizeof(std::uint64_t)));
+  globals.scratch_slots = object.scratch->slots;
+  (void)bpf_map__reuse_fd(map, object.scratch->fd.get());
+  return absl::OkStatus();
 }
 
 void configure_walk(memprof_bpf& skeleton, const KernelConfig& config) {
@@ -174,6 +183,7 @@ absl::StatusOr<KernelObject> KernelObject::load(const KernelConfig& config,
   configure_names(*object.main->rodata, config, names);
   configure_walk(*object.main, config);
   size_maps(*object.main, config, table_bits);
+  RETURN_IF_ERROR(use_scratch(object));
   choose_programs(*object.main, config);
   RETURN_IF_ERROR(choose_c_probes(*object.main, config));
   if (const int error = memprof_bpf__load(object.main.get()); error != 0)

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "bpf/hit_budget.h"
 #include "daemon/attach/kernel/kernel_config.h"
+#include "daemon/attach/kernel/scratch_map.h"
 #include "memprof.skel.h"
 #include "tasks.skel.h"
 
@@ -22,6 +23,7 @@ struct KernelObject {
 
   static absl::StatusOr<KernelObject> load(const KernelConfig& config, std::uint32_t table_bits);
 
+  std::shared_ptr<const ScratchMap> scratch;  // of main
   std::unique_ptr<memprof_bpf, Closer> main;
   // What reads the kernel's own structures: the program that tells of forks, that which says how
   // the target ends, and that which finds thread pointers. Null where the kernel does not tell how
