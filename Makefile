@@ -41,6 +41,13 @@ ABSL     := status statusor synchronization strings str_format_internal hash raw
             cord base time raw_logging_internal
 LIBS     := -lgrpc++_reflection -lgrpc++ -lgrpc -lgpr -lprotobuf -lprometheus-cpp-core -lmicrohttpd -lgnutls -lre2 -lyaml-cpp -lbpf -lelf -lspdlog -lfmt -lsqlite3 -lzstd \
             $(addprefix -labsl_,$(ABSL)) -lz -lcrypt -lpthread
+comma    := ,
+# Whoever types a command waits for memprofctl to start, which takes twice as long where the dynamic
+# linker has gRPC to look up. Where its static libraries are not installed, it has.
+STATICS  := $(dir $(shell $(CXX) -print-file-name=libgrpc++_unsecure.a))
+STATICS  := $(if $(SANITIZE),,$(filter-out ./,$(STATICS)))
+CTL_LIBS := $(if $(STATICS),-Wl$(comma)-Bstatic -Wl$(comma)--start-group -lgrpc++_unsecure -lgrpc_unsecure -lgpr -lprotobuf -lupb -lre2 -lcares \
+              -laddress_sorting $(patsubst $(STATICS)lib%.a,-l%,$(wildcard $(STATICS)libabsl_*.a)) -lz -Wl$(comma)--end-group -Wl$(comma)-Bdynamic) $(LIBS)
 ifneq ($(SANITIZE),)
   # -O1 takes twice as long to compile, and leaves out what it proves harmless before it is checked.
   CXXFLAGS := $(subst -O2,-O0,$(CXXFLAGS)) -fsanitize=$(SANITIZE) -fno-sanitize-recover=all
@@ -171,7 +178,7 @@ $(BUILD)/memprofd: $(call obj,daemon/main.cc) $(VERSION_OBJ) $(BUILD)/libmemprof
 
 $(BUILD)/memprofctl: $(CTL_OBJ) $(VERSION_OBJ) $(BUILD)/libmemprofd.a
 	$(call say,LINK,$@)
-	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) -lncursesw -ltinfo -o $@
+	$(Q)$(CXX) $(LDFLAGS) $^ $(CTL_LIBS) -lncursesw -ltinfo -o $@
 
 # ---------------------------------------------------------------- kernel side
 
