@@ -468,7 +468,7 @@ static __always_inline int send_lifecycle(__u32 what)
 		return 0;
 	fill_header(&event.header, MEMPROF_EVENT_LIFECYCLE, tid);
 	event.header.captures_dropped = 0;
-	if (bpf_ringbuf_output(&events, &event, sizeof(event), wakeup_flags()) != 0)
+	if (bpf_ringbuf_output(&events, &event, sizeof(event), BPF_RB_FORCE_WAKEUP) != 0)
 		count_drop(MEMPROF_DROP_LIFECYCLE_RING_FULL);
 	return 0;
 }

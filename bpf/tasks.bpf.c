@@ -22,7 +22,7 @@ static __always_inline int send_fork(__u32 tid, __u32 child)
 
 	fill_header(&event.header, MEMPROF_EVENT_FORK, tid);
 	event.header.captures_dropped = 0;
-	if (bpf_ringbuf_output(&events, &event, sizeof(event), wakeup_flags()) != 0)
+	if (bpf_ringbuf_output(&events, &event, sizeof(event), BPF_RB_FORCE_WAKEUP) != 0)
 		count_drop(MEMPROF_DROP_LIFECYCLE_RING_FULL);
 	return 0;
 }

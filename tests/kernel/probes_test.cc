@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <gmock/gmock.h>
 #include <sched.h>
+#include <sys/epoll.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -86,6 +87,22 @@ TEST_P(ProbesTest, AllKindsOfEventsArrive) {
   EXPECT_EQ(target_->semaphore(), 0);
   target_->collect(0);
   EXPECT_EQ(take(side).size(), 0u);
+}
+
+// Whoever reads the ring seldom hears at once what becomes of the program, and not each sample.
+TEST_P(ProbesTest, WhatBecomesOfTheProgramWakesTheReader) {
+  auto side = load(config());
+  attach_all(*side);
+  place({{functions_[0]}});
+  const auto woken = [&] {
+    epoll_event event{};
+    return ::epoll_wait(side.ring->epoll_fd(), &event, 1, 0);
+  };
+  EXPECT_GE(woken(), 0);  // a descriptor that is new has been looked at
+  target_->collect(0);
+  EXPECT_EQ(woken(), 0);
+  target_->register_frametable();
+  EXPECT_TRUE(eventually([&] { return woken() == 1; }));
 }
 
 // The bytes at a program's entry, as its process has them.
