@@ -19,13 +19,22 @@ class CatchUpPace {
   // Something came by itself.
   void came(TimePoint now) {
     came_at_ = now;
-    idle_ = false;
+    idle_ = stands_still_ = false;
   }
   void fetched(TimePoint now, bool anything) {
     fetched_at_ = now;
     idle_ = !anything;
+    stands_still_ = false;
+  }
+  // Nothing was fetched, as the program has not run since: that is asked again as soon as after
+  // something.
+  void stood_still(TimePoint now) {
+    fetched(now, true);
+    stands_still_ = true;
   }
   bool quiet(TimePoint now) const { return now - came_at_ >= kQuiet; }
+  // Nothing has come by itself for long, and it has not run since the last fetch.
+  bool at_rest(TimePoint now) const { return stands_still_ && now - came_at_ >= kIdle; }
   // watched: somebody waits for each event.
   bool due(TimePoint now, bool watched) const {
     return quiet(now) && now - fetched_at_ >= (idle_ && !watched ? kIdle : kQuiet);
@@ -35,6 +44,7 @@ class CatchUpPace {
   TimePoint came_at_;
   TimePoint fetched_at_;
   bool idle_ = false;
+  bool stands_still_ = false;
 };
 
 }  // namespace memprofd

@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -15,6 +16,9 @@ namespace {
 // for the next look.
 constexpr int kBusyWaitMs = 5;
 constexpr int kIdleWaitMs = 50;
+// As long as all targets are at rest: as often they are asked whether they have run. Of the end of
+// a program, and of what it becomes, the kernel wakes us at once.
+constexpr int kRestWaitMs = CatchUpPace::kQuiet.count();
 
 void watch(int epoll, int fd) {
   epoll_event event{};
@@ -136,9 +140,17 @@ void IngestThread::publish() {
   hub_.publish(std::move(snapshots));
 }
 
+int IngestThread::wait_ms(bool busy) const {
+  if (busy) return kBusyWaitMs;
+  const auto now = std::chrono::steady_clock::now();
+  const bool rest = std::all_of(lanes_.begin(), lanes_.end(),
+                                [now](const auto& lane) { return lane->at_rest(now); });
+  return rest ? kRestWaitMs : kIdleWaitMs;
+}
+
 void IngestThread::wait(bool busy) {
   epoll_event events[16];
-  const int ready = epoll_wait(epoll_.get(), events, 16, busy ? kBusyWaitMs : kIdleWaitMs);
+  const int ready = epoll_wait(epoll_.get(), events, 16, wait_ms(busy));
   for (int i = 0; i < ready; ++i) {
     eventfd_t ignored;
     if (events[i].data.fd == wake_.get()) eventfd_read(wake_.get(), &ignored);

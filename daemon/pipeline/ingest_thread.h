@@ -45,6 +45,8 @@ class IngestThread {
  private:
   void loop();
   void run_tasks();
+  // Until when nothing has to be looked at, unless the kernel or a task comes first.
+  int wait_ms(bool busy) const;
   bool consume_all();
   void keep_history();
   void publish();

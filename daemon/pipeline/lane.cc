@@ -170,6 +170,7 @@ int Lane::take_in(std::uint64_t end) {
     signals_.frametables_registered = pipeline_.frametables_registered();
     signals_.batches_seen = pipeline_.batches_seen();
     tell_counts();
+    signals_.records += static_cast<std::uint64_t>(records);  // after all that they tell
   }
   if (slow_to_ > 0) end = ring_->written();
   if (ring_->read() >= end) signals_.consumed_until = now;  // after the counts
@@ -245,7 +246,7 @@ SampleSites Lane::sites_of(std::span<const SampleId> numbers) {
 bool Lane::catch_up_due(Clock::time_point now) {
   if (finished() || !agent_ || !catch_up_pace_.due(now, tap_.log()->wanted())) return false;
   if (has_run_since(caught_up_cpu_ns_)) return true;
-  catch_up_pace_.fetched(now, true);  // whether it has is asked again as soon as after something
+  catch_up_pace_.stood_still(now);
   return false;
 }
 

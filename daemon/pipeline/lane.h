@@ -28,9 +28,9 @@ namespace memprofd {
 
 // What a lane shows other threads while it runs. Only the ingest thread writes. The control thread
 // reads: exec_seen ends the session, batches_seen says whether the probes work once all that came
-// before consumed_until is taken in, alloc_events, captures_seen, frames_seen, records_lost and
-// ingest_ns are what the budget is reckoned from, and frametables_registered makes it look for
-// plugins. All count from the attach.
+// before consumed_until is taken in, records that it is to be looked after, alloc_events,
+// captures_seen, frames_seen, records_lost and ingest_ns are what the budget is reckoned from, and
+// frametables_registered makes it look for plugins. All count from the attach.
 struct LaneSignals {
   std::atomic<bool> exec_seen{false};
   std::atomic<std::chrono::steady_clock::time_point> consumed_until{};
@@ -40,6 +40,7 @@ struct LaneSignals {
   std::atomic<std::uint64_t> records_lost{0};
   std::atomic<std::uint64_t> batches_seen{0};
   std::atomic<std::uint64_t> frametables_registered{0};
+  std::atomic<std::uint64_t> records{0};    // of its ring
   std::atomic<std::uint64_t> ingest_ns{0};  // CPU time of this thread for the target
 };
 
@@ -71,6 +72,11 @@ class Lane {
   std::vector<CBlockPlace> c_blocks() const { return pipeline_.aggregator().c_blocks(); }
   void note_c_blocks(const CBlockLook& look);
   void end_c_heap();
+
+  // It has told nothing for long, and nobody waits for each event: it is looked at seldom.
+  bool at_rest(std::chrono::steady_clock::time_point now) const {
+    return finished() || (catch_up_pace_.at_rest(now) && !tap_.log()->wanted());
+  }
 
   // Ends the window of history that runs when its time has come.
   void keep_history();

@@ -41,5 +41,20 @@ TEST(CatchUpPaceTest, WhatHasSaidSomethingByItselfIsAskedSoonAgain) {
   EXPECT_TRUE(pace.due(at(350), false));
 }
 
+TEST(CatchUpPaceTest, WhatStandsStillForLongIsAtRestUntilSomethingComes) {
+  CatchUpPace pace;
+  pace.came(at(0));
+  pace.stood_still(at(250));
+  EXPECT_FALSE(pace.at_rest(at(999)));
+  EXPECT_TRUE(pace.at_rest(at(1000)));
+  EXPECT_TRUE(pace.due(at(500), false)) << "whether it has run is asked as often as before";
+  pace.fetched(at(1000), true);
+  EXPECT_FALSE(pace.at_rest(at(2000))) << "it runs";
+  pace.stood_still(at(2000));
+  EXPECT_TRUE(pace.at_rest(at(2000)));
+  pace.came(at(2001));
+  EXPECT_FALSE(pace.at_rest(at(5000))) << "it has told something, and nobody has looked since";
+}
+
 }  // namespace
 }  // namespace memprofd
