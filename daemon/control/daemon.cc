@@ -136,8 +136,8 @@ void Daemon::tick(Whom whom) {
   take_over_looks();
   const auto now = Clock::now() + kTogether;
   for (auto& [pid, session] : targets_) {
-    const bool due = whom == Whom::kAll || session->due_at() <= now;
-    if (session->attached() && due) session->tick();
+    if (session->attached() && whom == Whom::kAll) session->tick();
+    if (session->attached() && session->due_at() <= now) session->tick_when_due();
     session->give_answers();
   }
   cpu_keeper_.look(targets_);

@@ -131,6 +131,8 @@ class TargetSession {
   // While attached, again and again: brings it to sampling, sees that it still does, notices
   // its end, its plugins and its children.
   void tick();
+  // The same, unless nothing can have changed.
+  void tick_when_due();
   // When the next tick is due.
   TimePoint due_at() const { return pace_.due_at(); }
   // While attached: what memprofd has taken for it since the last call; and the limit in cores that
@@ -190,6 +192,9 @@ class TargetSession {
     bool said_memory_full = false;
     TimePoint sampling_since;
     TimePoint lost_since;  // a thread that the attach needed; not set: none
+    TimePoint looked_at;   // by tick_when_due(), and what it found then
+    std::uint64_t looked_cpu_ns = 0;
+    std::uint64_t looked_records = 0;
     TimePoint kept_alive_at;
     std::uint64_t alive_cpu_ns = 0;  // of the program, just before that
     HeardSilence silence;            // of its memory
@@ -228,6 +233,7 @@ class TargetSession {
   absl::StatusOr<TargetInfo> result(State wanted) const;
 
   // target_session_watch.cc
+  bool at_rest();
   void look_after();
   void keep_pace();
   bool running() const { return state_ == State::kWaiting || state_ == State::kSampling; }

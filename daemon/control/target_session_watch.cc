@@ -59,9 +59,30 @@ void say_memory_full(int pid) {
 
 }  // namespace
 
+// What is looked after has happened by a program that has run, or has been told by its ring. What
+// takes no part in that is due once a second.
+bool TargetSession::at_rest() {
+  if (state_ != State::kSampling || attached_->target->observes()) return false;
+  const TimePoint now = Clock::now();
+  const std::uint64_t records = lane_->signals().records;
+  const std::uint64_t cpu_ns = process_cpu_ns(options_.pid);
+  const bool same = cpu_ns != 0 && cpu_ns == std::exchange(attached_->looked_cpu_ns, cpu_ns);
+  const bool told = records != std::exchange(attached_->looked_records, records);
+  if (same && !told && now - attached_->looked_at < kKeepAliveInterval) {
+    return !has_exited(attached_->target->target());
+  }
+  attached_->looked_at = now;
+  return false;
+}
+
 void TargetSession::tick() {
   look_after();
   keep_pace();
+}
+
+void TargetSession::tick_when_due() {
+  if (at_rest()) return keep_pace();
+  tick();
 }
 
 void TargetSession::keep_pace() {
