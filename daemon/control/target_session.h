@@ -204,6 +204,7 @@ class TargetSession {
     ProgramEnd how_ended;
     bool still_asked = false;
     TimePoint stops_until;
+    bool detaching = false;       // nothing more is asked of the agent
     std::future<void> caught_up;  // with what the program told before its end, once that is seen
   };
 
