@@ -56,6 +56,8 @@ class StackTableBuilder {
     by_callstack_.clear();
     std::vector<std::uint32_t>& rows = table_.rows_.emplace_back();
     rows.reserve(profile.rows.size());
+    by_callstack_.reserve(profile.rows.size());
+    stacks_.reserve(table_.stacks_.size() + profile.rows.size());
     for (const ProfileRow& row : profile.rows) {
       const auto [it, is_new] = by_callstack_.try_emplace(row.callstack, 0);
       if (is_new) it->second = stack_of(*row.callstack);
