@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/query/range.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "daemon/query/range_ages.h"
 #include "daemon/query/range_counter.h"
@@ -160,6 +162,27 @@ RangeRows rows_in_range(const TargetSnapshot& snapshot, const TimeRange& asked,
     return {range, snapshot.rows};
   }
   return assemble(snapshot, range, count_all(counter, snapshot, range, lifetimes));
+}
+
+void count_lifetimes(const TargetSnapshot& snapshot, const TimeRange& range,
+                     std::span<ProfileRow* const> rows) {
+  if (rows.empty()) return;
+  TargetSnapshot few;  // of which the rest is not there
+  few.time_ns = snapshot.time_ns;
+  few.attached_ns = snapshot.attached_ns;
+  few.history = snapshot.history;
+  auto next = snapshot.rows.begin();
+  for (const ProfileRow* row : rows) {
+    next = std::find_if(next, snapshot.rows.end(),
+                        [&](const ProfileRow& of_all) { return of_all.id == row->id; });
+    few.rows.push_back(*next);
+  }
+  RangeRows counted = rows_in_range(few, range, {});
+  auto with = counted.rows.begin();
+  for (ProfileRow* row : rows) {
+    while (with->id != row->id) ++with;  // those without any count are in neither
+    row->counters = std::move(with->counters);
+  }
 }
 
 }  // namespace memprofd

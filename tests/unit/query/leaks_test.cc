@@ -3,10 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <random>
+#include <vector>
 
+#include "daemon/query/roll_up.h"
+#include "daemon/query/select.h"
 #include "tests/kit/fake_service.h"
 #include "tests/kit/profile_model.h"
 #include "tests/kit/recording.h"
@@ -61,6 +65,41 @@ TEST_F(LeaksTest, OnlyTheLeakIsASuspect) {
   EXPECT_EQ(leak.steadiness, 1);
   EXPECT_NEAR(leak.median_age_seconds, 300, 100) << "born evenly over 600 s";
   EXPECT_DOUBLE_EQ(leak.group.counters.live.words * 8, 600 * kSampleBytes);
+}
+
+std::vector<double> lifetimes(const Counters& counters) {
+  std::vector<double> numbers;
+  for (const DeathCounts* of : {&counters.deaths, &counters.forgotten, &counters.ages}) {
+    for (const DeathCounts::Entry& entry : of->entries()) {
+      numbers.insert(numbers.end(), {static_cast<double>(entry.code), entry.words, entry.squares});
+    }
+    numbers.push_back(of->sum_ns());
+  }
+  for (const LateEntries::Entry& late : counters.late.entries()) {
+    numbers.insert(numbers.end(), {static_cast<double>(late.bucket), late.entered.words,
+                                   late.entered.squares, late.missed.words});
+  }
+  return numbers;
+}
+
+// They are counted for those that are named only.
+TEST_F(LeaksTest, LifetimesAreThoseOfTheSiteInTheRange) {
+  const TargetSnapshot snapshot = recording_.snapshot();
+  for (const std::uint64_t end_ns : {recording_.now(), recording_.now() - 100 * kSecond}) {
+    const LeakAnswer answer = leaks({middle_, end_ns}, {.limit = 2});
+    ASSERT_EQ(answer.suspects.size(), 2u);
+    const TargetProfile all = select(snapshot, answer.range, {}).value();
+    const GroupResult sites = roll_up(all, {});
+    for (const LeakSuspect& suspect : answer.suspects) {
+      const auto site =
+          std::find_if(sites.groups.begin(), sites.groups.end(),
+                       [&](const Group& group) { return group.name() == suspect.group.name(); });
+      ASSERT_NE(site, sites.groups.end());
+      EXPECT_FALSE(suspect.group.counters.ages.empty());
+      EXPECT_EQ(lifetimes(suspect.group.counters), lifetimes(site->counters));
+      EXPECT_EQ(suspect.group.counters.allocated.words, site->counters.allocated.words);
+    }
+  }
 }
 
 // All that is live was allocated since the attach: the cache and what stays would have grown.
