@@ -44,15 +44,17 @@ class DeathSum {
 // Several runs of cells by ascending class as one.
 class PartMerger {
  public:
-  explicit PartMerger(std::vector<WindowPartReader> readers) : readers_(std::move(readers)) {
+  // only: as in sum_windows().
+  PartMerger(std::vector<WindowPartReader> readers, std::span<const ClassId> only)
+      : readers_(std::move(readers)), only_(only) {
     heads_.resize(readers_.size());
     classes_.resize(readers_.size());
-    for (std::size_t i = 0; i < readers_.size(); ++i) read(i);
+    for (std::size_t i = 0; i < readers_.size(); ++i) read(i, only_.empty() ? 0 : only_[0].value());
   }
 
   // Null at the end.
   const WindowCell* next() {
-    const std::uint32_t first = *std::min_element(classes_.begin(), classes_.end());
+    const std::uint32_t first = only_.empty() ? lowest() : next_wanted();
     if (first == kEnd) return nullptr;
     sum_ = {.alloc_class = ClassId(first)};
     for (std::size_t i = 0; i < heads_.size(); ++i) {
@@ -65,7 +67,7 @@ class PartMerger {
       for (int heap = 0; heap < kHeaps; ++heap) sum_.died[heap] += cell.died[heap];
       deaths_.add(cell.deaths);
       ages_.add(cell.ages);
-      read(i);
+      if (only_.empty()) read(i, first + 1);
     }
     sum_.deaths = deaths_.take();
     sum_.ages = ages_.take();
@@ -73,12 +75,29 @@ class PartMerger {
   }
 
  private:
-  void read(std::size_t i) {
-    heads_[i] = readers_[i].next();
+  std::uint32_t lowest() const { return *std::min_element(classes_.begin(), classes_.end()); }
+  // The first of the wanted classes, after those that were, which any window has.
+  std::uint32_t next_wanted() {
+    while (next_only_ < only_.size()) {
+      const std::uint32_t wanted = only_[next_only_++].value();
+      bool any = false;
+      for (std::size_t i = 0; i < heads_.size(); ++i) {
+        if (classes_[i] < wanted) read(i, wanted);
+        any = any || classes_[i] == wanted;
+      }
+      if (any) return wanted;
+    }
+    return kEnd;
+  }
+  // From a class on.
+  void read(std::size_t i, std::uint32_t from) {
+    heads_[i] = readers_[i].next_from(ClassId(from));
     classes_[i] = heads_[i] == nullptr ? kEnd : heads_[i]->alloc_class.value();
   }
 
   std::vector<WindowPartReader> readers_;
+  std::span<const ClassId> only_;
+  std::size_t next_only_ = 0;
   std::vector<const WindowCell*> heads_;  // null: at its end
   std::vector<std::uint32_t> classes_;    // of the heads
   DeathSum deaths_;
@@ -108,12 +127,12 @@ void for_each_part(std::span<const HistoryWindowPtr> windows, double rate, Use u
 }
 
 PartMerger merger(std::span<const HistoryWindowPtr> windows, double rate,
-                  const DeathsToRead& deaths) {
+                  const DeathsToRead& deaths, std::span<const ClassId> only = {}) {
   std::vector<WindowPartReader> readers;
   for_each_part(windows, rate, [&](const HistoryWindow& window, std::size_t part) {
     readers.push_back(window.read(part, deaths));
   });
-  return PartMerger(std::move(readers));
+  return PartMerger(std::move(readers), only);
 }
 
 LongestBuckets longest_of(std::span<const HistoryWindowPtr> windows, double rate) {
@@ -138,9 +157,9 @@ std::uint8_t oldest_of(std::span<const HistoryWindowPtr> windows, double rate) {
 
 void sum_windows(std::span<const HistoryWindowPtr> windows,
                  const std::function<void(const WindowCell&, double)>& use,
-                 const DeathsToRead& deaths) {
+                 const DeathsToRead& deaths, std::span<const ClassId> only) {
   for (const double rate : rates_of(windows)) {
-    PartMerger cells = merger(windows, rate, deaths);
+    PartMerger cells = merger(windows, rate, deaths, only);
     while (const WindowCell* cell = cells.next()) use(*cell, rate);
   }
 }

@@ -12,10 +12,11 @@
 namespace memprofd {
 
 // Calls use(cell, rate) for each class and rate with the sum over windows: by rate,
-// then by ascending class; with the deaths that are asked for.
+// then by ascending class; with the deaths that are asked for. only: ascending classes, others are
+// left out; empty: all.
 void sum_windows(std::span<const HistoryWindowPtr> windows,
                  const std::function<void(const WindowCell&, double)>& use,
-                 const DeathsToRead& deaths = kAllDeaths);
+                 const DeathsToRead& deaths = kAllDeaths, std::span<const ClassId> only = {});
 
 // One window for several that follow each other; at least one.
 std::shared_ptr<HistoryWindow> merge_windows(std::span<const HistoryWindowPtr> windows,

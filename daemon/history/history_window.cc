@@ -45,8 +45,28 @@ void HistoryWindow::begin_part(double rate, const LongestBuckets& longest, std::
                     oldest,
                     counts_.size(),
                     {lifetimes_[0].position(), lifetimes_[1].position()},
-                    ages_.position()});
+                    ages_.position(),
+                    static_cast<std::uint32_t>(marks_.size()),
+                    0});
   next_class_ = 0;
+}
+
+void HistoryWindow::put_mark() {
+  if (end_ns_ - begin_ns_ < kMarkedWidthNs) return;
+  Part& part = parts_.back();
+  const auto since = [](std::uint64_t at, std::uint64_t begin) {
+    return static_cast<std::uint32_t>(at - begin);
+  };
+  const WindowMark here{part.cells,
+                        next_class_,
+                        since(counts_.size(), part.counts_at),
+                        {since(lifetimes_[0].position(), part.lifetimes_at[0]),
+                         since(lifetimes_[1].position(), part.lifetimes_at[1])},
+                        since(ages_.position(), part.ages_at)};
+  const WindowMark before = part.marks > 0 ? marks_.back() : WindowMark();
+  if (here.bytes() - before.bytes() < kBytesPerMark) return;
+  marks_.push_back(here);
+  ++part.marks;
 }
 
 // How many there are.
@@ -69,6 +89,7 @@ std::uint64_t HistoryWindow::put_lifetimes(std::span<const DeathCounts::Entry> d
 }
 
 void HistoryWindow::add_cell(const WindowCell& cell) {
+  put_mark();
   ++parts_.back().cells;
   const Part& part = parts_.back();
   const std::uint64_t old =
@@ -113,12 +134,13 @@ void HistoryWindow::finish() {
   counts_.shrink_to_fit();
   for (BitWriter& lifetimes : lifetimes_) lifetimes.finish();
   ages_.finish();
+  marks_.shrink_to_fit();
 }
 
 std::size_t HistoryWindow::memory_bytes() const {
   return sizeof(*this) + parts_.capacity() * sizeof(Part) + counts_.capacity() +
          lifetimes_[0].bytes().capacity() + lifetimes_[1].bytes().capacity() +
-         ages_.bytes().capacity();
+         ages_.bytes().capacity() + marks_.capacity() * sizeof(WindowMark);
 }
 
 }  // namespace memprofd

@@ -28,6 +28,9 @@
 // Ages of what was forgotten are kept like lifetimes, apart from both.
 //
 // So a class with one sample that died young costs 1 byte and about 3 bits.
+//
+// Cells can be read one after the other only. Windows of 10 minutes and more have marks, one about
+// every kBytesPerMark bytes, where reading may begin as well: for those who want a few classes.
 #pragma once
 
 #include <array>
@@ -66,17 +69,27 @@ struct WindowCell {
   std::array<std::uint64_t, kHeaps> died{};  // by heap: sums of deaths
   // By code; those of a heap are missing when they are not read.
   std::span<const DeathCounts::Entry> deaths;
-  std::span<const AgeCounts::Entry> ages;  // missing unless all deaths are read
+  std::span<const AgeCounts::Entry> ages;
 };
 
 // The longest bucket with deaths in each heap; any bucket when there are none.
 using LongestBuckets = std::array<std::uint8_t, kHeaps>;
 
-// Says of which heap deaths are read. What is not read is not in WindowCell::deaths; ages come
-// with kAllDeaths only.
+// Says of which heap deaths are read. What is not read is not in WindowCell::deaths.
 using DeathsToRead = std::array<bool, kHeaps>;
 inline constexpr DeathsToRead kAllDeaths = {true, true};
 inline constexpr DeathsToRead kNoDeaths = {false, false};
+
+// A place between two cells of a part; all counted from the part's begin.
+struct WindowMark {
+  std::uint32_t cells = 0;
+  std::uint32_t next_class = 0;                      // above that of the cell before
+  std::uint32_t counts = 0;                          // bytes
+  std::array<std::uint32_t, kHeaps> lifetimes = {};  // bits
+  std::uint32_t ages = 0;                            // bits
+
+  std::uint32_t bytes() const { return counts + (lifetimes[0] + lifetimes[1] + ages) / 8; }
+};
 
 class WindowPartReader;
 
@@ -121,9 +134,16 @@ class HistoryWindow {
     std::uint64_t counts_at;                         // byte in counts_
     std::array<std::uint64_t, kHeaps> lifetimes_at;  // bits in lifetimes_
     std::uint64_t ages_at;                           // bit in ages_
+    std::uint32_t marks_at;                          // index in marks_
+    std::uint32_t marks;
   };
+  friend class WindowPartReader;
+
+  static constexpr std::uint64_t kMarkedWidthNs = 600'000'000'000;
+  static constexpr std::uint32_t kBytesPerMark = 512;
 
   void put_count(std::uint64_t value);
+  void put_mark();
   std::uint64_t put_lifetimes(std::span<const DeathCounts::Entry> deaths, Heap heap,
                               std::uint8_t longest, BitWriter& out);
 
@@ -134,6 +154,7 @@ class HistoryWindow {
   std::vector<std::uint8_t> counts_;
   std::array<BitWriter, kHeaps> lifetimes_;
   BitWriter ages_;
+  std::vector<WindowMark> marks_;
   std::uint32_t next_class_ = 0;  // above that of the last cell of the last part
 };
 using HistoryWindowPtr = std::shared_ptr<const HistoryWindow>;

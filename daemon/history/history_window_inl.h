@@ -7,8 +7,11 @@ namespace memprofd {
 // Reads the counts that add_cell() wrote; the window is our own and trusted, and must stay.
 class WindowCountReader {
  public:
-  WindowCountReader(const std::uint8_t* counts, std::uint32_t cells)
-      : next_(counts), left_(cells) {}
+  // From a class on, which is above all that were before.
+  WindowCountReader(const std::uint8_t* counts, std::uint32_t cells, std::uint32_t class_id = 0)
+      : next_(counts), left_(cells), class_(class_id) {}
+
+  std::uint32_t next_class() const { return class_; }  // or a later one
 
   // Whether there is a next cell, which is then in `cell`.
   [[gnu::always_inline]] bool next(WindowCell& cell) {
@@ -44,20 +47,20 @@ class WindowCountReader {
 
   const std::uint8_t* next_;
   std::uint32_t left_;
-  std::uint32_t class_ = 0;
+  std::uint32_t class_;
 };
 
-// Reads all of it.
+// Reads all of it; the window must stay.
 class WindowPartReader {
  public:
-  WindowPartReader(const WindowCountReader& counts, const std::array<BitReader, kHeaps>& lifetimes,
-                   const LongestBuckets& longest, const BitReader& ages, int oldest,
-                   DeathsToRead deaths)
-      : counts_(counts),
-        lifetimes_(lifetimes),
-        longest_(longest),
-        age_bits_(ages),
-        oldest_(oldest),
+  WindowPartReader(const HistoryWindow& window, std::size_t part, DeathsToRead deaths)
+      : window_(window),
+        part_(window.parts_[part]),
+        next_mark_(window.marks_.data() + part_.marks_at),
+        end_mark_(next_mark_ + part_.marks),
+        counts_(counts_from({})),
+        lifetimes_{lifetimes_from(0, {}), lifetimes_from(1, {})},
+        age_bits_(ages_from({})),
         to_read_(deaths) {}
 
   // The next cell, valid until the next call; null at the end.
@@ -69,13 +72,21 @@ class WindowPartReader {
     if (to_read_[kOld]) first = read_backwards(Heap::kMajor, first);
     if (to_read_[kYoung]) first = read_backwards(Heap::kMinor, first);
     cell_.deaths = {first, end};
-    if (to_read_[kOld] && to_read_[kYoung] && cell_.forgotten > 0) {
+    cell_.ages = {};
+    if (cell_.forgotten > 0) {
       Entry* const last = ages_.data() + ages_.size();
-      cell_.ages = {read_backwards(age_bits_, Heap::kMinor, oldest_, cell_.forgotten, last), last};
-    } else {
-      cell_.ages = {};
+      cell_.ages = {read_backwards(age_bits_, Heap::kMinor, part_.oldest, cell_.forgotten, last),
+                    last};
     }
     return &cell_;
+  }
+  // The next one of that class or a later one, which is above that of the cell before. Passes over
+  // most of those between.
+  const WindowCell* next_from(ClassId id) {
+    if (next_mark_ != end_mark_ && next_mark_->next_class <= id.value()) pass_marks(id.value());
+    const WindowCell* cell = next();
+    while (cell != nullptr && cell->alloc_class < id) cell = next();
+    return cell;
   }
 
  private:
@@ -84,9 +95,30 @@ class WindowPartReader {
 
   using Entry = DeathCounts::Entry;
 
+  WindowCountReader counts_from(const WindowMark& mark) const {
+    return {window_.counts_.data() + part_.counts_at + mark.counts, part_.cells - mark.cells,
+            mark.next_class};
+  }
+  BitReader lifetimes_from(int heap, const WindowMark& mark) const {
+    return {window_.lifetimes_[heap].bytes().data(),
+            part_.lifetimes_at[heap] + mark.lifetimes[heap]};
+  }
+  BitReader ages_from(const WindowMark& mark) const {
+    return {window_.ages_.bytes().data(), part_.ages_at + mark.ages};
+  }
+  // Goes on at the last mark that a class cannot be before, unless it lies behind.
+  void pass_marks(std::uint32_t wanted) {
+    const WindowMark* last = next_mark_++;
+    while (next_mark_ != end_mark_ && next_mark_->next_class <= wanted) last = next_mark_++;
+    if (last->next_class <= counts_.next_class()) return;
+    counts_ = counts_from(*last);
+    for (int heap = 0; heap < kHeaps; ++heap) lifetimes_[heap] = lifetimes_from(heap, *last);
+    age_bits_ = ages_from(*last);
+  }
+
   Entry* read_backwards(Heap heap, Entry* first) {
     const int i = static_cast<int>(heap);
-    return read_backwards(lifetimes_[i], heap, longest_[i], cell_.died[i], first);
+    return read_backwards(lifetimes_[i], heap, part_.longest[i], cell_.died[i], first);
   }
   // Puts the entries of `left` samples before `first`, as the codes fall; answers the first one.
   static Entry* read_backwards(BitReader& from, Heap heap, int longest, std::uint64_t left,
@@ -108,11 +140,13 @@ class WindowPartReader {
     return first;
   }
 
+  const HistoryWindow& window_;
+  const HistoryWindow::Part& part_;
+  const WindowMark* next_mark_;
+  const WindowMark* end_mark_;
   WindowCountReader counts_;
   std::array<BitReader, kHeaps> lifetimes_;
-  LongestBuckets longest_;
   BitReader age_bits_;
-  int oldest_;
   DeathsToRead to_read_;
   WindowCell cell_;
   std::array<Entry, kHeaps * LifetimeHistogram::kBuckets> deaths_;
@@ -120,14 +154,7 @@ class WindowPartReader {
 };
 
 inline WindowPartReader HistoryWindow::read(std::size_t part, DeathsToRead deaths) const {
-  const Part& from = parts_[part];
-  return {WindowCountReader(counts_.data() + from.counts_at, from.cells),
-          {BitReader(lifetimes_[0].bytes().data(), from.lifetimes_at[0]),
-           BitReader(lifetimes_[1].bytes().data(), from.lifetimes_at[1])},
-          from.longest,
-          BitReader(ages_.bytes().data(), from.ages_at),
-          from.oldest,
-          deaths};
+  return {*this, part, deaths};
 }
 
 template <typename Fn>

@@ -108,14 +108,11 @@ class WordsByBirth {
 
   void add(const RangeCounter& counter, const HistoryWindow& window, std::size_t own,
            Births births) {
-    for (std::size_t part = 0; part < window.parts(); ++part) {
-      WindowPartReader reader = window.read(part, births.to_read(window.longest(part)));
-      while (const WindowCell* cell = reader.next()) {
-        if (const int row = counter.row_of(cell->alloc_class); row >= 0) {
-          add(*cell, counter.weight(row, window.rate(part)).words, of(row), own, births);
-        }
-      }
-    }
+    counter.for_each_cell(
+        window, [&](std::size_t part) { return births.to_read(window.longest(part)); },
+        [&](int row, const WindowCell& cell, const SampleWeight& each) {
+          add(cell, each.words, of(static_cast<std::size_t>(row)), own, births);
+        });
   }
   double* of(std::size_t row) { return words_.data() + row * intervals_; }
 

@@ -34,11 +34,9 @@ class LateTable {
 
   // Whether any that left in the bucket came late; else all were born in the range.
   bool any(int left_in) const { return LifetimeHistogram::upper_bound_ns(left_in) > from_ns_; }
-  // The lifetimes of a part that are needed; ages come with all deaths only.
-  DeathsToRead to_read(const HistoryWindow& window, std::size_t part) const {
-    const LongestBuckets& longest = window.longest(part);
-    const bool young = any(longest[0]) || any(window.oldest(part));
-    return {young, young || any(longest[1])};
+  // The deaths of a part that are needed.
+  DeathsToRead to_read(const LongestBuckets& longest) const {
+    return {any(longest[0]), any(longest[1])};
   }
   void add(int left_in, const BlockWords& blocks, LateEntries& to) {
     if (!any(left_in)) return;
@@ -127,17 +125,17 @@ std::vector<AgeCounts> forgotten_ages(const RangeCounter& counter, const TargetS
     return result;
   }
   for (const HistoryWindowPtr& window : counter.cover(range.begin_ns, range.end_ns)) {
-    window->for_each_cell([&](const WindowCell& cell, double rate) {
-      const int row = counter.row_of(cell.alloc_class);
-      if (row < 0 || cell.ages.empty()) return;
-      const double each = counter.weight(row, rate).words;
-      for (AgeCounts::Entry entry : cell.ages) {
-        entry.words = static_cast<double>(entry.n) * each;
-        entry.squares = static_cast<double>(entry.n) * counter.squares(row, each);
-        add_share(result[row], entry,
-                  counter.share_born_after(entry.bucket(), *window, born_after_ns, filter.span));
-      }
-    });
+    counter.for_each_cell(
+        *window, [](std::size_t) { return kNoDeaths; },
+        [&](int row, const WindowCell& cell, const SampleWeight& each) {
+          for (AgeCounts::Entry entry : cell.ages) {
+            entry.words = static_cast<double>(entry.n) * each.words;
+            entry.squares = static_cast<double>(entry.n) * counter.squares(row, each.words);
+            add_share(
+                result[row], entry,
+                counter.share_born_after(entry.bucket(), *window, born_after_ns, filter.span));
+          }
+        });
   }
   return result;
 }
@@ -149,7 +147,7 @@ void add_late_entries(const RangeCounter& counter, const TimeRange& range,
     LateTable late(ns_between(range.begin_ns, window->begin_ns()),
                    ns_between(range.begin_ns, window->end_ns()));
     counter.for_each_cell(
-        *window, [&](std::size_t part) { return late.to_read(*window, part); },
+        *window, [&](std::size_t part) { return late.to_read(window->longest(part)); },
         [&](int row, const WindowCell& cell, const SampleWeight& each) {
           const double squares = counter.squares(row, each.words);
           for (const auto& left : {cell.deaths, cell.ages}) {

@@ -156,8 +156,10 @@ RangeCounter::RangeCounter(const TargetSnapshot& snapshot, Doubt doubt)
       doubt_(doubt) {
   const std::uint32_t classes = snapshot.rows.empty() ? 0 : snapshot.rows.back().id.value() + 1;
   row_of_.assign(classes, -1);
+  classes_.reserve(snapshot.rows.size());
   for (std::size_t row = 0; row < snapshot.rows.size(); ++row) {
     row_of_[snapshot.rows[row].id.value()] = static_cast<int>(row);
+    classes_.push_back(snapshot.rows[row].id);
   }
   last_weights_.resize(snapshot.rows.size());
 }
@@ -182,7 +184,7 @@ void RangeCounter::for_each_sum(std::uint64_t begin_ns, std::uint64_t end_ns,
   const auto use = [&](const WindowCell& cell, double rate) {
     if (const int row = row_of(cell.alloc_class); row >= 0) fn(row, cell, weight(row, rate));
   };
-  sum_windows(view_.cover(begin_ns, end_ns), use, deaths);
+  sum_windows(view_.cover(begin_ns, end_ns), use, deaths, classes_);
 }
 
 SampleWeight RangeCounter::weight_at(int row, double rate) const {

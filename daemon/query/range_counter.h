@@ -192,7 +192,8 @@ class RangeCounter {
   std::uint64_t begin_ns_;
   std::uint64_t now_ns_;
   Doubt doubt_;
-  std::vector<int> row_of_;  // by class
+  std::vector<int> row_of_;       // by class
+  std::vector<ClassId> classes_;  // by row
   struct LastWeight {
     double rate = 0;
     SampleWeight weight;
@@ -207,10 +208,14 @@ template <typename Choose, typename Fn>
 void RangeCounter::for_each_cell(const HistoryWindow& window, Choose choose, Fn fn) const {
   for (std::size_t part = 0; part < window.parts(); ++part) {
     WindowPartReader reader = window.read(part, choose(part));
-    while (const WindowCell* cell = reader.next()) {
-      if (const int row = row_of(cell->alloc_class); row >= 0) {
-        fn(row, *cell, weight(row, window.rate(part)));
-      }
+    const double rate = window.rate(part);
+    for (std::size_t row = 0; row < classes_.size();) {
+      const WindowCell* cell = reader.next_from(classes_[row]);
+      if (cell == nullptr) break;
+      while (row < classes_.size() && classes_[row] < cell->alloc_class) ++row;
+      if (row == classes_.size() || classes_[row] != cell->alloc_class) continue;
+      fn(static_cast<int>(row), *cell, weight(static_cast<int>(row), rate));
+      ++row;
     }
   }
 }

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <random>
 #include <tuple>
+#include <vector>
 
 namespace memprofd {
 namespace {
@@ -91,6 +93,10 @@ TEST(HistoryMerge, CountsAreTheSameWithAndWithoutDeaths) {
                 std::tie(cell->alloc_class, cell->allocated, cell->promoted, cell->never_followed,
                          cell->forgotten, cell->died));
       EXPECT_TRUE(counts.deaths.empty());
+      ASSERT_EQ(counts.ages.size(), cell->ages.size()) << "told whatever deaths are";
+      for (std::size_t i = 0; i < cell->ages.size(); ++i) {
+        EXPECT_EQ(counts.ages[i].n, cell->ages[i].n);
+      }
       std::uint32_t died_old = 0;
       for (const DeathCounts::Entry& death : some.deaths) {
         EXPECT_EQ(death.heap(), Heap::kMajor);
@@ -100,6 +106,107 @@ TEST(HistoryMerge, CountsAreTheSameWithAndWithoutDeaths) {
     }
     EXPECT_EQ(none.next(), nullptr);
   }
+}
+
+// All that is told of a cell.
+std::vector<std::uint64_t> numbers(const WindowCell& cell) {
+  std::vector<std::uint64_t> result{
+      cell.alloc_class.value(), cell.allocated, cell.promoted, cell.never_followed,
+      cell.forgotten,           cell.died[0],   cell.died[1]};
+  for (const auto& entries : {cell.deaths, cell.ages}) {
+    result.push_back(entries.size());
+    for (const DeathCounts::Entry& entry : entries) {
+      result.insert(result.end(), {entry.code, entry.n});
+    }
+  }
+  return result;
+}
+
+// Three thousand classes of which every third is not there.
+std::shared_ptr<HistoryWindow> long_window(std::mt19937& random, std::uint64_t begin_ns,
+                                           std::uint64_t end_ns) {
+  auto window = std::make_shared<HistoryWindow>(begin_ns, end_ns, HistoryPoint{});
+  for (const double rate : {0.5, 0.25}) {
+    Interval interval;
+    for (std::uint32_t id = 0; id < 3000; ++id) {
+      if (id % 3 == 0) continue;
+      IntervalCell& cell = interval.cell(ClassId(id));
+      cell.allocated = random() % 1000;
+      if (random() % 5 == 0) {
+        cell.forgotten = 5;
+        cell.ages.add(Heap::kMinor, 1u << random() % 31, 5, 1);
+      }
+      for (std::uint32_t d = random() % 20; d > 0; --d) {
+        cell.deaths.add(d % 3 == 0 ? Heap::kMajor : Heap::kMinor, 1u << random() % 31,
+                        1 + random() % 50, 1);
+      }
+    }
+    window->add_part(interval, rate);
+  }
+  window->finish();
+  return window;
+}
+constexpr std::uint64_t kMinuteNs = 60'000'000'000;
+
+TEST(HistoryMerge, AFewClassesAreReadAsAllAre) {
+  std::mt19937 random(5);
+  const auto window = long_window(random, kMinuteNs, 11 * kMinuteNs);
+  ASSERT_EQ(window->parts(), 2u);
+  for (std::size_t part = 0; part < 2; ++part) {
+    std::vector<std::vector<std::uint64_t>> cells;
+    WindowPartReader all = window->read(part, kAllDeaths);
+    while (const WindowCell* cell = all.next()) cells.push_back(numbers(*cell));
+    for (const std::uint32_t most : {1u, 3u, 40u, 900u, 5000u}) {
+      WindowPartReader few = window->read(part, kAllDeaths);
+      auto expected = cells.begin();
+      for (std::uint32_t id = random() % most; expected != cells.end(); id += 1 + random() % most) {
+        while (expected != cells.end() && expected->front() < id) ++expected;
+        const WindowCell* cell = few.next_from(ClassId(id));
+        ASSERT_EQ(cell == nullptr, expected == cells.end());
+        if (cell == nullptr) break;
+        ASSERT_EQ(numbers(*cell), *expected) << "from " << id << " on";
+        ++expected;
+        id = std::max(id, cell->alloc_class.value());
+      }
+      EXPECT_EQ(expected, cells.end());
+    }
+    WindowPartReader half = window->read(part, kAllDeaths);
+    for (std::size_t i = 0; i < cells.size() / 2; ++i) half.next();
+    const std::vector<std::uint64_t>& next = cells[cells.size() / 2];
+    const WindowCell* cell = half.next_from(ClassId(static_cast<std::uint32_t>(next.front())));
+    ASSERT_NE(cell, nullptr);
+    EXPECT_EQ(numbers(*cell), next) << "after half of them one by one";
+  }
+}
+
+TEST(HistoryMerge, ASumOfAFewClassesIsPartOfThatOfAll) {
+  std::mt19937 random(6);
+  std::vector<HistoryWindowPtr> windows;
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    windows.push_back(long_window(random, i * 10 * kMinuteNs, (i + 1) * 10 * kMinuteNs));
+    windows.push_back(random_window(random, 2400 + i, true));
+  }
+  const std::vector<ClassId> only{ClassId(2), ClassId(3), ClassId(500), ClassId(2999),
+                                  ClassId(5000)};
+  std::vector<std::pair<double, std::vector<std::uint64_t>>> expected, few;
+  sum_windows(windows, [&](const WindowCell& cell, double rate) {
+    if (std::find(only.begin(), only.end(), cell.alloc_class) == only.end()) return;
+    expected.emplace_back(rate, numbers(cell));
+  });
+  ASSERT_GE(expected.size(), 6u) << "3 at each rate";
+  const auto add = [&](const WindowCell& cell, double rate) {
+    few.emplace_back(rate, numbers(cell));
+  };
+  sum_windows(windows, add, kAllDeaths, only);
+  EXPECT_EQ(few, expected);
+}
+
+TEST(HistoryMerge, MarksAreInWideWindowsAndCountAsMemory) {
+  std::mt19937 random(7), again(7);
+  const auto wide = long_window(random, 0, 10 * kMinuteNs);
+  const auto narrow = long_window(again, 0, 10 * kMinuteNs - 1);
+  EXPECT_GT(wide->memory_bytes(), narrow->memory_bytes() * 102 / 100);
+  EXPECT_LT(wide->memory_bytes(), narrow->memory_bytes() * 108 / 100);
 }
 
 TEST(HistoryMerge, CountsMayTakeMoreThan32Bits) {
