@@ -9,8 +9,8 @@
 
 namespace memprofd {
 
-// Microseconds a second, all processors together, that probes may cost which follow C's memory where no
-// agent can be.
+// Microseconds a second, all processors together, that probes may cost which follow C's memory
+// where no agent can be.
 inline constexpr std::uint64_t kUsualCHeapMaxHits = 20'000, kMaxCHeapMaxHits = 100'000'000;
 
 struct AttachOptions {

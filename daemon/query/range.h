@@ -25,8 +25,8 @@ enum class Lifetimes { kCounted, kLeftOut };
 // in any of them; promoted is then known of dead blocks only.
 RangeRows rows_in_range(const TargetSnapshot& snapshot, const TimeRange& range,
                         const LifetimeFilter& lifetime, Lifetimes lifetimes = Lifetimes::kCounted);
-// Counts the lifetimes of some rows, by id, that rows_in_range() left out; no lifetime filter. Of a
-// few rows this costs little more than to read the history.
+// Counts the lifetimes of some rows, by id, that rows_in_range() left out; no lifetime filter. Of
+// few rows this is little work: most of the history is passed over.
 void count_lifetimes(const TargetSnapshot& snapshot, const TimeRange& range,
                      std::span<ProfileRow* const> rows);
 
