@@ -18,8 +18,9 @@ struct {
 	__type(value, __u64);
 } frame_table SEC(".maps");
 
-/* Each a struct memprof_scratch. Not per CPU: a program may be preempted in the middle of a walk. All
- * targets share one map, which is another one than this (daemon/attach/kernel/scratch_map.h). */
+/* Each a struct memprof_scratch. Not per CPU: a program may be preempted in the middle of a walk.
+ * All targets share one map, which is another one than this (daemon/attach/kernel/scratch_map.h).
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MEMPROF_SCRATCH_TRIES);
