@@ -73,6 +73,21 @@ class AgentStops(E2ETest):
             "memprofd_samples_total", pid=self.pid, event="alloc") > before, "samples again")
         self.assertEqual(0, self.target_process.exit()["errors"])
 
+    def test_a_target_that_stands_still_keeps_its_session(self):
+        """It is looked after seldom then, but its lease is renewed."""
+        quiet = self.target("known_alloc")
+        self.memprofd.attach(quiet.pid, 1e-4)
+        self.sample_on_command(self.memprofd, quiet)
+
+        def until():
+            with open(f"/proc/{quiet.pid}/mem", "rb", buffering=0) as memory:
+                place = in_agent(quiet.pid, "memprof_agent_control") + agent_process.REQUESTED_UNTIL
+                return int.from_bytes(os.pread(memory.fileno(), 8, place), "little")
+        for _ in range(2):
+            before = until()
+            eventually(lambda: until() > before, "the lease is renewed")
+        quiet.exit()
+
     def test_an_injected_agent_of_a_quiet_target_is_woken_again(self):
         quiet = self.target("known_alloc")
         self.memprofd.attach(quiet.pid, 1e-4)
@@ -93,6 +108,7 @@ class OfOwnWalk(AgentStops):
     """What the agent has written into the runtime's variables goes with its session."""
     options = ("--capture", "agent")
     test_an_injected_agent_of_a_quiet_target_is_woken_again = None
+    test_a_target_that_stands_still_keeps_its_session = None
 
     def look_before(self):
         self.before = written_by_the_agent(self.pid)
