@@ -51,7 +51,7 @@ ctl() {
 }
 
 sampling() {
-	ctl targets -o json | grep -q '"state": *"sampling"'
+	ctl targets -o json | grep -q '"TARGET_STATE_SAMPLING"'
 }
 
 # A port nobody listens on.

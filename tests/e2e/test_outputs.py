@@ -279,5 +279,18 @@ class Outputs(E2ETest):
         self.assertTrue(re.search(r"1e-0?3|0\.001", said), said)
 
 
+class Demo(unittest.TestCase):
+    def test_a_newcomer_sees_the_leak(self):
+        """What `make demo` runs once all is built."""
+        done = subprocess.run([harness.ROOT / "tests/e2e/demo.sh", harness.BUILD, "5"], capture_output=True, text=True,
+                              check=False, stdin=subprocess.DEVNULL, timeout=harness.TIMEOUT * 2)
+        self.assertEqual(0, done.returncode, done.stdout[-2000:] + done.stderr)
+        self.assertEqual("", done.stderr)
+        live, _, report = done.stdout.partition("=== the same as a report")
+        for part in (live, report):
+            self.assertIn("Sessions.make_session", part)
+        self.assertIn("On your own server", report)
+
+
 if __name__ == "__main__":
     unittest.main()
