@@ -33,10 +33,10 @@ absl::StatusOr<FunctionList> choose(ElfFile& program, const CallsRequest& reques
         list.matching, request.pattern, MEMPROF_CALL_FUNCTIONS));
   }
   if (list.matching == 0) {
-    return absl::NotFoundError(
-        fmt::format("no OCaml function of {} matches '{}'; names are like Server.handle, as "
-                    "`memprofctl report` shows them",
-                    program.display_name(), request.pattern));
+    return absl::NotFoundError(fmt::format(
+        "no OCaml function of {} matches '{}'; names are like Server.handle, the file's "
+        "module and the function, without modules in between",
+        program.display_name(), request.pattern));
   }
   return list;
 }

@@ -294,7 +294,9 @@ class Refused(CallsTest):
     def test_in_one_line(self):
         target, stripped = self.target("traced"), self.stripped("traced")
         daemon = self.daemon()
-        self.assertIn("no OCaml function of", self.refusal(daemon, target.pid, "No_such"))
+        none = self.refusal(daemon, target.pid, "No_such")
+        self.assertIn("no OCaml function of", none)
+        self.assertIn("without modules in between", none)
         self.assertIn("it is a regular expression", self.refusal(daemon, target.pid, "("))
         self.assertIn("it is stripped; trace the calls of one", self.refusal(daemon, stripped.pid, "Traced"))
         self.assertIn("2,000 is the limit", self.refusal(daemon, self.target("many_sites").pid, ".").replace("2000", "2,000"))
