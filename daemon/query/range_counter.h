@@ -209,13 +209,14 @@ void RangeCounter::for_each_cell(const HistoryWindow& window, Choose choose, Fn 
   for (std::size_t part = 0; part < window.parts(); ++part) {
     WindowPartReader reader = window.read(part, choose(part));
     const double rate = window.rate(part);
-    for (std::size_t row = 0; row < classes_.size();) {
-      const WindowCell* cell = reader.next_from(classes_[row]);
+    const WindowCell* cell = nullptr;
+    for (std::size_t row = 0; row < classes_.size(); ++row) {
+      if (cell == nullptr || cell->alloc_class < classes_[row]) {
+        cell = reader.next_from(classes_[row]);
+      }
       if (cell == nullptr) break;
-      while (row < classes_.size() && classes_[row] < cell->alloc_class) ++row;
-      if (row == classes_.size() || classes_[row] != cell->alloc_class) continue;
+      if (cell->alloc_class != classes_[row]) continue;
       fn(static_cast<int>(row), *cell, weight(static_cast<int>(row), rate));
-      ++row;
     }
   }
 }
