@@ -203,8 +203,7 @@ class TargetSession {
     std::string end_message;
     ProgramEnd how_ended;
     bool still_asked = false;
-    TimePoint stops_until;
-    bool detaching = false;       // nothing more is asked of the agent
+    TimePoint stops_until;        // the agent is asked till then
     std::future<void> caught_up;  // with what the program told before its end, once that is seen
   };
 

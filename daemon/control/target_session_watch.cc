@@ -123,9 +123,9 @@ void TargetSession::look_after() {
 
 void TargetSession::go_on_stopping() {
   AttachedTarget& target = *attached_->target;
-  const bool patient = !attached_->detaching && Clock::now() < attached_->stops_until;
+  const bool patient = Clock::now() < attached_->stops_until;
   if (patient && !target.stopped() && !has_exited(target.target())) return;
-  attached_->detaching = true;
+  attached_->stops_until = {};
   target.begin_detach();
   if (!target.detached()) return;
   target.let_go();
