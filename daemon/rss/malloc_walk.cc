@@ -68,9 +68,11 @@ std::uint64_t MallocWalk::resynchronize(std::uint64_t address, std::uint64_t end
   return end;
 }
 
-// A chunk is told from the next one's bit, so each waits until that has been read.
+// A chunk is told from the next one's bit, so each waits until that has been read. Behind the end
+// of memory is no heap, and an address rounded up may be 0.
 void MallocWalk::walk(std::uint64_t begin, std::uint64_t end, std::uint64_t top,
                       std::uint32_t name) {
+  if (end > kEndOfMemory) return;
   std::uint64_t waiting = 0, address = (begin + kAlign - 1) / kAlign * kAlign;
   while (address < end && !out_of_room()) {
     Head head{.previous_size = 0, .size = kPrevInUse};
@@ -136,6 +138,7 @@ std::uint64_t MallocWalk::mapped_chunk_bytes(std::uint64_t page, std::uint64_t e
 
 void MallocWalk::walk_mapped(const Stretch& stretch, std::span<const Stretch> runs,
                              const ExtentLayer& covered) {
+  if (stretch.end > kEndOfMemory) return;
   std::uint64_t page = stretch.begin;
   for (const Stretch& run : runs) {
     page = std::max(page, run.begin);

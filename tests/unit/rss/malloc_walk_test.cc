@@ -231,6 +231,20 @@ TEST(MallocWalk, FindsChunksWithMappingsOfTheirOwn) {
   EXPECT_EQ(walk.chunks().find(0x104000), nullptr);
 }
 
+// Rounded up to where a chunk or the next page may begin, these addresses are 0.
+TEST(MallocWalk, TakesNoHeapBehindTheEndOfMemory) {
+  const FakeMemory memory(kBase);
+  constexpr std::uint64_t kLast = ~std::uint64_t{0};
+  MallocWalk walk(memory, [](std::uint64_t, std::uint64_t) { return std::nullopt; },
+                  {.max_chunks = 100'000});
+  const Stretch top{kLast - 3, kLast};
+  walk.walk_arena({.is_main = true}, 0, {top});
+  walk.walk_mapped(top, std::span(&top, 1), {});
+  walk.chunks().seal();
+  EXPECT_TRUE(walk.chunks().extents().empty());
+  EXPECT_EQ(walk.walked(), 0U);
+}
+
 TEST(MallocWalk, EndsWithItsChunks) {
   FakeMalloc fake;
   for (int i = 0; i < 100; ++i) fake.chunk(0x40, true);
