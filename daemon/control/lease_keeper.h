@@ -15,8 +15,9 @@ namespace memprofd {
 class LeaseKeeper {
  public:
   // Far below the length of a lease (AgentControl::kLeaseNs): a target whose memory does not
-  // answer holds up the others' renewals for a tenth of a second each.
-  static constexpr std::chrono::milliseconds kInterval{1000};
+  // answer holds up the others' renewals for a tenth of a second each. Each renewal wakes the
+  // process that has the target's memory.
+  static constexpr std::chrono::milliseconds kInterval{3000};
 
   explicit LeaseKeeper(std::chrono::milliseconds interval = kInterval);
   ~LeaseKeeper();
