@@ -85,8 +85,6 @@ absl::StatusOr<std::unique_ptr<AgentAttachment>> AgentAttachment::prepare(
   return attachment;
 }
 
-AgentAttachment::~AgentAttachment() { let_go(); }
-
 absl::Status AgentAttachment::claim_agent_there() {
   adopt(plan_.agent);
   RETURN_IF_ERROR(claim_agent(*control_, target_.pid));
@@ -309,41 +307,6 @@ std::string AgentAttachment::waiting_for() const {
   if (obstacle != Obstacle::kNone) return std::string(obstacle_text(obstacle));
   if (control_ && !plan_.may_inject) return "waiting for the program's next minor collection";
   return "waiting for the program's next allocation";
-}
-
-void AgentAttachment::request_stop() {
-  if (!claimed_) return;  // none, or another memprofd's
-  ++session_.generation;
-  session_.rate = 0;
-  (void)control_->give({.session = session_});
-  if (c_heap_) (void)c_heap_->request(0, c_generation_);
-}
-
-bool AgentAttachment::stopped() const {
-  if (!control_) return true;
-  const auto status = control_->status();
-  if (status.ok() && status->state == MEMPROF_AGENT_SAMPLING) return false;
-  if (!c_heap_) return true;
-  const auto c_heap = c_heap_->status();
-  if (!c_heap.ok() || c_heap->hands_off != 0) return true;
-  return c_heap->slots == 0 && c_heap->state != MEMPROF_C_HEAP_FOLLOWING;
-}
-
-void AgentAttachment::begin_detach() {
-  give_up_copy();
-  (void)injector_gone();
-  kernel_->probes().begin_detach();
-}
-
-void AgentAttachment::let_go() {
-  wait_for_copy();
-  if (injector_) injector_->wait();
-  (void)injector_gone();
-  request_stop();
-  if (kernel_) kernel_->probes().detach();
-  kernel_capture_.reset();
-  if (std::exchange(claimed_, false)) release_agent(*control_);
-  lock_.release();
 }
 
 }  // namespace memprofd

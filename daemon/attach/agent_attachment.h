@@ -57,9 +57,7 @@ class AgentAttachment final : public AttachedTarget {
   void request_stop() override;  // at the agent's next callback
   bool stopped() const override;
   void begin_detach() override;
-  bool detached() override {
-    return !injector_ && !copying() && kernel_->probes().detached() && removal_.done();
-  }
+  bool detached() override;
   void let_go() override;
 
   absl::StatusOr<std::shared_ptr<const CopyTicket>> copy_ticket() override;
@@ -101,6 +99,7 @@ class AgentAttachment final : public AttachedTarget {
   void leave_alone(const absl::Status& why);
   bool starts_by_itself(std::chrono::steady_clock::time_point now) const;
   bool is_stopped() const;
+  std::vector<std::uint64_t> probe_addresses() const;
   absl::Status start_injection();
   // Where it is, and what it says.
   struct SeenAgent {

@@ -37,10 +37,23 @@ absl::StatusOr<std::unique_ptr<ObserveAttachment>> ObserveAttachment::prepare(
   return observation;
 }
 
+std::vector<std::uint64_t> ObserveAttachment::probe_addresses() const {
+  std::vector<std::uint64_t> addresses{target_.slow_allocation.address};
+  if (const std::uint64_t plugins = target_.register_frametable.address; plugins != 0) {
+    addresses.push_back(plugins);
+  }
+  return addresses;
+}
+
+bool ObserveAttachment::detached() {
+  return c_heap_.detached() &&
+         kernel_->probes().are_out(target_.memory->quick(), probe_addresses());
+}
+
 void ObserveAttachment::let_go() {
   begin_detach();
   if (kernel_->c_probes() != nullptr) kernel_->c_probes()->remove();
-  kernel_->probes().detach();
+  kernel_->probes().detach_from(target_.memory->quick(), probe_addresses());
   lock_.release();
 }
 

@@ -5,8 +5,10 @@
 // followed by probes, too, where that is asked for (c_heap_by_probes.h).
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "daemon/attach/agent_attachment.h"
 #include "daemon/attach/attached_target.h"
@@ -34,7 +36,7 @@ class ObserveAttachment final : public AttachedTarget {
     c_heap_.begin_detach();
     kernel_->probes().begin_detach();
   }
-  bool detached() override { return c_heap_.detached() && kernel_->probes().detached(); }
+  bool detached() override;
   void let_go() override;
 
   absl::StatusOr<std::shared_ptr<const CopyTicket>> copy_ticket() override;
@@ -54,6 +56,8 @@ class ObserveAttachment final : public AttachedTarget {
  private:
   ObserveAttachment(Target target, TargetLock lock, const AttachOptions& options)
       : target_(std::move(target)), lock_(std::move(lock)), c_heap_(target_, options) {}
+
+  std::vector<std::uint64_t> probe_addresses() const;
 
   Target target_;
   TargetLock lock_;

@@ -87,7 +87,7 @@ void TargetSession::tick_when_due() {
 
 void TargetSession::keep_pace() {
   const auto now = Clock::now();
-  if (state_ == State::kStopping) return pace_.ticked_soon(now);
+  if (state_ == State::kStopping) return pace_.ticked_stopping(now);
   if (state_ == State::kWaiting) return pace_.ticked_waiting(now);
   pace_.ticked_steady(now);
 }

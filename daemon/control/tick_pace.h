@@ -3,7 +3,8 @@
 // samples, and the more seldom the longer a program that does nothing is waited for. Times come
 // from the caller.
 //
-//     entered  waits: after 10 ms, 20, 30, ... 160, 170, 181, 192 ... 3,200, 3,400, 3,600 ms
+//     entered  stops: after  2 ms,  4,  6, ...  32,  34,  36 ...
+//              waits: after 10 ms, 20, 30, ... 160, 170, 181, 192 ... 3,200, 3,400, 3,600 ms
 #pragma once
 
 #include <algorithm>
@@ -14,20 +15,25 @@ namespace memprofd {
 class TickPace {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
+  static constexpr std::chrono::milliseconds kAtOnce{2};
   static constexpr std::chrono::milliseconds kSoon{10};
   static constexpr std::chrono::milliseconds kSteady{200};
 
   // Another state than before: its first tick is due.
   void enter(TimePoint now) { entered_at_ = due_at_ = now; }
-  void ticked_soon(TimePoint now) { due_at_ = now + kSoon; }
+  // Who asked for the end is waiting.
+  void ticked_stopping(TimePoint now) { ticked(now, kAtOnce); }
   void ticked_steady(TimePoint now) { due_at_ = now + kSteady; }
   // Nothing that was waited for since enter().
-  void ticked_waiting(TimePoint now) {
-    due_at_ = now + std::clamp<TimePoint::duration>((now - entered_at_) / 16, kSoon, kSteady);
-  }
+  void ticked_waiting(TimePoint now) { ticked(now, kSoon); }
   TimePoint due_at() const { return due_at_; }
 
  private:
+  // The longer it takes the more seldom.
+  void ticked(TimePoint now, TimePoint::duration at_first) {
+    due_at_ = now + std::clamp<TimePoint::duration>((now - entered_at_) / 16, at_first, kSteady);
+  }
+
   TimePoint entered_at_;
   TimePoint due_at_;
 };

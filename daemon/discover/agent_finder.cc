@@ -39,6 +39,7 @@ std::optional<AgentLocation> agent_in(const ElfFile& file) {
                        .control_address = symbols[0]->address,
                        .poll_address = symbols[1] ? symbols[1]->address : 0,
                        .probe_offset = *probe_offset,
+                       .probe_address = probe->location,
                        .semaphore_offset = *semaphore_offset,
                        .semaphore_address = probe->semaphore,
                        .c_heap_address = symbols[2] ? symbols[2]->address : 0,
@@ -48,6 +49,7 @@ std::optional<AgentLocation> agent_in(const ElfFile& file) {
 
 void move_by(std::uint64_t load_bias, AgentLocation& agent) {
   agent.control_address += load_bias;
+  agent.probe_address += load_bias;
   agent.semaphore_address += load_bias;
   if (agent.poll_address != 0) agent.poll_address += load_bias;
   if (agent.c_heap_address != 0) agent.c_heap_address += load_bias;

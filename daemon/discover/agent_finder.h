@@ -18,6 +18,7 @@ struct AgentLocation {
   std::uint64_t control_address = 0;    // of struct memprof_agent_control in the process
   std::uint64_t poll_address = 0;       // of memprof_agent_poll in the process; 0: has none
   std::uint64_t probe_offset = 0;       // file offset of memprof:batch
+  std::uint64_t probe_address = 0;      // of that in the process
   std::uint64_t semaphore_offset = 0;   // file offset of its semaphore
   std::uint64_t semaphore_address = 0;  // of that in the process
   std::uint64_t c_heap_address = 0;     // of struct memprof_c_heap in the process; 0: has none

@@ -18,6 +18,7 @@ import unittest
 
 import harness
 from harness import NO_PROCESS, NOT_PROFILABLE, OK, E2ETest, Process, eventually, proc_status
+from injected_agent import altered_code
 from stepping import CALLS, SteppedDaemon
 from test_agent_stops import walks_any_depth, written_by_walk
 from test_injection import SYS_TGKILL, has_pending, libc, threads
@@ -30,21 +31,6 @@ PTRACE_GETREGS = 12
 BPF_LINK_CREATE = 28
 PATIENCE = 0.3  # seconds for an event to have its effect: memprofd may hold the target still
 POSITIONS = 6 if harness.MATRIX else 1
-
-
-def text_of(pid):
-    """The program's own instructions in memory and in its file."""
-    found = []
-    for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
-        words = line.split()
-        if "x" not in words[1] or len(words) < 6 or words[5] != os.readlink(f"/proc/{pid}/exe"):
-            continue
-        begin, end = (int(number, 16) for number in words[0].split("-"))
-        with open(f"/proc/{pid}/mem", "rb") as memory, open(f"/proc/{pid}/exe", "rb") as file:
-            memory.seek(begin)
-            file.seek(int(words[2], 16))
-            found.append((memory.read(end - begin), file.read(end - begin)))
-    return found
 
 
 def descriptors(pid):
@@ -246,8 +232,7 @@ class Faults(E2ETest):
 
     def check_nothing_left(self, target):
         pid = target.pid
-        for in_memory, in_file in text_of(pid):
-            self.assertEqual(in_file, in_memory[:len(in_file)], "a breakpoint is left")
+        self.assertEqual([], altered_code(pid), "a breakpoint is left")
         for tid in threads(pid):
             self.assertEqual("0", proc_status(f"{pid}/task/{tid}", "TracerPid"))
             self.assertNotIn(proc_status(f"{pid}/task/{tid}", "State")[0], "tT")

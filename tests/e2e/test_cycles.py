@@ -6,6 +6,7 @@ import unittest
 
 import harness
 from harness import E2ETest
+from injected_agent import altered_code
 from real_programs import Ocsigenserver, Wrk
 
 CYCLES = 200 if harness.MATRIX else 20
@@ -19,7 +20,9 @@ class Cycles(E2ETest):
         daemon.attach(pid)
         daemon.wait_state(pid, "sampling")
         harness.eventually(lambda: daemon.sites(pid), f"samples of pid {pid}")
+        self.assertNotEqual([], altered_code(pid), "probes")
         daemon.detach(pid)
+        self.assertEqual([], altered_code(pid), "probes are out when the answer comes")
         self.assertEqual("detached", daemon.state(pid))
         return daemon.metrics().value("memprofd_target_paused_seconds_total", pid=pid)
 

@@ -13,60 +13,18 @@
 #include <chrono>
 #include <fstream>
 #include <string>
-#include <thread>
 
 #include "daemon/attach/kernel/bpf_statistics.h"
 #include "daemon/attach/kernel/safe_point.h"
-#include "tests/kernel/kernel_side_fixture.h"
+#include "tests/kernel/probe_kinds_fixture.h"
 
 namespace memprofd {
 namespace {
 
 constexpr unsigned char kBreakpoint = 0xcc;
 
-class ProbesTest : public KernelSideTest, public testing::WithParamInterface<UprobeKind> {
- protected:
-  void SetUp() override {
-    if (geteuid() != 0) GTEST_SKIP() << "needs root";
-    if (GetParam() == UprobeKind::kMultiLink && best_uprobe_kind() != UprobeKind::kMultiLink)
-      GTEST_SKIP() << "this kernel has no uprobe_multi links (Linux 6.6)";
-    KernelSideTest::SetUp();
-  }
-  KernelConfig config() {
-    KernelConfig config = KernelSideTest::config();
-    config.uprobes = GetParam();
-    return config;
-  }
-  using Targets = std::vector<std::unique_ptr<ProbeTarget>>;
-  using Sides = std::vector<LoadedSide>;
-  // Further targets, all there before the first is attached: a forked process keeps the links
-  // that are open.
-  std::pair<Targets, Sides> attach_many(int count) {
-    std::pair<Targets, Sides> many;
-    for (int i = 0; i < count; ++i) many.first.push_back(std::make_unique<ProbeTarget>());
-    for (const auto& target : many.first) {
-      KernelConfig settings = config();
-      settings.pid = target->pid();
-      many.second.push_back(load(settings));
-      attach_all(*many.second.back());
-    }
-    return many;
-  }
-  static bool eventually(const std::function<bool()>& condition) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    while (!condition()) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return true;
-  }
-};
-
-INSTANTIATE_TEST_SUITE_P(Kinds, ProbesTest,
-                         testing::Values(UprobeKind::kMultiLink, UprobeKind::kPerfEvent),
-                         [](const auto& info) {
-                           return info.param == UprobeKind::kMultiLink ? "MultiLink" : "PerfEvent";
-                         });
+using ProbesTest = ProbeKindsTest;
+INSTANTIATE_TEST_SUITE_P(Kinds, ProbesTest, kProbeKinds, kind_name);
 
 TEST_P(ProbesTest, AllKindsOfEventsArrive) {
   auto side = load(config());
@@ -248,19 +206,6 @@ TEST_P(ProbesTest, ManyTargetsAreLetGoOfTogether) {
     EXPECT_LT(rest, 10 * one);
   }
   for (const auto& target : targets) EXPECT_EQ(target->semaphore(), 0);
-}
-
-// The control thread goes on with others meanwhile.
-TEST_P(ProbesTest, WhoDetachesCanAskWhetherTheProbesAreOut) {
-  const auto [targets, sides] = attach_many(1);
-  Probes& probes = sides[0]->probes();
-  probes.begin_detach();
-  EXPECT_FALSE(
-      probes.detached());  // the kernel waits for a grace period, some tens of milliseconds
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-  while (!probes.detached() && std::chrono::steady_clock::now() < deadline) usleep(1000);
-  EXPECT_TRUE(probes.detached());
-  EXPECT_EQ(targets[0]->semaphore(), 0);
 }
 
 // In a mount namespace of its own, where the kernel seems to have no type information.

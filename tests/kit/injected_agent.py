@@ -20,6 +20,22 @@ def in_agent(pid, name):
     return None
 
 
+def altered_code(pid):
+    """Lines of maps whose code in memory is not what the file has."""
+    altered = []
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for line in harness.mappings(pid):
+            words = line.split(maxsplit=5)
+            if "x" not in words[1] or len(words) < 6 or not words[5].startswith("/"):
+                continue
+            begin, end = (int(number, 16) for number in words[0].split("-"))
+            with open(f"/proc/{pid}/map_files/{begin:x}-{end:x}", "rb", buffering=0) as file:
+                code = os.pread(file.fileno(), end - begin, int(words[2], 16))
+            if os.pread(memory.fileno(), len(code), begin) != code:
+                altered.append(line)
+    return altered
+
+
 def agent_state(pid):
     """State in the control block of an injected agent; None when there is no agent."""
     at = in_agent(pid, "memprof_agent_control")

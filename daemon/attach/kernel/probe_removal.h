@@ -11,6 +11,9 @@
 
 namespace memprofd {
 
+// Those that are done.
+void erase_closed(std::vector<std::future<void>>& removals);
+
 class ProbeRemoval {
  public:
   ~ProbeRemoval() { wait(); }
@@ -29,13 +32,13 @@ class ProbeRemoval {
 
   // Whether all that was added is closed.
   bool done() {
-    std::erase_if(pending_, [](const std::future<void>& closing) {
-      return closing.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-    });
+    erase_closed(pending_);
     return pending_.empty();
   }
   // Until it is.
   void wait() { pending_.clear(); }
+  // Leaves what is not closed yet to memprofd, whose end waits for it. Of too many it waits here.
+  void leave();
 
  private:
   std::vector<std::future<void>> pending_;  // their destructors wait

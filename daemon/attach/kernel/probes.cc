@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "daemon/attach/kernel/bpf_support.h"
+#include "daemon/attach/kernel/breakpoints.h"
 #include "daemon/attach/kernel/kernel_object.h"
 #include "daemon/attach/kernel/probe_programs.h"
 #include "daemon/util/status_macros.h"
@@ -61,6 +62,16 @@ void Probes::begin_detach() {
 
 void Probes::detach() {
   begin_detach();
+  removal_.wait();
+}
+
+bool Probes::are_out(const MemoryReader& memory, std::span<const std::uint64_t> addresses) {
+  return removal_.done() || shows_no_probe(memory, addresses);
+}
+
+void Probes::detach_from(const MemoryReader& memory, std::span<const std::uint64_t> addresses) {
+  begin_detach();
+  if (are_out(memory, addresses)) removal_.leave();
   removal_.wait();
 }
 

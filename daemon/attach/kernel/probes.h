@@ -9,11 +9,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "absl/status/status.h"
 #include "daemon/attach/kernel/kernel_config.h"
 #include "daemon/attach/kernel/probe_removal.h"
 #include "daemon/attach/kernel/uprobe_link.h"
+#include "daemon/discover/memory_reader.h"
 
 namespace memprofd {
 
@@ -55,8 +57,12 @@ class Probes {
   // readable. The kernel takes some tens of milliseconds for each probe, for those of many
   // targets no longer than for one: who ends many begins with all.
   void begin_detach();
-  bool detached() { return removal_.done(); }  // after begin_detach()
-  void detach();                               // begins, and waits until all are out
+  void detach();  // begins, and waits until the kernel is done
+  // The program has none of them much earlier than that, and its memory shows it, where it is known
+  // which addresses have had one. After begin_detach().
+  bool are_out(const MemoryReader& memory, std::span<const std::uint64_t> addresses);
+  // Begins, and waits only if that is not seen: the kernel finishes by itself.
+  void detach_from(const MemoryReader& memory, std::span<const std::uint64_t> addresses);
 
   // How often the uprobes ran, as far as the kernel has counted (BpfStatistics). Nothing where it
   // could not say so now: it needs memory for that.

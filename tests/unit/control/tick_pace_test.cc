@@ -41,5 +41,15 @@ TEST(TickPace, WhatDoesNotComeIsWaitedForLessAndLess) {
   EXPECT_EQ(pace.due_at(), late + TickPace::kSteady);
 }
 
+TEST(TickPace, WhoAskedForTheEndIsWaiting) {
+  TickPace pace;
+  pace.enter(kBegin);
+  pace.ticked_stopping(kBegin);
+  EXPECT_EQ(pace.due_at(), kBegin + TickPace::kAtOnce);
+  const auto late = kBegin + milliseconds(60'000);
+  pace.ticked_stopping(late);
+  EXPECT_EQ(pace.due_at(), late + TickPace::kSteady);
+}
+
 }  // namespace
 }  // namespace memprofd

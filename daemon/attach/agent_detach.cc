@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// How an attachment ends: the agent stops, then the probes go, then another may take the target.
+#include <utility>
+#include <vector>
+
+#include "daemon/attach/agent_attachment.h"
+#include "daemon/attach/inject/agent_owner.h"
+
+namespace memprofd {
+
+AgentAttachment::~AgentAttachment() { let_go(); }
+
+void AgentAttachment::request_stop() {
+  if (!claimed_) return;  // none, or another memprofd's
+  ++session_.generation;
+  session_.rate = 0;
+  (void)control_->give({.session = session_});
+  if (c_heap_) (void)c_heap_->request(0, c_generation_);
+}
+
+bool AgentAttachment::stopped() const {
+  if (!control_) return true;
+  const auto status = control_->status();
+  if (status.ok() && status->state == MEMPROF_AGENT_SAMPLING) return false;
+  if (!c_heap_) return true;
+  const auto c_heap = c_heap_->status();
+  if (!c_heap.ok() || c_heap->hands_off != 0) return true;
+  return c_heap->slots == 0 && c_heap->state != MEMPROF_C_HEAP_FOLLOWING;
+}
+
+void AgentAttachment::begin_detach() {
+  give_up_copy();
+  (void)injector_gone();
+  kernel_->probes().begin_detach();
+}
+
+// None while the agent is not known: it may be there all the same, with the batch probe in it.
+std::vector<std::uint64_t> AgentAttachment::probe_addresses() const {
+  if (!control_) return {};
+  std::vector<std::uint64_t> addresses{agent_.probe_address};
+  for (const ProbePoint& point : {target_.capture, target_.register_frametable}) {
+    if (point.address != 0) addresses.push_back(point.address);
+  }
+  for (const std::uint64_t offset : {agent_.c_alloc_offset, agent_.c_free_offset}) {
+    if (offset != 0) addresses.push_back(agent_.probe_address - agent_.probe_offset + offset);
+  }
+  return addresses;
+}
+
+bool AgentAttachment::detached() {
+  return !injector_ && !copying() && removal_.done() &&
+         kernel_->probes().are_out(target_.memory->quick(), probe_addresses());
+}
+
+void AgentAttachment::let_go() {
+  wait_for_copy();
+  if (injector_) injector_->wait();
+  (void)injector_gone();
+  request_stop();
+  const bool holds_target = kernel_ != nullptr && target_.memory != nullptr;
+  if (holds_target) kernel_->probes().detach_from(target_.memory->quick(), probe_addresses());
+  kernel_capture_.reset();
+  if (std::exchange(claimed_, false)) release_agent(*control_);
+  lock_.release();
+}
+
+}  // namespace memprofd
