@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/attach/kernel/probe_removal.h"
 
+#include <algorithm>
 #include <iterator>
 #include <mutex>
 
 namespace memprofd {
 namespace {
 
-// Each is a thread that waits for the kernel.
-constexpr std::size_t kMostLeft = 256;
-
 // All sessions leave theirs here; may be used by several threads at once.
 class LeftRemovals {
  public:
-  void take(std::vector<std::future<void>>& removals) {
+  bool has_room_for(std::size_t removals) {
     const std::lock_guard lock(mutex_);
     erase_closed(left_);
-    if (left_.size() + removals.size() > kMostLeft) left_.clear();
+    return left_.size() + removals <= kMostLeftRemovals;
+  }
+  void take(std::vector<std::future<void>>& removals) {
+    const std::lock_guard lock(mutex_);
     std::ranges::move(removals, std::back_inserter(left_));
     removals.clear();
   }
@@ -26,6 +27,11 @@ class LeftRemovals {
   std::vector<std::future<void>> left_;
 };
 
+LeftRemovals& left_removals() {
+  static LeftRemovals left;
+  return left;
+}
+
 }  // namespace
 
 void erase_closed(std::vector<std::future<void>>& removals) {
@@ -34,9 +40,8 @@ void erase_closed(std::vector<std::future<void>>& removals) {
   });
 }
 
-void ProbeRemoval::leave() {
-  static LeftRemovals left;
-  left.take(pending_);
-}
+bool ProbeRemoval::may_leave() const { return left_removals().has_room_for(pending_.size()); }
+
+void ProbeRemoval::leave() { left_removals().take(pending_); }
 
 }  // namespace memprofd

@@ -4,12 +4,16 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <future>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 namespace memprofd {
+
+// As many are left to memprofd by all together; each is a thread that waits for the kernel.
+inline constexpr std::size_t kMostLeftRemovals = 256;
 
 // Those that are done.
 void erase_closed(std::vector<std::future<void>>& removals);
@@ -37,7 +41,9 @@ class ProbeRemoval {
   }
   // Until it is.
   void wait() { pending_.clear(); }
-  // Leaves what is not closed yet to memprofd, whose end waits for it. Of too many it waits here.
+  // Whether what is not closed yet may be left to memprofd: not of too many, as each is a thread.
+  bool may_leave() const;
+  // Leaves it to memprofd, whose end waits for it.
   void leave();
 
  private:

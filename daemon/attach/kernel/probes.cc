@@ -66,7 +66,7 @@ void Probes::detach() {
 }
 
 bool Probes::are_out(const MemoryReader& memory, std::span<const std::uint64_t> addresses) {
-  return removal_.done() || shows_no_probe(memory, addresses);
+  return removal_.done() || (removal_.may_leave() && shows_no_probe(memory, addresses));
 }
 
 void Probes::detach_from(const MemoryReader& memory, std::span<const std::uint64_t> addresses) {

@@ -59,7 +59,8 @@ class Probes {
   void begin_detach();
   void detach();  // begins, and waits until the kernel is done
   // The program has none of them much earlier than that, and its memory shows it, where it is known
-  // which addresses have had one. After begin_detach().
+  // which addresses have had one. After begin_detach(). Where too many are being removed already
+  // the kernel has to be done.
   bool are_out(const MemoryReader& memory, std::span<const std::uint64_t> addresses);
   // Begins, and waits only if that is not seen: the kernel finishes by itself.
   void detach_from(const MemoryReader& memory, std::span<const std::uint64_t> addresses);

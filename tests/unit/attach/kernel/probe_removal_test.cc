@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/attach/kernel/probe_removal.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace memprofd {
+namespace {
+
+// Is closed once the kernel is.
+class SlowLink {
+ public:
+  SlowLink() = default;
+  explicit SlowLink(std::atomic<bool>& done) : done_(&done) {}
+  SlowLink(SlowLink&& other) noexcept : done_(std::exchange(other.done_, nullptr)) {}
+  SlowLink& operator=(SlowLink&& other) noexcept {
+    close();
+    done_ = std::exchange(other.done_, nullptr);
+    return *this;
+  }
+  SlowLink(const SlowLink&) = delete;
+  SlowLink& operator=(const SlowLink&) = delete;
+  ~SlowLink() { close(); }
+  explicit operator bool() const { return done_ != nullptr; }
+
+ private:
+  void close() {
+    if (done_ != nullptr) done_->wait(false);
+  }
+
+  std::atomic<bool>* done_ = nullptr;
+};
+
+class ProbeRemovalTest : public testing::Test {
+ protected:
+  void TearDown() override {
+    let_kernel_end();
+    removal_.wait();
+  }
+  void let_kernel_end() {
+    kernel_done_ = true;
+    kernel_done_.notify_all();
+  }
+  void add() {
+    SlowLink link(kernel_done_);
+    removal_.add(link);
+    EXPECT_FALSE(link);
+  }
+
+  // Of the process's life: what is left refers to it.
+  static inline std::atomic<bool> kernel_done_{false};
+  ProbeRemoval removal_;
+};
+
+// Who leaves them is the control thread, which must not wait for one of them.
+TEST_F(ProbeRemovalTest, NotTooManyAreLeft) {
+  for (std::size_t i = 0; i < kMostLeftRemovals; ++i) add();
+  ASSERT_TRUE(removal_.may_leave());
+  removal_.leave();
+  EXPECT_TRUE(removal_.done());
+  add();
+  EXPECT_FALSE(removal_.may_leave());
+  let_kernel_end();
+  while (!removal_.may_leave()) std::this_thread::yield();
+}
+
+}  // namespace
+}  // namespace memprofd
