@@ -49,7 +49,7 @@ std::vector<std::uint64_t> AgentAttachment::probe_addresses() const {
 
 bool AgentAttachment::detached() {
   return !injector_ && !copying() && removal_.done() &&
-         kernel_->probes().are_out(target_.memory->quick(), probe_addresses());
+         kernel_->probes().detached(target_.memory->quick(), probe_addresses());
 }
 
 void AgentAttachment::let_go() {
@@ -57,8 +57,7 @@ void AgentAttachment::let_go() {
   if (injector_) injector_->wait();
   (void)injector_gone();
   request_stop();
-  const bool holds_target = kernel_ != nullptr && target_.memory != nullptr;
-  if (holds_target) kernel_->probes().detach_from(target_.memory->quick(), probe_addresses());
+  if (kernel_) kernel_->probes().detach();
   kernel_capture_.reset();
   if (std::exchange(claimed_, false)) release_agent(*control_);
   lock_.release();

@@ -71,7 +71,9 @@ double fastest_copy() {
   return fastest;
 }
 
+// A probe is in until the last descriptor of its link is closed, so it keeps none.
 [[noreturn]] void measure_in_child(double* without_and_with) {
+  ::syscall(SYS_close_range, 0, ~0u, 0);
   without_and_with[0] = fastest_copy();
   void* pages =
       ::mmap(nullptr, kTestBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

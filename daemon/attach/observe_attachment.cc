@@ -47,13 +47,13 @@ std::vector<std::uint64_t> ObserveAttachment::probe_addresses() const {
 
 bool ObserveAttachment::detached() {
   return c_heap_.detached() &&
-         kernel_->probes().are_out(target_.memory->quick(), probe_addresses());
+         kernel_->probes().detached(target_.memory->quick(), probe_addresses());
 }
 
 void ObserveAttachment::let_go() {
   begin_detach();
   if (kernel_->c_probes() != nullptr) kernel_->c_probes()->remove();
-  kernel_->probes().detach_from(target_.memory->quick(), probe_addresses());
+  kernel_->probes().detach();
   lock_.release();
 }
 

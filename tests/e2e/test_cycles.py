@@ -4,7 +4,9 @@
 import statistics
 import unittest
 
+import faults
 import harness
+from api import post
 from harness import E2ETest
 from injected_agent import altered_code
 from real_programs import Ocsigenserver, Wrk
@@ -71,6 +73,35 @@ class BusyServer(Cycles):
         self.assertGreater(counts["requests"], 1_000)
         self.assertEqual((0, ""), (counts["bad_answers"], counts["socket_errors"]))
         self.assertEqual(200, harness.http_get(server.url)[0])
+
+
+class SlowKernel(E2ETest):
+    """It takes long to be done with probes that are out of the program."""
+
+    def setUp(self):
+        super().setUp()
+        self.faults = faults.Faults(self.folder / "faults", harness.BUILD / "tests/libfaults.so")
+        self.memprofd = self.daemon("--web.enable-control", rate=1e-4, env=self.faults.environment)
+
+    def control(self, what, target):
+        status, said = post(self.memprofd, what, pid=target.pid)
+        self.assertEqual(200, status, said)
+
+    def cycle(self, target):
+        self.control("attach", target)
+        self.memprofd.wait_state(target.pid, "sampling")
+        self.control("detach", target)
+        self.assertEqual([], altered_code(target.pid), "probes are out when the answer comes")
+
+    def test_a_detach_is_answered_all_the_same(self):
+        target = self.target("steady")
+        self.cycle(target)
+        with self.faults.links_that_stay():
+            for _ in range(3):
+                self.cycle(target)
+            self.assertGreater(self.faults.get("links_waited_for"), 0)
+        self.assertEqual(0, self.memprofd.stop())
+        self.assert_works_on(target)
 
 
 if __name__ == "__main__":

@@ -50,8 +50,8 @@ TEST_P(ProbeRemovalTest, WhoDetachesCanAskWhetherTheyAreOut) {
   auto side = load(config());
   attach_all(*side);
   side->probes().begin_detach();
-  EXPECT_FALSE(side->probes().are_out(*memory_, {}));
-  EXPECT_TRUE(eventually([&] { return side->probes().are_out(*memory_, {}); }));
+  EXPECT_FALSE(side->probes().detached(*memory_, {}));
+  EXPECT_TRUE(eventually([&] { return side->probes().detached(*memory_, {}); }));
   EXPECT_EQ(target_->semaphore(), 0);
 }
 
@@ -60,8 +60,8 @@ TEST_P(ProbeRemovalTest, ThoseOfAnotherListenerAreSeen) {
   auto side = load(config()), other = load(config());
   attach_all(*side);
   ASSERT_EQ(other->probes().attach(Probe::kCapture, site(probe_target_collect)), absl::OkStatus());
-  side->probes().detach_from(*memory_, places_);
-  EXPECT_TRUE(side->probes().are_out(*memory_, {}));
+  side->probes().begin_detach();
+  EXPECT_TRUE(eventually([&] { return side->probes().detached(*memory_, places_); }));
   EXPECT_FALSE(shows_none());
   other->probes().detach();
   EXPECT_TRUE(shows_none());
@@ -74,8 +74,8 @@ TEST_P(ProbeRemovalTest, WhatIsLeftToTheKernelEnds) {
   attach_all(*side);
   EXPECT_GT(links(), before);
   side->probes().begin_detach();
-  ASSERT_TRUE(eventually([&] { return side->probes().are_out(*memory_, places_); }));
-  side->probes().detach_from(*memory_, places_);
+  ASSERT_TRUE(eventually([&] { return side->probes().detached(*memory_, places_); }));
+  EXPECT_TRUE(side->probes().detached(*memory_, {})) << "nothing is waited for any more";
   EXPECT_TRUE(eventually([&] { return shows_none() && links() <= before; }));
 }
 
@@ -89,8 +89,7 @@ TEST_P(ProbeRemovalTest, ThePlaceIsFreeAtOnce) {
     target_->collect(0);
     EXPECT_EQ(take(side).size(), 1u);
     side->probes().begin_detach();
-    ASSERT_TRUE(eventually([&] { return side->probes().are_out(*memory_, places_); }));
-    side->probes().detach_from(*memory_, places_);
+    ASSERT_TRUE(eventually([&] { return side->probes().detached(*memory_, places_); }));
     EXPECT_EQ(target_->semaphore(), 0);
   }
 }

@@ -3,7 +3,8 @@
  * Preloaded into memprofd by make soak and by tests. As a file says that they write meanwhile, its
  * clock of the day is another one than the machine's, and calls that take memory of the kernel
  * fail: one of so many with ENOMEM. What malloc asks for does not: a C++ program ends then, as when
- * it is killed. Threads have a number of their own, and fail as beyond a limit of them.
+ * it is killed. Threads have a number of their own, and fail as beyond a limit of them. The closing
+ * of a BPF link takes as long as the file says, as where the kernel's grace periods do.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -14,7 +15,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -30,6 +33,8 @@ struct faults {
   _Atomic uint64_t threads_one_of;
   _Atomic uint64_t threads;
   _Atomic uint64_t threads_failed;
+  _Atomic uint64_t links_stay; /* not 0: who closes a link waits */
+  _Atomic uint64_t links_waited_for;
 };
 
 static struct faults nothing;
@@ -146,6 +151,31 @@ int pthread_create(pthread_t* restrict thread, const pthread_attr_t* restrict at
   if (is_one(faults->threads_one_of, &faults->threads, &faults->threads_failed)) return EAGAIN;
   if (next == NULL) next = NEXT(pthread_create);
   return next(thread, attributes, begin, argument);
+}
+
+/* ------------------------------------------------------------ links */
+
+static int is_link(int file) {
+  static const char kLink[] = "anon_inode:bpf_link";
+  char name[32], target[sizeof(kLink)];
+
+  snprintf(name, sizeof(name), "/proc/self/fd/%d", file);
+  return readlink(name, target, sizeof(target)) == sizeof(kLink) - 1 &&
+         memcmp(target, kLink, sizeof(kLink) - 1) == 0;
+}
+
+/* What the link did has come to its end by then: the breakpoint is out. */
+int close(int file) {
+  static __typeof__(&close) next;
+  const int waits = faults->links_stay != 0 && is_link(file);
+  const struct timespec moment = {.tv_nsec = 20000000};
+  int result;
+
+  if (next == NULL) next = NEXT(close);
+  result = next(file);
+  if (waits) faults->links_waited_for++;
+  while (waits && faults->links_stay != 0) nanosleep(&moment, NULL);
+  return result;
 }
 
 /* ------------------------------------------------------------ all other system calls */

@@ -6,7 +6,8 @@ import mmap
 import os
 import struct
 
-WORDS = ("clock_offset_seconds", "one_of", "calls", "failed", "threads_one_of", "threads", "threads_failed")
+WORDS = ("clock_offset_seconds", "one_of", "calls", "failed", "threads_one_of", "threads", "threads_failed",
+         "links_stay", "links_waited_for")
 
 
 class Faults:
@@ -49,3 +50,7 @@ class Faults:
         """But for the thread of that number from now on, all can be started."""
         self.set("threads", self.NEVER - number)
         return self.no_threads(self.NEVER)
+
+    def links_that_stay(self):
+        """Who closes a BPF link waits until the end of it."""
+        return self.one_of("links_stay", 1)

@@ -11,26 +11,19 @@ namespace {
 // All sessions leave theirs here; may be used by several threads at once.
 class LeftRemovals {
  public:
-  bool has_room_for(std::size_t removals) {
+  bool take(std::vector<std::future<void>>& removals) {
     const std::lock_guard lock(mutex_);
     erase_closed(left_);
-    return left_.size() + removals <= kMostLeftRemovals;
-  }
-  void take(std::vector<std::future<void>>& removals) {
-    const std::lock_guard lock(mutex_);
+    if (left_.size() + removals.size() > kMostLeftRemovals) return false;
     std::ranges::move(removals, std::back_inserter(left_));
     removals.clear();
+    return true;
   }
 
  private:
   std::mutex mutex_;
   std::vector<std::future<void>> left_;
 };
-
-LeftRemovals& left_removals() {
-  static LeftRemovals left;
-  return left;
-}
 
 }  // namespace
 
@@ -40,8 +33,9 @@ void erase_closed(std::vector<std::future<void>>& removals) {
   });
 }
 
-bool ProbeRemoval::may_leave() const { return left_removals().has_room_for(pending_.size()); }
-
-void ProbeRemoval::leave() { left_removals().take(pending_); }
+bool ProbeRemoval::leave() {
+  static LeftRemovals left;
+  return left.take(pending_);
+}
 
 }  // namespace memprofd

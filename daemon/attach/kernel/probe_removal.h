@@ -41,10 +41,9 @@ class ProbeRemoval {
   }
   // Until it is.
   void wait() { pending_.clear(); }
-  // Whether what is not closed yet may be left to memprofd: not of too many, as each is a thread.
-  bool may_leave() const;
-  // Leaves it to memprofd, whose end waits for it.
-  void leave();
+  // Leaves what is not closed yet to memprofd, whose end waits for it; false where that has too
+  // many already.
+  bool leave();
 
  private:
   std::vector<std::future<void>> pending_;  // their destructors wait

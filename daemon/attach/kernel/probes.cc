@@ -65,14 +65,8 @@ void Probes::detach() {
   removal_.wait();
 }
 
-bool Probes::are_out(const MemoryReader& memory, std::span<const std::uint64_t> addresses) {
-  return removal_.done() || (removal_.may_leave() && shows_no_probe(memory, addresses));
-}
-
-void Probes::detach_from(const MemoryReader& memory, std::span<const std::uint64_t> addresses) {
-  begin_detach();
-  if (are_out(memory, addresses)) removal_.leave();
-  removal_.wait();
+bool Probes::detached(const MemoryReader& memory, std::span<const std::uint64_t> addresses) {
+  return removal_.done() || (shows_no_probe(memory, addresses) && removal_.leave());
 }
 
 std::optional<ProbeRuns> Probes::runs() const {

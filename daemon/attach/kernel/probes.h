@@ -58,12 +58,10 @@ class Probes {
   // targets no longer than for one: who ends many begins with all.
   void begin_detach();
   void detach();  // begins, and waits until the kernel is done
-  // The program has none of them much earlier than that, and its memory shows it, where it is known
-  // which addresses have had one. After begin_detach(). Where too many are being removed already
-  // the kernel has to be done.
-  bool are_out(const MemoryReader& memory, std::span<const std::uint64_t> addresses);
-  // Begins, and waits only if that is not seen: the kernel finishes by itself.
-  void detach_from(const MemoryReader& memory, std::span<const std::uint64_t> addresses);
+  // After begin_detach(): whether the program has none of them any more. It has none long before
+  // the kernel is done, and its memory shows that where the addresses are known which have had one;
+  // what the kernel still does is left to it then.
+  bool detached(const MemoryReader& memory, std::span<const std::uint64_t> addresses);
 
   // How often the uprobes ran, as far as the kernel has counted (BpfStatistics). Nothing where it
   // could not say so now: it needs memory for that.

@@ -36,7 +36,7 @@ class SlowLink {
   std::atomic<bool>* done_ = nullptr;
 };
 
-class ProbeRemovalTest : public testing::Test {
+class ProbeRemovalTest : public ::testing::Test {
  protected:
   void TearDown() override {
     let_kernel_end();
@@ -60,13 +60,13 @@ class ProbeRemovalTest : public testing::Test {
 // Who leaves them is the control thread, which must not wait for one of them.
 TEST_F(ProbeRemovalTest, NotTooManyAreLeft) {
   for (std::size_t i = 0; i < kMostLeftRemovals; ++i) add();
-  ASSERT_TRUE(removal_.may_leave());
-  removal_.leave();
+  ASSERT_TRUE(removal_.leave());
   EXPECT_TRUE(removal_.done());
   add();
-  EXPECT_FALSE(removal_.may_leave());
+  EXPECT_FALSE(removal_.leave());
+  EXPECT_FALSE(removal_.done());
   let_kernel_end();
-  while (!removal_.may_leave()) std::this_thread::yield();
+  while (!removal_.leave()) std::this_thread::yield();
 }
 
 }  // namespace
