@@ -51,8 +51,8 @@ class AttachedTarget {
   // Asks for the end of sampling; true once it has come.
   virtual void request_stop() = 0;
   virtual bool stopped() const = 0;
-  // Gives up a copy that is being taken, and takes the probes out, as long as the kernel needs for
-  // that; can be repeated.
+  // Gives up a copy that is being taken, and begins to take the probes out; can be repeated.
+  // Detached is a program that has none of them any more: the kernel may not be done with them yet.
   virtual void begin_detach() = 0;
   virtual bool detached() = 0;
   // Gives the target up, which another session may then take; waits until it is detached. What

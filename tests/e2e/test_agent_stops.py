@@ -7,7 +7,7 @@ import unittest
 
 import harness
 from harness import E2ETest, eventually, proc_status
-from injected_agent import agent_process, agent_state, in_agent
+from injected_agent import agent_head, agent_process, agent_state, in_agent
 from runtime_words import WALK_ASKS, is_undone, written_by_the_agent, written_in_domains
 
 
@@ -78,14 +78,9 @@ class AgentStops(E2ETest):
         quiet = self.target("known_alloc")
         self.memprofd.attach(quiet.pid, 1e-4)
         self.sample_on_command(self.memprofd, quiet)
-
-        def until():
-            with open(f"/proc/{quiet.pid}/mem", "rb", buffering=0) as memory:
-                place = in_agent(quiet.pid, "memprof_agent_control") + agent_process.REQUESTED_UNTIL
-                return int.from_bytes(os.pread(memory.fileno(), 8, place), "little")
         for _ in range(2):
-            before = until()
-            eventually(lambda: until() > before, "the lease is renewed")
+            before = agent_head(quiet.pid)["requested_until_ns"]
+            eventually(lambda: agent_head(quiet.pid)["requested_until_ns"] > before, "the lease is renewed")
         quiet.exit()
 
     def test_an_injected_agent_of_a_quiet_target_is_woken_again(self):

@@ -3,7 +3,6 @@
 // Needs root.
 #include <bpf/bpf.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <array>
 

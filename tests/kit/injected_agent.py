@@ -36,11 +36,16 @@ def altered_code(pid):
     return altered
 
 
-def agent_state(pid):
-    """State in the control block of an injected agent; None when there is no agent."""
+def agent_head(pid):
+    """Control block of an injected agent, by name; None when there is no agent."""
     at = in_agent(pid, "memprof_agent_control")
     if at is None:
         return None
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         head = os.pread(memory.fileno(), agent_process.HEAD.size, at)
-    return agent_process.unpack_head(head)["state"]
+    return agent_process.unpack_head(head)
+
+
+def agent_state(pid):
+    head = agent_head(pid)
+    return head and head["state"]

@@ -4,10 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <memory>
 #include <thread>
 #include <utility>
-#include <vector>
 
 namespace memprofd {
 namespace {
