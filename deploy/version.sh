@@ -12,8 +12,9 @@ revision=
 if [ -e "$top/.git" ]; then
   revision=$(git -C "$top" describe --always --abbrev=12 --match 'v[0-9]*' 2>/dev/null) || revision=
 fi
-# git diff must not write the index while somebody commits.
-if [ -n "$revision" ] && ! git -C "$top" -c diff.autoRefreshIndex=false diff --quiet HEAD; then
+# git status compares contents, so that a copy of a checkout has not changed; without optional locks it
+# does not write the index while somebody commits.
+if [ -n "$revision" ] && [ -n "$(GIT_OPTIONAL_LOCKS=0 git -C "$top" status --porcelain --untracked-files=no)" ]; then
   revision=$revision-dirty
 fi
 

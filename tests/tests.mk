@@ -1,58 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 # Tests. Included by the top Makefile; each kind has its own target, `test` runs all.
 
-# Test code is compiled for speed of the compiler, with a precompiled header of its own.
-# What it tests is compiled as it ships, or with sanitizers.
-TEST_CXXFLAGS = $(filter-out -O%,$(CXXFLAGS)) -O0
-TEST_PCH     := $(BUILD)/gen/test_pch.h
-$(TEST_PCH).gch: tests/kit/test_pch.h daemon/util/pch.h
-	$(call precompile,$(TEST_CXXFLAGS))
-
-TEST_FOLDERS := unit plain bpf kernel
-define test_object
-$(BUILD)/obj/tests/$(1)/%.o: tests/$(1)/%.cc $(TEST_PCH).gch | $(SKEL) $(PB_H) $(ASSETS)
-	$$(call say,CXX,$$<)
-	$$(Q)mkdir -p $$(@D)
-	$$(Q)$$(CCACHE) $$(CXX) -include $(TEST_PCH) -fpch-preprocess $$(CPPFLAGS) $$(TEST_CXXFLAGS) -c $$< -o $$@
-endef
-$(foreach folder,$(TEST_FOLDERS),$(eval $(call test_object,$(folder))))
+# Test code is compiled for speed of the compiler; what it tests is compiled as it ships, or with
+# sanitizers. The tests of a folder are compiled together, as the daemon's sources are.
+TEST_CXXFLAGS    = $(filter-out -O%,$(CXXFLAGS)) -O0
+TEST_UNIT_LINES := 1200
+test_units       = $(shell deploy/batches.py --tests $(BUILD)/units $(TEST_UNIT_LINES) $(1))
+$(foreach folder,unit plain bpf kernel,$(eval $(BUILD)/obj/tests/$(folder)/%.o: private CXXFLAGS := $(TEST_CXXFLAGS)))
+$(BUILD)/units/tests/%.o: private CXXFLAGS := $(TEST_CXXFLAGS)
 
 # $(call test_program,OBJECTS): links $@ with what the tests are of.
-define test_program
-	$(call say,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CXX) $(LDFLAGS) $(1) $(VERSION_OBJ) $(BUILD)/libmemprofd.a $(LIBS) -lgmock -lgtest -lgtest_main -o $@
-endef
+test_program = $(call link,$(1),$(LIBS) -lncursesw -ltinfo -lgmock -lgtest -lgtest_main)
 
-# One binary of unit tests; a file per unit. With sanitizers a folder is compiled as one file
-# ($(BUILD)/gen/tests/unit/FOLDER/all_tests.cc): most of the time goes into templates that its tests
-# share, so that this takes less than half as long.
-UNIT_SRC = $(sort $(shell find tests/unit tests/bpf -name '*_test.cc'))
-ifeq ($(SANITIZE),)
-  UNIT_OBJ = $(patsubst %.cc,$(BUILD)/obj/%.o,$(UNIT_SRC))
+# All unit tests are one program. Tests of bpf compile the walk, each in its own way.
+UNIT_SRC := $(sort $(shell find tests/unit tests/bpf -name '*_test.cc'))
+ifeq ($(UNITY),0)
+  UNIT_OBJ := $(call obj,$(UNIT_SRC))
 else
-  # Tests of bpf compile the walk, each in its own way.
-  UNIT_FOLDERS = $(sort $(dir $(filter tests/unit/%,$(UNIT_SRC))))
-  UNIT_OBJ = $(patsubst %.cc,$(BUILD)/obj/%.o,$(filter tests/bpf/%,$(UNIT_SRC))) $(UNIT_FOLDERS:%=$(BUILD)/gen/%all_tests.o)
+  UNIT_OBJ := $(call obj,$(filter tests/bpf/%,$(UNIT_SRC))) $(patsubst %.cc,%.o,$(call test_units,$(filter tests/unit/%,$(UNIT_SRC))))
 endif
-define folder_tests
-$(BUILD)/gen/$(1)all_tests.cc: $(wildcard $(1)*_test.cc) $(1:/=) tests/kit/unity.py
-	$$(Q)mkdir -p $$(@D)
-	$$(Q)/usr/bin/python3 tests/kit/unity.py $(wildcard $(1)*_test.cc) > $$@
-$(BUILD)/gen/$(1)all_tests.o: $(BUILD)/gen/$(1)all_tests.cc $(TEST_PCH).gch | $(SKEL) $(PB_H) $(ASSETS)
-	$$(call say,CXX,$(1)*_test.cc)
-	$$(Q)$$(CCACHE) $$(CXX) -include $(TEST_PCH) -fpch-preprocess $$(CPPFLAGS) $$(TEST_CXXFLAGS) -c $$< -o $$@
-endef
-$(foreach folder,$(UNIT_FOLDERS),$(eval $(call folder_tests,$(folder))))
-$(BUILD)/tests/unit_tests: $(UNIT_OBJ) $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
+$(BUILD)/tests/unit_tests: $(UNIT_OBJ) $(LIBRARIES) | $(VERSION_OBJ)
 	$(call test_program,$(UNIT_OBJ))
 
 # Unit tests that sanitizers would disturb: they count allocations, or take many simulated programs to
 # find out what they are about, of which sanitizers see nothing that the other tests do not show them.
 PLAIN_SRC = $(sort $(wildcard tests/plain/*_test.cc))
-PLAIN_OBJ = $(patsubst %.cc,$(BUILD)/obj/%.o,$(PLAIN_SRC))
+PLAIN_OBJ = $(call obj,$(PLAIN_SRC))
 # These take some seconds, half of it in the test's own code.
-$(patsubst %,$(BUILD)/obj/tests/plain/%_test.o,calibration leak_calibration losses): private TEST_CXXFLAGS += -O1
+$(patsubst %,$(BUILD)/obj/tests/plain/%_test.o,calibration leak_calibration losses): private CXXFLAGS := $(TEST_CXXFLAGS) -O1
 # The agent's own sampler of C's memory.
 C_SAMPLER = $(BUILD)/agent/c_heap/sampler.c.o
 $(BUILD)/tests/plain_tests: $(PLAIN_OBJ) $(C_SAMPLER) $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
@@ -60,31 +35,28 @@ $(BUILD)/tests/plain_tests: $(PLAIN_OBJ) $(C_SAMPLER) $(BUILD)/libmemprofd.a | $
 
 # While developing: make unit UNIT=pairing builds and runs tests/unit/ingest/pairing_test.cc only.
 .PHONY: unit
-unit: $(patsubst %.cc,$(BUILD)/obj/%.o,$(shell find tests -name '$(UNIT)_test.cc')) $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
-	$(Q)mkdir -p $(BUILD)/tests
-	$(Q)$(CXX) $(LDFLAGS) $^ $| $(LIBS) -lgmock -lgtest -lgtest_main -o $(BUILD)/tests/$(UNIT)_test
+UNIT_FILE = $(shell find tests -name '$(UNIT)_test.cc')
+unit: $(if $(filter unit,$(MAKECMDGOALS)),$(if $(UNIT_FILE),$(BUILD)/tests/$(UNIT)_test,unit-names))
 	$(Q)$(BUILD)/tests/$(UNIT)_test
+.PHONY: unit-names
+unit-names:
+	$(Q)tests/kit/unit_names.py '$(UNIT)' $(UNIT_SRC) $(PLAIN_SRC) >&2; exit 1
+ifneq ($(UNIT),)
+$(BUILD)/tests/$(UNIT)_test: $(call obj,$(UNIT_FILE)) $(LIBRARIES) | $(VERSION_OBJ)
+	$(call test_program,$(filter %.o,$^))
+endif
 
-# libFuzzer, of clang, drives what gcc has compiled: the product's own code. All targets are compiled
-# as one file, as tests with sanitizers are.
-FUZZ_SRC  = $(sort $(wildcard tests/fuzz/*_fuzz.cc))
-LIBFUZZER = $(shell $(CLANG) -print-resource-dir)/lib/linux/libclang_rt.fuzzer_no_main-$(ARCH).a
-$(BUILD)/gen/tests/fuzz/all_fuzz.cc: $(FUZZ_SRC) tests/kit/unity.py
-	$(Q)mkdir -p $(@D)
-	$(Q)/usr/bin/python3 tests/kit/unity.py $(FUZZ_SRC) > $@
-$(BUILD)/gen/tests/fuzz/all_fuzz.o: $(BUILD)/gen/tests/fuzz/all_fuzz.cc $(TEST_PCH).gch | $(SKEL) $(PB_H) $(ASSETS)
-	$(call say,CXX,$<)
-	$(Q)$(CCACHE) $(CXX) -include $(TEST_PCH) -fpch-preprocess $(CPPFLAGS) $(TEST_CXXFLAGS) -c $< -o $@
-$(BUILD)/obj/tests/fuzz/%.o: tests/fuzz/%.cc
-	$(call say,CXX,$<)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CCACHE) $(CXX) $(CPPFLAGS) $(filter-out -fsanitize% -fno-sanitize%,$(CXXFLAGS)) -O2 -c $< -o $@
-$(BUILD)/tests/fuzz_targets: $(BUILD)/gen/tests/fuzz/all_fuzz.o $(BUILD)/obj/tests/fuzz/fuzz_targets.o $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
+# libFuzzer, of clang, drives what gcc has compiled: the product's own code. All targets are one unit.
+FUZZ_SRC  := $(sort $(wildcard tests/fuzz/*_fuzz.cc))
+FUZZ_OBJ  := $(patsubst %.cc,%.o,$(shell deploy/batches.py --tests $(BUILD)/units 100000 $(FUZZ_SRC)))
+LIBFUZZER  = $(shell $(CLANG) -print-resource-dir)/lib/linux/libclang_rt.fuzzer_no_main-$(ARCH).a
+$(BUILD)/obj/tests/fuzz/%.o: private CXXFLAGS := $(PLAIN_CXXFLAGS) -O2
+$(BUILD)/tests/fuzz_targets: $(FUZZ_OBJ) $(BUILD)/obj/tests/fuzz/fuzz_targets.o $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
 	$(call test_program,$(filter %.o,$^) $(LIBFUZZER))
 
 # The kernel side against the real kernel; needs root to run.
 KERNEL_SRC = $(sort $(wildcard tests/kernel/*_test.cc))
-KERNEL_OBJ = $(patsubst %.cc,$(BUILD)/obj/%.o,$(KERNEL_SRC))
+KERNEL_OBJ = $(call obj,$(KERNEL_SRC))
 
 $(BUILD)/tests/kernel_tests: $(KERNEL_OBJ) $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
 	$(call test_program,$(KERNEL_OBJ))
@@ -93,13 +65,12 @@ $(BUILD)/tests/kernel_tests: $(KERNEL_OBJ) $(BUILD)/libmemprofd.a | $(VERSION_OB
 $(BUILD)/tests/watch_events: $(BUILD)/obj/proto/examples/watch_events.o $(filter $(BUILD)/gen/memprof/%,$(PB_OBJ))
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CXX) $(LDFLAGS) $^ $| $(LIBS) -o $@
+	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS) -o $@
 
 # ---------------------------------------------------------------- suites
 
 # A Python that has Debian's python3-grpcio, whatever else is in PATH.
 RUN_TESTS   = /usr/bin/python3 tests/run.py --build $(BUILD)
-SUBMAKE     = $(MAKE) --no-print-directory
 ASAN_MAKE   = $(SUBMAKE) BUILD=$(BUILD)/asan WEB=$(WEB) SANITIZE=address,undefined
 ASAN_TESTS  = $(ASAN_MAKE) $(BUILD)/asan/tests/unit_tests
 FUZZ_BINARY = $(BUILD)/asan/tests/fuzz_targets
@@ -177,7 +148,7 @@ dashboards-test: all targets $(PAGE_PROGRAMS)
 
 BENCH_SRC = $(wildcard tests/bench/*.cc)
 TEST_OBJ  = $(UNIT_OBJ) $(PLAIN_OBJ) $(KERNEL_OBJ) $(patsubst %.cc,$(BUILD)/obj/%.o,$(BENCH_SRC))
-FUZZ_DEP  = $(BUILD)/gen/tests/fuzz/all_fuzz.d $(BUILD)/obj/tests/fuzz/fuzz_targets.d
+FUZZ_DEP  = $(FUZZ_OBJ:.o=.d) $(BUILD)/obj/tests/fuzz/fuzz_targets.d
 BENCH_DEP = $(patsubst tests/bench/%.cc,$(BUILD)/obj/tests/bench/%.d,$(wildcard tests/bench/*.cc))
 -include $(BUILD)/obj/tests/calibrate/calibrate.d
 -include $(UNIT_OBJ:.o=.d) $(PLAIN_OBJ:.o=.d) $(KERNEL_OBJ:.o=.d) $(BENCH_DEP) $(FUZZ_DEP) $(BUILD)/obj/proto/examples/watch_events.d
@@ -191,7 +162,7 @@ MATRIX         ?=
 MATRIX_TARGETS = $(addprefix targets-,$(OTHER_RELEASES))
 .PHONY: test-matrix
 test-matrix:
-	$(Q)deploy/install-deps.sh build run test matrix
+	$(Q)deploy/install-deps.sh build checks run test matrix
 	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(MATRIX_TARGETS) $(addprefix $(BUILD)/tests/,heap_walk heap_copy heap_image kernel_tests unit_tests plain_tests)
 	$(Q)/usr/bin/python3 tests/matrix.py --build $(BUILD) $(MATRIX)
 
@@ -200,39 +171,29 @@ test-matrix:
 KERNELS ?=
 .PHONY: test-kernels
 test-kernels:
-	$(Q)deploy/install-deps.sh build run test kernels
+	$(Q)deploy/install-deps.sh build checks run test kernels
 	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(BUILD)/tests/kernel_tests
 	$(Q)/usr/bin/python3 tests/kernels/kernels.py --build $(BUILD) $(KERNELS)
 
 # ---------------------------------------------------------------- benchmarks
 
 $(BUILD)/tests/ingest_bench: $(BUILD)/obj/tests/bench/ingest_bench.o $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
-	$(call say,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CXX) $(LDFLAGS) $^ $| $(LIBS) -lbenchmark -lbenchmark_main -o $@
+	$(call link,$(filter %.o,$^),$(LIBS) -lbenchmark -lbenchmark_main)
 
 $(BUILD)/tests/history_bench: $(BUILD)/obj/tests/bench/history_bench.o $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
-	$(call say,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CXX) $(LDFLAGS) $^ $| $(LIBS) -o $@
+	$(call link,$(filter %.o,$^),$(LIBS))
 
 $(addprefix $(BUILD)/tests/,heap_walk heap_copy heap_image open_load): $(BUILD)/tests/%: $(BUILD)/obj/tests/bench/%.o $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
-	$(call say,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CXX) $(LDFLAGS) $^ $| $(LIBS) -o $@
+	$(call link,$(filter %.o,$^),$(LIBS))
 
 $(BUILD)/tests/day_server: $(BUILD)/obj/tests/bench/day_server.o $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
-	$(call say,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CXX) $(LDFLAGS) $^ $| $(LIBS) -o $@
+	$(call link,$(filter %.o,$^),$(LIBS))
 
 # Programs with known books, many of them: a minute. Writes the tables of docs/accuracy.md.
 # With CALIBRATE_RUNS=1000 they are twice as sharp; the unit tests have a short form.
 CALIBRATE_RUNS ?= 200
 $(BUILD)/tests/calibrate: $(BUILD)/obj/tests/calibrate/calibrate.o $(C_SAMPLER) $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
-	$(call say,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CXX) $(LDFLAGS) $^ $| $(LIBS) -o $@
+	$(call link,$(filter %.o,$^),$(LIBS))
 .PHONY: calibrate
 calibrate: $(BUILD)/tests/calibrate
 	$(Q)sed '/^<!-- make calibrate/q' docs/accuracy.md >$(BUILD)/accuracy.md && echo >>$(BUILD)/accuracy.md
@@ -244,7 +205,7 @@ BENCH_PROGRAMS = $(addprefix $(BUILD)/tests/,ingest_bench history_bench open_loa
 RUN_BENCH      = $(Q)MEMPROFD_BUILD=$(BUILD) /usr/bin/python3 tests/bench
 .PHONY: bench bench-programs bench-report bench-compare bench-test
 bench-programs:
-	$(Q)deploy/install-deps.sh build run test matrix bench
+	$(Q)deploy/install-deps.sh build checks run test matrix bench
 	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(BENCH_PROGRAMS)
 bench: bench-programs
 	$(RUN_BENCH)/bench.py $(BENCH_ARGS)

@@ -9,7 +9,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kWindow{1};
+constexpr std::chrono::seconds kOverheadWindow{1};
 // A window waits so long for kLeastCpuSeconds of a target that is nearly idle.
 constexpr std::chrono::seconds kLongestWindow{10};
 
@@ -39,7 +39,7 @@ OverheadBudget::Change TargetOverhead::look(const AttachedTarget& target, const 
     return Change::kNone;
   }
   const auto lasted = Clock::now() - began_->at;
-  if (lasted < kWindow) return Change::kNone;
+  if (lasted < kOverheadWindow) return Change::kNone;
   // Asked first: the rest of a reading is a call of the kernel for each probe.
   if (lasted < kLongestWindow &&
       seconds_between(began_->cpu_ns, process_cpu_ns(target.target().pid)) <

@@ -8,8 +8,6 @@
 namespace memprofd {
 namespace {
 
-constexpr std::uint8_t kRax = 0, kRsp = 4;
-
 // What an instruction writes into.
 struct Written {
   bool known = false;

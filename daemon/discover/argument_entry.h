@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "daemon/discover/function_code.h"
+#include "daemon/discover/x86_instruction.h"
 
 namespace memprofd {
 
 // Registers of arguments, as instructions number them.
-inline constexpr std::uint8_t kRdi = 7, kRsi = 6, kRdx = 2;
 
 struct WantedArguments {
   std::vector<std::uint8_t> registers;

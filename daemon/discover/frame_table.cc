@@ -23,7 +23,6 @@ namespace {
 constexpr std::uint64_t kMaxTables = 1u << 20;
 constexpr std::uint64_t kMaxBytesRead = 512u << 20;
 constexpr std::uint64_t kMinAddress = 4096;
-constexpr std::uint64_t kAddressLimit = 1ull << 48;
 constexpr std::uint64_t kHeaderBytes = 12;
 
 constexpr std::uint64_t align_up(std::uint64_t address, std::uint64_t to) {
@@ -98,7 +97,8 @@ bool take_descriptor(Window& window, std::uint64_t& address, FrameDescriptor& ou
   std::memcpy(&out.frame_size, header + 8, 2);
   std::memcpy(&num_live, header + 10, 2);
   out.address = address;
-  if (out.return_address < kMinAddress || out.return_address >= kAddressLimit) return false;
+  if (out.return_address < kMinAddress || out.return_address >= FrameDescriptor::kAddressLimit)
+    return false;
   std::uint64_t next = address + kHeaderBytes + 2ull * num_live;
   if (!out.ends_chunk()) {
     std::uint8_t num_allocs = 1;

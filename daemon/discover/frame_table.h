@@ -17,6 +17,13 @@ namespace memprofd {
 // One frame descriptor (runtime/caml/stack.h).
 struct FrameDescriptor {
   static constexpr std::uint16_t kChunkEnd = 0xFFFF;  // a frame size: C code is below
+  static constexpr std::uint64_t kSizeMask = 0xfffc;  // the lowest bits of a frame size are flags
+  // In the process: return address, frame size, number of live entries, the entries.
+  static constexpr std::uint64_t kLiveCountOffset = 10;
+  static constexpr std::uint64_t kLiveOffset = 12;
+  static constexpr std::uint16_t kMaxLive = 4096;  // entries; more are taken for garbage
+  // Return addresses are below it: the kernel's table has 48 bits for one.
+  static constexpr std::uint64_t kAddressLimit = 1ull << 48;
 
   std::uint64_t return_address = 0;
   std::uint64_t address = 0;     // of the descriptor in the process

@@ -118,7 +118,6 @@ class Jumps {
 // Exits of one function that are kept; no compiler makes so many.
 constexpr std::size_t kMaxExits = 1000;
 
-constexpr std::uint8_t kRsp = 4;
 constexpr std::uint8_t kYoungPtr = 15;  // in OCaml code
 
 // Whether the instruction writes into the register by its ModRM byte; what only reads it does not

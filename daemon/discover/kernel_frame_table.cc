@@ -10,7 +10,6 @@
 namespace memprofd {
 namespace {
 
-constexpr std::uint64_t kAddressLimit = 1ull << 48;
 constexpr std::uint32_t kMinBits = 4;
 constexpr std::uint32_t kMaxBits = 24;
 // A table of so many times the usual size can only be needed by addresses made
@@ -43,7 +42,8 @@ std::uint64_t fill(KernelFrameTable& table, const FrameTable& frames) {
   table.slots.assign(std::size_t{1} << table.bits, 0);
   std::uint64_t left_out = 0;
   for (const FrameDescriptor& descriptor : frames.descriptors()) {
-    const bool fits = descriptor.return_address != 0 && descriptor.return_address < kAddressLimit;
+    const bool fits = descriptor.return_address != 0 &&
+                      descriptor.return_address < FrameDescriptor::kAddressLimit;
     if (!fits || !insert_slot(table, descriptor)) ++left_out;
   }
   return left_out;
@@ -62,7 +62,7 @@ KernelFrameTable build_kernel_frame_table(const FrameTable& frames, std::uint64_
   const auto& all = frames.descriptors();
   const auto representable = static_cast<std::uint64_t>(
       std::count_if(all.begin(), all.end(), [](const FrameDescriptor& d) {
-        return d.return_address != 0 && d.return_address < kAddressLimit;
+        return d.return_address != 0 && d.return_address < FrameDescriptor::kAddressLimit;
       }));
   KernelFrameTable table;
   table.charge = std::make_shared<ByteCharge>(budget);

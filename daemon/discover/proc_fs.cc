@@ -21,7 +21,7 @@ namespace memprofd {
 namespace {
 
 // A maps file of a big process has some 10,000 lines of 100 bytes.
-constexpr std::size_t kMaxFileBytes = 64u << 20;
+constexpr std::size_t kMaxProcFileBytes = 64u << 20;
 constexpr std::size_t kMaxTasks = 1u << 20;
 
 constexpr std::string_view kBlanks = " \t\n";
@@ -53,7 +53,7 @@ int read_all(int fd, std::string& out) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return errno;
     if (n == 0) return 0;
-    if (out.size() + static_cast<std::size_t>(n) > kMaxFileBytes) return EFBIG;
+    if (out.size() + static_cast<std::size_t>(n) > kMaxProcFileBytes) return EFBIG;
     out.append(buffer, static_cast<std::size_t>(n));
   }
 }

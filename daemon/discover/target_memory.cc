@@ -21,7 +21,7 @@ constexpr milliseconds kPatience{3000};
 constexpr milliseconds kQuickPatience{100};
 constexpr auto kMaxAddress = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
 // A maps file of a big process has some 10,000 lines of 100 bytes.
-constexpr std::size_t kMaxFileBytes = 64u << 20;
+constexpr std::size_t kMaxMapsBytes = 64u << 20;
 static_assert(MemoryViewer::kMostViewBytes == kMemoryWindowBytes);
 
 absl::StatusOr<UniqueFd> open_file(const ProcFs& proc, int pid, const char* name, int mode) {
@@ -313,7 +313,7 @@ absl::StatusOr<std::string> TargetMemory::read_file(MemoryRequest::What what) co
   MemoryAnswer answer;
   do {
     const std::size_t done = text.size();
-    if (done >= kMaxFileBytes) return absl::ErrnoToStatus(EFBIG, fmt::format("pid {}", pid_));
+    if (done >= kMaxMapsBytes) return absl::ErrnoToStatus(EFBIG, fmt::format("pid {}", pid_));
     text.resize(done + kMaxMemoryTransfer);
     const auto outcome =
         channel_.call({.address = done, .bytes = kMaxMemoryTransfer, .what = what}, {},

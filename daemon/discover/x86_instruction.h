@@ -13,6 +13,9 @@
 
 namespace memprofd {
 
+// Numbers of registers in ModRM.
+inline constexpr std::uint8_t kRax = 0, kRdx = 2, kRsp = 4, kRsi = 6, kRdi = 7;
+
 struct X86Instruction {
   enum class Map : std::uint8_t { kOne, k0f, k0f38, k0f3a };
 

@@ -89,24 +89,24 @@ constexpr std::array kGroupKeys = std::to_array<GroupRow>({
 });
 
 // The compiler names the value that has no row, or a row in the wrong place.
-constexpr bool rows_are_in_order() {
+constexpr bool keys_are_in_order() {
   for (std::size_t i = 0; i < kGroupKeys.size(); ++i) {
     if (kGroupKeys[i].group_by != static_cast<GroupBy>(i)) return false;
   }
   return true;
 }
-constexpr bool has_row(int group_by) {
+constexpr bool has_key(int group_by) {
   return std::count_if(kGroupKeys.begin(), kGroupKeys.end(),
                        [&](const GroupRow& row) { return row.proto == group_by; }) == 1;
 }
-constexpr bool all_values_have_rows() {
+constexpr bool all_keys_have_rows() {
   for (int group_by = pb::GroupBy_MIN + 1; group_by <= pb::GroupBy_MAX; ++group_by) {
-    if (!has_row(group_by)) return false;
+    if (!has_key(group_by)) return false;
   }
   return true;
 }
-static_assert(rows_are_in_order(), "rows of kGroupKeys are in the order of GroupBy");
-static_assert(all_values_have_rows(), "each value of the message's GroupBy has one row");
+static_assert(keys_are_in_order(), "rows of kGroupKeys are in the order of GroupBy");
+static_assert(all_keys_have_rows(), "each value of the message's GroupBy has one row");
 
 }  // namespace
 

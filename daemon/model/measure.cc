@@ -37,19 +37,19 @@ constexpr std::array kMeasures = std::to_array<MeasureRow>({
 });
 
 // The compiler names the value that has no row, or a row in the wrong place.
-constexpr bool rows_are_in_order() {
+constexpr bool measures_are_in_order() {
   for (std::size_t i = 0; i < kMeasures.size(); ++i) {
     if (kMeasures[i].measure != static_cast<Measure>(i)) return false;
   }
   return true;
 }
-constexpr bool has_row(int order) {
+constexpr bool has_measure(int order) {
   return std::count_if(kMeasures.begin(), kMeasures.end(),
                        [&](const MeasureRow& row) { return row.proto == order; }) == 1;
 }
-constexpr bool all_values_have_rows() {
+constexpr bool all_measures_have_rows() {
   for (int order = pb::Measure_MIN + 1; order <= pb::Measure_MAX; ++order) {
-    if (!has_row(order)) return false;
+    if (!has_measure(order)) return false;
   }
   return true;
 }
@@ -60,8 +60,8 @@ constexpr bool blocks_are_counted() {
            row.blocks == Blocks::kLive;
   });
 }
-static_assert(rows_are_in_order(), "rows of kMeasures are in the order of Measure");
-static_assert(all_values_have_rows(), "each value of Measure has one row in kMeasures");
+static_assert(measures_are_in_order(), "rows of kMeasures are in the order of Measure");
+static_assert(all_measures_have_rows(), "each value of Measure has one row in kMeasures");
 static_assert(blocks_are_counted(), "only allocated and live blocks are counted by number");
 
 }  // namespace

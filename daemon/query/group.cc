@@ -6,11 +6,10 @@
 #include <tuple>
 
 #include "daemon/aggregate/survival_curve.h"
+#include "daemon/util/clock.h"
 
 namespace memprofd {
 namespace {
-
-constexpr double kNsPerSecond = 1e9;
 
 constexpr int kYoung = static_cast<int>(Heap::kMinor), kOld = static_cast<int>(Heap::kMajor);
 

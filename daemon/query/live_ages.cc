@@ -6,7 +6,7 @@
 namespace memprofd {
 namespace {
 
-constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
+constexpr std::uint64_t kSecondNs = 1'000'000'000;
 
 // Before the recording there was nothing: then the age is known to be too long.
 bool is_known(const HistoryView& history, std::uint64_t time_ns) {
@@ -22,7 +22,7 @@ LiveAges live_ages(const TargetSnapshot& snapshot) {
   const std::uint64_t now_ns = counter.now_ns();
   std::vector<std::uint64_t> times_ns;
   for (const std::uint64_t age : kLiveAgesSeconds) {
-    const std::uint64_t time_ns = now_ns - std::min(now_ns, age * kNsPerSecond);
+    const std::uint64_t time_ns = now_ns - std::min(now_ns, age * kSecondNs);
     if (!is_known(snapshot.history, time_ns)) break;
     times_ns.push_back(counter.resolve({std::max<std::uint64_t>(time_ns, 1), 0}).begin_ns);
   }

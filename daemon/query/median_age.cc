@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "daemon/util/clock.h"
+
 namespace memprofd {
 namespace {
 
 constexpr double kBothSides95 = 1.96;
-constexpr double kNsPerSecond = 1e9;
 
 // Between two ages the logarithm of the age is interpolated. If 80 % are older than 16 s and 30 %
 // than 32 s, the median is 16 s * (32 / 16)^((80 - 50) / (80 - 30)) = 24 s.
@@ -32,7 +33,7 @@ double between_ages(const OlderShares& live) {
 // That of the share is as of so many throws of a coin as there are samples, or as samples that
 // stand for different words are worth; half a sample more is taken, since they are whole. Of 100
 // samples 60 have to be older than an age for the median to be so.
-Limits limits_of(const OlderShares& live) {
+Limits age_limits(const OlderShares& live) {
   const double one = std::max(0.0, live.variance_words2) / (live.words * live.words);
   const double error = 0.5 * kBothSides95 * std::sqrt(one) + 0.5 * one;
   Limits limits{0, static_cast<double>(live.span_ns)};
@@ -51,7 +52,7 @@ Limits limits_of(const OlderShares& live) {
 
 MedianAge median_age(const OlderShares& live) {
   if (live.words <= 0) return {};
-  return {between_ages(live) / kNsPerSecond, limits_of(live).scaled(1 / kNsPerSecond)};
+  return {between_ages(live) / kNsPerSecond, age_limits(live).scaled(1 / kNsPerSecond)};
 }
 
 }  // namespace memprofd

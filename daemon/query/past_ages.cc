@@ -11,7 +11,7 @@
 namespace memprofd {
 namespace {
 
-constexpr double kNothing = 1e-6;  // samples
+constexpr double kFewestSamples = 1e-6;  // samples
 // Bucket that ends at about a second, the width of the finest windows; from there on an octave.
 constexpr int kFirstAge = 40;
 constexpr int kAgeStep = 2;
@@ -51,7 +51,7 @@ std::vector<Part> spread(double youngest_ns, double oldest_ns) {
 
 void add_age(AgeCounts::Plain& to, int bucket, double words, double samples,
              double squares_per_word) {
-  if (samples < kNothing) return;
+  if (samples < kFewestSamples) return;
   const auto n = static_cast<std::uint64_t>(std::max(1.0, std::round(samples)));
   to.add({DeathCounts::code_of(Heap::kMinor, bucket), n, words, words * squares_per_word},
          LifetimeHistogram::middle_ns(bucket) * words);
@@ -183,7 +183,7 @@ std::vector<AgeCounts> past_ages(const RangeCounter& counter, std::uint64_t time
   std::vector<AgeCounts> result(live.size());
   AgeCounts::Plain row_ages;
   for (std::size_t row = 0; row < live.size(); ++row) {
-    if (live[row].samples < kNothing || live[row].words <= 0) continue;
+    if (live[row].samples < kFewestSamples || live[row].words <= 0) continue;
     double* const of_row = words.of(row);
     double all = 0;  // lifetimes are known by their buckets: some intervals are below nothing
     for (std::size_t i = 0; i < limits.size(); ++i) all += std::max(0.0, of_row[i]);

@@ -2,6 +2,7 @@
 // The counts of a target in a span of its history.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -10,6 +11,11 @@
 #include "daemon/model/query.h"
 
 namespace memprofd {
+
+// Signed: negative where `to` is the earlier moment.
+inline double ns_between(std::uint64_t from, std::uint64_t to) {
+  return static_cast<double>(to) - static_cast<double>(from);
+}
 
 struct RangeRows {
   TimeRange range;               // what was counted: the asked one, moved to window limits

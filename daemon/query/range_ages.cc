@@ -7,19 +7,16 @@
 #include <optional>
 
 #include "daemon/query/past_ages.h"
+#include "daemon/query/range.h"
 
 namespace memprofd {
 namespace {
 
-constexpr double kNothing = 1e-6;  // samples
-
-double ns_between(std::uint64_t from, std::uint64_t to) {
-  return static_cast<double>(to) - static_cast<double>(from);
-}
+constexpr double kFewestSharedSamples = 1e-6;  // samples
 
 void add_share(AgeCounts& to, const AgeCounts::Entry& entry, double share) {
   const double samples = static_cast<double>(entry.n) * share, words = entry.words * share;
-  if (samples < kNothing || words <= 0) return;
+  if (samples < kFewestSharedSamples || words <= 0) return;
   const auto n = static_cast<std::uint64_t>(std::max(1.0, std::round(samples)));
   to.add({DeathCounts::code_of(Heap::kMinor, entry.bucket()), n, words, entry.squares * share});
 }

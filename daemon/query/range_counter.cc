@@ -7,6 +7,7 @@
 
 #include "daemon/history/history_merge.h"
 #include "daemon/query/cell_measure.h"
+#include "daemon/query/range.h"
 
 namespace memprofd {
 namespace {
@@ -20,10 +21,6 @@ Shares shares(Fn of_bucket) {
     result[bucket] = of_bucket(bucket);
   }
   return result;
-}
-
-double ns_between(std::uint64_t from, std::uint64_t to) {
-  return static_cast<double>(to) - static_cast<double>(from);
 }
 
 // The share of a window's deaths whose blocks were born after a time and lived as long as the

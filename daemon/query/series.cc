@@ -14,7 +14,7 @@
 namespace memprofd {
 namespace {
 
-constexpr int kNoGroup = -1;
+constexpr int kNoColumn = -1;
 
 struct Value {
   double samples = 0;
@@ -60,7 +60,7 @@ class SeriesMaker {
         range_(profile.range),
         frames_(profile),
         grouper_(frames_, query.group_by),
-        group_of_row_(snapshot.rows.size(), kNoGroup) {
+        group_of_row_(snapshot.rows.size(), kNoColumn) {
     for (const ProfileRow& row : profile.rows) {
       group_of_row_[counter_.row_of(row.id)] =
           static_cast<int>(grouper_.group_of(row.alloc_class, *row.callstack));
@@ -130,12 +130,12 @@ class SeriesMaker {
     }
   }
 
-  // The column of each class, kNoGroup for those that do not count.
+  // The column of each class, kNoColumn for those that do not count.
   std::vector<int> columns_of_classes(const std::vector<int>& column) const {
     std::vector<int> result(snapshot_.rows.empty() ? 0 : snapshot_.rows.back().id.value() + 1,
-                            kNoGroup);
+                            kNoColumn);
     for (std::size_t row = 0; row < snapshot_.rows.size(); ++row) {
-      if (group_of_row_[row] == kNoGroup) continue;
+      if (group_of_row_[row] == kNoColumn) continue;
       result[snapshot_.rows[row].id.value()] = column[group_of_row_[row]];
     }
     return result;
@@ -147,7 +147,7 @@ class SeriesMaker {
                   std::vector<Sum>& values) const {
     window.for_each_count([&](const WindowCell& cell, double rate) {
       const std::uint32_t id = cell.alloc_class.value();
-      if (id >= column.size() || column[id] == kNoGroup) return;
+      if (id >= column.size() || column[id] == kNoColumn) return;
       const int row = counter_.row_of(cell.alloc_class);
       values[column[id]].add(cell_samples(cell, measure_.blocks),
                              value_of(row, counter_.weight(row, rate)));
@@ -162,7 +162,7 @@ class SeriesMaker {
   void add_start(const std::vector<int>& column, std::vector<Sum>& values) const {
     const std::vector<Portion> live = counter_.live_at(range_.begin_ns);
     for (std::size_t row = 0; row < live.size(); ++row) {
-      if (group_of_row_[row] == kNoGroup || live[row].samples <= 0) continue;
+      if (group_of_row_[row] == kNoColumn || live[row].samples <= 0) continue;
       const SampleWeight each = {live[row].words / live[row].samples,
                                  live[row].variance_words2 / live[row].samples,
                                  live[row].skew_words3 / live[row].samples};

@@ -5,13 +5,10 @@
 #include <array>
 
 #include "daemon/rss/page_map.h"
+#include "daemon/snapshot/block_header.h"
 
 namespace memprofd {
-namespace {
-
-constexpr std::uint64_t kWord = 8;
-
-}  // namespace
+namespace {}  // namespace
 
 ChunkOwners::ChunkOwners(const MemoryReader& memory, std::vector<MallocChunk> chunks)
     : memory_(memory), chunks_(std::move(chunks)) {
@@ -27,7 +24,7 @@ void ChunkOwners::exclude(const ExtentLayer& layer) {
     while (at != layer.extents().end() && at->end <= chunk.user) ++at;
     if (at == layer.extents().end()) return;
     // The last word is also the first of what comes next.
-    const std::uint64_t own_end = chunk.user + chunk.bytes - kWord;
+    const std::uint64_t own_end = chunk.user + chunk.bytes - kWordBytes;
     if (at->begin < own_end && owners_[i] == kNobody) owners_[i] = kExcluded;
   }
 }
@@ -52,11 +49,11 @@ void ChunkOwners::follow() {
 
 // Page by page: what was never touched holds nothing.
 void ChunkOwners::look_into(const MallocChunk& chunk, std::uint32_t owner, std::uint32_t steps) {
-  std::array<std::uint64_t, kPageBytes / kWord> words;
-  const std::uint64_t end = (chunk.user + chunk.bytes) / kWord * kWord;
+  std::array<std::uint64_t, kPageBytes / kWordBytes> words;
+  const std::uint64_t end = (chunk.user + chunk.bytes) / kWordBytes * kWordBytes;
   for (std::uint64_t at = chunk.user; at < end;) {
     const std::uint64_t next = std::min(end, (at / kPageBytes + 1) * kPageBytes);
-    const auto piece = std::span(words).first((next - at) / kWord);
+    const auto piece = std::span(words).first((next - at) / kWordBytes);
     if (memory_.read(at, std::as_writable_bytes(piece)).ok()) {
       for (const std::uint64_t word : piece) own(word, owner, steps);
     }

@@ -5,11 +5,11 @@
 #include <array>
 
 #include "absl/container/flat_hash_set.h"
+#include "daemon/snapshot/block_header.h"
 
 namespace memprofd {
 namespace {
 
-constexpr std::uint64_t kWord = 8;
 constexpr std::uint64_t kMaxDataBytes = 16 << 20;
 constexpr int kBins = 127;
 constexpr std::uint64_t kBinBytes = 16;
@@ -33,7 +33,7 @@ struct HeapInfo {
 };
 
 bool read_tail(const MemoryReader& memory, std::uint64_t bins, ArenaTail& tail) {
-  if (bins >= kEndOfMemory || bins % kWord != 0) return false;
+  if (bins >= kEndOfMemory || bins % kWordBytes != 0) return false;
   if (!memory.read_value(bins + kNext, tail).ok()) return false;
   return tail.system_bytes != 0 && tail.system_bytes <= tail.max_system_bytes &&
          tail.max_system_bytes < kEndOfMemory && tail.next < kEndOfMemory;
@@ -74,7 +74,7 @@ std::vector<std::uint64_t> find_ring(const MemoryReader& memory, const Stretch& 
     if (!memory.read_value(page, words).ok()) continue;
     for (std::size_t i = 0; i < words.size(); ++i) {
       const std::uint64_t first = i == 0 ? before : words[i - 1];
-      const std::uint64_t at = page + (i - 1) * kWord;
+      const std::uint64_t at = page + (i - 1) * kWordBytes;
       if (first != words[i] || first != at - kBinBytes) continue;
       if (++candidates > kMaxCandidates) return {};
       auto ring = ring_of_bin(memory, at);

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
+#include "daemon/snapshot/block_header.h"
+
 namespace memprofd {
 namespace {
-
-constexpr std::uint64_t kWordBytes = 8;
 
 // As much of it as is left.
 std::uint64_t take(std::uint64_t bytes, std::uint64_t& left) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/ingest/decoder.h"
+#include "daemon/trace/ctf/ctf_format.h"
 #include "daemon/trace/trace_codes.h"
 #include "daemon/util/estimate.h"
 #include "daemon/util/status_macros.h"
@@ -15,8 +16,6 @@
 namespace memprofd {
 namespace {
 
-// The writer refuses more; no program has so much memory.
-constexpr std::uint64_t kMaxWords = std::uint64_t{1} << 54;
 constexpr std::uint64_t kMaxBlockId = (std::uint64_t{1} << 48) - 1;
 
 ctf::Source source_of(const SampleEvent& event) {
@@ -90,14 +89,14 @@ absl::Status TraceRecording::put_alloc(const SampleEvent& event, const EventClas
   trace_callstack(*alloc_class.callstack, codes_);
   const std::uint16_t domain = event.of_c() ? 0 : alloc_class.alloc_class.domain;
   if (options_.version >= ctf::kVersionDomains) domains_.insert(domain);
-  ASSIGN_OR_RETURN(
-      const std::uint64_t id,
-      writer_->alloc({.time_us = unix_us(event.record.time_ns),
-                      .domain = domain,
-                      .length_words = std::min<std::uint64_t>(event.record.size_words, kMaxWords),
-                      .n_samples = samples_of(event),
-                      .source = source_of(event),
-                      .callstack = codes_}));
+  ASSIGN_OR_RETURN(const std::uint64_t id,
+                   writer_->alloc({.time_us = unix_us(event.record.time_ns),
+                                   .domain = domain,
+                                   .length_words = std::min<std::uint64_t>(event.record.size_words,
+                                                                           ctf::kMaxWords),
+                                   .n_samples = samples_of(event),
+                                   .source = source_of(event),
+                                   .callstack = codes_}));
   ++stats_.events;
   ++stats_.samples;
   if (blocks_.size() < options_.max_blocks && id <= kMaxBlockId) {

@@ -7,6 +7,8 @@
 
 namespace memprofd {
 
+inline constexpr double kNsPerSecond = 1e9;
+
 inline std::uint64_t clock_ns(clockid_t clock) {
   timespec now{};
   clock_gettime(clock, &now);

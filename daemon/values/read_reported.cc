@@ -18,7 +18,7 @@ namespace {
 
 // A program that allocates evaluates its functions within this time.
 constexpr std::chrono::milliseconds kFunctionsPatience{500};
-constexpr std::chrono::milliseconds kBetweenLooks{5};
+constexpr std::chrono::milliseconds kBetweenReads{5};
 
 bool all_evaluated(const Report& report, std::uint64_t since_ns) {
   return std::all_of(report.all.begin(), report.all.end(), [&](const Reported& one) {
@@ -50,7 +50,7 @@ absl::StatusOr<Report> read_once_evaluated(const ValueProgram& program,
         !wanted() || std::chrono::steady_clock::now() >= until) {
       return report;
     }
-    std::this_thread::sleep_for(kBetweenLooks);
+    std::this_thread::sleep_for(kBetweenReads);
   }
 }
 

@@ -25,24 +25,24 @@ using Clock = std::chrono::steady_clock;
 using What = ValuesRequest::What;
 
 // How many times the collector may overtake a value.
-constexpr int kTries = 50;
+constexpr int kBatchTries = 50;
 // And what a tag marks, before half as much of it is looked at.
 constexpr int kTriesOfSize = 3;
 constexpr std::chrono::microseconds kPauseBetween{200};
 // Read between two looks at the heap's clock, so that they are few.
 constexpr std::size_t kLargestBatch = 512;
 constexpr std::size_t kFirstBatch = 128;
-constexpr std::uint64_t kMostFields = 1u << 20;
+constexpr std::uint64_t kMostSlots = 1u << 20;
 
 std::string name_of(const std::string& module, std::uint32_t field) {
   return fmt::format("{}[{}]", module.empty() ? "(unknown)" : module, field);
 }
 
-class Reading {
+class BatchReading {
  public:
   // found: with a clock.
-  Reading(ValueProgram& program, const ValueProgram::Found& found, const ValuesRequest& request,
-          ValuesAnswer answer)
+  BatchReading(ValueProgram& program, const ValueProgram::Found& found,
+               const ValuesRequest& request, ValuesAnswer answer)
       : program_(program),
         found_(found),
         request_(request),
@@ -112,7 +112,7 @@ class Reading {
     }
     for (std::size_t i = 0; i < found_.modules.size(); ++i) {
       const ModuleBlocks::Module& module = found_.modules[i];
-      for (std::uint64_t field = 0; field < module.count && slots.size() < kMostFields; ++field) {
+      for (std::uint64_t field = 0; field < module.count && slots.size() < kMostSlots; ++field) {
         const auto index = static_cast<std::uint32_t>(field);
         if (wanted.empty() || wanted.any_in(name_of(module.name, index)) ||
             has_name(wanted, source_names_->of(i, field).name)) {
@@ -191,7 +191,7 @@ class Reading {
     }
     ++answer_.repeated;
     batch_ = std::max<std::size_t>(batch_ / 2, 1);
-    if (batch.size() > 1 || ++tries_ < kTries) {
+    if (batch.size() > 1 || ++tries_ < kBatchTries) {
       std::this_thread::sleep_for(kPauseBetween);
       return false;
     }
@@ -237,7 +237,7 @@ class Reading {
 
   // At the last try parts of two moments have to do, as long as they fit together.
   bool is_whole(std::vector<ReadValue>& read) const {
-    const bool is_last_try = read.size() == 1 && tries_ + 1 == kTries;
+    const bool is_last_try = read.size() == 1 && tries_ + 1 == kBatchTries;
     if (is_last_try) read[0].value.is_changing = read[0].differs;
     return std::none_of(read.begin(), read.end(), [&](const ReadValue& one) {
       return one.is_torn || (one.differs && !is_last_try);
@@ -337,7 +337,8 @@ absl::StatusOr<ValuesAnswer> read_values(ValueProgram& program, const ValuesRequ
     RETURN_IF_ERROR(report.status());
     answer.report = *std::move(report);
   }
-  if (found->clock.ok()) return Reading(program, *found, request, std::move(answer)).run(wanted);
+  if (found->clock.ok())
+    return BatchReading(program, *found, request, std::move(answer)).run(wanted);
   for (Reported& one : answer.report.all) {
     if (one.is_on_heap()) one.value.why = WhyUnread::kNoClock;
   }

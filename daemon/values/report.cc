@@ -24,7 +24,7 @@ std::int64_t wrapping_sum(std::int64_t hits, std::uint64_t cell) {
 }
 
 // How often what is being written is read again, one record and all together.
-constexpr int kTries = 100;
+constexpr int kCellTries = 100;
 constexpr int kAllTries = 5000;
 constexpr std::size_t kCacheLine = 64;
 constexpr std::uint64_t kObservedNs = 60'000'000'000;
@@ -92,9 +92,10 @@ Value set_value(const memprof_slot& slot) {
   return value;
 }
 
-class Reading {
+class ReportReading {
  public:
-  Reading(const MemoryReader& memory, std::uint64_t address, const TickMoment& now, bool by_lane)
+  ReportReading(const MemoryReader& memory, std::uint64_t address, const TickMoment& now,
+                bool by_lane)
       : memory_(memory), address_(address), now_(now), by_lane_(by_lane) {}
 
   absl::StatusOr<Report> run() {
@@ -142,7 +143,7 @@ class Reading {
 
   // A cell is a cache line: it is read as it stood there at some moment.
   absl::Status read_whole(std::uint64_t address, memprof_timer_cell& cell, bool& is_torn) {
-    for (int tries = 0; !is_whole(cell) && tries < kTries && tries_left_ > 0; ++tries) {
+    for (int tries = 0; !is_whole(cell) && tries < kCellTries && tries_left_ > 0; ++tries) {
       --tries_left_;
       RETURN_IF_ERROR(memory_.read_value(address, cell));
     }
@@ -152,7 +153,7 @@ class Reading {
 
   absl::Status read_slot_in_order(std::uint64_t address, memprof_slot& slot, bool& is_torn) {
     is_torn = true;
-    for (int tries = 0; is_torn && tries < kTries && tries_left_ > 0; ++tries) {
+    for (int tries = 0; is_torn && tries < kCellTries && tries_left_ > 0; ++tries) {
       --tries_left_;
       ASSIGN_OR_RETURN(const bool is_whole, read_in_order(memory_, address, slot));
       is_torn = !is_whole;
@@ -327,7 +328,7 @@ bool is_known(const memprof_values_head& head) {
 
 absl::StatusOr<Report> read_report(const MemoryReader& memory, std::uint64_t address,
                                    const TickMoment& now, bool by_lane) {
-  return Reading(memory, address, now, by_lane).run();
+  return ReportReading(memory, address, now, by_lane).run();
 }
 
 absl::StatusOr<bool> observe_report(const WritableMemory& memory, std::uint64_t address,

@@ -19,7 +19,7 @@
 namespace memprofd {
 namespace {
 
-constexpr std::chrono::milliseconds kBetweenLooks{2};
+constexpr std::chrono::milliseconds kBetweenAnswers{2};
 
 using Record = memprof_request;
 
@@ -36,7 +36,7 @@ class Asking {
       if (has_answer()) return read_answer();
       const bool is_over = monotonic_ns() - began_ns_ >= nanoseconds(request_.timeout);
       if (is_over || !wanted()) return take_back(is_over);
-      std::this_thread::sleep_for(kBetweenLooks);
+      std::this_thread::sleep_for(kBetweenAnswers);
     }
   }
 

@@ -18,10 +18,10 @@ constexpr std::uint64_t kFirstPlace = 2;
 constexpr std::size_t kMaxStores = 1024;  // one a domain
 constexpr std::size_t kWordsAtOnce = 512;
 
-class Walk {
+class TagWalk {
  public:
-  Walk(const MemoryReader& memory, const AddressRange& image, std::uint64_t none,
-       std::size_t max_blocks)
+  TagWalk(const MemoryReader& memory, const AddressRange& image, std::uint64_t none,
+          std::size_t max_blocks)
       : memory_(memory), image_(image), none_(none), max_blocks_(max_blocks) {}
 
   Value run(std::uint64_t root) {
@@ -166,7 +166,7 @@ class Walk {
 
 Value read_tag(const MemoryReader& memory, const AddressRange& image, std::uint64_t root,
                std::uint64_t none, std::size_t blocks) {
-  return Walk(memory, image, none, std::min(blocks, kMaxMarkedBlocks)).run(root);
+  return TagWalk(memory, image, none, std::min(blocks, kMaxMarkedBlocks)).run(root);
 }
 
 }  // namespace memprofd

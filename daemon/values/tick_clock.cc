@@ -18,7 +18,7 @@ namespace memprofd {
 namespace {
 
 constexpr std::chrono::milliseconds kShortestSpan{5};
-constexpr int kTries = 32;
+constexpr int kTickTries = 32;
 
 std::uint64_t ticks_now() {
 #ifdef __x86_64__
@@ -60,7 +60,7 @@ std::optional<double> ns_per_tick_of_kernel() {
 TickMoment read_both() {
   TickMoment best;
   std::uint64_t shortest = ~std::uint64_t{0};
-  for (int i = 0; i < kTries; ++i) {
+  for (int i = 0; i < kTickTries; ++i) {
     const std::uint64_t before = ticks_now(), ns = clock_ns(), took = ticks_now() - before;
     if (took >= shortest) continue;
     shortest = took;

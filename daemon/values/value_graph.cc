@@ -9,9 +9,9 @@
 namespace memprofd {
 namespace {
 
-class Walk {
+class GraphWalk {
  public:
-  Walk(ValueReader& reader, std::size_t nodes)
+  GraphWalk(ValueReader& reader, std::size_t nodes)
       : reader_(reader), limit_(std::min(nodes, kMaxGraphNodes)) {}
 
   ValueGraph run(std::uint64_t root) {
@@ -62,7 +62,7 @@ class Walk {
 }  // namespace
 
 ValueGraph read_graph(ValueReader& reader, std::uint64_t word, std::size_t nodes) {
-  return Walk(reader, nodes).run(word);
+  return GraphWalk(reader, nodes).run(word);
 }
 
 }  // namespace memprofd

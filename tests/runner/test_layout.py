@@ -127,16 +127,6 @@ class Layout(unittest.TestCase):
                    if not LICENSED.search("\n".join((ROOT / path).read_text().splitlines()[:2]))]
         self.assertEqual([], without)
 
-    def test_a_comment_has_a_subject(self):
-        """What a comment is about stands in it: one that begins with "Of" leaves it to the reader."""
-        wrong = []
-        for path in tracked():
-            if path.parts[0] not in ("daemon", "agent-lib", "bpf", "proto", "dashboards") or path.suffix == ".py":
-                continue
-            lines = (ROOT / path).read_text(errors="replace").splitlines()
-            wrong += [f"{path}:{number}" for number, line in enumerate(lines, 1)
-                      if re.match(r"\s*(//|/\*) Of ", line) and not lines[number - 2].lstrip().startswith("//")]
-        self.assertEqual([], wrong)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,17 @@ class Version(unittest.TestCase):
         (self.tree / "CHANGELOG.md").write_text(CHANGES.replace("1.2.3", "1.2.4"))
         self.assertEqual(("1.2.4", commit + "-dirty"), self.written())
 
+    def test_a_copy_of_a_checkout_has_not_changed(self):
+        """Its files have other inodes and times than the index says, which git looks at first."""
+        commit = self.commit()
+        copy = self.tree.with_name("copy")
+        shutil.copytree(self.tree, copy)
+        for path in copy.rglob("*"):
+            if ".git" not in path.parts:
+                os.utime(path, (1_600_000_000, 1_600_000_000))
+        self.tree, self.header = copy, copy / "build/gen/version_strings.h"
+        self.assertEqual(("1.2.3", commit), self.written())
+
     def test_an_archive_in_another_repository_has_no_revision(self):
         self.commit(self.tree.parent)
         self.assertEqual(("1.2.3", ""), self.written())
@@ -66,7 +77,7 @@ class Version(unittest.TestCase):
 
     def test_one_file_alone_includes_it(self):
         users = self.lines_with("version_strings.h", "daemon", "tests")
-        self.assertEqual({"daemon/util/version.cc"}, users - {"tests/runner/test_version.py"})
+        self.assertEqual({"daemon/util/version.cc"}, users - {"tests/runner/test_version.py", "daemon/daemon.mk"})
 
     def lines_with(self, text, *folders):
         found = {path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()}

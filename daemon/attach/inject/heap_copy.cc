@@ -28,7 +28,7 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kPoll = std::chrono::microseconds(100);
+constexpr auto kCopyPoll = std::chrono::microseconds(100);
 // From the clone to the copy's first stop, and from SIGKILL to its end: the kernel's time.
 constexpr milliseconds kFirstStopPatience{1000};
 constexpr milliseconds kEndPatience{10'000};
@@ -184,7 +184,7 @@ std::optional<int> CopyProcess::wait_status(milliseconds patience) {
     const pid_t pid = ::waitpid(pid_, &status, __WALL | __WNOTHREAD | WNOHANG);
     if (pid == pid_ && (WIFEXITED(status) || WIFSIGNALED(status))) pid_ = 0;
     if (pid != 0) return pid > 0 ? std::optional(status) : std::nullopt;
-    std::this_thread::sleep_for(kPoll);
+    std::this_thread::sleep_for(kCopyPoll);
   } while (Clock::now() < end);
   return std::nullopt;
 }

@@ -26,7 +26,7 @@ constexpr std::size_t kMaxXstateBytes = 64u << 10;
 // How waitpid tells of a stop at a system call.
 constexpr int kSystemCallStop = SIGTRAP | 0x80;
 // A stopped program waits for us: looked at often, where it should have stopped by now.
-constexpr auto kPoll = std::chrono::microseconds(20);
+constexpr auto kEarlyPoll = std::chrono::microseconds(20);
 constexpr auto kLatePoll = std::chrono::microseconds(200);
 constexpr auto kAtOnce = std::chrono::milliseconds(5);
 
@@ -44,7 +44,7 @@ class PtraceSession::Patience {
   bool is_over() const { return Clock::now() >= end_; }
   void poll(bool stopped_by_user) {
     const auto before = Clock::now();
-    std::this_thread::sleep_for(before < begin_ + kAtOnce ? kPoll : kLatePoll);
+    std::this_thread::sleep_for(before < begin_ + kAtOnce ? kEarlyPoll : kLatePoll);
     if (stopped_by_user) end_ = std::min(end_ + (Clock::now() - before), last_);
   }
 

@@ -23,6 +23,14 @@ struct RingBufferCloser {
 };
 using RingBuffer = std::unique_ptr<ring_buffer, RingBufferCloser>;
 
+// Owns a skeleton that bpftool generated: SkeletonOwner<calls_bpf, calls_bpf__destroy>.
+template <auto kDestroy>
+struct SkeletonDestroyer {
+  void operator()(auto* skeleton) const { kDestroy(skeleton); }
+};
+template <typename Skeleton, auto kDestroy>
+using SkeletonOwner = std::unique_ptr<Skeleton, SkeletonDestroyer<kDestroy>>;
+
 // Sends libbpf's own messages to the debug log, and to the log in any case why the kernel's
 // verifier refused a program; process-wide, once is enough.
 void route_libbpf_messages();

@@ -24,14 +24,10 @@
 namespace memprofd {
 namespace {
 
-struct SkeletonCloser {
-  void operator()(calls_bpf* skeleton) const { calls_bpf__destroy(skeleton); }
-};
-
 constexpr std::size_t kCountsBytes = MEMPROF_CALL_FUNCTIONS * sizeof(memprof_call_counts);
 
 template <typename T>
-T shared(const volatile T& word) {
+T load_acquire(const volatile T& word) {
   return __atomic_load_n(&word, __ATOMIC_ACQUIRE);
 }
 
@@ -64,7 +60,7 @@ absl::Status configure(calls_bpf& skeleton, const CallProbesConfig& config) {
 
 // Destroyed in reverse order: the probes first.
 struct CallProbes::Parts {
-  std::unique_ptr<calls_bpf, SkeletonCloser> skeleton;
+  SkeletonOwner<calls_bpf, calls_bpf__destroy> skeleton;
   MappedPages counts;
   BpfLink exec;
   std::vector<UprobeLink> links;
@@ -151,26 +147,28 @@ memprof_call_counts CallProbes::counts(std::uint32_t function) const {
   const memprof_call_counts& own = all[function];
   memprof_call_counts copy{};
   // Ends first: what has ended by then has begun.
-  copy.returned = shared(own.returned);
-  copy.tails = shared(own.tails);
-  copy.raised = shared(own.raised);
-  copy.lost = shared(own.lost);
-  copy.unmatched = shared(own.unmatched);
-  copy.total_ns = shared(own.total_ns);
-  copy.unsized = shared(own.unsized);
-  copy.words = shared(own.words);
+  copy.returned = load_acquire(own.returned);
+  copy.tails = load_acquire(own.tails);
+  copy.raised = load_acquire(own.raised);
+  copy.lost = load_acquire(own.lost);
+  copy.unmatched = load_acquire(own.unmatched);
+  copy.total_ns = load_acquire(own.total_ns);
+  copy.unsized = load_acquire(own.unsized);
+  copy.words = load_acquire(own.words);
   for (std::size_t i = 0; i < std::size(own.buckets); ++i) {
-    copy.buckets[i] = shared(own.buckets[i]);
-    copy.word_buckets[i] = shared(own.word_buckets[i]);
+    copy.buckets[i] = load_acquire(own.buckets[i]);
+    copy.word_buckets[i] = load_acquire(own.word_buckets[i]);
   }
-  copy.calls = shared(own.calls);
+  copy.calls = load_acquire(own.calls);
   return copy;
 }
 
-std::uint64_t CallProbes::hits() const { return shared(parts_->skeleton->bss->budget.hits); }
+std::uint64_t CallProbes::hits() const { return load_acquire(parts_->skeleton->bss->budget.hits); }
 memprof_calls_off CallProbes::off() const {
-  return static_cast<memprof_calls_off>(shared(parts_->skeleton->bss->budget.off));
+  return static_cast<memprof_calls_off>(load_acquire(parts_->skeleton->bss->budget.off));
 }
-std::uint64_t CallProbes::off_ns() const { return shared(parts_->skeleton->bss->budget.off_ns); }
+std::uint64_t CallProbes::off_ns() const {
+  return load_acquire(parts_->skeleton->bss->budget.off_ns);
+}
 
 }  // namespace memprofd

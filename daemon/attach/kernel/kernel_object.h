@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "bpf/hit_budget.h"
+#include "daemon/attach/kernel/bpf_support.h"
 #include "daemon/attach/kernel/kernel_config.h"
 #include "daemon/attach/kernel/scratch_map.h"
 #include "memprof.skel.h"
@@ -16,19 +17,14 @@
 namespace memprofd {
 
 struct KernelObject {
-  struct Closer {
-    void operator()(memprof_bpf* skeleton) const { memprof_bpf__destroy(skeleton); }
-    void operator()(tasks_bpf* skeleton) const { tasks_bpf__destroy(skeleton); }
-  };
-
   static absl::StatusOr<KernelObject> load(const KernelConfig& config, std::uint32_t table_bits);
 
   std::shared_ptr<const ScratchMap> scratch;  // of main
-  std::unique_ptr<memprof_bpf, Closer> main;
+  SkeletonOwner<memprof_bpf, memprof_bpf__destroy> main;
   // What reads the kernel's own structures: the program that tells of forks, that which says how
   // the target ends, and that which finds thread pointers. Null where the kernel does not tell how
   // they look; forks are not followed there.
-  std::unique_ptr<tasks_bpf, Closer> tasks;
+  SkeletonOwner<tasks_bpf, tasks_bpf__destroy> tasks;
 };
 
 // Has libbpf ask the kernel for its features, with programs that do nothing. It asks once in the

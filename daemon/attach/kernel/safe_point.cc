@@ -26,10 +26,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-struct SkeletonCloser {
-  void operator()(safe_point_bpf* skeleton) const { safe_point_bpf__destroy(skeleton); }
-};
-
 std::uint64_t in_ns(milliseconds time) {
   return static_cast<std::uint64_t>(std::chrono::nanoseconds(time).count());
 }
@@ -44,7 +40,7 @@ std::atomic_ref<T> shared(volatile T& word) {
 
 // Destroyed in reverse order: the probe first.
 struct SafePoint::Parts {
-  std::unique_ptr<safe_point_bpf, SkeletonCloser> skeleton;
+  SkeletonOwner<safe_point_bpf, safe_point_bpf__destroy> skeleton;
   RingBuffer knocks;
   UprobeLink probe;
   std::optional<memprof_knock> knock;

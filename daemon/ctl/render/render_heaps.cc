@@ -13,8 +13,6 @@
 namespace memprofd::ctl {
 namespace {
 
-std::string bytes_text(std::uint64_t bytes) { return format_bytes(static_cast<double>(bytes)); }
-
 std::string base_name(std::string_view path) { return printable(path.substr(path.rfind('/') + 1)); }
 
 }  // namespace

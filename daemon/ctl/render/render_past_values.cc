@@ -14,13 +14,13 @@
 #include "daemon/ctl/render/sparkline.h"
 #include "daemon/ctl/render/text.h"
 #include "daemon/ctl/render/text_table.h"
+#include "daemon/util/clock.h"
 #include "daemon/util/utf8.h"
 
 namespace memprofd::ctl {
 namespace {
 
 constexpr std::size_t kCourse = 24;  // columns
-constexpr double kNsPerSecond = 1e9;
 
 const char* quantity_text(pb::ValueQuantity quantity) {
   switch (quantity) {

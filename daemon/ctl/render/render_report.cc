@@ -6,6 +6,7 @@
 #include "daemon/ctl/render/text.h"
 #include "daemon/export/api/grpc_convert.h"
 #include "daemon/model/measure.h"
+#include "daemon/util/clock.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
 
@@ -13,7 +14,6 @@ namespace memprofd::ctl {
 namespace {
 
 constexpr int kFramesShown = 24;
-constexpr double kNsPerSecond = 1e9;
 
 constexpr char kMeaning[] =
     "Bytes are estimates from samples of what was allocated since the attach, headers included;\n"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/ctl/render/text.h"
 #include "daemon/ctl/render/text_table.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
@@ -28,8 +29,6 @@ struct Row {
     swapped += part.swapped_bytes();
   }
 };
-
-std::string bytes_text(std::uint64_t bytes) { return format_bytes(static_cast<double>(bytes)); }
 
 std::string share_of(std::uint64_t part, std::uint64_t whole) {
   if (whole == 0) return "-";

@@ -6,6 +6,7 @@
 #include <ctime>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "daemon/model/group_key.h"
@@ -29,6 +30,12 @@ std::string drops_text(const pb::Target& target, std::uint64_t n, bool given_up)
 }
 
 }  // namespace
+
+std::string bytes_text(std::uint64_t bytes) { return format_bytes(static_cast<double>(bytes)); }
+
+std::string upper_text(std::string_view text) {
+  return absl::AsciiStrToUpper(absl::string_view(text.data(), text.size()));
+}
 
 std::string_view level_word(pb::FindingLevel level) {
   switch (level) {

@@ -14,6 +14,8 @@ namespace memprofd::ctl {
 
 namespace pb = ::memprof::v1;
 
+std::string bytes_text(std::uint64_t bytes);              // "12.3 MiB"
+std::string upper_text(std::string_view text);            // ASCII letters only
 std::string_view level_word(pb::FindingLevel level);      // ok, warning, problem
 std::string estimate_text(const pb::Estimate& estimate);  // "12.3 MiB ± 0.4"
 // "12 % ± 3" of the whole, in which the part is.

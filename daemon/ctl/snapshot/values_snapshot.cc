@@ -5,13 +5,12 @@
 #include <utility>
 
 #include "daemon/snapshot/answers/collections.h"
+#include "daemon/snapshot/block_header.h"
 
 namespace memprofd::ctl {
 namespace {
 
 namespace pb = ::memprof::v1;
-
-constexpr std::uint64_t kWordBytes = 8;
 
 bool is_node(const pb::Value& value, std::uint64_t fields) {
   return value.kind() == pb::VALUE_KIND_BLOCK && value.tag() == 0 && value.size() == fields;

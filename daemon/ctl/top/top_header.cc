@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/ctl/render/text.h"
 #include "daemon/ctl/top/top_filter.h"
@@ -17,10 +16,6 @@ namespace memprofd::ctl {
 namespace {
 
 constexpr double kSlowSeconds = 2;  // an answer is late
-
-std::string upper(std::string_view text) {
-  return absl::AsciiStrToUpper(absl::string_view(text.data(), text.size()));
-}
 
 // "12:00:00 UTC".
 std::string clock_text(std::int64_t unix_ns) {
@@ -154,7 +149,7 @@ std::string state_text(const TopModel& model) {
                         model.current() ? absl::StrCat(", ", format_duration(ago), " back") : "");
   }
   const pb::TargetState state = answer.program.target().state();
-  return state == pb::TARGET_STATE_SAMPLING ? "LIVE" : upper(state_word(state));
+  return state == pb::TARGET_STATE_SAMPLING ? "LIVE" : upper_text(state_word(state));
 }
 
 std::string problem_text(const TopModel& model) {

@@ -5,7 +5,6 @@
 #include <array>
 #include <map>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "daemon/ctl/render/render_table.h"
@@ -102,10 +101,6 @@ Layout layout_of(pb::Measure order, std::size_t width) {
   return layout;
 }
 
-std::string upper(std::string_view text) {
-  return absl::AsciiStrToUpper(absl::string_view(text.data(), text.size()));
-}
-
 // "Sessions.remember < Server.respond": from the inside out. What all rows have in common,
 // the group that was drilled into, is left out where it is the first frame.
 std::string callstack_text(const pb::Site& site, const TopLook& look) {
@@ -167,7 +162,7 @@ class TableMaker {
       titles.push_back({title.size() <= layout_.sparkline ? title : "HISTORY", Align::kLeft,
                         on_screen ? layout_.sparkline : 0});
     }
-    titles.push_back({upper(group_row(look.row_group()).title)});
+    titles.push_back({upper_text(group_row(look.row_group()).title)});
     return titles;
   }
 

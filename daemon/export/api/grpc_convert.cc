@@ -7,14 +7,11 @@
 #include <string>
 
 #include "daemon/export/api/rss_convert.h"
+#include "daemon/util/clock.h"
 #include "daemon/util/utf8.h"
 
 namespace memprofd {
 namespace {
-
-constexpr double kNsPerSecond = 1e9;
-
-std::string text(std::string_view bytes) { return valid_utf8(bytes); }
 
 void fill_drops(const DropCounters& drops, pb::Target& out) {
   out.set_dropped_events(drops.lost());
@@ -104,11 +101,11 @@ void fill_info(const TargetInfo& info, pb::Target& out) {
   out.set_pid(info.pid);
   out.set_container_pid(info.container_pid);
   out.set_forked_from(info.forked_from);
-  out.set_comm(text(info.comm));
-  out.set_exe(text(info.exe));
-  out.set_unit(text(info.unit));
-  out.set_container(text(info.container));
-  out.set_runtime_version(text(info.runtime_version));
+  out.set_comm(valid_utf8(info.comm));
+  out.set_exe(valid_utf8(info.exe));
+  out.set_unit(valid_utf8(info.unit));
+  out.set_container(valid_utf8(info.container));
+  out.set_runtime_version(valid_utf8(info.runtime_version));
   out.set_mode(std::string(mode_name(info.mode)));
   out.set_target_mode(info.mode == TargetMode::kAgent ? pb::TARGET_MODE_AGENT
                                                       : pb::TARGET_MODE_OBSERVE);
@@ -116,7 +113,7 @@ void fill_info(const TargetInfo& info, pb::Target& out) {
   out.set_captured_by(captured_by(info));
   out.set_process_start_ticks(info.program.start_time_ticks);
   out.set_state(to_proto(info.state));
-  out.set_message(text(info.message));
+  out.set_message(valid_utf8(info.message));
   out.set_sampling_rate(info.sampling_rate);
   out.set_paused_seconds(info.paused_seconds);
   out.set_attach_seconds(info.attach_seconds);
@@ -223,9 +220,9 @@ pb::Finding to_proto(const Finding& finding) {
       out.set_level(pb::FINDING_LEVEL_PROBLEM);
       break;
   }
-  out.set_subject(text(finding.subject));
-  out.set_detail(text(finding.detail));
-  out.set_remedy(text(finding.remedy));
+  out.set_subject(valid_utf8(finding.subject));
+  out.set_detail(valid_utf8(finding.detail));
+  out.set_remedy(valid_utf8(finding.remedy));
   return out;
 }
 

@@ -9,13 +9,11 @@
 #include "daemon/query/leaks.h"
 #include "daemon/query/observe_mode_rules.h"
 #include "daemon/query/series.h"
+#include "daemon/snapshot/block_header.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
 namespace {
-
-constexpr std::uint32_t kMaxPoints = 10'000;
-constexpr std::uint64_t kWordBytes = 8;
 
 // seconds: in which it has grown, above 0.
 pb::Leak to_proto(const LeakSuspect& suspect, double seconds) {

@@ -10,13 +10,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/aggregate/survival_curve.h"
+#include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/utf8.h"
 
 namespace memprofd {
 namespace {
-
-constexpr double kNsPerSecond = 1e9;
 
 constexpr std::pair<pb::Fate, Fate> kFates[] = {
     {pb::FATE_UNSPECIFIED, Fate::kAny},
@@ -59,8 +58,6 @@ Theirs find(const std::pair<Theirs, Ours> (&table)[n], Ours value) {
   return static_cast<Theirs>(0);
 }
 
-std::string text(std::string_view bytes) { return valid_utf8(bytes); }
-
 absl::Status check_limits(const pb::TimeRange& range) {
   const double last = range.last_seconds();
   if (range.begin_unix_ns() < 0 || range.end_unix_ns() < 0) {
@@ -90,11 +87,11 @@ std::uint64_t seconds_before(std::uint64_t end_ns, double seconds) {
 }
 
 void set_name(const GroupName& name, pb::Site& out) {
-  out.set_function(text(name.location.function));
-  out.set_file(text(name.location.file));
+  out.set_function(valid_utf8(name.location.function));
+  out.set_file(valid_utf8(name.location.file));
   out.set_line(name.location.line);
-  out.set_library(text(name.location.library));
-  out.set_module(text(name.unit));
+  out.set_library(valid_utf8(name.location.library));
+  out.set_module(valid_utf8(name.unit));
   const GroupRow& key = group_row(name.group_by);
   if (key.is_number()) set_number(name.number, key, out);
 }
@@ -165,12 +162,12 @@ pb::TimeRange to_proto(const TimeRange& range) {
 
 pb::Location to_proto(const Location& location) {
   pb::Location out;
-  out.set_function(text(location.function));
-  out.set_file(text(location.file));
+  out.set_function(valid_utf8(location.function));
+  out.set_file(valid_utf8(location.file));
   out.set_line(location.line);
   out.set_start_column(location.start_column);
   out.set_end_column(location.end_column);
-  out.set_library(text(location.library));
+  out.set_library(valid_utf8(location.library));
   return out;
 }
 

@@ -15,6 +15,8 @@
 
 namespace memprofd {
 
+inline constexpr std::uint32_t kMaxPoints = 10'000;  // of one series
+
 // now_ns: CLOCK_REALTIME of the counts; the end that is meant when none is given.
 absl::StatusOr<TimeRange> from_proto(const pb::TimeRange& range, std::uint64_t now_ns);
 // Patterns and limits are checked by FrameFilter::compile.

@@ -14,8 +14,6 @@ namespace {
 
 namespace pb = ::memprof::v1;
 
-constexpr std::uint32_t kMaxPoints = 10'000;
-
 pb::ValueSeries to_proto(const PastSeries& past) {
   pb::ValueSeries out;
   out.set_kind(static_cast<pb::ReportedKind>(static_cast<int>(past.series->kind) + 1));

@@ -22,7 +22,7 @@
 namespace memprofd {
 namespace {
 
-namespace pb = perftools::profiles;
+namespace pprof_pb = perftools::profiles;
 
 constexpr std::array<std::array<const char*, 2>, 4> kSampleTypes{{{"alloc_objects", "count"},
                                                                   {"alloc_space", "bytes"},
@@ -75,7 +75,7 @@ class PprofBuilder {
     texts_.emplace(out_.string_table(static_cast<int>(id)), id);
     return id;
   }
-  void set(pb::ValueType& type, const char* name, const char* unit) {
+  void set(pprof_pb::ValueType& type, const char* name, const char* unit) {
     type.set_type(text(name));
     type.set_unit(text(unit));
   }
@@ -112,12 +112,12 @@ class PprofBuilder {
 
   // Location ids are indexes of frames + 1.
   void add_location(const StackTable::Frame& frame) {
-    pb::Location& out = *out_.add_location();
+    pprof_pb::Location& out = *out_.add_location();
     out.set_id(static_cast<std::uint64_t>(out_.location_size()));
     out.set_address(frame.address);
     for (const std::uint32_t id : frame.locations) {
       const Location& location = *table_.locations()[id];
-      pb::Line& line = *out.add_line();
+      pprof_pb::Line& line = *out.add_line();
       line.set_function_id(function(location));
       line.set_line(location.line);
       if (location.line > 0) line.set_column(std::int64_t{location.start_column} + 1);
@@ -131,7 +131,7 @@ class PprofBuilder {
     const std::pair key(text(location.function), text(location.file));
     const auto [it, is_new] = functions_.try_emplace(key, functions_.size() + 1);
     if (is_new) {
-      pb::Function& out = *out_.add_function();
+      pprof_pb::Function& out = *out_.add_function();
       out.set_id(it->second);
       // No system name: pprof shortens a name that is the same as that, when it has
       // brackets, as if it were of C++.
@@ -155,7 +155,7 @@ class PprofBuilder {
     const std::int64_t file = text(path);
     const auto [it, is_new] = mappings_.try_emplace(file, mappings_.size() + 1);
     if (is_new) {
-      pb::Mapping& out = *out_.add_mapping();
+      pprof_pb::Mapping& out = *out_.add_mapping();
       out.set_id(it->second);
       out.set_filename(file);
       out.set_has_functions(true);
@@ -190,7 +190,7 @@ class PprofBuilder {
     for (std::size_t i = 0; i < keys_.size(); ++i) {
       const auto is_zero = [&](const auto& column) { return column[i] == 0; };
       if (std::all_of(rounded.begin(), rounded.end(), is_zero)) continue;
-      pb::Sample& out = *out_.add_sample();
+      pprof_pb::Sample& out = *out_.add_sample();
       for (const auto& column : rounded) out.add_value(column[i]);
       for (const StackTable::Run& run : table_.stacks()[keys_[i].stack]) {
         for (std::uint32_t n = 0; n < run.times; ++n) out.add_location_id(run.frame + 1);
@@ -199,7 +199,7 @@ class PprofBuilder {
     }
   }
 
-  void add_labels(const SampleKey& key, pb::Sample& out) {
+  void add_labels(const SampleKey& key, pprof_pb::Sample& out) {
     const std::uint32_t target = table_.target_of(key.stack);
     // A number: pprof takes -tagfocus=pid=42 for a range, which no text is in.
     add_number(words_.pid, profiles_[target].pid, out);
@@ -208,13 +208,13 @@ class PprofBuilder {
     add_text(words_.source, words_.sources[static_cast<int>(key.source)], out);
     if (key.thread != AllocClass::kAnyThread) add_number(words_.thread, key.thread, out);
   }
-  static void add_text(std::int64_t name, std::int64_t value, pb::Sample& out) {
-    pb::Label& label = *out.add_label();
+  static void add_text(std::int64_t name, std::int64_t value, pprof_pb::Sample& out) {
+    pprof_pb::Label& label = *out.add_label();
     label.set_key(name);
     label.set_str(value);
   }
-  static void add_number(std::int64_t name, std::int64_t value, pb::Sample& out) {
-    pb::Label& label = *out.add_label();
+  static void add_number(std::int64_t name, std::int64_t value, pprof_pb::Sample& out) {
+    pprof_pb::Label& label = *out.add_label();
     label.set_key(name);
     label.set_num(value);
   }
@@ -239,7 +239,7 @@ class PprofBuilder {
   const StackTable table_;
   // Owns all of out_: a hundred thousand messages, made and ended one by one, take longer.
   google::protobuf::Arena arena_;
-  pb::Profile& out_ = *google::protobuf::Arena::CreateMessage<pb::Profile>(&arena_);
+  pprof_pb::Profile& out_ = *google::protobuf::Arena::CreateMessage<pprof_pb::Profile>(&arena_);
   absl::flat_hash_map<std::string_view, std::int64_t> texts_;  // of out_
   absl::flat_hash_map<std::pair<std::int64_t, std::int64_t>, std::uint64_t> functions_;
   absl::flat_hash_map<std::int64_t, std::uint64_t> mappings_;  // by file

@@ -9,7 +9,7 @@
 namespace memprofd {
 namespace {
 
-constexpr std::chrono::seconds kLook{1};
+constexpr std::chrono::seconds kPatienceCheck{1};
 
 }  // namespace
 
@@ -25,7 +25,8 @@ bool wait_for_next(const grpc::ServerContext& context, StopSignal& stop,
 
 StreamPlaces::StreamPlaces(std::shared_ptr<ServerStats> stats, Clock::duration patience)
     : stats_(std::move(stats)), patience_(patience), thread_([this] {
-        while (stop_.wait(std::min<Clock::duration>(kLook, patience_))) end_who_does_not_read();
+        while (stop_.wait(std::min<Clock::duration>(kPatienceCheck, patience_)))
+          end_who_does_not_read();
       }) {}
 
 StreamPlaces::~StreamPlaces() {

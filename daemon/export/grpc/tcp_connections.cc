@@ -18,7 +18,7 @@
 namespace memprofd {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{500};
+constexpr std::chrono::milliseconds kTimeoutCheck{500};
 
 // Whether it is a connection of somebody with that port of this machine.
 bool is_connection(int fd, std::uint16_t port) {
@@ -88,7 +88,7 @@ std::size_t TcpConnections::look() const {
 void TcpConnections::loop() {
   ::pthread_setname_np(::pthread_self(), "grpc-tcp");
   bool told = false;
-  while (stop_.wait(kLook)) {
+  while (stop_.wait(kTimeoutCheck)) {
     const std::size_t ended = look();
     stats_->grpc_cut_off += ended;
     if (ended > 0 && !told) {

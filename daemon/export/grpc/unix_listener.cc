@@ -32,7 +32,7 @@ using std::chrono::steady_clock;
 
 constexpr int kBacklog = 64;
 constexpr mode_t kMode = 0660;
-constexpr milliseconds kLook{500};
+constexpr milliseconds kTimeoutPoll{500};
 constexpr std::chrono::seconds kBetweenRefusals{60};
 
 // Only the last one: what lacks above it is more likely a slip of the pen.
@@ -180,7 +180,7 @@ bool UnixListener::wait() {
   const auto rest =
       std::chrono::duration_cast<milliseconds>(cut_off_at_.load() - steady_clock::now());
   ::poll(fds.data(), fds.size(),
-         static_cast<int>(std::clamp(rest, milliseconds(1), kLook).count()));
+         static_cast<int>(std::clamp(rest, milliseconds(1), kTimeoutPoll).count()));
   eventfd_t woken = 0;
   ::eventfd_read(wake_.get(), &woken);
   for (std::size_t i = 2; i < fds.size(); ++i) {

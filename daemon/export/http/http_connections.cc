@@ -11,7 +11,7 @@
 namespace memprofd {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{250};
+constexpr std::chrono::milliseconds kTimeoutCheck{250};
 constexpr std::chrono::seconds kBetweenWarnings{60};
 
 }  // namespace
@@ -98,8 +98,8 @@ void HttpConnections::cut_off(Connection& connection) {
 
 void HttpConnections::loop() {
   std::unique_lock lock(mutex_);
-  while (
-      !changed_.wait_for(lock, std::min(kLook, limits_.head_patience), [this] { return stop_; })) {
+  while (!changed_.wait_for(lock, std::min(kTimeoutCheck, limits_.head_patience),
+                            [this] { return stop_; })) {
     const auto now = Clock::now();
     for (auto& [key, connection] : connections_) {
       if (connection.cut_off || connection.state == State::kAsked) continue;

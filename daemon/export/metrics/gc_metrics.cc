@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "daemon/util/clock.h"
 #include "daemon/util/estimate.h"
 
 namespace memprofd {
@@ -24,8 +25,8 @@ constexpr MetricName kTopHeap{"memprofd_ocaml_top_heap_bytes",
                               "Largest size of the major heap so far."};
 constexpr MetricName kMinorAllocated{"memprofd_ocaml_minor_allocated_bytes_total",
                                      "Bytes allocated in the minor heap, as the runtime counts."};
-constexpr MetricName kPromoted{"memprofd_ocaml_promoted_bytes_total",
-                               "Bytes moved to the major heap, as the runtime counts."};
+constexpr MetricName kRuntimePromoted{"memprofd_ocaml_promoted_bytes_total",
+                                      "Bytes moved to the major heap, as the runtime counts."};
 constexpr MetricName kMajorAllocated{
     "memprofd_ocaml_major_allocated_bytes_total",
     "Bytes allocated in the major heap, promoted ones included, as the runtime counts."};
@@ -33,7 +34,6 @@ constexpr MetricName kPause{"memprofd_ocaml_gc_pause_seconds",
                             "Pauses by garbage collection, measured while sampling."};
 
 constexpr const char* kPhaseLabels[MEMPROF_GC_PHASES] = {"minor", "major_slice"};
-constexpr double kNsPerSecond = 1e9;
 
 double advance(double last, double now) { return std::isfinite(now) ? std::max(last, now) : last; }
 
@@ -92,7 +92,7 @@ void add_gc_metrics(const GcStats& gc, bool pauses, MetricFamilies& out) {
     out.gauge(kMinorHeaps, labels, static_cast<double>(gc.minor_heap_words) * kBytesPerWord);
   }
   out.counter(kMinorAllocated, labels, gc.minor_words * kBytesPerWord);
-  out.counter(kPromoted, labels, gc.promoted_words * kBytesPerWord);
+  out.counter(kRuntimePromoted, labels, gc.promoted_words * kBytesPerWord);
   out.counter(kMajorAllocated, labels, gc.major_words * kBytesPerWord);
   for (int phase = 0; pauses && phase < MEMPROF_GC_PHASES; ++phase) {
     out.histogram(kPause, {{"phase", kPhaseLabels[phase]}}, histogram_of(gc.pauses[phase]));

@@ -22,8 +22,8 @@ constexpr MetricName kTyped{
 constexpr MetricName kGarbage{
     "memprofd_heap_garbage_bytes",
     "Bytes in that snapshot that nothing leads to, of which the collector does not know yet."};
-constexpr MetricName kTaken{"memprofd_heap_census_timestamp_seconds",
-                            "When that snapshot was taken, Unix time."};
+constexpr MetricName kCensusTaken{"memprofd_heap_census_timestamp_seconds",
+                                  "When that snapshot was taken, Unix time."};
 
 constexpr std::size_t kMostNameBytes = 200;
 
@@ -47,7 +47,7 @@ void add_heap_metrics(const ShortCensus& census, MetricFamilies& out) {
   }
   out.gauge(kTyped, {}, bytes_of(census.types.typed));
   out.gauge(kGarbage, {}, bytes_of(census.garbage));
-  out.gauge(kTaken, {}, static_cast<double>(census.info.unix_ns) / 1e9);
+  out.gauge(kCensusTaken, {}, static_cast<double>(census.info.unix_ns) / 1e9);
 }
 
 }  // namespace memprofd

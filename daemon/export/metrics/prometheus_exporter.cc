@@ -26,7 +26,8 @@ constexpr MetricName kBuildInfo{"memprofd_build_info", "Version of this memprofd
 constexpr MetricName kCpu{
     "memprofd_cpu_seconds_total",
     "CPU time memprofd has used, with its processes that read the memory of targets."};
-constexpr MetricName kResident{"memprofd_resident_memory_bytes", "Resident memory of memprofd."};
+constexpr MetricName kDaemonResident{"memprofd_resident_memory_bytes",
+                                     "Resident memory of memprofd."};
 constexpr MetricName kHistory{"memprofd_history_bytes",
                               "Memory taken by the histories of all targets."};
 constexpr MetricName kTargetMemory{"memprofd_target_memory_bytes",
@@ -218,7 +219,7 @@ void PrometheusExporter::collect_self(MetricFamilies& out) const {
   const SelfStats self = service_.self_stats();
   out.gauge(kBuildInfo, {{"version", version_.version}, {"revision", version_.revision}}, 1);
   out.counter(kCpu, {}, self.cpu_seconds);
-  out.gauge(kResident, {}, static_cast<double>(self.resident_bytes));
+  out.gauge(kDaemonResident, {}, static_cast<double>(self.resident_bytes));
   out.gauge(kHistory, {}, static_cast<double>(self.history_bytes));
   out.gauge(kTargetMemory, {}, static_cast<double>(self.target_bytes));
   out.gauge(kTargetMemoryMax, {}, static_cast<double>(self.target_bytes_max));

@@ -11,47 +11,48 @@
 namespace memprofd {
 namespace {
 
-constexpr MetricName kAllocated{"memprofd_site_allocated_bytes_total",
-                                "Bytes allocated at the site, estimated from samples."};
-constexpr MetricName kAllocatedError{
+constexpr MetricName kSiteAllocated{"memprofd_site_allocated_bytes_total",
+                                    "Bytes allocated at the site, estimated from samples."};
+constexpr MetricName kSiteAllocatedError{
     "memprofd_site_allocated_bytes_stderr",
     "One standard error of memprofd_site_allocated_bytes_total, in bytes."};
-constexpr MetricName kPromoted{
+constexpr MetricName kSitePromoted{
     "memprofd_site_promoted_bytes_total",
     "Bytes allocated at the site and promoted to the major heap, estimated from samples."};
-constexpr MetricName kPromotedError{
+constexpr MetricName kSitePromotedError{
     "memprofd_site_promoted_bytes_stderr",
     "One standard error of memprofd_site_promoted_bytes_total, in bytes."};
-constexpr MetricName kLive{
+constexpr MetricName kSiteLive{
     "memprofd_site_live_bytes",
     "Bytes allocated at the site and not deallocated yet, estimated from samples."};
-constexpr MetricName kLiveError{"memprofd_site_live_bytes_stderr",
-                                "One standard error of memprofd_site_live_bytes, in bytes."};
-constexpr MetricName kOlder{
+constexpr MetricName kSiteLiveError{"memprofd_site_live_bytes_stderr",
+                                    "One standard error of memprofd_site_live_bytes, in bytes."};
+constexpr MetricName kSiteOlder{
     "memprofd_site_live_older_bytes",
     "Bytes of memprofd_site_live_bytes that were allocated more than older_than seconds ago."};
-constexpr MetricName kOlderError{"memprofd_site_live_older_bytes_stderr",
-                                 "One standard error of memprofd_site_live_older_bytes, in bytes."};
-constexpr MetricName kLifetime{
+constexpr MetricName kSiteOlderError{
+    "memprofd_site_live_older_bytes_stderr",
+    "One standard error of memprofd_site_live_older_bytes, in bytes."};
+constexpr MetricName kSiteLifetime{
     "memprofd_site_lifetime_seconds",
     "Time from allocation to deallocation of those of the site's words that have died, estimated "
     "from samples. Quantiles of it are low for as long as much is alive."};
 
-constexpr MetricName kAllocatedC{
+constexpr MetricName kSiteAllocatedC{
     "memprofd_site_allocated_c_bytes_total",
     "Bytes that C has taken by malloc when called at the site, estimated from samples."};
-constexpr MetricName kAllocatedCError{
+constexpr MetricName kSiteAllocatedCError{
     "memprofd_site_allocated_c_bytes_stderr",
     "One standard error of memprofd_site_allocated_c_bytes_total, in bytes."};
-constexpr MetricName kLiveC{
+constexpr MetricName kSiteLiveC{
     "memprofd_site_live_c_bytes",
     "What of memprofd_site_allocated_c_bytes_total has not been freed, estimated from samples."};
-constexpr MetricName kLiveCError{"memprofd_site_live_c_bytes_stderr",
-                                 "One standard error of memprofd_site_live_c_bytes, in bytes."};
-constexpr MetricName kResidentC{
+constexpr MetricName kSiteLiveCError{"memprofd_site_live_c_bytes_stderr",
+                                     "One standard error of memprofd_site_live_c_bytes, in bytes."};
+constexpr MetricName kSiteResidentC{
     "memprofd_site_resident_c_bytes",
     "What of memprofd_site_live_c_bytes is in resident pages, at the last look at its blocks."};
-constexpr MetricName kResidentCError{
+constexpr MetricName kSiteResidentCError{
     "memprofd_site_resident_c_bytes_stderr",
     "One standard error of memprofd_site_resident_c_bytes, in bytes."};
 
@@ -99,8 +100,8 @@ void add_ages(const MetricLabels& site, const SiteSeries& series, MetricFamilies
   for (int age = 0; age < series.known_ages; ++age) {
     MetricLabels labels = site;
     labels.push_back({"older_than", absl::StrCat(kLiveAgesSeconds[age])});
-    out.gauge(kOlder, labels, series.older[age].bytes);
-    out.gauge(kOlderError, labels, std::sqrt(series.older[age].variance_bytes2));
+    out.gauge(kSiteOlder, labels, series.older[age].bytes);
+    out.gauge(kSiteOlderError, labels, std::sqrt(series.older[age].variance_bytes2));
   }
 }
 
@@ -156,27 +157,27 @@ void SiteTotals::add_ages(std::vector<SiteSeries>& series) const {
 void add_site_metrics(const SiteSeriesMap& sites, bool follows_blocks, MetricFamilies& out) {
   for (const auto& [key, series] : sites) {
     const MetricLabels labels{{"function", key.function}, {"location", key.location}};
-    out.counter(kAllocated, labels, series.counts.allocated_bytes);
-    out.gauge(kAllocatedError, labels, std::sqrt(series.counts.allocated_variance_bytes2));
+    out.counter(kSiteAllocated, labels, series.counts.allocated_bytes);
+    out.gauge(kSiteAllocatedError, labels, std::sqrt(series.counts.allocated_variance_bytes2));
     if (!follows_blocks) continue;
-    out.counter(kPromoted, labels, series.counts.promoted_bytes);
-    out.gauge(kPromotedError, labels, std::sqrt(series.counts.promoted_variance_bytes2));
-    out.gauge(kLive, labels, series.live_bytes);
-    out.gauge(kLiveError, labels, std::sqrt(series.live_variance_bytes2));
+    out.counter(kSitePromoted, labels, series.counts.promoted_bytes);
+    out.gauge(kSitePromotedError, labels, std::sqrt(series.counts.promoted_variance_bytes2));
+    out.gauge(kSiteLive, labels, series.live_bytes);
+    out.gauge(kSiteLiveError, labels, std::sqrt(series.live_variance_bytes2));
     add_ages(labels, series, out);
-    out.histogram(kLifetime, labels, histogram_of(series.counts));
+    out.histogram(kSiteLifetime, labels, histogram_of(series.counts));
   }
 }
 
 void add_c_site_metrics(const SiteSeriesMap& sites, MetricFamilies& out) {
   for (const auto& [key, series] : sites) {
     const MetricLabels labels{{"function", key.function}, {"location", key.location}};
-    out.counter(kAllocatedC, labels, series.counts.allocated_bytes);
-    out.gauge(kAllocatedCError, labels, std::sqrt(series.counts.allocated_variance_bytes2));
-    out.gauge(kLiveC, labels, series.live_bytes);
-    out.gauge(kLiveCError, labels, std::sqrt(series.live_variance_bytes2));
-    out.gauge(kResidentC, labels, series.resident_bytes);
-    out.gauge(kResidentCError, labels, std::sqrt(series.resident_variance_bytes2));
+    out.counter(kSiteAllocatedC, labels, series.counts.allocated_bytes);
+    out.gauge(kSiteAllocatedCError, labels, std::sqrt(series.counts.allocated_variance_bytes2));
+    out.gauge(kSiteLiveC, labels, series.live_bytes);
+    out.gauge(kSiteLiveCError, labels, std::sqrt(series.live_variance_bytes2));
+    out.gauge(kSiteResidentC, labels, series.resident_bytes);
+    out.gauge(kSiteResidentCError, labels, std::sqrt(series.resident_variance_bytes2));
   }
 }
 

@@ -81,8 +81,8 @@ constexpr MetricName kPaused{"memprofd_target_paused_seconds_total",
                              "Time the target was stopped by memprofd."};
 constexpr MetricName kAttach{"memprofd_attach_seconds",
                              "Time from the request to attach until sampling ran."};
-constexpr MetricName kTaken{"memprofd_snapshot_timestamp_seconds",
-                            "When the target's numbers were taken, Unix time."};
+constexpr MetricName kSnapshotTaken{"memprofd_snapshot_timestamp_seconds",
+                                    "When the target's numbers were taken, Unix time."};
 
 constexpr MetricName kMemprofdCpu{
     "memprofd_target_cpu_ratio",
@@ -213,7 +213,7 @@ void add_target_metrics(const TargetSnapshot& target, MetricFamilies& out) {
   add_identity(target.info, out);
   out.only_counters(!is_active(target.info.state));
   add_session(target.info, out);
-  out.gauge(kTaken, {}, static_cast<double>(target.time_ns) / 1e9);
+  out.gauge(kSnapshotTaken, {}, static_cast<double>(target.time_ns) / 1e9);
   add_overhead(target.info.overhead, out);
   add_allocated(target, out);
   add_deallocated(target, out);

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/util/clock.h"
+
 namespace memprofd {
 namespace {
 
@@ -37,13 +39,11 @@ std::vector<SiteKey> top(const SiteSeriesMap& sites, std::size_t k, Score score_
 }  // namespace
 
 double lifetime_bound_seconds(int index) {
-  constexpr double kNsPerSecond = 1e9;
   return LifetimeHistogram::upper_bound_ns(kFirstBoundBucket + kBucketsPerBound * index) /
          kNsPerSecond;
 }
 
 void SiteCounts::add(const LifetimeHistogram& histogram) {
-  constexpr double kNsPerSecond = 1e9;
   lifetime_sum_seconds += histogram.sum_ns() / kNsPerSecond;
   for (int bucket = 0; bucket < LifetimeHistogram::kBuckets; ++bucket) {
     const int above_first = std::max(0, bucket - kFirstBoundBucket);

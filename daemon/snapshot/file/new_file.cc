@@ -17,7 +17,7 @@
 namespace memprofd {
 namespace {
 
-constexpr char kEnding[] = ".XXXXXX.part";
+constexpr char kPartEnding[] = ".XXXXXX.part";
 constexpr int kAfterRandom = 5;  // ".part"
 
 absl::Status write_to(int file, std::string_view bytes, const std::string& what) {
@@ -54,7 +54,7 @@ absl::StatusOr<NewFile> NewFile::create(std::string path) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot write ", path, ": it is there and no regular file; name another"));
   }
-  std::string temporary = path + kEnding;
+  std::string temporary = path + kPartEnding;
   UniqueFd file(::mkostemps(temporary.data(), kAfterRandom, O_CLOEXEC));  // mode 0600
   if (!file) return cannot_write(path);
   return NewFile(std::move(path), std::move(temporary), std::move(file));

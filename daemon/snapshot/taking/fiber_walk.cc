@@ -4,19 +4,15 @@
 #include <algorithm>
 #include <array>
 
+#include "daemon/discover/frame_table.h"
+#include "daemon/snapshot/block_header.h"
+
 namespace memprofd {
 namespace {
 
-constexpr std::uint64_t kWord = 8;
 constexpr std::size_t kWindowWords = 1024;
 constexpr std::uint64_t kWordsOfFiber = 16;
 constexpr std::uint64_t kEndOffset = 16;  // in struct stack_info
-constexpr std::uint16_t kMostLive = 4096;
-// In a descriptor: return address, frame size, number of live entries, those. A size has flags in
-// its lowest bits.
-constexpr std::uint64_t kSizeMask = 0xfffc;
-constexpr std::uint64_t kLiveCountOffset = 10;
-constexpr std::uint64_t kLiveOffset = 12;
 // The frame of caml_start_program, which has the registers that the chunk above it saved.
 constexpr std::uint64_t kRegistersOffset = 24;
 constexpr std::uint64_t kChunkHeadBytes = 32;
@@ -25,10 +21,10 @@ constexpr std::uint64_t kChunkHeadBytes = 32;
 
 // Stacks are read from their innermost frame on, many words at a time.
 std::optional<std::uint64_t> FiberWalk::word(std::uint64_t address) {
-  if (address < window_at_ || address - window_at_ >= window_.size() * kWord) {
+  if (address < window_at_ || address - window_at_ >= window_.size() * kWordBytes) {
     const bool in_stack = begin_ <= address && address < end_;
     const std::size_t words =
-        in_stack ? std::min<std::uint64_t>((end_ - address) / kWord, kWindowWords) : 1;
+        in_stack ? std::min<std::uint64_t>((end_ - address) / kWordBytes, kWindowWords) : 1;
     window_.resize(std::max<std::size_t>(words, 1));
     window_at_ = address;
     if (!memory_.read(address, std::as_writable_bytes(std::span(window_))).ok()) {
@@ -36,7 +32,7 @@ std::optional<std::uint64_t> FiberWalk::word(std::uint64_t address) {
       return std::nullopt;
     }
   }
-  return window_[(address - window_at_) / kWord];
+  return window_[(address - window_at_) / kWordBytes];
 }
 
 const FiberWalk::Frame* FiberWalk::frame_of(std::uint64_t return_address) {
@@ -45,27 +41,28 @@ const FiberWalk::Frame* FiberWalk::frame_of(std::uint64_t return_address) {
   const FrameDescriptor* descriptor = table_.find(return_address);
   if (descriptor == nullptr) return nullptr;
   Frame frame{.ends_chunk = descriptor->ends_chunk(),
-              .bytes = descriptor->frame_size & kSizeMask,
+              .bytes = descriptor->frame_size & FrameDescriptor::kSizeMask,
               .live = {}};
   std::uint16_t count = 0;
-  if (!memory_.read_value(descriptor->address + kLiveCountOffset, count).ok() ||
-      count > kMostLive) {
+  if (!memory_.read_value(descriptor->address + FrameDescriptor::kLiveCountOffset, count).ok() ||
+      count > FrameDescriptor::kMaxLive) {
     return nullptr;
   }
   frame.live.resize(count);
   const auto live = std::as_writable_bytes(std::span(frame.live));
-  if (!memory_.read(descriptor->address + kLiveOffset, live).ok()) return nullptr;
+  if (!memory_.read(descriptor->address + FrameDescriptor::kLiveOffset, live).ok()) return nullptr;
   return &(frames_[return_address] = std::move(frame));
 }
 
 void FiberWalk::walk(SavedFiber saved, const OnFrame& on_frame) {
-  while (saved.fiber != 0 && saved.fiber % kWord == 0 && fibers_ <= kMostFibers) {
+  while (saved.fiber != 0 && saved.fiber % kWordBytes == 0 && fibers_ <= kMostFibers) {
     if (++fibers_ > kMostFibers || !spend(kWordsOfFiber)) return;
-    std::array<std::uint64_t, 1 + kEndOffset / kWord> info{};
+    std::array<std::uint64_t, 1 + kEndOffset / kWordBytes> info{};
     if (!memory_.read_value(saved.fiber, info).ok()) return;
     begin_ = info.front();
     end_ = info.back();
-    if (begin_ > end_ || (begin_ | end_) % kWord != 0 || end_ - begin_ > kMostStackBytes) return;
+    if (begin_ > end_ || (begin_ | end_) % kWordBytes != 0 || end_ - begin_ > kMostStackBytes)
+      return;
     window_.clear();
     if (!walk_stack(saved.registers, on_frame) || !tell_handler(saved.fiber, on_frame)) return;
   }
@@ -82,7 +79,7 @@ bool FiberWalk::walk_stack(std::uint64_t registers, const OnFrame& on_frame) {
 // From where OCaml code was left to where C code called it.
 bool FiberWalk::walk_chunk(std::uint64_t& at, std::uint64_t& registers, const OnFrame& on_frame) {
   auto return_address = word(at);
-  at += kWord;
+  at += kWordBytes;
   while (return_address && frames_left_-- > 0 && at < end_) {
     const Frame* frame = frame_of(*return_address);
     if (frame == nullptr) {
@@ -98,7 +95,7 @@ bool FiberWalk::walk_chunk(std::uint64_t& at, std::uint64_t& registers, const On
     }
     if (!tell_frame(*frame, *return_address, at, registers, on_frame)) return false;
     at += frame->bytes;
-    return_address = word(at - kWord);
+    return_address = word(at - kWordBytes);
   }
   return false;
 }
@@ -108,10 +105,10 @@ bool FiberWalk::tell_frame(const Frame& frame, std::uint64_t return_address, std
                            std::uint64_t registers, const OnFrame& on_frame) {
   slots_.clear();
   // A frame has its return address at least: else the walk would stay where it is.
-  if (frame.bytes < kWord || !spend(1 + frame.live.size())) return false;
+  if (frame.bytes < kWordBytes || !spend(1 + frame.live.size())) return false;
   for (const std::uint16_t entry : frame.live) {
     const bool in_register = (entry & 1) != 0;
-    const std::uint64_t address = in_register ? registers + kWord * (entry >> 1) : at + entry;
+    const std::uint64_t address = in_register ? registers + kWordBytes * (entry >> 1) : at + entry;
     std::uint64_t value = 0;
     if (in_register) {
       if (!memory_.read_value(address, value).ok()) return false;
@@ -128,7 +125,7 @@ bool FiberWalk::tell_frame(const Frame& frame, std::uint64_t return_address, std
 // Which of these words are values is not known.
 void FiberWalk::tell_rest(std::uint64_t at, const OnFrame& on_frame) {
   slots_.clear();
-  for (; at < end_ && spend(1); at += kWord) {
+  for (; at < end_ && spend(1); at += kWordBytes) {
     const auto value = word(at);
     if (!value) return;
     slots_.push_back({at, *value});
@@ -145,7 +142,7 @@ bool FiberWalk::tell_handler(std::uint64_t& parent, const OnFrame& on_frame) {
   parent = handler.back();
   slots_.clear();
   for (std::size_t i = 0; i + 1 < handler.size(); ++i) {
-    slots_.push_back({end_ + i * kWord, handler[i]});
+    slots_.push_back({end_ + i * kWordBytes, handler[i]});
   }
   return on_frame(0, slots_);
 }

@@ -4,17 +4,13 @@
 #include <array>
 #include <span>
 
+#include "daemon/discover/frame_table.h"
+
 namespace memprofd {
 namespace {
 
 constexpr int kMostFrames = 1 << 18;  // of one thread
 constexpr std::size_t kMostSlots = 1u << 22;
-constexpr std::uint16_t kMostLive = 4096;
-// Frame sizes have flags in the lowest bits.
-constexpr std::uint64_t kSizeMask = 0xfffc;
-// In a descriptor: return address, frame size, number of live entries, those.
-constexpr std::uint64_t kLiveCountOffset = 10;
-constexpr std::uint64_t kLiveOffset = 12;
 // In the frame of caml_start_program: where the chunk before it ended.
 constexpr std::uint64_t kChunkLinkOffset = 16;
 
@@ -29,7 +25,7 @@ void StackSlots::add(SavedStack at) {
       continue;
     }
     if (!add_frame(*frame, at)) return;
-    at.stack += frame->frame_size & kSizeMask;
+    at.stack += frame->frame_size & FrameDescriptor::kSizeMask;
     if (!memory_.read_value(at.stack - 8, at.return_address).ok()) return;
   }
 }
@@ -46,12 +42,14 @@ void StackSlots::add(SavedFiber saved) {
 // An odd entry is a register that was saved, an even one a place in the frame.
 bool StackSlots::add_frame(const FrameDescriptor& frame, const SavedStack& at) {
   std::uint16_t count = 0;
-  if (!memory_.read_value(frame.address + kLiveCountOffset, count).ok() || count > kMostLive) {
+  if (!memory_.read_value(frame.address + FrameDescriptor::kLiveCountOffset, count).ok() ||
+      count > FrameDescriptor::kMaxLive) {
     return false;
   }
-  std::array<std::uint16_t, kMostLive> live;
+  std::array<std::uint16_t, FrameDescriptor::kMaxLive> live;
   const auto entries = std::span(live).first(count);
-  if (!memory_.read(frame.address + kLiveOffset, std::as_writable_bytes(entries)).ok())
+  if (!memory_.read(frame.address + FrameDescriptor::kLiveOffset, std::as_writable_bytes(entries))
+           .ok())
     return false;
   for (const std::uint16_t entry : entries) {
     const bool in_register = (entry & 1) != 0;

@@ -5,12 +5,11 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/snapshot/types/module_nodes.h"
 #include "daemon/snapshot/types/type_nodes.h"
 
 namespace memprofd {
 namespace {
-
-enum Path { kIdent };
 
 std::string key_of(const std::string& what, std::uint64_t part,
                    const std::vector<TypeId>& arguments) {
@@ -134,7 +133,7 @@ std::vector<TypeId> SourceTypes::convert_all(MarshalValue list, const Scope& sco
 TypeId SourceTypes::of_path(MarshalValue constructor, const Scope& scope) {
   const MarshalValue path = constructor.field(0);
   std::vector<TypeId> arguments = convert_all(constructor.field(1), scope);
-  if (path.is(kIdent) && is_predefined(path.field(0))) {
+  if (path.is(nodes::kIdent) && is_predefined(path.field(0))) {
     return predefined(std::string(ident_name(path.field(0))), std::move(arguments));
   }
   const Declaration* found = modules_.type_at(path, scope.module);

@@ -35,6 +35,8 @@ enum class EventId : std::uint8_t {
   kShortAlloc = 100,
 };
 inline constexpr std::uint64_t kMaxShortAllocWords = 16;
+// Of a block: OCaml's headers have 54 bits for the size.
+inline constexpr std::uint64_t kMaxWords = std::uint64_t{1} << 54;
 
 // Each domain has a table of codes that writer and reader keep in step.
 inline constexpr unsigned kCacheBits = 14;

@@ -6,8 +6,6 @@
 namespace memprofd::ctf {
 namespace {
 
-// OCaml's block sizes have 54 bits.
-constexpr std::uint64_t kMaxWords = std::uint64_t{1} << 54;
 constexpr std::uint64_t kMaxTimeUs = std::uint64_t{1} << 62;
 constexpr std::uint64_t kMaxAllocId = std::uint64_t{1} << 62;
 

@@ -12,7 +12,6 @@ namespace memprofd::ctf {
 namespace {
 
 constexpr std::uint64_t kIdsPerLot = 10'000;
-constexpr std::uint64_t kMaxWords = std::uint64_t{1} << 54;
 // Event header, length, samples, source, prefix, number of codewords.
 constexpr std::size_t kMaxAllocBytes = 4 + 3 * kMaxVintBytes + 1 + 2;
 // The number of codewords has one byte, and they are no more than the frames.
