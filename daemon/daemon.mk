@@ -57,14 +57,21 @@ PB_H  := $(PB_CC:.cc=.h)
 PB_OBJ := $(PB_CC:.cc=.o)
 GRPC_PLUGIN := $(shell command -v grpc_cpp_plugin)
 
-$(BUILD)/gen/%.pb.cc $(BUILD)/gen/%.pb.h: proto/%.proto
+# $(call protoc,PLUGIN OPTIONS): files that stay as they are keep their time stamps, so that a comment in
+# a .proto compiles nothing.
+define protoc
 	$(call say,PROTOC,$<)
-	$(Q)mkdir -p $(BUILD)/gen
-	$(Q)protoc -Iproto --cpp_out=$(BUILD)/gen $<
-$(BUILD)/gen/%.grpc.pb.cc $(BUILD)/gen/%.grpc.pb.h: proto/%.proto
-	$(call say,PROTOC,$< (services))
-	$(Q)mkdir -p $(BUILD)/gen
-	$(Q)protoc -Iproto --grpc_out=$(BUILD)/gen --plugin=protoc-gen-grpc=$(GRPC_PLUGIN) $<
+	$(Q)mkdir -p $(@D) && rm -rf $@.new && mkdir $@.new && protoc -Iproto $(1)=$@.new $<
+	$(Q)cd $@.new && find . -type f | while read -r f; do cmp -s $$f ../$(GEN_TOP)$$f || mv $$f ../$(GEN_TOP)$$f; done
+	$(Q)rm -rf $@.new && touch $@
+endef
+# From the folder of a generated file to $(BUILD)/gen: ../ for each folder.
+GEN_TOP = $(subst $() ,,$(patsubst %,../,$(subst /, ,$(patsubst $(BUILD)/gen/%,%,$(@D)))))
+$(BUILD)/gen/%.pb.stamp: proto/%.proto
+	$(call protoc,--cpp_out)
+$(BUILD)/gen/%.grpc.pb.stamp: proto/%.proto
+	$(call protoc,--plugin=protoc-gen-grpc=$(GRPC_PLUGIN) --grpc_out)
+$(BUILD)/gen/%.pb.cc $(BUILD)/gen/%.pb.h: $(BUILD)/gen/%.pb.stamp ;
 # Generated code is neither warned about nor instrumented.
 PLAIN_CXXFLAGS = $(filter-out -fsanitize% -fno-sanitize%,$(CXXFLAGS))
 $(BUILD)/gen/%.pb.o: $(BUILD)/gen/%.pb.cc | $(PB_H)

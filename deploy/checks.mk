@@ -32,6 +32,11 @@ $(foreach folder,$(LINT_DIR),$(eval $(call lint_folder,$(folder),$(filter $(wild
 lint: format-check
 	$(Q)$(SUBMAKE) UNITY=0 --keep-going -j$(JOBS) $(LINT_DIR:%=$(BUILD)/lint/%ok)
 
+# make timings TIMINGS_ARGS=--test
+.PHONY: timings
+timings:
+	$(Q)deploy/timings.py $(TIMINGS_ARGS)
+
 # For clangd and other tools: how each file is compiled. Make the programs first: they generate headers.
 COMPILE_COMMANDS := compile_commands.json
 compile_commands.json: always

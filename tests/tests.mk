@@ -89,11 +89,15 @@ PAGE_PROGRAMS = $(BUILD)/tests/day_server
 # quicker loop while developing.
 .PHONY: test unit-test test-asan kernel-test agent-test e2e-test dashboards-test
 test:
-	$(Q)deploy/install-deps.sh
+	$(Q)deploy/install-deps.sh build checks run
 	$(Q)$(SUBMAKE) format-check
-	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(BUILD)/tests/plain_tests $(BUILD)/tests/kernel_tests $(E2E_PROGRAMS) $(PAGE_PROGRAMS)
-	$(Q)$(ASAN_TESTS) $(FUZZ_BINARY) -j$(JOBS)
+	$(Q)$(call make_goals,test-packages all targets $(BUILD)/tests/plain_tests $(BUILD)/tests/kernel_tests $(E2E_PROGRAMS) $(PAGE_PROGRAMS))
+	$(Q)deploy/progress.py $(ASAN_TESTS) $(FUZZ_BINARY) -j$(JOBS)
 	$(Q)$(RUN_TESTS)
+# What only running tests needs is installed while the programs compile.
+.PHONY: test-packages
+test-packages:
+	$(Q)deploy/install-deps.sh test
 
 unit-test: $(BUILD)/tests/unit_tests $(BUILD)/tests/plain_tests
 	$(Q)$(RUN_TESTS) --lanes 5 unit plain

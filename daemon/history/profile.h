@@ -10,10 +10,12 @@
 #include "daemon/aggregate/counters.h"
 #include "daemon/model/alloc_class.h"
 #include "daemon/model/callstack.h"
-#include "daemon/model/query.h"
+#include "daemon/model/time_range.h"
 #include "daemon/symbolize/symbolizer.h"
 
 namespace memprofd {
+
+enum class Blocks;
 
 // The counts of one allocation class.
 struct ProfileRow {
@@ -36,7 +38,7 @@ struct UnseenWords {
   double flow = 0;
   double live = 0;
 
-  double of(Blocks blocks) const { return blocks == Blocks::kLive ? live : flow; }
+  double of(Blocks blocks) const;
 };
 
 // The rows of one target in one range that passed a filter.

@@ -9,7 +9,10 @@
 #include "daemon/history/profile.h"
 #include "daemon/history/snapshot.h"
 #include "daemon/model/query.h"
-#include "memprof/v1/profiler.pb.h"
+
+namespace memprof::v1 {
+class Site;
+}
 
 namespace memprofd {
 

@@ -20,12 +20,14 @@ $(WEB)/node_modules/.package-lock.json: $(WEB_HERE)/package.json $(WEB_HERE)/pac
 # The messages of the API as TypeScript types.
 WEB_MESSAGES := $(WEB)/gen/messages.ts
 WEB_PROTO    := $(addprefix proto/memprof/v1/,profiler.proto heaps.proto rss.proto values.proto)
-$(WEB_MESSAGES): $(WEB_PROTO) $(WEB_HERE)/messages.py
-	$(call say,PROTOC,$@)
+$(WEB_MESSAGES:.ts=.stamp): $(WEB_PROTO) $(WEB_HERE)/messages.py
+	$(call say,PROTOC,$(WEB_MESSAGES))
 	$(Q)mkdir -p $(@D)
 	$(Q)protoc -Iproto --descriptor_set_out=$(@D)/messages.pb $(WEB_PROTO:proto/%=%)
-	$(Q)/usr/bin/python3 $(WEB_HERE)/messages.py $(@D)/messages.pb > $@.new
-	$(Q)cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	$(Q)/usr/bin/python3 $(WEB_HERE)/messages.py $(@D)/messages.pb > $(WEB_MESSAGES).new
+	$(Q)cmp -s $(WEB_MESSAGES).new $(WEB_MESSAGES) || mv $(WEB_MESSAGES).new $(WEB_MESSAGES)
+	$(Q)touch $@
+$(WEB_MESSAGES): $(WEB_MESSAGES:.ts=.stamp) ;
 
 WEB_LINKS := $(addprefix $(CURDIR)/$(WEB_HERE)/,index.html src tsconfig.json vite.config.ts vite.offline.config.ts)
 $(WEB)/dist/index.html: $(WEB)/node_modules/.package-lock.json $(WEB_SRC) $(WEB_MESSAGES)

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/history/profile.h"
+#include "daemon/model/measure.h"
 #include "memprof/v1/profiler.pb.h"
 
 namespace memprofd {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "memprof/v1/profiler.pb.h"
+
 namespace memprofd {
 namespace {
 
