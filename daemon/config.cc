@@ -61,89 +61,91 @@ std::string check_pid_text(const std::string& text) {
 }
 
 void add_target_options(CLI::App& app, Config& config) {
-  app.add_option("--pid", config.pids, "Profile this program; may be given several times")
+  app.add_option("--pid", config.pids, "Profile the process with this PID; repeatable")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->check(CLI::Validator(check_pid_text, ""))
       ->type_name("PID");
   app.add_option("--name", config.names,
-                 "Profile programs whose file has this name, such as 'shop-*', or whose path if it "
-                 "has a slash: what runs, and what starts later; may be given several times")
+                 "Profile every process whose executable has this name, such as 'shop-*' (its "
+                 "path, if GLOB contains a slash), now or later; repeatable")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("GLOB");
   auto* rate = add_parsed(app, "--sampling-rate", parse_rate, config.sampling_rate,
-                          "Take so many samples per allocated word (default: 1e-5)")
+                          "Samples per allocated word (default: 1e-5)")
                    ->type_name("RATE");
   add_parsed(app, "--sampling-interval", parse_sampling_interval, config.sampling_rate,
-             "Take a sample per so many bytes instead, such as 512KiB")
+             "Take one sample per SIZE allocated bytes instead, such as 512KiB")
       ->type_name("SIZE")
       ->excludes(rate);
   add_parsed(app, "--max-overhead", parse_budget, config.max_overhead,
-             "Lower the sampling rate as far as needed for profiling to take at most so much of a "
-             "program's CPU, such as 0.5%, or none for no limit (default: 1%)")
+             "Cap profiling at this share of a target's own CPU time by lowering its sampling "
+             "rate; 'none' for no cap (default: 1%)")
       ->type_name("PERCENT");
-  app.add_flag("--no-inject", config.no_inject, "Use only an agent that is in the program already");
+  app.add_flag("--no-inject", config.no_inject,
+               "Use only an agent that the target has loaded itself; inject nothing");
   app.add_flag("--follow-forks", config.follow_forks,
-               "Profile also the children that programs fork (default: they are left alone)");
+               "Also profile the children that targets fork (default: children are not profiled)");
   app.add_flag_callback(
       "--c-heap",
       [&config] {
         if (config.c_heap_interval == 0) config.c_heap_interval = kUsualCHeapInterval;
       },
-      "Follow also what C code takes by malloc, shown as heap=c (off by default)");
+      "Also sample the native heap (malloc), shown as heap=c (default: off)");
   add_size(app, "--c-heap-interval", config.c_heap_interval, kMinCHeapInterval, kMaxCHeapInterval,
-           "Follow it with a sample per so many bytes (default: 512KiB)");
+           "Sample the native heap once per SIZE allocated bytes (default: 512KiB)");
   app.add_option("--c-heap-max-hits", config.c_heap_max_hits,
-                 "Follow it where no agent can be only while its calls, each 1 us or 10, cost at "
-                 "most so many us a second")
+                 "Stop following malloc in observe mode when its probes cost more than N us of CPU "
+                 "per second")
       ->check(CLI::Range(std::uint64_t{1}, kMaxCHeapMaxHits))
       ->capture_default_str()
       ->type_name("N");
-  app.add_option(
-         "--mode", config.mode,
-         "Choose auto: with the agent, or observed where that is impossible; agent; observe: "
-         "nothing enters the program, allocations only")
+  app.add_option("--mode", config.mode,
+                 "How to attach. agent: inject the agent; observe: inject nothing, see allocations "
+                 "only; auto: agent, or observe where no agent can be injected")
       ->transform(one_of<AttachMode>({{"auto", AttachMode::kAuto},
                                       {"agent", AttachMode::kAgent},
                                       {"observe", AttachMode::kObserve}}))
       ->default_str("auto")
       ->type_name("MODE");
-  app.add_option(
-         "--capture", config.capture,
-         "Choose who records callstacks. kernel: a probe at each sample; runtime: the "
-         "program's own runtime, cheaper for many samples; agent: its own walk of the "
-         "stack, cheaper still where stacks are deep, writes to the runtime's variables; auto: "
-         "kernel or runtime by the rate")
+  app.add_option("--capture", config.capture,
+                 "How callstacks are captured. kernel: a probe at each sample; runtime: by the "
+                 "OCaml runtime, cheaper for many samples; agent: by the agent's own stack walk, "
+                 "cheapest for deep stacks, writes to the runtime's variables; auto: kernel or "
+                 "runtime, depending on the rate")
       ->transform(one_of<CaptureMode>({{"auto", CaptureMode::kAuto},
                                        {"kernel", CaptureMode::kKernel},
                                        {"runtime", CaptureMode::kRuntime},
                                        {"agent", CaptureMode::kAgent}}))
       ->default_str("auto")
       ->type_name("WHO");
-  app.add_option("--agent", config.agent_path, "Inject this agent library")->type_name("FILE");
-  app.add_option("--max-frames", config.max_frames, "Keep so many frames of a callstack")
+  app.add_option("--agent", config.agent_path,
+                 "Inject this agent library (default: the one installed with memprofd)")
+      ->type_name("FILE");
+  app.add_option("--max-frames", config.max_frames, "Keep at most N frames of a callstack")
       ->check(CLI::Range(1u, 1u << 20))
       ->capture_default_str()
       ->type_name("N");
-  add_size(
-      app, "--ring-bytes", config.ring_bytes, kMinRingBytes, kMaxRingBytes,
-      "Give each target a ring buffer of this size (default: 1MiB, above a rate of 1e-4 4MiB)");
+  add_size(app, "--ring-bytes", config.ring_bytes, kMinRingBytes, kMaxRingBytes,
+           "Size of each target's ring buffer (default: 256KiB; 1MiB above a rate of 1e-5 or with "
+           "--c-heap, 4MiB above 1e-4)");
 }
 
 void add_grpc_access_options(CLI::App& app, Config& config) {
   app.add_flag("--grpc.group-controls", config.grpc_access.group_controls,
-               "Let everybody who may open the socket control programs of all users (default: "
-               "root those, others their own)");
+               "Let every user who can open the socket control targets of all users (default: "
+               "users control their own, root controls all)");
   app.add_option("--grpc.tls.cert-file", config.grpc_tls.cert_file,
-                 "Show this certificate on TCP; read anew when it changes")
+                 "Certificate for gRPC over TCP; reloaded when it changes")
       ->type_name("FILE");
-  app.add_option("--grpc.tls.key-file", config.grpc_tls.key_file, "Use its key")->type_name("FILE");
+  app.add_option("--grpc.tls.key-file", config.grpc_tls.key_file, "Private key of that certificate")
+      ->type_name("FILE");
   app.add_option("--grpc.tls.client-ca-file", config.grpc_tls.client_ca_file,
-                 "Take clients on TCP whose certificate one of these authorities has signed; "
-                 "needed where other machines reach the address")
+                 "Accept TCP clients whose certificate one of these authorities signed; required "
+                 "for addresses that other machines can reach")
       ->type_name("FILE");
   app.add_option("--grpc.controllers", config.grpc_access.controllers,
-                 "Let clients on TCP control programs whose certificate is for this name; may be "
-                 "given several times (default: nobody)")
+                 "Let TCP clients whose certificate has this name control targets; repeatable "
+                 "(default: none)")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("NAME");
 }
@@ -154,124 +156,116 @@ std::string check_heap_rule(const std::string& text) {
 
 void add_heap_watch_options(CLI::App& app, Config& config) {
   HeapWatchOptions& watch = config.heap_watch;
-  auto* directory =
-      app.add_option("--snapshot.directory", watch.files.directory,
-                     "Keep snapshots of heaps in this directory, which --snapshot.when "
-                     "or clients have taken (off by default)")
-          ->type_name("DIR");
+  auto* directory = app.add_option("--snapshot.directory", watch.files.directory,
+                                   "Keep heap snapshots taken by --snapshot.when or by clients in "
+                                   "this directory (default: off)")
+                        ->type_name("DIR");
   app.add_option_function<std::vector<std::string>>(
          "--snapshot.when",
          [&watch](const std::vector<std::string>& texts) {
            for (const std::string& text : texts) watch.rules.push_back(*parse_heap_rule(text));
          },
-         "Take one of each program when its live memory comes above live>2GiB or has grown by "
-         "live+500MiB, after majors=100 major collections, daily at=03:00, at a point in its code "
-         "(Memprof_agent.snapshot), at its end; may be given several times")
+         "Take a snapshot of each target when live memory exceeds (live>2GiB) or has grown by "
+         "(live+500MiB) a size, after major collections (majors=100), daily (at=03:00), at a point "
+         "in its code (point), or at its end (end); repeatable")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->check(CLI::Validator(check_heap_rule, ""))
       ->needs(directory)
       ->type_name("CONDITION");
   add_parsed(app, "--snapshot.interval", parse_duration, watch.rest_seconds,
-             "Let so much time pass from one to the next of a program")
+             "Minimum time between two snapshots of one target")
       ->default_str("1m")
       ->type_name("DURATION");
-  app.add_option("--snapshot.keep", watch.files.keep, "Keep so many in the directory")
+  app.add_option("--snapshot.keep", watch.files.keep, "Keep the N newest snapshots")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str()
       ->type_name("N");
   add_size(app, "--snapshot.max-bytes", watch.files.max_bytes, kMinStateBytes, kMaxTraceBytes,
-           "Let all there take at most so much; none is taken beyond")
+           "Take no more snapshots while the directory exceeds SIZE")
       ->default_str("10GiB");
   add_parsed(app, "--snapshot.max-pause", parse_duration, watch.max_pause_seconds,
-             "Take none for which a program would be stopped for longer")
+             "Take no snapshot that would pause the target for longer")
       ->default_str("50ms")
       ->type_name("DURATION");
-  app.add_option(
-         "--snapshot.cmt", config.heap_cmt,
-         "Look for types of programs' sources in this .cmt or .cmi file, or folder with all "
-         "below it, before the places where dune, opam and Debian have them; may be given "
-         "several times")
+  app.add_option("--snapshot.cmt", config.heap_cmt,
+                 "Look for source types in this .cmt or .cmi file, or below this folder, before "
+                 "the usual places of dune, opam and Debian; repeatable")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("PATH");
 }
 
 void add_output_options(CLI::App& app, Config& config) {
   app.add_option("--web.listen-address", config.web_listen_address,
-                 "Serve the page and /metrics here")
+                 "Serve the web page and /metrics on this address")
       ->capture_default_str()
       ->type_name("HOST:PORT");
   app.add_option(
          "--web.config.file", config.web_config_file,
-         "Read TLS, certificates of clients and basic authentication from this file, in the "
-         "form of Prometheus exporters")
+         "Read TLS and authentication settings from this file (format of Prometheus exporters)")
       ->type_name("FILE");
   app.add_flag("--web.enable-control", config.web_enable_control,
-               "Let the page attach, detach and set rates (off by default)");
-  app.add_option(
-         "--web.controllers", config.web_controllers,
-         "Let only users of this name, and certificates for it, do so; may be given several "
-         "times (default: all who may ask)")
+               "Allow the web page to attach, detach and set rates (default: off)");
+  app.add_option("--web.controllers", config.web_controllers,
+                 "Allow that only to users or certificates with this name; repeatable (default: "
+                 "every user of the page)")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("NAME");
-  app.add_option(
-         "--web.host-name", config.web_host_names,
-         "Serve what may be asked without a password under this name too; may be given several "
-         "times (default: addresses and localhost)")
+  app.add_option("--web.host-name", config.web_host_names,
+                 "Also accept requests for this host name, a protection against DNS rebinding; "
+                 "repeatable (default: IP addresses and localhost)")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("NAME");
   app.add_option("--grpc.socket", config.grpc_socket, "Serve gRPC on this Unix socket")
       ->capture_default_str()
       ->type_name("PATH");
-  app.add_option("--grpc.listen-address", config.grpc_listen_address,
-                 "Serve gRPC on TCP too, for questions (off by default)")
+  app.add_option(
+         "--grpc.listen-address", config.grpc_listen_address,
+         "Also serve gRPC on TCP, read-only unless --grpc.controllers is set (default: off)")
       ->type_name("HOST:PORT");
   add_grpc_access_options(app, config);
   app.add_option("--top-sites", config.top_sites.each,
-                 "Give so many sites of a program Prometheus series of their own")
+                 "Export Prometheus series for the K largest sites of each target")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str()
       ->type_name("K");
   app.add_option("--top-sites.total", config.top_sites.total,
-                 "Give so many sites of all programs together series of their own; a program that "
-                 "comes later has to do with what is left")
+                 "Export series for at most N sites in all; later targets share the remainder")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str()
       ->type_name("N");
   add_size(app, "--history.memory", config.history_bytes, kMinHistoryBytes, kMaxHistoryBytes,
-           "Keep at most so much of what happened when, of all targets together")
+           "Memory for the history of all targets")
       ->default_str("128MiB");
   add_size(app, "--memory.max", config.memory_max, kMinMemoryBytes, kMaxHistoryBytes,
-           "Take at most so much memory in all, shared by need; a target for which none is left is "
-           "followed less closely")
+           "Memory limit of memprofd; targets that exceed their share are followed in less detail")
       ->default_str("1.5GiB");
-  add_parsed(
-      app, "--cpu.max", parse_budget, config.cpu_max,
-      "Take at most so much of one processor, such as 20%, or none for no limit: the sampling "
-      "rates of the dearest targets are lowered as far as needed (default: 50%)")
+  add_parsed(app, "--cpu.max", parse_budget, config.cpu_max,
+             "Cap memprofd's own CPU use at this share of one processor by lowering the rates of "
+             "the costliest targets; 'none' for no cap (default: 50%)")
       ->type_name("PERCENT");
   add_parsed(app, "--history.retention", parse_duration, config.retention_seconds,
-             "Keep the counts of a target that has ended for so long, such as 90s, 5m or 2h")
+             "How long to keep the counts of ended targets, such as 90s, 5m or 2h")
       ->default_str("1h")
       ->type_name("DURATION");
   app.add_option("--state.directory", config.state_directory,
-                 "Keep targets and their history here, so that the next memprofd goes on with them "
-                 "(off by default)")
+                 "Store targets and their history here, so that memprofd continues after a restart "
+                 "(default: off)")
       ->type_name("DIR");
   add_size(app, "--state.max-bytes", config.state_max_bytes, kMinStateBytes, kMaxHistoryBytes,
-           "Let its files take at most so much")
+           "Size limit of that directory")
       ->default_str("1GiB");
   app.add_option("--trace.directory", config.trace_directory,
-                 "Let gRPC clients have traces written here (off by default)")
+                 "Allow gRPC clients to have traces written to this directory (default: off)")
       ->type_name("DIR");
   add_size(app, "--trace.max-bytes", config.trace_max_bytes, kMinStateBytes, kMaxTraceBytes,
-           "Let all traces there take at most so much; one that reaches it ends")
+           "Size limit of all traces there; a trace that reaches it ends")
       ->default_str("10GiB");
   add_heap_watch_options(app, config);
   app.add_option("--log.level", config.log_level,
-                 "Log from this level on: debug, info, warn or error")
+                 "Log messages of this level and above: debug, info, warn, error")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
       ->capture_default_str();
-  app.add_option("--log.format", config.log_format, "Write the log as logfmt or json")
+  app.add_option("--log.format", config.log_format, "Log format: logfmt or json")
       ->check(CLI::IsMember({"logfmt", "json"}))
       ->capture_default_str();
 }
@@ -297,12 +291,12 @@ ParsedConfig parse_config(int argc, char** argv) {
   ParsedConfig parsed;
   parsed.config.grpc_socket = default_grpc_socket();
   CLI::App app{
-      "memprofd: profiles the memory of running OCaml programs from outside.\n\n"
-      "  memprofd --pid PID      attach to a running program and serve until stopped\n"
-      "  memprofd --name GLOB    the same with every program of that name, as they start\n"
-      "  memprofctl top          look at it in the terminal",
+      "memprofd profiles the memory of running OCaml programs from outside.\n\n  memprofd --pid "
+      "PID      profile a running process until stopped\n  memprofd --name GLOB    profile every "
+      "process with that executable name, now or later\n  memprofctl top          watch the "
+      "allocation sites in a terminal",
       "memprofd"};
-  // What stands later counts: options that a service adds come after those of its unit.
+  // The last occurrence wins, so that service options override those of the unit.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.set_version_flag("--version", "memprofd " + version_text(program_version()));
   add_target_options(app, parsed.config);

@@ -35,11 +35,11 @@ class CommandLine {
                           "memprofctl " + memprofd::version_text(memprofd::program_version()));
     options_.endpoint.socket = memprofd::find_grpc_socket();
     app_.add_option("--grpc.socket", options_.endpoint.socket,
-                    "Reach memprofd through this Unix socket")
+                    "Connect to memprofd through this Unix socket")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)  // of an alias and of the day
         ->capture_default_str();
     app_.add_option("--address", options_.endpoint.address,
-                    "Reach memprofd at HOST:PORT, instead of the socket")
+                    "Connect to memprofd over TCP at HOST:PORT instead")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     add_control_commands();
     add_question_commands();
@@ -53,7 +53,7 @@ class CommandLine {
     add_value_history();
     add_watch();
     add_adjust();
-    add_pid_of(add("resume", "Let a program go on that waits in a pause", &ctl::run_resume));
+    add_pid_of(add("resume", "Resume a program that waits in a pause point", &ctl::run_resume));
     add_ask();
     add_trace_calls();
   }
@@ -83,34 +83,33 @@ class CommandLine {
   // It is a format in all other commands.
   static void refuse_output(CLI::App* sub) {
     // A check's message would lack the name: CLI11 leaves out that of a hidden option.
-    sub->add_option_function<std::string>("-o,--output",
-                                          [](const std::string& file) {
-                                            throw CLI::ValidationError(
-                                                "-o,--output",
-                                                "is for formats; name the file by --out " + file);
-                                          })
+    sub->add_option_function<std::string>(
+           "-o,--output",
+           [](const std::string& file) {
+             throw CLI::ValidationError("-o,--output",
+                                        "selects a format; name the file with --out " + file);
+           })
         ->group("");
   }
 
   void add_pid(CLI::App* sub) {
     sub->add_option("pid,--pid", options_.pid,
-                    "Name the process; may be omitted when there is one target");
+                    "Process ID; may be omitted when there is only one target");
   }
   // The word of these commands is something else.
   void add_pid_of(CLI::App* sub) {
     sub->add_option("--pid", options_.pid,
-                    "Name the process; may be omitted when there is one target");
+                    "Process ID; may be omitted when there is only one target");
   }
   void add_rate(CLI::App* sub, const char* rate_names) {
-    sub->add_option(rate_names, options_.rate,
-                    "Take so many samples per allocated word, such as 1e-5");
+    sub->add_option(rate_names, options_.rate, "Samples per allocated word, such as 1e-5");
     sub->add_option("--sampling-interval", options_.interval,
-                    "Take a sample per so many bytes instead, such as 512KiB");
+                    "Take one sample per SIZE allocated bytes instead, such as 512KiB");
   }
   void add_budget(CLI::App* sub, const std::string& unless_given) {
     sub->add_option("--max-overhead", options_.max_overhead,
-                    "Lower the sampling rate so that profiling takes at most so much of the "
-                    "program's CPU, such as 0.5%, or none for no limit (" +
+                    "Cap profiling at this share of the target's own CPU time by lowering its "
+                    "sampling rate; 'none' for no cap (" +
                         unless_given + ")")
         ->type_name("PERCENT");
   }
@@ -128,80 +127,81 @@ class CommandLine {
   }
 
   void add_control_commands() {
-    CLI::App* targets = add("targets", "List the programs that are profiled", &ctl::run_targets);
+    CLI::App* targets =
+        add("targets", "List targets, the processes that are profiled", &ctl::run_targets);
     targets->add_flag("--ended", options_.ended,
-                      "List those that have ended, and how, the last one first");
+                      "List ended targets and how they ended, latest first");
     add_format(targets, {ctl::kTable, ctl::kJson});
-    CLI::App* attach = add("attach", "Profile a running program", &ctl::run_attach);
-    attach->add_option("pid,--pid", options_.pid, "Name the process")->required();
+    CLI::App* attach = add("attach", "Start to profile a running process", &ctl::run_attach);
+    attach->add_option("pid,--pid", options_.pid, "PID, or --pid PID")->required();
     add_rate(attach, "--sampling-rate,--rate");
-    add_budget(attach, "default: as memprofd was told");
+    add_budget(attach, "default: as memprofd was started");
     add_format(attach, {ctl::kTable, ctl::kJson});
     attach->add_flag("--if-needed", options_.if_needed,
-                     "Leave it as it is, and succeed, when it is profiled already");
+                     "Succeed without a change if it is already profiled");
     attach->add_flag("--no-inject", options_.no_inject,
-                     "Use only an agent that is in the program already");
+                     "Use only an agent that the process has loaded itself; inject nothing");
     attach->add_flag("--follow-forks", options_.follow_forks,
-                     "Profile also the children that it forks, each as a program of its own");
+                     "Also profile the children that it forks, each as a target");
     attach->add_flag("--c-heap", options_.c_heap,
-                     "Follow also what C code takes by malloc, shown as heap=c");
+                     "Also sample the native heap (malloc), shown as heap=c");
     attach
-        ->add_option("--c-heap-interval", options_.c_heap_interval,
-                     "Follow it with a sample per so many bytes, or not at all with 0 "
-                     "(default: 512KiB)")
+        ->add_option(
+            "--c-heap-interval", options_.c_heap_interval,
+            "Sample the native heap once per SIZE allocated bytes; 0: do not (default: 512KiB)")
         ->type_name("SIZE");
     attach
         ->add_option("--mode", options_.mode,
-                     "Choose auto, agent, or observe: nothing enters the program, allocations "
-                     "only (default: as memprofd was told)")
+                     "How to attach: auto, agent, or observe, which injects nothing and sees "
+                     "allocations only (default: as memprofd was started)")
         ->transform(memprofd::one_of<::memprof::v1::AttachMode>(
             {{"auto", ::memprof::v1::ATTACH_MODE_AUTO},
              {"agent", ::memprof::v1::ATTACH_MODE_AGENT},
              {"observe", ::memprof::v1::ATTACH_MODE_OBSERVE}}))
         ->type_name("MODE");
-    CLI::App* detach = add("detach", "Stop profiling; the program runs on, counts stay readable",
-                           &ctl::run_detach);
+    CLI::App* detach =
+        add("detach", "Stop profiling a target; its counts stay readable", &ctl::run_detach);
     add_pid(detach);
     add_format(detach, {ctl::kTable, ctl::kJson});
-    CLI::App* rate = add("rate", "Change the sampling rate, its budget, or both", &ctl::run_rate);
+    CLI::App* rate = add("rate", "Change a target's sampling rate, its overhead budget, or both",
+                         &ctl::run_rate);
     add_pid_of(rate);
     add_rate(rate, "rate,--sampling-rate");
-    add_budget(rate, "default: stays as it is");
+    add_budget(rate, "default: unchanged");
     add_format(rate, {ctl::kTable, ctl::kJson});
-    CLI::App* doctor =
-        add("doctor", "Check kernel, privileges and a program, with remedies", &ctl::run_doctor);
+    CLI::App* doctor = add("doctor", "Check kernel, privileges and a process, and name remedies",
+                           &ctl::run_doctor);
     add_pid(doctor);
     add_format(doctor, {ctl::kTable, ctl::kJson});
     add_format(
-        add("info", "Show which memprofd answers, what it can do and its limits", &ctl::run_info),
+        add("info", "Show version, features and limits of the running memprofd", &ctl::run_info),
         {ctl::kTable, ctl::kJson});
-    CLI::App* rss = add("rss", "Show where the resident memory of a program is, a target or not",
-                        &ctl::run_rss);
+    CLI::App* rss =
+        add("rss", "Break down the resident memory of a process, whether it is a target or not",
+            &ctl::run_rss);
     add_pid(rss);
-    rss->add_option("-n,--limit", options_.rss_files, "Show so many files and arenas (0: all)")
+    rss->add_option("-n,--limit", options_.rss_files, "Show at most N files and arenas (0: all)")
         ->capture_default_str();
     rss->add_flag("--owners", options_.rss_owners,
-                  "Show what C memory custom blocks hold: Bigarrays, streams, channels");
+                  "Show the native memory that custom blocks own: Bigarrays, streams, channels");
     add_format(rss, {ctl::kTable, ctl::kJson});
   }
 
   void add_question_commands() {
-    CLI::App* sites =
-        add_question("sites", "List allocation sites (all of them with -o json, else 20)",
-                     &ctl::run_sites, true);
+    CLI::App* sites = add_question(
+        "sites", "List allocation sites (the first 20; all with -o json)", &ctl::run_sites, true);
     add_grouping(*sites, options_.query);
     add_format(sites, {ctl::kTable, ctl::kJson});
     sites->add_flag("--callstacks", options_.callstacks, "Show the callstack of each site");
     CLI::App* report =
-        add_question("report", "Print a report of a target or trace file, or write a profile",
+        add_question("report", "Print a report of a target or trace file, or export a profile",
                      &ctl::run_report, true);
     add_grouping(*report, options_.query);
     add_format(report, ctl::report_formats());
-    report->add_flag("--leaks", options_.leaks, "Show the sites whose live bytes grow");
+    report->add_flag("--leaks", options_.leaks, "Show sites whose live bytes grow");
     add_diff();
-    CLI::App* callers =
-        add("callers", "Show who calls a function, and whom it calls", &ctl::run_callers);
-    callers->add_option("function", options_.function, "Match the function's name")
+    CLI::App* callers = add("callers", "Show callers and callees of a function", &ctl::run_callers);
+    callers->add_option("function", options_.function, "Pattern for the name of the function")
         ->type_name("REGEX")
         ->required();
     add_target(*callers, options_.query);
@@ -213,11 +213,10 @@ class CommandLine {
     CLI::App* history = add_question("history", "Show counts over time", &ctl::run_history, false);
     add_grouping(*history, options_.query);
     add_format(history, {ctl::kTable, ctl::kJson});
-    history->add_option("--points", options_.points, "Show at most so many steps")
+    history->add_option("--points", options_.points, "Show at most N points")
         ->capture_default_str();
-    CLI::App* top =
-        add("top", "Watch what a program does now, and did; h on the screen has the keys",
-            &ctl::run_top_command);
+    CLI::App* top = add("top", "Watch allocation sites live, and go back in time (h: keys)",
+                        &ctl::run_top_command);
     add_target(*top, options_.query);
     add_filter(*top, options_.query, false);
     add_order(*top, options_.query);
@@ -228,16 +227,15 @@ class CommandLine {
   }
 
   void add_diff() {
-    CLI::App* diff =
-        add("diff", "Show what is different between two targets, ranges or files", &ctl::run_diff);
-    diff->add_option("base", options_.base, "Compare with PID, FILE, @FROM..TO or PID@FROM..TO")
+    CLI::App* diff = add("diff", "Compare two targets, time ranges or trace files", &ctl::run_diff);
+    diff->add_option("base", options_.base, "Baseline: PID, FILE, @FROM..TO or PID@FROM..TO")
         ->type_name("BASE")
         ->required();
-    diff->add_option("other", options_.other, "Name the later one in the same way")
+    diff->add_option("other", options_.other, "Later one, in the same form")
         ->type_name("OTHER")
         ->required();
     diff->add_flag("--per-second", options_.per_second,
-                   "Divide by the ranges' lengths, for ranges of unequal length");
+                   "Show differences per second, for ranges of unequal length");
     diff->add_option("--out", options_.out, "Write to this file")->type_name("FILE");
     add_filter(*diff, options_.query, true);
     add_order(*diff, options_.query);
@@ -247,16 +245,16 @@ class CommandLine {
 
   void add_trace_options(CLI::App* sub) {
     add_target(*sub, options_.query);
-    sub->add_option("--duration", options_.duration, "Stop after so long")->type_name("DURATION");
-    sub->add_option("--max-size", options_.max_bytes, "Stop when the file has this size")
+    sub->add_option("--duration", options_.duration, "Stop after this time")->type_name("DURATION");
+    sub->add_option("--max-size", options_.max_bytes, "Stop when the file reaches this size")
         ->type_name("SIZE");
     sub->add_option("--format-version", options_.trace_version,
-                    "Write version 2 (default for programs with one domain) or 3 (for others)")
+                    "Version of the trace format: 2 (default with one domain) or 3 (with several)")
         ->check(CLI::IsMember({2, 3}));
     sub->add_option_function<std::string>(
            "--heap", [&](const std::string&) { options_.trace_heap = ::memprof::v1::BLOCK_HEAP_C; },
-           "Record C's memory alone (c), which a trace with other heaps cannot have: it has a "
-           "sampling rate of its own. The file calls it external")
+           "Record only the native heap (c), which has a sampling rate of its own; the trace marks "
+           "its blocks as external")
         ->check(CLI::IsMember({"c"}));
   }
 
@@ -268,24 +266,25 @@ class CommandLine {
         ->required();
     refuse_output(record);
     CLI::App* dump = add("dump", "Print every event of a trace file", &ctl::run_dump);
-    dump->add_option("file", options_.trace_file, "Read this trace file")
+    dump->add_option("file", options_.trace_file, "Trace file to read")
         ->type_name("FILE")
         ->required();
-    CLI::App* events = add("events", "Print events as they happen", &ctl::run_events);
+    CLI::App* events = add("events", "Print sampled events as they happen", &ctl::run_events);
     add_target(*events, options_.query);
     add_filter(*events, options_.query, true);
     add_format(events, {ctl::kTable, ctl::kJson});
-    events->add_flag("--callstacks", options_.full_callstacks, "Print whole callstacks");
-    events->add_option("-n,--limit", options_.event_limit, "Stop after so many events");
-    CLI::App* trace = app_.add_subcommand("trace", "Have memprofd itself write traces");
+    events->add_flag("--callstacks", options_.full_callstacks, "Print complete callstacks");
+    events->add_option("-n,--limit", options_.event_limit, "Stop after N events");
+    CLI::App* trace = app_.add_subcommand("trace", "Have memprofd write traces to its own disk");
     trace->require_subcommand(1);
-    CLI::App* start =
-        add_to(*trace, "start", "Start a trace on the daemon's disk", &ctl::run_trace_start);
+    CLI::App* start = add_to(*trace, "start", "Start a trace", &ctl::run_trace_start);
     add_trace_options(start);
-    start->add_option("--max-files", options_.max_files,
-                      "Keep so many files: with --max-size a new one begins when one is full");
+    start->add_option(
+        "--max-files", options_.max_files,
+        "Keep the N newest files; a file that reaches --max-size is followed by a new one");
     CLI::App* stop = add_to(*trace, "stop", "Stop a trace", &ctl::run_trace_stop);
-    stop->add_option("id", options_.trace_id, "Name it as `memprofctl trace list` does")
+    stop->add_option("id", options_.trace_id,
+                     "ID of the trace, as `memprofctl trace list` prints it")
         ->required();
     add_format(start, {ctl::kTable, ctl::kJson});
     add_format(stop, {ctl::kTable, ctl::kJson});
@@ -295,158 +294,156 @@ class CommandLine {
 
   void add_values() {
     CLI::App* values =
-        add("values", "Show what a running program says about itself, and what its modules hold",
-            &ctl::run_values);
+        add("values", "Show published values and the values of modules", &ctl::run_values);
     values
         ->add_option("pattern", options_.value_pattern,
                      "Show only names that match, such as 'Cache'")
         ->type_name("REGEX");
     add_pid_of(values);
     values->add_flag("--constants,--discover", options_.with_constants,
-                     "Show also what never changes: functions, constants, integers");
+                     "Also show what never changes: functions, constants, integers");
     values->add_flag("--contents", options_.with_contents,
-                     "Show what is in strings, which may be secret");
-    values->add_option("-n,--limit", options_.value_limit, "Show so many values")
+                     "Show the contents of strings, which may be secret");
+    values->add_option("-n,--limit", options_.value_limit, "Show at most N values")
         ->check(CLI::Range(1, 100'000))
         ->capture_default_str();
     CLI::Option* watch = values->add_flag_callback(
-        "--watch", [this] { options_.watched = {"."}; }, "Show what changes, as watch does");
+        "--watch", [this] { options_.watched = {"."}; }, "Print values as they change, like watch");
     values
         ->add_option("--graph", options_.graph_of,
-                     "Show one value with all blocks that it leads to, each once")
+                     "Show one value as a graph of all blocks that it reaches")
         ->type_name("NAME")
         ->excludes(watch);
-    values
-        ->add_flag("--by-domain", options_.by_domain,
-                   "Show also what of counts and times is each domain's")
+    values->add_flag("--by-domain", options_.by_domain, "Break counters and timers down by domain")
         ->excludes(watch);
     values
         ->add_flag("--snapshot", options_.values_from_snapshot,
-                   "Count what is too large to be read while the program runs in a snapshot of its "
-                   "heap, for which it stands still a moment")
+                   "Measure values that are too large to read from the running process in a heap "
+                   "snapshot, which pauses it briefly")
         ->excludes(watch);
     ctl::add_max_pause(*values, options_);
     add_format(values, {ctl::kTable, ctl::kJson, ctl::kDot});
   }
 
   void add_value_history() {
-    CLI::App* history =
-        add("value-history", "Show what a program has said about itself, or a recording has of it",
-            &ctl::run_value_history);
+    CLI::App* history = add("value-history", "Show published values over time, live or recorded",
+                            &ctl::run_value_history);
     add_target(*history, options_.query);
     add_range(*history, options_.query);
     history
         ->add_option("--match", options_.value_pattern,
                      "Show only names that match, such as '^requests'")
         ->type_name("REGEX");
-    history->add_flag("--log", options_.with_lines, "Show also lines of its log");
-    history->add_option("--points", options_.points, "Show at most so many steps")
+    history->add_flag("--log", options_.with_lines, "Also show log lines");
+    history->add_option("--points", options_.points, "Show at most N points")
         ->capture_default_str();
     add_format(history, {ctl::kTable, ctl::kJson});
   }
 
   void add_adjust() {
     CLI::App* adjust =
-        add("adjust", "Switch what a program says about itself off or on, or change its period",
-            &ctl::run_adjust);
+        add("adjust", "Turn published values off or on, or change their period", &ctl::run_adjust);
     adjust
         ->add_option("pattern", options_.value_pattern,
-                     "Choose names that match, such as '^requests'; all where there is none")
+                     "Change only names that match, such as '^requests' (default: all)")
         ->type_name("REGEX");
     add_pid_of(adjust);
-    adjust->add_option("--label", options_.labels, "Choose what has this label, such as route=/a")
+    adjust
+        ->add_option("--label", options_.labels,
+                     "Change only values with this label, such as route=/a")
         ->type_name("KEY=VALUE");
-    CLI::Option* off = adjust->add_flag("--off", options_.switch_off, "Stop looking at them");
-    adjust->add_flag("--on", options_.switch_on, "Look at them again")->excludes(off);
+    CLI::Option* off = adjust->add_flag("--off", options_.switch_off, "Stop updating the values");
+    adjust->add_flag("--on", options_.switch_on, "Resume updating the values")->excludes(off);
     adjust
         ->add_option("--period", options_.period_ms,
-                     "Have functions called each so many milliseconds; 0: as the program says")
+                     "Call value functions every N ms; 0: as the program registered them")
         ->check(CLI::Range(0, 86'400'000));
   }
 
   void add_ask() {
-    CLI::App* ask = add("ask", "Have a program do what it offers by a name, and print its answer",
+    CLI::App* ask = add("ask", "Call an action that the program registered, and print its reply",
                         &ctl::run_ask);
-    ask->add_option("name", options_.request_name, "Choose what it does; values lists the names")
+    ask->add_option("name", options_.request_name,
+                    "Name of the action, as `memprofctl values` lists it")
         ->required()
         ->type_name("NAME");
-    ask->add_option("argument", options_.request_argument, "Give the program's function this text")
+    ask->add_option("argument", options_.request_argument, "Argument for the action")
         ->type_name("TEXT");
     add_pid_of(ask);
     ask->add_option("--timeout", options_.timeout,
-                    "Take the request back when it has no answer after this time, at most 60s")
+                    "Withdraw the request if it is not answered within this time, at most 60s")
         ->type_name("TIME")
         ->capture_default_str();
     add_format(ask, {ctl::kTable, ctl::kJson});
   }
 
   void add_watch() {
-    CLI::App* watch =
-        add("watch", "Show what changes of some values, again and again", &ctl::run_watch);
+    CLI::App* watch = add("watch", "Print values as they change", &ctl::run_watch);
     watch
         ->add_option("names", options_.watched,
-                     "Name them as `memprofctl values` does; patterns are possible")
+                     "Names or patterns, as `memprofctl values` prints them")
         ->type_name("REGEX")
         ->required();
     add_pid_of(watch);
-    watch->add_option("-d,--interval", options_.watch_period, "Look each so many seconds")
+    watch->add_option("-d,--interval", options_.watch_period, "Seconds between reads")
         ->check(CLI::Range(0.1, 3600.0))
         ->capture_default_str();
-    watch->add_option("-n,--count", options_.watch_times, "End after so many looks");
+    watch->add_option("-n,--count", options_.watch_times, "Stop after N reads");
     watch->add_flag("--contents", options_.with_contents,
-                    "Show what is in strings, which may be secret");
+                    "Show the contents of strings, which may be secret");
     CLI::Option* keep = watch->add_flag(
         "--keep", options_.keep_watched,
-        "Have memprofd keep the numbers of those values of modules for value-history, and end");
-    watch->add_flag("--forget", options_.forget_watched, "Have memprofd keep them no longer")
-        ->excludes(keep);
+        "Have memprofd record the numbers of these module values for value-history, and exit");
+    watch->add_flag("--forget", options_.forget_watched, "Stop that recording")->excludes(keep);
     add_format(watch, {ctl::kTable, ctl::kJson});
   }
 
   void add_trace_calls() {
-    CLI::App* calls = add("trace-calls", "Count the calls of functions of a running program",
-                          &ctl::run_trace_calls);
+    CLI::App* calls =
+        add("trace-calls", "Count calls of functions in a running process", &ctl::run_trace_calls);
     calls
         ->add_option("pattern", options_.calls_pattern,
-                     "Name the functions, such as 'Order_parser\\.*'")
+                     "Functions to count, such as 'Order_parser\\.*'")
         ->type_name("REGEX")
         ->required();
     add_pid_of(calls);
     calls->add_flag("--time", options_.calls_with_time,
-                    "Show also how long calls took, which costs ten times as much");
-    calls->add_option("--duration", options_.duration, "Stop after so long")->type_name("DURATION");
+                    "Also measure how long calls take, at ten times the cost");
+    calls->add_option("--duration", options_.duration, "Stop after this time")
+        ->type_name("DURATION");
     calls
-        ->add_option("--max-hits", options_.max_hits,
-                     "Stop when the probes are hit more often in one second (default: 20000)")
+        ->add_option(
+            "--max-hits", options_.max_hits,
+            "Stop when the probes are hit more than N times in one second (default: 20000)")
         ->check(CLI::PositiveNumber);
-    calls->add_option("-d,--interval", options_.calls_interval, "Show counts each so many seconds")
+    calls
+        ->add_option("-d,--interval", options_.calls_interval, "Seconds between two rows of counts")
         ->check(CLI::Range(0.1, 3600.0))
         ->capture_default_str();
     add_format(calls, {ctl::kTable, ctl::kJson});
   }
 
   void add_top_options(CLI::App* top) {
-    top->add_option("-d,--interval", options_.top.interval_seconds,
-                    "Draw a frame each so many seconds")
+    top->add_option("-d,--interval", options_.top.interval_seconds, "Seconds between frames")
         ->check(CLI::Range(0.1, 3600.0))
         ->capture_default_str();
-    top->add_option(
-           "-w,--window", options_.top.window,
-           "Count rates and lifetimes over the last DURATION, or over all since the attach")
+    top->add_option("-w,--window", options_.top.window,
+                    "Compute rates and lifetimes over the last DURATION, or since the attach (all)")
         ->type_name("DURATION")
         ->capture_default_str();
     top->add_flag("--plain", options_.top.plain,
-                  "Print frames of text; the default when not on a terminal");
-    CLI::Option* iterations = top->add_option("--iterations", options_.top.iterations,
-                                              "Stop after so many frames (0: never)")
-                                  ->capture_default_str();
+                  "Print plain text frames; default when stdout is no terminal");
+    CLI::Option* iterations =
+        top->add_option("--iterations", options_.top.iterations, "Stop after N frames (0: never)")
+            ->capture_default_str();
     top->add_flag_callback(
-           "--once", [this] { options_.top.iterations = 1; }, "Print one frame")
+           "--once", [this] { options_.top.iterations = 1; }, "Print one frame and exit")
         ->excludes(iterations);
   }
 
-  CLI::App app_{"memprofctl: look at and control memprofd, the memory profiler for OCaml programs",
-                "memprofctl"};
+  CLI::App app_{
+      "memprofctl queries and controls memprofd, the memory profiler for running OCaml programs",
+      "memprofctl"};
   Options options_;
   Command command_ = nullptr;
 };

@@ -67,36 +67,36 @@ void add_patterns(CLI::App& app, const std::string& name, Add add, const std::st
 void add_lifetimes(CLI::App& app, QueryOptions& options) {
   pb::Filter& filter = options.filter;
   app.add_option("--min-lifetime", options.min_lifetime,
-                 "Count only blocks that lived at least so long, or live and are so old")
+                 "Count only blocks that lived, or have lived so far, at least DURATION")
       ->type_name("DURATION");
   app.add_option("--max-lifetime", options.max_lifetime,
-                 "Count only blocks that lived at most so long")
+                 "Count only blocks that lived at most DURATION")
       ->type_name("DURATION");
   add_choice(
       app, "--fate", kFates, [&](pb::Fate fate) { filter.set_fate(fate); },
       "Count only blocks that are dead or alive at the end of the range");
   app.add_flag_callback(
       "--new", [&] { filter.set_allocated_in_range(true); },
-      "Count only blocks allocated in the range; live: still alive at its end");
+      "Count only blocks allocated in the range; live then means alive at its end");
 }
 
 }  // namespace
 
 void add_target(CLI::App& app, QueryOptions& options) {
-  app.add_option("target,-p,--pid", options.target,
-                 "Ask of a process or trace file, TARGET[@FROM..TO]; may be omitted when there is "
-                 "one")
+  app.add_option(
+         "target,-p,--pid", options.target,
+         "PID or trace file, TARGET[@FROM..TO]; may be omitted when there is only one target")
       ->type_name("TARGET");
 }
 
 void add_range(CLI::App& app, QueryOptions& options) {
   app.add_option("--range", options.range,
-                 "Count only what happened FROM..TO: -10m..-5m, 14:05..14:10 (UTC)")
+                 "Count only events in the range FROM..TO: -10m..-5m, 14:05..14:10 (UTC)")
       ->type_name("RANGE");
-  app.add_option("--last", options.last, "Count only the last DURATION, such as 5m")
+  app.add_option("--last", options.last, "Count only events of the last DURATION, such as 5m")
       ->type_name("DURATION")
       ->excludes("--range");
-  app.add_flag("--peak", options.until_peak, "Show it as it was when the most bytes were live")
+  app.add_flag("--peak", options.until_peak, "Show the moment at which the most bytes were live")
       ->excludes("--range")
       ->excludes("--last");
 }
@@ -109,25 +109,25 @@ void add_filter(CLI::App& app, QueryOptions& options, bool with_lifetimes) {
       ->type_name("REGEX");
   add_patterns(
       app, "--require", [&](const std::string& p) { filter.add_require(p); },
-      "Count only callstacks with such a frame; repeatable");
+      "Count only callstacks that contain a matching frame; repeatable");
   add_patterns(
       app, "--forbid", [&](const std::string& p) { filter.add_forbid(p); },
-      "Count only callstacks without such a frame; repeatable");
+      "Count only callstacks without a matching frame; repeatable");
   add_patterns(
       app, "--hide", [&](const std::string& p) { filter.add_hide(p); },
-      "Leave such frames out; repeatable");
+      "Omit matching frames; repeatable");
   app.add_option("--min-size", options.min_size, "Count only blocks of at least SIZE")
       ->type_name("SIZE");
   app.add_option("--max-size", options.max_size, "Count only blocks of at most SIZE")
       ->type_name("SIZE");
   add_choice(
       app, "--heap", kHeaps, [&](pb::BlockHeap heap) { filter.set_heap(heap); },
-      "Count only what was allocated in the minor heap, the major heap, or outside of both "
-      "(external: the contents of Bigarrays and other custom blocks; c: what C code has taken by "
-      "malloc, where that is followed)");
+      "Count only blocks allocated in the minor heap, the major heap, or outside both (external: "
+      "contents of Bigarrays and other custom blocks; c: native blocks from malloc, where "
+      "sampled)");
   add_choice(
       app, "--source", kSources, [&](pb::BlockSource s) { filter.set_source(s); },
-      "Count only blocks allocated so: normal, marshal, custom or malloc");
+      "Count only blocks with this origin: normal, marshal, custom or malloc");
   add_repeatable<std::uint32_t>(
       app, "--thread", [&](std::uint32_t id) { filter.add_threads(id); },
       "Count only this thread; repeatable");

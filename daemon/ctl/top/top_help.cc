@@ -12,9 +12,9 @@ std::vector<std::string> top_help() {
       "In, out   Enter: callstacks of a site, then the frames of one; Esc or Backspace: back",
       "Targets   Tab: list of targets, Enter chooses",
       "Group     g: site, function, file, module",
-      "Window    w: 10 s, 1 min, 10 min, 1 h, since the attach: what is counted per second",
+      "Window    w: rates over 10 s, 1 min, 10 min, 1 h, or since the attach",
       "Filter    /: a pattern, or options of memprofctl top (--require X --min-size 1KiB)",
-      "Time      space: pause and go on; left right or [ ]: a step back and forth in the",
+      "Time      space: pause and resume; left right or [ ]: a step back or forward in the",
       "          history; { }: a window; L: live",
       "Other     h ?: this help; q: quit",
       "",
@@ -25,8 +25,10 @@ std::vector<std::string> top_help() {
   }
   lines.insert(
       lines.end(),
-      {"", "A history goes from 0 to the highest value of its row. What follows \xC2\xB1 is one",
-       "standard error. The cursor follows its row; in the first row it stays with what leads."});
+      {"",
+       "A sparkline ranges from 0 to the highest value of its row. The number after \xC2\xB1 is "
+       "one",
+       "standard error. The cursor follows its row; in the first row it stays at the top."});
   return lines;
 }
 
