@@ -60,6 +60,25 @@ std::string check_pid_text(const std::string& text) {
   return absl::StrCat("\"", text, "\" is no pid: write a number above 0");
 }
 
+// A glob that cannot match what its author means: an empty one, and one with a bracket that is not
+// closed, which fnmatch() takes for the character itself.
+std::string check_glob(const std::string& text) {
+  if (text.empty()) return "an empty name matches nothing; give the executable's name, or '*'";
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '\\') {
+      if (++at == text.size()) return absl::StrCat("\"", text, "\" ends with a backslash");
+    } else if (text[at] == '[') {
+      // A bracket in first place belongs to the set.
+      const std::size_t first = at + 1 + (text.find_first_of("!^", at + 1) == at + 1 ? 1 : 0);
+      at = text.find(']', first + 1);
+      if (at == text.npos) {
+        return absl::StrCat("\"", text, "\" has a [ without its ]; write \\[ for the character");
+      }
+    }
+  }
+  return "";
+}
+
 void add_target_options(CLI::App& app, Config& config) {
   app.add_option("--pid", config.pids, "Profile the process with this PID; repeatable")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
@@ -69,6 +88,7 @@ void add_target_options(CLI::App& app, Config& config) {
                  "Profile every process whose executable has this name, such as 'shop-*' (its "
                  "path, if GLOB contains a slash), now or later; repeatable")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->check(CLI::Validator(check_glob, ""))
       ->type_name("GLOB");
   auto* rate = add_parsed(app, "--sampling-rate", parse_rate, config.sampling_rate,
                           "Samples per allocated word (default: 1e-5)")

@@ -14,8 +14,11 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "daemon/attach/inject/agent_file.h"
 #include "daemon/attach/kernel/kernel_features.h"
 #include "daemon/attach/kernel/kernel_object.h"
@@ -410,7 +413,27 @@ absl::Status start_servers(Running& running, const Config& config) {
   return absl::OkStatus();
 }
 
+// The start in one line of the log: version, rules, directories. The listeners log themselves.
+void log_start(const Config& config) {
+  std::vector<std::string> facts;
+  if (!config.pids.empty())
+    facts.push_back(absl::StrCat("pids ", absl::StrJoin(config.pids, ", ")));
+  for (const std::string& name : config.names) facts.push_back(absl::StrCat("name ", name));
+  const auto add_directory = [&facts](const char* what, const std::string& directory) {
+    if (!directory.empty()) facts.push_back(absl::StrCat(what, " ", directory));
+  };
+  add_directory("state", config.state_directory);
+  add_directory("snapshots", config.heap_watch.files.directory);
+  add_directory("traces", config.trace_directory);
+  facts.push_back(absl::StrCat("gRPC ", config.grpc_socket));
+  if (!config.grpc_listen_address.empty()) facts.push_back(config.grpc_listen_address);
+  facts.push_back(absl::StrCat("HTTP ", config.web_listen_address));
+  log_info("memprofd {} starts: {}", version_text(program_version()),
+           printable(absl::StrJoin(facts, "; ")));
+}
+
 int run(const Config& asked) {
+  log_start(asked);
   start_memory_nursery();  // while this process is small
   gpr_set_log_function(
       [](gpr_log_func_args* said) { log_debug("gRPC: {}", std::string(said->message)); });

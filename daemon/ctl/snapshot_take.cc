@@ -35,7 +35,7 @@ std::string default_name(int pid) {
 
 std::string summary_text(const std::string& file, const pb::SnapshotSummary& summary) {
   return fmt::format(
-      "{}: {}, {} blocks in a heap of {}; the program stood still for {} ({} predicted)\n", file,
+      "{}: {}, {} blocks in a heap of {}; the program was paused for {} ({} predicted)\n", file,
       format_bytes(static_cast<double>(summary.file_bytes())), format_count(summary.blocks()),
       format_bytes(static_cast<double>(summary.heap_bytes())),
       format_duration(summary.pause_seconds()), format_duration(summary.predicted_pause_seconds()));

@@ -26,10 +26,10 @@ inline constexpr char kOlderDaemonPayload[] = "memprofd/older-daemon";
 
 // Lines for the end of --help.
 inline constexpr char kExitCodeHelp[] =
-    "Exit codes: 0 ok, 1 internal error, 2 usage, 3 no such process, 4 cannot be profiled,\n5 "
-    "missing privilege or kernel feature, 6 already profiled, 7 agent library unusable,\n8 "
-    "memprofd unreachable, or address or state directory in use, 9 limit reached or busy,\n10 "
-    "memprofd older than memprofctl.";
+    "Exit codes: 0 ok, 1 internal error, 2 usage, 3 no such process, 4 cannot be profiled,\n"
+    "5 missing privilege or kernel feature, 6 already profiled, 7 agent library unusable,\n"
+    "8 memprofd unreachable, or address or state directory in use, 9 limit reached or busy,\n"
+    "10 memprofd older than memprofctl.";
 
 inline ExitCode exit_code_of(absl::StatusCode code) {
   switch (code) {

@@ -123,7 +123,9 @@ absl::StatusOr<double> parse_duration(std::string_view text) {
   const std::optional<double> value = parse_decimal(text.substr(0, digits));
   const auto unit = std::find_if(kDurationSuffixes.begin(), kDurationSuffixes.end(),
                                  [&](const Unit& u) { return u.name == suffix; });
-  if (!value || unit == kDurationSuffixes.end() || *value * unit->scale > kLongestDuration) {
+  const bool has_unit = !suffix.empty() || value == 0;
+  if (!value || unit == kDurationSuffixes.end() || !has_unit ||
+      *value * unit->scale > kLongestDuration) {
     return absl::InvalidArgumentError(
         absl::StrCat("bad duration \"", absl::string_view(text.data(), text.size()),
                      "\": write a number and a unit, such as 90s, 5m or 2h"));

@@ -29,7 +29,8 @@ std::optional<T> parse_number(std::string_view text, int base = 10) {
 // of 1024, with "B" powers of 1000; case does not matter. At least 1 byte.
 absl::StatusOr<std::uint64_t> parse_size(std::string_view text);
 
-// Seconds: "90", "90s", "1.5m", "2h", "7d", "250ms". Not negative, at most 100 years.
+// Seconds: "90s", "1.5m", "2h", "7d", "250ms", "0". Not negative, at most 100 years; a number other
+// than 0 needs its unit, as "5" means minutes to one reader and seconds to another.
 absl::StatusOr<double> parse_duration(std::string_view text);
 
 // Samples per word, kMinSamplingRate <= rate <= 1: "1e-5", "0.0001".

@@ -223,7 +223,7 @@ class Controlling(PageTest):
         self.open()
         self.browser.click_on(f'#overview tr[data-pid="{self.server.pid}"] td:last-child button:nth-of-type(3)')
         self.wait_element("#overview .heap .holders li")
-        self.assertRegex(self.text("#overview .heap p"), r" reachable, in [\d,.]+.* blocks; .* The program stood still for ")
+        self.assertRegex(self.text("#overview .heap p"), r" reachable, in [\d,.]+.* blocks; .* The program was paused for ")
         # What a thread has on its stack at that moment, too, is held by several.
         largest = self.text("#overview .heap .holders summary")
         self.assertRegex(largest, r"^\d+ % (globals|several, nearest global Demo_server, field \d+) .* blocks")
@@ -238,7 +238,7 @@ class Controlling(PageTest):
 
     def test_what_keeps_a_site_alive(self):
         self.ask_why_sessions_live()
-        self.assertRegex(self.text(".site-detail .why p"), r"reachable, in [\d,]+ sampled blocks; .* The program stood still for")
+        self.assertRegex(self.text(".site-detail .why p"), r"reachable, in [\d,]+ sampled blocks; .* The program was paused for")
         # A line ends where ways part, and the next one begins with its share and size.
         way = re.sub(r"\n\d+ % [\d.]+ \w+( ± [\d.]+)?", "", self.text(".site-detail .why li")).replace(" [*]", "[*]")
         self.assertRegex(way, r"^100 % .* global Demo_server, field \d+ → block\(4\) field 1 → "

@@ -167,7 +167,7 @@ module Sessions = struct
 
   let table : (int, session) Hashtbl.t = Hashtbl.create 1_024
   let lock = Mutex.create ()
-  let next_id = ref 0
+  let next_id = ref 0 and most = ref 0 (* 0: the leak *)
 
   let make_session id agent =
     { id; agent; started = Unix.gettimeofday (); draft = Bytes.create 3_000; visited = [] }
@@ -178,7 +178,7 @@ module Sessions = struct
     incr next_id;
     let session = make_session id agent in
     session.visited <- List.map String.uppercase_ascii path;
-    Hashtbl.replace table id session;
+    Hashtbl.replace table id session; if !most > 0 then Hashtbl.remove table (id - !most);
     Mutex.unlock lock;
     id
 
@@ -392,6 +392,7 @@ end
 let () =
   Arg.parse
     [ ("--port", Arg.Set_int port, "PORT to listen on (default: any)");
+      ("--max-sessions", Arg.Set_int Sessions.most, "SESSIONS to keep at most (default: all, a leak)");
       ("--self-load", Arg.Set_int connections, "CONNECTIONS to send requests to itself");
       ("--rate", Arg.Set_int requests_per_second, "REQUESTS a second of the self-made load") ]
     (fun text -> port := int_of_string text)

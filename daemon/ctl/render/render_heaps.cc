@@ -42,7 +42,7 @@ std::string kept_heaps_text(const pb::ListHeapsResponse& heaps) {
 }
 
 std::string kept_heap_text(const pb::KeptHeap& heap) {
-  return fmt::format("{}: {}, of a heap of {}; the program stood still for {}\n",
+  return fmt::format("{}: {}, of a heap of {}; the program was paused for {}\n",
                      printable(heap.name()), bytes_text(heap.file_bytes()),
                      bytes_text(heap.heap_bytes()), format_duration(heap.pause_seconds()));
 }

@@ -32,7 +32,7 @@ std::string totals_text(const ImageInfo& info, const Garbage& garbage, const Sna
   add(old, waits_text(info));
   add(garbage.young, "in minor heaps: waits for a minor collection");
   add(garbage.dead, "dead: the collector knows, and has not swept it");
-  return with_title("Garbage: nothing leads there", table, view.style);
+  return with_title("Floating garbage: unreachable, not collected yet", table, view.style);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ std::string totals_table(const ImageInfo& info, const ImageCensus& census,
         {words_text(count.words), share_of(count.words, all), format_count(count.blocks), what});
   };
   add(total.reachable, "reachable");
-  add(total.garbage, info.complete ? "garbage: nothing leads there, the collector does not know yet"
+  add(total.garbage, info.complete ? "floating garbage: unreachable, not collected yet"
                                    : "garbage, or what was held by what is cut off");
   add(total.dead, "dead: the collector knows, and has not swept it");
   add(census.free, census.free.words == 0 ? "free"
@@ -192,7 +192,7 @@ std::string states_table(const Why& why, const SnapshotView& view) {
     table.add_row({sum_text(sum), format_count(sum.blocks), what});
   };
   add(sums.reachable(), "reachable");
-  add(sums.garbage(), "garbage: nothing leads there, the collector does not know yet");
+  add(sums.garbage(), "floating garbage: unreachable, not collected yet");
   if (sums.dead().blocks != 0) add(sums.dead(), "dead: the collector knows");
   return with_title(sites_title(why), table, view.style);
 }
@@ -204,7 +204,7 @@ std::string ways_table(const PathTree& tree, const char* blocks, const SnapshotV
   TextTable table({{"SHARE", Align::kRight},
                    {"BYTES", Align::kRight},
                    {blocks, Align::kRight},
-                   {"WAY FROM A ROOT"}});
+                   {"PATH FROM A GC ROOT"}});
   for (const TreeLine& line : path_lines(tree, view.tree())) {
     const std::string indent(2 * line.depth, ' ');
     if (line.more != 0) {
@@ -217,7 +217,7 @@ std::string ways_table(const PathTree& tree, const char* blocks, const SnapshotV
         {format_share_estimate(part.bytes(), part.stderr_bytes(), all.bytes(), all.stderr_bytes()),
          sum_text(sum), format_count(sum.blocks), indent + printable(line.text)});
   }
-  return with_title("Shortest ways to the reachable ones", table, {});
+  return with_title("Shortest paths to the reachable blocks", table, {});
 }
 
 // What of the heap a pattern has to take at least, to be shown.

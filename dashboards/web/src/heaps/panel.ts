@@ -63,7 +63,7 @@ class Heaps implements Panel {
     this.list.replaceChildren(...heaps.map((heap) => button(titleOf(heap),
       () => store.setExtra("heaps", withHeap(heapsOf(store.get()), heap.name), true),
       { className: "button small", "aria-pressed": String(chosen.includes(heap)), "data-name": heap.name,
-        title: `${heap.name}: a file of ${bytes(Number(heap.file_bytes))}; the program stood still for ${duration(heap.pause_seconds)}` })));
+        title: `${heap.name}: a file of ${bytes(Number(heap.file_bytes))}; the program was paused for ${duration(heap.pause_seconds)}` })));
   }
 
   // What is asked already is not asked again.
@@ -100,7 +100,7 @@ class Heaps implements Panel {
     this.app.say(`Snapshot of ${comm} (pid ${pid}) …`);
     try {
       const { heap } = await this.api.keepHeap(pid);
-      this.app.say(`Snapshot of ${comm} (pid ${pid}): kept, ${bytes(Number(heap.file_bytes))}; the program stood still for ${duration(heap.pause_seconds)}`);
+      this.app.say(`Snapshot of ${comm} (pid ${pid}): kept, ${bytes(Number(heap.file_bytes))}; the program was paused for ${duration(heap.pause_seconds)}`);
       await this.app.refreshHeaps();
     } catch (error) {
       this.app.fail(error);

@@ -31,7 +31,7 @@ export class HeapCard {
     const sum = `${bytes(size(all.reachable))} reachable, in ${count(Number(all.reachable?.blocks ?? 0))} blocks; ${bytes(size(all.garbage))} garbage ` +
       `that the collector does not know yet${longest === undefined ? "" : ` (it waits for ${duration(longest)} at most)`}, ${bytes(size(all.dead))} that it has not swept; ${bytes(size(free))} free. ` +
       (Number(all.outside_bytes) > 0 ? `${bytes(Number(all.outside_bytes))} are held outside of the heap, by Bigarrays, channels and what C code has from malloc. ` : "") +
-      `The program stood still for ${duration(pause_seconds)}.`;
+      `The program was paused for ${duration(pause_seconds)}.`;
     this.element.replaceChildren(
       make("div", { className: "heap-head" }, make("h3", {}, `Heap of ${program}`), make("span", { className: "space" }), close),
       make("p", {}, sum),

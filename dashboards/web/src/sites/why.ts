@@ -40,7 +40,7 @@ export class WhyTree {
     const { snapshot, reachable, garbage, paths } = answer;
     const sum = `${format.estimate(reachable.bytes, reachable.bytes_stderr)} reachable, in ${format.count(reachable.sampled_blocks)} sampled blocks; ` +
       `${format.estimate(garbage.bytes, garbage.bytes_stderr)} are garbage that the collector does not know yet. ` +
-      `The program stood still for ${format.duration(snapshot.pause_seconds)}.`;
+      `The program was paused for ${format.duration(snapshot.pause_seconds)}.`;
     this.element.replaceChildren(make("p", {}, sum),
       make("p", { className: "muted types" }, typesText(typesOfWhy(answer))), list(paths, reachable.sampled_blocks));
   }

@@ -41,7 +41,7 @@ TEST(KeptHeapsText, SaysWhyThereAreNone) {
 
 TEST(KeptHeapsText, OneIsALine) {
   EXPECT_EQ(
-      "auto-shop-42-t.heap: 76.0 KiB, of a heap of 11.0 MiB; the program stood still for 1.4 ms\n",
+      "auto-shop-42-t.heap: 76.0 KiB, of a heap of 11.0 MiB; the program was paused for 1.4 ms\n",
       kept_heap_text(a_kept_heap()));
 }
 
