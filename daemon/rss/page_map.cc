@@ -49,19 +49,23 @@ absl::StatusOr<UniqueFd> open_pagemap(int pid) {
   return file;
 }
 
-// 0 when it cannot be had: without CAP_SYS_ADMIN frames are hidden.
+// The frame that pages share which were only read. 0 when it cannot be had: without CAP_SYS_ADMIN
+// frames are hidden, and some kernels give each such page a frame of its own.
 std::uint64_t find_zero_frame() {
-  void* page = ::mmap(nullptr, kPageBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (page == MAP_FAILED) return 0;
-  std::uint64_t word = 0;
-  const auto at = reinterpret_cast<std::uint64_t>(page);
+  constexpr std::size_t kBytes = 2 * kPageBytes;
+  void* pages = ::mmap(nullptr, kBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) return 0;
+  std::array<std::uint64_t, 2> words{};
+  const auto* bytes = static_cast<const volatile char*>(pages);
+  const auto at = reinterpret_cast<std::uint64_t>(pages);
   const UniqueFd file(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
-  const bool zero = *static_cast<volatile char*>(page) == 0;  // maps the zero page
-  const ssize_t got = zero && file ? ::pread(file.get(), &word, sizeof word,
-                                             static_cast<off_t>(at / kPageBytes * 8))
+  const bool zero = bytes[0] == 0 && bytes[kPageBytes] == 0;  // maps the pages
+  const ssize_t got = zero && file ? ::pread(file.get(), words.data(), sizeof words,
+                                             static_cast<off_t>(at / kPageBytes * sizeof words[0]))
                                    : 0;
-  ::munmap(page, kPageBytes);
-  return got == sizeof word ? word & kFrameMask : 0;
+  ::munmap(pages, kBytes);
+  const std::uint64_t frame = words[0] & kFrameMask;
+  return got == sizeof words && frame == (words[1] & kFrameMask) ? frame : 0;
 }
 
 absl::Status cannot_scan() { return absl::ErrnoToStatus(errno, "cannot read pagemap"); }
