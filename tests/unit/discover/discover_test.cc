@@ -132,13 +132,21 @@ TEST(Discover, NotElf) {
   EXPECT_EQ(proc.message(), "pid " + proc.pid() + ": " + script + " is not an ELF file");
 }
 
+// A header alone, and a whole program, which the kernel here need not be able to run.
 TEST(Discover, ThirtyTwoBit) {
-  FakeProc proc;
-  const std::string narrow =
-      proc.write("narrow", std::string("\x7f") + "ELF\x01\x01\x01" + std::string(60, '\0'));
-  proc.set_exe(narrow);
-  EXPECT_EQ(proc.discover().code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(proc.message(), HasSubstr("is a 32-bit program"));
+  TempDir dir;
+  const std::string header =
+      dir.write("header", std::string("\x7f") + "ELF\x01\x01\x01" + std::string(60, '\0'));
+  const std::string program = dir.path("tiny32");
+  const std::string build = "cc -m32 -nostdlib -static tests/targets/bare/tiny32.S -o " + program;
+  ASSERT_EQ(std::system(build.c_str()), 0) << build;
+  for (const std::string& file : {header, program}) {
+    FakeProc proc;
+    proc.set_exe(file);
+    EXPECT_EQ(proc.discover().code(), StatusCode::kFailedPrecondition);
+    EXPECT_EQ(proc.message(), "pid " + proc.pid() + ": " + file +
+                                  " is a 32-bit program; only 64-bit ones are supported");
+  }
 }
 
 TEST(Discover, NotOcaml) {
