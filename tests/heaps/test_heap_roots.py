@@ -44,11 +44,12 @@ class Roots(Snapshot):
         target, daemon = self.attached("heap_roots")
         command = f"roots {self.folder / 'own'}"
         self.stepping(target, daemon, command)
-        taker = self.taker(daemon, "a.heap")
         before = (target.command(command), self.told())
+        taker = self.taker(daemon, "a.heap")
         while taker.running():
-            after = (target.command(command), self.told())
+            target.command(command)  # the program allocates, and so can be stopped for the snapshot
         self.assertEqual(0, taker.wait(), taker.stderr())
+        after = (target.command(command), self.told())
         self.assertEqual(before, after)
         return after
 
