@@ -177,7 +177,7 @@ KERNELS ?=
 test-kernels:
 	$(Q)deploy/install-deps.sh build checks run test kernels
 	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(BUILD)/tests/kernel_tests
-	$(Q)/usr/bin/python3 tests/kernels/kernels.py --build $(BUILD) $(KERNELS)
+	$(Q)/usr/bin/python3 tests/vm/kernels.py --build $(BUILD) $(KERNELS)
 
 # ---------------------------------------------------------------- benchmarks
 

@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/kernels"))
+sys.path.insert(0, str(ROOT / "tests/vm"))
 
 import initramfs  # noqa: E402
 import kernels  # noqa: E402

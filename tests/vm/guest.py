@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What memprofd does on the kernel that runs it: in the guests of tests/kernels/kernels.py.
+"""What memprofd does on the kernel that runs it: in the guests of tests/vm/kernels.py.
 
-One that is no guest is tested by tests/run.py --module tests/kernels/guest.py --report FILE.
+One that is no guest is tested by tests/run.py --module tests/vm/guest.py --report FILE.
 """
 
 import os

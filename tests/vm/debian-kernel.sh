@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The kernel image of a Debian release, for tests/kernels/kernels.py to boot.
+# The kernel image of a Debian release, for tests/vm/kernels.py to boot.
 #
-#   tests/kernels/debian-kernel.sh SUITE    bullseye (5.10), bookworm (6.1), trixie (6.12), trixie-backports (7.x)
+#   tests/vm/debian-kernel.sh SUITE    bullseye (5.10), bookworm (6.1), trixie (6.12), trixie-backports (7.x)
 #
 # Prints the file, whose folder has the version in its file "release". Downloads (15 to 35 MB, from the
 # machine's own mirror) and unpacks once, into ~/.cache/memprofd; touches no package of the system.

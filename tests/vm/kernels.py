@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """memprofd on other kernels than this one: make test-kernels.
 
-  tests/kernels/kernels.py [--build FOLDER] [--at-once N] [--seconds N] [SUITE...]    default: all of them
+  tests/vm/kernels.py [--build FOLDER] [--at-once N] [--seconds N] [SUITE...]    default: all of them
 
 Boots the kernels of Debian's releases in qemu, with an initramfs that holds memprofd, programs to profile and the tests of
-tests/kernels/guest.py, which tell what came of them by the serial ports. Closes with a table, and
+tests/vm/guest.py, which tell what came of them by the serial ports. Closes with a table, and
 "N passed, M failed, K skipped". Logs are in FOLDER/test-logs. Two guests at once take some ten minutes of two processors
 where they are emulated.
 """
@@ -42,7 +42,7 @@ ARGUMENTS = "console=ttyS0 rdinit=/init quiet panic=-1 mitigations=off nosoftloc
 HERE = pathlib.PurePosixPath("/memprofd")  # in the guest
 PROGRAMS = ("memprofd", "memprofctl", "libmemprof_agent.so", "tests/kernel_tests", "targets/busy_threads",
             "targets/known_alloc", "targets/forks", "targets-trixie/domains", "targets-trixie/known_alloc")
-SOURCES = ("tests/run.py", "tests/outcomes.py", "tests/fuzz/fuzz.py", "tests/kit/harness.py", "tests/kit/answers.py", "tests/kernels/guest.py")
+SOURCES = ("tests/run.py", "tests/outcomes.py", "tests/fuzz/fuzz.py", "tests/kit/harness.py", "tests/kit/answers.py", "tests/vm/guest.py")
 # Folders of Python's library that no test needs.
 NOT_OF_PYTHON = ("test", "idlelib", "lib2to3", "tkinter", "ensurepip", "dist-packages", "__pycache__", "pydoc_data")
 
@@ -57,7 +57,7 @@ mount -t securityfs security /sys/kernel/security
 mount -t tracefs trace /sys/kernel/tracing
 ip link set lo up
 echo '{BEGUN}' > /dev/ttyS1
-python3 {HERE}/tests/run.py --module {HERE}/tests/kernels/guest.py --report /report.json > /dev/ttyS1 2>&1
+python3 {HERE}/tests/run.py --module {HERE}/tests/vm/guest.py --report /report.json > /dev/ttyS1 2>&1
 cat /report.json > /dev/ttyS2
 dmesg > /dev/ttyS3
 echo o > /proc/sysrq-trigger
@@ -149,7 +149,7 @@ def outcome_of(said):
 
 def test_kernel(suite, build, archive, seconds):
     """(version, outcome)"""
-    found = subprocess.run([ROOT / "tests/kernels/debian-kernel.sh", suite], capture_output=True, text=True, check=False)
+    found = subprocess.run([ROOT / "tests/vm/debian-kernel.sh", suite], capture_output=True, text=True, check=False)
     if found.returncode != 0:
         print(f"{suite}: {found.stderr.strip()}", flush=True)
         return suite, run.Outcome(failed=1, notes=["no kernel"])
