@@ -6,6 +6,7 @@ import dataclasses
 import os
 import pathlib
 import re
+import select
 import shutil
 import subprocess
 
@@ -24,9 +25,10 @@ class Outcome:
     failed: int = 0
     skipped: list = dataclasses.field(default_factory=list)  # "test: reason"
     notes: list = dataclasses.field(default_factory=list)  # numbers that tests tell
-    cpu_seconds: float = 0.0  # of a module's process and of all that it waited for
+    cpu_seconds: float = 0.0  # of the process and of all that it waited for
     failures: list = dataclasses.field(default_factory=list)  # "test: reason", as far as it is known
     alone: list = dataclasses.field(default_factory=list)  # the same of what failed only beside others
+    times: list = dataclasses.field(default_factory=list)  # (unit, seconds, seconds of CPU)
 
 
 def show_threads(pid, output):
@@ -37,23 +39,39 @@ def show_threads(pid, output):
                            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, timeout=120)
 
 
+def ended(child, seconds):
+    """Waits for the end, at most so long; whether it came. The child stays a zombie, whose times can be read."""
+    pidfd = os.pidfd_open(child.pid)
+    try:
+        return bool(select.select([pidfd], [], [], seconds)[0])
+    finally:
+        os.close(pidfd)
+
+
+def cpu_seconds(zombie):
+    """Of a process that has ended, and of all its children that it waited for."""
+    fields = pathlib.Path(f"/proc/{zombie}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")  # utime, stime, cutime, cstime
+
+
 def run_child(command, log, env):
-    """Runs a command with its output in a file; returns its exit code."""
+    """Runs a command with its output in a file; returns its exit code and its seconds of CPU."""
     with open(log, "wb") as output:
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output,
                                  stderr=subprocess.STDOUT, cwd=ROOT, env=env)
         try:
-            return child.wait(SUITE_TIMEOUT)
-        except subprocess.TimeoutExpired:
+            if ended(child, SUITE_TIMEOUT):
+                cpu = cpu_seconds(child.pid)
+                return child.wait(), cpu
             show_threads(child.pid, output)
             output.write(f"\nnot done after {SUITE_TIMEOUT} s\n".encode())
             child.terminate()  # a Python suite ends what it started
-            try:
-                child.wait(20)
-            except subprocess.TimeoutExpired:
+            if not ended(child, 20):
                 child.kill()
-                child.wait()
-            return LATE
+                ended(child, None)
+            cpu = cpu_seconds(child.pid)
+            child.wait()
+            return LATE, cpu
         except KeyboardInterrupt:
             child.terminate()
             child.wait()

@@ -4,18 +4,21 @@
 
   tests/run.py [--build FOLDER] [SUITE...]     default: every suite but unit
 
-Suites: unit-asan (GoogleTest, with sanitizers), fuzz (each target of tests/fuzz for 5 s), plain (tests that sanitizers would
-disturb or make last), kernel (against the real kernel), unit (as unit-asan without sanitizers, not
-run by default), agent, e2e, calls (of functions, traced), heaps (snapshots of them), hostile, dashboards, bench, runner
-(Python). A suite may be narrowed: e2e/test_attach to a module, e2e/test_attach:Ways to a class of it,
+Suites of C++: unit-asan (GoogleTest, with sanitizers), unit (the same without sanitizers, not run by
+default), plain (tests that sanitizers would disturb or make last), kernel (the kernel side against the
+kernel that runs), fuzz (each target of tests/fuzz for 5 s).
+Suites of Python: agent (the agent alone), e2e (memprofd with programs), calls (call traces, and the
+native heap: malloc), heaps (heap snapshots), hostile (programs that attack memprofd), dashboards
+(Grafana's and the page), bench (the benchmark's own code), runner (tests/run.py, documents, packages).
+A suite may be narrowed: e2e/test_attach to a module, e2e/test_attach:Ways to a class of it,
 kernel:StackTruth* to tests by GoogleTest's filter. Exit code 0: all passed.
-Output of what failed is shown; all of it is in FOLDER/test-logs. A test that was skipped
-is no test that passed: each is listed with its reason before the closing line. Most tests wait for
-something most of the time, so several modules run at once (--lanes); those that hold
-memprofd to a time or a cost run with few others or alone, at the end. Where up to three modules of
-suites with real programs fail, these run once more, each alone: what passes then has failed beside
-others, for want of a processor maybe. It counts as passed and is listed with what it said first; to
-see it again is a reason to mend it.
+
+Output of failed modules is shown; all output is in FOLDER/test-logs. The end lists the ten slowest
+modules, each skipped test with its reason, and what failed. Most tests wait for something most of the
+time, so several modules run at once (--lanes); those that hold memprofd to a time or a cost run with
+few others or alone, at the end. Where up to three modules of suites with real programs fail, these run
+once more, each alone. A module that passes then counts as passed and is listed with its first failure
+("passed only alone"): it is a defect, of the test or of memprofd.
 """
 
 import argparse
@@ -57,6 +60,7 @@ QUIET = {"e2e/test_budget", "bench/test_bench"}
 QUIET_SUITES = {"hostile"}
 # Whose tests run real programs, and may fail for want of a processor.
 AGAIN_SUITES = {"kernel", "agent", "e2e", "calls", "heaps", "hostile", "dashboards", "bench"}
+SLOWEST = 10  # modules that are listed at the end
 MOST_AGAIN = 3  # modules that failed; more have not by chance
 # Begun before all others, as they wait longest: lanes should end together.
 FIRST = ["e2e/test_looks", "dashboards/test_page", "dashboards/test_page_sites", "e2e/test_queries", "dashboards/test_alerts",
@@ -75,12 +79,13 @@ def gtest(build, suite, chosen, log, shard=0, shards=1):
     if not program.exists():
         log.write_text(f"{program} is missing: run make test\n")
         return Outcome(failed=1)
-    code = run_child([program, f"--gtest_output=xml:{report}", f"--gtest_filter={chosen or '*'}"], log,
-                     dict(child_environment(build), GTEST_TOTAL_SHARDS=str(shards), GTEST_SHARD_INDEX=str(shard)))
+    code, cpu = run_child([program, f"--gtest_output=xml:{report}", f"--gtest_filter={chosen or '*'}"], log,
+                          dict(child_environment(build), GTEST_TOTAL_SHARDS=str(shards), GTEST_SHARD_INDEX=str(shard)))
     try:
         outcome = gtest_outcome(ElementTree.parse(report).getroot())
     except (OSError, ElementTree.ParseError):
-        return without_report(code, log)
+        outcome = without_report(code, log)
+    outcome.cpu_seconds = cpu
     if code != 0 and outcome.failed == 0:
         outcome.failed = 1  # a sanitizer's finding at exit
     return outcome
@@ -90,18 +95,17 @@ def fuzz_target(build, target, log):
     """From the seeds on, so that each run is like the one before."""
     (build / "fuzz").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as corpus:
-        code = run_child(fuzz.command(build, target, FUZZ_SECONDS, corpus), log, child_environment(build))
-    return Outcome(passed=1) if code == 0 else Outcome(failed=1)
+        code, cpu = run_child(fuzz.command(build, target, FUZZ_SECONDS, corpus), log, child_environment(build))
+    return Outcome(passed=int(code == 0), failed=int(code != 0), cpu_seconds=cpu)
 
 
 def python_module(build, path, chosen, log):
     report = log.with_suffix(".json")
     report.unlink(missing_ok=True)
-    code = run_child([sys.executable, __file__, "--module", path, "--class", chosen, "--report", report],
-                     log, child_environment(build))
-    if not report.exists():
-        return without_report(code, log)
-    outcome = Outcome(**json.loads(report.read_text()))
+    code, cpu = run_child([sys.executable, __file__, "--module", path, "--class", chosen, "--report", report],
+                          log, child_environment(build))
+    outcome = Outcome(**json.loads(report.read_text())) if report.exists() else without_report(code, log)
+    outcome.cpu_seconds = cpu
     if code != 0 and outcome.failed == 0:
         outcome.failed = 1
     return outcome
@@ -180,10 +184,10 @@ def run_module(path, chosen, report):
     signal.signal(signal.SIGTERM, interrupt)
     path = pathlib.Path(path)
     sys.path[0:0] = [str(path.parent), str(ROOT / "tests/kit")]
+    unittest.TestCase.maxDiff = None  # the row of a table that is missing is shown, however long the table
     tests = unittest.defaultTestLoader.loadTestsFromName(f"{path.stem}.{chosen}" if chosen else path.stem)
     result = unittest.TextTestRunner(verbosity=2, resultclass=ShownResult).run(tests)
     outcome = result.outcome(getattr(sys.modules.get("harness"), "NOTES", []))
-    outcome.cpu_seconds = cpu_seconds()
     pathlib.Path(report).write_text(json.dumps(dataclasses.asdict(outcome)))
     return 0 if result.wasSuccessful() else 1
 
@@ -232,11 +236,12 @@ def run_unit(build, name, function):
     log = log_of(build, name)
     started = time.monotonic()
     outcome = function(build, log)
+    seconds = time.monotonic() - started
+    outcome.times = [(name, seconds, outcome.cpu_seconds)]
     outcome.skipped = [f"{name}: {skip}" for skip in outcome.skipped]
     outcome.failures = [f"{name}: {failure}" for failure in outcome.failures] or [name] * (outcome.failed > 0)
     print(f"{name:<28}{outcome.passed:>5} passed {outcome.failed:>3} failed {len(outcome.skipped):>3} skipped "
-          f"{time.monotonic() - started:>7.1f} s"
-          + (f" ({outcome.cpu_seconds:.1f} s of CPU)" if outcome.cpu_seconds else ""), flush=True)
+          f"{seconds:>7.1f} s ({outcome.cpu_seconds:.1f} s of CPU)", flush=True)
     if outcome.failed:
         print(log.read_text(errors="replace")[-20_000:], flush=True)
     return outcome
@@ -246,7 +251,8 @@ def added_up(outcomes):
     return Outcome(sum(o.passed for o in outcomes), sum(o.failed for o in outcomes),
                    [skip for o in outcomes for skip in o.skipped], [note for o in outcomes for note in o.notes],
                    failures=[failure for o in outcomes for failure in o.failures],
-                   alone=[failure for o in outcomes for failure in o.alone])
+                   alone=[failure for o in outcomes for failure in o.alone],
+                   times=[taken for o in outcomes for taken in o.times])
 
 
 def passed_alone(build, name, function, first):
@@ -254,6 +260,7 @@ def passed_alone(build, name, function, first):
     log = log_of(build, name)
     log.replace(log.with_suffix(".first.log"))
     outcome = run_unit(build, name, function)
+    outcome.times = first.times + outcome.times
     if outcome.failed == 0:
         outcome.alone = first.failures
     return outcome
@@ -268,9 +275,20 @@ def run_again(build, units, outcomes):
             for unit, outcome in zip(units, outcomes)]
 
 
+def slowest(times):
+    """The units that took longest, and of each its seconds and seconds of CPU, all its runs together."""
+    sums = {}
+    for name, seconds, cpu in times:
+        before = sums.get(name, (0, 0))
+        sums[name] = (before[0] + seconds, before[1] + cpu)
+    return sorted(sums.items(), key=lambda unit: unit[1], reverse=True)[:SLOWEST]
+
+
 def close(total):
-    """Says what was skipped, what passed only alone, what failed (where the end of a log is read first) and, alone on the last
-    line, how many tests did what; returns the exit code."""
+    """Says which modules took longest, what was skipped, what passed only alone, what failed (where the end of a log is read
+    first) and, alone on the last line, how many tests did what; returns the exit code."""
+    for name, (seconds, cpu) in slowest(total.times):
+        print(f"slowest: {name:<28}{seconds:>7.1f} s {cpu:>7.1f} s of CPU")
     for skip in total.skipped:
         print(f"skipped: {skip}")
     for failure in total.alone:

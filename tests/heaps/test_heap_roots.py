@@ -18,7 +18,6 @@ class Roots(Snapshot):
     """From each field of each module, and from roots of other kinds, to the word."""
 
     programs = TARGETS4
-    maxDiff = None
 
     def query(self, sql):
         command = [harness.BUILD / "memprofctl", "snapshot", "query", self.folder / "a.heap", sql, "-o", "json"]

@@ -64,6 +64,15 @@ class ClassThatSkipsItself(unittest.TestCase):
 '''
 
 
+TABLE = r"""
+import unittest
+
+class Table(unittest.TestCase):
+    def test_rows(self):
+        rows = [f"row {i} of a table\n" for i in range(200)]
+        self.assertMultiLineEqual("".join(rows), "".join(rows[:100] + rows[101:]))
+"""
+
 # A program of GoogleTest's, one of whose tests is in each shard; it says which shard it was.
 SHARD = """#!/bin/sh
 echo "$GTEST_SHARD_INDEX of $GTEST_TOTAL_SHARDS" >> "$0.ran"
@@ -105,6 +114,15 @@ class Counting(unittest.TestCase):
         self.assertEqual({"Some.test_fails: AssertionError: None", "Some.test_fails_and_skips_parts: AssertionError: None"},
                          {failure.removeprefix("test_fake.") for failure in outcome.failures})
 
+    def test_the_missing_row_of_a_long_table_is_shown(self):
+        with tempfile.TemporaryDirectory() as folder:
+            module = pathlib.Path(folder) / "test_table.py"
+            module.write_text(TABLE)
+            report = pathlib.Path(folder) / "report.json"
+            done = subprocess.run([sys.executable, run.__file__, "--module", module, "--report", report],
+                                  capture_output=True, text=True, check=False)
+        self.assertRegex(done.stderr, "(?m)^- row 100 of a table")
+
     def test_failures_are_told_last_with_their_unit(self):
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as said:
             build = pathlib.Path(folder)
@@ -134,7 +152,7 @@ class Counting(unittest.TestCase):
     def test_the_threads_of_what_hangs_are_shown(self):
         with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(outcomes, "SUITE_TIMEOUT", 0.5):
             log = pathlib.Path(folder) / "log"
-            self.assertIs(outcomes.LATE, outcomes.run_child(["sleep", "600"], log, None))
+            self.assertIs(outcomes.LATE, outcomes.run_child(["sleep", "600"], log, None)[0])
             said = log.read_text()
         self.assertTrue(said.endswith("\nnot done after 0.5 s\n"), said)
         if shutil.which("gdb"):
@@ -144,6 +162,23 @@ class Counting(unittest.TestCase):
         total = run.added_up([run.Outcome(2, 0, ["a: x"]), run.Outcome(3, 1, ["b: y"], ["50 kills"])])
         self.assertEqual((1, ["skipped: a: x", "skipped: b: y", "5 passed, 1 failed, 2 skipped"]),
                          closing_lines(total))
+
+    def test_the_ten_slowest_come_before_the_closing_line(self):
+        outcomes = [run.Outcome(1, times=[(f"e2e/m{i}", 10.0 * i, 1.0 + i)]) for i in range(12)]
+        outcomes[3].times.append(("e2e/m3", 100.0, 2.5))  # it ran once more
+        code, said = closing_lines(run.added_up(outcomes))
+        self.assertEqual((0, 11, "12 passed, 0 failed, 0 skipped"), (code, len(said), said[-1]))
+        self.assertEqual(["slowest: e2e/m3                        130.0 s     6.5 s of CPU",
+                          "slowest: e2e/m11                       110.0 s    12.0 s of CPU"], said[:2])
+        self.assertEqual([3, 11, 10, 9, 8, 7, 6, 5, 4, 2], [int(line.split()[1].removeprefix("e2e/m")) for line in said[:-1]])
+
+    def test_seconds_of_cpu_are_those_of_a_child_and_of_its_children(self):
+        busy = "import time\nwhile time.process_time() < 0.3: pass"
+        nested = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {busy!r}])\nsys.exit(3)"
+        with tempfile.TemporaryDirectory() as folder:
+            code, cpu = outcomes.run_child([sys.executable, "-c", nested], pathlib.Path(folder) / "log", None)
+        self.assertEqual(3, code)
+        self.assertGreaterEqual(cpu, 0.28)  # to the kernel's clock tick
 
     def test_what_fails_beside_others_runs_once_more(self):
         for failing, suite, expected in (
@@ -172,7 +207,10 @@ class Counting(unittest.TestCase):
         with (tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()),
               unittest.mock.patch.object(run, "units_of", lambda _build, _suite: [unit(i) for i in range(len(failing))])):
             total = run.run_suites(pathlib.Path(folder), [suite])
-        return closing_lines(total)
+        self.assertEqual([f"{suite}/m{i}" for i, runs in enumerate(self.runs) for _ in range(runs)],
+                         sorted(name for name, _, _ in total.times))
+        code, said = closing_lines(total)
+        return code, [line for line in said if not line.startswith("slowest: ")]
 
     def test_only_skips_are_no_success(self):
         self.assertEqual((1, ["skipped: a: x", "0 passed, 0 failed, 1 skipped"]),
