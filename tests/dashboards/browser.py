@@ -91,13 +91,15 @@ class Browser:
     """A page of a width and height in CSS pixels; close() ends Chromium.
 
     errors: texts of uncaught exceptions and of errors and warnings in the
-    console. requests: every URL asked for, data: ones left out.
+    console. requests: every URL asked for, data: ones left out. usable: false once
+    an answer or a frame has not come in time.
     """
 
     def __init__(self, width=1280, height=900):
         if not os.path.exists(CHROMIUM):
             raise AssertionError(f"{CHROMIUM} is missing: install Debian's chromium")
         self.errors, self.requests, self.events = [], [], []
+        self.usable = True
         self.folder = tempfile.mkdtemp(prefix="memprofd-chromium-")
         self._start(width, height)
         try:
@@ -154,12 +156,19 @@ class Browser:
         number = self.connection.send(method, parameters, session)
         deadline = time.monotonic() + TIMEOUT
         while True:
-            message = self.connection.next_message(deadline, method)
+            message = self._next_message(deadline, method)
             if message.get("id") == number:
                 if "error" in message:
                     raise AssertionError(f"{method}: {message['error'].get('message')}")
                 return message["result"]
             self._note(message)
+
+    def _next_message(self, deadline, what):
+        try:
+            return self.connection.next_message(deadline, what)
+        except AssertionError:
+            self.usable = False
+            raise
 
     def _note(self, message):
         method, parameters = message.get("method"), message.get("params", {})
@@ -181,7 +190,7 @@ class Browser:
         """Returns when the event has come since the last navigation."""
         deadline = time.monotonic() + TIMEOUT
         while method not in self.events:
-            self._note(self.connection.next_message(deadline, method))
+            self._note(self._next_message(deadline, method))
 
     # ------------------------------------------------------------ the page
 
@@ -230,6 +239,7 @@ class Browser:
             const late = setTimeout(() => done(false), {1e3 * FRAME_PATIENCE});
             requestAnimationFrame(() => requestAnimationFrame(() => {{ clearTimeout(late); done(true); }})); }})""")
         if not drawn:
+            self.usable = False
             raise Stalled(f"no frame within {FRAME_PATIENCE:g} s though the page's timers run; the page is "
                           + self.evaluate("document.visibilityState"))
 

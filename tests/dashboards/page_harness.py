@@ -78,11 +78,9 @@ class PageTest(unittest.TestCase):
         return target
 
     def setUp(self):
-        try:
-            self.browser.resize(1280, 900)
-        except AssertionError:  # the test before was told of it
+        if not self.browser.usable:  # the test before has failed for that
             self.renew_browser()
-            self.browser.resize(1280, 900)
+        self.browser.resize(1280, 900)
         self.browser.emulate_media(prefers_color_scheme="light")
 
     def tearDown(self):
