@@ -44,9 +44,12 @@ class RealProgram(E2ETest):
             lambda: daemon.metrics().total("memprofd_samples_total", pid=pid, event="alloc") >= count,
             f"{count} samples of pid {pid}", timeout=60)
 
-    def sampled(self, process, count, *modules, rate=1e-4):
-        """A memprofd that has taken so many samples of the program, with sites of these modules."""
+    def sampled(self, process, count, *modules, rate=1e-4, begin=lambda: None):
+        """A memprofd that has taken so many samples of the program, with sites of these modules. begin() is called once the
+        program's work would be sampled."""
         daemon = self.daemon("--pid", process.pid, *self.options, rate=rate)
+        daemon.wait_state(process.pid, "waiting", "sampling")
+        begin()
         daemon.wait_state(process.pid, "sampling")
         self.assertEqual("agent", daemon.targets()[process.pid]["mode"], daemon.said())
         self.wait_samples(daemon, process.pid, count)
@@ -65,18 +68,18 @@ class RealProgram(E2ETest):
         for module in modules:
             self.assertIn(module, text)
 
-    def check_batch(self, kind, count, *modules, ready=lambda process: True, **size):
-        """A program that ends by itself: its result is the same with memprofd as without."""
+    def check_batch(self, kind, count, *modules, **size):
+        """A program that ends by itself, once it may: its result is the same with memprofd as without."""
         undisturbed = self.process(kind(self.folder / "work", **size))
         self.assertEqual(0, undisturbed.wait(timeout=300), undisturbed.stderr())
         expected = undisturbed.result.read_bytes()
         undisturbed.result.unlink()
-        profiled = self.process(kind(self.folder / "work", **size))
-        eventually(lambda: ready(profiled), f"{profiled.pid} is at work")
-        daemon = self.sampled(profiled, count, *modules, rate=1e-5)
+        profiled = self.process(kind(self.folder / "work", **size, held=True))
+        daemon = self.sampled(profiled, count, *modules, rate=1e-5, begin=profiled.begin)
         if MATRIX:  # it works for long enough there
             self.check_snapshot(daemon, profiled, *modules)
         daemon.detach(profiled.pid)
+        profiled.finish()
         self.assertEqual(0, profiled.wait(timeout=300), profiled.stderr())
         self.assertTrue(expected == profiled.result.read_bytes(), f"{profiled.result} is another than without memprofd")
 
@@ -145,7 +148,7 @@ class Batch(RealProgram):
     @only_in_matrix
     def test_coqc(self):
         # Callstacks go through plugins, and are cut only for a moment after each is loaded.
-        self.check_batch(Coqc, 1_000, "Vernac", "CClosure", ready=Coqc.has_plugins)
+        self.check_batch(Coqc, 1_000, "Vernac", "CClosure")
 
 
 class Typed(RealProgram):

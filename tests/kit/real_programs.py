@@ -2,6 +2,7 @@
 """Real programs as targets, as Debian and npm ship them, each with work to do."""
 
 import contextlib
+import os
 import pathlib
 import re
 import shutil
@@ -131,16 +132,43 @@ def ocaml_source(functions):
     return "".join(body.format(i=i) for i in range(functions))
 
 
-class Ocamlopt(Process):
-    """The native compiler at work on a generated file."""
+# Until the file is there, or the test's folder is gone.
+GATE = """#!/bin/sh
+while [ -d "{folder}" ] && [ ! -e "{folder}/{gate}" ]; do sleep 0.1; done
+{command} "$@"
+"""
 
-    def __init__(self, folder, functions=3_000):
-        folder.mkdir(exist_ok=True)
+
+class Ocamlopt(Process):
+    """The native compiler at work on a generated file. One that is `held` does nothing before begin(), and does not end
+    before finish(): its preprocessor and its assembler wait for these."""
+
+    def __init__(self, folder, functions=3_000, held=False):
+        self.folder = folder / "gates"
+        (self.folder / "bin").mkdir(parents=True, exist_ok=True)
         source = folder / "generated.ml"
         source.write_text(ocaml_source(functions))
         self.result = folder / "generated.o"
-        super().__init__([shutil.which("ocamlopt.opt"), "-c", "-g", "generated.ml"], cwd=folder,
-                         stdin=subprocess.DEVNULL)
+        config = subprocess.run(["ocamlopt.opt", "-config-var", "asm"], capture_output=True, text=True, check=True).stdout
+        assembler = config.split()[0]
+        # The compiler's messages and debugging information have the source's name, not that of a temporary file.
+        preprocess = """echo '# 1 "generated.ml"'; cat"""
+        for gate, name, command in (("begin", "preprocess", preprocess), ("finish", assembler, shutil.which(assembler))):
+            (self.folder / gate).unlink(missing_ok=True)
+            script = self.folder / "bin" / name
+            script.write_text(GATE.format(folder=self.folder, gate=gate, command=command))
+            script.chmod(0o755)
+        if not held:
+            self.begin()
+            self.finish()
+        super().__init__([shutil.which("ocamlopt.opt"), "-c", "-g", "-pp", "preprocess", "generated.ml"], cwd=folder,
+                         stdin=subprocess.DEVNULL, env=dict(os.environ, PATH=f"{self.folder}/bin:{os.environ['PATH']}"))
+
+    def begin(self):
+        (self.folder / "begin").touch()
+
+    def finish(self):
+        (self.folder / "finish").touch()
 
 
 COQ_PLUGINS = """From Coq Require Import Nsatz ssreflect Btauto Rtauto Extraction FunInd Derive.
@@ -159,13 +187,22 @@ Proof. intros; lia. Qed.
 
 
 class Coqc(Process):
-    """Coq at work on a generated file: deep stacks, and plugins; more of them when asked for."""
+    """Coq at work on a generated file: deep stacks, and plugins; more of them when asked for. One that is `held` has
+    loaded its plugins; it begins and ends by itself, and works for long."""
 
-    def __init__(self, folder, goals=1_000, plugins=""):
+    def __init__(self, folder, goals=1_000, plugins="", held=False):
         folder.mkdir(exist_ok=True)
         (folder / "generated.v").write_text(plugins + lia_goals(goals))
         self.result = folder / "generated.vo"
         super().__init__(["/usr/bin/coqc", "generated.v"], cwd=folder, stdin=subprocess.DEVNULL)
+        if held:
+            eventually(self.has_plugins, "it is at work")
+
+    def begin(self):
+        pass
+
+    def finish(self):
+        pass
 
     def has_plugins(self):
         """Whether it has loaded the last of those that its goals need."""
