@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/attach/inject/ptrace_session.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -10,6 +11,8 @@
 #include <csignal>
 #include <functional>
 #include <thread>
+
+#include "daemon/util/fd.h"
 
 namespace memprofd {
 namespace {
@@ -106,12 +109,16 @@ TEST(PtraceSession, TimeInWhichTheUserStoppedItDoesNotCount) {
 }
 
 TEST(PtraceSession, AnExecIsTold) {
-  const Child child([] {
-    ::usleep(20'000);
-    ::execl("/bin/sleep", "sleep", "600", nullptr);
+  int seized[2];
+  ASSERT_EQ(::pipe2(seized, O_CLOEXEC), 0);
+  const UniqueFd read_end(seized[0]), write_end(seized[1]);
+  const Child child([&] {
+    char byte;
+    if (::read(read_end.get(), &byte, 1) == 1) ::execl("/bin/sleep", "sleep", "600", nullptr);
   });
   PtraceSession session;
   ASSERT_EQ(session.seize(child.pid()), absl::OkStatus());
+  ASSERT_EQ(::write(write_end.get(), "", 1), 1);
   EXPECT_FALSE(session.wait_signal(is_urgent, kLong));
   EXPECT_TRUE(session.gone());
   EXPECT_TRUE(session.exec_seen());
