@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bad input: one clear line, a documented exit code, the target unharmed."""
 
+import contextlib
 import errno
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -13,12 +15,23 @@ import harness
 from harness import AGENT, BUSY, NOT_PROFILABLE, NO_PROCESS, OK, PRIVILEGES, UNAVAILABLE, USAGE
 from harness import E2ETest, Process, eventually, proc_status, start_ticks
 
+PF_KTHREAD = 0x200000  # in the flags of /proc/PID/stat
+
 
 def vanished_pid():
     """A pid that was in use a moment ago and is not now."""
     child = subprocess.Popen(["true"])
     child.wait()
     return child.pid
+
+
+def kernel_thread():
+    """A pid; those of other pid namespaces than the first see none."""
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if int(stat.read_text(errors="replace").rpartition(")")[2].split()[6]) & PF_KTHREAD:
+                return int(stat.parent.name)
+    raise unittest.SkipTest("no thread of the kernel is in this pid namespace")
 
 
 def agent_with_a_dead_probe(folder):
@@ -180,7 +193,8 @@ class Attach(E2ETest):
         self.assertTrue(sleeper.running())
 
     def test_kernel_thread(self):
-        self.refused(2, NOT_PROFILABLE, 2)
+        pid = kernel_thread()
+        self.refused(pid, NOT_PROFILABLE, pid)
 
     def test_zombie(self):
         child = self.process(Process(["true"]))

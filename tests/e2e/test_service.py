@@ -16,6 +16,7 @@ import time
 
 import harness
 from api import post
+from containers import ControlGroup
 from harness import E2ETest, Process, eventually, http_get, proc_status, settled
 from injected_agent import agent_process, agent_state
 from stepping import SteppedDaemon
@@ -471,22 +472,16 @@ class Discovery(E2ETest):
 
     def test_the_unit_that_a_program_belongs_to_is_told(self):
         target = self.shop()
-        v1, v2 = pathlib.Path("/sys/fs/cgroup/systemd"), pathlib.Path("/sys/fs/cgroup")
-        group = (v1 if v1.is_dir() else v2) / f"memprofd-test-{os.getpid()}.service"
-        group.mkdir()
-        self.addCleanup(eventually, lambda: not group.exists() or self.removed(group), "the group is empty")
+        group = ControlGroup("systemd", suffix=".service")
+        self.addCleanup(group.remove)
         self.addCleanup(target.kill)
-        (group / "cgroup.procs").write_text(str(target.pid))
+        group.put(target.pid)
         daemon = self.watching(self.name)
         daemon.wait_state(target.pid, "sampling")
-        self.assertEqual((group.name, ""), tuple(daemon.targets()[target.pid][key] for key in ("unit", "container")))
+        unit = group.folder.name
+        self.assertEqual((unit, ""), tuple(daemon.targets()[target.pid][key] for key in ("unit", "container")))
         (info,) = daemon.metrics().find("memprofd_target_info", pid=target.pid)
-        self.assertEqual((group.name, self.name), (info.labels["unit"], info.labels["program"]))
-
-    def removed(self, group):
-        with contextlib.suppress(OSError):
-            group.rmdir()
-        return not group.exists()
+        self.assertEqual((unit, self.name), (info.labels["unit"], info.labels["program"]))
 
     def test_what_cannot_be_profiled_is_said_once(self):
         name = self.folder.name + "-sleep"

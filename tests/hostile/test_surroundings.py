@@ -2,10 +2,10 @@
 """What is around a program changes while it is attached to: its file goes, a library shrinks, it is frozen."""
 
 import os
-import pathlib
 import shutil
 import unittest
 
+from containers import ControlGroup
 from harness import eventually, undisturbed_output
 from hostile_case import ATTACKER, StoppedAtTheEnd, stage
 
@@ -48,18 +48,11 @@ class Files(StoppedAtTheEnd):
         self.assert_memprofd_is_well()
 
 
-class Freezer:
-    """A control group of this test's whose processes stand still when it says so."""
-
-    V1, V2 = pathlib.Path("/sys/fs/cgroup/freezer"), pathlib.Path("/sys/fs/cgroup")
+class Freezer(ControlGroup):
+    """Its processes stand still when the test says so."""
 
     def __init__(self):
-        self.old = self.V1.is_dir()
-        self.folder = (self.V1 if self.old else self.V2) / f"memprofd-test-{os.getpid()}"
-        self.folder.mkdir()
-
-    def put(self, pid):
-        (self.folder / "cgroup.procs").write_text(str(pid))
+        super().__init__("freezer")
 
     def set(self, frozen):
         if self.old:
@@ -69,14 +62,7 @@ class Freezer:
 
     def remove(self):
         self.set(False)
-        eventually(self._removed, "the control group is empty")
-
-    def _removed(self):
-        try:
-            self.folder.rmdir()
-        except OSError:
-            return False
-        return True
+        super().remove()
 
 
 class Frozen(StoppedAtTheEnd):

@@ -7,6 +7,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import unittest
 
 from harness import Process, Target, eventually
 
@@ -80,25 +81,33 @@ def unshared(root):
     return [*UNSHARED, f"--mount-proc={root}/proc", "chroot", root]
 
 
-class MemoryLimit:
-    """A control group of this test's that has so much memory."""
+class ControlGroup:
+    """A control group of this test's: of version 1 where its hierarchy is mounted, else of version 2. Skips the test where
+    neither is mounted, or where version 2 lacks the controller."""
 
-    V1, V2 = pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup")
+    MOUNT = pathlib.Path("/sys/fs/cgroup")
 
-    def __init__(self, mib):
-        self.old = self.V1.is_dir()
-        self.folder = (self.V1 if self.old else self.V2) / f"memprofd-test-{os.getpid()}"
+    def __init__(self, hierarchy, controller=None, suffix=""):
+        self.old = (self.MOUNT / hierarchy).is_dir()
+        root = self.MOUNT / hierarchy if self.old else self.MOUNT
+        if not (root / "cgroup.procs").exists():
+            raise unittest.SkipTest(f"no control groups are mounted at {root}")
+        if controller and not self.old:
+            self._enable(root / "cgroup.subtree_control", controller)
+        self.folder = root / f"memprofd-test-{os.getpid()}{suffix}"
         self.folder.mkdir()
-        self.set(mib << 20)
 
-    def set(self, limit):
-        (self.folder / ("memory.limit_in_bytes" if self.old else "memory.max")).write_text(str(limit))
-
-    def usage(self):
-        return int((self.folder / ("memory.usage_in_bytes" if self.old else "memory.current")).read_text())
+    @staticmethod
+    def _enable(control, controller):
+        if controller in control.read_text().split():
+            return
+        try:
+            control.write_text(f"+{controller}")
+        except OSError as error:
+            raise unittest.SkipTest(f"no controller {controller} in {control}: {error.strerror}") from None
 
     def put(self, pid):
-        """What it has taken before stays where it is."""
+        """Memory that the process has taken before stays counted where it is."""
         (self.folder / "cgroup.procs").write_text(str(pid))
 
     def remove(self):
@@ -107,3 +116,17 @@ class MemoryLimit:
                 self.folder.rmdir()
             return not self.folder.exists()
         eventually(removed, "the control group is empty")
+
+
+class MemoryLimit(ControlGroup):
+    """Its processes have so much memory."""
+
+    def __init__(self, mib):
+        super().__init__("memory", "memory")
+        self.set(mib << 20)
+
+    def set(self, limit):
+        (self.folder / ("memory.limit_in_bytes" if self.old else "memory.max")).write_text(str(limit))
+
+    def usage(self):
+        return int((self.folder / ("memory.usage_in_bytes" if self.old else "memory.current")).read_text())

@@ -556,6 +556,8 @@ class E2ETest(unittest.TestCase):
     def process_with_pid(self, pid, *command):
         """Starts a program under a pid that was used before."""
         last = pathlib.Path("/proc/sys/kernel/ns_last_pid")
+        if not last.exists():
+            raise unittest.SkipTest("this kernel gives out no pid that is asked for (CONFIG_CHECKPOINT_RESTORE)")
         for _ in range(200):
             last.write_text(str(pid - 1))
             process = Process(command)
