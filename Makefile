@@ -28,6 +28,8 @@ ARCH    := $(shell uname -m)
 WARN    := -Wall -Wextra -Werror
 VERSION := $(shell sed -n 's/^\#\# \[\([0-9][0-9.]*\)\].*/\1/p' CHANGELOG.md 2>/dev/null | head -1)
 VERSION := $(or $(VERSION),0.0.0)
+# No path of the build's machine gets into a program: the same revision gives the same bytes anywhere.
+PREFIX_MAP := -ffile-prefix-map=$(CURDIR)=.
 SUBMAKE  = $(MAKE) --no-print-directory
 # Makes goals with progress, and says first how long that will take: $(call make_goals,GOALS...).
 make_goals = deploy/progress.py $(SUBMAKE) -j$(JOBS) $(1)
@@ -44,7 +46,7 @@ all: $(if $(shell command -v ocamlfind),$(FINDLIB)/META)
 
 # ---------------------------------------------------------------- run and install
 
-.PHONY: deps demo install uninstall deb image
+.PHONY: deps demo install uninstall deb dist image
 deps:
 	$(Q)deploy/install-deps.sh
 demo:
@@ -67,6 +69,10 @@ uninstall:
 	$(Q)deploy/install.sh uninstall $(BUILD) '$(PREFIX)' '$(DESTDIR)'
 deb: all $(MAN) $(COMPLETIONS)
 	$(Q)deploy/deb.sh $(BUILD)
+dist:
+	$(Q)deploy/install-deps.sh build run dist
+	$(Q)$(SUBMAKE) -j$(JOBS) all dist-files
+	$(Q)deploy/dist.sh $(BUILD)
 image:
 	$(Q)deploy/image.sh $(or $(IMAGE),memprofd:$(VERSION))
 
@@ -76,5 +82,6 @@ clean:
 help:
 	$(Q)deploy/help.sh
 
+include deploy/dist/dist.mk
 include deploy/checks.mk
 include tests/tests.mk

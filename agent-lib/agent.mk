@@ -4,7 +4,7 @@
 # No red zone: the kernel may push onto the stack at a probe. Debug information is functions and
 # lines only (-g1): the file is copied into containers while a thread of the program waits.
 AGENT_CFLAGS := -std=gnu11 -O2 -g1 -fPIC -fvisibility=hidden -mno-red-zone -ftls-model=initial-exec \
-                $(WARN) -Iagent-lib -Iagent-lib/include
+                $(PREFIX_MAP) $(WARN) -Iagent-lib -Iagent-lib/include
 # A sample passes through a dozen small functions of several files, so all files are optimized as one.
 # copy_roots stays apart: it declares the runtime's functions with the types of one OCaml or another.
 AGENT_LTO     = $(if $(findstring copy_roots,$@),,-flto -flto-partition=one)

@@ -8,7 +8,7 @@
 CPPFLAGS := -I. -I$(BUILD)/gen -DSPDLOG_SHARED_LIB -DSPDLOG_COMPILED_LIB -DSPDLOG_FMT_EXTERNAL
 # gcc 12 reports overlaps and overflows inside std::string that do not exist. A unit includes sources,
 # whose unnamed namespaces are not shared for that.
-CXXFLAGS := -std=c++20 -O2 -g1 -fno-omit-frame-pointer $(WARN) -Wno-restrict -Wno-stringop-overflow \
+CXXFLAGS := -std=c++20 -O2 -g1 -fno-omit-frame-pointer $(PREFIX_MAP) $(WARN) -Wno-restrict -Wno-stringop-overflow \
             -Wno-array-bounds -Wno-missing-field-initializers -Wno-subobject-linkage -MD -MP
 LDFLAGS  := -Wl,--as-needed $(if $(shell command -v mold),-fuse-ld=mold)
 # Named here, since asking pkg-config for grpc++ takes seconds.
@@ -17,14 +17,14 @@ ABSL     := status statusor synchronization strings str_format_internal hash raw
 LIBS     := -lgrpc++_reflection -lgrpc++ -lgrpc -lgpr -lprotobuf -lprometheus-cpp-core -lmicrohttpd -lgnutls \
             -lre2 -lyaml-cpp -lbpf -lelf -lspdlog -lfmt -lsqlite3 -lzstd $(addprefix -labsl_,$(ABSL)) -lz -lcrypt -lpthread
 comma    := ,
-# memprofctl starts in half the time where the dynamic linker has no gRPC to look up: it is linked with
-# the static libraries where they are installed.
+# $(call static_libs,NAMES): these, and those that gRPC needs, from their archives.
 STATICS  := $(dir $(shell $(CXX) -print-file-name=libgrpc++_unsecure.a))
 STATICS  := $(if $(SANITIZE),,$(filter-out ./,$(STATICS)))
-CTL_LIBS := $(if $(STATICS),-Wl$(comma)-Bstatic -Wl$(comma)--start-group -lgrpc++_unsecure -lgrpc_unsecure -lgpr \
-              -lprotobuf -lupb -lre2 -lcares -laddress_sorting \
-              $(patsubst $(STATICS)lib%.a,-l%,$(wildcard $(STATICS)libabsl_*.a)) -lz \
-              -Wl$(comma)--end-group -Wl$(comma)-Bdynamic) $(LIBS) -lncursesw -ltinfo
+static_libs = -Wl$(comma)-Bstatic -Wl$(comma)--start-group $(addprefix -l,$(1) gpr protobuf upb re2 cares address_sorting) \
+                $(patsubst $(STATICS)lib%.a,-l%,$(wildcard $(STATICS)libabsl_*.a)) -lz -Wl$(comma)--end-group -Wl$(comma)-Bdynamic
+# memprofctl starts in half the time where the dynamic linker has no gRPC to look up: it is linked with
+# the static libraries where they are installed.
+CTL_LIBS := $(if $(STATICS),$(call static_libs,grpc++_unsecure grpc_unsecure)) $(LIBS) -lncursesw -ltinfo
 ifneq ($(SANITIZE),)
   # -O1 takes twice as long to compile, and removes accesses that it proves harmless before they are checked.
   CXXFLAGS := $(subst -O2,-O0,$(CXXFLAGS)) -fsanitize=$(SANITIZE) -fno-sanitize-recover=all

@@ -3,7 +3,7 @@
 
 FORMATTED := $(shell find daemon tests proto -name '*.cc' -o -name '*.h' 2>/dev/null) \
              $(wildcard bpf/*.[ch] $(addsuffix /*.[ch],$(AGENT_DIRS) agent-lib/values) agent-lib/include/*.h \
-               tests/hostile/*.c tests/hostile/*/*.c tests/soak/*.c)
+               tests/hostile/*.c tests/hostile/*/*.c tests/soak/*.c deploy/dist/*.c)
 .PHONY: format format-check lint
 format:
 	$(Q)clang-format -i $(FORMATTED)

@@ -13,7 +13,7 @@ cd "$top"
 
 # 0.2.0, and how many commits came after it: 0.2.0+123.g0123456789ab
 version=$("$build/memprofd" --version | sed -n '1s/.*memprofd \([0-9.]*\).*/\1/p')
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2> /dev/null || stat -c %Y CHANGELOG.md)}
+SOURCE_DATE_EPOCH=$(deploy/revision-time.sh)
 export SOURCE_DATE_EPOCH
 commits=$(git rev-list --count HEAD 2> /dev/null) && version=$version+$commits.g$(git rev-parse --short=12 HEAD)
 

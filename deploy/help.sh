@@ -11,6 +11,7 @@ Build and install
   make                  memprofd, memprofctl and libmemprof_agent.so in build/
   make install          in DESTDIR= PREFIX=/usr/local; make uninstall removes it
   make deb              a Debian package; make image IMAGE=memprofd:VERSION: an image of it
+  make dist             a tarball that runs on any distribution with glibc 2.34 or later
   make clean            remove build/
 
 While developing

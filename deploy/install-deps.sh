@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the packages of deploy/packages.txt that are missing.
 #
-#   deploy/install-deps.sh [GROUP...]     default: build checks run test
+#   deploy/install-deps.sh [GROUP...]     default: build checks run test dist
 #
 # Touches nothing when all are there. Starts no service: the packages that bring
 # one (prometheus, ocsigenserver) are wanted for their programs only.
@@ -10,7 +10,7 @@ set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 log=$root/build/install-deps.log
-groups=${*:-build checks run test}
+groups=${*:-build checks run test dist}
 
 fail() {
 	echo "install-deps: $*" >&2

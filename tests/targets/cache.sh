@@ -43,10 +43,10 @@ private() {
 		-o APT::Get::List-Cleanup=false -o Acquire::Retries=3 "$@"
 }
 
-# Fetches the list of packages of a suite.
+# update_lists SUITE [deb-src]: fetches the list of packages, or of source packages, of a suite.
 update_lists() {
 	mkdir -p "$work/state" "$work/lists/partial" "$work/cache/archives/partial"
 	: > "$work/status"
-	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(mirror) $1 main" > "$work/sources.list"
+	echo "${2:-deb} [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(mirror) $1 main" > "$work/sources.list"
 	private apt-get update
 }
