@@ -91,7 +91,7 @@ PAGE_PROGRAMS = $(BUILD)/tests/day_server
 test:
 	$(Q)deploy/install-deps.sh build checks run
 	$(Q)$(SUBMAKE) format-check
-	$(Q)$(call make_goals,test-packages all targets $(BUILD)/tests/plain_tests $(BUILD)/tests/kernel_tests $(E2E_PROGRAMS) $(PAGE_PROGRAMS))
+	$(Q)$(call make_goals,test-packages all targets dist-files $(BUILD)/tests/plain_tests $(BUILD)/tests/kernel_tests $(E2E_PROGRAMS) $(PAGE_PROGRAMS))
 	$(Q)deploy/progress.py $(ASAN_TESTS) $(FUZZ_BINARY) -j$(JOBS)
 	$(Q)$(RUN_TESTS)
 # What only running tests needs is installed while the programs compile.
@@ -178,6 +178,13 @@ test-kernels:
 	$(Q)deploy/install-deps.sh build checks run test kernels
 	$(Q)$(SUBMAKE) -j$(JOBS) all targets $(BUILD)/tests/kernel_tests
 	$(Q)/usr/bin/python3 tests/vm/kernels.py --build $(BUILD) $(KERNELS)
+
+# The release on Debian 11, where it is refused, to forky: a download of 40 MB, once.
+.PHONY: test-dist
+test-dist:
+	$(Q)deploy/install-deps.sh build checks run test dist
+	$(Q)$(SUBMAKE) -j$(JOBS) all dist-files $(BUILD)/targets/known_alloc $(BUILD)/targets-trixie/known_alloc
+	$(Q)MEMPROFD_MATRIX=1 $(RUN_TESTS) runner/test_dist e2e/test_dist
 
 # ---------------------------------------------------------------- benchmarks
 

@@ -69,7 +69,10 @@ install_release() {
     # systemd looks for units in these prefixes only.
     case $prefix in
     /usr | /usr/local) ;;
-    *) ln -sfn "$prefix/lib/systemd/system/memprofd.service" $unit ;;
+    *)
+      mkdir -p "$(dirname $unit)"
+      ln -sfn "$prefix/lib/systemd/system/memprofd.service" $unit
+      ;;
     esac
     systemctl daemon-reload
     systemctl try-restart memprofd.service # one that runs is exchanged: it resumes its targets

@@ -3,6 +3,7 @@
 # Packages of another Debian release in a folder of its own, for programs to test with.
 #
 #   tests/targets/debian-prefix.sh SUITE            OCaml: bullseye (4.11), trixie (5.3), forky (5.4)
+#   tests/targets/debian-prefix.sh SUITE-base       what every system has: glibc and the usual commands
 #   tests/targets/debian-prefix.sh SUITE-PACKAGE    a program and what it needs
 #
 # Prints the folder. Downloads (150 MB, from the machine's own mirror) and unpacks
@@ -31,6 +32,7 @@ case $name in
 	# The server looks for their META when it starts, and its package forgets them.
 	alone="libstdlib-ocaml-dev libre-ocaml-dev libssl-ocaml-dev"
 	;;
+*-base) packages="coreutils diffutils findutils grep sed dash libc-bin" ;;
 *-*) packages="${name#*-} dash libc-bin" ;;
 *) packages="ocaml ocaml-findlib gcc libc6-dev dash libc-bin coreutils" ;;
 esac
