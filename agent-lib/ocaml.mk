@@ -8,7 +8,9 @@ VALUES_C     := registry c_values ocaml_values ocaml_poll
 VALUES_OCAML := memprof_values_point.ml memprof_values_store.ml memprof_values_tag.ml memprof_values.mli memprof_values.ml
 VALUES_DEP   := $(wildcard $(FINDLIB_SRC)/*.ml* agent-lib/values/*) agent-lib/include/memprof_values_abi.h
 
-$(FINDLIB)/META: $(FINDLIB_SRC)/META.in $(VALUES_DEP) $(BUILD)/libmemprof_agent.a
+# PREFIX_MAP for ocamlopt and its assembler.
+$(FINDLIB)/META: export BUILD_PATH_PREFIX_MAP := .=$(CURDIR)
+$(FINDLIB)/META: $(FINDLIB_SRC)/META.in $(VALUES_DEP) $(BUILD)/libmemprof_agent.a agent-lib/ocaml.mk
 	$(call say,OCAML,$(FINDLIB))
 	$(Q)mkdir -p $(FINDLIB)
 	$(Q)cp $(FINDLIB_SRC)/memprof_agent.ml $(BUILD)/libmemprof_agent.a $(FINDLIB)/

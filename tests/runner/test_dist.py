@@ -94,6 +94,9 @@ class Dist(unittest.TestCase):
         commands = [line for line in plan.splitlines() if re.search(r"\b(gcc|g\+\+|clang) .* -c ", line)]
         self.assertGreater(len(commands), 50)
         self.assertEqual([], [line for line in commands if f"-ffile-prefix-map={ROOT}=." not in line])
+        compiled = list((self.release / "lib/ocaml").rglob("*.[ac]*"))  # by ocamlopt
+        self.assertGreater(len(compiled), 5)
+        self.assertEqual([], [path for path in compiled if os.fsencode(ROOT) in path.read_bytes()])
 
     def test_the_same_again(self):
         before = self.archive.read_bytes()
