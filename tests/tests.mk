@@ -89,7 +89,7 @@ PAGE_PROGRAMS = $(BUILD)/tests/day_server
 # quicker loop while developing.
 .PHONY: test unit-test test-asan kernel-test agent-test e2e-test dashboards-test
 test:
-	$(Q)deploy/install-deps.sh build checks run
+	$(Q)deploy/install-deps.sh build checks run dist
 	$(Q)$(SUBMAKE) format-check
 	$(Q)$(call make_goals,test-packages all targets dist-files $(BUILD)/tests/plain_tests $(BUILD)/tests/kernel_tests $(E2E_PROGRAMS) $(PAGE_PROGRAMS))
 	$(Q)deploy/progress.py $(ASAN_TESTS) $(FUZZ_BINARY) -j$(JOBS)
