@@ -433,7 +433,6 @@ void log_start(const Config& config) {
 }
 
 int run(const Config& asked) {
-  log_start(asked);
   start_memory_nursery();  // while this process is small
   gpr_set_log_function(
       [](gpr_log_func_args* said) { log_debug("gRPC: {}", std::string(said->message)); });
@@ -456,6 +455,7 @@ int run(const Config& asked) {
   running.daemon = std::make_unique<Daemon>(daemon_options(config), *std::move(state));
   running.services = std::make_unique<Services>(*running.daemon, config);
   if (auto status = start_servers(running, config); !status.ok()) return fail(status);
+  log_start(config);
 
   const auto attached = attach_until_signal(*running.daemon, config, signals, *running.http, spare);
   if (attached && attached->ok()) {

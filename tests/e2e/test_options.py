@@ -110,6 +110,16 @@ class BadOptions(unittest.TestCase):
                        "-o", "table", program="memprofctl", code=harness.UNAVAILABLE)
         self.assertIn("unix:/nowhere/second", said)
 
+    def test_a_name_that_matches_nothing_is_refused(self):
+        for name, reason in (("", "an empty name matches nothing"), ("[", "has a [ without its ]"), ("shop-[!]", "has a [ without its ]"),
+                             ("shop\\", "ends with a backslash")):
+            with self.subTest(name):
+                self.assertIn(reason, said_of("--name", name))
+
+    def test_a_duration_needs_a_unit(self):
+        self.assertIn("write a number and a unit", said_of("--history.retention", "5"))
+        self.assertIn("write a number and a unit", said_of("sites", "--last", "5", program="memprofctl"))
+
     def test_a_typo_in_the_socket_makes_no_folders(self):
         with tempfile.TemporaryDirectory(prefix="memprofd-test-") as folder:
             said = said_of("--grpc.socket", f"{folder}/rum/memprofd/memprofd.sock", "--web.listen-address", "127.0.0.1:0")
@@ -125,6 +135,14 @@ class Options(E2ETest):
         self.assertFalse(daemon.socket.exists())
         self.assertEqual({}, {t["pid"]: t for t in harness.json.loads(
             harness.memprofctl("--grpc.socket", elsewhere, "targets", "-o", "json").stdout)["targets"]})
+
+    def test_the_start_is_one_line_of_the_log(self):
+        """With version, rules, directories and listeners."""
+        state = self.folder / "state"
+        state.mkdir()
+        daemon = self.daemon("--name", "shop-[ab]*", "--state.directory", state)
+        (line,) = [line for line in daemon.stderr().splitlines() if " starts: " in line]
+        self.assertRegex(line, rf"memprofd [\d.]+.* starts: name shop-\[ab\]\*; state {state}; gRPC {daemon.socket}; HTTP 127.0.0.1:\d+")
 
     def test_a_full_disk_is_no_internal_error(self):
         target = self.target("known_alloc")
