@@ -76,11 +76,15 @@ ASAN_TESTS  = $(ASAN_MAKE) $(BUILD)/asan/tests/unit_tests
 FUZZ_BINARY = $(BUILD)/asan/tests/fuzz_targets
 
 # Programs that e2e tests start.
-E2E_PROGRAMS = $(addprefix $(BUILD)/tests/,watch_events history_bench heap_walk heap_copy heap_image open_load step_calls libfaults.so)
+E2E_PROGRAMS = $(addprefix $(BUILD)/tests/,watch_events history_bench heap_walk heap_copy heap_image open_load step_calls libfaults.so libchange_user.so)
 $(BUILD)/tests/step_calls: tests/e2e/programs/step_calls.c
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -O1 $(WARN) $< -o $@
+$(BUILD)/tests/libchange_user.so: tests/e2e/programs/change_user.c
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -O1 -fPIC $(WARN) -shared $< -o $@
 # Programs that tests of the page start.
 PAGE_PROGRAMS = $(BUILD)/tests/day_server
 

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "daemon/attach/kernel/capture_mode.h"
+#include "daemon/model/asked_process.h"
 
 namespace memprofd {
 
@@ -25,6 +27,7 @@ struct AttachOptions {
   std::uint32_t ring_bytes = 0;  // 0: as KernelConfig has it
   // The process that is meant began then: its pid may be another one's by now. 0: whichever has it.
   std::uint64_t start_time_ticks = 0;
+  std::optional<ProcessUser> user;  // whose program it has to be; nothing: anybody's
 };
 
 }  // namespace memprofd

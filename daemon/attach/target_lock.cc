@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/attach/target_lock.h"
 
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <linux/unix_diag.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -8,7 +12,9 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/util/log.h"
@@ -17,7 +23,7 @@
 namespace memprofd {
 namespace {
 
-// More than will ever ask: nobody takes the connections, and one over the limit tells nothing.
+// More than will ever ask, unless somebody is up to no good: nobody takes the connections.
 constexpr int kBacklog = 4096;
 
 struct Holder {
@@ -25,14 +31,80 @@ struct Holder {
   int pid = 0;  // 0: not to be seen from here
 };
 
+bool is_memprofd(uid_t uid) { return uid == 0 || uid == ::geteuid(); }
+
+// The name and the user of a socket that netlink tells of.
+struct ToldSocket {
+  std::string_view name;
+  std::optional<uid_t> uid;
+};
+
+ToldSocket told_socket(const nlmsghdr& message) {
+  constexpr std::size_t kHead = NLMSG_LENGTH(NLMSG_ALIGN(sizeof(unix_diag_msg)));
+  ToldSocket out;
+  const auto* const begin = reinterpret_cast<const char*>(&message);
+  for (std::size_t at = kHead; at + sizeof(nlattr) <= message.nlmsg_len;) {
+    nlattr attribute;
+    std::memcpy(&attribute, begin + at, sizeof attribute);
+    if (attribute.nla_len < sizeof attribute || at + attribute.nla_len > message.nlmsg_len) break;
+    const std::string_view data(begin + at + sizeof attribute,
+                                attribute.nla_len - sizeof attribute);
+    uid_t uid = 0;
+    if (attribute.nla_type == UNIX_DIAG_NAME) out.name = data;
+    if (attribute.nla_type == UNIX_DIAG_UID && data.size() == sizeof uid) {
+      std::memcpy(&uid, data.data(), sizeof uid);
+      out.uid = uid;
+    }
+    at += NLA_ALIGN(attribute.nla_len);
+  }
+  return out;
+}
+
+constexpr auto kNobody = static_cast<uid_t>(-1);
+
+// The user of the socket that listens at that name, or kNobody; nothing: the kernel does not tell.
+std::optional<uid_t> listener_at(std::string_view name) {
+  const UniqueFd asking(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+  struct {
+    nlmsghdr head;
+    unix_diag_req question;
+  } request{.head = {.nlmsg_len = sizeof request,
+                     .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+                     .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
+            .question = {.sdiag_family = AF_UNIX,
+                         .udiag_states = 1u << TCP_LISTEN,
+                         .udiag_show = UDIAG_SHOW_NAME | UDIAG_SHOW_UID}};
+  if (!asking || ::send(asking.get(), &request, sizeof request, 0) < 0) return std::nullopt;
+  alignas(nlmsghdr) char buffer[32768];
+  for (;;) {
+    const ssize_t got = ::recv(asking.get(), buffer, sizeof buffer, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return std::nullopt;
+    auto left = static_cast<std::size_t>(got);
+    for (auto* message = reinterpret_cast<nlmsghdr*>(buffer); NLMSG_OK(message, left);
+         message = NLMSG_NEXT(message, left)) {
+      if (message->nlmsg_type == NLMSG_DONE) return kNobody;
+      if (message->nlmsg_type != SOCK_DIAG_BY_FAMILY) return std::nullopt;
+      const ToldSocket told = told_socket(*message);
+      if (told.name == name) return told.uid;
+    }
+  }
+}
+
 // Anybody may bind the name: only a process of our user, or root's, that listens counts.
 // socket: one that could not be bound to it.
 Holder find_holder(int socket, const sockaddr_un& address, socklen_t length) {
-  if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), length) != 0) return {};
+  if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), length) != 0) {
+    if (errno != EAGAIN) return {};
+    // Somebody listens, whose queue another has filled. Who is not known may be memprofd.
+    const std::string_view name(address.sun_path, length - offsetof(sockaddr_un, sun_path));
+    const auto uid = listener_at(name);
+    return {.is_memprofd = !uid || is_memprofd(*uid)};
+  }
   ucred peer{};
   socklen_t size = sizeof(peer);
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return {};
-  return {.is_memprofd = peer.uid == 0 || peer.uid == ::geteuid(), .pid = peer.pid};
+  return {.is_memprofd = is_memprofd(peer.uid), .pid = peer.pid};
 }
 
 }  // namespace

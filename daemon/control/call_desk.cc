@@ -14,27 +14,33 @@ namespace {
 
 using Started = absl::StatusOr<std::shared_ptr<CallTrace>>;
 
-Started look_and_start(int pid, const CallsRequest& request, const std::stop_token& stop) {
-  ASSIGN_OR_RETURN(Target target, discover_target(pid, "/proc", stop));
+Started look_and_start(const AskedProcess& process, const CallsRequest& request,
+                       const std::stop_token& stop) {
+  ASSIGN_OR_RETURN(Target target, discover_target(process.pid, "/proc", stop));
+  RETURN_IF_ERROR(check_is_meant(process, target.start_time_ticks, target.owner));
   ASSIGN_OR_RETURN(std::unique_ptr<CallTrace> trace, CallTrace::start(std::move(target), request));
   return std::shared_ptr<CallTrace>(std::move(trace));
 }
 
 // The thread that looks may hang in a file of the program: nobody waits for it then.
-Started start_in_time(int pid, const CallsRequest& request) {
+Started start_in_time(const AskedProcess& process, const CallsRequest& request) {
   const auto done = std::make_shared<std::promise<void>>();
   std::future<void> over = done->get_future();
   auto look = Look<Started>::start(
-      [pid, request](const std::stop_token& stop) { return look_and_start(pid, request, stop); },
+      [process, request](const std::stop_token& stop) {
+        return look_and_start(process, request, stop);
+      },
       [done] { done->set_value(); });
   if (!look.ok()) return look.status();
   const bool answered = over.wait_for(kLookBudget) == std::future_status::ready;
-  return answered ? look->take() : look_took_too_long(pid);
+  return answered ? look->take() : look_took_too_long(process.pid);
 }
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<CallTrace>> CallDesk::start(int pid, const CallsRequest& request) {
+absl::StatusOr<std::shared_ptr<CallTrace>> CallDesk::start(const AskedProcess& process,
+                                                           const CallsRequest& request) {
+  const int pid = process.pid;
   {
     const std::lock_guard lock(places_->mutex);
     if (places_->pids.size() >= kMaxTraces) {
@@ -51,7 +57,7 @@ absl::StatusOr<std::shared_ptr<CallTrace>> CallDesk::start(int pid, const CallsR
     const std::lock_guard lock(places->mutex);
     places->pids.erase(pid);
   });
-  ASSIGN_OR_RETURN(std::shared_ptr<CallTrace> trace, start_in_time(pid, request));
+  ASSIGN_OR_RETURN(std::shared_ptr<CallTrace> trace, start_in_time(process, request));
   // Probes go before the place does.
   struct Placed {
     std::shared_ptr<void> place;

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/calls/call_trace.h"
+#include "daemon/model/asked_process.h"
 
 namespace memprofd {
 
@@ -21,8 +22,9 @@ class CallDesk {
   // Looks at the program in a thread of its own, at most as long as for any look. The trace holds
   // its place until it is destroyed, and may outlive this. kAlreadyExists: another trace of the
   // program runs; kResourceExhausted: too many run; else what discover_target() and
-  // CallTrace::start() say.
-  absl::StatusOr<std::shared_ptr<CallTrace>> start(int pid, const CallsRequest& request);
+  // CallTrace::start() and check_is_meant() say.
+  absl::StatusOr<std::shared_ptr<CallTrace>> start(const AskedProcess& process,
+                                                   const CallsRequest& request);
 
  private:
   struct Places {

@@ -12,6 +12,8 @@
 #include "daemon/control/self_stats.h"
 #include "daemon/control/wait_for.h"
 #include "daemon/discover/proc_fs.h"
+#include "daemon/discover/process_owner.h"
+#include "daemon/discover/target_memory.h"
 #include "daemon/doctor/doctor.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/log.h"
@@ -56,6 +58,18 @@ absl::Status not_profiled(int pid) {
 
 Finding doctor_given_up(const absl::Status& why) {
   return {Finding::Level::kProblem, "look", std::string(why.message()), ""};
+}
+
+// What is found by the pid is told to a user if all of it was his program's.
+std::vector<Finding> diagnose_for(const AskedProcess& process, const std::string& agent,
+                                  const std::stop_token& stop) {
+  if (!process.user) return run_doctor(process.pid, agent, stop);
+  const auto memory = TargetMemory::open(process.pid);
+  absl::Status meant = memory.ok() ? check_is_meant_now(ProcFs(), process) : memory.status();
+  if (!meant.ok()) return {doctor_given_up(meant)};
+  std::vector<Finding> findings = run_doctor(process.pid, agent, stop);
+  meant = (*memory)->check();
+  return meant.ok() ? findings : std::vector{doctor_given_up(meant)};
 }
 
 }  // namespace
@@ -177,7 +191,8 @@ void Daemon::follow_child() {
     const absl::Status begun = open_target({.pid = child.pid,
                                             .sampling_rate = child.rate,
                                             .follow_forks = true,
-                                            .max_overhead = child.max_overhead},
+                                            .max_overhead = child.max_overhead,
+                                            .user = family->user()},
                                            child.parent, family)
                                    .status();
     if (begun.ok()) return;
@@ -275,6 +290,7 @@ absl::StatusOr<TargetSession*> Daemon::open_target(const AttachRequest& request,
   options.attach.no_inject |= request.no_inject;
   options.attach.follow_forks |= request.follow_forks;
   options.attach.start_time_ticks = request.start_time_ticks;
+  options.attach.user = request.user;
   options.attach.c_heap_interval = request.c_heap_interval.value_or(options.attach.c_heap_interval);
   if (options.attach.ring_bytes == 0) {
     options.attach.ring_bytes = ring_bytes_for(options.rate, options.attach.c_heap_interval != 0);
@@ -287,25 +303,34 @@ absl::StatusOr<TargetSession*> Daemon::open_target(const AttachRequest& request,
   return (targets_[request.pid] = std::move(session)).get();
 }
 
-absl::StatusOr<TargetSession*> Daemon::find_attached(int pid) {
-  const auto found = targets_.find(pid);
-  if (found == targets_.end() || !found->second->attached()) return not_profiled(pid);
+absl::StatusOr<TargetSession*> Daemon::find_attached(const AskedProcess& process) {
+  const auto found = targets_.find(process.pid);
+  if (found == targets_.end() || !found->second->attached()) return not_profiled(process.pid);
+  RETURN_IF_ERROR(found->second->check_is_meant(process));
   return found->second.get();
 }
 
 // Answers, or gives the answer to the session to keep.
-void Daemon::do_detach(int pid, SessionAnswer answer) {
+void Daemon::do_detach(const AskedProcess& process, SessionAnswer answer) {
+  const int pid = process.pid;
   const auto found = targets_.find(pid);
-  if (give_up_going_on(pid)) return answer.give(TargetInfo());
+  const auto given_up = give_up_going_on(process);
+  if (!given_up.ok()) return answer.give(given_up.status());
+  if (*given_up) return answer.give(TargetInfo());
   if (found == targets_.end() || found->second->state() == TargetSession::State::kEnded) {
     return answer.give(not_profiled(pid));
+  }
+  if (found->second->attached()) {
+    const absl::Status meant = found->second->check_is_meant(process);
+    if (!meant.ok()) return answer.give(meant);
   }
   found->second->detach("detached on request", /*still_asked=*/false);
   found->second->tell_when_ended(std::move(answer));
 }
 
-void Daemon::do_set_rate(int pid, const RateRequest& request, SessionAnswer answer) {
-  const auto session = find_attached(pid);
+void Daemon::do_set_rate(const AskedProcess& process, const RateRequest& request,
+                         SessionAnswer answer) {
+  const auto session = find_attached(process);
   if (!session.ok()) return answer.give(session.status());
   const absl::Status status = (*session)->set_rate(request);
   if (!status.ok()) return answer.give(status);
@@ -372,7 +397,7 @@ absl::StatusOr<std::uint64_t> Daemon::process_start_ticks(int pid) {
 absl::StatusOr<TargetInfo> Daemon::attach(const AttachRequest& request) {
   auto attached = queue_->ask<absl::StatusOr<TargetInfo>>(
       [this, request](SessionAnswer answer) {
-        const auto opened = open_target(request, 0, std::make_shared<ForkFamily>());
+        const auto opened = open_target(request, 0, std::make_shared<ForkFamily>(request.user));
         if (!opened.ok()) return answer.give(opened.status());
         (*opened)->tell_when_sampling(std::move(answer), kAttachPatience);
       },
@@ -381,25 +406,27 @@ absl::StatusOr<TargetInfo> Daemon::attach(const AttachRequest& request) {
   return attached;
 }
 
-absl::Status Daemon::detach(int pid) {
+absl::Status Daemon::detach(const AskedProcess& process) {
   const auto ended = queue_->ask<absl::StatusOr<TargetInfo>>(
-      [this, pid](SessionAnswer answer) { do_detach(pid, std::move(answer)); });
+      [this, process](SessionAnswer answer) { do_detach(process, std::move(answer)); });
   if (ended.ok()) write_down();
   return ended.status();
 }
 
-absl::Status Daemon::set_rate(int pid, const RateRequest& request) {
-  const auto set = queue_->ask<absl::StatusOr<TargetInfo>>(
-      [this, pid, request](SessionAnswer answer) { do_set_rate(pid, request, std::move(answer)); });
+absl::Status Daemon::set_rate(const AskedProcess& process, const RateRequest& request) {
+  const auto set =
+      queue_->ask<absl::StatusOr<TargetInfo>>([this, process, request](SessionAnswer answer) {
+        do_set_rate(process, request, std::move(answer));
+      });
   if (set.ok()) write_down();
   return set.status();
 }
 
 // On the caller's thread, once the control thread has given the ticket.
-absl::StatusOr<HeapSource> Daemon::heap_source(int pid) {
+absl::StatusOr<HeapSource> Daemon::heap_source(const AskedProcess& process) {
   using Source = absl::StatusOr<HeapSource>;
-  return queue_->ask<Source>([this, pid](Answer<Source> answer) {
-    const auto session = find_attached(pid);
+  return queue_->ask<Source>([this, process](Answer<Source> answer) {
+    const auto session = find_attached(process);
     answer.give(session.ok() ? (*session)->heap_source() : session.status());
   });
 }
@@ -412,8 +439,9 @@ absl::StatusOr<HeapPoints> Daemon::heap_points(int pid) {
 absl::StatusOr<HeapSummary> Daemon::take_heap(const HeapRequest& request,
                                               const HeapClient& client) {
   const auto began = std::chrono::steady_clock::now();
-  const auto source = heap_source(request.pid);
-  const auto target = snapshot(request.pid);  // there may be another one at this pid afterwards
+  const auto source = heap_source(request.process);
+  const auto target =
+      snapshot(request.process.pid);  // there may be another one at this pid afterwards
   const auto summary = source.ok() ? memprofd::take_heap(*source, request, client)
                                    : absl::StatusOr<HeapSummary>(source.status());
   heap_outcomes_->count(summary.status());
@@ -422,58 +450,62 @@ absl::StatusOr<HeapSummary> Daemon::take_heap(const HeapRequest& request,
     heap_outcomes_->count_times(taken.count(), summary->pause_seconds);
   }
   if (summary.ok() && target.ok()) {
-    heap_outcomes_->count_taken(request.pid, (*target)->attached_ns);
+    heap_outcomes_->count_taken(request.process.pid, (*target)->attached_ns);
   }
   return summary;
 }
 
 // On the caller's thread, once the control thread has told which program it is.
-absl::StatusOr<std::shared_ptr<ValueProgram>> Daemon::value_program(int pid) {
+absl::StatusOr<std::shared_ptr<ValueProgram>> Daemon::value_program(const AskedProcess& process) {
   using Program = absl::StatusOr<std::shared_ptr<ValueProgram>>;
-  return queue_->ask<Program>([this, pid](Answer<Program> answer) {
-    const auto session = find_attached(pid);
+  return queue_->ask<Program>([this, process](Answer<Program> answer) {
+    const auto session = find_attached(process);
     answer.give(session.ok() ? Program((*session)->values()) : session.status());
   });
 }
 
 // One that says something about itself.
-absl::StatusOr<std::shared_ptr<ValueProgram>> Daemon::telling_program(int pid) {
-  ASSIGN_OR_RETURN(auto program, value_program(pid));
+absl::StatusOr<std::shared_ptr<ValueProgram>> Daemon::telling_program(const AskedProcess& process) {
+  ASSIGN_OR_RETURN(auto program, value_program(process));
   if (program->registry() != 0) return program;
   return absl::FailedPreconditionError(absl::StrCat(
-      "pid ", pid, " says nothing of itself: it is not linked with memprof-agent.values"));
+      "pid ", process.pid, " says nothing of itself: it is not linked with memprof-agent.values"));
 }
 
-absl::StatusOr<std::uint32_t> Daemon::resume(int pid) {
-  ASSIGN_OR_RETURN(const auto program, telling_program(pid));
+absl::StatusOr<std::uint32_t> Daemon::resume(const AskedProcess& process) {
+  ASSIGN_OR_RETURN(const auto program, telling_program(process));
   return resume_report(program->memory(), program->registry());
 }
 
-absl::StatusOr<std::uint32_t> Daemon::adjust(int pid, const ReportControl& control) {
-  ASSIGN_OR_RETURN(const auto program, telling_program(pid));
+absl::StatusOr<std::uint32_t> Daemon::adjust(const AskedProcess& process,
+                                             const ReportControl& control) {
+  ASSIGN_OR_RETURN(const auto program, telling_program(process));
   return control_report(program->memory(), program->registry(), control);
 }
 
-absl::StatusOr<std::vector<std::string>> Daemon::keep_values(int pid, const KeepRequest& request) {
-  ASSIGN_OR_RETURN(const auto program, value_program(pid));
+absl::StatusOr<std::vector<std::string>> Daemon::keep_values(const AskedProcess& process,
+                                                             const KeepRequest& request) {
+  ASSIGN_OR_RETURN(const auto program, value_program(process));
   KeepRequest with_types = request;
   with_types.types = &types_;
   return memprofd::keep_values(*program, with_types);
 }
 
-absl::StatusOr<RequestAnswer> Daemon::ask(int pid, const ReportRequest& request,
+absl::StatusOr<RequestAnswer> Daemon::ask(const AskedProcess& process, const ReportRequest& request,
                                           const std::function<bool()>& wanted) {
-  ASSIGN_OR_RETURN(const auto program, telling_program(pid));
+  ASSIGN_OR_RETURN(const auto program, telling_program(process));
   return ask_report(program->memory(), program->registry(), request, wanted);
 }
 
-absl::StatusOr<ValuesAnswer> Daemon::read_values(int pid, const ValuesRequest& request,
+absl::StatusOr<ValuesAnswer> Daemon::read_values(const AskedProcess& process,
+                                                 const ValuesRequest& request,
                                                  const std::function<bool()>& wanted) {
   std::shared_ptr<ValueProgram> program;
   if (request.watch != nullptr) program = request.watch->program();
   if (program == nullptr) {
-    ASSIGN_OR_RETURN(program, value_program(pid));
-    if (request.watch != nullptr) request.watch->set_program(program);
+    if (process.user) RETURN_IF_ERROR(check_is_meant_now(ProcFs(), process));
+    ASSIGN_OR_RETURN(program, value_program(process));
+    if (request.watch != nullptr) RETURN_IF_ERROR(request.watch->set_program(program));
   }
   ValuesRequest with_types = request;
   with_types.types = &types_;
@@ -519,17 +551,17 @@ std::vector<CBlockTarget> Daemon::c_block_targets() {
   return told.ok() ? *std::move(told) : std::vector<CBlockTarget>();
 }
 
-std::vector<Finding> Daemon::diagnose(int pid) {
+std::vector<Finding> Daemon::diagnose(const AskedProcess& process) {
   const auto done = std::make_shared<std::promise<void>>();
   std::future<void> over = done->get_future();
   auto look = Look<std::vector<Finding>>::start(
-      [pid, agent = options_.attach.agent_path](const std::stop_token& stop) {
-        return run_doctor(pid, agent, stop);
+      [process, agent = options_.attach.agent_path](const std::stop_token& stop) {
+        return diagnose_for(process, agent, stop);
       },
       [done] { done->set_value(); });
   if (!look.ok()) return {doctor_given_up(look.status())};
   const bool answered = over.wait_for(kLookBudget) == std::future_status::ready;
-  return answered ? look->take() : std::vector{doctor_given_up(look_took_too_long(pid))};
+  return answered ? look->take() : std::vector{doctor_given_up(look_took_too_long(process.pid))};
 }
 
 SelfStats Daemon::self_stats() {

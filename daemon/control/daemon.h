@@ -75,25 +75,27 @@ class Daemon : public ProfilerService {
   absl::StatusOr<TargetSnapshotPtr> snapshot(int pid) override;
   absl::StatusOr<std::uint64_t> process_start_ticks(int pid) override;
   absl::StatusOr<TargetInfo> attach(const AttachRequest& request) override;
-  absl::Status detach(int pid) override;
-  absl::Status set_rate(int pid, const RateRequest& request) override;
+  absl::Status detach(const AskedProcess& process) override;
+  absl::Status set_rate(const AskedProcess& process, const RateRequest& request) override;
   absl::StatusOr<HeapSummary> take_heap(const HeapRequest& request,
                                         const HeapClient& client) override;
-  absl::StatusOr<std::uint32_t> resume(int pid) override;
-  absl::StatusOr<std::uint32_t> adjust(int pid, const ReportControl& control) override;
-  absl::StatusOr<std::vector<std::string>> keep_values(int pid,
+  absl::StatusOr<std::uint32_t> resume(const AskedProcess& process) override;
+  absl::StatusOr<std::uint32_t> adjust(const AskedProcess& process,
+                                       const ReportControl& control) override;
+  absl::StatusOr<std::vector<std::string>> keep_values(const AskedProcess& process,
                                                        const KeepRequest& request) override;
-  absl::StatusOr<RequestAnswer> ask(int pid, const ReportRequest& request,
+  absl::StatusOr<RequestAnswer> ask(const AskedProcess& process, const ReportRequest& request,
                                     const std::function<bool()>& wanted) override;
-  absl::StatusOr<ValuesAnswer> read_values(int pid, const ValuesRequest& request,
+  absl::StatusOr<ValuesAnswer> read_values(const AskedProcess& process,
+                                           const ValuesRequest& request,
                                            const std::function<bool()>& wanted) override;
-  std::vector<Finding> diagnose(int pid) override;
-  absl::StatusOr<RssReport> account_rss(int pid, RssOptions options) override {
-    return rss_desk_.ask(pid, options);
+  std::vector<Finding> diagnose(const AskedProcess& process) override;
+  absl::StatusOr<RssReport> account_rss(const AskedProcess& process, RssOptions options) override {
+    return rss_desk_.ask(process, options);
   }
-  absl::StatusOr<std::shared_ptr<CallTrace>> trace_calls(int pid,
+  absl::StatusOr<std::shared_ptr<CallTrace>> trace_calls(const AskedProcess& process,
                                                          const CallsRequest& request) override {
-    return call_desk_.start(pid, request);
+    return call_desk_.start(process, request);
   }
   SelfStats self_stats() override;
   // Where a target waits for snapshots of it. Errors as of take_heap(); any thread.
@@ -130,16 +132,16 @@ class Daemon : public ProfilerService {
   // What was answered to who asked for it is to be known to the next memprofd.
   void write_down();
   std::deque<TargetSnapshotPtr>::const_iterator waiting_to_go_on(int pid) const;
-  bool give_up_going_on(int pid);
+  absl::StatusOr<bool> give_up_going_on(const AskedProcess& process);
   absl::Status check_request(const AttachRequest& request) const;
-  absl::StatusOr<TargetSession*> find_attached(int pid);
-  absl::StatusOr<HeapSource> heap_source(int pid);
-  void do_detach(int pid, SessionAnswer answer);
-  absl::StatusOr<std::shared_ptr<ValueProgram>> value_program(int pid);
-  absl::StatusOr<std::shared_ptr<ValueProgram>> telling_program(int pid);
+  absl::StatusOr<TargetSession*> find_attached(const AskedProcess& process);
+  absl::StatusOr<HeapSource> heap_source(const AskedProcess& process);
+  void do_detach(const AskedProcess& process, SessionAnswer answer);
+  absl::StatusOr<std::shared_ptr<ValueProgram>> value_program(const AskedProcess& process);
+  absl::StatusOr<std::shared_ptr<ValueProgram>> telling_program(const AskedProcess& process);
   std::vector<TellingTarget> telling_targets();
   std::vector<CBlockTarget> c_block_targets();
-  void do_set_rate(int pid, const RateRequest& request, SessionAnswer answer);
+  void do_set_rate(const AskedProcess& process, const RateRequest& request, SessionAnswer answer);
   void drop_requests();
   void stop_all();
 

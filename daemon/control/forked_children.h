@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "daemon/discover/proc_fs.h"
+#include "daemon/model/asked_process.h"
 
 namespace memprofd {
 
@@ -38,12 +39,17 @@ class ForkFamily {
   // Looks that may be given up. Each may keep a thread for ever, of which there are few (look.h).
   static constexpr int kMaxGivenUp = 2;
 
+  // user: who asked for the first of them, and whose programs all have to be; nothing: anybody's.
+  explicit ForkFamily(std::optional<ProcessUser> user = std::nullopt) : user_(user) {}
+
+  const std::optional<ProcessUser>& user() const { return user_; }
   bool given_up() const { return given_up_ >= kMaxGivenUp; }
 
  private:
   friend class ForkedChildren;
   bool in_use() const { return looked_at_.has_value() || !waiting_.empty(); }
 
+  const std::optional<ProcessUser> user_;
   std::deque<ForkedChild> waiting_;  // in the order of their coming
   std::optional<ForkedChild> looked_at_;
   int given_up_ = 0;

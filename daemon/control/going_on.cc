@@ -10,6 +10,7 @@
 #include "daemon/util/clock.h"
 #include "daemon/util/file_id.h"
 #include "daemon/util/log.h"
+#include "daemon/util/status_macros.h"
 
 namespace memprofd {
 namespace {
@@ -70,8 +71,9 @@ void Daemon::go_on_with_next() {
     const TargetSnapshotPtr next = to_go_on_.front();
     to_go_on_.pop_front();
     const TargetInfo& info = next->info;
-    const absl::Status begun =
-        open_target(info.asked, info.forked_from, std::make_shared<ForkFamily>(), next).status();
+    const absl::Status begun = open_target(info.asked, info.forked_from,
+                                           std::make_shared<ForkFamily>(info.asked.user), next)
+                                   .status();
     if (absl::IsResourceExhausted(begun)) {
       to_go_on_.push_front(next);
       return;
@@ -86,11 +88,13 @@ std::deque<TargetSnapshotPtr>::const_iterator Daemon::waiting_to_go_on(int pid) 
 }
 
 // Whether it was waiting.
-bool Daemon::give_up_going_on(int pid) {
-  const auto waiting = waiting_to_go_on(pid);
+absl::StatusOr<bool> Daemon::give_up_going_on(const AskedProcess& process) {
+  const auto waiting = waiting_to_go_on(process.pid);
   if (waiting == to_go_on_.end()) return false;
+  const TargetInfo& info = (*waiting)->info;
+  RETURN_IF_ERROR(check_is_meant(process, info.program.start_time_ticks, info.owner));
   to_go_on_.erase(waiting);
-  targets_[pid]->cannot_go_on(absl::CancelledError("detached on request"));
+  targets_[process.pid]->cannot_go_on(absl::CancelledError("detached on request"));
   return true;
 }
 

@@ -143,8 +143,8 @@ absl::Status HeapWatch::take(int pid, const std::string& comm, std::string& done
   HeapSummary summary;
   const auto take_into = [&](const HeapClient& client) -> absl::Status {
     ASSIGN_OR_RETURN(
-        summary,
-        service_.take_heap({.pid = pid, .max_pause_seconds = options_.max_pause_seconds}, client));
+        summary, service_.take_heap(
+                     {.process = pid, .max_pause_seconds = options_.max_pause_seconds}, client));
     return absl::OkStatus();
   };
   RETURN_IF_ERROR(file->fill([this] { return stop_.wait({}); }, take_into));

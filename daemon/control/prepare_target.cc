@@ -7,7 +7,7 @@
 #include "daemon/attach/agent_plan.h"
 #include "daemon/attach/observe_attachment.h"
 #include "daemon/attach/target_lock.h"
-#include "daemon/export/api/request_checks.h"
+#include "daemon/model/asked_process.h"
 #include "daemon/util/about_pid.h"
 #include "daemon/util/status_macros.h"
 
@@ -65,18 +65,15 @@ absl::StatusOr<PreparedTarget> observe_instead(FoundProgram found, TargetLock lo
   return absl::FailedPreconditionError(why_no_agent);
 }
 
-// Since it was asked for, its pid may have become that of another process.
-absl::Status check_meant(const Target& target, std::uint64_t start_time_ticks) {
-  if (start_time_ticks == 0 || start_time_ticks == target.start_time_ticks) return absl::OkStatus();
-  return another_program(target.pid);
-}
-
 }  // namespace
 
 absl::StatusOr<PreparedTarget> prepare_target(int pid, const AttachOptions& options,
                                               AttachMode mode, const std::stop_token& stop) {
   ASSIGN_OR_RETURN(FoundProgram found, find_program(pid, stop));
-  RETURN_IF_ERROR(check_meant(found.target, options.start_time_ticks));
+  // Since it was asked for, its pid may have become that of another process, or the process one
+  // of more rights.
+  RETURN_IF_ERROR(check_is_meant({pid, options.start_time_ticks, options.user},
+                                 found.target.start_time_ticks, found.target.owner));
   ASSIGN_OR_RETURN(TargetLock held, take_lock(found.target));
   if (mode == AttachMode::kObserve) {
     return prepare_observation(std::move(found), std::move(held), options, "asked for");

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <future>
 #include <memory>
 #include <utility>
@@ -12,25 +13,28 @@
 namespace memprofd {
 
 // The thread that looks may hang in a file of the program: nobody waits for it then.
-absl::StatusOr<RssReport> RssDesk::look(int pid, RssOptions options) {
+absl::StatusOr<RssReport> RssDesk::look(const AskedProcess& process, RssOptions options) {
   const auto done = std::make_shared<std::promise<void>>();
   std::future<void> over = done->get_future();
   auto look = Look<absl::StatusOr<RssReport>>::start(
-      [pid, options](const std::stop_token& stop) { return account_rss(pid, options, stop); },
+      [process, options](const std::stop_token& stop) {
+        return account_rss(process, options, stop);
+      },
       [done] { done->set_value(); });
   if (!look.ok()) return look.status();
   const bool answered = over.wait_for(kLookBudget) == std::future_status::ready;
-  return answered ? look->take() : look_took_too_long(pid);
+  return answered ? look->take() : look_took_too_long(process.pid);
 }
 
-absl::StatusOr<RssReport> RssDesk::ask(int pid, RssOptions options) {
-  const std::pair key(pid, options.owners);
+absl::StatusOr<RssReport> RssDesk::ask(const AskedProcess& process, RssOptions options) {
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(answers_, [now = Clock::now()](const auto& answer) {
-      return now - answer.second.made > kFresh;
+    std::erase_if(answers_,
+                  [now = Clock::now()](const auto& answer) { return now - answer.made > kFresh; });
+    const auto found = std::ranges::find_if(answers_, [&](const Answer& answer) {
+      return answer.process == process && answer.owners == options.owners;
     });
-    if (const auto found = answers_.find(key); found != answers_.end()) return found->second.report;
+    if (found != answers_.end()) return found->report;
     if (looks_ >= kMaxLooks) {
       return absl::ResourceExhaustedError(
           fmt::format("the memory of {} programs is being looked at, and that is the limit: ask "
@@ -39,10 +43,10 @@ absl::StatusOr<RssReport> RssDesk::ask(int pid, RssOptions options) {
     }
     ++looks_;
   }
-  absl::StatusOr<RssReport> report = look(pid, options);
+  absl::StatusOr<RssReport> report = look(process, options);
   const std::lock_guard lock(mutex_);
   --looks_;
-  if (report.ok()) answers_[key] = {*report, Clock::now()};
+  if (report.ok()) answers_.push_back({process, options.owners, *report, Clock::now()});
   return report;
 }
 

@@ -4,11 +4,11 @@
 #pragma once
 
 #include <chrono>
-#include <map>
 #include <mutex>
-#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "daemon/model/asked_process.h"
 #include "daemon/rss/rss_report.h"
 
 namespace memprofd {
@@ -22,18 +22,20 @@ class RssDesk {
   static constexpr std::chrono::seconds kFresh{1};
 
   // Waits for a thread of its own that looks, at most as long as for any look.
-  absl::StatusOr<RssReport> ask(int pid, RssOptions options);
+  absl::StatusOr<RssReport> ask(const AskedProcess& process, RssOptions options);
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Answer {
+    AskedProcess process;  // as it was asked for: others may not be told
+    bool owners = false;
     RssReport report;
     Clock::time_point made;
   };
-  static absl::StatusOr<RssReport> look(int pid, RssOptions options);
+  static absl::StatusOr<RssReport> look(const AskedProcess& process, RssOptions options);
 
   std::mutex mutex_;
-  std::map<std::pair<int, bool>, Answer> answers_;  // fresh ones, by pid and with owners
+  std::vector<Answer> answers_;  // fresh ones
   int looks_ = 0;
 };
 

@@ -27,6 +27,7 @@ AttachRequest request_of(const SessionOptions& options) {
           .mode = options.mode,
           .follow_forks = options.attach.follow_forks,
           .max_overhead = options.max_overhead,
+          .user = options.attach.user,
           .c_heap_interval = options.attach.c_heap_interval};
 }
 
@@ -40,6 +41,7 @@ TargetInfo describe(const AttachedTarget& attachment, double rate) {
   info.container = target.workload.container;
   info.ocamlrunparam = target.ocamlrunparam;
   info.exe = target.exe;
+  info.owner = target.owner;
   info.runtime_version = target.abi.version;
   info.mode = attachment.observes() ? TargetMode::kObserve : TargetMode::kAgent;
   info.sampling_rate = attachment.observes() ? 0 : rate;
@@ -270,6 +272,11 @@ absl::Status TargetSession::set_rate(const RateRequest& request) {
   RETURN_IF_ERROR(start_session(rate));
   enter(State::kWaiting);
   return absl::OkStatus();
+}
+
+absl::Status TargetSession::check_is_meant(const AskedProcess& asked) const {
+  return memprofd::check_is_meant(asked, attached_->target->target().start_time_ticks,
+                                  lane_->info().owner);
 }
 
 absl::StatusOr<HeapSource> TargetSession::heap_source() {

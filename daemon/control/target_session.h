@@ -139,6 +139,8 @@ class TargetSession {
   // follows, 0: none.
   CpuBound::Target cpu_taken();
   void limit_cpu(double limit);
+  // While attached: whether a request is about this program.
+  absl::Status check_is_meant(const AskedProcess& asked) const;
   // While attached. How long whoever asked for a rate waits for the target to follow.
   static constexpr std::chrono::milliseconds kRatePatience{500};
   absl::Status set_rate(const RateRequest& request);
@@ -195,6 +197,7 @@ class TargetSession {
     TimePoint looked_at;   // by tick_when_due(), and what it found then
     std::uint64_t looked_cpu_ns = 0;
     std::uint64_t looked_records = 0;
+    TimePoint owner_seen_at;
     TimePoint kept_alive_at;
     std::uint64_t alive_cpu_ns = 0;  // of the program, just before that
     HeardSilence silence;            // of its memory
@@ -246,6 +249,7 @@ class TargetSession {
   void end_exited();
   void end_program(const ProgramEnd& how, const char* when = "");
   void keep_lease();
+  void look_who_owns();
   void keep_alive();
   void watch_c_heap();
   std::string sampling_text() const;

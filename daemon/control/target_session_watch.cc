@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/control/target_session.h"
 #include "daemon/control/wait_for.h"
+#include "daemon/discover/process_owner.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/log.h"
 #include "daemon/util/units.h"
@@ -21,6 +22,7 @@ constexpr milliseconds kAnnouncePatience{2000};
 // From the loss of a thread to the end of its program.
 constexpr milliseconds kEndPatience{100};
 constexpr milliseconds kKeepAliveInterval{1000};
+constexpr milliseconds kOwnerInterval{1000};
 // A ring is read every 50 ms at least, when the processors are not taken.
 constexpr milliseconds kBehind{1000};
 // How long a target's memory may take to answer. On a machine that has far more to do than it can
@@ -117,8 +119,19 @@ void TargetSession::look_after() {
       !std::exchange(attached_->said_memory_full, true)) {
     say_memory_full(options_.pid);
   }
+  if (running()) look_who_owns();
   if (running()) keep_alive();
   if (running()) watch_c_heap();
+}
+
+// What the kernel keeps from a user while the program runs is kept from him after its end.
+void TargetSession::look_who_owns() {
+  const auto owner = lane_->info().owner;
+  if (!owner || Clock::now() - attached_->owner_seen_at < kOwnerInterval) return;
+  attached_->owner_seen_at = Clock::now();
+  const auto process = memprofd::look_who_owns(ProcFs(), options_.pid);
+  if (!process.ok() || process->has_ended || process->owner == owner) return;
+  lane_->update_info([](TargetInfo& info) { info.owner = std::nullopt; });
 }
 
 void TargetSession::go_on_stopping() {

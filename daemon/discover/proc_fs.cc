@@ -98,6 +98,12 @@ std::optional<Mapping> parse_mapping(std::string_view line) {
   return mapping;
 }
 
+// Real, effective, saved. One that is not there is nobody's.
+template <typename Id>
+void parse_ids(std::string_view text, std::array<Id, 3>& ids) {
+  for (Id& id : ids) id = parse_number<Id>(take_word(text)).value_or(static_cast<Id>(-1));
+}
+
 void parse_status_field(std::string_view key, std::string_view value, ProcessStatus& status) {
   std::string_view rest = value;
   const std::string_view first = take_word(rest);
@@ -112,6 +118,10 @@ void parse_status_field(std::string_view key, std::string_view value, ProcessSta
   if (key == "Seccomp") number(status.seccomp);
   if (key == "Seccomp_filters") number(status.seccomp_filters);
   if (key == "CapEff") mask(status.capabilities);
+  if (key == "CapPrm") mask(status.permitted_capabilities);
+  if (key == "VmSize") status.has_memory = true;
+  if (key == "Uid") parse_ids(value, status.uids);
+  if (key == "Gid") parse_ids(value, status.gids);
   if (key == "x86_Thread_features") status.shadow_stack = value.find("shstk") != value.npos;
   if (key == "SigBlk") mask(status.signals_blocked);
   if (key == "SigIgn") mask(status.signals_ignored);

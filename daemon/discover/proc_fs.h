@@ -3,6 +3,9 @@
 // when it arrives; pid and start time together name a process.
 #pragma once
 
+#include <sys/types.h>
+
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -20,10 +23,14 @@ struct ProcessStatus {
   int tgid = 0;
   int tracer_pid = 0;  // 0: not traced
   int threads = 0;
-  std::vector<int> ns_pids;           // host numbering first, innermost namespace last
-  int seccomp = 0;                    // 0 off, 1 strict, 2 filter
-  int seccomp_filters = 0;            // how many; 0 also before Linux 5.9
-  std::uint64_t capabilities = 0;     // the effective ones; bit n is capability n
+  bool has_memory = false;         // not a thread of the kernel, and not on its way to its end
+  std::vector<int> ns_pids;        // host numbering first, innermost namespace last
+  int seccomp = 0;                 // 0 off, 1 strict, 2 filter
+  int seccomp_filters = 0;         // how many; 0 also before Linux 5.9
+  std::uint64_t capabilities = 0;  // the effective ones; bit n is capability n
+  std::uint64_t permitted_capabilities = 0;
+  std::array<uid_t, 3> uids = {};  // real, effective, saved
+  std::array<gid_t, 3> gids = {};
   bool shadow_stack = false;          // return addresses are checked by the processor (x86)
   std::uint64_t signals_blocked = 0;  // bit n - 1 is signal n
   std::uint64_t signals_ignored = 0;

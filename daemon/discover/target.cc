@@ -18,6 +18,7 @@
 
 #include "daemon/discover/elf_file.h"
 #include "daemon/discover/proc_fs.h"
+#include "daemon/discover/process_owner.h"
 #include "daemon/discover/program_check.h"
 #include "daemon/util/about_pid.h"
 #include "daemon/util/file_id.h"
@@ -77,7 +78,9 @@ absl::Status identify(const ProcFs& proc, Target& target) {
   }
   // Before the program is looked at: while this answers, there was no exec since.
   ASSIGN_OR_RETURN(target.memory, TargetMemory::open(pid, proc.root()));
-  ASSIGN_OR_RETURN(target.start_time_ticks, proc.start_time(pid));
+  ASSIGN_OR_RETURN(const OwnedProcess process, look_who_owns(proc, pid));
+  target.start_time_ticks = process.start_time_ticks;
+  target.owner = process.owner;
   target.ocamlrunparam = variable_of(environment_of(proc, target), "OCAMLRUNPARAM");
   ASSIGN_OR_RETURN(target.exe, proc.exe(pid));
   return absl::OkStatus();

@@ -19,6 +19,7 @@
 #include "daemon/discover/runtime_abi.h"
 #include "daemon/discover/target_memory.h"
 #include "daemon/discover/workload.h"
+#include "daemon/model/asked_process.h"
 #include "daemon/util/byte_budget.h"
 #include "daemon/util/shared_fd.h"
 
@@ -36,6 +37,8 @@ struct Target {
   int container_pid = 0;               // in its own pid namespace; 0: the same
   std::uint64_t start_time_ticks = 0;  // field 22 of /proc/PID/stat; pid + this name a process
   UniqueFd pidfd;
+  // Who beside root may look into it (process_owner.h), of the address space that memory is of.
+  std::optional<ProcessUser> owner;
   std::string comm;
   Workload workload;
   std::string ocamlrunparam;  // that environment variable, as the program was started with it

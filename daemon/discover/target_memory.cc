@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/discover/target_memory.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <fmt/core.h>
 
@@ -8,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "daemon/util/status_macros.h"
@@ -28,6 +30,19 @@ absl::StatusOr<UniqueFd> open_file(const ProcFs& proc, int pid, const char* name
   UniqueFd file(::open(proc.path(pid, name).c_str(), mode | O_CLOEXEC));
   if (!file) return process_error(pid, errno, fmt::format("open {}", name));
   return file;
+}
+
+// 16 random bytes that the kernel gives to each program. 0: not known. Of another program, if there
+// was an exec just now: then they differ from what is in this memory.
+std::uint64_t mark_of(const ProcFs& proc, int pid) {
+  const UniqueFd file(::open(proc.path(pid, "auxv").c_str(), O_RDONLY | O_CLOEXEC));
+  Elf64_auxv_t entries[64] = {};
+  const ssize_t bytes = file ? ::read(file.get(), entries, sizeof entries) : 0;
+  const std::size_t count = bytes > 0 ? static_cast<std::size_t>(bytes) / sizeof *entries : 0;
+  for (const Elf64_auxv_t& entry : std::span(entries).first(count)) {
+    if (entry.a_type == AT_RANDOM) return entry.a_un.a_val;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -93,6 +108,7 @@ absl::StatusOr<std::unique_ptr<TargetMemory>> TargetMemory::open(
   MemoryFiles files{.pid = pid};
   ASSIGN_OR_RETURN(files.mem, open_file(proc, pid, "mem", O_RDWR));
   ASSIGN_OR_RETURN(files.maps, open_file(proc, pid, "maps", O_RDONLY));
+  files.mark = mark_of(proc, pid);
   if (window) files.window = window->take_file();
   ASSIGN_OR_RETURN(UniqueFd server, start_memory_server(files));
   return std::unique_ptr<TargetMemory>(new TargetMemory(pid, std::move(server), std::move(window)));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory of a target, through one descriptor of /proc/PID/mem. It belongs to the
 // address space that the process had when it was opened: after an exec, or when the pid
-// names another process, nothing can be read or written through it.
+// names another process, nothing of the other can be read or written through it. Whether the
+// process has it still is known by its mark (MemoryFiles), as another one may share it (CLONE_VM).
 //
 // All that is read from or written to a target goes through here. Nothing of the process
 // stops or changes state; needs ptrace permission and, for a process of another user,
@@ -56,8 +57,7 @@ class PieceWriter {
 absl::StatusOr<std::size_t> read_pieces(const MemoryReader& memory,
                                         std::span<const MemoryPiece> pieces);
 // The same for who only asks whether something is as it was: of a target's memory at a quarter of
-// the cost, and if the program is being replaced (exec) just now it may be of the next one. Nothing
-// of it is to be told.
+// the cost.
 absl::StatusOr<std::size_t> peek_pieces(const MemoryReader& memory,
                                         std::span<const MemoryPiece> pieces);
 

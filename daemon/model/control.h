@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "daemon/model/asked_process.h"
+
 namespace memprofd {
 
 // The share of a program's CPU that profiling may take, if nothing else is asked for.
@@ -36,6 +38,7 @@ struct AttachRequest {
   // Share of the target's CPU; 0: no budget; not set: the daemon's default.
   std::optional<double> max_overhead;
   std::uint64_t start_time_ticks = 0;  // of the process that is meant; 0: whichever has the pid
+  std::optional<ProcessUser> user;     // whose program it has to be; nothing: anybody's
   // Bytes of C's memory for one sample; 0: it is not followed; not set: the daemon's default.
   std::optional<std::uint64_t> c_heap_interval;
 };
@@ -56,7 +59,7 @@ enum class HeapContents : std::uint8_t {
 
 // A snapshot of a target's heap.
 struct HeapRequest {
-  int pid = 0;
+  AskedProcess process;
   double max_pause_seconds = 0.05;
   HeapContents contents = HeapContents::kNone;
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -78,6 +79,9 @@ struct TargetInfo {
   double attach_seconds = 0;  // daemon time from the request to sampling
   double paused_seconds = 0;  // sum of the time the target was stopped by us
   ProgramIdentity program;
+  // Who beside root may be told what the program holds, and has said, after its end too. Once the
+  // kernel has kept it from him, nobody.
+  std::optional<ProcessUser> owner;
   AttachRequest asked;    // to attach to it as it is attached now: nothing is left to a default
   bool is_asked = false;  // nobody has detached it, and nothing was wrong with it
   // A trace of C's memory, which has that as external: the format has no other word for it.

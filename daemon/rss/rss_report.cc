@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "daemon/discover/agent_finder.h"
+#include "daemon/discover/process_owner.h"
 #include "daemon/discover/target_memory.h"
 #include "daemon/rss/custom_owners.h"
 #include "daemon/rss/mapping_classes.h"
@@ -29,9 +30,9 @@ constexpr std::chrono::seconds kReadTime{10};
 
 class Accounting {
  public:
-  Accounting(int pid, RssOptions options, const std::stop_token& stop)
-      : options_(options), stop_(stop) {
-    report_.pid = pid;
+  Accounting(const AskedProcess& process, RssOptions options, const std::stop_token& stop)
+      : process_(process), options_(options), stop_(stop) {
+    report_.pid = process.pid;
   }
 
   absl::StatusOr<RssReport> run() {
@@ -60,6 +61,8 @@ class Accounting {
   absl::Status open() {
     const ProcFs proc;
     ASSIGN_OR_RETURN(memory_, TargetMemory::open(report_.pid));
+    // That it is of this program still is seen at the end.
+    RETURN_IF_ERROR(check_is_meant_now(proc, process_));
     ASSIGN_OR_RETURN(PageMap pages, PageMap::open(report_.pid));
     pages_ = std::make_unique<PageMap>(std::move(pages));
     ASSIGN_OR_RETURN(report_.program, proc.exe(report_.pid));
@@ -194,6 +197,7 @@ class Accounting {
     report_.notes.push_back(fmt::format(text, std::string(status.message())));
   }
 
+  const AskedProcess process_;
   const RssOptions options_;
   std::stop_token stop_;
   RssReport report_;
@@ -217,8 +221,9 @@ std::uint64_t RssReport::resident(RssClass kind) const {
   return bytes;
 }
 
-absl::StatusOr<RssReport> account_rss(int pid, RssOptions options, const std::stop_token& stop) {
-  return Accounting(pid, options, stop).run();
+absl::StatusOr<RssReport> account_rss(const AskedProcess& process, RssOptions options,
+                                      const std::stop_token& stop) {
+  return Accounting(process, options, stop).run();
 }
 
 }  // namespace memprofd

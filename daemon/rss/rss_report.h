@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "daemon/model/asked_process.h"
 #include "daemon/rss/c_owner.h"
 #include "daemon/rss/memory_status.h"
 #include "daemon/rss/rss_class.h"
@@ -73,8 +74,8 @@ struct RssReport {
 };
 
 // kNotFound: there is no such process; kPermissionDenied; kResourceExhausted: it has more mappings
-// than are looked at.
-absl::StatusOr<RssReport> account_rss(int pid, RssOptions options = {},
+// than are looked at; what check_is_meant() says of the process that was looked at.
+absl::StatusOr<RssReport> account_rss(const AskedProcess& process, RssOptions options = {},
                                       const std::stop_token& stop = {});
 
 }  // namespace memprofd

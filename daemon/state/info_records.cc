@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/state/info_records.h"
 
+#include <cstdint>
+#include <optional>
+
 #include "daemon/util/utf8.h"
 
 namespace memprofd {
@@ -12,6 +15,18 @@ Enum one_of(int number, Enum last) {
   return number < 0 || number > static_cast<int>(last) ? Enum{} : static_cast<Enum>(number);
 }
 
+void put_user(const std::optional<ProcessUser>& user,
+              google::protobuf::RepeatedField<std::uint32_t>& out) {
+  if (!user) return;
+  out.Add(user->uid);
+  out.Add(user->gid);
+}
+
+std::optional<ProcessUser> get_user(const google::protobuf::RepeatedField<std::uint32_t>& ids) {
+  if (ids.size() != 2) return std::nullopt;
+  return ProcessUser{ids[0], ids[1]};
+}
+
 void put_asked(const TargetInfo& info, state::Info& out) {
   out.set_is_asked(info.is_asked);
   out.set_asked_rate(info.asked.sampling_rate);
@@ -20,6 +35,7 @@ void put_asked(const TargetInfo& info, state::Info& out) {
   out.set_asked_follow_forks(info.asked.follow_forks);
   out.set_asked_max_overhead(info.asked.max_overhead.value_or(0));
   out.set_asked_c_heap_interval(info.asked.c_heap_interval.value_or(0));
+  put_user(info.asked.user, *out.mutable_asked_user());
 }
 
 void get_asked(const state::Info& message, TargetInfo& out) {
@@ -30,6 +46,7 @@ void get_asked(const state::Info& message, TargetInfo& out) {
                .mode = one_of(message.asked_mode(), AttachMode::kObserve),
                .follow_forks = message.asked_follow_forks(),
                .max_overhead = message.asked_max_overhead(),
+               .user = get_user(message.asked_user()),
                .c_heap_interval = message.asked_c_heap_interval()};
 }
 
@@ -63,6 +80,7 @@ void put_info(const TargetInfo& info, state::Info& out) {
   out.set_inode(info.program.file.inode);
   out.set_end_cause(static_cast<int>(info.end.cause));
   out.set_end_code(info.end.code);
+  put_user(info.owner, *out.mutable_owner());
   put_asked(info, out);
 }
 
@@ -92,6 +110,7 @@ TargetInfo get_info(const state::Info& message) {
                   .file = {.device = message.device(), .inode = message.inode()},
                   .load_bias = message.load_bias()};
   info.end = {.cause = one_of(message.end_cause(), EndCause::kExec), .code = message.end_code()};
+  info.owner = get_user(message.owner());
   get_asked(message, info);
   return info;
 }

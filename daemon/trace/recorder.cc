@@ -65,11 +65,14 @@ absl::Status check_recordable(const TargetSnapshot& target, bool of_c) {
 
 absl::StatusOr<std::unique_ptr<TraceRecorder>> TraceRecorder::start(
     SnapshotSource& source, int pid, TraceOutput& output, const RecorderOptions& options) {
+  const AskedProcess meant(pid, options.start_time_ticks);
   ASSIGN_OR_RETURN(TargetSnapshotPtr target, source.snapshot(pid));
+  RETURN_IF_ERROR(check_is_meant(meant, target->info.program.start_time_ticks, std::nullopt));
   RETURN_IF_ERROR(check_recordable(*target, options.recording.of_c));
   ASSIGN_OR_RETURN(EventReader reader, EventReader::open(target->events));
   // The log begins to record at the latest when the next snapshot is made.
   ASSIGN_OR_RETURN(target, source.snapshot(pid));
+  RETURN_IF_ERROR(check_is_meant(meant, target->info.program.start_time_ticks, std::nullopt));
   return std::unique_ptr<TraceRecorder>(
       new TraceRecorder(source, *target, std::move(reader), output, options));
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,9 +18,10 @@
 namespace memprofd {
 
 struct RecorderOptions {
-  int version = 0;             // 2 or 3; 0: 2 for runtimes that have one domain only
-  double max_seconds = 0;      // 0: no limit
-  RecordingOptions recording;  // its version is not used
+  std::uint64_t start_time_ticks = 0;  // of the process that is meant; 0: whichever has the pid
+  int version = 0;                     // 2 or 3; 0: 2 for runtimes that have one domain only
+  double max_seconds = 0;              // 0: no limit
+  RecordingOptions recording;          // its version is not used
   std::chrono::milliseconds flush_interval{1000};
 };
 
@@ -28,7 +30,7 @@ class TraceRecorder {
  public:
   // Events that happen after it has returned are recorded. source and output must
   // outlive the recorder. kNotFound: not a target; kFailedPrecondition: nothing
-  // will happen to it any more.
+  // will happen to it any more, or another process is meant.
   static absl::StatusOr<std::unique_ptr<TraceRecorder>> start(SnapshotSource& source, int pid,
                                                               TraceOutput& output,
                                                               const RecorderOptions& options);

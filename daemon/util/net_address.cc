@@ -164,6 +164,11 @@ bool is_local_name(std::string_view host) {
   const std::size_t end = bracketed ? host.find(']') : host.find(':');
   const std::string name(bracketed ? host.substr(1, end == host.npos ? 0 : end - 1)
                                    : host.substr(0, end));
+  const std::string_view port =
+      end == host.npos ? std::string_view() : host.substr(bracketed ? end + 1 : end);
+  if (!port.empty() && (port[0] != ':' || port.find_first_not_of("0123456789", 1) != port.npos)) {
+    return false;
+  }
   in6_addr address{};
   return ::inet_pton(bracketed ? AF_INET6 : AF_INET, name.c_str(), &address) == 1 ||
          absl::EqualsIgnoreCase(name, "localhost");

@@ -38,6 +38,8 @@ class ValueProgram {
   std::shared_ptr<const FieldNames> names(const Found& found, const GuardedTypes& types);
 
   int pid() const { return pid_; }
+  // Of one attach to it: whoever comes by exec, or gets its pid, is another.
+  bool is_same_program(const ValueProgram& other) const { return memory_ == other.memory_; }
   const WritableMemory& memory() const { return *memory_; }
   // Where the program says something of itself; 0: nowhere. Gives up soon on memory that hangs.
   std::uint64_t registry() const { return registry_; }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace memprofd {
 namespace {
 
@@ -31,9 +33,14 @@ std::shared_ptr<ValueProgram> ValueWatch::program() const {
   return Clock::now() - program_at_ < kFoundFor ? program_ : nullptr;
 }
 
-void ValueWatch::set_program(std::shared_ptr<ValueProgram> program) {
+absl::Status ValueWatch::set_program(std::shared_ptr<ValueProgram> program) {
+  if (program_ != nullptr && !program_->is_same_program(*program)) {
+    return absl::NotFoundError(absl::StrCat(
+        "pid ", program->pid(), " is another program now than the one that was watched"));
+  }
   program_ = std::move(program);
   program_at_ = Clock::now();
+  return absl::OkStatus();
 }
 
 void ValueWatch::set_slots(std::vector<ValueSlot> slots) {

@@ -9,6 +9,8 @@
 #include <memory>
 #include <vector>
 
+#include "absl/status/status.h"
+
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "daemon/discover/proc_fs.h"
@@ -37,7 +39,8 @@ class ValueWatch {
 
   // As it was looked for last; null: it is time to do so again.
   std::shared_ptr<ValueProgram> program() const;
-  void set_program(std::shared_ptr<ValueProgram> program);
+  // kNotFound: another one runs there than at the beginning.
+  absl::Status set_program(std::shared_ptr<ValueProgram> program);
 
   // Null: they are to be looked at.
   const std::vector<Mapping>* mappings() const;

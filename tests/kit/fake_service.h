@@ -283,46 +283,48 @@ class FakeService : public ProfilerService {
     set({target});
     return target->info;
   }
-  absl::Status detach(int pid) override {
-    record(absl::StrCat("detach ", pid));
+  absl::Status detach(const AskedProcess& process) override {
+    record(absl::StrCat("detach ", process.pid));
     return failure();
   }
-  absl::Status set_rate(int pid, const RateRequest& request) override {
-    record(absl::StrCat("rate ", pid, " ", request.sampling_rate));
+  absl::Status set_rate(const AskedProcess& process, const RateRequest& request) override {
+    record(absl::StrCat("rate ", process.pid, " ", request.sampling_rate));
     if (request.max_overhead) record(absl::StrCat("max_overhead ", *request.max_overhead));
     return failure();
   }
   // What it is set to.
-  absl::StatusOr<ValuesAnswer> read_values(int pid, const ValuesRequest& request,
+  absl::StatusOr<ValuesAnswer> read_values(const AskedProcess& process,
+                                           const ValuesRequest& request,
                                            const std::function<bool()>& wanted) override {
-    record(absl::StrCat("values ", pid, " '", request.pattern, "' ", request.limit,
+    record(absl::StrCat("values ", process.pid, " '", request.pattern, "' ", request.limit,
                         request.with_constants ? " constants" : "",
                         request.with_contents ? " contents" : ""));
     if (absl::Status status = failure(); !status.ok()) return status;
     return wanted() ? values : ValuesAnswer();
   }
   ValuesAnswer values;
-  absl::StatusOr<std::uint32_t> resume(int pid) override {
-    record(absl::StrCat("resume ", pid));
+  absl::StatusOr<std::uint32_t> resume(const AskedProcess& process) override {
+    record(absl::StrCat("resume ", process.pid));
     if (absl::Status status = failure(); !status.ok()) return status;
     return values.report.waiting;
   }
-  absl::StatusOr<std::vector<std::string>> keep_values(int pid,
+  absl::StatusOr<std::vector<std::string>> keep_values(const AskedProcess& process,
                                                        const KeepRequest& request) override {
-    record(absl::StrCat(request.forget ? "forget " : "keep ", pid, " ", request.pattern));
+    record(absl::StrCat(request.forget ? "forget " : "keep ", process.pid, " ", request.pattern));
     if (absl::Status status = failure(); !status.ok()) return status;
     return std::vector<std::string>{"Cache[3]", "Cache[4]"};
   }
-  absl::StatusOr<std::uint32_t> adjust(int pid, const ReportControl& control) override {
-    record(absl::StrCat("adjust ", pid, " ", control.pattern, " ", control.labels.size(), " ",
-                        control.enabled ? (*control.enabled ? "on" : "off") : "as it is", " ",
+  absl::StatusOr<std::uint32_t> adjust(const AskedProcess& process,
+                                       const ReportControl& control) override {
+    record(absl::StrCat("adjust ", process.pid, " ", control.pattern, " ", control.labels.size(),
+                        " ", control.enabled ? (*control.enabled ? "on" : "off") : "as it is", " ",
                         control.period_ms.value_or(7)));
     if (absl::Status status = failure(); !status.ok()) return status;
     return 2;
   }
-  absl::StatusOr<RequestAnswer> ask(int pid, const ReportRequest& request,
+  absl::StatusOr<RequestAnswer> ask(const AskedProcess& process, const ReportRequest& request,
                                     const std::function<bool()>& wanted) override {
-    record(absl::StrCat("ask ", pid, " ", request.name, " '", request.argument, "' ",
+    record(absl::StrCat("ask ", process.pid, " ", request.name, " '", request.argument, "' ",
                         request.timeout.count() / 1'000'000, " ms"));
     if (absl::Status status = failure(); !status.ok()) return status;
     return RequestAnswer{.text = wanted() ? "done\xff" : "", .is_cut = true};
@@ -331,7 +333,7 @@ class FakeService : public ProfilerService {
   absl::StatusOr<HeapSummary> take_heap(const HeapRequest& request,
                                         const HeapClient& client) override {
     const char* const kept[] = {"", " with fingerprints", " with contents"};
-    record(absl::StrCat("snapshot ", request.pid, " ", request.max_pause_seconds,
+    record(absl::StrCat("snapshot ", request.process.pid, " ", request.max_pause_seconds,
                         kept[static_cast<int>(request.contents)]));
     if (absl::Status status = failure(); !status.ok()) return status;
     if (!client.take("one")) return absl::CancelledError("not wanted");
@@ -345,22 +347,22 @@ class FakeService : public ProfilerService {
                        .blocks = 10,
                        .file_bytes = 6};
   }
-  std::vector<Finding> diagnose(int pid) override {
+  std::vector<Finding> diagnose(const AskedProcess& process) override {
     std::vector<Finding> findings{
         {Finding::Level::kOk, "kernel", "6.1: all that is needed", ""},
         {Finding::Level::kWarning, "capture probe", "single-stepped, about 10 µs a sample",
          "use a rate of 1e-5 or less"}};
-    if (pid != 0) {
+    if (process.pid != 0) {
       findings.push_back({Finding::Level::kProblem, "runtime",
-                          absl::StrCat("pid ", pid, " is not an OCaml program"),
+                          absl::StrCat("pid ", process.pid, " is not an OCaml program"),
                           "give the pid of one"});
     }
     return findings;
   }
-  absl::StatusOr<RssReport> account_rss(int pid, RssOptions options) override {
-    record(absl::StrCat("rss ", pid, options.owners ? " owners" : ""));
+  absl::StatusOr<RssReport> account_rss(const AskedProcess& process, RssOptions options) override {
+    record(absl::StrCat("rss ", process.pid, options.owners ? " owners" : ""));
     if (absl::Status status = failure(); !status.ok()) return status;
-    RssReport report{.pid = pid, .program = "/bin/server", .counted = 8192};
+    RssReport report{.pid = process.pid, .program = "/bin/server", .counted = 8192};
     report.status.anonymous = 8192;
     report.parts = {{.kind = RssClass::kMallocUsed, .resident = 4096, .size = 8192},
                     {.kind = RssClass::kCode, .name = "/bin/server", .resident = 4096}};
@@ -373,9 +375,9 @@ class FakeService : public ProfilerService {
     return report;
   }
   // A trace needs the kernel: there is none here.
-  absl::StatusOr<std::shared_ptr<CallTrace>> trace_calls(int pid,
+  absl::StatusOr<std::shared_ptr<CallTrace>> trace_calls(const AskedProcess& process,
                                                          const CallsRequest& request) override {
-    record(absl::StrCat("calls ", pid, " ", request.pattern, " ", request.max_hits));
+    record(absl::StrCat("calls ", process.pid, " ", request.pattern, " ", request.max_hits));
     if (absl::Status status = failure(); !status.ok()) return status;
     return absl::UnimplementedError("no kernel");
   }

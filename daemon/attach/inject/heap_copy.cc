@@ -4,7 +4,9 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -86,10 +88,11 @@ absl::StatusOr<std::int64_t> read_answer(const Target& target, const memprof_sna
       "pid ", target.pid, " cannot be copied: ", strerror(static_cast<int>(-block.child))));
 }
 
-// Whether the tracee is the one that the program speaks of.
+// Whether the tracee is the process that the program speaks of.
 bool is_numbered(pid_t pid, std::int64_t number) {
   const auto status = ProcFs().status(pid);
-  return status.ok() && !status->ns_pids.empty() && status->ns_pids.back() == number;
+  return status.ok() && status->tgid == pid && !status->ns_pids.empty() &&
+         status->ns_pids.back() == number;
 }
 
 absl::Status say_killed(absl::Status status) {
@@ -160,19 +163,30 @@ absl::StatusOr<std::span<const std::byte>> CopyMemory::view(std::uint64_t addres
   return shown;
 }
 
+// A tracee that stands still keeps its number until then. There is no descriptor of a thread.
+CopyProcess::CopyProcess(pid_t pid)
+    : pid_(pid), pidfd_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) {}
+
 CopyProcess::~CopyProcess() {
+  if (pid_ != 0 && !pidfd_) {
+    // The kernel takes this for a tracee of this thread only.
+    (void)::ptrace(PTRACE_DETACH, pid_, nullptr, nullptr);
+    return;
+  }
   for (int tries = 0; pid_ != 0 && tries < kKills; ++tries) {
+    (void)wait_status(milliseconds(0));  // what is our tracee no more is not ours to kill
+    if (pid_ == 0) break;
     kill();
     if (!wait_status(kEndPatience)) break;
   }
   if (pid_ != 0) log_warning("pid {}: this copy of a program cannot be killed yet", pid_);
 }
 
-// A tracee that has not been waited for: the number is its own. A program of another user takes
+// A program of another user takes
 // CAP_KILL to kill, which memprofd may lack; a tracer does not, but before Linux 5.18 only kills
 // what stands before a signal. What is left ends with the thread that traces it (EXITKILL).
 void CopyProcess::kill() const {
-  if (::kill(pid_, SIGKILL) == 0) return;
+  if (::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0) == 0) return;
   (void)::ptrace(PTRACE_INTERRUPT, pid_, nullptr, nullptr);
   (void)::ptrace(PTRACE_KILL, pid_, nullptr, nullptr);
 }
@@ -183,6 +197,8 @@ std::optional<int> CopyProcess::wait_status(milliseconds patience) {
     int status = 0;
     const pid_t pid = ::waitpid(pid_, &status, __WALL | __WNOTHREAD | WNOHANG);
     if (pid == pid_ && (WIFEXITED(status) || WIFSIGNALED(status))) pid_ = 0;
+    // It has gone without a word, by exec in another thread: the number may be anybody's.
+    if (pid < 0 && errno == ECHILD) pid_ = 0;
     if (pid != 0) return pid > 0 ? std::optional(status) : std::nullopt;
     std::this_thread::sleep_for(kCopyPoll);
   } while (Clock::now() < end);
@@ -190,6 +206,7 @@ std::optional<int> CopyProcess::wait_status(milliseconds patience) {
 }
 
 absl::Status CopyProcess::bind() {
+  if (!pidfd_) return absl::AbortedError("what came as the copy is no process; try again");
   if (::ptrace(PTRACE_SETOPTIONS, pid_, nullptr, PTRACE_O_EXITKILL) == 0) return absl::OkStatus();
   return absl::AbortedError(absl::StrCat("the copy is not there any more: ", strerror(errno)));
 }

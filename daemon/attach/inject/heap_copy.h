@@ -36,6 +36,7 @@
 #include "daemon/attach/inject/borrowed_thread.h"
 #include "daemon/discover/elf_file.h"
 #include "daemon/discover/target.h"
+#include "daemon/util/fd.h"
 
 namespace memprofd {
 
@@ -51,16 +52,19 @@ struct CopyAgent {
 // kFailedPrecondition, in one line: it is of a version without.
 absl::StatusOr<CopyAgent> find_copy_agent(const ElfFile& file, std::uint64_t control_address);
 
-// A stopped child of a target, traced by the thread that created this object and destroys it.
+// A stopped child of a target, traced by the thread that created this object and destroys it. A
+// program that lies may have made it a thread of its own, or something whose number becomes
+// another's: it is killed by its descriptor alone.
 class CopyProcess {
  public:
-  explicit CopyProcess(pid_t pid) : pid_(pid) {}
-  ~CopyProcess();  // kills it
-  CopyProcess(CopyProcess&& other) noexcept : pid_(std::exchange(other.pid_, 0)) {}
+  explicit CopyProcess(pid_t pid);
+  ~CopyProcess();  // kills it; what is no process is let go
+  CopyProcess(CopyProcess&& other) noexcept
+      : pid_(std::exchange(other.pid_, 0)), pidfd_(std::move(other.pidfd_)) {}
   CopyProcess& operator=(CopyProcess&&) = delete;
 
   pid_t pid() const { return pid_; }
-  // It ends when we do, however that comes.
+  // It ends when we do, however that comes. kAborted: it is not there, or no process.
   absl::Status bind();
   // Lets it run to its int3. kDeadlineExceeded, or kAborted when it stops or ends otherwise.
   absl::Status run_to_breakpoint(std::chrono::milliseconds patience);
@@ -70,7 +74,8 @@ class CopyProcess {
   // Nothing when the time is over.
   std::optional<int> wait_status(std::chrono::milliseconds patience);
 
-  pid_t pid_;
+  pid_t pid_;  // 0: it has ended, or is ours no more
+  UniqueFd pidfd_;
 };
 
 // What one scanner of the runtime has found.

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 #include <mutex>
 
@@ -25,8 +26,11 @@ namespace {
 // ------------------------------------------------------------ in the nursery
 
 struct FileMessage {
-  int pid = 0;
-  iovec text{&pid, sizeof pid};
+  struct {
+    int pid = 0;
+    std::uint64_t mark = 0;
+  } process;
+  iovec text{&process, sizeof process};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * MemoryService::kMostFiles)] = {};
   msghdr header{
       .msg_iov = &text, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
@@ -46,7 +50,8 @@ bool receive(int nursery, MemoryService& service) {
     service = MemoryService();  // the one before may have had a window
     std::memcpy(service.files, CMSG_DATA(rights),
                 std::min(sizeof service.files, rights->cmsg_len - CMSG_LEN(0)));
-    service.pid = message.pid;
+    service.pid = message.process.pid;
+    service.mark = message.process.mark;
     return true;
   }
 }
@@ -126,7 +131,8 @@ absl::Status fork_nursery(int for_pid) {
 
 bool send(int nursery, const MemoryService& service) {
   FileMessage message;
-  message.pid = service.pid;
+  message.process.pid = service.pid;
+  message.process.mark = service.mark;
   const std::size_t bytes = sizeof(int) * (service.window_file() < 0 ? MemoryService::kMostFiles - 1
                                                                      : MemoryService::kMostFiles);
   message.header.msg_controllen = CMSG_SPACE(bytes);
@@ -149,7 +155,9 @@ absl::StatusOr<UniqueFd> start_memory_server(const MemoryFiles& files) {
   auto sockets = make_sockets(files.pid);
   if (!sockets.ok()) return sockets.status();
   const MemoryService sent{
-      files.pid, {sockets->theirs.get(), files.mem.get(), files.maps.get(), files.window.get()}};
+      files.pid,
+      files.mark,
+      {sockets->theirs.get(), files.mem.get(), files.maps.get(), files.window.get()}};
   std::lock_guard lock(nursery_mutex);
   if (nursery_socket >= 0 && send(nursery_socket, sent)) return std::move(sockets->ours);
   if (absl::Status forked = fork_nursery(files.pid); !forked.ok()) return forked;

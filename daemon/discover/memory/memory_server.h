@@ -10,7 +10,8 @@
 // Who waits for a page behind /proc/PID/mem holds the lock of the address space, and with it
 // each uprobe on a file that is mapped there, whosever it is. So the pages are brought in by
 // process_vm_readv before, which waits without that lock; what it reads is thrown away, as
-// it goes by pid. It also has the kernel part the pages that a process shares with its copies.
+// it goes by pid, unless its mark shows whose it is. It also has the kernel part the pages that a
+// process shares with its copies.
 //
 //     memprofd ══ socket ══ nursery           forked once, while memprofd is small
 //        ║                     └─ forks ─┐
@@ -29,6 +30,8 @@ namespace memprofd {
 // opened, and answer nothing after its end.
 struct MemoryFiles {
   int pid = 0;
+  // Where this address space has bytes that no other has: its AT_RANDOM. 0: not known.
+  std::uint64_t mark = 0;
   UniqueFd mem;  // read and write
   UniqueFd maps;
   // Memory of kMemoryWindowBytes that memprofd maps as well, or none.
@@ -43,10 +46,10 @@ struct MemoryRequest {
   // it, of `bytes` bytes, and is answered by what could be read of them, up to the first that
   // could not. kReadPiecesWithoutFiles and kView are for what is in no mapping of a file: no page
   // is brought in before. kPeekPieces tells what process_vm_readv has read, at a quarter of the
-  // cost: as that goes by pid, it may be of another address space if the process has run exec at
-  // that moment. kView reads into the window, from its beginning on; its answer has no bytes.
-  // kWritePieces has a list of `address` pieces behind it, then their bytes; `bytes` counts both.
-  // They are written one after the other, up to the first that cannot be.
+  // cost; where no mark is known it may be of another address space, as that goes by pid, if the
+  // process has run exec at that moment. kView reads into the window, from its beginning on; its
+  // answer has no bytes. kWritePieces has a list of `address` pieces behind it, then their bytes;
+  // `bytes` counts both. They are written one after the other, up to the first that cannot be.
   enum What : std::uint32_t {
     kRead,
     kWrite,
@@ -80,6 +83,7 @@ struct MemoryAnswer {
 
 constexpr std::uint32_t kMaxMemoryTransfer = 64u << 10;  // also of all pieces together
 constexpr std::size_t kMaxMemoryPieces = 256;
+constexpr std::size_t kMemoryMarkBytes = 16;
 // Larger windows are slower: what is read would fall out of the processor's cache before it is
 // looked at.
 constexpr std::uint32_t kMemoryWindowBytes = 512u << 10;

@@ -44,13 +44,35 @@ int bring_in(const MemoryService& service, const Message& message) {
   return n == static_cast<ssize_t>(request.bytes) ? 0 : EFAULT;
 }
 
+// Whether what bears the pid has the address space of these files still, by its mark as read by the
+// pid. A program may write there; nobody can write what the kernel has given to another program.
+bool is_of_these_files(const MemoryService& service, const std::byte* mark) {
+  static std::byte known[kMemoryMarkBytes];
+  if (std::memcmp(mark, known, sizeof known) == 0) return true;
+  const ssize_t n = ::pread(service.mem(), known, sizeof known, static_cast<off_t>(service.mark));
+  return n == static_cast<ssize_t>(sizeof known) && std::memcmp(mark, known, sizeof known) == 0;
+}
+
+// Another process may keep the address space alive (CLONE_VM) that this one has left by exec.
+bool has_left(const MemoryService& service) {
+  if (service.mark == 0) return false;
+  std::byte mark[kMemoryMarkBytes];
+  const iovec local{mark, sizeof mark};
+  const iovec remote{std::bit_cast<void*>(service.mark), sizeof mark};
+  const ssize_t n = ::process_vm_readv(service.pid, &local, 1, &remote, 1, 0);
+  if (n == static_cast<ssize_t>(sizeof mark)) return !is_of_these_files(service, mark);
+  // A program may also have unmapped it.
+  return ::pread(service.mem(), mark, sizeof mark, static_cast<off_t>(service.mark)) > 0;
+}
+
 // A place that no program can map answers whether the address space is still there. A
 // process that dies lets go of it thread by thread.
 int why_not_there(const MemoryService& service, int error) {
   if (error == ESRCH) return 0;
   constexpr off_t kNowhere = (off_t{1} << 62);
   std::byte byte;
-  return ::pread(service.mem(), &byte, 1, kNowhere) == 0 ? 0 : EIO;
+  const bool is_gone = ::pread(service.mem(), &byte, 1, kNowhere) == 0;
+  return is_gone || has_left(service) ? 0 : EIO;
 }
 
 // A step of the request from `done` on, as pread and pwrite answer.
@@ -92,13 +114,20 @@ ssize_t transfer_piece(const MemoryService& service, const MemoryPieceRequest& p
   return static_cast<ssize_t>(piece.bytes);
 }
 
-// What bears the pid now is read; an address space that has gone since answers nothing.
+// What bears the pid now is read, its mark with the rest, as one call reads one address space; an
+// address space that has gone since answers nothing. remote: the place of the mark, then the
+// pieces.
 void peek(const MemoryService& service, const iovec* remote, std::size_t pieces, Message& message) {
-  iovec local{message.data, sizeof message.data};
-  const ssize_t there = ::process_vm_readv(service.pid, &local, 1, remote, pieces, 0);
+  std::byte mark[kMemoryMarkBytes];
+  const iovec local[] = {{mark, service.mark == 0 ? 0 : sizeof mark},
+                         {message.data, sizeof message.data}};
+  ssize_t there = ::process_vm_readv(service.pid, local, 2, remote, pieces + 1, 0);
   const int error = why_not_there(service, there < 0 ? errno : EIO);
   if (there < 0) message.answer.error = error;
   if (there < 0 || error == 0) return;
+  there -= static_cast<ssize_t>(local[0].iov_len);
+  if (there < 0 || (service.mark != 0 && !is_of_these_files(service, mark))) return;
+  ++remote;
   std::uint32_t& bytes = message.answer.bytes;
   for (std::size_t i = 0; i < pieces; ++i) {
     if (static_cast<ssize_t>(bytes + remote[i].iov_len) > there) return;
@@ -109,7 +138,8 @@ void peek(const MemoryService& service, const iovec* remote, std::size_t pieces,
 // A request's list of pieces, as many as a message has room for.
 struct PieceList {
   MemoryPieceRequest pieces[kMaxMemoryPieces];
-  iovec remote[kMaxMemoryPieces];
+  iovec mark_and_remote[kMaxMemoryPieces + 1];
+  iovec* const remote = mark_and_remote + 1;
   std::size_t fits = 0;
   std::uint64_t bytes = 0;  // of those
 
@@ -144,7 +174,9 @@ void read_pieces(const MemoryService& service, Message& message) {
             std::min<std::size_t>(message.request.bytes / sizeof *list.pieces, kMaxMemoryPieces),
             sizeof message.data);
   if (message.request.what == MemoryRequest::kPeekPieces) {
-    return peek(service, list.remote, list.fits, message);
+    list.mark_and_remote[0] = {std::bit_cast<void*>(service.mark),
+                               service.mark == 0 ? 0 : kMemoryMarkBytes};
+    return peek(service, list.mark_and_remote, list.fits, message);
   }
   const bool may_wait = message.request.what == MemoryRequest::kReadPieces;
   const ssize_t there =

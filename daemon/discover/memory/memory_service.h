@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "daemon/discover/memory/memory_server.h"
 
@@ -13,6 +14,7 @@ struct MemoryService {
   static constexpr int kMostFiles = 4;  // the socket and MemoryFiles
 
   int pid = 0;
+  std::uint64_t mark = 0;                    // of MemoryFiles
   int files[kMostFiles] = {-1, -1, -1, -1};  // those that there are come first
   std::byte* window = nullptr;               // in the server, if it has one
 

@@ -93,20 +93,21 @@ pb::TraceCallsResponse to_proto(const CallsReport& report, int pid) {
 }
 
 absl::StatusOr<CallsStream> CallsStream::open(ProfilerService& service,
-                                              const pb::TraceCallsRequest& request) {
-  RETURN_IF_ERROR(check_pid(request.pid()));
+                                              const pb::TraceCallsRequest& request,
+                                              const AskedProcess& process) {
+  RETURN_IF_ERROR(check_pid(process.pid));
   ASSIGN_OR_RETURN(const auto interval, interval_of(request.interval_seconds()));
   if (!(request.duration_seconds() >= 0)) {
     return absl::InvalidArgumentError(
         absl::StrCat("bad duration of ", request.duration_seconds(), " s: it is 0 or more"));
   }
   ASSIGN_OR_RETURN(auto trace,
-                   service.trace_calls(request.pid(), {.pattern = request.pattern(),
-                                                       .max_hits = request.max_hits_per_second(),
-                                                       .with_time = request.with_time()}));
+                   service.trace_calls(process, {.pattern = request.pattern(),
+                                                 .max_hits = request.max_hits_per_second(),
+                                                 .with_time = request.with_time()}));
   CallsStream stream;
   stream.trace_ = std::move(trace);
-  stream.pid_ = request.pid();
+  stream.pid_ = process.pid;
   stream.interval_ = interval;
   stream.duration_seconds_ = request.duration_seconds();
   return stream;

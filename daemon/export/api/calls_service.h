@@ -17,7 +17,8 @@ class CallsStream {
  public:
   // kInvalidArgument when the request makes no sense, else what ProfilerService says.
   static absl::StatusOr<CallsStream> open(ProfilerService& service,
-                                          const ::memprof::v1::TraceCallsRequest& request);
+                                          const ::memprof::v1::TraceCallsRequest& request,
+                                          const AskedProcess& process);
 
   ::memprof::v1::TraceCallsResponse next();
   std::chrono::nanoseconds interval() const { return interval_; }

@@ -57,8 +57,9 @@ absl::StatusOr<std::optional<std::uint64_t>> c_interval_of(const pb::AttachReque
 
 }  // namespace
 
-absl::StatusOr<pb::AttachResponse> ControlService::attach(const pb::AttachRequest& request) {
-  RETURN_IF_ERROR(check_process(service_, request));
+absl::StatusOr<pb::AttachResponse> ControlService::attach(const pb::AttachRequest& request,
+                                                          const AskedProcess& process) {
+  RETURN_IF_ERROR(check_process(service_, process));
   const double rate = request.sampling_rate();
   if (rate != 0) RETURN_IF_ERROR(check_rate(rate));
   ASSIGN_OR_RETURN(const std::optional<double> max_overhead, budget_of(request));
@@ -71,7 +72,8 @@ absl::StatusOr<pb::AttachResponse> ControlService::attach(const pb::AttachReques
                        .mode = mode,
                        .follow_forks = request.follow_forks(),
                        .max_overhead = max_overhead,
-                       .start_time_ticks = request.process_start_ticks(),
+                       .start_time_ticks = process.start_time_ticks,
+                       .user = process.user,
                        .c_heap_interval = c_interval});
   const absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request.pid());
   pb::AttachResponse response;
@@ -92,9 +94,10 @@ absl::StatusOr<pb::AttachResponse> ControlService::attach(const pb::AttachReques
   return response;
 }
 
-absl::StatusOr<pb::DetachResponse> ControlService::detach(const pb::DetachRequest& request) {
-  RETURN_IF_ERROR(check_process(service_, request));
-  RETURN_IF_ERROR(service_.detach(request.pid()));
+absl::StatusOr<pb::DetachResponse> ControlService::detach(const pb::DetachRequest& request,
+                                                          const AskedProcess& process) {
+  RETURN_IF_ERROR(check_process(service_, process));
+  RETURN_IF_ERROR(service_.detach(process));
   pb::DetachResponse response;
   const absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request.pid());
   if (target.ok()) {
@@ -138,9 +141,10 @@ pb::SnapshotSummary to_proto(const HeapSummary& summary) {
 }
 
 absl::StatusOr<pb::SnapshotSummary> ControlService::take_snapshot(
-    const pb::TakeSnapshotRequest& request, const HeapClient& client, HeapContents contents) {
-  RETURN_IF_ERROR(check_process(service_, request));
-  HeapRequest asked{.pid = request.pid(), .contents = contents};
+    const pb::TakeSnapshotRequest& request, const AskedProcess& process, const HeapClient& client,
+    HeapContents contents) {
+  RETURN_IF_ERROR(check_process(service_, process));
+  HeapRequest asked{.process = process, .contents = contents};
   const double pause = request.max_pause_seconds();
   if (!(pause >= 0 && pause <= kLongestPause)) {
     return absl::InvalidArgumentError(
@@ -152,13 +156,14 @@ absl::StatusOr<pb::SnapshotSummary> ControlService::take_snapshot(
   return to_proto(*taken);
 }
 
-absl::StatusOr<pb::SetRateResponse> ControlService::set_rate(const pb::SetRateRequest& request) {
-  RETURN_IF_ERROR(check_process(service_, request));
+absl::StatusOr<pb::SetRateResponse> ControlService::set_rate(const pb::SetRateRequest& request,
+                                                             const AskedProcess& process) {
+  RETURN_IF_ERROR(check_process(service_, process));
   const double rate = request.sampling_rate();
   if (rate != 0 || !request.has_max_overhead()) RETURN_IF_ERROR(check_rate(rate));
   ASSIGN_OR_RETURN(const std::optional<double> max_overhead, budget_of(request));
   RETURN_IF_ERROR(
-      service_.set_rate(request.pid(), {.sampling_rate = rate, .max_overhead = max_overhead}));
+      service_.set_rate(process, {.sampling_rate = rate, .max_overhead = max_overhead}));
   ASSIGN_OR_RETURN(const TargetSnapshotPtr target, service_.snapshot(request.pid()));
   pb::SetRateResponse response;
   *response.mutable_target() = to_proto(*target);

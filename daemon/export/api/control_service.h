@@ -12,22 +12,25 @@ namespace memprofd {
 // As clients are told of a snapshot.
 ::memprof::v1::SnapshotSummary to_proto(const HeapSummary& summary);
 
-// Thread-safe. All calls: kInvalidArgument when a request makes no sense, else what
+// Thread-safe. A process is the one that the request is about, and for whom. All calls:
+// kInvalidArgument when a request makes no sense, else what
 // ProfilerService says.
 class ControlService {
  public:
   // service must outlive this.
   explicit ControlService(ProfilerService& service) : service_(service) {}
 
-  absl::StatusOr<::memprof::v1::AttachResponse> attach(const ::memprof::v1::AttachRequest& request);
-  absl::StatusOr<::memprof::v1::DetachResponse> detach(const ::memprof::v1::DetachRequest& request);
+  absl::StatusOr<::memprof::v1::AttachResponse> attach(const ::memprof::v1::AttachRequest& request,
+                                                       const AskedProcess& process);
+  absl::StatusOr<::memprof::v1::DetachResponse> detach(const ::memprof::v1::DetachRequest& request,
+                                                       const AskedProcess& process);
   absl::StatusOr<::memprof::v1::SetRateResponse> set_rate(
-      const ::memprof::v1::SetRateRequest& request);
+      const ::memprof::v1::SetRateRequest& request, const AskedProcess& process);
 
   // Hands the client the file; the summary, when it is complete.
   absl::StatusOr<::memprof::v1::SnapshotSummary> take_snapshot(
-      const ::memprof::v1::TakeSnapshotRequest& request, const HeapClient& client,
-      HeapContents contents = HeapContents::kNone);
+      const ::memprof::v1::TakeSnapshotRequest& request, const AskedProcess& process,
+      const HeapClient& client, HeapContents contents = HeapContents::kNone);
 
  private:
   ProfilerService& service_;

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/export/api/heap_json.h"
+#include "daemon/export/api/request_checks.h"
 #include "daemon/query/frame_filter.h"
 #include "daemon/snapshot/answers/why.h"
 #include "daemon/util/status_macros.h"
@@ -58,7 +59,7 @@ absl::StatusOr<std::string> HeapWhy::answer(const pb::AskWhyRequest& request) {
   asked.set_max_pause_seconds(request.max_pause_seconds());
   std::string answer;
   RETURN_IF_ERROR(heaps_.look_at_taken(
-      control_, asked, [this] { return stop_.wait({}); },
+      control_, asked, process_of(asked), [this] { return stop_.wait({}); },
       [&](const HeapImage& image) -> absl::Status {
         ASSIGN_OR_RETURN(answer, answer_from(image, request));
         return absl::OkStatus();

@@ -17,14 +17,14 @@ constexpr ImageLimits kLimits{.blocks = kMostInnerBlocks, .pointers = kMostInner
 
 absl::StatusOr<HeapImage> take(ControlService& control,
                                const ::memprof::v1::TakeSnapshotRequest& request,
-                               const std::function<bool()>& waits) {
+                               const AskedProcess& process, const std::function<bool()>& waits) {
   const UniqueFd file(::memfd_create("memprofd-heap", MFD_CLOEXEC));
   if (!file) return absl::ResourceExhaustedError("no memory for the snapshot's file");
   const HeapClient client{
       .take = [&](std::string_view bytes) { return write_all(file.get(), bytes) == 0; },
       .waits = waits};
   ASSIGN_OR_RETURN(const ::memprof::v1::SnapshotSummary summary,
-                   control.take_snapshot(request, client));
+                   control.take_snapshot(request, process, client));
   if (summary.blocks() > kMostInnerBlocks) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the heap of pid ", request.pid(), " has ", format_count(summary.blocks()),
@@ -63,9 +63,10 @@ void InnerHeaps::count(const HeapImage& image) {
 
 absl::Status InnerHeaps::look_at_taken(ControlService& control,
                                        const ::memprof::v1::TakeSnapshotRequest& request,
+                                       const AskedProcess& process,
                                        const std::function<bool()>& waits, const Look& look) {
   ASSIGN_OR_RETURN(const auto alone, my_turn());
-  ASSIGN_OR_RETURN(HeapImage image, take(control, request, waits));
+  ASSIGN_OR_RETURN(HeapImage image, take(control, request, process, waits));
   types_.give(image);
   count(image);
   return look(image);

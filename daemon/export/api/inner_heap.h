@@ -43,7 +43,8 @@ class InnerHeaps {
   // answer.
   absl::Status look_at_taken(ControlService& control,
                              const ::memprof::v1::TakeSnapshotRequest& request,
-                             const std::function<bool()>& waits, const Look& look);
+                             const AskedProcess& process, const std::function<bool()>& waits,
+                             const Look& look);
   // Has these of the kept ones looked at, one after the other. Errors as of HeapFiles::path_of()
   // and read_heap_image(); kResourceExhausted as above.
   absl::Status look_at_kept(const std::vector<std::string>& names, const Look& look);

@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/export/api/service.h"
+#include "daemon/model/asked_process.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -15,20 +16,18 @@ inline absl::Status check_pid(int pid) {
   return absl::InvalidArgumentError(absl::StrCat("bad pid ", pid, ": it is a positive number"));
 }
 
-inline absl::Status another_program(int pid) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("pid ", pid,
-                   " is another program now than the one that is meant; "
-                   "memprofctl targets lists those that are profiled"));
+// The process that a request is about, for who may look into all.
+template <typename Request>
+AskedProcess process_of(const Request& request) {
+  return {request.pid(), request.process_start_ticks()};
 }
 
 // Whether the process that a request acts on is the one that is meant, if it says which.
-template <typename Request>
-absl::Status check_process(ProfilerService& service, const Request& request) {
-  RETURN_IF_ERROR(check_pid(request.pid()));
-  if (request.process_start_ticks() == 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::uint64_t ticks, service.process_start_ticks(request.pid()));
-  return ticks == request.process_start_ticks() ? absl::OkStatus() : another_program(request.pid());
+inline absl::Status check_process(ProfilerService& service, const AskedProcess& process) {
+  RETURN_IF_ERROR(check_pid(process.pid));
+  if (process.start_time_ticks == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::uint64_t ticks, service.process_start_ticks(process.pid));
+  return ticks == process.start_time_ticks ? absl::OkStatus() : another_program(process.pid);
 }
 
 }  // namespace memprofd

@@ -101,10 +101,11 @@ pb::MemoryParts to_proto(const MemoryParts& parts) {
 }
 
 absl::StatusOr<pb::GetRssResponse> get_rss(ProfilerService& service,
-                                           const pb::GetRssRequest& request) {
-  RETURN_IF_ERROR(check_pid(request.pid()));
+                                           const pb::GetRssRequest& request,
+                                           const AskedProcess& process) {
+  RETURN_IF_ERROR(check_pid(process.pid));
   ASSIGN_OR_RETURN(const RssReport report,
-                   service.account_rss(request.pid(), {.owners = request.owners()}));
+                   service.account_rss(process, {.owners = request.owners()}));
   return to_proto(report);
 }
 

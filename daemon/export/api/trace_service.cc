@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/export/api/request_checks.h"
 #include "daemon/export/api/trace_options.h"
 #include "daemon/query/observe_mode_rules.h"
 #include "daemon/util/clock.h"
@@ -103,13 +102,6 @@ bool send_all(MessageOutput& output, const TraceRecorder& recorder, const TraceS
   return send(message);
 }
 
-// That the target is the process that is meant, if it is said which.
-absl::Status check_process(const TargetSnapshot& target, const pb::TraceOptions& options) {
-  const std::uint64_t asked = options.process_start_ticks();
-  if (asked == 0 || asked == target.info.program.start_time_ticks) return absl::OkStatus();
-  return another_program(options.pid());
-}
-
 }  // namespace
 
 // One that is written into files. The thread owns recorder and files.
@@ -119,6 +111,7 @@ struct TraceService::Trace {
 
   TraceFiles files;
   std::unique_ptr<TraceRecorder> recorder;  // null: has ended
+  std::optional<ProcessUser> owner;         // of the program
   std::thread thread;
   pb::TraceInfo info;       // under mutex_
   bool stop_asked = false;  // under mutex_
@@ -183,12 +176,15 @@ const char* TraceService::why_stop(const Trace* trace) const {
   return stopping_ ? kDaemonStops : nullptr;
 }
 
-absl::StatusOr<pb::TraceInfo> TraceService::start(const pb::TraceOptions& options) {
-  ASSIGN_OR_RETURN(const RecorderOptions recorder_options, memprofd::recorder_options(options));
+absl::StatusOr<pb::TraceInfo> TraceService::start(const pb::TraceOptions& options,
+                                                  const std::optional<ProcessUser>& user) {
+  ASSIGN_OR_RETURN(RecorderOptions recorder_options, memprofd::recorder_options(options));
   ASSIGN_OR_RETURN(std::string directory, file_directory(options_.directory));
   RETURN_IF_ERROR(check_trace_room(directory, options_.max_bytes));
   ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(options.pid()));
-  RETURN_IF_ERROR(check_process(*target, options));
+  recorder_options.start_time_ticks = target->info.program.start_time_ticks;
+  RETURN_IF_ERROR(check_is_meant({options.pid(), options.process_start_ticks(), user},
+                                 recorder_options.start_time_ticks, target->info.owner));
   RETURN_IF_ERROR(check_follows_blocks(*target, "events of single blocks"));
   std::unique_lock lock(mutex_);
   ASSIGN_OR_RETURN(Place place, Place::take(*this));
@@ -198,6 +194,7 @@ absl::StatusOr<pb::TraceInfo> TraceService::start(const pb::TraceOptions& option
                                        options.max_files(), options_.max_bytes);
   ASSIGN_OR_RETURN(trace->recorder,
                    TraceRecorder::start(source_, options.pid(), trace->files, recorder_options));
+  trace->owner = target->info.owner;
   trace->info.set_id(id);
   *trace->info.mutable_options() = options;
   trace->info.set_started_unix_ns(static_cast<std::int64_t>(realtime_ns()));
@@ -265,13 +262,16 @@ void TraceService::forget_ended() {
   }
 }
 
-absl::StatusOr<pb::TraceInfo> TraceService::stop(std::uint64_t id) {
+absl::StatusOr<pb::TraceInfo> TraceService::stop(std::uint64_t id,
+                                                 const std::optional<ProcessUser>& user) {
   std::unique_lock lock(mutex_);
   const auto found = traces_.find(id);
   if (found == traces_.end()) {
     return absl::NotFoundError(
         absl::StrCat("there is no trace ", id, "; `memprofctl trace list` lists them"));
   }
+  RETURN_IF_ERROR(
+      check_is_meant({found->second->info.options().pid(), 0, user}, 0, found->second->owner));
   found->second->stop_asked = true;
   // Others may forget it meanwhile.
   ended_.wait(lock, [&] {
@@ -303,10 +303,7 @@ absl::StatusOr<std::unique_ptr<TraceStream>> TraceService::record(const pb::Trac
   if (options.max_files() != 0) {
     return absl::InvalidArgumentError("a trace that is streamed is one file: max_files is 0");
   }
-  if (options.process_start_ticks() != 0) {
-    ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(options.pid()));
-    RETURN_IF_ERROR(check_process(*target, options));
-  }
+  recorder_options.start_time_ticks = options.process_start_ticks();
   recorder_options.flush_interval = kStreamFlush;
   std::unique_lock lock(mutex_);
   ASSIGN_OR_RETURN(Place place, Place::take(*this));

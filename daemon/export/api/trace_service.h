@@ -14,11 +14,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/history/snapshot.h"
+#include "daemon/model/asked_process.h"
 #include "daemon/trace/recorder.h"
 #include "daemon/trace/trace_files.h"
 #include "memprof/v1/profiler.pb.h"
@@ -46,9 +48,13 @@ class TraceService {
   // Ends all traces soon.
   void stop();
 
-  absl::StatusOr<::memprof::v1::TraceInfo> start(const ::memprof::v1::TraceOptions& options);
-  // Returns when the file is complete.
-  absl::StatusOr<::memprof::v1::TraceInfo> stop(std::uint64_t id);
+  // user: whose program it has to be; nothing: anybody's.
+  absl::StatusOr<::memprof::v1::TraceInfo> start(
+      const ::memprof::v1::TraceOptions& options,
+      const std::optional<ProcessUser>& user = std::nullopt);
+  // Returns when the file is complete. user: likewise.
+  absl::StatusOr<::memprof::v1::TraceInfo> stop(
+      std::uint64_t id, const std::optional<ProcessUser>& user = std::nullopt);
   ::memprof::v1::ListTracesResponse list() const;
   // The program that it is of; 0: there is no such trace.
   int pid_of(std::uint64_t id) const;

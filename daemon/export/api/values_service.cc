@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
+#include "daemon/discover/process_owner.h"
 #include "daemon/export/api/query_convert.h"
 #include "daemon/export/api/request_checks.h"
 #include "daemon/util/clock.h"
@@ -256,14 +258,16 @@ pb::ListValuesResponse to_proto(const ValuesAnswer& answer) {
 }  // namespace
 
 absl::StatusOr<pb::ListValuesResponse> ValuesService::list_values(
-    const pb::ListValuesRequest& request, const std::function<bool()>& wanted) {
+    const pb::ListValuesRequest& request, const AskedProcess& process,
+    const std::function<bool()>& wanted) {
   ASSIGN_OR_RETURN(const ValuesRequest asked, checked(request));
-  ASSIGN_OR_RETURN(const ValuesAnswer answer, service_.read_values(request.pid(), asked, wanted));
+  ASSIGN_OR_RETURN(const ValuesAnswer answer, service_.read_values(process, asked, wanted));
   return to_proto(answer);
 }
 
 absl::StatusOr<ValuesStream> ValuesStream::open(ProfilerService& service,
-                                                const pb::WatchValuesRequest& request) {
+                                                const pb::WatchValuesRequest& request,
+                                                const AskedProcess& process) {
   ASSIGN_OR_RETURN(ValuesRequest asked, checked(request.values()));
   if (asked.graph_nodes > 0) {
     return absl::InvalidArgumentError("graphs cannot be watched: list the values with them");
@@ -275,28 +279,38 @@ absl::StatusOr<ValuesStream> ValuesStream::open(ProfilerService& service,
                                                    kLongestPeriod, " s"));
   }
   return ValuesStream(
-      service, request.values().pid(), std::move(asked),
+      service, process, std::move(asked),
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds)));
 }
 
 absl::StatusOr<pb::WatchValuesResponse> ValuesStream::next(const std::function<bool()>& wanted) {
-  asked_.watch = watch_.get();
-  ASSIGN_OR_RETURN(const ValuesAnswer answer, service_->read_values(pid_, asked_, wanted));
+  const bool has_begun = std::exchange(asked_.watch, watch_.get()) != nullptr;
+  const auto answer = service_->read_values(process_, asked_, wanted);
+  const absl::Status& status = answer.status();
+  if (has_begun && (absl::IsFailedPrecondition(status) || absl::IsPermissionDenied(status))) {
+    return absl::NotFoundError(
+        absl::StrCat("pid ", process_.pid,
+                     " is another program now than the one that was watched, or has changed its "
+                     "user"));
+  }
+  RETURN_IF_ERROR(status);
   pb::WatchValuesResponse response;
-  *response.mutable_changed() = to_proto(answer);
+  *response.mutable_changed() = to_proto(*answer);
   response.set_unix_ns(static_cast<std::int64_t>(realtime_ns()));
   return response;
 }
 
-absl::StatusOr<pb::ResumeResponse> ValuesService::resume(const pb::ResumeRequest& request) {
+absl::StatusOr<pb::ResumeResponse> ValuesService::resume(const pb::ResumeRequest& request,
+                                                         const AskedProcess& process) {
   RETURN_IF_ERROR(check_pid(request.pid()));
   pb::ResumeResponse response;
-  ASSIGN_OR_RETURN(const std::uint32_t waiting, service_.resume(request.pid()));
+  ASSIGN_OR_RETURN(const std::uint32_t waiting, service_.resume(process));
   response.set_waiting(waiting);
   return response;
 }
 
-absl::StatusOr<pb::AdjustResponse> ValuesService::adjust(const pb::AdjustRequest& request) {
+absl::StatusOr<pb::AdjustResponse> ValuesService::adjust(const pb::AdjustRequest& request,
+                                                         const AskedProcess& process) {
   RETURN_IF_ERROR(check_pid(request.pid()));
   ReportControl control{.pattern = request.pattern()};
   for (const pb::ReportedLabel& label : request.labels()) {
@@ -305,22 +319,24 @@ absl::StatusOr<pb::AdjustResponse> ValuesService::adjust(const pb::AdjustRequest
   if (request.has_enabled()) control.enabled = request.enabled();
   if (request.has_period_ms()) control.period_ms = request.period_ms();
   pb::AdjustResponse response;
-  ASSIGN_OR_RETURN(const std::uint32_t count, service_.adjust(request.pid(), control));
+  ASSIGN_OR_RETURN(const std::uint32_t count, service_.adjust(process, control));
   response.set_count(count);
   return response;
 }
 
-absl::StatusOr<pb::KeepValuesResponse> ValuesService::keep(const pb::KeepValuesRequest& request) {
+absl::StatusOr<pb::KeepValuesResponse> ValuesService::keep(const pb::KeepValuesRequest& request,
+                                                           const AskedProcess& process) {
   RETURN_IF_ERROR(check_pid(request.pid()));
-  ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                   service_.keep_values(
-                       request.pid(), {.pattern = request.pattern(), .forget = request.forget()}));
+  ASSIGN_OR_RETURN(
+      const std::vector<std::string> names,
+      service_.keep_values(process, {.pattern = request.pattern(), .forget = request.forget()}));
   pb::KeepValuesResponse response;
   for (const std::string& name : names) response.add_names(valid_utf8(name));
   return response;
 }
 
 absl::StatusOr<pb::AskResponse> ValuesService::ask(const pb::AskRequest& request,
+                                                   const AskedProcess& process,
                                                    const std::function<bool()>& wanted) {
   RETURN_IF_ERROR(check_pid(request.pid()));
   const double seconds = request.timeout_seconds() == 0 ? kUsualTimeout : request.timeout_seconds();
@@ -333,7 +349,7 @@ absl::StatusOr<pb::AskResponse> ValuesService::ask(const pb::AskRequest& request
                             .argument = request.argument(),
                             .timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(
                                 std::chrono::duration<double>(seconds))};
-  ASSIGN_OR_RETURN(const RequestAnswer answer, service_.ask(request.pid(), asked, wanted));
+  ASSIGN_OR_RETURN(const RequestAnswer answer, service_.ask(process, asked, wanted));
   pb::AskResponse response;
   response.set_answer(valid_utf8(answer.text));
   response.set_is_cut(answer.is_cut);
@@ -342,8 +358,15 @@ absl::StatusOr<pb::AskResponse> ValuesService::ask(const pb::AskRequest& request
 }
 
 absl::StatusOr<pb::GetValueHistoryResponse> ValuesService::history(
-    const pb::GetValueHistoryRequest& request) {
+    const pb::GetValueHistoryRequest& request, const std::optional<ProcessUser>& user) {
   ASSIGN_OR_RETURN(const TargetSnapshotPtr target, service_.snapshot(request.pid()));
+  if (request.with_lines()) {
+    const AskedProcess process(request.pid(), target->info.program.start_time_ticks, user);
+    RETURN_IF_ERROR(check_is_meant(process, process.start_time_ticks, target->info.owner));
+    if (user && is_active(target->info.state)) {
+      RETURN_IF_ERROR(check_is_meant_now(ProcFs(), process));
+    }
+  }
   return value_history(*target, request);
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -15,7 +16,7 @@
 
 namespace memprofd {
 
-// Thread-safe.
+// Thread-safe. A process is the one that the request is about, and for whom.
 class ValuesService {
  public:
   // service must outlive this.
@@ -24,21 +25,27 @@ class ValuesService {
   // wanted: whether somebody still waits. kInvalidArgument when the request makes no sense, else
   // what ProfilerService says.
   absl::StatusOr<::memprof::v1::ListValuesResponse> list_values(
-      const ::memprof::v1::ListValuesRequest& request, const std::function<bool()>& wanted);
+      const ::memprof::v1::ListValuesRequest& request, const AskedProcess& process,
+      const std::function<bool()>& wanted);
 
-  absl::StatusOr<::memprof::v1::ResumeResponse> resume(const ::memprof::v1::ResumeRequest& request);
+  absl::StatusOr<::memprof::v1::ResumeResponse> resume(const ::memprof::v1::ResumeRequest& request,
+                                                       const AskedProcess& process);
 
-  absl::StatusOr<::memprof::v1::AdjustResponse> adjust(const ::memprof::v1::AdjustRequest& request);
+  absl::StatusOr<::memprof::v1::AdjustResponse> adjust(const ::memprof::v1::AdjustRequest& request,
+                                                       const AskedProcess& process);
 
   absl::StatusOr<::memprof::v1::KeepValuesResponse> keep(
-      const ::memprof::v1::KeepValuesRequest& request);
+      const ::memprof::v1::KeepValuesRequest& request, const AskedProcess& process);
 
   absl::StatusOr<::memprof::v1::AskResponse> ask(const ::memprof::v1::AskRequest& request,
+                                                 const AskedProcess& process,
                                                  const std::function<bool()>& wanted);
 
-  // Whether the caller may have lines is the caller's business.
+  // Numbers are those that metrics have: everybody's. Lines are for the owner of the target that
+  // answers, which may have ended; user: who asks for them, nothing: one who may have all.
   absl::StatusOr<::memprof::v1::GetValueHistoryResponse> history(
-      const ::memprof::v1::GetValueHistoryRequest& request);
+      const ::memprof::v1::GetValueHistoryRequest& request,
+      const std::optional<ProcessUser>& user = std::nullopt);
 
  private:
   ProfilerService& service_;
@@ -47,21 +54,23 @@ class ValuesService {
 // What one request to watch values is answered with, message by message. Not thread-safe.
 class ValuesStream {
  public:
-  // service must outlive it. kInvalidArgument when the request makes no sense.
+  // service must outlive it. kInvalidArgument when the request makes no sense. All messages are of
+  // the program of the first one: the next one in the process, or at the pid, is kNotFound.
   static absl::StatusOr<ValuesStream> open(ProfilerService& service,
-                                           const ::memprof::v1::WatchValuesRequest& request);
+                                           const ::memprof::v1::WatchValuesRequest& request,
+                                           const AskedProcess& process);
 
   // Errors as of ValuesService::list_values().
   absl::StatusOr<::memprof::v1::WatchValuesResponse> next(const std::function<bool()>& wanted);
   std::chrono::nanoseconds period() const { return period_; }
 
  private:
-  ValuesStream(ProfilerService& service, int pid, ValuesRequest asked,
+  ValuesStream(ProfilerService& service, const AskedProcess& process, ValuesRequest asked,
                std::chrono::nanoseconds period)
-      : service_(&service), pid_(pid), asked_(std::move(asked)), period_(period) {}
+      : service_(&service), process_(process), asked_(std::move(asked)), period_(period) {}
 
   ProfilerService* service_;
-  int pid_;
+  AskedProcess process_;
   ValuesRequest asked_;
   std::chrono::nanoseconds period_;
   std::unique_ptr<ValueWatch> watch_ = std::make_unique<ValueWatch>();

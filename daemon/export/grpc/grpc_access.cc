@@ -3,13 +3,14 @@
 
 #include <grpc/grpc_security_constants.h>
 #include <grpcpp/grpcpp.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/discover/proc_fs.h"
+#include "daemon/discover/process_owner.h"
+#include "daemon/util/status_macros.h"
 
 namespace memprofd {
 namespace {
@@ -22,13 +23,6 @@ std::vector<std::string> certificate_names(const grpc::AuthContext& context) {
     }
   }
   return names;
-}
-
-// Nothing for a process that is not there.
-std::optional<uid_t> owner_of(int pid) {
-  struct stat status {};
-  if (::stat(absl::StrCat("/proc/", pid).c_str(), &status) != 0) return std::nullopt;
-  return status.st_uid;
 }
 
 }  // namespace
@@ -53,17 +47,27 @@ GrpcCaller GrpcAccess::caller(const grpc::ServerContextBase& context) {
   return out;
 }
 
-bool GrpcAccess::owner_decides(const GrpcCaller& caller) const {
-  if (!caller.peer || options_.group_controls) return false;
-  return caller.peer->uid != 0 && caller.peer->uid != ::geteuid();
+std::optional<ProcessUser> GrpcAccess::user_for(const GrpcCaller& caller) const {
+  if (!caller.peer || options_.group_controls) return std::nullopt;
+  if (caller.peer->uid == 0 || caller.peer->uid == ::geteuid()) return std::nullopt;
+  return ProcessUser{caller.peer->uid, caller.peer->gid};
 }
 
-std::uint64_t GrpcAccess::start_time_of(int pid) {
-  const auto ticks = ProcFs().start_time(pid);
-  return ticks.ok() ? *ticks : 0;
+absl::StatusOr<AskedProcess> GrpcAccess::process_for(const GrpcCaller& caller, int pid,
+                                                     std::uint64_t start_time_ticks) const {
+  AskedProcess asked(pid, start_time_ticks, user_for(caller));
+  if (!asked.user || pid <= 0) {
+    const absl::Status allowed = check_control(caller);
+    return allowed.ok() ? asked : absl::StatusOr<AskedProcess>(allowed);
+  }
+  ASSIGN_OR_RETURN(const OwnedProcess process, look_who_owns(ProcFs(), pid));
+  if (process.has_ended) return absl::NotFoundError(absl::StrCat("pid ", pid, " has ended"));
+  RETURN_IF_ERROR(check_is_meant(asked, process.start_time_ticks, process.owner));
+  asked.start_time_ticks = process.start_time_ticks;
+  return asked;
 }
 
-absl::Status GrpcAccess::check_control(const GrpcCaller& caller, int pid) const {
+absl::Status GrpcAccess::check_control(const GrpcCaller& caller) const {
   if (!caller.peer) {
     const auto may = [this](const std::string& name) {
       return std::ranges::find(options_.controllers, name) != options_.controllers.end();
@@ -73,18 +77,10 @@ absl::Status GrpcAccess::check_control(const GrpcCaller& caller, int pid) const 
         "over TCP memprofd only answers questions: use its Unix socket, or name the client's "
         "certificate with --grpc.controllers");
   }
-  if (!owner_decides(caller)) return absl::OkStatus();
-  const uid_t uid = caller.peer->uid;
-  const auto owner = pid > 0 ? owner_of(pid) : std::nullopt;
-  if (owner == uid) return absl::OkStatus();
-  // It may be there in a moment, and of anybody.
-  if (pid > 0 && !owner)
-    return absl::NotFoundError(absl::StrCat("pid ", pid, ": there is no such process"));
-  const std::string what = pid > 0 ? absl::StrCat("pid ", pid, " is not a program of user ", uid,
-                                                  ", or has changed its user")
-                                   : absl::StrCat("user ", uid, " may not");
-  return absl::PermissionDeniedError(
-      absl::StrCat(what, ": ask as root, or start memprofd with --grpc.group-controls"));
+  const auto user = user_for(caller);
+  if (!user) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat(
+      "user ", user->uid, " may not: ask as root, or start memprofd with --grpc.group-controls"));
 }
 
 }  // namespace memprofd

@@ -2,7 +2,8 @@
 // Who asks over gRPC, and what he may have done.
 //
 //   Unix socket   root and memprofd's own user: everything. Others who reach the socket: all
-//                 questions; control of programs of their own user, or with group_controls of all.
+//                 questions; control of programs that the kernel would let them look into
+//                 (discover/process_owner.h), or with group_controls of all.
 //   TCP           all questions; control only with a certificate for one of the names that may.
 #pragma once
 
@@ -12,7 +13,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "daemon/export/grpc/unix_listener.h"
+#include "daemon/model/asked_process.h"
 
 namespace grpc {
 class ServerContextBase;
@@ -39,21 +42,19 @@ class GrpcAccess {
   explicit GrpcAccess(GrpcAccessOptions options) : options_(std::move(options)) {}
 
   static GrpcCaller caller(const grpc::ServerContextBase& context);
-  // kPermissionDenied with what to do. pid 0: no program in particular.
-  absl::Status check_control(const GrpcCaller& caller, int pid) const;
-  // Where the program's user decides, the request is for that process from then on, whoever has
-  // its pid next.
-  template <typename Request>
-  absl::Status check_control_of_process(const GrpcCaller& caller, Request& request) const {
-    const std::uint64_t meant = owner_decides(caller) ? start_time_of(request.pid()) : 0;
-    if (request.process_start_ticks() == 0) request.set_process_start_ticks(meant);
-    return check_control(caller, request.pid());
-  }
+  // Whether he may have done what concerns no program in particular: kPermissionDenied with what to
+  // do.
+  absl::Status check_control(const GrpcCaller& caller) const;
+  // The process that a request is about, for who may control it. Where the program's owner decides,
+  // it is that process and that user from then on, whoever has its pid next, and whatever it
+  // becomes. start_time_ticks: as the client has it; 0: whichever has the pid.
+  absl::StatusOr<AskedProcess> process_for(const GrpcCaller& caller, int pid,
+                                           std::uint64_t start_time_ticks = 0) const;
+  // Whose programs he may control; nothing: everybody's, if check_control() says nothing
+  // against it.
+  std::optional<ProcessUser> user_for(const GrpcCaller& caller) const;
 
  private:
-  bool owner_decides(const GrpcCaller& caller) const;
-  static std::uint64_t start_time_of(int pid);  // 0: there is no such process
-
   const GrpcAccessOptions options_;
 };
 

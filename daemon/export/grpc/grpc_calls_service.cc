@@ -30,8 +30,8 @@ grpc::Status GrpcCallsService::TraceCalls(grpc::ServerContext* context,
   const auto place = streams_.take(*context);
   if (!place) return no_stream_left();
   const GrpcCaller caller = GrpcAccess::caller(*context);
-  const absl::Status allowed = access_.check_control(caller, request->pid());
-  auto stream = allowed.ok() ? CallsStream::open(service_, *request) : allowed;
+  const auto process = access_.process_for(caller, request->pid());
+  auto stream = process.ok() ? CallsStream::open(service_, *request, *process) : process.status();
   audit(request->pid(), absl::StrCat("trace calls of '", printable(request->pattern()), "'"),
         caller.name, stream.status());
   if (!stream.ok()) return to_grpc(stream.status());

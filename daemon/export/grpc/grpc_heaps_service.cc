@@ -32,10 +32,10 @@ grpc::Status GrpcHeapsService::DescribeHeap(grpc::ServerContext* context,
                                             const pb::DescribeHeapRequest* request,
                                             pb::DescribeHeapResponse* response) {
   const GrpcCaller caller = GrpcAccess::caller(*context);
-  const absl::Status allowed = access_.check_control(caller, request->pid());
-  auto answer = allowed.ok() ? describe_heap(heaps_, control_, *request,
+  const auto process = access_.process_for(caller, request->pid());
+  auto answer = process.ok() ? describe_heap(heaps_, control_, *request, *process,
                                              [context] { return !context->IsCancelled(); })
-                             : allowed;
+                             : process.status();
   audit(request->pid(), "snapshot to describe", caller.name, answer.status());
   return grpc_answer(std::move(answer), *response);
 }
@@ -64,7 +64,7 @@ grpc::Status GrpcHeapsService::KeepHeap(grpc::ServerContext* context,
                                         const pb::KeepHeapRequest* request,
                                         pb::KeepHeapResponse* response) {
   const GrpcCaller caller = GrpcAccess::caller(*context);
-  const absl::Status allowed = access_.check_control(caller, 0);
+  const absl::Status allowed = access_.check_control(caller);
   auto answer =
       allowed.ok() ? kept_.keep(*request, [context] { return !context->IsCancelled(); }) : allowed;
   audit(request->pid(), "snapshot to keep", caller.name, answer.status());
@@ -74,21 +74,21 @@ grpc::Status GrpcHeapsService::KeepHeap(grpc::ServerContext* context,
 grpc::Status GrpcHeapsService::CompareHeaps(grpc::ServerContext* context,
                                             const pb::CompareHeapsRequest* request,
                                             pb::CompareHeapsResponse* response) {
-  const absl::Status allowed = access_.check_control(GrpcAccess::caller(*context), 0);
+  const absl::Status allowed = access_.check_control(GrpcAccess::caller(*context));
   return grpc_answer(allowed.ok() ? kept_.compare(*request) : allowed, *response);
 }
 
 grpc::Status GrpcHeapsService::FindWaste(grpc::ServerContext* context,
                                          const pb::FindWasteRequest* request,
                                          pb::FindWasteResponse* response) {
-  const absl::Status allowed = access_.check_control(GrpcAccess::caller(*context), 0);
+  const absl::Status allowed = access_.check_control(GrpcAccess::caller(*context));
   return grpc_answer(allowed.ok() ? kept_.find_waste(*request) : allowed, *response);
 }
 
 grpc::Status GrpcHeapsService::FindGarbage(grpc::ServerContext* context,
                                            const pb::FindGarbageRequest* request,
                                            pb::FindGarbageResponse* response) {
-  const absl::Status allowed = access_.check_control(GrpcAccess::caller(*context), 0);
+  const absl::Status allowed = access_.check_control(GrpcAccess::caller(*context));
   return grpc_answer(allowed.ok() ? kept_.find_garbage(*request) : allowed, *response);
 }
 

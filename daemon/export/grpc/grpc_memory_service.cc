@@ -12,10 +12,11 @@ namespace memprofd {
 grpc::Status GrpcMemoryService::GetRss(grpc::ServerContext* context,
                                        const ::memprof::v1::GetRssRequest* request,
                                        ::memprof::v1::GetRssResponse* response) {
-  absl::Status status = check_pid(request->pid());
-  if (status.ok()) status = access_.check_control(GrpcAccess::caller(*context), request->pid());
+  const absl::Status status = check_pid(request->pid());
   if (!status.ok()) return to_grpc(status);
-  absl::StatusOr<::memprof::v1::GetRssResponse> answer = get_rss(service_, *request);
+  const auto process = access_.process_for(GrpcAccess::caller(*context), request->pid());
+  if (!process.ok()) return to_grpc(process.status());
+  absl::StatusOr<::memprof::v1::GetRssResponse> answer = get_rss(service_, *request, *process);
   if (!answer.ok()) return to_grpc(answer.status());
   *response = *std::move(answer);
   return grpc::Status::OK;

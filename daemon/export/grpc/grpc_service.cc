@@ -54,13 +54,14 @@ grpc::Status GrpcService::ListTargets(grpc::ServerContext*, const pb::ListTarget
 }
 
 template <typename Request, typename Response>
-grpc::Status GrpcService::command(const grpc::ServerContext& context, const Request& request,
-                                  absl::StatusOr<Response> (ControlService::*run)(const Request&),
-                                  Response& response) {
+grpc::Status GrpcService::command(
+    const grpc::ServerContext& context, const Request& request,
+    absl::StatusOr<Response> (ControlService::*run)(const Request&, const AskedProcess&),
+    Response& response) {
   const GrpcCaller caller = GrpcAccess::caller(context);
-  Request asked = request;
-  const absl::Status allowed = access_.check_control_of_process(caller, asked);
-  absl::StatusOr<Response> result = allowed.ok() ? (control_.*run)(asked) : allowed;
+  const auto process = access_.process_for(caller, request.pid(), request.process_start_ticks());
+  absl::StatusOr<Response> result =
+      process.ok() ? (control_.*run)(request, *process) : process.status();
   audit(request.pid(), name_of(request), caller.name, result.status());
   return grpc_answer(std::move(result), response);
 }
@@ -207,10 +208,16 @@ grpc::Status GrpcService::GetServerInfo(grpc::ServerContext*, const pb::GetServe
   return grpc::Status::OK;
 }
 
-grpc::Status GrpcService::Diagnose(grpc::ServerContext*, const pb::DiagnoseRequest* request,
+// What /proc tells of a process is for who may look into it; the machine is everybody's.
+grpc::Status GrpcService::Diagnose(grpc::ServerContext* context, const pb::DiagnoseRequest* request,
                                    pb::DiagnoseResponse* response) {
   if (request->pid() < 0) return to_grpc(check_pid(request->pid()));
-  for (const Finding& finding : service_.diagnose(request->pid())) {
+  absl::StatusOr<AskedProcess> process = request->pid();
+  if (request->pid() > 0) {
+    process = access_.process_for(GrpcAccess::caller(*context), request->pid());
+  }
+  if (!process.ok()) return to_grpc(process.status());
+  for (const Finding& finding : service_.diagnose(*process)) {
     *response->add_findings() = to_proto(finding);
   }
   return grpc::Status::OK;

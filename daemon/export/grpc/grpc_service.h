@@ -91,7 +91,8 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
   // For who may, and with a line in the log.
   template <typename Request, typename Response>
   grpc::Status command(const grpc::ServerContext& context, const Request& request,
-                       absl::StatusOr<Response> (ControlService::*run)(const Request&),
+                       absl::StatusOr<Response> (ControlService::*run)(const Request&,
+                                                                       const AskedProcess&),
                        Response& response);
   template <typename Request, typename Response>
   grpc::Status answer(const grpc::ServerContext& context, AnswerTurns& turns,

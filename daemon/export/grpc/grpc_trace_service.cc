@@ -30,8 +30,10 @@ grpc::Status GrpcTraceService::StartTrace(grpc::ServerContext* context,
                                           pb::StartTraceResponse* response) {
   const GrpcCaller caller = GrpcAccess::caller(*context);
   const int pid = request->options().pid();
-  const absl::Status allowed = access_.check_control(caller, pid);
-  auto trace = allowed.ok() ? traces_.start(request->options()) : allowed;
+  const auto process = access_.process_for(caller, pid, request->options().process_start_ticks());
+  pb::TraceOptions options = request->options();
+  if (process.ok()) options.set_process_start_ticks(process->start_time_ticks);
+  auto trace = process.ok() ? traces_.start(options, process->user) : process.status();
   audit(pid, "start a trace", caller.name, trace.status());
   return grpc_answer(std::move(trace), *response->mutable_trace());
 }
@@ -41,8 +43,9 @@ grpc::Status GrpcTraceService::StopTrace(grpc::ServerContext* context,
                                          pb::StopTraceResponse* response) {
   const GrpcCaller caller = GrpcAccess::caller(*context);
   const int pid = traces_.pid_of(request->id());
-  const absl::Status allowed = access_.check_control(caller, pid);
-  auto trace = allowed.ok() ? traces_.stop(request->id()) : allowed;
+  const auto user = access_.user_for(caller);
+  const absl::Status allowed = user ? absl::OkStatus() : access_.check_control(caller);
+  auto trace = allowed.ok() ? traces_.stop(request->id(), user) : allowed;
   audit(pid, absl::StrCat("stop trace ", request->id()), caller.name, trace.status());
   return grpc_answer(std::move(trace), *response->mutable_trace());
 }

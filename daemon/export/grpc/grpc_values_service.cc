@@ -19,15 +19,15 @@ using std::chrono::steady_clock;
 namespace {
 
 // For who may control the program, with a line in the log, to which cost(response) adds what came
-// of it. answer(): what the service says.
+// of it. answer(process): what the service says.
 template <typename Request, typename Response, typename Answer>
 grpc::Status command(const GrpcAccess& access, const grpc::ServerContext& context,
                      const Request& request, const std::string& what, Response& response,
                      const Answer& answer,
                      std::string (*cost)(const std::type_identity_t<Response>&) = nullptr) {
   const GrpcCaller caller = GrpcAccess::caller(context);
-  const absl::Status allowed = access.check_control(caller, request.pid());
-  absl::StatusOr<Response> answered = allowed.ok() ? answer() : allowed;
+  const auto process = access.process_for(caller, request.pid());
+  absl::StatusOr<Response> answered = process.ok() ? answer(*process) : process.status();
   audit(request.pid(), what, caller.name, answered.status(),
         answered.ok() && cost != nullptr ? cost(*answered) : "");
   return grpc_answer(std::move(answered), response);
@@ -40,11 +40,11 @@ grpc::Status GrpcValuesService::ListValues(grpc::ServerContext* context,
                                            const pb::ListValuesRequest* request,
                                            pb::ListValuesResponse* response) {
   const GrpcCaller caller = GrpcAccess::caller(*context);
-  const absl::Status allowed = access_.check_control(caller, request->pid());
-  auto answer = allowed.ok()
-                    ? values_.list_values(*request, [context] { return !context->IsCancelled(); })
-                    : allowed;
-  if (request->with_contents() || !allowed.ok()) {
+  const auto process = access_.process_for(caller, request->pid());
+  auto answer = process.ok() ? values_.list_values(*request, *process,
+                                                   [context] { return !context->IsCancelled(); })
+                             : process.status();
+  if (request->with_contents() || !process.ok()) {
     audit(request->pid(), request->with_contents() ? "contents of values" : "values", caller.name,
           answer.status());
   }
@@ -58,9 +58,9 @@ grpc::Status GrpcValuesService::WatchValues(grpc::ServerContext* context,
   if (!place) return no_stream_left();
   const int pid = request->values().pid();
   const GrpcCaller caller = GrpcAccess::caller(*context);
-  const absl::Status allowed = access_.check_control(caller, pid);
-  auto stream = allowed.ok() ? ValuesStream::open(service_, *request) : allowed;
-  if (request->values().with_contents() || !allowed.ok()) {
+  const auto process = access_.process_for(caller, pid);
+  auto stream = process.ok() ? ValuesStream::open(service_, *request, *process) : process.status();
+  if (request->values().with_contents() || !process.ok()) {
     audit(pid, request->values().with_contents() ? "watch contents of values" : "watch values",
           caller.name, stream.status());
   }
@@ -78,7 +78,7 @@ grpc::Status GrpcValuesService::Resume(grpc::ServerContext* context,
                                        const pb::ResumeRequest* request,
                                        pb::ResumeResponse* response) {
   return command(access_, *context, *request, "resume", *response,
-                 [&] { return values_.resume(*request); });
+                 [&](const AskedProcess& process) { return values_.resume(*request, process); });
 }
 
 grpc::Status GrpcValuesService::Adjust(grpc::ServerContext* context,
@@ -86,7 +86,7 @@ grpc::Status GrpcValuesService::Adjust(grpc::ServerContext* context,
                                        pb::AdjustResponse* response) {
   return command(
       access_, *context, *request, text_of(*request), *response,
-      [&] { return values_.adjust(*request); },
+      [&](const AskedProcess& process) { return values_.adjust(*request, process); },
       [](const pb::AdjustResponse& answer) { return absl::StrCat("it has ", answer.count()); });
 }
 
@@ -94,26 +94,31 @@ grpc::Status GrpcValuesService::KeepValues(grpc::ServerContext* context,
                                            const pb::KeepValuesRequest* request,
                                            pb::KeepValuesResponse* response) {
   return command(access_, *context, *request, text_of(*request), *response,
-                 [&] { return values_.keep(*request); });
+                 [&](const AskedProcess& process) { return values_.keep(*request, process); });
 }
 
 grpc::Status GrpcValuesService::Ask(grpc::ServerContext* context, const pb::AskRequest* request,
                                     pb::AskResponse* response) {
-  return command(access_, *context, *request,
-                 absl::StrCat("ask '", printable(request->name()), "'"), *response, [&] {
-                   return values_.ask(*request, [context] { return !context->IsCancelled(); });
-                 });
+  return command(
+      access_, *context, *request, absl::StrCat("ask '", printable(request->name()), "'"),
+      *response, [&](const AskedProcess& process) {
+        return values_.ask(*request, process, [context] { return !context->IsCancelled(); });
+      });
 }
 
-// Numbers are those that metrics have; lines are for those who may control the program.
+// Numbers are those that metrics have; lines are for those who may control the program, or might
+// while it ran: whoever has its pid now has no part in it.
 grpc::Status GrpcValuesService::GetValueHistory(grpc::ServerContext* context,
                                                 const pb::GetValueHistoryRequest* request,
                                                 pb::GetValueHistoryResponse* response) {
   const GrpcCaller caller = GrpcAccess::caller(*context);
+  const auto user = access_.user_for(caller);
   const absl::Status allowed =
-      request->with_lines() ? access_.check_control(caller, request->pid()) : absl::OkStatus();
-  if (!allowed.ok()) audit(request->pid(), "lines of its log", caller.name, allowed);
-  auto answer = allowed.ok() ? values_.history(*request) : allowed;
+      request->with_lines() && !user ? access_.check_control(caller) : absl::OkStatus();
+  auto answer = allowed.ok() ? values_.history(*request, user) : allowed;
+  if (absl::IsPermissionDenied(answer.status())) {
+    audit(request->pid(), "lines of its log", caller.name, answer.status());
+  }
   return grpc_answer(std::move(answer), *response);
 }
 

@@ -38,9 +38,9 @@ grpc::Status HeapStream::send(grpc::ServerContext& context, const pb::TakeSnapsh
                                 return place->write([&] { return writer.Write(message); });
                               },
                           .waits = [&] { return !context.IsCancelled() && stop_.wait({}); }};
-  pb::TakeSnapshotRequest asked = request;
-  const absl::Status allowed = access_.check_control_of_process(caller, asked);
-  const auto summary = allowed.ok() ? control_.take_snapshot(asked, client, contents) : allowed;
+  const auto process = access_.process_for(caller, request.pid(), request.process_start_ticks());
+  const auto summary =
+      process.ok() ? control_.take_snapshot(request, *process, client, contents) : process.status();
   audit(request.pid(), what_text(contents), caller.name, summary.status(),
         summary.ok() ? cost_of(*summary) : "");
   if (!summary.ok()) return to_grpc(summary.status());

@@ -102,7 +102,7 @@ std::optional<UnixPeer> peer_of(int fd) {
   ucred peer{};
   socklen_t length = sizeof peer;
   if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return std::nullopt;
-  return UnixPeer{peer.pid, peer.uid};
+  return UnixPeer{peer.pid, peer.uid, peer.gid};
 }
 
 }  // namespace

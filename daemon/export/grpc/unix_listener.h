@@ -27,6 +27,7 @@ namespace memprofd {
 struct UnixPeer {
   pid_t pid = 0;
   uid_t uid = 0;
+  gid_t gid = 0;
 };
 
 // peer as grpc::ServerContext::peer() has it, while its call runs; none for TCP.

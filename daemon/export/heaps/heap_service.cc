@@ -102,6 +102,7 @@ pb::DescribeHeapResponse describe_heap(HeapImage& image, const pb::DescribeHeapR
 
 absl::StatusOr<pb::DescribeHeapResponse> describe_heap(InnerHeaps& heaps, ControlService& control,
                                                        const pb::DescribeHeapRequest& request,
+                                                       const AskedProcess& process,
                                                        const std::function<bool()>& waits) {
   if (request.depth() > kMostDepth) {
     return absl::InvalidArgumentError("bad depth: it is 1 to 100, or 0 for the usual 3");
@@ -110,7 +111,7 @@ absl::StatusOr<pb::DescribeHeapResponse> describe_heap(InnerHeaps& heaps, Contro
   asked.set_pid(request.pid());
   asked.set_max_pause_seconds(request.max_pause_seconds());
   pb::DescribeHeapResponse out;
-  RETURN_IF_ERROR(heaps.look_at_taken(control, asked, waits, [&](HeapImage& image) {
+  RETURN_IF_ERROR(heaps.look_at_taken(control, asked, process, waits, [&](HeapImage& image) {
     out = describe_heap(image, request);
     return absl::OkStatus();
   }));

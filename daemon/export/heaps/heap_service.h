@@ -25,6 +25,6 @@ namespace memprofd {
 // InnerHeaps::look_at_taken().
 absl::StatusOr<::memprof::v1::DescribeHeapResponse> describe_heap(
     InnerHeaps& heaps, ControlService& control, const ::memprof::v1::DescribeHeapRequest& request,
-    const std::function<bool()>& waits);
+    const AskedProcess& process, const std::function<bool()>& waits);
 
 }  // namespace memprofd

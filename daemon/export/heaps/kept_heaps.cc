@@ -201,7 +201,7 @@ absl::StatusOr<pb::KeepHeapResponse> KeptHeaps::keep(const pb::KeepHeapRequest& 
   asked.set_max_pause_seconds(request.max_pause_seconds());
   pb::SnapshotSummary summary;
   RETURN_IF_ERROR(file.fill(waits, [&](const HeapClient& client) -> absl::Status {
-    ASSIGN_OR_RETURN(summary, ControlService(service_).take_snapshot(asked, client));
+    ASSIGN_OR_RETURN(summary, ControlService(service_).take_snapshot(asked, request.pid(), client));
     return absl::OkStatus();
   }));
   pb::KeepHeapResponse out;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/export/api/audit.h"
 #include "daemon/export/api/heap_why.h"
+#include "daemon/export/api/request_checks.h"
 #include "daemon/export/api/rss_convert.h"
 #include "daemon/export/heaps/heap_service.h"
 #include "daemon/export/http/commands.h"
@@ -19,11 +20,12 @@ namespace {
 
 template <typename Request, typename Response>
 HttpHandler command(ControlService& control,
-                    absl::StatusOr<Response> (ControlService::*run)(const Request&)) {
+                    absl::StatusOr<Response> (ControlService::*run)(const Request&,
+                                                                    const AskedProcess&)) {
   return [&control, run](const HttpRequest& http) {
     const absl::StatusOr<Request> request = parse_command<Request>(http.body);
     if (!request.ok()) return http_failure(request.status());
-    auto response = (control.*run)(*request);
+    auto response = (control.*run)(*request, process_of(*request));
     audit(request->pid(), name_of(*request), http.caller, response.status());
     return http_answer(std::move(response));
   };
@@ -63,7 +65,7 @@ HttpHandler heap(const ControlParts& parts) {
   return [parts](const HttpRequest& http) {
     const auto request = parse_command<::memprof::v1::DescribeHeapRequest>(http.body);
     if (!request.ok()) return http_failure(request.status());
-    const auto answer = describe_heap(parts.heaps, parts.control, *request,
+    const auto answer = describe_heap(parts.heaps, parts.control, *request, request->pid(),
                                       [&parts] { return parts.stop.wait({}); });
     audit(request->pid(), "snapshot to describe", http.caller, answer.status());
     return http_answer(answer);
@@ -93,7 +95,8 @@ HttpHandler of_kept(KeptHeaps& kept, absl::StatusOr<Response> (KeptHeaps::*ask)(
 HttpHandler rss(ProfilerService& service) {
   return [&service](const HttpRequest& http) {
     const auto request = parse_command<::memprof::v1::GetRssRequest>(http.body);
-    return request.ok() ? http_answer(get_rss(service, *request)) : http_failure(request.status());
+    return request.ok() ? http_answer(get_rss(service, *request, request->pid()))
+                        : http_failure(request.status());
   };
 }
 

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "daemon/export/api/request_checks.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/threads/start_thread.h"
 
@@ -37,7 +38,7 @@ void SnapshotStream::take(ControlService& control, StopSignal& stop,
   const HeapClient client{
       .take = [this](std::string_view bytes) { return pipe_.push(std::string(bytes)).ok(); },
       .waits = [&] { return !pipe_.closed() && stop.wait({}); }};
-  summary_ = control.take_snapshot(request, client);
+  summary_ = control.take_snapshot(request, process_of(request), client);
 }
 
 SnapshotStream::~SnapshotStream() {

@@ -50,29 +50,29 @@ void add_value_routes(ValuesService& values, StopSignal& stop, bool allowed, Htt
             return values.history(request);
           }));
   add("values",
-      command<pb::ListValuesRequest>(
-          [&values, &stop](const pb::ListValuesRequest& request, const HttpRequest& http) {
-            auto answer = values.list_values(request, [&stop] { return stop.wait({}); });
-            if (request.with_contents()) {
-              audit(request.pid(), "contents of values", http.caller, answer.status());
-            }
-            return answer;
-          }));
+      command<pb::ListValuesRequest>([&values, &stop](const pb::ListValuesRequest& request,
+                                                      const HttpRequest& http) {
+        auto answer = values.list_values(request, request.pid(), [&stop] { return stop.wait({}); });
+        if (request.with_contents()) {
+          audit(request.pid(), "contents of values", http.caller, answer.status());
+        }
+        return answer;
+      }));
   add("adjust", command<pb::AdjustRequest>(
                     [&values](const pb::AdjustRequest& request, const HttpRequest& http) {
-                      auto answer = values.adjust(request);
+                      auto answer = values.adjust(request, request.pid());
                       audit(request.pid(), text_of(request), http.caller, answer.status());
                       return answer;
                     }));
   add("keep_values", command<pb::KeepValuesRequest>(
                          [&values](const pb::KeepValuesRequest& request, const HttpRequest& http) {
-                           auto answer = values.keep(request);
+                           auto answer = values.keep(request, request.pid());
                            audit(request.pid(), text_of(request), http.caller, answer.status());
                            return answer;
                          }));
   add("resume", command<pb::ResumeRequest>(
                     [&values](const pb::ResumeRequest& request, const HttpRequest& http) {
-                      auto answer = values.resume(request);
+                      auto answer = values.resume(request, request.pid());
                       audit(request.pid(), "resume", http.caller, answer.status());
                       return answer;
                     }));

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
+#include <linux/sched.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -14,9 +15,13 @@
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <new>
 #include <string>
 #include <thread>
+
+#include "daemon/discover/proc_fs.h"
 
 namespace memprofd {
 namespace {
@@ -112,6 +117,116 @@ TEST(CopyProcess, EndsWithTheThreadThatTracesIt) {
   EXPECT_EQ(pid, ::waitpid(pid, &status, __WALL));
   EXPECT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(SIGKILL, WTERMSIG(status));
+}
+
+// A child with that number, which waits; 0: it cannot be had.
+pid_t child_numbered(pid_t number) {
+  clone_args arguments{};
+  arguments.exit_signal = SIGCHLD;
+  arguments.set_tid = reinterpret_cast<std::uint64_t>(&number);
+  arguments.set_tid_size = 1;
+  const long pid = ::syscall(SYS_clone3, &arguments, sizeof arguments);
+  while (pid == 0) ::pause();
+  return pid == number ? number : 0;
+}
+
+// A process of two threads, of which the second calls exec when it is told.
+class Couple {
+ public:
+  Couple() {
+    if (::pipe(told_) != 0 || ::pipe(tell_) != 0) std::abort();
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      std::thread([this] {
+        second_ = static_cast<pid_t>(::syscall(SYS_gettid));
+        if (::write(told_[1], &second_, sizeof second_) < 0) ::_exit(1);
+        char byte;
+        if (::read(tell_[0], &byte, 1) != 1) ::_exit(1);
+        ::execlp("sleep", "sleep", "1000", nullptr);
+        ::_exit(127);
+      }).detach();
+      for (;;) ::pause();
+    }
+    EXPECT_EQ(static_cast<ssize_t>(sizeof second_), ::read(told_[0], &second_, sizeof second_));
+  }
+  ~Couple() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, __WALL);
+    for (const int end : {told_[0], told_[1], tell_[0], tell_[1]}) ::close(end);
+  }
+  Couple(const Couple&) = delete;
+  Couple& operator=(const Couple&) = delete;
+
+  pid_t pid() const { return pid_; }
+  pid_t second() const { return second_; }
+  void exec() {
+    const std::string before = ProcFs().exe(pid_).value();
+    EXPECT_EQ(1, ::write(tell_[1], "x", 1));
+    // In between it has no program for a moment.
+    for (auto now = ProcFs().exe(pid_); !now.ok() || *now == before; now = ProcFs().exe(pid_)) {
+      std::this_thread::yield();
+    }
+  }
+  bool lives() const { return ProcFs().exists(pid_); }
+  // Makes it a stopped tracee of this thread.
+  static void seize(pid_t tid) {
+    ASSERT_EQ(0, ::ptrace(PTRACE_SEIZE, tid, nullptr, nullptr)) << strerror(errno);
+    ASSERT_EQ(0, ::ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr));
+    int status = 0;
+    ASSERT_EQ(tid, ::waitpid(tid, &status, __WALL));
+  }
+
+ private:
+  int told_[2] = {-1, -1}, tell_[2] = {-1, -1};
+  pid_t pid_ = 0, second_ = 0;
+};
+
+TEST(CopyProcess, AThreadIsNone) {
+  Couple couple;
+  Couple::seize(couple.second());
+  {
+    CopyProcess process(couple.second());
+    const absl::Status bound = process.bind();
+    EXPECT_EQ(StatusCode::kAborted, bound.code());
+    EXPECT_THAT(std::string(bound.message()), HasSubstr("no process"));
+  }
+  EXPECT_TRUE(couple.lives());
+  EXPECT_EQ(0, ProcFs().thread_status(couple.pid(), couple.second())->tracer_pid) << "it is let go";
+  couple.exec();
+  EXPECT_TRUE(couple.lives());
+}
+
+// A thread gets its process's number by exec, and nobody is told: its own becomes another's.
+TEST(CopyProcess, WhoHasTheNumberNextIsNotKilled) {
+  if (::geteuid() != 0) GTEST_SKIP() << "root alone chooses numbers";
+  Couple couple;
+  Couple::seize(couple.second());
+  pid_t next = 0;
+  {
+    CopyProcess process(couple.second());
+    EXPECT_EQ(StatusCode::kDeadlineExceeded, process.run_to_breakpoint(kShort).code());
+    couple.exec();
+    EXPECT_EQ(StatusCode::kAborted, process.run_to_breakpoint(kShort).code());
+    next = child_numbered(couple.second());
+    ASSERT_NE(0, next) << strerror(errno);
+  }
+  EXPECT_EQ(0, ::waitpid(next, nullptr, WNOHANG)) << "it has been killed";
+  ::kill(next, SIGKILL);
+  ::waitpid(next, nullptr, 0);
+}
+
+// What the copy's second thread has become by exec is no copy, and has its number.
+TEST(CopyProcess, OneThatGoesWithoutAWordIsLeftAlone) {
+  Couple couple;
+  // As a copy is no child of the thread that traces it.
+  std::thread([&] {
+    Couple::seize(couple.pid());
+    CopyProcess process(couple.pid());
+    EXPECT_EQ(StatusCode::kDeadlineExceeded, process.run_to_breakpoint(kShort).code());
+    couple.exec();
+    EXPECT_EQ(StatusCode::kAborted, process.run_to_breakpoint(kShort).code());
+  }).join();
+  EXPECT_TRUE(couple.lives());
 }
 
 // Of this thread alone.

@@ -70,11 +70,11 @@ TEST(ValuesService, AsksAndAnswers) {
                     .not_reached = 4};
   ValuesService values(service);
   pb::ListValuesRequest request;
-  EXPECT_FALSE(values.list_values(request, [] { return true; }).ok()) << "no pid";
+  EXPECT_FALSE(values.list_values(request, request.pid(), [] { return true; }).ok()) << "no pid";
   request.set_pid(42);
   request.set_pattern("Cache");
   request.set_with_contents(true);
-  const auto answer = values.list_values(request, [] { return true; });
+  const auto answer = values.list_values(request, request.pid(), [] { return true; });
   ASSERT_TRUE(answer.ok());
   ASSERT_EQ(answer->values_size(), 2);
   EXPECT_EQ(answer->values(0).name(), "Cache[3]");
@@ -86,25 +86,25 @@ TEST(ValuesService, AsksAndAnswers) {
             "4 names were not reached: the collector works so often that there was no time; ask "
             "for fewer by a pattern\n");
   request.set_graph_nodes(10'001);
-  EXPECT_FALSE(values.list_values(request, [] { return true; }).ok());
+  EXPECT_FALSE(values.list_values(request, request.pid(), [] { return true; }).ok());
   request.set_graph_nodes(0);
   request.set_limit(1'000'000);
-  EXPECT_FALSE(values.list_values(request, [] { return true; }).ok());
+  EXPECT_FALSE(values.list_values(request, request.pid(), [] { return true; }).ok());
 }
 
 TEST(ValuesService, AdjustsWhatIsMeant) {
   testing::FakeService service;
   ValuesService values(service);
   pb::AdjustRequest request;
-  EXPECT_FALSE(values.adjust(request).ok()) << "no pid";
+  EXPECT_FALSE(values.adjust(request, request.pid()).ok()) << "no pid";
   request.set_pid(42);
   request.set_pattern("queue");
   request.add_labels()->set_key("route");
   request.set_enabled(false);
-  EXPECT_EQ(values.adjust(request)->count(), 2u);
+  EXPECT_EQ(values.adjust(request, request.pid())->count(), 2u);
   request.clear_enabled();
   request.set_period_ms(0);
-  EXPECT_EQ(values.adjust(request)->count(), 2u);
+  EXPECT_EQ(values.adjust(request, request.pid())->count(), 2u);
   EXPECT_EQ(service.calls(),
             (std::vector<std::string>{"adjust 42 queue 1 off 7", "adjust 42 queue 1 as it is 0"}));
 }
@@ -137,7 +137,7 @@ pb::ListValuesResponse reported(Reported one) {
   service.values.report.all = {std::move(one)};
   pb::ListValuesRequest request;
   request.set_pid(1);
-  return ValuesService(service).list_values(request, [] { return true; }).value();
+  return ValuesService(service).list_values(request, request.pid(), [] { return true; }).value();
 }
 
 std::string text(Reported one) { return ctl::reported_text(reported(std::move(one)).reported(0)); }
@@ -217,7 +217,8 @@ TEST(ReportedText, TheLastLinesAndWhatIsMissing) {
   service.values.report.malformed = 4;
   pb::ListValuesRequest request;
   request.set_pid(1);
-  const auto values = ValuesService(service).list_values(request, [] { return true; }).value();
+  const auto values =
+      ValuesService(service).list_values(request, request.pid(), [] { return true; }).value();
   const std::string text = ctl::render_values(values, {});
   for (const char* line :
        {"requests{route=/a,pid=own}  12 requests\n", "\nLOG\n2.50 s ago  it's full\n",

@@ -2,6 +2,8 @@
 #include "daemon/discover/target_memory.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -250,6 +252,79 @@ TEST(TargetMemory, NothingOfTheNextProgramIsTouched) {
   EXPECT_EQ(memory->check().code(), StatusCode::kNotFound);
   ASSERT_TRUE(next->read_value(writable->begin, after).ok());
   EXPECT_EQ(after, before);
+}
+
+// As posix_spawn makes one: its memory is ours until it becomes `sleep`.
+class Sharer {
+ public:
+  Sharer() : stack_(1 << 20) {
+    if (::pipe(ends_) != 0) std::abort();
+    pid_ = ::clone(&Sharer::run, stack_.data() + stack_.size(), CLONE_VM | SIGCHLD, this);
+  }
+  ~Sharer() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    ::close(ends_[0]);
+    ::close(ends_[1]);
+  }
+  Sharer(const Sharer&) = delete;
+  Sharer& operator=(const Sharer&) = delete;
+  int pid() const { return pid_; }
+  void exec() {
+    const std::string before = ProcFs().exe(pid_).value();
+    EXPECT_EQ(::write(ends_[1], "x", 1), 1);
+    while (ProcFs().exe(pid_).value() == before) ::usleep(1000);
+  }
+
+ private:
+  static int run(void* self) {
+    char byte;
+    (void)!::read(static_cast<Sharer*>(self)->ends_[0], &byte, 1);
+    static char* const words[] = {const_cast<char*>("sleep"), const_cast<char*>("1000"), nullptr};
+    ::execv("/bin/sleep", words);
+    ::_exit(127);
+  }
+
+  std::vector<char> stack_;
+  int ends_[2] = {-1, -1};
+  int pid_ = -1;
+};
+
+// The memory that is open stays: we have it.
+TEST(TargetMemory, AProcessThatSharesItsMemoryHasLeftItByExec) {
+  Sharer sharer;
+  const auto memory = TargetMemory::open(sharer.pid()).value();
+  std::uint64_t value = 0;
+  const MemoryPiece piece{address_of(&word),
+                          std::as_writable_bytes(std::span<std::uint64_t, 1>(&value, 1))};
+  EXPECT_TRUE(memory->check().ok());
+  EXPECT_EQ(peek_pieces(*memory, std::span(&piece, 1)).value(), 1u);
+  EXPECT_EQ(value, word);
+  sharer.exec();
+  EXPECT_EQ(memory->check().code(), StatusCode::kNotFound);
+  const auto maps = ProcFs().maps(sharer.pid()).value();
+  for (const Mapping& mapping : maps) {
+    if (!mapping.readable || mapping.path == "[vvar]") continue;
+    value = 0;
+    const MemoryPiece theirs{mapping.begin, piece.out};
+    EXPECT_FALSE(peek_pieces(*memory, std::span(&theirs, 1)).ok()) << mapping.path;
+    EXPECT_EQ(value, 0u) << mapping.path;
+  }
+}
+
+// Nothing is wrong with a program that writes to the bytes by which its memory is known.
+TEST(TargetMemory, AMarkMayBeOverwritten) {
+  Copy copy;
+  const auto memory = TargetMemory::open(copy.pid()).value();
+  EXPECT_TRUE(memory->check().ok());
+  ASSERT_TRUE(memory->write_value(::getauxval(AT_RANDOM), std::uint64_t{7}).ok());
+  EXPECT_TRUE(memory->check().ok());
+  std::uint64_t value = 0;
+  const MemoryPiece piece{address_of(&word),
+                          std::as_writable_bytes(std::span<std::uint64_t, 1>(&value, 1))};
+  ASSERT_TRUE(memory->write_value(::getauxval(AT_RANDOM), std::uint64_t{8}).ok());
+  EXPECT_EQ(peek_pieces(*memory, std::span(&piece, 1)).value(), 1u);
+  EXPECT_EQ(value, word);
 }
 
 TEST(TargetMemory, EndedProcess) {

@@ -75,11 +75,15 @@ TEST_F(TargetFileTest, KnowsWhatItBelongedToAndHowItEnded) {
   ended.info.state = TargetState::kExited;
   ended.info.end = {EndCause::kOutOfMemory, 9};
   ended.info.unit = "shop.service";
+  ended.info.owner = ProcessUser{1000, 1001};
+  ended.info.asked.user = ProcessUser{1000, 1002};
   ended.info.container = "0123456789ab";
   write(ended);
   const TargetSnapshotPtr stored = read();
   EXPECT_EQ(stored->info.end, ended.info.end);
   EXPECT_EQ(stored->info.unit, ended.info.unit);
+  EXPECT_EQ(stored->info.owner, ended.info.owner);
+  EXPECT_EQ(stored->info.asked.user, ended.info.asked.user);
   EXPECT_EQ(stored->info.container, ended.info.container);
 }
 

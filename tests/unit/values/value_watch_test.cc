@@ -2,10 +2,15 @@
 #include "daemon/values/value_watch.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "daemon/discover/target.h"
+#include "daemon/discover/target_memory.h"
 
 namespace memprofd {
 namespace {
@@ -31,6 +36,28 @@ class ValueWatchTest : public ::testing::Test {
   Report report_{.all = {one("a", 1), one("b", 2)}};
   std::size_t lines_ = 0;
 };
+
+std::shared_ptr<ValueProgram> program_of(std::shared_ptr<TargetMemory> memory) {
+  Target target;
+  target.pid = ::getpid();
+  target.memory = std::move(memory);
+  return std::make_shared<ValueProgram>(target, nullptr);
+}
+
+// Whatever has the pid later.
+TEST_F(ValueWatchTest, IsOfOneProgram) {
+  const std::shared_ptr<TargetMemory> memory = TargetMemory::open(::getpid()).value();
+  const auto program = program_of(memory);
+  EXPECT_EQ(watch_.program(), nullptr);
+  ASSERT_TRUE(watch_.set_program(program).ok());
+  EXPECT_EQ(watch_.program(), program);
+  EXPECT_TRUE(watch_.set_program(program_of(memory)).ok()) << "it is observed instead";
+  const auto other = program_of(TargetMemory::open(::getpid()).value());
+  EXPECT_TRUE(absl::IsNotFound(watch_.set_program(other)));
+  watch_.begin(std::make_shared<const ValueProgram::Found>(
+      ValueProgram::Found{.clock = absl::UnknownError(""), .modules = {}, .image = {}}));
+  EXPECT_TRUE(absl::IsNotFound(watch_.set_program(other)));
+}
 
 TEST_F(ValueWatchTest, TellsWhatHasChanged) {
   using Names = std::vector<std::string>;

@@ -71,6 +71,24 @@ class TraceServiceTest : public ::testing::Test {
   TraceSource source_;
 };
 
+// Of the target, whoever has its pid.
+TEST_F(TraceServiceTest, IsForTheOwnerOfTheProgram) {
+  constexpr ProcessUser kUser{1000, 1000}, kOther{1001, 1000};
+  TraceService traces(service_, {.directory = dir_.path()});
+  EXPECT_EQ(traces.start(options(), kUser).status().code(), absl::StatusCode::kPermissionDenied)
+      << "it is root's";
+  auto owned = target();
+  owned->info.owner = kUser;
+  service_.set({owned});
+  EXPECT_EQ(traces.start(options(), kOther).status().code(), absl::StatusCode::kPermissionDenied);
+  const auto started = traces.start(options(), kUser);
+  ASSERT_TRUE(started.ok()) << started.status();
+  service_.set({target()});
+  EXPECT_EQ(traces.stop(started->id(), kOther).status().code(),
+            absl::StatusCode::kPermissionDenied);
+  EXPECT_TRUE(traces.stop(started->id(), kUser).ok());
+}
+
 TEST_F(TraceServiceTest, WritesAFileUntilItIsStopped) {
   TraceService traces(service_, {.directory = dir_.path()});
   const auto started = traces.start(options());

@@ -19,7 +19,27 @@ absl::Status opened(double period, std::uint32_t graph_nodes = 0) {
   request.mutable_values()->set_pid(4242);
   request.mutable_values()->set_graph_nodes(graph_nodes);
   request.set_period_seconds(period);
-  return ValuesStream::open(service, request).status();
+  return ValuesStream::open(service, request, 4242).status();
+}
+
+// Lines are for the owner of the target that answers, whoever has its pid now.
+TEST(ValuesService, TellsLinesToTheOwner) {
+  constexpr ProcessUser kUser{1000, 1000};
+  auto ended = testing::fixed_target(4242);
+  ended->info.state = TargetState::kExited;
+  FakeService service({ended});
+  ValuesService values(service);
+  ::memprof::v1::GetValueHistoryRequest request;
+  request.set_pid(4242);
+  EXPECT_TRUE(values.history(request, kUser).ok()) << "numbers are everybody's";
+  request.set_with_lines(true);
+  EXPECT_TRUE(values.history(request).ok());
+  EXPECT_TRUE(absl::IsPermissionDenied(values.history(request, kUser).status()));
+  auto owned = std::make_shared<TargetSnapshot>(*ended);
+  owned->info.owner = kUser;
+  service.set({owned});
+  EXPECT_TRUE(values.history(request, kUser).ok());
+  EXPECT_TRUE(absl::IsPermissionDenied(values.history(request, ProcessUser{1000, 1001}).status()));
 }
 
 TEST(ValuesStream, RefusesWhatMakesNoSense) {
@@ -37,7 +57,7 @@ TEST(ValuesStream, HasWhatTheServiceSays) {
   service.values = testing::fixed_report();
   ::memprof::v1::WatchValuesRequest request;
   request.mutable_values()->set_pid(4242);
-  auto stream = ValuesStream::open(service, request);
+  auto stream = ValuesStream::open(service, request, 4242);
   ASSERT_TRUE(stream.ok());
   EXPECT_EQ(stream->period(), std::chrono::seconds(1));
   const auto message = stream->next([] { return true; });

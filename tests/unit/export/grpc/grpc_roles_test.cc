@@ -31,15 +31,14 @@ using ::testing::SizeIs;
 
 // They change nothing, and tell nothing of what a program holds.
 const std::set<std::string> kQuestions = {
-    "memprof.v1.Heaps.ListCensuses",    "memprof.v1.Values.GetValueHistory",
-    "memprof.v1.Heaps.ListHeaps",       "memprof.v1.Profiler.DiffSites",
-    "memprof.v1.Profiler.Diagnose",     "memprof.v1.Profiler.GetHistory",
-    "memprof.v1.Profiler.GetProfile",   "memprof.v1.Profiler.GetServerInfo",
-    "memprof.v1.Profiler.ListCallers",  "memprof.v1.Profiler.ListLeaks",
-    "memprof.v1.Profiler.ListSites",    "memprof.v1.Profiler.ListTargets",
-    "memprof.v1.Profiler.StreamEvents", "memprof.v1.Profiler.StreamProfile",
-    "memprof.v1.Profiler.WatchSites",   "memprof.v1.Trace.ListTraces",
-    "memprof.v1.Trace.Record",
+    "memprof.v1.Heaps.ListCensuses",     "memprof.v1.Values.GetValueHistory",
+    "memprof.v1.Heaps.ListHeaps",        "memprof.v1.Profiler.DiffSites",
+    "memprof.v1.Profiler.GetHistory",    "memprof.v1.Profiler.GetProfile",
+    "memprof.v1.Profiler.GetServerInfo", "memprof.v1.Profiler.ListCallers",
+    "memprof.v1.Profiler.ListLeaks",     "memprof.v1.Profiler.ListSites",
+    "memprof.v1.Profiler.ListTargets",   "memprof.v1.Profiler.StreamEvents",
+    "memprof.v1.Profiler.StreamProfile", "memprof.v1.Profiler.WatchSites",
+    "memprof.v1.Trace.ListTraces",       "memprof.v1.Trace.Record",
 };
 
 struct Answer {

@@ -7,11 +7,14 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -807,19 +810,48 @@ TEST_F(GrpcTlsTest, CertificatesAreReadAnew) {
 TEST(GrpcAccess, UsersControlTheirOwnPrograms) {
   const GrpcAccess own({}), all({.group_controls = true});
   const auto caller = [](uid_t uid) {
-    return GrpcCaller{.name = "", .peer = UnixPeer{.pid = 1, .uid = uid}};
+    return GrpcCaller{.name = "", .peer = UnixPeer{.pid = 1, .uid = uid, .gid = ::getgid()}};
   };
   const int here = ::getpid();
-  EXPECT_TRUE(own.check_control(caller(0), here).ok());
-  EXPECT_TRUE(own.check_control(caller(::geteuid()), here).ok());
-  const absl::Status refused = own.check_control(caller(::getuid() + 1), here);
+  for (const auto& asked :
+       {own.process_for(caller(0), here, 7), own.process_for(caller(::geteuid()), here, 7),
+        all.process_for(caller(::getuid() + 1), here, 7)}) {
+    ASSERT_TRUE(asked.ok()) << asked.status();
+    EXPECT_EQ(*asked, AskedProcess(here, 7)) << "for whoever has it";
+  }
+  const GrpcCaller other = caller(::getuid() + 1);
+  const absl::Status refused = own.process_for(other, here).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("--grpc.group-controls"));
-  EXPECT_FALSE(own.check_control(caller(::getuid() + 1), 0).ok());
+  EXPECT_FALSE(own.process_for(other, 0).ok());
+  EXPECT_FALSE(own.check_control(other).ok());
+  EXPECT_TRUE(all.check_control(other).ok());
   // Whose it will be is not known.
   constexpr int kNobody = 1 << 30;
-  EXPECT_EQ(own.check_control(caller(::getuid() + 1), kNobody).code(), absl::StatusCode::kNotFound);
-  EXPECT_TRUE(all.check_control(caller(::getuid() + 1), here).ok());
+  EXPECT_EQ(own.process_for(other, kNobody).status().code(), absl::StatusCode::kNotFound);
+}
+
+// The process that was looked at and the user go with the request; the client's word counts too.
+TEST(GrpcAccess, BindsTheProcess) {
+  if (::geteuid() != 0) GTEST_SKIP() << "root alone makes programs of other users";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool changed = ::syscall(SYS_setresgid, 1000, 1000, 1000) == 0 &&
+                         ::syscall(SYS_setresuid, 1000, 1000, 1000) == 0;
+    if (changed) ::execlp("sleep", "sleep", "1000", nullptr);
+    ::_exit(127);
+  }
+  const GrpcAccess access({});
+  const GrpcCaller user{.name = "", .peer = UnixPeer{.pid = 1, .uid = 1000, .gid = 1000}};
+  ASSERT_TRUE(testing::eventually([&] { return access.process_for(user, child).ok(); }));
+  const AskedProcess asked = access.process_for(user, child).value();
+  EXPECT_NE(asked.start_time_ticks, 0u);
+  EXPECT_EQ(asked.user, (ProcessUser{1000, 1000}));
+  EXPECT_EQ(access.process_for(user, child, asked.start_time_ticks).value(), asked);
+  EXPECT_EQ(access.process_for(user, child, asked.start_time_ticks + 1).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
 }
 
 TEST(Client, SaysWhenNobodyAnswers) {

@@ -145,7 +145,7 @@ TEST(DescribedHeap, WhatMakesNoSenseStopsNoProgram) {
   request.set_pid(4242);
   request.set_depth(101);
   InnerHeaps heaps;
-  const auto answer = describe_heap(heaps, control, request, [] { return true; });
+  const auto answer = describe_heap(heaps, control, request, request.pid(), [] { return true; });
   EXPECT_EQ(absl::StatusCode::kInvalidArgument, answer.status().code());
   EXPECT_THAT(std::string(answer.status().message()), HasSubstr("bad depth"));
   EXPECT_TRUE(service.calls().empty());

@@ -265,8 +265,10 @@ TEST(NetAddress, KnowsNamesThatNobodyElseCanMakeUp) {
                            "localhost", "LocalHost:9871"}) {
     EXPECT_TRUE(is_local_name(host)) << host;
   }
-  for (const char* host : {"", ":", "evil.example", "localhost.evil.example:1", "127.0.0.1.evil",
-                           "[", "[]", "[::1", "::1", "127.0.0.1@evil", "2130706433"}) {
+  for (const char* host :
+       {"", ":", "evil.example", "localhost.evil.example:1", "127.0.0.1.evil", "[", "[]", "[::1",
+        "::1", "127.0.0.1@evil", "2130706433", "[::1].evil.com", "[::1]evil", "[::1]:80.evil",
+        "[::1]9871", "127.0.0.1:evil", "localhost:1@evil"}) {
     EXPECT_FALSE(is_local_name(host)) << host;
   }
 }

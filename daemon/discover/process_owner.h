@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who may look into a process beside root, as the kernel decides it (ptrace_may_access): real,
+// effective and saved user and group are all his, it has no rights that he lacks, and it can be
+// dumped, as a process cannot that has changed its user. The one place where that is decided, for
+// all that is asked about a process.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/discover/proc_fs.h"
+#include "daemon/model/asked_process.h"
+
+namespace memprofd {
+
+struct OwnedProcess {
+  std::uint64_t start_time_ticks = 0;
+  std::optional<ProcessUser> owner;  // nothing: root alone
+  bool has_ended = false;            // or is about to: it has let go of its memory
+};
+
+// Both are of one process, whoever gets the pid meanwhile. Errors as of ProcFs.
+//
+// A caller that opens the memory of the process before, and sees afterwards that it still answers
+// (TargetMemory::check()), knows that the kernel would have let the owner open it.
+absl::StatusOr<OwnedProcess> look_who_owns(const ProcFs& proc, int pid);
+
+// Whether the process is the one that is meant, and its user's, now. kNotFound: it has ended.
+absl::Status check_is_meant_now(const ProcFs& proc, const AskedProcess& asked);
+
+}  // namespace memprofd

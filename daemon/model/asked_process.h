@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The process that a request is about, and the user whom it is asked for. It goes with the request
+// to where something is done: there it is compared with the process that was opened, as the pid may
+// be another one's by then, or the process may have become one of more rights (exec of setuid).
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace memprofd {
+
+// A user as the kernel compares him with a process: by his user and by his group.
+struct ProcessUser {
+  uid_t uid = 0;
+  gid_t gid = 0;
+
+  friend bool operator==(const ProcessUser&, const ProcessUser&) = default;
+};
+
+struct AskedProcess {
+  AskedProcess() = default;
+  // Whichever has the pid, for who may look into all: NOLINTNEXTLINE(google-explicit-constructor)
+  AskedProcess(int pid, std::uint64_t start_time_ticks = 0, std::optional<ProcessUser> user = {})
+      : pid(pid), start_time_ticks(start_time_ticks), user(user) {}
+
+  int pid = 0;
+  std::uint64_t start_time_ticks = 0;  // 0: whichever has the pid
+  // The one who has to be the process's owner (discover/process_owner.h); nothing: anybody may be.
+  std::optional<ProcessUser> user;
+
+  friend bool operator==(const AskedProcess&, const AskedProcess&) = default;
+};
+
+inline absl::Status another_program(int pid) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("pid ", pid,
+                   " is another program now than the one that is meant; "
+                   "memprofctl targets lists those that are profiled"));
+}
+
+inline absl::Status not_of_user(int pid, const ProcessUser& user) {
+  return absl::PermissionDeniedError(absl::StrCat(
+      "pid ", pid, " is not a program of user ", user.uid, " and group ", user.gid,
+      ", or the kernel keeps it from him (it has changed its user, or has more rights): ask as "
+      "root, or start memprofd with --grpc.group-controls"));
+}
+
+// Whether a process is the one that is meant, and its owner the user who asks. owner: nothing: only
+// root may look into it.
+inline absl::Status check_is_meant(const AskedProcess& asked, std::uint64_t start_time_ticks,
+                                   const std::optional<ProcessUser>& owner) {
+  if (asked.start_time_ticks != 0 && asked.start_time_ticks != start_time_ticks) {
+    return another_program(asked.pid);
+  }
+  if (asked.user && asked.user != owner) return not_of_user(asked.pid, *asked.user);
+  return absl::OkStatus();
+}
+
+}  // namespace memprofd
