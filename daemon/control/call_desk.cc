@@ -3,10 +3,10 @@
 
 #include <fmt/core.h>
 
-#include <future>
 #include <utility>
 
 #include "daemon/control/look.h"
+#include "daemon/util/asker.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -22,35 +22,29 @@ Started look_and_start(int pid, const CallsRequest& request, const std::stop_tok
 
 // The thread that looks may hang in a file of the program: nobody waits for it then.
 Started start_in_time(int pid, const CallsRequest& request) {
-  const auto done = std::make_shared<std::promise<void>>();
-  std::future<void> over = done->get_future();
   auto look = Look<Started>::start(
       [pid, request](const std::stop_token& stop) { return look_and_start(pid, request, stop); },
-      [done] { done->set_value(); });
+      [] {});
   if (!look.ok()) return look.status();
-  const bool answered = over.wait_for(kLookBudget) == std::future_status::ready;
-  return answered ? look->take() : look_took_too_long(pid);
+  return look->wait() ? look->take() : look_took_too_long(pid);
 }
 
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<CallTrace>> CallDesk::start(int pid, const CallsRequest& request) {
+  ASSIGN_OR_RETURN(UserPlaces::Place of_user, places_->free.take(Asker::current()));
   {
     const std::lock_guard lock(places_->mutex);
-    if (places_->pids.size() >= kMaxTraces) {
-      return absl::ResourceExhaustedError(fmt::format(
-          "calls of {} programs are being traced, and that is the limit: end another first",
-          kMaxTraces));
-    }
     if (!places_->pids.insert(pid).second) {
       return absl::ResourceExhaustedError(fmt::format(
           "calls of pid {} are being traced already: end that first, or wait for its end", pid));
     }
   }
-  const std::shared_ptr<void> place(nullptr, [places = places_, pid](void*) {
-    const std::lock_guard lock(places->mutex);
-    places->pids.erase(pid);
-  });
+  const std::shared_ptr<void> place(nullptr,
+                                    [places = places_, pid, of_user = std::move(of_user)](void*) {
+                                      const std::lock_guard lock(places->mutex);
+                                      places->pids.erase(pid);
+                                    });
   ASSIGN_OR_RETURN(std::shared_ptr<CallTrace> trace, start_in_time(pid, request));
   // Probes go before the place does.
   struct Placed {

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/calls/call_trace.h"
+#include "daemon/util/user_places.h"
 
 namespace memprofd {
 
@@ -26,6 +27,7 @@ class CallDesk {
 
  private:
   struct Places {
+    UserPlaces free{kMaxTraces, "traces of calls run"};
     std::mutex mutex;
     std::set<int> pids;  // guarded by mutex
   };

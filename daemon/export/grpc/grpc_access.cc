@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/discover/proc_fs.h"
+#include "daemon/util/status_macros.h"
 
 namespace memprofd {
 namespace {
@@ -51,6 +52,12 @@ GrpcCaller GrpcAccess::caller(const grpc::ServerContextBase& context) {
   out.name =
       out.certificate_names.empty() ? peer : absl::StrCat(out.certificate_names[0], " at ", peer);
   return out;
+}
+
+absl::StatusOr<GrpcAccess::Call> GrpcAccess::begin(const grpc::ServerContextBase& context) const {
+  const std::string user = caller(context).user();
+  ASSIGN_OR_RETURN(UserPlaces::Place place, calls_.take(user));
+  return Call(std::move(place), user);
 }
 
 bool GrpcAccess::owner_decides(const GrpcCaller& caller) const {

@@ -47,8 +47,10 @@ absl::StatusOr<pb::GetProfileResponse> GrpcService::profile(const grpc::ServerCo
   return queries_.get_profile(request);
 }
 
-grpc::Status GrpcService::ListTargets(grpc::ServerContext*, const pb::ListTargetsRequest*,
+grpc::Status GrpcService::ListTargets(grpc::ServerContext* context, const pb::ListTargetsRequest*,
                                       pb::ListTargetsResponse* response) {
+  const auto call = access_.begin(*context);
+  if (!call.ok()) return to_grpc(call.status());
   *response = queries_.list_targets();
   return grpc::Status::OK;
 }
@@ -57,6 +59,8 @@ template <typename Request, typename Response>
 grpc::Status GrpcService::command(const grpc::ServerContext& context, const Request& request,
                                   absl::StatusOr<Response> (ControlService::*run)(const Request&),
                                   Response& response) {
+  const auto call = access_.begin(context);
+  if (!call.ok()) return to_grpc(call.status());
   const GrpcCaller caller = GrpcAccess::caller(context);
   Request asked = request;
   const absl::Status allowed = access_.check_control_of_process(caller, asked);
@@ -207,9 +211,16 @@ grpc::Status GrpcService::GetServerInfo(grpc::ServerContext*, const pb::GetServe
   return grpc::Status::OK;
 }
 
-grpc::Status GrpcService::Diagnose(grpc::ServerContext*, const pb::DiagnoseRequest* request,
+grpc::Status GrpcService::Diagnose(grpc::ServerContext* context, const pb::DiagnoseRequest* request,
                                    pb::DiagnoseResponse* response) {
+  const auto call = access_.begin(*context);
+  if (!call.ok()) return to_grpc(call.status());
   if (request->pid() < 0) return to_grpc(check_pid(request->pid()));
+  // What it tells of a program, /proc tells to who may trace that.
+  const absl::Status allowed =
+      request->pid() == 0 ? absl::OkStatus()
+                          : access_.check_control(GrpcAccess::caller(*context), request->pid());
+  if (!allowed.ok()) return to_grpc(allowed);
   for (const Finding& finding : service_.diagnose(request->pid())) {
     *response->add_findings() = to_proto(finding);
   }

@@ -25,6 +25,8 @@ grpc::Status command(const GrpcAccess& access, const grpc::ServerContext& contex
                      const Request& request, const std::string& what, Response& response,
                      const Answer& answer,
                      std::string (*cost)(const std::type_identity_t<Response>&) = nullptr) {
+  const auto call = access.begin(context);
+  if (!call.ok()) return to_grpc(call.status());
   const GrpcCaller caller = GrpcAccess::caller(context);
   const absl::Status allowed = access.check_control(caller, request.pid());
   absl::StatusOr<Response> answered = allowed.ok() ? answer() : allowed;
@@ -39,6 +41,8 @@ grpc::Status command(const GrpcAccess& access, const grpc::ServerContext& contex
 grpc::Status GrpcValuesService::ListValues(grpc::ServerContext* context,
                                            const pb::ListValuesRequest* request,
                                            pb::ListValuesResponse* response) {
+  const auto call = access_.begin(*context);
+  if (!call.ok()) return to_grpc(call.status());
   const GrpcCaller caller = GrpcAccess::caller(*context);
   const absl::Status allowed = access_.check_control(caller, request->pid());
   auto answer = allowed.ok()
@@ -109,6 +113,8 @@ grpc::Status GrpcValuesService::Ask(grpc::ServerContext* context, const pb::AskR
 grpc::Status GrpcValuesService::GetValueHistory(grpc::ServerContext* context,
                                                 const pb::GetValueHistoryRequest* request,
                                                 pb::GetValueHistoryResponse* response) {
+  const auto call = access_.begin(*context);
+  if (!call.ok()) return to_grpc(call.status());
   const GrpcCaller caller = GrpcAccess::caller(*context);
   const absl::Status allowed =
       request->with_lines() ? access_.check_control(caller, request->pid()) : absl::OkStatus();
