@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <functional>
 #include <future>
 #include <memory>
@@ -67,6 +68,8 @@ constexpr int kThreads = 48;
 // Far more than it takes; before Linux 6.6 some tenths of a second for each program.
 constexpr milliseconds kDetachPatience{40'000};
 constexpr milliseconds kServersPatience{3'500};
+// For a start that is to be given up: what it waits for may never come.
+constexpr milliseconds kStartPatience{1'000};
 // Signals that come together are one request: timeout(1) sends its signal twice, who closes a
 // terminal sends more than one.
 constexpr milliseconds kOneRequest{250};
@@ -80,7 +83,6 @@ int fail(const absl::Status& status) {
 
 // What was asked for, as this machine can do it.
 absl::StatusOr<Config> fit_to_machine(Config config) {
-  RETURN_IF_ERROR(check_free_threads(kThreads, "at the start"));
   RETURN_IF_ERROR(kernel_features_status(check_kernel_features()));
   RETURN_IF_ERROR(learn_kernel_features());
   if (config.mode == AttachMode::kObserve) RETURN_IF_ERROR(check_kernel_walks("--mode observe"));
@@ -248,6 +250,20 @@ bool ends_in_time(SpareThread& spare, std::function<void()> work, milliseconds p
   _exit(static_cast<int>(code));
 }
 
+// For std::set_terminate(): of what is thrown outside of all guards (util/guard.h).
+[[noreturn]] void say_what_ends_it() {
+  try {
+    if (std::current_exception() != nullptr) std::rethrow_exception(std::current_exception());
+  } catch (const std::exception& error) {
+    log_error(
+        "memprofd cannot go on: {}; raise its limits of memory and threads (MemoryMax=, "
+        "TasksMax=), or report this",
+        error.what());
+    leave_at_once(ExitCode::kInternal);
+  }
+  std::abort();
+}
+
 DaemonOptions daemon_options(const Config& config) {
   DaemonOptions options;
   options.cmt = config.heap_cmt;
@@ -339,7 +355,9 @@ absl::Status check_directories(const Config& config) {
     status = check_trace_directory(config.trace_directory);
   }
   if (status.ok() && !config.heap_watch.files.directory.empty()) {
-    status = HeapFiles(config.heap_watch.files).check();
+    const HeapFiles files(config.heap_watch.files);
+    status = files.check();
+    if (status.ok()) files.remove_left_parts();
   }
   return status.ok() ? status : absl::InvalidArgumentError(status.message());
 }
@@ -432,6 +450,45 @@ void log_start(const Config& config) {
            printable(absl::StrJoin(facts, "; ")));
 }
 
+// Whatever may wait for a file, a name or another process is in here. config: as this machine can
+// do it, afterwards.
+absl::Status start(Running& running, Config& config) {
+  ASSIGN_OR_RETURN(config, fit_to_machine(config));
+  RETURN_IF_ERROR(check_directories(config));
+  ASSIGN_OR_RETURN(const std::uint64_t memory, target_memory(config));
+  ByteBudget::of_process()->set_limit(memory);
+  ASSIGN_OR_RETURN(auto state, open_state(config));
+  running.daemon = std::make_unique<Daemon>(daemon_options(config), std::move(state));
+  running.services = std::make_unique<Services>(*running.daemon, config);
+  return start_servers(running, config);
+}
+
+// The start, on the other thread: its status, or nothing when a signal is to end memprofd. A start
+// that goes on then is left behind with the process.
+std::optional<absl::Status> start_until_signal(Running& running, Config& config,
+                                               const Signals& signals, SpareThread& spare) {
+  absl::Status status;
+  std::future<void> starting = spare.run([&] { status = start(running, config); });
+  std::optional<Signal> came;
+  bool is_to_reload = false;
+  while (!came && starting.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    came = signals.wait(kPoll);
+    if (came != Signal::kReload) continue;
+    is_to_reload = true;
+    came.reset();
+  }
+  if (came) {
+    log_info("{}: ending before all is started", name_of(*came));
+    if (starting.wait_for(kStartPatience) != std::future_status::ready) {
+      leave_at_once(ExitCode::kOk);
+    }
+  }
+  starting.get();
+  if (is_to_reload && status.ok()) reload(*running.http);
+  if (came && status.ok()) return std::nullopt;
+  return status;
+}
+
 int run(const Config& asked) {
   start_memory_nursery();  // while this process is small
   gpr_set_log_function(
@@ -439,25 +496,16 @@ int run(const Config& asked) {
   have_few_arenas();
   raise_descriptor_limit();
   const Signals signals;
-  const auto fitted = fit_to_machine(asked);
-  if (!fitted.ok()) return fail(fitted.status());
-  const Config& config = *fitted;
+  if (auto status = check_free_threads(kThreads, "at the start"); !status.ok()) return fail(status);
   SpareThread spare;
-  if (auto status = check_directories(config); !status.ok()) return fail(status);
-  const auto memory = target_memory(config);
-  if (!memory.ok()) return fail(memory.status());
-  ByteBudget::of_process()->set_limit(*memory);
-
-  auto state = open_state(config);
-  if (!state.ok()) return fail(state.status());
-
+  Config config = asked;
   Running running;
-  running.daemon = std::make_unique<Daemon>(daemon_options(config), *std::move(state));
-  running.services = std::make_unique<Services>(*running.daemon, config);
-  if (auto status = start_servers(running, config); !status.ok()) return fail(status);
-  log_start(config);
-
-  const auto attached = attach_until_signal(*running.daemon, config, signals, *running.http, spare);
+  const auto started = start_until_signal(running, config, signals, spare);
+  if (started && !started->ok()) return fail(*started);
+  if (started) log_start(config);
+  const auto attached =
+      started ? attach_until_signal(*running.daemon, config, signals, *running.http, spare)
+              : std::nullopt;
   if (attached && attached->ok()) {
     running.services->ready = true;
     running.watch = watch_for_names(*running.daemon, config);
@@ -473,11 +521,13 @@ int run(const Config& asked) {
 }  // namespace
 }  // namespace memprofd
 
-// What throws here, as memory that is not there, ends the program at once.
+// What throws here, as memory or a thread that is not there at the start, ends the program at once,
+// with a word.
 int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   const memprofd::ParsedConfig parsed = memprofd::parse_config(argc, argv);
   if (!parsed.run) return parsed.exit_code;
   memprofd::set_up_log(parsed.config.log_level, parsed.config.log_format);
+  std::set_terminate(memprofd::say_what_ends_it);
   const int code = memprofd::run(parsed.config);
   // A look that hangs in a file system may never end: nothing waits for it.
   if (memprofd::LookThreads::wait_for_all(memprofd::kLastLookPatience)) return code;

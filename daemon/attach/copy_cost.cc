@@ -21,6 +21,7 @@
 #include <string>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "daemon/util/status_macros.h"
@@ -112,6 +113,7 @@ namespace {
 
 // Seconds that the test's pages took; not above 0: could not be measured.
 double try_to_measure(double* times) {
+  errno = 0;
   const pid_t pid = raw_clone();
   if (pid == 0) measure_in_child(times);
   int status = 0;
@@ -129,9 +131,14 @@ absl::StatusOr<double> measure_seconds_per_page() {
   for (int i = 0; i < kTries && !(seconds > 0); ++i) {
     seconds = try_to_measure(static_cast<double*>(shared));
   }
+  const int error = errno;
   ::munmap(shared, kPageBytes);
   if (!(seconds > 0)) {
-    return absl::ResourceExhaustedError("a copy of a process of our own could not be measured");
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "a copy of a process of our own could not be measured: ",
+        error != 0 ? std::strerror(error) : "it took no time that could be told",
+        error == EAGAIN ? "; raise the limit of memprofd's threads (TasksMax=, ulimit -u)"
+                        : "; ask again later"));
   }
   return seconds / static_cast<double>(kTestPages);
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "daemon/rss/c_block_look.h"
+#include "daemon/util/guard.h"
 
 namespace memprofd {
 namespace {
@@ -29,13 +30,15 @@ std::chrono::nanoseconds CBlockKeeper::rest_after(std::chrono::nanoseconds took)
 
 void CBlockKeeper::run() {
   ::pthread_setname_np(::pthread_self(), "c blocks");
-  while (stop_.wait(kTick)) {
-    const std::vector<CBlockTarget> targets = list_();
-    std::erase_if(watched_, [&](const auto& watched) {
-      return std::ranges::find(targets, watched.first, &CBlockTarget::pid) == targets.end();
-    });
-    for (const CBlockTarget& target : targets) see_to(target, watched_[target.pid]);
-  }
+  while (stop_.wait(kTick)) guarded("to look at blocks of C", [this] { look(); });
+}
+
+void CBlockKeeper::look() {
+  const std::vector<CBlockTarget> targets = list_();
+  std::erase_if(watched_, [&](const auto& watched) {
+    return std::ranges::find(targets, watched.first, &CBlockTarget::pid) == targets.end();
+  });
+  for (const CBlockTarget& target : targets) see_to(target, watched_[target.pid]);
 }
 
 void CBlockKeeper::see_to(const CBlockTarget& target, Watched& watched) {

@@ -54,6 +54,7 @@ class CBlockKeeper {
     Clock::time_point next;
   };
   void run();
+  void look();
   void see_to(const CBlockTarget& target, Watched& watched);
   static void begin_look(const CBlockTarget& target, Watched& watched);
 

@@ -3,10 +3,10 @@
 
 #include <fmt/core.h>
 
-#include <future>
 #include <utility>
 
 #include "daemon/control/look.h"
+#include "daemon/util/asker.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -24,16 +24,13 @@ Started look_and_start(const AskedProcess& process, const CallsRequest& request,
 
 // The thread that looks may hang in a file of the program: nobody waits for it then.
 Started start_in_time(const AskedProcess& process, const CallsRequest& request) {
-  const auto done = std::make_shared<std::promise<void>>();
-  std::future<void> over = done->get_future();
   auto look = Look<Started>::start(
       [process, request](const std::stop_token& stop) {
         return look_and_start(process, request, stop);
       },
-      [done] { done->set_value(); });
+      [] {});
   if (!look.ok()) return look.status();
-  const bool answered = over.wait_for(kLookBudget) == std::future_status::ready;
-  return answered ? look->take() : look_took_too_long(process.pid);
+  return look->wait() ? look->take() : look_took_too_long(process.pid);
 }
 
 }  // namespace
@@ -41,22 +38,19 @@ Started start_in_time(const AskedProcess& process, const CallsRequest& request) 
 absl::StatusOr<std::shared_ptr<CallTrace>> CallDesk::start(const AskedProcess& process,
                                                            const CallsRequest& request) {
   const int pid = process.pid;
+  ASSIGN_OR_RETURN(UserPlaces::Place of_user, places_->free.take(Asker::current()));
   {
     const std::lock_guard lock(places_->mutex);
-    if (places_->pids.size() >= kMaxTraces) {
-      return absl::ResourceExhaustedError(fmt::format(
-          "calls of {} programs are being traced, and that is the limit: end another first",
-          kMaxTraces));
-    }
     if (!places_->pids.insert(pid).second) {
       return absl::ResourceExhaustedError(fmt::format(
           "calls of pid {} are being traced already: end that first, or wait for its end", pid));
     }
   }
-  const std::shared_ptr<void> place(nullptr, [places = places_, pid](void*) {
-    const std::lock_guard lock(places->mutex);
-    places->pids.erase(pid);
-  });
+  const std::shared_ptr<void> place(nullptr,
+                                    [places = places_, pid, of_user = std::move(of_user)](void*) {
+                                      const std::lock_guard lock(places->mutex);
+                                      places->pids.erase(pid);
+                                    });
   ASSIGN_OR_RETURN(std::shared_ptr<CallTrace> trace, start_in_time(process, request));
   // Probes go before the place does.
   struct Placed {

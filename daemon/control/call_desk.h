@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/calls/call_trace.h"
 #include "daemon/model/asked_process.h"
+#include "daemon/util/user_places.h"
 
 namespace memprofd {
 
@@ -28,6 +29,7 @@ class CallDesk {
 
  private:
   struct Places {
+    UserPlaces free{kMaxTraces, "traces of calls run"};
     std::mutex mutex;
     std::set<int> pids;  // guarded by mutex
   };

@@ -9,13 +9,16 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/control/ended_targets.h"
 #include "daemon/control/self_stats.h"
 #include "daemon/control/wait_for.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/discover/process_owner.h"
 #include "daemon/discover/target_memory.h"
 #include "daemon/doctor/doctor.h"
+#include "daemon/util/asker.h"
 #include "daemon/util/clock.h"
+#include "daemon/util/guard.h"
 #include "daemon/util/log.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
@@ -118,15 +121,15 @@ void Daemon::loop() {
     if (cancelled_) drop_requests();
     // A request may take a second: nobody waits for more than one.
     for (const auto& request : requests) {
-      request();
-      tick(Whom::kDue);
+      guarded("to do what was asked", request);
+      guarded("to care for programs", [this] { tick(Whom::kDue); });
     }
     const bool woken = Clock::now() < until;
     if (requests.empty() && (woken || Clock::now() >= next_tick)) {
-      tick(woken ? Whom::kAll : Whom::kDue);
+      guarded("to care for programs", [&] { tick(woken ? Whom::kAll : Whom::kDue); });
       next_tick = Clock::now() + TickPace::kSteady;
     } else {
-      hasten();
+      guarded("to care for programs", [this] { hasten(); });
     }
     next_tick = std::min(next_tick, next_due());
   }
@@ -150,6 +153,7 @@ void Daemon::tick(Whom whom) {
   take_over_looks();
   const auto now = Clock::now() + kTogether;
   for (auto& [pid, session] : targets_) {
+    const Asker asker(session->user());
     if (session->attached() && whom == Whom::kAll) session->tick();
     if (session->attached() && session->due_at() <= now) session->tick_when_due();
     session->give_answers();
@@ -163,6 +167,7 @@ void Daemon::tick(Whom whom) {
 void Daemon::hasten() {
   for (auto& [pid, session] : targets_) {
     if (!session->answer_awaited()) continue;
+    const Asker asker(session->user());
     if (session->state() != TargetSession::State::kSampling) session->tick();
     session->give_answers();
   }
@@ -171,6 +176,7 @@ void Daemon::hasten() {
 void Daemon::take_over_looks() {
   for (auto& [pid, session] : targets_) {
     if (session->state() != TargetSession::State::kLooking || !session->look_over()) continue;
+    const Asker asker(session->user());
     const absl::Status begun = session->take_over_look();
     const int parent = session->forked_from();
     if (parent == 0) continue;
@@ -188,6 +194,7 @@ void Daemon::follow_child() {
   if (!due) return;
   const auto& [family, child] = *due;
   if (may_follow(*family, child)) {
+    const Asker asker(user_of(child.parent));
     const absl::Status begun = open_target({.pid = child.pid,
                                             .sampling_rate = child.rate,
                                             .follow_forks = true,
@@ -201,6 +208,11 @@ void Daemon::follow_child() {
     }
   }
   children_.look_over(child.pid, /*given_up=*/false);
+}
+
+std::string Daemon::user_of(int pid) const {
+  const auto found = targets_.find(pid);
+  return found == targets_.end() ? "" : found->second->user();
 }
 
 bool Daemon::may_follow(const ForkFamily& family, const ForkedChild& child) {
@@ -229,27 +241,22 @@ void Daemon::leave_alone(int parent, LeftAlone::Reason reason, const std::string
   if (found == targets_.end() || found->second->leave_alone(reason)) log_warning("{}", why);
 }
 
-// Drops targets that ended too long ago, the oldest beyond kMaxEnded, and those that never began.
+// Drops targets that ended too long ago, those beyond kMaxEnded, and those that never began.
 void Daemon::forget_ended() {
   std::erase_if(targets_, [](const auto& entry) {
     return entry.second->state() == TargetSession::State::kEnded && !entry.second->has_counts();
   });
   for (;;) {
-    std::size_t ended = 0;
-    auto oldest = targets_.end();
-    for (auto it = targets_.begin(); it != targets_.end(); ++it) {
-      if (it->second->state() != TargetSession::State::kEnded) continue;
-      ++ended;
-      if (oldest == targets_.end() || it->second->ended_at() < oldest->second->ended_at()) {
-        oldest = it;
-      }
+    std::vector<EndedTarget> ended;
+    for (const auto& [pid, session] : targets_) {
+      if (session->state() != TargetSession::State::kEnded) continue;
+      ended.push_back({pid, session->owner(), session->ended_at()});
     }
-    if (oldest == targets_.end()) return;
-    if (ended <= kMaxEnded && Clock::now() - oldest->second->ended_at() <= options_.retention) {
-      return;
-    }
-    oldest->second->forget();
-    targets_.erase(oldest);
+    const auto next = next_to_forget(ended, kMaxEnded, Clock::now() - options_.retention);
+    if (!next) return;
+    const auto found = targets_.find(*next);
+    found->second->forget();
+    targets_.erase(found);
   }
 }
 
@@ -284,7 +291,8 @@ absl::StatusOr<TargetSession*> Daemon::open_target(const AttachRequest& request,
       .rate = request.sampling_rate != 0 ? request.sampling_rate : options_.sampling_rate,
       .max_overhead = request.max_overhead.value_or(options_.max_overhead),
       .forked_from = forked_from,
-      .family = std::move(family)};
+      .family = std::move(family),
+      .user = Asker::current()};
   RETURN_IF_ERROR(check_rate(options.rate));
   RETURN_IF_ERROR(check_request(request));
   options.attach.no_inject |= request.no_inject;
@@ -396,7 +404,8 @@ absl::StatusOr<std::uint64_t> Daemon::process_start_ticks(int pid) {
 
 absl::StatusOr<TargetInfo> Daemon::attach(const AttachRequest& request) {
   auto attached = queue_->ask<absl::StatusOr<TargetInfo>>(
-      [this, request](SessionAnswer answer) {
+      [this, request, user = Asker::current()](SessionAnswer answer) {
+        const Asker asker(user);
         const auto opened = open_target(request, 0, std::make_shared<ForkFamily>(request.user));
         if (!opened.ok()) return answer.give(opened.status());
         (*opened)->tell_when_sampling(std::move(answer), kAttachPatience);
@@ -552,16 +561,13 @@ std::vector<CBlockTarget> Daemon::c_block_targets() {
 }
 
 std::vector<Finding> Daemon::diagnose(const AskedProcess& process) {
-  const auto done = std::make_shared<std::promise<void>>();
-  std::future<void> over = done->get_future();
-  auto look = Look<std::vector<Finding>>::start(
-      [process, agent = options_.attach.agent_path](const std::stop_token& stop) {
-        return diagnose_for(process, agent, stop);
-      },
-      [done] { done->set_value(); });
-  if (!look.ok()) return {doctor_given_up(look.status())};
-  const bool answered = over.wait_for(kLookBudget) == std::future_status::ready;
-  return answered ? look->take() : std::vector{doctor_given_up(look_took_too_long(process.pid))};
+  // Only who asks for the same process as the same user is told the same.
+  auto found =
+      diagnoses_.ask(process, process.pid,
+                     [process, agent = options_.attach.agent_path](const std::stop_token& stop) {
+                       return diagnose_for(process, agent, stop);
+                     });
+  return found.ok() ? *std::move(found) : std::vector{doctor_given_up(found.status())};
 }
 
 SelfStats Daemon::self_stats() {

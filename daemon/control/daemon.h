@@ -117,12 +117,15 @@ class Daemon : public ProfilerService {
   void tick(Whom whom);
   void take_over_looks();
   void follow_child();
+  // For whom a target is profiled.
+  std::string user_of(int pid) const;
   bool may_follow(const ForkFamily& family, const ForkedChild& child);
   // why: with the child's pid.
   void leave_alone(int parent, LeftAlone::Reason reason, const std::string& why);
   void forget_ended();
 
-  // Begins to look at it. forked_from: the target that it is a child of, or 0.
+  // Begins to look at it, for who asks on this thread. forked_from: the target that it is a child
+  // of, or 0.
   absl::StatusOr<TargetSession*> open_target(const AttachRequest& request, int forked_from,
                                              ForkFamilyPtr family,
                                              TargetSnapshotPtr goes_on_from = nullptr);
@@ -162,6 +165,7 @@ class Daemon : public ProfilerService {
   const std::unique_ptr<StateKeeper> state_;
   std::set<int> going_on_;                  // constant once this is there
   std::deque<TargetSnapshotPtr> to_go_on_;  // control thread only: not looked at yet
+  JoinedLooks<AskedProcess, std::vector<Finding>> diagnoses_;
   RssDesk rss_desk_;
   CallDesk call_desk_;
   const std::shared_ptr<HeapOutcomes> heap_outcomes_ = std::make_shared<HeapOutcomes>();

@@ -2,6 +2,7 @@
 #include "daemon/control/heap_watch.h"
 
 #include <pthread.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <ctime>
@@ -9,9 +10,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent-lib/include/memprof_snapshot_abi.h"
+#include "daemon/discover/proc_fs.h"
 #include "daemon/export/api/audit.h"
 #include "daemon/export/api/control_service.h"
+#include "daemon/util/asker.h"
+#include "daemon/util/guard.h"
 #include "daemon/util/status_macros.h"
+#include "daemon/util/threads/start_thread.h"
 #include "daemon/util/utf8.h"
 
 namespace memprofd {
@@ -26,6 +31,13 @@ HeapMoment moment_of(const TargetSnapshot& target) {
   const std::time_t now = std::time(nullptr);
   ::localtime_r(&now, &moment.time);
   return moment;
+}
+
+// Nothing: root's, or not known any more.
+std::string user_of(int pid) {
+  struct stat process {};
+  const bool is_there = ::stat(ProcFs().path(pid, "").c_str(), &process) == 0;
+  return is_there && process.st_uid != 0 ? absl::StrCat("user ", process.st_uid) : "";
 }
 
 std::uint32_t point_kinds_of(const std::vector<HeapRule>& rules) {
@@ -49,41 +61,51 @@ HeapWatch::HeapWatch(ProfilerService& service, HeapWatchOptions options)
 HeapWatch::~HeapWatch() {
   stop_.stop();
   thread_.join();
+  for (const auto& taking : takings_) taking->thread.join();
 }
 
 void HeapWatch::run() {
   ::pthread_setname_np(::pthread_self(), "heap-watch");
-  const auto pause =
-      point_kinds_ == 0 ? options_.interval : std::min(options_.interval, kPointInterval);
   Clock::time_point next_look;
   do {
-    if (Clock::now() >= next_look) {
-      look();
-      next_look = Clock::now() + options_.interval;
-    }
-    look_at_points();
-  } while (stop_.wait(pause));
+    guarded("to look after snapshots by rules", [&] {
+      collect();
+      if (Clock::now() >= next_look) {
+        next_look = Clock::now() + options_.interval;
+        look();
+      }
+      look_at_points();
+    });
+  } while (stop_.wait(point_kinds_ == 0 && takings_.empty()
+                          ? options_.interval
+                          : std::min(options_.interval, kPointInterval)));
 }
 
 // What is not sampled now is begun anew when it is.
 void HeapWatch::look() {
   std::map<int, Watched> still_there;
+  std::set<Process> known;
   for (const TargetSnapshotPtr& target : service_.snapshots()) {
     const TargetInfo& info = target->info;
+    const Process process(info.pid, info.program.start_time_ticks);
+    known.insert(process);
     if (info.state != TargetState::kSampling || info.mode != TargetMode::kAgent) continue;
     Watched& watched = still_there[info.pid];
-    if (const auto known = watched_.find(info.pid);
-        known != watched_.end() && known->second.attached_ns == target->attached_ns) {
-      watched = std::move(known->second);
+    if (const auto before = watched_.find(info.pid);
+        before != watched_.end() && before->second.attached_ns == target->attached_ns) {
+      watched = std::move(before->second);
     } else {
+      watched.process = process;
       watched.attached_ns = target->attached_ns;
       watched.comm = info.comm;
+      watched.user = user_of(info.pid);
       for (const HeapRule& rule : options_.rules) watched.rules.emplace_back(rule);
     }
     keep_points(info.pid, watched);
     look_at(*target, watched);
   }
   watched_ = std::move(still_there);
+  std::erase_if(ended_, [&](const Process& process) { return !known.contains(process); });
 }
 
 // One snapshot serves all rules that it is due by.
@@ -93,9 +115,10 @@ void HeapWatch::look_at(const TargetSnapshot& target, Watched& watched) {
   for (std::size_t i = 0; i < watched.rules.size(); ++i) {
     if (watched.rules[i].is_due(moment)) due.push_back(i);
   }
-  if (due.empty() || Clock::now() < watched.not_before) return;
-  if (!try_to_take(target.info.pid, watched, options_.rules[due.front()].text).ok()) return;
-  for (const std::size_t i : due) watched.rules[i].taken();
+  const int pid = target.info.pid;
+  if (due.empty() || Clock::now() < watched.not_before || is_taking(pid)) return;
+  Taking* const taking = begin(pid, watched, options_.rules[due.front()].text, std::nullopt);
+  if (taking != nullptr) taking->due = std::move(due);
 }
 
 // They cannot be had while somebody else takes a snapshot.
@@ -108,46 +131,128 @@ void HeapWatch::keep_points(int pid, Watched& watched) const {
 }
 
 void HeapWatch::look_at_points() {
-  for (auto& [pid, watched] : watched_) {
-    const auto point = watched.points ? watched.points->waiting() : std::nullopt;
-    if (point) watched.points->answer(*point, take_at(*point, pid, watched).ok());
+  for (auto& [pid, watched] : watched_) look_at_point(pid, watched);
+}
+
+void HeapWatch::look_at_point(int pid, Watched& watched) {
+  const auto point = watched.points ? watched.points->waiting() : std::nullopt;
+  if (point && (!watched.point || watched.point->number != point->number)) {
+    watched.waits_since = Clock::now();
+  }
+  watched.point = point;
+  if (!point || is_taking(pid)) return;
+  const std::string why = point->at_exit ? "end" : absl::StrCat("point ", printable(point->name));
+  if (point->at_exit && ended_.contains(watched.process)) {
+    return refuse_point(pid, watched, why,
+                        absl::FailedPreconditionError("it has said before that it ends"));
+  }
+  if (!point->at_exit && Clock::now() < watched.not_before) {
+    return refuse_point(
+        pid, watched, why,
+        absl::UnavailableError("another one was taken within --snapshot.interval; take one more "
+                               "often, or have fewer points"));
+  }
+  Taking* const taking = begin(pid, watched, why, kPointPatience);
+  if (taking != nullptr) {
+    if (point->at_exit) ended_.insert(watched.process);
+    taking->points = watched.points;
+    taking->point = point;
+  } else if (Clock::now() - watched.waits_since > kPointPatience) {
+    refuse_point(pid, watched, why,
+                 absl::ResourceExhaustedError(
+                     "it has waited for too long: snapshots of other programs are being taken"));
   }
 }
 
-absl::Status HeapWatch::take_at(const WaitingPoint& point, int pid, Watched& watched) {
-  const std::string why = point.at_exit ? "end" : absl::StrCat("point ", printable(point.name));
-  if (point.at_exit || Clock::now() >= watched.not_before) return try_to_take(pid, watched, why);
-  const absl::Status refused = absl::UnavailableError(
-      "another one was taken within --snapshot.interval; take one more often, or have fewer "
-      "points");
+void HeapWatch::refuse_point(int pid, Watched& watched, const std::string& why,
+                             const absl::Status& refused) {
+  watched.points->answer(*watched.point, false);
   options_.count(refused);
+  const Asker asker(watched.user);  // who may have lines of the log by it
   audit(pid, absl::StrCat("snapshot (", why, ")"), "memprofd itself", refused);
-  return refused;
 }
 
-absl::Status HeapWatch::try_to_take(int pid, Watched& watched, const std::string& why) {
-  std::string done;
-  absl::Status outcome = take(pid, watched.comm, done);
-  watched.not_before = Clock::now() + std::chrono::round<Clock::duration>(
-                                          std::chrono::duration<double>(options_.rest_seconds));
-  audit(pid, absl::StrCat("snapshot (", why, ")"), "memprofd itself", outcome, done);
-  return outcome;
+HeapWatch::Taking* HeapWatch::begin(int pid, Watched& watched, const std::string& why,
+                                    std::optional<Clock::duration> patience) {
+  auto place = places_.take(watched.user);
+  if (!place.ok()) return nullptr;
+  takings_.push_back(std::make_unique<Taking>(pid, watched.attached_ns, *std::move(place)));
+  Taking* const taking = takings_.back().get();
+  auto thread = start_thread("to take a snapshot", [this, pid, why, patience, comm = watched.comm,
+                                                    user = watched.user, taking] {
+    const Asker asker(user);
+    std::string done;
+    taking->outcome = absl::InternalError("memprofd failed to take it; its log says why");
+    guarded("to take a snapshot", [&] {
+      taking->outcome = take(pid, comm, patience, done);
+      audit(pid, absl::StrCat("snapshot (", why, ")"), "memprofd itself", taking->outcome, done);
+    });
+    taking->has_ended = true;
+  });
+  if (!thread.ok()) {
+    takings_.pop_back();
+    return nullptr;
+  }
+  taking->thread = *std::move(thread);
+  return taking;
 }
 
-absl::Status HeapWatch::take(int pid, const std::string& comm, std::string& done) {
+bool HeapWatch::is_taking(int pid) const {
+  return std::ranges::any_of(takings_, [pid](const auto& taking) { return taking->pid == pid; });
+}
+
+void HeapWatch::collect() {
+  for (auto it = takings_.begin(); it != takings_.end();) {
+    Taking& taking = **it;
+    if (!taking.has_ended) {
+      ++it;
+      continue;
+    }
+    taking.thread.join();
+    if (taking.point) taking.points->answer(*taking.point, taking.outcome.ok());
+    const auto found = watched_.find(taking.pid);
+    if (found != watched_.end() && found->second.attached_ns == taking.attached_ns) {
+      found->second.not_before =
+          Clock::now() +
+          std::chrono::round<Clock::duration>(std::chrono::duration<double>(options_.rest_seconds));
+      for (const std::size_t rule : taking.due) {
+        if (taking.outcome.ok()) found->second.rules[rule].taken();
+      }
+    }
+    it = takings_.erase(it);
+  }
+}
+
+// On the thread of its taking.
+absl::Status HeapWatch::take(int pid, const std::string& comm,
+                             std::optional<Clock::duration> patience, std::string& done) {
   auto file = files_.create(comm, pid, std::time(nullptr));
   if (!file.ok()) {
     options_.count(file.status());
     return file.status();
   }
   HeapSummary summary;
-  const auto take_into = [&](const HeapClient& client) -> absl::Status {
+  const auto until = patience ? Clock::now() + *patience : Clock::time_point::max();
+  bool has_come = false;
+  const auto take_into = [&](const HeapClient& file_of) -> absl::Status {
+    const HeapClient client{.take =
+                                [&](std::string_view bytes) {
+                                  has_come = true;
+                                  return file_of.take(bytes);
+                                },
+                            .waits = file_of.waits};
     ASSIGN_OR_RETURN(
         summary, service_.take_heap(
                      {.process = pid, .max_pause_seconds = options_.max_pause_seconds}, client));
     return absl::OkStatus();
   };
-  RETURN_IF_ERROR(file->fill([this] { return stop_.wait({}); }, take_into));
+  const auto waits = [&] { return stop_.wait({}) && (has_come || Clock::now() < until); };
+  const absl::Status filled = file->fill(waits, take_into);
+  if (!filled.ok() && !has_come && Clock::now() >= until) {
+    return absl::DeadlineExceededError(
+        "it says that it waits for its snapshot, and did not come where it is copied");
+  }
+  RETURN_IF_ERROR(filled);
   done = absl::StrCat(cost_of(to_proto(summary)), ", in ", file->path());
   return absl::OkStatus();
 }

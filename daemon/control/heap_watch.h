@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes snapshots of targets' heaps by itself, when rules say so (heap_rule.h), one at a time: a
-// thread of its own, which looks at targets as any reader does.
+// Takes snapshots of targets' heaps by itself, when rules say so (heap_rule.h): a thread of its own
+// looks at targets as any reader does, and has each snapshot taken by another one, so that no
+// program holds up the others.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
+#include <list>
 #include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "daemon/attach/inject/heap_points.h"
@@ -16,6 +22,7 @@
 #include "daemon/export/api/service.h"
 #include "daemon/snapshot/file/heap_files.h"
 #include "daemon/util/stop_signal.h"
+#include "daemon/util/user_places.h"
 
 namespace memprofd {
 
@@ -42,13 +49,39 @@ class HeapWatch {
 
  private:
   using Clock = std::chrono::steady_clock;
+  // At once, of all programs; one of each program.
+  static constexpr std::size_t kMostTaken = 8;
+  // How long a program waits at a point for its snapshot, and for it to come where it is copied.
+  static constexpr std::chrono::seconds kPointPatience{10};
+
+  // A process: its pid may be another one's later.
+  using Process = std::pair<int, std::uint64_t>;
   // One target, as long as it is profiled.
   struct Watched {
+    Process process;
     std::uint64_t attached_ns = 0;
     std::vector<HeapRuleState> rules;
     Clock::time_point not_before;
     std::string comm;
+    std::string user;  // whose program it is, as UserPlaces has it
     std::optional<HeapPoints> points;
+    std::optional<WaitingPoint> point;  // where it was last seen to wait
+    Clock::time_point waits_since;
+  };
+  // A snapshot that is being taken, by a thread of its own.
+  struct Taking {
+    Taking(int pid, std::uint64_t attached_ns, UserPlaces::Place place)
+        : pid(pid), attached_ns(attached_ns), place(std::move(place)) {}
+
+    const int pid;
+    const std::uint64_t attached_ns;
+    UserPlaces::Place place;
+    std::vector<std::size_t> due;       // rules that it is for
+    std::optional<HeapPoints> points;   // where the program waits for it, if it does
+    std::optional<WaitingPoint> point;  // likewise
+    absl::Status outcome;               // of the thread, until it has ended
+    std::atomic<bool> has_ended = false;
+    std::thread thread;
   };
 
   void run();
@@ -56,16 +89,26 @@ class HeapWatch {
   void look_at(const TargetSnapshot& target, Watched& watched);
   void keep_points(int pid, Watched& watched) const;
   void look_at_points();
-  absl::Status take_at(const WaitingPoint& point, int pid, Watched& watched);
+  void look_at_point(int pid, Watched& watched);
   // why: as the log has it.
-  absl::Status try_to_take(int pid, Watched& watched, const std::string& why);
-  absl::Status take(int pid, const std::string& comm, std::string& done);
+  void refuse_point(int pid, Watched& watched, const std::string& why, const absl::Status& refused);
+  // Begins to take one; null: there is no place or thread for it now. patience: for the program to
+  // come where it is copied; nothing: the usual one.
+  Taking* begin(int pid, Watched& watched, const std::string& why,
+                std::optional<Clock::duration> patience);
+  absl::Status take(int pid, const std::string& comm, std::optional<Clock::duration> patience,
+                    std::string& done);
+  bool is_taking(int pid) const;
+  void collect();
 
   ProfilerService& service_;
   const HeapWatchOptions options_;
   const HeapFiles files_;
   const std::uint32_t point_kinds_;  // bits of memprof_point_kind
-  std::map<int, Watched> watched_;   // of thread_
+  UserPlaces places_{kMostTaken, "snapshots are being taken by rules"};
+  std::map<int, Watched> watched_;              // of thread_
+  std::set<Process> ended_;                     // likewise: have said that they end
+  std::list<std::unique_ptr<Taking>> takings_;  // likewise
   StopSignal stop_;
   std::thread thread_;
 };

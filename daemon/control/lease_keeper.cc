@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "daemon/util/guard.h"
+
 namespace memprofd {
 
 LeaseKeeper::LeaseKeeper(std::chrono::milliseconds interval) : interval_(interval) {
@@ -31,13 +33,21 @@ void LeaseKeeper::drop(int pid) {
 }
 
 // Renewing may wait for a target, so it is done without the lock.
+void LeaseKeeper::renew_all() {
+  std::map<int, std::function<void()>> leases;
+  {
+    const std::lock_guard lock(mutex_);
+    leases = leases_;
+  }
+  for (const auto& [pid, renew] : leases) renew();
+}
+
 void LeaseKeeper::loop() {
   ::pthread_setname_np(::pthread_self(), "memprofd-lease");
   std::unique_lock lock(mutex_);
   while (!stopped_.wait_for(lock, interval_, [this] { return stop_; })) {
-    const auto leases = leases_;
     lock.unlock();
-    for (const auto& [pid, renew] : leases) renew();
+    guarded("to renew leases", [this] { renew_all(); });
     lock.lock();
   }
 }

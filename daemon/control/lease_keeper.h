@@ -29,6 +29,7 @@ class LeaseKeeper {
 
  private:
   void loop();
+  void renew_all();
 
   const std::chrono::milliseconds interval_;
   std::mutex mutex_;

@@ -2,12 +2,15 @@
 #include "daemon/control/look.h"
 
 #include <pthread.h>
+#include <time.h>
 
 #include <condition_variable>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/util/asker.h"
 #include "daemon/util/threads/start_thread.h"
+#include "daemon/util/user_places.h"
 
 namespace memprofd {
 namespace {
@@ -16,6 +19,8 @@ struct Threads {
   std::mutex mutex;
   std::condition_variable ended;
   std::size_t count = 0;  // under mutex
+  UserPlaces places{LookThreads::kMax, "looks at programs are under way or hang",
+                    LookThreads::kMaxOfUser};
 
   void end_one() {
     std::lock_guard lock(mutex);
@@ -31,9 +36,10 @@ Threads& threads() {
 }
 
 // The work is gone when the thread is counted as ended.
-void run(std::function<void()> work) {
+void run(std::function<void()> work, UserPlaces::Place place) {
   ::pthread_setname_np(::pthread_self(), "memprofd-look");
   std::exchange(work, nullptr)();
+  { const UserPlaces::Place given_back = std::move(place); }
   threads().end_one();
 }
 
@@ -42,29 +48,40 @@ void run(std::function<void()> work) {
 absl::Status look_took_too_long(int pid) {
   return absl::DeadlineExceededError(absl::StrCat(
       "pid ", pid, ": to look at the program took longer than ", kLookBudget.count(),
-      " s and was given up; try again when the file system of its files answers (FUSE, NFS), or "
+      " s and was given up (or took more than ", kLookCpuBudget.count(),
+      " s of a processor); try again when the file system of its files answers (FUSE, NFS), or "
       "with fewer plugins"));
 }
 
 absl::Status LookThreads::start(std::function<void()> work) {
+  auto place = threads().places.take(Asker::current());
+  if (!place.ok()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(place.status().message(),
+                     ", and find the file system that does not answer (FUSE, NFS) if this stays"));
+  }
   {
     std::lock_guard lock(threads().mutex);
-    if (threads().count >= kMax) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat(kMax,
-                       " looks at programs are under way or hang: try again later, and find the "
-                       "file system that does not answer (FUSE, NFS) if this stays"));
-    }
     ++threads().count;
   }
   auto thread = start_thread("to look at a program",
-                             [work = std::move(work)]() mutable { run(std::move(work)); });
+                             [work = std::move(work), place = *std::move(place)]() mutable {
+                               run(std::move(work), std::move(place));
+                             });
   if (thread.ok()) {
     thread->detach();
   } else {
     threads().end_one();
   }
   return thread.status();
+}
+
+// The number of a thread's clock of CPU time, as the C library makes it (<linux/posix-timers.h>).
+std::chrono::nanoseconds cpu_time_of_thread(pid_t thread) {
+  const auto clock = static_cast<clockid_t>((~static_cast<unsigned>(thread) << 3) | 6);
+  timespec time{};
+  if (::clock_gettime(clock, &time) != 0) return {};
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
 std::size_t LookThreads::count() {

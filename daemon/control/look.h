@@ -9,9 +9,14 @@
 // The work owns all that it touches: nobody waits for one that is given up.
 #pragma once
 
+#include <unistd.h>
+
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <functional>
+#include <future>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -20,11 +25,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/util/guard.h"
 
 namespace memprofd {
 
 // How long a look may take. Below what memprofctl waits for an attach (ctl/client.cc).
 constexpr std::chrono::seconds kLookBudget{30};
+// How much of a processor it may take.
+constexpr std::chrono::seconds kLookCpuBudget{10};
 
 // What is told of one that took longer.
 absl::Status look_took_too_long(int pid);
@@ -33,13 +41,19 @@ absl::Status look_took_too_long(int pid);
 class LookThreads {
  public:
   static constexpr std::size_t kMax = 32;
+  // For one user who is not root.
+  static constexpr std::size_t kMaxOfUser = 8;
 
-  // Runs the work in a thread that nobody joins. kResourceExhausted when there are too many.
+  // Runs the work in a thread that nobody joins, for who asks on this one (util/asker.h).
+  // kResourceExhausted when there are too many.
   static absl::Status start(std::function<void()> work);
   static std::size_t count();
   // Until none is left, or the time has passed; whether none is left.
   static bool wait_for_all(std::chrono::milliseconds patience);
 };
+
+// Of a thread of this process that is there.
+std::chrono::nanoseconds cpu_time_of_thread(pid_t thread);
 
 template <typename Result>
 class Look {
@@ -70,14 +84,39 @@ class Look {
     return *std::exchange(shared_->result, std::nullopt);
   }
   std::chrono::nanoseconds age() const { return std::chrono::steady_clock::now() - began_; }
-  bool over_budget() const { return age() > kLookBudget; }
+  bool over_budget() const {
+    const std::lock_guard lock(shared_->mutex);
+    return is_over_budget();
+  }
+  // Waits until it is done, or over its budget; whether it is done.
+  bool wait() const {
+    std::unique_lock lock(shared_->mutex);
+    const auto is_over = [this] { return shared_->over; };
+    while (!shared_->ended.wait_for(lock, kBudgetCheck, is_over)) {
+      if (is_over_budget()) return false;
+    }
+    return shared_->result.has_value();
+  }
 
  private:
   struct Shared {
     std::mutex mutex;
     std::optional<Result> result;  // under mutex
     bool given_up = false;         // under mutex
+    pid_t thread = 0;              // under mutex; 0: has not begun
+    bool over = false;             // under mutex; the thread goes on for a moment
+    std::condition_variable ended;
     std::stop_source stop;
+
+    void begin() {
+      const std::lock_guard lock(mutex);
+      thread = ::gettid();
+    }
+    void end() {
+      const std::lock_guard lock(mutex);
+      over = true;
+      ended.notify_all();
+    }
 
     // What is dropped is destroyed outside the lock: that may take its time.
     void give_up() {
@@ -93,6 +132,16 @@ class Look {
     }
   };
 
+  static constexpr std::chrono::milliseconds kBudgetCheck{100};
+
+  // With the mutex held, so that the thread is there while it is asked about. One that has ended
+  // without a result is over its budget, too.
+  bool is_over_budget() const {
+    if (age() > kLookBudget || (shared_->over && !shared_->result)) return true;
+    return shared_->thread != 0 && !shared_->over &&
+           cpu_time_of_thread(shared_->thread) > kLookCpuBudget;
+  }
+
   explicit Look(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
 
   std::shared_ptr<Shared> shared_;
@@ -105,12 +154,52 @@ absl::StatusOr<Look<Result>> Look<Result>::start(std::function<Result(std::stop_
   auto shared = std::make_shared<Shared>();
   absl::Status started = LookThreads::start(
       [shared, work = std::move(work), when_done = std::move(when_done)]() mutable {
-        shared->put(work(shared->stop.get_token()));
+        shared->begin();
+        guarded("to look at a program", [&] { shared->put(work(shared->stop.get_token())); });
         work = nullptr;  // before anybody hears that it is done
+        shared->end();
         when_done();
       });
   if (!started.ok()) return started;
   return Look(std::move(shared));
 }
+
+// Looks at programs for those who wait for what is found; who asks for the same meanwhile waits for
+// the same look. Thread-safe.
+template <typename Key, typename Result>
+class JoinedLooks {
+ public:
+  // pid: of messages. kResourceExhausted, kDeadlineExceeded: as of Look.
+  absl::StatusOr<Result> ask(const Key& key, int pid, std::function<Result(std::stop_token)> work) {
+    std::promise<absl::StatusOr<Result>> told;
+    {
+      std::unique_lock lock(mutex_);
+      const auto [found, is_new] = under_way_.try_emplace(key, told.get_future().share());
+      const auto answer = found->second;
+      lock.unlock();
+      if (!is_new) return answer.get();
+    }
+    absl::StatusOr<Result> result =
+        absl::InternalError("memprofd failed to look at the program; its log says why");
+    guarded("to look at a program", [&] { result = look(pid, std::move(work)); });
+    {
+      const std::lock_guard lock(mutex_);
+      under_way_.erase(key);
+    }
+    told.set_value(result);
+    return result;
+  }
+
+ private:
+  static absl::StatusOr<Result> look(int pid, std::function<Result(std::stop_token)> work) {
+    auto look = Look<Result>::start(std::move(work), [] {});
+    if (!look.ok()) return look.status();
+    if (look->wait()) return look->take();
+    return look_took_too_long(pid);
+  }
+
+  std::mutex mutex_;
+  std::map<Key, std::shared_future<absl::StatusOr<Result>>> under_way_;  // guarded by mutex_
+};
 
 }  // namespace memprofd

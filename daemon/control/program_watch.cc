@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/about_pid.h"
+#include "daemon/util/guard.h"
 #include "daemon/util/log.h"
 #include "daemon/util/threads/start_thread.h"
 
@@ -39,7 +40,7 @@ ProgramWatch::~ProgramWatch() {
 
 void ProgramWatch::run() {
   do {
-    scan();
+    guarded("to look for programs by their names", [this] { scan(); });
   } while (stop_.wait(options_.interval));
 }
 

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "daemon/control/look.h"
 #include "daemon/model/asked_process.h"
 #include "daemon/rss/rss_report.h"
+#include "daemon/util/user_places.h"
 
 namespace memprofd {
 
@@ -17,11 +19,12 @@ namespace memprofd {
 class RssDesk {
  public:
   // Looks at once.
-  static constexpr int kMaxLooks = 2;
+  static constexpr std::size_t kMaxLooks = 4;
   // An answer that is younger is given again.
   static constexpr std::chrono::seconds kFresh{1};
 
-  // Waits for a thread of its own that looks, at most as long as for any look.
+  // Waits for a thread of its own that looks, at most as long as for any look; who asks for the
+  // same meanwhile, as the same user, is told the same.
   absl::StatusOr<RssReport> ask(const AskedProcess& process, RssOptions options);
 
  private:
@@ -32,11 +35,10 @@ class RssDesk {
     RssReport report;
     Clock::time_point made;
   };
-  static absl::StatusOr<RssReport> look(const AskedProcess& process, RssOptions options);
-
   std::mutex mutex_;
   std::vector<Answer> answers_;  // fresh ones
-  int looks_ = 0;
+  UserPlaces places_{kMaxLooks, "questions about programs' memory are being answered"};
+  JoinedLooks<std::pair<AskedProcess, bool>, absl::StatusOr<RssReport>> looks_;
 };
 
 }  // namespace memprofd

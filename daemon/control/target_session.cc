@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/control/target_session.h"
 
+#include <sys/stat.h>
+
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/control/wait_for.h"
+#include "daemon/discover/proc_fs.h"
 #include "daemon/util/about_pid.h"
 #include "daemon/util/log.h"
 #include "daemon/util/status_macros.h"
@@ -63,6 +66,10 @@ absl::StatusOr<std::unique_ptr<TargetSession>> TargetSession::open(SessionOption
                                                                    TargetSnapshotPtr goes_on_from) {
   std::unique_ptr<TargetSession> session(new TargetSession(std::move(options), context));
   session->goes_on_from_ = std::move(goes_on_from);
+  struct stat process {};
+  if (::stat(ProcFs().path(session->options_.pid, "").c_str(), &process) == 0) {
+    session->owner_ = process.st_uid;
+  }
   const SessionOptions& asked = session->options_;
   RETURN_IF_ERROR(session->look(
       [pid = asked.pid, attach = asked.attach, mode = asked.mode](const std::stop_token& stop) {

@@ -60,6 +60,7 @@ struct SessionOptions {
   double max_overhead = 0;  // share of the target's CPU at first; 0: no budget
   int forked_from = 0;      // the target that it is a child of; 0: none
   ForkFamilyPtr family;     // that it belongs to
+  std::string user;         // for whom it is; empty: root, or memprofd itself
 };
 
 // Probes that have fired for any target: it is not the kernel that keeps them silent.
@@ -109,6 +110,9 @@ class TargetSession {
            (state_ == State::kLooking && look_until_ != TimePoint::max());
   }
   int forked_from() const { return options_.forked_from; }
+  const std::string& user() const { return options_.user; }
+  // Of the process, when the session began; nothing: not known.
+  std::optional<uid_t> owner() const { return owner_; }
   const ForkFamily* family() const { return options_.family.get(); }
 
   // Whoever asked for it, or for a rate, is told when it samples, has ended, or takes long.
@@ -263,6 +267,7 @@ class TargetSession {
   const SessionContext& context_;
   State state_ = State::kEnded;
   TickPace pace_;
+  std::optional<uid_t> owner_;
   std::optional<TargetLook> look_;
   std::optional<Attached> attached_;
   std::shared_ptr<Lane> lane_;

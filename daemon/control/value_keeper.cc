@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "daemon/util/clock.h"
+#include "daemon/util/guard.h"
 #include "daemon/values/read_values.h"
 #include "daemon/values/sample_of_report.h"
 #include "daemon/values/tick_clock.h"
@@ -40,7 +41,7 @@ void ValueKeeper::run() {
   std::chrono::nanoseconds took{};
   while (stop_.wait(rest_after(took))) {
     const std::chrono::nanoseconds before = cpu_time_of_thread();
-    look();
+    guarded("to read values", [this] { look(); });
     took = cpu_time_of_thread() - before;
   }
 }

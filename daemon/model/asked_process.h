@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 
@@ -19,7 +20,7 @@ struct ProcessUser {
   uid_t uid = 0;
   gid_t gid = 0;
 
-  friend bool operator==(const ProcessUser&, const ProcessUser&) = default;
+  friend auto operator<=>(const ProcessUser&, const ProcessUser&) = default;
 };
 
 struct AskedProcess {
@@ -33,7 +34,7 @@ struct AskedProcess {
   // The one who has to be the process's owner (discover/process_owner.h); nothing: anybody may be.
   std::optional<ProcessUser> user;
 
-  friend bool operator==(const AskedProcess&, const AskedProcess&) = default;
+  friend auto operator<=>(const AskedProcess&, const AskedProcess&) = default;
 };
 
 inline absl::Status another_program(int pid) {

@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "daemon/util/guard.h"
+
 namespace memprofd {
 namespace {
 
@@ -72,7 +74,7 @@ void IngestThread::run_tasks() {
 void IngestThread::for_each_lane(const std::function<void(Lane&)>& use) {
   const std::vector<std::shared_ptr<Lane>> lanes = lanes_;
   for (const auto& lane : lanes) {
-    use(*lane);
+    guarded("to take in what a program tells", [&] { use(*lane); });
     run_tasks();
   }
 }
@@ -166,9 +168,12 @@ void IngestThread::loop() {
     }
     run_tasks();
     if (last) break;
-    const bool busy = consume_all();
-    keep_history();
-    if (hub_.wanted()) publish();
+    bool busy = false;
+    guarded("to sum up programs", [&] {
+      busy = consume_all();
+      keep_history();
+      if (hub_.wanted()) publish();
+    });
     wait(busy);
   }
 }

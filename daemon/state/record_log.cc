@@ -72,7 +72,8 @@ bool read_record(int fd, std::uint64_t file_bytes, std::uint64_t& offset, std::s
 }  // namespace
 
 absl::StatusOr<RecordLog> RecordLog::create(const std::string& path) {
-  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) return failed("create", path);
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd) return failed("create", path);
   RecordLog log(path, std::move(fd));
   RETURN_IF_ERROR(log.write(std::string(kMagic) + bytes_of(kRecordLogVersion)));
@@ -104,9 +105,17 @@ absl::Status RecordLog::write(std::string_view bytes) {
 
 absl::Status read_records(const std::string& path,
                           const std::function<bool(std::string_view)>& use) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  // Without O_NONBLOCK a FIFO would be waited at for ever.
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat status {};
   if (!fd || ::fstat(fd.get(), &status) != 0) return failed("open", path);
+  if (!S_ISREG(status.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is not a regular file"));
+  }
+  if (status.st_uid != ::geteuid()) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(path, " belongs to user ", status.st_uid, ", not to memprofd's"));
+  }
   char head[kHeadBytes];
   const std::string expected = std::string(kMagic) + bytes_of(kRecordLogVersion);
   if (!read_exactly(fd.get(), 0, head, sizeof head) ||

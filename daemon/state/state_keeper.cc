@@ -17,6 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "daemon/util/guard.h"
 #include "daemon/util/log.h"
 
 namespace memprofd {
@@ -38,7 +39,14 @@ absl::StatusOr<UniqueFd> take_directory(const std::string& directory) {
     return unusable(directory, std::strerror(errno));
   }
   UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!fd || ::fchmod(fd.get(), 0700) != 0) return unusable(directory, std::strerror(errno));
+  struct stat status {};
+  if (!fd || ::fstat(fd.get(), &status) != 0) return unusable(directory, std::strerror(errno));
+  // Its owner could exchange files at any moment: they say what is attached to.
+  if (status.st_uid != ::geteuid()) {
+    return unusable(directory,
+                    absl::StrCat("it belongs to user ", status.st_uid, ", not to memprofd's"));
+  }
+  if (::fchmod(fd.get(), 0700) != 0) return unusable(directory, std::strerror(errno));
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
   if (errno != EWOULDBLOCK) return unusable(directory, std::strerror(errno));
   return absl::UnavailableError(
@@ -118,13 +126,14 @@ void StateKeeper::stop() {
 void StateKeeper::loop(SnapshotHub& hub) {
   ::pthread_setname_np(::pthread_self(), "state");
   std::unique_lock lock(mutex_);
+  const auto look_guarded = [&] { guarded("to write state", [&] { look(hub); }); };
   while (!stopped_.wait_for(lock, kInterval, [this] { return stop_; })) {
     lock.unlock();
-    look(hub);
+    look_guarded();
     lock.lock();
   }
   lock.unlock();
-  look(hub);
+  look_guarded();
 }
 
 void StateKeeper::look(SnapshotHub& hub) {

@@ -78,8 +78,11 @@ std::shared_ptr<const FieldNames> ValueProgram::names(const Found& found,
     for (const ModuleBlocks::Module& module : found.modules) {
       units.push_back({module.name, module.count});
     }
-    names_ = std::make_shared<const FieldNames>(
-        types.names(static_cast<std::uint32_t>(pid_), exe_, abi_.version, units));
+    GuardedTypes::Names names =
+        types.names(static_cast<std::uint32_t>(pid_), exe_, abi_.version, units);
+    auto found_names = std::make_shared<const FieldNames>(std::move(names.of_units));
+    if (!names.is_final) return found_names;
+    names_ = std::move(found_names);
   }
   return names_;
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """memprofd without descriptors, threads or memory of the kernel's: it names the limit and the remedy, and goes on."""
 
+import contextlib
 import os
 import resource
 import shutil
@@ -194,6 +195,36 @@ class NoThreads(E2ETest):
             target = self.target(name, folder=self.folder)
             eventually(lambda: self.faults.get("threads_failed") > 0, "a thread is missed")
         daemon.wait_state(target.pid, "sampling")
+
+    def test_values_over_http(self):
+        """Names of values are looked for by a thread of their own; none is missing for good."""
+        daemon = self.memprofd()
+        target = self.sampled(daemon)
+        for number in range(12):  # more than look for names at the same time
+            failed = self.faults.get("threads_failed")
+            with self.faults.no_thread(number % 3):
+                with contextlib.suppress(OSError):  # no thread for this connection
+                    ask(daemon, "POST", "/api/v1/values", {"pid": target.pid}, PAGE)
+            self.assertTrue(daemon.running(), daemon.said())
+            self.assertTrue(number % 3 == 2 or self.faults.get("threads_failed") > failed)
+        self.assertEqual(0, daemon.ctl("values", "--pid", target.pid, check=False).returncode)
+        self.assertEqual(0, daemon.stop())
+        self.assertEqual(0, target.exit()["errors"])
+
+    def test_snapshots_that_are_kept(self):
+        """Each is counted by a thread of memprofd, which has types of the source looked for by another one."""
+        kept = self.folder / "kept"
+        kept.mkdir()
+        daemon = self.memprofd("--snapshot.directory", kept)
+        target = self.sampled(daemon)
+        daemon.ctl("snapshot", "take", "--pid", target.pid, "--max-pause", "10s", "--out", self.folder / "one.heap")
+        with self.faults.no_threads(1):
+            failed = self.faults.get("threads_failed")
+            shutil.copy(self.folder / "one.heap", kept / "auto-one-1-t.heap")
+            eventually(lambda: self.faults.get("threads_failed") > failed, "a thread is missed")
+            self.assertTrue(daemon.running(), daemon.said())
+        self.assertEqual(0, daemon.stop(), daemon.said())
+        self.assertEqual(0, target.exit()["errors"])
 
     def test_a_waiting_attach_goes_on(self):
         daemon = self.memprofd()

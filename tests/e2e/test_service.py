@@ -516,6 +516,33 @@ class Restarts(E2ETest):
         """Bytes, as a scrape has them."""
         return daemon.metrics().total("memprofd_allocated_bytes_total", pid=pid)
 
+    def test_a_fifo_among_its_files(self):
+        """It is not waited at, and goes like what cannot be read."""
+        self.state.mkdir(mode=0o700)
+        os.mkfifo(self.state / "7.target")
+        daemon = self.memprofd()
+        self.assertEqual([], list(self.state.iterdir()))
+        self.assertEqual(0, daemon.stop())
+
+    def test_a_directory_of_another_user(self):
+        self.state.mkdir()
+        os.chown(self.state, 1000, 1000)
+        daemon = self.memprofd(wait=False)
+        self.assertEqual(harness.USAGE, daemon.wait())
+        self.assert_one_line(daemon.said(), self.state, "user 1000", "--state.directory")
+
+    def test_a_start_that_waits_for_ever_is_ended_by_a_signal(self):
+        """Here for a FIFO that nobody opens on its other side; a name that is not resolved is the same."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            file = self.folder / f"{number}.yml"
+            os.mkfifo(file)
+            daemon = self.daemon("--web.config.file", file, wait=False)
+            eventually(lambda: "wait_for_partner" in pathlib.Path(f"/proc/{daemon.pid}/wchan").read_text() or any(
+                "wait_for_partner" in task.read_text() for task in pathlib.Path(f"/proc/{daemon.pid}/task").glob("*/wchan")),
+                "memprofd waits for the file")
+            self.assertEqual(0, daemon.stop(number), daemon.said())
+            self.assertIn("ending before all is started", daemon.said())
+
     def test_killed_at_any_moment(self):
         """What was scraped, or written down once, is never taken back; nothing is counted twice."""
         known, (busy, expected) = self.target("known_alloc"), self.busy_target(harness.RESTING_PROGRAM)

@@ -335,6 +335,7 @@ class FakeService : public ProfilerService {
     const char* const kept[] = {"", " with fingerprints", " with contents"};
     record(absl::StrCat("snapshot ", request.process.pid, " ", request.max_pause_seconds,
                         kept[static_cast<int>(request.contents)]));
+    if (on_heap) on_heap(request.process.pid);
     if (absl::Status status = failure(); !status.ok()) return status;
     if (!client.take("one")) return absl::CancelledError("not wanted");
     if (absl::Status status = broken_snapshot(); !status.ok()) return status;
@@ -359,7 +360,11 @@ class FakeService : public ProfilerService {
     }
     return findings;
   }
+  // What account_rss() and take_heap() do before they answer, if it is set.
+  std::function<void()> on_rss;
+  std::function<void(int pid)> on_heap;
   absl::StatusOr<RssReport> account_rss(const AskedProcess& process, RssOptions options) override {
+    if (on_rss) on_rss();
     record(absl::StrCat("rss ", process.pid, options.owners ? " owners" : ""));
     if (absl::Status status = failure(); !status.ok()) return status;
     RssReport report{.pid = process.pid, .program = "/bin/server", .counted = 8192};

@@ -21,8 +21,10 @@
 #include "daemon/attach/kernel/kernel_config.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/clock.h"
+#include "daemon/util/guard.h"
 #include "daemon/util/log.h"
 #include "daemon/util/open_files.h"
+#include "daemon/util/read_in.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/threads/start_thread.h"
 
@@ -258,6 +260,8 @@ class Injector::Round {
       return thread.load_copy(injection_.agent_copy, injection_.agents);
     }
     if (injection_.agent_path.empty()) return BorrowedThread::Copy{};
+    // Its probes are placed when the program maps it, maybe long after they were attached.
+    read_in_whole(injection_.agent_path);
     const BorrowedThread::Copy file{.name = name_beside(injection_.agent_path, injection_.agents)};
     RETURN_IF_ERROR(thread.load(file.name));
     return file;
@@ -324,7 +328,8 @@ void Injector::run() {
       Obstacle before_it = Obstacle::kNoThread;
       obstacle_.compare_exchange_strong(before_it, Obstacle::kNone);
       take_priority();
-      outcome = Round(*this).run();
+      outcome = absl::InternalError("memprofd failed to bring in the agent; its log says why");
+      guarded("to bring in the agent", [&] { outcome = Round(*this).run(); });
     });
     if (thread.ok()) {
       thread->join();

@@ -14,6 +14,7 @@
 #include "daemon/attach/kernel/uprobe_session.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/log.h"
+#include "daemon/util/read_in.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/threads/start_thread.h"
 
@@ -81,6 +82,7 @@ UniqueFd create_multi_link(int program_fd, int pid, const ProbeSite& site,
 
 absl::StatusOr<UniqueFd> link_all(const bpf_program* program, bpf_attach_type type, int pid,
                                   const ProbeSites& sites, std::string_view what) {
+  read_in(sites.file->get(), sites.offsets);
   const std::string path = path_of(sites.file);
   UprobeMultiArguments arguments;
   arguments.attach_type = type;
@@ -171,6 +173,7 @@ void choose_uprobe_session(bpf_program* program) {
 absl::StatusOr<UprobeLink> UprobeLink::attach(const bpf_program* program, UprobeKind kind, int pid,
                                               const ProbeSite& site, std::string_view what) {
   UprobeLink result;
+  read_in(site.file->get(), {&site.offset, 1});
   if (kind == UprobeKind::kMultiLink) {
     result.link_ = create_multi_link(bpf_program__fd(program), pid, site);
   } else {

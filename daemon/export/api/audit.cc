@@ -1,16 +1,87 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/api/audit.h"
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <mutex>
+
 #include "absl/strings/str_cat.h"
 #include "daemon/util/about_pid.h"
+#include "daemon/util/asker.h"
 #include "daemon/util/log.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
 
 namespace memprofd {
 
+namespace {
+
+// A minute, for each user.
+constexpr std::uint64_t kDoneLines = 600, kRefusedLines = 20;
+// Users that are told apart; there are more only in an attack.
+constexpr std::size_t kMostUsers = 256;
+
+std::atomic<std::uint64_t> unlogged = 0;
+
+// Thread-safe.
+class LinesOfUsers {
+ public:
+  // left_out: before, that were not told of yet.
+  bool may_write(const std::string& user, bool is_done, std::uint64_t& left_out) {
+    if (user.empty()) return true;
+    const auto now = std::chrono::steady_clock::now();
+    const std::lock_guard lock(mutex_);
+    if (users_.size() >= kMostUsers && !users_.contains(user)) forget_one();
+    Lines& lines = users_[user];
+    if (now - lines.since >= std::chrono::minutes(1)) {
+      left_out = lines.left_out;
+      lines = {.since = now};
+    }
+    std::uint64_t& written = is_done ? lines.done : lines.refused;
+    if (written < (is_done ? kDoneLines : kRefusedLines)) {
+      ++written;
+      return true;
+    }
+    ++lines.left_out;
+    ++unlogged;
+    return false;
+  }
+
+ private:
+  struct Lines {
+    std::chrono::steady_clock::time_point since{};
+    std::uint64_t done = 0, refused = 0, left_out = 0;
+  };
+
+  // The one whose minute began first.
+  void forget_one() {
+    users_.erase(
+        std::ranges::min_element(users_, {}, [](const auto& entry) { return entry.second.since; }));
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, Lines> users_;  // guarded by mutex_
+};
+
+LinesOfUsers& lines() {
+  static auto* const lines = new LinesOfUsers;
+  return *lines;
+}
+
+}  // namespace
+
+std::uint64_t unlogged_requests() { return unlogged; }
+
 void audit(int pid, std::string_view what, std::string_view who, const absl::Status& outcome,
            std::string_view done) {
+  std::uint64_t left_out = 0;
+  if (!lines().may_write(Asker::current(), outcome.ok(), left_out)) return;
+  if (left_out != 0) {
+    log_warning("{}: {} lines about requests were left out of the log, as there were too many",
+                Asker::current(), left_out);
+  }
   const std::string line =
       absl::StrCat("pid ", pid, ": ", absl::string_view(what.data(), what.size()), " by ",
                    printable(std::string(who)));

@@ -3,9 +3,12 @@
 
 #include <sys/mman.h>
 
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/util/asker.h"
 #include "daemon/util/fd.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
@@ -15,19 +18,26 @@ namespace {
 
 constexpr ImageLimits kLimits{.blocks = kMostInnerBlocks, .pointers = kMostInnerPointers};
 
+// begins: before anything of it takes memory.
 absl::StatusOr<HeapImage> take(ControlService& control,
                                const ::memprof::v1::TakeSnapshotRequest& request,
-                               const AskedProcess& process, const std::function<bool()>& waits) {
+                               const AskedProcess& process, const std::function<bool()>& waits,
+                               const std::function<absl::Status()>& begins) {
   const UniqueFd file(::memfd_create("memprofd-heap", MFD_CLOEXEC));
   if (!file) return absl::ResourceExhaustedError("no memory for the snapshot's file");
-  const HeapClient client{
-      .take = [&](std::string_view bytes) { return write_all(file.get(), bytes) == 0; },
-      .waits = waits};
-  ASSIGN_OR_RETURN(const ::memprof::v1::SnapshotSummary summary,
-                   control.take_snapshot(request, process, client));
-  if (summary.blocks() > kMostInnerBlocks) {
+  absl::Status begun;
+  const HeapClient client{.take =
+                              [&](std::string_view bytes) {
+                                if (begun.ok()) begun = begins();
+                                return begun.ok() && write_all(file.get(), bytes) == 0;
+                              },
+                          .waits = waits};
+  const auto taken = control.take_snapshot(request, process, client);
+  RETURN_IF_ERROR(begun);
+  RETURN_IF_ERROR(taken.status());
+  if (taken->blocks() > kMostInnerBlocks) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "the heap of pid ", request.pid(), " has ", format_count(summary.blocks()),
+        "the heap of pid ", request.pid(), " has ", format_count(taken->blocks()),
         " blocks, more than memprofd looks at within itself; ask memprofctl, by snapshot take and "
         "snapshot show, or why --pid ",
         request.pid()));
@@ -49,9 +59,9 @@ absl::StatusOr<HeapImage> read(const std::string& path, const ImageLimits& limit
 
 }  // namespace
 
-absl::StatusOr<std::unique_lock<std::timed_mutex>> InnerHeaps::my_turn() {
-  std::unique_lock alone(one_at_a_time_, kPatience);
-  if (alone.owns_lock()) return alone;
+absl::StatusOr<AnswerTurns::Turn> InnerHeaps::my_turn() {
+  auto turn = one_at_a_time_.take(Asker::current());
+  if (turn.ok()) return turn;
   return absl::ResourceExhaustedError(
       "another snapshot is being looked at, and memprofd has memory for one; ask again later");
 }
@@ -65,8 +75,17 @@ absl::Status InnerHeaps::look_at_taken(ControlService& control,
                                        const ::memprof::v1::TakeSnapshotRequest& request,
                                        const AskedProcess& process,
                                        const std::function<bool()>& waits, const Look& look) {
-  ASSIGN_OR_RETURN(const auto alone, my_turn());
-  ASSIGN_OR_RETURN(HeapImage image, take(control, request, process, waits));
+  // Nobody has the turn while a program is waited for, which may never come to its safe point. It
+  // is not begun while another one has it.
+  RETURN_IF_ERROR(my_turn().status());
+  std::optional<AnswerTurns::Turn> alone;
+  const auto begins = [&]() -> absl::Status {
+    if (alone) return absl::OkStatus();
+    ASSIGN_OR_RETURN(AnswerTurns::Turn turn, my_turn());
+    alone.emplace(std::move(turn));
+    return absl::OkStatus();
+  };
+  ASSIGN_OR_RETURN(HeapImage image, take(control, request, process, waits, begins));
   types_.give(image);
   count(image);
   return look(image);
@@ -89,8 +108,8 @@ absl::Status InnerHeaps::look_at_kept(const std::vector<std::string>& names, con
 }
 
 absl::Status InnerHeaps::count_kept(const std::string& name) {
-  const std::unique_lock alone(one_at_a_time_, std::try_to_lock);
-  if (!alone.owns_lock()) return absl::UnavailableError("another snapshot is being looked at");
+  const auto alone = one_at_a_time_.take_if_idle();
+  if (!alone) return absl::UnavailableError("another snapshot is being looked at");
   ASSIGN_OR_RETURN(const std::string path, kept_.path_of(name));
   ASSIGN_OR_RETURN(HeapImage image, read(path, kUnasked));
   types_.give(image);

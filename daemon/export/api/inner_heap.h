@@ -7,13 +7,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "daemon/export/api/control_service.h"
+#include "daemon/export/clients/answer_turns.h"
 #include "daemon/snapshot/answers/census_book.h"
 #include "daemon/snapshot/file/heap_file_reader.h"
 #include "daemon/snapshot/file/heap_files.h"
@@ -58,13 +58,13 @@ class InnerHeaps {
   // How long who asks waits for what is looked at before.
   static constexpr std::chrono::seconds kPatience{10};
 
-  absl::StatusOr<std::unique_lock<std::timed_mutex>> my_turn();
+  absl::StatusOr<AnswerTurns::Turn> my_turn();
   void count(const HeapImage& image);
 
   const HeapFiles kept_;
   const GuardedTypes types_;
   const std::shared_ptr<CensusBook> censuses_ = std::make_shared<CensusBook>();
-  std::timed_mutex one_at_a_time_;
+  AnswerTurns one_at_a_time_{{.at_once = 1, .waiting = 16, .patience = kPatience}};
 };
 
 }  // namespace memprofd

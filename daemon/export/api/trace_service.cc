@@ -13,7 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/export/api/trace_options.h"
 #include "daemon/query/observe_mode_rules.h"
+#include "daemon/util/asker.h"
 #include "daemon/util/clock.h"
+#include "daemon/util/guard.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/threads/start_thread.h"
 #include "daemon/util/utf8.h"
@@ -118,45 +120,20 @@ struct TraceService::Trace {
   bool done = false;        // under mutex_
 };
 
-// One of the traces that may run at once. Taken with mutex_ held.
-class TraceService::Place {
- public:
-  static absl::StatusOr<Place> take(TraceService& service) {
-    if (service.stopping_) return absl::UnavailableError(kDaemonStops);
-    if (service.running_ >= service.options_.max_running) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat(service.running_,
-                       " traces are being recorded, and that is the limit; "
-                       "stop one first"));
-    }
-    ++service.running_;
-    return Place(service);
-  }
-  Place(Place&& other) noexcept : service_(std::exchange(other.service_, nullptr)) {}
-  Place& operator=(Place&&) = delete;
-  ~Place() {
-    if (service_ == nullptr) return;
-    const std::lock_guard lock(service_->mutex_);
-    --service_->running_;
-  }
-
- private:
-  explicit Place(TraceService& service) : service_(&service) {}
-  TraceService* service_;
-};
-
 struct TraceStream::Impl {
-  Impl(TraceService& service, TraceService::Place place)
+  Impl(TraceService& service, UserPlaces::Place place)
       : service(service), place(std::move(place)) {}
 
   TraceService& service;
-  TraceService::Place place;
+  UserPlaces::Place place;
   MessageOutput output;
   std::unique_ptr<TraceRecorder> recorder;
 };
 
 TraceService::TraceService(SnapshotSource& source, TraceServiceOptions options)
-    : source_(source), options_(std::move(options)) {}
+    : source_(source),
+      options_(std::move(options)),
+      running_(options_.max_running, "traces are being recorded") {}
 
 TraceService::~TraceService() {
   stop();
@@ -186,8 +163,8 @@ absl::StatusOr<pb::TraceInfo> TraceService::start(const pb::TraceOptions& option
   RETURN_IF_ERROR(check_is_meant({options.pid(), options.process_start_ticks(), user},
                                  recorder_options.start_time_ticks, target->info.owner));
   RETURN_IF_ERROR(check_follows_blocks(*target, "events of single blocks"));
+  ASSIGN_OR_RETURN(UserPlaces::Place place, take_place());
   std::unique_lock lock(mutex_);
-  ASSIGN_OR_RETURN(Place place, Place::take(*this));
   const std::uint64_t id = ++last_id_;
   lock.unlock();
   auto trace = std::make_unique<Trace>(std::move(directory), file_stem(target->info, id),
@@ -211,7 +188,15 @@ absl::StatusOr<pb::TraceInfo> TraceService::start(const pb::TraceOptions& option
   return info;
 }
 
-absl::Status TraceService::begin(Trace& trace, Place place) {
+absl::StatusOr<UserPlaces::Place> TraceService::take_place() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return absl::UnavailableError(kDaemonStops);
+  }
+  return running_.take(Asker::current());
+}
+
+absl::Status TraceService::begin(Trace& trace, UserPlaces::Place place) {
   auto thread = start_thread(
       "to record a trace",
       [this, &trace, place = std::move(place)]() mutable { run(trace, std::move(place)); });
@@ -223,13 +208,19 @@ absl::Status TraceService::begin(Trace& trace, Place place) {
   return thread.status();
 }
 
-void TraceService::run(Trace& trace, Place place) {
-  while (trace.recorder->ended().empty()) {
-    advance(*trace.recorder, why_stop(&trace));
-    update(trace, false);
+void TraceService::run(Trace& trace, UserPlaces::Place place) {
+  const bool is_whole = guarded("to record a trace", [&] {
+    while (trace.recorder->ended().empty()) {
+      advance(*trace.recorder, why_stop(&trace));
+      update(trace, false);
+    }
+  });
+  if (!is_whole) {
+    const std::lock_guard lock(mutex_);
+    trace.info.set_ended("memprofd failed to go on with it; its log says why");
   }
   trace.recorder.reset();
-  { const Place given_back = std::move(place); }
+  { const UserPlaces::Place given_back = std::move(place); }
   update(trace, true);
 }
 
@@ -305,9 +296,7 @@ absl::StatusOr<std::unique_ptr<TraceStream>> TraceService::record(const pb::Trac
   }
   recorder_options.start_time_ticks = options.process_start_ticks();
   recorder_options.flush_interval = kStreamFlush;
-  std::unique_lock lock(mutex_);
-  ASSIGN_OR_RETURN(Place place, Place::take(*this));
-  lock.unlock();
+  ASSIGN_OR_RETURN(UserPlaces::Place place, take_place());
   auto impl = std::make_unique<TraceStream::Impl>(*this, std::move(place));
   ASSIGN_OR_RETURN(impl->recorder,
                    TraceRecorder::start(source_, options.pid(), impl->output, recorder_options));

@@ -23,6 +23,7 @@
 #include "daemon/model/asked_process.h"
 #include "daemon/trace/recorder.h"
 #include "daemon/trace/trace_files.h"
+#include "daemon/util/user_places.h"
 #include "memprof/v1/profiler.pb.h"
 
 namespace memprofd {
@@ -65,10 +66,11 @@ class TraceService {
  private:
   friend class TraceStream;
   struct Trace;
-  class Place;
 
-  absl::Status begin(Trace& trace, Place place);
-  void run(Trace& trace, Place place);
+  // For who asks now.
+  absl::StatusOr<UserPlaces::Place> take_place();
+  absl::Status begin(Trace& trace, UserPlaces::Place place);
+  void run(Trace& trace, UserPlaces::Place place);
   void update(Trace& trace, bool done);
   // Null: go on. trace is null for a streamed one.
   const char* why_stop(const Trace* trace) const;
@@ -76,12 +78,12 @@ class TraceService {
 
   SnapshotSource& source_;
   const TraceServiceOptions options_;
+  UserPlaces running_;
 
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable ended_;
   std::map<std::uint64_t, std::unique_ptr<Trace>> traces_;
   std::uint64_t last_id_ = 0;
-  std::size_t running_ = 0;
   bool stopping_ = false;
 };
 

@@ -2,43 +2,50 @@
 #include "daemon/export/clients/answer_turns.h"
 
 #include <algorithm>
-#include <ranges>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
 
-absl::Status AnswerTurns::check_place(const std::string& user) const {
-  if (waiting_.size() >= limits_.waiting) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        waiting_.size(),
-        " questions wait for an answer already, and that is the limit: ask again later"));
-  }
-  if (user.empty()) return absl::OkStatus();
-  const auto own = static_cast<std::size_t>(std::ranges::count(std::views::values(waiting_), user));
-  if (4 * own < 3 * limits_.waiting) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat(own, " questions of ", user,
-                   " wait for an answer already, and that is the limit: ask again later"));
+// Whose user has fewest, then who came first.
+bool AnswerTurns::is_next(std::uint64_t number) const {
+  const auto rank = [this](const auto& entry) {
+    const auto found = taken_of_.find(entry.second);
+    return std::pair(found == taken_of_.end() ? 0 : found->second, entry.first);
+  };
+  return std::ranges::min_element(waiting_, {}, rank)->first == number;
+}
+
+AnswerTurns::Turn AnswerTurns::begin(const std::string& user) {
+  ++taken_;
+  ++taken_of_[user];
+  return {*this, user};
 }
 
 absl::StatusOr<AnswerTurns::Turn> AnswerTurns::take(const std::string& user) {
+  ASSIGN_OR_RETURN(const auto place, places_.take(user));
   std::unique_lock lock(mutex_);
-  RETURN_IF_ERROR(check_place(user));
   const std::uint64_t number = next_++;
   waiting_.emplace(number, user);
-  const bool came = changed_.wait_for(lock, limits_.patience, [&] {
-    return taken_ < limits_.at_once && waiting_.begin()->first == number;
-  });
+  const bool came = changed_.wait_for(lock, limits_.patience,
+                                      [&] { return taken_ < limits_.at_once && is_next(number); });
   waiting_.erase(number);
-  if (came) ++taken_;
+  std::optional<Turn> turn;
+  if (came) turn.emplace(begin(user));
   lock.unlock();
   changed_.notify_all();  // who is next now may have his turn as well
-  if (came) return Turn(*this);
+  if (came) return *std::move(turn);
   return absl::ResourceExhaustedError(
       absl::StrCat("memprofd has been busy with other questions for ",
                    limits_.patience.count() / 1000, " s: ask again later"));
+}
+
+std::optional<AnswerTurns::Turn> AnswerTurns::take_if_idle() {
+  const std::lock_guard lock(mutex_);
+  if (taken_ > 0 || !waiting_.empty()) return std::nullopt;
+  return begin("");
 }
 
 std::size_t AnswerTurns::waiting() const {
@@ -46,10 +53,12 @@ std::size_t AnswerTurns::waiting() const {
   return waiting_.size();
 }
 
-void AnswerTurns::leave() {
+void AnswerTurns::leave(const std::string& user) {
   {
     const std::lock_guard lock(mutex_);
     --taken_;
+    const auto own = taken_of_.find(user);
+    if (--own->second == 0) taken_of_.erase(own);
   }
   changed_.notify_all();
 }

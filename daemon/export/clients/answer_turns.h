@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many answers are made at once: each takes a processor, and memory that no budget counts.
-// Others wait, and are served in the order in which they have come; each has a thread meanwhile,
-// and a connection, so that there may be only so many. Of these places each user leaves a quarter
-// to the others.
+// Others wait; who has fewest of those that are made is next, of several the one who has come
+// first. Each has a thread meanwhile,
+// and a connection, so that there may be only so many, and of each user (util/user_places.h).
 #pragma once
 
 #include <chrono>
@@ -11,10 +11,12 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "daemon/util/user_places.h"
 
 namespace memprofd {
 
@@ -27,41 +29,49 @@ struct AnswerLimits {
 // Thread-safe.
 class AnswerTurns {
  public:
-  explicit AnswerTurns(AnswerLimits limits = {}) : limits_(limits) {}
+  explicit AnswerTurns(AnswerLimits limits = {})
+      : limits_(limits), places_(limits.waiting, "questions wait for an answer already") {}
   AnswerTurns(const AnswerTurns&) = delete;
   AnswerTurns& operator=(const AnswerTurns&) = delete;
 
   // Ends with the answer.
   class Turn {
    public:
-    Turn(Turn&& other) noexcept : turns_(std::exchange(other.turns_, nullptr)) {}
+    Turn(Turn&& other) noexcept
+        : turns_(std::exchange(other.turns_, nullptr)), user_(std::move(other.user_)) {}
     Turn& operator=(Turn&&) = delete;
     ~Turn() {
-      if (turns_ != nullptr) turns_->leave();
+      if (turns_ != nullptr) turns_->leave(user_);
     }
 
    private:
     friend class AnswerTurns;
-    explicit Turn(AnswerTurns& turns) : turns_(&turns) {}
+    Turn(AnswerTurns& turns, std::string user) : turns_(&turns), user_(std::move(user)) {}
 
     AnswerTurns* turns_;
+    std::string user_;
   };
 
   // Waits for it; kResourceExhausted when it does not come in time, or too many wait already. The
   // turns must outlive it. user: empty: who may have all places.
   absl::StatusOr<Turn> take(const std::string& user = "");
+  // For memprofd itself, without waiting: none while anybody has one or waits for it.
+  std::optional<Turn> take_if_idle();
   // How many wait now.
   std::size_t waiting() const;
 
  private:
-  absl::Status check_place(const std::string& user) const;
-  void leave();
+  bool is_next(std::uint64_t number) const;
+  Turn begin(const std::string& user);
+  void leave(const std::string& user);
 
   const AnswerLimits limits_;
+  UserPlaces places_;  // of those who wait
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::size_t taken_ = 0;   // guarded by mutex_
-  std::uint64_t next_ = 0;  // guarded by mutex_
+  std::size_t taken_ = 0;                        // guarded by mutex_
+  std::map<std::string, std::size_t> taken_of_;  // users who have some; guarded by mutex_
+  std::uint64_t next_ = 0;                       // guarded by mutex_
   // Users by the numbers of those who have come; guarded by mutex_.
   std::map<std::uint64_t, std::string> waiting_;
 };

@@ -3,12 +3,17 @@
 
 #include <array>
 #include <chrono>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "daemon/export/grpc/grpc_access.h"
+#include "daemon/util/guard.h"
 #include "google/protobuf/descriptor.h"
 
 namespace memprofd {
@@ -59,9 +64,18 @@ RequestCounts::Kind kind_of(const grpc::experimental::ServerRpcInfo& call) {
           {"grpc_method", known ? path.second : "unknown"}};
 }
 
+// gRPC catches what a method throws, and answers UNKNOWN, which nobody else does here.
+void tell_of_error(grpc::experimental::InterceptorBatchMethods& methods) {
+  if (methods.GetSendStatus().error_code() != grpc::StatusCode::UNKNOWN) return;
+  note_unexpected_error("to answer a call over gRPC",
+                        std::runtime_error(methods.GetSendStatus().error_message()));
+  methods.ModifySendStatus(
+      {grpc::StatusCode::INTERNAL, "memprofd failed to answer; its log says why, ask again later"});
+}
+
 class CountedCall : public grpc::experimental::Interceptor {
  public:
-  CountedCall(std::shared_ptr<ServerStats> stats, UnreadAnswers& unread,
+  CountedCall(std::shared_ptr<ServerStats> stats, UnreadAnswers& unread, UserPlaces& reflections,
               grpc::experimental::ServerRpcInfo& call)
       : stats_(std::move(stats)),
         unread_(unread),
@@ -69,15 +83,23 @@ class CountedCall : public grpc::experimental::Interceptor {
         has_one_answer_(call.type() == RpcType::UNARY),
         kind_(kind_of(call)) {
     stats_->grpc.begin(kind_);
+    if (absl::StartsWith(call.method(), "/grpc.reflection.")) reflections_ = &reflections;
   }
   ~CountedCall() override { unread_.end(context_); }
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    if (reflections_ != nullptr && !place_ &&
+        methods->QueryInterceptionHookPoint(Hook::POST_RECV_INITIAL_METADATA)) {
+      auto place = reflections_->take(GrpcAccess::caller(context_).user());
+      if (place.ok()) place_ = *std::move(place);
+      if (!place_) context_.TryCancel();
+    }
     if (has_one_answer_ && methods->QueryInterceptionHookPoint(Hook::PRE_SEND_MESSAGE)) {
       unread_.begin(context_);
     }
     if (methods->QueryInterceptionHookPoint(Hook::POST_SEND_MESSAGE)) unread_.end(context_);
     if (methods->QueryInterceptionHookPoint(Hook::PRE_SEND_STATUS)) {
+      tell_of_error(*methods);
       const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - began_;
       stats_->grpc.end(kind_, code_name(methods->GetSendStatus().error_code()), taken.count());
     }
@@ -88,6 +110,8 @@ class CountedCall : public grpc::experimental::Interceptor {
   const std::shared_ptr<ServerStats> stats_;
   UnreadAnswers& unread_;
   grpc::ServerContextBase& context_;
+  UserPlaces* reflections_ = nullptr;  // null: it is none
+  std::optional<UserPlaces::Place> place_;
   const bool has_one_answer_;  // a stream sees by itself that nobody reads it
   const RequestCounts::Kind kind_;
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
@@ -97,7 +121,7 @@ class CountedCall : public grpc::experimental::Interceptor {
 
 grpc::experimental::Interceptor* CallCounter::CreateServerInterceptor(
     grpc::experimental::ServerRpcInfo* call) {
-  return new CountedCall(stats_, unread_, *call);
+  return new CountedCall(stats_, unread_, reflections_, *call);
 }
 
 }  // namespace memprofd

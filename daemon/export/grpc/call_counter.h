@@ -9,11 +9,15 @@
 
 #include "daemon/export/api/server_stats.h"
 #include "daemon/export/grpc/unread_answers.h"
+#include "daemon/util/user_places.h"
 
 namespace memprofd {
 
 class CallCounter : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
+  // At once: each is a stream with a thread, for as long as its client likes.
+  static constexpr int kMostReflections = 8;
+
   explicit CallCounter(std::shared_ptr<ServerStats> stats)
       : stats_(std::move(stats)), unread_(stats_) {}
 
@@ -24,6 +28,7 @@ class CallCounter : public grpc::experimental::ServerInterceptorFactoryInterface
  private:
   const std::shared_ptr<ServerStats> stats_;
   UnreadAnswers unread_;
+  UserPlaces reflections_{kMostReflections, "streams of reflection are open"};
 };
 
 }  // namespace memprofd

@@ -47,6 +47,12 @@ GrpcCaller GrpcAccess::caller(const grpc::ServerContextBase& context) {
   return out;
 }
 
+absl::StatusOr<GrpcAccess::Call> GrpcAccess::begin(const grpc::ServerContextBase& context) const {
+  const std::string user = caller(context).user();
+  ASSIGN_OR_RETURN(UserPlaces::Place place, calls_.take(user));
+  return Call(std::move(place), user);
+}
+
 std::optional<ProcessUser> GrpcAccess::user_for(const GrpcCaller& caller) const {
   if (!caller.peer || options_.group_controls) return std::nullopt;
   if (caller.peer->uid == 0 || caller.peer->uid == ::geteuid()) return std::nullopt;

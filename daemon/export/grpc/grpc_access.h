@@ -8,14 +8,18 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/export/grpc/unix_listener.h"
 #include "daemon/model/asked_process.h"
+#include "daemon/util/asker.h"
+#include "daemon/util/user_places.h"
 
 namespace grpc {
 class ServerContextBase;
@@ -39,6 +43,23 @@ struct GrpcCaller {
 
 class GrpcAccess {
  public:
+  // Calls that wait or are answered at once, each on a thread of the server's; those that have
+  // places of their own (streams, turns) left out.
+  static constexpr int kMostCalls = 32;
+
+  // One of those, as long as it lasts: its thread asks for the caller's user.
+  class Call {
+   public:
+    Call(UserPlaces::Place place, const std::string& user)
+        : place_(std::move(place)), asker_(std::make_unique<Asker>(user)) {}
+
+   private:
+    UserPlaces::Place place_;
+    std::unique_ptr<Asker> asker_;
+  };
+  // kResourceExhausted: too many calls are under way, or of this user.
+  absl::StatusOr<Call> begin(const grpc::ServerContextBase& context) const;
+
   explicit GrpcAccess(GrpcAccessOptions options) : options_(std::move(options)) {}
 
   static GrpcCaller caller(const grpc::ServerContextBase& context);
@@ -56,6 +77,7 @@ class GrpcAccess {
 
  private:
   const GrpcAccessOptions options_;
+  mutable UserPlaces calls_{kMostCalls, "calls are under way"};
 };
 
 }  // namespace memprofd

@@ -31,6 +31,8 @@ absl::StatusOr<HeapContents> contents_of(pb::HeapContents contents) {
 grpc::Status GrpcHeapsService::DescribeHeap(grpc::ServerContext* context,
                                             const pb::DescribeHeapRequest* request,
                                             pb::DescribeHeapResponse* response) {
+  const auto call = access_.begin(*context);
+  if (!call.ok()) return to_grpc(call.status());
   const GrpcCaller caller = GrpcAccess::caller(*context);
   const auto process = access_.process_for(caller, request->pid());
   auto answer = process.ok() ? describe_heap(heaps_, control_, *request, *process,
@@ -48,21 +50,28 @@ grpc::Status GrpcHeapsService::TakeHeap(grpc::ServerContext* context,
   return heap_stream_.send(*context, request->snapshot(), *contents, *writer);
 }
 
-grpc::Status GrpcHeapsService::ListHeaps(grpc::ServerContext*, const pb::ListHeapsRequest* request,
+grpc::Status GrpcHeapsService::ListHeaps(grpc::ServerContext* context,
+                                         const pb::ListHeapsRequest* request,
                                          pb::ListHeapsResponse* response) {
+  const auto call = access_.begin(*context);
+  if (!call.ok()) return to_grpc(call.status());
   *response = kept_.list(*request);
   return grpc::Status::OK;
 }
 
-grpc::Status GrpcHeapsService::ListCensuses(grpc::ServerContext*,
+grpc::Status GrpcHeapsService::ListCensuses(grpc::ServerContext* context,
                                             const pb::ListCensusesRequest* request,
                                             pb::ListCensusesResponse* response) {
+  const auto call = access_.begin(*context);
+  if (!call.ok()) return to_grpc(call.status());
   return grpc_answer(kept_.censuses(*request), *response);
 }
 
 grpc::Status GrpcHeapsService::KeepHeap(grpc::ServerContext* context,
                                         const pb::KeepHeapRequest* request,
                                         pb::KeepHeapResponse* response) {
+  const auto call = access_.begin(*context);
+  if (!call.ok()) return to_grpc(call.status());
   const GrpcCaller caller = GrpcAccess::caller(*context);
   const absl::Status allowed = access_.check_control(caller);
   auto answer =
@@ -74,6 +83,8 @@ grpc::Status GrpcHeapsService::KeepHeap(grpc::ServerContext* context,
 grpc::Status GrpcHeapsService::CompareHeaps(grpc::ServerContext* context,
                                             const pb::CompareHeapsRequest* request,
                                             pb::CompareHeapsResponse* response) {
+  const auto call = access_.begin(*context);
+  if (!call.ok()) return to_grpc(call.status());
   const absl::Status allowed = access_.check_control(GrpcAccess::caller(*context));
   return grpc_answer(allowed.ok() ? kept_.compare(*request) : allowed, *response);
 }
@@ -81,6 +92,8 @@ grpc::Status GrpcHeapsService::CompareHeaps(grpc::ServerContext* context,
 grpc::Status GrpcHeapsService::FindWaste(grpc::ServerContext* context,
                                          const pb::FindWasteRequest* request,
                                          pb::FindWasteResponse* response) {
+  const auto call = access_.begin(*context);
+  if (!call.ok()) return to_grpc(call.status());
   const absl::Status allowed = access_.check_control(GrpcAccess::caller(*context));
   return grpc_answer(allowed.ok() ? kept_.find_waste(*request) : allowed, *response);
 }
@@ -88,6 +101,8 @@ grpc::Status GrpcHeapsService::FindWaste(grpc::ServerContext* context,
 grpc::Status GrpcHeapsService::FindGarbage(grpc::ServerContext* context,
                                            const pb::FindGarbageRequest* request,
                                            pb::FindGarbageResponse* response) {
+  const auto call = access_.begin(*context);
+  if (!call.ok()) return to_grpc(call.status());
   const absl::Status allowed = access_.check_control(GrpcAccess::caller(*context));
   return grpc_answer(allowed.ok() ? kept_.find_garbage(*request) : allowed, *response);
 }

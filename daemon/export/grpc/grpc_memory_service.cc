@@ -12,6 +12,8 @@ namespace memprofd {
 grpc::Status GrpcMemoryService::GetRss(grpc::ServerContext* context,
                                        const ::memprof::v1::GetRssRequest* request,
                                        ::memprof::v1::GetRssResponse* response) {
+  const auto call = access_.begin(*context);
+  if (!call.ok()) return to_grpc(call.status());
   const absl::Status status = check_pid(request->pid());
   if (!status.ok()) return to_grpc(status);
   const auto process = access_.process_for(GrpcAccess::caller(*context), request->pid());

@@ -32,8 +32,10 @@ namespace {
 // For calls in progress when the server ends; then connections are cut off.
 constexpr std::chrono::seconds kGrace{1};
 // More calls get RESOURCE_EXHAUSTED: those who wait for a turn, watch or do not read leave some.
-constexpr int kMaxThreads = 3 * StreamPlaces::kPlaces;
-static_assert(StreamPlaces::kPlaces + UnreadAnswers::kMost + GrpcService::kMostAnswers + 16 <=
+constexpr int kMaxThreads = 4 * StreamPlaces::kPlaces;
+// Those are told no at once for whom there is no place; some threads are left for that.
+static_assert(StreamPlaces::kPlaces + UnreadAnswers::kMost + GrpcService::kMostAnswers +
+                  GrpcAccess::kMostCalls + CallCounter::kMostReflections + 12 <=
               kMaxThreads);
 // A client that is gone without a word is noticed after the sum of both.
 constexpr int kHandshakeMs = 10'000;  // on TCP

@@ -47,8 +47,10 @@ absl::StatusOr<pb::GetProfileResponse> GrpcService::profile(const grpc::ServerCo
   return queries_.get_profile(request);
 }
 
-grpc::Status GrpcService::ListTargets(grpc::ServerContext*, const pb::ListTargetsRequest*,
+grpc::Status GrpcService::ListTargets(grpc::ServerContext* context, const pb::ListTargetsRequest*,
                                       pb::ListTargetsResponse* response) {
+  const auto call = access_.begin(*context);
+  if (!call.ok()) return to_grpc(call.status());
   *response = queries_.list_targets();
   return grpc::Status::OK;
 }
@@ -58,6 +60,8 @@ grpc::Status GrpcService::command(
     const grpc::ServerContext& context, const Request& request,
     absl::StatusOr<Response> (ControlService::*run)(const Request&, const AskedProcess&),
     Response& response) {
+  const auto call = access_.begin(context);
+  if (!call.ok()) return to_grpc(call.status());
   const GrpcCaller caller = GrpcAccess::caller(context);
   const auto process = access_.process_for(caller, request.pid(), request.process_start_ticks());
   absl::StatusOr<Response> result =
@@ -211,6 +215,8 @@ grpc::Status GrpcService::GetServerInfo(grpc::ServerContext*, const pb::GetServe
 // What /proc tells of a process is for who may look into it; the machine is everybody's.
 grpc::Status GrpcService::Diagnose(grpc::ServerContext* context, const pb::DiagnoseRequest* request,
                                    pb::DiagnoseResponse* response) {
+  const auto call = access_.begin(*context);
+  if (!call.ok()) return to_grpc(call.status());
   if (request->pid() < 0) return to_grpc(check_pid(request->pid()));
   absl::StatusOr<AskedProcess> process = request->pid();
   if (request->pid() > 0) {

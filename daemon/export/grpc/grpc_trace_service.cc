@@ -28,6 +28,8 @@ grpc::Status GrpcTraceService::Record(grpc::ServerContext* context,
 grpc::Status GrpcTraceService::StartTrace(grpc::ServerContext* context,
                                           const pb::StartTraceRequest* request,
                                           pb::StartTraceResponse* response) {
+  const auto call = access_.begin(*context);
+  if (!call.ok()) return to_grpc(call.status());
   const GrpcCaller caller = GrpcAccess::caller(*context);
   const int pid = request->options().pid();
   const auto process = access_.process_for(caller, pid, request->options().process_start_ticks());
@@ -41,6 +43,8 @@ grpc::Status GrpcTraceService::StartTrace(grpc::ServerContext* context,
 grpc::Status GrpcTraceService::StopTrace(grpc::ServerContext* context,
                                          const pb::StopTraceRequest* request,
                                          pb::StopTraceResponse* response) {
+  const auto call = access_.begin(*context);
+  if (!call.ok()) return to_grpc(call.status());
   const GrpcCaller caller = GrpcAccess::caller(*context);
   const int pid = traces_.pid_of(request->id());
   const auto user = access_.user_for(caller);
@@ -50,8 +54,11 @@ grpc::Status GrpcTraceService::StopTrace(grpc::ServerContext* context,
   return grpc_answer(std::move(trace), *response->mutable_trace());
 }
 
-grpc::Status GrpcTraceService::ListTraces(grpc::ServerContext*, const pb::ListTracesRequest*,
+grpc::Status GrpcTraceService::ListTraces(grpc::ServerContext* context,
+                                          const pb::ListTracesRequest*,
                                           pb::ListTracesResponse* response) {
+  const auto call = access_.begin(*context);
+  if (!call.ok()) return to_grpc(call.status());
   *response = traces_.list();
   return grpc::Status::OK;
 }

@@ -25,6 +25,8 @@ grpc::Status command(const GrpcAccess& access, const grpc::ServerContext& contex
                      const Request& request, const std::string& what, Response& response,
                      const Answer& answer,
                      std::string (*cost)(const std::type_identity_t<Response>&) = nullptr) {
+  const auto call = access.begin(context);
+  if (!call.ok()) return to_grpc(call.status());
   const GrpcCaller caller = GrpcAccess::caller(context);
   const auto process = access.process_for(caller, request.pid());
   absl::StatusOr<Response> answered = process.ok() ? answer(*process) : process.status();
@@ -39,6 +41,8 @@ grpc::Status command(const GrpcAccess& access, const grpc::ServerContext& contex
 grpc::Status GrpcValuesService::ListValues(grpc::ServerContext* context,
                                            const pb::ListValuesRequest* request,
                                            pb::ListValuesResponse* response) {
+  const auto call = access_.begin(*context);
+  if (!call.ok()) return to_grpc(call.status());
   const GrpcCaller caller = GrpcAccess::caller(*context);
   const auto process = access_.process_for(caller, request->pid());
   auto answer = process.ok() ? values_.list_values(*request, *process,
@@ -111,6 +115,8 @@ grpc::Status GrpcValuesService::Ask(grpc::ServerContext* context, const pb::AskR
 grpc::Status GrpcValuesService::GetValueHistory(grpc::ServerContext* context,
                                                 const pb::GetValueHistoryRequest* request,
                                                 pb::GetValueHistoryResponse* response) {
+  const auto call = access_.begin(*context);
+  if (!call.ok()) return to_grpc(call.status());
   const GrpcCaller caller = GrpcAccess::caller(*context);
   const auto user = access_.user_for(caller);
   const absl::Status allowed =

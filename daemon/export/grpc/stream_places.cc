@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/util/guard.h"
 #include "daemon/util/log.h"
 
 namespace memprofd {
@@ -26,7 +27,7 @@ bool wait_for_next(const grpc::ServerContext& context, StopSignal& stop,
 StreamPlaces::StreamPlaces(std::shared_ptr<ServerStats> stats, Clock::duration patience)
     : stats_(std::move(stats)), patience_(patience), thread_([this] {
         while (stop_.wait(std::min<Clock::duration>(kPatienceCheck, patience_)))
-          end_who_does_not_read();
+          guarded("to see who does not read", [this] { end_who_does_not_read(); });
       }) {}
 
 StreamPlaces::~StreamPlaces() {
@@ -36,11 +37,11 @@ StreamPlaces::~StreamPlaces() {
 
 std::optional<StreamPlaces::Place> StreamPlaces::take(grpc::ServerContext& context,
                                                       const std::string& user) {
+  auto place = free_.take(user);
+  if (!place.ok()) return std::nullopt;
   const std::lock_guard lock(mutex_);
-  const auto own = std::ranges::count(streams_, user, &Stream::user);
-  if (streams_.size() >= kPlaces || (!user.empty() && own >= kPlacesOfUser)) return std::nullopt;
   ++stats_->grpc_streams;
-  return Place(*this, streams_.insert(streams_.end(), Stream{context, user}));
+  return Place(*this, streams_.insert(streams_.end(), Stream{context, *std::move(place)}), user);
 }
 
 void StreamPlaces::leave(std::list<Stream>::iterator stream) {

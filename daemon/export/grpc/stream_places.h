@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many streams there may be: each takes one of the gRPC server's threads for as long as it
-// lasts, and some of those stay free for calls. Some places are left by each user for the others;
-// root may have all. A stream whose client takes nothing for too long ends: its connection may well
-// be read, so that only the writing thread notices (flow control).
+// lasts, and some of those stay free for calls. A stream whose client takes nothing for too long
+// ends: its connection may well be read, so that only the writing thread notices (flow control).
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -19,7 +18,9 @@
 
 #include "daemon/export/api/server_stats.h"
 #include "daemon/export/grpc/grpc_access.h"
+#include "daemon/util/asker.h"
 #include "daemon/util/stop_signal.h"
+#include "daemon/util/user_places.h"
 
 namespace memprofd {
 
@@ -41,12 +42,12 @@ class StreamPlaces {
   StreamPlaces& operator=(const StreamPlaces&) = delete;
 
   static constexpr int kPlaces = 32;
-  static constexpr int kPlacesOfUser = 24;  // that is not root
+  static constexpr int kPlacesOfUser = 21;  // that is not root, beside nobody else's
 
  private:
   struct Stream {
     grpc::ServerContext& context;
-    std::string user;
+    UserPlaces::Place place;
     std::optional<Clock::time_point> writing_since = std::nullopt;
   };
 
@@ -54,7 +55,9 @@ class StreamPlaces {
   class Place {
    public:
     Place(Place&& other) noexcept
-        : places_(std::exchange(other.places_, nullptr)), stream_(other.stream_) {}
+        : places_(std::exchange(other.places_, nullptr)),
+          stream_(other.stream_),
+          asker_(std::move(other.asker_)) {}
     Place& operator=(Place&&) = delete;
     ~Place() {
       if (places_ != nullptr) places_->leave(stream_);
@@ -69,11 +72,12 @@ class StreamPlaces {
 
    private:
     friend class StreamPlaces;
-    Place(StreamPlaces& places, std::list<Stream>::iterator stream)
-        : places_(&places), stream_(stream) {}
+    Place(StreamPlaces& places, std::list<Stream>::iterator stream, const std::string& user)
+        : places_(&places), stream_(stream), asker_(std::make_unique<Asker>(user)) {}
 
     StreamPlaces* places_;
     std::list<Stream>::iterator stream_;
+    std::unique_ptr<Asker> asker_;  // its thread asks for the stream's user
   };
 
   // None when all are taken, or all that the user may have. The places and the context must outlive
@@ -90,6 +94,7 @@ class StreamPlaces {
 
   const std::shared_ptr<ServerStats> stats_;  // counts those that are taken
   const Clock::duration patience_;
+  UserPlaces free_{kPlaces, "streams are open"};
   std::mutex mutex_;
   std::list<Stream> streams_;  // guarded by mutex_
   StopSignal stop_;

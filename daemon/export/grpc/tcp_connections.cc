@@ -13,6 +13,7 @@
 
 #include "absl/strings/numbers.h"
 #include "daemon/util/fd.h"
+#include "daemon/util/guard.h"
 #include "daemon/util/log.h"
 
 namespace memprofd {
@@ -89,7 +90,8 @@ void TcpConnections::loop() {
   ::pthread_setname_np(::pthread_self(), "grpc-tcp");
   bool told = false;
   while (stop_.wait(kTimeoutCheck)) {
-    const std::size_t ended = look();
+    std::size_t ended = 0;
+    guarded("to look at TCP connections", [&] { ended = look(); });
     stats_->grpc_cut_off += ended;
     if (ended > 0 && !told) {
       log_warning("gRPC: ended {} connections on TCP port {}, as there were more than {}", ended,

@@ -21,6 +21,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "daemon/util/guard.h"
 #include "daemon/util/log.h"
 #include "daemon/util/status_macros.h"
 
@@ -135,7 +136,8 @@ UnixListener::UnixListener(std::string path, UniqueFd socket, UnixListenerLimits
       socket_(std::move(socket)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       limits_(limits),
-      stats_(std::move(stats)) {}
+      stats_(std::move(stats)),
+      places_(limits.connections, "connections are open", limits.connections_a_user) {}
 
 UnixListener::~UnixListener() {
   ended_ = true;
@@ -166,10 +168,12 @@ void UnixListener::remove_socket() {
 
 void UnixListener::loop() {
   while (!ended_) {
-    if (wait()) accept();
-    const auto now = steady_clock::now();
-    if (now >= cut_off_at_.load()) cut_off_all();
-    cut_off_who_does_not_read(now);
+    guarded("to take connections", [this] {
+      if (wait()) accept();
+      const auto now = steady_clock::now();
+      if (now >= cut_off_at_.load()) cut_off_all();
+      cut_off_who_does_not_read(now);
+    });
   }
 }
 
@@ -200,27 +204,22 @@ void UnixListener::accept() {
   if (stopping_) return;
   const auto peer = peer_of(fd.get());
   UniqueFd own(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
-  if (!peer || !own || !has_room_for(peer->uid)) return;
+  if (!peer || !own) return;
+  auto place = places_.take(peer->uid == 0 ? "" : absl::StrCat("user ", peer->uid));
+  if (!place.ok()) return refuse(peer->uid, place.status());
   const int key = own.get();
-  connections_[key] = {std::move(own), peer->uid, 0, steady_clock::now()};
+  connections_.insert_or_assign(
+      key, Connection{std::move(own), peer->uid, *std::move(place), 0, steady_clock::now()});
   take_(std::move(fd));
 }
 
-bool UnixListener::has_room_for(uid_t uid) {
-  const auto same = std::ranges::count_if(
-      connections_, [uid](const auto& entry) { return entry.second.uid == uid; });
-  if (connections_.size() < limits_.connections &&
-      static_cast<std::size_t>(same) < limits_.connections_a_user) {
-    return true;
-  }
+void UnixListener::refuse(uid_t uid, const absl::Status& why) {
   ++stats_->grpc_refused;
   const auto now = steady_clock::now();
   if (now - refusal_told_at_ >= kBetweenRefusals) {
     refusal_told_at_ = now;
-    log_warning("gRPC: refused a connection of user {}, who has {} of {} connections", uid, same,
-                connections_.size());
+    log_warning("gRPC: refused a connection of user {}: {}", uid, std::string(why.message()));
   }
-  return false;
 }
 
 void UnixListener::cut_off_who_does_not_read(TimePoint now) {

@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/export/api/server_stats.h"
 #include "daemon/util/fd.h"
+#include "daemon/util/user_places.h"
 
 namespace memprofd {
 
@@ -35,7 +36,7 @@ std::optional<UnixPeer> unix_peer(std::string_view peer);
 
 struct UnixListenerLimits {
   std::size_t connections = 512;
-  std::size_t connections_a_user = 64;
+  std::size_t connections_a_user = 64;  // that is not root
   // What was sent and not taken for so long ends the connection.
   std::chrono::milliseconds patience{30'000};
 };
@@ -65,8 +66,9 @@ class UnixListener {
   using TimePoint = std::chrono::steady_clock::time_point;
   struct Connection {
     UniqueFd fd;  // another descriptor of the socket that gRPC has
-    uid_t uid = 0;
-    int unread_bytes = 0;
+    uid_t uid;
+    UserPlaces::Place place;
+    int unread_bytes;
     TimePoint read_at;  // when the client was last seen to read, or had nothing to
   };
 
@@ -76,7 +78,8 @@ class UnixListener {
   // Waits; what there is to accept.
   bool wait();
   void accept();
-  bool has_room_for(uid_t uid);
+  // None is left: said now and then.
+  void refuse(uid_t uid, const absl::Status& why);
   void cut_off_who_does_not_read(TimePoint now);
   void cut_off_all();
   void remove_socket();
@@ -87,6 +90,7 @@ class UnixListener {
   const UnixListenerLimits limits_;
   const std::shared_ptr<ServerStats> stats_;
   Take take_;
+  UserPlaces places_;
   std::map<int, Connection> connections_;  // by descriptor; the thread's, once there is one
   TimePoint refusal_told_at_;              // likewise
   std::atomic<TimePoint> cut_off_at_ = TimePoint::max();

@@ -5,6 +5,8 @@
 
 #include <system_error>
 
+#include "daemon/util/guard.h"
+
 namespace memprofd {
 
 namespace {
@@ -28,12 +30,16 @@ CensusThread::~CensusThread() {
 void CensusThread::run() {
   ::pthread_setname_np(::pthread_self(), "heap-census");
   do {
-    std::error_code unknown;
-    const auto changed = std::filesystem::last_write_time(heaps_.kept().directory(), unknown);
-    if (unknown || changed == done_) continue;
-    const bool is_past = changed + kSameTime < std::filesystem::file_time_type::clock::now();
-    if (count_all() && is_past) done_ = changed;
+    guarded("to count snapshots", [this] { look(); });
   } while (stop_.wait(interval_));
+}
+
+void CensusThread::look() {
+  std::error_code unknown;
+  const auto changed = std::filesystem::last_write_time(heaps_.kept().directory(), unknown);
+  if (unknown || changed == done_) return;
+  const bool is_past = changed + kSameTime < std::filesystem::file_time_type::clock::now();
+  if (count_all() && is_past) done_ = changed;
 }
 
 // Whether nothing is left to do.

@@ -28,6 +28,7 @@ class CensusThread {
 
  private:
   void run();
+  void look();
   bool count_all();
 
   InnerHeaps& heaps_;

@@ -43,6 +43,11 @@ HttpResponse refused(int status, absl::string_view why) {
 
 }  // namespace
 
+std::string HttpAccess::Caller::user() const {
+  if (!names.empty()) return printable(names.front());
+  return absl::StrCat("HTTP from ", address.substr(0, address.find(' ')));
+}
+
 std::string HttpAccess::Caller::text() const {
   return names.empty() ? address : printable(absl::StrCat(names.front(), " at ", address));
 }

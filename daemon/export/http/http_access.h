@@ -31,6 +31,8 @@ class HttpAccess {
     std::vector<std::string> names;  // his user's, and those of his certificate
     std::string address;
 
+    // Whom limits are for: never empty, as nobody over HTTP is known to be root.
+    std::string user() const;
     std::string text() const;  // "alice at 10.0.0.7 port 4711"
   };
 

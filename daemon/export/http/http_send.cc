@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "daemon/util/guard.h"
 #include "daemon/util/gzip.h"
 
 namespace memprofd {
@@ -66,7 +67,8 @@ struct Pieces {
     Pieces& pieces = *static_cast<Pieces*>(self);
     if (pieces.sent == pieces.piece.size()) {
       const ClientWaits waits(pieces.connection);
-      std::optional<std::string> next = pieces.next();
+      std::optional<std::string> next;
+      guarded("to make a piece of an answer over HTTP", [&] { next = pieces.next(); });
       if (!next) return MHD_CONTENT_READER_END_WITH_ERROR;
       pieces.piece = *std::move(next);
       pieces.sent = 0;

@@ -25,7 +25,9 @@
 #include "daemon/export/http/http_connections.h"
 #include "daemon/export/http/http_send.h"
 #include "daemon/export/http/web_config.h"
+#include "daemon/util/asker.h"
 #include "daemon/util/fd.h"
+#include "daemon/util/guard.h"
 #include "daemon/util/net_address.h"
 #include "daemon/util/status_macros.h"
 
@@ -66,8 +68,18 @@ struct HttpCallbacks {
 
   // Called for the head of a request, for each piece of its body, and at its end.
   static MHD_Result on_request(void* server, MHD_Connection* connection, const char* path,
-                               const char* method, const char* /*version*/, const char* body,
+                               const char* method, const char* version, const char* body,
                                std::size_t* body_bytes, void** seen) {
+    MHD_Result result = MHD_NO;
+    guarded("to take a request over HTTP", [&] {
+      result = take_request(server, connection, path, method, version, body, body_bytes, seen);
+    });
+    return result;
+  }
+
+  static MHD_Result take_request(void* server, MHD_Connection* connection, const char* path,
+                                 const char* method, const char* /*version*/, const char* body,
+                                 std::size_t* body_bytes, void** seen) {
     if (*seen == nullptr) {
       *seen = new Incoming;
       count_request(server, 1);
@@ -83,10 +95,15 @@ struct HttpCallbacks {
     const auto& self = *static_cast<const HttpServer*>(server);
     self.connections_->asked(connection);
     const auto began = std::chrono::steady_clock::now();
-    HttpResponse response =
-        incoming.too_large
-            ? text(MHD_HTTP_CONTENT_TOO_LARGE, "the body is too large: at most 64 KiB\n")
-            : self.answer(connection, method, path, std::move(incoming.body));
+    HttpResponse response;
+    if (incoming.too_large) {
+      response = text(MHD_HTTP_CONTENT_TOO_LARGE, "the body is too large: at most 64 KiB\n");
+    } else if (!guarded("to answer a request over HTTP", [&] {
+                 response = self.answer(connection, method, path, std::move(incoming.body));
+               })) {
+      response = text(MHD_HTTP_INTERNAL_SERVER_ERROR,
+                      "memprofd failed to answer; its log says why, ask again later\n");
+    }
     if (response.status == MHD_HTTP_UNAUTHORIZED || response.status == MHD_HTTP_FORBIDDEN) {
       ++self.options_.stats->http_refused;
     }
@@ -296,6 +313,7 @@ HttpResponse HttpServer::answer(MHD_Connection* connection, std::string_view met
                             &request.headers);
   request.caller = caller.text();
   request.may_control = access_->may_control(caller);
+  const Asker asker(caller.user());
   return route->second(request);
 }
 

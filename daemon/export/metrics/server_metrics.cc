@@ -4,6 +4,9 @@
 #include <string>
 #include <utility>
 
+#include "daemon/export/api/audit.h"
+#include "daemon/util/guard.h"
+
 namespace memprofd {
 namespace {
 
@@ -40,6 +43,14 @@ constexpr MetricName kHeapDuration{
 constexpr MetricName kHeapPause{"memprofd_heap_snapshot_pause_seconds",
                                 "Time that programs stood still for those."};
 
+constexpr MetricName kUnlogged{
+    "memprofd_unlogged_requests_total",
+    "Requests without a line in the log, as their user had too many in a minute."};
+constexpr MetricName kUnexpected{
+    "memprofd_unexpected_errors_total",
+    "Requests and turns of threads of memprofd that ended by an error that it does not expect, as "
+    "no memory; its log says which."};
+
 MetricLabels labels_of(const RequestCounts::Kind& kind) {
   MetricLabels labels;
   for (const auto& [name, value] : kind) labels.push_back({name, value});
@@ -72,6 +83,8 @@ void add_server_metrics(const ServerStats& stats, MetricFamilies& out) {
   out.counter(kCutOff, {{"server", "grpc"}}, static_cast<double>(stats.grpc_cut_off));
   out.counter(kGrpcRefused, {}, static_cast<double>(stats.grpc_refused));
   out.gauge(kGrpcStreams, {}, static_cast<double>(stats.grpc_streams));
+  out.counter(kUnlogged, {}, static_cast<double>(unlogged_requests()));
+  out.counter(kUnexpected, {}, static_cast<double>(unexpected_errors()));
 }
 
 void add_heap_outcomes(const HeapOutcomes& heaps, MetricFamilies& out) {

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <tuple>
 #include <vector>
 
@@ -22,13 +23,40 @@ namespace memprofd {
 namespace {
 
 constexpr std::string_view kPrefix = "auto-", kEnding = ".heap";
+// Snapshots of one process in one second.
+constexpr int kMostOfASecond = 1000;
+constexpr std::uint64_t kCheckedBytes = 16 << 20;
 
 struct Kept {
   std::filesystem::file_time_type time;
   std::string path;
   std::uint64_t bytes = 0;
-  bool is_complete = false;  // not what an earlier memprofd was killed in the middle of
+  bool is_complete = false;  // not what is being written
+  std::string program;       // its name as the file has it; empty: no file of ours
 };
+
+// Of "auto-NAME-PID-TIME.heap" or "auto-NAME-PID-TIME-2.heap", with hyphens in NAME: NAME.
+std::string program_of(std::string_view name) {
+  name.remove_prefix(std::min(kPrefix.size(), name.size()));
+  name = name.substr(0, name.find(kEnding));
+  const auto cut = [&name](const char* of) {
+    const std::size_t hyphen = name.rfind('-');
+    if (hyphen == name.npos || hyphen + 1 == name.size()) return false;
+    if (name.find_first_not_of(of, hyphen + 1) != name.npos) return false;
+    name = name.substr(0, hyphen);
+    return true;
+  };
+  constexpr const char *kDigits = "0123456789", *kTime = "0123456789TZ";
+  if (!name.ends_with('Z') && !cut(kDigits)) return "";
+  return cut(kTime) && cut(kDigits) ? std::string(name) : "";
+}
+
+std::map<std::string, std::uint64_t> sum_by_program(const std::vector<Kept>& files,
+                                                    std::uint64_t (*amount)(const Kept&)) {
+  std::map<std::string, std::uint64_t> sums;
+  for (const Kept& kept : files) sums[kept.program] += amount(kept);
+  return sums;
+}
 
 // Files that somebody removes meanwhile do not count.
 std::vector<Kept> files_in(const std::string& directory) {
@@ -39,7 +67,8 @@ std::vector<Kept> files_in(const std::string& directory) {
     const std::string name = at->path().filename();
     std::error_code gone;
     if (!name.starts_with(kPrefix) || at->is_symlink(gone)) continue;
-    Kept kept{.path = at->path(), .is_complete = name.ends_with(kEnding)};
+    Kept kept{
+        .path = at->path(), .is_complete = name.ends_with(kEnding), .program = program_of(name)};
     kept.bytes = at->file_size(gone);
     if (!gone) kept.time = at->last_write_time(gone);
     if (!gone) files.push_back(std::move(kept));
@@ -55,6 +84,12 @@ std::vector<Kept> complete_in(const std::string& directory) {
     return std::tie(a.time, a.path) < std::tie(b.time, b.path);
   });
   return files;
+}
+
+// Whatever it is, a link that leads nowhere too. What cannot be looked at the next step says.
+bool is_taken(const std::string& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0;
 }
 
 std::string name_of(std::string_view program, int pid, std::time_t now) {
@@ -127,22 +162,55 @@ absl::Status HeapFiles::full() const {
 absl::StatusOr<HeapFiles::File> HeapFiles::create(std::string_view program, int pid,
                                                   std::time_t now) const {
   RETURN_IF_ERROR(none_kept());
-  std::uint64_t used = 0;
-  for (const Kept& kept : files_in(options_.directory)) used += kept.bytes;
-  if (used >= options_.max_bytes) return full();
+  remove_left_parts();
   const std::string stem = options_.directory + "/" + name_of(program, pid, now);
   std::string path = stem + std::string(kEnding);
-  for (int number = 1; std::filesystem::exists(path); ++number) {
+  for (int number = 1; is_taken(path) && number < kMostOfASecond; ++number) {
     path = fmt::format("{}-{}{}", stem, number, kEnding);
   }
+  const std::uint64_t room = make_room(path, 0, 1);
+  if (room == 0) return full();
   ASSIGN_OR_RETURN(NewFile file, NewFile::create(path));
-  return File(*this, std::move(path), std::move(file), options_.max_bytes - used);
+  return File(*this, std::move(path), std::move(file), room);
+}
+
+std::uint64_t HeapFiles::make_room(const std::string& path, std::uint64_t has,
+                                   std::uint64_t needs) const {
+  const std::string own = program_of(std::filesystem::path(path).filename().string());
+  std::uint64_t used = 0;
+  for (const Kept& kept : files_in(options_.directory)) used += kept.bytes;
+  const auto room = [&] { return options_.max_bytes - std::min(used, options_.max_bytes); };
+  if (room() >= needs) return room();
+  std::vector<Kept> files = complete_in(options_.directory);
+  while (room() < needs) {
+    auto sums = sum_by_program(files, [](const Kept& kept) { return kept.bytes; });
+    sums.erase("");
+    const auto most =
+        std::ranges::max_element(sums, {}, [](const auto& sum) { return sum.second; });
+    if (most == sums.end() || most->first == own || most->second < sums[own] + has + needs) break;
+    const auto oldest = std::ranges::find(files, most->first, &Kept::program);
+    if (::unlink(oldest->path.c_str()) != 0) break;
+    used -= std::min(used, oldest->bytes);
+    files.erase(oldest);
+  }
+  return room();
+}
+
+// Others may be written meanwhile: what is left is found out anew after some.
+bool HeapFiles::File::has_room(std::uint64_t bytes) {
+  if (bytes > room_ || unchecked_ > kCheckedBytes) {
+    room_ = files_.make_room(path_, written_, bytes);
+    unchecked_ = 0;
+  }
+  if (bytes > room_) return false;
+  room_ -= bytes;
+  written_ += bytes;
+  unchecked_ += bytes;
+  return true;
 }
 
 absl::Status HeapFiles::File::write(std::string_view bytes) {
-  if (bytes.size() > room_) return files_.full();
-  room_ -= bytes.size();
-  return file_.write(bytes);
+  return has_room(bytes.size()) ? file_.write(bytes) : files_.full();
 }
 
 absl::Status HeapFiles::File::finish() {
@@ -166,11 +234,23 @@ absl::Status HeapFiles::File::fill(const std::function<bool()>& waits,
   return finish();
 }
 
+// One that is being written is locked, by whichever memprofd.
+void HeapFiles::remove_left_parts() const {
+  for (const Kept& kept : files_in(options_.directory)) {
+    if (!kept.is_complete) NewFile::remove_left(kept.path);
+  }
+}
+
 void HeapFiles::remove_oldest() const {
   std::vector<Kept> files = complete_in(options_.directory);
-  if (files.size() <= options_.keep) return;
-  files.resize(files.size() - options_.keep);
-  for (const Kept& kept : files) ::unlink(kept.path.c_str());
+  while (files.size() > options_.keep) {
+    const auto counts = sum_by_program(files, [](const Kept&) { return std::uint64_t{1}; });
+    // Of the programs with most of them the one that has the oldest.
+    const auto oldest = std::ranges::max_element(
+        files, {}, [&](const Kept& kept) { return counts.at(kept.program); });
+    ::unlink(oldest->path.c_str());
+    files.erase(oldest);
+  }
 }
 
 }  // namespace memprofd

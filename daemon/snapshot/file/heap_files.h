@@ -20,7 +20,9 @@ namespace memprofd {
 
 struct HeapFilesOptions {
   std::string directory;
-  std::size_t keep = 10;  // complete ones; the oldest are removed
+  // Complete ones. Of the program that has most of them, by its name, the oldest are removed.
+  std::size_t keep = 10;
+  // Of all. The program that has most gives way to one that has less; nobody else does.
   std::uint64_t max_bytes = 10ull << 30;
 };
 
@@ -41,6 +43,9 @@ class HeapFiles {
 
   // kFailedPrecondition: no directory, or no files can be created in it.
   absl::Status check() const;
+
+  // Removes what a memprofd that was killed has left unfinished.
+  void remove_left_parts() const;
 
   const std::string& directory() const { return options_.directory; }
   // Those that are complete, the latest snapshot first. What is no heap file is not among them.
@@ -65,11 +70,14 @@ class HeapFiles {
     friend class HeapFiles;
     File(const HeapFiles& files, std::string path, NewFile file, std::uint64_t room)
         : files_(files), path_(std::move(path)), file_(std::move(file)), room_(room) {}
+    bool has_room(std::uint64_t bytes);
 
     const HeapFiles& files_;
     std::string path_;
     NewFile file_;
     std::uint64_t room_;
+    std::uint64_t written_ = 0;
+    std::uint64_t unchecked_ = 0;  // written since room_ was found out
   };
   // program: its name, of which letters, digits and hyphens are kept. kFailedPrecondition: none are
   // kept.
@@ -79,6 +87,9 @@ class HeapFiles {
   absl::Status none_kept() const;
   absl::Status full() const;
   void remove_oldest() const;
+  // Bytes that are free for a file of that path, which has so many by now and needs so many more;
+  // others give way to it.
+  std::uint64_t make_room(const std::string& path, std::uint64_t has, std::uint64_t needs) const;
 
   const HeapFilesOptions options_;
 };

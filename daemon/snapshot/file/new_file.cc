@@ -2,6 +2,7 @@
 #include "daemon/snapshot/file/new_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -54,10 +55,26 @@ absl::StatusOr<NewFile> NewFile::create(std::string path) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot write ", path, ": it is there and no regular file; name another"));
   }
-  std::string temporary = path + kPartEnding;
-  UniqueFd file(::mkostemps(temporary.data(), kAfterRandom, O_CLOEXEC));  // mode 0600
-  if (!file) return cannot_write(path);
-  return NewFile(std::move(path), std::move(temporary), std::move(file));
+  // Who removes what is left may take the file before it is locked: then there is another one.
+  for (;;) {
+    std::string temporary = path + kPartEnding;
+    UniqueFd file(::mkostemps(temporary.data(), kAfterRandom, O_CLOEXEC));  // mode 0600
+    if (!file) return cannot_write(path);
+    (void)::flock(file.get(), LOCK_EX);  // some file systems know no locks
+    struct stat status {};
+    if (::fstat(file.get(), &status) != 0) return cannot_write(path);
+    if (status.st_nlink == 0) continue;
+    return NewFile(std::move(path), std::move(temporary), std::move(file));
+  }
+}
+
+void NewFile::remove_left(const std::string& path) {
+  if (!path.ends_with(std::string_view(kPartEnding).substr(sizeof kPartEnding - 1 - kAfterRandom)))
+    return;
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return;
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) (void)::unlink(path.c_str());
 }
 
 NewFile::~NewFile() {

@@ -28,6 +28,8 @@ class NewFile {
 
   absl::Status write(std::string_view bytes);
   absl::Status finish();
+  // Removes a file under a name of its own (".part") that nobody writes any more.
+  static void remove_left(const std::string& path);
 
  private:
   NewFile(std::string path, std::string temporary, UniqueFd file)

@@ -7,12 +7,13 @@
 #include <fstream>
 #include <future>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/snapshot/types/give_types.h"
 #include "daemon/snapshot/types/source_files.h"
+#include "daemon/util/guard.h"
+#include "daemon/util/threads/start_thread.h"
 
 namespace memprofd {
 namespace {
@@ -76,16 +77,24 @@ SourceUnit PatientFinder::find(const std::string& unit) {
       [find = find_, unit] { return (*find)(unit); });
   std::future<SourceUnit> answer = task->get_future();
   ++asking;
-  std::thread([task] {
+  auto thread = start_thread("to look for types", [task] {
     (*task)();
     --asking;
-  }).detach();
+  });
+  if (!thread.ok()) {
+    --asking;
+    lacked_thread_ = true;
+    return {};
+  }
+  thread->detach();
   if (answer.wait_for(left_) != std::future_status::ready) {
     left_ = {};
     return {};
   }
   left_ -= std::chrono::steady_clock::now() - asked;
-  return answer.get();
+  SourceUnit found;
+  guarded("to look for types", [&] { found = answer.get(); });
+  return found;
 }
 
 absl::Status GuardedTypes::check() const {
@@ -108,10 +117,9 @@ void GuardedTypes::give(HeapImage& image) const {
   image.types_found.out_of_time = finder.has_given_up();
 }
 
-std::vector<std::vector<FieldName>> GuardedTypes::names(std::uint32_t pid,
-                                                        const std::string& program,
-                                                        const std::string& ocaml_version,
-                                                        const std::vector<Unit>& units) const {
+GuardedTypes::Names GuardedTypes::names(std::uint32_t pid, const std::string& program,
+                                        const std::string& ocaml_version,
+                                        const std::vector<Unit>& units) const {
   const auto question =
       std::make_shared<Question>(Question{.places = places_, .most_memory = kMostMemory});
   question->info.pid = pid;
@@ -121,9 +129,10 @@ std::vector<std::vector<FieldName>> GuardedTypes::names(std::uint32_t pid,
                        kPatience);
   SourceModules modules([&](const std::string& unit) { return finder.find(unit); }, kMostItems);
   SourceTypes types(modules);
-  std::vector<std::vector<FieldName>> names;
+  Names names;
   for (const Unit& unit : units)
-    names.push_back(block_names(modules, types, unit.name, unit.fields));
+    names.of_units.push_back(block_names(modules, types, unit.name, unit.fields));
+  names.is_final = !finder.lacked_thread();
   return names;
 }
 

@@ -31,6 +31,8 @@ class PatientFinder {
 
   SourceUnit find(const std::string& unit);
   bool has_given_up() const { return left_.count() <= 0; }
+  // For one of the answers there was none: it may be another one later.
+  bool lacked_thread() const { return lacked_thread_; }
 
  private:
   // Threads of this process, those among them that were given up and still wait for a file.
@@ -39,6 +41,7 @@ class PatientFinder {
   // The thread has it too, and may outlive this: as may what it has found.
   const std::shared_ptr<FindUnit> find_;
   std::chrono::nanoseconds left_;
+  bool lacked_thread_ = false;
 };
 
 // Thread-safe.
@@ -58,9 +61,12 @@ class GuardedTypes {
     std::string name;
     std::size_t fields = 0;
   };
-  std::vector<std::vector<FieldName>> names(std::uint32_t pid, const std::string& program,
-                                            const std::string& ocaml_version,
-                                            const std::vector<Unit>& units) const;
+  struct Names {
+    std::vector<std::vector<FieldName>> of_units;
+    bool is_final = true;  // false: a thread was lacking, ask again later
+  };
+  Names names(std::uint32_t pid, const std::string& program, const std::string& ocaml_version,
+              const std::vector<Unit>& units) const;
 
  private:
   static constexpr std::chrono::seconds kPatience{10};

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <latch>
 #include <thread>
 
 #include "tests/kit/fake_service.h"
@@ -56,6 +58,22 @@ TEST_F(HeapWatchTest, OneThatEndsInTheMiddleLeavesNothing) {
   service_.break_snapshots_with(absl::DataLossError("does not add up"));
   watch_until("live>1KiB", [&] { return asked() >= 2; });
   EXPECT_TRUE(folder_.names().empty());
+}
+
+TEST_F(HeapWatchTest, OneThatTakesLongDoesNotHoldUpTheOthers) {
+  service_.set({fixed_target(4242), fixed_target(4243)});
+  std::latch release(1);
+  service_.on_heap = [&](int pid) {
+    if (pid == 4242) release.wait();
+  };
+  watch_until("live>1KiB", [&] {
+    const auto names = folder_.names();
+    const bool is_there = std::ranges::any_of(names, [](const std::string& name) {
+      return name.find("-4243-") != name.npos && name.ends_with(".heap");
+    });
+    if (is_there) release.count_down();
+    return is_there;
+  });
 }
 
 TEST_F(HeapWatchTest, WhereThereIsNoRoomTheProgramIsNotAsked) {

@@ -4,10 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "daemon/util/asker.h"
 
 namespace memprofd {
 namespace {
@@ -96,6 +100,62 @@ TEST_F(LookTest, AssigningGivesUpTheOneBefore) {
   gate.open();
   done_.get_future().wait();
   EXPECT_EQ(look->take(), 2);
+}
+
+TEST_F(LookTest, AUserLeavesSomeToTheOthers) {
+  Gate gate;
+  std::vector<Look<int>> looks;
+  const auto look_as = [&](const std::string& user) {
+    const Asker asker(user);
+    auto look = Look<int>::start(gate.work(0), [] {});
+    if (look.ok()) looks.push_back(*std::move(look));
+    return look.status();
+  };
+  for (std::size_t i = 0; i < LookThreads::kMaxOfUser; ++i) EXPECT_TRUE(look_as("user 1000").ok());
+  EXPECT_EQ(look_as("user 1000").code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(look_as("user 1001").ok());
+  EXPECT_TRUE(look_as("").ok());
+  gate.open();
+}
+
+TEST_F(LookTest, WhatThrowsIsOverWithoutAResult) {
+  auto look =
+      Look<int>::start([](const std::stop_token&) -> int { throw std::bad_alloc(); }, [] {});
+  ASSERT_TRUE(look.ok()) << look.status();
+  EXPECT_FALSE(look->wait());
+  EXPECT_TRUE(look->over_budget());
+}
+
+TEST(LookCpu, IsThatOfOneThreadOfThisProcess) {
+  const auto before = cpu_time_of_thread(::gettid());
+  while (cpu_time_of_thread(::gettid()) - before < std::chrono::milliseconds(20)) {
+  }
+  EXPECT_EQ(cpu_time_of_thread(1).count(), 0) << "another process";
+}
+
+TEST_F(LookTest, WhoAsksForTheSameWaitsForTheSameLook) {
+  JoinedLooks<int, int> looks;
+  Gate gate;
+  std::atomic<int> begun = 0;
+  const auto work = [&](const std::stop_token& stop) {
+    ++begun;
+    return gate.work(7)(stop);
+  };
+  std::vector<std::jthread> askers;
+  std::atomic<int> asking = 0, answered = 0;
+  for (int i = 0; i < 40; ++i) {
+    askers.emplace_back([&] {
+      ++asking;
+      const auto found = looks.ask(1, 1, work);
+      answered += found.ok() && *found == 7;
+    });
+  }
+  while (asking < 40 || begun == 0) std::this_thread::yield();
+  EXPECT_EQ(*looks.ask(2, 2, [](const std::stop_token&) { return 2; }), 2) << "of another program";
+  gate.open();
+  askers.clear();
+  EXPECT_EQ(answered, 40);
+  EXPECT_LT(begun, 40);
 }
 
 TEST_F(LookTest, ThereAreSoManyAtMost) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <string>
@@ -55,6 +57,22 @@ TEST_F(RecordLogTest, ReadsWhatWasWritten) {
   append_all(path_, records_);
   EXPECT_EQ(read(), records_);
   EXPECT_TRUE(status_.ok()) << status_;
+}
+
+TEST_F(RecordLogTest, AFifoIsNotWaitedAt) {
+  ASSERT_EQ(0, ::mkfifo(path_.c_str(), 0600));
+  EXPECT_TRUE(read().empty());
+  EXPECT_EQ(absl::StatusCode::kInvalidArgument, status_.code());
+  append_all(path_, records_);  // in its place
+  EXPECT_EQ(read(), records_);
+}
+
+TEST_F(RecordLogTest, AFileOfAnotherUserIsNotBelieved) {
+  if (::geteuid() != 0) GTEST_SKIP() << "a file of another user is made by root only";
+  append_all(path_, records_);
+  ASSERT_EQ(0, ::chown(path_.c_str(), 4711, 4711));
+  EXPECT_TRUE(read().empty());
+  EXPECT_EQ(absl::StatusCode::kPermissionDenied, status_.code());
 }
 
 TEST_F(RecordLogTest, CutAnywhereItHasTheRecordsBeforeTheCut) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -59,6 +60,15 @@ TEST_F(StateKeeperTest, TheDirectoryIsForItsOwnerAlone) {
   struct stat status {};
   ASSERT_EQ(::stat(directory_.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0700u);
+}
+
+TEST_F(StateKeeperTest, ADirectoryOfAnotherUserIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "a directory of another user is made by root only";
+  fs::create_directory(directory_);
+  ASSERT_EQ(::chown(directory_.c_str(), 4711, 4711), 0);
+  const auto keeper = StateKeeper::open({.directory = directory_});
+  EXPECT_EQ(keeper.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(keeper.status().message().find("user 4711"), std::string::npos) << keeper.status();
 }
 
 TEST_F(StateKeeperTest, SaysWhyADirectoryCannotBeUsed) {

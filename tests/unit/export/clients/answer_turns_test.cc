@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -80,12 +81,46 @@ TEST(AnswerTurns, AUserLeavesSomePlacesToTheOthers) {
     waiting.emplace_back([&turns, user] { EXPECT_TRUE(turns.take(user).ok()); });
     while (turns.waiting() == before) std::this_thread::yield();
   };
-  for (int i = 0; i < 3; ++i) wait_as("user 7");
+  for (int i = 0; i < 2; ++i) wait_as("user 7");
   EXPECT_EQ(turns.take("user 7").status(),
-            absl::ResourceExhaustedError("3 questions of user 7 wait for an answer already, and "
-                                         "that is the limit: ask again later"));
+            absl::ResourceExhaustedError(
+                "2 questions wait for an answer already, 2 of them of user 7, and that is the "
+                "limit for one user: ask again later"));
   wait_as("user 8");
+  wait_as("");
   first.reset();
+}
+
+TEST(AnswerTurns, WhoHasNoneIsBeforeThoseWhoHaveSome) {
+  AnswerTurns turns({.at_once = 2, .waiting = 16, .patience = kForever});
+  std::optional<AnswerTurns::Turn> first(*turns.take("user 7")), second(*turns.take("user 7"));
+  std::mutex mutex;
+  std::vector<std::string> order;
+  std::vector<std::jthread> askers;
+  for (const char* user : {"user 7", "user 7", ""}) {
+    const std::size_t before = turns.waiting();
+    askers.emplace_back([&, user] {
+      const auto turn = turns.take(user);
+      const std::lock_guard lock(mutex);
+      order.emplace_back(user);
+    });
+    while (turns.waiting() == before) std::this_thread::yield();
+  }
+  first.reset();
+  while (turns.waiting() == 3) std::this_thread::yield();
+  second.reset();
+  askers.clear();
+  EXPECT_EQ(order.front(), "");
+}
+
+TEST(AnswerTurns, MemprofdItselfIsServedWhenNobodyElseAsks) {
+  AnswerTurns turns({.at_once = 1, .waiting = 4});
+  {
+    const auto turn = turns.take_if_idle();
+    EXPECT_TRUE(turn.has_value());
+    EXPECT_FALSE(turns.take_if_idle().has_value());
+  }
+  EXPECT_TRUE(turns.take_if_idle().has_value());
 }
 
 }  // namespace

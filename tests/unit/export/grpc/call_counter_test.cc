@@ -6,12 +6,17 @@
 #include <grpcpp/impl/client_unary_call.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <chrono>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 
+#include "daemon/util/guard.h"
 #include "memprof/v1/profiler.grpc.pb.h"
+#include "memprof/v1/rss.grpc.pb.h"
 #include "tests/unit/export/grpc/counted_server.h"
 
 namespace memprofd {
@@ -52,6 +57,20 @@ class CallCounterTest : public CountedServer {
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<pb::Profiler::Stub> stub_;
 };
+
+TEST_F(CallCounterTest, WhatThrowsIsAnErrorThatIsCounted) {
+  const std::uint64_t before = unexpected_errors();
+  service_.on_rss = [] { throw std::bad_alloc(); };
+  const auto memory = pb::Memory::NewStub(channel_);
+  grpc::ClientContext context;
+  pb::GetRssRequest request;
+  request.set_pid(::getpid());
+  pb::GetRssResponse response;
+  const grpc::Status status = memory->GetRss(&context, request, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_THAT(status.error_message(), ::testing::HasSubstr("its log says why"));
+  EXPECT_EQ(before + 1, unexpected_errors());
+}
 
 TEST_F(CallCounterTest, CallsByMethodAndCode) {
   for (const std::uint32_t limit : {1u, 2u}) {

@@ -13,9 +13,11 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <latch>
 #include <thread>
 #include <vector>
 
@@ -28,6 +30,7 @@
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/fd.h"
 #include "memprof/v1/profiler.grpc.pb.h"
+#include "memprof/v1/rss.grpc.pb.h"
 #include "tests/kit/fake_service.h"
 #include "tests/kit/temp_dir.h"
 #include "tests/unit/export/certificates.h"
@@ -508,6 +511,41 @@ TEST_F(GrpcServerTest, WatchSitesEndsWithTheServer) {
   server_.reset();
   EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(2));
   EXPECT_FALSE(stream->Read(&message));
+}
+
+TEST_F(GrpcServerTest, CallsThatWaitHaveSoManyPlacesAndLeaveThreads) {
+  std::latch release(1);
+  std::atomic<int> waiting = 0, refused = 0;
+  service_.on_rss = [&] {
+    ++waiting;
+    release.wait();
+  };
+  constexpr int kCalls = 100;
+  const int most = ::getuid() == 0 ? GrpcAccess::kMostCalls : 21;
+  std::vector<std::jthread> callers;
+  for (int i = 0; i < kCalls; ++i) {
+    callers.emplace_back([&, i] {
+      grpc::ChannelArguments own;
+      own.SetInt("number", i / 10);  // a connection has a limit of its own
+      const auto stub = pb::Memory::NewStub(
+          grpc::CreateCustomChannel("unix:" + socket_, grpc::InsecureChannelCredentials(), own));
+      grpc::ClientContext context;
+      pb::GetRssRequest request;
+      request.set_pid(::getpid());
+      pb::GetRssResponse response;
+      const grpc::Status status = stub->GetRss(&context, request, &response);
+      if (status.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED) return;
+      EXPECT_THAT(status.error_message(), HasSubstr("calls are under way"));
+      ++refused;
+    });
+  }
+  while (refused < kCalls - most) std::this_thread::yield();
+  EXPECT_EQ(waiting, most);
+  pb::GetServerInfoRequest request;
+  pb::GetServerInfoResponse response;
+  grpc::ClientContext context;
+  EXPECT_TRUE(stub_->GetServerInfo(&context, request, &response).ok()) << "threads are left";
+  release.count_down();
 }
 
 TEST_F(GrpcServerTest, StreamsLeaveRoomForCalls) {

@@ -13,6 +13,8 @@
 #include <cstdio>
 #include <future>
 #include <latch>
+#include <new>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -21,6 +23,7 @@
 #include "daemon/export/http/health_routes.h"
 #include "daemon/export/http/web_config.h"
 #include "daemon/util/fd.h"
+#include "daemon/util/guard.h"
 #include "daemon/util/gzip.h"
 #include "tests/kit/fake_service.h"
 #include "tests/kit/temp_dir.h"
@@ -152,6 +155,25 @@ TEST_F(HttpServerTest, ServesManyAtOnce) {
     }
   }
   EXPECT_EQ(good, 40);
+}
+
+TEST_F(HttpServerTest, WhatThrowsIsAnErrorAndNotTheEnd) {
+  const std::uint64_t before = unexpected_errors();
+  HttpRoutes routes;
+  routes["/throws"] = [](const HttpRequest&) -> HttpResponse { throw std::bad_alloc(); };
+  routes["/pieces"] = [](const HttpRequest&) {
+    HttpResponse response{200, "text/plain", ""};
+    response.pieces = []() -> std::optional<std::string> { throw std::bad_alloc(); };
+    return response;
+  };
+  routes["/fine"] = [](const HttpRequest&) { return HttpResponse{200, "text/plain", "fine"}; };
+  const auto server = HttpServer::start({"127.0.0.1:0"}, routes);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const int port = (*server)->port();
+  EXPECT_THAT(get(port, "/throws").head, StartsWith("HTTP/1.1 500 "));
+  get(port, "/pieces");
+  EXPECT_EQ("fine", get(port, "/fine").body);
+  EXPECT_EQ(before + 2, unexpected_errors());
 }
 
 TEST_F(HttpServerTest, SaysWhenThePortIsInUse) {

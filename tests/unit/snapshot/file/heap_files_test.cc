@@ -59,6 +59,61 @@ TEST(HeapFiles, TakeNoMoreThanIsAllowed) {
   EXPECT_THAT(taken_by(files, "", 2), HasSubstr("remove some, or raise"));
 }
 
+TEST(HeapFiles, ALinkThatLeadsToItselfIsANameThatIsTaken) {
+  const TempDir folder;
+  const std::string name = "auto-shop_server-42-19700101T000000Z.heap";
+  folder.link(name, folder.path(name));
+  const HeapFiles files({.directory = folder.path()});
+  EXPECT_EQ("", taken_by(files, "one", 0));
+  EXPECT_THAT(folder.names(), ElementsAre("auto-shop_server-42-19700101T000000Z-1.heap", name));
+}
+
+TEST(HeapFiles, PartsThatNobodyWritesAreRemovedAndDoNotCount) {
+  const TempDir folder;
+  folder.write("auto-shop-1-t.heap.abcdef.part", "0123456789");
+  folder.write("mine.part", "x");
+  const HeapFiles files({.directory = folder.path(), .max_bytes = 10});
+  auto being_written = files.create("shop", 1, 0);
+  ASSERT_TRUE(being_written.ok()) << being_written.status();
+  ASSERT_TRUE(being_written->write("01234").ok());
+  files.remove_left_parts();
+  EXPECT_EQ("", taken_by(files, "56789", 1)) << "what is left of 10 bytes";
+  EXPECT_TRUE(being_written->finish().ok()) << "it was not taken for one that is left";
+  EXPECT_THAT(folder.names(),
+              ElementsAre("auto-shop-1-19700101T000000Z.heap",
+                          "auto-shop_server-42-19700101T000001Z.heap", "mine.part"));
+}
+
+std::string kept_of(const HeapFiles& files, const std::string& program, int pid,
+                    const std::string& bytes, std::time_t now) {
+  auto file = files.create(program, pid, now);
+  if (!file.ok()) return std::string(file.status().message());
+  absl::Status status = file->write(bytes);
+  if (status.ok()) status = file->finish();
+  return std::string(status.message());
+}
+
+TEST(HeapFiles, AProgramDrivesOutItsOwn) {
+  const TempDir folder;
+  const HeapFiles files({.directory = folder.path(), .keep = 3});
+  EXPECT_EQ("", kept_of(files, "roots", 1, "x", 0));
+  for (int i = 1; i <= 20; ++i) EXPECT_EQ("", kept_of(files, "flood-2", 100 + i, "x", i));
+  EXPECT_THAT(folder.names(), ElementsAre("auto-flood-2-119-19700101T000019Z.heap",
+                                          "auto-flood-2-120-19700101T000020Z.heap",
+                                          "auto-roots-1-19700101T000000Z.heap"));
+}
+
+TEST(HeapFiles, WhoHasMostBytesGivesWayToWhoHasLess) {
+  const TempDir folder;
+  const HeapFiles files({.directory = folder.path(), .max_bytes = 100});
+  for (int i = 0; i < 4; ++i) EXPECT_EQ("", kept_of(files, "hog", 7, std::string(25, 'h'), i));
+  EXPECT_EQ("", kept_of(files, "small", 8, std::string(40, 's'), 5));
+  EXPECT_EQ(3u, folder.names().size()) << "two of the other's are gone";
+  EXPECT_THAT(kept_of(files, "hog", 7, std::string(40, 'h'), 6), HasSubstr("max-bytes allows"))
+      << "it does not take from who has less";
+  EXPECT_EQ(3u, folder.names().size());
+}
+
 TEST(HeapFiles, NeedADirectory) {
   const HeapFiles files({.directory = "/nowhere/at/all"});
   EXPECT_THAT(std::string(files.check().message()), HasSubstr("with --snapshot.directory"));

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,9 +11,11 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <latch>
 #include <memory>
+#include <new>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -56,6 +59,29 @@ TEST(PatientFinder, GivesUpOnFilesThatNeverAnswer) {
   EXPECT_EQ(nullptr, finder.find("Queue").interface);
   EXPECT_EQ(1, asked->load()) << "whoever hangs is not asked again";
   hang->count_down();
+}
+
+// In a process of its own, which may have no further thread; 0: what should be so is so.
+int find_without_threads() {
+  const rlimit none{1, 1};
+  if (::setrlimit(RLIMIT_NPROC, &none) != 0 || ::setuid(4712) != 0) return 1;
+  const FindUnit find = [](const std::string&) { return SourceUnit{}; };
+  PatientFinder finder(find, std::chrono::minutes(1));
+  for (int i = 0; i < 20; ++i) {
+    if (finder.find("Cache").interface != nullptr || !finder.lacked_thread()) return 2;
+  }
+  return finder.has_given_up() ? 3 : 0;  // more than may ask at once were not there
+}
+
+TEST(PatientFinder, WithoutAThreadNothingIsFoundAndNoPlaceIsLost) {
+  if (::geteuid() != 0) GTEST_SKIP() << "another user is made by root only";
+  EXPECT_EXIT(std::_Exit(find_without_threads()), ::testing::ExitedWithCode(0), "");
+}
+
+TEST(PatientFinder, WhatThrowsFindsNothing) {
+  const FindUnit find = [](const std::string&) -> SourceUnit { throw std::bad_alloc(); };
+  PatientFinder finder(find, std::chrono::minutes(1));
+  EXPECT_EQ(nullptr, finder.find("Cache").interface);
 }
 
 // One global of a module that has files.

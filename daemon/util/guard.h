@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeps what the standard library throws where no code expects it (no memory, no thread, a file
+// system's error) from ending memprofd: handlers of requests and turns of threads run in a guard.
+// What has thrown is given up, counted, and said once a minute.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <string_view>
+
+namespace memprofd {
+
+// Of this process. Any thread.
+std::uint64_t unexpected_errors();
+// Counts one. doing: as a message has it: "to write state".
+void note_unexpected_error(std::string_view doing, const std::exception& error);
+
+// Whether work() came to its end.
+template <typename Work>
+bool guarded(std::string_view doing, Work&& work) {
+  try {
+    work();
+    return true;
+  } catch (const std::exception& error) {
+    note_unexpected_error(doing, error);
+    return false;
+  }
+}
+
+}  // namespace memprofd
