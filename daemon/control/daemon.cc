@@ -374,6 +374,8 @@ void Daemon::stop_all() {
 
 // ------------------------------------------------- ProfilerService, any thread
 
+void Daemon::mark_moment() { hub_.mark_moment(kSnapshotTimeout); }
+
 std::vector<TargetSnapshotPtr> Daemon::snapshots() {
   std::vector<TargetSnapshotPtr> snapshots = hub_.fresh(kSnapshotTimeout);
   for (TargetSnapshotPtr& snapshot : snapshots) snapshot = tell_age(std::move(snapshot));

@@ -70,6 +70,7 @@ class Daemon : public ProfilerService {
   void cancel_requests();
   bool cancelled() const { return cancelled_; }
 
+  void mark_moment() override;
   std::vector<TargetSnapshotPtr> snapshots() override;
   std::vector<TargetSnapshotPtr> lasting_snapshots() override;
   absl::StatusOr<TargetSnapshotPtr> snapshot(int pid) override;

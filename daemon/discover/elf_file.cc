@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "daemon/util/read_at.h"
 #include "daemon/util/regular_file.h"
 #include "daemon/util/status_macros.h"
@@ -21,6 +22,8 @@ namespace {
 
 constexpr std::size_t kMaxSegments = 256;
 constexpr std::size_t kMaxFound = 65536;  // symbols that answer a question
+constexpr std::uint64_t kMaxNoteBytes = 64u << 10;  // read of one segment of notes
+constexpr std::uint64_t kMaxBuildIdBytes = 64;
 constexpr std::uint64_t kMaxTlsBytes = 1ull << 30;
 constexpr std::uint32_t kOfSymtab = 1u << 31;
 
@@ -115,6 +118,7 @@ absl::Status ElfFile::load_segments(const Elf64_Ehdr& header) {
     return damaged("program headers");
   }
   for (const Elf64_Phdr& segment : headers) {
+    if (segment.p_type == PT_NOTE) read_build_id(segment);
     if (segment.p_type == PT_TLS) tls_bytes_ = aligned_size(segment);
     if (segment.p_type != PT_LOAD) continue;
     RETURN_IF_ERROR(add_segment(segment));
@@ -135,6 +139,30 @@ absl::Status ElfFile::add_segment(const Elf64_Phdr& header) {
                        .executable = (header.p_flags & PF_X) != 0,
                        .writable = (header.p_flags & PF_W) != 0});
   return absl::OkStatus();
+}
+
+// Leaves the build id empty where the notes are damaged: it only names the file.
+void ElfFile::read_build_id(const Elf64_Phdr& notes) {
+  if (!build_id_.empty() || notes.p_filesz > kMaxNoteBytes) return;
+  std::string data(notes.p_filesz, '\0');
+  if (!read_at(fd_->get(), notes.p_offset, std::as_writable_bytes(std::span(data))).ok()) return;
+  const std::uint64_t align = notes.p_align == 8 ? 8 : 4;
+  const auto aligned = [&](std::uint64_t bytes) { return (bytes + align - 1) / align * align; };
+  constexpr std::string_view kGnu("GNU\0", 4);
+  Elf64_Nhdr note = {};
+  for (std::uint64_t at = 0; data.size() - at >= sizeof note;) {
+    std::memcpy(&note, data.data() + at, sizeof note);
+    const std::uint64_t name = at + sizeof note;
+    const std::uint64_t id = at + aligned(sizeof note + note.n_namesz);
+    if (id + note.n_descsz > data.size()) return;
+    if (note.n_type == NT_GNU_BUILD_ID && note.n_descsz <= kMaxBuildIdBytes &&
+        std::string_view(data).substr(name, note.n_namesz) == kGnu) {
+      build_id_ = absl::BytesToHexString(data.substr(id, note.n_descsz));
+      return;
+    }
+    at = id + aligned(note.n_descsz);
+    if (at > data.size()) return;
+  }
 }
 
 std::optional<std::int64_t> ElfFile::thread_local_offset(const ElfSymbol& variable) const {

@@ -68,6 +68,8 @@ class ElfFile {
   const SharedFd& descriptor() const { return fd_; }
   std::uint16_t machine() const { return machine_; }  // EM_X86_64 or EM_AARCH64
   const std::vector<ElfSegment>& segments() const { return segments_; }
+  // The GNU build id in lower-case hex; empty: the file has none.
+  const std::string& build_id() const { return build_id_; }
   // Whether there is a full symbol table (.symtab): the file is not stripped.
   bool has_symtab() const { return !sections_.full.symbols.empty(); }
   // Why symbols or probes that are in the file may not have been found, one line; empty: all
@@ -115,6 +117,7 @@ class ElfFile {
   absl::Status check_header(Elf64_Ehdr& header);
   absl::Status load_segments(const Elf64_Ehdr& header);
   absl::Status add_segment(const Elf64_Phdr& header);
+  void read_build_id(const Elf64_Phdr& notes);
   absl::Status damaged(std::string_view what) const;
   void note_incomplete(std::string_view what) const;
   std::optional<ElfStrings> names_of(const ElfSymbolTable& table) const;
@@ -132,6 +135,7 @@ class ElfFile {
   std::uint16_t machine_ = 0;
   ElfSections sections_;
   std::vector<ElfSegment> segments_;
+  std::string build_id_;
   std::uint64_t tls_bytes_ = 0;  // aligned; 0: no thread-local variables
   mutable std::string why_incomplete_;
   std::vector<Function> functions_;  // sorted by address

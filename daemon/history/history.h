@@ -40,6 +40,7 @@ class History {
 
   // Whether a window's end lies behind.
   bool due(std::uint64_t now_ns) const;
+  std::uint64_t last_close_ns() const { return last_close_ns_; }
   // Ends the window that runs. now_ns never goes back.
   void close_window(std::uint64_t now_ns, const IntervalSource& source, const HistoryPoint& point);
   // To be told after each window: keeps the highest. gone_words: allocated so far and no

@@ -51,6 +51,9 @@ struct TargetProfile {
   std::uint64_t dropped_events = 0;
   bool follows_blocks = true;  // false in observe mode: only what was allocated is known
   TimeRange range;             // of the counts; both ends set
+  bool since_attach = false;   // the range is all that is known up to its end
+  // What the system's clock was set by since the attach: what times of the range lack.
+  std::int64_t clock_set_by_ns = 0;
   UnseenWords unseen;          // of all rows in the range, whatever passes the filter
   std::vector<ProfileRow> rows;
   std::shared_ptr<const void> callstacks;         // owns those of rows

@@ -52,6 +52,8 @@ struct TargetSnapshot {
   // The end of what is known on the clock that ranges are of: that of the attach plus the
   // time since. It does not know when the system's clock was set in between.
   std::uint64_t now_ns() const { return history.empty() ? time_ns : history.newest_ns(); }
+  // What has to be added to times on that clock for those of the system's.
+  std::int64_t clock_set_by_ns() const { return static_cast<std::int64_t>(time_ns - now_ns()); }
   // The part of what is live that is outside of the heap, held by custom blocks.
   Estimate live_external() const {
     Estimate external;
@@ -101,6 +103,10 @@ using TargetSnapshotPtr = std::shared_ptr<const TargetSnapshot>;
 class SnapshotSource {
  public:
   virtual ~SnapshotSource() = default;
+
+  // Makes this moment one at which ranges of all running targets can begin. Where there are many
+  // such moments already it does nothing: then one of them is near.
+  virtual void mark_moment() {}
 
   // Fresh snapshots of all targets, those that ended included, ordered by pid.
   virtual std::vector<TargetSnapshotPtr> snapshots() = 0;

@@ -20,6 +20,11 @@ std::vector<TargetSnapshotPtr> SnapshotHub::fresh(std::chrono::milliseconds time
   return snapshots ? *std::move(snapshots) : latest();
 }
 
+void SnapshotHub::mark_moment(std::chrono::milliseconds timeout) {
+  mark_ = true;
+  fresh_in_time(timeout);
+}
+
 std::vector<TargetSnapshotPtr> SnapshotHub::latest() const {
   std::lock_guard lock(mutex_);
   return snapshots_;

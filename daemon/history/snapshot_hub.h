@@ -29,6 +29,8 @@ class SnapshotHub {
   std::vector<TargetSnapshotPtr> fresh(std::chrono::milliseconds timeout);
   // The same, but nothing when it did not.
   std::optional<std::vector<TargetSnapshotPtr>> fresh_in_time(std::chrono::milliseconds timeout);
+  // The same; when it returns in time, histories have a limit where this was asked for.
+  void mark_moment(std::chrono::milliseconds timeout);
   std::vector<TargetSnapshotPtr> latest() const;
   // What fresh() calls to end the ingest thread's sleep; set before any reader.
   void set_wake_up(std::function<void()> wake_up) { wake_up_ = std::move(wake_up); }
@@ -36,12 +38,16 @@ class SnapshotHub {
   // Ingest thread only. Whether a reader waits; what is gathered from here on
   // answers every reader that has asked by now.
   bool wanted();
+  // Ingest thread only, after wanted(). Whether some of those readers want histories to have a limit
+  // now.
+  bool take_mark() { return mark_.exchange(false); }
   // Ingest thread only. Answers the readers that wanted() last saw.
   void publish(std::vector<TargetSnapshotPtr> snapshots);
 
  private:
   std::function<void()> wake_up_;
   std::atomic<std::uint64_t> asked_{0};  // tickets given out
+  std::atomic<bool> mark_{false};        // set before the ticket of who wants it
   std::uint64_t seen_ = 0;               // ingest thread's: asked_ at the last wanted()
 
   mutable std::mutex mutex_;

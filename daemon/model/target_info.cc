@@ -31,4 +31,13 @@ std::string_view mode_name(TargetMode mode) {
   return "unknown";
 }
 
+std::array<std::string, kTargetLabels.size()> label_values(const TargetInfo& info) {
+  return {info.comm,
+          info.exe,
+          info.unit,
+          info.container,
+          info.runtime_version,
+          std::string(mode_name(info.mode))};
+}
+
 }  // namespace memprofd

@@ -2,10 +2,12 @@
 // What is known of a target besides its counts.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "daemon/model/control.h"
 #include "daemon/model/program_end.h"
@@ -98,5 +100,11 @@ struct TargetInfo {
     return overhead.requested_rate > 0 ? overhead.requested_rate : sampling_rate;
   }
 };
+
+// What a target is known by: the labels of its metrics, which select it in a scrape.
+inline constexpr std::array<std::string_view, 6> kTargetLabels{
+    "comm", "exe", "unit", "container", "runtime_version", "mode"};
+// Their values, in that order.
+std::array<std::string, kTargetLabels.size()> label_values(const TargetInfo& info);
 
 }  // namespace memprofd

@@ -131,7 +131,11 @@ DurationCounts IngestThread::publications() const {
 
 void IngestThread::publish() {
   const auto began = std::chrono::steady_clock::now();
-  for_each_lane([](Lane& lane) { lane.catch_up(); });
+  const bool mark = hub_.take_mark();
+  for_each_lane([mark](Lane& lane) {
+    lane.catch_up();
+    if (mark) lane.mark_moment();
+  });
   std::vector<TargetSnapshotPtr> snapshots;
   for (const auto& lane : lanes_) snapshots.push_back(lane->snapshot());
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - began;

@@ -17,6 +17,9 @@ using Clock = std::chrono::steady_clock;
 // What is read in one turn of what is read slowly, so that the rests between are short.
 constexpr std::uint64_t kSlowBytes = 256u << 10;
 
+// Those who ask for ranges from now on could fill the history with windows.
+constexpr std::uint64_t kLeastWindowNs = 100'000'000;
+
 // The kernel takes memory of a program that does not run, too: so often that is looked at.
 constexpr std::chrono::seconds kMemoryOfIdle{10};
 
@@ -425,12 +428,23 @@ HistoryPoint Lane::history_point() const {
 void Lane::keep_history() {
   if (finished() || !history_.due(history_now())) return;
   const Meter meter(*this);
-  // What belongs to this window.
-  if (agent_ && catch_up_pace_.quiet(Clock::now()) && has_run_since(caught_up_cpu_ns_)) catch_up();
+  // What belongs to this window: the agent may hold what was allocated since its last batch.
+  if (agent_ && has_run_since(caught_up_cpu_ns_)) catch_up();
+  read_for_history();
+  close_window();
+}
+
+void Lane::mark_moment() {
+  if (finished() || history_now() - history_.last_close_ns() < kLeastWindowNs) return;
+  const Meter meter(*this);
+  read_for_history();
+  close_window();
+}
+
+void Lane::read_for_history() {
   const bool has_run = has_run_since(gc_cpu_ns_);
   if (has_run) read_gc_stats_of_target();
   if (has_run || Clock::now() - memory_read_at_ >= kMemoryOfIdle) read_memory_of_target();
-  close_window();
 }
 
 void Lane::close_window() {

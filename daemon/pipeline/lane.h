@@ -80,6 +80,9 @@ class Lane {
 
   // Ends the window of history that runs when its time has come.
   void keep_history();
+  // Ends it now, so that a range can begin here; not when the last one has ended just before. To be
+  // called after catch_up().
+  void mark_moment();
   // With observed hits that no window has yet.
   std::size_t history_bytes() const {
     return history_.memory_bytes() + values_.memory_bytes() +
@@ -142,6 +145,7 @@ class Lane {
   absl::StatusOr<GcStats> gc_stats_now(const AgentStatus* agent) const;
   std::uint64_t history_now() const;
   HistoryPoint history_point() const;
+  void read_for_history();
   void close_window();
   HistoryView history_view() const;
 

@@ -34,9 +34,29 @@ std::strong_ordering operator<=>(const GroupName& a, const GroupName& b) {
 // They are words by a factor.
 void BlockMoments::add(const Estimate& estimate, double objects) {
   if (estimate.words <= 0) return;
+  if (objects <= 0) {
+    untold += estimate;
+    return;
+  }
+  smallest_words = std::min(smallest_words, estimate.words / objects);
+  largest_words = std::max(largest_words, estimate.words / objects);
   const double per_word = objects / estimate.words;
   variance += estimate.variance_words2 * per_word * per_word;
   skew += estimate.skew_words3 * per_word * per_word * per_word;
+}
+
+// What has gone unseen is as large as what was seen where blocks have about one size. Where they do
+// not, it may be small blocks, of which few words are many; as it may where none was seen at all.
+// So may be what has no known size.
+Limits BlockMoments::limits(double objects, double words, double unseen_words) const {
+  constexpr double kOneSize = 2;  // the largest by the smallest, at most
+  const bool has_one_size = largest_words > 0 && largest_words <= kOneSize * smallest_words;
+  const double unseen_block = has_one_size ? words / objects : kSmallestBlockWords;
+  Limits limits = limits_of(objects, variance, skew, unseen_words / unseen_block);
+  if (untold.words > 0) {
+    limits.upper += untold.limits_bytes(untold.grain()).upper / kBytesPerWord / kSmallestBlockWords;
+  }
+  return limits;
 }
 
 void GroupCounts::add_class(const Counters& added) {
@@ -111,9 +131,8 @@ Limits measure_limits(const GroupCounts& counts, Measure measure) {
     case Unit::kBlocks: {
       const BlockMoments& moments =
           row.blocks == Blocks::kLive ? counts.live_objects : counts.allocated_objects;
-      const double objects = measure_value(counts.counters, measure);
-      const double a_word = estimate.words > 0 ? objects / estimate.words : 1 / kSmallestBlockWords;
-      return limits_of(objects, moments.variance, moments.skew, unseen * a_word);
+      return moments.limits(measure_value(counts.counters, measure),
+                            estimate.words - moments.untold.words, unseen);
     }
     case Unit::kSamples:
       return count_limits(static_cast<double>(estimate.samples));

@@ -4,6 +4,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -37,9 +38,15 @@ struct GroupName {
 struct BlockMoments {
   double variance = 0;  // blocks squared
   double skew = 0;      // the variance times the grain, blocks cubed
+  // Words of the smallest and of the largest block seen.
+  double smallest_words = std::numeric_limits<double>::infinity();
+  double largest_words = 0;
+  Estimate untold;  // of blocks whose size is not told: they are in no number of blocks
 
-  // Takes in blocks of one size.
+  // Takes in blocks of one size. 0 objects: the size is not told.
   void add(const Estimate& estimate, double objects);
+  // Limits of a number of blocks that stand for so many words; unseen_words as of UnseenWords.
+  Limits limits(double objects, double words, double unseen_words) const;
 };
 
 // Counts of several classes. How sure a number of blocks is cannot be had from the sum of

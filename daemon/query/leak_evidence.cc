@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace memprofd {
 namespace {
@@ -16,12 +17,12 @@ void LiveCourse::born(double samples, double bytes_each) {
   now_bytes_ += samples * bytes_each;
   window_born_ += samples * bytes_each;
   born_bytes2_ += samples * bytes_each * bytes_each;
-  turned_bytes2_ += samples * bytes_each * bytes_each;
+  step_.turned_bytes2 += samples * bytes_each * bytes_each;
 }
 
 void LiveCourse::gone(double samples, double bytes_each) {
   now_bytes_ -= samples * bytes_each;
-  turned_bytes2_ += samples * bytes_each * bytes_each;
+  step_.turned_bytes2 += samples * bytes_each * bytes_each;
 }
 
 void LiveCourse::end_window(double seconds) {
@@ -32,6 +33,13 @@ void LiveCourse::end_window(double seconds) {
   seconds_seconds_ += seconds * seconds;
   ++windows_;
   window_born_ = 0;
+  step_.seconds += seconds;
+}
+
+void LiveCourse::end_step() {
+  live_.push_back(now_bytes_);
+  step_.span = spans_;
+  steps_.push_back(std::exchange(step_, {}));
 }
 
 double LiveCourse::steadiness() const {
@@ -41,17 +49,32 @@ double LiveCourse::steadiness() const {
   return grew / static_cast<double>(live_.size() - 1);
 }
 
-double LiveCourse::dispersion() const {
-  double result = 1;
-  if (const auto steps = static_cast<double>(live_.size()) - 1; steps > 1 && turned_bytes2_ > 0) {
-    const double mean = (live_.back() - live_.front()) / steps;
-    double squares = 0;
-    for (std::size_t i = 1; i < live_.size(); ++i) {
-      const double beyond = live_[i] - live_[i - 1] - mean;
-      squares += beyond * beyond;
-    }
-    result = std::max(result, squares / turned_bytes2_ * steps / (steps - 1));
+// The mean square by which steps are off a steady growth, in errors: with t seconds, d bytes of
+// growth and v = t V / T of a step, where V and T are the sums of its span,
+//
+//   sum of d^2 / v - (sum of d t / v)^2 / (sum of t^2 / v), for each step but one
+double LiveCourse::dispersion_of_steps() const {
+  std::vector<Step> spans(static_cast<std::size_t>(spans_) + 1);
+  for (const Step& step : steps_) {
+    spans[step.span].seconds += step.seconds;
+    spans[step.span].turned_bytes2 += step.turned_bytes2;
   }
+  double n = 0, dd = 0, dt = 0, tt = 0;
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    const Step& span = spans[steps_[i].span];
+    const double t = steps_[i].seconds, d = live_[i + 1] - live_[i];
+    if (t <= 0 || span.turned_bytes2 <= 0) continue;
+    const double v = span.turned_bytes2 * t / span.seconds;
+    ++n;
+    dd += d * d / v;
+    dt += d * t / v;
+    tt += t * t / v;
+  }
+  return n > 1 ? (dd - dt * dt / tt) / (n - 1) : 0;
+}
+
+double LiveCourse::dispersion() const {
+  double result = std::max(1.0, dispersion_of_steps());
   if (windows_ > 1 && born_bytes2_ > 0) {
     const auto windows = static_cast<double>(windows_);
     const double rate = born_ / seconds_;
@@ -84,8 +107,17 @@ double LiveCourse::chance_of_rise() const {
   return variance > 0 ? chance_beyond((rises - 1) / std::sqrt(variance)) : 1;
 }
 
+double LiveCourse::live_after(double seconds) const {
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    const double length = steps_[i].seconds;
+    if (seconds < length) return live_[i] + (live_[i + 1] - live_[i]) * seconds / length;
+    seconds -= length;
+  }
+  return live_.back();
+}
+
 bool LiveCourse::has_slowed_down(double stderr_bytes) const {
-  const double middle = live_[live_.size() / 2];
+  const double middle = live_after(seconds_ / 2);
   const double first = middle - live_.front(), second = live_.back() - middle;
   return second + stderr_bytes / 2 < first / 2;
 }

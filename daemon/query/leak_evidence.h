@@ -7,8 +7,10 @@
 
 namespace memprofd {
 
-// What was live at the ends of equal steps, and what came and went on the way, in bytes. Told
-// window by window: the samples of a window, its end, and after some windows the end of a step.
+// What was live at the ends of steps, and what came and went on the way, in bytes. Told window by
+// window: the samples of a window, its end, after some windows the end of a step, and after some
+// steps the end of a span. Steps may differ in length; samples stand for as much in all steps of a
+// span, and may for more or less in another one.
 class LiveCourse {
  public:
   explicit LiveCourse(double live_bytes = 0) : live_{live_bytes}, now_bytes_(live_bytes) {}
@@ -17,7 +19,8 @@ class LiveCourse {
   void born(double samples, double bytes_each);
   void gone(double samples, double bytes_each);
   void end_window(double seconds);
-  void end_step() { live_.push_back(now_bytes_); }
+  void end_step();
+  void end_span() { ++spans_; }
 
   // At the begin and the end of each step.
   const std::vector<double>& live_bytes() const { return live_; }
@@ -25,19 +28,31 @@ class LiveCourse {
   double steadiness() const;
   // How much more what is live moves than it does when blocks come and go one by one, as a factor
   // of the variance, at least 1. A site that allocates five blocks at a time and lets them go
-  // together has five: so much more do births differ between windows, and so much more the steps.
+  // together has five: so much more do births differ between windows, and so much more the steps,
+  // each by the error that the samples of its span have.
   double dispersion() const;
   // How likely a rise like this is when the order of the steps means nothing: Kendall's rank
   // correlation with time. What goes up and down, as a cache does or what waits for a major
   // collection, has no order, however much of it there is.
   double chance_of_rise() const;
-  // It has grown much more in the first half of the steps than later. stderr_bytes: of the growth.
+  // It has grown much more in the first half of the time than later. stderr_bytes: of the growth.
   bool has_slowed_down(double stderr_bytes) const;
 
  private:
+  struct Step {
+    double seconds = 0;
+    double turned_bytes2 = 0;  // squares of all samples, born and gone
+    int span = 0;
+  };
+
+  double dispersion_of_steps() const;
+  double live_after(double seconds) const;
+
   std::vector<double> live_;
+  std::vector<Step> steps_;  // from each of live_ to the next
+  Step step_;                // that runs
+  int spans_ = 0;            // that have ended
   double now_bytes_;
-  double turned_bytes2_ = 0;  // squares of all samples, born and gone
   // Births: of the window, then sums over windows of births, their products with themselves and
   // with the window's length, and of the lengths.
   double window_born_ = 0;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -34,8 +33,27 @@ struct Ends {
   Portion begin, end, old;
 };
 
+// The growth of each span with the weight of its own error: sums over spans of g T / v, T^2 / v and
+// b T / v, where g is the growth in T seconds, v its variance and b the bytes that came and went.
+struct WeighedGrowth {
+  double growth = 0, weight = 0, turned = 0;
+
+  void add(const Ends& of, double seconds) {
+    const double old = std::max(0.0, of.old.variance_words2);
+    const double variance =
+        std::max(0.0, of.end.variance_words2 - old) + std::max(0.0, of.begin.variance_words2 - old);
+    if (variance <= 0) return;
+    const double each = seconds / variance;
+    growth += (of.end.words - of.begin.words) * each;
+    weight += seconds * each;
+    turned += std::max(0.0, of.end.words + of.begin.words - 2 * of.old.words) * each;
+  }
+};
+
 struct Growth {
-  Ends chance, sampled;       // with either doubt
+  Ends chance, sampled;  // with either doubt, of all spans
+  Ends span;             // with chance, of the one at hand
+  WeighedGrowth weighed;
   Portion now, now_sampled;   // live at the end of the range, with either doubt
   LiveCourse course;          // over the spans, one after the other
   std::vector<double> older;  // words older than each age
@@ -76,14 +94,22 @@ std::vector<std::uint64_t> ages_within(const RangeCounter& counter, std::uint64_
   return ages;
 }
 
-std::vector<HistoryView::Tier> steps_of(const RangeCounter& counter,
-                                        const std::vector<SessionSpan>& spans) {
-  std::vector<HistoryView::Tier> steps;
-  for (const SessionSpan& span : spans) {
-    auto of_span = counter.steps(span.begin_ns, span.end_ns, kSteps / spans.size());
-    std::move(of_span.begin(), of_span.end(), std::back_inserter(steps));
+void add_step(const RangeCounter& counter, const HistoryView::Tier& step, const Grouping& grouping,
+              std::vector<Growth>& growths) {
+  for (const HistoryWindowPtr& window : step) {
+    window->for_each_count([&](const WindowCell& cell, double rate) {
+      const int row = counter.row_of(cell.alloc_class);
+      if (row < 0 || grouping.group_of_row[row] == kNoGroup) return;
+      LiveCourse& course = growths[grouping.group_of_row[row]].course;
+      const double bytes_each = counter.weight(row, rate).words * kBytesPerWord;
+      const double born = static_cast<double>(cell.allocated - cell.never_followed);
+      course.born(born, bytes_each);
+      course.gone(born - cell_samples(cell, Blocks::kLive), bytes_each);
+    });
+    const double seconds = static_cast<double>(window->end_ns() - window->begin_ns()) / 1e9;
+    for (Growth& growth : growths) growth.course.end_window(seconds);
   }
-  return steps;
+  for (Growth& growth : growths) growth.course.end_step();
 }
 
 void add_steps(const RangeCounter& counter, const std::vector<SessionSpan>& spans,
@@ -91,21 +117,11 @@ void add_steps(const RangeCounter& counter, const std::vector<SessionSpan>& span
   for (Growth& growth : growths) {
     growth.course = LiveCourse(growth.chance.begin.words * kBytesPerWord);
   }
-  for (const HistoryView::Tier& step : steps_of(counter, spans)) {
-    for (const HistoryWindowPtr& window : step) {
-      window->for_each_count([&](const WindowCell& cell, double rate) {
-        const int row = counter.row_of(cell.alloc_class);
-        if (row < 0 || grouping.group_of_row[row] == kNoGroup) return;
-        LiveCourse& course = growths[grouping.group_of_row[row]].course;
-        const double bytes_each = counter.weight(row, rate).words * kBytesPerWord;
-        const double born = static_cast<double>(cell.allocated - cell.never_followed);
-        course.born(born, bytes_each);
-        course.gone(born - cell_samples(cell, Blocks::kLive), bytes_each);
-      });
-      const double seconds = static_cast<double>(window->end_ns() - window->begin_ns()) / 1e9;
-      for (Growth& growth : growths) growth.course.end_window(seconds);
+  for (const SessionSpan& span : spans) {
+    for (const auto& step : counter.steps(span.begin_ns, span.end_ns, kSteps / spans.size())) {
+      add_step(counter, step, grouping, growths);
     }
-    for (Growth& growth : growths) growth.course.end_step();
+    for (Growth& growth : growths) growth.course.end_span();
   }
 }
 
@@ -113,8 +129,15 @@ void add_steps(const RangeCounter& counter, const std::vector<SessionSpan>& span
 void add_live(const RangeCounter& counter, const std::vector<Portion>& live,
               const Grouping& grouping, Portion Ends::*end, std::vector<Growth>& growths) {
   grouping.add(live, [&](int group) -> Portion& { return growths[group].chance.*end; });
+  grouping.add(live, [&](int group) -> Portion& { return growths[group].span.*end; });
   grouping.add(counter.sampled(live),
                [&](int group) -> Portion& { return growths[group].sampled.*end; });
+}
+
+void end_span(const SessionSpan& span, std::vector<Growth>& growths) {
+  for (Growth& growth : growths) {
+    growth.weighed.add(std::exchange(growth.span, {}), span.seconds());
+  }
 }
 
 // What is live at both ends of the span.
@@ -155,16 +178,16 @@ MedianAge age_of(const Growth& growth, const std::vector<std::uint64_t>& ages,
                                 .span_ns = span_ns});
 }
 
-// If births and deaths are equally likely, chance alone gives less growth than this so often.
+// If births and deaths are equally likely, chance alone gives less growth than this so often. Each
+// span counts by its own error: one of few samples, at a low rate, does not hide what others show.
 // Samples are whole: half of one each way is taken off, without which three births and no
 // death would pass for 96 % instead of 87 %.
-double confidence(const Growth& growth, const LeakGrowth& out) {
-  const Ends& of = growth.chance;
-  const double turned = of.end.words + of.begin.words - 2 * of.old.words;
-  const double variance_bytes2 = out.growth_bytes_stderr * out.growth_bytes_stderr;
-  const double sample_bytes = turned > 0 ? variance_bytes2 / (turned * kBytesPerWord) : 0;
-  const double beyond = std::max(0.0, std::abs(out.growth_bytes) - sample_bytes);
-  return chance_beyond(-std::copysign(beyond, out.growth_bytes) / out.growth_bytes_stderr);
+double confidence(const Growth& growth) {
+  const WeighedGrowth& of = growth.weighed;
+  const double variance = of.weight * growth.course.dispersion();
+  const double sample = of.turned > 0 ? variance / of.turned : 0;
+  const double beyond = std::max(0.0, std::abs(of.growth) - sample);
+  return chance_beyond(-std::copysign(beyond, of.growth) / std::sqrt(variance));
 }
 
 // Where an end has more than both; of lifetimes known by bucket a little less than nothing may be
@@ -191,7 +214,7 @@ LeakGrowth summary_of(const Growth& growth, double unseen_words) {
   out.growth_limits = growth_limits(growth.sampled, unseen_words);
   out.growth_bytes = (of.end.words - of.begin.words) * kBytesPerWord;
   out.growth_bytes_stderr = std::sqrt((born + died) * growth.course.dispersion()) * kBytesPerWord;
-  if (out.growth_bytes_stderr > 0) out.confidence = confidence(growth, out);
+  if (growth.weighed.weight > 0) out.confidence = confidence(growth);
   out.steadiness = growth.course.steadiness();
   return out;
 }
@@ -256,6 +279,7 @@ std::vector<Growth> growths_of(const RangeCounter& counter, const std::vector<Se
     add_live(counter, at_end, grouping, &Ends::end, growths);
     if (&span != &spans.back()) {
       add_old(counter, span, grouping, growths);
+      end_span(span, growths);
     } else {
       grouping.add(at_end, [&](int g) -> Portion& { return growths[g].now; });
       grouping.add(counter.sampled(at_end),
@@ -264,6 +288,7 @@ std::vector<Growth> growths_of(const RangeCounter& counter, const std::vector<Se
   }
   add_steps(counter, spans, grouping, growths);
   add_ages(counter, ages, spans.back(), grouping, growths);
+  end_span(spans.back(), growths);
   return growths;
 }
 

@@ -44,6 +44,8 @@ absl::StatusOr<TargetProfile> select(const TargetSnapshot& snapshot, const TimeR
   profile.follows_blocks = follows_blocks(snapshot, filter);
   profile.dropped_events = snapshot.drops.lost();
   profile.range = counted.range;
+  profile.since_attach = range.begin_ns == 0;
+  profile.clock_set_by_ns = snapshot.clock_set_by_ns();
   profile.unseen = unseen_words(counted.rows, profile.sampling_rate);
   profile.rows = std::move(counted.rows);
   profile.callstacks = snapshot.callstacks;

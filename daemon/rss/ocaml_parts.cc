@@ -160,6 +160,7 @@ void OcamlParts::find_chunk_heap(ExtentLayer& out) {
   }
   for (const HeapRegion& region : map.regions) {
     out.add({.begin = region.begin, .end = region.end(), .kind = RssClass::kOcamlUsed});
+    chunks_.push_back(region.end() - region.begin);
   }
   regions_ = std::move(map.regions);
   counts_.heap = map.sums.heap_words * kWordBytes;

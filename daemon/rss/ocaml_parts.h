@@ -63,6 +63,8 @@ class OcamlParts {
   HeapMap heap_map() const;
 
   const OcamlCounts& counts() const { return counts_; }
+  // The sizes of OCaml 4's chunks, in bytes, in the order of the runtime's list.
+  const std::vector<std::uint64_t>& chunks() const { return chunks_; }
   const std::string& why_no_heap() const { return why_no_heap_; }  // empty: it is known
 
  private:
@@ -95,6 +97,7 @@ class OcamlParts {
   std::vector<std::uint64_t> states_;       // of domains
   OcamlCounts counts_;
   std::vector<HeapRegion> regions_;
+  std::vector<std::uint64_t> chunks_;
   std::string why_no_heap_;
 };
 

@@ -8,8 +8,9 @@
 namespace memprofd {
 namespace {
 
-// What gives back less is not worth a line.
+// What gives back less, or less than one part in so many of all, is not worth a line.
 constexpr std::uint64_t kLeast = 1 << 20;
+constexpr std::uint64_t kLeastShare = 20;
 // The usual minor heap of a domain, 256 k words.
 constexpr std::uint64_t kUsualMinorHeap = 2 << 20;
 constexpr std::uint64_t kFewArenas = 2;
@@ -19,22 +20,46 @@ bool compacts(const std::string& version) {
 }
 
 void add(RssReport& report, std::uint64_t bytes, std::string action, std::string reason) {
-  if (bytes < kLeast) return;
+  if (bytes < kLeast || bytes < report.counted / kLeastShare) return;
   report.advice.push_back({std::move(action), std::move(reason), bytes});
+}
+
+// What OCaml 4 has of its heap after a compaction: blocks move to the first chunks, and of the
+// empty ones the first stay until what is free is overhead times what lives. If even that is more
+// than twice what it wants, all moves to one new chunk (runtime/compact.c). All of it is resident
+// then.
+std::uint64_t compacted_chunks(const RssReport& report, double overhead) {
+  const auto live = static_cast<double>(report.ocaml_chunks_used);
+  double to_place = live, kept = 0;
+  for (const std::uint64_t bytes : report.ocaml_chunks) {
+    const auto size = static_cast<double>(bytes);
+    if (to_place <= 0 && kept - live >= overhead * live) continue;
+    kept += size;
+    to_place -= size;
+  }
+  const double target = live * (1 + overhead);
+  return static_cast<std::uint64_t>(target < kept / 2 ? target : kept);
 }
 
 void advise_heap(RssReport& report) {
   const std::uint64_t free = report.resident(RssClass::kOcamlFree);
-  const std::uint64_t heap = free + report.resident(RssClass::kOcamlUsed);
+  const std::uint64_t used = report.resident(RssClass::kOcamlUsed);
+  const auto overhead = static_cast<double>(report.space_overhead) / 100;
+  std::uint64_t given_back = free;  // OCaml 5: all free pools
+  if (!report.ocaml_chunks.empty()) {
+    given_back = free + used - std::min(free + used, compacted_chunks(report, overhead));
+  }
   if (compacts(report.ocaml_version)) {
-    add(report, free, "call Gc.compact ()",
+    add(report, given_back, "call Gc.compact ()",
         "the OCaml heap has free room; the program stands still meanwhile, and needs it again when "
         "it grows");
   }
-  // A heap at rest is about (1 + overhead / 100) times what lives in it.
-  const auto overhead = static_cast<double>(report.space_overhead) / 100;
-  const double saved = static_cast<double>(heap) * (1 - (1 + overhead / 2) / (1 + overhead));
+  // A heap at rest is about (1 + overhead / 100) times what lives in it. Where less than that is
+  // free, a lower one gives back no more than there is.
   if (report.space_overhead == 0 || report.space_overhead > 1'000'000) return;
+  const double saved =
+      std::min(static_cast<double>(used) * overhead / 2,
+               std::max(0.0, static_cast<double>(free) - overhead / 2 * static_cast<double>(used)));
   add(report, static_cast<std::uint64_t>(saved),
       fmt::format("set OCAMLRUNPARAM=o={}", std::max<std::uint64_t>(1, report.space_overhead / 2)),
       fmt::format(

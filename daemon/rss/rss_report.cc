@@ -125,6 +125,8 @@ class Accounting {
     if (ocaml == nullptr) return;
     report_.ocaml_domains = ocaml->counts().domains;
     report_.space_overhead = ocaml->counts().percent_free;
+    report_.ocaml_chunks = ocaml->chunks();
+    report_.ocaml_chunks_used = ocaml->counts().heap - ocaml->counts().free;
     if (!ocaml->why_no_heap().empty()) {
       report_.notes.push_back(
           fmt::format("the OCaml heap is not told apart: {}", ocaml->why_no_heap()));

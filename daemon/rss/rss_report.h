@@ -38,7 +38,7 @@ struct RssArena {
   std::uint64_t unwalked = 0;
 };
 
-// What would give memory back.
+// What would give memory back. Nothing is advised that gives back less than a twentieth of all.
 struct RssAdvice {
   std::string action;       // "call Gc.compact ()"
   std::string reason;       // one line: why, and what it costs
@@ -62,6 +62,9 @@ struct RssReport {
   std::uint64_t walked_chunks = 0;  // all
   std::uint64_t ocaml_domains = 0;
   std::uint64_t space_overhead = 0;  // of the runtime; 0: not known
+  // OCaml 4: the chunks of its heap in the runtime's order, in bytes, and what is used in them.
+  std::vector<std::uint64_t> ocaml_chunks;
+  std::uint64_t ocaml_chunks_used = 0;
   std::uint64_t trimmable = 0;       // pages that malloc_trim() would give back
   std::vector<RssAdvice> advice;     // the largest first
   std::vector<std::string> notes;    // what is not known and why, a line each

@@ -49,6 +49,16 @@ std::vector<Location> OcamlSymbolizer::look_up(std::uint64_t return_address,
   return {code_.front().from_symbols(return_address)};
 }
 
+// The latest first, as for locations.
+std::string OcamlSymbolizer::build_id(std::string_view library) {
+  absl::MutexLock lock(&code_mutex_);
+  if (library.empty()) return code_.front().file->build_id();
+  for (auto code = code_.rbegin(); code != code_.rend(); ++code) {
+    if (code->library == library) return code->file->build_id();
+  }
+  return {};
+}
+
 // Where nothing can be read there is no location.
 std::vector<Location> OcamlSymbolizer::look_up_debuginfo(std::uint64_t address) {
   for (auto code = code_.rbegin(); code != code_.rend(); ++code) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,7 @@ class OcamlSymbolizer : public Symbolizer {
   void add(std::unique_ptr<ElfFile> plugin, std::uint64_t load_bias, FrameTable frames);
 
   std::vector<Location> look_up(std::uint64_t return_address, std::int32_t alloc_idx) override;
+  std::string build_id(std::string_view library) override;
 
  private:
   std::vector<Location> look_up_debuginfo(std::uint64_t address)

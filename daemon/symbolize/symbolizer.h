@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -74,6 +75,12 @@ class Symbolizer {
   const Location& location(LocationId id) const { return locations_[id.value()]; }
   // How often a frame was not told as it could have been, for lack of room. Any thread.
   std::uint64_t frames_without_room() const { return without_room_; }
+  // The build id, in hex, of a Location's library, of the program where it is empty; empty: not
+  // known. Any thread.
+  virtual std::string build_id(std::string_view library) {
+    (void)library;
+    return {};
+  }
   // Copies of the locations of a frame.
   std::vector<Location> locations(std::uint64_t return_address, std::int32_t alloc_idx);
 

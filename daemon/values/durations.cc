@@ -44,7 +44,17 @@ std::vector<Durations::Bucket> Durations::buckets() const {
 std::optional<Durations::Range> Durations::quantile(double share) const {
   const auto bucket = bucket_of_share(counts_, share);
   if (!bucket) return std::nullopt;
-  return range_of(static_cast<std::uint32_t>(*bucket));
+  Range range = range_of(static_cast<std::uint32_t>(*bucket));
+  if (longest_ticks_ > 0) range.high_seconds = std::min(range.high_seconds, longest_seconds());
+  return range;
+}
+
+double Durations::longest_seconds() const {
+  const auto last = std::find_if(counts_.rbegin(), counts_.rend(), [](auto n) { return n != 0; });
+  if (last == counts_.rend()) return 0;
+  const auto bucket = static_cast<std::uint32_t>(counts_.rend() - last - 1);
+  return std::max(range_of(bucket).low_seconds,
+                  static_cast<double>(longest_ticks_) * ns_per_tick_ / 1e9);
 }
 
 std::uint64_t Durations::not_above(double seconds) const {
@@ -77,7 +87,9 @@ absl::Status TimerDurations::add_lane(const MemoryReader& memory, std::uint64_t 
     RETURN_IF_ERROR(memory.read(address + begin * sizeof(memprof_timer_histogram),
                                 std::as_writable_bytes(std::span(run))));
     for (std::size_t i = 0; i < run.size(); ++i) {
-      by_cell_[static_cast<std::uint32_t>(begin + i)].add(run[i]);
+      Durations& durations = by_cell_[static_cast<std::uint32_t>(begin + i)];
+      durations.add(run[i]);
+      durations.note_longest(cells[begin + i].max_ticks);
     }
   }
   return absl::OkStatus();

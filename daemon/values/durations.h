@@ -3,6 +3,7 @@
 // (memprof_values_abi.h): of all lanes together. Total on whatever that memory holds.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -30,13 +31,19 @@ class Durations {
   };
 
   void add(const memprof_timer_histogram& lane);
+  // The longest that was counted in some lane, as its cell says.
+  void note_longest(std::uint64_t ticks) { longest_ticks_ = std::max(longest_ticks_, ticks); }
   void set_ns_per_tick(double ns_per_tick) { ns_per_tick_ = ns_per_tick; }
 
   std::uint64_t count() const;
   double seconds() const { return static_cast<double>(sum_ticks_) * ns_per_tick_ / 1e9; }
   // That are not empty, from the shortest on.
   std::vector<Bucket> buckets() const;
-  // What this share of the intervals do not exceed; nothing when there are none.
+  // The longest; where the cell was read before the histogram, at least what that has seen. 0 when
+  // there are none.
+  double longest_seconds() const;
+  // What this share of the intervals do not exceed; nothing when there are none. Never above the
+  // longest.
   std::optional<Range> quantile(double share) const;
   // How many are not longer: a bucket is on the side on which its middle lies, so that the limit is
   // one eighth off at most.
@@ -49,6 +56,7 @@ class Durations {
 
   double ns_per_tick_ = 1;
   std::uint64_t sum_ticks_ = 0;
+  std::uint64_t longest_ticks_ = 0;  // 0: not known
   std::array<std::uint64_t, MEMPROF_VALUES_BUCKETS> counts_{};
 };
 using DurationsPtr = std::shared_ptr<const Durations>;

@@ -265,7 +265,10 @@ class ReportReading {
     for (std::size_t i = 0; i < report_.all.size(); ++i) {
       Reported& out = report_.all[i];
       out.seconds = seconds_of(sums_[i], out.starts - out.stops);
-      if (out.has_times()) out.durations = durations_.of(out.cell, now_.ns_per_tick);
+      if (!out.has_times()) continue;
+      out.durations = durations_.of(out.cell, now_.ns_per_tick);
+      if (out.durations == nullptr) continue;
+      out.max_seconds = std::max(out.max_seconds, out.durations->longest_seconds());
     }
   }
 

@@ -522,5 +522,35 @@ class Memory(HistoryTest):
         program.exit()
 
 
+
+class WindowsHoldTheirOwn(HistoryTest):
+    def test_at_each_limit_all_is_counted_that_had_happened(self):
+        """Each word is sampled, and the program never waits for a window to end."""
+        program = self.target("bursts")
+        daemon = self.daemon("--pid", program.pid, rate=1)
+        self.sample_on_command(daemon, program)
+        before = program.command("burst 0")["words"]
+        told = [(0, 0, before)]  # when it was told, when it had answered, words by then
+        while len(told) < 150:
+            sent = time.time_ns()
+            words = program.command(f"burst {len(told) % 7 + 1}")["words"]
+            told.append((sent, time.time_ns(), words))
+            time.sleep(0.04)
+        api = Api(self.pb, daemon)
+        self.addCleanup(api.close)
+        history = api.GetHistory(selection=api.pb.Selection(pid=program.pid), points=1_000)
+        limits = [p.time_unix_ns for p in history.points if told[1][0] < p.time_unix_ns < told[-1][1]]
+        self.assertGreater(len(limits), 3)
+        for limit in limits:
+            answer = api.ListSites(pid=program.pid, limit=1, range=api.pb.TimeRange(end_unix_ns=limit),
+                                   filter=api.pb.Filter(pattern="block"))
+            least = max(words for _, answered, words in told if answered < limit - SECOND // 500)
+            most = max(words for sent, _, words in told if sent < limit + SECOND // 500)
+            counted = round(answer.total.allocated.bytes / 8)
+            self.assertGreaterEqual(counted, least, "a part came late")
+            self.assertLessEqual(counted, most)
+        program.exit()
+
+
 if __name__ == "__main__":
     unittest.main()

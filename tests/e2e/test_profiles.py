@@ -210,7 +210,8 @@ class Profiles(E2ETest):
             self.assertEqual(first, profile.text(profile.pb.default_sample_type))
             self.assertEqual("space", profile.text(profile.pb.period_type.type))
             self.assertEqual(round(8 / RATE), profile.pb.period)
-            self.assertLess(abs(profile.pb.time_nanos + profile.pb.duration_nanos - time.time_ns()), 60e9)
+            self.assertEqual(0, profile.pb.duration_nanos, "as Go's: of a moment")
+            self.assertLess(abs(profile.pb.time_nanos - time.time_ns()), 60e9)
             dropped = self.memprofd.targets()[self.pid]["dropped_events"]
             self.assertRegex("\n".join(profile.comments), rf"\bdropped_events={dropped}\b")
             self.assertTrue(profile.text(profile.pb.mapping[0].filename).endswith("/known_alloc"))
@@ -374,6 +375,87 @@ class Profiles(E2ETest):
         for profile in file["profiles"]:
             self.assertEqual(profile["endValue"], sum(profile["weights"]))
             self.assertTrue(all(frame < len(frames) for sample in profile["samples"] for frame in sample))
+
+
+class Scrapes(E2ETest):
+    """What scrapers get, of a program of which each word is sampled."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.shared = tempfile.TemporaryDirectory(prefix="memprofd-test-")
+        cls.addClassCleanup(cls.shared.cleanup)
+        cls.profile_pb2, = message_modules(cls.shared.name, "pprof/profile.proto")
+        cls.program = harness.Target("bursts")
+        cls.addClassCleanup(cls.program.kill)
+        cls.memprofd = harness.Daemon(cls.shared.name, "--pid", cls.program.pid, rate=1)
+        cls.addClassCleanup(cls.memprofd.kill)
+
+        def sampling():
+            cls.program.command("minor")
+            return cls.memprofd.state(cls.program.pid) == "sampling"
+        eventually(sampling, "the program is sampled")
+
+    def get(self, kind, **parameters):
+        query = "&".join(f"{k}={v}" for k, v in parameters.items())
+        status, body = http_bytes(f"{self.memprofd.url}/debug/pprof/{kind}?{query}", harness.TIMEOUT)
+        self.assertEqual(200, status, body[:500])
+        return Profile(self.profile_pb2, body)
+
+    def bytes_of(self, profile, value):
+        return profile.total(value, profile.of("block"))
+
+    def test_cumulative_profiles_are_of_a_moment(self):
+        before = time.time_ns()
+        profile = self.get("allocs", pid=self.program.pid)
+        self.assertEqual(0, profile.pb.duration_nanos)
+        self.assertLessEqual(before, profile.pb.time_nanos)
+        self.assertLessEqual(profile.pb.time_nanos, time.time_ns())
+
+    def test_each_location_has_a_mapping_with_the_build_id(self):
+        self.program.command("burst 3")
+        profile = self.get("allocs", comm="bursts")
+        self.assertTrue(all(0 < loc.mapping_id <= len(profile.pb.mapping) for loc in profile.pb.location))
+        notes = subprocess.run(["readelf", "-n", harness.TARGETS / "bursts"], capture_output=True, text=True,
+                               check=True).stdout
+        self.assertEqual(re.search(r"Build ID: (\w+)", notes).group(1),
+                         profile.text(profile.pb.mapping[0].build_id))
+        addresses = {loc.address for loc in profile.pb.location}
+        self.assertEqual(len(profile.pb.location), len(addresses))
+        self.program.command("keep 1")
+        again = {loc.address for loc in self.get("heap", comm="bursts").pb.location}
+        self.assertTrue(addresses & again, "addresses stay")
+
+    def test_a_delta_is_of_the_seconds_asked_for(self):
+        self.program.command("keep 10")
+        for kind, wait in (("allocs", 0.1), ("delta_heap", 0.35), ("heap", 0.6)):
+            with self.subTest(kind=kind):
+                self.program.command("burst 100")
+                time.sleep(wait)  # at another place of a window each time
+                self.program.command("burst 50")
+                answers, begin = [], time.time_ns()
+                waiting = threading.Thread(target=lambda kind=kind, answers=answers: answers.append(
+                    self.get(kind, seconds=2)))
+                waiting.start()
+                time.sleep(1)
+                self.program.command("burst 7")
+                waiting.join()
+                live = self.bytes_of(self.get("heap"), INUSE_SPACE)  # nothing has been collected
+                self.program.command("burst 20")
+                profile, = answers
+                self.assertEqual(7 * 72, self.bytes_of(profile, ALLOC_SPACE))
+                self.assertEqual(live if kind == "delta_heap" else 7 * 72, self.bytes_of(profile, INUSE_SPACE))
+                self.assertGreater(live, 17 * 72)
+                self.assertGreaterEqual(profile.pb.duration_nanos, 2e9 * 0.99)
+                self.assertGreaterEqual(profile.pb.time_nanos, begin)
+                self.assertLessEqual(profile.pb.time_nanos + profile.pb.duration_nanos, time.time_ns())
+        self.program.command("minor")
+
+    def test_go_reads_it(self):
+        self.program.command("burst 5")
+        for url in ("allocs?comm=bursts", "delta_heap?last_seconds=60"):
+            raw = go_pprof(self.folder, "-raw", f"{self.memprofd.url}/debug/pprof/{url}")
+            self.assertIn("PeriodType: space bytes", raw)
+            self.assertIn("block", raw)
 
 
 class DeepStacks(E2ETest):

@@ -400,6 +400,23 @@ class ResidentMemory(E2ETest):
                 found = self.owners_with(daemon, target, left["lists"])
                 self.assertEqual(left["files"], found["test.file"])
 
+    def test_a_compaction_gives_back_what_is_advised(self):
+        """OCaml 4 keeps a part of what is free, and whole chunks: with little given up it gives back nothing."""
+        daemon = self.daemon()
+        for given_up in (30, 60, 70, 80):
+            with self.subTest(given_up):
+                target = self.target("fragmented", str(given_up))
+                answer, _ = self.rss(daemon, target)
+                advised = sum(int(advice["bytes"]) for advice in answer["advice"] if "Gc.compact" in advice["action"])
+                resident = target.command("compact")
+                back = resident["before"] - resident["after"]
+                if advised == 0:
+                    self.assertLess(back, int(answer["counted_bytes"]) / 20)
+                else:
+                    self.assertGreaterEqual(advised, int(answer["counted_bytes"]) / 20)
+                    self.assertAlmostEqual(back, advised, delta=advised / 5)
+                target.exit()
+
     def test_what_cannot_be_looked_at_is_one_line(self):
         daemon = self.daemon()
         self.assert_one_line(daemon.ctl("rss", "--pid", 1 << 22, check=False).stderr, "no process")

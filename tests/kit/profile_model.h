@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,7 +23,12 @@ namespace memprofd::testing {
 class ModelSymbolizer : public Symbolizer {
  public:
   std::map<std::pair<std::uint64_t, std::int32_t>, std::vector<Location>> known;
+  std::map<std::string, std::string, std::less<>> build_ids;  // by library; "": the program's
 
+  std::string build_id(std::string_view library) override {
+    const auto it = build_ids.find(library);
+    return it == build_ids.end() ? "" : it->second;
+  }
   std::vector<Location> look_up(std::uint64_t address, std::int32_t alloc_idx) override {
     for (const std::int32_t idx : {alloc_idx, -1}) {
       const auto it = known.find({address, idx});

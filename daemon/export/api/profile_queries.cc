@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "daemon/export/api/query_convert.h"
 #include "daemon/export/api/query_service.h"
 #include "daemon/export/formats/profile_formats.h"
@@ -34,9 +36,32 @@ std::string file_name(const std::vector<TargetProfile>& profiles, const std::str
 
 // A range that begins at a time of the system's clock.
 pb::TimeRange on_history_clock(const TargetSnapshot& target, pb::TimeRange range) {
-  const std::uint64_t set_by_ns = target.time_ns - target.now_ns();  // modulo 2^64
-  range.set_begin_unix_ns(range.begin_unix_ns() - static_cast<std::int64_t>(set_by_ns));
+  range.set_begin_unix_ns(range.begin_unix_ns() - target.clock_set_by_ns());
   return range;
+}
+
+// Whether a target has, of each label that is asked for, one of the values.
+bool has_labels(const TargetInfo& info, const std::multimap<std::string, std::string>& labels) {
+  const auto values = label_values(info);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto [begin, end] = labels.equal_range(std::string(kTargetLabels[i]));
+    const auto same = [&](const auto& label) { return label.second == values[i]; };
+    if (begin != end && std::none_of(begin, end, same)) return false;
+  }
+  return true;
+}
+
+// Leaves the targets with these labels; an error when there are none.
+absl::Status leave_labelled(std::vector<TargetSnapshotPtr>& targets,
+                            const std::multimap<std::string, std::string>& labels) {
+  if (labels.empty()) return absl::OkStatus();
+  std::erase_if(targets, [&](const auto& target) { return !has_labels(target->info, labels); });
+  if (!targets.empty()) return absl::OkStatus();
+  const std::string asked = absl::StrJoin(labels, " and ", [](std::string* out, const auto& label) {
+    absl::StrAppend(out, label.first, " \"", absl::Utf8SafeCEscape(label.second), "\"");
+  });
+  return absl::NotFoundError(
+      absl::StrCat("no target has ", asked, "; `memprofctl targets` lists them"));
 }
 
 // Leaves the programs that are profiled now: one that has ended has nothing in use. Of these those
@@ -51,7 +76,7 @@ void leave_out(std::vector<TargetSnapshotPtr>& targets, const Filter& filter, bo
 }  // namespace
 
 absl::StatusOr<std::vector<TargetProfile>> QueryService::profiles(
-    const pb::GetProfileRequest& request, bool system_clock) {
+    const pb::GetProfileRequest& request, const ScrapeOptions& options) {
   ASSIGN_OR_RETURN(const Filter filter, from_proto(request.filter()));
   ASSIGN_OR_RETURN(const Measure measure, from_proto(request.measure()));
   // Formats with several values have those that are known, whatever the measure.
@@ -62,8 +87,9 @@ absl::StatusOr<std::vector<TargetProfile>> QueryService::profiles(
     ASSIGN_OR_RETURN(TargetSnapshotPtr target, source_.snapshot(pid));
     targets.push_back(std::move(target));
   }
+  if (request.pids().empty()) targets = source_.snapshots();
+  RETURN_IF_ERROR(leave_labelled(targets, options.labels));
   if (request.pids().empty()) {
-    targets = source_.snapshots();
     leave_out(targets, filter, several || measure_row(measure).needs_followed_blocks());
   }
   std::vector<TargetProfile> result;
@@ -71,7 +97,7 @@ absl::StatusOr<std::vector<TargetProfile>> QueryService::profiles(
     if (!several) RETURN_IF_ERROR(check_known(*target, filter, measure));
     RETURN_IF_ERROR(check_known(*target, filter));
     const pb::TimeRange asked =
-        system_clock ? on_history_clock(*target, request.range()) : request.range();
+        options.system_clock ? on_history_clock(*target, request.range()) : request.range();
     ASSIGN_OR_RETURN(const TimeRange range, from_proto(asked, target->now_ns()));
     // No format has lifetimes.
     ASSIGN_OR_RETURN(TargetProfile profile, select(*target, range, filter, Lifetimes::kLeftOut));
@@ -81,11 +107,11 @@ absl::StatusOr<std::vector<TargetProfile>> QueryService::profiles(
 }
 
 absl::StatusOr<pb::GetProfileResponse> QueryService::get_profile(
-    const pb::GetProfileRequest& request, bool system_clock) {
+    const pb::GetProfileRequest& request, const ScrapeOptions& options) {
   ASSIGN_OR_RETURN(const Measure measure, from_proto(request.measure()));
-  ASSIGN_OR_RETURN(const std::vector<TargetProfile> selected, profiles(request, system_clock));
+  ASSIGN_OR_RETURN(const std::vector<TargetProfile> selected, profiles(request, options));
   ASSIGN_OR_RETURN(const ProfileFormatRow* format, known_format(request.format()));
-  ASSIGN_OR_RETURN(std::string data, format->render(selected, measure));
+  ASSIGN_OR_RETURN(std::string data, format->render(selected, {measure, options.within_limits}));
   pb::GetProfileResponse out;
   out.set_file_name(file_name(selected, format->extension));
   out.set_content_type(format->content_type);

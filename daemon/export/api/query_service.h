@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,16 @@ namespace memprofd {
 
 // A message of a stream has so much of a profile.
 inline constexpr std::size_t kProfilePieceBytes = 1 << 20;
+
+// How a profile is asked for by those who scrape it.
+struct ScrapeOptions {
+  // By label of a target (kTargetLabels): only targets that have one of the values of each name.
+  std::multimap<std::string, std::string> labels;
+  // The range begins at a time that the system's clock showed after the last time that it was set.
+  bool system_clock = false;
+  // pprof stays within kReceiverLimits.
+  bool within_limits = false;
+};
 
 // Thread-safe. All calls: kNotFound when a pid is not a target, kInvalidArgument
 // when a request makes no sense.
@@ -44,11 +56,11 @@ class QueryService {
       const ::memprof::v1::ListLeaksRequest& request);
   absl::StatusOr<::memprof::v1::GetHistoryResponse> get_history(
       const ::memprof::v1::GetHistoryRequest& request);
-  // system_clock: the range begins at a time that the system's clock showed after the
-  // last time that it was set.
   absl::StatusOr<::memprof::v1::GetProfileResponse> get_profile(
-      const ::memprof::v1::GetProfileRequest& request, bool system_clock = false);
+      const ::memprof::v1::GetProfileRequest& request, const ScrapeOptions& options = {});
   ::memprof::v1::ListTargetsResponse list_targets();
+  // As SnapshotSource's.
+  void mark_moment() { source_.mark_moment(); }
 
   // What the other answers are made from.
   absl::StatusOr<TargetProfile> profile(const ::memprof::v1::Selection& selection);
@@ -59,7 +71,7 @@ class QueryService {
   absl::StatusOr<::memprof::v1::DiffSitesResponse> all_diffs(
       const ::memprof::v1::DiffSitesRequest& request);
   absl::StatusOr<std::vector<TargetProfile>> profiles(
-      const ::memprof::v1::GetProfileRequest& request, bool system_clock);
+      const ::memprof::v1::GetProfileRequest& request, const ScrapeOptions& options);
 
   SnapshotSource& source_;
   const std::shared_ptr<KeptAnswers> answers_;

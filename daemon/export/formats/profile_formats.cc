@@ -15,17 +15,22 @@ namespace {
 namespace pb = ::memprof::v1;
 using Profiles = std::vector<TargetProfile>;
 
-absl::StatusOr<std::string> pprof(const Profiles& profiles, Measure measure) {
+absl::StatusOr<std::string> pprof(const Profiles& profiles, const RenderOptions& options) {
+  const Measure measure = options.measure;
   const bool allocs = measure == Measure::kAllocated || measure == Measure::kAllocatedObjects;
-  return pprof_profile(profiles, allocs ? PprofKind::kAllocs : PprofKind::kHeap);
+  return pprof_profile(profiles, allocs ? PprofKind::kAllocs : PprofKind::kHeap,
+                       options.within_limits ? kReceiverLimits : PprofLimits());
 }
-absl::StatusOr<std::string> speedscope(const Profiles& profiles, Measure) {
+absl::StatusOr<std::string> collapsed(const Profiles& profiles, const RenderOptions& options) {
+  return collapsed_stacks(profiles, options.measure);
+}
+absl::StatusOr<std::string> speedscope(const Profiles& profiles, const RenderOptions&) {
   return speedscope_json(profiles);
 }
-absl::StatusOr<std::string> html(const Profiles& profiles, Measure) {
+absl::StatusOr<std::string> html(const Profiles& profiles, const RenderOptions&) {
   return flame_html(flame_json(profiles));
 }
-absl::StatusOr<std::string> flame(const Profiles& profiles, Measure) {
+absl::StatusOr<std::string> flame(const Profiles& profiles, const RenderOptions&) {
   return flame_json(profiles);
 }
 
@@ -45,7 +50,7 @@ constexpr std::array kFormats = std::to_array<ProfileFormatRow>({
      .extension = ".collapsed",
      .is_text = true,
      .has_several_values = false,
-     .render = collapsed_stacks},
+     .render = collapsed},
     {.proto = pb::PROFILE_FORMAT_SPEEDSCOPE,
      .word = "speedscope",
      .label = "Profile for speedscope",

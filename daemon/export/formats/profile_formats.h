@@ -14,6 +14,11 @@
 
 namespace memprofd {
 
+struct RenderOptions {
+  Measure measure = Measure::kLive;
+  bool within_limits = false;  // pprof: of those who receive it, kReceiverLimits
+};
+
 struct ProfileFormatRow {
   ::memprof::v1::ProfileFormat proto;
   const char* word;   // of the command line and the API
@@ -22,7 +27,7 @@ struct ProfileFormatRow {
   const char* extension;
   bool is_text;             // fit for a terminal
   bool has_several_values;  // all measures that are known, whatever was asked for
-  absl::StatusOr<std::string> (*render)(const std::vector<TargetProfile>&, Measure);
+  absl::StatusOr<std::string> (*render)(const std::vector<TargetProfile>&, const RenderOptions&);
 };
 
 std::span<const ProfileFormatRow> profile_formats();

@@ -4,6 +4,7 @@
 #include <memory>
 #include <semaphore>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -16,6 +17,7 @@
 #include "daemon/export/http/http_answers.h"
 #include "daemon/export/http/request_params.h"
 #include "daemon/export/http/same_site.h"
+#include "daemon/model/target_info.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
 #include "memprof/v1/profiler.pb.h"
@@ -52,13 +54,12 @@ HttpHandler question(const SharedPtr& shared,
   };
 }
 
-// system_clock: as of QueryService::get_profile().
 absl::StatusOr<pb::GetProfileResponse> make_profile(Shared& shared,
                                                     const pb::GetProfileRequest& request,
-                                                    bool system_clock = false) {
+                                                    const ScrapeOptions& options = {}) {
   const auto turn = shared.turns.take();
   if (!turn.ok()) return turn.status();
-  return shared.queries.get_profile(request, system_clock);
+  return shared.queries.get_profile(request, options);
 }
 
 HttpResponse profile_response(absl::StatusOr<pb::GetProfileResponse> answer) {
@@ -84,24 +85,36 @@ absl::StatusOr<double> parse_seconds(const std::string& text) {
 
 // Sets the request's range from now on and waits so many seconds. What would be
 // refused is so before the wait.
-absl::Status wait_for_delta(const std::string& text, Shared& shared,
-                            pb::GetProfileRequest& request) {
+absl::Status wait_for_delta(const std::string& text, Shared& shared, pb::GetProfileRequest& request,
+                            ScrapeOptions& options) {
   ASSIGN_OR_RETURN(const double seconds, parse_seconds(text));
+  options.system_clock = true;
   request.mutable_range()->set_begin_unix_ns(static_cast<std::int64_t>(realtime_ns()));
-  request.mutable_filter()->set_allocated_in_range(true);
   if (!shared.waits.try_acquire()) {
     return absl::ResourceExhaustedError(absl::StrCat(
         kWaits, " profiles over a time are being waited for, and that is the limit: ask later"));
   }
   const absl::Cleanup leave = [&] { shared.waits.release(); };
-  RETURN_IF_ERROR(make_profile(shared, request, true).status());
+  RETURN_IF_ERROR(make_profile(shared, request, options).status());
+  shared.queries.mark_moment();
+  request.mutable_range()->set_begin_unix_ns(static_cast<std::int64_t>(realtime_ns()));
   if (!shared.stop.wait(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)))) {
     return absl::UnavailableError("memprofd stops");
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<pb::GetProfileResponse> pprof_profile(Params params, pb::Measure measure,
+bool has_begin(const pb::TimeRange& range) {
+  return range.begin_unix_ns() != 0 || range.last_seconds() > 0;
+}
+
+// What a path under /debug/pprof/ answers with.
+struct PprofPath {
+  pb::Measure first;  // value that tools show first
+  bool is_delta;      // never since the attach, and in use is all that is
+};
+
+absl::StatusOr<pb::GetProfileResponse> pprof_profile(Params params, const PprofPath& path,
                                                      Shared& shared) {
   take(params, "debug");  // of Go's own endpoint: text is not made
   take(params, "gc");
@@ -110,12 +123,22 @@ absl::StatusOr<pb::GetProfileResponse> pprof_profile(Params params, pb::Measure 
     pid.key() = "pids";
     params.insert(std::move(pid));
   }
+  ScrapeOptions options{.within_limits = true};
+  for (const std::string_view label : kTargetLabels) {
+    while (auto value = params.extract(std::string(label))) options.labels.insert(std::move(value));
+  }
   pb::GetProfileRequest request;
-  request.set_measure(measure);
+  request.set_measure(path.first);
   RETURN_IF_ERROR(fill_from_params(params, request));
-  if (seconds.empty()) return make_profile(shared, request);
-  RETURN_IF_ERROR(wait_for_delta(seconds, shared, request));
-  return make_profile(shared, request, true);
+  if (!seconds.empty()) {
+    if (!path.is_delta) request.mutable_filter()->set_allocated_in_range(true);
+    RETURN_IF_ERROR(wait_for_delta(seconds, shared, request, options));
+  } else if (path.is_delta && !has_begin(request.range())) {
+    return absl::InvalidArgumentError(
+        "parameter seconds is missing: what is allocated from now on for so long is answered; or "
+        "give last_seconds for what has been");
+  }
+  return make_profile(shared, request, options);
 }
 
 // The next packets of the trace, waiting for them; empty at its end.
@@ -146,9 +169,9 @@ absl::StatusOr<HttpResponse> trace(const HttpRequest& http, TraceService& traces
   return response;
 }
 
-HttpHandler pprof(const SharedPtr& shared, pb::Measure measure) {
-  return [shared, measure](const HttpRequest& http) {
-    return profile_response(pprof_profile(http.query, measure, *shared));
+HttpHandler pprof(const SharedPtr& shared, const PprofPath& path) {
+  return [shared, path](const HttpRequest& http) {
+    return profile_response(pprof_profile(http.query, path, *shared));
   };
 }
 
@@ -157,8 +180,9 @@ HttpHandler pprof(const SharedPtr& shared, pb::Measure measure) {
 void add_api_routes(QueryService& queries, TraceService& traces, StopSignal& stop,
                     HttpRoutes& routes) {
   const auto shared = std::make_shared<Shared>(queries, stop);
-  routes["/debug/pprof/heap"] = pprof(shared, pb::MEASURE_LIVE);
-  routes["/debug/pprof/allocs"] = pprof(shared, pb::MEASURE_ALLOCATED);
+  routes["/debug/pprof/heap"] = pprof(shared, {pb::MEASURE_LIVE, false});
+  routes["/debug/pprof/allocs"] = pprof(shared, {pb::MEASURE_ALLOCATED, false});
+  routes["/debug/pprof/delta_heap"] = pprof(shared, {pb::MEASURE_ALLOCATED, true});
   routes["/api/v1/sites"] = question(shared, &QueryService::list_sites);
   routes["/api/v1/diff"] = question(shared, &QueryService::diff_sites);
   routes["/api/v1/callers"] = question(shared, &QueryService::list_callers);

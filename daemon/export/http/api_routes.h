@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The questions of the gRPC API over HTTP.
 //
-//   /debug/pprof/heap, /debug/pprof/allocs   pprof; what `go tool pprof` fetches
+//   /debug/pprof/heap, allocs, delta_heap     pprof; what `go tool pprof` and scrapers fetch
 //   /api/v1/targets, sites, diff, callers, leaks, history   JSON of the messages
 //   /api/v1/profile                           any format
 //   POST /api/v1/trace                        what happens from now on, as CTF file
 //
 // Parameters are fields of the request messages, see request_params.h. pprof:
-// pid (none: all targets), seconds=N waits so long and answers what was allocated
-// meanwhile, in use being what of that is still alive; all else as for profile.
+// pid, and the labels of memprofd_target_info, select targets (none: all). seconds=N waits so
+// long and answers what was allocated meanwhile, in use being what of that is still alive, of
+// delta_heap all that is; all else as for profile. Profiles stay within kReceiverLimits.
 // trace: fields of TraceOptions, and seconds=N, which the recording takes; see same_site.h.
 #pragma once
 

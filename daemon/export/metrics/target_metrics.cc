@@ -117,14 +117,12 @@ std::string end_code(const ProgramEnd& end) {
 }
 
 void add_identity(const TargetInfo& info, MetricFamilies& out) {
-  out.gauge(kInfo,
-            {{"comm", info.comm},
-             {"exe", info.exe},
-             {"unit", info.unit},
-             {"container", info.container},
-             {"runtime_version", info.runtime_version},
-             {"mode", std::string(mode_name(info.mode))}},
-            1);
+  MetricLabels identity;
+  const auto values = label_values(info);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    identity.push_back({std::string(kTargetLabels[i]), values[i]});
+  }
+  out.gauge(kInfo, std::move(identity), 1);
   out.gauge(kUp, {}, is_active(info.state) ? 1 : 0);
   if (!is_active(info.state)) {
     out.gauge(kEnd,

@@ -68,6 +68,34 @@ TEST(LeakEvidence, WindowsMayBeOfAnyLength) {
   EXPECT_EQ(course.dispersion(), 1) << "an even flow";
 }
 
+// Sessions of a few seconds and of minutes, of an even flow.
+TEST(LeakEvidence, StepsMayBeOfAnyLength) {
+  LiveCourse steady;
+  for (const double seconds : {1.0, 30.0, 2.0}) {
+    for (int step = 0; step < 8; ++step) {
+      steady.born(5 * seconds, 100);
+      steady.end_window(seconds);
+      steady.end_step();
+    }
+    steady.end_span();
+  }
+  EXPECT_EQ(steady.dispersion(), 1) << "an even flow";
+  EXPECT_FALSE(steady.has_slowed_down(1));
+}
+
+TEST(LeakEvidence, AShortLastSessionIsNoSlowing) {
+  LiveCourse course;
+  for (const double seconds : {60.0, 6.0}) {
+    for (int step = 0; step < 10; ++step) {
+      course.born(seconds, 100);
+      course.end_window(seconds);
+      course.end_step();
+    }
+    course.end_span();
+  }
+  EXPECT_FALSE(course.has_slowed_down(100));
+}
+
 TEST(LeakEvidence, WhatFillsSlowsDown) {
   EXPECT_TRUE(course_of({0, 5, 9, 11, 12, 12, 12}).has_slowed_down(1));
   EXPECT_FALSE(course_of({0, 2, 4, 6, 8, 10, 12}).has_slowed_down(1));

@@ -226,6 +226,29 @@ TEST_F(LeaksOverSessions, OfManySessionsTheNewestAreCompared) {
   EXPECT_NEAR(answer.range.seconds(), 15 * 60 + 30, 5);
 }
 
+// Two minutes at a rate at which few samples stand for much, and two at forty times that.
+TEST(Leaks, AnErrorOfASessionBeforeHidesNoLeak) {
+  Recording recording;
+  recording.symbolizer = std::make_shared<testing::ModelSymbolizer>();
+  std::uint64_t id = 0;
+  recording.set_rate(0.0005);
+  for (int second = 0; second < 120; ++second) {
+    if (second % 10 == 3) recording.alloc(++id, 1);
+    if (second % 10 == 8 && second > 60) recording.die(id - 6);
+    recording.advance(kSecond);
+  }
+  recording.set_rate(0.02);
+  for (int second = 0; second < 120; ++second) {
+    recording.alloc(++id, 1);
+    recording.advance(kSecond);
+  }
+  const auto answer = find_leaks(recording.snapshot(), {}, {}, {});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  ASSERT_EQ(answer->suspects.size(), 1u);
+  EXPECT_GT(answer->suspects[0].confidence, 0.999);
+  EXPECT_GT(answer->suspects[0].growth_bytes_stderr, 30'000) << "its size is no surer for that";
+}
+
 // What was live before a loss comes to be known again: callstack 1 has 300 blocks, each for five
 // minutes, and is full of them before the loss.
 class LeaksAfterALoss : public ::testing::Test {

@@ -8,7 +8,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <string>
+#include <vector>
 
+#include "daemon/rss/rss_advice.h"
 #include "tests/unit/rss/standing_child.h"
 
 namespace memprofd {
@@ -71,6 +74,33 @@ TEST(RssReport, WhatIsFreeBetweenChunksCanBeTrimmed) {
   ASSERT_FALSE(freed.advice.empty());
   EXPECT_EQ(freed.advice[0].action, "call malloc_trim (0)");
   EXPECT_EQ(freed.advice[0].bytes, freed.trimmable);
+}
+
+// OCaml 4 keeps what is free up to space_overhead of what lives, in whole chunks.
+TEST(RssReport, ACompactionGivesBackWhatItsChunksTell) {
+  const auto advised = [](std::vector<std::uint64_t> chunks, std::uint64_t used,
+                          std::uint64_t all_resident) {
+    RssReport report{.ocaml_version = "4.13.1", .counted = all_resident, .space_overhead = 80};
+    std::uint64_t heap = 0;
+    for (std::uint64_t& chunk : chunks) heap += chunk *= kMega;
+    report.parts = {{.kind = RssClass::kOcamlUsed, .resident = used * kMega},
+                    {.kind = RssClass::kOcamlFree, .resident = heap - used * kMega}};
+    report.ocaml_chunks = chunks;
+    report.ocaml_chunks_used = used * kMega;
+    advise(report);
+    for (const RssAdvice& advice : report.advice) {
+      if (advice.action.find("compact") != std::string::npos) return advice.bytes / kMega;
+    }
+    return std::uint64_t{0};
+  };
+  const std::vector<std::uint64_t> ten(10, 40);  // 400 MiB
+  EXPECT_EQ(advised(ten, 300, 400 * kMega), 0u) << "240 may stay free";
+  EXPECT_EQ(advised(ten, 150, 400 * kMega), 400u - 280) << "150, and 120 in chunks of 40";
+  EXPECT_EQ(advised({400}, 150, 400 * kMega), 0u) << "a chunk is kept whole";
+  EXPECT_EQ(advised({400}, 100, 400 * kMega), 220u) << "or given up for one of the right size";
+  EXPECT_EQ(advised(ten, 210, 400 * kMega), 0u);
+  EXPECT_EQ(advised(ten, 190, 400 * kMega), 40u);
+  EXPECT_EQ(advised(ten, 190, 1000 * kMega), 0u) << "less than 5 % of all";
 }
 
 TEST(RssReport, SharedMemoryIsNotMalloc) {

@@ -62,6 +62,21 @@ TEST(Durations, QuantilesAreTheirBuckets) {
   EXPECT_TRUE(std::isinf(longest.quantile(0.5)->high_seconds));
 }
 
+TEST(Durations, NoQuantileIsAboveTheLongest) {
+  for (const std::uint64_t ticks : {1ul, 7ul, 1025ul, 2'000'003ul, ~0ul}) {
+    Durations durations = durations_of({ticks});
+    EXPECT_GT(durations.quantile(0.99)->high_seconds, durations.longest_seconds()) << ticks;
+    durations.note_longest(ticks);
+    EXPECT_DOUBLE_EQ(durations.longest_seconds(), static_cast<double>(ticks) * 0.5e-9);
+    EXPECT_EQ(durations.quantile(0.99)->high_seconds, durations.longest_seconds());
+  }
+  Durations late = durations_of({1000, 5000});
+  late.note_longest(1000);  // its cell was read before the other one ended
+  EXPECT_LE(late.quantile(0.99)->low_seconds, late.longest_seconds());
+  EXPECT_LE(late.quantile(0.99)->high_seconds, late.longest_seconds());
+  EXPECT_EQ(Durations().longest_seconds(), 0);
+}
+
 // Of every duration, whatever limit: on the right side unless it is an eighth off at most.
 TEST(Durations, LimitsAreAnEighthOffAtMost) {
   for (double limit = 1e-6; limit < 100; limit *= 2.5) {

@@ -39,6 +39,54 @@ std::string gunzip(const std::string& data) {
   return out;
 }
 
+// What Parca's normalizer, Pyroscope's validation, Alloy's delta and the Collector's receiver look
+// at before they take a profile.
+void expect_receivers_take(const pb::Profile& pb) {
+  const auto is_text = [&](std::int64_t i) { return i >= 0 && i < pb.string_table_size(); };
+  ASSERT_GT(pb.string_table_size(), 0);
+  EXPECT_EQ(pb.string_table(0), "");
+  EXPECT_GT(pb.period(), 0);
+  EXPECT_GT(pb.time_nanos(), 0);
+  for (int i = 0; i < pb.mapping_size(); ++i) {
+    EXPECT_EQ(pb.mapping(i).id(), i + 1u) << "ids without gaps";
+    ASSERT_TRUE(is_text(pb.mapping(i).build_id()));
+    EXPECT_NE(pb.string_table(static_cast<int>(pb.mapping(i).build_id())), "");
+  }
+  std::set<std::pair<std::int64_t, std::int64_t>> names;
+  for (int i = 0; i < pb.function_size(); ++i) {
+    const pb::Function& function = pb.function(i);
+    EXPECT_EQ(function.id(), i + 1u);
+    ASSERT_TRUE(is_text(function.name()) && is_text(function.filename()));
+    EXPECT_TRUE(names.emplace(function.name(), function.filename()).second) << "twice";
+  }
+  std::set<std::uint64_t> addresses, used;
+  for (int i = 0; i < pb.location_size(); ++i) {
+    const pb::Location& location = pb.location(i);
+    EXPECT_EQ(location.id(), i + 1u);
+    EXPECT_GE(location.mapping_id(), 1u);
+    EXPECT_LE(location.mapping_id(), static_cast<std::uint64_t>(pb.mapping_size()));
+    EXPECT_NE(location.address(), 0u);
+    EXPECT_TRUE(addresses.insert(location.address()).second) << "an address of two locations";
+    EXPECT_GT(location.line_size(), 0);
+    for (const pb::Line& line : location.line()) {
+      EXPECT_GE(line.function_id(), 1u);
+      EXPECT_LE(line.function_id(), static_cast<std::uint64_t>(pb.function_size()));
+    }
+  }
+  for (const pb::Sample& sample : pb.sample()) {
+    EXPECT_EQ(sample.value_size(), pb.sample_type_size());
+    EXPECT_GT(sample.location_id_size(), 0);
+    used.insert(sample.location_id().begin(), sample.location_id().end());
+    for (const pb::Label& label : sample.label()) {
+      EXPECT_NE(label.key(), 0);
+      EXPECT_FALSE(label.str() != 0 && label.num() != 0) << "of one kind";
+    }
+  }
+  EXPECT_FALSE(used.contains(0));
+  EXPECT_EQ(used.size(), static_cast<std::size_t>(pb.location_size()))
+      << "all that are, and no other";
+}
+
 // A profile read back, with names in the place of numbers.
 struct Read {
   struct Sample {
@@ -47,8 +95,12 @@ struct Read {
     std::map<std::string, std::string> labels;
   };
 
-  explicit Read(const std::vector<TargetProfile>& profiles, PprofKind kind = PprofKind::kHeap) {
-    EXPECT_TRUE(pb.ParseFromString(gunzip(pprof_profile(profiles, kind))));
+  explicit Read(const std::vector<TargetProfile>& profiles, PprofKind kind = PprofKind::kHeap,
+                const PprofLimits& limits = {}) {
+    const std::string unpacked = gunzip(pprof_profile(profiles, kind, limits));
+    bytes = unpacked.size();
+    EXPECT_TRUE(pb.ParseFromString(unpacked));
+    expect_receivers_take(pb);
     std::map<std::uint64_t, const pb::Location*> locations;
     std::map<std::uint64_t, const pb::Function*> functions;
     for (const auto& l : pb.location()) locations[l.id()] = &l;
@@ -68,7 +120,14 @@ struct Read {
   }
   std::string text(std::int64_t index) const { return pb.string_table(static_cast<int>(index)); }
 
+  std::int64_t total(std::size_t value) const {
+    std::int64_t sum = 0;
+    for (const Sample& sample : samples) sum += sample.values[value];
+    return sum;
+  }
+
   pb::Profile pb;
+  std::size_t bytes = 0;  // unpacked
   std::vector<Sample> samples;
 };
 
@@ -135,7 +194,7 @@ TEST(PprofTest, LocationsFunctionsAndMapping) {
   const Read read({example().profile});
   ASSERT_EQ(read.pb.location_size(), 5);
   const pb::Location& inlined = read.pb.location(0);
-  EXPECT_EQ(inlined.address(), 0x10u);
+  EXPECT_EQ(inlined.address() & 0xffff'ffff'ffff, 0x10u);
   ASSERT_EQ(inlined.line_size(), 2);
   EXPECT_EQ(inlined.line(0).line(), 10);
   EXPECT_EQ(inlined.line(0).column(), 3);
@@ -146,7 +205,7 @@ TEST(PprofTest, LocationsFunctionsAndMapping) {
   EXPECT_TRUE(read.pb.mapping(0).has_functions());
   EXPECT_TRUE(read.pb.mapping(0).has_inline_frames());
   EXPECT_EQ(inlined.mapping_id(), read.pb.mapping(0).id());
-  EXPECT_EQ(read.pb.location(4).mapping_id(), 0u) << "(unknown) is nowhere";
+  EXPECT_EQ(read.pb.location(4).mapping_id(), 1u) << "(unknown) is in the program";
 }
 
 TEST(PprofTest, CombinedAllocationsAreLocationsOfTheirOwn) {
@@ -209,6 +268,136 @@ TEST(PprofTest, RoundingKeepsTotals) {
   EXPECT_EQ(sums, (Values{std::llround(objects), std::llround(1000 * 8 / 0.003), 0, 0}));
 }
 
+TEST(PprofTest, SinceTheAttachIsAMomentWithoutDuration) {
+  ProfileModel model = example();
+  model.profile.since_attach = true;
+  model.profile.clock_set_by_ns = 3'000'000'000;
+  const Read read({model.profile});
+  EXPECT_EQ(read.pb.time_nanos(), 1'700'000'013'000'000'000) << "when it was made";
+  EXPECT_EQ(read.pb.duration_nanos(), 0);
+  ProfileModel other(43);
+  other.profile.since_attach = true;
+  other.profile.range.end_ns += 90'000'000'000;
+  other.add({5}, 1, 1);
+  EXPECT_EQ(Read({model.profile, other.profile}).pb.time_nanos(), 1'700'000'100'000'000'000);
+}
+
+TEST(PprofTest, MappingsHaveBuildIds) {
+  ProfileModel model = example();
+  model.name(0x50, {{"Plugin.run", "plugin.ml", 1, 0, 1, "plugin.cmxs"}});
+  model.add({0x50, 0x30}, 1);
+  model.symbolizer->build_ids = {{"", "aa11"}, {"server", "aa11"}};
+  const Read read({model.profile});
+  ASSERT_EQ(read.pb.mapping_size(), 2);
+  EXPECT_EQ(read.text(read.pb.mapping(0).build_id()), "aa11");
+  EXPECT_EQ(read.text(read.pb.mapping(1).filename()), "plugin.cmxs");
+  EXPECT_EQ(read.text(read.pb.mapping(1).build_id()).size(), 16u) << "made of its name";
+}
+
+// Alloy takes the difference of two scrapes by the addresses of callstacks.
+TEST(PprofTest, AddressesStayFromScrapeToScrape) {
+  const auto addresses = [](const ProfileModel& model) {
+    std::map<std::string, std::uint64_t> by_name;
+    const Read read({model.profile});
+    for (const auto& location : read.pb.location()) {
+      const auto& function = read.pb.function(static_cast<int>(location.line(0).function_id()) - 1);
+      by_name[read.text(function.name())] = location.address();
+    }
+    return by_name;
+  };
+  const auto model_of = [](bool other_order) {
+    ProfileModel model;
+    model.name(0x10, {{.function = "first"}}, 0);
+    model.name(0x10, {{.function = "second"}}, 1);
+    for (int i = 0; i < 2; ++i) model.add({0x10}, 1, 0, other_order ? 1 - i : i);
+    if (other_order) model.add({0x20}, 1);
+    model.add({}, 1);
+    return model;
+  };
+  const auto before = addresses(model_of(false));
+  auto after = addresses(model_of(true));
+  EXPECT_EQ(before.size(), 3u);
+  after.erase("f32");
+  EXPECT_EQ(before, after);
+}
+
+// One program that runs twice has its locations once, and its samples by pid.
+TEST(PprofTest, ProcessesOfAProgramShareLocations) {
+  ProfileModel one(1), two(2), other(3);
+  for (ProfileModel* model : {&one, &two, &other}) model->add({5, 6}, 1);
+  other.profile.exe = "/usr/bin/other";
+  other.symbolizer->build_ids = {{"server", "bb"}, {"", "bb"}};
+  const Read read({one.profile, two.profile, other.profile});
+  EXPECT_EQ(read.pb.location_size(), 4);
+  EXPECT_EQ(read.samples.size(), 3u);
+}
+
+// A tree with many leaves below each of few callers.
+ProfileModel wide(int callers, int leaves, int threads = 1) {
+  ProfileModel model;
+  for (int caller = 0; caller < callers; ++caller) {
+    for (int leaf = 0; leaf < leaves; ++leaf) {
+      for (int thread = 0; thread < threads; ++thread) {
+        const auto n = static_cast<std::uint32_t>(leaf == 0 ? 1000 : 1 + leaf % 3);
+        model
+            .add({10'000u + static_cast<std::uint64_t>(caller * leaves + leaf),
+                  100u + static_cast<std::uint64_t>(caller), 1},
+                 n, n / 2)
+            .alloc_class.thread = static_cast<std::uint32_t>(thread);
+      }
+    }
+  }
+  return model;
+}
+
+TEST(PprofTest, TheSmallerSamplesAreOtherBelowTheirCaller) {
+  const ProfileModel model = wide(10, 200);
+  const Read all({model.profile}), cut({model.profile}, PprofKind::kHeap, {.samples = 100});
+  EXPECT_EQ(all.samples.size(), 2000u);
+  EXPECT_LE(cut.samples.size(), 100u);
+  for (std::size_t v = 0; v < 4; ++v) EXPECT_EQ(cut.total(v), all.total(v)) << v;
+  const auto below = [](const Read& read, const std::string& caller) {
+    std::int64_t sum = 0;
+    for (const Read::Sample& sample : read.samples) {
+      if (sample.stack.at(1) == caller) sum += sample.values[1];
+    }
+    return sum;
+  };
+  std::set<std::string> leaves;
+  for (const Read::Sample& sample : cut.samples) leaves.insert(sample.stack.at(0));
+  EXPECT_TRUE(leaves.contains("(other)"));
+  for (int caller = 0; caller < 10; ++caller) {
+    const std::string name = "f" + std::to_string(100 + caller);
+    EXPECT_EQ(below(cut, name), below(all, name)) << "a caller's own total is right";
+    EXPECT_TRUE(leaves.contains("f" + std::to_string(10'000 + 200 * caller)))
+        << "a large one stays";
+  }
+}
+
+TEST(PprofTest, ItFoldsAsFarAsItTakes) {
+  const ProfileModel model = wide(300, 10, 20);
+  const Read all({model.profile}), cut({model.profile}, PprofKind::kHeap, {.samples = 10});
+  EXPECT_LE(cut.samples.size(), 10u);
+  for (std::size_t v = 0; v < 4; ++v) EXPECT_EQ(cut.total(v), all.total(v)) << v;
+}
+
+TEST(PprofTest, ReceiversGetWhatTheyTake) {
+  ProfileModel model = wide(40, 1000);
+  for (std::uint64_t i = 0; i < 2000; ++i) {  // deep ones, that all differ
+    std::vector<std::uint64_t> stack{1'000'000 + i};
+    for (std::uint64_t depth = 0; depth < 1500; ++depth) stack.push_back(2'000'000 + depth);
+    model.add(stack, 5);
+  }
+  const Read all({model.profile});
+  const Read cut({model.profile}, PprofKind::kHeap, kReceiverLimits);
+  EXPECT_GT(all.bytes, 4u << 20);
+  EXPECT_LE(cut.bytes, 4u << 20);
+  EXPECT_LE(cut.samples.size(), 16000u);
+  EXPECT_GT(cut.samples.size(), 1000u);
+  for (const auto& sample : cut.pb.sample()) EXPECT_LE(sample.location_id_size(), 1000);
+  for (std::size_t v = 0; v < 4; ++v) EXPECT_EQ(cut.total(v), all.total(v)) << v;
+}
+
 TEST(PprofTest, WithoutCountsThereAreNoSamples) {
   ProfileModel model;
   model.add({1}, 0);
@@ -265,6 +454,21 @@ TEST_F(GoPprofTest, Top) {
   expect_in(" 0 0% 100% 1500 96.77% Main.run\n", objects);
   const std::string allocs = write("allocs.pb.gz", {example().profile}, PprofKind::kAllocs);
   expect_in("Type: alloc_space\n", pprof("-top " + allocs));
+}
+
+TEST_F(GoPprofTest, RawOfAScrape) {
+  ProfileModel model = example();
+  model.profile.since_attach = true;
+  model.symbolizer->build_ids = {{"", "aa11"}, {"server", "aa11"}};
+  const std::string file =
+      dir_.write("heap.pb.gz", pprof_profile({model.profile}, PprofKind::kHeap, kReceiverLimits));
+  const std::string raw = pprof("-raw " + file);
+  expect_in("PeriodType: space bytes\nPeriod: 800\nTime: 2023-11-14", raw);
+  EXPECT_EQ(raw.find("Duration"), std::string::npos) << raw;
+  expect_in("1: 0x0/0x0/0x0 /usr/bin/server aa11 [FN][FL][LN][IN]\n", raw);
+  const std::string top = pprof("-top -unit=B " + file);
+  expect_in("Build ID: aa11\n", top);
+  expect_in("Showing nodes accounting for 24800B, 100% of 24800B total", top);
 }
 
 TEST_F(GoPprofTest, PeekShowsInlinedCallers) {

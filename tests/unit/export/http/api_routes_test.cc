@@ -238,6 +238,46 @@ TEST_F(ApiRoutesTest, DeltaIsOfWhatCameMeanwhile) {
   EXPECT_EQ(response.file_name, "server_exe-4242.pb.gz");
 }
 
+TEST_F(ApiRoutesTest, DeltaHeapIsOfATime) {
+  service_.set({target_of_now(4242)});
+  expect_refusal(400, "/debug/pprof/delta_heap", {{"pid", "4242"}});
+  EXPECT_THAT(get("/debug/pprof/delta_heap").body, HasSubstr("seconds is missing"));
+  EXPECT_EQ(get("/debug/pprof/delta_heap", {{"seconds", "0.001"}}).status, 200);
+  EXPECT_EQ(get("/debug/pprof/delta_heap", {{"last_seconds", "5"}}).status, 200);
+}
+
+// All that lives is in use, whenever it was allocated, beside what came in the time.
+TEST_F(ApiRoutesTest, DeltaHeapHasAllThatLives) {
+  const Params last{{"pid", "77"}, {"last_seconds", "3"}, {"format", "collapsed"}};
+  const auto with = [&](const char* measure) {
+    Params params = last;
+    params.insert({"measure", measure});
+    return get("/debug/pprof/delta_heap", params).body;
+  };
+  EXPECT_THAT(with("allocated"), EndsWith(" 2400\n"));
+  EXPECT_THAT(with("live"), EndsWith(" 8000\n"));
+}
+
+TEST_F(ApiRoutesTest, LabelsSelect) {
+  auto other = fixed_target(4300);
+  other->info.comm = "other";
+  other->info.container = "0123456789ab";
+  service_.set({fixed_target(), other});
+  const auto file = [&](Params params) {
+    const HttpResponse response = get("/debug/pprof/heap", std::move(params));
+    EXPECT_EQ(response.status, 200) << response.body;
+    return response.file_name;
+  };
+  EXPECT_EQ(file({{"comm", "other"}}), "other-4300.pb.gz");
+  EXPECT_EQ(file({{"container", "0123456789ab"}}), "other-4300.pb.gz");
+  EXPECT_EQ(file({{"container", ""}, {"mode", "agent"}}), "server_exe-4242.pb.gz");
+  EXPECT_EQ(file({{"comm", "other"}, {"comm", "server.exe"}}), "memprofd.pb.gz") << "either";
+  EXPECT_EQ(file({{"comm", "other"}, {"pid", "4300"}}), "other-4300.pb.gz");
+  expect_refusal(404, "/debug/pprof/heap", {{"comm", "other"}, {"pid", "4242"}});
+  expect_refusal(404, "/debug/pprof/heap", {{"unit", "shop.service"}});
+  expect_refusal(404, "/debug/pprof/heap", {{"unit", "a\nb"}});
+}
+
 TEST_F(ApiRoutesTest, DeltaLeavesOutWhatHasEnded) {
   auto ended = fixed_target();
   ended->info.state = TargetState::kExited;

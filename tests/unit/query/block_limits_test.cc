@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// How often the interval of a number of blocks has the true number, in simulated streams.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <map>
+#include <random>
+
+#include "daemon/model/size_bucket.h"
+#include "daemon/query/group.h"
+
+namespace memprofd {
+namespace {
+
+constexpr double kRate = 1e-4;
+
+// Samples of blocks by class of size, as a table of classes has them.
+class Stream {
+ public:
+  explicit Stream(std::uint64_t seed) : random_(seed), next_(gap_(random_)) {}
+
+  std::mt19937_64& random() { return random_; }
+  void alloc(std::uint64_t words, bool told = true) {
+    const SizeBucket size = SizeBucket::of(words);
+    const auto block = static_cast<double>(words) + 1;
+    std::uint64_t n = 0;
+    for (; next_ <= words; next_ += 1 + gap_(random_)) ++n;
+    next_ -= words + 1;
+    if (n == 0) return;
+    Counters& of = classes_[told ? size : SizeBucket()];
+    const bool whole = told && size.fine();
+    of.add_allocated(whole ? 1 : n, whole ? weight_of_block(block, kRate) : weight_of_word(kRate),
+                     told ? size.middle_words() + 1 : INFINITY);
+  }
+  Limits limits() const {
+    GroupCounts group;
+    for (const auto& [size, counters] : classes_) group.add_class(counters);
+    group.unseen = {group.counters.allocated.grain_or(kRate), 0};
+    return measure_limits(group, Measure::kAllocatedObjects);
+  }
+
+ private:
+  std::mt19937_64 random_;
+  std::geometric_distribution<std::uint64_t> gap_{kRate};
+  std::uint64_t next_;  // words before the next one that is sampled
+  std::map<SizeBucket, Counters> classes_;
+};
+
+// The share of streams whose interval has the number of blocks.
+template <typename Alloc>
+double coverage(int blocks, Alloc alloc) {
+  constexpr int kStreams = 400;
+  int covered = 0;
+  for (int i = 0; i < kStreams; ++i) {
+    Stream stream(static_cast<std::uint64_t>(i) + 1);
+    for (int block = 0; block < blocks; ++block) alloc(stream);
+    const Limits limits = stream.limits();
+    if (limits.lower <= blocks && blocks <= limits.upper) ++covered;
+  }
+  return covered / static_cast<double>(kStreams);
+}
+
+// Log-uniform sizes of so many octaves.
+auto skewed(int octaves) {
+  return [octaves](Stream& stream) {
+    const std::uint64_t least = std::uint64_t{1} << stream.random()() % octaves;
+    stream.alloc(least + stream.random()() % least);
+  };
+}
+
+TEST(BlockLimits, CoverWhereSizesVary) {
+  for (const int blocks : {300, 2000, 20'000}) EXPECT_GT(coverage(blocks, skewed(12)), 0.93);
+  EXPECT_GT(coverage(3000, skewed(9)), 0.93);
+}
+
+TEST(BlockLimits, OfOneSizeTheyAreAsNarrowAsItsSamples) {
+  const auto one_size = [](Stream& stream) { stream.alloc(40); };
+  EXPECT_GT(coverage(20'000, one_size), 0.93);
+  Stream stream(1);
+  for (int i = 0; i < 20'000; ++i) one_size(stream);
+  EXPECT_LT(stream.limits().upper, 1.4 * 20'000);
+}
+
+// Where the table of classes is full sizes are not told: then the blocks may be the smallest.
+TEST(BlockLimits, UntoldSizesAreInTheUpperOne) {
+  const auto half_untold = [](Stream& stream) { stream.alloc(5, stream.random()() % 2 == 0); };
+  EXPECT_GT(coverage(20'000, half_untold), 0.95);
+}
+
+}  // namespace
+}  // namespace memprofd
