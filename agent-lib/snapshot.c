@@ -41,6 +41,8 @@ __attribute__((visibility("default"))) struct memprof_snapshot memprof_snapshot 
 
 volatile int memprof_snapshot_child;
 
+extern void (*caml_leave_blocking_section_hook)(void) WEAK;
+
 /* ------------------------------------------------------------------ the copy */
 
 /* Before Linux 5.9 one by one, in a table of its own. */
@@ -123,7 +125,8 @@ void memprof_snapshot_reap(void)
 		memprof_snapshot_child = 0; /* reaped, or no such child */
 }
 
-static long make_copy(void)
+/* in_child does not return. */
+static long make_copy_that(void (*in_child)(void))
 {
 	uint64_t all = ~0ull, before;
 	long child = SYSCALL(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
@@ -132,10 +135,12 @@ static long make_copy(void)
 		return child;
 	child = SYSCALL(SYS_clone, CLONE_FILES | CLONE_PTRACE, 0, 0, 0);
 	if (child == 0)
-		child_main();
+		in_child();
 	SYSCALL(SYS_rt_sigprocmask, SIG_SETMASK, &before, 0, sizeof before);
 	return child;
 }
+
+static long make_copy(void) { return make_copy_that(child_main); }
 
 static long copy_with_domains(domain_state **domains, int count)
 {
@@ -151,24 +156,66 @@ static long copy_program(uint64_t until_ns)
 	return memprof_can_scan_ocaml4() ? make_copy() : -ENOSYS;
 }
 
+static void answer(long child, uint64_t begin_ns)
+{
+	struct memprof_snapshot *snapshot = &memprof_snapshot;
+
+	if (child > 0)
+		memprof_snapshot_child = (int)child;
+	snapshot->child = child;
+	snapshot->clone_ns = memprof_now_ns() - begin_ns;
+	__atomic_store_n(&snapshot->answered, snapshot->request, __ATOMIC_RELEASE);
+}
+
+/* Whether there is a request that can be answered now; one that cannot is answered. */
+static int is_asked(uint64_t begin_ns)
+{
+	if (memprof_snapshot.request == memprof_snapshot.answered)
+		return 0;
+	memprof_snapshot_reap();
+	if (memprof_snapshot_child == 0)
+		return 1;
+	answer(-EBUSY, begin_ns);
+	return 0;
+}
+
 /*
  * To be called at the safe point, by a thread that is traced by whoever has written the
  * request. Does nothing when there is none.
  */
 __attribute__((visibility("default"))) void memprof_agent_snapshot(void)
 {
-	struct memprof_snapshot *snapshot = &memprof_snapshot;
 	uint64_t begin_ns = memprof_now_ns();
-	long child = -EBUSY;
 
-	if (snapshot->request == snapshot->answered)
+	if (is_asked(begin_ns))
+		answer(copy_program(begin_ns + memprof_snapshot.patience_ns), begin_ns);
+}
+
+/* As this thread would when its system call returns: the runtime's words are of this thread then,
+ * where those of another one that has ended may be. */
+static void waiting_child_main(void)
+{
+	caml_leave_blocking_section_hook();
+	child_main();
+}
+
+/*
+ * To be called by such a thread that waits in a blocking section, as all other threads do that run
+ * OCaml code: the watcher has looked, and looks again. Of OCaml 5 it knows the states of the
+ * domains, too.
+ */
+__attribute__((visibility("default"))) void memprof_agent_snapshot_waiting(const uint64_t *states,
+									   uint64_t count)
+{
+	uint64_t begin_ns = memprof_now_ns();
+
+	if (!is_asked(begin_ns))
 		return;
-	memprof_snapshot_reap();
-	if (memprof_snapshot_child == 0)
-		child = copy_program(begin_ns + snapshot->patience_ns);
-	if (child > 0)
-		memprof_snapshot_child = (int)child;
-	snapshot->child = child;
-	snapshot->clone_ns = memprof_now_ns() - begin_ns;
-	__atomic_store_n(&snapshot->answered, snapshot->request, __ATOMIC_RELEASE);
+	memprof_snapshot.domains = (uintptr_t)states;
+	memprof_snapshot.domain_count = count;
+	if ((memprof_can_scan_ocaml4() || memprof_can_scan_ocaml5()) &&
+	    &caml_leave_blocking_section_hook && caml_leave_blocking_section_hook)
+		answer(make_copy_that(waiting_child_main), begin_ns);
+	else
+		answer(-ENOSYS, begin_ns);
 }

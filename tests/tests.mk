@@ -128,6 +128,11 @@ soak: all targets $(BUILD)/tests/libfaults.so
 .PHONY: soak-snapshots
 soak-snapshots: all targets $(E2E_PROGRAMS)
 	$(Q)PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 tests/soak/snapshot_soak.py --build $(BUILD) $(SOAK_ARGS)
+# Copies of programs that wait and that work: make waiting-copies TRIES=1000
+.PHONY: waiting-copies
+TRIES ?= 300
+waiting-copies: all targets $(E2E_PROGRAMS)
+	$(Q)WAITING_TRIES=$(TRIES) $(RUN_TESTS) heaps/test_waiting
 # make large-snapshots SOAK_ARGS='--millions 100 --ocaml 5'
 .PHONY: large-snapshots
 large-snapshots: all targets

@@ -2,7 +2,9 @@
 /*
  * The contract of heap snapshots between the agent and its watcher: the symbol
  * memprof_snapshot, one struct memprof_snapshot, and memprof_agent_snapshot(), which the
- * watcher has a thread call that stands at the safe point and that it traces.
+ * watcher has a thread call that stands at the safe point and that it traces. A thread that waits
+ * in a system call, while the runtime is free, calls memprof_agent_snapshot_waiting() instead,
+ * which an agent may not have.
  *
  *     watcher                 program                     its copy
  *     layout, request = N

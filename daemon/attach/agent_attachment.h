@@ -91,6 +91,7 @@ class AgentAttachment final : public AttachedTarget {
   absl::StatusOr<Progress> agent_progress();
   absl::Status advance_injection();
   bool injector_gone();
+  bool end_waking();
   bool copying() const { return !ticket_.expired(); }
   void give_up_copy();
   void wait_for_copy();

@@ -19,7 +19,8 @@ absl::StatusOr<std::shared_ptr<const CopyTicket>> AgentAttachment::copy_ticket()
         "none of its threads may be borrowed for a moment (--no-inject, a seccomp filter, a shadow "
         "stack); attach without what forbids that");
   }
-  if (!control_ || injector_) return refused("its agent is not ready yet; try again in a moment");
+  if (!control_ || !end_waking())
+    return refused("its agent is not ready yet; try again in a moment");
   if (copying()) {
     return absl::AlreadyExistsError(fmt::format(
         "no snapshot can be taken of pid {}: another one is being taken; wait for its end",

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // AgentAttachment: how the agent comes into the program, and is told what to do.
+#include <chrono>
+#include <thread>
+
 #include "absl/strings/str_cat.h"
 #include "daemon/attach/agent_attachment.h"
 #include "daemon/attach/inject/agent_memfd.h"
@@ -14,6 +17,8 @@ namespace {
 // How long an agent that is there may take to start by itself before a thread
 // is borrowed to wake it.
 constexpr auto kOwnStartPatience = std::chrono::milliseconds(200);
+// How long one that waits may take to end.
+constexpr auto kGiveUpPatience = std::chrono::milliseconds(100);
 // Longest time between two attempts to wake an idle program.
 constexpr auto kMaxTripInterval = std::chrono::milliseconds(500);
 
@@ -36,6 +41,7 @@ AgentOrders AgentAttachment::orders(const AgentStatus& agent, SessionRequest ses
 absl::Status AgentAttachment::advance_injection() {
   const auto now = std::chrono::steady_clock::now();
   if (!injector_) {
+    if (control_ && copying()) return absl::OkStatus();  // its thread may be borrowed for that
     // A stopped program is left as its user wants it until it goes on.
     if (!plan_.may_inject || injected_ || starts_by_itself(now) || is_stopped()) {
       return absl::OkStatus();
@@ -77,6 +83,7 @@ absl::Status AgentAttachment::start_injection() {
     ASSIGN_OR_RETURN(injection.agent_copy, read_whole_file(plan_.file->path));
   }
   injection.libc = plan_.libc;
+  injection.while_waiting = !control_;
   if (control_) {
     injection.on_loaded = [agent = agent_](const std::string&) { return agent; };
   } else {
@@ -160,7 +167,12 @@ absl::Status AgentAttachment::take_injection() {
   if (!result.ok() && !absl::IsCancelled(result.status())) return result.status();
   if (result.ok()) paused_seconds_ += result->paused_seconds;
   injector_.reset();
-  if (result.ok() && result->copy) agent_copy_ = result->copy;
+  if (!result.ok()) return absl::OkStatus();
+  if (result->copy) agent_copy_ = result->copy;
+  if (!result->polled) {  // a borrowed thread may wake it, unless it begins by itself
+    injected_ = false;
+    begun_at_ = std::chrono::steady_clock::now();
+  }
   return absl::OkStatus();
 }
 
@@ -168,10 +180,7 @@ absl::Status AgentAttachment::take_injection() {
 absl::Status AgentAttachment::listen_late() {
   if (!control_ || kernel_->probes().attached(Probe::kBatch)) return absl::OkStatus();
   const SharedFd& file = plan_.copy_file ? agent_copy_ : plan_.file->elf->descriptor();
-  RETURN_IF_ERROR(attach_agent_probes(file, agent_loaded_at(*plan_.file, 0, "")));
-  injected_ = false;  // a borrowed thread may wake it, unless it begins by itself
-  begun_at_ = std::chrono::steady_clock::now();
-  return absl::OkStatus();
+  return attach_agent_probes(file, agent_loaded_at(*plan_.file, 0, ""));
 }
 
 // One that is there already starts at the program's next collection.
@@ -181,6 +190,21 @@ void AgentAttachment::leave_alone(const absl::Status& why) {
   if (control_) return;
   why_no_agent_ = absl::StrCat(
       why.message(), "; start it with LD_PRELOAD=libmemprof_agent.so to have the agent in it");
+}
+
+// Whether no thread is to be borrowed to wake the agent: who waits for one can wait later. In time
+// for a caller of the control thread.
+bool AgentAttachment::end_waking() {
+  if (!injector_) return true;
+  injector_->give_up();
+  const auto end = std::chrono::steady_clock::now() + kGiveUpPatience;
+  while (!injector_->result() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  if (!injector_gone()) return false;
+  injected_ = false;
+  begun_at_ = std::chrono::steady_clock::now();
+  return true;
 }
 
 // Without waiting for it: it may be in the middle of a program that stands still.

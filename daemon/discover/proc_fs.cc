@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 
+#include "absl/strings/numbers.h"
 #include "daemon/util/fd.h"
 #include "daemon/util/open_files.h"
 #include "daemon/util/units.h"
@@ -126,6 +127,9 @@ void parse_status_field(std::string_view key, std::string_view value, ProcessSta
   if (key == "SigBlk") mask(status.signals_blocked);
   if (key == "SigIgn") mask(status.signals_ignored);
   if (key == "SigCgt") mask(status.signals_caught);
+  if (key == "voluntary_ctxt_switches" || key == "nonvoluntary_ctxt_switches") {
+    status.switches += parse_number<std::uint64_t>(first).value_or(0);
+  }
   if (key != "NSpid") return;
   for (std::string_view word = take_word(value); !word.empty(); word = take_word(value)) {
     if (const auto pid = parse_number<int>(word)) status.ns_pids.push_back(*pid);
@@ -165,6 +169,36 @@ absl::StatusOr<ProcessStatus> parse_status(std::string_view text) {
   }
   if (status.state == '?') return absl::DataLossError("status without a State line");
   return status;
+}
+
+// "NUMBER 0xARGUMENT... 0xSP 0xPC", else "running", or "-1 0xSP 0xPC" outside of system calls.
+std::optional<SleepingCall> parse_sleeping_call(std::string_view text) {
+  SleepingCall call;
+  const auto number = parse_number<long>(take_word(text));
+  if (!number || *number < 0) return std::nullopt;
+  call.number = *number;
+  const auto next = [&text](std::uint64_t& out) {
+    const std::string_view word = take_word(text);
+    if (!word.starts_with("0x")) return false;
+    const auto value = parse_number<std::uint64_t>(word.substr(2), 16);
+    out = value.value_or(0);
+    return value.has_value();
+  };
+  const bool is_whole = std::ranges::all_of(call.arguments, next) && next(call.stack_pointer) &&
+                        next(call.program_counter);
+  return is_whole ? std::optional(call) : std::nullopt;
+}
+
+std::optional<double> parse_last_run(std::string_view sched) {
+  while (!sched.empty()) {
+    std::string_view line = take_line(sched);
+    if (!line.starts_with("se.exec_start")) continue;
+    line.remove_prefix(std::min(line.find(':') + 1, line.size()));
+    const std::string_view word = take_word(line);
+    double ms = 0;
+    return absl::SimpleAtod({word.data(), word.size()}, &ms) ? std::optional(ms) : std::nullopt;
+  }
+  return std::nullopt;
 }
 
 // The comm in field 2 may hold blanks and ')': the fields start after the last ')'.
@@ -232,6 +266,25 @@ absl::StatusOr<ProcessStatus> ProcFs::thread_status(int pid, int tid) const {
   auto text = read_file(pid, fmt::format("task/{}/status", tid));
   if (!text.ok()) return text.status();
   return parse_status(*text);
+}
+
+absl::StatusOr<std::optional<SleepingCall>> ProcFs::sleeping_call(int pid, int tid) const {
+  auto text = read_file(pid, fmt::format("task/{}/syscall", tid));
+  if (!text.ok()) return text.status();
+  return parse_sleeping_call(*text);
+}
+
+absl::StatusOr<double> ProcFs::last_run_ms(int pid, int tid) const {
+  auto text = read_file(pid, fmt::format("task/{}/sched", tid));
+  if (absl::IsNotFound(text.status()) && exists(tid)) {
+    return absl::FailedPreconditionError("this kernel does not tell for how long a thread sleeps");
+  }
+  if (!text.ok()) return text.status();
+  const auto ms = parse_last_run(*text);
+  if (!ms) {
+    return absl::FailedPreconditionError("this kernel does not tell for how long a thread sleeps");
+  }
+  return *ms;
 }
 
 absl::StatusOr<std::uint64_t> ProcFs::last_processor(int pid, int tid) const {

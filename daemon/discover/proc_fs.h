@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,9 +36,19 @@ struct ProcessStatus {
   std::uint64_t signals_blocked = 0;  // bit n - 1 is signal n
   std::uint64_t signals_ignored = 0;
   std::uint64_t signals_caught = 0;
+  std::uint64_t switches = 0;  // of a thread: how often it has gone off its processor
 
   // What is left waits to be collected.
   bool has_ended() const { return state == 'Z' || state == 'X'; }
+};
+
+// Where a thread sleeps in the kernel (/proc/PID/task/TID/syscall).
+struct SleepingCall {
+  long number = -1;
+  std::array<std::uint64_t, 6> arguments{};
+  std::uint64_t stack_pointer = 0;
+  std::uint64_t program_counter = 0;  // behind its instruction
+  bool operator==(const SleepingCall&) const = default;
 };
 
 // One line of /proc/PID/maps.
@@ -69,6 +80,12 @@ class ProcFs {
   // Whether a process, or a thread by its own id, is there and has not ended.
   bool exists(int pid) const;
   absl::StatusOr<ProcessStatus> thread_status(int pid, int tid) const;
+  // Nothing when it does not sleep, or not in a system call. It is off its processor then, which a
+  // state of S alone does not say.
+  absl::StatusOr<std::optional<SleepingCall>> sleeping_call(int pid, int tid) const;
+  // Milliseconds, by the clock of the processor that it was on, when the thread was last put on it
+  // or accounted for. kFailedPrecondition: this kernel does not tell.
+  absl::StatusOr<double> last_run_ms(int pid, int tid) const;
   // The one that the thread runs on, or ran on last.
   absl::StatusOr<std::uint64_t> last_processor(int pid, int tid) const;
   // Clock ticks since boot (field 22 of stat).
@@ -91,6 +108,9 @@ class ProcFs {
 
 // The parsers behind it; total on any text.
 absl::StatusOr<ProcessStatus> parse_status(std::string_view text);
+std::optional<SleepingCall> parse_sleeping_call(std::string_view text);
+// se.exec_start of sched.
+std::optional<double> parse_last_run(std::string_view sched);
 // A numeric field of stat by its number in proc(5), from 4 on.
 absl::StatusOr<std::uint64_t> parse_stat_field(std::string_view stat, int field);
 // Lines that are not mappings are left out.

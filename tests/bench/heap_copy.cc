@@ -3,6 +3,10 @@
 // prints what heap_walk prints, with the numbers of roots by kind, what is reachable from them, the
 // words that the blocks retain that retain most, and how long the program stood still.
 //
+// heap_copy PID waiting TRIES: copies of a program while it waits (waiting_program.h), and a line
+// of how many tries were refused, by reason, at the end. Each try comes up to 2 ms after the one
+// before, and not at the safe point.
+//
 // heap_copy PID [hold]: with hold, prints "held COPY'S_PID" when the copy has found its roots, and
 // goes on when a line comes. Exit code 1 when it came to nothing: the reason is on stderr.
 #include <fcntl.h>
@@ -14,13 +18,18 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <map>
+#include <random>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "daemon/attach/inject/heap_copy.h"
 #include "daemon/attach/inject/injector.h"
+#include "daemon/attach/inject/waiting_program.h"
+#include "daemon/discover/runtime_locks.h"
 #include "daemon/discover/target.h"
 #include "daemon/snapshot/dominators.h"
 #include "daemon/snapshot/heap_census.h"
@@ -28,6 +37,7 @@
 #include "daemon/snapshot/heap_layout.h"
 #include "daemon/snapshot/heap_map.h"
 #include "daemon/snapshot/heap_walk.h"
+#include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
 #include "tests/bench/heap_json.h"
 
@@ -88,8 +98,15 @@ absl::Status use(const HeapLayout& layout, const HeapCopy& copy, bool is_held) {
   return absl::OkStatus();
 }
 
-absl::Status run(int pid, bool is_held) {
-  ASSIGN_OR_RETURN(const Target target, discover_target(pid));
+struct Tool {
+  Target target;
+  HeapLayout layout;
+  CopyAgent agent;
+  LibcFunctions libc;
+};
+
+absl::StatusOr<Tool> tool_for(int pid) {
+  ASSIGN_OR_RETURN(Target target, discover_target(pid));
   ASSIGN_OR_RETURN(const HeapLayout layout,
                    find_heap_layout(*target.program, target.load_bias, target.abi));
   if (target.agents.size() != 1) return absl::FailedPreconditionError("there is no agent in it");
@@ -101,11 +118,55 @@ absl::Status run(int pid, bool is_held) {
   ASSIGN_OR_RETURN(const auto maps, target.memory->maps());
   ASSIGN_OR_RETURN(const LibcFunctions libc, find_libc_functions(pid, maps));
   RETURN_IF_ERROR(HeapCopy::prepare(target, agent, std::chrono::seconds(3)));
+  return Tool{std::move(target), layout, agent, libc};
+}
+
+absl::Status try_waiting(const Tool& tool, const RuntimeLocks& locks) {
+  ASSIGN_OR_RETURN(const WaitingProgram program, WaitingProgram::look(tool.target, locks, {}));
+  PtraceSession session;
+  const std::uint64_t stopped_at_ns = monotonic_ns();
+  ASSIGN_OR_RETURN(StoppedCall stopped, stop_in_call(program, session));
+  BorrowedThread thread(tool.target, tool.libc, session, program, stopped.waits,
+                        std::move(stopped.state));
+  ASSIGN_OR_RETURN(const HeapCopy copy,
+                   HeapCopy::take(tool.target, tool.agent, thread, stopped_at_ns));
+  absl::Status used;
+  thread.look_after_while([&] { used = use(tool.layout, copy, false); });
+  return absl::IsUnavailable(used) ? absl::InternalError(used.message()) : used;
+}
+
+absl::Status run_waiting(int pid, int tries) {
+  ASSIGN_OR_RETURN(const Tool tool, tool_for(pid));
+  ASSIGN_OR_RETURN(const RuntimeLocks locks, RuntimeLocks::find(tool.target));
+  std::map<std::string, int> refused;
+  std::mt19937 random{std::random_device()()};
+  std::uniform_int_distribution<int> pause_us(0, 2000);
+  for (int i = 0; i < tries; ++i) {
+    std::this_thread::sleep_for(std::chrono::microseconds(pause_us(random)));
+    absl::Status tried;
+    std::thread([&] { tried = try_waiting(tool, locks); }).join();
+    if (absl::IsUnavailable(tried)) {
+      ++refused[std::string(tried.message())];
+    } else {
+      RETURN_IF_ERROR(tried);
+    }
+  }
+  std::string text;
+  for (const auto& [why, count] : refused) {
+    text += fmt::format("{}\"{}\":{}", text.empty() ? "" : ",", why, count);
+  }
+  fmt::print("{{\"refused\":{{{}}}}}\n", text);
+  return absl::OkStatus();
+}
+
+absl::Status run(int pid, bool is_held) {
+  ASSIGN_OR_RETURN(const Tool tool, tool_for(pid));
   ProbeRemoval removal;
-  Injection injection{.target = &target, .removal = &removal, .libc = libc};
+  Injection injection{.target = &tool.target, .removal = &removal, .libc = tool.libc};
   injection.errand = [&](BorrowedThread& thread, std::uint64_t stopped_at_ns) -> absl::Status {
-    ASSIGN_OR_RETURN(const HeapCopy copy, HeapCopy::take(target, agent, thread, stopped_at_ns));
-    return use(layout, copy, is_held);
+    ASSIGN_OR_RETURN(const HeapCopy copy,
+                     HeapCopy::take(tool.target, tool.agent, thread, stopped_at_ns));
+    return use(tool.layout, copy, is_held);
   };
   ASSIGN_OR_RETURN(const auto injector, Injector::start(std::move(injection)));
   const auto end = std::chrono::steady_clock::now() + kPatience;
@@ -121,11 +182,14 @@ absl::Status run(int pid, bool is_held) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    fmt::print(stderr, "usage: heap_copy PID [hold]\n");
+    fmt::print(stderr, "usage: heap_copy PID [hold | waiting TRIES]\n");
     return 2;
   }
   const bool is_held = argc > 2 && std::string_view(argv[2]) == "hold";
-  const absl::Status status = memprofd::run(std::atoi(argv[1]), is_held);
+  const bool waits = argc > 3 && std::string_view(argv[2]) == "waiting";
+  const int pid = std::atoi(argv[1]);
+  const absl::Status status =
+      waits ? memprofd::run_waiting(pid, std::atoi(argv[3])) : memprofd::run(pid, is_held);
   if (!status.ok()) fmt::print(stderr, "heap_copy: {}\n", std::string(status.message()));
   return status.ok() ? 0 : 1;
 }

@@ -7,10 +7,10 @@ OCAML_PKGS  := unix,threads.posix
 OCAMLOPT    := ocamlfind ocamlopt -thread -package $(OCAML_PKGS)
 OCAMLC      := ocamlfind ocamlc -thread -package $(OCAML_PKGS)
 
-TARGET_NAMES := $(filter-out handshake points domains crowd heap_domains value_domains reports report_domains,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
+TARGET_NAMES := $(filter-out handshake points domains crowd heap_domains value_domains wait_domains reports report_domains,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
 # Variants of known_alloc: no debug information; static and stripped; static; bytecode. And one
 # whose source is generated.
-TARGET_VARIANTS := nog_target static_target static_symbols bytecode_target tiny32 many_sites every_byte
+TARGET_VARIANTS := waits_alone nog_target static_target static_symbols bytecode_target tiny32 many_sites every_byte
 
 .PHONY: targets
 targets: $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES) $(TARGET_VARIANTS))
@@ -18,8 +18,8 @@ targets: $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES) $(TARGET_VARIANTS))
 # The same with other OCamls, in $(BUILD)/targets-RELEASE: of other Debian releases, and
 # built from source. Those of OF_OCAML5 need OCaml 5, forks of them OCaml 4.12; what demo_server holds
 # is asked of OCaml 5, too, and seccomp runs with the C library of that release.
-OTHER_NAMES    := known_alloc stacks busy_threads churn uses_memprof stops_memprof idle minor_heaps large_blocks heap_shapes heap_roots values
-OF_OCAML5      := domains crowd heap_domains forks value_domains demo_server seccomp
+OTHER_NAMES    := known_alloc stacks busy_threads churn uses_memprof stops_memprof idle minor_heaps large_blocks heap_shapes heap_roots values waits wait_threads
+OF_OCAML5      := domains crowd heap_domains forks value_domains demo_server seccomp wait_domains
 OTHER_RELEASES := bullseye 4.12 4.14 trixie forky
 OTHERS         := $(foreach release,$(OTHER_RELEASES),$(addprefix $(BUILD)/targets-$(release)/,$(OTHER_NAMES) nog_target)) \
 	$(foreach release,trixie forky,$(addprefix $(BUILD)/targets-$(release)/,$(OF_OCAML5)))
@@ -53,7 +53,8 @@ $(filter %/minor_heaps,$(OTHERS)): tests/targets/minor_heaps_stubs.c
 $(filter %/seccomp,$(OTHERS)): tests/targets/seccomp_stubs.c
 $(filter %/heap_shapes %/heap_domains,$(OTHERS)): tests/targets/heap_shapes_stubs.c
 $(filter %/heap_roots,$(OTHERS)): tests/targets/heap_roots_stubs.c
-$(addprefix $(TARGETS_DIR)/,seccomp minor_heaps heap_shapes heap_roots): $(TARGETS_DIR)/%: $(TARGETS_DIR)/obj/%_stubs.o
+$(filter %/waits,$(OTHERS)): tests/targets/waits_stubs.c
+$(addprefix $(TARGETS_DIR)/,seccomp minor_heaps heap_shapes heap_roots waits): $(TARGETS_DIR)/%: $(TARGETS_DIR)/obj/%_stubs.o
 $(TARGETS_DIR)/obj/%_stubs.o: tests/targets/%_stubs.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -O2 -I$(shell ocamlc -where) -c $< -o $@
@@ -71,6 +72,11 @@ $(TARGETS_DIR)/nog/handshake.cmx: tests/targets/handshake.ml
 $(TARGETS_DIR)/nog/known_alloc.cmx: tests/targets/known_alloc.ml $(TARGETS_DIR)/nog/handshake.cmx
 	$(call say,OCAML,$@)
 	$(Q)$(OCAMLOPT) -I $(@D) -c -o $@ $<
+# Without the library of threads.
+$(TARGETS_DIR)/waits_alone: tests/targets/waits_stubs.c tests/targets/handshake.ml tests/targets/waits.ml
+	$(call say,OCAML,$@)
+	$(Q)mkdir -p $@-source && cp $^ $@-source
+	$(Q)cd $@-source && ocamlfind ocamlopt -package unix -linkpkg -g $(^F) -o $(abspath $@)
 $(TARGETS_DIR)/nog_target: $(TARGETS_DIR)/nog/known_alloc.cmx
 	$(call say,LINK,$@)
 	$(Q)$(OCAMLOPT) -linkpkg $(<D)/handshake.cmx $< -o $@

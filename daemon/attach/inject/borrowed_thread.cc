@@ -5,14 +5,18 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/attach/inject/agent_memfd.h"
+#include "daemon/discover/proc_fs.h"
 #include "daemon/util/status_macros.h"
+#include "daemon/util/threads/start_thread.h"
 
 namespace memprofd {
 namespace {
@@ -23,12 +27,31 @@ constexpr std::chrono::milliseconds kLoadPatience{2000};
 constexpr std::chrono::milliseconds kAgentPatience{5000};
 // A system call that takes no locks of others.
 constexpr std::chrono::milliseconds kCallPatience{1000};
+// The kernel's time, and then until the thread sleeps again.
+constexpr std::chrono::milliseconds kStopPatience{1000};
+constexpr std::chrono::milliseconds kSleepPatience{200};
+constexpr std::chrono::milliseconds kLookAfter{1};
+constexpr std::uint64_t kAllSignals = ~0ULL;
 
 }  // namespace
 
 BorrowedThread::BorrowedThread(const Target& target, const LibcFunctions& libc,
                                PtraceSession& session, pid_t tid, ThreadState state)
     : target_(target), libc_(libc), session_(session), tid_(tid), state_(std::move(state)) {
+  save_errno();
+}
+
+BorrowedThread::BorrowedThread(const Target& target, const LibcFunctions& libc,
+                               PtraceSession& session, const WaitingProgram& program,
+                               const InterruptedCall& waits, ThreadState state)
+    : target_(target),
+      libc_(libc),
+      session_(session),
+      tid_(program.tid()),
+      program_(&program),
+      waits_(waits),
+      state_(std::move(state)) {
+  state_.regs = waits_->anew();
   save_errno();
 }
 
@@ -70,7 +93,19 @@ std::optional<RemoteCall> BorrowedThread::close_call(const Copy& copy) const {
 
 absl::Status BorrowedThread::call_agent(std::uint64_t function) {
   session_.expect_child();
-  absl::Status called = call({function}, "", "a call of the agent", kAgentPatience);
+  return agent_called(call({function}, "", "a call of the agent", kAgentPatience));
+}
+
+absl::Status BorrowedThread::call_agent(std::uint64_t function,
+                                        std::span<const std::uint64_t> words) {
+  session_.expect_child();
+  const auto bytes = std::as_bytes(words);
+  const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return agent_called(
+      call({function, kTextArgument, words.size()}, text, "a call of the agent", kAgentPatience));
+}
+
+absl::Status BorrowedThread::agent_called(absl::Status called) const {
   if (!absl::IsDeadlineExceeded(called)) return called;
   return absl::DeadlineExceededError(
       absl::StrCat("the agent in pid ", target_.pid, " does not answer in ",
@@ -78,6 +113,11 @@ absl::Status BorrowedThread::call_agent(std::uint64_t function) {
 }
 
 absl::Status BorrowedThread::finish(std::optional<RemoteCall> call) {
+  if (waits_) {
+    if (call && frame_.frame2 != 0) (void)call_system(*call, "");
+    restore_errno();
+    return go_on_waiting();
+  }
   restore_errno();
   if (call) {
     // The frame that the last call would have returned through leads into the program, too.
@@ -98,6 +138,12 @@ absl::Status BorrowedThread::put_frame(RemoteCall function, std::optional<Remote
 // Has the thread call a function, up to its next stop, which is in raise.
 absl::Status BorrowedThread::call(RemoteCall function, const std::string& text,
                                   std::string_view action, std::chrono::milliseconds patience) {
+  if (waits_) {
+    RETURN_IF_ERROR(put_call_of_waiting(function, text));
+    const absl::Status returned = return_from_call(patience);
+    return absl::IsNotFound(returned) || absl::IsDeadlineExceeded(returned) ? not_done(action)
+                                                                            : returned;
+  }
   RETURN_IF_ERROR(put_frame(function, RemoteCall{libc_.raise, kSignal}, text));
   RETURN_IF_ERROR(session_.set_registers(frame_.regs));
   RETURN_IF_ERROR(session_.resume(0));
@@ -110,14 +156,78 @@ absl::Status BorrowedThread::call(RemoteCall function, const std::string& text,
 
 // Has the thread make a system call; it stands behind it then.
 absl::StatusOr<std::int64_t> BorrowedThread::call_system(RemoteCall call, const std::string& text) {
-  RETURN_IF_ERROR(put_frame(call, std::nullopt, text));
-  RETURN_IF_ERROR(session_.set_registers(frame_.regs));
+  if (waits_) {
+    RETURN_IF_ERROR(put_call_of_waiting(call, text));
+  } else {
+    RETURN_IF_ERROR(put_frame(call, std::nullopt, text));
+    RETURN_IF_ERROR(session_.set_registers(frame_.regs));
+  }
   const std::uint64_t first =
       call.argument2 == kTextArgument ? frame_.text_address : call.argument2;
   const auto result = session_.run_to_system_call(call.argument1, first, kCallPatience);
   if (!result.ok()) return not_done("loading the agent");
-  ASSIGN_OR_RETURN(state_, session_.state());
+  if (waits_) {
+    if (!return_from_call(kCallPatience).ok()) return not_done("loading the agent");
+  } else {
+    ASSIGN_OR_RETURN(state_, session_.state());
+  }
   return *result;
+}
+
+// The image before is left first: were we killed while the next one is written over it, the call
+// would begin anew. Signals are blocked last, as the image undoes that.
+absl::Status BorrowedThread::put_call_of_waiting(RemoteCall function, const std::string& text) {
+  if (frame_.frame2 != 0) {
+    RETURN_IF_ERROR(session_.set_signal_mask(state_.signal_mask));
+    RETURN_IF_ERROR(session_.set_registers(state_.regs));
+  }
+  RETURN_IF_ERROR(put_frame(function, std::nullopt, text));
+  RETURN_IF_ERROR(session_.set_registers(frame_.regs));
+  return session_.set_signal_mask(kAllSignals);
+}
+
+// Its entry into rt_sigreturn, behind the address that it has returned to.
+absl::Status BorrowedThread::return_from_call(std::chrono::milliseconds patience) {
+  return session_.run_to_return(frame_.frame2 + sizeof(std::uint64_t), patience);
+}
+
+// In that stop the call begins anew, whatever becomes of us; in the next one the kernel goes on
+// with it.
+absl::Status BorrowedThread::go_on_waiting() {
+  if (frame_.frame2 != 0) {
+    RETURN_IF_ERROR(session_.set_signal_mask(state_.signal_mask));
+    RETURN_IF_ERROR(session_.set_registers(state_.regs));
+    RETURN_IF_ERROR(session_.interrupt(true, kStopPatience));
+  }
+  const ProcFs proc;
+  session_.go_on_waiting(
+      waits_->going_on(), waits_->instruction(),
+      [&] {
+        const auto call = proc.sleeping_call(target_.pid, tid_);
+        return call.ok() && call->has_value();
+      },
+      kSleepPatience);
+  return absl::OkStatus();
+}
+
+void BorrowedThread::look_after() {
+  if (waits_) session_.look_after(target_.pid);
+}
+
+void BorrowedThread::look_after_while(const std::function<void()>& work) {
+  std::atomic<bool> done{false};
+  auto thread = waits_ ? start_thread("to read a copy",
+                                      [&] {
+                                        work();
+                                        done = true;
+                                      })
+                       : absl::StatusOr<std::thread>(absl::UnimplementedError("not needed"));
+  if (!thread.ok()) return work();
+  while (!done) {
+    look_after();
+    std::this_thread::sleep_for(kLookAfter);
+  }
+  thread->join();
 }
 
 // Anybody may send this signal at any time. Ours comes from a thread of the process to itself,

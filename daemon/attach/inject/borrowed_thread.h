@@ -2,12 +2,19 @@
 // A thread of the target that stands at the safe point, made to load the agent. Each call
 // has a stack image of its own (remote_frame.h) below the one before, and returns into it: at
 // no time the thread depends on us. Ours are only the stops between the calls.
+//
+// Or one that waits in a system call (waiting_program.h). An image leads back to the begin of that
+// call. While we are there its return is not let happen: rt_sigreturn would have the kernel forget
+// how to go on with the call. In its place the kernel is led to the way out of a call once more, by
+// an interrupt, and goes on with the first one. No signal comes in between: all are blocked, which
+// the image undoes too.
 #pragma once
 
 #include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +25,7 @@
 #include "daemon/attach/inject/libc_functions.h"
 #include "daemon/attach/inject/ptrace_session.h"
 #include "daemon/attach/inject/remote_frame.h"
+#include "daemon/attach/inject/waiting_program.h"
 #include "daemon/discover/target.h"
 #include "daemon/util/shared_fd.h"
 
@@ -28,6 +36,15 @@ class BorrowedThread {
   // Everything outlives it. The session's thread is `tid`, stopped in that state.
   BorrowedThread(const Target& target, const LibcFunctions& libc, PtraceSession& session, pid_t tid,
                  ThreadState state);
+  // The thread waits, stopped in that call of that program.
+  BorrowedThread(const Target& target, const LibcFunctions& libc, PtraceSession& session,
+                 const WaitingProgram& program, const InterruptedCall& waits, ThreadState state);
+
+  // Of a thread that waits; null: it stands at the safe point.
+  const WaitingProgram* program() const { return program_; }
+  // A thread that waits, but is none of OCaml's.
+  void mark_unusable() { is_unusable_ = true; }
+  bool is_unusable() const { return is_unusable_; }
 
   // Has the dynamic linker load a file that the process sees under that name.
   absl::Status load(const std::string& path);
@@ -43,12 +60,19 @@ class BorrowedThread {
   // Has it call a function without arguments, which may make a child of the thread ours to trace
   // (PtraceSession::expect_child).
   absl::Status call_agent(std::uint64_t function);
+  // A function of an array of words and their number, likewise.
+  absl::Status call_agent(std::uint64_t function, std::span<const std::uint64_t> words);
   std::optional<pid_t> wait_child(std::chrono::milliseconds patience) {
     return session_.wait_child(patience);
   }
 
   // Lets the thread go, into a call that returns into the program, or into the program.
   absl::Status finish(std::optional<RemoteCall> call);
+  // After that. A thread that waits stays seized until the session's thread ends, so that signals
+  // have to be passed on: to be called again and again.
+  void look_after();
+  // Does the work, on another thread where that has to be.
+  void look_after_while(const std::function<void()>& work);
   // Which closes the copy; nothing when the program has put something else there meanwhile.
   std::optional<RemoteCall> close_call(const Copy& copy) const;
 
@@ -62,6 +86,10 @@ class BorrowedThread {
                     std::chrono::milliseconds patience);
   // call: of the C library's syscall().
   absl::StatusOr<std::int64_t> call_system(RemoteCall call, const std::string& text);
+  absl::Status agent_called(absl::Status called) const;
+  absl::Status put_call_of_waiting(RemoteCall function, const std::string& text);
+  absl::Status return_from_call(std::chrono::milliseconds patience);
+  absl::Status go_on_waiting();
   bool is_our_raise(const SignalStop& stop) const;
   absl::Status not_done(std::string_view action) const;
   void save_errno();
@@ -71,7 +99,10 @@ class BorrowedThread {
   const LibcFunctions& libc_;
   PtraceSession& session_;
   pid_t tid_;
-  ThreadState state_;  // at the last stop
+  const WaitingProgram* program_ = nullptr;
+  std::optional<InterruptedCall> waits_;
+  bool is_unusable_ = false;
+  ThreadState state_;  // at the last stop; of one that waits where its call begins anew
   RemoteFrame frame_;  // written last
   std::uint64_t errno_address_ = 0;
   std::uint32_t errno_ = 0;

@@ -191,7 +191,8 @@ void CopyProcess::kill() const {
   (void)::ptrace(PTRACE_KILL, pid_, nullptr, nullptr);
 }
 
-std::optional<int> CopyProcess::wait_status(milliseconds patience) {
+std::optional<int> CopyProcess::wait_status(milliseconds patience,
+                                            const std::function<void()>& meanwhile) {
   const auto end = Clock::now() + patience;
   do {
     int status = 0;
@@ -200,6 +201,7 @@ std::optional<int> CopyProcess::wait_status(milliseconds patience) {
     // It has gone without a word, by exec in another thread: the number may be anybody's.
     if (pid < 0 && errno == ECHILD) pid_ = 0;
     if (pid != 0) return pid > 0 ? std::optional(status) : std::nullopt;
+    meanwhile();
     std::this_thread::sleep_for(kCopyPoll);
   } while (Clock::now() < end);
   return std::nullopt;
@@ -211,11 +213,12 @@ absl::Status CopyProcess::bind() {
   return absl::AbortedError(absl::StrCat("the copy is not there any more: ", strerror(errno)));
 }
 
-absl::Status CopyProcess::run_to_breakpoint(milliseconds patience) {
+absl::Status CopyProcess::run_to_breakpoint(milliseconds patience,
+                                            const std::function<void()>& meanwhile) {
   if (::ptrace(PTRACE_CONT, pid_, nullptr, 0) != 0) {
     return absl::AbortedError(absl::StrCat("the copy is not there any more: ", strerror(errno)));
   }
-  const auto status = wait_status(patience);
+  const auto status = wait_status(patience, meanwhile);
   if (!status) {
     return absl::DeadlineExceededError(
         "the copy does not come to the end of its roots in time; try again");
@@ -232,7 +235,8 @@ absl::Status CopyProcess::run_to_breakpoint(milliseconds patience) {
 
 absl::StatusOr<CopyAgent> find_copy_agent(const ElfFile& file, std::uint64_t control_address) {
   static constexpr std::string_view kNames[] = {"memprof_agent_control", "memprof_snapshot",
-                                                "memprof_agent_snapshot", "memprof_agent_at_point"};
+                                                "memprof_agent_snapshot", "memprof_agent_at_point",
+                                                "memprof_agent_snapshot_waiting"};
   const auto symbols = file.find_symbols(kNames);
   const auto offset = symbols[3] ? file.offset_of(symbols[3]->address) : std::nullopt;
   if (!symbols[0] || !symbols[1] || !symbols[2] || !offset) {
@@ -242,6 +246,7 @@ absl::StatusOr<CopyAgent> find_copy_agent(const ElfFile& file, std::uint64_t con
   const std::uint64_t bias = control_address - symbols[0]->address;
   return CopyAgent{.block = bias + symbols[1]->address,
                    .function = bias + symbols[2]->address,
+                   .waiting = symbols[4] ? bias + symbols[4]->address : 0,
                    .point = bias + symbols[3]->address,
                    .point_offset = *offset};
 }
@@ -258,22 +263,40 @@ absl::Status HeapCopy::prepare(const Target& target, const CopyAgent& agent,
                                     block.answered + 1);
 }
 
+// An attempt before this one may have answered the request. Of a program that waits the copy is of
+// that moment if nobody has run since it was found to wait.
+absl::Status HeapCopy::call(const Target& target, const CopyAgent& agent, BorrowedThread& thread) {
+  const WaitingProgram* const waiting = thread.program();
+  if (waiting == nullptr) return thread.call_agent(agent.function);
+  ASSIGN_OR_RETURN(const memprof_snapshot block, read_block(*target.memory, agent.block));
+  RETURN_IF_ERROR(target.memory->write_value(agent.block + offsetof(memprof_snapshot, request),
+                                             block.answered + 1));
+  RETURN_IF_ERROR(thread.call_agent(agent.waiting, waiting->states()));
+  return waiting->check_still();
+}
+
 absl::StatusOr<HeapCopy> HeapCopy::take(const Target& target, const CopyAgent& agent,
                                         BorrowedThread& thread, std::uint64_t stopped_at_ns) {
-  const absl::Status called = thread.call_agent(agent.function);
+  const absl::Status called = call(target, agent, thread);
   if (absl::IsDeadlineExceeded(called)) return called;
   const absl::Status released = thread.finish(std::nullopt);
   const std::uint64_t made_at_ns = monotonic_ns();
   end_priority();
-  RETURN_IF_ERROR(called);
-  RETURN_IF_ERROR(released);
-  // A tracee that is not the copy there cannot be: nothing else of the target is traced now.
-  const auto pid = thread.wait_child(kFirstStopPatience);
+  // A tracee that is neither the copy nor the borrowed thread there cannot be.
+  const bool is_made = called.ok() || absl::IsUnavailable(called);
+  const auto pid = is_made ? thread.wait_child(kFirstStopPatience) : std::nullopt;
   std::optional<CopyProcess> process;
   if (pid) process.emplace(*pid);
+  RETURN_IF_ERROR(called);
+  RETURN_IF_ERROR(released);
   ASSIGN_OR_RETURN(const memprof_snapshot block, read_block(*target.memory, agent.block));
-  ASSIGN_OR_RETURN(const std::int64_t number, read_answer(target, block));
-  if (!process || !is_numbered(*pid, number)) {
+  const auto number = read_answer(target, block);
+  if (block.child == -EBUSY && thread.program() != nullptr) {
+    return absl::UnavailableError("the copy of it before has not ended yet");
+  }
+  RETURN_IF_ERROR(number.status());
+  if (!process || !is_numbered(*pid, *number)) {
+    if (thread.program() != nullptr) return absl::UnavailableError("its copy came too late");
     return absl::AbortedError(
         absl::StrCat("the copy of pid ", target.pid, " did not come to us; try again"));
   }
@@ -282,13 +305,18 @@ absl::StatusOr<HeapCopy> HeapCopy::take(const Target& target, const CopyAgent& a
                  .pause_ns = made_at_ns - stopped_at_ns,
                  .made_at_ns = made_at_ns});
   RETURN_IF_ERROR(copy.process_.bind());
-  RETURN_IF_ERROR(copy.find_roots(agent.block));
+  const absl::Status found = copy.find_roots(agent.block, thread);
+  if (!found.ok() && thread.program() != nullptr) {
+    thread.mark_unusable();
+    return absl::UnavailableError(found.message());
+  }
+  RETURN_IF_ERROR(found);
   return copy;
 }
 
-absl::Status HeapCopy::find_roots(std::uint64_t address) {
+absl::Status HeapCopy::find_roots(std::uint64_t address, BorrowedThread& thread) {
   ASSIGN_OR_RETURN(memory_, CopyMemory::open(process_.pid()));
-  RETURN_IF_ERROR(process_.run_to_breakpoint(kSearchPatience));
+  RETURN_IF_ERROR(process_.run_to_breakpoint(kSearchPatience, [&thread] { thread.look_after(); }));
   ASSIGN_OR_RETURN(const memprof_snapshot block, read_block(*memory_, address));
   if (block.copy_state != MEMPROF_COPY_ROOTS_FOUND) {
     return absl::ResourceExhaustedError(

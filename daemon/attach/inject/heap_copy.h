@@ -2,6 +2,10 @@
 // A copy of a target, made at its safe point to be read at leisure: a child of the target that
 // never runs anything but the agent's code, traced by us from before its first instruction on.
 //
+// Or made while it waits (waiting_program.h), where the copy first takes the runtime lock as its
+// thread would when its system call returns. Such a copy is thrown away when another thread has run
+// meanwhile, and when it does not find its roots: its thread may be none of OCaml's.
+//
 //     borrowed thread      agent's function: clone ---> back in the program, let go
 //     copy                                    stopped ---> finds roots ---> stopped ---> killed
 //     memprofd                                waits, EXITKILL, lets it run    reads
@@ -24,6 +28,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -44,6 +49,7 @@ namespace memprofd {
 struct CopyAgent {
   std::uint64_t block = 0;         // memprof_snapshot
   std::uint64_t function = 0;      // memprof_agent_snapshot
+  std::uint64_t waiting = 0;       // memprof_agent_snapshot_waiting; 0: it is an older one
   std::uint64_t point = 0;         // memprof_agent_at_point
   std::uint64_t point_offset = 0;  // of that, in the agent's file
 };
@@ -67,12 +73,15 @@ class CopyProcess {
   // It ends when we do, however that comes. kAborted: it is not there, or no process.
   absl::Status bind();
   // Lets it run to its int3. kDeadlineExceeded, or kAborted when it stops or ends otherwise.
-  absl::Status run_to_breakpoint(std::chrono::milliseconds patience);
+  // meanwhile: is called again and again.
+  absl::Status run_to_breakpoint(
+      std::chrono::milliseconds patience, const std::function<void()>& meanwhile = [] {});
 
  private:
   void kill() const;
   // Nothing when the time is over.
-  std::optional<int> wait_status(std::chrono::milliseconds patience);
+  std::optional<int> wait_status(
+      std::chrono::milliseconds patience, const std::function<void()>& meanwhile = [] {});
 
   pid_t pid_;  // 0: it has ended, or is ours no more
   UniqueFd pidfd_;
@@ -120,6 +129,7 @@ class HeapCopy {
 
   // On the thread that traces the borrowed one, which is let go in any case, unless the error is
   // kDeadlineExceeded. The copy belongs to this thread. stopped_at_ns: as of Injection::errand.
+  // kUnavailable, a few words, of a program that waits: there is no copy of it now.
   static absl::StatusOr<HeapCopy> take(const Target& target, const CopyAgent& agent,
                                        BorrowedThread& thread, std::uint64_t stopped_at_ns);
 
@@ -148,7 +158,8 @@ class HeapCopy {
   };
   HeapCopy(CopyProcess process, std::uint64_t state, const Times& times)
       : process_(std::move(process)), states_{state}, times_(times) {}
-  absl::Status find_roots(std::uint64_t block);
+  static absl::Status call(const Target& target, const CopyAgent& agent, BorrowedThread& thread);
+  absl::Status find_roots(std::uint64_t block, BorrowedThread& thread);
   absl::Status read_sections(const memprof_snapshot& block);
   absl::Status read_domains(const memprof_snapshot& block);
 

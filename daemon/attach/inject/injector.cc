@@ -4,12 +4,14 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +20,7 @@
 #include "daemon/attach/inject/other_processor.h"
 #include "daemon/attach/inject/ptrace_session.h"
 #include "daemon/attach/inject/stack_room.h"
+#include "daemon/attach/inject/waiting_program.h"
 #include "daemon/attach/kernel/kernel_config.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/clock.h"
@@ -45,6 +48,8 @@ constexpr milliseconds kLease{20};
 constexpr milliseconds kStopPatience{1000};
 // After which threads that could not be used are asked again.
 constexpr milliseconds kAskAgain{500};
+// The same while the program waits, but no thread could be used just then.
+constexpr milliseconds kTryAgain{100};
 
 // While a thread of the target stands still, no other thread may preempt this one. Without the
 // privilege it only takes longer. The thread hardly runs: it waits or sleeps.
@@ -99,14 +104,18 @@ class Injector::Round {
   Outcome run() {
     keep_off_processors_of(ProcFs(), target_.pid);
     safe_point_.watch();
-    const auto knock = safe_point_.wait_knock(injector_.cancel_.get(), kAskAgain);
+    const bool tries_again = !injector_.why_not_waiting().empty();
+    const auto knock =
+        safe_point_.wait_knock(injector_.cancel_.get(), tries_again ? kTryAgain : kAskAgain);
     if (!knock) {
       // It may have called exec before anybody listened for that.
       if (absl::IsNotFound(target_.memory->check())) return replaced();
       safe_point_.skip_none();
       injector_.look_for_stack();
-      return std::nullopt;
+      return injection_.while_waiting && !injector_.given_up_ ? use_waiting()
+                                                              : Outcome(std::nullopt);
     }
+    injector_.note_waiting("");
     knock_ = *knock;
     const auto tid = usable_thread();
     Outcome outcome = tid ? use(*tid) : Outcome(std::nullopt);
@@ -180,6 +189,62 @@ class Injector::Round {
     return injection_.errand ? run_errand(thread) : load_and_poll(thread);
   }
 
+  // Nobody has come. What does not succeed leaves the thread as it was.
+  Outcome use_waiting() {
+    if (!injector_.locks_) injector_.locks_ = RuntimeLocks::find(target_);
+    const auto& locks = *injector_.locks_;
+    if (!locks.ok()) return not_now(locks.status());
+    const auto program = WaitingProgram::look(target_, *locks, injector_.unusable_);
+    if (!program.ok()) return not_now(program.status());
+    auto status = ProcFs().thread_status(target_.pid, program->tid());
+    if (!status.ok()) return not_now(status.status());
+    thread_ = *std::move(status);
+    one_set_of_filters_ = thread_.seccomp == 0 || has_one_set_of_filters(target_.pid, thread_);
+    stopped_at_ = monotonic_ns();
+    auto stopped = stop_in_call(*program, session_);
+    if (absl::IsAlreadyExists(stopped.status())) {
+      injector_.obstacle_ = Obstacle::kTraced;
+      return std::nullopt;
+    }
+    if (session_.exec_seen()) return replaced();
+    if (absl::IsNotFound(stopped.status())) return std::nullopt;
+    if (absl::IsUnavailable(stopped.status())) return not_now(stopped.status());
+    RETURN_IF_ERROR(stopped.status());
+    if (const absl::Status may = check_stopped(stopped->state); !may.ok()) {
+      let_go_on(stopped->state.regs, session_);
+      return absl::IsUnavailable(may) ? not_now(may) : Outcome(may);
+    }
+    injector_.obstacle_ = Obstacle::kNone;
+    BorrowedThread thread(target_, injection_.libc, session_, *program, stopped->waits,
+                          std::move(stopped->state));
+    Outcome outcome = injection_.errand ? run_errand(thread) : load_and_poll(thread);
+    if (!absl::IsUnavailable(outcome.status())) return outcome;
+    if (thread.is_unusable()) injector_.unusable_.insert(program->tid());
+    return not_now(outcome.status());
+  }
+
+  absl::Status check_stopped(const ThreadState& state) {
+    if (!has_stack_room(target_.pid, injector_.main_stack_, state.regs.rsp, kStackRoomBytes)) {
+      injector_.obstacle_ = Obstacle::kStack;
+      return absl::UnavailableError("its thread has no stack left");
+    }
+    if (absl::Status filtered = look_at_filters(); !filtered.ok()) {
+      injector_.left_alone_ = true;
+      return filtered;
+    }
+    // By which the kernel may go on with the call.
+    static constexpr FilteredCall kRestart[] = {{SYS_restart_syscall, "restart_syscall", {}}};
+    if (thread_.seccomp != 0 && !check_filters(session_, target_.pid, kRestart).ok()) {
+      return absl::UnavailableError("its seccomp filter may not let its wait be restarted");
+    }
+    return target_.memory->check();
+  }
+
+  std::nullopt_t not_now(const absl::Status& why) {
+    injector_.note_waiting(std::string(why.message()));
+    return std::nullopt;
+  }
+
   absl::Status look_at_filters() const {
     if (thread_.seccomp == 0) return absl::OkStatus();
     if (!one_set_of_filters_) {
@@ -242,16 +307,19 @@ class Injector::Round {
     RETURN_IF_ERROR(agent.status());
     RETURN_IF_ERROR(finished);
     if (loaded->file) RETURN_IF_ERROR(check_mapped(*loaded, *agent));
+    const bool polled = thread.program() == nullptr && !loaded->file;
     log_debug("pid {}: stopped {} us, {} of them after the load", target_.pid,
               (now - stopped_at_) / 1000, (now - loaded_at) / 1000);
-    return InjectionResult{*agent, loaded->file, static_cast<double>(now - stopped_at_) * 1e-9};
+    return InjectionResult{*agent, loaded->file, static_cast<double>(now - stopped_at_) * 1e-9,
+                           polled};
   }
 
-  // Nobody listens to a copy yet: it is not asked to begin.
+  // Nobody listens to a copy yet: it is not asked to begin. Nor is one that has no runtime lock.
   static std::optional<RemoteCall> last_call(const BorrowedThread& thread,
                                              const absl::StatusOr<BorrowedThread::Copy>& loaded,
                                              const absl::StatusOr<AgentLocation>& agent) {
     if (loaded.ok() && loaded->file) return thread.close_call(*loaded);
+    if (thread.program() != nullptr) return std::nullopt;
     return agent.ok() ? std::optional(RemoteCall{agent->poll_address}) : std::nullopt;
   }
 
@@ -314,6 +382,16 @@ absl::StatusOr<std::unique_ptr<Injector>> Injector::start(Injection injection) {
 void Injector::look_for_stack() {
   const auto maps = injection_.target->memory->maps();
   main_stack_ = maps.ok() ? find_main_stack(*maps) : AddressRange{};
+}
+
+void Injector::note_waiting(std::string why) {
+  const std::lock_guard lock(mutex_);
+  why_not_waiting_ = std::move(why);
+}
+
+std::string Injector::why_not_waiting() const {
+  const std::lock_guard lock(mutex_);
+  return why_not_waiting_;
 }
 
 void Injector::run() {

@@ -15,6 +15,8 @@
 // 3. An almost idle program is woken: its next allocation takes the slow path
 //    (attach/inject/trip_young_limit.h). A program that allocates nothing stays as it is, and is
 //    caught when it does.
+//    While all its threads sleep and the runtime is free, one that waits in a system call can be
+//    used in its place, and goes on with that call (attach/inject/waiting_program.h).
 // 4. The stopped thread is made to load the agent and to call memprof_agent_poll
 //    (attach/inject/borrowed_thread.h); then it resumes by itself.
 //
@@ -27,7 +29,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +44,7 @@
 #include "daemon/attach/kernel/probe_removal.h"
 #include "daemon/attach/kernel/safe_point.h"
 #include "daemon/discover/agent_finder.h"
+#include "daemon/discover/runtime_locks.h"
 #include "daemon/discover/target.h"
 
 namespace memprofd {
@@ -61,9 +66,13 @@ struct Injection {
   LibcFunctions libc;
   std::optional<CatchingPlace> place;
   std::span<const FilteredCall> calls = kAgentCalls;  // which the thread is to make
+  // Whether it may be done on a thread that waits in a system call, while nobody passes the safe
+  // point. There only the agent is loaded; poll is not called, for which the runtime lock is
+  // needed.
+  bool while_waiting = false;
   // When set: what is done with the thread in place of all that, on the thread that traces it; it
   // is told since when (CLOCK_MONOTONIC) the borrowed one stands still. It lets that one go in any
-  // case, and may take longer than that.
+  // case, and may take longer than that. kUnavailable, on a thread that waits: try again.
   std::function<absl::Status(BorrowedThread&, std::uint64_t stopped_at_ns)> errand;
   // Called once the agent is loaded under that name, on a thread of the injector, while the
   // target's thread is stopped: finds the agent and tells it what to do. Not by calls without a
@@ -75,6 +84,7 @@ struct InjectionResult {
   AgentLocation agent;
   SharedFd copy;              // that is mapped; null: it was not asked for
   double paused_seconds = 0;  // from the knock, or the stop when that came later, until release
+  bool polled = true;         // the agent was asked to begin
 };
 
 // Why the thread that came last could not be used.
@@ -92,6 +102,9 @@ class Injector {
   Injector& operator=(const Injector&) = delete;
 
   Obstacle obstacle() const { return obstacle_; }
+  // Why no thread that waits could be used when nobody came, a few words; empty: that was not
+  // tried.
+  std::string why_not_waiting() const;
   // Nothing was done, for what the program's filters of seccomp may do then: the result says it.
   bool left_alone() const { return left_alone_; }
   // Has it end soon; not in the middle of what it does with a borrowed thread.
@@ -108,12 +121,17 @@ class Injector {
   explicit Injector(Injection injection) : injection_(std::move(injection)) {}
   void run();
   void look_for_stack();
+  void note_waiting(std::string why);
 
   Injection injection_;
   std::unique_ptr<SafePoint> safe_point_;
   UniqueFd cancel_;          // an eventfd
   AddressRange main_stack_;  // by look_for_stack(), while no thread is stopped
-  int misses_ = 0;           // knocks that were answered too late, in a row
+  std::optional<absl::StatusOr<RuntimeLocks>> locks_;  // when they were needed
+  std::set<int> unusable_;  // threads that wait, but have given copies without roots
+  mutable std::mutex mutex_;
+  std::string why_not_waiting_;  // guarded by it
+  int misses_ = 0;               // knocks that were answered too late, in a row
   std::atomic<bool> given_up_{false};
   std::atomic<bool> done_{false};
   std::atomic<bool> left_alone_{false};

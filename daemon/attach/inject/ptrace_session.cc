@@ -3,6 +3,7 @@
 
 #include <elf.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
@@ -17,6 +18,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/discover/proc_fs.h"
+#include "daemon/util/status_macros.h"
 
 namespace memprofd {
 namespace {
@@ -125,16 +127,23 @@ bool PtraceSession::is_child(pid_t tid, int status) const {
   return expects_child_ && tid != tid_ && WIFSTOPPED(status) && status >> 16 == PTRACE_EVENT_STOP;
 }
 
+// Looks once more when the time is over, as who stood still itself may find it there.
 std::optional<pid_t> PtraceSession::wait_child(std::chrono::milliseconds time) {
   Patience patience(time);
-  while (child_ == 0 && !patience.is_over()) {
+  for (bool is_last = false; child_ == 0;) {
     int status = 0;
     const pid_t tid = waitpid(-1, &status, __WALL | __WNOTHREAD | WNOHANG);
-    if (tid < 0) return std::nullopt;
-    if (tid > 0 && is_child(tid, status)) child_ = tid;
-    if (tid == 0) patience.poll(false);
+    if (tid < 0 || (tid == 0 && is_last)) return std::nullopt;
+    if (tid > 0 && is_child(tid, status)) {
+      child_ = tid;
+    } else if (tid > 0 && tid == tid_) {
+      pass_stop(status);
+    } else if (tid == 0) {
+      is_last = patience.is_over();
+      patience.poll(false);
+    }
   }
-  return child_ != 0 ? std::optional(std::exchange(child_, 0)) : std::nullopt;
+  return std::exchange(child_, 0);
 }
 
 std::optional<SignalStop> PtraceSession::wait_signal(
@@ -211,6 +220,11 @@ absl::Status PtraceSession::poke(std::uint64_t address, std::uint64_t word) cons
   return absl::OkStatus();
 }
 
+absl::Status PtraceSession::set_signal_mask(std::uint64_t mask) const {
+  if (ptrace(PTRACE_SETSIGMASK, tid_, sizeof mask, &mask) != 0) return error("setsigmask");
+  return absl::OkStatus();
+}
+
 absl::Status PtraceSession::resume(int signal) const {
   const auto request = at_system_calls_ ? PTRACE_SYSCALL : PTRACE_CONT;
   if (ptrace(request, tid_, nullptr, signal) != 0) return error("cont");
@@ -231,7 +245,7 @@ absl::StatusOr<std::int64_t> PtraceSession::run_to_system_call(std::uint64_t num
   at_system_calls_ = true;
   const absl::Cleanup no_more = [this] { at_system_calls_ = false; };
   for (int signal = 0;;) {
-    if (absl::Status resumed = resume(signal); !resumed.ok()) return resumed;
+    RETURN_IF_ERROR(resume(signal));
     const auto status = next_stop(patience);
     if (!status) break;
     signal = WSTOPSIG(*status) == kSystemCallStop ? 0 : WSTOPSIG(*status);
@@ -245,6 +259,94 @@ absl::StatusOr<std::int64_t> PtraceSession::run_to_system_call(std::uint64_t num
   }
   if (gone()) return absl::NotFoundError("the thread ended");
   return absl::DeadlineExceededError("the thread does not come to its system call in time");
+}
+
+absl::Status PtraceSession::run_to_return(std::uint64_t stack_pointer,
+                                          std::chrono::milliseconds time) {
+  Patience patience(time);
+  at_system_calls_ = true;
+  const absl::Cleanup no_more = [this] { at_system_calls_ = false; };
+  for (int signal = 0;;) {
+    RETURN_IF_ERROR(resume(signal));
+    const auto status = next_stop(patience);
+    if (!status) break;
+    signal = WSTOPSIG(*status) == kSystemCallStop ? 0 : WSTOPSIG(*status);
+    if (signal != 0) continue;
+    __ptrace_syscall_info info{};
+    if (ptrace(PTRACE_GET_SYSCALL_INFO, tid_, sizeof info, &info) < 0)
+      return error("get_syscall_info");
+    if (info.op == PTRACE_SYSCALL_INFO_ENTRY && info.entry.nr == SYS_rt_sigreturn &&
+        info.stack_pointer == stack_pointer)
+      return absl::OkStatus();
+  }
+  if (gone()) return absl::NotFoundError("the thread ended");
+  return absl::DeadlineExceededError("the thread does not return in time");
+}
+
+absl::Status PtraceSession::interrupt(bool is_stopped, std::chrono::milliseconds time) {
+  Patience patience(time);
+  if (ptrace(PTRACE_INTERRUPT, tid_, nullptr, nullptr) != 0) return error("interrupt");
+  if (is_stopped) RETURN_IF_ERROR(resume(0));
+  while (!gone() && !patience.is_over()) {
+    int status = 0;
+    const pid_t tid = waitpid(-1, &status, __WALL | __WNOTHREAD | WNOHANG);
+    if (tid < 0) break;
+    if (tid == 0) {
+      patience.poll(false);
+    } else if (is_child(tid, status)) {
+      child_ = tid;
+    } else if (WIFSTOPPED(status) && status >> 16 == PTRACE_EVENT_STOP &&
+               WSTOPSIG(status) == SIGTRAP) {
+      return absl::OkStatus();
+    } else {
+      tid_ = tid;
+      pass_stop(status);
+    }
+  }
+  if (gone()) return absl::NotFoundError("the thread ended");
+  return absl::UnavailableError("it does not stop in time");
+}
+
+void PtraceSession::go_on_waiting(const user_regs_struct& regs, std::uint64_t instruction,
+                                  const std::function<bool()>& is_asleep,
+                                  std::chrono::milliseconds time) {
+  Patience patience(time);
+  restart_ = {regs, instruction};
+  if (!set_registers(regs).ok() || !resume(0).ok()) return;
+  while (restart_ && !gone() && !patience.is_over()) {
+    int status = 0;
+    const pid_t tid = waitpid(tid_, &status, __WALL | __WNOTHREAD | WNOHANG);
+    if (tid > 0) {
+      pass_stop(status);
+    } else if (tid < 0 || is_asleep()) {
+      break;
+    } else {
+      patience.poll(false);
+    }
+  }
+  restart_.reset();
+}
+
+void PtraceSession::look_after(pid_t process) {
+  for (const pid_t number : {tid_, process}) {
+    int status = 0;
+    if (gone() || waitpid(number, &status, __WALL | __WNOTHREAD | WNOHANG) <= 0) continue;
+    tid_ = number;
+    pass_stop(status);
+  }
+}
+
+// Lets the thread go on, with the signal that it stands before.
+void PtraceSession::pass_stop(int status) {
+  if (pass_event(status)) return;
+  const int signal = WSTOPSIG(status) == kSystemCallStop ? 0 : WSTOPSIG(status);
+  user_regs_struct now{};
+  if (signal != 0 && restart_ && ptrace(PTRACE_GETREGS, tid_, nullptr, &now) == 0 &&
+      now.rip == restart_->instruction) {
+    (void)set_registers(restart_->regs);
+    restart_.reset();  // its handler runs
+  }
+  (void)resume(signal);
 }
 
 }  // namespace memprofd

@@ -65,6 +65,8 @@ class PtraceSession {
   // A word of 8 bytes anywhere in its memory.
   absl::StatusOr<std::uint64_t> peek(std::uint64_t address) const;
   absl::Status poke(std::uint64_t address, std::uint64_t word) const;
+  // The signals that it blocks; all are blocked with ~0.
+  absl::Status set_signal_mask(std::uint64_t mask) const;
   absl::Status resume(int signal) const;  // lets it run, with a signal or 0
   absl::Status release();                 // PTRACE_DETACH
 
@@ -81,12 +83,32 @@ class PtraceSession {
   absl::StatusOr<std::int64_t> run_to_system_call(std::uint64_t number, std::uint64_t argument,
                                                   std::chrono::milliseconds patience);
 
+  // Lets it run to its entry into rt_sigreturn with that stack pointer, and leaves it stopped
+  // there: a function has returned into the image of remote_frame.h. As above.
+  absl::Status run_to_return(std::uint64_t stack_pointer, std::chrono::milliseconds patience);
+
+  // A thread that waits in a system call, and is to go on with it.
+  //
+  // Stops it on its way out of the call; is_stopped: from the stop at which it is now. Signals that
+  // come first are passed on. kUnavailable: it does not stop in time.
+  absl::Status interrupt(bool is_stopped, std::chrono::milliseconds patience);
+  // At such a stop: lets it go on from these registers. A signal that comes before it sleeps again,
+  // and finds it before the instruction there, finds it at that stop again: else its handler would
+  // run, and the call would begin after it. is_asleep is asked until it says so; no longer than
+  // patience. Then it runs, under look_after().
+  void go_on_waiting(const user_regs_struct& regs, std::uint64_t instruction,
+                     const std::function<bool()>& is_asleep, std::chrono::milliseconds patience);
+  // Passes on what has come for a thread that runs seized. To be called again and again; process:
+  // under whose number it comes back when it calls exec.
+  void look_after(pid_t process);
+
  private:
   class Patience;
 
   std::optional<int> next_stop(Patience& patience);
   bool pass_event(int status);
   bool is_child(pid_t tid, int status) const;
+  void pass_stop(int status);
   absl::Status error(const char* what) const;
 
   const std::atomic<bool>* given_up_;
@@ -96,6 +118,11 @@ class PtraceSession {
   pid_t child_ = 0;  // 0: has not come
   bool stopped_by_user_ = false;
   bool at_system_calls_ = false;  // stops at each
+  struct Restart {
+    user_regs_struct regs{};
+    std::uint64_t instruction = 0;
+  };
+  std::optional<Restart> restart_;  // until it sleeps
 };
 
 }  // namespace memprofd

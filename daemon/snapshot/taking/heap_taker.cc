@@ -78,6 +78,7 @@ class HeapTaker {
       injection.place =
           CatchingPlace{{.file = ticket_.agent_file, .offset = agent_.point_offset}, agent_.point};
     }
+    injection.while_waiting = !waits_at_point_ && agent_.waiting != 0;
     ASSIGN_OR_RETURN(const auto injector, Injector::start(std::move(injection)));
     const absl::Status handed_on = hand_on(*injector);
     pipe_.close();
@@ -116,7 +117,16 @@ class HeapTaker {
   // On the thread that traces the borrowed one.
   absl::Status make_and_write(BorrowedThread& thread, std::uint64_t stopped_at_ns) {
     began_ = true;
-    ASSIGN_OR_RETURN(const HeapCopy copy, HeapCopy::take(target_, agent_, thread, stopped_at_ns));
+    absl::StatusOr<HeapCopy> copy = HeapCopy::take(target_, agent_, thread, stopped_at_ns);
+    if (absl::IsUnavailable(copy.status())) began_ = false;  // it is tried again
+    RETURN_IF_ERROR(copy.status());
+    absl::Status written;
+    thread.look_after_while([&] { written = write(*copy); });
+    // Pieces have been handed on: this is not to be tried again.
+    return absl::IsUnavailable(written) ? absl::AbortedError(written.message()) : written;
+  }
+
+  absl::Status write(const HeapCopy& copy) {
     summary_.pause_seconds = static_cast<double>(copy.pause_ns()) * 1e-9;
     ticket_.paused_seconds += summary_.pause_seconds;
     HeapWriting writing(source_, program_, copy, contents_,
@@ -161,11 +171,16 @@ class HeapTaker {
   }
 
   absl::Status late(const Injector& injector) const {
-    const std::string_view obstacle = obstacle_text(injector.obstacle());
+    std::string why(obstacle_text(injector.obstacle()));
+    const std::string waiting = injector.why_not_waiting();
+    if (why.empty() && waiting.empty()) why = "it allocates nothing; try again when it works";
+    if (why.empty()) {
+      why = fmt::format(
+          "it allocates nothing, and cannot be copied meanwhile: {}; send it one request", waiting);
+    }
     return absl::DeadlineExceededError(fmt::format(
         "no snapshot of pid {} was taken, as it did not come to a safe point in {} s: {}",
-        target_.pid, kPatience.count(),
-        obstacle.empty() ? "it allocates nothing; try again when it works" : obstacle));
+        target_.pid, kPatience.count(), why));
   }
 
   const HeapSource& source_;

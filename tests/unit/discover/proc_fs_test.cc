@@ -17,7 +17,8 @@ using ::testing::HasSubstr;
 constexpr char kStatus[] =
     "Name:\tserver\nUmask:\t0022\nState:\tt (tracing stop)\nTgid:\t42\nPid:\t42\nTracerPid:\t77\n"
     "NSpid:\t42\t7\t1\nThreads:\t3\nSigQ:\t0/1\nSigBlk:\t0000000000000004\n"
-    "SigIgn:\t0000000000001000\nSigCgt:\t8000000000000001\nSeccomp:\t2\n";
+    "SigIgn:\t0000000000001000\nSigCgt:\t8000000000000001\nSeccomp:\t2\n"
+    "voluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t7\n";
 
 TEST(ProcFs, ParsesStatus) {
   const auto status = parse_status(kStatus);
@@ -31,6 +32,28 @@ TEST(ProcFs, ParsesStatus) {
   EXPECT_EQ(status->signals_blocked, 4u);
   EXPECT_EQ(status->signals_ignored, 0x1000u);
   EXPECT_EQ(status->signals_caught, 0x8000000000000001u);
+  EXPECT_EQ(status->switches, 157u);
+}
+
+TEST(ProcFs, ParsesWhereAThreadSleeps) {
+  const auto call = parse_sleeping_call("0 0x3 0x7ffd 0x400 0x0 0xa 0x6 0x7ffd10 0x7f3e\n");
+  ASSERT_TRUE(call);
+  EXPECT_EQ(call->number, 0);
+  EXPECT_EQ(call->arguments, (std::array<std::uint64_t, 6>{3, 0x7ffd, 0x400, 0, 10, 6}));
+  EXPECT_EQ(call->stack_pointer, 0x7ffd10u);
+  EXPECT_EQ(call->program_counter, 0x7f3eu);
+  for (const char* text :
+       {"running\n", "-1 0x7ffd10 0x7f3e\n", "", "0 0x3\n", "0 3 4 5 6 7 8 9 1\n"}) {
+    EXPECT_FALSE(parse_sleeping_call(text)) << text;
+  }
+}
+
+TEST(ProcFs, ParsesWhenAThreadRanLast) {
+  EXPECT_EQ(parse_last_run("sh (1, #threads: 1)\n-----\n"
+                           "se.exec_start                                :      123456.789012\n"
+                           "se.vruntime                                  :           1.500000\n"),
+            123456.789012);
+  EXPECT_FALSE(parse_last_run("sh (1, #threads: 1)\nse.exec_start\n"));
 }
 
 TEST(ProcFs, StatusWithoutStateIsAnError) {

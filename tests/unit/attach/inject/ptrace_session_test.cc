@@ -9,9 +9,11 @@
 
 #include <cerrno>
 #include <csignal>
+#include <ctime>
 #include <functional>
 #include <thread>
 
+#include "daemon/discover/proc_fs.h"
 #include "daemon/util/fd.h"
 
 namespace memprofd {
@@ -137,6 +139,91 @@ TEST(PtraceSession, StopsBehindASystemCall) {
   EXPECT_EQ(*result, -EBADF);
   EXPECT_EQ(session.run_to_system_call(SYS_getpid, 0, milliseconds(20)).status().code(),
             absl::StatusCode::kDeadlineExceeded);
+}
+
+// Until the thread of that process sleeps in a system call.
+std::function<bool()> sleeps(pid_t pid) {
+  return [pid] {
+    const auto call = ProcFs().sleeping_call(pid, pid);
+    return call.ok() && call->has_value();
+  };
+}
+
+int end_of(pid_t pid) {
+  int status = 0;
+  EXPECT_EQ(::waitpid(pid, &status, __WALL), pid);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+// Stops the child in its wait, has the kernel forget nothing, and leaves it waiting.
+void interrupt_once(PtraceSession& session, pid_t pid) {
+  while (!sleeps(pid)()) ::usleep(100);
+  ASSERT_EQ(session.interrupt(false, kLong), absl::OkStatus());
+  const auto state = session.state();
+  ASSERT_TRUE(state.ok()) << state.status();
+  // As after a call: the way out of the system call once more, then what it was about.
+  user_regs_struct anew = state->regs;
+  anew.rip -= 2;
+  anew.rax = anew.orig_rax;
+  anew.orig_rax = ~0ULL;
+  ASSERT_EQ(session.set_registers(anew), absl::OkStatus());
+  ASSERT_EQ(session.interrupt(true, kLong), absl::OkStatus());
+  session.go_on_waiting(state->regs, state->regs.rip - 2, sleeps(pid), kLong);
+}
+
+TEST(PtraceSession, ASleepGoesOnWithTheTimeThatIsLeft) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    timespec begin{}, end{};
+    const timespec sleep{0, 300'000'000};
+    ::clock_gettime(CLOCK_MONOTONIC, &begin);
+    const bool slept = ::nanosleep(&sleep, nullptr) == 0;
+    ::clock_gettime(CLOCK_MONOTONIC, &end);
+    const double passed = static_cast<double>(end.tv_sec - begin.tv_sec) +
+                          static_cast<double>(end.tv_nsec - begin.tv_nsec) * 1e-9;
+    ::_exit(slept && passed >= 0.3 ? 0 : 1);
+  }
+  std::thread([pid] {
+    PtraceSession session;
+    ASSERT_EQ(session.seize(pid), absl::OkStatus());
+    interrupt_once(session, pid);
+    interrupt_once(session, pid);
+  }).join();
+  EXPECT_EQ(end_of(pid), 0);
+}
+
+TEST(PtraceSession, ASignalFindsTheWaitAsItWas) {
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    struct sigaction action {};
+    action.sa_handler = [](int) {};
+    ::sigaction(SIGUSR1, &action, nullptr);
+    char byte = 0;
+    const bool interrupted = ::read(pipe[0], &byte, 1) == -1 && errno == EINTR;
+    const bool is_read = ::read(pipe[0], &byte, 1) == 1;
+    ::_exit(interrupted && is_read ? 0 : 1);
+  }
+  std::thread([&] {
+    PtraceSession session;
+    ASSERT_EQ(session.seize(pid), absl::OkStatus());
+    interrupt_once(session, pid);
+    ASSERT_EQ(::kill(pid, SIGUSR1), 0);
+    // It is passed on, and the next wait begins.
+    const auto has_signal = [&] {
+      const auto status = ProcFs().status(pid);
+      return status.ok() && status->state == 't';
+    };
+    while (!has_signal()) ::usleep(100);
+    session.look_after(pid);
+    while (!sleeps(pid)()) ::usleep(100);
+    interrupt_once(session, pid);
+    ASSERT_EQ(::write(pipe[1], "x", 1), 1);
+  }).join();
+  EXPECT_EQ(end_of(pid), 0);
+  ::close(pipe[0]);
+  ::close(pipe[1]);
 }
 
 }  // namespace

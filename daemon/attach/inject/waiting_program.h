@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program all of whose threads sleep while nobody runs OCaml code: it passes no safe point until
+// something comes, but one of its threads can be made to do what a thread at the safe point does,
+// within its system call. Which one is found out by reads alone, while the program runs.
+//
+//     all threads sleep            /proc tells the call of a thread only when it is off its
+//     processor the runtime is free          discover/runtime_locks.h one waits in a call that it
+//     goes on as if nothing had been, with the time that is left the kernel begins anew
+//
+// What a thread does meanwhile shows in its number of switches. So a copy is of that very moment
+// when all others still sleep, and have not been switched to, once it is made.
+#pragma once
+
+#include <sys/user.h>
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/attach/inject/ptrace_session.h"
+#include "daemon/attach/inject/remote_frame.h"
+#include "daemon/discover/proc_fs.h"
+#include "daemon/discover/runtime_locks.h"
+#include "daemon/discover/target.h"
+
+namespace memprofd {
+
+// How a thread goes on that was stopped in its system call.
+class InterruptedCall {
+ public:
+  // regs: at the stop. timeout_end_ns: when epoll_wait's time is over, by monotonic_ns().
+  InterruptedCall(const user_regs_struct& regs, std::optional<std::uint64_t> timeout_end_ns)
+      : regs_(regs), timeout_end_ns_(timeout_end_ns) {}
+
+  // Which begin the call anew, whatever the kernel remembers of it.
+  user_regs_struct anew() const;
+  // From which the kernel goes on with it, when they are set at a stop on the way out of a call.
+  user_regs_struct going_on() const;
+  // Where its instruction is.
+  std::uint64_t instruction() const { return regs_.rip - 2; }
+
+ private:
+  user_regs_struct regs_;
+  std::optional<std::uint64_t> timeout_end_ns_;
+};
+
+class WaitingProgram {
+ public:
+  // kUnavailable, a few words: why not now. unusable: threads that are not to be taken.
+  static absl::StatusOr<WaitingProgram> look(const Target& target, const RuntimeLocks& locks,
+                                             const std::set<int>& unusable);
+
+  int tid() const { return chosen_.tid; }  // of the thread to use
+  // The states of the domains, as the runtime lists them.
+  std::span<const std::uint64_t> states() const { return states_; }
+
+  // With that thread stopped by an interrupt: whether it is where it was. instruction: what stands
+  // before its program counter. kUnavailable as above.
+  absl::StatusOr<InterruptedCall> interrupted(const user_regs_struct& regs,
+                                              std::uint64_t instruction) const;
+  // kUnavailable, a few words: another thread has run since, or the runtime is not free any more.
+  absl::Status check_still() const;
+
+ private:
+  struct Thread {
+    int tid = 0;
+    std::uint64_t switches = 0;
+    SleepingCall call;
+    bool operator==(const Thread&) const = default;
+  };
+  WaitingProgram(const Target& target, const RuntimeLocks& locks)
+      : target_(&target), locks_(&locks) {}
+  static absl::StatusOr<std::vector<Thread>> look_at_threads(int pid, std::optional<int> but);
+  absl::Status choose(const std::set<int>& unusable);
+  absl::Status check_call(const Thread& thread) const;
+  absl::Status check_descriptor(const Thread& thread) const;
+  absl::Status measure_timeout();
+
+  const Target* target_;       // not owned
+  const RuntimeLocks* locks_;  // not owned
+  std::vector<Thread> threads_;
+  Thread chosen_;
+  std::vector<std::uint64_t> states_;
+  std::optional<std::uint64_t> timeout_end_ns_;
+};
+
+struct StoppedCall {
+  ThreadState state;
+  InterruptedCall waits;
+};
+// Seizes the thread that is to be used, stops it in its call and looks once more. kUnavailable, a
+// few words: it was not to be; kNotFound: it has ended; it has gone on then. Other errors as of
+// PtraceSession::seize().
+absl::StatusOr<StoppedCall> stop_in_call(const WaitingProgram& program, PtraceSession& session);
+// Lets a thread go on that was stopped there, with nothing done to it.
+void let_go_on(const user_regs_struct& regs, PtraceSession& session);
+
+}  // namespace memprofd

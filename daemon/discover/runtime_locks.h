@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether nobody runs OCaml code in a program, collects or begins a domain: what the runtime's own
+// words say while all threads sleep. Then its heap is whole, and its roots are where the scanners
+// look. Where those words are is read from the machine code of exported functions, so that stripped
+// programs are no different.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/discover/memory_reader.h"
+#include "daemon/discover/proc_fs.h"
+#include "daemon/discover/target.h"
+
+namespace memprofd {
+
+// caml_enter_blocking_section_hook of OCaml 4, by its code.
+struct EnterHook {
+  bool does_nothing = false;  // no library of threads: the section leaves no trace
+  std::uint64_t busy = 0;     // address of the int that is 0 while nobody has the master lock
+};
+// address: where the code runs. Nothing: it is neither.
+std::optional<EnterHook> read_enter_hook(std::span<const std::byte> code, std::uint64_t address);
+
+// Of OCaml 5, by caml_try_run_on_all_domains_with_spin_work: addresses as of that of the code.
+struct SectionWords {
+  std::uint64_t leader = 0;   // not 0: a stop-the-world section
+  std::uint64_t domains = 0;  // int, and 8 bytes behind it the address of dom_internal*[]
+};
+std::optional<SectionWords> read_section_words(std::span<const std::byte> code,
+                                               std::uint64_t address);
+// Within dom_internal, by caml_acquire_domain_lock.
+struct DomainPlaces {
+  std::uint32_t lock = 0;  // a pthread_mutex_t, whose first int is 0 while it is free
+  std::uint32_t state = 0;
+};
+std::optional<DomainPlaces> read_domain_places(std::span<const std::byte> code);
+
+class RuntimeLocks {
+ public:
+  // kFailedPrecondition, a few words: they are not to be found.
+  static absl::StatusOr<RuntimeLocks> find(const Target& target);
+
+  // All threads sleep, that one in that call. The states of the domains; in OCaml 4 the one.
+  // kUnavailable, a few words that begin with "it" or "a": somebody may run OCaml code.
+  absl::StatusOr<std::vector<std::uint64_t>> free_states(const MemoryReader& memory,
+                                                         const SleepingCall& call) const;
+
+ private:
+  // A C function that makes certain system calls nowhere but in a blocking section.
+  struct Stub {
+    std::uint64_t begin = 0, end = 0;  // in the process
+    std::span<const long> calls;
+  };
+  RuntimeLocks() = default;
+  absl::Status find_in_ocaml4(const Target& target, const ElfFile& program);
+  absl::Status find_in_ocaml5(const Target& target, const ElfFile& program);
+  absl::Status check_ocaml4(const MemoryReader& memory, const SleepingCall& call) const;
+  absl::Status check_stub(const MemoryReader& memory, const SleepingCall& call) const;
+  std::optional<std::uint64_t> called_function(const MemoryReader& memory,
+                                               std::uint64_t bottom) const;
+  absl::StatusOr<std::vector<std::uint64_t>> states_of_domains(const MemoryReader& memory) const;
+
+  bool has_domains_ = false;
+  // OCaml 4.
+  std::uint64_t state_ = 0;
+  std::uint32_t bottom_of_stack_ = 0, last_return_address_ = 0;
+  std::uint64_t enter_hook_ = 0;
+  std::uint64_t c_call_ = 0;  // caml_c_call
+  std::vector<Stub> stubs_;
+  // OCaml 5.
+  SectionWords section_;
+  DomainPlaces places_;
+  std::uint64_t running_ = 0;  // caml_num_domains_running
+};
+
+}  // namespace memprofd
