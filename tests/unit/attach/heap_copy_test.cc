@@ -167,7 +167,14 @@ class Couple {
       std::this_thread::yield();
     }
   }
-  bool lives() const { return ProcFs().exists(pid_); }
+  // One that has been sent SIGKILL does not stop any more.
+  bool lives() const {
+    siginfo_t info{};
+    ::kill(pid_, SIGSTOP);
+    const int rc = ::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WEXITED | WNOWAIT);
+    ::kill(pid_, SIGCONT);
+    return rc == 0 && info.si_code == CLD_STOPPED;
+  }
   // Makes it a stopped tracee of this thread.
   static void seize(pid_t tid) {
     ASSERT_EQ(0, ::ptrace(PTRACE_SEIZE, tid, nullptr, nullptr)) << strerror(errno);
