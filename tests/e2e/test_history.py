@@ -525,7 +525,7 @@ class Memory(HistoryTest):
 
 class WindowsHoldTheirOwn(HistoryTest):
     def test_at_each_limit_all_is_counted_that_had_happened(self):
-        """Each word is sampled, and the program never waits for a window to end."""
+        """Each word is sampled, and the program neither waits for a window to end nor falls silent."""
         program = self.target("bursts")
         daemon = self.daemon("--pid", program.pid, rate=1)
         self.sample_on_command(daemon, program)
@@ -535,6 +535,8 @@ class WindowsHoldTheirOwn(HistoryTest):
             sent = time.time_ns()
             words = program.command(f"burst {len(told) % 7 + 1}")["words"]
             told.append((sent, time.time_ns(), words))
+            if len(told) % 3 == 0:
+                program.command("minor")  # the agent hands over a batch, and holds what comes next
             time.sleep(0.04)
         api = Api(self.pb, daemon)
         self.addCleanup(api.close)

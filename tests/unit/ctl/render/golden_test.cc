@@ -2,6 +2,8 @@
 // The outputs that scripts and dashboards rely on, for one fixed snapshot.
 #include "tests/kit/golden.h"
 
+#include <gmock/gmock.h>
+
 #include "daemon/ctl/render/render_json.h"
 #include "daemon/ctl/render/render_report.h"
 #include "daemon/ctl/render/render_rss.h"
