@@ -227,6 +227,11 @@ absl::StatusOr<InterruptedCall> WaitingProgram::interrupted(const user_regs_stru
       (instruction & 0xffff) != kSyscallBytes) {
     return not_now("it has just woken up");
   }
+  // It may wait there once more, with a time-out of its own. The stop itself is a switch.
+  if (timeout_end_ns_) {
+    const auto now = ProcFs().thread_status(target_->pid, chosen_.tid);
+    if (!now.ok() || now->switches > chosen_.switches + 1) return not_now("it has just woken up");
+  }
   return InterruptedCall(regs, timeout_end_ns_);
 }
 
