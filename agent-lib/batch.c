@@ -32,6 +32,18 @@ void memprof_append(uint32_t index, struct memprof_record *record, value callsta
 		plain_append(index, record);
 }
 
+void memprof_append_follow(uint32_t domain, value id, enum memprof_record_kind kind)
+{
+	struct memprof_record record = {
+		.sample_id = (uint64_t)LONG_VAL(id),
+		.origin = MEMPROF_ORIGIN(0, 0, kind),
+	};
+	uint32_t buffer = memprof_take_buffer(domain);
+
+	memprof_append(buffer, &record, VAL_UNIT);
+	memprof_give_back_buffer(buffer);
+}
+
 void memprof_batch_minor_gc_ended(uint32_t domain, uint64_t now_ns)
 {
 	uint32_t index = memprof_take_buffer(domain);

@@ -2,6 +2,8 @@
 #include "pauses.h"
 
 #include "buffers.h"
+#include "domains.h"
+#include "tracked_entries.h"
 #include "walk/late_stacks.h"
 #include "runtime_abi.h"
 
@@ -33,6 +35,8 @@ static void on_minor_begin(void)
 	if (next_minor_begin)
 		next_minor_begin();
 	memprof_late_stacks_pause();
+	if (memprof_activity.sampling && memprof_has_domains())
+		memprof_entries_begin_collection();
 	if (memprof_activity.sampling)
 		minor_began_ns[memprof_domain_index()] = memprof_now_ns();
 }

@@ -56,6 +56,7 @@ extern int caml_try_run_on_all_domains(void (*handler)(domain_state *, void *, i
 						       domain_state **),
 				       void *data, void (*setup)(domain_state *)) WEAK;
 extern volatile uintptr_t caml_num_domains_running WEAK;
+extern volatile uintptr_t caml_minor_collections_count WEAK; /* raised before they begin */
 extern void caml_interrupt_self(void) WEAK;
 extern uintptr_t caml_heap_size(void *heap) WEAK; /* bytes */
 extern void caml_set_action_pending(domain_state *) WEAK;

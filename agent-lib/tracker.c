@@ -6,6 +6,7 @@
 #include "domains.h"
 #include "session.h"
 #include "static_value.h"
+#include "tracked_entries.h"
 
 STATIC_CLOSURE(alloc_minor, memprof_stub_alloc_minor);
 STATIC_CLOSURE(alloc_major, memprof_stub_alloc_major);
@@ -69,19 +70,6 @@ static inline int is_late(void) { return memprof_has_domains() && !memprof_domai
 
 static uint32_t saturated(uint64_t n) { return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n; }
 
-/* What happened to a block that is followed. */
-static void append_follow(uint32_t domain, value id, enum memprof_record_kind kind)
-{
-	struct memprof_record record = {
-		.sample_id = (uint64_t)LONG_VAL(id),
-		.origin = MEMPROF_ORIGIN(0, 0, kind),
-	};
-	uint32_t buffer = memprof_take_buffer(domain);
-
-	memprof_append(buffer, &record, VAL_UNIT);
-	memprof_give_back_buffer(buffer);
-}
-
 static value on_alloc(value info, enum memprof_record_kind kind)
 {
 	struct memprof_record record = {
@@ -92,6 +80,7 @@ static value on_alloc(value info, enum memprof_record_kind kind)
 	uint32_t domain, buffer;
 	value callstack;
 
+	memprof_entries_mend();
 	if (UNLIKELY(!in_session() || is_late()))
 		return VAL_UNIT;
 	callstack = memprof_callstack_of(info);
@@ -114,23 +103,33 @@ value memprof_on_promote(value id)
 {
 	uint32_t domain;
 
+	memprof_entries_mend();
 	if (UNLIKELY(!is_told()))
 		return VAL_UNIT;
 	domain = memprof_domain_index();
-	append_follow(domain, id, MEMPROF_PROMOTE);
+	memprof_append_follow(domain, id, MEMPROF_PROMOTE);
 	return follow(domain, id);
 }
 
 static value on_dealloc(value id, enum memprof_record_kind kind)
 {
 	if (LIKELY(is_told()))
-		append_follow(memprof_domain_index(), id, kind);
+		memprof_append_follow(memprof_domain_index(), id, kind);
 	return VAL_UNIT;
 }
 
-value memprof_on_dealloc_minor(value id) { return on_dealloc(id, MEMPROF_DEALLOC_MINOR); }
+value memprof_on_dealloc_minor(value id)
+{
+	if (UNLIKELY(memprof_entry_lives()))
+		return follow(memprof_domain_index(), id);
+	return on_dealloc(id, MEMPROF_DEALLOC_MINOR);
+}
 
-value memprof_on_dealloc_major(value id) { return on_dealloc(id, MEMPROF_DEALLOC_MAJOR); }
+value memprof_on_dealloc_major(value id)
+{
+	memprof_entries_mend();
+	return on_dealloc(id, MEMPROF_DEALLOC_MAJOR);
+}
 
 static void use_stubs_of_ocaml5(void)
 {

@@ -39,7 +39,7 @@ def checks(version):
               ("roots", "heaps/test_heap_roots"), ("values", "e2e/test_values")]
     if version != "4.11":  # its Unix has not what the program needs
         always += [("C memory", "calls/test_c_memory:CMemory")]
-    return always + [("domains", "e2e/test_domains")] if five else always
+    return always + [("domains", "e2e/test_domains"), ("their deaths", "e2e/test_domain_deaths")] if five else always
 
 
 def run_version(build, version):

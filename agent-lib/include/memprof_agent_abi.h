@@ -282,6 +282,9 @@ struct memprof_agent_control {
 	/* Sessions that the agent is to capture. */
 	__u32 walk_state;     /* enum memprof_walk_state, of the last one */
 	__u32 callstacks_cut; /* samples told with their innermost frame alone; wraps */
+	/* OCaml 5: deaths in a minor heap that may be promotions: the runtime has taken the blocks
+	 * for dead, and nothing is left of them that would tell. */
+	__u64 uncertain_deaths;
 };
 
 /*

@@ -368,6 +368,7 @@ void Lane::count_agent_drops(const AgentStatus& agent) {
   drops.set(Drop::kAgentStoppedByProgram, agent.program_stops - first_status_->program_stops);
   drops.set(Drop::kAgentCallstackMoved, agent.callstacks_moved - first_status_->callstacks_moved);
   drops.set(Drop::kAgentCallstackCut, agent.callstacks_cut - first_status_->callstacks_cut);
+  drops.set(Drop::kAgentUncertainDeath, agent.uncertain_deaths - first_status_->uncertain_deaths);
 }
 
 // What was freed before it began has been told by then.

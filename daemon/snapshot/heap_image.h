@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -140,12 +141,22 @@ struct BlockType {
   std::vector<std::string> labels = {};  // of a record's fields, valid UTF-8; or none
 };
 
+// The interfaces that a program was linked with: digests by the names of units. Empty: not known.
+using InterfaceDigests = std::map<std::string, std::string>;
+inline constexpr std::size_t kDigestBytes = 16;
+inline constexpr std::size_t kMostUnitName = 1024;
+inline constexpr std::size_t kMostLinkedUnits = 1 << 16;
+
 // What types were given to an image's blocks, and what was refused.
 struct TypesFound {
   std::uint64_t disagreed = 0;  // times that a block could not be of the type, or was of another
   std::uint32_t modules = 0;    // with roots and with files
   std::uint32_t modules_without_files = 0;
   bool out_of_time = false;  // some files were not waited for
+  // Units whose files were passed over, because they are of another build: by name, valid UTF-8.
+  std::vector<std::string> other_builds = {};
+  bool unverified =
+      false;  // files were taken without a digest in the program to compare theirs with
 
   // Sampled blocks, by what the source has where they were allocated.
   std::uint64_t by_site = 0;          // have their type from there
@@ -202,6 +213,8 @@ struct HeapImage {
   std::vector<Location> locations;
   // Callstacks of locations, innermost first: of sampled blocks and of fibers.
   std::vector<std::vector<std::uint32_t>> sites;
+
+  InterfaceDigests interfaces;
 
   // Types of the source, where they are at hand (snapshot/types/): number 0 is not known.
   std::vector<BlockType> types{1};

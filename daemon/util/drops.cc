@@ -52,6 +52,7 @@ constexpr std::array<DropRow, kDrops> kRows = {{
     {Drop::kAgentCBlocksFull, {"agent", "c_blocks_full"}},
     {Drop::kAgentCallstackMoved, {"agent", "callstack_moved", true}},
     {Drop::kAgentCallstackCut, {"agent", "callstack_cut"}},
+    {Drop::kAgentUncertainDeath, {"agent", "uncertain_death", true}},
     {Drop::kDiscoverMemoryFull, {"discover", "memory_full"}},
     {Drop::kSymbolizeMemoryFull, {"symbolize", "memory_full"}},
 }};

@@ -62,6 +62,7 @@ enum class Drop {
   kAgentCBlocksFull,       // sample of C's memory that was given up: too many of its blocks live
   kAgentCallstackMoved,    // sample counted, its callstack unknown: the runtime had left it behind
   kAgentCallstackCut,      // sample with its innermost frame alone: the agent did not see its stack
+  kAgentUncertainDeath,    // block taken for dead in a minor heap that may live: nothing tells
   // Looking at the program, its files and its plugins.
   kDiscoverMemoryFull,  // frame descriptor, function or symbol left out: no memory left for it
   // Names of code.

@@ -3,28 +3,31 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "daemon/snapshot/types/block_names.h"
+#include "daemon/snapshot/types/guarded_types.h"
 
 namespace memprofd {
 
 class FieldNames {
  public:
   FieldNames() = default;
-  explicit FieldNames(std::vector<std::vector<FieldName>> modules) : modules_(std::move(modules)) {}
+  explicit FieldNames(GuardedTypes::Names names) : names_(std::move(names)) {}
 
   // Without a name where it is not known.
   const FieldName& of(std::size_t module, std::size_t field) const {
     static const FieldName kUnknown;
-    const bool is_there = module < modules_.size() && field < modules_[module].size();
-    return is_there ? modules_[module][field] : kUnknown;
+    const auto& modules = names_.of_units;
+    const bool is_there = module < modules.size() && field < modules[module].size();
+    return is_there ? modules[module][field] : kUnknown;
   }
+  const std::vector<std::string>& other_builds() const { return names_.other_builds; }
+  bool unverified() const { return names_.unverified; }
 
  private:
-  std::vector<std::vector<FieldName>> modules_;
+  GuardedTypes::Names names_;
 };
 
 }  // namespace memprofd

@@ -81,6 +81,8 @@ class BatchReading {
     std::vector<ValueSlot> slots;
     if (finds_modules() && request_.types != nullptr) {
       source_names_ = program_.names(found_, *request_.types);
+      answer_.other_builds = source_names_->other_builds();
+      answer_.unverified = source_names_->unverified();
     }
     for (std::uint32_t i = 0; i < answer_.report.all.size(); ++i) {
       const Reported& one = answer_.report.all[i];

@@ -78,6 +78,9 @@ struct ValuesAnswer {
   std::uint64_t left_out = 0;      // beyond the limit
   std::uint64_t repeated = 0;      // tries that the collector overtook
   std::uint64_t not_reached = 0;   // fields for which there was no time
+  // Of names in the source, as in TypesFound.
+  std::vector<std::string> other_builds;
+  bool unverified = false;
 };
 
 // wanted: whether somebody still waits. kNotFound when the program has ended; kFailedPrecondition

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_join.h"
+#include "daemon/snapshot/types/linked_units.h"
+#include "daemon/util/log.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -50,6 +53,7 @@ absl::StatusOr<ValueProgram::Found> ValueProgram::look() const {
   auto clock = find_modules(*program, modules);
   return Found{.clock = std::move(clock),
                .modules = std::move(modules),
+               .interfaces = interfaces_of(*program),
                .image = image_of(*program, place_.load_bias)};
 }
 
@@ -78,11 +82,19 @@ std::shared_ptr<const FieldNames> ValueProgram::names(const Found& found,
     for (const ModuleBlocks::Module& module : found.modules) {
       units.push_back({module.name, module.count});
     }
-    GuardedTypes::Names names =
-        types.names(static_cast<std::uint32_t>(pid_), exe_, abi_.version, units);
-    auto found_names = std::make_shared<const FieldNames>(std::move(names.of_units));
-    if (!names.is_final) return found_names;
+    GuardedTypes::Names names = types.names({.pid = static_cast<std::uint32_t>(pid_),
+                                             .path = exe_,
+                                             .ocaml_version = abi_.version,
+                                             .interfaces = found.interfaces},
+                                            units);
+    const bool is_final = names.is_final;
+    auto found_names = std::make_shared<const FieldNames>(std::move(names));
+    if (!is_final) return found_names;
     names_ = std::move(found_names);
+    if (!names_->other_builds().empty()) {
+      log_info("pid {}: files of another build are passed over for names and types: {}", pid_,
+               absl::StrJoin(names_->other_builds(), ", "));
+    }
   }
   return names_;
 }

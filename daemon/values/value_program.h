@@ -28,6 +28,7 @@ class ValueProgram {
   struct Found {
     absl::StatusOr<HeapClock> clock;            // or why no value of the heap can be read
     std::vector<ModuleBlocks::Module> modules;  // none without a clock
+    InterfaceDigests interfaces;                // of its units
     AddressRange image;                         // of the program's own code and data
   };
   // Looks at the first call, which takes as long as the program has modules. Fails when the file of

@@ -5,12 +5,15 @@
 
 #include "daemon/snapshot/types/compiler_file.h"
 #include "daemon/snapshot/types/give_types.h"
+#include "daemon/snapshot/types/linked_units.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/kit/image_builder.h"
 #include "tests/kit/marshal_bytes.h"
 
 namespace memprofd::fuzz {
 namespace {
+
+const std::string kDigest(kDigestBytes, 'q');
 
 // Of each tag and size some blocks, that hold each other, that a module holds, and that were
 // sampled where Queue.create allocates.
@@ -38,8 +41,13 @@ const HeapImage& heap_with_all_shapes() {
 }
 
 bool read_types(std::string_view bytes) {
+  const InterfaceDigests units = read_linked_units(bytes);
+  for (const auto& [unit, digest] : units) {
+    require(!unit.empty() && digest.size() == kDigestBytes, "a unit without a digest");
+  }
   const auto file = CompilerFile::parse(bytes);
-  if (!file.ok()) return false;
+  if (!file.ok()) return !units.empty();
+  (void)file->is_of("Queue", {{"Queue", kDigest}});
   HeapImage heap = heap_with_all_shapes();
   // It is every unit that it names.
   give_types(heap, [&](const std::string&) {
@@ -71,8 +79,16 @@ std::string small_interface() {
       block(0, {integer(0), integer(0), record, integer(0), integer(0)});
   const std::string value =
       block(0, {type(block(3, {block(0, {ident("t", 5)}), integer(0), integer(0)})), integer(0)});
-  return interface_file("Queue", list({block(1, {ident("t", 5), declaration}),
-                                       block(0, {ident("all", 6), value, integer(0)})}));
+  return interface_file("Queue",
+                        list({block(1, {ident("t", 5), declaration}),
+                              block(0, {ident("all", 6), value, integer(0)})}),
+                        list({import_of("Queue", kDigest)}));
+}
+
+// The units of a program.
+std::string small_list() {
+  using namespace marshal;
+  return marshalled(list({linked_unit("Queue", kDigest), linked_unit("CamlinternalLazy", "")}));
 }
 
 // With a value of type string list there, a cell.
@@ -96,7 +112,7 @@ std::string small_implementation() {
 
 // What there is of the machine's own compiler.
 std::vector<std::string> type_seeds() {
-  std::vector<std::string> files{small_interface(), small_implementation()};
+  std::vector<std::string> files{small_interface(), small_implementation(), small_list()};
   for (const char* name : {"queue.cmt", "stdlib__Queue.cmt", "stdlib__Queue.cmi",
                            "stdlib__Stack.cmt", "stdlib__Hashtbl.cmi", "stdlib__Map.cmt"}) {
     std::ifstream file(std::string("/usr/lib/ocaml/") + name, std::ios::binary);

@@ -40,10 +40,23 @@ inline std::string marshalled(const std::string& value) {
   return big_endian(0x8495a6be, 4) + big_endian(value.size(), 4) + std::string(12, '\0') + value;
 }
 
+// (name, Some digest)
+inline std::string import_of(const std::string& module, const std::string& digest) {
+  return marshal::block(0, {marshal::text(module), marshal::block(0, {marshal::text(digest)})});
+}
+
 // A .cmi of a module with that signature, of OCaml 5.3.
-inline std::string interface_file(const std::string& module, const std::string& signature) {
+inline std::string interface_file(const std::string& module, const std::string& signature,
+                                  const std::string& imports = marshal::list({})) {
   return "Caml1999I035" + marshalled(marshal::block(0, {marshal::text(module), signature})) +
-         marshalled(marshal::integer(0)) + marshalled(marshal::integer(0));
+         marshalled(imports) + marshalled(marshal::integer(0));
+}
+
+// One of caml_globals_map, with a digest of its implementation.
+inline std::string linked_unit(const std::string& name, const std::string& digest) {
+  using namespace marshal;
+  return block(0, {text(name), digest.empty() ? integer(0) : block(0, {text(digest)}),
+                   block(0, {text(std::string(16, 'i'))}), list({text(name)})});
 }
 
 }  // namespace memprofd

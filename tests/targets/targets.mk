@@ -7,7 +7,7 @@ OCAML_PKGS  := unix,threads.posix
 OCAMLOPT    := ocamlfind ocamlopt -thread -package $(OCAML_PKGS)
 OCAMLC      := ocamlfind ocamlc -thread -package $(OCAML_PKGS)
 
-TARGET_NAMES := $(filter-out handshake points domains crowd heap_domains value_domains wait_domains reports report_domains,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
+TARGET_NAMES := $(filter-out handshake points domains domain_caches crowd heap_domains value_domains wait_domains reports report_domains,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
 # Variants of known_alloc: no debug information; static and stripped; static; bytecode. And one
 # whose source is generated.
 TARGET_VARIANTS := waits_alone nog_target static_target static_symbols bytecode_target tiny32 many_sites every_byte
@@ -19,7 +19,7 @@ targets: $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES) $(TARGET_VARIANTS))
 # built from source. Those of OF_OCAML5 need OCaml 5, forks of them OCaml 4.12; what demo_server holds
 # is asked of OCaml 5, too, and seccomp runs with the C library of that release.
 OTHER_NAMES    := known_alloc stacks busy_threads churn uses_memprof stops_memprof idle minor_heaps large_blocks heap_shapes heap_roots values waits wait_threads
-OF_OCAML5      := domains crowd heap_domains forks value_domains demo_server seccomp wait_domains
+OF_OCAML5      := domains domain_caches crowd heap_domains forks value_domains demo_server seccomp wait_domains
 OTHER_RELEASES := bullseye 4.12 4.14 trixie forky
 OTHERS         := $(foreach release,$(OTHER_RELEASES),$(addprefix $(BUILD)/targets-$(release)/,$(OTHER_NAMES) nog_target)) \
 	$(foreach release,trixie forky,$(addprefix $(BUILD)/targets-$(release)/,$(OF_OCAML5)))
@@ -148,6 +148,19 @@ $(HEAPS): $(TARGETS_DIR)/%: $(TARGETS_DIR)/obj/handshake.cmx
 $(HEAPS_OTHER): $(BUILD)/targets-%: $(COMPILE_WITH)
 	$(call say,OCAML,$@)
 	$(Q)tests/targets/compile-with.sh $(*D) $@ tests/targets/heaps/$(*F).ml -g -bin-annot
+# With modules that are called as some of the compiler's own are.
+FOREIGN := $(TARGETS_DIR)/foreign $(OTHER_RELEASES:%=$(BUILD)/targets-%/foreign)
+targets: $(TARGETS_DIR)/foreign $(BUILD)/targets-trixie/foreign
+$(foreach release,$(OTHER_RELEASES),$(eval targets-$(release): $(BUILD)/targets-$(release)/foreign))
+FOREIGN_SOURCES := $(addprefix tests/targets/foreign/,path.ml parser.ml foreign.ml)
+$(FOREIGN): $(FOREIGN_SOURCES)
+$(TARGETS_DIR)/foreign: $(TARGETS_DIR)/obj/handshake.cmx
+	$(call say,OCAML,$@)
+	$(Q)mkdir -p $@-types && cp $(FOREIGN_SOURCES) $@-types/
+	$(Q)cd $@-types && $(OCAMLOPT) -g -bin-annot -I ../obj -linkpkg ../obj/handshake.cmx $(notdir $(FOREIGN_SOURCES)) -o ../foreign
+$(filter-out $(TARGETS_DIR)/%,$(FOREIGN)): $(BUILD)/targets-%/foreign: $(COMPILE_WITH)
+	$(call say,OCAML,$@)
+	$(Q)tests/targets/compile-with.sh $* $@ '$(FOREIGN_SOURCES)' -g -bin-annot
 # Programs of which calls are traced from outside.
 TRACED  := $(addsuffix /traced,$(TARGETS_DIR) $(BUILD)/targets-trixie)
 TRACED5 := $(BUILD)/targets-trixie/traced $(BUILD)/targets-trixie/traced_fibers

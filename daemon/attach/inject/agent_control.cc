@@ -71,6 +71,7 @@ absl::StatusOr<AgentStatus> AgentLook::status(int pid, std::size_t read) const {
     result.callstacks_moved = block.callstacks_moved;
     result.walk_state = static_cast<memprof_walk_state>(block.walk_state);
     result.callstacks_cut = block.callstacks_cut;
+    result.uncertain_deaths = block.uncertain_deaths;
   }
   result.owner = {block.owner[0], block.owner[1]};
   result.state = static_cast<memprof_agent_state>(block.state);

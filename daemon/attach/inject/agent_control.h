@@ -31,6 +31,7 @@ struct AgentStatus {
   std::uint64_t conflicts = 0;
   std::uint64_t domains_left_out = 0;
   std::uint64_t program_stops = 0;
+  std::uint64_t uncertain_deaths = 0;
   memprof_pauses pauses[MEMPROF_GC_PHASES] = {};
   std::array<std::uint64_t, 3> ended_words{};
   std::uint32_t buffers_used = 0;  // at most MEMPROF_BUFFERS

@@ -185,6 +185,13 @@ std::string render_values(const pb::ListValuesResponse& values, const Style& sty
     absl::StrAppend(&text, values.not_reached(), " names were not reached: the collector works so ",
                     "often that there was no time; ask for fewer by a pattern\n");
   }
+  if (values.other_builds_size() > 0) {
+    absl::StrAppend(&text, "passed over, files of another build: ",
+                    names_text({values.other_builds().begin(), values.other_builds().end()}), "\n");
+  }
+  if (values.unverified_names()) {
+    text += "names and types are of files of which nothing tells whether they are of this build\n";
+  }
   append_log(values, text);
   return text;
 }

@@ -33,6 +33,16 @@ std::string drops_text(const pb::Target& target, std::uint64_t n, bool given_up)
 
 std::string bytes_text(std::uint64_t bytes) { return format_bytes(static_cast<double>(bytes)); }
 
+std::string names_text(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i) {
+    absl::StrAppend(&text, i == 0 ? "" : ", ", printable(names[i]));
+  }
+  if (names.size() > kMost) absl::StrAppend(&text, " and ", names.size() - kMost, " more");
+  return text;
+}
+
 std::string upper_text(std::string_view text) {
   return absl::AsciiStrToUpper(absl::string_view(text.data(), text.size()));
 }

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "daemon/util/estimate.h"
 #include "memprof/v1/profiler.pb.h"
@@ -18,6 +19,8 @@ std::string bytes_text(std::uint64_t bytes);              // "12.3 MiB"
 std::string upper_text(std::string_view text);            // ASCII letters only
 std::string_view level_word(pb::FindingLevel level);      // ok, warning, problem
 std::string estimate_text(const pb::Estimate& estimate);  // "12.3 MiB ± 0.4"
+// "Cache, Path", "Cache, Path, .. and 12 more".
+std::string names_text(const std::vector<std::string>& names);
 // "12 % ± 3" of the whole, in which the part is.
 std::string share_text(const pb::Estimate& part, const pb::Estimate& whole);
 // The words, or "-" for a field that is unset because it is not known.

@@ -94,9 +94,20 @@ std::string site_types_text(const TypesFound& found) {
              format_count(found.sites_unfit), format_count(found.sites_disagreed));
 }
 
+// Which files are of another build, or may be.
+std::string build_text(const TypesFound& found) {
+  std::string text;
+  if (!found.other_builds.empty()) {
+    text =
+        fmt::format("  Passed over, files of another build: {}.\n", names_text(found.other_builds));
+  }
+  if (found.unverified) text += "  The program does not tell whether the files are of its build.\n";
+  return text;
+}
+
 std::string types_text(const TypedCount& types) {
   const TypesFound& found = types.found;
-  if (found.modules == 0 && found.by_site == 0) return "";
+  if (found.modules == 0 && found.by_site == 0) return build_text(found);
   std::string text =
       fmt::format("Types of the source: {} of what is reachable has one, by files of {} module{}",
                   share_of(types.typed.words, types.reachable.words), format_count(found.modules),
@@ -104,7 +115,7 @@ std::string types_text(const TypedCount& types) {
   if (found.modules_without_files != 0) {
     text += fmt::format("; {} have none", format_count(found.modules_without_files));
   }
-  text += ".\n" + site_types_text(found);
+  text += ".\n" + build_text(found) + site_types_text(found);
   if (found.disagreed == 0) return text;
   return text + fmt::format(
                     "  {} times a block was not as its type says, or of two types: the "

@@ -65,13 +65,16 @@ Json array_of(const Rows& rows, Put put) {
 }
 
 void put_types(Json& out, const TypedCount& types) {
-  if (types.found.modules == 0 && types.found.by_site == 0) return;
+  const TypesFound& found = types.found;
+  if (found.modules == 0 && found.by_site == 0 && found.other_builds.empty()) return;
   out["types"] = {{"modules", types.found.modules},
                   {"modules_without_files", types.found.modules_without_files},
                   {"disagreed", types.found.disagreed},
                   {"by_site", types.found.by_site},
                   {"sites_unfit", types.found.sites_unfit},
                   {"sites_disagreed", types.found.sites_disagreed},
+                  {"other_builds", types.found.other_builds},
+                  {"unverified", types.found.unverified},
                   {"reachable", count_json(types.typed)},
                   {"all_reachable", count_json(types.reachable)}};
 }

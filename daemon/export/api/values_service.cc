@@ -252,6 +252,8 @@ pb::ListValuesResponse to_proto(const ValuesAnswer& answer) {
   response.set_left_out(answer.left_out);
   response.set_repeated_reads(answer.repeated);
   response.set_not_reached(answer.not_reached);
+  for (const std::string& unit : answer.other_builds) response.add_other_builds(unit);
+  response.set_unverified_names(answer.unverified);
   return response;
 }
 

@@ -87,6 +87,8 @@ pb::HeapTypes to_proto(const TypedCount& types) {
   *out.mutable_typed() = to_proto(types.typed);
   *out.mutable_reachable() = to_proto(types.reachable);
   out.set_out_of_time(types.found.out_of_time);
+  for (const std::string& unit : types.found.other_builds) out.add_other_builds(unit);
+  out.set_unverified(types.found.unverified);
   return out;
 }
 

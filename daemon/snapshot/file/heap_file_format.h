@@ -30,6 +30,8 @@
 //                 block (from the one before in the piece), and of a string or a float array how
 //                 many bytes it has and those of them that were kept; or the fingerprint of a
 //                 string, u64; or how many bytes are in use of a Buffer.t
+//     kInterfaces since version 6: name and digest of the interface of each compilation unit that
+//                 the program was linked with, two texts
 //     kCounts     what is not in kBlocks: free and dead blocks by size, fragments
 //     kEnd        how many blocks and pointers there were: the file is complete
 //
@@ -56,9 +58,9 @@
 namespace memprofd {
 
 inline constexpr std::string_view kHeapFileMagic = "MPRFHEAP";
-inline constexpr std::uint32_t kHeapFileVersion = 5;
+inline constexpr std::uint32_t kHeapFileVersion = 6;
 // That is read. Version 1 has no kWeak, version 2 neither kAges nor kOutside, version 3 nothing of
-// what blocks hold, version 4 no kGuessed.
+// what blocks hold, version 4 no kGuessed, version 5 no kInterfaces.
 inline constexpr std::uint32_t kOldestHeapFileVersion = 1;
 inline constexpr std::size_t kHeapFileStartBytes = 12;
 
@@ -80,8 +82,9 @@ enum class PieceKind : std::uint32_t {
   kContents,
   kFingerprints,
   kBuffers,
+  kInterfaces,
 };
-inline constexpr PieceKind kLastPieceKind = PieceKind::kBuffers;
+inline constexpr PieceKind kLastPieceKind = PieceKind::kInterfaces;
 
 // What a row of kCounts is about; it goes on with tag, size and number, as in HeapImage.
 enum class CountKind : std::uint8_t { kDead, kFree, kFragments };

@@ -138,6 +138,16 @@ void HeapFileWriter::put_regions(const HeapMap& map) {
   flush(regions);
 }
 
+void HeapFileWriter::add_interfaces(const InterfaceDigests& interfaces) {
+  Piece piece{PieceKind::kInterfaces, {}};
+  for (const auto& [unit, digest] : interfaces) {
+    piece.bytes.put_text(unit);
+    piece.bytes.put_text(digest);
+    flush_if_full(piece);
+  }
+  flush(piece);
+}
+
 void HeapFileWriter::put_place(Piece& piece, std::uint64_t value, std::uint64_t& before) {
   if (piece.bytes.size() == 0) before = 0;
   piece.bytes.put_signed(static_cast<std::int64_t>(place_of(value) - before));

@@ -68,6 +68,8 @@ class HeapFileWriter {
 
   // What is known before the walk; the map outlives the writer.
   void begin(const ImageInfo& info, const HeapMap& map);
+  // After begin(): those of the program.
+  void add_interfaces(const InterfaceDigests& interfaces);
   // Walks are of kWholeContents then.
   void keep(ContentsWriter contents) { contents_ = std::move(contents); }
   // The block that came last is a Buffer.t which has so many bytes in use.

@@ -27,6 +27,7 @@ bool ImageTables::is_of(PieceKind kind) {
     case PieceKind::kSites:
     case PieceKind::kShapes:
     case PieceKind::kCounts:
+    case PieceKind::kInterfaces:
       return true;
     default:
       return false;
@@ -49,6 +50,8 @@ bool ImageTables::read(PieceKind kind, FileBytesReader& in) {
       return read_shape(in);
     case PieceKind::kCounts:
       return read_count(in);
+    case PieceKind::kInterfaces:
+      return read_interface(in);
     default:
       return false;
   }
@@ -159,6 +162,16 @@ bool ImageTables::read_shape(FileBytesReader& in) {
   shape.shape = at->second;
   shapes_.push_back(shape);
   return true;
+}
+
+bool ImageTables::read_interface(FileBytesReader& in) {
+  const std::string_view unit = in.text();
+  const std::string_view digest = in.text();
+  if (unit.empty() || unit.size() > kMostUnitName || digest.size() != kDigestBytes ||
+      image_.interfaces.size() >= kMostLinkedUnits) {
+    return false;
+  }
+  return image_.interfaces.emplace(unit, digest).second;
 }
 
 bool ImageTables::read_count(FileBytesReader& in) {

@@ -22,6 +22,7 @@
 #include "daemon/snapshot/heap_layout.h"
 #include "daemon/snapshot/taking/heap_writing.h"
 #include "daemon/snapshot/taking/piece_pipe.h"
+#include "daemon/snapshot/types/linked_units.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -110,6 +111,7 @@ class HeapTaker {
     ASSIGN_OR_RETURN(program_.layout,
                      find_heap_layout(*program_.file, target_.load_bias, target_.abi));
     program_.modules = ModuleTables::find(*program_.file, target_.load_bias);
+    program_.interfaces = interfaces_of(*program_.file);
     ASSIGN_OR_RETURN(agent_, agent_of(ticket_));
     return absl::OkStatus();
   }

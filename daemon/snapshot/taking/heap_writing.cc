@@ -74,6 +74,7 @@ absl::Status HeapWriting::run() {
   RETURN_IF_ERROR(find_samples());
   ASSIGN_OR_RETURN(map_, map_heap(copy_.memory(), program_.layout, copy_.states()));
   writer_.begin(info(), map_);
+  writer_.add_interfaces(program_.interfaces);
   writer_.know(read_ephemerons(copy_.memory(), program_.layout, copy_.states()));
   RETURN_IF_ERROR(keep_contents());
   add_samples();

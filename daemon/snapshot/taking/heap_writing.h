@@ -29,6 +29,7 @@ struct HeapProgram {
   std::unique_ptr<ElfFile> file;
   HeapLayout layout;
   ModuleTables modules;
+  InterfaceDigests interfaces;
 };
 
 class HeapWriting {

@@ -15,7 +15,8 @@ constexpr std::size_t kMagicBytes = 12;
 constexpr int kOldestFormat = 28, kNewestFormat = 36;
 
 // Fields of Cmt_format.cmt_infos.
-constexpr std::uint64_t kAnnotations = 1, kBuildFolder = 6, kLoadPath = 7;
+constexpr std::uint64_t kAnnotations = 1, kBuildFolder = 6, kLoadPath = 7, kImports = 10,
+                        kInterfaceDigest = 11;
 constexpr int kImplementation = 1;  // of binary_annots
 
 // The number behind a magic of that letter; 0: it is another one.
@@ -71,8 +72,9 @@ absl::StatusOr<CompilerFile> CompilerFile::parse(std::string_view bytes) {
     bytes.remove_prefix(kMagicBytes);
     ASSIGN_OR_RETURN(const std::string_view value, take_value(bytes));
     ASSIGN_OR_RETURN(file.interface, MarshalGraph::read(value));
-    // Digests of imports, and flags.
-    for (int i = 0; i < 2; ++i) RETURN_IF_ERROR(take_value(bytes).status());
+    ASSIGN_OR_RETURN(const std::string_view imports, take_value(bytes));
+    ASSIGN_OR_RETURN(file.imports, MarshalGraph::read(imports));
+    RETURN_IF_ERROR(take_value(bytes).status());  // flags
     if (bytes.empty()) return file;
   }
   const int format = format_at(bytes, 'T');
@@ -103,6 +105,31 @@ std::vector<std::string> CompilerFile::load_path() const {
   add_folders(is_list ? path : path.field(0), folders);
   if (!is_list) add_folders(path.field(1), folders);
   return folders;
+}
+
+// An interface is the first of its own imports. An implementation has the digest of its own where
+// that has no source, and else has imported it.
+bool CompilerFile::is_of(const std::string& unit, const InterfaceDigests& program) const {
+  const auto own = program.find(unit);
+  if (own == program.end()) return false;
+  bool has_own = false, is_of_program = true;
+  const auto compare = [&](std::string_view name, std::string_view digest) {
+    const auto linked = program.find(std::string(name));
+    if (digest.empty() || linked == program.end()) return;
+    if (linked->second != digest) is_of_program = false;
+    if (linked == own) has_own = true;
+  };
+  const auto compare_all = [&](MarshalValue list) {
+    for_each_in_list(list, [&](MarshalValue import) {
+      compare(import.field(0).text(), import.field(1).field(0).text());
+    });
+  };
+  if (imports) compare_all(imports->root());
+  if (implementation) {
+    compare_all(implementation->root().field(kImports));
+    compare(unit, implementation->root().field(kInterfaceDigest).field(0).text());
+  }
+  return has_own && is_of_program;
 }
 
 std::string CompilerFile::build_folder() const {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "daemon/snapshot/heap_image.h"
 #include "daemon/snapshot/types/marshal_graph.h"
 
 namespace memprofd {
@@ -27,6 +28,7 @@ struct CompilerFile {
   int format = 0;
   std::optional<MarshalGraph> interface;       // name and signature
   std::optional<MarshalGraph> implementation;  // Cmt_format.cmt_infos
+  std::optional<MarshalGraph> imports;         // of the interface: (name, digest option) list
 
   // A .cmi, .cmt or .cmti. kInvalidArgument: it is none or damaged; kFailedPrecondition: of a
   // compiler that is not known.
@@ -39,6 +41,9 @@ struct CompilerFile {
   // Folders that the compiler looked for interfaces in. Relative ones are below build_folder.
   std::vector<std::string> load_path() const;
   std::string build_folder() const;
+  // Whether it is of a unit of that name whose interface has that digest, and knows no other unit
+  // by another interface than the program does.
+  bool is_of(const std::string& unit, const InterfaceDigests& program) const;
 };
 
 }  // namespace memprofd

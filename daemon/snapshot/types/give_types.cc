@@ -28,6 +28,15 @@ class TypeGiver {
   }
 
   void run() {
+    give();
+    for (const std::string& unit : modules_.other_builds()) {
+      image_.types_found.other_builds.push_back(valid_utf8(unit));
+    }
+    image_.types_found.unverified = modules_.has_unverified();
+  }
+
+ private:
+  void give() {
     find_units();
     SiteTypes sites(image_, modules_, types_);
     if (units_.empty() && sites.empty()) return;
@@ -44,7 +53,6 @@ class TypeGiver {
     label_roots();
   }
 
- private:
   struct UnitTypes {
     std::vector<UnitField> fields;
     std::vector<TypeId> types;  // of those

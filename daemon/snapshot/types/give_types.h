@@ -6,7 +6,8 @@
 // A block that is not as its type says (tag, fields, a custom block's identifier) keeps none, and
 // counts; what is held in two ways that have different types keeps the first. What only has part of
 // its type known (_ list) is looked at after all that is known wholly. The files must be of the
-// program's own build: whether they are, only such disagreements tell.
+// program's own build: who finds them compares digests (source_files.h); where the program has
+// none, only such disagreements tell.
 #pragma once
 
 #include "daemon/snapshot/heap_image.h"

@@ -14,6 +14,7 @@
 #include "daemon/snapshot/types/source_files.h"
 #include "daemon/util/guard.h"
 #include "daemon/util/threads/start_thread.h"
+#include "daemon/util/utf8.h"
 
 namespace memprofd {
 namespace {
@@ -50,6 +51,7 @@ Program program_of(std::uint32_t pid, const std::string& path) {
 struct Question {
   std::vector<std::string> places;
   ImageInfo info;
+  BuildProof build;
   std::uint64_t most_memory;
   std::unique_ptr<SourceFiles> files = {};  // once it has been asked
 
@@ -58,7 +60,7 @@ struct Question {
       const Program program = program_of(info.pid, info.program);
       files = std::make_unique<SourceFiles>(
           program.is_here ? info.program : "", info.ocaml_version,
-          SourceRights{.user = program.user, .most_memory = most_memory});
+          SourceRights{.user = program.user, .most_memory = most_memory}, build);
       for (const std::string& place : places) (void)files->add(place);  // it may have gone
     }
     return files->find(unit);
@@ -108,8 +110,10 @@ absl::Status GuardedTypes::check() const {
 }
 
 void GuardedTypes::give(HeapImage& image) const {
-  const auto question = std::make_shared<Question>(
-      Question{.places = places_, .info = image.info, .most_memory = kMostMemory});
+  const auto question = std::make_shared<Question>(Question{.places = places_,
+                                                            .info = image.info,
+                                                            .build = BuildProof::of(image),
+                                                            .most_memory = kMostMemory});
   PatientFinder finder([question](const std::string& unit) { return question->find(unit); },
                        kPatience);
   give_types(
@@ -117,14 +121,13 @@ void GuardedTypes::give(HeapImage& image) const {
   image.types_found.out_of_time = finder.has_given_up();
 }
 
-GuardedTypes::Names GuardedTypes::names(std::uint32_t pid, const std::string& program,
-                                        const std::string& ocaml_version,
+GuardedTypes::Names GuardedTypes::names(const Program& program,
                                         const std::vector<Unit>& units) const {
-  const auto question =
-      std::make_shared<Question>(Question{.places = places_, .most_memory = kMostMemory});
-  question->info.pid = pid;
-  question->info.program = program;
-  question->info.ocaml_version = ocaml_version;
+  const auto question = std::make_shared<Question>(Question{
+      .places = places_,
+      .info = {.program = program.path, .pid = program.pid, .ocaml_version = program.ocaml_version},
+      .build = {.interfaces = program.interfaces},
+      .most_memory = kMostMemory});
   PatientFinder finder([question](const std::string& unit) { return question->find(unit); },
                        kPatience);
   SourceModules modules([&](const std::string& unit) { return finder.find(unit); }, kMostItems);
@@ -133,6 +136,10 @@ GuardedTypes::Names GuardedTypes::names(std::uint32_t pid, const std::string& pr
   for (const Unit& unit : units)
     names.of_units.push_back(block_names(modules, types, unit.name, unit.fields));
   names.is_final = !finder.lacked_thread();
+  for (const std::string& unit : modules.other_builds()) {
+    names.other_builds.push_back(valid_utf8(unit));
+  }
+  names.unverified = modules.has_unverified();
   return names;
 }
 

@@ -57,6 +57,12 @@ class GuardedTypes {
   void give(HeapImage& image) const;
 
   // What fields of a running program's units are called; of units without files nothing.
+  struct Program {
+    std::uint32_t pid = 0;
+    std::string path;
+    std::string ocaml_version;
+    InterfaceDigests interfaces;
+  };
   struct Unit {
     std::string name;
     std::size_t fields = 0;
@@ -64,9 +70,11 @@ class GuardedTypes {
   struct Names {
     std::vector<std::vector<FieldName>> of_units;
     bool is_final = true;  // false: a thread was lacking, ask again later
+    // As in TypesFound.
+    std::vector<std::string> other_builds;
+    bool unverified = false;
   };
-  Names names(std::uint32_t pid, const std::string& program, const std::string& ocaml_version,
-              const std::vector<Unit>& units) const;
+  Names names(const Program& program, const std::vector<Unit>& units) const;
 
  private:
   static constexpr std::chrono::seconds kPatience{10};

@@ -35,8 +35,20 @@ bool is_of_compiler(const fs::path& path) {
 
 }  // namespace
 
-SourceFiles::SourceFiles(std::string program, const std::string& ocaml_version, SourceRights rights)
-    : program_(std::move(program)), format_(compiler_format_of(ocaml_version)), rights_(rights) {}
+BuildProof BuildProof::of(const HeapImage& image) {
+  const auto is_of_plugin = [](const RootName& name) {
+    return name.kind == RootKind::kDynamicGlobal;
+  };
+  return {.interfaces = image.interfaces,
+          .has_plugins = std::ranges::any_of(image.root_names, is_of_plugin)};
+}
+
+SourceFiles::SourceFiles(std::string program, const std::string& ocaml_version, SourceRights rights,
+                         BuildProof build)
+    : program_(std::move(program)),
+      format_(compiler_format_of(ocaml_version)),
+      rights_(rights),
+      build_(std::move(build)) {}
 
 absl::StatusOr<UniqueFd> SourceFiles::open(const std::string& path, Place place) const {
   if (!rights_.user) return open_regular_file(path, path);
@@ -140,28 +152,40 @@ SourceUnit SourceFiles::find(const std::string& name) {
     Unit& unit = *at->second;
     if (format_ != 0) {
       add_usual_places();
-      unit.implementation = read_first(name, ".cmt");
+      unit.implementation = read_first(name, ".cmt", unit);
       // It has its interface in itself when that has no source of its own.
       if (unit.implementation && unit.implementation->interface) {
         unit.interface.emplace().interface = std::move(unit.implementation->interface);
         unit.interface->format = unit.implementation->format;
       } else {
-        unit.interface = read_first(name, ".cmi");
+        unit.interface = read_first(name, ".cmi", unit);
       }
       if (unit.implementation) add_load_path(*unit.implementation);
     }
   }
   const Unit& unit = *units_.find(name)->second;
-  return {unit.interface ? &*unit.interface : nullptr,
-          unit.implementation ? &*unit.implementation : nullptr};
+  const bool is_found = unit.interface || unit.implementation;
+  return {.interface = unit.interface ? &*unit.interface : nullptr,
+          .implementation = unit.implementation ? &*unit.implementation : nullptr,
+          .is_of_other_build = !is_found && unit.is_of_other_build,
+          .is_unverified = is_found && !is_verifiable(name)};
 }
 
-std::optional<CompilerFile> SourceFiles::read_first(const std::string& unit, const char* ending) {
-  const auto found = files_.find(key_of(unit) + ending);
+// A unit that is not among a program's is none of it, or was loaded at run time.
+bool SourceFiles::is_verifiable(const std::string& unit) const {
+  if (build_.interfaces.empty()) return false;
+  return !build_.has_plugins || build_.interfaces.contains(unit);
+}
+
+std::optional<CompilerFile> SourceFiles::read_first(const std::string& name, const char* ending,
+                                                    Unit& unit) {
+  const auto found = files_.find(key_of(name) + ending);
   if (found == files_.end()) return std::nullopt;
   for (const auto& [place, path] : found->second) {
     std::optional<CompilerFile> file = read(path, place);
-    if (file && file->format == format_) return file;
+    if (!file || file->format != format_) continue;
+    if (!is_verifiable(name) || file->is_of(name, build_.interfaces)) return file;
+    unit.is_of_other_build = true;
   }
   return std::nullopt;
 }
@@ -181,6 +205,7 @@ std::optional<CompilerFile> SourceFiles::read(const std::string& path, Place pla
   if (!parsed.ok()) return std::nullopt;
   if (parsed->interface) memory_ += parsed->interface->bytes();
   if (parsed->implementation) memory_ += parsed->implementation->bytes();
+  if (parsed->imports) memory_ += parsed->imports->bytes();
   return *std::move(parsed);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds and reads the .cmi and .cmt files of a program's modules, those of its compiler's release
-// only. In this order: where it is told to, beside the program and in dune's _build/default above
-// it, where the files that were found say that their compiler looked, and where opam and Debian
-// put libraries.
+// Finds and reads the .cmi and .cmt files of a program's modules, those of its own build only: of
+// its compiler's release, and with the interface that the program was linked with. In this order:
+// where it is told to, beside the program and in dune's _build/default above it, where the files
+// that were found say that their compiler looked, and where opam and Debian put libraries.
 #pragma once
 
 #include <sys/types.h>
@@ -36,17 +36,28 @@ struct SourceRights {
   std::uint64_t most_memory = ~std::uint64_t{0};
 };
 
+// What tells whether files are of the build of a program.
+struct BuildProof {
+  InterfaceDigests interfaces = {};  // of its units; empty: nothing tells
+  // It has loaded units at run time, which are not among these: nothing tells of those.
+  bool has_plugins = false;
+
+  static BuildProof of(const HeapImage& image);
+};
+
 class SourceFiles {
  public:
   // program: the path of its executable, which need not be there; empty: not to be looked beside.
   // ocaml_version: "5.3.0".
-  SourceFiles(std::string program, const std::string& ocaml_version, SourceRights rights = {});
+  SourceFiles(std::string program, const std::string& ocaml_version, SourceRights rights = {},
+              BuildProof build = {});
   SourceFiles(const SourceFiles&) = delete;
   SourceFiles& operator=(const SourceFiles&) = delete;
 
   // A file, or a folder with all below it. kNotFound: neither is there.
   absl::Status add(const std::string& path);
-  // "Stdlib__Hashtbl": as in SourceModules. Files that cannot be read are passed over.
+  // "Stdlib__Hashtbl": as in SourceModules. Files that cannot be read are passed over, and those
+  // that are of another build than the program.
   SourceUnit find(const std::string& unit);
 
   // The path of what may be given to add(), by no link. kNotFound: it is not there.
@@ -60,6 +71,7 @@ class SourceFiles {
 
   struct Unit {
     std::optional<CompilerFile> interface, implementation;
+    bool is_of_other_build = false;  // files were passed over
   };
   // Before others, in this order.
   enum Place { kGiven, kProgram, kLoadPath, kLibraries };
@@ -75,12 +87,14 @@ class SourceFiles {
   void add_folder(const std::string& folder, Place place, int depth);
   void add_file(const std::string& path, Place place);
   void add_load_path(const CompilerFile& file);
-  std::optional<CompilerFile> read_first(const std::string& unit, const char* ending);
+  bool is_verifiable(const std::string& unit) const;
+  std::optional<CompilerFile> read_first(const std::string& name, const char* ending, Unit& unit);
   std::optional<CompilerFile> read(const std::string& path, Place place);
 
   const std::string program_;
   const int format_;
   const SourceRights rights_;
+  const BuildProof build_;
   bool has_usual_places_ = false;
   std::size_t entries_ = 0;
   std::uint64_t bytes_ = 0;

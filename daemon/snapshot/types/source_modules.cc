@@ -48,10 +48,17 @@ std::string SourceModules::name_below(ModuleId module, std::string_view name) co
   return above.empty() ? std::string(name) : absl::StrCat(above, ".", std::string(name));
 }
 
+SourceUnit SourceModules::find(const std::string& unit) {
+  SourceUnit files = find_(unit);
+  if (files.is_of_other_build) other_builds_.insert(unit_text(unit));
+  has_unverified_ = has_unverified_ || files.is_unverified;
+  return files;
+}
+
 SourceModules::ModuleId SourceModules::unit(const std::string& name) {
   const auto [at, is_new] = units_.try_emplace(name, kNoModule);
   if (!is_new) return at->second;
-  const SourceUnit files = find_(name);
+  const SourceUnit files = find(name);
   const MarshalValue structure =
       files.implementation == nullptr ? MarshalValue() : files.implementation->structure();
   if (!structure.is_block()) return units_[name] = interface_of(name);
@@ -63,7 +70,7 @@ SourceModules::ModuleId SourceModules::unit(const std::string& name) {
 
 SourceModules::ModuleId SourceModules::interface_of(const std::string& name) {
   if (const auto known = interfaces_.find(name); known != interfaces_.end()) return known->second;
-  const SourceUnit files = find_(name);
+  const SourceUnit files = find(name);
   ModuleId module = kNoModule;
   if (files.interface != nullptr && files.interface->signature().is_block()) {
     module = new_module(kNoModule, unit_text(name), files.interface->format);
@@ -203,7 +210,7 @@ std::map<SourceModules::ModuleId, MarshalValue> SourceModules::structures_of(
     const std::string& name) {
   std::map<ModuleId, MarshalValue> found;
   const ModuleId module = unit(name);
-  const SourceUnit files = find_(name);
+  const SourceUnit files = find(name);
   if (module == kNoModule || files.implementation == nullptr) return found;
   const MarshalValue structure = files.implementation->structure();
   if (!structure.is_block()) return found;

@@ -14,6 +14,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,8 @@ namespace memprofd {
 struct SourceUnit {
   const CompilerFile* interface = nullptr;
   const CompilerFile* implementation = nullptr;
+  bool is_of_other_build = false;  // the only files of that name are of another build
+  bool is_unverified = false;      // nothing tells whether the files are of the program's build
 };
 using FindUnit = std::function<SourceUnit(const std::string& name)>;
 
@@ -86,6 +89,10 @@ class SourceModules {
   // "Demo_server.Sessions", "Map.Make(Int)".
   const std::string& name_of(ModuleId module) const { return modules_[module].name; }
   int format_of(ModuleId module) const { return modules_[module].format; }
+  // Units that were asked for and whose files are of another build, as sources name them.
+  const std::set<std::string>& other_builds() const { return other_builds_; }
+  // Files were taken of which nothing tells whether they are of the program's build.
+  bool has_unverified() const { return has_unverified_; }
 
   // "Hashtbl.t" for a type t of Stdlib__Hashtbl.
   static std::string unit_text(const std::string& unit);
@@ -121,6 +128,7 @@ class SourceModules {
   };
   using Key = std::pair<std::uint64_t, std::uint64_t>;
 
+  SourceUnit find(const std::string& unit);
   ModuleId new_module(ModuleId parent, std::string name, int format);
   Item& add_item(ModuleId module, Kind kind, MarshalValue ident);
   void add_signature(ModuleId module, MarshalValue signature);
@@ -148,6 +156,8 @@ class SourceModules {
   std::string name_below(ModuleId module, std::string_view name) const;
 
   FindUnit find_;
+  std::set<std::string> other_builds_;
+  bool has_unverified_ = false;
   const std::size_t most_items_;
   int depth_ = 0;
   std::deque<Module> modules_{1};

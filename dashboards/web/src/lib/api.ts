@@ -30,7 +30,7 @@ export type RssAnswer = pb.GetRssResponse;
 export interface WhyCount { blocks: number; bytes: number }
 export interface WhySum { sampled_blocks: number; bytes: number; bytes_stderr: number }
 export interface WhyWay extends Partial<WhySum> { path?: string; more?: number; children?: WhyWay[] }
-export interface WhyTypes { modules: number; modules_without_files: number; disagreed: number; reachable: WhyCount; all_reachable: WhyCount }
+export interface WhyTypes { modules: number; modules_without_files: number; disagreed: number; other_builds: string[]; unverified: boolean; reachable: WhyCount; all_reachable: WhyCount }
 export interface Why { snapshot: { pause_seconds: number }; types?: WhyTypes; reachable: WhySum; garbage: WhySum; paths: WhyWay[] }
 export type ServerInfo = Pick<pb.GetServerInfoResponse, "version" | "revision" | "control">;
 export const versionOf = ({ version, revision }: ServerInfo): string => (revision ? `${version} (${revision})` : version);

@@ -3,15 +3,26 @@
 import type { HeapTypes, Why } from "./api";
 import { count, share } from "./format";
 
+const MOST_NAMES = 8;
+
 const NONE = "No .cmt or .cmi file of its modules was found, so blocks are told by their shapes; memprofd --snapshot.cmt PATH names a place to look.";
 
+const some = (names: readonly string[]): string =>
+  names.slice(0, MOST_NAMES).join(", ") + (names.length > MOST_NAMES ? ` and ${count(names.length - MOST_NAMES)} more` : "");
+const buildText = ({ other_builds: others, unverified }: HeapTypes): string =>
+  (others.length > 0 ? `Passed over, files of another build: ${some(others)}. ` : "") +
+  (unverified ? "The program does not tell whether the files are of its build. " : "");
+
 export function typesText(types?: HeapTypes): string {
-  if (!types || types.modules === 0) return NONE;
+  if (!types) return NONE;
+  const builds = buildText(types);
+  if (types.modules === 0) return builds || NONE;
   const { modules, modules_without_files: without, disagreed } = types;
   const size = (part?: { bytes: string | number }): number => Number(part?.bytes ?? 0);
   return `${share(size(types.typed), size(types.reachable))} of what is reachable has a type of the source, by files of ` +
     `${count(modules)} module${modules === 1 ? "" : "s"}${without > 0 ? `; ${count(without)} have none` : ""}. ` +
     (Number(disagreed) > 0 ? `${count(Number(disagreed))} times a block was not as its type says, or of two types: the files may be of another build. ` : "") +
+    builds +
     (types.out_of_time ? "Some files were not waited for." : "");
 }
 

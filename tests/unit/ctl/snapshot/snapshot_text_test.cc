@@ -124,6 +124,20 @@ TEST(SnapshotText, SaysHowMuchHasATypeAndWhatSpeaksAgainstIt) {
   EXPECT_EQ(3, json["types"]["disagreed"]);
 }
 
+TEST(SnapshotText, NamesModulesWhoseFilesAreOfAnotherBuild) {
+  ImageBuilder builder;
+  builder.global("Path", 0, builder.block(2));
+  HeapImage image = builder.build();
+  image.types_found = {.other_builds = {"Parser", "Path"}, .unverified = true};
+  const ImageCensus census = count_image(image, ShortestPaths(image));
+  EXPECT_THAT(census_text(image.info, census, {}, {}),
+              HasSubstr("  Passed over, files of another build: Parser, Path.\n"
+                        "  The program does not tell whether the files are of its build.\n"));
+  const Json json = Json::parse(census_json(image.info, census, {}));
+  EXPECT_EQ((Json{"Parser", "Path"}), json["types"]["other_builds"]);
+  EXPECT_TRUE(json["types"]["unverified"].get<bool>());
+}
+
 TEST(SnapshotText, SaysWhichTypesAreOfTheSitesOfSampledBlocks) {
   ImageBuilder builder;
   builder.root({.kind = RootKind::kStack}, builder.block(2));

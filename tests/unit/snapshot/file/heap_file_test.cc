@@ -107,6 +107,25 @@ TEST(HeapFile, HasAllBlocksAndPointers) {
   }
 }
 
+TEST(HeapFile, HasTheInterfacesOfTheProgram) {
+  const RandomHeap heap(1);
+  InterfaceDigests interfaces;
+  for (int i = 0; i < 20'000; ++i) {  // more than a piece has room for
+    interfaces.emplace("Unit_" + std::to_string(i),
+                       std::string(kDigestBytes, static_cast<char>(i)));
+  }
+  const auto bytes = heap_file_of(
+      heap.memory, *heap.map(), [&](HeapFileWriter& writer) { writer.add_interfaces(interfaces); });
+  const auto image = image_of(*bytes);
+  ASSERT_TRUE(image.ok()) << image.status();
+  EXPECT_EQ(interfaces, image->interfaces);
+  const auto damaged = image_of(changed(*bytes, [](PieceKind& kind, std::string& payload) {
+    if (kind == PieceKind::kInterfaces) payload += payload;  // each twice
+    return true;
+  }));
+  EXPECT_TRUE(absl::IsInvalidArgument(damaged.status())) << damaged.status();
+}
+
 TEST(HeapFile, HasTheHeapsOfOCaml5) {
   FakePools heap;
   const std::uint64_t pool = heap.put_pool(3, {block(3, 0), block(1, 5), block(2, 0, 0x200)});

@@ -6,7 +6,11 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <initializer_list>
+#include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "tests/kit/marshal_bytes.h"
 #include "tests/kit/temp_dir.h"
@@ -93,6 +97,88 @@ TEST_F(FilesOfOthers, APlaceThatIsNotThereIsSaid) {
   SourceFiles files("", "5.3.0", {.user = kOwner});
   EXPECT_TRUE(absl::IsNotFound(files.add(dir_.path("none"))));
   EXPECT_FALSE(is_found("Mine"));
+}
+
+const std::string kOurs(kDigestBytes, 'o'), kTheirs(kDigestBytes, 't');
+
+// Files of two modules called Path in two folders, one of them the program's.
+class FilesOfBuilds : public ::testing::Test {
+ protected:
+  FilesOfBuilds() {
+    write("a/path.cmi", "Path", {import_of("Path", kTheirs)});
+    write("b/path.cmi", "Path", {import_of("Path", kOurs)});
+    write("a/only.cmi", "Only", {import_of("Only", kTheirs)});
+  }
+  void write(const std::string& name, const std::string& unit,
+             std::initializer_list<std::string> imports) const {
+    dir_.write(name,
+               interface_file(unit, marshal::list({marshal::text(name)}), marshal::list(imports)));
+  }
+  SourceUnit find(const std::string& unit, BuildProof build) {
+    files_ = std::make_unique<SourceFiles>("", "5.3.0", SourceRights{}, std::move(build));
+    EXPECT_TRUE(files_->add(dir_.path()).ok());
+    return files_->find(unit);
+  }
+  // The file that was taken.
+  static std::string_view name_of(const SourceUnit& unit) {
+    return unit.interface == nullptr ? "" : unit.interface->signature().field(0).text();
+  }
+
+  const TempDir dir_;
+  std::unique_ptr<SourceFiles> files_;
+};
+
+TEST_F(FilesOfBuilds, ThatOfTheProgramIsTaken) {
+  const BuildProof build{.interfaces = {{"Path", kOurs}, {"Only", kOurs}}};
+  const SourceUnit path = find("Path", build);
+  EXPECT_EQ("b/path.cmi", name_of(path));
+  EXPECT_FALSE(path.is_of_other_build || path.is_unverified);
+  const SourceUnit only = find("Only", build);
+  EXPECT_EQ("", name_of(only));
+  EXPECT_TRUE(only.is_of_other_build);
+  EXPECT_FALSE(find("None", build).is_of_other_build) << "there are no files";
+}
+
+TEST_F(FilesOfBuilds, WithoutDigestsNothingTells) {
+  const SourceUnit path = find("Path", {});
+  EXPECT_EQ("a/path.cmi", name_of(path));
+  EXPECT_TRUE(path.is_unverified);
+}
+
+TEST_F(FilesOfBuilds, AUnitThatIsNoneOfTheProgramMayBeAPlugins) {
+  const InterfaceDigests interfaces{{"Path", kOurs}};
+  const SourceUnit alone = find("Only", {.interfaces = interfaces});
+  EXPECT_EQ("", name_of(alone));
+  EXPECT_TRUE(alone.is_of_other_build);
+  const BuildProof with_plugins{.interfaces = interfaces, .has_plugins = true};
+  EXPECT_TRUE(find("Only", with_plugins).is_unverified);
+  EXPECT_EQ("b/path.cmi", name_of(find("Path", with_plugins)));
+}
+
+TEST_F(FilesOfBuilds, AFileThatKnowsAnotherInterfaceOfAUnitIsOfAnotherBuild) {
+  write("b/shop.cmi", "Shop", {import_of("Shop", kOurs), import_of("Path", kTheirs)});
+  EXPECT_TRUE(find("Shop", {.interfaces = {{"Shop", kOurs}, {"Path", kOurs}}}).is_of_other_build);
+  EXPECT_EQ("b/shop.cmi", name_of(find("Shop", {.interfaces = {{"Shop", kOurs}}})));
+}
+
+// With a source of its interface the .cmt has no digest but that of what it imports.
+TEST_F(FilesOfBuilds, AnImplementationHasADigestOfItsOwnOrOfWhatItImports) {
+  using namespace marshal;
+  const auto implementation = [](const std::string& imports, const std::string& own) {
+    const std::string none = integer(0);
+    return "Caml1999T035" +
+           marshalled(block(0, {text("Shop"), none, none, none, none, none, text("/src"), list({}),
+                                none, none, imports, own}));
+  };
+  const auto is_found = [&](const std::string& imports, const std::string& own) {
+    dir_.write("shop.cmt", implementation(imports, own));
+    return find("Shop", {.interfaces = {{"Shop", kOurs}}}).implementation != nullptr;
+  };
+  EXPECT_TRUE(is_found(list({import_of("Shop", kOurs)}), integer(0)));
+  EXPECT_FALSE(is_found(list({import_of("Shop", kTheirs)}), integer(0)));
+  EXPECT_TRUE(is_found(list({}), block(0, {text(kOurs)})));
+  EXPECT_FALSE(is_found(list({}), block(0, {text(kTheirs)})));
+  EXPECT_FALSE(is_found(list({}), integer(0))) << "nothing tells";
 }
 
 }  // namespace

@@ -1,0 +1,7 @@
+(* SPDX-License-Identifier: Apache-2.0 *)
+(* A module that the library of OCaml's compiler has, too, with other types. *)
+
+type step = { name : string; mutable visits : int }
+
+let same = ref [ { name = "home"; visits = 1 } ]
+let flatten = Array.init 3 (fun i -> { name = string_of_int i; visits = i })
