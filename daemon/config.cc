@@ -311,7 +311,7 @@ ParsedConfig parse_config(int argc, char** argv) {
   ParsedConfig parsed;
   parsed.config.grpc_socket = default_grpc_socket();
   CLI::App app{
-      "memprofd profiles the memory of running OCaml programs from outside.\n\n  memprofd --pid "
+      "memprofd: profiles the memory of running OCaml programs from outside.\n\n  memprofd --pid "
       "PID      profile a running process until stopped\n  memprofd --name GLOB    profile every "
       "process with that executable name, now or later\n  memprofctl top          watch the "
       "allocation sites in a terminal",

@@ -442,7 +442,7 @@ class CommandLine {
   }
 
   CLI::App app_{
-      "memprofctl queries and controls memprofd, the memory profiler for running OCaml programs",
+      "memprofctl: queries and controls memprofd, the memory profiler for running OCaml programs",
       "memprofctl"};
   Options options_;
   Command command_ = nullptr;
