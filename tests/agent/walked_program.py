@@ -72,7 +72,7 @@ class Program(AgentProcess):
 
     def walk(self):
         """(enum memprof_walk_state, callstacks that were cut)"""
-        return struct.unpack("<II", self.read(self.control + self.head()["bytes"] - 8, 8))
+        return struct.unpack("<II", self.read(self.control + self.head()["bytes"] - 16, 8))  # uncertain_deaths is behind
 
     def written(self):
         """The runtime's variables that the agent writes in a session: its allocator, its scanner of roots."""

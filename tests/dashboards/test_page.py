@@ -214,7 +214,7 @@ class Controlling(PageTest):
         shown = json.loads(harness.memprofctl("snapshot", "show", file, "-o", "json").stdout)
         self.assertEqual((True, self.server.pid), (shown["snapshot"]["complete"], shown["snapshot"]["pid"]))
         self.assertGreater(shown["heap"]["reachable"]["blocks"], 1000)
-        self.assertIn("done, stood still for", self.daemon.said())
+        self.assertIn("done, paused for", self.daemon.said())
         harness.eventually(lambda: self.target(self.server.pid)["paused_seconds"] >= shown["snapshot"]["pause_seconds"],
                            "its pause is counted")
 

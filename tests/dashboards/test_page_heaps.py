@@ -49,7 +49,7 @@ class KeptSnapshots(KeptTest):
         self.browser.wait_for("document.querySelector('#heaps').hidden === false")
         self.assertIn("None of this program is kept", self.text("#heaps .heaps-head"))
         self.keep(1)
-        self.assertRegex(self.text("#notice"), rf"Snapshot of demo_server \(pid {self.server.pid}\): kept, .* stood still for")
+        self.assertRegex(self.text("#notice"), rf"Snapshot of demo_server \(pid {self.server.pid}\): kept, .* was paused for")
         self.keep(2)
         first, last = [path.name for path in self.files()]
         self.check_marks(first, last)

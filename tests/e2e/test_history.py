@@ -485,7 +485,7 @@ class Changes(HistoryTest):
         self.assertEqual(0, history.points[-1].dropped_events)
 
     def test_a_program_that_ended_is_forgotten_in_time(self):
-        phase = self.phases("--history.retention", 1)
+        phase = self.phases("--history.retention", "1s")
         phase.run("go 1")
         self.assertTrue(phase.daemon.metrics().find("memprofd_live_bytes", pid=phase.pid))
         phase.program.send_signal(signal.SIGKILL)

@@ -124,14 +124,14 @@ class Taking(Snapshot):
         daemon.wait_state(target.pid, "sampling")
         for number in range(COPIES):
             path, done = self.take(daemon)
-            self.assert_one_line(done.stdout, path, "blocks in a heap of", "stood still for")
+            self.assert_one_line(done.stdout, path, "blocks in a heap of", "was paused for")
             found = image(path)
             self.assertTrue(found["complete"])
             self.assertGreater(found["reachable"], 100)
         self.assertEqual(0o600, path.stat().st_mode & 0o777)
         told = json.loads(self.take(daemon, "-o", "json")[1].stdout)
         self.assertEqual((str(path), path.stat().st_size), (told["file"], told["file_bytes"]))
-        self.assertRegex(daemon.said(), "snapshot by user 0, process .*: done, stood still for .* predicted\\), ")
+        self.assertRegex(daemon.said(), "snapshot by user 0, process .*: done, paused for .* predicted\\), ")
         piped = subprocess.run([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "snapshot", "take", "--out",
                                 "-", "--max-pause", "10s"], capture_output=True, check=True, timeout=harness.TIMEOUT)
         self.assert_one_line(piped.stderr.decode(), "stdout", "blocks in a heap of")

@@ -232,8 +232,11 @@ class Injector::Round {
       injector_.left_alone_ = true;
       return filtered;
     }
-    // By which the kernel may go on with the call.
-    static constexpr FilteredCall kRestart[] = {{SYS_restart_syscall, "restart_syscall", {}}};
+    // The kernel may continue the call by restart_syscall. Where the thread is stopped at the entry
+    // of a system call, giving it back its registers cancels that call, and the filter is asked
+    // about the number -1: a filter that lists what it allows would kill the program.
+    static constexpr FilteredCall kRestart[] = {{SYS_restart_syscall, "restart_syscall", {}},
+                                                {~0u, "a cancelled system call", {}}};
     if (thread_.seccomp != 0 && !check_filters(session_, target_.pid, kRestart).ok()) {
       return absl::UnavailableError("its seccomp filter may not let its wait be restarted");
     }

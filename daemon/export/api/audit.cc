@@ -125,7 +125,7 @@ std::string name_of(const ::memprof::v1::SetRateRequest& request) {
 }
 
 std::string cost_of(const ::memprof::v1::SnapshotSummary& summary) {
-  return absl::StrCat("stood still for ", format_duration(summary.pause_seconds()), " (",
+  return absl::StrCat("paused for ", format_duration(summary.pause_seconds()), " (",
                       format_duration(summary.predicted_pause_seconds()), " predicted), ",
                       format_bytes(static_cast<double>(summary.file_bytes())));
 }

@@ -26,7 +26,7 @@ std::uint64_t unlogged_requests();
 std::string name_of(const ::memprof::v1::AttachRequest& request);
 std::string name_of(const ::memprof::v1::DetachRequest& request);
 std::string name_of(const ::memprof::v1::SetRateRequest& request);
-// What taking one has cost: "stood still for 2.3 ms (1.9 ms predicted), 244 KiB".
+// What taking one has cost: "paused for 2.3 ms (1.9 ms predicted), 244 KiB".
 std::string cost_of(const ::memprof::v1::SnapshotSummary& summary);
 
 }  // namespace memprofd

@@ -216,7 +216,7 @@ TEST_F(HistoryQueriesTest, ADeltaBeginsWhenTheSystemsClockSaysSo) {
   const std::string expected = queries_.get_profile(delta)->data();
   delta.mutable_range()->set_begin_unix_ns(static_cast<std::int64_t>(ten_before + 3600 * kSecond));
   EXPECT_EQ(queries_.get_profile(delta).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(queries_.get_profile(delta, true)->data(), expected);
+  EXPECT_EQ(queries_.get_profile(delta, {.labels = {}, .system_clock = true})->data(), expected);
   EXPECT_NE(expected, "");
 }
 
