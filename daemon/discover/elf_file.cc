@@ -21,7 +21,7 @@ namespace memprofd {
 namespace {
 
 constexpr std::size_t kMaxSegments = 256;
-constexpr std::size_t kMaxFound = 65536;  // symbols that answer a question
+constexpr std::size_t kMaxFound = 65536;            // symbols that answer a question
 constexpr std::uint64_t kMaxNoteBytes = 64u << 10;  // read of one segment of notes
 constexpr std::uint64_t kMaxBuildIdBytes = 64;
 constexpr std::uint64_t kMaxTlsBytes = 1ull << 30;

@@ -54,7 +54,7 @@ struct TargetProfile {
   bool since_attach = false;   // the range is all that is known up to its end
   // What the system's clock was set by since the attach: what times of the range lack.
   std::int64_t clock_set_by_ns = 0;
-  UnseenWords unseen;          // of all rows in the range, whatever passes the filter
+  UnseenWords unseen;  // of all rows in the range, whatever passes the filter
   std::vector<ProfileRow> rows;
   std::shared_ptr<const void> callstacks;         // owns those of rows
   std::shared_ptr<Symbolizer> symbolizer;         // never null

@@ -38,8 +38,8 @@ class SnapshotHub {
   // Ingest thread only. Whether a reader waits; what is gathered from here on
   // answers every reader that has asked by now.
   bool wanted();
-  // Ingest thread only, after wanted(). Whether some of those readers want histories to have a limit
-  // now.
+  // Ingest thread only, after wanted(). Whether some of those readers want histories to have a
+  // limit now.
   bool take_mark() { return mark_.exchange(false); }
   // Ingest thread only. Answers the readers that wanted() last saw.
   void publish(std::vector<TargetSnapshotPtr> snapshots);

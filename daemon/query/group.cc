@@ -50,7 +50,7 @@ void BlockMoments::add(const Estimate& estimate, double objects) {
 // So may be what has no known size.
 Limits BlockMoments::limits(double objects, double words, double unseen_words) const {
   if (objects <= 0 && untold.words > 0) return {};  // no number is known, and none is shown
-  constexpr double kOneSize = 2;  // the largest by the smallest, at most
+  constexpr double kOneSize = 2;                    // the largest by the smallest, at most
   const bool has_one_size = largest_words > 0 && largest_words <= kOneSize * smallest_words;
   const double unseen_block = has_one_size ? words / objects : kSmallestBlockWords;
   Limits limits = limits_of(objects, variance, skew, unseen_words / unseen_block);

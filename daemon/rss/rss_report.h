@@ -65,12 +65,12 @@ struct RssReport {
   // OCaml 4: the chunks of its heap in the runtime's order, in bytes, and what is used in them.
   std::vector<std::uint64_t> ocaml_chunks;
   std::uint64_t ocaml_chunks_used = 0;
-  std::uint64_t trimmable = 0;       // pages that malloc_trim() would give back
-  std::vector<RssAdvice> advice;     // the largest first
-  std::vector<std::string> notes;    // what is not known and why, a line each
-  bool has_owners = false;           // those were asked for, and the OCaml heap could be walked
-  std::vector<COwner> owners;        // the largest first
-  COwner no_owner;                   // what malloc has given and no custom block holds
+  std::uint64_t trimmable = 0;     // pages that malloc_trim() would give back
+  std::vector<RssAdvice> advice;   // the largest first
+  std::vector<std::string> notes;  // what is not known and why, a line each
+  bool has_owners = false;         // those were asked for, and the OCaml heap could be walked
+  std::vector<COwner> owners;      // the largest first
+  COwner no_owner;                 // what malloc has given and no custom block holds
 
   // The resident bytes of all parts of a class.
   std::uint64_t resident(RssClass kind) const;

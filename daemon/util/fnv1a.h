@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FNV-1a, 64 bits: the same in every process, unlike absl's hashes. Not for untrusted keys of a table.
+// FNV-1a, 64 bits: the same in every process, unlike absl's hashes. Not for untrusted keys of a
+// table.
 #pragma once
 
 #include <cstdint>
