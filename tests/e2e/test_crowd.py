@@ -43,7 +43,8 @@ class Crowd(E2ETest):
     def assert_nothing_lost(self, daemon, target):
         """The outer frames of a callstack are the walk's to find, whatever the agent does."""
         drops = {drop["reason"]: drop["count"] for drop in daemon.targets()[target.pid]["drops"]}
-        self.assertEqual(set(), set(drops) - {"broken_stack", "callstack_moved"}, drops)
+        # Deaths that the runtime of 5.3 tells of blocks that another domain may have promoted are counted.
+        self.assertEqual(set(), set(drops) - {"broken_stack", "callstack_moved", "uncertain_death"}, drops)
 
     def check(self, capture):
         target = self.crowd()
