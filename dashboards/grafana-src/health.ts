@@ -35,7 +35,7 @@ function events() {
     series('Records read', [{ expr: `sum by (instance) (${rate('memprofd_events_total', DAEMON)})`, legend: '{{instance}}' }],
            { unit: UNIT.perSecond, description: 'Records taken out of the ring buffers a second.' }),
     series('Lost, by stage', [{ expr: `sum by (stage) (${rate('memprofd_dropped_events_total', DAEMON)})`, legend: '{{stage}}' }],
-           { unit: UNIT.perSecond, stacked: true, description: 'Events lost a second. ARCHITECTURE.md lists the reasons.' }),
+           { unit: UNIT.perSecond, stacked: true, description: 'Events lost a second. docs/internals/losses.md lists the reasons.' }),
     bars('Lost in the time range, by reason', { legend: '{{stage}}: {{reason}}',
       expr: `topk(10, sum by (stage, reason) (increase(memprofd_dropped_events_total{${DAEMON}}[$__range])))` },
          { unit: UNIT.count, width: 12, description: 'The ten reasons with the most lost events.' }),
