@@ -22,17 +22,6 @@ Started look_and_start(const AskedProcess& process, const CallsRequest& request,
   return std::shared_ptr<CallTrace>(std::move(trace));
 }
 
-// The thread that looks may hang in a file of the program: nobody waits for it then.
-Started start_in_time(const AskedProcess& process, const CallsRequest& request) {
-  auto look = Look<Started>::start(
-      [process, request](const std::stop_token& stop) {
-        return look_and_start(process, request, stop);
-      },
-      [] {});
-  if (!look.ok()) return look.status();
-  return look->wait() ? look->take() : look_took_too_long(process.pid);
-}
-
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<CallTrace>> CallDesk::start(const AskedProcess& process,
@@ -51,7 +40,12 @@ absl::StatusOr<std::shared_ptr<CallTrace>> CallDesk::start(const AskedProcess& p
                                       const std::lock_guard lock(places->mutex);
                                       places->pids.erase(pid);
                                     });
-  ASSIGN_OR_RETURN(std::shared_ptr<CallTrace> trace, start_in_time(process, request));
+  // The thread that looks may hang in a file of the program: nobody waits for it then.
+  ASSIGN_OR_RETURN(Started started,
+                   look_in_time<Started>(pid, [process, request](const std::stop_token& stop) {
+                     return look_and_start(process, request, stop);
+                   }));
+  ASSIGN_OR_RETURN(std::shared_ptr<CallTrace> trace, std::move(started));
   // Probes go before the place does.
   struct Placed {
     std::shared_ptr<void> place;

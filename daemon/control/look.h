@@ -164,6 +164,16 @@ absl::StatusOr<Look<Result>> Look<Result>::start(std::function<Result(std::stop_
   return Look(std::move(shared));
 }
 
+// Does the work and waits for it, as long as a look may take. kResourceExhausted,
+// kDeadlineExceeded: as of Look. pid: of messages.
+template <typename Result>
+absl::StatusOr<Result> look_in_time(int pid, std::function<Result(std::stop_token)> work) {
+  auto look = Look<Result>::start(std::move(work), [] {});
+  if (!look.ok()) return look.status();
+  if (look->wait()) return look->take();
+  return look_took_too_long(pid);
+}
+
 // Looks at programs for those who wait for what is found; who asks for the same meanwhile waits for
 // the same look. Thread-safe.
 template <typename Key, typename Result>
@@ -181,7 +191,7 @@ class JoinedLooks {
     }
     absl::StatusOr<Result> result =
         absl::InternalError("memprofd failed to look at the program; its log says why");
-    guarded("to look at a program", [&] { result = look(pid, std::move(work)); });
+    guarded("to look at a program", [&] { result = look_in_time<Result>(pid, std::move(work)); });
     {
       const std::lock_guard lock(mutex_);
       under_way_.erase(key);
@@ -191,13 +201,6 @@ class JoinedLooks {
   }
 
  private:
-  static absl::StatusOr<Result> look(int pid, std::function<Result(std::stop_token)> work) {
-    auto look = Look<Result>::start(std::move(work), [] {});
-    if (!look.ok()) return look.status();
-    if (look->wait()) return look->take();
-    return look_took_too_long(pid);
-  }
-
   std::mutex mutex_;
   std::map<Key, std::shared_future<absl::StatusOr<Result>>> under_way_;  // guarded by mutex_
 };

@@ -276,15 +276,11 @@ absl::StatusOr<std::optional<SleepingCall>> ProcFs::sleeping_call(int pid, int t
 
 absl::StatusOr<double> ProcFs::last_run_ms(int pid, int tid) const {
   auto text = read_file(pid, fmt::format("task/{}/sched", tid));
-  if (absl::IsNotFound(text.status()) && exists(tid)) {
-    return absl::FailedPreconditionError("this kernel does not tell for how long a thread sleeps");
-  }
-  if (!text.ok()) return text.status();
-  const auto ms = parse_last_run(*text);
-  if (!ms) {
-    return absl::FailedPreconditionError("this kernel does not tell for how long a thread sleeps");
-  }
-  return *ms;
+  const bool has_no_file = absl::IsNotFound(text.status()) && exists(tid);
+  if (!text.ok() && !has_no_file) return text.status();
+  const auto ms = has_no_file ? std::nullopt : parse_last_run(*text);
+  if (ms) return *ms;
+  return absl::FailedPreconditionError("this kernel does not tell for how long a thread sleeps");
 }
 
 absl::StatusOr<std::uint64_t> ProcFs::last_processor(int pid, int tid) const {

@@ -67,10 +67,15 @@ absl::StatusOr<OwnedProcess> look_who_owns(const ProcFs& proc, int pid) {
   return process;
 }
 
-absl::Status check_is_meant_now(const ProcFs& proc, const AskedProcess& asked) {
+absl::StatusOr<OwnedProcess> look_who_is_meant(const ProcFs& proc, const AskedProcess& asked) {
   ASSIGN_OR_RETURN(const OwnedProcess process, look_who_owns(proc, asked.pid));
   if (process.has_ended) return absl::NotFoundError(absl::StrCat("pid ", asked.pid, " has ended"));
-  return check_is_meant(asked, process.start_time_ticks, process.owner);
+  RETURN_IF_ERROR(check_is_meant(asked, process.start_time_ticks, process.owner));
+  return process;
+}
+
+absl::Status check_is_meant_now(const ProcFs& proc, const AskedProcess& asked) {
+  return look_who_is_meant(proc, asked).status();
 }
 
 }  // namespace memprofd

@@ -27,7 +27,9 @@ struct OwnedProcess {
 // (TargetMemory::check()), knows that the kernel would have let the owner open it.
 absl::StatusOr<OwnedProcess> look_who_owns(const ProcFs& proc, int pid);
 
-// Whether the process is the one that is meant, and its user's, now. kNotFound: it has ended.
+// The process that is meant, if it is the one, and its user's, now (check_is_meant()). kNotFound:
+// it has ended.
+absl::StatusOr<OwnedProcess> look_who_is_meant(const ProcFs& proc, const AskedProcess& asked);
 absl::Status check_is_meant_now(const ProcFs& proc, const AskedProcess& asked);
 
 }  // namespace memprofd

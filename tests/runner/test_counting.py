@@ -87,6 +87,17 @@ def closing_lines(total):
     return code, said.getvalue().splitlines()
 
 
+def run_module(text):
+    """(the finished run of a module with that text, what it reported)."""
+    with tempfile.TemporaryDirectory() as folder:
+        module = pathlib.Path(folder) / "test_fake.py"
+        module.write_text(text)
+        report = pathlib.Path(folder) / "report.json"
+        done = subprocess.run([sys.executable, run.__file__, "--module", module, "--report", report],
+                              capture_output=True, text=True, check=False)
+        return done, run.Outcome(**json.loads(report.read_text()))
+
+
 class Counting(unittest.TestCase):
     def test_googletest(self):
         outcome = run.gtest_outcome(ElementTree.fromstring(GTEST))
@@ -97,13 +108,7 @@ class Counting(unittest.TestCase):
         self.assertEqual(["A.Fails", "A.FailsAndSkips"], outcome.failures)
 
     def test_python(self):
-        with tempfile.TemporaryDirectory() as folder:
-            module = pathlib.Path(folder) / "test_fake.py"
-            module.write_text(MODULE)
-            report = pathlib.Path(folder) / "report.json"
-            done = subprocess.run([sys.executable, run.__file__, "--module", module, "--report", report],
-                                  capture_output=True, check=False)
-            outcome = run.Outcome(**json.loads(report.read_text()))
+        done, outcome = run_module(MODULE)
         self.assertEqual((1, 1, 2), (done.returncode, outcome.passed, outcome.failed))
         reasons = {skip.removeprefix("test_fake.") for skip in outcome.skipped}
         self.assertEqual({"Some.test_skips: the pid is taken", "Some.test_never_runs: takes long",
@@ -115,12 +120,7 @@ class Counting(unittest.TestCase):
                          {failure.removeprefix("test_fake.") for failure in outcome.failures})
 
     def test_the_missing_row_of_a_long_table_is_shown(self):
-        with tempfile.TemporaryDirectory() as folder:
-            module = pathlib.Path(folder) / "test_table.py"
-            module.write_text(TABLE)
-            report = pathlib.Path(folder) / "report.json"
-            done = subprocess.run([sys.executable, run.__file__, "--module", module, "--report", report],
-                                  capture_output=True, text=True, check=False)
+        done, _ = run_module(TABLE)
         self.assertRegex(done.stderr, "(?m)^- row 100 of a table")
 
     def test_failures_are_told_last_with_their_unit(self):

@@ -237,11 +237,10 @@ absl::Status PtraceSession::release() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::int64_t> PtraceSession::run_to_system_call(std::uint64_t number,
-                                                               std::uint64_t argument,
-                                                               std::chrono::milliseconds time) {
+absl::Status PtraceSession::run_until(
+    std::chrono::milliseconds time, const char* what,
+    const std::function<bool(const __ptrace_syscall_info&)>& is_there) {
   Patience patience(time);
-  bool entered = false;
   at_system_calls_ = true;
   const absl::Cleanup no_more = [this] { at_system_calls_ = false; };
   for (int signal = 0;;) {
@@ -253,34 +252,34 @@ absl::StatusOr<std::int64_t> PtraceSession::run_to_system_call(std::uint64_t num
     __ptrace_syscall_info info{};
     if (ptrace(PTRACE_GET_SYSCALL_INFO, tid_, sizeof info, &info) < 0)
       return error("get_syscall_info");
-    if (info.op == PTRACE_SYSCALL_INFO_ENTRY)
-      entered = info.entry.nr == number && info.entry.args[0] == argument;
-    if (info.op == PTRACE_SYSCALL_INFO_EXIT && entered) return info.exit.rval;
+    if (is_there(info)) return absl::OkStatus();
   }
   if (gone()) return absl::NotFoundError("the thread ended");
-  return absl::DeadlineExceededError("the thread does not come to its system call in time");
+  return absl::DeadlineExceededError(absl::StrCat("the thread does not ", what, " in time"));
+}
+
+absl::StatusOr<std::int64_t> PtraceSession::run_to_system_call(std::uint64_t number,
+                                                               std::uint64_t argument,
+                                                               std::chrono::milliseconds time) {
+  bool entered = false;
+  std::int64_t result = 0;
+  RETURN_IF_ERROR(
+      run_until(time, "come to its system call", [&](const __ptrace_syscall_info& info) {
+        if (info.op == PTRACE_SYSCALL_INFO_ENTRY)
+          entered = info.entry.nr == number && info.entry.args[0] == argument;
+        if (info.op != PTRACE_SYSCALL_INFO_EXIT || !entered) return false;
+        result = info.exit.rval;
+        return true;
+      }));
+  return result;
 }
 
 absl::Status PtraceSession::run_to_return(std::uint64_t stack_pointer,
                                           std::chrono::milliseconds time) {
-  Patience patience(time);
-  at_system_calls_ = true;
-  const absl::Cleanup no_more = [this] { at_system_calls_ = false; };
-  for (int signal = 0;;) {
-    RETURN_IF_ERROR(resume(signal));
-    const auto status = next_stop(patience);
-    if (!status) break;
-    signal = WSTOPSIG(*status) == kSystemCallStop ? 0 : WSTOPSIG(*status);
-    if (signal != 0) continue;
-    __ptrace_syscall_info info{};
-    if (ptrace(PTRACE_GET_SYSCALL_INFO, tid_, sizeof info, &info) < 0)
-      return error("get_syscall_info");
-    if (info.op == PTRACE_SYSCALL_INFO_ENTRY && info.entry.nr == SYS_rt_sigreturn &&
-        info.stack_pointer == stack_pointer)
-      return absl::OkStatus();
-  }
-  if (gone()) return absl::NotFoundError("the thread ended");
-  return absl::DeadlineExceededError("the thread does not return in time");
+  return run_until(time, "return", [stack_pointer](const __ptrace_syscall_info& info) {
+    return info.op == PTRACE_SYSCALL_INFO_ENTRY && info.entry.nr == SYS_rt_sigreturn &&
+           info.stack_pointer == stack_pointer;
+  });
 }
 
 absl::Status PtraceSession::interrupt(bool is_stopped, std::chrono::milliseconds time) {

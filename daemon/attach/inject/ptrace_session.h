@@ -7,6 +7,7 @@
 // clean-up that could fail (see Injector).
 #pragma once
 
+#include <sys/ptrace.h>
 #include <sys/types.h>
 
 #include <atomic>
@@ -109,6 +110,10 @@ class PtraceSession {
   bool pass_event(int status);
   bool is_child(pid_t tid, int status) const;
   void pass_stop(int status);
+  // Runs on to a stop at a system call where is_there() says yes; what: for the message.
+  // kNotFound: the thread has ended.
+  absl::Status run_until(std::chrono::milliseconds time, const char* what,
+                         const std::function<bool(const __ptrace_syscall_info&)>& is_there);
   absl::Status error(const char* what) const;
 
   const std::atomic<bool>* given_up_;

@@ -13,23 +13,16 @@
 
 namespace memprofd {
 
-struct BpfLinkCloser {
-  void operator()(bpf_link* link) const { bpf_link__destroy(link); }
-};
-using BpfLink = std::unique_ptr<bpf_link, BpfLinkCloser>;
-
-struct RingBufferCloser {
-  void operator()(ring_buffer* ring) const { ring_buffer__free(ring); }
-};
-using RingBuffer = std::unique_ptr<ring_buffer, RingBufferCloser>;
-
-// Owns a skeleton that bpftool generated: SkeletonOwner<calls_bpf, calls_bpf__destroy>.
+// Owns an object of libbpf, or a skeleton that bpftool generated: BpfOwner<calls_bpf,
+// calls_bpf__destroy>.
 template <auto kDestroy>
-struct SkeletonDestroyer {
-  void operator()(auto* skeleton) const { kDestroy(skeleton); }
+struct BpfDestroyer {
+  void operator()(auto* object) const { kDestroy(object); }
 };
-template <typename Skeleton, auto kDestroy>
-using SkeletonOwner = std::unique_ptr<Skeleton, SkeletonDestroyer<kDestroy>>;
+template <typename Object, auto kDestroy>
+using BpfOwner = std::unique_ptr<Object, BpfDestroyer<kDestroy>>;
+using BpfLink = BpfOwner<bpf_link, bpf_link__destroy>;
+using RingBuffer = BpfOwner<ring_buffer, ring_buffer__free>;
 
 // Sends libbpf's own messages to the debug log, and to the log in any case why the kernel's
 // verifier refused a program; process-wide, once is enough.

@@ -60,7 +60,7 @@ absl::Status configure(calls_bpf& skeleton, const CallProbesConfig& config) {
 
 // Destroyed in reverse order: the probes first.
 struct CallProbes::Parts {
-  SkeletonOwner<calls_bpf, calls_bpf__destroy> skeleton;
+  BpfOwner<calls_bpf, calls_bpf__destroy> skeleton;
   MappedPages counts;
   BpfLink exec;
   std::vector<UprobeLink> links;

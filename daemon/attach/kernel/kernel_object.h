@@ -20,11 +20,11 @@ struct KernelObject {
   static absl::StatusOr<KernelObject> load(const KernelConfig& config, std::uint32_t table_bits);
 
   std::shared_ptr<const ScratchMap> scratch;  // of main
-  SkeletonOwner<memprof_bpf, memprof_bpf__destroy> main;
+  BpfOwner<memprof_bpf, memprof_bpf__destroy> main;
   // What reads the kernel's own structures: the program that tells of forks, that which says how
   // the target ends, and that which finds thread pointers. Null where the kernel does not tell how
   // they look; forks are not followed there.
-  SkeletonOwner<tasks_bpf, tasks_bpf__destroy> tasks;
+  BpfOwner<tasks_bpf, tasks_bpf__destroy> tasks;
 };
 
 // Has libbpf ask the kernel for its features, with programs that do nothing. It asks once in the

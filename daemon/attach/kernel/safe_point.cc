@@ -40,7 +40,7 @@ std::atomic_ref<T> shared(volatile T& word) {
 
 // Destroyed in reverse order: the probe first.
 struct SafePoint::Parts {
-  SkeletonOwner<safe_point_bpf, safe_point_bpf__destroy> skeleton;
+  BpfOwner<safe_point_bpf, safe_point_bpf__destroy> skeleton;
   RingBuffer knocks;
   UprobeLink probe;
   std::optional<memprof_knock> knock;

@@ -66,9 +66,7 @@ absl::StatusOr<AskedProcess> GrpcAccess::process_for(const GrpcCaller& caller, i
     const absl::Status allowed = check_control(caller);
     return allowed.ok() ? asked : absl::StatusOr<AskedProcess>(allowed);
   }
-  ASSIGN_OR_RETURN(const OwnedProcess process, look_who_owns(ProcFs(), pid));
-  if (process.has_ended) return absl::NotFoundError(absl::StrCat("pid ", pid, " has ended"));
-  RETURN_IF_ERROR(check_is_meant(asked, process.start_time_ticks, process.owner));
+  ASSIGN_OR_RETURN(const OwnedProcess process, look_who_is_meant(ProcFs(), asked));
   asked.start_time_ticks = process.start_time_ticks;
   return asked;
 }
