@@ -51,7 +51,7 @@ FUZZ_SRC  := $(sort $(wildcard tests/fuzz/*_fuzz.cc))
 FUZZ_OBJ  := $(patsubst %.cc,%.o,$(shell deploy/batches.py --tests $(BUILD)/units 100000 $(FUZZ_SRC)))
 LIBFUZZER  = $(shell $(CLANG) -print-resource-dir)/lib/linux/libclang_rt.fuzzer_no_main-$(ARCH).a
 $(BUILD)/obj/tests/fuzz/%.o: private CXXFLAGS := $(PLAIN_CXXFLAGS) -O2
-$(BUILD)/tests/fuzz_targets: $(FUZZ_OBJ) $(BUILD)/obj/tests/fuzz/fuzz_targets.o $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
+$(BUILD)/tests/fuzz_targets: $(FUZZ_OBJ) $(BUILD)/obj/tests/fuzz/fuzz_targets.o $(LIBRARIES) | $(VERSION_OBJ)
 	$(call test_program,$(filter %.o,$^) $(LIBFUZZER))
 
 # The kernel side against the real kernel; needs root to run.
