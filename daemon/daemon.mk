@@ -18,13 +18,13 @@ LIBS     := -lgrpc++_reflection -lgrpc++ -lgrpc -lgpr -lprotobuf -lprometheus-cp
             -lre2 -lyaml-cpp -lbpf -lelf -lspdlog -lfmt -lsqlite3 -lzstd $(addprefix -labsl_,$(ABSL)) -lz -lcrypt -lpthread
 comma    := ,
 # $(call static_libs,NAMES): these, and those that gRPC needs, from their archives.
-STATICS  := $(dir $(shell $(CXX) -print-file-name=libgrpc++_unsecure.a))
+STATICS  := $(dir $(shell $(CXX) -print-file-name=libgrpc++.a))
 STATICS  := $(if $(SANITIZE),,$(filter-out ./,$(STATICS)))
 static_libs = -Wl$(comma)-Bstatic -Wl$(comma)--start-group $(addprefix -l,$(1) gpr protobuf upb re2 cares address_sorting) \
                 $(patsubst $(STATICS)lib%.a,-l%,$(wildcard $(STATICS)libabsl_*.a)) -lz -Wl$(comma)--end-group -Wl$(comma)-Bdynamic
 # memprofctl starts in half the time where the dynamic linker has no gRPC to look up: it is linked with
 # the static libraries where they are installed.
-CTL_LIBS := $(if $(STATICS),$(call static_libs,grpc++_unsecure grpc_unsecure)) $(LIBS) -lncursesw -ltinfo
+CTL_LIBS := $(if $(STATICS),$(call static_libs,grpc++ grpc ssl crypto)) $(LIBS) -lncursesw -ltinfo
 ifneq ($(SANITIZE),)
   # -O1 takes twice as long to compile, and removes accesses that it proves harmless before they are checked.
   CXXFLAGS := $(subst -O2,-O0,$(CXXFLAGS)) -fsanitize=$(SANITIZE) -fno-sanitize-recover=all

@@ -5,11 +5,15 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <mutex>
 #include <utility>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/status_macros.h"
 #include "memprof/v1/calls.grpc.pb.h"
@@ -29,10 +33,92 @@ constexpr int kReconnectMs = 1000;
 // What has neither pages nor pieces has no more, such as a history of many series.
 constexpr int kMaxAnswerBytes = 64 << 20;
 
+constexpr absl::string_view kHttps = "https://";
+constexpr absl::string_view kHttp = "http://";
+// Debian's and Fedora's bundle of public authorities.
+constexpr const char* kPublicAuthorities[] = {"/etc/ssl/certs/ca-certificates.crt",
+                                              "/etc/pki/tls/certs/ca-bundle.crt"};
+
+// The reason in words of what OpenSSL says, with the remedy.
+std::string tls_cause(const std::string& why) {
+  if (absl::StrContains(why, "CERTIFICATE_VERIFY_FAILED") ||
+      absl::StrContains(why, "certificate verify failed")) {
+    return "its certificate is not signed by an authority of --tls.ca, has expired, or is for "
+           "another name than that of --address; check these";
+  }
+  return absl::StrCat(why,
+                      "; check --tls.ca, --tls.cert and --tls.key, and that memprofd has "
+                      "--grpc.tls.cert-file");
+}
+
+absl::StatusOr<std::string> read_pem(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  if (in.is_open() && absl::StrContains(text, "-----BEGIN ")) return text;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": ",
+                   in.is_open() ? "holds no PEM; give a file that begins with -----BEGIN"
+                                : "cannot be read; check path and permissions"));
+}
+
+// check() has read the files that are given.
+std::shared_ptr<grpc::ChannelCredentials> credentials_of(const Endpoint& endpoint) {
+  if (!endpoint.with_tls()) return grpc::InsecureChannelCredentials();
+  const auto text_of = [](const std::string& path) {
+    return path.empty() ? "" : read_pem(path).value_or("");
+  };
+  grpc::SslCredentialsOptions options{.pem_root_certs = text_of(endpoint.tls.ca_file),
+                                      .pem_private_key = text_of(endpoint.tls.key_file),
+                                      .pem_cert_chain = text_of(endpoint.tls.cert_file)};
+  for (const char* bundle : kPublicAuthorities) {
+    if (options.pem_root_certs.empty()) options.pem_root_certs = text_of(bundle);
+  }
+  return grpc::SslCredentials(options);
+}
+
 }  // namespace
 
 std::string Endpoint::target() const {
-  return address.empty() ? absl::StrCat("unix:", socket) : address;
+  if (address.empty()) return absl::StrCat("unix:", socket);
+  absl::string_view host = address;
+  if (!absl::ConsumePrefix(&host, kHttps)) absl::ConsumePrefix(&host, kHttp);
+  absl::ConsumeSuffix(&host, "/");
+  return std::string(host);
+}
+
+bool Endpoint::with_tls() const {
+  return absl::StartsWith(address, kHttps) || !tls.ca_file.empty() || !tls.cert_file.empty() ||
+         !tls.key_file.empty();
+}
+
+absl::Status check(const Endpoint& endpoint) {
+  const std::string& address = endpoint.address;
+  if (endpoint.with_tls() && address.empty()) {
+    return absl::InvalidArgumentError(
+        "--tls.ca, --tls.cert and --tls.key are for TCP: give --address https://HOST:PORT too");
+  }
+  if (endpoint.with_tls() && absl::StartsWith(address, kHttp)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--address ", address, ": http:// is without TLS; write https://, or leave out --tls.*"));
+  }
+  if (endpoint.tls.cert_file.empty() != endpoint.tls.key_file.empty()) {
+    return absl::InvalidArgumentError(
+        "--tls.cert and --tls.key belong together: give both or neither");
+  }
+  if (address.empty()) return absl::OkStatus();
+  const std::string target = endpoint.target();
+  const std::size_t colon = target.rfind(':');
+  if (colon == std::string::npos || colon == 0 || absl::StrContains(target, "/") ||
+      (absl::StrContains(target.substr(0, colon), ":") && target.front() != '[')) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--address ", address, ": not an address; write HOST:PORT or https://HOST:PORT"));
+  }
+  for (const std::string& file :
+       {endpoint.tls.ca_file, endpoint.tls.cert_file, endpoint.tls.key_file}) {
+    if (file.empty()) continue;
+    RETURN_IF_ERROR(read_pem(file).status());
+  }
+  return absl::OkStatus();
 }
 
 bool is_of_older_daemon(const absl::Status& status) {
@@ -69,13 +155,14 @@ Client::Client(Endpoint endpoint)
     : endpoint_(std::move(endpoint)), stub_(std::make_unique<Stub>()) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxAnswerBytes);
-  arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
+  // A certificate is checked against the authority, so TLS keeps the address' own.
+  if (!endpoint_.with_tls()) arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // A daemon that comes back is found soon.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMs);
   stub_->channel =
-      grpc::CreateCustomChannel(endpoint_.target(), grpc::InsecureChannelCredentials(), arguments);
+      grpc::CreateCustomChannel(endpoint_.target(), credentials_of(endpoint_), arguments);
   stub_->methods = pb::Profiler::NewStub(stub_->channel);
   stub_->traces = pb::Trace::NewStub(stub_->channel);
   stub_->values = pb::Values::NewStub(stub_->channel);
@@ -86,7 +173,19 @@ Client::Client(Endpoint endpoint)
 
 Client::~Client() = default;
 
-absl::Status Client::unreachable() const {
+absl::Status Client::unreachable(const std::string& why) const {
+  if (endpoint_.with_tls() && absl::StrContains(why, "andshake failed")) {
+    return absl::UnavailableError(
+        absl::StrCat("memprofd at ", endpoint_.target(),
+                     " and memprofctl do not agree on TLS: ", tls_cause(why)));
+  }
+  const bool closed = absl::StrContains(why, "losed") || absl::StrContains(why, "reset");
+  if (closed && !endpoint_.address.empty()) {
+    return absl::UnavailableError(absl::StrCat(
+        "memprofd at ", endpoint_.target(), " closes the connection; it may want ",
+        endpoint_.with_tls() ? "a certificate over TLS: --tls.cert FILE --tls.key FILE"
+                             : absl::StrCat("TLS: --address https://", endpoint_.target())));
+  }
   const std::string& path = endpoint_.socket;
   if (endpoint_.address.empty() && ::access(path.c_str(), F_OK) == 0 &&
       ::access(path.c_str(), W_OK) != 0) {
@@ -102,7 +201,9 @@ absl::Status Client::unreachable() const {
 template <typename Status>
 absl::Status Client::error_of(const Status& status, const char* timeout) const {
   const bool connected = stub_->channel->GetState(false) == GRPC_CHANNEL_READY;
-  if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !connected) return unreachable();
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !connected) {
+    return unreachable(status.error_message());
+  }
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
     // What memprofd itself waited for in vain it says in its own words.
     if (status.error_message() != kOwnDeadline) {

@@ -20,12 +20,25 @@ namespace memprofd::ctl {
 
 namespace pb = ::memprof::v1;
 
+// PEM files; an empty path: none.
+struct ClientTls {
+  std::string ca_file;    // authorities that may have signed memprofd's certificate
+  std::string cert_file;  // our own certificate, with its chain
+  std::string key_file;   // its key
+};
+
 struct Endpoint {
   std::string socket;   // path; used when address is empty
-  std::string address;  // host:port
+  std::string address;  // "host:port", "https://host:port" for TLS, or "http://host:port"
+  ClientTls tls;
   // "unix:/run/memprofd/memprofd.sock" or "host:port", as gRPC takes it.
   std::string target() const;
+  // https, or one of the files of tls is given.
+  bool with_tls() const;
 };
+
+// kInvalidArgument: the address is none, or the options of TLS contradict it or each other.
+absl::Status check(const Endpoint& endpoint);
 
 // Whether memprofd is older than memprofctl and does not know what it was asked.
 bool is_of_older_daemon(const absl::Status& status);
@@ -95,7 +108,7 @@ class Client {
                       const std::function<absl::Status(const Response&)>& use);
   template <typename Status>
   absl::Status error_of(const Status& status, const char* timeout) const;
-  absl::Status unreachable() const;
+  absl::Status unreachable(const std::string& why) const;
 
   const Endpoint endpoint_;
   std::unique_ptr<Stub> stub_;

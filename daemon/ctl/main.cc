@@ -39,8 +39,17 @@ class CommandLine {
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)  // of an alias and of the day
         ->capture_default_str();
     app_.add_option("--address", options_.endpoint.address,
-                    "Connect to memprofd over TCP at HOST:PORT instead")
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+                    "Connect to memprofd over TCP at HOST:PORT instead, or at https://HOST:PORT "
+                    "with TLS")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+        ->envname("MEMPROFD_ADDRESS");
+    add_tls("--tls.ca", options_.endpoint.tls.ca_file, "MEMPROFD_TLS_CA",
+            "PEM file of the authorities that may have signed memprofd's certificate "
+            "(default: those of the system)");
+    add_tls("--tls.cert", options_.endpoint.tls.cert_file, "MEMPROFD_TLS_CERT",
+            "PEM file of the certificate that memprofctl shows");
+    add_tls("--tls.key", options_.endpoint.tls.key_file, "MEMPROFD_TLS_KEY",
+            "PEM file of that certificate's key");
     add_control_commands();
     add_question_commands();
     add_stream_commands();
@@ -64,13 +73,20 @@ class CommandLine {
     } catch (const CLI::ParseError& error) {
       return app_.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage;
     }
-    const absl::Status status = command_(options_);
+    absl::Status status = ctl::check(options_.endpoint);
+    if (status.ok()) status = command_(options_);
     if (status.ok()) return ExitCode::kOk;
     std::fprintf(stderr, "memprofctl: %s\n", std::string(status.message()).c_str());
     return memprofd::exit_code_of(status);
   }
 
  private:
+  void add_tls(const char* name, std::string& file, const char* environment, const char* help) {
+    app_.add_option(name, file, help)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+        ->type_name("FILE")
+        ->envname(environment);
+  }
   CLI::App* add(const char* name, const char* help, Command command) {
     return add_to(app_, name, help, command);
   }

@@ -19,7 +19,7 @@ dist-files: $(DIST)/memprofd $(DIST)/memprofctl $(DIST)/licences/.complete $(BUI
 
 $(DIST_BUILT) &: deploy/dist/archives.sh
 	$(call say,AR,$(DIST_BUILT))
-	$(Q)$(if $(STATICS),,echo 'libgrpc++_unsecure.a is missing: make dist needs Debian 12' >&2; exit 1;) CXX='$(CXX)' deploy/dist/archives.sh $(DIST)
+	$(Q)$(if $(STATICS),,echo 'libgrpc++.a is missing: make dist needs Debian 12' >&2; exit 1;) CXX='$(CXX)' deploy/dist/archives.sh $(DIST)
 $(OLDER_GLIBC): deploy/dist/older_glibc.c
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
@@ -27,7 +27,7 @@ $(OLDER_GLIBC): deploy/dist/older_glibc.c
 $(DIST)/memprofd: $(MAIN_OBJ) $(VERSION_OBJ) $(BUILD)/libmemprofd.a $(DIST_BUILT) $(OLDER_GLIBC)
 	$(call link,$(MAIN_OBJ) $(OLDER_GLIBC),$(call DIST_LIBS,grpc++_reflection grpc++ grpc))
 $(DIST)/memprofctl: $(CTL_OBJ) $(VERSION_OBJ) $(BUILD)/libmemprofctl.a $(BUILD)/libmemprofd.a $(DIST_BUILT) $(OLDER_GLIBC)
-	$(call link,$(CTL_OBJ) $(OLDER_GLIBC),$(call DIST_LIBS,grpc++_unsecure grpc_unsecure))
+	$(call link,$(CTL_OBJ) $(OLDER_GLIBC),$(call DIST_LIBS,grpc++ grpc))
 
 # The licences of all libraries whose code is in the release: a file for each package.
 $(DIST)/licences/.complete: deploy/dist/dist.mk

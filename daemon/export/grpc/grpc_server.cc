@@ -100,7 +100,8 @@ struct GrpcServer::Impl {
   GrpcCallsService calls_service;
   const std::shared_ptr<InnerHeaps> heaps;
   GrpcHeapsService heaps_service;
-  std::unique_ptr<UnixListener> listener;  // null: no Unix socket
+  std::unique_ptr<UnixListener> listener;          // null: no Unix socket
+  std::unique_ptr<GrpcCertificates> certificates;  // null: no TLS
   std::unique_ptr<grpc::Server> server;
   std::optional<TcpConnections> tcp;  // none: no TCP
   int port = 0;
@@ -154,7 +155,11 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::start(const GrpcServerOp
   }
   if (!options.listen_address.empty()) {
     ASSIGN_OR_RETURN(const std::string address, tcp_address(options.listen_address, options.tls));
-    ASSIGN_OR_RETURN(const auto credentials, grpc_credentials(options.tls));
+    std::shared_ptr<grpc::ServerCredentials> credentials = grpc::InsecureServerCredentials();
+    if (options.tls.any()) {
+      ASSIGN_OR_RETURN(impl->certificates, GrpcCertificates::read(options.tls));
+      credentials = impl->certificates->credentials();
+    }
     builder.AddListeningPort(address, credentials, &impl->port);
   }
   impl->server = builder.BuildAndStart();

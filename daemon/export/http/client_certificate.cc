@@ -67,18 +67,6 @@ std::vector<std::string> names_of(gnutls_x509_crt_t certificate) {
 
 }  // namespace
 
-absl::Status check_authorities(const std::string& path, const std::string& text) {
-  gnutls_certificate_credentials_t credentials = nullptr;
-  if (gnutls_certificate_allocate_credentials(&credentials) != 0) return absl::OkStatus();
-  const gnutls_datum_t data{reinterpret_cast<unsigned char*>(const_cast<char*>(text.data())),
-                            static_cast<unsigned>(text.size())};
-  const int found = gnutls_certificate_set_x509_trust_mem(credentials, &data, GNUTLS_X509_FMT_PEM);
-  gnutls_certificate_free_credentials(credentials);
-  if (found > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "client_ca_file ", path, ": there is no certificate of an authority in it (PEM)"));
-}
-
 absl::StatusOr<std::vector<std::string>> client_certificate_names(MHD_Connection* connection) {
   const MHD_ConnectionInfo* info =
       MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 struct MHD_Connection;
@@ -16,9 +15,6 @@ namespace memprofd {
 // What Prometheus' web configuration calls NoClientCert, VerifyClientCertIfGiven and
 // RequireAndVerifyClientCert.
 enum class ClientCertificates { kNone, kIfGiven, kRequired };
-
-// kInvalidArgument: in the text of a client_ca_file there is no certificate.
-absl::Status check_authorities(const std::string& path, const std::string& text);
 
 // The names that it is for, of its subject and alternative ones (DNS, mail); empty when none is
 // shown. kPermissionDenied: no authority that is trusted has signed it, or not for clients, or not

@@ -14,13 +14,12 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/export/clients/tls_files.h"
 #include "daemon/export/http/http_access.h"
 #include "daemon/export/http/http_connections.h"
 #include "daemon/export/http/http_send.h"
@@ -42,11 +41,6 @@ constexpr std::size_t kMaxBody = 64 * 1024;  // bytes
 
 HttpResponse text(int status, std::string line) {
   return {status, "text/plain; charset=utf-8", std::move(line)};
-}
-
-std::string read_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
 // GnuTLS's way to say "this version of TLS or later".
@@ -237,21 +231,20 @@ absl::StatusOr<HttpServer::Daemon> HttpServer::start_daemon(const WebConfig& con
                    MHD_USE_ERROR_LOG | MHD_USE_ITC;
   std::array<MHD_OptionItem, 5> tls{{{MHD_OPTION_END, 0, nullptr}}};
   const std::string priorities = tls_priorities(config.min_tls_minor);
-  std::string cert, key, authorities;
+  TlsTexts texts;
   if (!config.cert_file.empty()) {
     flags |= MHD_USE_TLS;
-    cert = read_text(config.cert_file);
-    key = read_text(config.key_file);
-    tls = {{{MHD_OPTION_HTTPS_MEM_CERT, 0, cert.data()},
-            {MHD_OPTION_HTTPS_MEM_KEY, 0, key.data()},
+    ASSIGN_OR_RETURN(texts,
+                     read_tls_files({"cert_file", config.cert_file}, {"key_file", config.key_file},
+                                    {"client_ca_file", config.client_ca_file}));
+    tls = {{{MHD_OPTION_HTTPS_MEM_CERT, 0, texts.certificate.data()},
+            {MHD_OPTION_HTTPS_MEM_KEY, 0, texts.key.data()},
             {MHD_OPTION_HTTPS_PRIORITIES, 0, const_cast<char*>(priorities.c_str())},
             {MHD_OPTION_END, 0, nullptr},
             {MHD_OPTION_END, 0, nullptr}}};
   }
   if (config.client_certificates != ClientCertificates::kNone) {
-    authorities = read_text(config.client_ca_file);
-    RETURN_IF_ERROR(check_authorities(config.client_ca_file, authorities));
-    tls[3] = {MHD_OPTION_HTTPS_MEM_TRUST, 0, authorities.data()};
+    tls[3] = {MHD_OPTION_HTTPS_MEM_TRUST, 0, texts.client_authorities.data()};
   }
   {
     const std::lock_guard lock(log_mutex_);
@@ -266,9 +259,9 @@ absl::StatusOr<HttpServer::Daemon> HttpServer::start_daemon(const WebConfig& con
       &HttpCallbacks::on_connection, this, MHD_OPTION_CONNECTION_LIMIT, kConnections + kClosing,
       MHD_OPTION_CONNECTION_TIMEOUT, options_.idle_seconds, MHD_OPTION_ARRAY, tls.data(),
       MHD_OPTION_END));
-  ::explicit_bzero(key.data(), key.size());
+  ::explicit_bzero(texts.key.data(), texts.key.size());
   if (daemon != nullptr) return daemon;
-  const char* remedy = cert.empty() ? "" : "; check certificate and key";
+  const char* remedy = texts.certificate.empty() ? "" : "; check certificate and key";
   const std::lock_guard lock(log_mutex_);
   return absl::InvalidArgumentError(
       absl::StrCat("cannot serve HTTP on ", options_.listen_address, ": ", first_message_, remedy));
