@@ -38,6 +38,7 @@
 #include "profiles.h"
 #include "runtime_abi.h"
 #include "session.h"
+#include "share.h"
 #include "snapshot.h"
 #include "tracker.h"
 
@@ -51,6 +52,7 @@ static void at_minor_gc_end_of_session(void)
 	memprof_late_stacks_go_on();
 	if (memprof_has_domains()) {
 		memprof_domain_collected();
+		memprof_domains_keep_hooks();
 		memprof_domains_remind(memprof_session_over());
 	}
 	memprof_batch_minor_gc_ended(memprof_domain_index(), now_ns);
@@ -100,6 +102,7 @@ __attribute__((visibility("default"))) value memprof_agent_keep(value unit) { re
 /* The child shares no watcher with its parent: it stops at its next callback. */
 static void in_forked_child(void)
 {
+	memprof_share_forked();
 	memprof_agent_control.requested_rate = 0;
 	memprof_linker_forked();
 	memprof_c_heap_forget();
@@ -125,6 +128,7 @@ __attribute__((constructor)) static void load(void)
 	pthread_atfork(memprof_c_heap_before_fork, memprof_c_heap_after_fork, in_forked_child);
 	next_minor_gc_end = caml_minor_gc_end_hook;
 	memprof_set_hook(&caml_minor_gc_end_hook, on_minor_gc_end);
+	memprof_share_load();
 }
 
 /* The last records and, where that is wanted, a last snapshot, when the program ends normally. */
@@ -133,5 +137,6 @@ __attribute__((destructor)) static void unload(void)
 	if (!memprof_activity.sampling)
 		return;
 	memprof_flush_all();
+	memprof_share_ended();
 	memprof_snapshot_at_exit();
 }

@@ -7,25 +7,46 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "share.h"
+
 extern void memprof_probe_batch(const void *records, uint32_t count, uint64_t first_seq,
 				uint32_t generation, uint32_t buffer,
 				enum memprof_batch_format format);
 
-/* Not in the control block, which has initial values: they would be megabytes of the file. */
-struct memprof_batch_buffer memprof_buffers[MEMPROF_BUFFERS];
-struct memprof_domain memprof_domains[MEMPROF_DOMAINS];
+/*
+ * Each on pages of its own, since a reader may share them (share.c). Not in the control block,
+ * which has initial values: they would be megabytes of the file.
+ */
+#define ON_PAGES(type, name, members, bytes)                                                       \
+	union {                                                                                    \
+		type members;                                                                      \
+		char pages[bytes];                                                                 \
+	} name __attribute__((aligned(MEMPROF_SHARE_PAGE)))
 
-__attribute__((visibility("default"))) struct memprof_agent_control memprof_agent_control = {
-	.magic = MEMPROF_AGENT_MAGIC,
-	.abi_version = MEMPROF_AGENT_ABI,
-	.control_bytes = sizeof(struct memprof_agent_control),
-	.buffer_bytes = sizeof(struct memprof_batch_buffer),
-	.buffer_count = MEMPROF_BUFFERS,
-	.domain_bytes = sizeof(struct memprof_domain),
-	.domain_count = MEMPROF_DOMAINS,
-	.buffers = (uintptr_t)memprof_buffers,
-	.domains = (uintptr_t)memprof_domains,
-};
+ON_PAGES(struct memprof_batch_buffer, memprof_buffer_pages, all[MEMPROF_BUFFERS],
+	 MEMPROF_SHARE_BUFFERS_BYTES);
+ON_PAGES(struct memprof_domain, memprof_domain_pages, all[MEMPROF_DOMAINS],
+	 MEMPROF_SHARE_DOMAINS_BYTES);
+extern struct memprof_batch_buffer memprof_buffers[MEMPROF_BUFFERS]
+	__attribute__((alias("memprof_buffer_pages")));
+extern struct memprof_domain memprof_domains[MEMPROF_DOMAINS]
+	__attribute__((alias("memprof_domain_pages")));
+
+ON_PAGES(struct memprof_agent_control, memprof_control_pages, control,
+	 MEMPROF_SHARE_CONTROL_BYTES) = {
+	.control = {
+		.magic = MEMPROF_AGENT_MAGIC,
+		.abi_version = MEMPROF_AGENT_ABI,
+		.control_bytes = sizeof(struct memprof_agent_control),
+		.buffer_bytes = sizeof(struct memprof_batch_buffer),
+		.buffer_count = MEMPROF_BUFFERS,
+		.domain_bytes = sizeof(struct memprof_domain),
+		.domain_count = MEMPROF_DOMAINS,
+		.buffers = (uintptr_t)memprof_buffers,
+		.domains = (uintptr_t)memprof_domains,
+	}};
+extern __attribute__((visibility("default"))) struct memprof_agent_control memprof_agent_control
+	__attribute__((alias("memprof_control_pages")));
 
 uint64_t memprof_now_ns(void)
 {
@@ -132,6 +153,11 @@ static void probe(uint32_t index)
 
 	if (buffer->format == MEMPROF_BATCH_PACKED) {
 		buffer->packed.head.records = count;
+		if (memprof_share) {
+			memprof_share_hand_over(&buffer->packed, buffer->words, buffer->first_seq,
+						buffer->generation, index, count);
+			return;
+		}
 		batch = &buffer->packed;
 		count = buffer->words;
 	}
@@ -191,7 +217,10 @@ void memprof_announce(uint32_t generation)
 	uint32_t index = memprof_take_buffer(memprof_domain_index());
 	const struct memprof_batch_buffer *buffer = &memprof_buffers[index];
 
-	if (memprof_activity.watchers != 0)
+	if (memprof_share)
+		memprof_share_hand_over(&buffer->packed, 0, buffer->first_seq, generation, index,
+					0);
+	else if (memprof_activity.watchers != 0)
 		memprof_probe_batch(buffer->records, 0, buffer->first_seq, generation, index,
 				    running_format());
 	memprof_give_back_buffer(index);

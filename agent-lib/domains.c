@@ -34,6 +34,7 @@
 #include "domain_words.h"
 #include "profiles.h"
 #include "sections.h"
+#include "share.h"
 #include "walk/sample_switch.h"
 
 struct domain {
@@ -206,10 +207,16 @@ static void join_session(struct domain *domain)
 
 /* ------------------------------------------------------------------ hooks */
 
+/* Not again inside itself: a hook that calls on to ours would have us call it for ever. */
 static void call(void (*hook)(void))
 {
-	if (hook)
-		hook();
+	static __thread int calling;
+
+	if (!hook || calling)
+		return;
+	calling = 1;
+	hook();
+	calling = 0;
 }
 
 static void on_interrupt(void)
@@ -283,6 +290,21 @@ __attribute__((noinline)) static void chain_hooks(void)
 	memprof_set_hook(&caml_domain_initialize_hook, on_initialize);
 	memprof_set_hook(&caml_domain_stop_hook, on_stop);
 	memprof_set_hook(&caml_domain_external_interrupt_hook, on_interrupt);
+}
+
+/* A session that begins with the program has chained its hooks before systhreads replaces them.
+ * Those are replaced in turn, once: hooks that call on to ours are not told apart from hooks that
+ * do not, and call() lets them end. */
+void memprof_domains_keep_hooks(void)
+{
+	static atomic_int again;
+	int no = 0;
+
+	if (LIKELY(caml_domain_external_interrupt_hook == on_interrupt) || !memprof_share ||
+	    !atomic_compare_exchange_strong(&again, &no, 1))
+		return;
+	atomic_store(&chained, 0);
+	chain_hooks();
 }
 
 void memprof_domains_call_back(void)

@@ -39,5 +39,8 @@ int memprof_domain_samples(void);
 void memprof_domains_remind(int session_is_over);
 /* In the same places, without a session: has the work called soon. */
 void memprof_domains_call_back(void);
+/* At the end of a minor collection of a session: the hooks are ours again, once, if systhreads has
+ * been initialised after the session began and has put its own there. */
+void memprof_domains_keep_hooks(void);
 
 #endif

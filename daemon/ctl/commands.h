@@ -89,6 +89,13 @@ struct Options {
   std::size_t rss_files = 10;  // rss
   bool rss_owners = false;
 
+  // run
+  std::vector<std::string> program;  // with its arguments
+  std::vector<std::string> outs;     // files, in the formats that their names end in
+  std::string agent;                 // path; empty: that beside memprofctl
+  bool quiet = false;
+  int* program_exit = nullptr;  // set to what memprofctl exits with when the program has run
+
   // adjust
   std::vector<std::string> labels;  // "key=value"
   bool switch_on = false;
@@ -121,6 +128,8 @@ absl::Status run_info(const Options& options);
 absl::Status run_rss(const Options& options);
 
 // Questions.
+// Starts a program and profiles it to its end, without memprofd.
+absl::Status run_run(const Options& options);
 absl::Status run_sites(const Options& options);
 absl::Status run_report(const Options& options);
 absl::Status run_diff(const Options& options);

@@ -50,6 +50,7 @@ class CommandLine {
             "PEM file of the certificate that memprofctl shows");
     add_tls("--tls.key", options_.endpoint.tls.key_file, "MEMPROFD_TLS_KEY",
             "PEM file of that certificate's key");
+    add_run();
     add_control_commands();
     add_question_commands();
     add_stream_commands();
@@ -67,17 +68,20 @@ class CommandLine {
     add_trace_calls();
   }
 
-  ExitCode run(int argc, char** argv) {
+  // The exit code.
+  int run(int argc, char** argv) {
     try {  // CLI11 reports through exceptions
       app_.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
-      return app_.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage;
+      return static_cast<int>(app_.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage);
     }
     absl::Status status = ctl::check(options_.endpoint);
     if (status.ok()) status = command_(options_);
-    if (status.ok()) return ExitCode::kOk;
-    std::fprintf(stderr, "memprofctl: %s\n", std::string(status.message()).c_str());
-    return memprofd::exit_code_of(status);
+    if (!status.ok()) {
+      std::fprintf(stderr, "memprofctl: %s\n", std::string(status.message()).c_str());
+    }
+    if (program_exit_ >= 0) return program_exit_;
+    return static_cast<int>(memprofd::exit_code_of(status));
   }
 
  private:
@@ -140,6 +144,25 @@ class CommandLine {
     add_order(*sub, options_.query);
     sub->add_option("--out", options_.out, "Write to this file")->type_name("FILE");
     return sub;
+  }
+
+  void add_run() {
+    CLI::App* run = add(
+        "run", "Start a program and profile it from its first allocation to its end; needs no root",
+        &ctl::run_run);
+    options_.program_exit = &program_exit_;
+    run->fallthrough(false);
+    run->add_option("program", options_.program, "The program and its arguments, after --")
+        ->type_name("PROGRAM [ARGUMENT...]")
+        ->required();
+    run->add_option("--out", options_.outs,
+                    "Write to this file, in the format that its name ends in; may be repeated "
+                    "(.ctf, .pb.gz, .html, .speedscope.json, .folded, .json)")
+        ->type_name("FILE");
+    add_rate(run, "--sampling-rate,--rate");
+    run->add_option("--agent", options_.agent, "Use this agent library")->type_name("FILE");
+    run->add_flag("-q,--quiet", options_.quiet, "Print no report");
+    run->footer("Example: memprofctl run --out flame.html -- ./my_program --its --arguments");
   }
 
   void add_control_commands() {
@@ -461,6 +484,7 @@ class CommandLine {
       "memprofctl: queries and controls memprofd, the memory profiler for running OCaml programs",
       "memprofctl"};
   Options options_;
+  int program_exit_ = -1;  // -1: no program has run
   Command command_ = nullptr;
 };
 
@@ -469,5 +493,5 @@ class CommandLine {
 int main(int argc, char** argv) {
   // What gRPC has to say of itself is not for people; what went wrong is in our status.
   gpr_set_log_function([](gpr_log_func_args*) {});
-  return static_cast<int>(CommandLine().run(argc, argv));
+  return CommandLine().run(argc, argv);
 }

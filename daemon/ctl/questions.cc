@@ -94,19 +94,29 @@ class DaemonQuestions : public QuestionsTo<Client> {
   Client client_;
 };
 
-class FileQuestions : public QuestionsTo<QueryService> {
+class SourceQuestions : public QuestionsTo<QueryService> {
  public:
-  explicit FileQuestions(Replay replay) : file_(std::move(replay)), queries_(file_) {}
+  explicit SourceQuestions(SnapshotSource& source) : source_(source), queries_(source) {}
   absl::StatusOr<pb::GetValueHistoryResponse> get_value_history(
       const pb::GetValueHistoryRequest& request) override {
-    ASSIGN_OR_RETURN(const TargetSnapshotPtr target, file_.snapshot(request.pid()));
+    ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(request.pid()));
     return value_history(*target, request);
   }
 
  private:
   QueryService& source() override { return queries_; }
-  TraceFileSource file_;
+  SnapshotSource& source_;
   QueryService queries_;
+};
+
+// The file is there before, and as long as, the questions.
+struct File {
+  TraceFileSource file;
+};
+class FileQuestions : private File, public SourceQuestions {
+ public:
+  explicit FileQuestions(Replay replay)
+      : File{TraceFileSource(std::move(replay))}, SourceQuestions(file) {}
 };
 
 }  // namespace
@@ -137,6 +147,10 @@ absl::StatusOr<std::unique_ptr<Questions>> ask_file(const std::string& path) {
 
 std::unique_ptr<Questions> ask_daemon(const Endpoint& endpoint) {
   return std::make_unique<DaemonQuestions>(endpoint);
+}
+
+std::unique_ptr<Questions> ask_source(SnapshotSource& source) {
+  return std::make_unique<SourceQuestions>(source);
 }
 
 absl::StatusOr<QuestionTarget> ask(const TargetSpec& target, const Endpoint& endpoint) {

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/ctl/client.h"
 #include "daemon/ctl/selection_spec.h"
+#include "daemon/history/snapshot.h"
 
 namespace memprofd::ctl {
 
@@ -35,6 +36,8 @@ absl::StatusOr<pb::DiffSitesResponse> all_diffs(Questions& source, pb::DiffSites
 // Reads the file at once; what of it is damaged is said on stderr.
 absl::StatusOr<std::unique_ptr<Questions>> ask_file(const std::string& path);
 std::unique_ptr<Questions> ask_daemon(const Endpoint& endpoint);
+// source must outlive the answer.
+std::unique_ptr<Questions> ask_source(SnapshotSource& source);
 
 // A target of a source: the source, and the pid to ask it for.
 struct QuestionTarget {

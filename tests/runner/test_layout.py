@@ -47,6 +47,7 @@ export/http
 export/grpc
 doctor
 control
+run
 ctl/render ctl/top ctl/snapshot ctl
 """
 COSTLY = {"daemon/util/log.cc", "daemon/util/one_of.h", "daemon/config.cc", "daemon/ctl/main.cc",

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The contract between the agent and a reader that has no kernel side: memory that both map. The
+ * reader makes a memfd and starts the program with its number in MEMPROF_SHARE_FD; the first
+ * process with an OCaml runtime takes it.
+ *
+ *   offset                        contents
+ *   0                             struct memprof_share
+ *   MEMPROF_SHARE_CONTROL         struct memprof_agent_control   the agent maps these three over
+ * its MEMPROF_SHARE_DOMAINS         struct memprof_domain[]        own data, so that it writes
+ * where it MEMPROF_SHARE_BUFFERS         struct memprof_batch_buffer[]  always does
+ *   MEMPROF_SHARE_RING            ring_bytes of events: u64 length, an event as in bpf/events.h,
+ *                                 padding to 8 bytes; length MEMPROF_SHARE_SKIP: the rest of the
+ * ring is not used this time
+ *
+ * The reader thus has the records of unfinished batches after any death of the program. It takes
+ * all that it finds for hostile: lengths and positions are checked, an event is copied before it is
+ * decoded. The agent never waits for the reader: an event that the ring has no room for is counted.
+ *
+ *   positions count bytes since the start; the ring has [read, written)
+ *
+ *     read = 4080          written = 4208, ring_bytes = 4096
+ *     [112 | event, 8 bytes were left: SKIP][ event of 104 bytes at offset 0 ]
+ */
+#ifndef MEMPROF_SHARE_ABI_H
+#define MEMPROF_SHARE_ABI_H
+
+#include "memprof_agent_abi.h"
+
+#define MEMPROF_SHARE_MAGIC 0x726168734d50524dULL /* "MRPMshar" read as bytes */
+#define MEMPROF_SHARE_SKIP 0xffffffffffffffffULL
+#define MEMPROF_SHARE_PAGE 4096u
+#define MEMPROF_SHARE_PAGES(bytes)                                                                 \
+	(((bytes) + MEMPROF_SHARE_PAGE - 1) / MEMPROF_SHARE_PAGE * MEMPROF_SHARE_PAGE)
+
+#define MEMPROF_SHARE_CONTROL MEMPROF_SHARE_PAGES(sizeof(struct memprof_share))
+#define MEMPROF_SHARE_CONTROL_BYTES MEMPROF_SHARE_PAGES(sizeof(struct memprof_agent_control))
+#define MEMPROF_SHARE_DOMAINS (MEMPROF_SHARE_CONTROL + MEMPROF_SHARE_CONTROL_BYTES)
+#define MEMPROF_SHARE_DOMAINS_BYTES                                                                \
+	MEMPROF_SHARE_PAGES(sizeof(struct memprof_domain) * MEMPROF_DOMAINS)
+#define MEMPROF_SHARE_BUFFERS (MEMPROF_SHARE_DOMAINS + MEMPROF_SHARE_DOMAINS_BYTES)
+#define MEMPROF_SHARE_BUFFERS_BYTES                                                                \
+	MEMPROF_SHARE_PAGES(sizeof(struct memprof_batch_buffer) * MEMPROF_BUFFERS)
+#define MEMPROF_SHARE_RING (MEMPROF_SHARE_BUFFERS + MEMPROF_SHARE_BUFFERS_BYTES)
+
+/* Environment of the program: the number of the memfd, and what LD_PRELOAD was before ("" when it
+ * was not set). The agent that takes the memory removes both and restores LD_PRELOAD, so the
+ * program and its children see the environment that they would have had. */
+#define MEMPROF_SHARE_FD "MEMPROF_SHARE_FD"
+#define MEMPROF_SHARE_PRELOAD "MEMPROF_SHARE_PRELOAD"
+
+/* The longest path of a program that the agent reports, with its final zero. */
+#define MEMPROF_SHARE_PATH 1024u
+
+struct memprof_share {
+	__u64 magic;
+	/* Written by the reader before the program starts. */
+	__u32 abi_version; /* MEMPROF_AGENT_ABI; an agent of another one does not take it */
+	__u32 capture;	   /* enum memprof_capture_by: by the runtime or by the agent */
+	__u64 ring_bytes;  /* a multiple of the page size */
+	double rate;	   /* samples per word */
+	__u64 until_ns;	   /* the first lease (requested_until_ns) */
+	/* Of an OCaml 5 runtime. All 0: not known yet; the reader writes them to the control block
+	 * once it has seen which program runs. */
+	struct memprof_runtime_offsets offsets;
+	/* Written by the agent. */
+	__u32 pid;  /* of the process that has taken it, in its namespace; 0: none yet */
+	__u32 lock; /* of the ring's writers */
+	/* Addresses in the program, set once it has been taken: control last. */
+	__u64 domains, buffers;
+	__u64 callback_exn; /* of caml_callback_exn: says where the program is loaded */
+	__u64 control;
+	__u64 taken_ns; /* CLOCK_MONOTONIC */
+	__u64 ended_ns; /* when the program ended normally; 0: not yet, or not so */
+	/* What found no room in the ring. */
+	__u64 lost_batches, lost_records;
+	char exe[MEMPROF_SHARE_PATH]; /* /proc/self/exe; "" when it is longer */
+	__u64 written __attribute__((aligned(64)));
+	/* Written by the reader. */
+	__u64 read __attribute__((aligned(64)));
+};
+
+#endif

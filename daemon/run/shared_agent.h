@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reader's side of memory that an agent shares (agent-lib/include/memprof_share_abi.h). The
+// program may write anything there at any time: positions and lengths are checked, and what is
+// decoded is a copy.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "agent-lib/include/memprof_share_abi.h"
+#include "daemon/attach/inject/agent_control.h"
+#include "daemon/discover/memory_reader.h"
+#include "daemon/pipeline/pipeline.h"
+#include "daemon/util/fd.h"
+
+namespace memprofd {
+
+struct ShareOptions {
+  double rate = 0;  // samples per word
+  memprof_capture_by capture = MEMPROF_CAPTURE_BY_RUNTIME;
+  std::uint64_t ring_bytes = 8u << 20;  // a multiple of the page size; used pages alone cost memory
+};
+
+// The process whose agent has taken the memory.
+struct ShareTaker {
+  int pid = 0;                     // in its own namespace
+  std::string exe;                 // empty: the path is too long
+  std::uint64_t callback_exn = 0;  // address of caml_callback_exn there
+};
+
+// Owned by one thread.
+class SharedAgent {
+ public:
+  // kResourceExhausted, kUnavailable: there is no memory of that kind to be had.
+  static absl::StatusOr<SharedAgent> create(const ShareOptions& options);
+
+  // For the program to inherit: not closed on exec.
+  int descriptor() const { return file_.get(); }
+  // Where the OCaml 5 runtime keeps things. Before the program starts, or once it has taken the
+  // memory.
+  void set_offsets(const memprof_runtime_offsets& offsets);
+  // Nothing yet.
+  std::optional<ShareTaker> taker() const;
+  // Moves the lease on: without it the agent stops to sample after AgentControl::kLeaseNs.
+  void renew();
+
+  // Hands over what the ring holds. Once the memory is damaged, nothing more is read from the ring.
+  void drain(Pipeline& pipeline);
+  // The same, and then what unfinished batches hold.
+  void catch_up(Pipeline& pipeline);
+  // What the agent says about itself. kOutOfRange: nobody has taken the memory.
+  absl::StatusOr<AgentStatus> status() const;
+  // Batches that found no room in the ring, as the agent counts them.
+  std::uint64_t lost_batches() const;
+  // Whether the program has ended normally, after its last flush.
+  bool ended_normally() const;
+  // The program has written what no agent writes.
+  bool damaged() const { return damaged_; }
+
+ private:
+  // The three parts of the agent's data, at the addresses that they have in the program.
+  class Memory : public WritableMemory {
+   public:
+    Memory(std::byte* shared, const memprof_share& addresses);
+    absl::Status read(std::uint64_t address, std::span<std::byte> out) const override;
+    absl::Status write(std::uint64_t address, std::span<const std::byte> bytes) const override;
+
+   private:
+    struct Part {
+      std::uint64_t address, offset, bytes;
+    };
+    std::byte* find(std::uint64_t address, std::size_t bytes) const;
+    std::byte* shared_;
+    Part parts_[3];
+  };
+  class Unmap {
+   public:
+    explicit Unmap(std::size_t bytes = 0) : bytes_(bytes) {}
+    void operator()(std::byte* shared) const;
+
+   private:
+    std::size_t bytes_;
+  };
+
+  SharedAgent(UniqueFd file, std::unique_ptr<std::byte, Unmap> shared, const ShareOptions& options)
+      : file_(std::move(file)), shared_(std::move(shared)), ring_bytes_(options.ring_bytes) {}
+  memprof_share& head() const { return *reinterpret_cast<memprof_share*>(shared_.get()); }
+  // Nothing while nobody has taken the memory.
+  std::optional<Memory> memory() const;
+  std::optional<AgentControl> control(const Memory& memory) const;
+
+  UniqueFd file_;
+  std::unique_ptr<std::byte, Unmap> shared_;
+  std::uint64_t ring_bytes_;
+  std::uint64_t read_ = 0;  // our own: the program may change the one in the memory
+  bool damaged_ = false;
+  std::vector<std::uint64_t> event_;  // a copy, aligned as the decoder wants it
+};
+
+}  // namespace memprofd

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// A child process that runs as it would without us: same standard files, terminal, process group
+// and signals; only its environment has what the agent needs, which the agent removes again.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/util/fd.h"
+
+namespace memprofd {
+
+struct StartOptions {
+  std::vector<std::string> command;  // as for a shell: searched for in PATH
+  std::string agent;                 // path of the agent's library
+  int share = -1;                    // the descriptor that the program inherits
+};
+
+// The path of the file that a command would run; the command itself when there is none.
+std::string path_of_command(const std::string& command);
+
+// While it lives, this process ignores what the terminal sends to both (SIGINT, SIGQUIT) and passes
+// on what is sent to it alone (SIGTERM, SIGHUP, SIGUSR1, SIGUSR2): the program decides.
+class StartedProgram {
+ public:
+  // kNotFound, kPermissionDenied: as a shell's 127 and 126; kResourceExhausted: no process.
+  static absl::StatusOr<StartedProgram> start(const StartOptions& options);
+  StartedProgram(StartedProgram&&) = default;
+
+  pid_t pid() const { return pid_; }
+  // Whether it has ended within that time.
+  bool wait(std::chrono::milliseconds time);
+  // After its end: as waitpid() says it.
+  int status() const { return status_; }
+
+ private:
+  StartedProgram(pid_t pid, UniqueFd pidfd) : pid_(pid), pidfd_(std::move(pidfd)) {}
+
+  pid_t pid_;
+  UniqueFd pidfd_;
+  int status_ = 0;
+};
+
+}  // namespace memprofd

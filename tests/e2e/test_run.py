@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""memprofctl run: programs from their first allocation to their end, by a user without any privilege."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import unittest
+
+import answers
+import harness
+from harness import E2ETest, Process, TARGETS, TARGETS5, eventually, memprofctl, sum_sites
+
+RATE = 1e-3
+UNPRIVILEGED = ("setpriv", "--inh-caps", "-all", "--bounding-set", "-all", "--no-new-privs")
+NOBODY = (*UNPRIVILEGED, "--reuid", "65534", "--regid", "65534", "--clear-groups")
+
+
+class RunCase(E2ETest):
+    targets = TARGETS
+    user = NOBODY
+
+    def setUp(self):
+        super().setUp()
+        # Everybody may read and run what is here; the build may be in a folder that root alone enters.
+        self.folder.chmod(0o777)
+        for name in ("memprofctl", "libmemprof_agent.so"):
+            shutil.copy2(harness.BUILD / name, self.folder / name)
+
+    def program(self, name):
+        copy = self.folder / name
+        if not copy.exists():
+            shutil.copy2(self.targets / name, copy)
+        return copy
+
+    def command(self, *program, options=(), rate=RATE):
+        return [*self.user, self.folder / "memprofctl", "run", "--sampling-rate", f"{rate:g}", *options, "--", *program]
+
+    def start(self, *program, options=(), rate=RATE, env=None):
+        """memprofctl with the program; what is sent to its standard input the program gets."""
+        return self.process(Process(self.command(*program, options=options, rate=rate), env=env))
+
+    def run_to_end(self, *program, options=(), rate=RATE, text="", env=None):
+        command = [str(word) for word in self.command(*program, options=options, rate=rate)]
+        return subprocess.run(command, input=text, capture_output=True, text=True, timeout=harness.TIMEOUT, check=False,
+                              env={**os.environ, **(env or {})})
+
+    def ready(self, name, *arguments, **options):
+        run = self.start(self.program(name), *arguments, **options)
+        self.assertEqual("ready", run.read_line().split()[0])
+        return run
+
+    def sites(self, file):
+        return {site["function"]: site for site in answers.answer((self.folder / file).read_text())["sites"]}
+
+
+class Numbers(RunCase):
+    def test_known_allocations(self):
+        """Each site has the words that the program says, in all files; the exit code and the output are the program's."""
+        files = ("a.json", "a.ctf", "a.pb.gz", "a.html", "a.folded", "a.speedscope.json")
+        options = [f"--out={self.folder / file}" for file in files]
+        done = self.run_to_end(self.program("known_alloc"), options=options, text="go 20\nexit\n")
+        self.assertEqual(0, done.returncode, done.stderr)
+        first, truth = done.stdout.splitlines()[0], json.loads(done.stdout.splitlines()[1])["sites"]
+        self.assertEqual("ready", first.split()[0])
+        sites = self.sites("a.json")
+        for name in ("site_small", "site_live", "site_major", "site_promoted"):
+            found = sum_sites(sites.values(), name)["allocated_bytes"]
+            self.assert_estimate(name, found, truth[name]["allocated_words"], RATE)
+        traced = answers.answer(memprofctl("report", "-o", "json", self.folder / "a.ctf").stdout)
+        whole = answers.answer((self.folder / "a.json").read_text())
+        self.assertEqual(whole["total"]["samples"], traced["total"]["samples"], "the trace has every sample")
+        for word in ("live at the peak", "Known_alloc.site_live", "allocated"):
+            self.assertIn(word, done.stderr)
+        for file in files:
+            self.assertGreater((self.folder / file).stat().st_size, 100, file)
+        self.assertEqual([], [path.name for path in self.folder.iterdir() if path.name.startswith("a.") and path.name not in files])
+
+    def test_every_block(self):
+        """At rate 1 nothing is missing: not what the standard library allocates before the program's first line."""
+        done = self.run_to_end(self.program("ends"), options=["--out", self.folder / "a.json"], rate=1, text="exit 0\n")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertTrue(any("Stdlib" in name for name in self.sites("a.json")), self.sites("a.json").keys())
+
+    def test_live_at_the_peak(self):
+        """What was freed again is live at the peak; what is kept, at the end."""
+        done = self.run_to_end(self.program("ends"), options=["--out", self.folder / "a.ctf"], text="hold 20\nexit 0\n")
+        self.assertEqual(0, done.returncode, done.stderr)
+        found = re.search(r"live at the peak +([\d.]+) MiB", done.stderr)
+        self.assertIsNotNone(found, done.stderr)
+        self.assertGreater(float(found[1]), 15)
+
+
+class Numbers5(Numbers):
+    targets = TARGETS5
+    user = UNPRIVILEGED  # their libraries are in the home folder of root
+
+    def test_domains_and_threads(self):
+        target = self.ready("domains", options=["--out", self.folder / "a.json"])
+        target.send("stat")
+        self.assertIn("{", target.read_line())
+        eventually(lambda: self.work_of(target) > 2_000_000, "it works")
+        target.send("exit")
+        self.assertEqual(0, target.wait())
+        self.assertGreater(len(self.sites("a.json")), 0)
+
+    def work_of(self, target):
+        target.send("stat")
+        answer = json.loads(target.read_line())
+        return sum(site["allocated_words"] for site in answer["sites"].values())
+
+
+class Ends(RunCase):
+    """Whatever ends the program, its last block is told, and its exit code is memprofctl's."""
+
+    ENDS = {"exit": ("exit 0", 0), "code": ("exit 3", 3), "exception": ("raise", 2)}
+
+    def test_by_itself(self):
+        for name, (command, code) in self.ENDS.items():
+            with self.subTest(name):
+                out = self.folder / f"{name}.json"
+                done = self.run_to_end(self.program("ends"), options=["--out", out], rate=1, text=f"hold 1\n{command}\n")
+                self.assertEqual(code, done.returncode, done.stderr)
+                self.assertGreaterEqual(self.sites(out.name)["Ends.hold"]["samples"], 1024)
+
+    def test_by_a_signal(self):
+        for sent in (signal.SIGKILL, signal.SIGABRT, signal.SIGTERM):
+            with self.subTest(sent.name):
+                out = self.folder / f"{sent.name}.json"
+                run = self.ready("ends", options=["--out", out], rate=1)
+                run.send("hold 1")
+                self.assertEqual("held", run.read_line())
+                # SIGTERM is sent to memprofctl, which passes it on.
+                os.kill(run.pid if sent == signal.SIGTERM else self.child_of(run.pid), sent)
+                self.assertEqual(128 + sent, run.wait(), run.stderr())
+                self.assertGreaterEqual(self.sites(out.name)["Ends.hold"]["samples"], 1024)
+
+    def child_of(self, pid):
+        (child,) = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return int(child)
+
+    def test_by_exec(self):
+        """What came before is told; the other program runs as it would."""
+        out = self.folder / "a.json"
+        run = self.ready("execer", options=["--out", out])
+        run.send(f"exec {self.program('ends')}")
+        self.assertEqual("ready", run.read_line().split()[0])
+        run.send("exit 5")
+        self.assertEqual(5, run.wait(), run.stderr())
+        self.assertGreater(self.sites("a.json")["Execer.allocate"]["samples"], 0)
+
+    def test_children_are_not_counted(self):
+        out = self.folder / "a.json"
+        run = self.ready("forks", options=["--out", out], rate=1e-2)
+        run.send("burst 5")
+        run.read_line()
+        run.send("exit")
+        self.assertEqual(0, run.wait(), run.stderr())
+        self.assertNotIn("Forks.child_work", self.sites("a.json"))
+
+
+class Ends5(Ends):
+    targets = TARGETS5
+    user = UNPRIVILEGED  # their libraries are in the home folder of root
+
+
+class Program(RunCase):
+    """The program is what it would be without us."""
+
+    def test_environment(self):
+        """It is not changed, for its children either, whatever LD_PRELOAD was before."""
+        library = self.folder / "libother.so"
+        subprocess.run(["cc", "-shared", "-o", library, "-x", "c", os.devnull], check=True)
+        for before in (None, str(library)):
+            with self.subTest(before):
+                env = {} if before is None else {"LD_PRELOAD": before}
+                script = self.folder / "env.ml"
+                script.write_text('let () = exit (Sys.command "env")\n')
+                subprocess.run(["ocamlfind", "ocamlopt", script, "-o", self.folder / "env"], check=True, cwd=self.folder)
+                alone = subprocess.run([*NOBODY, self.folder / "env"], capture_output=True, text=True, check=True, env={**os.environ, **env})
+                done = self.run_to_end(self.folder / "env", env=env)
+                self.assertEqual((0, alone.stdout), (done.returncode, done.stdout), done.stderr)
+
+    def test_a_script_starts_it(self):
+        script = self.folder / "script"
+        script.write_text(f"#!/bin/sh\ntrue\n{self.program('ends')}\nexit $?\n")
+        script.chmod(0o755)
+        done = self.run_to_end(script, options=["--out", self.folder / "a.json"], rate=1, text="hold 1\nexit 4\n")
+        self.assertEqual(4, done.returncode, done.stderr)
+        self.assertGreaterEqual(self.sites("a.json")["Ends.hold"]["samples"], 1024)
+
+    def test_linked_agent(self):
+        done = self.run_to_end(self.program("linked_agent"), options=["--out", self.folder / "a.json"], text="go 4\nexit\n")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn("Known_alloc.site_small", self.sites("a.json"))
+
+    def test_others_run_unprofiled(self):
+        """What cannot be profiled runs as it would, and is named."""
+        setuid = self.folder / "setuid"
+        shutil.copy2(self.targets / "ends", setuid)
+        setuid.chmod(0o4755)
+        for program, text, code in (("/bin/false", "", 1), (self.targets / "static_target", "exit\n", 0)):
+            with self.subTest(program):
+                done = self.run_to_end(program, text=text)
+                self.assertEqual(code, done.returncode, done.stderr)
+                self.assert_one_line(done.stderr, "not profiled", str(program))
+
+    def test_refusals(self):
+        """Before the program starts, as a shell says it."""
+        marker = self.folder / "started"
+        cases = [(["/no/such"], [], harness.NO_PROCESS, ("cannot run /no/such", "No such file")),
+                 ([self.folder], [], harness.PRIVILEGES, ("cannot run", "Permission denied")),
+                 (["touch", marker], ["--out", "/no/such/a.json"], harness.USAGE, ("/no/such/a.json",)),
+                 (["touch", marker], ["--out", "a.xyz"], harness.USAGE, ("a.xyz", ".ctf", ".html")),
+                 (["touch", marker], ["--agent", "/bin/true"], harness.AGENT, ("/bin/true", "not the agent")),
+                 (["touch", marker], ["--sampling-interval", "1KiB"], harness.USAGE, ("both",))]
+        for program, options, code, words in cases:
+            with self.subTest(program=program, options=options):
+                done = self.run_to_end(*program, options=options)
+                self.assertEqual(code, done.returncode, done.stderr)
+                self.assert_one_line(done.stderr, *words)
+        self.assertFalse(marker.exists())
+
+    def test_interrupt(self):
+        """Ctrl-C goes to both: the program decides, and the report is there."""
+        script = self.folder / "wait.ml"
+        script.write_text("let () = Sys.set_signal Sys.sigint (Sys.Signal_handle (fun _ -> print_endline \"handled\"; exit 9));\n"
+                          "  print_endline \"ready\"; while true do ignore (Sys.opaque_identity (ref 1)) done\n")
+        subprocess.run(["ocamlfind", "ocamlopt", script, "-o", self.folder / "wait"], check=True, cwd=self.folder)
+        popen = subprocess.Popen([str(word) for word in self.command(self.folder / "wait")], stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True, start_new_session=True)
+        self.addCleanup(popen.kill)
+        self.assertEqual("ready\n", popen.stdout.readline())
+        os.killpg(popen.pid, signal.SIGINT)
+        out, err = popen.communicate(timeout=harness.TIMEOUT)
+        self.assertEqual((9, "handled\n"), (popen.returncode, out), err)
+        self.assertIn("live at the end", err)
+
+
+class Reader(RunCase):
+    """The program does not depend on who reads."""
+
+    def test_killed(self):
+        run = self.ready("ends", rate=1e-2)
+        (child,) = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+        os.kill(run.pid, signal.SIGKILL)
+        run.wait()
+        run.send("hold 1")
+        self.assertEqual("held", run.read_line(), "the program goes on")
+        run.send("exit 0")
+        eventually(lambda: not pathlib.Path(f"/proc/{child}").exists(), "it ends by itself")
+
+    def test_stopped(self):
+        """What the ring has no room for is counted and told; the program is not held up."""
+        out = self.folder / "a.json"
+        run = self.ready("known_alloc", options=["--out", out], rate=1)
+        os.kill(run.pid, signal.SIGSTOP)
+        run.send("go 2")
+        self.assertIn("rounds", run.read_line())
+        os.kill(run.pid, signal.SIGCONT)
+        run.send("exit")
+        self.assertEqual(0, run.wait(), run.stderr())
+        self.assertIn("memprofctl: lost", run.stderr())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/run/shared_agent.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <functional>
+
+#include "tests/kit/packed_batch.h"
+#include "tests/kit/sharing_agent.h"
+
+namespace memprofd {
+namespace {
+
+constexpr std::uint64_t kRing = 8192;
+
+class SharedAgentTest : public ::testing::Test {
+ protected:
+  SharedAgentTest()
+      : reader_(SharedAgent::create({.rate = 0.01, .ring_bytes = kRing}).value()),
+        agent_(reader_.descriptor(), kRing) {
+    pipeline_.expect({});
+    pipeline_.begin_session(1, 0.01);
+  }
+
+  // The announcement and a batch of so many allocations; the number of the next record.
+  RingRecord batch(std::uint64_t first_seq, int allocations) {
+    PackedBatch packed(1000, first_seq);
+    for (int i = 0; i < allocations; ++i) packed.alloc(1, 1, 0, {PackedBatch::kBase + 0x100});
+    return packed.event(first_seq, 1);
+  }
+  std::uint64_t allocations() const { return pipeline_.alloc_events(); }
+
+  SharedAgent reader_;
+  testing::SharingAgent agent_;
+  Pipeline pipeline_;
+};
+
+TEST_F(SharedAgentTest, TheMemoryCannotChangeItsSize) {
+  EXPECT_NE(::ftruncate(reader_.descriptor(), 0), 0);
+  EXPECT_NE(::ftruncate(reader_.descriptor(), 1 << 30), 0);
+  EXPECT_EQ(::fcntl(reader_.descriptor(), F_GETFD) & FD_CLOEXEC, 0) << "the program inherits it";
+}
+
+TEST_F(SharedAgentTest, ToldWhoHasTakenIt) {
+  EXPECT_FALSE(reader_.taker().has_value());
+  EXPECT_FALSE(reader_.status().ok());
+  reader_.renew();
+  agent_.take(4242, "/usr/bin/server");
+  agent_.head().callback_exn = 0x5555;
+  const auto taker = reader_.taker();
+  ASSERT_TRUE(taker.has_value());
+  EXPECT_EQ(taker->pid, 4242);
+  EXPECT_EQ(taker->exe, "/usr/bin/server");
+  EXPECT_EQ(taker->callback_exn, 0x5555u);
+  EXPECT_EQ(reader_.status()->state, MEMPROF_AGENT_SAMPLING);
+  std::memset(agent_.head().exe, 'x', sizeof agent_.head().exe);
+  EXPECT_EQ(reader_.taker()->exe, "") << "no end";
+}
+
+TEST_F(SharedAgentTest, LeaseAndOffsetsReachTheAgent) {
+  reader_.set_offsets({.memprof = 496});
+  EXPECT_EQ(agent_.head().offsets.memprof, 496u);
+  agent_.take(1, "a");
+  const std::uint64_t before = agent_.head().until_ns;
+  reader_.renew();
+  reader_.set_offsets({.memprof = 504});
+  EXPECT_GE(agent_.head().until_ns, before);
+  EXPECT_GE(agent_.control().requested_until_ns, before);
+  EXPECT_EQ(agent_.control().offsets.memprof, 504u);
+}
+
+// Many times around the ring, in pieces that do not divide it.
+TEST_F(SharedAgentTest, AllThatIsPutIsTold) {
+  agent_.take(1, "a");
+  ASSERT_TRUE(agent_.put(batch(0, 0).bytes()));
+  std::uint64_t seq = 0;
+  for (int round = 0; round < 500; ++round) {
+    const int n = 1 + round % 40;
+    ASSERT_TRUE(agent_.put(batch(seq, n).bytes())) << round;
+    seq += static_cast<std::uint64_t>(n);
+    reader_.drain(pipeline_);
+    ASSERT_EQ(allocations(), seq) << round;
+  }
+  EXPECT_GT(agent_.head().read, 10 * kRing);
+  EXPECT_EQ(agent_.head().read, agent_.head().written);
+  EXPECT_FALSE(reader_.damaged());
+  EXPECT_EQ(pipeline_.drops().lost(), 0u);
+}
+
+TEST_F(SharedAgentTest, UnfinishedBatchesAreRead) {
+  agent_.take(1, "a");
+  ASSERT_TRUE(agent_.put(batch(0, 0).bytes()));
+  PackedBatch packed(1000, 0);
+  packed.alloc(1, 1, 0, {PackedBatch::kBase + 0x100}).alloc(2, 1, 1, {});
+  memprof_batch_buffer& buffer = agent_.buffer(0);
+  buffer = {.first_seq = 0,
+            .count = 2,
+            .generation = 1,
+            .last_sample = 2,
+            .words = static_cast<std::uint32_t>(packed.words.size()),
+            .format = MEMPROF_BATCH_PACKED};
+  buffer.packed.head = packed.head;
+  std::memcpy(buffer.packed.words, packed.words.data(), packed.words.size() * 4);
+  reader_.drain(pipeline_);
+  EXPECT_EQ(allocations(), 0u);
+  reader_.catch_up(pipeline_);
+  reader_.catch_up(pipeline_);
+  EXPECT_EQ(allocations(), 2u) << "once";
+}
+
+// What a program can write there that no agent writes.
+TEST_F(SharedAgentTest, DamageEndsTheReading) {
+  const auto whole = batch(0, 3);
+  const std::vector<std::pair<const char*, std::function<void(testing::SharingAgent&)>>> cases = {
+      {"an event longer than any",
+       [](testing::SharingAgent& agent) { agent.set_word(0, sizeof(memprof_packed_batch) + 8); }},
+      {"an event behind what is written",
+       [](testing::SharingAgent& agent) { agent.set_word(0, agent.head().written); }},
+      {"an event behind the ring's end",
+       [](testing::SharingAgent& agent) {
+         agent.set_word(0, kRing);
+         agent.head().written = kRing;
+       }},
+      {"a length that wraps", [](testing::SharingAgent& agent) { agent.set_word(0, ~0ull - 7); }},
+      {"a skip behind what is written",
+       [](testing::SharingAgent& agent) { agent.set_word(0, MEMPROF_SHARE_SKIP); }},
+      {"more than the ring holds",
+       [](testing::SharingAgent& agent) { agent.head().written = kRing + 8; }},
+      {"back", [](testing::SharingAgent& agent) { agent.head().written = ~0ull - 7; }},
+      {"not aligned", [](testing::SharingAgent& agent) { agent.head().written -= 1; }},
+  };
+  for (const auto& [what, damage] : cases) {
+    SharedAgent reader = SharedAgent::create({.rate = 0.01, .ring_bytes = kRing}).value();
+    testing::SharingAgent agent(reader.descriptor(), kRing);
+    Pipeline pipeline;
+    pipeline.begin_session(1, 0.01);
+    agent.take(1, "a");
+    ASSERT_TRUE(agent.put(whole.bytes()));
+    damage(agent);
+    reader.drain(pipeline);
+    EXPECT_TRUE(reader.damaged()) << what;
+    EXPECT_EQ(pipeline.alloc_events(), 0u) << what;
+    agent.put(whole.bytes());
+    reader.catch_up(pipeline);
+    EXPECT_EQ(pipeline.alloc_events(), 0u) << what;
+  }
+}
+
+// Parts of the agent's data that it says are elsewhere are not read.
+TEST_F(SharedAgentTest, AddressesOutsideAreRefused) {
+  agent_.take(1, "a");
+  agent_.head().control = 8;
+  EXPECT_TRUE(reader_.status().ok()) << "the place is ours, whatever its address";
+  agent_.head().control = ~0ul;
+  EXPECT_FALSE(reader_.status().ok()) << "the end of the address space is in it";
+  agent_.head().control = testing::SharingAgent::kControl;
+  for (const std::uint64_t buffers : {1ul, ~0ul, ~0ul - 4096}) {
+    agent_.control().buffers = buffers;
+    reader_.catch_up(pipeline_);
+    EXPECT_EQ(allocations(), 0u);
+  }
+}
+
+}  // namespace
+}  // namespace memprofd
