@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/ctl/client.h"
+#include "daemon/ctl/heap_rules.h"
 #include "daemon/ctl/query_options.h"
 #include "daemon/ctl/report_format.h"
 #include "daemon/ctl/top/top_view.h"
@@ -94,6 +95,7 @@ struct Options {
   std::vector<std::string> outs;     // files, in the formats that their names end in
   std::string agent;                 // path; empty: that beside memprofctl
   bool quiet = false;
+  std::optional<RuleOptions> rules;  // check
   int* program_exit = nullptr;  // set to what memprofctl exits with when the program has run
 
   // adjust

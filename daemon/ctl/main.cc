@@ -147,10 +147,47 @@ class CommandLine {
   }
 
   void add_run() {
-    CLI::App* run = add(
-        "run", "Start a program and profile it from its first allocation to its end; needs no root",
-        &ctl::run_run);
     options_.program_exit = &program_exit_;
+    add_run_options(add(
+        "run", "Start a program and profile it from its first allocation to its end; needs no root",
+        &ctl::run_run));
+    CLI::App* check =
+        add("check", "Run a program and exit with 1 if its heap breaks a limit; for tests and CI",
+            &ctl::run_run);
+    check->preparse_callback([this](std::size_t) { options_.rules.emplace(); });
+    const auto add_rule = [check, this](const char* name, auto member, const char* help) {
+      check
+          ->add_option_function<std::vector<std::string>>(
+              name,
+              [this, member](const std::vector<std::string>& texts) {
+                (*options_.rules).*member = texts;
+              },
+              help)
+          ->type_name("[REGEX=]SIZE")
+          ->expected(1)
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    };
+    add_rule("--max-live", &ctl::RuleOptions::max_live,
+             "Limit what is live at the end, of all sites or of those whose callstacks match");
+    add_rule("--max-peak", &ctl::RuleOptions::max_peak, "Limit what is live at the peak");
+    add_rule("--max-allocated", &ctl::RuleOptions::max_allocated, "Limit what is allocated in all");
+    const auto add_text = [check, this](const char* name, auto member, const char* help,
+                                        const char* type) {
+      check
+          ->add_option_function<std::string>(
+              name, [this, member](const std::string& text) { (*options_.rules).*member = text; },
+              help)
+          ->type_name(type);
+    };
+    add_text("--baseline", &ctl::RuleOptions::baseline,
+             "Limit live and allocated to those of an earlier run --out FILE.json", "FILE");
+    add_text("--tolerance", &ctl::RuleOptions::tolerance,
+             "Allow so much more than the baseline (default: 5%)", "PERCENT");
+    add_text("--junit", &ctl::RuleOptions::junit, "Write the results as JUnit XML", "FILE");
+    add_text("--markdown", &ctl::RuleOptions::markdown, "Write the results as Markdown", "FILE");
+    add_run_options(check);
+  }
+  void add_run_options(CLI::App* run) {
     run->fallthrough(false);
     run->add_option("program", options_.program, "The program and its arguments, after --")
         ->type_name("PROGRAM [ARGUMENT...]")
@@ -158,11 +195,15 @@ class CommandLine {
     run->add_option("--out", options_.outs,
                     "Write to this file, in the format that its name ends in; may be repeated "
                     "(.ctf, .pb.gz, .html, .speedscope.json, .folded, .json)")
-        ->type_name("FILE");
+        ->type_name("FILE")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     add_rate(run, "--sampling-rate,--rate");
     run->add_option("--agent", options_.agent, "Use this agent library")->type_name("FILE");
     run->add_flag("-q,--quiet", options_.quiet, "Print no report");
-    run->footer("Example: memprofctl run --out flame.html -- ./my_program --its --arguments");
+    run->footer("Example: memprofctl " + run->get_name() +
+                (run->get_name() == "run" ? " --out flame.html" : " --max-peak 64MiB") +
+                " -- ./my_program --its --arguments");
   }
 
   void add_control_commands() {

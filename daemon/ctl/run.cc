@@ -2,7 +2,7 @@
 // memprofctl run: a program from its first allocation to its end, without memprofd.
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -18,6 +18,7 @@
 #include "daemon/attach/inject/agent_file.h"
 #include "daemon/ctl/arguments.h"
 #include "daemon/ctl/commands.h"
+#include "daemon/ctl/heap_rules.h"
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/questions.h"
 #include "daemon/ctl/render/render_json.h"
@@ -29,6 +30,7 @@
 #include "daemon/snapshot/file/new_file.h"
 #include "daemon/trace/recorder.h"
 #include "daemon/util/clock.h"
+#include "daemon/util/exit_codes.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 
@@ -39,6 +41,7 @@ constexpr std::chrono::milliseconds kPace{5};  // between looks at the ring
 constexpr double kRunRate = 1e-4;              // samples per word
 constexpr std::uint32_t kReportRows = 5;
 constexpr char kTraceEnding[] = ".ctf", kJsonEnding[] = ".json", kFoldedEnding[] = ".folded";
+constexpr int kBroken = 1;
 constexpr int kKilled = 128;  // plus the signal, as shells say it
 
 // ---------------------------------------------------------------- files
@@ -231,16 +234,37 @@ std::string why_nothing(const RunTarget& run, const std::string& program) {
       "environment (env -i, sudo): name the OCaml program itself");
 }
 
-absl::Status tell(RunTarget& run, RunFiles& files, const Options& options) {
+// A broken rule is memprofctl's exit code unless the program has failed by itself.
+absl::Status check(RunTarget& run, Questions& questions, const std::vector<HeapRule>& rules,
+                   const Options& options) {
+  ASSIGN_OR_RETURN(const TargetSnapshotPtr snapshot, run.snapshot(run.pid()));
+  ASSIGN_OR_RETURN(const std::vector<RuleResult> results,
+                   check_rules(questions, run.pid(), snapshot->info.sampling_rate, rules));
+  const std::string& program = options.program[0];
+  std::fputs(absl::StrCat(options.quiet ? "" : "\n", results_text(results)).c_str(), stderr);
+  if (!options.rules->junit.empty()) {
+    RETURN_IF_ERROR(write_result(results_junit(results, program), options.rules->junit));
+  }
+  if (!options.rules->markdown.empty()) {
+    RETURN_IF_ERROR(write_result(results_markdown(results, program), options.rules->markdown));
+  }
+  const bool broken = std::ranges::any_of(results, &RuleResult::broken);
+  if (broken && *options.program_exit == 0) *options.program_exit = kBroken;
+  return absl::OkStatus();
+}
+
+absl::Status tell(RunTarget& run, RunFiles& files, const std::vector<HeapRule>& rules,
+                  const Options& options) {
   if (!run.begun()) return absl::FailedPreconditionError(why_nothing(run, options.program[0]));
   const std::unique_ptr<Questions> questions = ask_source(run);
   RETURN_IF_ERROR(files.finish(*questions, run.pid()));
   ASSIGN_OR_RETURN(const pb::ListTargetsResponse targets, questions->list_targets());
   std::fputs(losses_of(run, targets.targets(0)).c_str(), stderr);
-  if (options.quiet) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::string text, report(run, *questions));
-  std::fputs(text.c_str(), stderr);
-  return absl::OkStatus();
+  if (!options.quiet) {
+    ASSIGN_OR_RETURN(const std::string text, report(run, *questions));
+    std::fputs(text.c_str(), stderr);
+  }
+  return rules.empty() ? absl::OkStatus() : check(run, *questions, rules, options);
 }
 
 int exit_of(const ProgramEnd& end) {
@@ -251,6 +275,10 @@ int exit_of(const ProgramEnd& end) {
 
 absl::Status run_run(const Options& options) {
   ASSIGN_OR_RETURN(const double asked_rate, rate_of(options.rate, options.interval));
+  std::vector<HeapRule> rules;
+  if (options.rules) {
+    ASSIGN_OR_RETURN(rules, parse_rules(*options.rules));
+  }
   ASSIGN_OR_RETURN(const AgentFile agent,
                    open_agent_file(options.agent.empty() ? default_agent_path() : options.agent));
   ASSIGN_OR_RETURN(RunFiles files, RunFiles::open(options.outs));
@@ -271,8 +299,12 @@ absl::Status run_run(const Options& options) {
   run->update();
   if (run->begun() && recording.ok()) recording = files.begin(*run);
   run->finish(end);
-  RETURN_IF_ERROR(recording);
-  return tell(*run, files, options);
+  const absl::Status told = recording.ok() ? tell(*run, files, rules, options) : recording;
+  // A check that could not be made is no success.
+  if (!told.ok() && options.rules && end == ProgramEnd{.cause = EndCause::kExit}) {
+    *options.program_exit = static_cast<int>(exit_code_of(told));
+  }
+  return told;
 }
 
 }  // namespace memprofd::ctl

@@ -5,6 +5,8 @@
 #include <array>
 #include <limits>
 
+#include "daemon/util/lower_limit.h"
+
 namespace memprofd {
 namespace {
 
@@ -92,6 +94,15 @@ Limits limits_of(double value, double variance, double skew, double unseen) {
   const double missed = count_limits(0).upper * std::max(0.0, unseen - grain);
   return {std::max(0.0, value - grain * (count - of_count.lower)),
           value + distance(grain * (of_count.upper - count), missed)};
+}
+
+double lower_limit_of(double value, double standard_error, double grain, double quantile) {
+  if (!(standard_error > 0) || !(grain > 0)) return value;
+  const double count = standard_error * standard_error / (grain * grain);
+  // Without half of the count's own probability, as in mid-P, it would be passed by chance too often
+  // where few samples are.
+  const double lower = count > 0.5 ? std::max(0.0, byar(count - 0.5, -quantile)) : 0;
+  return std::max(0.0, value - grain * (count - lower));
 }
 
 Limits difference_limits(double a, const Limits& of_a, double b, const Limits& of_b) {

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import unittest
+import xml.etree.ElementTree
 
 import answers
 import harness
@@ -167,6 +168,49 @@ class Ends5(Ends):
     user = UNPRIVILEGED  # their libraries are in the home folder of root
 
 
+class Check(RunCase):
+    """memprofctl check: limits of the heap, for tests and CI."""
+
+    def check(self, *options, text="hold 20\nexit 0\n", program="ends"):
+        command = [*self.user, self.folder / "memprofctl", "check", "--sampling-rate", f"{RATE:g}", *options, "--", self.program(program)]
+        return subprocess.run([str(word) for word in command], input=text, capture_output=True, text=True,
+                              timeout=harness.TIMEOUT, check=False)
+
+    def test_limits(self):
+        """20 MiB are held: limits above hold, limits below are broken and named with the site."""
+        for rule in ("--max-live", "--max-peak", "--max-allocated"):
+            with self.subTest(rule):
+                done = self.check(rule, "40MiB")
+                self.assertEqual(0, done.returncode, done.stderr)
+                done = self.check("-q", rule, r"Ends\.hold=10MiB", rule, "Elsewhere=0")
+                self.assertEqual(1, done.returncode, done.stderr)
+                self.assertRegex(done.stderr, r"(?m)^BROKEN  .* <= 10.0 MiB of Ends\\.hold: .*most of it: Ends.hold")
+                self.assertRegex(done.stderr, r"(?m)^ok      .* <= 0 B of Elsewhere")
+
+    def test_files(self):
+        junit, markdown = self.folder / "a.xml", self.folder / "a.md"
+        done = self.check("--max-live", "1MiB", "--max-peak", "1GiB", "--junit", junit, "--markdown", markdown)
+        self.assertEqual(1, done.returncode, done.stderr)
+        suite = xml.etree.ElementTree.parse(junit).getroot()
+        self.assertEqual(("2", "1"), (suite.get("tests"), suite.get("failures")))
+        self.assertEqual(1, len(suite.findall("testcase/failure")))
+        self.assertIn("| **broken** |", markdown.read_text())
+
+    def test_baseline(self):
+        baseline = self.folder / "main.json"
+        self.assertEqual(0, self.run_to_end(self.program("ends"), options=["--out", baseline], text="hold 20\nexit 0\n").returncode)
+        self.assertEqual(0, self.check("--baseline", baseline).returncode)
+        self.assertEqual(1, self.check("--baseline", baseline, text="hold 30\nexit 0\n").returncode)
+        self.assertEqual(0, self.check("--baseline", baseline, "--tolerance", "90%", text="hold 30\nexit 0\n").returncode)
+
+    def test_what_is_not_checked_is_no_success(self):
+        """The program's own failure comes first."""
+        self.assertEqual(7, self.check("--max-live", "1KiB", text="hold 20\nexit 7\n").returncode)
+        static = self.check("--max-live", "1MiB", program="static_target", text="exit\n")
+        self.assertEqual(harness.NOT_PROFILABLE, static.returncode, static.stderr)
+        self.assertEqual(harness.USAGE, self.check().returncode)
+
+
 class Program(RunCase):
     """The program is what it would be without us."""
 
@@ -180,7 +224,8 @@ class Program(RunCase):
                 script = self.folder / "env.ml"
                 script.write_text('let () = exit (Sys.command "env")\n')
                 subprocess.run(["ocamlfind", "ocamlopt", script, "-o", self.folder / "env"], check=True, cwd=self.folder)
-                alone = subprocess.run([*NOBODY, self.folder / "env"], capture_output=True, text=True, check=True, env={**os.environ, **env})
+                alone = subprocess.run([*NOBODY, self.folder / "env"], capture_output=True, text=True, check=True,
+                                       env={**os.environ, **env})
                 done = self.run_to_end(self.folder / "env", env=env)
                 self.assertEqual((0, alone.stdout), (done.returncode, done.stdout), done.stderr)
 
