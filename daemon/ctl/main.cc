@@ -165,6 +165,7 @@ class CommandLine {
               help)
           ->type_name("[REGEX=]SIZE")
           ->expected(1)
+          ->allow_extra_args(false)
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     };
     add_rule("--max-live", &ctl::RuleOptions::max_live,
@@ -197,6 +198,7 @@ class CommandLine {
                     "(.ctf, .pb.gz, .html, .speedscope.json, .folded, .json)")
         ->type_name("FILE")
         ->expected(1)
+        ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     add_rate(run, "--sampling-rate,--rate");
     run->add_option("--agent", options_.agent, "Use this agent library")->type_name("FILE");

@@ -229,6 +229,14 @@ class Program(RunCase):
                 done = self.run_to_end(self.folder / "env", env=env)
                 self.assertEqual((0, alone.stdout), (done.returncode, done.stdout), done.stderr)
 
+    def test_its_own_options(self):
+        """They are not taken for memprofctl's, whatever stands before --."""
+        for options in ([], ["-q"], ["--out", self.folder / "a.json"], ["--sampling-interval", "1KiB"]):
+            with self.subTest(options):
+                command = [*self.user, self.folder / "memprofctl", "run", *options, "--", "/bin/echo", "-q", "--out", "--", "-x"]
+                done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+                self.assertEqual((0, "-q --out -- -x\n"), (done.returncode, done.stdout), done.stderr)
+
     def test_a_script_starts_it(self):
         script = self.folder / "script"
         script.write_text(f"#!/bin/sh\ntrue\n{self.program('ends')}\nexit $?\n")
