@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "share.h"
+#include "share_ring.h"
 
 extern void memprof_probe_batch(const void *records, uint32_t count, uint64_t first_seq,
 				uint32_t generation, uint32_t buffer,
@@ -145,6 +145,20 @@ enum memprof_batch_format memprof_batch_format(const struct memprof_batch_buffer
 	return buffer->count != 0 ? buffer->format : running_format();
 }
 
+static void hand_over(uint32_t index, uint32_t generation, uint32_t words, uint32_t records)
+{
+	const struct memprof_batch_buffer *buffer = &memprof_buffers[index];
+	const struct memprof_handed handed = {.tid = memprof_current_tid(),
+					      .generation = generation,
+					      .buffer = index,
+					      .words = words,
+					      .records = records,
+					      .time_ns = memprof_now_ns(),
+					      .first_seq = buffer->first_seq};
+
+	memprof_share_hand_over(&handed, &buffer->packed);
+}
+
 static void probe(uint32_t index)
 {
 	struct memprof_batch_buffer *buffer = &memprof_buffers[index];
@@ -154,8 +168,7 @@ static void probe(uint32_t index)
 	if (buffer->format == MEMPROF_BATCH_PACKED) {
 		buffer->packed.head.records = count;
 		if (memprof_share) {
-			memprof_share_hand_over(&buffer->packed, buffer->words, buffer->first_seq,
-						buffer->generation, index, count);
+			hand_over(index, buffer->generation, buffer->words, count);
 			return;
 		}
 		batch = &buffer->packed;
@@ -218,8 +231,7 @@ void memprof_announce(uint32_t generation)
 	const struct memprof_batch_buffer *buffer = &memprof_buffers[index];
 
 	if (memprof_share)
-		memprof_share_hand_over(&buffer->packed, 0, buffer->first_seq, generation, index,
-					0);
+		hand_over(index, generation, 0, 0);
 	else if (memprof_activity.watchers != 0)
 		memprof_probe_batch(buffer->records, 0, buffer->first_seq, generation, index,
 				    running_format());

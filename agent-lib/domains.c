@@ -34,7 +34,7 @@
 #include "domain_words.h"
 #include "profiles.h"
 #include "sections.h"
-#include "share.h"
+#include "share_ring.h"
 #include "walk/sample_switch.h"
 
 struct domain {

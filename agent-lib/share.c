@@ -2,22 +2,16 @@
 #define _GNU_SOURCE
 #include "share.h"
 
-#include <sched.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../bpf/events.h"
-#include "domains.h"
+#include "buffers.h"
+#include "share_ring.h"
 
-struct memprof_share *memprof_share;
-static char *ring;
-static uint64_t ring_bytes; /* read once: the reader may not change it under us */
-static int starting;	    /* the runtime has not run OCaml code yet */
+static int starting; /* the runtime has not run OCaml code yet */
 static struct memprof_agent_control initial_control;
 
 __attribute__((visibility("default"))) void memprof_agent_poll(void);
@@ -71,7 +65,7 @@ static int is_ours(const struct memprof_share *share)
 	       share->ring_bytes % MEMPROF_SHARE_PAGE == 0;
 }
 
-/* Of several processes that have inherited it, the first one. */
+/* Only the first of several processes that inherited the memory takes it. */
 static int claim(struct memprof_share *share)
 {
 	uint32_t nobody = 0;
@@ -105,7 +99,7 @@ static void introduce(struct memprof_share *share)
 	__atomic_store_n(&share->control, (uintptr_t)&memprof_agent_control, __ATOMIC_RELEASE);
 }
 
-/* Whether the memory is ours now. */
+/* Returns whether this process has taken the memory. */
 static int take(int fd)
 {
 	struct memprof_share *share = map_shared(NULL, MEMPROF_SHARE_CONTROL, 0, fd, 0);
@@ -113,13 +107,13 @@ static int take(int fd)
 	if (share == MAP_FAILED)
 		return 0;
 	if (is_ours(share) && claim(share)) {
-		ring_bytes = share->ring_bytes;
-		ring = map_shared(NULL, ring_bytes, 0, fd, MEMPROF_SHARE_RING);
+		char *ring = map_shared(NULL, share->ring_bytes, 0, fd, MEMPROF_SHARE_RING);
+
 		initial_control = memprof_agent_control;
 		if (ring != MAP_FAILED && share_data(fd)) {
 			request_session(share);
 			introduce(share);
-			memprof_share = share;
+			memprof_share_begin(share, ring);
 			return 1;
 		}
 	}
@@ -159,7 +153,7 @@ static int heap_is_there(void)
 	char *state = &Caml_state ? Caml_state : NULL;
 	unsigned young_start = OCAML4_YOUNG_START;
 
-	if (memprof_has_domains()) {
+	if (caml_ml_domain_index) {
 		state = caml_state;
 		young_start = DOMAIN_YOUNG_START;
 	}
@@ -167,8 +161,8 @@ static int heap_is_there(void)
 }
 
 /*
- * Every runtime from 4.11 on calls this function when its heap is there and no OCaml code has run
- * yet: callbacks are legal there. It is the system call, as in the C library.
+ * Every runtime since 4.11 calls this function when its heap exists and no OCaml code has run yet;
+ * callbacks are legal there. It is the system call, as in the C library.
  */
 __attribute__((visibility("default"))) int sigaltstack(const stack_t *stack, stack_t *before)
 {
@@ -195,71 +189,4 @@ void memprof_share_ended(void)
 {
 	if (memprof_share)
 		memprof_share->ended_ns = memprof_now_ns();
-}
-
-/* ------------------------------------------------------------------ the ring */
-
-#define PATIENCE 1000 /* yields to writers that copy a batch each */
-
-static int lock_ring(void)
-{
-	for (int i = 0; __atomic_exchange_n(&memprof_share->lock, 1, __ATOMIC_ACQUIRE) != 0; i++) {
-		if (i == PATIENCE)
-			return 0;
-		sched_yield();
-	}
-	return 1;
-}
-
-static void unlock_ring(void) { __atomic_store_n(&memprof_share->lock, 0, __ATOMIC_RELEASE); }
-
-/* Room for so many bytes in one piece; null: there is none. *end: the position behind it. */
-static char *room(uint64_t bytes, uint64_t *end)
-{
-	uint64_t at = memprof_share->written;
-	uint64_t left = ring_bytes - at % ring_bytes;
-	uint64_t skipped = left < bytes ? left : 0;
-	uint64_t used = at - __atomic_load_n(&memprof_share->read, __ATOMIC_ACQUIRE);
-
-	if (bytes > ring_bytes || used > ring_bytes || skipped + bytes > ring_bytes - used)
-		return NULL;
-	if (skipped)
-		*(uint64_t *)(ring + at % ring_bytes) = MEMPROF_SHARE_SKIP;
-	*end = at + skipped + bytes;
-	return ring + (at + skipped) % ring_bytes;
-}
-
-void memprof_share_hand_over(const struct memprof_packed *batch, uint32_t words, uint64_t first_seq,
-			     uint32_t generation, uint32_t buffer, uint32_t records)
-{
-	size_t batch_bytes = sizeof(batch->head) + words * sizeof(batch->words[0]);
-	size_t event_bytes = offsetof(struct memprof_packed_batch, packed) + batch_bytes;
-	uint64_t bytes = (sizeof(uint64_t) + event_bytes + 7) / 8 * 8, end = 0;
-	struct memprof_packed_batch *event;
-	char *place = NULL;
-
-	if (lock_ring()) {
-		place = room(bytes, &end);
-		if (!place)
-			unlock_ring();
-	}
-	if (!place) {
-		__atomic_fetch_add(&memprof_share->lost_batches, 1, __ATOMIC_RELAXED);
-		__atomic_fetch_add(&memprof_share->lost_records, records, __ATOMIC_RELAXED);
-		return;
-	}
-	*(uint64_t *)place = event_bytes;
-	event = (struct memprof_packed_batch *)(place + sizeof(uint64_t));
-	event->header = (struct memprof_event_header){.kind = MEMPROF_EVENT_PACKED,
-						      .tgid = memprof_share->pid,
-						      .tid = memprof_current_tid(),
-						      .time_ns = memprof_now_ns()};
-	event->first_seq = first_seq;
-	event->generation = generation;
-	event->n_words = words;
-	event->buffer = buffer;
-	event->reserved = 0;
-	memcpy(&event->packed, batch, batch_bytes);
-	__atomic_store_n(&memprof_share->written, end, __ATOMIC_RELEASE);
-	unlock_ring();
 }

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "share_ring.h"
+
+#include <sched.h>
+#include <stddef.h>
+#include <string.h>
+
+struct memprof_share *memprof_share;
+static char *ring;
+static uint64_t ring_bytes; /* read once: the reader may not change it under us */
+
+void memprof_share_begin(struct memprof_share *share, char *mapped_ring)
+{
+	ring = mapped_ring;
+	ring_bytes = share->ring_bytes;
+	memprof_share = share;
+}
+
+#define PATIENCE 1000 /* yields to writers, each of which copies a batch */
+
+static int lock_ring(void)
+{
+	for (int i = 0; __atomic_exchange_n(&memprof_share->lock, 1, __ATOMIC_ACQUIRE) != 0; i++) {
+		if (i == PATIENCE)
+			return 0;
+		sched_yield();
+	}
+	return 1;
+}
+
+static void unlock_ring(void) { __atomic_store_n(&memprof_share->lock, 0, __ATOMIC_RELEASE); }
+
+/* Reserves this many bytes in one piece; returns null if there is no room. *end: the position after
+ * it. */
+static char *room(uint64_t bytes, uint64_t *end)
+{
+	uint64_t at = memprof_share->written;
+	uint64_t left = ring_bytes - at % ring_bytes;
+	uint64_t skipped = left < bytes ? left : 0;
+	uint64_t used = at - __atomic_load_n(&memprof_share->read, __ATOMIC_ACQUIRE);
+
+	if (bytes > ring_bytes || used > ring_bytes || skipped + bytes > ring_bytes - used)
+		return NULL;
+	if (skipped)
+		*(uint64_t *)(ring + at % ring_bytes) = MEMPROF_SHARE_SKIP;
+	*end = at + skipped + bytes;
+	return ring + (at + skipped) % ring_bytes;
+}
+
+void memprof_share_hand_over(const struct memprof_handed *handed,
+			     const struct memprof_packed *batch)
+{
+	size_t batch_bytes = sizeof(batch->head) + handed->words * sizeof(batch->words[0]);
+	size_t event_bytes = offsetof(struct memprof_packed_batch, packed) + batch_bytes;
+	uint64_t bytes = (sizeof(uint64_t) + event_bytes + 7) / 8 * 8, end = 0;
+	struct memprof_packed_batch *event;
+	char *place = NULL;
+
+	if (lock_ring()) {
+		place = room(bytes, &end);
+		if (!place)
+			unlock_ring();
+	}
+	if (!place) {
+		__atomic_fetch_add(&memprof_share->lost_batches, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&memprof_share->lost_records, handed->records, __ATOMIC_RELAXED);
+		return;
+	}
+	*(uint64_t *)place = event_bytes;
+	event = (struct memprof_packed_batch *)(place + sizeof(uint64_t));
+	event->header = (struct memprof_event_header){.kind = MEMPROF_EVENT_PACKED,
+						      .tgid = memprof_share->pid,
+						      .tid = handed->tid,
+						      .time_ns = handed->time_ns};
+	event->first_seq = handed->first_seq;
+	event->generation = handed->generation;
+	event->n_words = handed->words;
+	event->buffer = handed->buffer;
+	event->reserved = 0;
+	memcpy(&event->packed, batch, batch_bytes);
+	__atomic_store_n(&memprof_share->written, end, __ATOMIC_RELEASE);
+	unlock_ring();
+}

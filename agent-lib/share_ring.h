@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ring of memory that the agent shares with its reader (include/memprof_share_abi.h). */
+#ifndef MEMPROF_SHARE_RING_H
+#define MEMPROF_SHARE_RING_H
+
+#include <stdint.h>
+
+#include "../bpf/events.h"
+#include "include/memprof_share_abi.h"
+
+/* Null: nothing is shared, and the probe is hit. */
+extern struct memprof_share *memprof_share;
+
+/* A packed batch that is complete. Without words it is an announcement. */
+struct memprof_handed {
+	uint32_t tid;
+	uint32_t generation;
+	uint32_t buffer;
+	uint32_t words;
+	uint32_t records;
+	uint64_t time_ns;
+	uint64_t first_seq;
+};
+
+/* Once, before any batch: ring is mapped where the reader's is. */
+void memprof_share_begin(struct memprof_share *share, char *ring);
+/* Copies a batch into the ring, or counts it as lost. Any thread. */
+void memprof_share_hand_over(const struct memprof_handed *handed,
+			     const struct memprof_packed *batch);
+
+#endif
