@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures how long building takes, and prints the table of CONTRIBUTING.md: deploy/timings.py [--test]
+"""Measures how long building takes, and prints it as a table: deploy/timings.py [--test]
 
 Works in a clone of the current revision, without the compiler cache. Packages are installed already: a
 bare machine takes a minute more. --test also runs `make test`, which takes half an hour. Nothing else

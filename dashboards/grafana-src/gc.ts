@@ -14,22 +14,23 @@ function summary() {
   const per = (metric: string) => `sum(${rate(metric, PROGRAM)})`;
   const p99 = (phase: string) => `histogram_quantile(0.99, ${BUCKETS(phase)})`;
   return [
-    numbers('Collections a second', [{ expr: per('memprofd_ocaml_minor_collections_total'), legend: 'minor' },
+    numbers('Collections per second', [{ expr: per('memprofd_ocaml_minor_collections_total'), legend: 'minor' },
                                      { expr: per('memprofd_ocaml_major_collections_total'), legend: 'major' }],
-            { unit: UNIT.count, description: 'As the runtime counts them.' }),
+            { unit: UNIT.count, description: 'Counted by the runtime.' }),
     numbers('Pauses, p99', [{ expr: p99('minor'), legend: 'minor' }, { expr: p99('major_slice'), legend: 'major slice' }],
-            { unit: UNIT.seconds, description: '99 of 100 pauses are not longer. Measured while sampling.' }),
+            { unit: UNIT.seconds, description: '99 % of the pauses are at most this long. Measured while ' +
+              'sampling.' }),
     numbers('Time in GC', [{ expr: `sum(${PAUSED})`, legend: 'paused' }],
             { unit: UNIT.share, decimals: 2, thresholds: [[0.1, 'yellow'], [0.25, 'red']],
-              description: 'Share of time in which the collector pauses the programs, added up.' }),
+              description: 'Share of time in which the collector pauses the programs, summed over all programs.' }),
     numbers('Promoted', [{ expr: `${per('memprofd_ocaml_promoted_bytes_total')} / (sum(${MINOR_WORDS}) > 0)`, legend: 'promoted' }],
-            { unit: UNIT.share, decimals: 1, description: 'What of the minor heap outlives a minor collection, by the ' +
-              'runtime\'s own counters.' }),
+            { unit: UNIT.share, decimals: 1, description: 'Share of the minor heap that survives a minor ' +
+              'collection, from the runtime\'s own counters.' }),
     numbers('Major heap', [{ expr: `sum(memprofd_ocaml_heap_bytes{${PROGRAM}})`, legend: 'now' },
                            { expr: `sum(memprofd_ocaml_top_heap_bytes{${PROGRAM}})`, legend: 'at most' }],
-            { unit: UNIT.bytes, description: 'Size of the major heap now and its largest so far.' }),
+            { unit: UNIT.bytes, description: 'Current and largest size of the major heap.' }),
     numbers('Compactions', [{ expr: `sum(memprofd_ocaml_compactions_total{${PROGRAM}})`, legend: 'compactions' }],
-            { unit: UNIT.count, description: 'Heap compactions of the programs\' lives.' }),
+            { unit: UNIT.count, description: 'Heap compactions since the programs started.' }),
   ];
 }
 
@@ -38,18 +39,18 @@ function pauses() {
     { expr: `histogram_quantile(${q}, ${BUCKETS(phase)})`, legend: `p${q * 100}` }));
   return [
     series('Minor collection pauses', quantiles('minor'), { unit: UNIT.seconds, logarithmic: true,
-           description: 'Limits of buckets are a factor of 2 apart.' }),
+           description: 'Bucket limits are a factor of 2 apart.' }),
     series('Major slice pauses', quantiles('major_slice'), { unit: UNIT.seconds, logarithmic: true,
            description: 'The major collector works in slices, most of them after a minor collection.' }),
     distribution('Minor collection pauses, all', BUCKETS('minor'), { unit: UNIT.seconds,
-                 description: 'Pauses a second by duration.' }),
+                 description: 'Pauses per second, by duration.' }),
     distribution('Major slice pauses, all', BUCKETS('major_slice'), { unit: UNIT.seconds,
-                 description: 'Pauses a second by duration.' }),
+                 description: 'Pauses per second, by duration.' }),
     series('Time in GC', [{ expr: PAUSED, legend: '{{phase}}' }], { unit: UNIT.share, stacked: true,
-           description: 'Share of time in which the collector pauses the programs.' }),
+           description: 'Share of time for which the garbage collector pauses the programs.' }),
     series('Pauses by program, p99', [{ legend: '{{program}}', expr: withProgram(
       `histogram_quantile(0.99, sum by (job, instance, pid, le) (${rate('memprofd_ocaml_gc_pause_seconds_bucket', PROGRAM)}))`) }],
-           { unit: UNIT.seconds, description: '99 of 100 pauses of any kind are not longer.' }),
+           { unit: UNIT.seconds, description: '99 % of the pauses, of either kind, are at most this long.' }),
   ];
 }
 
@@ -57,23 +58,24 @@ function collections() {
   const each = (metric: string) => withProgram(rate(metric, PROGRAM));
   return [
     series('Minor collections', [{ expr: each('memprofd_ocaml_minor_collections_total'), legend: '{{program}}' }],
-           { unit: UNIT.perSecond, description: 'Minor collections a second.' }),
+           { unit: UNIT.perSecond, description: 'Minor collections per second.' }),
     series('Major collections and compactions', [
       { expr: each('memprofd_ocaml_major_collections_total'), legend: '{{program}}: major cycles' },
       { expr: each('memprofd_ocaml_compactions_total'), legend: '{{program}}: compactions' }],
-           { unit: UNIT.perSecond, description: 'Completed major cycles and compactions a second.' }),
+           { unit: UNIT.perSecond, description: 'Completed major cycles and compactions per second.' }),
     series('Heap', [
       { expr: withProgram(`memprofd_ocaml_heap_bytes{${PROGRAM}}`), legend: '{{program}}: heap' },
       { expr: withProgram(`memprofd_ocaml_top_heap_bytes{${PROGRAM}}`), legend: '{{program}}: largest so far' },
       { expr: withProgram(`memprofd_live_bytes{${PROGRAM}}`), legend: '{{program}}: live (estimate)' }],
-           { unit: UNIT.bytes, description: 'Size of the major heap. Live bytes are those allocated since the attach, in ' +
-             'both heaps; the rest is older, free or fragmented.' }),
+           { unit: UNIT.bytes, description: 'Size of the major heap. Live bytes are those allocated since the ' +
+             'attach in both heaps. The rest is older, free or fragmented.' }),
     series('Into the major heap', [
       { expr: `sum(${rate('memprofd_ocaml_promoted_bytes_total', PROGRAM)})`, legend: 'promoted' },
       { expr: `clamp_min(sum(${rate('memprofd_ocaml_major_allocated_bytes_total', PROGRAM)}) - ` +
-              `sum(${rate('memprofd_ocaml_promoted_bytes_total', PROGRAM)}), 0)`, legend: 'allocated there at once' }],
-           { unit: UNIT.bytesPerSecond, stacked: true, description: 'What the major collector has to keep up with, by the ' +
-             'runtime\'s own counters. Blocks of more than 256 words are allocated there at once.' }),
+              `sum(${rate('memprofd_ocaml_promoted_bytes_total', PROGRAM)}), 0)`, legend: 'allocated there ' +
+                'directly' }],
+           { unit: UNIT.bytesPerSecond, stacked: true, description: 'The work of the major collector, from the ' +
+             'runtime\'s own counters. Blocks of more than 256 words are allocated in the major heap directly.' }),
   ];
 }
 
@@ -83,22 +85,22 @@ function check() {
                   `sum(${rate('memprofd_ocaml_promoted_bytes_total', PROGRAM)})`;
   const estimated = `sum(${rate('memprofd_allocated_bytes_total', PROGRAM)})`;
   return [
-    series('Allocation: counted and estimated', [
+    series('Allocation: count and estimate', [
       ...withError(estimated, errorOfRate(`memprofd_allocated_bytes_stderr{${PROGRAM}}`), 'estimated from samples'),
       { expr: counted, legend: 'counted by the runtime' }],
-           { unit: UNIT.bytesPerSecond, width: 16, description: 'The runtime\'s count should stay in the band of two ' +
-             'standard errors in 95 of 100 moments. It advances with each minor collection.' })
+           { unit: UNIT.bytesPerSecond, width: 16, description: 'The runtime\'s count should be within the ' +
+             'band of two standard errors 95 % of the time. It advances with each minor collection.' })
       .overrideByName(...dashed('counted by the runtime')),
-    series('Bytes a minor collection', [{ legend: '{{program}}', expr: withProgram(
+    series('Bytes per minor collection', [{ legend: '{{program}}', expr: withProgram(
       `sum ${BY} (${MINOR_WORDS}) / (sum ${BY} (${rate('memprofd_ocaml_minor_collections_total', PROGRAM)}) > 0)`) }],
-           { unit: UNIT.bytes, width: 8, description: 'Allocated in the minor heap for each minor collection: the size of ' +
-             'the minor heap, or less where collections are forced.' }),
+           { unit: UNIT.bytes, width: 8, description: 'Bytes allocated in the minor heap per minor collection: ' +
+             'the size of the minor heap, or less if collections are forced.' }),
   ];
 }
 
 export function gc() {
-  const board = dashboard(UID.gc, 'GC and pauses', 'Collections, pauses and heap of OCaml programs, by the runtime\'s ' +
-                          'own counters.')
+  const board = dashboard(UID.gc, 'GC and pauses', 'Collections, pauses and heap of OCaml programs, from the ' +
+                          'runtime\'s own counters.')
     .variables([VARIABLES.datasource(), VARIABLES.job(), VARIABLES.instance(), VARIABLES.everyPid()])
     .annotations([ANNOTATIONS.alerts(), ANNOTATIONS.compactions(), ANNOTATIONS.snapshots()]);
   summary().forEach((panel) => board.withPanel(panel));
@@ -106,7 +108,7 @@ export function gc() {
   pauses().forEach((panel) => board.withPanel(panel));
   board.withRow(new RowBuilder('Collections and heap'));
   collections().forEach((panel) => board.withPanel(panel));
-  board.withRow(new RowBuilder('Are the estimates right?'));
+  board.withRow(new RowBuilder('Accuracy of the estimates'));
   check().forEach((panel) => board.withPanel(panel));
   return board;
 }

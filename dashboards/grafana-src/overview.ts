@@ -15,23 +15,25 @@ function summary() {
   return [
     numbers('Programs', [{ expr: `sum(memprofd_target_up{${PROGRAM}})`, legend: 'sampled' },
                          { expr: `sum(1 - memprofd_target_up{${PROGRAM}})`, legend: 'ended' }],
-            { unit: UNIT.count, description: 'Programs that are sampled now, and those that ended and are still known.' }),
+            { unit: UNIT.count, description: 'Programs that are sampled now, and ended programs that memprofd ' +
+              'still keeps.' }),
     numbers('Live', [{ expr: `sum${ofSampled(`memprofd_live_bytes{${PROGRAM}}`)}`, legend: 'live' },
                      { expr: `2 * ${sumOfErrors(ofSampled(`memprofd_live_bytes_stderr{${PROGRAM}}`))}`, legend: '± 2 s.e.' }],
-            { unit: UNIT.bytes, description: 'Allocated since the attach and not collected yet, all programs that are ' +
-              'sampled, with two standard errors.' }),
+            { unit: UNIT.bytes, description: 'Bytes allocated since the attach and not collected yet, of all ' +
+              'sampled programs, with two standard errors.' }),
     numbers('Allocation rate', [{ expr: `sum(${rate('memprofd_allocated_bytes_total', PROGRAM)})`, legend: 'allocated' }],
-            { unit: UNIT.bytesPerSecond, description: 'Bytes allocated a second, all programs.' }),
-    numbers('Most time in GC', [{ expr: `max(${PAUSES})`, legend: 'paused' }],
+            { unit: UNIT.bytesPerSecond, description: 'Bytes allocated per second, all programs.' }),
+    numbers('Highest time in GC', [{ expr: `max(${PAUSES})`, legend: 'paused' }],
             { unit: UNIT.share, thresholds: [[0.1, 'yellow'], [0.25, 'red']],
-              description: 'Share of time that the program with the most of it spends paused by the collector.' }),
+              description: 'Highest share of time for which the garbage collector pauses a program.' }),
     numbers('Events lost', [{ expr: LOST_SHARE, legend: 'lost' }],
             { unit: UNIT.share, thresholds: [[0.001, 'yellow'], [0.01, 'red']],
-              description: 'Share of the sampled events that was lost. More than a percent: lower the sampling rate.' }),
+              description: 'Share of the sampled events that was lost. If it exceeds 1 %, lower the sampling ' +
+                'rate.' }),
     numbers('Alerts', [{ expr: `count(ALERTS{alertstate="firing",alertname=~"Ocaml.*|Memprofd.*",${DAEMON}}) or vector(0)`,
                          legend: 'firing' }],
-            { unit: UNIT.count, thresholds: [[1, 'red']], description: 'Alerts of memprofd\'s rules that fire now. ' +
-              'Zero too when the rules are not loaded into Prometheus.' }),
+            { unit: UNIT.count, thresholds: [[1, 'red']], description: 'Alerts of memprofd\'s rules that fire ' +
+              'now. Also zero if Prometheus has not loaded the rules.' }),
   ];
 }
 
@@ -57,7 +59,7 @@ function programs() {
     { title: 'Time in GC', unit: UNIT.share, decimals: 1, expr: all(PAUSES) },
   ];
   return grid('Programs', columns, { sortBy: 'Live', height: 7,
-                                     description: 'A click on a program opens its dashboard.' });
+                                     description: 'Click a program to open its dashboard.' });
 }
 
 function overTime() {
@@ -65,22 +67,25 @@ function overTime() {
     series(title, [{ expr: withProgram(expr), ...NAMED }], { unit, description });
   return [
     line('Live bytes', ofSampled(`memprofd_live_bytes{${PROGRAM}}`), UNIT.bytes,
-         'Allocated since the attach and not collected yet. Estimates; errors are in the table above.'),
+         'Bytes allocated since the attach and not collected yet. Estimates; the table above has their errors.'),
     line('Major heap', ofSampled(`memprofd_ocaml_heap_bytes{${PROGRAM}}`), UNIT.bytes,
-         'Size of the major heap as the runtime has it: free words and what was there before the attach included.'),
+         'Size of the major heap as the runtime reports it. It includes free words and blocks from before the ' +
+         'attach.'),
     line('Allocation rate', `sum ${BY} (${rate('memprofd_allocated_bytes_total', PROGRAM)})`, UNIT.bytesPerSecond,
-         'Bytes allocated a second in both heaps, estimated from samples.'),
+         'Bytes allocated per second in both heaps, estimated from samples.'),
     line('Promoted', `sum ${BY} (${rate('memprofd_ocaml_promoted_bytes_total', PROGRAM)})`, UNIT.bytesPerSecond,
-         'Bytes a second that outlive a minor collection, as the runtime counts them: the work of the major heap.'),
-    line('Time in GC', PAUSES, UNIT.share, 'Share of time in which the collector pauses the program.'),
+         'Bytes per second that survive a minor collection, counted by the runtime. They are the work of the ' +
+         'major collector.'),
+    line('Time in GC', PAUSES, UNIT.share, 'Share of time for which the garbage collector pauses the program.'),
     line('Minor collections', `${rate('memprofd_ocaml_minor_collections_total', PROGRAM)}`, UNIT.perSecond,
-         'Minor collections a second.'),
+         'Minor collections per second.'),
   ];
 }
 
 export function overview() {
-  const board = dashboard(UID.overview, 'Overview', 'All OCaml programs that memprofd profiles: what is live, what ' +
-                          'allocates, how much the collector takes. Byte counts are estimates from samples.')
+  const board = dashboard(UID.overview, 'Overview', 'All OCaml programs that memprofd profiles: live memory, ' +
+                          'allocation, and time in the garbage collector. Byte counts are estimates from ' +
+                          'samples.')
     .variables([VARIABLES.datasource(), VARIABLES.job(), VARIABLES.instance(), VARIABLES.everyPid(), VARIABLES.top()])
     .annotations([ANNOTATIONS.alerts(), ANNOTATIONS.lost()]);
   summary().forEach((panel) => board.withPanel(panel));

@@ -15,7 +15,7 @@ function largest(expr: string, exprAtEnd: string): Query[] {
   const shown = `(sum ${BY_SITE} (${expr}) and topk($top, sum ${BY_SITE} (${exprAtEnd})))`;
   return [
     { expr: shown, legend: '{{function}} {{location}}' },
-    { expr: `clamp_min(sum(${expr}) - sum(${shown}), 0)`, legend: 'all the rest' },
+    { expr: `clamp_min(sum(${expr}) - sum(${shown}), 0)`, legend: 'other sites' },
   ];
 }
 
@@ -23,8 +23,8 @@ function largest(expr: string, exprAtEnd: string): Query[] {
 export function liveBySite(ofAll: boolean) {
   const [live, atEnd] = ofAll ? [ofSampled(LIVE), ofSampled(LIVE, '@ end()')] : [LIVE, `${LIVE} @ end()`];
   return series('Live bytes by site', largest(live, atEnd), { unit: UNIT.bytes, stacked: true,
-    width: 24, height: 11, legendRight: true, description: 'What was allocated since the attach and is not collected yet, by the ' +
-    'site that allocated it. Estimates: the table below has their errors.' });
+    width: 24, height: 11, legendRight: true, description: 'Bytes allocated since the attach and not collected ' +
+    'yet, by allocation site. Estimates; the table below has their errors.' });
 }
 
 export function allocationBySite() {
@@ -32,7 +32,7 @@ export function allocationBySite() {
   const atEnd = `rate(${metric}{${PROGRAM}}[$__rate_interval] @ end())`;
   return series('Allocation rate by site', largest(rate(metric, PROGRAM), atEnd), {
     unit: UNIT.bytesPerSecond, stacked: true, width: 24, height: 11, legendRight: true,
-    description: 'Bytes allocated a second, by site, estimated from samples.' });
+    description: 'Bytes allocated per second by site, estimated from samples.' });
 }
 
 // Live bytes of a selector by the age of the blocks.
@@ -45,8 +45,8 @@ export function liveByAge(title: string, selector: string, width: number) {
     { expr: between(at(600), at(3600)), legend: '10 min to 1 h' },
     { expr: between(at(60), at(600)), legend: '1 to 10 min' },
     { expr: between(live, at(60)), legend: 'younger than 1 min' },
-  ], { unit: UNIT.bytes, stacked: true, width, description: 'What is live, by how long ago it was allocated. ' +
-       'A leak makes the oldest share grow without end; a cache fills up and stays.' });
+  ], { unit: UNIT.bytes, stacked: true, width, description: 'Live bytes by age. With a leak the oldest part ' +
+       'grows without end; a cache fills up and then stays constant.' });
 }
 
 // The largest sites with all that is known of each; a click opens the site's dashboard.
@@ -77,6 +77,6 @@ export function siteTable(ofAll: boolean) {
   ];
   if (ofAll) columns.unshift({ title: 'memprofd', label: 'instance', width: 140 }, { title: 'pid', label: 'pid', width: 80 });
   return grid('Sites with the most live bytes', columns, { sortBy: 'Live', height: 12,
-    description: 'A click on a function opens its dashboard. Lifetimes are of blocks that have died; with ' +
-    'none the column is empty.' });
+    description: 'Click a function to open its dashboard. Lifetimes are those of dead blocks; the column is ' +
+    'empty if no block has died.' });
 }

@@ -16,21 +16,24 @@ const DEATHS = rate('memprofd_site_lifetime_seconds_bucket', PROGRAM);
 function summary() {
   return [
     numbers('Live', [{ expr: LIVE, legend: 'live' }, { expr: `2 * ${LIVE_ERROR}`, legend: '± 2 s.e.' }],
-            { unit: UNIT.bytes, description: 'Allocated since the attach and not collected yet; two standard errors.' }),
+            { unit: UNIT.bytes, description: 'Bytes allocated since the attach and not collected yet, with two ' +
+              'standard errors.' }),
     numbers('Allocation rate', [{ expr: ALLOCATED, legend: 'allocated' },
                                 { expr: `2 * ${ALLOCATED_ERROR}`, legend: '± 2 s.e.' }],
-            { unit: UNIT.bytesPerSecond, description: 'Bytes allocated a second in both heaps; two standard errors.' }),
+            { unit: UNIT.bytesPerSecond, description: 'Bytes allocated per second in both heaps, with two ' +
+              'standard errors.' }),
     numbers('Older than 10 min', [{ expr: `sum(${older(600)}) / (${LIVE} > 0)`, legend: 'of the live bytes' }],
             { unit: UNIT.share, decimals: 0, description: 'Share of the live bytes that was allocated more than ten ' +
               'minutes ago. Zero in the first ten minutes after the attach.' }),
-    numbers('Outlive a minor collection',
+    numbers('Survive a minor collection',
             [{ expr: `sum(${rate('memprofd_promoted_bytes_total', PROGRAM)}) / (${ALLOCATED} > 0)`, legend: 'promoted' }],
-            { unit: UNIT.share, decimals: 1, description: 'Promoted bytes as a share of the allocated ones.' }),
+            { unit: UNIT.share, decimals: 1, description: 'Promoted bytes as a share of the allocated bytes.' }),
     numbers('One sample stands for', [{ expr: `8 / (sum(memprofd_sampling_rate{${PROGRAM}}) > 0)`, legend: 'bytes' }],
-            { unit: UNIT.bytes, description: 'The sampling interval. Half of it halves no error: four times the ' +
-              'samples do.' }),
-    numbers('Stopped by memprofd', [{ expr: `sum(memprofd_target_paused_seconds_total{${PROGRAM}})`, legend: 'in all' }],
-            { unit: UNIT.seconds, description: 'Time for which memprofd stopped the program, since it attached.' }),
+            { unit: UNIT.bytes, description: 'The sampling interval. Halving the error takes four times the ' +
+              'samples.' }),
+    numbers('Stopped by memprofd', [{ expr: `sum(memprofd_target_paused_seconds_total{${PROGRAM}})`, legend: 'total' }],
+            { unit: UNIT.seconds, description: 'Total time for which memprofd has stopped the program since ' +
+              'the attach.' }),
   ];
 }
 
@@ -39,57 +42,59 @@ function memory() {
   return [
     series('Live bytes and heap', [...withError(LIVE, LIVE_ERROR, 'live'),
                                    { expr: heap, legend: 'major heap' }],
-           { unit: UNIT.bytes, height: 10, description: 'The band is two standard errors to each side. The heap is ' +
-             'the runtime\'s own number: it holds free words and what was there before the attach, too.' })
+           { unit: UNIT.bytes, height: 10, description: 'The band is two standard errors to either side. The ' +
+             'heap is the runtime\'s own number. It includes free words and blocks from before the attach.' })
       .overrideByName(...dashed('major heap')),
     liveByAge('Live bytes by age', PROGRAM, 12).height(10),
     series('Resident memory', [
       { expr: `sum by (kind) (memprofd_target_resident_bytes{${PROGRAM}})`, legend: '{{kind}}' },
       { expr: `sum(memprofd_target_swapped_bytes{${PROGRAM}})`, legend: 'swapped out' }],
-           { unit: UNIT.bytes, stacked: true, description: 'All memory of the process, C included, as the kernel counts it. ' +
-             'memprofctl rss --pid PID says what it is for.' }),
-    series('Outside of the heap', [
+           { unit: UNIT.bytes, stacked: true, description: 'All memory of the process, including C, as the ' +
+             'kernel counts it. memprofctl rss --pid PID breaks it down.' }),
+    series('Outside of the OCaml heap', [
       { expr: `clamp_min(sum(memprofd_target_resident_bytes{${PROGRAM}, kind="anonymous"}) - ${heap}, 0)`, legend: 'anonymous memory beyond the heap' },
       { expr: `sum(memprofd_live_external_bytes{${PROGRAM}})`, legend: 'held by custom blocks (estimate)' }],
-           { unit: UNIT.bytes, description: 'C malloc, stacks, minor heaps and static data. What Bigarrays and the like ' +
-             'hold is a part of it, as far as it was touched.' }),
+           { unit: UNIT.bytes, description: 'Native heap (malloc), stacks, minor heaps and static data. It ' +
+             'includes memory that Bigarrays and other custom blocks hold, if the program has touched it.' }),
     series('Allocation rate', withError(ALLOCATED, ALLOCATED_ERROR, 'allocated'),
-           { unit: UNIT.bytesPerSecond, description: 'The band is two standard errors to each side: it shrinks with ' +
-             'a higher sampling rate and with longer intervals.' }),
+           { unit: UNIT.bytesPerSecond, description: 'The band is two standard errors to either side. It ' +
+             'shrinks with a higher sampling rate and with longer intervals.' }),
     series('Allocated by heap and source',
            [{ expr: `sum by (heap, source) (${rate('memprofd_allocated_bytes_total', PROGRAM)}) > 0`,
               legend: '{{heap}}, {{source}}' }],
-           { unit: UNIT.bytesPerSecond, stacked: true, description: 'Blocks of more than 256 words go to the major ' +
-             'heap at once. normal: by OCaml and C code; marshal: unmarshalled; custom: memory outside of the heap.' }),
+           { unit: UNIT.bytesPerSecond, stacked: true, description: 'Blocks of more than 256 words are ' +
+             'allocated in the major heap directly. normal: by OCaml and C code; marshal: unmarshalled; ' +
+             'custom: memory outside of the heap.' }),
   ];
 }
 
 function census() {
-  return series('Heap by type, in the last snapshot', [
+  return series('Heap by type in the last snapshot', [
     { expr: `sum by (class) (memprofd_heap_class_bytes{${PROGRAM}})`, legend: '{{class}}' }],
-                { unit: UNIT.bytes, stacked: true, width: 24, legendRight: true, description: 'What is reachable, counted in ' +
-                  'the last snapshot of the heap that memprofd keeps or was asked about, by type of the source where its .cmt ' +
-                  'files are at hand, else by shape. It stays as it is until the next one, which a line marks.' });
+                { unit: UNIT.bytes, stacked: true, width: 24, legendRight: true, description: 'Reachable bytes ' +
+                  'in the last heap snapshot that memprofd keeps or was asked for, by source type if the .cmt ' +
+                  'files were found, else by shape. The numbers change with the next snapshot, which a ' +
+                  'vertical line marks.' });
 }
 
 function lifetimes() {
   const quantile = (q: number, legend: string) =>
     ({ expr: `histogram_quantile(${q}, sum by (le) (${DEATHS}))`, legend });
   return [
-    distribution('Lifetimes of what dies', `sum by (le) (${DEATHS})`, { unit: UNIT.seconds, description:
-      'Words that died a second, by the time from allocation to the collection that found them dead.' }),
-    series('Lifetime quantiles', [quantile(0.5, 'half lived at most'), quantile(0.9, '90 %'), quantile(0.99, '99 %')],
-           { unit: UNIT.seconds, logarithmic: true, description: 'Of the bytes that die, not of the blocks. Limits of ' +
-             'buckets are a factor of 4 apart.' }),
-    series('Where it goes', [
+    distribution('Lifetimes of dead memory', `sum by (le) (${DEATHS})`, { unit: UNIT.seconds, description:
+      'Words that died per second, by the time from their allocation to the collection that found them dead.' }),
+    series('Lifetime quantiles', [quantile(0.5, '50 %'), quantile(0.9, '90 %'), quantile(0.99, '99 %')],
+           { unit: UNIT.seconds, logarithmic: true, description: 'Lifetimes of bytes that died, not of blocks. ' +
+             'Bucket limits are a factor of 4 apart.' }),
+    series('Promotion and death', [
       { expr: `sum(${rate('memprofd_promoted_bytes_total', PROGRAM)})`, legend: 'promoted' },
       { expr: `sum by (heap) (${rate('memprofd_deallocated_bytes_total', PROGRAM)})`, legend: 'died in the {{heap}} heap' },
-    ], { unit: UNIT.bytesPerSecond, description: 'Estimated bytes a second.' }),
+    ], { unit: UNIT.bytesPerSecond, description: 'Bytes promoted and died per second, estimated from samples.' }),
     bars('Growth of live bytes in the time range', {
       expr: `topk($top, ${BY_SITE} - (${BY_SITE.replace('}', '} offset $__range')} or 0 * ${BY_SITE}))`,
       legend: '{{function}} {{location}}' },
-         { unit: UNIT.bytes, width: 12, description: 'The sites whose live bytes have grown the most from the begin of ' +
-           'the time range to its end.' }),
+         { unit: UNIT.bytes, width: 12, description: 'The sites whose live bytes grew most from the beginning ' +
+           'to the end of the time range.' }),
   ];
 }
 
@@ -102,7 +107,7 @@ export function target() {
   summary().forEach((panel) => board.withPanel(panel));
   memory().forEach((panel) => board.withPanel(panel));
   board.withRow(new RowBuilder('Sites')).withPanel(liveBySite(false)).withPanel(allocationBySite())
-    .withPanel(siteTable(false)).withRow(new RowBuilder('Snapshots of the heap')).withPanel(census())
+    .withPanel(siteTable(false)).withRow(new RowBuilder('Heap snapshots')).withPanel(census())
     .withRow(new RowBuilder('Lifetimes'));
   lifetimes().forEach((panel) => board.withPanel(panel));
   return board;

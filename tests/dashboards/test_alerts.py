@@ -59,7 +59,7 @@ class Alerts(unittest.TestCase):
         self.assertEqual([], self.firing("MemprofdTargetLost"))
         self.target.kill()
         (failed,) = eventually(lambda: self.firing("OcamlProgramFailed"), "its death is noticed", timeout=60)
-        self.assertEqual(f"demo_server {self.target.pid} ended by signal SIGKILL", failed["annotations"]["summary"])
+        self.assertEqual(f"demo_server {self.target.pid} ended: signal SIGKILL", failed["annotations"]["summary"])
         self.assertEqual([], self.firing("MemprofdTargetLost"))
 
 

@@ -323,7 +323,7 @@ class Unknown(ObserveTest):
 
 
 def show(version, name, true, *estimates):
-    """A line of the table in docs/observe.md."""
+    """A line of the table in docs/internals/sampling.md."""
     cells = [f"{e['bytes'] / true - 1:+.1%} ± {e['stderr'] / true:.1%}" for e in estimates]
     print(f"{version} {name}: {true / 2**20:.0f} MiB;", "; ".join(cells), flush=True)
 

@@ -97,7 +97,7 @@ TEST(ObserveAggregate, HistoryAddsUpToTheTotals) {
   EXPECT_FALSE(any);
 }
 
-// The claim of docs/observe.md: the standard error that is shown is the spread that is
+// The claim of docs/internals/sampling.md: the standard error that is shown is the spread that is
 // seen, for hits at a fixed distance that fall on a site by chance.
 TEST(ObserveAggregate, TheErrorShownIsTheSpreadSeen) {
   std::mt19937_64 random(3);
