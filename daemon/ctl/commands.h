@@ -96,7 +96,7 @@ struct Options {
   std::string agent;                 // path; empty: that beside memprofctl
   bool quiet = false;
   std::optional<RuleOptions> rules;  // check
-  int* program_exit = nullptr;  // set to what memprofctl exits with when the program has run
+  int* program_exit = nullptr;       // set to what memprofctl exits with when the program has run
 
   // adjust
   std::vector<std::string> labels;  // "key=value"
