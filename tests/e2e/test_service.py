@@ -190,7 +190,7 @@ class ManyPrograms(E2ETest):
     def sampled(self):
         daemon = self.daemon("--web.enable-control")
         targets = [self.target("known_alloc") for _ in range(self.PROGRAMS)]
-        with concurrent.futures.ThreadPoolExecutor(16) as asking:
+        with concurrent.futures.ThreadPoolExecutor(6) as asking:
             answered = list(asking.map(lambda target: post(daemon, "attach", pid=target.pid), targets))
         self.assertEqual([], [text for status, text in answered if status != 200])
 
