@@ -180,7 +180,7 @@ class ByItself(Snapshot):
             found = image(path)
             self.assertTrue(found["complete"])
             self.assertEqual(OLD, {key: found["rows"].get(key) for key in OLD})
-        self.assertRegex(daemon.said(), r"snapshot \(majors=2\) by memprofd itself: done, stood still .*, in .*auto-heap_shapes")
+        self.assertRegex(daemon.said(), r"snapshot \(majors=2\) by memprofd itself: done, paused for .*, in .*auto-heap_shapes")
         self.assertRegex(daemon.said(), r"snapshot \(end\) by memprofd itself: done")
         self.assertEqual(2, self.outcomes(daemon, "taken"))
         self.assertEqual(2, daemon.metrics().value("memprofd_target_heap_snapshots_total", pid=str(target.pid)))

@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t kRing = 4096;
 
 void copy(std::string_view bytes, void* to, std::size_t most) {
-  std::memcpy(to, bytes.data(), std::min(bytes.size(), most));
+  if (!bytes.empty()) std::memcpy(to, bytes.data(), std::min(bytes.size(), most));
 }
 
 bool read(std::string_view bytes) {

@@ -72,9 +72,8 @@ class Dist(unittest.TestCase):
 
     def test_it_needs_glibc_2_34_and_nothing_else(self):
         glibc = {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"}
-        self.assertEqual(glibc | {"libp11-kit.so.0"}, needed(self.release / "sbin/memprofd"))
-        self.assertEqual(glibc, needed(self.release / "bin/memprofctl"))
         for name in ("sbin/memprofd", "bin/memprofctl"):
+            self.assertEqual(glibc | {"libp11-kit.so.0"}, needed(self.release / name), name)
             versions = re.findall(r"Name: GLIBC_(\S+)", run("readelf", "--version-info", self.release / name).stdout)
             self.assertEqual((2, 34), max(tuple(map(int, version.split("."))) for version in versions), name)
 
