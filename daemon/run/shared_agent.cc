@@ -134,7 +134,7 @@ void SharedAgent::drain(Pipeline& pipeline) {
       break;
     }
     if (!skip) {
-      event_.resize(rounded(length) / 8);
+      event_.resize(rounded(length) / 8 + 1);  // there is one of no bytes, too
       std::memcpy(event_.data(), ring + offset + sizeof length, length);
       pipeline.on_ring_record(std::as_bytes(std::span(event_)).first(length));
     }

@@ -62,7 +62,8 @@ class SharingAgent {
     if (head().written + skip + bytes - head().read > size) return false;
     if (skip > 0) set_word(head().written, MEMPROF_SHARE_SKIP);
     set_word(head().written + skip, event.size());
-    std::memcpy(&ring()[(head().written + skip) % size + 8], event.data(), event.size());
+    if (!event.empty())
+      std::memcpy(&ring()[(head().written + skip) % size + 8], event.data(), event.size());
     head().written += skip + bytes;
     return true;
   }

@@ -148,6 +148,15 @@ TEST_F(SharedAgentTest, DamageEndsTheReading) {
   }
 }
 
+TEST_F(SharedAgentTest, AnEventOfNoBytesIsPassedOver) {
+  agent_.take(1, "a");
+  ASSERT_TRUE(agent_.put({}));
+  ASSERT_TRUE(agent_.put(batch(0, 3).bytes()));
+  reader_.drain(pipeline_);
+  EXPECT_EQ(allocations(), 3u);
+  EXPECT_EQ(pipeline_.drops().total(), 1u);
+}
+
 // Parts of the agent's data that it says are elsewhere are not read.
 TEST_F(SharedAgentTest, AddressesOutsideAreRefused) {
   agent_.take(1, "a");
