@@ -30,7 +30,7 @@ PLAIN_OBJ = $(call obj,$(PLAIN_SRC))
 $(patsubst %,$(BUILD)/obj/tests/plain/%_test.o,calibration leak_calibration losses): private CXXFLAGS := $(TEST_CXXFLAGS) -O1
 # The agent's own sampler of C's memory.
 C_SAMPLER = $(BUILD)/agent/c_heap/sampler.c.o
-$(BUILD)/tests/plain_tests: $(PLAIN_OBJ) $(C_SAMPLER) $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
+$(BUILD)/tests/plain_tests: $(PLAIN_OBJ) $(C_SAMPLER) $(LIBRARIES) | $(VERSION_OBJ)
 	$(call test_program,$(PLAIN_OBJ) $(C_SAMPLER))
 
 # While developing: make unit UNIT=pairing builds and runs tests/unit/ingest/pairing_test.cc only.
