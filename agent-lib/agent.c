@@ -137,6 +137,5 @@ __attribute__((destructor)) static void unload(void)
 	if (!memprof_activity.sampling)
 		return;
 	memprof_flush_all();
-	memprof_share_ended();
 	memprof_snapshot_at_exit();
 }

@@ -145,14 +145,13 @@ enum memprof_batch_format memprof_batch_format(const struct memprof_batch_buffer
 	return buffer->count != 0 ? buffer->format : running_format();
 }
 
-static void hand_over(uint32_t index, uint32_t generation, uint32_t words, uint32_t records)
+static void hand_over(uint32_t index, uint32_t generation, uint32_t words)
 {
 	const struct memprof_batch_buffer *buffer = &memprof_buffers[index];
 	const struct memprof_handed handed = {.tid = memprof_current_tid(),
 					      .generation = generation,
 					      .buffer = index,
 					      .words = words,
-					      .records = records,
 					      .time_ns = memprof_now_ns(),
 					      .first_seq = buffer->first_seq};
 
@@ -168,7 +167,7 @@ static void probe(uint32_t index)
 	if (buffer->format == MEMPROF_BATCH_PACKED) {
 		buffer->packed.head.records = count;
 		if (memprof_share) {
-			hand_over(index, buffer->generation, buffer->words, count);
+			hand_over(index, buffer->generation, buffer->words);
 			return;
 		}
 		batch = &buffer->packed;
@@ -231,7 +230,7 @@ void memprof_announce(uint32_t generation)
 	const struct memprof_batch_buffer *buffer = &memprof_buffers[index];
 
 	if (memprof_share)
-		hand_over(index, generation, 0, 0);
+		hand_over(index, generation, 0);
 	else if (memprof_activity.watchers != 0)
 		memprof_probe_batch(buffer->records, 0, buffer->first_seq, generation, index,
 				    running_format());

@@ -5,7 +5,6 @@
 #include "domains.h"
 
 typedef void (*scanning_action)(value, value *);
-extern char *Caml_state WEAK;
 extern void caml_do_roots(scanning_action, int do_globals) WEAK;
 typedef void local_roots_scanner(scanning_action, char *bottom_of_stack, uintptr_t return_address,
 				 value *gc_regs, void *local_roots);

@@ -41,6 +41,8 @@ extern void (*caml_major_slice_end_hook)(void) WEAK;
 extern value caml_memprof_stop(value unit) WEAK;
 extern double caml_gc_minor_words_unboxed(void) WEAK; /* allocated so far */
 
+extern char *Caml_state WEAK; /* OCaml 4 only */
+
 /* OCaml 5 only. A domain state is a block whose fields we know by offsets. */
 typedef char domain_state;
 #define DOMAIN_YOUNG_PTR 8

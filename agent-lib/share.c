@@ -15,7 +15,6 @@ static int starting; /* the runtime has not run OCaml code yet */
 static struct memprof_agent_control initial_control;
 
 __attribute__((visibility("default"))) void memprof_agent_poll(void);
-extern char *Caml_state WEAK; /* OCaml 4 */
 #define OCAML4_YOUNG_START 32
 
 /* ------------------------------------------------------------------ taking it */
@@ -95,7 +94,6 @@ static void introduce(struct memprof_share *share)
 	share->domains = (uintptr_t)memprof_domains;
 	share->buffers = (uintptr_t)memprof_buffers;
 	share->callback_exn = (uintptr_t)caml_callback_exn;
-	share->taken_ns = memprof_now_ns();
 	__atomic_store_n(&share->control, (uintptr_t)&memprof_agent_control, __ATOMIC_RELEASE);
 }
 
@@ -183,10 +181,4 @@ void memprof_share_forked(void)
 	starting = 0;
 	memprof_activity.watchers = 0;
 	make_private();
-}
-
-void memprof_share_ended(void)
-{
-	if (memprof_share)
-		memprof_share->ended_ns = memprof_now_ns();
 }

@@ -11,7 +11,5 @@
 void memprof_share_load(void);
 /* Call in a forked child: makes its memory its own again. */
 void memprof_share_forked(void);
-/* Call at the normal end, after the last flush. */
-void memprof_share_ended(void);
 
 #endif

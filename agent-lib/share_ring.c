@@ -61,11 +61,8 @@ void memprof_share_hand_over(const struct memprof_handed *handed,
 		if (!place)
 			unlock_ring();
 	}
-	if (!place) {
-		__atomic_fetch_add(&memprof_share->lost_batches, 1, __ATOMIC_RELAXED);
-		__atomic_fetch_add(&memprof_share->lost_records, handed->records, __ATOMIC_RELAXED);
+	if (!place)
 		return;
-	}
 	*(uint64_t *)place = event_bytes;
 	event = (struct memprof_packed_batch *)(place + sizeof(uint64_t));
 	event->header = (struct memprof_event_header){.kind = MEMPROF_EVENT_PACKED,

@@ -17,14 +17,13 @@ struct memprof_handed {
 	uint32_t generation;
 	uint32_t buffer;
 	uint32_t words;
-	uint32_t records;
 	uint64_t time_ns;
 	uint64_t first_seq;
 };
 
 /* Once, before any batch: ring is mapped where the reader's is. */
 void memprof_share_begin(struct memprof_share *share, char *ring);
-/* Copies a batch into the ring, or counts it as lost. Any thread. */
+/* Copies a batch into the ring if there is room. Any thread. */
 void memprof_share_hand_over(const struct memprof_handed *handed,
 			     const struct memprof_packed *batch);
 

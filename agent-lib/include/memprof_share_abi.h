@@ -4,18 +4,21 @@
  * reader makes a memfd and starts the program with its number in MEMPROF_SHARE_FD; the first
  * process with an OCaml runtime takes it.
  *
- *   offset                        contents
- *   0                             struct memprof_share
- *   MEMPROF_SHARE_CONTROL         struct memprof_agent_control   the agent maps these three over
- * its MEMPROF_SHARE_DOMAINS         struct memprof_domain[]        own data, so that it writes
- * where it MEMPROF_SHARE_BUFFERS         struct memprof_batch_buffer[]  always does
- *   MEMPROF_SHARE_RING            ring_bytes of events: u64 length, an event as in bpf/events.h,
- *                                 padding to 8 bytes; length MEMPROF_SHARE_SKIP: the rest of the
- * ring is not used this time
+ *   offset                  contents
+ *   0                       struct memprof_share
+ *   MEMPROF_SHARE_CONTROL   struct memprof_agent_control
+ *   MEMPROF_SHARE_DOMAINS   struct memprof_domain[]
+ *   MEMPROF_SHARE_BUFFERS   struct memprof_batch_buffer[]
+ *   MEMPROF_SHARE_RING      ring_bytes of events
+ *
+ * The agent maps control, domains and buffers over its own data, so that it writes where it always
+ * does. An event in the ring is a u64 length, the event as in bpf/events.h, and padding to 8 bytes.
+ * Length MEMPROF_SHARE_SKIP: the rest of the ring is not used this time.
  *
  * The reader thus has the records of unfinished batches after any death of the program. It takes
  * all that it finds for hostile: lengths and positions are checked, an event is copied before it is
- * decoded. The agent never waits for the reader: an event that the ring has no room for is counted.
+ * decoded. The agent never waits for the reader: a batch that the ring has no room for is lost,
+ * which the numbers of the records tell.
  *
  *   positions count bytes since the start; the ring has [read, written)
  *
@@ -70,10 +73,6 @@ struct memprof_share {
 	__u64 domains, buffers;
 	__u64 callback_exn; /* of caml_callback_exn: says where the program is loaded */
 	__u64 control;
-	__u64 taken_ns; /* CLOCK_MONOTONIC */
-	__u64 ended_ns; /* when the program ended normally; 0: not yet, or not so */
-	/* What found no room in the ring. */
-	__u64 lost_batches, lost_records;
 	char exe[MEMPROF_SHARE_PATH]; /* /proc/self/exe; "" when it is longer */
 	__u64 written __attribute__((aligned(64)));
 	/* Written by the reader. */

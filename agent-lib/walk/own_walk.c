@@ -4,7 +4,6 @@
 #include "../callstacks.h"
 #include "../domains.h"
 
-extern char *Caml_state WEAK;
 extern void caml_start_program(void) WEAK;
 extern const struct memprof_descriptor *const *caml_frame_descriptors WEAK;
 extern uint64_t caml_frame_descriptors_mask WEAK;

@@ -27,14 +27,7 @@ constexpr auto kMaxTripInterval = std::chrono::milliseconds(500);
 AgentOrders AgentAttachment::orders(const AgentStatus& agent, SessionRequest session) const {
   session.capture = capture_known_to(agent, session.capture);
   AgentOrders orders{.session = session};
-  if (const RuntimeAbi& abi = target_.abi; abi.domains) {
-    orders.offsets = {.external_interrupt = abi.external_interrupt,
-                      .memprof = abi.memprof,
-                      .memprof_config = abi.memprof_config,
-                      .stat_words = abi.stats,
-                      .shared_heap = abi.shared_heap,
-                      .callstacks_stay = abi.callstacks_stay};
-  }
+  if (target_.abi.domains) orders.offsets = runtime_offsets(target_.abi);
   return orders;
 }
 

@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <fstream>
-#include <iterator>
 #include <mutex>
 #include <utility>
 
@@ -15,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "daemon/util/exit_codes.h"
+#include "daemon/util/pem_file.h"
 #include "daemon/util/status_macros.h"
 #include "memprof/v1/calls.grpc.pb.h"
 #include "memprof/v1/heaps.grpc.pb.h"
@@ -51,21 +50,11 @@ std::string tls_cause(const std::string& why) {
                       "--grpc.tls.cert-file");
 }
 
-absl::StatusOr<std::string> read_pem(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (in.is_open() && absl::StrContains(text, "-----BEGIN ")) return text;
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": ",
-                   in.is_open() ? "holds no PEM; give a file that begins with -----BEGIN"
-                                : "cannot be read; check path and permissions"));
-}
-
 // check() has read the files that are given.
 std::shared_ptr<grpc::ChannelCredentials> credentials_of(const Endpoint& endpoint) {
   if (!endpoint.with_tls()) return grpc::InsecureChannelCredentials();
   const auto text_of = [](const std::string& path) {
-    return path.empty() ? "" : read_pem(path).value_or("");
+    return path.empty() ? "" : read_pem(path, path).value_or("");
   };
   grpc::SslCredentialsOptions options{.pem_root_certs = text_of(endpoint.tls.ca_file),
                                       .pem_private_key = text_of(endpoint.tls.key_file),
@@ -116,7 +105,7 @@ absl::Status check(const Endpoint& endpoint) {
   for (const std::string& file :
        {endpoint.tls.ca_file, endpoint.tls.cert_file, endpoint.tls.key_file}) {
     if (file.empty()) continue;
-    RETURN_IF_ERROR(read_pem(file).status());
+    RETURN_IF_ERROR(read_pem(file, file).status());
   }
   return absl::OkStatus();
 }

@@ -290,14 +290,13 @@ absl::Status run_run(const Options& options) {
   ASSIGN_OR_RETURN(StartedProgram program,
                    StartedProgram::start({options.program, agent.path, run->descriptor()}));
   absl::Status recording;
-  while (!program.wait(kPace)) {
+  for (bool ended = false; !ended;) {
+    ended = program.wait(kPace);
     run->update();
     if (run->begun() && recording.ok()) recording = files.begin(*run);
   }
   const ProgramEnd end = ProgramEnd::of_status(program.status(), false);
   *options.program_exit = exit_of(end);
-  run->update();
-  if (run->begun() && recording.ok()) recording = files.begin(*run);
   run->finish(end);
   const absl::Status told = recording.ok() ? tell(*run, files, rules, options) : recording;
   // A check that could not be made is no success.

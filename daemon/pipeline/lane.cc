@@ -284,23 +284,7 @@ void Lane::catch_up() {
   if (!told || ring_->read() < end) return;
   caught_up_cpu_ns_ = cpu_ns;
   if (!tails.empty()) pipeline_.on_captures_dropped(captures_dropped, read_at_ns);
-  for (const AgentTail& tail : tails) {
-    pipeline_.on_reached(tail.buffer, {tail.first_seq, tail.sampled});
-    if (const auto* plain = std::get_if<PlainTail>(&tail.batch)) {
-      pipeline_.on_tail({.time_ns = read_at_ns,
-                         .generation = tail.generation,
-                         .first_seq = tail.first_seq,
-                         .buffer = tail.buffer,
-                         .records = plain->records});
-    } else if (const auto* packed = std::get_if<PackedTail>(&tail.batch)) {
-      pipeline_.on_packed_tail({.time_ns = read_at_ns,
-                                .generation = tail.generation,
-                                .first_seq = tail.first_seq,
-                                .buffer = tail.buffer,
-                                .head = packed->head,
-                                .words = packed->words});
-    }
-  }
+  pipeline_.on_tails(tails, read_at_ns);
   catch_up_pace_.fetched(began, pipeline_.events() != events);
   pipeline_.told_until(asked_at_ns);
   tap_.flush();

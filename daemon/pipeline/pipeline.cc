@@ -2,6 +2,7 @@
 #include "daemon/pipeline/pipeline.h"
 
 #include <algorithm>
+#include <variant>
 
 namespace memprofd {
 
@@ -231,6 +232,26 @@ void Pipeline::on_tail(const BatchView& tail) {
   if (tail.records.empty() || tail.records.size() > MEMPROF_BATCH_RECORDS) return;
   if (overtaken(tail.buffer, tail.first_seq, tail.records.size())) return;
   on_records(tail);
+}
+
+void Pipeline::on_tails(std::span<const AgentTail> tails, std::uint64_t time_ns) {
+  for (const AgentTail& tail : tails) {
+    on_reached(tail.buffer, {tail.first_seq, tail.sampled});
+    if (const auto* plain = std::get_if<PlainTail>(&tail.batch)) {
+      on_tail({.time_ns = time_ns,
+               .generation = tail.generation,
+               .first_seq = tail.first_seq,
+               .buffer = tail.buffer,
+               .records = plain->records});
+    } else if (const auto* packed = std::get_if<PackedTail>(&tail.batch)) {
+      on_packed_tail({.time_ns = time_ns,
+                      .generation = tail.generation,
+                      .first_seq = tail.first_seq,
+                      .buffer = tail.buffer,
+                      .head = packed->head,
+                      .words = packed->words});
+    }
+  }
 }
 
 // A tail, by batches with any number of records since it was read.

@@ -20,6 +20,7 @@
 #include "agent-lib/include/memprof_agent_abi.h"
 #include "daemon/aggregate/aggregator.h"
 #include "daemon/aggregate/callstack_table.h"
+#include "daemon/attach/inject/agent_control.h"
 #include "daemon/history/snapshot.h"
 #include "daemon/history/snapshot_counts.h"
 #include "daemon/ingest/decoder.h"
@@ -103,6 +104,8 @@ class Pipeline {
   void on_tail(const BatchView& tail);
   // The same of a packed batch.
   void on_packed_tail(const PackedView& tail);
+  // The same of all buffers, of either format, and how far each was.
+  void on_tails(std::span<const AgentTail> tails, std::uint64_t time_ns);
   // Captures lost so far in all, as the kernel side counts at time_ns
   // (CLOCK_MONOTONIC). Captures and batches tell by themselves; call it before
   // on_tail with a number read after the tail.

@@ -2,6 +2,8 @@
 #include "daemon/run/run_target.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,15 +21,6 @@ constexpr std::uint32_t kGeneration = 1;  // the one session of a run
 constexpr std::uint64_t kShortestWindowNs = 5'000'000, kLongestWindowNs = 1'000'000'000;
 constexpr std::uint64_t kWindowsSoFar = 100;  // a window lasts 1/100 of the run so far
 constexpr std::uint64_t kRenewNs = AgentControl::kLeaseNs / 3;
-
-memprof_runtime_offsets offsets_of(const RuntimeAbi& abi) {
-  return {.external_interrupt = abi.external_interrupt,
-          .memprof = abi.memprof,
-          .memprof_config = abi.memprof_config,
-          .stat_words = abi.stats,
-          .shared_heap = abi.shared_heap,
-          .callstacks_stay = abi.callstacks_stay};
-}
 
 std::string name_of_capture(memprof_capture_by capture) {
   return capture == MEMPROF_CAPTURE_BY_AGENT ? "agent" : "runtime";
@@ -48,10 +41,13 @@ absl::StatusOr<std::unique_ptr<RunTarget>> RunTarget::create(const std::string& 
   ASSIGN_OR_RETURN(SharedAgent agent, SharedAgent::create(options));
   std::unique_ptr<RunTarget> target(new RunTarget(std::move(agent), std::move(comm), options.rate));
   // A program of another kind may start one of OCaml; what that is shows when it has.
-  if (absl::StatusOr<Program> found = look_at(program); found.ok()) {
-    target->agent_.set_offsets(offsets_of(found->ocaml.abi));
+  std::error_code error;
+  const std::string path =
+      std::filesystem::canonical(program, error).string();  // as the agent says
+  if (absl::StatusOr<Program> found = look_at(path); found.ok()) {
+    target->agent_.set_offsets(runtime_offsets(found->ocaml.abi));
     target->program_ = *std::move(found);
-    target->expected_path_ = program;
+    target->expected_path_ = path;
   }
   return target;
 }
@@ -83,11 +79,9 @@ absl::StatusOr<std::shared_ptr<Symbolizer>> RunTarget::symbolizer(const ShareTak
 
 absl::Status RunTarget::begin_pipeline(const ShareTaker& taker) {
   exe_ = taker.exe.empty() ? expected_path_ : taker.exe;
-  const bool as_expected =
-      program_ && program_->file->descriptor() != nullptr && exe_ == expected_path_;
-  if (!as_expected) {
+  if (!program_ || exe_ != expected_path_) {
     ASSIGN_OR_RETURN(program_, look_at(exe_));
-    agent_.set_offsets(offsets_of(program_->ocaml.abi));
+    agent_.set_offsets(runtime_offsets(program_->ocaml.abi));
   }
   const RuntimeAbi& abi = program_->ocaml.abi;
   version_ = abi.version;

@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
-#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "bpf/events.h"
@@ -92,14 +91,14 @@ std::optional<SharedAgent::Memory> SharedAgent::memory() const {
   return Memory(shared_.get(), head());
 }
 
-std::optional<AgentControl> SharedAgent::control(const Memory& memory) const {
+AgentControl SharedAgent::control(const Memory& memory) const {
   return AgentControl(static_cast<int>(load(head().pid)), memory, load(head().control));
 }
 
 void SharedAgent::set_offsets(const memprof_runtime_offsets& offsets) {
   head().offsets = offsets;
   const auto shared = memory();
-  if (shared) control(*shared)->give({.offsets = offsets}).IgnoreError();
+  if (shared) control(*shared).give({.offsets = offsets}).IgnoreError();
 }
 
 std::optional<ShareTaker> SharedAgent::taker() const {
@@ -115,7 +114,7 @@ std::optional<ShareTaker> SharedAgent::taker() const {
 void SharedAgent::renew() {
   __atomic_store_n(&head().until_ns, monotonic_ns() + AgentControl::kLeaseNs, __ATOMIC_RELEASE);
   const auto shared = memory();
-  if (shared) control(*shared)->renew().IgnoreError();
+  if (shared) control(*shared).renew().IgnoreError();
 }
 
 void SharedAgent::drain(Pipeline& pipeline) {
@@ -147,31 +146,17 @@ void SharedAgent::catch_up(Pipeline& pipeline) {
   const std::uint64_t asked_at_ns = monotonic_ns();
   std::vector<AgentTail> tails;
   if (const auto shared = memory()) {
-    if (auto read = control(*shared)->tails(); read.ok()) tails = *std::move(read);
+    if (auto read = control(*shared).tails(); read.ok()) tails = *std::move(read);
   }
   drain(pipeline);
-  for (const AgentTail& tail : tails) {
-    const auto* packed = std::get_if<PackedTail>(&tail.batch);
-    pipeline.on_reached(tail.buffer, {tail.first_seq, tail.sampled});
-    if (packed == nullptr) continue;  // no session is captured by the kernel
-    pipeline.on_packed_tail({.time_ns = asked_at_ns,
-                             .generation = tail.generation,
-                             .first_seq = tail.first_seq,
-                             .buffer = tail.buffer,
-                             .head = packed->head,
-                             .words = packed->words});
-  }
+  pipeline.on_tails(tails, asked_at_ns);
   if (!tails.empty()) pipeline.told_until(asked_at_ns);
 }
 
 absl::StatusOr<AgentStatus> SharedAgent::status() const {
   const auto shared = memory();
   if (!shared) return absl::OutOfRangeError("no program has taken the shared memory");
-  return control(*shared)->status();
+  return control(*shared).status();
 }
-
-std::uint64_t SharedAgent::lost_batches() const { return load(head().lost_batches); }
-
-bool SharedAgent::ended_normally() const { return load(head().ended_ns) != 0; }
 
 }  // namespace memprofd

@@ -57,10 +57,6 @@ class SharedAgent {
   void catch_up(Pipeline& pipeline);
   // What the agent says about itself. kOutOfRange: nobody has taken the memory.
   absl::StatusOr<AgentStatus> status() const;
-  // Batches that found no room in the ring, as the agent counts them.
-  std::uint64_t lost_batches() const;
-  // Whether the program has ended normally, after its last flush.
-  bool ended_normally() const;
   // The program has written what no agent writes.
   bool damaged() const { return damaged_; }
 
@@ -94,7 +90,7 @@ class SharedAgent {
   memprof_share& head() const { return *reinterpret_cast<memprof_share*>(shared_.get()); }
   // Nothing while nobody has taken the memory.
   std::optional<Memory> memory() const;
-  std::optional<AgentControl> control(const Memory& memory) const;
+  AgentControl control(const Memory& memory) const;
 
   UniqueFd file_;
   std::unique_ptr<std::byte, Unmap> shared_;

@@ -42,6 +42,15 @@ std::uint64_t buffer_at(const AgentStatus& now, std::uint32_t buffer) {
 
 }  // namespace
 
+memprof_runtime_offsets runtime_offsets(const RuntimeAbi& abi) {
+  return {.external_interrupt = abi.external_interrupt,
+          .memprof = abi.memprof,
+          .memprof_config = abi.memprof_config,
+          .stat_words = abi.stats,
+          .shared_heap = abi.shared_heap,
+          .callstacks_stay = abi.callstacks_stay};
+}
+
 bool is_our_build(const AgentBuild& build) {
   const bool same = build.abi_version == MEMPROF_AGENT_ABI &&
                     build.control_bytes == sizeof(memprof_agent_control);

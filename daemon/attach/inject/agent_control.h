@@ -15,6 +15,7 @@
 #include "agent-lib/include/memprof_agent_abi.h"
 #include "daemon/attach/inject/owner_token.h"
 #include "daemon/discover/gc_stats.h"
+#include "daemon/discover/runtime_abi.h"
 #include "daemon/discover/target_memory.h"
 
 namespace memprofd {
@@ -64,6 +65,9 @@ struct AgentTail {
   std::uint64_t sampled = 0;  // blocks so far
   std::variant<PlainTail, PackedTail> batch;
 };
+
+// Where an OCaml 5 runtime keeps what the agent is told of.
+memprof_runtime_offsets runtime_offsets(const RuntimeAbi& abi);
 
 // What a session is to be.
 struct SessionRequest {

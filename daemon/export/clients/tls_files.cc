@@ -5,20 +5,16 @@
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 
-#include <cstddef>
 #include <ctime>
-#include <fstream>
 #include <memory>
 #include <type_traits>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/util/pem_file.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
 namespace {
-
-constexpr std::size_t kMaxFileBytes = 1 << 20;  // a bundle of all public authorities has 220 KiB
 
 struct FreeCredentials {
   void operator()(gnutls_certificate_credentials_t credentials) const {
@@ -28,24 +24,10 @@ struct FreeCredentials {
 using Credentials =
     std::unique_ptr<std::remove_pointer_t<gnutls_certificate_credentials_t>, FreeCredentials>;
 
-absl::Status file_error(const TlsFile& file, std::string_view cause_and_remedy) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(file.option, " ", file.path, ": ",
-                   absl::string_view(cause_and_remedy.data(), cause_and_remedy.size())));
-}
+std::string name_of(const TlsFile& file) { return absl::StrCat(file.option, " ", file.path); }
 
-absl::StatusOr<std::string> read_pem(const TlsFile& file) {
-  std::ifstream in(file.path, std::ios::binary);
-  std::string text(kMaxFileBytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!in.is_open() || in.bad()) {
-    return file_error(file, "cannot be read; check path and permissions");
-  }
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  if (text.size() > kMaxFileBytes || !absl::StrContains(text, "-----BEGIN ")) {
-    return file_error(file, "holds no PEM; give a file that begins with -----BEGIN");
-  }
-  return text;
+absl::Status file_error(const TlsFile& file, absl::string_view cause_and_remedy) {
+  return absl::InvalidArgumentError(absl::StrCat(name_of(file), ": ", cause_and_remedy));
 }
 
 gnutls_datum_t datum_of(const std::string& text) {
@@ -117,11 +99,12 @@ absl::Status check_authorities(const TlsFile& file, const std::string& text) {
 absl::StatusOr<TlsTexts> read_tls_files(const TlsFile& certificate, const TlsFile& key,
                                         const TlsFile& client_authorities) {
   TlsTexts texts;
-  ASSIGN_OR_RETURN(texts.certificate, read_pem(certificate));
-  ASSIGN_OR_RETURN(texts.key, read_pem(key));
+  ASSIGN_OR_RETURN(texts.certificate, read_pem(certificate.path, name_of(certificate)));
+  ASSIGN_OR_RETURN(texts.key, read_pem(key.path, name_of(key)));
   RETURN_IF_ERROR(check_pair(certificate, key, texts));
   if (client_authorities.path.empty()) return texts;
-  ASSIGN_OR_RETURN(texts.client_authorities, read_pem(client_authorities));
+  ASSIGN_OR_RETURN(texts.client_authorities,
+                   read_pem(client_authorities.path, name_of(client_authorities)));
   RETURN_IF_ERROR(check_authorities(client_authorities, texts.client_authorities));
   return texts;
 }
