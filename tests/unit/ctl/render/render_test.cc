@@ -55,7 +55,7 @@ TEST(AnswerJson, IsThatOfTheApiWithItsVersion) {
   json.erase("api_version");
   EXPECT_EQ(json, nlohmann::json::parse(message_json(answer, false).value()));
   EXPECT_EQ(parsed(pb::StopTraceRequest()).size(), 2u);  // and id
-  EXPECT_EQ(parsed(pb::ListTargetsRequest()), nlohmann::json({{"api_version", "v1"}}));
+  EXPECT_EQ(parsed(pb::GetServerInfoRequest()), nlohmann::json({{"api_version", "v1"}}));
 }
 
 TEST(SitesJson, HasTheFieldsThatScriptsRelyOn) {
