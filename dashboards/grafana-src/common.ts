@@ -13,7 +13,7 @@ export const UID = { overview: 'memprofd-overview', target: 'memprofd-target', s
 // ---------------------------------------------------------------- selectors
 
 export const DAEMON = 'job=~"$job",instance=~"$instance"';
-// For histograms of lifetimes and pauses, which are shown of all processes of a program.
+// Histograms of lifetimes and pauses are by program; everything else has a pid besides.
 export const ALL_PIDS = `${DAEMON},program=~"$program"`;
 export const PROGRAM = `${ALL_PIDS},pid=~"$pid"`;
 const ofSite = (selector: string) => `${selector},function=~"$function",location=~"$location"`;

@@ -39,7 +39,7 @@ function pauses() {
     { expr: `histogram_quantile(${q}, ${BUCKETS(phase)})`, legend: `p${q * 100}` }));
   return [
     series('Minor collection pauses', quantiles('minor'), { unit: UNIT.seconds, logarithmic: true,
-           description: 'Of all processes of the programs. Bucket limits are a factor of 2 apart.' }),
+           description: 'Of all processes of the programs. Bucket limits are a factor of 8 apart.' }),
     series('Major slice pauses', quantiles('major_slice'), { unit: UNIT.seconds, logarithmic: true,
            description: 'The major collector works in slices, most of them after a minor collection.' }),
     distribution('Minor collection pauses, all', BUCKETS('minor'), { unit: UNIT.seconds,

@@ -59,10 +59,21 @@ function cost() {
            { unit: UNIT.bytes, width: 8, description: 'Resident memory, and the part of it that is history. ' +
              '--history.memory limits the history.' }),
     series('Scrapes', [{ expr: `scrape_duration_seconds{${DAEMON}}`, legend: '{{instance}}: duration' },
-                       { expr: `scrape_samples_scraped{${DAEMON}}`, legend: '{{instance}}: series' }],
+                       { expr: `memprofd_exported_series{${DAEMON}}`, legend: '{{instance}}: series' }],
            { unit: UNIT.seconds, width: 8, description: 'Time to answer a scrape by Prometheus, and the number ' +
-             'of series. --top-sites limits the series.' })
+             'of series.' })
       .overrideByRegexp('.*: series', dashed('', UNIT.count)[1]),
+    series('Series held back', [{ expr: `sum by (kind) (memprofd_held_back_blocks{${DAEMON}})`, legend: '{{kind}}' }],
+           { unit: UNIT.count, width: 8, description: 'Targets, or programs in the case of histograms, whose ' +
+             'series of a kind are not exported because of --metrics.max-series.' }),
+    series('Programs found, by outcome', [
+      { expr: `sum by (outcome) (memprofd_discovered_programs{${DAEMON}})`, legend: '{{outcome}}' }],
+           { unit: UNIT.count, width: 8, description: 'OCaml programs that run, by whether they are profiled or ' +
+             'why not. memprofctl targets --all lists them.' }),
+    series('Missed programs', [
+      { expr: rate('memprofd_programs_ended_early_total', DAEMON), legend: '{{instance}}' }],
+           { unit: UNIT.perSecond, width: 8, description: 'Programs per second that a --name rule names and ' +
+             'that ended before they were profiled.' }),
     series('Ring buffers', [{ expr: `memprofd_ring_buffer_used_ratio{${PROGRAM}}`, legend: BY_PROCESS }],
            { unit: UNIT.share, width: 8, description: 'Share of each ring buffer that has not been read yet.' }),
     series('Followed blocks', [{ expr: `memprofd_live_samples{${PROGRAM}}`, legend: BY_PROCESS }],

@@ -13,9 +13,10 @@ const PAUSES = (by: string) => `sum ${by} (${rate('memprofd_ocaml_gc_pause_secon
 function summary() {
   return [
     numbers('Processes', [{ expr: `sum(memprofd_target_up{${PROGRAM}})`, legend: 'sampled' },
-                          { expr: `sum(1 - memprofd_target_up{${PROGRAM}})`, legend: 'ended' }],
-            { unit: UNIT.count, description: 'Processes that are sampled now, and ended processes that memprofd ' +
-              'still keeps.' }),
+                          { expr: `sum(memprofd_discovered_programs{${DAEMON},outcome!~"profiled|observed|waiting"})`,
+                            legend: 'not profiled' }],
+            { unit: UNIT.count, description: 'Processes that are sampled now, and OCaml processes that are not ' +
+              'profiled. memprofctl targets --all shows why.' }),
     numbers('Live', [{ expr: `sum${ofSampled(`memprofd_live_bytes{${PROGRAM}}`)}`, legend: 'live' },
                      { expr: `2 * ${sumOfErrors(ofSampled(`memprofd_live_bytes_stderr{${PROGRAM}}`))}`, legend: '± 2 s.e.' }],
             { unit: UNIT.bytes, description: 'Bytes allocated since the attach and not collected yet, of all ' +

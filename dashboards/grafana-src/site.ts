@@ -69,7 +69,7 @@ function lifetimes() {
       'second, by the time from their allocation to the collection that found them dead.' }),
     series('Lifetime quantiles', [quantile(0.5, '50 %'), quantile(0.9, '90 %'), quantile(0.99, '99 %')],
            { unit: UNIT.seconds, logarithmic: true, description: 'Lifetimes of bytes that died. Bucket limits ' +
-             'are a factor of 4 apart.' }),
+             'are a factor of 8 apart.' }),
   ];
 }
 

@@ -108,7 +108,7 @@ function lifetimes() {
       'Words that died per second, by the time from their allocation to the collection that found them dead.' }),
     series('Lifetime quantiles', [quantile(0.5, '50 %'), quantile(0.9, '90 %'), quantile(0.99, '99 %')],
            { unit: UNIT.seconds, logarithmic: true, description: 'Lifetimes of bytes that died, not of blocks. ' +
-             'Bucket limits are a factor of 4 apart.' }),
+             'Bucket limits are a factor of 8 apart.' }),
     series('Promotion and death', [
       { expr: `sum(${rate('memprofd_promoted_bytes_total', PROGRAM)})`, legend: 'promoted' },
       { expr: `sum by (heap) (${rate('memprofd_deallocated_bytes_total', PROGRAM)})`, legend: 'died in the {{heap}} heap' },
