@@ -33,7 +33,7 @@ Tests that take longer
 Measure
   make bench            overhead, cost per sample, latency, ingest rate: BENCHMARKS.md
   make bench-compare BASE=main    an earlier revision beside this tree
-  make calibrate        the tables of docs/accuracy.md
+  make calibrate        the tables of docs/internals/accuracy.md
 
 Generate
   make grafana-dashboards         after changes in dashboards/grafana-src

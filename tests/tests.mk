@@ -209,16 +209,16 @@ $(addprefix $(BUILD)/tests/,heap_walk heap_copy heap_image open_load): $(BUILD)/
 $(BUILD)/tests/day_server: $(BUILD)/obj/tests/bench/day_server.o $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
 	$(call link,$(filter %.o,$^),$(LIBS))
 
-# Programs with known books, many of them: a minute. Writes the tables of docs/accuracy.md.
+# Simulates many programs whose every block is known (a minute). Writes the tables of docs/internals/accuracy.md.
 # With CALIBRATE_RUNS=1000 they are twice as sharp; the unit tests have a short form.
 CALIBRATE_RUNS ?= 200
 $(BUILD)/tests/calibrate: $(BUILD)/obj/tests/calibrate/calibrate.o $(C_SAMPLER) $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
 	$(call link,$(filter %.o,$^),$(LIBS))
 .PHONY: calibrate
 calibrate: $(BUILD)/tests/calibrate
-	$(Q)sed '/^<!-- make calibrate/q' docs/accuracy.md >$(BUILD)/accuracy.md && echo >>$(BUILD)/accuracy.md
+	$(Q)sed '/^<!-- make calibrate/q' docs/internals/accuracy.md >$(BUILD)/accuracy.md && echo >>$(BUILD)/accuracy.md
 	$(Q)$(BUILD)/tests/calibrate $(CALIBRATE_RUNS) >>$(BUILD)/accuracy.md
-	$(Q)mv $(BUILD)/accuracy.md docs/accuracy.md
+	$(Q)mv $(BUILD)/accuracy.md docs/internals/accuracy.md
 
 # BENCHMARKS.md describes them. make bench BENCH_ARGS='--pairs 20 --only overhead'
 BENCH_PROGRAMS = $(addprefix $(BUILD)/tests/,ingest_bench history_bench open_load) $(PAGE_PROGRAMS)
