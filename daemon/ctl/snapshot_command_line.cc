@@ -111,7 +111,7 @@ class SnapshotCommandLine {
         add_(*snapshot_, "query", "Run an SQL query over blocks, edges, roots and sites",
              &run_snapshot_query);
     add_file(*query);
-    query->add_option("sql", options_.sql, "Query; docs/snapshots.md lists the tables")
+    query->add_option("sql", options_.sql, "Query; docs/heap_sql.md lists the tables")
         ->type_name("SELECT")
         ->required();
     query->add_option("-n,--limit", options_.sql_rows, "Show at most N rows of a table (0: all)")

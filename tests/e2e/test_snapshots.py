@@ -709,14 +709,14 @@ class Reading(Snapshot):
         return [dict(zip(answer["columns"], row)) for row in answer["rows"]]
 
     def test_the_documents_queries(self):
-        """Each example of docs/snapshots.md has an answer, which agrees with the other commands where they tell that, too."""
+        """Each example of docs/heap_sql.md has an answer, which agrees with what other commands report."""
         target = self.target("demo_server", "--self-load", "2", folder=self.programs)
         daemon = self.daemon("--pid", target.pid, rate=1e-3)
         eventually(lambda: any(site["function"].endswith("make_session") and site["live_bytes"]
                                for site in daemon.sites(target.pid)), "sessions are sampled")
         path, _ = self.take(daemon)
-        text = (harness.ROOT / "docs/snapshots.md").read_text()
-        chapter = text.split("## Questions in SQL\n")[1].split("\n## ")[0]
+        text = (harness.ROOT / "docs/heap_sql.md").read_text()
+        chapter = text.split("## Examples\n")[1].split("\n## ")[0]
         examples = re.findall(r"^\*\*(.+)\*\*.*\n\n((?:    .+\n)+)", chapter, re.M)
         self.assertEqual(10, len(examples))
         answers = {title: self.query(path, sql) for title, sql in examples}
@@ -731,7 +731,7 @@ class Reading(Snapshot):
         for row in shown["sites"]:
             function, _, place = row["name"].rpartition(" ")
             sites[function or place, int(place.rpartition(":")[2]) if function else None] = row["reachable"]["bytes"]
-        for row in answers["What of each site is reachable, what is garbage?"]:
+        for row in answers["How much of each site is reachable, how much is garbage?"]:
             self.assertAlmostEqual(sites[row["function"] or "(unknown)", row["line"]], row["reachable"] or 0, delta=1)
         modules = {row["name"]: row for root in self.ask("retained", path)["roots"] if root["name"] == "globals"
                    for row in root["children"]}
@@ -852,7 +852,7 @@ class Reading(Snapshot):
         self.assertFalse((self.folder / "x.db").exists())
 
     def test_what_the_program_marks(self):
-        """By the names that it gives; the query of docs/snapshots.md finds what a tag marks."""
+        """Marked values have the names of the program; the query of docs/heap_sql.md finds those of a tag."""
         target, daemon = self.attached("reports")
         self.stepping(target, daemon, "minor")
         target.command("mark 300")
@@ -860,8 +860,8 @@ class Reading(Snapshot):
         path = self.folder / "a.heap"
         marked = {owner for kind, owner, _, _, _ in image(path)["roots"] if kind == 8}
         self.assertLessEqual({"count", "ratio", "table", "marked{kind=record}"}, marked)
-        text = (harness.ROOT / "docs/snapshots.md").read_text()
-        query = re.search(r"A tag of `Memprof_values`.*\n\n((?:    .+\n)+)", text).group(1)
+        chapter = (harness.ROOT / "docs/heap_sql.md").read_text().split("## Marked values\n")[1]
+        query = re.search(r"((?:^    .+\n)+)", chapter, re.M).group(1)
         [row] = [row for row in self.query(path, query) if row["name"] == "marked{kind=record}"]
         self.assertEqual(150, row["marked"], "each second one has died")
         self.assertGreater(row["retained_bytes"], row["bytes"] - 1)
