@@ -60,8 +60,8 @@ absl::StatusOr<std::unique_ptr<KernelSide>> load_for(const Target& target,
       build_kernel_frame_table(target.frames, target.room_for_plugins, target.budget);
   if (const std::uint64_t lost = target.frames.skipped + table.left_out; lost > 0) {
     log_warning(
-        "pid {}: {} frame descriptors of {} are malformed, or too many for the memory that is kept "
-        "of one target: callstacks end at their code",
+        "pid {}: {} frame descriptors of {} are malformed or exceed the memory limit of a target: "
+        "callstacks end at their code",
         target.pid, lost, target.exe);
   }
   ASSIGN_OR_RETURN(auto kernel, KernelSide::load(config, table));
@@ -152,8 +152,8 @@ void AgentAttachment::find_c_heap() {
   if (c_interval_ == 0 || c_heap_) return;
   if (agent_.c_heap_address == 0 || agent_.c_alloc_offset == 0) {
     log_warning(
-        "pid {}: C memory is not followed: the agent in it is of an earlier memprofd; restart the "
-        "program for it",
+        "pid {}: the native heap is not followed: the program has the agent of an earlier "
+        "memprofd; restart the program",
         target_.pid);
     return;
   }
@@ -162,14 +162,15 @@ void AgentAttachment::find_c_heap() {
   const auto process = ProcFs().status(target_.pid);
   if (!process.ok()) return;  // it has ended
   if (plan_.there && process->seccomp != 0) {
-    log_warning("pid {}: C memory is not followed: it runs under a seccomp filter", target_.pid);
+    log_warning("pid {}: the native heap is not followed: the program runs under a seccomp filter",
+                target_.pid);
     return;
   }
   const CHeapControl c_heap(target_.pid, *target_.memory, agent_.c_heap_address, note_place(),
                             filters_of(*process));
   const auto status = c_heap.status();
   if (!status.ok()) {
-    log_warning("pid {}: C memory is not followed: {}", target_.pid,
+    log_warning("pid {}: the native heap is not followed: {}", target_.pid,
                 std::string(status.status().message()));
     return;
   }
@@ -255,7 +256,7 @@ absl::StatusOr<AgentAttachment::Progress> AgentAttachment::agent_progress() {
       why_no_agent_ =
           absl::StrCat("pid ", target_.pid, " uses Gc.Memprof itself",
                        plan_.others == 0 ? "" : ", or an agent of another build in it still does",
-                       "; it was left alone");
+                       "; its tracker was not touched");
       return Progress::kNoAgent;
     case MEMPROF_AGENT_UNSUPPORTED:
       why_no_agent_ = absl::StrCat("pid ", target_.pid, ": the OCaml ", target_.abi.version,
@@ -292,8 +293,9 @@ std::string AgentAttachment::keep_alive(bool sampling) const {
       status->walk_state != MEMPROF_WALK_OK)
     return std::string(walk_state_text(status->walk_state)) + "; the runtime captures callstacks";
   if (status->state == MEMPROF_AGENT_SAMPLING) return "";
-  return status->state == MEMPROF_AGENT_STOPPED ? "the program has called Gc.Memprof.stop"
-                                                : "the agent stopped because memprofd stood still";
+  return status->state == MEMPROF_AGENT_STOPPED
+             ? "the program has called Gc.Memprof.stop"
+             : "the agent stopped because memprofd did not renew its lease in time";
 }
 
 bool AgentAttachment::is_stopped() const {

@@ -132,10 +132,9 @@ absl::StatusOr<AgentPlan> plan_agent(const Target& target, const AttachOptions& 
                            !options.no_inject && obstacle.ok() && obstacle->empty());
   }
   if (target.abi.domains && plan.others > 0) {
-    return no_agent(
-        absl::StrCat("pid ", pid,
-                     " holds an agent of another build, which in OCaml 5 leaves no place "
-                     "for a newer one; restart the program to have one"));
+    return no_agent(absl::StrCat("pid ", pid,
+                                 " holds an agent of another build, and OCaml 5 has no place for a "
+                                 "second one; restart the program"));
   }
   if (options.no_inject) {
     return no_agent(

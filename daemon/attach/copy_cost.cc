@@ -91,7 +91,8 @@ double fastest_copy() {
 absl::StatusOr<CopyCost> parse_smaps_rollup(std::string_view text) {
   const auto anonymous = field_bytes(text, "Anonymous:");
   const auto huge = field_bytes(text, "AnonHugePages:");
-  if (!anonymous || !huge) return absl::DataLossError("smaps_rollup does not tell anonymous pages");
+  if (!anonymous || !huge)
+    return absl::DataLossError("smaps_rollup has no line for anonymous pages");
   return CopyCost{.anonymous_bytes = *anonymous, .huge_bytes = std::min(*huge, *anonymous)};
 }
 
@@ -135,8 +136,8 @@ absl::StatusOr<double> measure_seconds_per_page() {
   ::munmap(shared, kPageBytes);
   if (!(seconds > 0)) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "a copy of a process of our own could not be measured: ",
-        error != 0 ? std::strerror(error) : "it took no time that could be told",
+        "memprofd could not measure the copy of a process of its own: ",
+        error != 0 ? std::strerror(error) : "it took no measurable time",
         error == EAGAIN ? "; raise the limit of memprofd's threads (TasksMax=, ulimit -u)"
                         : "; ask again later"));
   }

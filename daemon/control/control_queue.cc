@@ -9,8 +9,8 @@ absl::Status ControlQueue::closed() { return absl::AbortedError("memprofd is sto
 
 absl::Status ControlQueue::late(std::chrono::milliseconds patience) {
   return absl::DeadlineExceededError(
-      absl::StrCat("memprofd has not come to it within ", patience.count() / 1000,
-                   " s and may yet do it: look at `memprofctl targets`, then ask again"));
+      absl::StrCat("memprofd has not done this within ", patience.count() / 1000,
+                   " s and may still do it: check `memprofctl targets`, then ask again"));
 }
 
 bool ControlQueue::post(std::function<void()> request) {

@@ -19,7 +19,7 @@ struct Threads {
   std::mutex mutex;
   std::condition_variable ended;
   std::size_t count = 0;  // under mutex
-  UserPlaces places{LookThreads::kMax, "looks at programs are under way or hang",
+  UserPlaces places{LookThreads::kMax, "inspections of programs are running or hang",
                     LookThreads::kMaxOfUser};
 
   void end_one() {
@@ -47,10 +47,9 @@ void run(std::function<void()> work, UserPlaces::Place place) {
 
 absl::Status look_took_too_long(int pid) {
   return absl::DeadlineExceededError(absl::StrCat(
-      "pid ", pid, ": to look at the program took longer than ", kLookBudget.count(),
-      " s and was given up (or took more than ", kLookCpuBudget.count(),
-      " s of a processor); try again when the file system of its files answers (FUSE, NFS), or "
-      "with fewer plugins"));
+      "pid ", pid, ": the inspection of the program took longer than ", kLookBudget.count(),
+      " s, or more than ", kLookCpuBudget.count(),
+      " s of CPU; try again when its file system answers (FUSE, NFS), or with fewer plugins"));
 }
 
 absl::Status LookThreads::start(std::function<void()> work) {
@@ -58,13 +57,13 @@ absl::Status LookThreads::start(std::function<void()> work) {
   if (!place.ok()) {
     return absl::ResourceExhaustedError(
         absl::StrCat(place.status().message(),
-                     ", and find the file system that does not answer (FUSE, NFS) if this stays"));
+                     "; if this persists, find the file system that does not answer (FUSE, NFS)"));
   }
   {
     std::lock_guard lock(threads().mutex);
     ++threads().count;
   }
-  auto thread = start_thread("to look at a program",
+  auto thread = start_thread("to inspect a program",
                              [work = std::move(work), place = *std::move(place)]() mutable {
                                run(std::move(work), std::move(place));
                              });

@@ -155,7 +155,7 @@ absl::StatusOr<Look<Result>> Look<Result>::start(std::function<Result(std::stop_
   absl::Status started = LookThreads::start(
       [shared, work = std::move(work), when_done = std::move(when_done)]() mutable {
         shared->begin();
-        guarded("to look at a program", [&] { shared->put(work(shared->stop.get_token())); });
+        guarded("to inspect a program", [&] { shared->put(work(shared->stop.get_token())); });
         work = nullptr;  // before anybody hears that it is done
         shared->end();
         when_done();
@@ -190,8 +190,8 @@ class JoinedLooks {
       if (!is_new) return answer.get();
     }
     absl::StatusOr<Result> result =
-        absl::InternalError("memprofd failed to look at the program; its log says why");
-    guarded("to look at a program", [&] { result = look_in_time<Result>(pid, std::move(work)); });
+        absl::InternalError("memprofd failed to inspect the program; see its log");
+    guarded("to inspect a program", [&] { result = look_in_time<Result>(pid, std::move(work)); });
     {
       const std::lock_guard lock(mutex_);
       under_way_.erase(key);

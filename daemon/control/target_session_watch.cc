@@ -171,7 +171,7 @@ void TargetSession::advance() {
 }
 
 // A thread that is gone is the beginning of the program's end, which is soon complete then. If it
-// is not, the attach goes on with another one.
+// is not, the attach continues with another one.
 void TargetSession::end_attach(const absl::Status& why) {
   const absl::Status same = check_same_program(attached_->target->target());
   if (absl::IsFailedPrecondition(same)) {
@@ -191,7 +191,7 @@ void TargetSession::end_attach(const absl::Status& why) {
 std::string TargetSession::sampling_text() const {
   std::string observe = observe_text(attached_->why_observed);
   if (!attached_->why_no_c_heap.empty())
-    absl::StrAppend(&observe, "; C memory is not followed: ", attached_->why_no_c_heap);
+    absl::StrAppend(&observe, "; the native heap is not followed: ", attached_->why_no_c_heap);
   if (attached_->slowed) {
     return absl::StrCat(observe, observe.empty() ? "" : "; ",
                         "read slowly, with losses, as memprofd may take no more CPU (--cpu.max)");
@@ -240,8 +240,8 @@ void TargetSession::check_probes() {
   if (silent == nullptr) return;
   end(TargetState::kFailed,
       absl::StrCat(silent, elsewhere
-                               ? " does not fire in this program, but in others: its agent or its "
-                                 "runtime is not what it says; attach with --mode observe"
+                               ? " fires in other programs but not in this one: its agent or "
+                                 "runtime is modified; attach with --mode observe"
                                : " does not fire on this kernel; try another kernel and report "
                                  "this one"));
 }
@@ -258,7 +258,7 @@ void TargetSession::note_children() {
       continue;
     }
     if (leave_alone(LeftAlone::kTooManyForks)) {
-      log_warning("pid {}: left alone, too many processes are being forked", pid);
+      log_warning("pid {}: not followed, because too many processes are being forked", pid);
     }
   }
 }
@@ -321,8 +321,10 @@ void TargetSession::watch_c_heap() {
   const bool follows = target.follows_c_heap();
   const std::string why_not = target.why_no_c_heap();
   if (follows == attached_->probes_c_heap && why_not == attached_->why_no_c_heap) return;
-  if (follows) log_info("pid {}: C memory is followed by probes at malloc and free", options_.pid);
-  if (!why_not.empty()) log_warning("pid {}: C memory is not followed: {}", options_.pid, why_not);
+  if (follows)
+    log_info("pid {}: the native heap is followed by probes at malloc and free", options_.pid);
+  if (!why_not.empty())
+    log_warning("pid {}: the native heap is not followed: {}", options_.pid, why_not);
   if (!follows && attached_->probes_c_heap)
     context_.ingest.post([lane = lane_] { lane->end_c_heap(); });
   attached_->probes_c_heap = follows;
@@ -403,11 +405,10 @@ void TargetSession::limit_cpu(double limit) {
 }
 
 void TargetSession::say_slowed(bool slowed) const {
-  if (!slowed) return log_info("pid {}: what it tells is read as it comes again", options_.pid);
+  if (!slowed) return log_info("pid {}: its events are read without delay again", options_.pid);
   log_warning(
-      "pid {}: memprofd took {} of a processor for it for long, --cpu.max leaves {}: what it tells "
-      "is read no faster, and some of it lost (memprofd_dropped_events_total); raise --cpu.max, or "
-      "detach",
+      "pid {}: its events took {} of a processor, --cpu.max leaves {}: they are read no faster, "
+      "and some are lost (memprofd_dropped_events_total); raise --cpu.max, or detach",
       options_.pid, format_share(attached_->cpu.cores(), 1), format_share(attached_->cpu_limit, 1));
 }
 

@@ -39,10 +39,10 @@ FunctionCode read_code(const ElfFile& program, std::uint64_t address, std::uint6
 
 absl::StatusOr<FunctionList> list_functions(ElfFile& program, const FunctionChoice& choice) {
   if (!program.has_symtab() || program.machine() != EM_X86_64) {
-    return absl::FailedPreconditionError(fmt::format(
-        "{} does not say where its functions are: it is stripped; trace the calls of one that has "
-        "its symbol table (.symtab)",
-        program.display_name()));
+    return absl::FailedPreconditionError(
+        fmt::format("{} is stripped, so its functions cannot be found; use a program file that has "
+                    "its symbol table (.symtab)",
+                    program.display_name()));
   }
   FunctionList result;
   program.for_each_function([&](const ElfFunction& function) {

@@ -152,8 +152,8 @@ absl::Status process_error(int pid, int error, std::string_view action) {
   if (error == EPERM || error == EACCES) {
     return absl::PermissionDeniedError(fmt::format(
         "not allowed to {} of pid {}: {}", action, pid,
-        is_privileged() ? "it is protected from root, too: by its user namespace, or by a security "
-                          "module (its log says so); run memprofd outside of containers"
+        is_privileged() ? "its user namespace or a security module protects it even from root; run "
+                          "memprofd outside of containers"
                         : "run memprofd as root or give it CAP_SYS_PTRACE and CAP_DAC_OVERRIDE"));
   }
   return file_error(error, fmt::format("cannot {} of pid {}", action, pid));
@@ -280,7 +280,7 @@ absl::StatusOr<double> ProcFs::last_run_ms(int pid, int tid) const {
   if (!text.ok() && !has_no_file) return text.status();
   const auto ms = has_no_file ? std::nullopt : parse_last_run(*text);
   if (ms) return *ms;
-  return absl::FailedPreconditionError("this kernel does not tell for how long a thread sleeps");
+  return absl::FailedPreconditionError("this kernel does not report how long a thread sleeps");
 }
 
 absl::StatusOr<std::uint64_t> ProcFs::last_processor(int pid, int tid) const {

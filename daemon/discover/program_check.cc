@@ -42,8 +42,7 @@ bool contains_text(const ElfFile& file, std::string_view needle) {
 // Why a file without caml_frametable cannot be profiled.
 absl::Status explain_no_frametable(const ElfFile& file) {
   if (!file.why_incomplete().empty()) {
-    return refuse("cannot be looked at: {}; shorten its symbol table (strip -x)",
-                  file.why_incomplete());
+    return refuse("cannot be read: {}; shorten its symbol table (strip -x)", file.why_incomplete());
   }
   const std::string& path = file.display_name();
   if (file.find_symbol("caml_interprete") || file.find_symbol("caml_main")) {

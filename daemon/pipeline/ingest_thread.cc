@@ -74,7 +74,7 @@ void IngestThread::run_tasks() {
 void IngestThread::for_each_lane(const std::function<void(Lane&)>& use) {
   const std::vector<std::shared_ptr<Lane>> lanes = lanes_;
   for (const auto& lane : lanes) {
-    guarded("to take in what a program tells", [&] { use(*lane); });
+    guarded("to process the events of a program", [&] { use(*lane); });
     run_tasks();
   }
 }

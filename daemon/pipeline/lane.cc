@@ -533,7 +533,7 @@ TargetInfo Lane::info() const {
   return info_;
 }
 
-// What counts from the attach goes on from what an earlier memprofd has counted.
+// What counts from the attach continues from what an earlier memprofd has counted.
 TargetInfo Lane::shown_info() const {
   TargetInfo shown = info();
   if (before_ == nullptr) return shown;

@@ -184,7 +184,7 @@ void StateKeeper::note(const absl::Status& status) {
   if (status.ok()) return;
   ++write_errors_;
   if (!std::exchange(failing_, true)) {
-    log_warning("state: {}; profiling goes on", std::string(status.message()));
+    log_warning("state: {}; profiling continues", std::string(status.message()));
   }
 }
 

@@ -78,12 +78,12 @@ std::string_view obstacle_text(Obstacle obstacle) {
       return "waiting for a thread with 64 KiB of stack left to load the agent on; raise the "
              "program's stack limit (ulimit -s), or preload or link the agent";
     case Obstacle::kSignalBlocked:
-      return "waiting for a thread that does not block SIGURG, by which it is stopped to load the "
-             "agent on; unblock it in the program, or preload or link the agent";
+      return "waiting for a thread that does not block SIGURG, which memprofd needs to load the "
+             "agent; unblock it in the program, or preload or link the agent";
     case Obstacle::kTraced:
-      return "waiting for the program's tracer (a debugger?) to let go of it; detach that";
+      return "waiting for the program's tracer (a debugger?); detach it";
     case Obstacle::kNoThread:
-      return "waiting until memprofd may start a thread of its own; raise the limit of its threads "
+      return "waiting until memprofd may start another thread; raise the limit of its threads "
              "(TasksMax=, ulimit -u)";
   }
   std::abort();
@@ -252,7 +252,7 @@ class Injector::Round {
     if (thread_.seccomp == 0) return absl::OkStatus();
     if (!one_set_of_filters_) {
       return absl::FailedPreconditionError(
-          absl::StrCat("pid ", target_.pid, " has threads under different filters of seccomp"));
+          absl::StrCat("pid ", target_.pid, " has threads under different seccomp filters"));
     }
     return check_filters(session_, target_.pid, injection_.calls);
   }
@@ -399,7 +399,7 @@ std::string Injector::why_not_waiting() const {
 
 void Injector::run() {
   const auto cancelled = [this](milliseconds time) { return is_readable(cancel_.get(), time); };
-  result_ = absl::CancelledError("the attach was given up");
+  result_ = absl::CancelledError("the attach was cancelled");
   // A knock that was answered too late has cost the program its wait: not too often.
   for (int before = 0;
        !cancelled(milliseconds(misses_ > before ? 10 << std::min(misses_, 5) : 0));) {
@@ -409,7 +409,7 @@ void Injector::run() {
       Obstacle before_it = Obstacle::kNoThread;
       obstacle_.compare_exchange_strong(before_it, Obstacle::kNone);
       take_priority();
-      outcome = absl::InternalError("memprofd failed to bring in the agent; its log says why");
+      outcome = absl::InternalError("memprofd failed to load the agent; see its log");
       guarded("to bring in the agent", [&] { outcome = Round(*this).run(); });
     });
     if (thread.ok()) {

@@ -152,12 +152,13 @@ absl::Status WaitingProgram::check_call(const Thread& thread) const {
   const long number = thread.call.number;
   const WaitingCall* const known = waiting_call(number);
   if (known == nullptr) {
-    return not_now(absl::StrCat("it waits in ", name_of(number), ", which is not begun anew"));
+    return not_now(
+        absl::StrCat("it waits in ", name_of(number), ", which the kernel does not restart"));
   }
   if (number == SYS_futex) {
     const std::uint64_t operation = thread.call.arguments[1] & FUTEX_CMD_MASK;
     if (operation != FUTEX_WAIT && operation != FUTEX_WAIT_BITSET) {
-      return not_now("it waits for a lock that is not begun anew");
+      return not_now("it waits for a lock that the kernel does not restart");
     }
   }
   return known->has_descriptor ? check_descriptor(thread) : absl::OkStatus();
@@ -194,7 +195,7 @@ absl::Status WaitingProgram::measure_timeout() {
   if (!is_epoll(chosen_.call.number) || timeout <= 0) return absl::OkStatus();
   const ProcFs proc;
   const absl::Status unknown =
-      not_now("it waits in epoll_wait with a time-out, and this kernel does not tell since when");
+      not_now("it waits in epoll_wait with a timeout, and this kernel does not report since when");
   const auto processor = proc.last_processor(target_->pid, chosen_.tid);
   cpu_set_t before, one;
   if (!processor.ok() || *processor >= CPU_SETSIZE ||

@@ -8,7 +8,7 @@ std::string_view walk_state_text(memprof_walk_state state) {
     case MEMPROF_WALK_OK:
       return "the agent walks the stack";
     case MEMPROF_WALK_UNKNOWN_RUNTIME:
-      return "this OCaml runtime has not what the agent's walk of the stack needs";
+      return "this OCaml runtime lacks something that the agent's stack walk needs";
     case MEMPROF_WALK_ALLOCATOR:
       return "the program has an allocator of its own in the OCaml runtime";
     case MEMPROF_WALK_DIFFERED:

@@ -162,7 +162,7 @@ absl::StatusOr<UniqueFd> start_memory_server(const MemoryFiles& files) {
   if (nursery_socket >= 0 && send(nursery_socket, sent)) return std::move(sockets->ours);
   if (absl::Status forked = fork_nursery(files.pid); !forked.ok()) return forked;
   if (send(nursery_socket, sent)) return std::move(sockets->ours);
-  return absl::UnavailableError("the process that reads targets' memory does not live");
+  return absl::UnavailableError("the process that reads targets' memory has ended");
 }
 
 }  // namespace memprofd

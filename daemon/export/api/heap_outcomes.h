@@ -77,7 +77,7 @@ class HeapOutcomes {
        {absl::StatusCode::kUnknown, "failed"}}};
 
   static std::size_t place_of(absl::StatusCode code) {
-    // Who was let go of in the middle counts as one that has ended.
+    // Who was detached in the middle counts as one that has ended.
     if (code == absl::StatusCode::kAborted) code = absl::StatusCode::kNotFound;
     std::size_t place = 0;
     while (place + 1 < kNames.size() && kNames[place].code != code) ++place;

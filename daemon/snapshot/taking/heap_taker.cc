@@ -163,13 +163,13 @@ class HeapTaker {
       pollfd process{.fd = target_.pidfd.get(), .events = POLLIN, .revents = 0};
       const bool has_ended = ::poll(&process, 1, 0) > 0;
       return absl::AbortedError(fmt::format("pid {} {} while its snapshot was taken", target_.pid,
-                                            has_ended ? "ended" : "was let go of"));
+                                            has_ended ? "ended" : "was detached"));
     }
     return client_.waits() ? absl::OkStatus() : unwanted();
   }
 
   static absl::Status unwanted() {
-    return absl::CancelledError("nobody waits for the snapshot any more");
+    return absl::CancelledError("no one waits for the snapshot any longer");
   }
 
   absl::Status late(const Injector& injector) const {
@@ -180,9 +180,9 @@ class HeapTaker {
       why = fmt::format(
           "it allocates nothing, and cannot be copied meanwhile: {}; send it one request", waiting);
     }
-    return absl::DeadlineExceededError(fmt::format(
-        "no snapshot of pid {} was taken, as it did not come to a safe point in {} s: {}",
-        target_.pid, kPatience.count(), why));
+    return absl::DeadlineExceededError(
+        fmt::format("no snapshot of pid {} was taken, because it reached no safe point in {} s: {}",
+                    target_.pid, kPatience.count(), why));
   }
 
   const HeapSource& source_;

@@ -26,10 +26,10 @@ class PiecePipe {
     std::unique_lock lock(mutex_);
     const bool in_time =
         changed_.wait_for(lock, patience_, [this] { return closed_ || pieces_.size() < kMost; });
-    if (closed_) return absl::AbortedError("nobody wants it any more");
+    if (closed_) return absl::AbortedError("no one waits for it any longer");
     if (!in_time) {
       return absl::DeadlineExceededError(
-          "who asked for the snapshot takes it too slowly; write it to a faster disk");
+          "the client accepts the snapshot too slowly; write it to a faster disk");
     }
     pieces_.push_back(std::move(piece));
     changed_.notify_all();

@@ -58,8 +58,8 @@ TEST_F(FunctionListTest, AllThatMatchAreCountedAndNotKept) {
 TEST_F(FunctionListTest, AStrippedProgramIsRefused) {
   const auto file = open(3, SHT_DYNSYM);
   EXPECT_EQ(list_functions(*file, all(10)).status().message(),
-            "/bin/x does not say where its functions are: it is stripped; trace the calls of one "
-            "that has its symbol table (.symtab)");
+            "/bin/x is stripped, so its functions cannot be found; use a program file that has its "
+            "symbol table (.symtab)");
 }
 
 // Each function is nearly all of the code: what is read is bounded in all.
