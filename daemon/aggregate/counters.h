@@ -19,7 +19,7 @@ struct Counters {
   Estimate allocated;
   Estimate promoted;
   Estimate live;
-  Estimate resident;  // of live, C's memory: as of the last look at its pages
+  Estimate resident;  // of live, native heap: as of the last look at its pages
   std::array<Estimate, kHeaps> deallocated;
   // Blocks: the words by those of one block.
   double allocated_objects = 0;

@@ -183,8 +183,7 @@ absl::Status Client::unreachable(const std::string& why) const {
   }
   return absl::UnavailableError(
       absl::StrCat("memprofd does not answer at ", endpoint_.target(),
-                   "; start it (memprofd --pid PID), or say where it is with --grpc.socket or "
-                   "--address"));
+                   "; start it (memprofd --pid PID), or pass its --grpc.socket or --address"));
 }
 
 template <typename Status>
@@ -202,10 +201,10 @@ absl::Status Client::error_of(const Status& status, const char* timeout) const {
                                                " did not answer in ", timeout, "; see its log"));
   }
   if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED && status.error_message().empty()) {
-    absl::Status older = absl::UnavailableError(absl::StrCat(
-        "memprofd at ", endpoint_.target(),
-        " does not know this request: it is older than this memprofctl; restart it after the "
-        "upgrade"));
+    absl::Status older =
+        absl::UnavailableError(absl::StrCat("memprofd at ", endpoint_.target(),
+                                            " does not support this request: it is older than this "
+                                            "memprofctl; restart it after the upgrade"));
     older.SetPayload(kOlderDaemonPayload, absl::Cord());
     return older;
   }

@@ -169,9 +169,9 @@ class CommandLine {
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     };
     add_rule("--max-live", &ctl::RuleOptions::max_live,
-             "Limit what is live at the end, of all sites or of those whose callstacks match");
-    add_rule("--max-peak", &ctl::RuleOptions::max_peak, "Limit what is live at the peak");
-    add_rule("--max-allocated", &ctl::RuleOptions::max_allocated, "Limit what is allocated in all");
+             "Limit live bytes at the end, of all sites or of callstacks that match PATTERN");
+    add_rule("--max-peak", &ctl::RuleOptions::max_peak, "Limit live bytes at the peak");
+    add_rule("--max-allocated", &ctl::RuleOptions::max_allocated, "Limit all allocated bytes");
     const auto add_text = [check, this](const char* name, auto member, const char* help,
                                         const char* type) {
       check
@@ -181,9 +181,9 @@ class CommandLine {
           ->type_name(type);
     };
     add_text("--baseline", &ctl::RuleOptions::baseline,
-             "Limit live and allocated to those of an earlier run --out FILE.json", "FILE");
+             "Limit live and allocated bytes to those of an earlier run --out FILE.json", "FILE");
     add_text("--tolerance", &ctl::RuleOptions::tolerance,
-             "Allow so much more than the baseline (default: 5%)", "PERCENT");
+             "Allow PERCENT more than the baseline (default: 5%)", "PERCENT");
     add_text("--junit", &ctl::RuleOptions::junit, "Write the results as JUnit XML", "FILE");
     add_text("--markdown", &ctl::RuleOptions::markdown, "Write the results as Markdown", "FILE");
     add_run_options(check);

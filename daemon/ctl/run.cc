@@ -217,8 +217,8 @@ std::string losses_of(const RunTarget& run, const pb::Target& target) {
   }
   if (run.agent().damaged()) {
     out +=
-        "memprofctl: the program wrote into the memory that its agent shares: what came after "
-        "that is missing\n";
+        "memprofctl: the program overwrote the memory that its agent shares; later samples are "
+        "missing\n";
   }
   return out;
 }

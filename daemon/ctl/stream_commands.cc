@@ -32,7 +32,7 @@ absl::StatusOr<int> running_target(const Options& options) {
   ASSIGN_OR_RETURN(const TargetSpec target, parse_target(options.query.target));
   if (!target.file.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(target.file, " is no pid; give that of a target"));
+        absl::StrCat(target.file, " is not a pid; give that of a target"));
   }
   ASSIGN_OR_RETURN(const QuestionTarget asked, ask(target, options.endpoint));
   return asked.pid;
@@ -74,7 +74,7 @@ std::string stats_text(const pb::TraceStats& stats) {
   }
   if (stats.unfollowed_events() > 0) {
     absl::StrAppend(&out, ", ", format_count(stats.unfollowed_events()),
-                    " of blocks from before it left out");
+                    " of earlier blocks omitted");
   }
   return out;
 }
@@ -82,7 +82,7 @@ std::string stats_text(const pb::TraceStats& stats) {
 std::string trace_line(const pb::TraceInfo& trace) {
   std::string out =
       absl::StrCat("trace ", trace.id(), " of pid ", trace.options().pid(),
-                   trace.options().heap() == pb::BLOCK_HEAP_C ? ", C's memory: " : ": ",
+                   trace.options().heap() == pb::BLOCK_HEAP_C ? ", native heap: " : ": ",
                    stats_text(trace.stats()), "; since ", utc_text(trace.started_unix_ns()));
   if (trace.ended_unix_ns() > 0) {
     absl::StrAppend(&out, ", ended ", utc_text(trace.ended_unix_ns()), ": ", trace.ended());
@@ -117,7 +117,7 @@ absl::StatusOr<std::string> record_values(Client& client, int pid, std::int64_t 
   if (values->series().empty() && values->phases().empty() && values->lines().empty()) return "";
   RETURN_IF_ERROR(write_value_recording(*values, trace_file));
   return absl::StrCat(values_file_of(trace_file), ": ", values->series_size(),
-                      " numbers that the program says about itself\n");
+                      " published numbers\n");
 }
 
 absl::Status run_record(const Options& options) {

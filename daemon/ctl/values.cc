@@ -65,7 +65,7 @@ absl::Status run_values(const Options& options) {
     request.set_with_constants(true);
     request.set_graph_nodes(kGraphNodes);
   } else if (options.format == kDot) {
-    return absl::InvalidArgumentError("bad format dot: it is of --graph NAME");
+    return absl::InvalidArgumentError("bad format dot: it requires --graph NAME");
   }
   ASSIGN_OR_RETURN(pb::ListValuesResponse values, client.list_values(request));
   if (options.values_from_snapshot) RETURN_IF_ERROR(add_snapshot(client, options, values));

@@ -60,7 +60,7 @@ class Lifetimes(E2ETest):
                                                          of["p50_upper"]))
         self.assertGreater(of["p50_lower"], 1, "many have lived so long")
         report = self.memprofd.ctl("report", "--pid", self.program.pid).stdout
-        self.assertRegex(report, r"lifetime > [\d.]+ s: nothing was seen to die, 100 % alive")
+        self.assertRegex(report, r"lifetime > [\d.]+ s: no death was observed, 100 % alive")
         table = self.memprofd.ctl("sites", "--pid", self.program.pid, "--match", "site_live").stdout
         self.assertRegex(table, r"> [\d.]+ s \(100 %\)")
 

@@ -231,7 +231,7 @@ class ByItself(Snapshot):
 
     def test_when_the_command_asks_for_it(self):
         target, daemon = self.watched("heap_shapes")
-        self.assertIn("no snapshots are kept in", daemon.ctl("snapshot", "list").stdout)
+        self.assertIn("no snapshots are stored in", daemon.ctl("snapshot", "list").stdout)
         self.stepping(target, daemon)
         taker = self.process(Process([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "snapshot", "take",
                                       "--keep", "--max-pause", "10s"]))

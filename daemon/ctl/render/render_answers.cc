@@ -64,7 +64,7 @@ std::string sessions_text(const pb::GetHistoryResponse& response) {
   const std::size_t more = begins.size() - std::min(begins.size(), kShown);
   begins.erase(begins.begin(), begins.begin() + static_cast<std::ptrdiff_t>(more));
   return absl::StrCat(
-      "sampling began anew, and forgot what was live: ", absl::StrJoin(begins, ", "),
+      "sampling restarted, and live restarted at zero: ", absl::StrJoin(begins, ", "),
       more > 0 ? absl::StrCat(" and ", more, " times before") : "", "\n");
 }
 
@@ -90,11 +90,10 @@ std::string diff_text(const pb::DiffSitesResponse& response, const pb::DiffSites
   add(response.total(), absl::StrCat("all ", response.groups()));
   absl::StrAppend(&out, joined(table, style));
   if (response.sessions_differ() && measure_row(order).blocks == Blocks::kLive) {
-    absl::StrAppend(
-        &out,
-        "\nBetween the two sampling began anew (after a change of the rate or a loss) and "
-        "forgot what was live:\na difference is no growth. report --leaks adds up what "
-        "has grown in each session.\n");
+    absl::StrAppend(&out,
+                    "\nSampling restarted between the two (after a rate change or a loss), and "
+                    "live restarted at zero:\na difference is no growth. report --leaks adds up "
+                    "the growth of each session.\n");
   }
   return out;
 }

@@ -87,10 +87,10 @@ std::string head_of(const pb::GetRssResponse& response) {
 std::string sum_of(const pb::GetRssResponse& response) {
   const std::uint64_t counted = response.counted_bytes(), rss = response.rss_bytes();
   std::string out = absl::StrCat("sum of all ", bytes_text(counted));
-  if (counted == rss) return absl::StrCat(out, ", to the byte what the kernel counts\n");
+  if (counted == rss) return absl::StrCat(out, ", equal to the kernel's count\n");
   const std::uint64_t off = std::max(counted, rss) - std::min(counted, rss);
   return absl::StrCat(out, ", ", bytes_text(off), counted > rss ? " more" : " less", " (",
-                      share_of(off, rss), ") than the kernel counts: it changed meanwhile\n");
+                      share_of(off, rss), ") than the kernel's count: it changed meanwhile\n");
 }
 
 std::string more_text(std::size_t left, const char* what) {
@@ -125,7 +125,7 @@ std::string malloc_text(const pb::GetRssResponse& response, std::size_t limit) {
 
 std::string owners_text(const pb::GetRssResponse& response, std::size_t limit) {
   if (!response.has_no_owner()) return "";
-  std::string out = "\nC memory by the custom blocks that hold it:\n";
+  std::string out = "\nNative memory by the custom blocks that hold it:\n";
   TextTable table({{"BYTES", Align::kRight},
                    {"RESIDENT", Align::kRight},
                    {"CHUNKS", Align::kRight},
@@ -155,7 +155,7 @@ std::string advice_text(const pb::GetRssResponse& response) {
                     " (", printable(advice.reason()), ")\n");
   }
   for (const std::string& note : response.notes()) {
-    absl::StrAppend(&out, "\nnot known: ", printable(note), "\n");
+    absl::StrAppend(&out, "\nunknown: ", printable(note), "\n");
   }
   return out;
 }

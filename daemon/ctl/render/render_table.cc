@@ -69,17 +69,17 @@ std::string info_text(const pb::GetServerInfoResponse& info) {
           utc_text(info.started_unix_ns())),
       row("kernel", printable(info.kernel_release()), ", ",
           info.kernel_capture() ? "records callstacks"
-                                : "cannot record callstacks: programs' runtimes do"),
+                                : "cannot record callstacks: the programs' runtimes do"),
       row("attach", format_rate(info.sampling_rate()), ", ",
           info.max_overhead() > 0 ? absl::StrCat("at most ", format_share(info.max_overhead(), 1),
                                                  " of a program's CPU")
-                                  : "without a limit of what it costs",
+                                  : "without a limit of its cost",
           ", mode ",
           info.mode() == pb::ATTACH_MODE_AGENT     ? "agent"
           : info.mode() == pb::ATTACH_MODE_OBSERVE ? "observe"
                                                    : "auto"),
       row("HTTP", info.control() ? "controls programs" : "answers questions only"),
-      row("traces", info.traces() ? "can be written by memprofd" : "go to clients only"),
+      row("traces", info.traces() ? "written by memprofd on request" : "recorded by clients only"),
       row("pages", limits.standard_page_rows(), " rows, on demand ", limits.max_page_rows(), ", ",
           bytes(limits.max_page_bytes()), "; answers are kept for ",
           format_duration(limits.kept_answer_seconds()), ", ", bytes(limits.kept_answers_bytes()),

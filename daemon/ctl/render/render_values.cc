@@ -52,7 +52,7 @@ std::string chains_text(const pb::Value& table) {
 
 std::string table_text(const pb::Value& value) {
   if (!value.chains_counted()) {
-    return fmt::format("Hashtbl of {} in {} buckets, too large to be counted", value.size(),
+    return fmt::format("Hashtbl of {} in {} buckets, chains not measured", value.size(),
                        value.buckets());
   }
   return fmt::format("Hashtbl of {} in {} buckets, {} empty, longest chain {}{}", value.size(),
@@ -88,7 +88,7 @@ void append_log(const pb::ListValuesResponse& values, std::string& text) {
     absl::StrAppend(&text, line_text(values.lines(i)), "\n");
   }
   if (values.waiting() > 0) {
-    absl::StrAppend(&text, "the program waits in a pause; `memprofctl resume` lets it go on\n");
+    absl::StrAppend(&text, "the program waits in a pause; resume it with `memprofctl resume`\n");
   }
   if (!values.why_nothing_reported().empty()) {
     absl::StrAppend(&text, values.why_nothing_reported(), "\n");
@@ -98,13 +98,13 @@ void append_log(const pb::ListValuesResponse& values, std::string& text) {
   }
   if (values.refused_names() > 0) {
     absl::StrAppend(&text, values.refused_names(),
-                    " times the program made a point, timer or value for which it has no place; "
-                    "points and timers of those count in 'other'\n");
+                    " points, timers or values found no place in the program's registry; points "
+                    "and timers among them count in 'other'\n");
   }
   if (values.malformed_names() > 0) {
-    absl::StrAppend(&text, values.malformed_names(),
-                    " names of the program make no sense and are left out: it may have written "
-                    "there by mistake\n");
+    absl::StrAppend(
+        &text, values.malformed_names(),
+        " names of the program are damaged and omitted: it may have overwritten its registry\n");
   }
 }
 
@@ -146,7 +146,7 @@ std::string plain_text(const pb::Value& value) {
     case pb::VALUE_KIND_UNREAD:
       return value.why_unread().empty() ? ".." : fmt::format("not read: {}", value.why_unread());
     default:
-      return "(a kind that this memprofctl does not know)";
+      return "(unknown to this memprofctl)";
   }
 }
 
@@ -182,15 +182,15 @@ std::string render_values(const pb::ListValuesResponse& values, const Style& sty
     absl::StrAppend(&text, values.left_out(), " more; --limit shows them\n");
   }
   if (values.not_reached() > 0) {
-    absl::StrAppend(&text, values.not_reached(), " names were not reached: the collector works so ",
-                    "often that there was no time; ask for fewer by a pattern\n");
+    absl::StrAppend(&text, values.not_reached(), " names were not reached: collections are too ",
+                    "frequent; select fewer with a pattern\n");
   }
   if (values.other_builds_size() > 0) {
-    absl::StrAppend(&text, "passed over, files of another build: ",
+    absl::StrAppend(&text, "ignored, files of another build: ",
                     names_text({values.other_builds().begin(), values.other_builds().end()}), "\n");
   }
   if (values.unverified_names()) {
-    text += "names and types are of files of which nothing tells whether they are of this build\n";
+    text += "names and types come from files that may be of another build\n";
   }
   append_log(values, text);
   return text;

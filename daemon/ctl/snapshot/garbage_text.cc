@@ -31,7 +31,7 @@ std::string totals_text(const ImageInfo& info, const Garbage& garbage, const Sna
                        garbage.all.words - garbage.young.words};
   add(old, waits_text(info));
   add(garbage.young, "in minor heaps: waits for a minor collection");
-  add(garbage.dead, "dead: the collector knows, and has not swept it");
+  add(garbage.dead, "dead: found by the collector, not swept yet");
   return with_title("Floating garbage: unreachable, not collected yet", table, view.style);
 }
 

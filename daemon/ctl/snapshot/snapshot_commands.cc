@@ -42,7 +42,7 @@ absl::Status answer_why_outside(const HeapImage& image, const Options& options) 
         options.heap_site.empty() ? "" : ", of a class that matches \"" + options.heap_site + "\",";
     return absl::NotFoundError("no block of " + options.heap_file + of +
                                " holds memory outside of the heap; memprofctl snapshot show " +
-                               options.heap_file + " lists what there is");
+                               options.heap_file + " lists all classes");
   }
   const SnapshotView view = snapshot_view(options);
   return write_result(options.json() ? why_outside_json(image.info, why, view.tree())
@@ -78,7 +78,7 @@ absl::Status run_snapshot_retained(const Options& options) {
 absl::Status run_snapshot_why(const Options& options) {
   if (options.heap_site.empty() && !options.heap_outside) {
     return absl::InvalidArgumentError(
-        "no site is named: memprofctl snapshot show lists those there are; --outside needs none");
+        "give a SITE pattern, or --outside; memprofctl snapshot show lists sites");
   }
   ASSIGN_OR_RETURN(const HeapImage image, read_whole_image(options.heap_file, options.heap_cmt));
   if (options.heap_outside) return answer_why_outside(image, options);
@@ -123,9 +123,8 @@ absl::Status run_snapshot_convert(const Options& options) {
       const ChromeSnapshotSize size,
       write_chrome_snapshot(image, [&](std::string_view bytes) { return file.write(bytes); }));
   RETURN_IF_ERROR(file.finish());
-  return print(
-      fmt::format("{}: {} blocks that roots lead to; {} that nothing leads to are left out\n",
-                  options.out, format_count(size.blocks), format_count(size.left_out)));
+  return print(fmt::format("{}: {} reachable blocks; {} unreachable ones are omitted\n",
+                           options.out, format_count(size.blocks), format_count(size.left_out)));
 }
 
 }  // namespace memprofd::ctl

@@ -17,8 +17,9 @@ absl::Status answer_why(const HeapImage& image, const Options& options, const st
                         const std::string& list_sites) {
   if (image.sampled.empty()) {
     return absl::FailedPreconditionError(
-        source + " has no sampled block: what was allocated before sampling began has " +
-        "no site, and nothing sampled since was alive; take another one later");
+        source +
+        " has no sampled block: blocks from before the attach have no site, and no later " +
+        "one was alive; take another snapshot later");
   }
   ASSIGN_OR_RETURN(const std::vector<bool> wanted, sites_matching(image, options.heap_site));
   const Why why(image, wanted);

@@ -76,7 +76,7 @@ export class HeapAreas {
       ...(answer.heaps.length > 1 ? [chart(answer, areas, palette)] : []),
       table(answer, areas, palette),
       make("p", { className: "muted types" }, `At ${clock(msOf(answer.heaps.at(-1)!.unix_ns))}: ${typesText(answer.types.at(-1))}`),
-      ...(left > 0 ? [make("p", { className: "muted" }, `${count(left)} more are too large to be counted unasked, or not counted yet.`)] : []));
+      ...(left > 0 ? [make("p", { className: "muted" }, `${count(left)} more are too large to be counted automatically, or not counted yet.`)] : []));
   }
 }
 

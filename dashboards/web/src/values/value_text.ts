@@ -15,7 +15,7 @@ function stringText(value: Value): string {
 
 function tableText(value: Value): string {
   const all = `Hashtbl of ${count(Number(value.size))} in ${count(Number(value.buckets))} buckets`;
-  if (!value.chains_counted) return `${all}, too large to be counted`;
+  if (!value.chains_counted) return `${all}, chains not measured`;
   const chains = value.chains.slice(1).map((n, i) => `${i + 1}: ${count(Number(n))}`).join(", ");
   return `${all}, ${count(Number(value.empty_buckets))} empty, longest chain ${count(Number(value.longest_chain))}` +
     (chains === "" ? "" : `; chains of ${chains}`);

@@ -163,7 +163,7 @@ TEST(GoldenOutputs, ResidentMemory) {
   expect_golden("rss.txt", ctl::rss_text(to_proto(report), 2, {}));
   report.counted = report.status.resident();
   EXPECT_THAT(ctl::rss_text(to_proto(report), 0, {}),
-              ::testing::HasSubstr("to the byte what the kernel counts"));
+              ::testing::HasSubstr("equal to the kernel's count"));
 }
 
 TEST(GoldenOutputs, OwnersOfCMemory) {
@@ -178,7 +178,7 @@ TEST(GoldenOutputs, OwnersOfCMemory) {
       {.identifier = "x\x1b[31m", .blocks = 1, .chunks = 1, .bytes = 24, .resident = 24}};
   report.no_owner = {.chunks = 300, .bytes = 1 << 20, .resident = 1 << 19};
   const std::string text = ctl::rss_text(to_proto(report), 2, {});
-  expect_golden("rss_owners.txt", text.substr(text.find("C memory")));
+  expect_golden("rss_owners.txt", text.substr(text.find("Native memory")));
 }
 
 }  // namespace

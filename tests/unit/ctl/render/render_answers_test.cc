@@ -90,18 +90,18 @@ TEST(RenderSessions, AChangeOfTheRateIsNoGrowthAndMarked) {
   request.mutable_other()->set_pid(77);
   request.set_order(pb::MEASURE_LIVE);
   EXPECT_THAT(diff_text(queries.diff_sites(request).value(), request, {}),
-              HasSubstr("Between the two sampling began anew"));
+              HasSubstr("Sampling restarted between the two"));
   request.mutable_other()->mutable_range()->set_end_unix_ns(kStart + 50 * kSecond);
   EXPECT_THAT(diff_text(queries.diff_sites(request).value(), request, {}),
-              Not(HasSubstr("sampling began anew")));
+              Not(HasSubstr("ampling restarted")));
 
   pb::GetHistoryRequest history;
   history.mutable_selection()->set_pid(77);
   EXPECT_THAT(history_text(queries.get_history(history).value(), history, {}),
-              HasSubstr("\nsampling began anew, and forgot what was live: 2023-11-14 22:14:2"));
+              HasSubstr("\nsampling restarted, and live restarted at zero: 2023-11-14 22:14:2"));
   history.mutable_selection()->mutable_range()->set_end_unix_ns(kStart + 50 * kSecond);
   EXPECT_THAT(history_text(queries.get_history(history).value(), history, {}),
-              Not(HasSubstr("sampling began anew")));
+              Not(HasSubstr("ampling restarted")));
 }
 
 TEST_F(RenderAnswersTest, DiffNamesGroupsOfOneSide) {

@@ -71,7 +71,7 @@ TEST_F(SnapshotCommands, APlaceWithoutTypesOfTheProgramIsRefused) {
 TEST_F(SnapshotCommands, ASnapshotWithoutSampledBlocksSaysWhy) {
   const absl::Status status = run_snapshot_why(options(whole_file()));
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("what was allocated before sampling began has no site"));
+              HasSubstr("blocks from before the attach have no site"));
 }
 
 }  // namespace

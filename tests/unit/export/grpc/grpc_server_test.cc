@@ -897,10 +897,10 @@ TEST(Client, SaysWhenNobodyAnswers) {
   const std::string path = dir.path("nobody.sock");
   const absl::Status status = ctl::Client({path, ""}).list_targets().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(status.message(),
-            absl::StrCat("memprofd does not answer at unix:", path,
-                         "; start it (memprofd --pid PID), or say where it is with --grpc.socket "
-                         "or --address"));
+  EXPECT_EQ(
+      status.message(),
+      absl::StrCat("memprofd does not answer at unix:", path,
+                   "; start it (memprofd --pid PID), or pass its --grpc.socket or --address"));
 }
 
 }  // namespace
