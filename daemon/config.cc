@@ -57,7 +57,7 @@ CLI::Option* add_size(CLI::App& app, const std::string& name, Number& out, std::
 std::string check_pid_text(const std::string& text) {
   int pid = 0;
   if (absl::SimpleAtoi(text, &pid) && pid > 0) return "";
-  return absl::StrCat("\"", text, "\" is no pid: write a number above 0");
+  return absl::StrCat("\"", text, "\" is not a pid: write a number above 0");
 }
 
 // A glob that cannot match what its author means: an empty one, and one with a bracket that is not
@@ -275,7 +275,7 @@ void add_output_options(CLI::App& app, Config& config) {
            "Size limit of that directory")
       ->default_str("1GiB");
   app.add_option("--trace.directory", config.trace_directory,
-                 "Allow gRPC clients to have traces written to this directory (default: off)")
+                 "Let gRPC clients write traces to this directory (default: off)")
       ->type_name("DIR");
   add_size(app, "--trace.max-bytes", config.trace_max_bytes, kMinStateBytes, kMaxTraceBytes,
            "Size limit of all traces there; a trace that reaches it ends")

@@ -404,7 +404,7 @@ struct Running {
       services.reset();  // waits for traces that are written to files
     };
     if (!ends_in_time(spare, end_servers, kServersPatience, signals, asked_at)) {
-      log_warning("ends without waiting for a client that does not read its answer");
+      log_warning("ending without waiting for a client that does not read its answer");
       leave_at_once(ExitCode::kOk);
     }
   }

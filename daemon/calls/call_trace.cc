@@ -19,7 +19,7 @@ namespace {
 absl::StatusOr<FunctionList> choose(ElfFile& program, const CallsRequest& request) {
   if (request.pattern.empty()) {
     return absl::InvalidArgumentError(
-        "which functions? name them by a pattern, such as 'Order_parser\\.*'");
+        "missing functions: give a pattern, such as 'Order_parser\\.*'");
   }
   ASSIGN_OR_RETURN(const Patterns wanted, Patterns::compile("function", {request.pattern}));
   ASSIGN_OR_RETURN(
@@ -127,8 +127,8 @@ absl::StatusOr<std::unique_ptr<CallTrace>> CallTrace::start(Target target,
                                                             const CallsRequest& request) {
   if (request.with_time && target.abi.domains && !target.abi.has_memprof) {
     return absl::FailedPreconditionError(
-        fmt::format("calls of OCaml {} cannot be timed, as its fibers are not known; count them, "
-                    "without --time",
+        fmt::format("calls of OCaml {} cannot be timed, because its fibers are unknown; omit "
+                    "--time to count them",
                     target.abi.version));
   }
   ASSIGN_OR_RETURN(const FunctionList list, choose(*target.program, request));
@@ -172,8 +172,8 @@ void CallTrace::look_whether_it_goes_on(CallsReport& report) {
   switch (probes_->off()) {
     case MEMPROF_CALLS_OVER_BUDGET:
       report.why_ended = fmt::format(
-          "more than {} hits in a second: counting was switched off; name fewer functions, or "
-          "grant more with --max-hits",
+          "more than {} hits in a second: counting was switched off; select fewer functions, or "
+          "raise --max-hits",
           max_hits_);
       return;
     case MEMPROF_CALLS_EXEC:

@@ -316,7 +316,7 @@ absl::StatusOr<LeakAnswer> find_leaks(const TargetSnapshot& snapshot, const Time
                                       const Filter& filter, const LeakQuery& query) {
   if (!filter.lifetime.takes_all()) {
     return absl::InvalidArgumentError(
-        "the search for leaks looks at ages itself; leave the lifetime filters out");
+        "the search for leaks has its own age limits; omit the lifetime filters");
   }
   const RangeCounter counter(snapshot, Doubt::kChance);
   ASSIGN_OR_RETURN(TargetProfile profile, select(snapshot, {}, filter));

@@ -140,7 +140,7 @@ std::uint32_t PartNames::number_of(const std::string& name) {
 absl::Status check_number(const std::vector<Mapping>& maps, int pid) {
   if (maps.size() <= kMaxMappings) return absl::OkStatus();
   return absl::ResourceExhaustedError(fmt::format(
-      "pid {} has {} mappings: more than {} are not looked at", pid, maps.size(), kMaxMappings));
+      "pid {} has {} mappings: more than {} are not read", pid, maps.size(), kMaxMappings));
 }
 
 ClassifiedMappings classify_mappings(const std::vector<Mapping>& maps, const std::string& exe,

@@ -51,8 +51,8 @@ void advise_heap(RssReport& report) {
   }
   if (compacts(report.ocaml_version)) {
     add(report, given_back, "call Gc.compact ()",
-        "the OCaml heap has free room; the program stands still meanwhile, and needs it again when "
-        "it grows");
+        "the OCaml heap has free space; compaction pauses the program, which needs the space again "
+        "when it grows");
   }
   // A heap at rest is about (1 + overhead / 100) times what lives in it. Where less than that is
   // free, a lower one gives back no more than there is.
@@ -62,10 +62,8 @@ void advise_heap(RssReport& report) {
                std::max(0.0, static_cast<double>(free) - overhead / 2 * static_cast<double>(used)));
   add(report, static_cast<std::uint64_t>(saved),
       fmt::format("set OCAMLRUNPARAM=o={}", std::max<std::uint64_t>(1, report.space_overhead / 2)),
-      fmt::format(
-          "space_overhead is {}: an estimate for a heap that has come to rest; the collector "
-          "works more",
-          report.space_overhead));
+      fmt::format("space_overhead is {}: an estimate for a steady heap; the collector works more",
+                  report.space_overhead));
 }
 
 void advise_minor_heap(RssReport& report) {
@@ -77,7 +75,7 @@ void advise_minor_heap(RssReport& report) {
 
 void advise_malloc(RssReport& report) {
   add(report, report.trimmable, "call malloc_trim (0)",
-      "whole pages of C malloc's arenas are free; it locks one arena after the other");
+      "whole pages of malloc's arenas are free; trimming locks one arena after the other");
   std::uint64_t elsewhere = 0;
   for (const RssArena& arena : report.arenas) {
     if (!arena.is_main) elsewhere += arena.free + arena.cached;

@@ -177,7 +177,7 @@ void RunTarget::publish(TargetState state, const std::string& message) {
 
 absl::StatusOr<TargetSnapshotPtr> RunTarget::snapshot(int) {
   const std::lock_guard lock(mutex_);
-  if (published_ == nullptr) return absl::NotFoundError("the program has not begun");
+  if (published_ == nullptr) return absl::NotFoundError("the program has not started");
   return published_;
 }
 

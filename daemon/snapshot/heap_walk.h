@@ -144,10 +144,10 @@ class HeapWalk {
 
   static absl::Status overrun(const HeapRegion& region, std::uint64_t address,
                               std::uint64_t header) {
-    return absl::DataLossError(
-        fmt::format("the heap is not laid out as its OCaml version has it: a block of {} words at "
-                    "{:#x} does not fit in what ends at {:#x}",
-                    words_with_header(header), address, region.end()));
+    return absl::DataLossError(fmt::format(
+        "the layout of the heap does not match its OCaml version: a block of {} words at "
+        "{:#x} does not fit in what ends at {:#x}",
+        words_with_header(header), address, region.end()));
   }
 
   bool is_whole(std::uint64_t header) const { return tag_of(header) <= whole_; }

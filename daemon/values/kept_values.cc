@@ -49,8 +49,8 @@ absl::Status KeptValues::add(const std::vector<ModuleField>& fields) {
   }
   if (all.size() > kMost) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("those would be more than ", kMost,
-                     " values of modules that are kept: choose fewer by a pattern"));
+        absl::StrCat("the selection exceeds the limit of ", kMost,
+                     " kept module values: select fewer with a pattern"));
   }
   fields_ = std::move(all);
   return absl::OkStatus();
@@ -68,7 +68,7 @@ absl::StatusOr<std::vector<std::string>> keep_values(ValueProgram& program,
     program.kept().forget(
         [&](const std::string& name) { return patterns.empty() || patterns.any_in(name); });
   } else if (patterns.empty()) {
-    return absl::InvalidArgumentError("no pattern: say which values are to be kept");
+    return absl::InvalidArgumentError("missing pattern: select the values to keep");
   } else {
     RETURN_IF_ERROR(keep(program, request));
   }

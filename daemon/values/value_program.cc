@@ -62,10 +62,9 @@ absl::StatusOr<HeapClock> ValueProgram::find_modules(
   ASSIGN_OR_RETURN(HeapClock clock, HeapClock::find(program, abi_, place_));
   const ModuleTables tables = ModuleTables::find(program, place_.load_bias);
   if (tables.globals == 0) {
-    return absl::FailedPreconditionError(
-        fmt::format("values of pid {} cannot be read: the program does not say where its modules "
-                    "are (caml_globals)",
-                    pid_));
+    return absl::FailedPreconditionError(fmt::format(
+        "values of pid {} cannot be read: the program has no list of its modules (caml_globals)",
+        pid_));
   }
   ASSIGN_OR_RETURN(const auto mappings, memory_->maps());
   ASSIGN_OR_RETURN(const FrameTable frames,
@@ -92,7 +91,7 @@ std::shared_ptr<const FieldNames> ValueProgram::names(const Found& found,
     if (!is_final) return found_names;
     names_ = std::move(found_names);
     if (!names_->other_builds().empty()) {
-      log_info("pid {}: files of another build are passed over for names and types: {}", pid_,
+      log_info("pid {}: files of another build are ignored for names and types: {}", pid_,
                absl::StrJoin(names_->other_builds(), ", "));
     }
   }

@@ -620,7 +620,7 @@ class Saving(PageTest):
         self.press("Export", "#actions")
         self.wait_element('[data-export="trace-10"]:not(:disabled)')
         self.browser.click_on('[data-export="trace-10"]')
-        self.browser.wait_for("document.querySelector('#notice').innerText.includes(\"C's memory is not followed\")")
+        self.browser.wait_for("document.querySelector('#notice').innerText.includes(\"the native heap is not followed\")")
 
     def test_the_menu_is_for_the_keyboard_too(self):
         self.js("[...document.querySelectorAll('#actions button')].find((b) => b.innerText === 'Export').focus()")

@@ -87,7 +87,7 @@ def said_of(*options, program="memprofd", code=USAGE):
 
 class BadOptions(unittest.TestCase):
     def test_are_told_in_words(self):
-        for options, words in ((("--pid", "0"), '"0" is no pid'), (("--pid", "abc"), '"abc" is no pid'),
+        for options, words in ((("--pid", "0"), '"0" is not a pid'), (("--pid", "abc"), '"abc" is not a pid'),
                                (("--history.retention", "often"), "such as 90s, 5m or 2h"),
                                (("--history.memory=-1",), "-1"), (("--history.memory", "1KiB"), "not between 64.0 KiB"),
                                (("--ring-bytes", "3"), "not between 256 KiB and 1.00 GiB"),

@@ -331,12 +331,12 @@ class Upgrades(E2ETest):
         target, _ = self.holds_old_agent()
         daemon = self.daemon(rate=1e-3)
         said = daemon.ctl("doctor", "--pid", target.pid, check=False).stdout
-        self.assertIn("agent, to be injected", said)
+        self.assertIn("agent, by injection", said)
         for _ in range(2):
             daemon.attach(target.pid)
             self.check_sampled(daemon, target.pid)
             daemon.detach(target.pid)
-        self.assertIn("agent, which is there", daemon.ctl("doctor", "--pid", target.pid, check=False).stdout)
+        self.assertIn("agent, already loaded", daemon.ctl("doctor", "--pid", target.pid, check=False).stdout)
         self.assertEqual(0, target.exit()["errors"])
 
     def test_an_upgrade_under_the_same_name(self):

@@ -146,7 +146,7 @@ class Renewed(TlsCase):
     def test_the_old_one_stays_until_a_good_one_comes(self):
         daemon = self.daemon(*self.grpc_options())
         self.replace("localhost.pem", "ops.key")
-        eventually(lambda: "the certificates of gRPC stay as they are" in daemon.said(), "the foreign key is refused")
+        eventually(lambda: "keeping the previous certificates of gRPC" in daemon.said(), "the foreign key is refused")
         self.assertIn("is not the key of", daemon.said())
         self.assertEqual(0, self.ask("targets").returncode)
         self.authority("next")
@@ -154,4 +154,4 @@ class Renewed(TlsCase):
         def renewed():
             return self.ask("targets", ca="next").returncode == 0
         eventually(renewed, "the new certificate is shown")
-        self.assertEqual(1, daemon.said().count("stay as they are"), "said once for each refusal")
+        self.assertEqual(1, daemon.said().count("keeping the previous"), "said once for each refusal")

@@ -450,16 +450,16 @@ class Reported(ValuesTest):
                 self.assertEqual((0, "42\n", ""), self.ask_program(daemon, target, "minor", "double", "21"))
                 self.assertEqual((0, "ABC\n", ""), self.ask_program(daemon, target, "poll", "careful", "abc"))
                 code, _, told = self.ask_program(daemon, target, "minor", "double", "x")
-                self.assert_one_line(told, "the program's function for 'double' has raised Failure(\"int_of_string\")")
+                self.assert_one_line(told, "the action 'double' raised Failure(\"int_of_string\")")
                 asked = target.command("poll")["asked"]
                 self.assertEqual(3, asked)
                 code, _, told = self.ask_program(daemon, target, "minor", "careful", "--timeout", "0.5s")
                 self.assertNotEqual(0, code)
-                self.assert_one_line(told, "has not come to 'careful' in 0.5 s, and will not do it any more")
+                self.assert_one_line(told, "did not start 'careful' within 0.5 s, and the request is withdrawn")
                 self.assertEqual(asked, target.command("poll")["asked"], "it was taken back")
                 self.assertRegex(daemon.stderr(), rf"pid {target.pid}: ask 'double' by user 0.*: done")
                 done = daemon.ctl("ask", "--pid", target.pid, "nothing", check=False)
-                self.assert_one_line(done.stderr, "answers no request 'nothing'")
+                self.assert_one_line(done.stderr, "has no action 'nothing'")
 
     def test_the_usual_period(self):
         """What the environment says, if that is one, else a second; a value's own period counts first."""
@@ -741,7 +741,7 @@ class Reported(ValuesTest):
         with open(f"/proc/{target.pid}/mem", "r+b", buffering=0) as memory:
             memory.seek(self.registry(target) + 64)
             memory.write(b"\xff" * 4)
-        self.assertRegex(daemon.ctl("values").stdout, r"(?ms)^Reports\[\d+\] .*^what the program says cannot be read: ")
+        self.assertRegex(daemon.ctl("values").stdout, r"(?ms)^Reports\[\d+\] .*^published values cannot be read: ")
         metrics = daemon.metrics()
         self.assertEqual([], metrics.find("memprofd_point_hits_total"))
         self.assertEqual(1, metrics.value("memprofd_reported_refusals_total"))

@@ -78,7 +78,7 @@ class Doctor(GuestTest):
         findings = self.findings(done)
         self.check_findings(findings)
         self.assertEqual(WALKS, "capture probe" in findings)
-        self.assertIn("agent, to be injected", findings["mode"]["detail"])
+        self.assertIn("agent, by injection", findings["mode"]["detail"])
 
 
 class SafePoint(GuestTest):

@@ -79,8 +79,8 @@ void audit(int pid, std::string_view what, std::string_view who, const absl::Sta
   std::uint64_t left_out = 0;
   if (!lines().may_write(Asker::current(), outcome.ok(), left_out)) return;
   if (left_out != 0) {
-    log_warning("{}: {} lines about requests were left out of the log, as there were too many",
-                Asker::current(), left_out);
+    log_warning("{}: {} requests were not logged, because there were too many", Asker::current(),
+                left_out);
   }
   const std::string line =
       absl::StrCat("pid ", pid, ": ", absl::string_view(what.data(), what.size()), " by ",

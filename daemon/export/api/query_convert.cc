@@ -68,13 +68,11 @@ absl::Status check_limits(const pb::TimeRange& range) {
         absl::StrCat("bad range: its last ", last, " s; use 0 or more"));
   }
   if (last > 0 && range.begin_unix_ns() != 0) {
-    return absl::InvalidArgumentError(
-        "bad range: it has a beginning and a number of last seconds; give one of them");
+    return absl::InvalidArgumentError("bad range: give a beginning or last_seconds, not both");
   }
   const bool limits = last > 0 || range.begin_unix_ns() != 0 || range.end_unix_ns() != 0;
   if (range.until_peak() && limits) {
-    return absl::InvalidArgumentError(
-        "bad range: until the peak goes with no other limit; give one of them");
+    return absl::InvalidArgumentError("bad range: give the peak or other limits, not both");
   }
   return absl::OkStatus();
 }

@@ -25,7 +25,7 @@ absl::StatusOr<pb::Selection> selection_of(const pb::ListSitesRequest& request) 
   const bool is_older = request.pid() != 0 || request.has_range() || request.has_filter();
   if (request.has_selection() && is_older) {
     return absl::InvalidArgumentError(
-        "bad question: it has a selection, and pid, range or filter besides; give one of them");
+        "bad request: give a selection, or pid, range and filter, not both");
   }
   if (request.has_selection()) return request.selection();
   pb::Selection selection;

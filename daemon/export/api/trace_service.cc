@@ -217,7 +217,7 @@ void TraceService::run(Trace& trace, UserPlaces::Place place) {
   });
   if (!is_whole) {
     const std::lock_guard lock(mutex_);
-    trace.info.set_ended("memprofd failed to go on with it; its log says why");
+    trace.info.set_ended("memprofd failed to continue it; see its log");
   }
   trace.recorder.reset();
   { const UserPlaces::Place given_back = std::move(place); }
@@ -259,7 +259,7 @@ absl::StatusOr<pb::TraceInfo> TraceService::stop(std::uint64_t id,
   const auto found = traces_.find(id);
   if (found == traces_.end()) {
     return absl::NotFoundError(
-        absl::StrCat("there is no trace ", id, "; `memprofctl trace list` lists them"));
+        absl::StrCat("there is no trace ", id, "; see `memprofctl trace list`"));
   }
   RETURN_IF_ERROR(
       check_is_meant({found->second->info.options().pid(), 0, user}, 0, found->second->owner));

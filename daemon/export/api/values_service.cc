@@ -74,7 +74,7 @@ const char* text_of(WhyUnread why) {
     case WhyUnread::kNotMapped:
       return "there is no block";
     case WhyUnread::kNotYet:
-      return "not evaluated yet; the program does it after its next minor collection";
+      return "not computed yet; the program does it after its next minor collection";
     case WhyUnread::kRaised:
       return "the function has raised an exception";
     case WhyUnread::kNoClock:

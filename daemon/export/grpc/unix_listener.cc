@@ -232,7 +232,7 @@ void UnixListener::cut_off_who_does_not_read(TimePoint now) {
     ::shutdown(fd, SHUT_RDWR);
     ++stats_->grpc_cut_off;
     connection.read_at = now;
-    log_warning("gRPC: ended a connection of user {}, who has not read for {} s", connection.uid,
+    log_warning("gRPC: closed a connection of user {}, which has not read for {} s", connection.uid,
                 std::chrono::duration_cast<std::chrono::seconds>(limits_.patience).count());
   }
 }

@@ -92,7 +92,7 @@ void HttpConnections::cut_off(Connection& connection) {
   const auto now = Clock::now();
   if (now - told_at_ < kBetweenWarnings) return;
   told_at_ = now;
-  log_warning("HTTP: ended connections that were too slow, {} so far; {} of {} are open", all,
+  log_warning("HTTP: closed connections that were too slow, {} so far; {} of {} are open", all,
               connections_.size() - closing_, limits_.connections);
 }
 

@@ -96,7 +96,7 @@ struct HttpCallbacks {
                  response = self.answer(connection, method, path, std::move(incoming.body));
                })) {
       response = text(MHD_HTTP_INTERNAL_SERVER_ERROR,
-                      "memprofd failed to answer; its log says why, ask again later\n");
+                      "memprofd failed to answer; see its log, and ask again later\n");
     }
     if (response.status == MHD_HTTP_UNAUTHORIZED || response.status == MHD_HTTP_FORBIDDEN) {
       ++self.options_.stats->http_refused;

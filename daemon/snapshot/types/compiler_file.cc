@@ -31,7 +31,7 @@ int format_at(std::string_view bytes, char letter) {
 absl::Status check_format(int format) {
   if (format >= kOldestFormat && format <= kNewestFormat) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("of a compiler that is not known (magic number ", format, ")"));
+      absl::StrCat("of an unknown compiler (magic number ", format, ")"));
 }
 
 // Takes the value off the front.

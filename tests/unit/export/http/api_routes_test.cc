@@ -241,7 +241,7 @@ TEST_F(ApiRoutesTest, DeltaIsOfWhatCameMeanwhile) {
 TEST_F(ApiRoutesTest, DeltaHeapIsOfATime) {
   service_.set({target_of_now(4242)});
   expect_refusal(400, "/debug/pprof/delta_heap", {{"pid", "4242"}});
-  EXPECT_THAT(get("/debug/pprof/delta_heap").body, HasSubstr("seconds is missing"));
+  EXPECT_THAT(get("/debug/pprof/delta_heap").body, HasSubstr("missing parameter seconds"));
   EXPECT_EQ(get("/debug/pprof/delta_heap", {{"seconds", "0.001"}}).status, 200);
   EXPECT_EQ(get("/debug/pprof/delta_heap", {{"last_seconds", "5"}}).status, 200);
 }
