@@ -271,7 +271,7 @@ class WhoMayDoWhat(E2ETest):
         roots.read_line()
         daemon.go()
         self.assertEqual(harness.NOT_PROFILABLE, asking.wait(), asking.stderr())
-        self.assert_one_line(asking.stderr(), roots.pid, "another program now")
+        self.assert_one_line(asking.stderr(), roots.pid, "now another program")
         daemon.off()
         self.assertNotIn("memprof_agent", "".join(harness.mappings(roots.pid)))
         code, said = self.ctl_as_nobody(daemon, "attach", "--pid", 4194303)
