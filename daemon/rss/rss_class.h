@@ -8,7 +8,7 @@
 namespace memprofd {
 
 enum class RssClass : std::uint8_t {
-  kOcamlUsed,       // blocks of the major heap, garbage that is not swept yet among them
+  kOcamlUsed,       // blocks of the major heap, including garbage that is not swept yet
   kOcamlFree,       // room between them
   kMinorHeap,       // of all domains
   kFiberStack,      // OCaml 5

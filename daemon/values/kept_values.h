@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of modules whose numbers are kept over time, because somebody has chosen them: each is a
+// Module values whose numbers are kept over time, because somebody has chosen them: each is a
 // place in a module, and stays that until the program ends.
 #pragma once
 

@@ -75,7 +75,7 @@ class Overview(PageTest):
         self.open()
         self.browser.wait_for(f"/^(<0.1|[\\d.]+) % of 50 %$/.test({self.cell(bounded.pid, 7)} ?? '')")
         budget = self.js(self.cell(bounded.pid, 7, "querySelector('.budget').title"))
-        self.assertRegex(budget, "its budget is 50 %. Asked for 1e-3 a word, lowered 0 times, raised 0 times.$")
+        self.assertRegex(budget, "the budget is 50 %. Requested 1e-3 per word, lowered 0 times, raised 0 times.$")
         self.assertIn("callstacks by the runtime", self.js(self.cell(bounded.pid, 1, "title")))
         self.assertRegex(self.js(self.cell(self.server.pid, 7)), r"^[\d.]+ %$", "it has no budget")
         self.browser.wait_for(f"{self.cell(watched.pid, 1)} === 'sampling, observe'")
@@ -100,7 +100,7 @@ class Overview(PageTest):
     def test_a_program_that_is_not_known_is_said(self):
         self.open("pid=1")
         self.assertEqual(self.view()["pid"], self.latest())
-        self.assertIn("pid 1 is not profiled here", self.text("#notice"))
+        self.assertIn("pid 1 was never profiled here", self.text("#notice"))
 
     def test_hostile_names_are_shown_as_text(self):
         hostile = self.start_named("<img src=x>")
@@ -183,7 +183,7 @@ class Controlling(PageTest):
         for text in ("7", "0", "fast", "-1e-3"):
             self.type_into(f'#overview input.rate[data-pid="{self.server.pid}"]', text)
             self.browser.key("Enter")
-            self.said(f'"{text}" is no sampling rate')
+            self.said(f'"{text}" is not a sampling rate')
         self.assertEqual(self.target(self.server.pid)["sampling_rate"], rate)
 
     def test_attach_and_detach(self):
@@ -364,7 +364,7 @@ class Charts(PageTest):
 
     def test_what_history_cannot_answer_is_said(self):
         self.open(f"pid={self.server.pid}&f.min_lifetime_seconds=1")
-        self.assertIn("Without the conditions on lifetime", self.text(".chart-note"))
+        self.assertIn("Lifetime conditions are omitted", self.text(".chart-note"))
         self.open()
         self.assertTrue(self.js("document.querySelector('.chart-note').hidden"))
 
@@ -431,7 +431,7 @@ class Time(PageTest):
         self.browser.key(" ")
         view = self.view()
         self.assertFalse(view["live"])
-        self.assertIn("recording goes on", self.text(".time-bar .state"))
+        self.assertIn("recording continues", self.text(".time-bar .state"))
         paused = self.times()[-1]
         self.wait_past(view["end"] / 1000 + 5)
         self.browser.settle()

@@ -159,7 +159,7 @@ class History(HistoryTest):
 
 
 class Kept(HistoryTest):
-    """Values of modules of a program that nobody has prepared."""
+    """Module values of a program that nobody has prepared."""
 
     def kept(self, daemon, *arguments):
         return daemon.ctl("watch", *arguments).stdout

@@ -181,7 +181,7 @@ export class PageApp implements App {
     const { pid } = this.store.get();
     if (this.targets.length === 0 || this.target(pid)) return;
     const latest = [...this.targets].sort((a, b) => msOf(b.attached_unix_ns) - msOf(a.attached_unix_ns))[0]!;
-    if (pid !== 0) this.say(`pid ${pid} is not profiled here, nor was it: this is pid ${latest.pid}`, "error");
+    if (pid !== 0) this.say(`pid ${pid} was never profiled here: this is pid ${latest.pid}`, "error");
     this.store.update({ pid: latest.pid });
   }
 

@@ -35,7 +35,7 @@ async function loadNames(notice: HTMLElement): Promise<void> {
       notice.hidden = true;
       return;
     } catch (error) {
-      notice.textContent = `memprofd does not say what it measures: ${error instanceof Error ? error.message : error}`;
+      notice.textContent = `memprofd did not send its vocabulary: ${error instanceof Error ? error.message : error}`;
       notice.className = "error";
       notice.hidden = false;
       await new Promise((done) => window.setTimeout(done, RETRY_MS));

@@ -53,7 +53,7 @@ export class Legend {
       const name = make("span", { className: "name" }, make("bdi", { dir: "ltr" }, area.label));
       const number = make("span", { className: "number" });
       const element = area.site
-        ? button("", () => this.open(area), { title: `${area.key}\nClick: what it is made of` })
+        ? button("", () => this.open(area), { title: `${area.key}\nClick to split it` })
         : make("div", { title: "all others together" });
       element.replaceChildren(swatch, name, number);
       return { element, number, area };
@@ -92,7 +92,7 @@ function factsOf(stack: Stack, measure: Measure, index: number, lines: boolean):
   if (moment.seconds > 0 && index > 0) {
     facts.push(["collections", `${(moment.minor / moment.seconds).toFixed(1)}/s minor, ${count(moment.major)} major`]);
   }
-  if (moment.anew) facts.push(["sampling began anew", "what was live is forgotten"]);
+  if (moment.anew) facts.push(["sampling restarted", "live restarts at zero"]);
   if (moment.compactions > 0) facts.push(["compactions", count(moment.compactions)]);
   if (moment.dropped > 0) facts.push(["lost", `${count(moment.dropped)} events`]);
   return facts.map(([name, value]) => make("div", {}, make("dt", { className: name.replace(/\W.*/, "") }, name), make("dd", {}, value)));

@@ -42,9 +42,9 @@ export class Controls {
       { value: "change", label: "Change", title: "Colour by what changed between the two ranges" }],
       (value) => setOptions(store, { colour: value }));
     this.width = choice("Width of the frames", [
-      { value: "both", label: "Both", title: "As wide as before and after together: also what is gone" },
-      { value: "before", label: "Before", title: "As wide as it was in the range compared with" },
-      { value: "after", label: "After", title: "As wide as it is in the range that is looked at" }],
+      { value: "both", label: "Both", title: "Width: before and after together, so that removed code is visible" },
+      { value: "before", label: "Before", title: "Width: the earlier range" },
+      { value: "after", label: "After", title: "Width: the selected range" }],
       (value) => setOptions(store, { width: value === "both" ? "" : value }));
     this.reset = button("Reset zoom", () => setOptions(store, { zoom: "" }, true), { className: "button" });
     this.element.append(this.measure.element, this.order.element, this.root.element, this.colour.element,

@@ -175,7 +175,7 @@ export function legend(tree: Tree, colours: Colours): HTMLElement[] {
       key(theme.unknown, "not known")];
   }
   if (colours.mode === "change") {
-    return [make("span", {}, "Change, paler the closer it is to its error"),
+    return [make("span", {}, "Change; paler when close to its error"),
       scaleKey("gone", theme.change, "new")];
   }
   return legendOfModules(tree, colours);

@@ -27,13 +27,13 @@ export function differenceTables(diff: HeapDiffAnswer): HTMLElement[] {
     ["Sites, reachable, estimated from sampled blocks", table("sites",
       ["Change", "Earlier", "Later", ...(isSame ? ["Was there and stayed"] : []), "Site"],
       diff.sites.map((row) => siteRow(row, isSame)), Number(diff.more_sites))]];
-  return [...(isSame ? [] : [make("p", { className: "muted" }, "They are of different processes: no block is known again.")]),
+  return [...(isSame ? [] : [make("p", { className: "muted" }, "They are of different processes: no block can be recognized.")]),
     make("div", { className: "heaps-tables" }, ...parts.map(([title, body]) => make("div", {}, make("h4", {}, title), body)))];
 }
 
 export function garbageTables({ all, young, dead, longest_wait_seconds, sites, more_sites }: HeapGarbage): HTMLElement[] {
   const blocks = (part?: { blocks: string | number }): number => Number(part?.blocks ?? 0);
-  const waits = longest_wait_seconds === undefined ? "; since when is known after two have ended since the attach"
+  const waits = longest_wait_seconds === undefined ? "; the time is known after two have ended since the attach"
     : `, ${duration(longest_wait_seconds)} at most`;
   const kinds = [
     [bytes(Number(all?.bytes ?? 0) - Number(young?.bytes ?? 0)), count(blocks(all) - blocks(young)), `waits for a major collection to find it${waits}`],

@@ -178,7 +178,7 @@ export class Api {
     return (await (await this.post("adjust", question)).json()) as pb.AdjustResponse;
   }
 
-  // Values of modules that are kept over time; all that are.
+  // Module values that are kept over time; all that are.
   async keepValues(question: { pid: number; pattern: string; forget?: boolean }): Promise<pb.KeepValuesResponse> {
     return (await (await this.post("keep_values", question)).json()) as pb.KeepValuesResponse;
   }

@@ -29,8 +29,8 @@ export class HeapCard {
     const close = button("Close", () => { this.element.hidden = true; }, { className: "button small" });
     const longest = garbage?.longest_wait_seconds;
     const sum = `${bytes(size(all.reachable))} reachable, in ${count(Number(all.reachable?.blocks ?? 0))} blocks; ${bytes(size(all.garbage))} garbage ` +
-      `that the collector does not know yet${longest === undefined ? "" : ` (it waits for ${duration(longest)} at most)`}, ${bytes(size(all.dead))} that it has not swept; ${bytes(size(free))} free. ` +
-      (Number(all.outside_bytes) > 0 ? `${bytes(Number(all.outside_bytes))} are held outside of the heap, by Bigarrays, channels and what C code has from malloc. ` : "") +
+      `not collected yet${longest === undefined ? "" : ` (it waits for ${duration(longest)} at most)`}, ${bytes(size(all.dead))} dead, not swept yet; ${bytes(size(free))} free. ` +
+      (Number(all.outside_bytes) > 0 ? `${bytes(Number(all.outside_bytes))} are held outside of the heap, by Bigarrays, channels and native blocks. ` : "") +
       `The program was paused for ${duration(pause_seconds)}.`;
     this.element.replaceChildren(
       make("div", { className: "heap-head" }, make("h3", {}, `Heap of ${program}`), make("span", { className: "space" }), close),

@@ -145,7 +145,7 @@ class Row {
     set(1, `${state}${state === "sampling" ? `, ${target.mode}` : end ? `: ${end.text}` : ""}`, (target.message ||
       `attached ${ago(target.attached_unix_ns)}`) + (runs ? "" : `, ${ago(target.ended_unix_ns)}`) + `; callstacks by the ${target.capture}`);
     this.cells[1]!.className = end?.isBad === true ? "failed" : state;
-    if (target.live === undefined) set(2, "–", "not known in observe mode");
+    if (target.live === undefined) set(2, "–", "unknown in observe mode");
     else set(2, estimate(target.live.bytes, target.live.bytes_stderr), `${interval(target.live.bytes_lower, target.live.bytes_upper)}; ` +
       `${count(Number(target.live_samples))} blocks followed` + externalText(target));
     set(3, runs && rates ? `${estimate(rates.bytes, rates.error)}/s` : "–", "over the last 10 s");
@@ -158,7 +158,7 @@ class Row {
     if (document.activeElement !== this.rate) this.rate.value = target.sampling_rate.toExponential();
     const lost = Number(target.dropped_events);
     set(8, lost === 0 ? "none" : count(lost), target.drops.map(({ stage, reason, count: n, given_up }) => `${stage} ${reason}: ${count(Number(n))}` +
-      (given_up ? ", given up on purpose" : "")).join("\n"));
+      (given_up ? ", omitted deliberately" : "")).join("\n"));
     this.cells[8]!.className = lost === 0 ? "" : "lost";
     this.showBudget(runs ? target.overhead : undefined);
     this.detach.hidden = !runs;
@@ -171,11 +171,11 @@ class Row {
     this.budget.classList.toggle("exhausted", overhead?.exhausted ?? false);
     const limited = (overhead?.budget_ratio ?? 0) > 0;
     this.budget.textContent = !overhead ? "" : share(overhead.ratio, 1) + (limited ? ` of ${share(overhead.budget_ratio, 1)}` : "");
-    this.budget.title = overhead ? `Profiling takes ${share(overhead.ratio, 1)} of the program's CPU, its budget is ` +
-      `${limited ? share(overhead.budget_ratio, 1) : "not limited"}. Asked for ${overhead.requested_sampling_rate.toExponential()} a word, ` +
+    this.budget.title = overhead ? `Profiling costs ${share(overhead.ratio, 1)} of the program's CPU, the budget is ` +
+      `${limited ? share(overhead.budget_ratio, 1) : "not limited"}. Requested ${overhead.requested_sampling_rate.toExponential()} per word, ` +
       `lowered ${count(Number(overhead.rate_lowered))} times, raised ${count(Number(overhead.rate_raised))} times.` +
-      (overhead.exhausted ? " Even the lowest rate takes more: raise the budget, or detach." : "") +
-      (overhead.held ? " Lowered, as memprofd may take no more CPU: raise --cpu.max, or ask for lower rates." : "") : "";
+      (overhead.exhausted ? " Even the lowest rate costs more: raise the budget, or detach." : "") +
+      (overhead.held ? " Lowered because of --cpu.max: raise it, or request lower rates." : "") : "";
   }
 }
 

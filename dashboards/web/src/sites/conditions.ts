@@ -18,7 +18,7 @@ const SINGLES: Record<string, (value: string) => string> = {
   max_size_bytes: (value) => `size ≤ ${format.bytes(Number(value))}`,
   min_lifetime_seconds: (value) => `lived ≥ ${format.duration(Number(value))}`,
   max_lifetime_seconds: (value) => `lived ≤ ${format.duration(Number(value))}`,
-  heap: (value) => (value === "external" ? "outside of the heap" : value === "c" ? "memory of C" : `${value} heap`),
+  heap: (value) => (value === "external" ? "outside of the heap" : value === "c" ? "native heap" : `${value} heap`),
   source: (value) => `from ${value}`,
   fate: (value) => (value === "dead" ? "dead" : "alive"),
   allocated_in_range: () => "allocated in the range",

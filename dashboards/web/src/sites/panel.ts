@@ -44,7 +44,7 @@ export class SitesPanel implements Panel {
       (value) => this.set({ by: value === "site" ? "" : value, open: "" }));
     this.modes = choice("What is listed", [
       { value: "sites", label: "Sizes", title: "What is live, allocated, promoted, dead" },
-      { value: "growth", label: "Growth", title: "What grows over the range: what may leak, the most suspect first" }],
+      { value: "growth", label: "Growth", title: "Growth over the range: possible leaks, most suspect first" }],
       (value) => this.set({ mode: value === "growth" ? value : "", sort: "" }));
     this.all = button("Show all", () => this.set({ all: "1" }), { className: "button" });
     this.table = new Table({

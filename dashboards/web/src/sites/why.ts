@@ -21,7 +21,7 @@ export class WhyTree {
     const ask = button("Take a snapshot and look", () => void this.ask(pid, site), { className: "button" });
     const reason = !this.app.server.control ? OFF : target?.mode === "observe" ? OBSERVED : "";
     ask.disabled = reason !== "";
-    ask.title = reason || "Stops the program for a moment";
+    ask.title = reason || "Pauses the program briefly";
     this.element.replaceChildren(ask);
   }
 
@@ -39,7 +39,7 @@ export class WhyTree {
   private show(answer: Why): void {
     const { snapshot, reachable, garbage, paths } = answer;
     const sum = `${format.estimate(reachable.bytes, reachable.bytes_stderr)} reachable, in ${format.count(reachable.sampled_blocks)} sampled blocks; ` +
-      `${format.estimate(garbage.bytes, garbage.bytes_stderr)} are garbage that the collector does not know yet. ` +
+      `${format.estimate(garbage.bytes, garbage.bytes_stderr)} are garbage not collected yet. ` +
       `The program was paused for ${format.duration(snapshot.pause_seconds)}.`;
     this.element.replaceChildren(make("p", {}, sum),
       make("p", { className: "muted types" }, typesText(typesOfWhy(answer))), list(paths, reachable.sampled_blocks));

@@ -24,7 +24,7 @@ export class Modules {
       event.preventDefault();
       void this.read();
     });
-    this.element = make("section", { className: "modules", "aria-label": "Values of modules" }, form, this.table);
+    this.element = make("section", { className: "modules", "aria-label": "Module values" }, form, this.table);
   }
 
   update(): void {
@@ -53,7 +53,7 @@ export class Modules {
     const words = named.value ? valueText(named.value) : "";
     return make("tr", {}, make("td", { className: "name", title: named.source_type }, named.source_name || named.name), make("td", {}, words, " ",
       button("Graph", () => this.onGraph(named), { className: "button small", "aria-label": `${named.name} as a graph` }), " ",
-      button("Keep", () => this.onKeep(named), { className: "button small keep", title: "Keeps its numbers over time, beside what the program says",
+      button("Keep", () => this.onKeep(named), { className: "button small keep", title: "Records its numbers over time",
         "aria-label": `Keep ${named.name} over time` })));
   }
 }

@@ -42,7 +42,7 @@ export function valueText(value: Value): string {
     case "VALUE_KIND_BLOCK": return `${value.tag === 0 ? "" : `tag ${value.tag} `}${fields(value, "{", "}")}`;
     case "VALUE_KIND_TAG": return `${count(Number(value.size))} marked${least(value.size_is_least)}, ${bytes(Number(value.bytes))}${least(value.bytes_is_least)}`;
     case "VALUE_KIND_UNREAD": return value.why_unread === "" ? ".." : `not read: ${value.why_unread}`;
-    default: return "(a kind that this page does not know)";
+    default: return "(unknown to this page)";
   }
 }
 

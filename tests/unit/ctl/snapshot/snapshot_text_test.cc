@@ -131,7 +131,7 @@ TEST(SnapshotText, NamesModulesWhoseFilesAreOfAnotherBuild) {
   image.types_found = {.other_builds = {"Parser", "Path"}, .unverified = true};
   const ImageCensus census = count_image(image, ShortestPaths(image));
   EXPECT_THAT(census_text(image.info, census, {}, {}),
-              HasSubstr("  Passed over, files of another build: Parser, Path.\n"
+              HasSubstr("  Ignored, files of another build: Parser, Path.\n"
                         "  It is unknown whether the files are of the program's build.\n"));
   const Json json = Json::parse(census_json(image.info, census, {}));
   EXPECT_EQ((Json{"Parser", "Path"}), json["types"]["other_builds"]);
@@ -195,7 +195,7 @@ TEST(SnapshotText, GarbageOfWhichNothingIsKnown) {
   HeapImage image = builder.build();
   const Garbage garbage = find_garbage(image, ShortestPaths(image));
   const std::string text = garbage_text(image.info, garbage, {});
-  EXPECT_THAT(text, HasSubstr("since when is known after two have ended since the attach"));
+  EXPECT_THAT(text, HasSubstr("the time is known after two have ended since the attach"));
   EXPECT_THAT(text, ::testing::ContainsRegex(" 1 +- +- +-  Order.parse"));
   const Json json = Json::parse(garbage_json(image.info, garbage));
   EXPECT_TRUE(json["longest_wait_seconds"].is_null());
