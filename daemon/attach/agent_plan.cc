@@ -64,7 +64,7 @@ bool is_idle(const Target& target, const AgentLocation& agent) {
 absl::StatusOr<AgentPlan> use_agent_there(const Target& target, AgentPlan plan, bool may_borrow) {
   if (plan.there->state == MEMPROF_AGENT_UNSUPPORTED) {
     return no_agent(
-        absl::StrCat("pid ", target.pid, ": its agent found no usable Memprof in this runtime"));
+        absl::StrCat("pid ", target.pid, ": its agent found Gc.Memprof in use or unusable"));
   }
   ASSIGN_OR_RETURN(const auto maps, target.memory->maps());
   auto libc = libc_of(target, maps);

@@ -118,7 +118,7 @@ absl::Status check_room(int pid, const CopyCost& cost, const MemoryRoots& roots)
   const auto available = field(contents(roots.proc + "/meminfo"), "MemAvailable:");
   if (available && *available * 1024 < needed) {
     return no_room(pid, needed, "the machine", *available * 1024,
-                   "end what else takes memory, or try when the program is smaller");
+                   "end other programs, or try when the program is smaller");
   }
   const std::string groups = contents(fmt::format("{}/{}/cgroup", roots.proc, pid));
   for (const std::string& line : std::vector<std::string>(absl::StrSplit(groups, '\n'))) {

@@ -352,8 +352,8 @@ class Refused(Snapshot):
         daemon.wait_state(target.pid, "sampling")
         done = self.refused(daemon, target, "--max-pause", "0.0001ms")
         self.assertEqual(harness.NOT_PROFILABLE, done.returncode)
-        self.assertRegex(done.stderr, f"a snapshot would stop pid {target.pid} for .* at least, .* are allowed: allow more")
-        self.assertRegex(daemon.said(), "snapshot by user 0, process .*: refused: a snapshot would stop")
+        self.assertRegex(done.stderr, f"a snapshot would pause pid {target.pid} for .* at least, .* are allowed: pass a larger --max-pause")
+        self.assertRegex(daemon.said(), "snapshot by user 0, process .*: refused: a snapshot would pause")
 
     def test_a_stopped_program(self):
         target, daemon = self.attached()

@@ -76,7 +76,7 @@ absl::StatusOr<memprof_snapshot> read_block(const MemoryReader& memory, std::uin
 absl::StatusOr<std::int64_t> read_answer(const Target& target, const memprof_snapshot& block) {
   if (block.answered != block.request) return cannot(target, "its agent did not answer");
   if (block.child > 0) return block.child;
-  if (block.child == -EBUSY) return cannot(target, "the copy before has not been cleaned up yet");
+  if (block.child == -EBUSY) return cannot(target, "the previous copy has not been cleaned up yet");
   if (block.child == -ETIME) {
     return absl::DeadlineExceededError(absl::StrCat(
         "the domains of pid ", target.pid, " could not be stopped together in ",

@@ -378,7 +378,7 @@ absl::StatusOr<std::unique_ptr<Injector>> Injector::start(Injection injection) {
   }
   injector->look_for_stack();
   ASSIGN_OR_RETURN(injector->thread_,
-                   start_thread("to bring in the agent", [self = injector.get()] { self->run(); }));
+                   start_thread("to load the agent", [self = injector.get()] { self->run(); }));
   return injector;
 }
 
@@ -405,12 +405,12 @@ void Injector::run() {
        !cancelled(milliseconds(misses_ > before ? 10 << std::min(misses_, 5) : 0));) {
     before = misses_;
     Round::Outcome outcome = std::nullopt;
-    auto thread = start_thread("to bring in the agent", [&] {
+    auto thread = start_thread("to load the agent", [&] {
       Obstacle before_it = Obstacle::kNoThread;
       obstacle_.compare_exchange_strong(before_it, Obstacle::kNone);
       take_priority();
       outcome = absl::InternalError("memprofd failed to load the agent; see its log");
-      guarded("to bring in the agent", [&] { outcome = Round(*this).run(); });
+      guarded("to load the agent", [&] { outcome = Round(*this).run(); });
     });
     if (thread.ok()) {
       thread->join();

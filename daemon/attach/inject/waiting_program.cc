@@ -172,16 +172,16 @@ absl::Status WaitingProgram::check_descriptor(const Thread& thread) const {
       take_descriptor(thread.tid, target_->pidfd.get(), static_cast<int>(thread.call.arguments[0]));
   struct stat file {};
   if (!taken.ok() || ::fstat(taken->get(), &file) != 0) {
-    return not_now(absl::StrCat("it waits in ", name, " of what cannot be looked at"));
+    return not_now(absl::StrCat("it waits in ", name, " of something that cannot be examined"));
   }
   if (S_ISSOCK(file.st_mode)) {
     timeval time{};
     socklen_t size = sizeof time;
     const bool told = ::getsockopt(taken->get(), SOL_SOCKET, SO_RCVTIMEO, &time, &size) == 0;
     if (told && time.tv_sec == 0 && time.tv_usec == 0) return absl::OkStatus();
-    return not_now(absl::StrCat("it waits in ", name,
-                                " of a socket with a time-out (SO_RCVTIMEO), which "
-                                "would end too soon or too late"));
+    return not_now(absl::StrCat(
+        "it waits in ", name,
+        " of a socket with a timeout (SO_RCVTIMEO), which would end too soon or too late"));
   }
   const bool is_terminal = S_ISCHR(file.st_mode) && ::isatty(taken->get()) == 1;
   if (S_ISFIFO(file.st_mode) || is_terminal) return absl::OkStatus();

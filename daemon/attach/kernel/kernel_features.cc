@@ -88,7 +88,7 @@ FeatureCheck check_ptrace_scope(const std::string& proc_root) {
   if (!scope) return passed(kName, "not limited");
   if (std::atoi(scope->c_str()) < 3)
     return passed(kName, absl::StrCat(*scope, "; CAP_SYS_PTRACE is exempt"));
-  return failed(kName, absl::StrCat(*scope, ": no process may be looked into"),
+  return failed(kName, absl::StrCat(*scope, ": no process may be inspected"),
                 "boot with kernel.yama.ptrace_scope (/etc/sysctl.d) at 2 or less");
 }
 
@@ -187,7 +187,7 @@ std::vector<FeatureCheck> check_kernel_features(const std::string& sys_root,
       check_kernel_version(proc_root),
       check_capabilities("privilege to load BPF", "CAP_BPF and CAP_PERFMON", may_load),
       check_probe_privilege(has(CAP_SYS_ADMIN), multi_links),
-      check_capabilities("privilege to look into targets", "CAP_SYS_PTRACE", has(CAP_SYS_PTRACE)),
+      check_capabilities("privilege to inspect targets", "CAP_SYS_PTRACE", has(CAP_SYS_PTRACE)),
       check_bpf_if(may_load, "BPF ring buffer", "5.8", probes.ring_buffer),
       check_walk(may_load, probes.loop),
       check_uprobe_events(sys_root, multi_links),
