@@ -56,6 +56,7 @@ OverheadInfo TargetOverhead::info() const {
   return {.budget = budget_.share(),
           .measured = budget_.overhead(),
           .requested_rate = budget_.ceiling(),
+          .sample_seconds = budget_.sample_seconds().value_or(0),
           .lowered = budget_.lowered(),
           .raised = budget_.raised(),
           .exhausted = budget_.exhausted(),

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/attach/budget/rate_limit_text.h"
 #include "daemon/control/target_session.h"
 #include "daemon/control/wait_for.h"
 #include "daemon/discover/process_owner.h"
@@ -196,8 +197,9 @@ std::string TargetSession::sampling_text() const {
     return absl::StrCat(observe, observe.empty() ? "" : "; ",
                         "read slowly, with losses, as memprofd may take no more CPU (--cpu.max)");
   }
-  const bool held = attached_->overhead && attached_->overhead->budget().held();
-  return held ? "its rate is lowered, as memprofd may take no more CPU (--cpu.max)" : observe;
+  if (!attached_->overhead) return observe;
+  return rate_limit_text(attached_->overhead->budget(), attached_->target->capture(),
+                         options_.attach.capture, attached_->cpu.cores());
 }
 
 void TargetSession::show_progress() {
@@ -341,6 +343,7 @@ void TargetSession::show_overhead() {
     info.overhead = overhead.info();
     info.overhead.memprofd_cores = attached_->cpu.cores();
     info.sampling_rate = overhead.budget().rate();
+    if (state_ == State::kSampling) info.message = sampling_text();
     info.paused_seconds = attached_->target->paused_seconds();  // a snapshot adds to it
   });
 }

@@ -90,6 +90,17 @@ class Budget(E2ETest):
         target = self.memprofd.targets()[self.load.pid]
         self.assertEqual(1e-3, target["overhead"]["requested_sampling_rate"])
 
+    def test_a_rate_that_cannot_take_effect_says_what_holds_it(self):
+        self.start()
+        self.load.command("busy")
+        self.wait_for_rate(1e-6, RATE / 20)
+        kept = re.compile(r"kept at \S+ by --max-overhead 1% \(runtime capture costs [\d.]+ .?s a sample\); "
+                          r"(try --max-overhead \d+%|0\.01 would take \d+ % of its CPU)")
+        eventually(lambda: kept.search(self.memprofd.targets()[self.load.pid]["message"]), "the reason is shown")
+        eventually(lambda: kept.search(self.memprofd.ctl("rate", "1e-2", "--pid", self.load.pid).stdout), "it is answered")
+        self.assertRegex(self.memprofd.ctl("targets").stdout, r" \S+ of 0\.01 .* kept at ")
+        self.assertGreater(self.memprofd.targets()[self.load.pid]["overhead"]["sample_seconds"], 0)
+
     def test_who_captures_does_not_change_with_the_rate(self):
         self.start()
         self.load.command("busy")

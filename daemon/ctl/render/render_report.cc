@@ -87,7 +87,7 @@ void append_gc(const pb::Target& target, std::string& out) {
 }
 
 void append_followed(const pb::Target& target, std::string& out) {
-  fact(out, "rate", format_rate(target.sampling_rate()));
+  fact(out, "rate", rate_text(target));
   fact(out, "samples",
        absl::StrCat(format_count(target.alloc_events()), " blocks allocated, ",
                     format_count(target.promote_events()), " promoted, ",

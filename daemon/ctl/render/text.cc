@@ -77,6 +77,24 @@ bool is_observed(const pb::Target& target) {
   return target.mode() == mode_name(TargetMode::kObserve);
 }
 
+namespace {
+
+// With what comes between, as far as there is another one.
+std::string requested_text(const pb::Target& target, absl::string_view between) {
+  const double requested = target.overhead().requested_sampling_rate();
+  return requested > target.sampling_rate() ? absl::StrCat(between, requested) : "";
+}
+
+}  // namespace
+
+std::string rate_text(const pb::Target& target) {
+  return format_rate(target.sampling_rate()) + requested_text(target, ", requested: ");
+}
+
+std::string short_rate_text(const pb::Target& target) {
+  return absl::StrCat(target.sampling_rate(), requested_text(target, " of "));
+}
+
 bool is_known(const pb::Site& site, pb::Measure order) {
   return site.has_live() || !site.has_allocated() || !measure_row(order).needs_followed_blocks();
 }

@@ -28,6 +28,10 @@ std::string known_text(bool known, const std::string& words);
 bool is_observed(const pb::Target& target);  // in observe mode
 // Whether the site's value is known; in observe mode that of many measures is not.
 bool is_known(const pb::Site& site, pb::Measure order);
+// "1e-05/word (1 sample per 781 KiB)", where it is lower ", requested: 0.0001".
+std::string rate_text(const pb::Target& target);
+// "1e-05", where it is lower "1e-05 of 0.0001".
+std::string short_rate_text(const pb::Target& target);
 // "server.ml:42", "server.ml", "" when the file is not known.
 std::string location_text(const std::string& file, std::uint32_t line);
 std::string losses_text(const pb::Target& target);  // "none", "12 events (kernel/ring_full 12)"

@@ -94,7 +94,7 @@ Pieces target_pieces(const TopAnswer& answer) {
           absl::StrCat("OCaml ", printable(target.runtime_version())),
           absl::StrCat(printable(target.mode()), " mode"),
           !sampling                    ? std::string(state)
-          : target.sampling_rate() > 0 ? absl::StrCat("rate ", format_rate(target.sampling_rate()))
+          : target.sampling_rate() > 0 ? absl::StrCat("rate ", rate_text(target))
                                        : std::string()};
 }
 

@@ -63,6 +63,7 @@ void fill_overhead(const OverheadInfo& overhead, pb::Overhead& out) {
   out.set_exhausted(overhead.exhausted);
   out.set_held(overhead.held);
   out.set_memprofd_ratio(overhead.memprofd_cores);
+  if (overhead.sample_seconds > 0) out.set_sample_seconds(overhead.sample_seconds);
 }
 
 pb::EndCause to_proto(EndCause cause) {

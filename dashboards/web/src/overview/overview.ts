@@ -160,22 +160,24 @@ class Row {
     set(8, lost === 0 ? "none" : count(lost), target.drops.map(({ stage, reason, count: n, given_up }) => `${stage} ${reason}: ${count(Number(n))}` +
       (given_up ? ", given up on purpose" : "")).join("\n"));
     this.cells[8]!.className = lost === 0 ? "" : "lost";
-    this.showBudget(runs ? target.overhead : undefined);
+    this.showBudget(target, runs ? target.overhead : undefined);
     this.detach.hidden = !runs;
     this.heap.hidden = this.snapshot.hidden = state !== "sampling" || target.mode === "observe";
     this.rate.hidden = !runs || target.mode === "observe";
   }
 
-  // "0.7 % of 1.0 %" beside the rate that it has led to; without a budget "0.7 %".
-  private showBudget(overhead?: Overhead): void {
+  // "0.7 % of 1.0 %" beside the rate that it has led to, without a budget "0.7 %"; and the rate that
+  // was asked for, where it is another one.
+  private showBudget(target: Target, overhead?: Overhead): void {
     this.budget.classList.toggle("exhausted", overhead?.exhausted ?? false);
     const limited = (overhead?.budget_ratio ?? 0) > 0;
-    this.budget.textContent = !overhead ? "" : share(overhead.ratio, 1) + (limited ? ` of ${share(overhead.budget_ratio, 1)}` : "");
+    this.budget.textContent = !overhead ? "" : share(overhead.ratio, 1) + (limited ? ` of ${share(overhead.budget_ratio, 1)}` : "") +
+      (overhead.requested_sampling_rate > target.sampling_rate ? `, asked ${overhead.requested_sampling_rate.toExponential()}` : "");
     this.budget.title = overhead ? `Profiling takes ${share(overhead.ratio, 1)} of the program's CPU, its budget is ` +
       `${limited ? share(overhead.budget_ratio, 1) : "not limited"}. Asked for ${overhead.requested_sampling_rate.toExponential()} a word, ` +
       `lowered ${count(Number(overhead.rate_lowered))} times, raised ${count(Number(overhead.rate_raised))} times.` +
-      (overhead.exhausted ? " Even the lowest rate takes more: raise the budget, or detach." : "") +
-      (overhead.held ? " Lowered, as memprofd may take no more CPU: raise --cpu.max, or ask for lower rates." : "") : "";
+      (target.message ? ` Now ${target.message}.` : "") +
+      (overhead.exhausted ? " Even the lowest rate takes more: raise the budget, or detach." : "") : "";
   }
 }
 
