@@ -365,11 +365,10 @@ std::string TargetSession::why_changed(OverheadBudget::Change change, bool was_h
 
 void TargetSession::keep_to_budget() {
   if (!attached_->overhead) return;
-  using Change = OverheadBudget::Change;
   TargetOverhead& overhead = *attached_->overhead;
   const bool was_held = overhead.budget().held();
   const bool was_exhausted = overhead.budget().exhausted();
-  const Change change =
+  const TargetOverhead::Due due =
       overhead.look(*attached_->target, attached_->target->kernel(), lane_->signals());
   show_overhead();
   const OverheadInfo now = overhead.info();
@@ -378,8 +377,9 @@ void TargetSession::keep_to_budget() {
     say_exhausted(options_.pid, rate, now);
     attached_->said_exhausted = true;
   }
-  if (change == Change::kNone) return;
-  attached_->why_rate = why_changed(change, was_held);
+  if (!due.any()) return;
+  attached_->why_rate =
+      due.capture ? ", " + overhead.why_capture() : why_changed(due.rate, was_held);
   start_again(rate);
 }
 

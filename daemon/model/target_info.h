@@ -77,7 +77,7 @@ struct TargetInfo {
   TargetState state = TargetState::kWaiting;
   std::string message;  // one line: why waiting or observed, or why sampled at a lower rate than
                         // asked for; what failed, how it ended
-  ProgramEnd end;            // once it is kExited
+  ProgramEnd end;       // once it is kExited
   double sampling_rate = 0;  // per word, of the running session; 0 in observe mode
   OverheadInfo overhead;
   double attach_seconds = 0;  // daemon time from the request to sampling

@@ -12,12 +12,12 @@ import real_programs
 MAX_IDLE_BYTES = 1.1 * 2**20
 # Attaches overlap, and the allocator keeps more of what they have given back.
 MAX_IDLE_BYTES_BESIDE_LOAD = 2.2 * 2**20
-MAX_IDLE_KERNEL_BYTES = 0.5 * 2**20
+MAX_IDLE_KERNEL_BYTES = 1.25 * 2**20
 MAX_IDLE_CPU_PERCENT = 0.05
 MAX_ATTACH_SECONDS = 0.15
 MAX_TABLE_BYTES = 4 * 10**6
 LARGEST_DESCRIPTORS = 178_000
-DEFAULT_RATE = 1e-5
+DEFAULT_RATE = 1e-4
 
 
 def own_bytes(pid):

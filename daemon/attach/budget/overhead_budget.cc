@@ -127,11 +127,15 @@ double OverheadBudget::usable(double rate) const {
 
 OverheadBudget::Change OverheadBudget::change_to(double rate, Change change) {
   rate_ = usable(rate);
+  settle();
+  return change;
+}
+
+void OverheadBudget::settle() {
   calm_seconds_ = 0;
   of_target_.refill(0.5);
   of_memprofd_.refill(0.5);
   settling_ = true;
-  return change;
 }
 
 }  // namespace memprofd

@@ -65,6 +65,9 @@ class OverheadBudget {
   // session is not judged.
   Change judge(const OverheadWindow& window);
 
+  // Another capture begins, or is tried: the next window is not judged.
+  void settle();
+
   double share() const { return of_target_.share(); }
   double rate() const { return rate_; }
   double ceiling() const { return ceiling_; }
@@ -85,6 +88,11 @@ class OverheadBudget {
   std::optional<double> sample_seconds() const {
     if (recent_samples_ < 1) return std::nullopt;
     return recent_cost_ / recent_samples_;
+  }
+  // It keeps the rate lower than asked for, and would go on to.
+  bool bites() const {
+    return of_target_.limited() && rate_ < ceiling_ && !held_ &&
+           kWorthRaising * overhead() > kAim * share();
   }
   // The lowest rate costs more than the budget.
   bool exhausted() const { return exhausted_; }

@@ -201,7 +201,7 @@ TEST(Findings, ShowLevelAndRemedy) {
   EXPECT_EQ(findings_text(response, {}),
             "ok       kernel         6.1: all that is needed\n"
             "warning  capture probe  single-stepped, about 10 µs a sample\n"
-            "                        -> use a rate of 1e-5 or less\n"
+            "                        -> leave --capture at auto\n"
             "problem  runtime        pid 9 is not an OCaml program\n"
             "                        -> give the pid of one\n");
   EXPECT_EQ(verdict(response, 9).code(), absl::StatusCode::kFailedPrecondition);
