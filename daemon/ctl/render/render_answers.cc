@@ -92,9 +92,10 @@ std::string diff_text(const pb::DiffSitesResponse& response, const pb::DiffSites
   if (response.sessions_differ() && measure_row(order).blocks == Blocks::kLive) {
     absl::StrAppend(
         &out,
-        "\nBetween the two sampling began anew (after a change of the rate or a loss) and "
-        "forgot what was live:\na difference is no growth. report --leaks adds up what "
-        "has grown in each session.\n");
+        "\nBetween the two sampling began anew (after a change of the rate or a loss). What lived "
+        "then counts as\nliving still, as its end is not seen: a change is the most that it can "
+        "be. "
+        "report --leaks adds up\nwhat has grown in each session.\n");
   }
   return out;
 }

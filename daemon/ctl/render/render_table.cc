@@ -107,7 +107,7 @@ std::string targets_table(const pb::ListTargetsResponse& response, const Style& 
                    known_text(!is_observed(target), short_rate_text(target)),
                    known_text(target.has_overhead(), overhead_text(target.overhead())),
                    estimate_text(target.allocated()),
-                   known_text(!is_observed(target), estimate_text(target.live())),
+                   known_text(!is_observed(target), live_text(target)),
                    format_count(target.dropped_events()), printable(target.message())});
   }
   return with_bold_head(table, style);

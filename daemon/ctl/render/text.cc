@@ -122,6 +122,24 @@ std::string utc_text(std::int64_t unix_ns) {
   return text;
 }
 
+std::string clock_text(std::int64_t unix_ns) {
+  const std::string whole = utc_text(unix_ns);
+  const std::size_t space = whole.find(' ');
+  return space == std::string::npos ? whole : whole.substr(space + 1);
+}
+
+std::string live_before_text(const pb::Target& target) {
+  if (!target.has_live_before()) return "";
+  return absl::StrCat(estimate_text(target.live_before()), " lived at ",
+                      clock_text(target.live_since_unix_ns()));
+}
+
+std::string live_text(const pb::Target& target) {
+  const std::string before = live_before_text(target);
+  return absl::StrCat(estimate_text(target.live()), before.empty() ? "" : " (", before,
+                      before.empty() ? "" : ")");
+}
+
 std::string range_text(const pb::TimeRange& range) {
   const double seconds = static_cast<double>(range.end_unix_ns() - range.begin_unix_ns()) / 1e9;
   return absl::StrCat(utc_text(range.begin_unix_ns()), " to ", utc_text(range.end_unix_ns()), " (",

@@ -37,7 +37,12 @@ std::string location_text(const std::string& file, std::uint32_t line);
 std::string losses_text(const pb::Target& target);  // "none", "12 events (kernel/ring_full 12)"
 // The same of what was given up on purpose; empty: nothing.
 std::string given_up_text(const pb::Target& target);
-std::string utc_text(std::int64_t unix_ns);  // "2026-01-31 12:00:00 UTC"
+std::string utc_text(std::int64_t unix_ns);    // "2026-01-31 12:00:00 UTC"
+std::string clock_text(std::int64_t unix_ns);  // "12:00:00 UTC"
+// "26.0 MiB ± 2.1 lived at 12:00:00 UTC", when what lived was followed last; empty: it still is.
+std::string live_before_text(const pb::Target& target);
+// What is live, and that in parentheses.
+std::string live_text(const pb::Target& target);
 // "2026-01-31 12:00:00 UTC to 2026-01-31 12:05:00 UTC (5.0 min)".
 std::string range_text(const pb::TimeRange& range);
 // What a group is called: "Cache.add  cache.ml:12", "cache.ml", "thread 4242".

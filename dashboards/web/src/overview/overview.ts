@@ -145,8 +145,10 @@ class Row {
     set(1, `${state}${state === "sampling" ? `, ${target.mode}` : end ? `: ${end.text}` : ""}`, (target.message ||
       `attached ${ago(target.attached_unix_ns)}`) + (runs ? "" : `, ${ago(target.ended_unix_ns)}`) + `; callstacks by the ${target.capture}`);
     this.cells[1]!.className = end?.isBad === true ? "failed" : state;
+    // What a change of the rate had followed until then: live counts from there on.
+    const before = target.live_before === undefined ? "" : `, before ${bytes(target.live_before.bytes)}`;
     if (target.live === undefined) set(2, "–", "not known in observe mode");
-    else set(2, estimate(target.live.bytes, target.live.bytes_stderr), `${interval(target.live.bytes_lower, target.live.bytes_upper)}; ` +
+    else set(2, estimate(target.live.bytes, target.live.bytes_stderr) + before, `${interval(target.live.bytes_lower, target.live.bytes_upper)}; ` +
       `${count(Number(target.live_samples))} blocks followed` + externalText(target));
     set(3, runs && rates ? `${estimate(rates.bytes, rates.error)}/s` : "–", "over the last 10 s");
     const heap = Number(gc?.heap_bytes ?? 0);

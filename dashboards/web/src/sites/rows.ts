@@ -27,7 +27,7 @@ export interface Rows {
   note?: string | undefined; // what has to be known to read the rows
 }
 
-const ANEW = "sampling began anew between the two and forgot what was live: a difference is no growth";
+const ANEW = "sampling began anew between the two; what lived then counts as living still: a change is the most that it can be";
 
 export const FIRST = 500;  // rows asked for; all only when wanted
 
