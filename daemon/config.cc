@@ -147,8 +147,8 @@ void add_target_options(CLI::App& app, Config& config) {
       ->capture_default_str()
       ->type_name("N");
   add_size(app, "--ring-bytes", config.ring_bytes, kMinRingBytes, kMaxRingBytes,
-           "Size of each target's ring buffer (default: 256KiB; 1MiB above a rate of 1e-5 or with "
-           "--c-heap, 4MiB above 1e-4)");
+           "Size of each target's ring buffer (default: by the rate and the budget; 512KiB with "
+           "their defaults)");
 }
 
 void add_grpc_access_options(CLI::App& app, Config& config) {
