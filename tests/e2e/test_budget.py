@@ -157,6 +157,7 @@ class Budget(E2ETest):
         self.start(usual_budget=True, budget=None, rate=None)
         self.wait_for(lambda value: value("memprofd_overhead_budget_ratio") == 0.01, "the budget")
         self.wait_for_rate(1e-4, 1e-4)
+        self.memprofd.wait_state(self.load.pid, "sampling")
         target = self.memprofd.targets()[self.load.pid]
         self.assertEqual(("runtime", ""), (target["capture"], target["message"]))
 

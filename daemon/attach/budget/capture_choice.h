@@ -39,7 +39,7 @@ class CaptureChoice {
   // which may be the runtime though the kernel was wanted. bites: the budget keeps the rate lower
   // than asked for. Whether wanted() has changed: a session with that is due.
   bool judge(double seconds, const ProfilingCounts& counts, memprof_capture_by by, bool bites);
-  // Why it changed last: "runtime capture: a sample costs 10.8 us by the kernel, 6.1 us by the
+  // Why it changed last: "runtime capture: a sample costs 10.8 µs by the kernel, 6.1 µs by the
   // runtime".
   std::string why() const;
 

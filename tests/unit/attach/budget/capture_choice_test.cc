@@ -60,7 +60,7 @@ TEST(CaptureChoice, ItIsTriedForAMomentAndOnce) {
   EXPECT_LE(program.run(choice, 100), 3);
   EXPECT_EQ(choice.wanted(), kRuntime);
   EXPECT_EQ(choice.why(),
-            "runtime capture: a sample costs 7.8 us by the kernel, 6.1 us by the runtime");
+            "runtime capture: a sample costs 7.8 µs by the kernel, 6.1 µs by the runtime");
   EXPECT_EQ(program.run(choice, 3600), 3600);
   EXPECT_EQ(choice.wanted(), kRuntime);
 }

@@ -40,10 +40,10 @@ TEST(RateLimitText, SaysWhatHoldsItAndWhatWouldRaiseIt) {
   judge(budget, 700);
   ASSERT_EQ(budget.rate(), rate);
   EXPECT_EQ(rate_limit_text(budget, kKernel, CaptureMode::kKernel, 0),
-            "kept at 1.1e-05 by --max-overhead 1% (kernel capture costs 10.8 us a sample); try "
+            "kept at 1.1e-05 by --max-overhead 1% (kernel capture costs 10.8 µs a sample); try "
             "memprofd --capture runtime or --max-overhead 4%");
   EXPECT_EQ(rate_limit_text(budget, kRuntime, CaptureMode::kAuto, 0),
-            "kept at 1.1e-05 by --max-overhead 1% (runtime capture costs 10.8 us a sample); try "
+            "kept at 1.1e-05 by --max-overhead 1% (runtime capture costs 10.8 µs a sample); try "
             "--max-overhead 4%");
 }
 
@@ -51,10 +51,10 @@ TEST(RateLimitText, ProposesNoBudgetThatNobodyWouldGive) {
   OverheadBudget budget(0.01, 1e-2, kKernel, kTrapNs);
   judge(budget, 700);
   EXPECT_EQ(rate_limit_text(budget, kRuntime, CaptureMode::kAuto, 0),
-            "kept at 1.1e-05 by --max-overhead 1% (runtime capture costs 10.8 us a sample); 0.01 "
+            "kept at 1.1e-05 by --max-overhead 1% (runtime capture costs 10.8 µs a sample); 0.01 "
             "would take 989 % of its CPU");
   EXPECT_EQ(rate_limit_text(budget, kKernel, CaptureMode::kKernel, 0),
-            "kept at 1.1e-05 by --max-overhead 1% (kernel capture costs 10.8 us a sample); try "
+            "kept at 1.1e-05 by --max-overhead 1% (kernel capture costs 10.8 µs a sample); try "
             "memprofd --capture runtime");
 }
 
