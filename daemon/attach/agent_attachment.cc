@@ -111,12 +111,10 @@ bool AgentAttachment::agent_may_walk() const {
 
 // One that has the kernel's capture keeps it; another one gets it, when it was not asked for,
 // only if not too many targets of the program have it.
-memprof_capture_by AgentAttachment::choose_capture(double requested_rate) {
-  const memprof_capture_by wanted = capture_at(requested_rate, capture_mode_);
+memprof_capture_by AgentAttachment::choose_capture(memprof_capture_by wanted) {
   if (wanted == MEMPROF_CAPTURE_BY_RUNTIME) return wanted;
   if (wanted == MEMPROF_CAPTURE_BY_AGENT)
     return agent_may_walk() ? wanted : MEMPROF_CAPTURE_BY_RUNTIME;
-  if (begun_ && requested_rate == requested_rate_) return session_.capture;
   const FileId program = file_id(target_.program_file->get()).value_or(FileId());
   if (kernel_capture_) return MEMPROF_CAPTURE_BY_KERNEL;
   if (capture_mode_ == CaptureMode::kKernel) {
@@ -178,9 +176,8 @@ void AgentAttachment::find_c_heap() {
   c_heap_ = c_heap;
 }
 
-absl::Status AgentAttachment::begin(double rate, double requested_rate) {
-  session_ = {rate, session_.generation + 1, choose_capture(requested_rate)};
-  requested_rate_ = requested_rate;
+absl::Status AgentAttachment::begin(double rate, memprof_capture_by wanted) {
+  session_ = {rate, session_.generation + 1, choose_capture(wanted)};
   const bool first = !begun_;
   begun_ = true;
   begun_at_ = std::chrono::steady_clock::now();

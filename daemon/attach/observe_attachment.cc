@@ -63,7 +63,7 @@ absl::StatusOr<std::shared_ptr<const CopyTicket>> ObserveAttachment::copy_ticket
                    ": it is in observe mode, without an agent in it; attach with --mode agent"));
 }
 
-absl::Status ObserveAttachment::begin(double, double) {
+absl::Status ObserveAttachment::begin(double, memprof_capture_by) {
   c_heap_.begin(*kernel_);
   return kernel_->probes().attach(Probe::kObserve,
                                   site_in_program(target_, target_.slow_allocation));

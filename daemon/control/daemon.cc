@@ -302,7 +302,8 @@ absl::StatusOr<TargetSession*> Daemon::open_target(const AttachRequest& request,
   options.attach.user = request.user;
   options.attach.c_heap_interval = request.c_heap_interval.value_or(options.attach.c_heap_interval);
   if (options.attach.ring_bytes == 0) {
-    options.attach.ring_bytes = ring_bytes_for(options.rate, options.attach.c_heap_interval != 0);
+    options.attach.ring_bytes =
+        ring_bytes_for(options.rate, options.max_overhead, options.attach.c_heap_interval != 0);
   }
   const auto before = targets_.find(request.pid);
   ASSIGN_OR_RETURN(auto session,

@@ -240,15 +240,15 @@ absl::StatusOr<TargetInfo> TargetSession::result(State wanted) const {
 
 absl::Status TargetSession::start_session(double rate) {
   AttachedTarget& target = *attached_->target;
-  double requested_rate = rate;
+  memprof_capture_by capture = capture_of(options_.attach.capture);
   if (!target.observes()) {
     lane_->request_session(target.next_generation(), rate);
   }
   if (attached_->overhead) {
     attached_->overhead->end_window();
-    requested_rate = attached_->overhead->budget().ceiling();
+    capture = attached_->overhead->capture();
   }
-  RETURN_IF_ERROR(target.begin(rate, requested_rate));
+  RETURN_IF_ERROR(target.begin(rate, capture));
   lane_->update_info([&](TargetInfo& info) { info.capture = capture_name(target.capture()); });
   return absl::OkStatus();
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/attach/budget/rate_limit_text.h"
 #include "daemon/control/target_session.h"
 #include "daemon/control/wait_for.h"
 #include "daemon/discover/process_owner.h"
@@ -196,8 +197,9 @@ std::string TargetSession::sampling_text() const {
     return absl::StrCat(observe, observe.empty() ? "" : "; ",
                         "read slowly, with losses, as memprofd may take no more CPU (--cpu.max)");
   }
-  const bool held = attached_->overhead && attached_->overhead->budget().held();
-  return held ? "its rate is lowered, as memprofd may take no more CPU (--cpu.max)" : observe;
+  if (!attached_->overhead) return observe;
+  return rate_limit_text(attached_->overhead->budget(), attached_->target->capture(),
+                         options_.attach.capture, attached_->cpu.cores());
 }
 
 void TargetSession::show_progress() {
@@ -343,6 +345,7 @@ void TargetSession::show_overhead() {
     info.overhead = overhead.info();
     info.overhead.memprofd_cores = attached_->cpu.cores();
     info.sampling_rate = overhead.budget().rate();
+    if (state_ == State::kSampling) info.message = sampling_text();
     info.paused_seconds = attached_->target->paused_seconds();  // a snapshot adds to it
   });
 }
@@ -364,11 +367,10 @@ std::string TargetSession::why_changed(OverheadBudget::Change change, bool was_h
 
 void TargetSession::keep_to_budget() {
   if (!attached_->overhead) return;
-  using Change = OverheadBudget::Change;
   TargetOverhead& overhead = *attached_->overhead;
   const bool was_held = overhead.budget().held();
   const bool was_exhausted = overhead.budget().exhausted();
-  const Change change =
+  const TargetOverhead::Due due =
       overhead.look(*attached_->target, attached_->target->kernel(), lane_->signals());
   show_overhead();
   const OverheadInfo now = overhead.info();
@@ -377,8 +379,9 @@ void TargetSession::keep_to_budget() {
     say_exhausted(options_.pid, rate, now);
     attached_->said_exhausted = true;
   }
-  if (change == Change::kNone) return;
-  attached_->why_rate = why_changed(change, was_held);
+  if (!due.any()) return;
+  attached_->why_rate =
+      due.capture ? ", " + overhead.why_capture() : why_changed(due.rate, was_held);
   start_again(rate);
 }
 

@@ -170,13 +170,13 @@ class CommandLine {
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     };
     add_rule("--max-live", &ctl::RuleOptions::max_live,
-             "Limit live bytes at the end, of all sites or of callstacks that match PATTERN");
+             "Limit live bytes at the end, of all sites or of callstacks that match REGEX");
     add_rule("--max-peak", &ctl::RuleOptions::max_peak, "Limit live bytes at the peak");
     add_rule("--max-allocated", &ctl::RuleOptions::max_allocated, "Limit all allocated bytes");
     add_rule("--max-growth", &ctl::RuleOptions::max_growth,
              "Limit growth: live bytes at the end, less those in the middle of the run");
     add_rule("--forbid-growth-of", &ctl::RuleOptions::forbid_growth_of,
-             "Forbid growth of callstacks that match PATTERN", "PATTERN");
+             "Forbid growth of callstacks that match REGEX", "REGEX");
     const auto add_text = [check, this](const char* name, auto member, const char* help,
                                         const char* type) {
       check

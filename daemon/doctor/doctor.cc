@@ -82,7 +82,7 @@ void describe_probe(const std::string& subject, const ProbePoint& probe, const s
   } else {
     findings.push_back({Level::kWarning, subject,
                         absl::StrCat(where, ", single-stepped: about 10 us ", when),
-                        "use a sampling rate of 1e-5 or less"});
+                        "leave --capture at auto, or use runtime or agent"});
   }
 }
 

@@ -352,7 +352,7 @@ class FakeService : public ProfilerService {
     std::vector<Finding> findings{
         {Finding::Level::kOk, "kernel", "6.1: all that is needed", ""},
         {Finding::Level::kWarning, "capture probe", "single-stepped, about 10 µs a sample",
-         "use a rate of 1e-5 or less"}};
+         "leave --capture at auto"}};
     if (process.pid != 0) {
       findings.push_back({Finding::Level::kProblem, "runtime",
                           absl::StrCat("pid ", process.pid, " is not an OCaml program"),

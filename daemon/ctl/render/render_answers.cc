@@ -91,9 +91,10 @@ std::string diff_text(const pb::DiffSitesResponse& response, const pb::DiffSites
   absl::StrAppend(&out, joined(table, style));
   if (response.sessions_differ() && measure_row(order).blocks == Blocks::kLive) {
     absl::StrAppend(&out,
-                    "\nSampling restarted between the two (after a rate change or a loss), and "
-                    "live restarted at zero:\na difference is no growth. report --leaks adds up "
-                    "the growth of each session.\n");
+                    "\nSampling restarted between the two (after a rate change or a loss). Blocks "
+                    "from before the restart are no\nlonger followed and count as live, so a "
+                    "change is the most it can be. report --leaks adds up the growth of each "
+                    "session.\n");
   }
   return out;
 }

@@ -86,7 +86,7 @@ void append_gc(const pb::Target& target, std::string& out) {
 }
 
 void append_followed(const pb::Target& target, std::string& out) {
-  fact(out, "rate", format_rate(target.sampling_rate()));
+  fact(out, "rate", rate_text(target));
   fact(out, "samples",
        absl::StrCat(format_count(target.alloc_events()), " blocks allocated, ",
                     format_count(target.promote_events()), " promoted, ",
@@ -94,6 +94,9 @@ void append_followed(const pb::Target& target, std::string& out) {
                     format_count(target.live_samples()), " followed now"));
   fact(out, "allocated", estimate_text(target.allocated()));
   fact(out, "live", with_share(target.live(), target.allocated()) + external_text(target));
+  if (target.has_live_before()) {
+    fact(out, "", live_before_text(target) + "; blocks from before are followed no longer");
+  }
   fact(out, "promoted", with_share(target.promoted(), target.allocated()));
   fact(out, "died young", with_share(target.died_young(), target.allocated()));
   fact(out, "died old", with_share(target.died_old(), target.allocated()));

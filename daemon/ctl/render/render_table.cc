@@ -104,10 +104,10 @@ std::string targets_table(const pb::ListTargetsResponse& response, const Style& 
   for (const pb::Target& target : response.targets()) {
     table.add_row({pid_text(target), printable(target.comm()), printable(target.runtime_version()),
                    std::string(state_word(target.state())), printable(target.capture()),
-                   known_text(!is_observed(target), absl::StrCat(target.sampling_rate())),
+                   known_text(!is_observed(target), short_rate_text(target)),
                    known_text(target.has_overhead(), overhead_text(target.overhead())),
                    estimate_text(target.allocated()),
-                   known_text(!is_observed(target), estimate_text(target.live())),
+                   known_text(!is_observed(target), live_text(target)),
                    format_count(target.dropped_events()), printable(target.message())});
   }
   return with_bold_head(table, style);
@@ -139,7 +139,7 @@ std::string target_line(const pb::Target& target) {
   if (!target.comm().empty()) absl::StrAppend(&out, " (", printable(target.comm()), ")");
   absl::StrAppend(&out, ": ", absl::string_view(state.data(), state.size()));
   if (target.state() == pb::TARGET_STATE_SAMPLING && !is_observed(target)) {
-    absl::StrAppend(&out, " at ", format_rate(target.sampling_rate()));
+    absl::StrAppend(&out, " at ", rate_text(target));
     if (target.has_overhead()) {
       absl::StrAppend(&out, ", overhead ", overhead_text(target.overhead()));
     }

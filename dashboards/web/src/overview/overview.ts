@@ -145,8 +145,10 @@ class Row {
     set(1, `${state}${state === "sampling" ? `, ${target.mode}` : end ? `: ${end.text}` : ""}`, (target.message ||
       `attached ${ago(target.attached_unix_ns)}`) + (runs ? "" : `, ${ago(target.ended_unix_ns)}`) + `; callstacks by the ${target.capture}`);
     this.cells[1]!.className = end?.isBad === true ? "failed" : state;
+    // Blocks from before the last restart of sampling, which are no longer followed.
+    const before = target.live_before === undefined ? "" : `, before ${bytes(target.live_before.bytes)}`;
     if (target.live === undefined) set(2, "–", "unknown in observe mode");
-    else set(2, estimate(target.live.bytes, target.live.bytes_stderr), `${interval(target.live.bytes_lower, target.live.bytes_upper)}; ` +
+    else set(2, estimate(target.live.bytes, target.live.bytes_stderr) + before, `${interval(target.live.bytes_lower, target.live.bytes_upper)}; ` +
       `${count(Number(target.live_samples))} blocks followed` + externalText(target));
     set(3, runs && rates ? `${estimate(rates.bytes, rates.error)}/s` : "–", "over the last 10 s");
     const heap = Number(gc?.heap_bytes ?? 0);
@@ -160,22 +162,24 @@ class Row {
     set(8, lost === 0 ? "none" : count(lost), target.drops.map(({ stage, reason, count: n, given_up }) => `${stage} ${reason}: ${count(Number(n))}` +
       (given_up ? ", omitted deliberately" : "")).join("\n"));
     this.cells[8]!.className = lost === 0 ? "" : "lost";
-    this.showBudget(runs ? target.overhead : undefined);
+    this.showBudget(target, runs ? target.overhead : undefined);
     this.detach.hidden = !runs;
     this.heap.hidden = this.snapshot.hidden = state !== "sampling" || target.mode === "observe";
     this.rate.hidden = !runs || target.mode === "observe";
   }
 
-  // "0.7 % of 1.0 %" beside the rate that it has led to; without a budget "0.7 %".
-  private showBudget(overhead?: Overhead): void {
+  // "0.7 % of 1.0 %" beside the rate that it has led to, without a budget "0.7 %"; and the rate that
+  // was asked for, where it is another one.
+  private showBudget(target: Target, overhead?: Overhead): void {
     this.budget.classList.toggle("exhausted", overhead?.exhausted ?? false);
     const limited = (overhead?.budget_ratio ?? 0) > 0;
-    this.budget.textContent = !overhead ? "" : share(overhead.ratio, 1) + (limited ? ` of ${share(overhead.budget_ratio, 1)}` : "");
+    this.budget.textContent = !overhead ? "" : share(overhead.ratio, 1) + (limited ? ` of ${share(overhead.budget_ratio, 1)}` : "") +
+      (overhead.requested_sampling_rate > target.sampling_rate ? `, requested ${overhead.requested_sampling_rate.toExponential()}` : "");
     this.budget.title = overhead ? `Profiling costs ${share(overhead.ratio, 1)} of the program's CPU, the budget is ` +
       `${limited ? share(overhead.budget_ratio, 1) : "not limited"}. Requested ${overhead.requested_sampling_rate.toExponential()} per word, ` +
       `lowered ${count(Number(overhead.rate_lowered))} times, raised ${count(Number(overhead.rate_raised))} times.` +
-      (overhead.exhausted ? " Even the lowest rate costs more: raise the budget, or detach." : "") +
-      (overhead.held ? " Lowered because of --cpu.max: raise it, or request lower rates." : "") : "";
+      (target.message ? ` Now ${target.message}.` : "") +
+      (overhead.exhausted ? " Even the lowest rate costs more: raise the budget, or detach." : "") : "";
   }
 }
 

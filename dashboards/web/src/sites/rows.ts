@@ -27,7 +27,7 @@ export interface Rows {
   note?: string | undefined; // what has to be known to read the rows
 }
 
-const ANEW = "sampling restarted between the two, and live restarted at zero: a difference is no growth";
+const ANEW = "sampling restarted between the two; older blocks count as live: a change is the most it can be";
 
 export const FIRST = 500;  // rows asked for; all only when wanted
 

@@ -8,6 +8,8 @@
 #include <deque>
 #include <limits>
 
+#include "daemon/ctl/render/text.h"
+#include "daemon/export/api/grpc_convert.h"
 #include "daemon/export/api/query_service.h"
 #include "tests/kit/fake_service.h"
 #include "tests/kit/golden.h"
@@ -91,9 +93,24 @@ TEST(RenderSessions, AChangeOfTheRateIsNoGrowthAndMarked) {
   request.set_order(pb::MEASURE_LIVE);
   EXPECT_THAT(diff_text(queries.diff_sites(request).value(), request, {}),
               HasSubstr("Sampling restarted between the two"));
+  // 20 blocks of 100 words until the change, and 30 of 50 since, whatever became of the 60 before.
+  EXPECT_DOUBLE_EQ(queries.diff_sites(request)->total().change(), (20 * 100 + 30 * 50) * 8);
+  std::swap(*request.mutable_base(), *request.mutable_other());
+  EXPECT_DOUBLE_EQ(queries.diff_sites(request)->total().change(), -(20 * 100 + 30 * 50) * 8);
+  std::swap(*request.mutable_base(), *request.mutable_other());
   request.mutable_other()->mutable_range()->set_end_unix_ns(kStart + 50 * kSecond);
   EXPECT_THAT(diff_text(queries.diff_sites(request).value(), request, {}),
               Not(HasSubstr("ampling restarted")));
+
+  // Blocks that the session before followed are not live any more, and are not gone either.
+  const pb::Target shown = to_proto(*target);
+  EXPECT_DOUBLE_EQ(shown.live_before().bytes(), 60 * 100 * 8);
+  EXPECT_THAT(live_text(shown), HasSubstr(" lived at "));
+  for (int second = 90; second < 200; ++second) {
+    recording.alloc(second + 1, 1);
+    recording.advance(kSecond);
+  }
+  EXPECT_FALSE(to_proto(recording.snapshot()).has_live_before()) << "more is followed now";
 
   pb::GetHistoryRequest history;
   history.mutable_selection()->set_pid(77);

@@ -127,7 +127,14 @@ TEST(TargetsJson, HasTheOverheadWhereThereIsABudget) {
   EXPECT_EQ(overhead["ratio"], 0.0075);
   EXPECT_EQ(overhead["requested_sampling_rate"], 1e-2);
   EXPECT_EQ(overhead["rate_lowered"], "3");
-  EXPECT_THAT(target_line(to_proto(*target)), HasSubstr("overhead 0.8 % of 1.0 %"));
+  EXPECT_THAT(target_line(to_proto(*target)),
+              HasSubstr("(1 sample per 7.81 KiB), requested: 0.01, overhead 0.8 % of 1.0 %"));
+  EXPECT_FALSE(overhead.contains("sample_seconds"));
+  target->info.overhead.sample_seconds = 2e-6;
+  EXPECT_EQ(parsed(to_proto(*target))["overhead"]["sample_seconds"], 2e-6);
+  pb::ListTargetsResponse targets;
+  *targets.add_targets() = to_proto(*target);
+  EXPECT_THAT(targets_table(targets, {}), HasSubstr(" 0.001 of 0.01 "));
   target->info.overhead.budget = 0;
   EXPECT_THAT(target_line(to_proto(*target)), HasSubstr("overhead 0.8 %\n"));
   EXPECT_EQ(overhead["rate_raised"], "2");
@@ -194,7 +201,7 @@ TEST(Findings, ShowLevelAndRemedy) {
   EXPECT_EQ(findings_text(response, {}),
             "ok       kernel         6.1: all that is needed\n"
             "warning  capture probe  single-stepped, about 10 µs a sample\n"
-            "                        -> use a rate of 1e-5 or less\n"
+            "                        -> leave --capture at auto\n"
             "problem  runtime        pid 9 is not an OCaml program\n"
             "                        -> give the pid of one\n");
   EXPECT_EQ(verdict(response, 9).code(), absl::StatusCode::kFailedPrecondition);
