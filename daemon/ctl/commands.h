@@ -113,6 +113,10 @@ struct Options {
   bool by_domain = false;
 
   bool json() const { return format == kJson; }
+  // Of sites, where the command line does not say: tables are for people.
+  ::memprof::v1::Frames frames() const {
+    return format == kTable ? ::memprof::v1::FRAMES_APPLICATION : ::memprof::v1::FRAMES_UNSPECIFIED;
+  }
 };
 
 // The pid to act on (choose_pid); which targets there are is only asked when none is given.
