@@ -36,10 +36,11 @@ struct Options {
   ::memprof::v1::AttachMode mode = ::memprof::v1::ATTACH_MODE_UNSPECIFIED;
   QueryOptions query;
   bool callstacks = false;
-  bool leaks = false;       // report
-  bool per_second = false;  // diff
-  std::string base, other;  // diff: TARGET[@RANGE]
-  std::string function;     // callers
+  bool leaks = false;         // report
+  bool verdict_exit = false;  // leaks: program_exit says what was found
+  bool per_second = false;    // diff
+  std::string base, other;    // diff: TARGET[@RANGE]
+  std::string function;       // callers
   std::uint32_t points = 40;
   TopOptions top;
   // record, dump, trace
@@ -138,6 +139,7 @@ absl::Status run_rss(const Options& options);
 absl::Status run_run(const Options& options);
 absl::Status run_sites(const Options& options);
 absl::Status run_report(const Options& options);
+absl::Status run_leaks(const Options& options);
 absl::Status run_diff(const Options& options);
 absl::Status run_callers(const Options& options);
 absl::Status run_history(const Options& options);

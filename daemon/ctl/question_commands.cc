@@ -96,6 +96,7 @@ absl::Status report_leaks(const Options& options) {
   *request.mutable_selection() = question.selection;
   request.set_group_by(options.query.group_by);
   if (options.query.limit > 0) request.set_limit(limit_of(options, 0));
+  request.set_roll_up(!options.json());
   ASSIGN_OR_RETURN(const pb::ListLeaksResponse response, question.source->list_leaks(request));
   if (options.json()) return print_json(response, options.out);
   return write_result(leaks_text(response, options.query.group_by) + hint_of(question, response),
