@@ -433,6 +433,11 @@ class CommandLine {
                    "Measure values that are too large to read from the running process in a heap "
                    "snapshot, which pauses it briefly")
         ->excludes(watch);
+    values
+        ->add_option("--for", options_.duration,
+                     "Read twice, DURATION apart, and show first what has grown, with its growth")
+        ->type_name("DURATION")
+        ->excludes(watch);
     ctl::add_max_pause(*values, options_);
     add_format(values, {ctl::kTable, ctl::kJson, ctl::kDot});
   }
