@@ -42,4 +42,15 @@ Interrupt::~Interrupt() {
   thread_.join();
 }
 
+bool Waiting::wait_until(std::chrono::steady_clock::time_point time) {
+  std::unique_lock lock(mutex_);
+  return !interrupted_.wait_until(lock, time, [this] { return is_interrupted_; });
+}
+
+void Waiting::interrupt() {
+  const std::lock_guard lock(mutex_);
+  is_interrupted_ = true;
+  interrupted_.notify_all();
+}
+
 }  // namespace memprofd::ctl

@@ -2,7 +2,10 @@
 // Ctrl-C ends a stream, not the program: what was received stays.
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
 #include <functional>
+#include <mutex>
 #include <thread>
 
 namespace memprofd::ctl {
@@ -18,6 +21,19 @@ class Interrupt {
 
  private:
   std::thread thread_;
+};
+
+// Waits that Ctrl-C ends, where what is known by then is shown. Thread-safe.
+class Waiting {
+ public:
+  // False: interrupted, then or before.
+  bool wait_until(std::chrono::steady_clock::time_point time);
+  void interrupt();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable interrupted_;
+  bool is_interrupted_ = false;
 };
 
 }  // namespace memprofd::ctl

@@ -38,6 +38,7 @@ absl::Status run_why(const Options& options) {
                   }).status());
   ASSIGN_OR_RETURN(HeapImage image, read_heap_image(file.path()));
   RETURN_IF_ERROR(add_types(image, options.heap_cmt));
+  image.site_frame = site_frame(options);
   return answer_why(image, options, absl::StrCat("the snapshot of pid ", request.snapshot().pid()),
                     "memprofctl sites");
 }

@@ -287,6 +287,7 @@ class CommandLine {
     add_grouping(*report, options_.query);
     add_format(report, ctl::report_formats());
     report->add_flag("--leaks", options_.leaks, "Show sites whose live bytes grow");
+    add_leaks();
     add_diff();
     CLI::App* callers = add("callers", "Show callers and callees of a function", &ctl::run_callers);
     callers->add_option("function", options_.function, "Pattern for the name of the function")
@@ -312,6 +313,35 @@ class CommandLine {
     add_format(top, {ctl::kTable, ctl::kJson});
     add_top_options(top);
     top->footer("Keys on the screen:\n  " + absl::StrJoin(ctl::top_help(), "\n  "));
+  }
+
+  void add_leaks() {
+    CLI::App* leaks =
+        add("leaks", "Say whether a process leaks memory: what grows, since when and how fast",
+            &ctl::run_leaks);
+    add_target(*leaks, options_.query);
+    add_range(*leaks, options_.query);
+    add_filter(*leaks, options_.query, false);
+    add_grouping(*leaks, options_.query);
+    leaks
+        ->add_option("--for", options_.duration,
+                     "Wait for DURATION, then answer, and name the variables that grow by two "
+                     "snapshots of the heap")
+        ->type_name("DURATION");
+    ctl::add_max_pause(*leaks, options_);
+    leaks
+        ->add_option("--cmt", options_.heap_cmt,
+                     "Also look for names of variables in this .cmt or .cmi file, or below this "
+                     "folder; repeatable")
+        ->type_name("PATH")
+        ->allow_extra_args(false);
+    leaks->add_flag("--exit-code", options_.verdict_exit,
+                    "Exit with 1 if something leaks, with 9 if too little is known yet");
+    leaks->add_option("--out", options_.out, "Write to this file")->type_name("FILE");
+    add_format(leaks, {ctl::kTable, ctl::kJson});
+    leaks->footer(
+        "Exits with 0 whether something leaks or not, unless --exit-code is given.\n"
+        "Ctrl-C ends --for early, with what is known then.");
   }
 
   void add_diff() {
@@ -408,6 +438,11 @@ class CommandLine {
         ->add_flag("--snapshot", options_.values_from_snapshot,
                    "Measure values that are too large to read from the running process in a heap "
                    "snapshot, which pauses it briefly")
+        ->excludes(watch);
+    values
+        ->add_option("--for", options_.duration,
+                     "Read twice, DURATION apart, and show first what has grown, with its growth")
+        ->type_name("DURATION")
         ->excludes(watch);
     ctl::add_max_pause(*values, options_);
     add_format(values, {ctl::kTable, ctl::kJson, ctl::kDot});

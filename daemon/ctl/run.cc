@@ -169,6 +169,7 @@ absl::StatusOr<std::string> top_sites(Questions& questions, int pid, pb::Measure
   request.set_order(order);
   request.set_limit(kReportRows);
   request.mutable_range()->set_until_peak(peak);
+  request.mutable_filter()->set_frames(pb::FRAMES_APPLICATION);
   ASSIGN_OR_RETURN(const pb::ListSitesResponse sites, questions.list_sites(request));
   if (sites.sites().empty()) return std::string();
   return sites_table(sites, pb::GROUP_BY_UNSPECIFIED, false, {});

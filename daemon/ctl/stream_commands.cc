@@ -170,7 +170,7 @@ absl::Status run_events(const Options& options) {
   pb::StreamEventsRequest request;
   ASSIGN_OR_RETURN(const int pid, running_target(options));
   request.set_pid(pid);
-  ASSIGN_OR_RETURN(*request.mutable_filter(), filter_of(options.query));
+  ASSIGN_OR_RETURN(*request.mutable_filter(), filter_of(options.query, options.frames()));
   request.set_full_callstacks(options.full_callstacks);
   Client client(options.endpoint);
   interrupt.on_signal([&client] { client.interrupt(); });

@@ -52,6 +52,7 @@ absl::StatusOr<TargetProfile> select(const TargetSnapshot& snapshot, const TimeR
   profile.callstacks = snapshot.callstacks;
   profile.symbolizer = snapshot.symbolizer;
   profile.hidden = compiled.hidden();
+  profile.site_frame = compiled.site_frame();
   RowFilter rows(std::move(compiled), *snapshot.symbolizer);
   std::erase_if(profile.rows, [&](const ProfileRow& row) {
     return !rows.passes(row.alloc_class, *row.callstack);

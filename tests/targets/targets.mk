@@ -36,8 +36,8 @@ $(filter %/nog_target,$(OTHERS)): $(BUILD)/targets-%: tests/targets/known_alloc.
 	$(Q)tests/targets/compile-with.sh $(*D) $@ $<
 
 # -o with -c puts all outputs of the compiler beside the named one.
-# demo_server's .cmt has the types of its source.
-$(TARGETS_DIR)/obj/demo_server.cmx: private OCAMLOPT += -bin-annot
+# The .cmt of demo_server and leaks has the types of their source.
+$(addprefix $(TARGETS_DIR)/obj/,demo_server.cmx leaks.cmx): private OCAMLOPT += -bin-annot
 $(TARGETS_DIR)/obj/handshake.cmx: tests/targets/handshake.ml
 	$(call say,OCAML,$<)
 	$(Q)mkdir -p $(@D)

@@ -4,6 +4,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/escaping.h"
@@ -150,6 +152,63 @@ std::string plain_text(const pb::Value& value) {
   }
 }
 
+constexpr std::uint64_t kNotRead = ~std::uint64_t{0};
+
+// What a value is sorted by: bytes of a string, elements of a collection, or the most of what a
+// reference or record holds.
+std::uint64_t size_of(const pb::Value& value) {
+  switch (value.kind()) {
+    case pb::VALUE_KIND_STRING:
+    case pb::VALUE_KIND_FLOAT_ARRAY:
+    case pb::VALUE_KIND_LIST:
+    case pb::VALUE_KIND_TABLE:
+    case pb::VALUE_KIND_QUEUE:
+    case pb::VALUE_KIND_TREE:
+    case pb::VALUE_KIND_TAG:
+      return value.size();
+    case pb::VALUE_KIND_UNREAD:  // too large to be read, when it says so
+      return value.why_unread().empty() ? 0 : kNotRead;
+    default:
+      break;
+  }
+  std::uint64_t size = 0;
+  for (const pb::Value& field : value.fields()) size = std::max(size, size_of(field));
+  return size;
+}
+
+// A value of a module, its size and how much larger it has become.
+struct SizedValue {
+  const pb::NamedValue* named = nullptr;
+  std::uint64_t size = 0;
+  std::int64_t growth = 0;
+};
+
+// What has grown most first, then the largest.
+std::vector<SizedValue> by_size(const pb::ListValuesResponse& values,
+                                const pb::ListValuesResponse* before) {
+  std::map<std::string_view, std::uint64_t> known;
+  if (before != nullptr) {
+    for (const pb::NamedValue& named : before->values()) {
+      known.emplace(named.name(), size_of(named.value()));
+    }
+  }
+  std::vector<SizedValue> sorted;
+  for (const pb::NamedValue& named : values.values()) {
+    sorted.push_back({.named = &named, .size = size_of(named.value())});
+    SizedValue& sized = sorted.back();
+    const auto found = known.find(named.name());
+    if (found == known.end() || found->second == kNotRead || sized.size == kNotRead) continue;
+    sized.growth = static_cast<std::int64_t>(sized.size - found->second);
+  }
+  std::ranges::stable_sort(sorted, [](const SizedValue& a, const SizedValue& b) {
+    return a.growth != b.growth ? a.growth > b.growth : a.size > b.size;
+  });
+  return sorted;
+}
+
+// Display columns of a module's value: one long type makes no table of 600 columns. JSON has all.
+constexpr std::size_t kWidestName = 60, kWidestValue = 120;
+
 }  // namespace
 
 std::string value_text(const pb::Value& value) {
@@ -163,7 +222,8 @@ const std::string& name_of(const pb::NamedValue& named) {
   return named.source_name().empty() ? named.name() : named.source_name();
 }
 
-std::string render_values(const pb::ListValuesResponse& values, const Style& style) {
+std::string render_values(const pb::ListValuesResponse& values, const Style& style,
+                          const pb::ListValuesResponse* before) {
   TextTable table({{"NAME"}, {"VALUE"}});
   for (const pb::Reported& one : values.reported()) {
     table.add_row({reported_name(one), reported_text(one)});
@@ -171,11 +231,14 @@ std::string render_values(const pb::ListValuesResponse& values, const Style& sty
       table.add_row({"  " + domain_name(share), domain_text(one, share)});
     }
   }
-  for (const pb::NamedValue& named : values.values()) {
+  for (const SizedValue& sized : by_size(values, before)) {
+    const pb::NamedValue& named = *sized.named;
     const bool has_type = !named.source_type().empty() && named.source_type() != "_";
     const std::string type = has_type ? " : " + named.source_type() : "";
-    table.add_row({printable(name_of(named) + type),
-                   value_text(named.value()) + (named.value().is_changing() ? " (changing)" : "")});
+    table.add_row({fit_width(printable(name_of(named) + type), kWidestName),
+                   fit_width(value_text(named.value()), kWidestValue) +
+                       (sized.growth != 0 ? fmt::format(" ({:+})", sized.growth) : "") +
+                       (named.value().is_changing() ? " (changing)" : "")});
   }
   std::string text = absl::StrJoin(table.lines(style.width), "\n") + "\n";
   if (values.left_out() > 0) {

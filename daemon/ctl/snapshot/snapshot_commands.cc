@@ -50,11 +50,19 @@ absl::Status answer_why_outside(const HeapImage& image, const Options& options) 
                       options.out);
 }
 
+// With sites named as asked for.
+absl::StatusOr<HeapImage> whole_image(const std::string& path, const Options& options) {
+  ASSIGN_OR_RETURN(HeapImage image, read_whole_image(path, options.heap_cmt));
+  image.site_frame = site_frame(options);
+  return image;
+}
+
 }  // namespace
 
 absl::Status run_snapshot_show(const Options& options) {
   ASSIGN_OR_RETURN(HeapImage image, read_heap_image(options.heap_file));
   RETURN_IF_ERROR(add_types(image, options.heap_cmt));
+  image.site_frame = site_frame(options);
   const ShortestPaths paths(image);
   const ImageCensus census = count_image(image, paths);
   std::vector<SiteRow> sites;
@@ -66,7 +74,7 @@ absl::Status run_snapshot_show(const Options& options) {
 }
 
 absl::Status run_snapshot_retained(const Options& options) {
-  ASSIGN_OR_RETURN(HeapImage image, read_whole_image(options.heap_file, options.heap_cmt));
+  ASSIGN_OR_RETURN(HeapImage image, whole_image(options.heap_file, options));
   const RetainedTable table = find_retained(image, {.depth = options.heap_depth});
   ASSIGN_OR_RETURN(const std::vector<std::uint32_t> tops, roots_under(table, options.heap_under));
   return write_result(options.json()
@@ -80,7 +88,7 @@ absl::Status run_snapshot_why(const Options& options) {
     return absl::InvalidArgumentError(
         "give a SITE pattern, or --outside; memprofctl snapshot show lists sites");
   }
-  ASSIGN_OR_RETURN(const HeapImage image, read_whole_image(options.heap_file, options.heap_cmt));
+  ASSIGN_OR_RETURN(const HeapImage image, whole_image(options.heap_file, options));
   if (options.heap_outside) return answer_why_outside(image, options);
   return answer_why(image, options, options.heap_file,
                     "memprofctl snapshot show " + options.heap_file);
@@ -89,7 +97,7 @@ absl::Status run_snapshot_why(const Options& options) {
 absl::Status run_snapshot_diff(const Options& options) {
   // One image at a time is in memory.
   const auto summary_of = [&](const std::string& path) -> absl::StatusOr<ImageSummary> {
-    ASSIGN_OR_RETURN(HeapImage image, read_whole_image(path, options.heap_cmt));
+    ASSIGN_OR_RETURN(HeapImage image, whole_image(path, options));
     return summarize(image);
   };
   ASSIGN_OR_RETURN(const ImageSummary before, summary_of(options.heap_file));
@@ -101,7 +109,7 @@ absl::Status run_snapshot_diff(const Options& options) {
 }
 
 absl::Status run_snapshot_garbage(const Options& options) {
-  ASSIGN_OR_RETURN(const HeapImage image, read_whole_image(options.heap_file, options.heap_cmt));
+  ASSIGN_OR_RETURN(const HeapImage image, whole_image(options.heap_file, options));
   const Garbage garbage = find_garbage(image, ShortestPaths(image));
   return write_result(options.json() ? garbage_json(image.info, garbage)
                                      : garbage_text(image.info, garbage, snapshot_view(options)),
@@ -109,7 +117,7 @@ absl::Status run_snapshot_garbage(const Options& options) {
 }
 
 absl::Status run_snapshot_waste(const Options& options) {
-  ASSIGN_OR_RETURN(const HeapImage image, read_whole_image(options.heap_file, options.heap_cmt));
+  ASSIGN_OR_RETURN(const HeapImage image, whole_image(options.heap_file, options));
   const std::vector<WasteRow> rows = find_waste(image, ShortestPaths(image));
   return write_result(
       options.json() ? waste_json(image, rows) : waste_text(image, rows, snapshot_view(options)),
@@ -117,7 +125,7 @@ absl::Status run_snapshot_waste(const Options& options) {
 }
 
 absl::Status run_snapshot_convert(const Options& options) {
-  ASSIGN_OR_RETURN(const HeapImage image, read_whole_image(options.heap_file, options.heap_cmt));
+  ASSIGN_OR_RETURN(const HeapImage image, whole_image(options.heap_file, options));
   ASSIGN_OR_RETURN(NewFile file, NewFile::create(options.out));
   ASSIGN_OR_RETURN(
       const ChromeSnapshotSize size,

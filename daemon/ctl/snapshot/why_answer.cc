@@ -13,6 +13,12 @@ SnapshotView snapshot_view(const Options& options) {
   return {.limit = options.heap_limit, .style = options.out.empty() ? stdout_style() : Style{}};
 }
 
+SiteFrame site_frame(const Options& options) {
+  const pb::Frames asked = options.query.filter.frames();
+  const pb::Frames frames = asked != pb::FRAMES_UNSPECIFIED ? asked : options.frames();
+  return frames == pb::FRAMES_APPLICATION ? SiteFrame::kApplication : SiteFrame::kInnermost;
+}
+
 absl::Status answer_why(const HeapImage& image, const Options& options, const std::string& source,
                         const std::string& list_sites) {
   if (image.sampled.empty()) {

@@ -22,6 +22,11 @@ constexpr std::pair<pb::Fate, Fate> kFates[] = {
     {pb::FATE_DEAD, Fate::kDead},
     {pb::FATE_ALIVE, Fate::kAlive},
 };
+constexpr std::pair<pb::Frames, SiteFrame> kFramesOfProto[] = {
+    {pb::FRAMES_UNSPECIFIED, SiteFrame::kInnermost},
+    {pb::FRAMES_ALL, SiteFrame::kInnermost},
+    {pb::FRAMES_APPLICATION, SiteFrame::kApplication},
+};
 constexpr std::pair<pb::BlockHeap, Place> kHeapsOfProto[] = {
     {pb::BLOCK_HEAP_MINOR, Place::kMinor},
     {pb::BLOCK_HEAP_MAJOR, Place::kMajor},
@@ -132,6 +137,7 @@ absl::StatusOr<Filter> from_proto(const pb::Filter& filter) {
   }
   result.threads.assign(filter.threads().begin(), filter.threads().end());
   result.domains.assign(filter.domains().begin(), filter.domains().end());
+  ASSIGN_OR_RETURN(result.site_frame, find(kFramesOfProto, filter.frames(), "frames", "Frames"));
   return result;
 }
 

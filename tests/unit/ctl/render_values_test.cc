@@ -228,6 +228,37 @@ TEST(ReportedText, TheLastLinesAndWhatIsMissing) {
   }
 }
 
+TEST(ModuleValues, AreListedByTheirSizeInColumnsThatFit) {
+  pb::ListValuesResponse values;
+  const auto add = [&](const std::string& name, const Value& value) {
+    pb::NamedValue& named = *values.add_values();
+    named.set_name(name);
+    named.set_source_type(std::string(200, 't'));
+    *named.mutable_value() = to_proto(value);
+  };
+  add("Counter.hits", {.kind = ValueKind::kReference, .size = 1, .fields = {integer(5)}});
+  add("Queue.small", {.kind = ValueKind::kTable, .size = 7});
+  add("Cache.pages",
+      {.kind = ValueKind::kReference,
+       .size = 1,
+       .fields = {{.kind = ValueKind::kTable, .size = 18'000, .chains_counted = true}}});
+  add("Audit.buffer", {.kind = ValueKind::kString, .size = 300});
+  const std::string text = ctl::render_values(values, {});
+  const std::size_t pages = text.find("Cache.pages"), buffer = text.find("Audit.buffer"),
+                    small = text.find("Queue.small"), hits = text.find("Counter.hits");
+  EXPECT_LT(pages, buffer);
+  EXPECT_LT(buffer, small);
+  EXPECT_LT(small, hits);
+  EXPECT_NE(hits, std::string::npos);
+  EXPECT_EQ(text.find(std::string(61, 't')), std::string::npos);
+  const pb::ListValuesResponse before = values;
+  values.mutable_values(1)->mutable_value()->set_size(19);
+  const std::string later = ctl::render_values(values, {}, &before);
+  EXPECT_LT(later.find("Queue.small"), later.find("Cache.pages")) << "it has grown";
+  EXPECT_NE(later.find("Hashtbl of 19"), std::string::npos);
+  EXPECT_NE(later.find(" (+12)"), std::string::npos) << later;
+}
+
 TEST(WatchedValues, ShowsWhatHasChanged) {
   constexpr std::int64_t kSecond = 1'000'000'000;
   ctl::WatchedValues watched;

@@ -51,7 +51,8 @@ export function rangeParams(range: Partial<Range>, prefix = ""): Params {
   };
 }
 export function filterParams(view: Pick<View, "filter">, prefix = ""): Params {
-  return Object.fromEntries(Object.entries(view.filter).map(([name, value]) => [`${prefix}filter.${name}`, value]));
+  // Sites are named by frames of the application, unless the filter says all.
+  return Object.fromEntries(Object.entries({ frames: "application", ...view.filter }).map(([name, value]) => [`${prefix}filter.${name}`, value]));
 }
 // What the view says of the blocks to count: pid, range and filter. For questions
 // with a selection prefix is "selection."; for sites and profiles "".

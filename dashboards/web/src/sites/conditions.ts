@@ -19,6 +19,7 @@ const SINGLES: Record<string, (value: string) => string> = {
   min_lifetime_seconds: (value) => `lived ≥ ${format.duration(Number(value))}`,
   max_lifetime_seconds: (value) => `lived ≤ ${format.duration(Number(value))}`,
   heap: (value) => (value === "external" ? "outside of the heap" : value === "c" ? "native heap" : `${value} heap`),
+  frames: (value) => `sites by ${value} frames`,
   source: (value) => `from ${value}`,
   fate: (value) => (value === "dead" ? "dead" : "alive"),
   allocated_in_range: () => "allocated in the range",

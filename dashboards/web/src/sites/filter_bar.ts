@@ -18,6 +18,7 @@ type Field = HTMLInputElement | HTMLSelectElement;
 const FRAMES = [["pattern", "Site matches"], ["require", "Callstack has"], ["forbid", "Callstack has no"],
   ["hide", "Hide frames"]] as const;
 const SELECTS = [
+  ["frames", "Sites by", [["", "application frames"], ["all", "all frames"]]],
   ["heap", "Heap", [["", "all"], ["minor", "minor"], ["major", "major"], ["external", "outside"], ["c", "C"]]],
   ["source", "Source", [["", "all"], ["normal", "normal"], ["marshal", "marshal"], ["custom", "custom"]]],
   ["fate", "Fate", [["", "all"], ["alive", "alive at the end"], ["dead", "died in the range"]]],

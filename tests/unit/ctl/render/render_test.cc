@@ -34,6 +34,22 @@ pb::ListSitesResponse sites() {
   return QueryService(service).list_sites(request).value();
 }
 
+TEST(Places, LackTheFolderThatAPackageWasBuiltIn) {
+  EXPECT_EQ(location_text("/home/me/.opam/4.14.1/.opam-switch/build/lwt.5.7.0/_build/default/src/"
+                          "core/lwt.ml",
+                          812),
+            "src/core/lwt.ml:812");
+  EXPECT_EQ(location_text("/home/me/.opam/4.14.1/.opam-switch/build/zarith.1.13/z.ml", 3),
+            "zarith.1.13/z.ml:3");
+  EXPECT_EQ(location_text("/build/reproducible-path/ocaml-lwt-5.6.1/a.ml", 3),
+            "ocaml-lwt-5.6.1/a.ml:3");
+  EXPECT_EQ(location_text("/build/ocaml-lwt-5.6.1/a.ml", 0), "ocaml-lwt-5.6.1/a.ml");
+  EXPECT_EQ(location_text("/srv/shop/bin/main.ml", 7), "/srv/shop/bin/main.ml:7");
+  EXPECT_EQ(location_text("a/_build/x.ml", 7), "x.ml:7");
+  EXPECT_EQ(location_text("bin/main.ml", 7), "bin/main.ml:7");
+  EXPECT_EQ(location_text("", 7), "");
+}
+
 TEST(TextTable, AlignsByWidthOnTheTerminal) {
   TextTable table({{"NUMBER", Align::kRight}, {"NAME"}, {"LAST"}});
   table.add_row({"1 ± 2", "é", ""});
