@@ -36,7 +36,8 @@ struct Options {
   ::memprof::v1::AttachMode mode = ::memprof::v1::ATTACH_MODE_UNSPECIFIED;
   QueryOptions query;
   bool callstacks = false;
-  bool leaks = false;       // report
+  bool leaks = false;  // report
+  ::memprof::v1::Recursion recursion = ::memprof::v1::RECURSION_UNSPECIFIED;
   bool per_second = false;  // diff
   std::string base, other;  // diff: TARGET[@RANGE]
   std::string function;     // callers

@@ -47,7 +47,7 @@ class KeptSnapshots(KeptTest):
     def test_two_are_taken_chosen_and_compared(self):
         self.open()
         self.browser.wait_for("document.querySelector('#heaps').hidden === false")
-        self.assertIn("None of this program is kept", self.text("#heaps .heaps-head"))
+        self.assertIn("No snapshots of this program yet", self.text("#heaps .heaps-head"))
         self.keep(1)
         self.assertRegex(self.text("#notice"), rf"Snapshot of demo_server \(pid {self.server.pid}\): kept, .* was paused for")
         self.keep(2)
@@ -172,7 +172,7 @@ class KeptSnapshots(KeptTest):
     def check_other_program(self):
         self.js(f"memprofd.update({{pid: {self.other.pid}}})")
         self.wait_marks(0)
-        self.browser.wait_for("document.querySelector('#heaps .heaps-head').innerText.includes('None of this program')")
+        self.browser.wait_for("document.querySelector('#heaps .heaps-head').innerText.includes('No snapshots of this program')")
 
 
 class WithoutControl(KeptTest):
