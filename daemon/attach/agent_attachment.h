@@ -142,7 +142,8 @@ class AgentAttachment final : public AttachedTarget {
   std::string why_no_agent_;
   double paused_seconds_ = 0;
   std::atomic<double> paused_for_copies_{0};
-  std::weak_ptr<CopyTicket> ticket_;  // of the copy that is being taken
+  std::atomic<double> copy_pause_ratio_{1};  // see CopyTicket
+  std::weak_ptr<CopyTicket> ticket_;         // of the copy that is being taken
 };
 
 }  // namespace memprofd

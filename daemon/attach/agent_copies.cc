@@ -28,7 +28,7 @@ absl::StatusOr<std::shared_ptr<const CopyTicket>> AgentAttachment::copy_ticket()
   }
   const auto ticket = std::make_shared<CopyTicket>(
       target_, *kernel_, plan_.file ? plan_.file->elf->descriptor() : plan_.agent.file,
-      agent_.control_address, plan_.libc, paused_for_copies_);
+      agent_.control_address, plan_.libc, paused_for_copies_, copy_pause_ratio_);
   ticket_ = ticket;
   return ticket;
 }

@@ -36,7 +36,8 @@ struct Options {
   ::memprof::v1::AttachMode mode = ::memprof::v1::ATTACH_MODE_UNSPECIFIED;
   QueryOptions query;
   bool callstacks = false;
-  bool leaks = false;         // report
+  bool leaks = false;  // report
+  ::memprof::v1::Recursion recursion = ::memprof::v1::RECURSION_UNSPECIFIED;
   bool verdict_exit = false;  // leaks: program_exit says what was found
   bool per_second = false;    // diff
   std::string base, other;    // diff: TARGET[@RANGE]

@@ -287,6 +287,16 @@ class CommandLine {
     add_grouping(*report, options_.query);
     add_format(report, ctl::report_formats());
     report->add_flag("--leaks", options_.leaks, "Show sites whose live bytes grow");
+    report
+        ->add_option_function<std::string>(
+            "--recursion",
+            [this](const std::string& word) {
+              options_.recursion = word == "folded" ? ::memprof::v1::RECURSION_FOLDED
+                                                    : ::memprof::v1::RECURSION_FULL;
+            },
+            "Show recursion folded (default for html) or full (default for collapsed)")
+        ->check(CLI::IsMember({"folded", "full"}))
+        ->type_name("FORM");
     add_leaks();
     add_diff();
     CLI::App* callers = add("callers", "Show callers and callees of a function", &ctl::run_callers);

@@ -111,6 +111,7 @@ absl::Status report_profile(const Options& options, const ProfileFormatRow& form
   *request.mutable_filter() = question.selection.filter();
   request.set_format(format.proto);
   request.set_measure(options.query.order);
+  request.set_recursion(options.recursion);
   ASSIGN_OR_RETURN(const pb::GetProfileResponse response, question.source->get_profile(request));
   if (format.is_text) return write_result(response.data(), options.out);
   return write_binary(response.data(), options.out, response.file_name());

@@ -299,7 +299,8 @@ class WithoutControl(ValuesTest):
         self.assertEqual("size 41", rows["word"]["value"])
         self.assertNotIn("failing", rows)
         self.assertIn("--web.enable-control", self.text("#values .value-log"))
-        self.assertTrue(self.js("document.querySelector('#values .modules').hidden"))
+        self.assertTrue(self.js("document.querySelector('#values .modules form').hidden"))
+        self.assertIn("--web.enable-control", self.text("#values .modules"))
         self.assertTrue(self.js("[...document.querySelectorAll('#values button.graph, #values .value-rows .switches > *')].every((one) => one.hidden)"))
         self.assertTrue(self.js("[...document.querySelectorAll('#values .values-controls .switches')].every((one) => one.hidden)"))
 

@@ -19,6 +19,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/discover/proc_fs.h"
+#include "daemon/model/pause_refusal.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/log.h"
 #include "daemon/util/status_macros.h"
@@ -78,11 +79,15 @@ absl::StatusOr<std::int64_t> read_answer(const Target& target, const memprof_sna
   if (block.child > 0) return block.child;
   if (block.child == -EBUSY) return cannot(target, "the previous copy has not been cleaned up yet");
   if (block.child == -ETIME) {
-    return absl::DeadlineExceededError(absl::StrCat(
-        "the domains of pid ", target.pid, " could not be stopped together in ",
-        format_duration(static_cast<double>(block.patience_ns) * 1e-9),
-        " (too few processors, or domains that start and end all the time); try again, or "
-        "allow more (--max-pause)"));
+    const PauseRefusal refusal{.allowed_seconds = static_cast<double>(block.patience_ns) * 1e-9};
+    return with_refusal(
+        absl::DeadlineExceededError(absl::StrCat(
+            "the domains of pid ", target.pid, " could not be stopped together in ",
+            format_duration(refusal.allowed_seconds),
+            " (too few processors, or domains that start and end all the time); try again, or "
+            "pass --max-pause ",
+            format_duration_argument(refusal.enough_seconds()))),
+        refusal);
   }
   return absl::ResourceExhaustedError(absl::StrCat(
       "pid ", target.pid, " cannot be copied: ", strerror(static_cast<int>(-block.child))));

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -44,6 +45,8 @@ struct HttpResponse {
   std::string body;
   std::string file_name = {};  // suggested for saving; empty: none
   std::string allow = {};      // methods, of status 405
+  // Further header fields, whose values need no escape.
+  std::vector<std::pair<std::string, std::string>> fields = {};
   // When set, body is not used: asked for the next piece until it answers an empty one.
   // It may take its time, and is gone when the client is. Nothing: what was sent is good for
   // nothing, and the client is told by the connection's end.

@@ -6,8 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
-#include <optional>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,18 +39,10 @@ constexpr milliseconds kPoll{20};
 // those that have not come after the other will not.
 constexpr std::chrono::nanoseconds kLeastDomainPatience = milliseconds(1);
 constexpr std::chrono::nanoseconds kMostDomainPatience = milliseconds(3000);
+// Bounds of what a program's own pauses make of the predictions for it.
+constexpr double kLeastPauseRatio = 0.5, kMostPauseRatio = 5;
 // An idle program is made to look up so often.
 constexpr milliseconds kTripInterval{100};
-
-absl::StatusOr<double> seconds_per_page() {
-  static std::mutex mutex;
-  static std::optional<double> measured;
-  const std::lock_guard lock(mutex);
-  if (!measured) {
-    ASSIGN_OR_RETURN(measured, measure_seconds_per_page());
-  }
-  return *measured;
-}
 
 absl::StatusOr<CopyAgent> agent_of(const CopyTicket& ticket) {
   ASSIGN_OR_RETURN(const auto agent, ElfFile::from_fd(ticket.agent_file, "the agent"));
@@ -91,8 +82,9 @@ class HeapTaker {
 
  private:
   absl::Status check_cost(const HeapRequest& request) {
-    ASSIGN_OR_RETURN(const double page, seconds_per_page());
-    ASSIGN_OR_RETURN(const CopyCost cost, predict_copy_cost(target_.pid, page));
+    ASSIGN_OR_RETURN(const CopySpeed speed, rehearse_copy(target_.pid));
+    ASSIGN_OR_RETURN(CopyCost cost, predict_copy_cost(target_.pid, speed));
+    cost.pause_seconds *= ticket_.pause_ratio;
     summary_.predicted_pause_seconds = cost.pause_seconds;
     RETURN_IF_ERROR(check_pause(target_.pid, cost, request.max_pause_seconds));
     return check_room(target_.pid, cost);
@@ -131,11 +123,20 @@ class HeapTaker {
   absl::Status write(const HeapCopy& copy) {
     summary_.pause_seconds = static_cast<double>(copy.pause_ns()) * 1e-9;
     ticket_.paused_seconds += summary_.pause_seconds;
+    learn_pause();
     HeapWriting writing(source_, program_, copy, contents_,
                         [this](std::string_view bytes) { return pipe_.push(std::string(bytes)); });
     RETURN_IF_ERROR(writing.run());
     writing.describe(summary_);
     return absl::OkStatus();
+  }
+
+  // What a program has more to do than the rehearsal, such as stopping its domains, it has at the
+  // next copy too. Half of an error is corrected at once: half of it is chance.
+  void learn_pause() const {
+    const double error = summary_.pause_seconds / summary_.predicted_pause_seconds;
+    ticket_.pause_ratio =
+        std::clamp(ticket_.pause_ratio * std::sqrt(error), kLeastPauseRatio, kMostPauseRatio);
   }
 
   // Until the injector has ended and all is taken.

@@ -41,8 +41,8 @@ export interface App {
   phases(pid?: number): readonly Phase[];
   notePhases(pid: number, phases: readonly Phase[]): void;
   isDark(): boolean;
-  // One line for people, until the next; "" for none.
-  say(message: string, kind?: "info" | "error"): void;
+  // One line for people, until the next; "" for none. control: what they can do about it.
+  say(message: string, kind?: "info" | "error", control?: HTMLElement | null): void;
   // Shows an error, unless it is of a superseded request.
   fail(error: unknown): void;
 }
@@ -114,8 +114,8 @@ export class PageApp implements App {
     this.clocks.note(pid, answer);
   }
 
-  say(message: string, kind: "info" | "error" = "info"): void {
-    this.notice.textContent = message;
+  say(message: string, kind: "info" | "error" = "info", control: HTMLElement | null = null): void {
+    this.notice.replaceChildren(message, ...(control ? [" ", control] : []));
     this.notice.className = kind;
     this.notice.hidden = message === "";
   }

@@ -5,6 +5,7 @@ import { button, make } from "../lib/dom";
 import { bytes, count, estimate, interval } from "../lib/format";
 import { groupPlural, unitOf, type Measure } from "../lib/names";
 import type { Palette } from "../lib/palette";
+import { rightAxis } from "./area_chart";
 import { totalAt, type Area, type Stack } from "./stack";
 
 export interface LegendShown {
@@ -88,7 +89,11 @@ export class Legend {
 function factsOf(stack: Stack, measure: Measure, index: number, lines: boolean): HTMLElement[] {
   const moment = stack.moments[index]!, total = totalAt(stack, index);
   const facts: [string, string][] = [["sum", estimate(total.value, total.error) + unitOf(measure)]];
-  if (lines) facts.push(["heap", moment.heap === null ? "not read yet" : bytes(moment.heap)], ["live, all", bytes(moment.live)]);
+  const right = rightAxis(stack, measure), side = (isRight: boolean): string => (isRight ? ", right axis" : "");
+  if (lines) {
+    facts.push([`heap${side(right.heap)}`, moment.heap === null ? "not read yet" : bytes(moment.heap)],
+      [`live, all${side(right.live)}`, bytes(moment.live)]);
+  }
   if (moment.seconds > 0 && index > 0) {
     facts.push(["collections", `${(moment.minor / moment.seconds).toFixed(1)}/s minor, ${count(moment.major)} major`]);
   }

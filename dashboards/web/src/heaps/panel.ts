@@ -7,11 +7,12 @@ import { clock } from "../lib/axis";
 import { button, make } from "../lib/dom";
 import { bytes, count, duration } from "../lib/format";
 import { typesText } from "../lib/heap_types";
+import { CONTROL_OFF, refused } from "../lib/pause";
 import { heapsOf, withHeap, type View } from "../lib/state";
 import { HeapAreas } from "./areas";
 import { differenceTables, garbageTables, wasteTable } from "./tables";
 
-const OFF = "Answers from snapshots require control: start memprofd with --web.enable-control, or use memprofctl snapshot";
+const OFF = `Answers from snapshots require control. ${CONTROL_OFF}, or use memprofctl snapshot`;
 
 export function mountHeaps(container: HTMLElement, app: App): Panel {
   return new Heaps(container, app);
@@ -24,6 +25,7 @@ class Heaps implements Panel {
   private readonly said = make("span", { className: "muted" });
   private readonly keep = button("Keep one now", () => void this.keepOne(), { className: "button",
     title: "Pauses the program briefly; memprofd stores the snapshot, and a mark above the chart shows it" });
+  private readonly refusal = make("div", { "aria-live": "polite" });
   private readonly list = make("div", { className: "kept", role: "group", "aria-label": "Kept snapshots" });
   private readonly areas: HeapAreas;
   private readonly answer = make("div", { className: "answer" });
@@ -34,7 +36,7 @@ class Heaps implements Panel {
     this.areas = new HeapAreas(app);
     container.append(make("div", { className: "card" },
       make("div", { className: "heaps-head" }, make("h2", { id: "heaps-title" }, "Snapshots of the heap"), this.said,
-        make("span", { className: "space" }), this.keep), this.list, this.areas.element, this.answer));
+        make("span", { className: "space" }), this.keep), this.refusal, this.list, this.areas.element, this.answer));
   }
 
   update(view: View): void {
@@ -42,8 +44,9 @@ class Heaps implements Panel {
     this.container.hidden = heaps === undefined;
     if (!heaps) return;
     this.keep.disabled = !this.app.server.control || !this.app.runs() || this.app.target()?.mode === "observe";
-    this.said.textContent = heaps.length === 0 ? "No snapshots of this program yet."
-      : `${count(heaps.length)} stored. Select one, or two to compare, here or above the chart.`;
+    this.said.textContent = (heaps.length === 0 ? "No snapshots of this program yet."
+      : `${count(heaps.length)} stored. Select one, or two to compare, here or above the chart.`) +
+      (this.app.server.control ? "" : ` ${CONTROL_OFF} to take one here.`);
     const chosen = heapsOf(view).map((name) => heaps.find((heap) => heap.name === name)).filter((heap) => heap !== undefined);
     this.showList(heaps, chosen);
     this.areas.update(view);
@@ -94,16 +97,18 @@ class Heaps implements Panel {
     if (question === this.asked) this.answer.replaceChildren(...parts);
   }
 
-  private async keepOne(): Promise<void> {
-    const { pid } = this.app.store.get(), comm = this.app.target()?.comm ?? "";
+  private async keepOne(pid = this.app.store.get().pid, maxPause?: number): Promise<void> {
+    const comm = this.app.target(pid)?.comm ?? "";
+    this.refusal.replaceChildren();
     this.keep.disabled = true;
     this.app.say(`Snapshot of ${comm} (pid ${pid}) …`);
     try {
-      const { heap } = await this.api.keepHeap(pid);
+      const { heap } = await this.api.keepHeap(pid, maxPause);
       this.app.say(`Snapshot of ${comm} (pid ${pid}): stored, ${bytes(Number(heap.file_bytes))}; the program was paused for ${duration(heap.pause_seconds)}`);
       await this.app.refreshHeaps();
     } catch (error) {
-      this.app.fail(error);
+      this.app.say("");
+      this.refusal.replaceChildren(refused(error, (seconds) => void this.keepOne(pid, seconds)));
     } finally {
       this.keep.disabled = false;
     }

@@ -4,8 +4,7 @@ import type { App } from "../app";
 import { Api, type Target } from "../lib/api";
 import { button, make, saveBlob } from "../lib/dom";
 import { bytes } from "../lib/format";
-
-const HOW = "Control from the page is off: start memprofd with --web.enable-control, or use memprofctl";
+import { CONTROL_OFF, refusalOf } from "../lib/pause";
 
 export class Control {
   private readonly api = new Api();
@@ -18,7 +17,7 @@ export class Control {
 
   // "" when it can be done, else why not.
   reason(): string {
-    return this.isAllowed ? "" : HOW;
+    return this.isAllowed ? "" : `${CONTROL_OFF}, or use memprofctl`;
   }
 
   async run(what: string, action: "attach" | "detach" | "rate", body: object): Promise<boolean> {
@@ -82,16 +81,17 @@ export class Control {
     return out;
   }
 
-  private async snapshot(target: Target, pressed: HTMLButtonElement): Promise<void> {
+  private async snapshot(target: Target, pressed: HTMLButtonElement, maxPause?: number): Promise<void> {
     const what = `Snapshot of ${target.comm} (pid ${target.pid})`;
     this.app.say(`${what} …`);
     pressed.disabled = true;
     try {
-      const file = await this.api.snapshot(target.pid), name = `${target.comm}-${target.pid}.heap`;
+      const file = await this.api.snapshot(target.pid, maxPause), name = `${target.comm}-${target.pid}.heap`;
       saveBlob(name, file);
       this.app.say(`${what}: saved, ${bytes(file.size)}. What keeps a site's memory: memprofctl snapshot why ${name} SITE`);
     } catch (error) {
-      this.app.say(`${what}: ${error instanceof Error ? error.message : String(error)}`, "error");
+      const { text, button: allow } = refusalOf(error, (seconds) => void this.snapshot(target, pressed, seconds));
+      this.app.say(`${what}: ${text}`, "error", allow);
     } finally {
       pressed.disabled = false;
     }

@@ -4,6 +4,7 @@ import { Api, type HeapAnswer, type HeapClass, type HeapHolder } from "../lib/ap
 import { button, make } from "../lib/dom";
 import { bytes, count, duration, share } from "../lib/format";
 import { typesText } from "../lib/heap_types";
+import { refused } from "../lib/pause";
 import { sizeTables } from "./heap_sizes";
 
 const size = (part?: { bytes: string | number }): number => Number(part?.bytes ?? 0);
@@ -12,15 +13,15 @@ export class HeapCard {
   readonly element = make("section", { className: "heap", hidden: true, "aria-label": "What is in a heap" });
   private readonly api = new Api();
 
-  async ask(pid: number, comm: string): Promise<void> {
+  async ask(pid: number, comm: string, maxPause?: number): Promise<void> {
     const waits = make("p", { className: "muted" }, `Taking a snapshot of ${comm} (pid ${pid}) …`);
     this.element.hidden = false;
     this.element.replaceChildren(waits);
     try {
-      const answer = await this.api.heap(pid);
+      const answer = await this.api.heap(pid, maxPause);
       if (waits.isConnected) this.show(`${comm} (pid ${pid})`, answer);
     } catch (error) {
-      if (waits.isConnected) this.element.replaceChildren(make("p", { className: "error" }, (error as Error).message));
+      if (waits.isConnected) this.element.replaceChildren(refused(error, (seconds) => void this.ask(pid, comm, seconds)));
     }
   }
 

@@ -5,6 +5,7 @@ import type { App, Panel } from "../app";
 import { enumText, msOf, type Overhead, type Target } from "../lib/api";
 import { button, make } from "../lib/dom";
 import { bytes, count, duration, estimate, interval, share } from "../lib/format";
+import { CONTROL_OFF } from "../lib/pause";
 import type { View } from "../lib/state";
 import { Control } from "./control";
 import { HeapCard } from "./heap";
@@ -22,6 +23,7 @@ class Overview implements Panel {
   private readonly title = make("h2", { id: "overview-title" }, "Programs");
   private readonly body = make("tbody");
   private readonly heap = new HeapCard();
+  private readonly off = make("p", { className: "off muted", hidden: true }, `${CONTROL_OFF} to attach, detach and take snapshots here.`);
   private readonly empty = make("p", { className: "empty", hidden: true });
   private readonly table: HTMLElement;
   private form: HTMLElement;
@@ -36,7 +38,7 @@ class Overview implements Panel {
       make("thead", {}, make("tr", {}, ...HEADS.map((text) => make("th", { scope: "col" }, text)))), this.body));
     container.append(make("div", { className: "card" },
       make("div", { className: "overview-head" }, this.title, make("span", { className: "space" }), this.form),
-      this.table, this.empty, this.heap.element));
+      this.off, this.table, this.empty, this.heap.element));
   }
 
   update(view: View): void {
@@ -62,6 +64,7 @@ class Overview implements Panel {
 
   // Whether control is allowed is known once the server has answered.
   private allow(): void {
+    this.off.hidden = this.control.isAllowed || this.app.server.version === "";
     if (this.isAllowed === this.control.isAllowed) return;
     this.isAllowed = this.control.isAllowed;
     const form = this.control.attachForm();
@@ -102,7 +105,7 @@ function endOf({ end }: Target): { text: string; isBad: boolean } | undefined {
 
 class Row {
   readonly element = make("tr");
-  private readonly cells = HEADS.map(() => make("td"));
+  private readonly cells = HEADS.map((head) => make("td", { "data-label": head }));
   private readonly rate: HTMLInputElement;
   private readonly budget = make("span", { className: "budget" });
   private readonly detach: HTMLButtonElement;
