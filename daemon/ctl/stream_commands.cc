@@ -92,6 +92,11 @@ std::string trace_line(const pb::TraceInfo& trace) {
   return out + "\n";
 }
 
+// False: it has not begun, or cannot be ended by an older memprofd.
+bool end_recording(const Endpoint& endpoint, std::uint64_t recording) {
+  return recording != 0 && Client(endpoint).end_recording(recording).ok();
+}
+
 absl::Status print_trace(const Options& options, const pb::TraceInfo& trace) {
   return options.json() ? print_json(trace) : print(trace_line(trace));
 }
@@ -119,11 +124,6 @@ absl::StatusOr<std::string> record_values(Client& client, int pid, std::int64_t 
   RETURN_IF_ERROR(write_value_recording(*values, trace_file));
   return absl::StrCat(values_file_of(trace_file), ": ", values->series_size(),
                       " numbers that the program says about itself\n");
-}
-
-// False: it has not begun, or cannot be ended by an older memprofd.
-bool end_recording(const Endpoint& endpoint, std::uint64_t recording) {
-  return recording != 0 && Client(endpoint).end_recording(recording).ok();
 }
 
 absl::Status run_record(const Options& options) {

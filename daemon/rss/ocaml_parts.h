@@ -16,6 +16,7 @@
 #include "daemon/discover/memory_reader.h"
 #include "daemon/rss/extent_layer.h"
 #include "daemon/rss/malloc_walk.h"
+#include "daemon/rss/mapping_classes.h"
 #include "daemon/snapshot/heap_layout.h"
 #include "daemon/snapshot/heap_map.h"
 

@@ -100,7 +100,7 @@ bool is_pool_head(const PoolHead& head, std::uint64_t pool, std::span<const std:
   const auto [next, slot, owner, size_class] = head;
   const bool leads_on = next % kPageBytes == 0 && next < kEndOfMemory;
   const bool has_slot = slot == 0 || (slot > pool && slot < pool + kPoolBytes);
-  const bool has_owner = owner == 0 || std::ranges::find(states, owner) != states.end();
+  const bool has_owner = owner == 0 ? next != 0 : std::ranges::find(states, owner) != states.end();
   const auto number = static_cast<std::uint32_t>(size_class);
   return leads_on && has_slot && has_owner && number > 0 && number < PoolHeap::kClasses;
 }

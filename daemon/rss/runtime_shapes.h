@@ -30,7 +30,7 @@ inline constexpr std::size_t kRefTableWords = 7;
 std::optional<std::uint64_t> ref_table_entries(
     std::span<const std::uint64_t, kRefTableWords> table);
 
-// The head of a pool of OCaml 5 whose owner is one of these states, or none.
+// The head of a pool of OCaml 5 whose owner is one of these states, or none and in a list.
 using PoolHead = std::array<std::uint64_t, 4>;
 bool is_pool_head(const PoolHead& head, std::uint64_t pool, std::span<const std::uint64_t> states);
 

@@ -95,7 +95,8 @@ TEST(RuntimeShapes, APoolHasAnOwnerThatIsThereOrNone) {
   constexpr std::uint64_t kPool = 0x7f0000001000, kState = 0x7f1000000000;
   const std::array<std::uint64_t, 1> states{kState};
   EXPECT_TRUE(is_pool_head({kPool + 0x8000, kPool + 64, kState, 7}, kPool, states));
-  EXPECT_TRUE(is_pool_head({0, 0, 0, 31}, kPool, states));
+  EXPECT_TRUE(is_pool_head({kPool + 0x8000, 0, 0, 31}, kPool, states));
+  EXPECT_FALSE(is_pool_head({0, 0, 0, 31}, kPool, states)) << "a small number is none";
   EXPECT_FALSE(is_pool_head({0, 0, 0, 0}, kPool, states)) << "zeroes are none";
   EXPECT_FALSE(is_pool_head({0, 0, 0, 32}, kPool, states));
   EXPECT_FALSE(is_pool_head({0, 0, kState + 8, 7}, kPool, states));
