@@ -305,7 +305,8 @@ std::string AgentAttachment::waiting_for() const {
   const Obstacle obstacle = injector_ ? injector_->obstacle() : Obstacle::kNone;
   if (obstacle != Obstacle::kNone) return std::string(obstacle_text(obstacle));
   if (control_ && !plan_.may_inject) return "waiting for the program's next minor collection";
-  return "waiting for the program's next allocation";
+  return "waiting for the program's next allocation; if only its C code works, attach with --mode "
+         "observe --c-heap";
 }
 
 }  // namespace memprofd

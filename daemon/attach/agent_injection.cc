@@ -19,6 +19,8 @@ namespace {
 constexpr auto kOwnStartPatience = std::chrono::milliseconds(200);
 // How long one that waits may take to end.
 constexpr auto kGiveUpPatience = std::chrono::milliseconds(100);
+// Mappings that loading the agent takes, at most.
+constexpr std::size_t kAgentMappings = 16;
 // Longest time between two attempts to wake an idle program.
 constexpr auto kMaxTripInterval = std::chrono::milliseconds(500);
 
@@ -105,7 +107,7 @@ std::optional<AgentAttachment::SeenAgent> AgentAttachment::find_loaded_agent(
   }
   const auto maps = target_.memory->maps();
   const auto at = maps.ok() ? locate_agent(*plan_.file, *maps, path) : std::nullopt;
-  if (!at) return std::nullopt;
+  if (!at || !has_its_data(*at, *maps)) return std::nullopt;
   return SeenAgent{*at, AgentControl(target_.pid, *target_.memory, at->control_address).status()};
 }
 
@@ -114,6 +116,14 @@ absl::Status AgentAttachment::not_loaded() const {
     return absl::ResourceExhaustedError(
         absl::StrCat("pid ", target_.pid, " has no descriptor left to load the agent; raise its ",
                      "limit of open files (prlimit --nofile, ulimit -n), and attach again"));
+  }
+  const std::uint64_t most = ProcFs().max_mappings();
+  const auto maps = target_.memory->maps();
+  if (maps.ok() && most != 0 && maps->size() + kAgentMappings > most) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("pid ", target_.pid, " has ", maps->size(), " of ", most,
+                     " mappings, too many to load the agent; raise vm.max_map_count (sysctl), and "
+                     "attach again"));
   }
   const std::string refused =
       absl::StrCat("the dynamic linker of pid ", target_.pid, " refused ",

@@ -9,6 +9,7 @@
 
 #include "daemon/discover/function_list.h"
 #include "daemon/query/frame_filter.h"
+#include "daemon/symbolize/function_names.h"
 #include "daemon/symbolize/symbol_names.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
@@ -16,27 +17,33 @@
 namespace memprofd {
 namespace {
 
-absl::StatusOr<FunctionList> choose(ElfFile& program, const CallsRequest& request) {
+absl::StatusOr<FunctionList> choose(const Target& target, const CallsRequest& request) {
+  ElfFile& program = *target.program;
   if (request.pattern.empty()) {
     return absl::InvalidArgumentError(
         "missing functions: give a pattern, such as 'Order_parser\\.*'");
   }
   ASSIGN_OR_RETURN(const Patterns wanted, Patterns::compile("function", {request.pattern}));
-  ASSIGN_OR_RETURN(
-      FunctionList list,
-      list_functions(program, {.name_of = demangle,
-                               .wanted = [&](const std::string& n) { return wanted.any_in(n); },
-                               .most = MEMPROF_CALL_FUNCTIONS}));
+  const FunctionNames names(program, target.load_bias, target.frames,
+                            target.abi.end_lines ? LocationFormat::kLines : LocationFormat::kLine);
+  // By the name without modules in between, too.
+  const auto name_of = [&](const ElfFunction& function) -> std::optional<std::string> {
+    std::string name = names.of(function);
+    const bool chosen = wanted.any_in(name) || wanted.any_in(demangle(function.name));
+    return chosen ? std::optional(std::move(name)) : std::nullopt;
+  };
+  ASSIGN_OR_RETURN(FunctionList list,
+                   list_functions(program, {.name_of = name_of, .most = MEMPROF_CALL_FUNCTIONS}));
   if (list.matching > MEMPROF_CALL_FUNCTIONS) {
     return absl::ResourceExhaustedError(fmt::format(
         "{} functions match '{}', and {} is the limit: name fewer, such as those of one module",
         list.matching, request.pattern, MEMPROF_CALL_FUNCTIONS));
   }
   if (list.matching == 0) {
-    return absl::NotFoundError(fmt::format(
-        "no OCaml function of {} matches '{}'; names are like Server.handle, the file's "
-        "module and the function, without modules in between",
-        program.display_name(), request.pattern));
+    return absl::NotFoundError(
+        fmt::format("no OCaml function of {} matches '{}'; names are like Server.Sessions.find, as "
+                    "`memprofctl sites` shows them",
+                    program.display_name(), request.pattern));
   }
   return list;
 }
@@ -131,7 +138,7 @@ absl::StatusOr<std::unique_ptr<CallTrace>> CallTrace::start(Target target,
                     "--time to count them",
                     target.abi.version));
   }
-  ASSIGN_OR_RETURN(const FunctionList list, choose(*target.program, request));
+  ASSIGN_OR_RETURN(const FunctionList list, choose(target, request));
   PlaceFinder finder(*target.program, target.program_file, request.with_time);
   for (const ListedFunction& function : list.functions) finder.add(function);
   Places places = finder.take();

@@ -415,6 +415,14 @@ absl::StatusOr<pb::KeepHeapResponse> Client::keep_heap(const pb::KeepHeapRequest
                                     kLookTimeoutSeconds);
 }
 
+absl::Status Client::end_recording(std::uint64_t recording) {
+  pb::EndRecordingRequest request;
+  request.set_recording(recording);
+  return call<pb::EndRecordingResponse>(*stub_->traces, &pb::Trace::Stub::EndRecording, request,
+                                        kTimeoutSeconds)
+      .status();
+}
+
 absl::Status Client::record(const pb::RecordRequest& request,
                             const std::function<absl::Status(const pb::RecordResponse&)>& use) {
   return stream<pb::RecordResponse>(*stub_->traces, &pb::Trace::Stub::Record, request, use);

@@ -28,11 +28,14 @@ Interrupt::Interrupt() {
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
-void Interrupt::on_signal(std::function<void()> stop) {
-  thread_ = std::thread([stop = std::move(stop)] {
+void Interrupt::on_signal(std::function<void()> stop, std::function<void()> stop_now) {
+  thread_ = std::thread([stop = std::move(stop), stop_now = std::move(stop_now)] {
     const sigset_t set = signals();
-    int signal = 0;
-    if (sigwait(&set, &signal) == 0 && signal != kDone) stop();
+    for (const auto* action : {&stop, &stop_now}) {
+      int signal = 0;
+      if (sigwait(&set, &signal) != 0 || signal == kDone) return;
+      (*action)();
+    }
   });
 }
 

@@ -10,14 +10,15 @@
 
 namespace memprofd::ctl {
 
-// Calls stop once when SIGINT or SIGTERM comes. Lives as long as the work; made
-// before the program has other threads, which inherit the blocked signals.
+// Calls stop when SIGINT or SIGTERM comes, and once more, stop_now, when another one does. Lives as
+// long as the work; made before the program has other threads, which inherit the blocked signals.
 class Interrupt {
  public:
   Interrupt();
   ~Interrupt();
   // Not more than once.
-  void on_signal(std::function<void()> stop);
+  void on_signal(
+      std::function<void()> stop, std::function<void()> stop_now = [] {});
 
  private:
   std::thread thread_;

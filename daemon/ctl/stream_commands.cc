@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands about traces and events.
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -91,6 +92,11 @@ std::string trace_line(const pb::TraceInfo& trace) {
   return out + "\n";
 }
 
+// False: it has not begun, or cannot be ended by an older memprofd.
+bool end_recording(const Endpoint& endpoint, std::uint64_t recording) {
+  return recording != 0 && Client(endpoint).end_recording(recording).ok();
+}
+
 absl::Status print_trace(const Options& options, const pb::TraceInfo& trace) {
   return options.json() ? print_json(trace) : print(trace_line(trace));
 }
@@ -127,7 +133,13 @@ absl::Status run_record(const Options& options) {
   const File file(std::fopen(options.trace_file.c_str(), "wb"));
   if (file == nullptr) return cannot_write(options.trace_file);
   Client client(options.endpoint);
-  interrupt.on_signal([&client] { client.interrupt(); });
+  std::atomic<std::uint64_t> recording = 0;
+  // What memprofd has not sent yet is lost with a stream that is cancelled.
+  interrupt.on_signal(
+      [&] {
+        if (!end_recording(options.endpoint, recording)) client.interrupt();
+      },
+      [&client] { client.interrupt(); });
   const auto begin_unix_ns = static_cast<std::int64_t>(realtime_ns());
   pb::RecordResponse last;
   {
@@ -140,6 +152,7 @@ absl::Status run_record(const Options& options) {
         return cannot_write(options.trace_file);
       }
       last = response;
+      recording = response.recording();
       return absl::OkStatus();
     }));
   }
@@ -148,7 +161,8 @@ absl::Status run_record(const Options& options) {
                                                            begin_unix_ns, options.trace_file));
   if (options.json()) return print_json(last.stats());
   return print(absl::StrCat(options.trace_file, ": ", stats_text(last.stats()),
-                            last.ended().empty() ? "" : "; ", last.ended(), "\n", values));
+                            last.ended().empty() ? "; cut off: what came last is missing" : "; ",
+                            last.ended(), "\n", values));
 }
 
 absl::Status run_dump(const Options& options) {

@@ -47,11 +47,11 @@ absl::StatusOr<FunctionList> list_functions(ElfFile& program, const FunctionChoi
   FunctionList result;
   program.for_each_function([&](const ElfFunction& function) {
     if (!is_ocaml(function.name)) return;
-    std::string name = choice.name_of(function.name);
-    if (!choice.wanted(name)) return;
+    std::optional<std::string> name = choice.name_of(function);
+    if (!name) return;
     if (++result.matching > choice.most) return;
     result.functions.push_back(
-        {.name = std::move(name), .address = function.address, .size = function.size, .code = {}});
+        {.name = *std::move(name), .address = function.address, .size = function.size, .code = {}});
   });
   if (result.matching > choice.most) return result;
   std::uint64_t left = kMaxCodeBytes;

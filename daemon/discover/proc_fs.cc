@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <memory>
 #include <optional>
 
@@ -255,6 +256,12 @@ absl::StatusOr<ProcessStatus> ProcFs::status_of_self() const {
   const int error = fd ? read_all(fd.get(), text) : errno;
   if (error != 0) return absl::ErrnoToStatus(error, "read /proc/self/status");
   return parse_status(text);
+}
+
+std::uint64_t ProcFs::max_mappings() const {
+  std::uint64_t most = 0;
+  std::ifstream(root_ + "/sys/vm/max_map_count") >> most;
+  return most;
 }
 
 bool ProcFs::exists(int pid) const {

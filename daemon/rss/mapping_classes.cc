@@ -103,6 +103,7 @@ class Classifier {
   void note(const Mapping& mapping, RssClass kind, const std::string& name) {
     const Stretch stretch{mapping.begin, mapping.end};
     if (mapping.path == "[heap]") out_.break_heap.push_back(stretch);
+    out_.has_main_stack |= mapping.path == "[stack]";
     const bool whole_right = mapping.readable && mapping.writable;
     if (kind == RssClass::kOther && whole_right) {
       out_.anonymous.push_back(stretch);

@@ -50,7 +50,9 @@ class Accounting {
     if (const OcamlParts* ocaml = parts_->ocaml(); ocaml != nullptr && ocaml->counts().known) {
       count_.split_ocaml_heap(ocaml->counts());
     }
-    count_.make_parts(names_);
+    count_.make_parts(names_, [this](RssClass kind) { return parts_->number_of(kind); });
+    report_.mappings = maps_.size();
+    report_.max_mappings = ProcFs().max_mappings();
     report_.owners = owners_.largest();
     report_.no_owner = owners_.no_owner();
     advise(report_);
@@ -221,6 +223,14 @@ std::uint64_t RssReport::resident(RssClass kind) const {
   std::uint64_t bytes = 0;
   for (const RssPart& part : parts) bytes += part.kind == kind ? part.resident : 0;
   return bytes;
+}
+
+std::uint64_t RssReport::number_of(RssClass kind) const {
+  std::uint64_t number = 0;
+  for (const RssPart& part : parts) {
+    if (part.kind == kind) number = std::max(number, part.number);
+  }
+  return number;
 }
 
 absl::StatusOr<RssReport> account_rss(const AskedProcess& process, RssOptions options,

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "daemon/ctl/render/render_table.h"
 #include "daemon/ctl/render/text.h"
 #include "daemon/export/api/grpc_convert.h"
 #include "daemon/model/measure.h"
@@ -218,7 +219,9 @@ std::string report_text(const pb::ListSitesResponse& response, pb::Measure order
                         pb::GroupBy group_by) {
   std::string out;
   append_header(response, out);
-  if (response.sites().empty()) return absl::StrCat(out, "\nNo sites yet.\n");
+  if (response.sites().empty()) {
+    return absl::StrCat(out, "\nNo sites yet.\n", no_samples_hint(response.target()));
+  }
   const bool known = is_known(response.sites(0), order);
   const std::string_view word = measure_row(known ? order : pb::MEASURE_ALLOCATED).title;
   absl::StrAppend(&out, "\nSites, sorted by ", absl::string_view(word.data(), word.size()),

@@ -40,7 +40,10 @@ std::vector<Row> rows_of(const pb::GetRssResponse& response, bool by_file) {
   std::vector<Row> rows;
   for (const pb::RssPart& part : response.parts()) {
     if (by_file && part.name().empty()) continue;
-    const std::string what = by_file ? part.name() : part.title();
+    const std::string what = by_file ? part.name()
+                             : part.number() == 0
+                                 ? part.title()
+                                 : absl::StrCat(part.title(), " (", part.number(), ")");
     const auto same = std::ranges::find(rows, what, &Row::what);
     Row& row = same != rows.end() ? *same : rows.emplace_back(Row{.what = what});
     row.add(part);
@@ -153,6 +156,9 @@ std::string advice_text(const pb::GetRssResponse& response) {
   for (const pb::RssAdvice& advice : response.advice()) {
     absl::StrAppend(&out, "  up to ", bytes_text(advice.bytes()), ": ", printable(advice.action()),
                     " (", printable(advice.reason()), ")\n");
+  }
+  for (const std::string& hint : response.hints()) {
+    absl::StrAppend(&out, "\nnote: ", printable(hint), "\n");
   }
   for (const std::string& note : response.notes()) {
     absl::StrAppend(&out, "\nunknown: ", printable(note), "\n");

@@ -133,6 +133,14 @@ std::string ended_table(const pb::ListTargetsResponse& response, std::int64_t no
   return with_bold_head(table, style);
 }
 
+std::string no_samples_hint(const pb::Target& target) {
+  const bool samples =
+      target.state() == pb::TARGET_STATE_SAMPLING || target.state() == pb::TARGET_STATE_WAITING;
+  if (!samples || target.alloc_events() != 0) return "";
+  return "Nothing was sampled since the attach. If only the program's C code works, follow malloc: "
+         "memprofctl attach --mode observe --c-heap.\n";
+}
+
 std::string target_line(const pb::Target& target) {
   const std::string_view state = state_word(target.state());
   std::string out = absl::StrCat("pid ", target.pid());
@@ -170,7 +178,9 @@ std::vector<std::string> site_cells(const pb::Site& site, pb::GroupBy group_by, 
 
 std::string sites_table(const pb::ListSitesResponse& response, pb::GroupBy group_by,
                         bool with_callstacks, const Style& style) {
-  if (response.sites().empty()) return "no sites yet\n";
+  if (response.sites().empty()) {
+    return absl::StrCat("no sites yet\n", no_samples_hint(response.target()));
+  }
   const bool by_site = group_by == pb::GROUP_BY_SITE;
   const bool resident = std::ranges::any_of(response.sites(), &pb::Site::has_resident);
   std::vector<Column> columns{{"LIVE", Align::kRight}};

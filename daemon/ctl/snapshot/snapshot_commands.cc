@@ -14,6 +14,7 @@
 #include "daemon/export/api/heap_json.h"
 #include "daemon/query/frame_filter.h"
 #include "daemon/snapshot/answers/chrome_snapshot.h"
+#include "daemon/snapshot/answers/root_tree.h"
 #include "daemon/snapshot/file/heap_file_reader.h"
 #include "daemon/snapshot/file/new_file.h"
 #include "daemon/util/status_macros.h"
@@ -75,6 +76,7 @@ absl::Status run_snapshot_show(const Options& options) {
 
 absl::Status run_snapshot_retained(const Options& options) {
   ASSIGN_OR_RETURN(HeapImage image, whole_image(options.heap_file, options));
+  join_threads(image);
   const RetainedTable table = find_retained(image, {.depth = options.heap_depth});
   ASSIGN_OR_RETURN(const std::vector<std::uint32_t> tops, roots_under(table, options.heap_under));
   return write_result(options.json()
@@ -88,7 +90,8 @@ absl::Status run_snapshot_why(const Options& options) {
     return absl::InvalidArgumentError(
         "give a SITE pattern, or --outside; memprofctl snapshot show lists sites");
   }
-  ASSIGN_OR_RETURN(const HeapImage image, whole_image(options.heap_file, options));
+  ASSIGN_OR_RETURN(HeapImage image, whole_image(options.heap_file, options));
+  join_threads(image);
   if (options.heap_outside) return answer_why_outside(image, options);
   return answer_why(image, options, options.heap_file,
                     "memprofctl snapshot show " + options.heap_file);

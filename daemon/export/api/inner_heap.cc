@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/snapshot/answers/root_tree.h"
 #include "daemon/util/asker.h"
 #include "daemon/util/fd.h"
 #include "daemon/util/status_macros.h"
@@ -42,7 +43,10 @@ absl::StatusOr<HeapImage> take(ControlService& control,
                      "and snapshot show, or why --pid ",
                      request.pid()));
   }
-  return read_heap_image(absl::StrCat("/proc/self/fd/", file.get()), kLimits);
+  ASSIGN_OR_RETURN(HeapImage image,
+                   read_heap_image(absl::StrCat("/proc/self/fd/", file.get()), kLimits));
+  join_threads(image);
+  return image;
 }
 
 absl::StatusOr<HeapImage> read(const std::string& path, const ImageLimits& limits) {
@@ -53,6 +57,7 @@ absl::StatusOr<HeapImage> read(const std::string& path, const ImageLimits& limit
                      ", which is more than memprofd analyses itself; use memprofctl snapshot"));
   }
   RETURN_IF_ERROR(image.status());
+  join_threads(*image);
   if (image->info.complete) return image;
   return absl::InvalidArgumentError(absl::StrCat(path, " is truncated or damaged"));
 }

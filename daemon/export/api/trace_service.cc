@@ -6,6 +6,7 @@
 #include <deque>
 #include <filesystem>
 #include <functional>
+#include <random>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -31,6 +32,8 @@ constexpr char kStopAsked[] = "stopped by request";
 constexpr std::size_t kMessageBytes = 1 << 20;
 // A caller sees sooner than a file what has happened.
 constexpr std::chrono::milliseconds kStreamFlush{250};
+// From an event in the target to the log that is recorded from.
+constexpr std::chrono::milliseconds kOnTheWay{300};
 
 absl::StatusOr<std::string> file_directory(const std::string& directory) {
   if (directory.empty()) {
@@ -91,8 +94,10 @@ void advance(TraceRecorder& recorder, const char* why_stop) {
   }
 }
 
-bool send_all(MessageOutput& output, const TraceRecorder& recorder, const TraceStream::Send& send) {
+bool send_all(MessageOutput& output, const TraceRecorder& recorder, std::uint64_t recording,
+              const TraceStream::Send& send) {
   pb::RecordResponse message;
+  message.set_recording(recording);
   *message.mutable_stats() = to_proto(recorder.stats());
   for (std::string& piece : output.take()) {
     message.set_data(std::move(piece));
@@ -122,10 +127,14 @@ struct TraceService::Trace {
 
 struct TraceStream::Impl {
   Impl(TraceService& service, UserPlaces::Place place)
-      : service(service), place(std::move(place)) {}
+      : service(service), place(std::move(place)), number(service.note_recording()) {}
+  ~Impl() { service.forget_recording(number); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   TraceService& service;
   UserPlaces::Place place;
+  const std::uint64_t number;  // of the recording
   MessageOutput output;
   std::unique_ptr<TraceRecorder> recorder;
 };
@@ -147,10 +156,41 @@ void TraceService::stop() {
   stopping_ = true;
 }
 
-const char* TraceService::why_stop(const Trace* trace) const {
+const char* TraceService::why_stop(const Trace& trace) const {
   const std::lock_guard lock(mutex_);
-  if (trace != nullptr && trace->stop_asked) return kStopAsked;
+  if (trace.stop_asked) return kStopAsked;
   return stopping_ ? kDaemonStops : nullptr;
+}
+
+const char* TraceService::why_stop_streamed(std::uint64_t recording) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = recordings_.find(recording);
+  const bool is_over = found != recordings_.end() && found->second &&
+                       std::chrono::steady_clock::now() >= *found->second;
+  if (is_over) return kStopAsked;
+  return stopping_ ? kDaemonStops : nullptr;
+}
+
+std::uint64_t TraceService::note_recording() {
+  std::random_device random;
+  const std::lock_guard lock(mutex_);
+  for (;;) {
+    const std::uint64_t number = std::uint64_t{random()} << 32 | random();
+    if (number != 0 && recordings_.try_emplace(number).second) return number;
+  }
+}
+
+void TraceService::forget_recording(std::uint64_t recording) {
+  const std::lock_guard lock(mutex_);
+  recordings_.erase(recording);
+}
+
+absl::Status TraceService::end_recording(std::uint64_t recording) {
+  const std::lock_guard lock(mutex_);
+  const auto found = recordings_.find(recording);
+  if (found == recordings_.end()) return absl::NotFoundError("there is no such recording");
+  if (!found->second) found->second = std::chrono::steady_clock::now() + kOnTheWay;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<pb::TraceInfo> TraceService::start(const pb::TraceOptions& options,
@@ -211,7 +251,7 @@ absl::Status TraceService::begin(Trace& trace, UserPlaces::Place place) {
 void TraceService::run(Trace& trace, UserPlaces::Place place) {
   const bool is_whole = guarded("to record a trace", [&] {
     while (trace.recorder->ended().empty()) {
-      advance(*trace.recorder, why_stop(&trace));
+      advance(*trace.recorder, why_stop(trace));
       update(trace, false);
     }
   });
@@ -309,8 +349,8 @@ TraceStream::~TraceStream() = default;
 bool TraceStream::step(const Send& send) {
   TraceRecorder& recorder = *impl_->recorder;
   if (!recorder.ended().empty()) return false;
-  advance(recorder, impl_->service.why_stop(nullptr));
-  return send_all(impl_->output, recorder, send) && recorder.ended().empty();
+  advance(recorder, impl_->service.why_stop_streamed(impl_->number));
+  return send_all(impl_->output, recorder, impl_->number, send) && recorder.ended().empty();
 }
 
 }  // namespace memprofd

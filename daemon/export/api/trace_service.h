@@ -7,6 +7,7 @@
 //                └──▶ Trace: stats, files        (under mutex_)
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -62,6 +63,9 @@ class TraceService {
 
   // Begins one that goes to the caller.
   absl::StatusOr<std::unique_ptr<TraceStream>> record(const ::memprof::v1::TraceOptions& options);
+  // Soon, after what is on its way from the target now. Does not wait. recording: a number that
+  // only its caller has been told.
+  absl::Status end_recording(std::uint64_t recording);
 
  private:
   friend class TraceStream;
@@ -72,8 +76,11 @@ class TraceService {
   absl::Status begin(Trace& trace, UserPlaces::Place place);
   void run(Trace& trace, UserPlaces::Place place);
   void update(Trace& trace, bool done);
-  // Null: go on. trace is null for a streamed one.
-  const char* why_stop(const Trace* trace) const;
+  // Null: go on.
+  const char* why_stop(const Trace& trace) const;
+  const char* why_stop_streamed(std::uint64_t recording) const;
+  std::uint64_t note_recording();
+  void forget_recording(std::uint64_t recording);
   void forget_ended();
 
   SnapshotSource& source_;
@@ -84,6 +91,8 @@ class TraceService {
   std::condition_variable ended_;
   std::map<std::uint64_t, std::unique_ptr<Trace>> traces_;
   std::uint64_t last_id_ = 0;
+  // Streamed ones, and when each is to end, if it is.
+  std::map<std::uint64_t, std::optional<std::chrono::steady_clock::time_point>> recordings_;
   bool stopping_ = false;
 };
 

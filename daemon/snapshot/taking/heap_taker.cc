@@ -176,7 +176,11 @@ class HeapTaker {
   absl::Status late(const Injector& injector) const {
     std::string why(obstacle_text(injector.obstacle()));
     const std::string waiting = injector.why_not_waiting();
-    if (why.empty() && waiting.empty()) why = "it allocates nothing; try again when it works";
+    if (why.empty() && waiting.empty()) {
+      why =
+          "it allocates nothing; try again when it works. What its C code holds is shown by "
+          "memprofctl rss, and followed with --mode observe --c-heap";
+    }
     if (why.empty()) {
       why = fmt::format(
           "it allocates nothing, and cannot be copied meanwhile: {}; send it one request", waiting);

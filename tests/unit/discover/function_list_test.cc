@@ -29,8 +29,7 @@ class FunctionListTest : public ::testing::Test {
     return *ElfFile::open(dir_.path("x.exe"), "/bin/x");
   }
   static FunctionChoice all(std::size_t most) {
-    return {.name_of = [](std::string_view symbol) { return std::string(symbol); },
-            .wanted = [](const std::string&) { return true; },
+    return {.name_of = [](const ElfFunction& function) { return std::optional(function.name); },
             .most = most};
   }
 

@@ -197,6 +197,19 @@ TEST(TargetLine, SaysStateRateAndReason) {
   EXPECT_EQ(target_line(target), "pid 4242 (server.exe): waiting: the program is idle\n");
 }
 
+// A program that works in C code alone never has any.
+TEST(Report, NothingWasSampledSaysWhatCMayDo) {
+  pb::ListSitesResponse response;
+  response.mutable_target()->set_pid(4242);
+  response.mutable_target()->set_state(pb::TARGET_STATE_SAMPLING);
+  const std::string report = report_text(response, pb::MEASURE_LIVE, pb::GROUP_BY_SITE);
+  EXPECT_THAT(report, HasSubstr("--mode observe --c-heap"));
+  EXPECT_THAT(sites_table(response, pb::GROUP_BY_SITE, false, {}),
+              HasSubstr("--mode observe --c-heap"));
+  response.mutable_target()->set_alloc_events(1);
+  EXPECT_EQ(sites_table(response, pb::GROUP_BY_SITE, false, {}), "no sites yet\n");
+}
+
 TEST(Report, CopesWithNothing) {
   const std::string text = report_text({}, pb::MEASURE_LIVE, pb::GROUP_BY_SITE);
   EXPECT_THAT(text, HasSubstr("No sites yet."));
