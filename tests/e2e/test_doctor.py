@@ -101,7 +101,7 @@ class Doctor(E2ETest):
         self.assertEqual("2", proc_status(target.pid, "Seccomp"))
         findings = self.findings(target.pid)
         self.assertEqual("ok", findings["seccomp"][0], findings)
-        self.assertIn("judged", findings["seccomp"][1])
+        self.assertIn("checks before", findings["seccomp"][1])
         self.memprofd = self.daemon(prefix=("python3", "-c", harness.UNDER_A_FILTER))
         findings = self.findings(target.pid)
         for subject, words in (("seccomp", "filter"), ("mode", "observe")):
