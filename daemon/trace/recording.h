@@ -53,7 +53,7 @@ class TraceOutput {
 };
 
 // What traces of C's memory say about themselves.
-inline constexpr char kCMemoryContext[] = "memprofd, native heap";
+inline constexpr char kCMemoryContext[] = "memprofd, C's memory";
 
 struct RecordingOptions {
   // Below this a file would hardly hold anything beside its description.
