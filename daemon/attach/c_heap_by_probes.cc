@@ -40,7 +40,8 @@ std::string why_not_here(const Target& target) {
            "boot Linux 6.14 or later";
   }
   if (target.abi.domains && !target.state_offset) {
-    return "where its threads keep their domains is not known; keep its symbol table (no strip)";
+    return "the place where its threads keep their domains is unknown; keep its symbol table (no "
+           "strip)";
   }
   return "";
 }

@@ -119,8 +119,8 @@ void PluginFollower::walk_through(const KernelFrameTable& table, const std::stri
     log_warning("pid {}: {}: {}", pid, name, without_pid(pid, std::string(status.message())));
   if (table.left_out == 0 || std::exchange(said_no_slots_, true)) return;
   log_warning(
-      "pid {}: {}: {} of its frame descriptors are no addresses or have no room in the {} that are "
-      "kept of one target; callstacks end at their code",
+      "pid {}: {}: {} of its frame descriptors are damaged or exceed the {} that one target may "
+      "use; callstacks end at their code",
       pid, name, table.left_out, format_bytes(static_cast<double>(kTargetBytes)));
 }
 

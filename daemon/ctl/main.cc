@@ -565,7 +565,7 @@ class CommandLine {
         ->type_name("DURATION")
         ->capture_default_str();
     top->add_flag("--plain", options_.top.plain,
-                  "Print plain text frames; default when stdout is no terminal");
+                  "Print plain text frames; default when stdout is not a terminal");
     CLI::Option* iterations =
         top->add_option("--iterations", options_.top.iterations, "Stop after N frames (0: never)")
             ->capture_default_str();

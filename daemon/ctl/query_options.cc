@@ -217,7 +217,7 @@ absl::StatusOr<SelectionSpec> selection_of(const QueryOptions& options, std::int
   }
   if (!options.last.empty()) {
     ASSIGN_OR_RETURN(const double seconds, parse_duration(options.last));
-    if (!(seconds > 0)) return absl::InvalidArgumentError("--last 0 is no time; give more");
+    if (!(seconds > 0)) return absl::InvalidArgumentError("--last 0 is empty; give a time above 0");
     selection.range.set_last_seconds(seconds);
   }
   if (options.until_peak) selection.range.set_until_peak(true);

@@ -215,7 +215,8 @@ absl::Status run_top_command(const Options& options) {
   }
   if (spec.range.ByteSizeLong() > 0) {
     return absl::InvalidArgumentError(
-        "top begins now, its keys go back in time; or use: memprofctl sites --range");
+        "top starts at the present, and its keys go back in time; or use: memprofctl sites "
+        "--range");
   }
   TopOptions top = options.top;
   top.look.pid = spec.target.pid;

@@ -160,7 +160,7 @@ absl::Status RuntimeLocks::find_in_ocaml4(const Target& target, const ElfFile& p
   std::vector<std::string_view> names{"caml_enter_blocking_section_hook", "caml_c_call"};
   for (const StubName& stub : kStubs) names.push_back(stub.name);
   const auto symbols = program.find_symbols(names);
-  if (!symbols[0] || !symbols[1]) return not_found("who has its lock");
+  if (!symbols[0] || !symbols[1]) return not_found("which thread holds its lock");
   state_ = target.caml_state_address;
   bottom_of_stack_ = target.abi.bottom_of_stack;
   last_return_address_ = target.abi.last_return_address;
@@ -273,7 +273,7 @@ absl::StatusOr<std::vector<std::uint64_t>> RuntimeLocks::states_of_domains(
   }
   if (leader != 0) return not_free("its domains collect");
   if (count <= 0 || static_cast<std::uint64_t>(count) != running || running > MEMPROF_DOMAINS) {
-    return not_free("a domain of it begins or ends");
+    return not_free("one of its domains starts or ends");
   }
   std::vector<std::uint64_t> domains(running), states(running);
   if (!memory.read(list, std::as_writable_bytes(std::span(domains))).ok()) return unreadable();

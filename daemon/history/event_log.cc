@@ -85,10 +85,9 @@ absl::StatusOr<std::optional<std::uint64_t>> EventLog::join(
     const std::optional<EventCursor>& cursor) {
   const std::lock_guard lock(mutex_);
   if (cursor && (cursor->log != id_ || cursor->next_event > next_)) {
-    return absl::OutOfRangeError(
-        absl::StrCat("cursor ", cursor->log, ":", cursor->next_event,
-                     " is of another attach or daemon, whose events are gone; "
-                     "start the stream without a cursor"));
+    return absl::OutOfRangeError(absl::StrCat("cursor ", cursor->log, ":", cursor->next_event,
+                                              " belongs to another attach or daemon, whose events "
+                                              "are gone; start the stream without a cursor"));
   }
   ++readers_;
   if (cursor) return cursor->next_event;

@@ -26,7 +26,7 @@ absl::Status check_follows_blocks(const TargetSnapshot& target, const char* what
   if (target.info.follows_blocks()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("pid ", target.info.pid,
                                                     " is in observe mode: ", what,
-                                                    " are not known; ask for allocated bytes"));
+                                                    " are unknown; ask for allocated bytes"));
 }
 
 absl::Status check_follows_c(const TargetSnapshot& target) {

@@ -79,7 +79,7 @@ absl::Status list_chunks(const MemoryReader& memory, const RuntimeAbi& abi, cons
     map.regions.insert(map.regions.end(), chunks.begin(), chunks.end());
     if (!chunks.empty()) return absl::OkStatus();
   }
-  return bad_heap(fmt::format("no list of {} chunks with {} words begins at {:#x}", map.sums.chunks,
+  return bad_heap(fmt::format("no list of {} chunks with {} words starts at {:#x}", map.sums.chunks,
                               map.sums.heap_words, first));
 }
 

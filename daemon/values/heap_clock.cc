@@ -82,10 +82,10 @@ absl::Status HeapClock::find_new(const ElfFile& program, const RuntimeAbi& abi,
   const auto lead = program.find_symbol("caml_try_run_on_all_domains_with_spin_work");
   std::array<std::byte, 256> code{};
   if (!lead || !program.read(lead->address, code).ok()) {
-    return not_understood(abi, "who stops the world");
+    return not_understood(abi, "which domain stops the world");
   }
   const auto leader = decode_leader(code, lead->address);
-  if (!leader) return not_understood(abi, "who stops the world");
+  if (!leader) return not_understood(abi, "which domain stops the world");
   words_.push_back({place.load_bias + *leader, Word::kMovesWhenSet});
   return absl::OkStatus();
 }

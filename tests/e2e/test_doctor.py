@@ -40,7 +40,7 @@ class Doctor(E2ETest):
                                ("capture probe", "emulated"), ("safe point probe", "on `"), ("batch probe", "a batch of samples, measured here"),
                                ("frame tables", "in the kernel"), ("namespaces", "those of memprofd"),
                                ("C library", "GNU"), ("seccomp", "no filter"), ("stack limit", "MiB"),
-                               ("kernel lockdown", ""), ("privilege to inspect targets", "held")):
+                               ("kernel lockdown", ""), ("privilege to look into targets", "held")):
             self.assertIn(words, findings[subject][1], subject)
 
     def test_the_kernel_is_told_of_without_memprofd(self):
@@ -101,7 +101,7 @@ class Doctor(E2ETest):
         self.assertEqual("2", proc_status(target.pid, "Seccomp"))
         findings = self.findings(target.pid)
         self.assertEqual("ok", findings["seccomp"][0], findings)
-        self.assertIn("judged", findings["seccomp"][1])
+        self.assertIn("checks before", findings["seccomp"][1])
         self.memprofd = self.daemon(prefix=("python3", "-c", harness.UNDER_A_FILTER))
         findings = self.findings(target.pid)
         for subject, words in (("seccomp", "filter"), ("mode", "observe")):

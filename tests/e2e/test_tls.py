@@ -115,8 +115,8 @@ class Refused(TlsCase):
         (self.pem / "odd.pem").write_text("no certificate")
         (self.pem / "odd.key").write_text("no key")
         return [("localhost", "ops", "ops.key", "is not the key of"), ("expired", "expired", "expired at 2020-01-02", "renew it"),
-                ("early", "early", "not valid before 2090-01-01", "clock"), ("odd", "localhost", "odd.pem", "holds no PEM"),
-                ("localhost", "odd", "odd.key", "holds no PEM"), ("missing", "localhost", "missing.pem", "cannot be read")]
+                ("early", "early", "not valid before 2090-01-01", "clock"), ("odd", "localhost", "odd.pem", "is not a PEM file"),
+                ("localhost", "odd", "odd.key", "is not a PEM file"), ("missing", "localhost", "missing.pem", "cannot be read")]
 
     def refused(self, words, *options):
         daemon = self.daemon(*options, wait=False)

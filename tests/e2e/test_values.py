@@ -338,7 +338,7 @@ class Reported(ValuesTest):
         adjust("--on")
         self.assertFalse(any(one["is_off"] for one in self.reported(daemon, target.pid)[0].values()))
         done = daemon.ctl("adjust", "--pid", target.pid, "--label", "route=/none", "--off", check=False)
-        self.assert_one_line(done.stderr, "no observation")
+        self.assert_one_line(done.stderr, "no published value")
         self.assertRegex(daemon.stderr(), rf"pid {target.pid}: adjust '' {{route=/a}} \(off\) by .*: done, it has 1")
 
     def check_graph(self, daemon, target):
@@ -429,7 +429,7 @@ class Reported(ValuesTest):
         self.assertRegex(daemon.ctl("values").stdout, r"(?s) ago  pause here\nthe program waits in a pause; ")
         watched = daemon.ctl("watch", "--pid", target.pid, "^count$").stdout
         self.assertRegex(watched, r"count  0 things\npause here\n$")
-        self.assertIn("goes on", daemon.ctl("resume", "--pid", target.pid).stdout)
+        self.assertIn("resumed", daemon.ctl("resume", "--pid", target.pid).stdout)
         self.assertTrue(json.loads(target.read_line())["resumed"])
 
     def ask_program(self, daemon, target, command, *arguments):

@@ -20,7 +20,7 @@ LEAST_SCORE = "35"  # tenths
 SYS_RESOURCE = 24  # its number in linux/capability.h
 # What is told when it lacks, of a program of another user. CAP_SYS_RESOURCE is asked for by one call, see below.
 TOLD = {
-    "CAP_SYS_PTRACE": "privilege to inspect targets: missing (run as root or with CAP_SYS_PTRACE)",
+    "CAP_SYS_PTRACE": "privilege to look into targets: missing (run as root or with CAP_SYS_PTRACE)",
     "CAP_DAC_OVERRIDE": "CAP_DAC_OVERRIDE",
     "CAP_SYS_ADMIN": "privilege to load BPF: missing",
 }

@@ -238,7 +238,7 @@ absl::StatusOr<InterruptedCall> WaitingProgram::interrupted(const user_regs_stru
 
 absl::Status WaitingProgram::check_still() const {
   ASSIGN_OR_RETURN(const auto states, locks_->free_states(*target_->memory, chosen_.call));
-  if (states != states_) return not_now("a domain of it begins or ends");
+  if (states != states_) return not_now("one of its domains starts or ends");
   ASSIGN_OR_RETURN(const std::vector<Thread> now, look_at_threads(target_->pid, chosen_.tid));
   const auto same = [](const Thread& a, const Thread& b) { return a == b; };
   std::vector<Thread> before = threads_;

@@ -111,7 +111,7 @@ std::string name_of(const ::memprof::v1::AttachRequest& request) {
                             : absl::StrCat(request.sampling_rate(), "/word");
   absl::StrAppend(&details, budget_name(request));
   if (request.follow_forks()) absl::StrAppend(&details, ", with its children");
-  if (request.c_heap_interval() != 0) absl::StrAppend(&details, ", with C memory");
+  if (request.c_heap_interval() != 0) absl::StrAppend(&details, ", with the native heap");
   return absl::StrCat("attach (", details, ")");
 }
 

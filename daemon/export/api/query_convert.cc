@@ -113,7 +113,7 @@ absl::StatusOr<TimeRange> from_proto(const pb::TimeRange& range, std::uint64_t n
   const double seconds = static_cast<double>(result.begin_ns - end_ns) / kNsPerSecond;
   return absl::InvalidArgumentError(absl::StrCat("bad range: it begins ", seconds, " s after ",
                                                  result.end_ns != 0 ? "its end" : "the last counts",
-                                                 "; it must begin before"));
+                                                 "; it must start before"));
 }
 
 absl::StatusOr<Filter> from_proto(const pb::Filter& filter) {

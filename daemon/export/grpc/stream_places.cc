@@ -27,7 +27,7 @@ bool wait_for_next(const grpc::ServerContext& context, StopSignal& stop,
 StreamPlaces::StreamPlaces(std::shared_ptr<ServerStats> stats, Clock::duration patience)
     : stats_(std::move(stats)), patience_(patience), thread_([this] {
         while (stop_.wait(std::min<Clock::duration>(kPatienceCheck, patience_)))
-          guarded("to see who does not read", [this] { end_who_does_not_read(); });
+          guarded("to find clients that do not read", [this] { end_who_does_not_read(); });
       }) {}
 
 StreamPlaces::~StreamPlaces() {

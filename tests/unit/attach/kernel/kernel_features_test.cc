@@ -166,7 +166,7 @@ TEST_F(KernelFeaturesTest, PerfEventsAskForCapSysAdmin) {
 TEST_F(KernelFeaturesTest, Capabilities) {
   uprobe_multi_ = 1;
   write("proc/self/status", "CapEff:\t0000000000000000\n");
-  EXPECT_EQ(failures(), (Names{"privilege to load BPF", "privilege to inspect targets"}));
+  EXPECT_EQ(failures(), (Names{"privilege to load BPF", "privilege to look into targets"}));
   // CAP_SYS_PTRACE (19), CAP_PERFMON (38), CAP_BPF (39).
   write("proc/self/status", "CapEff:\t000000c000080000\n");
   EXPECT_EQ(failures(), Names{});
@@ -181,7 +181,7 @@ TEST_F(KernelFeaturesTest, Capabilities) {
 TEST_F(KernelFeaturesTest, UnreadableStatusHoldsNothing) {
   remove("proc");
   EXPECT_EQ(failures(), (Names{"privilege to load BPF", "privilege to place probes",
-                               "privilege to inspect targets"}));
+                               "privilege to look into targets"}));
 }
 
 }  // namespace

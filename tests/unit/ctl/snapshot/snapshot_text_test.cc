@@ -215,7 +215,7 @@ TEST(GoldenSnapshot, Waste) {
 TEST(SnapshotText, AFileThatIsCutOffSaysSo) {
   ImageInfo info = Shop(1).image().info;
   info.complete = false;
-  EXPECT_THAT(snapshot_head_text(info), HasSubstr("cut off"));
+  EXPECT_THAT(snapshot_head_text(info), HasSubstr("truncated"));
 }
 
 TEST(SnapshotText, WhatLiesOutsideIsToldApart) {

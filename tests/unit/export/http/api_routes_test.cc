@@ -322,7 +322,7 @@ TEST_F(ApiRoutesTest, NotAllConnectionsMayWait) {
         const HttpResponse response = get("/debug/pprof/heap", {{"seconds", "600"}});
         (response.status == 503 ? stopped : refused)++;
         EXPECT_THAT(response.body,
-                    HasSubstr(response.status == 503 ? "memprofd stops" : "ask later"));
+                    HasSubstr(response.status == 503 ? "memprofd stops" : "ask again later"));
       });
     }
     while (refused < kAskers - kPlaces) std::this_thread::yield();
