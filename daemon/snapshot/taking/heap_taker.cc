@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -24,6 +23,7 @@
 #include "daemon/snapshot/taking/piece_pipe.h"
 #include "daemon/snapshot/types/linked_units.h"
 #include "daemon/util/status_macros.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 namespace {
@@ -44,9 +44,9 @@ constexpr std::chrono::nanoseconds kMostDomainPatience = milliseconds(3000);
 constexpr milliseconds kTripInterval{100};
 
 absl::StatusOr<double> seconds_per_page() {
-  static std::mutex mutex;
-  static std::optional<double> measured;
-  const std::lock_guard lock(mutex);
+  static Mutex mutex;
+  static std::optional<double> measured ABSL_GUARDED_BY(mutex);
+  const MutexLock lock(mutex);
   if (!measured) {
     ASSIGN_OR_RETURN(measured, measure_seconds_per_page());
   }
