@@ -395,11 +395,9 @@ void Daemon::write_down() {
 }
 
 absl::StatusOr<TargetSnapshotPtr> Daemon::snapshot(int pid) {
-  for (auto& snapshot : snapshots()) {
-    if (snapshot->info.pid == pid) return snapshot;
-  }
-  return absl::NotFoundError(
-      absl::StrCat("pid ", pid, " is not a target; `memprofctl targets` lists them"));
+  ASSIGN_OR_RETURN(TargetSnapshotPtr snapshot,
+                   hub_.fresh_of(pid, kSnapshotTimeout, ControlQueue::kPatience));
+  return tell_age(std::move(snapshot));
 }
 
 absl::StatusOr<std::uint64_t> Daemon::process_start_ticks(int pid) {

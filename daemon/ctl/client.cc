@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <mutex>
 #include <utility>
 
 #include "absl/strings/cord.h"
@@ -15,6 +14,7 @@
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/pem_file.h"
 #include "daemon/util/status_macros.h"
+#include "daemon/util/threads/mutex.h"
 #include "memprof/v1/calls.grpc.pb.h"
 #include "memprof/v1/heaps.grpc.pb.h"
 #include "memprof/v1/profiler.grpc.pb.h"
@@ -122,19 +122,19 @@ struct Client::Stub {
   std::unique_ptr<pb::Memory::Stub> memory;
   std::unique_ptr<pb::Calls::Stub> calls;
   std::unique_ptr<pb::Heaps::Stub> heaps;
-  std::mutex mutex;
-  grpc::ClientContext* running = nullptr;  // guarded by mutex
-  bool interrupted = false;                // guarded by mutex
+  Mutex mutex;
+  grpc::ClientContext* running ABSL_GUARDED_BY(mutex) = nullptr;
+  bool interrupted ABSL_GUARDED_BY(mutex) = false;
 
   // False: no call is to begin any more.
   bool begin(grpc::ClientContext* context) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     if (!interrupted) running = context;
     return !interrupted;
   }
   // Whether the call was interrupted.
   bool end() {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     running = nullptr;
     return interrupted;
   }
@@ -242,7 +242,7 @@ absl::Status Client::stream(Service& service, Method method, const Request& requ
 }
 
 void Client::interrupt() {
-  const std::lock_guard lock(stub_->mutex);
+  const MutexLock lock(stub_->mutex);
   stub_->interrupted = true;
   if (stub_->running != nullptr) stub_->running->TryCancel();
 }

@@ -46,12 +46,14 @@ Interrupt::~Interrupt() {
 }
 
 bool Waiting::wait_until(std::chrono::steady_clock::time_point time) {
-  std::unique_lock lock(mutex_);
-  return !interrupted_.wait_until(lock, time, [this] { return is_interrupted_; });
+  const MutexLock lock(mutex_);
+  while (!is_interrupted_ && interrupted_.wait_until(mutex_, time)) {
+  }
+  return !is_interrupted_;
 }
 
 void Waiting::interrupt() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   is_interrupted_ = true;
   interrupted_.notify_all();
 }

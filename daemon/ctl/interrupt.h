@@ -3,10 +3,10 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <thread>
+
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd::ctl {
 
@@ -32,9 +32,9 @@ class Waiting {
   void interrupt();
 
  private:
-  std::mutex mutex_;
-  std::condition_variable interrupted_;
-  bool is_interrupted_ = false;
+  Mutex mutex_;
+  Condition interrupted_;
+  bool is_interrupted_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace memprofd::ctl

@@ -34,12 +34,12 @@ absl::Status keep(ValueProgram& program, const KeepRequest& asked) {
 }  // namespace
 
 std::vector<ModuleField> KeptValues::all() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return fields_;
 }
 
 absl::Status KeptValues::add(const std::vector<ModuleField>& fields) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<ModuleField> all = fields_;
   for (const ModuleField& one : fields) {
     const bool is_there = std::any_of(all.begin(), all.end(), [&](const ModuleField& other) {
@@ -57,7 +57,7 @@ absl::Status KeptValues::add(const std::vector<ModuleField>& fields) {
 }
 
 void KeptValues::forget(const std::function<bool(const std::string& name)>& is_meant) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(fields_, [&](const ModuleField& one) { return is_meant(one.name); });
 }
 

@@ -6,11 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 
@@ -38,8 +38,8 @@ class KeptValues {
   void forget(const std::function<bool(const std::string& name)>& is_meant);
 
  private:
-  mutable std::mutex mutex_;
-  std::vector<ModuleField> fields_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::vector<ModuleField> fields_ ABSL_GUARDED_BY(mutex_);
 };
 
 struct KeepRequest {

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <thread>
 
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
+#include "daemon/util/threads/mutex.h"
 #include "daemon/util/utf8.h"
 #include "daemon/values/report.h"
 #include "daemon/values/whole_record.h"
@@ -52,8 +52,8 @@ class Asking {
 
   // Two who ask at once do so one after the other.
   absl::Status begin() {
-    static std::mutex mutex;
-    const std::lock_guard lock(mutex);
+    static Mutex mutex;
+    const MutexLock lock(mutex);
     RETURN_IF_ERROR(memory_.read_value(record_, *now_));
     began_ns_ = monotonic_ns();
     if (now_->running != 0 || somebody_waits()) {

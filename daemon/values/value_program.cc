@@ -39,7 +39,7 @@ ValueProgram::ValueProgram(const Target& target, std::shared_ptr<Symbolizer> sym
       symbolizer_(std::move(symbolizer)) {}
 
 absl::StatusOr<std::shared_ptr<const ValueProgram::Found>> ValueProgram::found() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (found_ == nullptr || !found_->clock.ok()) {
     ASSIGN_OR_RETURN(Found found, look());
     found_ = std::make_shared<const Found>(std::move(found));
@@ -75,7 +75,7 @@ absl::StatusOr<HeapClock> ValueProgram::find_modules(
 
 std::shared_ptr<const FieldNames> ValueProgram::names(const Found& found,
                                                       const GuardedTypes& types) {
-  const std::lock_guard lock(names_mutex_);
+  const MutexLock lock(names_mutex_);
   if (names_ == nullptr) {
     std::vector<GuardedTypes::Unit> units;
     for (const ModuleBlocks::Module& module : found.modules) {

@@ -388,12 +388,12 @@ void Injector::look_for_stack() {
 }
 
 void Injector::note_waiting(std::string why) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   why_not_waiting_ = std::move(why);
 }
 
 std::string Injector::why_not_waiting() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return why_not_waiting_;
 }
 

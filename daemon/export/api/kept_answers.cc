@@ -85,7 +85,7 @@ absl::StatusOr<AnswerPage> KeptAnswers::first_page(WholeAnswer answer, std::size
                      " MiB are kept between pages: ask for fewer rows by limit or filter, or "
                      "without callstacks"));
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   forget_what_is_old();
   while (bytes_ + bytes > kMaxBytes) forget_first();
   bytes_ += bytes;
@@ -99,7 +99,7 @@ absl::StatusOr<AnswerPage> KeptAnswers::next_page(const std::string& token,
   ASSIGN_OR_RETURN(const Token place, parse_token(token));
   std::shared_ptr<const WholeAnswer> answer;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     forget_what_is_old();
     const auto found = std::find_if(kept_.begin(), kept_.end(),
                                     [&](const Kept& kept) { return kept.id == place.id; });

@@ -155,7 +155,7 @@ void UnixListener::stop(milliseconds grace) {
   remove_socket();
   cut_off_at_ = steady_clock::now() + grace;
   {
-    const std::lock_guard lock(taking_);
+    const MutexLock lock(taking_);
     stopping_ = true;
   }
   ::eventfd_write(wake_.get(), 1);
@@ -200,7 +200,7 @@ void UnixListener::accept() {
     if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(milliseconds(50));
     return;
   }
-  const std::lock_guard lock(taking_);
+  const MutexLock lock(taking_);
   if (stopping_) return;
   const auto peer = peer_of(fd.get());
   UniqueFd own(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));

@@ -64,12 +64,12 @@ absl::Status HttpAccess::check(const WebConfig& config) const {
 }
 
 HttpAccess::Rules HttpAccess::rules() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return rules_;
 }
 
 void HttpAccess::set_rules(Rules rules) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   rules_ = std::move(rules);
 }
 

@@ -3,13 +3,11 @@
 // the server adds authentication, compression and headers.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/export/api/server_stats.h"
 #include "daemon/util/fd.h"
+#include "daemon/util/threads/mutex.h"
 
 struct MHD_Connection;
 struct MHD_Daemon;
@@ -120,11 +119,11 @@ class HttpServer {
   std::unique_ptr<HttpAccess> access_;  // from open_socket() on
   bool tls_ = false;
   const std::unique_ptr<HttpConnections> connections_;
-  std::mutex requests_mutex_;
-  std::condition_variable no_requests_;
-  int requests_ = 0;  // being served; guarded by requests_mutex_
-  std::mutex log_mutex_;
-  std::string first_message_;  // of libmicrohttpd; guarded by log_mutex_
+  Mutex requests_mutex_;
+  Condition no_requests_;
+  int requests_ ABSL_GUARDED_BY(requests_mutex_) = 0;  // being served
+  Mutex log_mutex_;
+  std::string first_message_ ABSL_GUARDED_BY(log_mutex_);  // of libmicrohttpd
   // One that a reload has retired. To stop it would be to wait for its clients. Its descriptor of
   // the socket stays open until it has stopped (microhttpd.h, MHD_quiesce_daemon).
   struct Retired {

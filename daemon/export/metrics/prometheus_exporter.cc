@@ -237,7 +237,7 @@ void PrometheusExporter::collect_self(MetricFamilies& out) const {
 }
 
 std::vector<prometheus::MetricFamily> PrometheusExporter::Collect() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::vector<TargetSnapshotPtr> targets = unique_targets(service_.lasting_snapshots());
   MetricFamilies out;
   collect_self(out);

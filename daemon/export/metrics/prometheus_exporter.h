@@ -13,7 +13,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -25,6 +24,7 @@
 #include "daemon/model/duration_counts.h"
 #include "daemon/snapshot/answers/census_book.h"
 #include "daemon/util/process_stats.h"
+#include "daemon/util/threads/mutex.h"
 #include "daemon/util/version.h"
 #include "prometheus/collectable.h"
 
@@ -68,13 +68,16 @@ class PrometheusExporter : public prometheus::Collectable {
     std::uint64_t refusals = 0;  // what it says could not be read
   };
 
-  TargetMemory& remember(const TargetSnapshot& target) const;
-  std::size_t sites_for_one_more() const;
-  void retire(const TargetMemory& memory) const;
-  void retire_forgotten(const std::vector<TargetSnapshotPtr>& targets) const;
-  void collect_target(const TargetSnapshot& target, MetricFamilies& out) const;
-  void collect_reported(const TargetSnapshot& target, std::size_t& room, MetricFamilies& out) const;
-  void collect_drops(MetricFamilies& out) const;
+  TargetMemory& remember(const TargetSnapshot& target) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::size_t sites_for_one_more() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void retire(const TargetMemory& memory) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void retire_forgotten(const std::vector<TargetSnapshotPtr>& targets) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void collect_target(const TargetSnapshot& target, MetricFamilies& out) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void collect_reported(const TargetSnapshot& target, std::size_t& room, MetricFamilies& out) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void collect_drops(MetricFamilies& out) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void collect_self(MetricFamilies& out) const;
 
   ProfilerService& service_;
@@ -86,9 +89,9 @@ class PrometheusExporter : public prometheus::Collectable {
   const std::shared_ptr<const CensusBook> censuses_;
   const std::function<DurationCounts()> publications_;
 
-  mutable std::mutex mutex_;  // guards all below
-  mutable std::map<int, TargetMemory> targets_;
-  mutable DropCounters retired_drops_;
+  mutable Mutex mutex_;
+  mutable std::map<int, TargetMemory> targets_ ABSL_GUARDED_BY(mutex_);
+  mutable DropCounters retired_drops_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace memprofd

@@ -23,6 +23,7 @@
 #include "daemon/snapshot/taking/piece_pipe.h"
 #include "daemon/snapshot/types/linked_units.h"
 #include "daemon/util/status_macros.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 namespace {
