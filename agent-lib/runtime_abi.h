@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+#include "include/memprof_agent_abi.h"
+
 typedef intptr_t value;
 
 #define VAL_UNIT ((value)1)
@@ -43,13 +45,9 @@ extern double caml_gc_minor_words_unboxed(void) WEAK; /* allocated so far */
 
 extern char *Caml_state WEAK; /* OCaml 4 only */
 
-/* OCaml 5 only. A domain state is a block whose fields we know by offsets. */
+/* OCaml 5 only. A domain state is a block whose fields we know by offsets (memprof_domain_place,
+ * memprof_runtime_offsets). */
 typedef char domain_state;
-#define DOMAIN_YOUNG_PTR 8
-#define DOMAIN_YOUNG_START 16
-#define DOMAIN_YOUNG_END 24
-#define DOMAIN_CURRENT_STACK 40
-#define DOMAIN_ALLOCATED_WORDS 128 /* in the major heap, since its last slice */
 extern __thread domain_state *caml_state WEAK;
 extern value caml_ml_domain_index(value unit) WEAK;
 extern value caml_ml_domain_id(value unit) WEAK;
