@@ -67,6 +67,7 @@ TEST(Releases, ARowThatEnablesMoreThanItKnowsIsIncomplete) {
     EXPECT_FALSE(is_complete(row)) << static_cast<int>(one);
   }
   row = releases().back();
+  row.tested = {Capability::kAttach, Capability::kDomains, Capability::kCallTimes};
   EXPECT_TRUE(is_complete(row));
   row.facts.allocated_words = 0;
   EXPECT_FALSE(is_complete(row));

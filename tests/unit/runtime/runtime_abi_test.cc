@@ -52,7 +52,7 @@ TEST(RuntimeAbi, KnowsTheSupportedVersions) {
 }
 
 TEST(RuntimeAbi, KnowsTheVersionsWithDomains) {
-  for (const char* version : {"5.3.0", "5.3.1", "5.4.1"}) {
+  for (const char* version : {"5.3.0", "5.3.1", "5.4.1", "5.5.2"}) {
     const auto abi = runtime_abi_for(version);
     ASSERT_TRUE(abi.ok()) << abi.status();
     EXPECT_TRUE(abi->domains);
@@ -64,6 +64,7 @@ TEST(RuntimeAbi, KnowsTheVersionsWithDomains) {
   }
   EXPECT_EQ(runtime_abi_for("5.3.0")->external_interrupt, 256u);
   EXPECT_EQ(runtime_abi_for("5.4.1")->external_interrupt, 288u);
+  EXPECT_EQ(runtime_abi_for("5.5.2")->external_interrupt, 288u);
   EXPECT_FALSE(runtime_abi_for("4.14.1")->domains);
 }
 
@@ -218,7 +219,7 @@ TEST(RuntimeAbi, RefusesOthersInOneLine) {
     EXPECT_EQ(abi.status().code(), absl::StatusCode::kFailedPrecondition) << version;
     return std::string(abi.status().message());
   };
-  EXPECT_EQ(why("5.5.0"), "OCaml 5.5.0 is not supported yet, only 4.11 to 4.14 and 5.0 to 5.4 are");
+  EXPECT_EQ(why("5.6.0"), "OCaml 5.6.0 is not supported yet, only 4.11 to 4.14 and 5.0 to 5.4 are");
   EXPECT_EQ(why("4.08.1"),
             "OCaml 4.08.1 is not supported yet, only 4.11 to 4.14 and 5.0 to 5.4 are");
   why("4.1");

@@ -14,7 +14,7 @@ namespace memprofd {
 namespace {
 
 constexpr const char* kSeries[] = {"4.10", "4.11", "4.12", "4.13", "4.14", "5.0",
-                                   "5.1",  "5.2",  "5.3",  "5.4",  "5.5"};
+                                   "5.1",  "5.2",  "5.3",  "5.4",  "5.5",  "5.6"};
 constexpr char kDocument[] = "docs/compatibility.md";
 constexpr char kHead[] =
     "| OCaml | agent: attach, rate change, detach | exact callstacks | promotions, lifetimes "
@@ -32,6 +32,8 @@ std::string tested_by(const std::string& series) {
   if (matrix.find("\"" + series + "\": \"targets") == std::string::npos) return "nothing";
   const bool always = matrix.find("\"" + series + "\": \"targets\"") != std::string::npos ||
                       matrix.find("\"" + series + "\": \"targets-trixie\"") != std::string::npos;
+  if (matrix.find("\"" + series + "\": \"targets-experimental\"") != std::string::npos)
+    return "`make test` in short, `make test-matrix`";
   return always ? "`make test`, `make test-matrix`" : "`make test-matrix`";
 }
 
@@ -51,6 +53,8 @@ std::string row(const std::string& series) {
     return "| " + series + " | no: Gc.Memprof does not work there | | | | allocations only | " +
            observed_by(series) + " |\n";
   }
+  if (!abi->tested.has(Capability::kAttach) && !abi->tested.has(Capability::kObserve))
+    return "| " + series + " | no | | | | no | |\n";
   const std::string agent = can(Capability::kAttach);
   const std::string domains = abi->tested.has(Capability::kDomains) ? "all" : "";
   return "| " + series + " | " + agent + " | " + can(Capability::kCapture) + " | " + agent + " | " +
