@@ -77,7 +77,8 @@ absl::StatusOr<std::unique_ptr<AgentAttachment>> AgentAttachment::prepare(
     Target target, TargetLock lock, AgentPlan plan, const AttachOptions& options) {
   std::unique_ptr<AgentAttachment> attachment(
       new AgentAttachment(std::move(target), std::move(lock), std::move(plan)));
-  attachment->capture_mode_ = options.capture;
+  ASSIGN_OR_RETURN(attachment->capture_mode_,
+                   capture_for(attachment->target_.abi, options.capture));
   attachment->c_interval_ = options.c_heap_interval;
   if (attachment->c_interval_ != 0) RETURN_IF_ERROR(check_kernel_walks("--c-heap"));
   if (attachment->plan_.there) RETURN_IF_ERROR(attachment->claim_agent_there());
@@ -148,6 +149,11 @@ std::uint64_t AgentAttachment::note_place() const {
 
 void AgentAttachment::find_c_heap() {
   if (c_interval_ == 0 || c_heap_) return;
+  const absl::Status known = check_capability(target_.abi, Capability::kNativeHeap);
+  if (!known.ok()) {
+    log_warning("pid {}: C memory is not followed: {}", target_.pid, std::string(known.message()));
+    return;
+  }
   if (agent_.c_heap_address == 0 || agent_.c_alloc_offset == 0) {
     log_warning(
         "pid {}: the native heap is not followed: the program has the agent of an earlier "

@@ -104,16 +104,20 @@ class PlaceFinder {
   Places places_;
 };
 
-// Where OCaml 5.3 and 5.4 have the words of the major heap since its last slice, which are not in
-// the statistics yet (runtime/caml/domain_state.tbl).
-constexpr std::uint32_t kAllocatedWords = 128;
+absl::Status check_times(const RuntimeAbi& abi) {
+  const absl::Status known = check_capability(abi, Capability::kCallTimes);
+  if (known.ok()) return known;
+  return absl::FailedPreconditionError(
+      fmt::format("{}; count the calls, without --time", std::string(known.message())));
+}
 
 // Where the program counts what it allocates; nothing when that is not known of its runtime.
 std::optional<AllocatedWords> words_of(const Target& target) {
+  if (!target.abi.tested.has(Capability::kCallTimes)) return std::nullopt;
   AllocatedWords words{.stats = target.abi.stats, .young_end = target.abi.young_alloc_end};
   if (target.abi.domains) {
-    words.not_in_stats = kAllocatedWords;
-    return target.abi.has_memprof ? std::optional(words) : std::nullopt;
+    words.not_in_stats = target.abi.allocated_words;
+    return words;
   }
   const auto symbol = target.program->find_symbol("caml_allocated_words");
   if (!symbol) return std::nullopt;
@@ -132,12 +136,8 @@ CallTrace::CallTrace(Target target, std::vector<FunctionCalls> functions,
 
 absl::StatusOr<std::unique_ptr<CallTrace>> CallTrace::start(Target target,
                                                             const CallsRequest& request) {
-  if (request.with_time && target.abi.domains && !target.abi.has_memprof) {
-    return absl::FailedPreconditionError(
-        fmt::format("calls of OCaml {} cannot be timed, because its fibers are unknown; omit "
-                    "--time to count them",
-                    target.abi.version));
-  }
+  RETURN_IF_ERROR(check_capability(target.abi, Capability::kCalls));
+  if (request.with_time) RETURN_IF_ERROR(check_times(target.abi));
   ASSIGN_OR_RETURN(const FunctionList list, choose(target, request));
   PlaceFinder finder(*target.program, target.program_file, request.with_time);
   for (const ListedFunction& function : list.functions) finder.add(function);
@@ -166,6 +166,8 @@ absl::Status CallTrace::attach(const ProbeSites& sites) {
                                                 .with_time = with_time_,
                                                 .fiber_stacks = target_.abi.domains,
                                                 .current_stack_offset = target_.abi.current_stack,
+                                                .fiber_end_offset = target_.abi.fiber_end,
+                                                .fiber_id_offset = target_.abi.fiber_id,
                                                 .words = words_of(target_)}));
   // The pid may have become another process's, or another program's, until the probes were in.
   RETURN_IF_ERROR(check_same_program(target_));

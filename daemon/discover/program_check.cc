@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/discover/runtime_version.h"
+#include "daemon/runtime/code_check.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -161,9 +163,12 @@ absl::Status verify_agent_layout(const ElfFile& file, const OcamlProgram& progra
 absl::Status check_agent(const ElfFile& file, OcamlProgram& program) {
   const RuntimeAbi& abi = program.abi;
   if (!abi.has_memprof) return refuse("Gc.Memprof does not work in OCaml {}", abi.version);
+  RETURN_IF_ERROR(check_capability(abi, Capability::kAttach));
+  if (abi.domains) RETURN_IF_ERROR(check_capability(abi, Capability::kDomains));
   if (!file.find_symbol("caml_memprof_start")) {
     return refuse("this OCaml {} runtime was built without Gc.Memprof", abi.version);
   }
+  if (abi.domains && !file.find_symbol(abi.domain_hook)) return missing(file, abi.domain_hook);
   return require(file, abi.domains ? Wanted(kAgentInOcaml5) : Wanted(kAgentInOcaml4),
                  program.symbols);
 }
@@ -172,7 +177,8 @@ absl::Status check_agent(const ElfFile& file, OcamlProgram& program) {
 absl::Status find_modes(const ElfFile& file, OcamlProgram& program) {
   absl::Status agent = check_agent(file, program);
   if (agent.ok() && program.abi.domains) RETURN_IF_ERROR(verify_agent_layout(file, program));
-  const absl::Status observe = require(file, kObserveSymbols, program.symbols);
+  absl::Status observe = check_capability(program.abi, Capability::kObserve);
+  if (observe.ok()) observe = require(file, kObserveSymbols, program.symbols);
   if (!agent.ok() && !observe.ok()) return agent;
   program.why_no_agent = std::string(agent.message());
   program.why_no_observe = std::string(observe.message());

@@ -353,6 +353,11 @@ void Lane::count_agent_drops(const AgentStatus& agent) {
   drops.set(Drop::kAgentCallstackMoved, agent.callstacks_moved - first_status_->callstacks_moved);
   drops.set(Drop::kAgentCallstackCut, agent.callstacks_cut - first_status_->callstacks_cut);
   drops.set(Drop::kAgentUncertainDeath, agent.uncertain_deaths - first_status_->uncertain_deaths);
+  if (agent.conflicts == first_status_->conflicts || std::exchange(own_use_told_, true)) return;
+  log_warning(
+      "pid {}: the program samples by Gc.Memprof itself: what its domain allocates until it stops "
+      "that is missing (domain_in_use)",
+      attachment_->target().pid);
 }
 
 // What was freed before it began has been told by then.

@@ -160,6 +160,7 @@ class Lane {
   bool c_heap_told_ = false;                      // what of it is not followed
   std::optional<AgentStatus> first_status_;       // of the agent; what it had counted before
   std::optional<std::uint64_t> unsampled_words_;  // as it said last
+  bool own_use_told_ = false;                     // that the program samples a domain itself
   CatchUpPace catch_up_pace_;
   // CPU time of the program before its memory was read: as long as it is the same, so is that.
   std::uint64_t caught_up_cpu_ns_ = 0, gc_cpu_ns_ = 0;

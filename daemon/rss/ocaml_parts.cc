@@ -8,10 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/discover/minor_heap.h"
-#include "daemon/discover/pool_offsets.h"
 #include "daemon/discover/program_check.h"
 #include "daemon/rss/page_map.h"
 #include "daemon/rss/runtime_shapes.h"
+#include "daemon/runtime/pool_offsets.h"
 #include "daemon/snapshot/block_header.h"
 #include "daemon/snapshot/heap_lists.h"
 #include "daemon/util/status_macros.h"
@@ -36,7 +36,9 @@ constexpr std::size_t kTableWords = 24;
 absl::StatusOr<OcamlRuntime> find_ocaml_runtime(const ElfFile& program, std::uint64_t load_bias) {
   ASSIGN_OR_RETURN(const OcamlProgram ocaml, check_program(program));
   OcamlRuntime runtime{.abi = ocaml.abi};
-  auto layout = find_heap_layout(program, load_bias, ocaml.abi);
+  const absl::Status known = check_capability(ocaml.abi, Capability::kRss);
+  auto layout = known.ok() ? find_heap_layout(program, load_bias, ocaml.abi)
+                           : absl::StatusOr<HeapLayout>(known);
   if (layout.ok()) {
     runtime.layout = *std::move(layout);
   } else {
@@ -204,8 +206,9 @@ void OcamlParts::follow_pools(std::uint64_t first, RssClass kind, std::uint64_t&
 void OcamlParts::add_pool_region(std::uint64_t pool) {
   std::uint32_t size_class = 0;
   const PoolHeap* const heap = pool_layout();
-  if (heap == nullptr || !memory_.read_value(pool + kPoolClass, size_class).ok() ||
-      size_class >= heap->slot_words.size() || heap->slot_words[size_class] == 0) {
+  if (heap == nullptr || !memory_.read_value(pool + kPoolClass, size_class).ok()) return;
+  size_class &= runtime_.abi.pool_class_mask;
+  if (size_class >= heap->slot_words.size() || heap->slot_words[size_class] == 0) {
     return;
   }
   const std::uint32_t slot = heap->slot_words[size_class];
@@ -231,7 +234,7 @@ void OcamlParts::follow_large(std::uint64_t first, std::uint64_t& room, ExtentLa
 }
 
 void OcamlParts::add_minor_heap(std::uint64_t state, ExtentLayer& out) {
-  const auto heap = read_minor_heap(memory_, state, runtime_.abi.domains);
+  const auto heap = read_minor_heap(memory_, runtime_.abi, state);
   if (!heap) return;
   const auto [begin, end] = *heap;
   out.add({.begin = begin, .end = end, .kind = RssClass::kMinorHeap});
@@ -247,7 +250,8 @@ void OcamlParts::add_minor_heap(std::uint64_t state, ExtentLayer& out) {
 }
 
 HeapMap OcamlParts::heap_map() const {
-  HeapMap map{.regions = {}, .colours = {.domains = runtime_.abi.domains}};
+  HeapMap map{.regions = {},
+              .colours = {.domains = runtime_.abi.domains, .free_runs = runtime_.abi.free_runs}};
   std::vector<HeapRegion> regions = regions_;
   std::ranges::sort(regions, {}, &HeapRegion::begin);
   std::uint64_t end = 0;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "daemon/discover/pool_offsets.h"
+#include "daemon/runtime/pool_offsets.h"
 #include "daemon/rss/page_map.h"
 #include "daemon/snapshot/block_header.h"
 #include "daemon/snapshot/heap_layout.h"

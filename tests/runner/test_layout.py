@@ -14,6 +14,7 @@ STAGES = """
 util/threads
 util
 model
+runtime
 discover/memory
 discover
 snapshot

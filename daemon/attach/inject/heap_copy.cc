@@ -39,11 +39,10 @@ constexpr int kSeccompStrict = 1;
 constexpr std::size_t kPieceBytes = kMaxMemoryTransfer;
 constexpr int kKills = 3;
 
-// gc_regs beside what runtime_abi.h has (domain_state.tbl of 4.11 to 5.4).
 memprof_state_layout layout_of(const RuntimeAbi& abi) {
   return {.stack = abi.domains ? abi.current_stack : abi.bottom_of_stack,
           .last_return_address = abi.last_return_address,
-          .gc_regs = abi.domains ? abi.current_stack + 48 : abi.last_return_address + 8,
+          .gc_regs = abi.gc_regs,
           .local_roots = abi.local_roots};
 }
 

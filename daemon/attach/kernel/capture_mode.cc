@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/attach/kernel/capture_mode.h"
 
+#include "daemon/util/status_macros.h"
+
 namespace memprofd {
+
+absl::StatusOr<CaptureMode> capture_for(const RuntimeAbi& abi, CaptureMode asked) {
+  if (asked == CaptureMode::kAuto && !abi.tested.has(Capability::kCapture))
+    return CaptureMode::kRuntime;
+  if (asked == CaptureMode::kKernel) RETURN_IF_ERROR(check_capability(abi, Capability::kCapture));
+  if (asked == CaptureMode::kAgent) RETURN_IF_ERROR(check_capability(abi, Capability::kWalk));
+  return asked;
+}
 
 std::string_view walk_state_text(memprof_walk_state state) {
   switch (state) {

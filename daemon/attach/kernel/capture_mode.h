@@ -4,7 +4,9 @@
 
 #include <string_view>
 
+#include "absl/status/statusor.h"
 #include "agent-lib/include/memprof_agent_abi.h"
+#include "daemon/runtime/runtime_abi.h"
 
 namespace memprofd {
 
@@ -31,6 +33,10 @@ constexpr std::string_view capture_name(memprof_capture_by capture) {
       return "kernel";
   }
 }
+
+// Who captures callstacks of that OCaml when that was asked for: the runtime can in all of them.
+// kFailedPrecondition, in one line, for a way that was asked for and is not supported there.
+absl::StatusOr<CaptureMode> capture_for(const RuntimeAbi& abi, CaptureMode asked);
 
 // Why a session that the agent was to capture is not, or no longer.
 std::string_view walk_state_text(memprof_walk_state state);

@@ -213,6 +213,7 @@ absl::StatusOr<HeapPoints> points_of(const CopyTicket& ticket) {
 
 absl::StatusOr<HeapSummary> take_heap(const HeapSource& source, const HeapRequest& request,
                                       const HeapClient& client) {
+  RETURN_IF_ERROR(check_capability(source.ticket->target.abi, Capability::kSnapshots));
   return HeapTaker(source, client).run(request);
 }
 

@@ -13,7 +13,7 @@ $(TARGETS_DIR)/c_stacks: $(C_STACKS_SOURCES) $(TARGETS_DIR)/obj/handshake.cmx
 	$(Q)cd $@-source && $(OCAMLOPT) -g -I ../obj -linkpkg ../obj/handshake.cmx within.ml c_stacks.ml c_stacks_stubs.o -o ../c_stacks
 $(C_STACKS): $(BUILD)/targets-%/c_stacks: $(C_STACKS_SOURCES) $(COMPILE_WITH)
 	$(call say,OCAML,$@)
-	$(Q)mkdir -p $@-source && cp tests/targets/memory/within$(if $(filter trixie forky,$*),5,4).ml $@-source/within.ml
+	$(Q)mkdir -p $@-source && cp tests/targets/memory/within$(if $(filter $(OCAML5_RELEASES),$*),5,4).ml $@-source/within.ml
 	$(Q)tests/targets/compile-with.sh $* $@ '$(filter %_stubs.c,$^) $@-source/within.ml tests/targets/memory/c_stacks.ml' -g
 # Mallocs of their own: one that is left in the middle, one that is built on itself.
 targets: $(TARGETS_DIR)/c_leaves.so $(TARGETS_DIR)/c_own_malloc.so
