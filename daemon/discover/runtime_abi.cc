@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/discover/elf_file.h"
+#include "daemon/util/refusal.h"
 
 namespace memprofd {
 namespace {
@@ -167,8 +168,8 @@ absl::StatusOr<RuntimeAbi> runtime_abi_for(std::string_view version) {
                       .end_lines = layout.end_lines,
                       .callstacks_stay = layout.callstacks_stay && !is_prerelease(version)};
   }
-  return absl::FailedPreconditionError(
-      fmt::format("OCaml {} is not supported yet, only {} are", version, kSupported));
+  return refused(Refusal::kVersion,
+                 fmt::format("OCaml {} is not supported yet, only {} are", version, kSupported));
 }
 
 std::optional<std::string> find_version_string(std::span<const std::byte> section) {
