@@ -254,6 +254,14 @@ void add_output_options(CLI::App& app, Config& config) {
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str()
       ->type_name("N");
+  app.add_option("--metrics.max-series", config.top_sites.series,
+                 "Export at most N series; those of the least importance and of the newest targets "
+                 "are held back")
+      ->check(CLI::Range(200, 10000000))
+      ->capture_default_str()
+      ->type_name("N");
+  app.add_flag("--metrics.by-pid", config.top_sites.histograms_by_pid,
+               "Export lifetime and pause histograms of each process (default: of each program)");
   add_size(app, "--history.memory", config.history_bytes, kMinHistoryBytes, kMaxHistoryBytes,
            "Memory for the history of all targets")
       ->default_str("128MiB");

@@ -62,6 +62,7 @@ using std::chrono::milliseconds;
 // How long looks that were given up may take to end with memprofd.
 constexpr milliseconds kLastLookPatience{200};
 constexpr milliseconds kPoll{10};
+constexpr milliseconds kSearch{2'000}, kSlowSearch{10'000};  // for programs, from one to the next
 constexpr int kArenas = 2;
 // More than servers and the rest begin with.
 constexpr int kThreads = 48;
@@ -152,13 +153,16 @@ absl::Status attach_named(Daemon& daemon, int pid, std::uint64_t start_time_tick
   return daemon.attach({.pid = pid, .start_time_ticks = start_time_ticks}).status();
 }
 
-// Null: no names are given.
-std::unique_ptr<ProgramWatch> watch_for_names(Daemon& daemon, const Config& config) {
-  if (config.names.empty()) return nullptr;
-  return std::make_unique<ProgramWatch>(ProgramWatchOptions{
-      .patterns = config.names, .attach = [&daemon](int pid, std::uint64_t start_time_ticks) {
-        return attach_named(daemon, pid, start_time_ticks);
-      }});
+// Without names nothing is attached to, so that a search may take its time.
+std::unique_ptr<ProgramWatch> watch_programs(Daemon& daemon, const Config& config) {
+  return std::make_unique<ProgramWatch>(
+      ProgramWatchOptions{.patterns = config.names,
+                          .attach =
+                              [&daemon](int pid, std::uint64_t start_time_ticks) {
+                                return attach_named(daemon, pid, start_time_ticks);
+                              },
+                          .interval = config.names.empty() ? kSlowSearch : kSearch,
+                          .book = daemon.discovery_book()});
 }
 
 // Null: there are no rules.
@@ -292,6 +296,9 @@ ServerFacts facts_of(const Config& config) {
   facts.mode = config.mode;
   facts.http_control = config.web_enable_control;
   facts.traces = !config.trace_directory.empty();
+  for (const int pid : config.pids) facts.rules.push_back(absl::StrCat("--pid ", pid));
+  for (const std::string& name : config.names) facts.rules.push_back(absl::StrCat("--name ", name));
+  facts.state_directory = config.state_directory;
   facts.max_streams = StreamPlaces::kPlaces;
   facts.max_connection_calls = GrpcServer::kMaxCalls;
   return facts;
@@ -305,7 +312,7 @@ struct Services {
         exporter(daemon, program_version(), config.top_sites, stats, process_stats,
                  daemon.heap_outcomes(), heaps->censuses(),
                  [&daemon] { return daemon.publications(); }),
-        queries(daemon, answers),
+        queries(daemon, answers, [&daemon] { return daemon.discovered(); }),
         control(daemon),
         values(daemon),
         kept_heaps(*heaps, daemon),
@@ -508,7 +515,7 @@ int run(const Config& asked) {
               : std::nullopt;
   if (attached && attached->ok()) {
     running.services->ready = true;
-    running.watch = watch_for_names(*running.daemon, config);
+    running.watch = watch_programs(*running.daemon, config);
     running.heap_watch = watch_heaps(*running.daemon, config);
     say_ready(running.http->url(), config);
     while (!asked_to_end(signals, std::chrono::hours(1), *running.http)) {

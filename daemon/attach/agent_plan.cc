@@ -13,11 +13,18 @@
 namespace memprofd {
 namespace {
 
-AgentPlan no_agent(std::string why) { return {.why_none = std::move(why)}; }
+AgentPlan no_agent(std::string why, Refusal refusal = Refusal::kOther) {
+  return {.why_none = std::move(why), .refusal = refusal};
+}
 
-// Why no thread of the process is borrowed, one line; empty: one may be. kFailedPrecondition when
-// it cannot be, as the process is traced.
-absl::StatusOr<std::string> why_not_borrowed(int pid) {
+// Why no thread of the process is borrowed, one line; empty: one may be.
+struct Obstacle {
+  std::string why;
+  Refusal refusal = Refusal::kOther;
+};
+
+// kFailedPrecondition when none can be, as the process is traced.
+absl::StatusOr<Obstacle> why_not_borrowed(int pid) {
   ASSIGN_OR_RETURN(const ProcessStatus status, ProcFs().status(pid));
   if (status.tracer_pid != 0) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -25,17 +32,20 @@ absl::StatusOr<std::string> why_not_borrowed(int pid) {
   }
   // A filter that can be read is judged when a thread is there (inject/seccomp_filter.h).
   if (const std::string hidden = why_filters_are_hidden(); status.seccomp != 0 && !hidden.empty()) {
-    return absl::StrCat("pid ", pid, " runs under a seccomp filter, which might kill it during an ",
-                        "injection and cannot be read (", hidden,
-                        "); start it with LD_PRELOAD=libmemprof_agent.so instead");
+    return Obstacle{
+        absl::StrCat("pid ", pid, " runs under a seccomp filter, which might kill it during an ",
+                     "injection and cannot be read (", hidden,
+                     "); start it with LD_PRELOAD=libmemprof_agent.so instead"),
+        Refusal::kSeccomp};
   }
   if (status.shadow_stack) {
-    return absl::StrCat("pid ", pid,
-                        " runs with a shadow stack, which forbids to borrow a thread; start it "
-                        "with LD_PRELOAD=libmemprof_agent.so, or without the shadow stack "
-                        "(GLIBC_TUNABLES=glibc.cpu.x86_shstk=off)");
+    return Obstacle{
+        absl::StrCat("pid ", pid,
+                     " runs with a shadow stack, which forbids to borrow a thread; start it "
+                     "with LD_PRELOAD=libmemprof_agent.so, or without the shadow stack "
+                     "(GLIBC_TUNABLES=glibc.cpu.x86_shstk=off)")};
   }
-  return std::string();
+  return Obstacle();
 }
 
 // The search through so many takes the kernel a quarter of a millisecond.
@@ -122,14 +132,14 @@ absl::StatusOr<AgentPlan> plan_agent(const Target& target, const AttachOptions& 
   if (!target.why_no_agent.empty()) {
     return no_agent(absl::StrCat("pid ", pid, ": ", target.why_no_agent));
   }
-  const absl::StatusOr<std::string> obstacle = why_not_borrowed(pid);
+  const absl::StatusOr<Obstacle> obstacle = why_not_borrowed(pid);
   // What could not be found out is no reason to wait for an agent that never comes.
   if (!obstacle.ok() && !absl::IsFailedPrecondition(obstacle.status())) return obstacle.status();
   ASSIGN_OR_RETURN(AgentPlan plan, look_at_agents(target));
   if (!plan.why_none.empty()) return plan;
   if (plan.there) {
     return use_agent_there(target, std::move(plan),
-                           !options.no_inject && obstacle.ok() && obstacle->empty());
+                           !options.no_inject && obstacle.ok() && obstacle->why.empty());
   }
   if (target.abi.domains && plan.others > 0) {
     return no_agent(absl::StrCat("pid ", pid,
@@ -144,7 +154,7 @@ absl::StatusOr<AgentPlan> plan_agent(const Target& target, const AttachOptions& 
                      "injection"));
   }
   RETURN_IF_ERROR(obstacle.status());
-  if (!obstacle->empty()) return no_agent(*obstacle);
+  if (!obstacle->why.empty()) return no_agent(obstacle->why, obstacle->refusal);
   return inject_agent(target, std::move(plan), options);
 }
 

@@ -12,6 +12,7 @@
 #include "daemon/attach/inject/agent_file.h"
 #include "daemon/attach/inject/libc_functions.h"
 #include "daemon/discover/target.h"
+#include "daemon/util/refusal.h"
 
 namespace memprofd {
 
@@ -19,11 +20,12 @@ struct AgentPlan {
   // One line that begins with the pid. Not empty: no agent can be there, which leaves observe mode;
   // the rest means nothing then.
   std::string why_none;
-  std::optional<AgentStatus> there;  // of the agent that is in the process, if it is of our build
-  AgentLocation agent;               // where that is
-  std::size_t others = 0;            // idle agents of other builds in the process; they stay so
-  std::optional<AgentFile> file;     // the agent to inject, when there is none
-  bool copy_file = false;            // the process does not see that file
+  Refusal refusal = Refusal::kOther;  // of why_none
+  std::optional<AgentStatus> there;   // of the agent that is in the process, if it is of our build
+  AgentLocation agent;                // where that is
+  std::size_t others = 0;             // idle agents of other builds in the process; they stay so
+  std::optional<AgentFile> file;      // the agent to inject, when there is none
+  bool copy_file = false;             // the process does not see that file
   // Its probe is put in place when it is loaded and the program runs again, not before. Then it
   // begins a little later; but a program with many mappings stands still for as long as the kernel
   // looks through them for the probe's semaphore, and a copy is no file yet.

@@ -37,6 +37,7 @@
 #include "daemon/export/api/heap_outcomes.h"
 #include "daemon/export/api/service.h"
 #include "daemon/history/snapshot_hub.h"
+#include "daemon/model/discovery.h"
 #include "daemon/pipeline/ingest_thread.h"
 #include "daemon/state/state_keeper.h"
 
@@ -99,6 +100,9 @@ class Daemon : public ProfilerService {
     return call_desk_.start(process, request);
   }
   SelfStats self_stats() override;
+  Discoveries discovered() override { return discoveries_->get(); }
+  // Where the search for programs writes what it finds.
+  std::shared_ptr<DiscoveryBook> discovery_book() const { return discoveries_; }
   // Where a target waits for snapshots of it. Errors as of take_heap(); any thread.
   absl::StatusOr<HeapPoints> heap_points(int pid);
   // What it took to sum up all targets, for who asked. Any thread.
@@ -170,6 +174,7 @@ class Daemon : public ProfilerService {
   RssDesk rss_desk_;
   CallDesk call_desk_;
   const std::shared_ptr<HeapOutcomes> heap_outcomes_ = std::make_shared<HeapOutcomes>();
+  const std::shared_ptr<DiscoveryBook> discoveries_ = std::make_shared<DiscoveryBook>();
   std::thread control_;
   const GuardedTypes types_{options_.cmt};
   std::unique_ptr<ValueKeeper> value_keeper_;

@@ -9,6 +9,7 @@
 #include "daemon/attach/target_lock.h"
 #include "daemon/model/asked_process.h"
 #include "daemon/util/about_pid.h"
+#include "daemon/util/refusal.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -58,11 +59,12 @@ absl::StatusOr<PreparedTarget> prepare_observation(FoundProgram found, TargetLoc
 
 absl::StatusOr<PreparedTarget> observe_instead(FoundProgram found, TargetLock lock,
                                                const AttachOptions& options,
-                                               const std::string& why_no_agent) {
+                                               const std::string& why_no_agent,
+                                               Refusal refusal = Refusal::kOther) {
   std::string why = without_pid(found.target.pid, why_no_agent);
   auto prepared = prepare_observation(std::move(found), std::move(lock), options, std::move(why));
   if (!absl::IsFailedPrecondition(prepared.status())) return prepared;
-  return absl::FailedPreconditionError(why_no_agent);
+  return refused(refusal, why_no_agent);
 }
 
 }  // namespace
@@ -82,8 +84,8 @@ absl::StatusOr<PreparedTarget> prepare_target(int pid, const AttachOptions& opti
   if (plan.why_none.empty()) {
     return prepare_agent(std::move(found), std::move(held), std::move(plan), options);
   }
-  if (mode == AttachMode::kAgent) return absl::FailedPreconditionError(plan.why_none);
-  return observe_instead(std::move(found), std::move(held), options, plan.why_none);
+  if (mode == AttachMode::kAgent) return refused(plan.refusal, plan.why_none);
+  return observe_instead(std::move(found), std::move(held), options, plan.why_none, plan.refusal);
 }
 
 absl::StatusOr<PreparedTarget> prepare_instead(FoundProgram found, const AttachOptions& options,

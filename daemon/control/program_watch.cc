@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/about_pid.h"
+#include "daemon/util/file_id.h"
 #include "daemon/util/guard.h"
 #include "daemon/util/log.h"
 #include "daemon/util/threads/start_thread.h"
@@ -31,7 +32,7 @@ bool is_named(std::string_view exe, const std::string& pattern) {
 }
 
 ProgramWatch::ProgramWatch(ProgramWatchOptions options)
-    : options_(std::move(options)), thread_([this] { run(); }) {}
+    : options_(std::move(options)), files_(options_.examine), thread_([this] { run(); }) {}
 
 ProgramWatch::~ProgramWatch() {
   stop_.stop();
@@ -44,30 +45,70 @@ void ProgramWatch::run() {
   } while (stop_.wait(options_.interval));
 }
 
-// Who is not there any more is forgotten, once nobody attaches to it.
+// Forgets processes that have exited, unless an attach is pending.
 void ProgramWatch::scan() {
   std::map<int, Found> still_there;
+  Discoveries discovered;
   std::error_code error;
   for (std::filesystem::directory_iterator at(options_.proc_root, error), end; !error && at != end;
        at.increment(error)) {
     int pid = 0;
-    if (absl::SimpleAtoi(at->path().filename().string(), &pid)) note(pid, still_there);
+    if (absl::SimpleAtoi(at->path().filename().string(), &pid)) note(pid, still_there, discovered);
   }
   for (auto& [pid, found] : found_) {
-    if (found.attach.valid()) still_there.emplace(pid, std::move(found));
+    if (found.attach.valid()) {
+      still_there.emplace(pid, std::move(found));
+    } else if (!found.done && found.outcome == Discovery::kWaiting) {
+      ++ended_early_;
+      log_debug("pid {}: ended before it was attached to, by --name {}", pid, found.pattern);
+    }
   }
   found_ = std::move(still_there);
   for (auto& [pid, found] : found_) advance(pid, found);
+  publish(std::move(discovered));
 }
 
-void ProgramWatch::note(int pid, std::map<int, Found>& still_there) {
+// discovered: those that no rule names.
+void ProgramWatch::publish(Discoveries discovered) {
+  const ProcFs proc(options_.proc_root);
+  for (const auto& [pid, found] : found_) {
+    discovered.add({.pid = pid,
+                    .start_time_ticks = found.start_time_ticks,
+                    .comm = proc.comm(pid).value_or(""),
+                    .exe = found.exe,
+                    .outcome = found.outcome,
+                    .reason = found.reason,
+                    .rule = found.pattern});
+  }
+  discovered.unread_files = files_.end_scan();
+  discovered.ended_early = ended_early_;
+  options_.book->set(std::move(discovered));
+}
+
+void ProgramWatch::note_other(int pid, const std::string& exe, Discoveries& discovered) {
+  const ProcFs proc(options_.proc_root);
+  const std::string path = proc.path(pid, "exe");
+  const auto file = file_id(path);
+  if (!file) return;
+  const FileVerdict* verdict = files_.verdict(path, exe, *file);
+  if (verdict == nullptr || !verdict->is_ocaml) return;
+  discovered.add({.pid = pid,
+                  .start_time_ticks = proc.start_time(pid).value_or(0),
+                  .comm = proc.comm(pid).value_or(""),
+                  .exe = exe,
+                  .outcome = verdict->outcome,
+                  .reason = verdict->reason,
+                  .rule = {}});
+}
+
+void ProgramWatch::note(int pid, std::map<int, Found>& still_there, Discoveries& discovered) {
   const ProcFs proc(options_.proc_root);
   const auto exe = proc.exe(pid);
   if (!exe.ok()) return;
   const auto pattern =
       std::find_if(options_.patterns.begin(), options_.patterns.end(),
                    [&](const std::string& pattern) { return is_named(*exe, pattern); });
-  if (pattern == options_.patterns.end()) return;
+  if (pattern == options_.patterns.end()) return note_other(pid, *exe, discovered);
   const auto start = proc.start_time(pid);
   if (!start.ok()) return;
   if (const auto known = found_.find(pid); known != found_.end()) {
@@ -108,7 +149,13 @@ void ProgramWatch::take_result(int pid, Found& found) {
 void ProgramWatch::note_result(int pid, Found& found, const absl::Status& result) {
   if (result.ok()) log_info("pid {}: attached to, by --name {}", pid, found.pattern);
   found.done = result.ok() || absl::IsAlreadyExists(result) || absl::IsAborted(result);
-  if (found.done) return;
+  found.reason = without_pid(pid, std::string(result.message()));
+  if (found.done) {
+    found.outcome = Discovery::kDetached;  // unless there is a target that says otherwise
+    return;
+  }
+  const bool may_pass = absl::IsResourceExhausted(result) || absl::IsNotFound(result);
+  found.outcome = may_pass ? Discovery::kWaiting : discovery_of(result);
   // What is full for the moment is not the program's fault.
   if (!absl::IsResourceExhausted(result)) ++found.refused;
   found.again = Clock::now() + options_.interval * (1 << found.refused);

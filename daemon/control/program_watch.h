@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attaches to programs by the names of their files, to those that run and to those that start
-// later. A thread of its own looks through /proc; a process is looked at again and again, as it
-// may become such a program (exec).
+// later, and finds out which other OCaml programs run. A thread of its own searches /proc; a
+// process is looked at again and again, as it may become such a program (exec).
 #pragma once
 
 #include <chrono>
@@ -9,12 +9,15 @@
 #include <functional>
 #include <future>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "daemon/control/program_files.h"
+#include "daemon/model/discovery.h"
 #include "daemon/util/stop_signal.h"
 
 namespace memprofd {
@@ -24,11 +27,14 @@ namespace memprofd {
 bool is_named(std::string_view exe, const std::string& pattern);
 
 struct ProgramWatchOptions {
-  std::vector<std::string> patterns;
+  std::vector<std::string> patterns;  // none: only finds out which OCaml programs run
   // On any thread, several at once. kAlreadyExists: nothing more is to be done.
   std::function<absl::Status(int pid, std::uint64_t start_time_ticks)> attach;
   std::string proc_root = "/proc";
   std::chrono::milliseconds interval{2000};
+  // Gets what each search has found.
+  std::shared_ptr<DiscoveryBook> book = std::make_shared<DiscoveryBook>();
+  ProgramFiles::Examine examine = examine_program;
 };
 
 class ProgramWatch {
@@ -49,19 +55,27 @@ class ProgramWatch {
     std::future<absl::Status> attach;  // runs, or its result is not taken yet
     int refused = 0;                   // times
     bool done = false;
+    Discovery outcome = Discovery::kWaiting;
+    std::string reason;       // of outcome
     Clock::time_point again;  // not to be tried before
   };
 
   void run();
   void scan();
-  // Nothing, when the process is not meant.
-  void note(int pid, std::map<int, Found>& still_there);
+  // Takes a process that is meant to those that are still there, another one that is an OCaml
+  // program to those that were discovered.
+  void note(int pid, std::map<int, Found>& still_there, Discoveries& discovered);
+  void note_other(int pid, const std::string& exe, Discoveries& discovered);
+  void publish(Discoveries discovered);
   void advance(int pid, Found& found);
   void take_result(int pid, Found& found);
   void note_result(int pid, Found& found, const absl::Status& result);
 
   const ProgramWatchOptions options_;
-  std::map<int, Found> found_;  // of thread_
+  // Of thread_:
+  std::map<int, Found> found_;
+  ProgramFiles files_;
+  std::uint64_t ended_early_ = 0;
   StopSignal stop_;
   std::thread thread_;
 };

@@ -247,9 +247,11 @@ void Client::interrupt() {
   if (stub_->running != nullptr) stub_->running->TryCancel();
 }
 
-absl::StatusOr<pb::ListTargetsResponse> Client::list_targets() {
-  return call<pb::ListTargetsResponse>(*stub_->methods, &pb::Profiler::Stub::ListTargets,
-                                       pb::ListTargetsRequest(), kTimeoutSeconds);
+absl::StatusOr<pb::ListTargetsResponse> Client::list_targets(bool discovered) {
+  pb::ListTargetsRequest request;
+  request.set_discovered(discovered);
+  return call<pb::ListTargetsResponse>(*stub_->methods, &pb::Profiler::Stub::ListTargets, request,
+                                       kTimeoutSeconds);
 }
 
 absl::StatusOr<pb::AttachResponse> Client::attach(const pb::AttachRequest& request) {

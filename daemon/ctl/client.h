@@ -49,7 +49,7 @@ class Client {
   explicit Client(Endpoint endpoint);
   ~Client();
 
-  absl::StatusOr<pb::ListTargetsResponse> list_targets();
+  absl::StatusOr<pb::ListTargetsResponse> list_targets(bool discovered = false);
   absl::StatusOr<pb::AttachResponse> attach(const pb::AttachRequest& request);
   absl::StatusOr<pb::Target> detach(int pid);
   absl::StatusOr<pb::Target> set_rate(const pb::SetRateRequest& request);

@@ -54,9 +54,11 @@ absl::StatusOr<int> pid_to_use(Client& client, int asked) {
 }
 
 absl::Status run_targets(const Options& options) {
-  ASSIGN_OR_RETURN(pb::ListTargetsResponse targets, Client(options.endpoint).list_targets());
+  ASSIGN_OR_RETURN(pb::ListTargetsResponse targets,
+                   Client(options.endpoint).list_targets(options.discovered));
   if (options.ended) leave_ended(*targets.mutable_targets());
   if (options.json()) return print_json(targets);
+  if (options.discovered) return print(discovered_table(targets, stdout_style()));
   if (!options.ended) return print(targets_table(targets, stdout_style()));
   return print(ended_table(targets, absl::ToUnixNanos(absl::Now()), stdout_style()));
 }

@@ -28,6 +28,7 @@ struct Options {
   std::string interval;         // "512KiB": bytes per sample, instead of rate
   std::string max_overhead;     // "1%", "none"
   bool ended = false;           // targets
+  bool discovered = false;      // targets
   bool if_needed = false;       // attach
   bool no_inject = false;
   bool follow_forks = false;

@@ -217,8 +217,12 @@ class CommandLine {
   void add_control_commands() {
     CLI::App* targets =
         add("targets", "List targets, the processes that are profiled", &ctl::run_targets);
-    targets->add_flag("--ended", options_.ended,
-                      "List ended targets and how they ended, latest first");
+    CLI::Option* ended = targets->add_flag("--ended", options_.ended,
+                                           "List ended targets and how they ended, latest first");
+    targets
+        ->add_flag("--all", options_.discovered,
+                   "List all OCaml programs that run here, and why each is or is not profiled")
+        ->excludes(ended);
     add_format(targets, {ctl::kTable, ctl::kJson});
     CLI::App* attach = add("attach", "Start to profile a running process", &ctl::run_attach);
     attach->add_option("pid,--pid", options_.pid, "PID, or --pid PID")->required();

@@ -86,6 +86,12 @@ absl::Status run_values(const Options& options) {
                                  std::chrono::duration<double>(seconds)));
   }
   ASSIGN_OR_RETURN(pb::ListValuesResponse values, client.list_values(request));
+  if (!request.pattern().empty() && values.values().empty() && values.reported().empty() &&
+      values.other_builds().empty() && options.graph_of.empty()) {
+    return absl::NotFoundError(absl::StrCat("no value of pid ", pid, " is called '",
+                                            options.value_pattern,
+                                            "'; `memprofctl values` lists them"));
+  }
   if (options.values_from_snapshot) RETURN_IF_ERROR(add_snapshot(client, options, values));
   if (!options.graph_of.empty() && !options.json()) {
     ASSIGN_OR_RETURN(const pb::Value value, only_value(values, options));

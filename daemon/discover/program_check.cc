@@ -13,14 +13,15 @@
 
 #include "daemon/discover/runtime_version.h"
 #include "daemon/runtime/code_check.h"
+#include "daemon/util/refusal.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
 namespace {
 
 template <typename... Args>
-absl::Status refuse(fmt::format_string<Args...> format, Args&&... args) {
-  return absl::FailedPreconditionError(fmt::format(format, std::forward<Args>(args)...));
+absl::Status refuse(Refusal reason, fmt::format_string<Args...> format, Args&&... args) {
+  return refused(reason, fmt::format(format, std::forward<Args>(args)...));
 }
 
 // Whether the read-only bytes of the file hold the text.
@@ -44,25 +45,28 @@ bool contains_text(const ElfFile& file, std::string_view needle) {
 // Why a file without caml_frametable cannot be profiled.
 absl::Status explain_no_frametable(const ElfFile& file) {
   if (!file.why_incomplete().empty()) {
-    return refuse("cannot be read: {}; shorten its symbol table (strip -x)", file.why_incomplete());
+    return refuse(Refusal::kOther, "cannot be read: {}; shorten its symbol table (strip -x)",
+                  file.why_incomplete());
   }
   const std::string& path = file.display_name();
   if (file.find_symbol("caml_interprete") || file.find_symbol("caml_main")) {
-    return refuse("runs OCaml bytecode in {}: compile the program with ocamlopt to profile it",
+    return refuse(Refusal::kBytecode,
+                  "runs OCaml bytecode in {}: compile the program with ocamlopt to profile it",
                   path);
   }
   // The environment variable that every OCaml runtime reads.
   if (!file.has_symtab() && contains_text(file, "OCAMLRUNPARAM")) {
-    return refuse(
-        "looks like an OCaml program, but {} is stripped and exports no symbols: "
-        "keep its symbol table (no strip, no -ccopt -s)",
-        path);
+    return refuse(Refusal::kNoSymbols,
+                  "looks like an OCaml program, but {} is stripped and exports no symbols: "
+                  "keep its symbol table (no strip, no -ccopt -s)",
+                  path);
   }
-  return refuse("is not an OCaml program: no caml_frametable in {}", path);
+  return refuse(Refusal::kNotOcaml, "is not an OCaml program: no caml_frametable in {}", path);
 }
 
 absl::Status missing(const ElfFile& file, std::string_view symbol) {
-  return refuse("cannot be profiled: no symbol {} in {}; keep its symbol table (no strip)", symbol,
+  return refuse(Refusal::kNoSymbols,
+                "cannot be profiled: no symbol {} in {}; keep its symbol table (no strip)", symbol,
                 file.display_name());
 }
 
@@ -162,11 +166,14 @@ absl::Status verify_agent_layout(const ElfFile& file, const OcamlProgram& progra
 
 absl::Status check_agent(const ElfFile& file, OcamlProgram& program) {
   const RuntimeAbi& abi = program.abi;
-  if (!abi.has_memprof) return refuse("Gc.Memprof does not work in OCaml {}", abi.version);
+  if (!abi.has_memprof) {
+    return refuse(Refusal::kVersion, "Gc.Memprof does not work in OCaml {}", abi.version);
+  }
   RETURN_IF_ERROR(check_capability(abi, Capability::kAttach));
   if (abi.domains) RETURN_IF_ERROR(check_capability(abi, Capability::kDomains));
   if (!file.find_symbol("caml_memprof_start")) {
-    return refuse("this OCaml {} runtime was built without Gc.Memprof", abi.version);
+    return refuse(Refusal::kOther, "this OCaml {} runtime was built without Gc.Memprof",
+                  abi.version);
   }
   if (abi.domains && !file.find_symbol(abi.domain_hook)) return missing(file, abi.domain_hook);
   return require(file, abi.domains ? Wanted(kAgentInOcaml5) : Wanted(kAgentInOcaml4),
@@ -189,11 +196,13 @@ absl::Status find_modes(const ElfFile& file, OcamlProgram& program) {
 
 absl::StatusOr<OcamlProgram> check_program(const ElfFile& file) {
   const auto about = [&](const absl::Status& status) {
-    return refuse("({}): {}", file.display_name(), std::string(status.message()));
+    return reworded(status,
+                    fmt::format("({}): {}", file.display_name(), std::string(status.message())));
   };
   if (!file.find_symbol("caml_frametable")) return explain_no_frametable(file);
   if (file.machine() != EM_X86_64) {
-    return refuse("is an OCaml program for another processor: only x86-64 is supported yet");
+    return refuse(Refusal::kOther,
+                  "is an OCaml program for another processor: only x86-64 is supported yet");
   }
   const std::string version = detect_runtime_version(file);
   absl::StatusOr<RuntimeAbi> abi = runtime_abi_for(version);

@@ -22,6 +22,7 @@
 #include "daemon/discover/program_check.h"
 #include "daemon/util/about_pid.h"
 #include "daemon/util/file_id.h"
+#include "daemon/util/refusal.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -223,9 +224,8 @@ absl::Status look_at_program(const ProcFs& proc, const std::stop_token& stop, Ta
   ASSIGN_OR_RETURN(std::unique_ptr<ElfFile> file, open_program(proc, target));
   absl::StatusOr<OcamlProgram> program = check_program(*file);
   if (!program.ok()) {
-    return absl::Status(
-        program.status().code(),
-        fmt::format("pid {} {}", target.pid, std::string(program.status().message())));
+    return reworded(program.status(),
+                    fmt::format("pid {} {}", target.pid, std::string(program.status().message())));
   }
   target.abi = program->abi;
   target.why_no_agent = program->why_no_agent;
@@ -255,7 +255,7 @@ absl::StatusOr<Target> look_when_started(const ProcFs& proc, int pid, const std:
     target = look_at(proc, pid, stop);
   }
   if (!is_starting(target.status())) return target;
-  return absl::FailedPreconditionError(target.status().message());
+  return refused(Refusal::kTooYoung, std::string(target.status().message()));
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <cctype>
 #include <vector>
 
+#include "daemon/util/refusal.h"
+
 namespace memprofd {
 namespace {
 
@@ -84,15 +86,19 @@ absl::StatusOr<RuntimeAbi> runtime_abi_for(std::string_view version) {
     abi.callstacks_stay = abi.callstacks_stay && !is_prerelease(version);
     return abi;
   }
-  return absl::FailedPreconditionError(fmt::format(
-      "OCaml {} is not supported yet, only {} are", version, list_series([](const Release& one) {
-        return one.tested.has(Capability::kAttach) || one.tested.has(Capability::kObserve);
-      })));
+  return refused(
+      Refusal::kVersion,
+      fmt::format("OCaml {} is not supported yet, only {} are", version,
+                  list_series([](const Release& one) {
+                    return one.tested.has(Capability::kAttach) ||
+                           one.tested.has(Capability::kObserve);
+                  })));
 }
 
 absl::Status check_capability(const RuntimeAbi& abi, Capability what) {
   if (abi.tested.has(what)) return absl::OkStatus();
-  return absl::FailedPreconditionError(
+  return refused(
+      Refusal::kVersion,
       fmt::format("{} of OCaml {} are not supported yet, only those of {}",
                   kNames[static_cast<std::size_t>(what)], abi.version,
                   list_series([what](const Release& one) { return one.tested.has(what); })));

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "daemon/util/refusal.h"
 #include "fmt/format.h"
 
 namespace memprofd {
@@ -26,7 +27,7 @@ inline std::string about_pid(int pid, std::string_view text) {
 
 inline absl::Status about_pid(int pid, const absl::Status& status) {
   if (status.ok()) return status;
-  return absl::Status(status.code(), about_pid(pid, std::string(status.message())));
+  return reworded(status, about_pid(pid, std::string(status.message())));
 }
 
 // The text without that, for a line that has said of whom it is.

@@ -13,8 +13,12 @@ export const UID = { overview: 'memprofd-overview', target: 'memprofd-target', s
 // ---------------------------------------------------------------- selectors
 
 export const DAEMON = 'job=~"$job",instance=~"$instance"';
-export const PROGRAM = `${DAEMON},pid=~"$pid"`;
-export const SITE = `${PROGRAM},function=~"$function",location=~"$location"`;
+// For histograms of lifetimes and pauses, which are shown of all processes of a program.
+export const ALL_PIDS = `${DAEMON},program=~"$program"`;
+export const PROGRAM = `${ALL_PIDS},pid=~"$pid"`;
+const ofSite = (selector: string) => `${selector},function=~"$function",location=~"$location"`;
+export const SITE = ofSite(PROGRAM);
+export const SITE_ALL_PIDS = ofSite(ALL_PIDS);
 
 export const rate = (metric: string, selector: string) =>
   `rate(${metric}{${selector}}[$__rate_interval])`;
@@ -35,10 +39,9 @@ export function errorOfRate(stderr: string) {
   return `sqrt(sum(${stderr} ^ 2 - (${before}) ^ 2)) / max(timestamp(${stderr}) - timestamp(${before}))`;
 }
 
-// "demo_server 4242" as label program, from the pid.
-export const withProgram = (expr: string) =>
-  `label_join((${expr}) * on (job, instance, pid) group_left (comm) ` +
-  `memprofd_target_info{${PROGRAM}}, "program", " ", "comm", "pid")`;
+// The legends of a series by program, and of one by process.
+export const BY_PROGRAM = '{{program}}';
+export const BY_PROCESS = '{{program}} {{pid}}';
 
 // How many sampled allocations, promotions and deallocations were lost, or their callstacks;
 // as the rule instance:memprofd_dropped_events:ratio5m.
@@ -64,10 +67,11 @@ const job = () => everything(query('job', 'Job', 'label_values(memprofd_build_in
 const instance = () => everything(
   query('instance', 'memprofd', 'label_values(memprofd_build_info{job=~"$job"}, instance)'));
 
-// Shown as "demo_server 4242". Programs that ended within the time range are there too.
-const pid = () => query('pid', 'Program',
-  `query_result(label_join(last_over_time(memprofd_target_info{${DAEMON}}[$__range]), "program", " ", "comm", "pid"))`)
-  .regex('/pid="(?<value>[^"]*)".*program="(?<text>[^"]*)"/');
+// Programs that ended within the time range are there too. A program goes on over deploys; its
+// processes are for a closer look.
+const program = () => query('program', 'Program', `label_values(memprofd_target_info{${DAEMON}}, program)`);
+const pid = () => everything(query('pid', 'Process', `label_values(memprofd_target_info{${ALL_PIDS}}, pid)`)
+  .sort(VariableSort.NumericalDesc));
 
 // Those with the most live bytes first.
 const functions = () => query('function', 'Function',
@@ -79,8 +83,8 @@ const top = () => new CustomVariableBuilder('top').label('Sites shown').values('
   .current({ selected: true, text: '10', value: '10' })
   .options(['5', '10', '20', '50'].map((n) => ({ selected: n === '10', text: n, value: n })));
 
-export const VARIABLES = { datasource, job, instance, pid, everyPid: () => everything(pid()), functions,
-                           location, top };
+export const VARIABLES = { datasource, job, instance, program, everyProgram: () => everything(program()), pid,
+                           functions, location, top };
 
 // ---------------------------------------------------------------- links
 
@@ -90,19 +94,20 @@ export const linkTo = (uid: string, kept: string[], fields: string[]) => `/d/${u
    ...fields.map((name) => `var-${name}=` + '${__data.fields.' + name + '}'), '${__url_time_range}'].join('&');
 
 const BOARDS = [
-  { uid: UID.overview, title: 'Overview', onePid: false },
-  { uid: UID.target, title: 'Program', onePid: true },
-  { uid: UID.site, title: 'Site', onePid: true },
-  { uid: UID.gc, title: 'GC', onePid: false },
-  { uid: UID.values, title: 'Values', onePid: false },
-  { uid: UID.health, title: 'Health', onePid: false },
+  { uid: UID.overview, title: 'Overview', oneProgram: false },
+  { uid: UID.target, title: 'Program', oneProgram: true },
+  { uid: UID.site, title: 'Site', oneProgram: true },
+  { uid: UID.gc, title: 'GC', oneProgram: false },
+  { uid: UID.values, title: 'Values', oneProgram: false },
+  { uid: UID.health, title: 'Health', oneProgram: false },
 ];
 
 // To all other dashboards, with what is selected here; a program only where it is one.
 function others(uid: string) {
   const here = BOARDS.find((board) => board.uid === uid)!;
   return BOARDS.filter((board) => board !== here).map(({ uid: there, title }) => {
-    const kept = ['datasource', 'job', 'instance', ...(here.onePid && there !== UID.overview ? ['pid'] : [])];
+    const kept = ['datasource', 'job', 'instance',
+                  ...(here.oneProgram && there !== UID.overview ? ['program', 'pid'] : [])];
     const values = kept.map((name) => '${' + name + ':queryparam}').join('&');
     return new DashboardLinkBuilder(title).type(DashboardLinkType.Link).icon('dashboard').tags([])
       .url(`/d/${there}?${values}`).keepTime(true);
@@ -119,19 +124,22 @@ function annotation(name: string, colour: string, expr: string, title: string, t
 
 const alerts = () => annotation('Alerts', 'red',
   `ALERTS{alertstate="firing",alertname=~"Ocaml.*|Memprofd.*",${DAEMON}}`,
-  '{{alertname}}', 'pid {{pid}} {{function}} {{location}}');
+  '{{alertname}}', '{{program}} {{pid}} {{function}} {{location}}');
 const compactions = () => annotation('Compactions', 'purple',
   `increase(memprofd_ocaml_compactions_total{${PROGRAM}}[$__rate_interval]) > 0`,
-  'Heap compaction', 'pid {{pid}}');
-const lost = () => annotation('Targets lost', 'orange',
+  'Heap compaction', '{{program}} {{pid}}');
+const ends = () => annotation('Ends', 'orange',
   `memprofd_target_up{${PROGRAM}} == 0 and memprofd_target_up{${PROGRAM}} offset $__rate_interval == 1`,
-  'No longer profiled', 'pid {{pid}}');
-
+  'Ended or no longer profiled', '{{program}} {{pid}}');
+// By the budget, --cpu.max or on request. On OCaml 4 live memory starts again from there.
+const rates = () => annotation('Sampling rate changes', 'yellow',
+  `changes(memprofd_sampling_rate{${PROGRAM}}[$__rate_interval]) > 0`,
+  'Sampling rate changed', '{{program}} {{pid}}');
 const snapshots = () => annotation('Heap snapshots', 'blue',
   `increase(memprofd_target_heap_snapshots_total{${PROGRAM}}[$__rate_interval]) > 0`,
-  'Heap snapshot', 'pid {{pid}}');
+  'Heap snapshot', '{{program}} {{pid}}');
 
-export const ANNOTATIONS = { alerts, compactions, lost, snapshots };
+export const ANNOTATIONS = { alerts, compactions, ends, rates, snapshots };
 
 // ---------------------------------------------------------------- dashboards
 

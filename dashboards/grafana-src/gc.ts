@@ -2,12 +2,12 @@
 // The garbage collector of one or several programs.
 
 import { RowBuilder } from '@grafana/grafana-foundation-sdk/dashboard';
-import { ANNOTATIONS, PROGRAM, UID, VARIABLES, dashboard, errorOfRate, rate, withProgram } from './common';
+import { ALL_PIDS, ANNOTATIONS, BY_PROGRAM, PROGRAM, UID, VARIABLES, dashboard, errorOfRate, rate } from './common';
 import { UNIT, dashed, distribution, numbers, series, withError } from './panels';
 
-const BY = 'by (job, instance, pid)';
-const BUCKETS = (phase: string) => `sum by (le) (rate(memprofd_ocaml_gc_pause_seconds_bucket{${PROGRAM},phase="${phase}"}[$__rate_interval]))`;
-const PAUSED = `sum by (phase) (${rate('memprofd_ocaml_gc_pause_seconds_sum', PROGRAM)})`;
+const BY = 'by (program)';
+const BUCKETS = (phase: string) => `sum by (le) (rate(memprofd_ocaml_gc_pause_seconds_bucket{${ALL_PIDS},phase="${phase}"}[$__rate_interval]))`;
+const PAUSED = `sum by (phase) (${rate('memprofd_ocaml_gc_pause_seconds_sum', ALL_PIDS)})`;
 const MINOR_WORDS = rate('memprofd_ocaml_minor_allocated_bytes_total', PROGRAM);
 
 function summary() {
@@ -39,7 +39,7 @@ function pauses() {
     { expr: `histogram_quantile(${q}, ${BUCKETS(phase)})`, legend: `p${q * 100}` }));
   return [
     series('Minor collection pauses', quantiles('minor'), { unit: UNIT.seconds, logarithmic: true,
-           description: 'Bucket limits are a factor of 2 apart.' }),
+           description: 'Of all processes of the programs. Bucket limits are a factor of 2 apart.' }),
     series('Major slice pauses', quantiles('major_slice'), { unit: UNIT.seconds, logarithmic: true,
            description: 'The major collector works in slices, most of them after a minor collection.' }),
     distribution('Minor collection pauses, all', BUCKETS('minor'), { unit: UNIT.seconds,
@@ -48,14 +48,15 @@ function pauses() {
                  description: 'Pauses per second, by duration.' }),
     series('Time in GC', [{ expr: PAUSED, legend: '{{phase}}' }], { unit: UNIT.share, stacked: true,
            description: 'Share of time for which the garbage collector pauses the programs.' }),
-    series('Pauses by program, p99', [{ legend: '{{program}}', expr: withProgram(
-      `histogram_quantile(0.99, sum by (job, instance, pid, le) (${rate('memprofd_ocaml_gc_pause_seconds_bucket', PROGRAM)}))`) }],
+    series('Pauses by program, p99', [{ legend: BY_PROGRAM, expr:
+      `histogram_quantile(0.99, sum by (program, le) (${rate('memprofd_ocaml_gc_pause_seconds_bucket', ALL_PIDS)}))` }],
            { unit: UNIT.seconds, description: '99 % of the pauses, of either kind, are at most this long.' }),
   ];
 }
 
 function collections() {
-  const each = (metric: string) => withProgram(rate(metric, PROGRAM));
+  const each = (metric: string) => `sum ${BY} (${rate(metric, PROGRAM)})`;
+  const now = (gauge: string) => `sum ${BY} (${gauge}{${PROGRAM}})`;
   return [
     series('Minor collections', [{ expr: each('memprofd_ocaml_minor_collections_total'), legend: '{{program}}' }],
            { unit: UNIT.perSecond, description: 'Minor collections per second.' }),
@@ -64,9 +65,9 @@ function collections() {
       { expr: each('memprofd_ocaml_compactions_total'), legend: '{{program}}: compactions' }],
            { unit: UNIT.perSecond, description: 'Completed major cycles and compactions per second.' }),
     series('Heap', [
-      { expr: withProgram(`memprofd_ocaml_heap_bytes{${PROGRAM}}`), legend: '{{program}}: heap' },
-      { expr: withProgram(`memprofd_ocaml_top_heap_bytes{${PROGRAM}}`), legend: '{{program}}: largest so far' },
-      { expr: withProgram(`memprofd_live_bytes{${PROGRAM}}`), legend: '{{program}}: live (estimate)' }],
+      { expr: now('memprofd_ocaml_heap_bytes'), legend: '{{program}}: heap' },
+      { expr: now('memprofd_ocaml_top_heap_bytes'), legend: '{{program}}: largest so far' },
+      { expr: now('memprofd_live_bytes'), legend: '{{program}}: live (estimate)' }],
            { unit: UNIT.bytes, description: 'Size of the major heap. Live bytes are those allocated since the ' +
              'attach in both heaps. The rest is older, free or fragmented.' }),
     series('Into the major heap', [
@@ -91,8 +92,8 @@ function check() {
            { unit: UNIT.bytesPerSecond, width: 16, description: 'The runtime\'s count should be within the ' +
              'band of two standard errors 95 % of the time. It advances with each minor collection.' })
       .overrideByName(...dashed('counted by the runtime')),
-    series('Bytes per minor collection', [{ legend: '{{program}}', expr: withProgram(
-      `sum ${BY} (${MINOR_WORDS}) / (sum ${BY} (${rate('memprofd_ocaml_minor_collections_total', PROGRAM)}) > 0)`) }],
+    series('Bytes per minor collection', [{ legend: BY_PROGRAM, expr:
+      `sum ${BY} (${MINOR_WORDS}) / (sum ${BY} (${rate('memprofd_ocaml_minor_collections_total', PROGRAM)}) > 0)` }],
            { unit: UNIT.bytes, width: 8, description: 'Bytes allocated in the minor heap per minor collection: ' +
              'the size of the minor heap, or less if collections are forced.' }),
   ];
@@ -101,8 +102,9 @@ function check() {
 export function gc() {
   const board = dashboard(UID.gc, 'GC and pauses', 'Collections, pauses and heap of OCaml programs, from the ' +
                           'runtime\'s own counters.')
-    .variables([VARIABLES.datasource(), VARIABLES.job(), VARIABLES.instance(), VARIABLES.everyPid()])
-    .annotations([ANNOTATIONS.alerts(), ANNOTATIONS.compactions(), ANNOTATIONS.snapshots()]);
+    .variables([VARIABLES.datasource(), VARIABLES.job(), VARIABLES.instance(), VARIABLES.everyProgram(),
+                VARIABLES.pid()])
+    .annotations([ANNOTATIONS.alerts(), ANNOTATIONS.compactions(), ANNOTATIONS.snapshots(), ANNOTATIONS.rates()]);
   summary().forEach((panel) => board.withPanel(panel));
   board.withRow(new RowBuilder('Pauses'));
   pauses().forEach((panel) => board.withPanel(panel));

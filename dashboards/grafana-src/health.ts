@@ -2,7 +2,7 @@
 // memprofd itself: what it reads, loses and costs.
 
 import { RowBuilder } from '@grafana/grafana-foundation-sdk/dashboard';
-import { ANNOTATIONS, DAEMON, LOST_SHARE, PROGRAM, UID, VARIABLES, dashboard, rate, withProgram } from './common';
+import { ANNOTATIONS, BY_PROCESS, DAEMON, LOST_SHARE, PROGRAM, UID, VARIABLES, dashboard, rate } from './common';
 import { UNIT, bars, dashed, grid, numbers, series } from './panels';
 
 function summary() {
@@ -63,13 +63,13 @@ function cost() {
            { unit: UNIT.seconds, width: 8, description: 'Time to answer a scrape by Prometheus, and the number ' +
              'of series. --top-sites limits the series.' })
       .overrideByRegexp('.*: series', dashed('', UNIT.count)[1]),
-    series('Ring buffers', [{ expr: withProgram(`memprofd_ring_buffer_used_ratio{${PROGRAM}}`), legend: '{{program}}' }],
+    series('Ring buffers', [{ expr: `memprofd_ring_buffer_used_ratio{${PROGRAM}}`, legend: BY_PROCESS }],
            { unit: UNIT.share, width: 8, description: 'Share of each ring buffer that has not been read yet.' }),
-    series('Followed blocks', [{ expr: withProgram(`memprofd_live_samples{${PROGRAM}}`), legend: '{{program}}' }],
+    series('Followed blocks', [{ expr: `memprofd_live_samples{${PROGRAM}}`, legend: BY_PROCESS }],
            { unit: UNIT.count, width: 8, description: 'Sampled blocks that are alive. Each takes 33 to 64 ' +
              'bytes in memprofd.' }),
-    series('Relative error of live bytes', [{ legend: '{{program}}', expr: withProgram(
-      `memprofd_live_bytes_stderr{${PROGRAM}} / (memprofd_live_bytes{${PROGRAM}} > 0)`) }],
+    series('Relative error of live bytes', [{ legend: BY_PROCESS, expr:
+      `memprofd_live_bytes_stderr{${PROGRAM}} / (memprofd_live_bytes{${PROGRAM}} > 0)` }],
            { unit: UNIT.share, width: 8, description: 'One standard error as a share of the estimate. Four ' +
              'times the sampling rate halves the error.' }),
   ];
@@ -98,8 +98,9 @@ function targets() {
 export function health() {
   const board = dashboard(UID.health, 'Health of memprofd', 'Shows whether memprofd keeps up: events read, ' +
                           'events lost and why, and its cost.')
-    .variables([VARIABLES.datasource(), VARIABLES.job(), VARIABLES.instance(), VARIABLES.everyPid()])
-    .annotations([ANNOTATIONS.alerts(), ANNOTATIONS.lost()]);
+    .variables([VARIABLES.datasource(), VARIABLES.job(), VARIABLES.instance(), VARIABLES.everyProgram(),
+                VARIABLES.pid()])
+    .annotations([ANNOTATIONS.alerts(), ANNOTATIONS.ends(), ANNOTATIONS.rates()]);
   summary().forEach((panel) => board.withPanel(panel));
   board.withPanel(targets()).withRow(new RowBuilder('Events'));
   events().forEach((panel) => board.withPanel(panel));

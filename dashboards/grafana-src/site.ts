@@ -2,7 +2,7 @@
 // One site, or several functions side by side.
 
 import { RowBuilder } from '@grafana/grafana-foundation-sdk/dashboard';
-import { ANNOTATIONS, PROGRAM, SITE, UID, VARIABLES, dashboard, errorOfRate, rate, sumOfErrors } from './common';
+import { ANNOTATIONS, PROGRAM, SITE, SITE_ALL_PIDS, UID, VARIABLES, dashboard, errorOfRate, rate, sumOfErrors } from './common';
 import { UNIT, dashed, distribution, grid, numbers, series, withError } from './panels';
 import { liveByAge, older } from './sites';
 
@@ -12,8 +12,8 @@ const LIVE_BEFORE = `sum(memprofd_site_live_bytes{${SITE}} offset 5m)`;
 const ERROR_BEFORE = sumOfErrors(`memprofd_site_live_bytes_stderr{${SITE}}`).replace(' ^ 2', ' offset 5m ^ 2');
 const ALLOCATED = `sum(${rate('memprofd_site_allocated_bytes_total', SITE)})`;
 const ALLOCATED_ERROR = errorOfRate(`memprofd_site_allocated_bytes_stderr{${SITE}}`);
-const DEATHS = `sum by (le) (${rate('memprofd_site_lifetime_seconds_bucket', SITE)})`;
-const ALL_DEATHS = `sum by (le) (memprofd_site_lifetime_seconds_bucket{${SITE}})`;
+const DEATHS = `sum by (le) (${rate('memprofd_site_lifetime_seconds_bucket', SITE_ALL_PIDS)})`;
+const ALL_DEATHS = `sum by (le) (memprofd_site_lifetime_seconds_bucket{${SITE_ALL_PIDS}})`;
 
 function summary() {
   return [
@@ -94,9 +94,9 @@ export function site() {
   const board = dashboard(UID.site, 'One site', 'One allocation site: its live memory, how old it is, and ' +
                           'the lifetimes of its blocks. Byte counts are estimates from samples, shown with ' +
                           'their standard errors.')
-    .variables([VARIABLES.datasource(), VARIABLES.job(), VARIABLES.instance(), VARIABLES.pid(), VARIABLES.functions(),
-                VARIABLES.location()])
-    .annotations([ANNOTATIONS.alerts()]);
+    .variables([VARIABLES.datasource(), VARIABLES.job(), VARIABLES.instance(), VARIABLES.program(), VARIABLES.pid(),
+                VARIABLES.functions(), VARIABLES.location()])
+    .annotations([ANNOTATIONS.alerts(), ANNOTATIONS.ends(), ANNOTATIONS.rates()]);
   summary().forEach((panel) => board.withPanel(panel));
   memory().forEach((panel) => board.withPanel(panel));
   board.withPanel(locations()).withRow(new RowBuilder('Lifetimes'));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Panels about many sites, on the dashboards of all programs and of one.
 
-import { PROGRAM, UID, linkTo, ofSampled, rate, sumOfErrors } from './common';
+import { ALL_PIDS, PROGRAM, UID, linkTo, ofSampled, rate, sumOfErrors } from './common';
 import { Column, Query, UNIT, grid, series } from './panels';
 
 export const LIVE = `memprofd_site_live_bytes{${PROGRAM}}`;
@@ -51,14 +51,14 @@ export function liveByAge(title: string, selector: string, width: number) {
 
 // The largest sites with all that is known of each; a click opens the site's dashboard.
 export function siteTable(ofAll: boolean) {
-  const program = ofAll ? ['instance', 'pid'] : [];
+  const program = ofAll ? ['instance', 'program'] : [];
   const BY_ROW = `by (${[...program, 'function', 'location'].join(', ')})`;
   const live = `sum ${BY_ROW} (${ofAll ? ofSampled(LIVE) : LIVE})`;
   const chosen = `topk($top, ${live})`;
   const of = (expr: string) => `(${expr}) and ${chosen}`;
   const allocated = `memprofd_site_allocated_bytes_total{${PROGRAM}}`;
-  const buckets = `sum ${BY_ROW.replace(')', ', le)')} (memprofd_site_lifetime_seconds_bucket{${PROGRAM}})`;
-  const site = linkTo(UID.site, ofAll ? ['job'] : ['job', 'instance', 'pid'], [...program, 'function', 'location']);
+  const buckets = `sum ${BY_ROW.replace(')', ', le)')} (memprofd_site_lifetime_seconds_bucket{${ALL_PIDS}})`;
+  const site = linkTo(UID.site, ofAll ? ['job'] : ['job', 'instance', 'program', 'pid'], [...program, 'function', 'location']);
   const before = `(sum ${BY_ROW} (${LIVE} offset $__range) or 0 * ${live})`;
   const columns: Column[] = [
     { title: 'Function', label: 'function', link: { title: 'This site', url: site } },
@@ -75,7 +75,8 @@ export function siteTable(ofAll: boolean) {
     { title: 'Lifetime p50', expr: of(`histogram_quantile(0.5, ${buckets})`), unit: UNIT.seconds },
     { title: 'p99', expr: of(`histogram_quantile(0.99, ${buckets})`), unit: UNIT.seconds },
   ];
-  if (ofAll) columns.unshift({ title: 'memprofd', label: 'instance', width: 140 }, { title: 'pid', label: 'pid', width: 80 });
+  if (ofAll) columns.unshift({ title: 'memprofd', label: 'instance', width: 140 },
+                             { title: 'Program', label: 'program', width: 140 });
   return grid('Sites with the most live bytes', columns, { sortBy: 'Live', height: 12,
     description: 'Click a function to open its dashboard. Lifetimes are those of dead blocks; the column is ' +
     'empty if no block has died.' });

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// One program.
+// One program, all of its processes together or some of them.
 
 import { RowBuilder } from '@grafana/grafana-foundation-sdk/dashboard';
-import { ANNOTATIONS, PROGRAM, UID, VARIABLES, dashboard, errorOfRate, rate } from './common';
-import { UNIT, bars, dashed, distribution, numbers, series, withError } from './panels';
+import { ALL_PIDS, ANNOTATIONS, PROGRAM, UID, VARIABLES, dashboard, errorOfRate, linkTo, rate,
+         sumOfErrors } from './common';
+import { UNIT, bars, dashed, distribution, grid, numbers, series, withError } from './panels';
 import { allocationBySite, liveByAge, liveBySite, older, siteTable } from './sites';
 
 const LIVE = `sum(memprofd_live_bytes{${PROGRAM}})`;
-const LIVE_ERROR = `sum(memprofd_live_bytes_stderr{${PROGRAM}})`;
+const LIVE_ERROR = sumOfErrors(`memprofd_live_bytes_stderr{${PROGRAM}}`);
 const BY_SITE = `sum by (function, location) (memprofd_site_live_bytes{${PROGRAM}})`;
 const ALLOCATED = `sum(${rate('memprofd_allocated_bytes_total', PROGRAM)})`;
 const ALLOCATED_ERROR = errorOfRate(`memprofd_allocated_bytes_stderr{${PROGRAM}}`);
-const DEATHS = rate('memprofd_site_lifetime_seconds_bucket', PROGRAM);
+const DEATHS = rate('memprofd_site_lifetime_seconds_bucket', ALL_PIDS);
 
 function summary() {
   return [
@@ -28,11 +29,11 @@ function summary() {
     numbers('Survive a minor collection',
             [{ expr: `sum(${rate('memprofd_promoted_bytes_total', PROGRAM)}) / (${ALLOCATED} > 0)`, legend: 'promoted' }],
             { unit: UNIT.share, decimals: 1, description: 'Promoted bytes as a share of the allocated bytes.' }),
-    numbers('One sample stands for', [{ expr: `8 / (sum(memprofd_sampling_rate{${PROGRAM}}) > 0)`, legend: 'bytes' }],
+    numbers('One sample stands for', [{ expr: `8 / (avg(memprofd_sampling_rate{${PROGRAM}}) > 0)`, legend: 'bytes' }],
             { unit: UNIT.bytes, description: 'The sampling interval. Halving the error takes four times the ' +
               'samples.' }),
     numbers('Stopped by memprofd', [{ expr: `sum(memprofd_target_paused_seconds_total{${PROGRAM}})`, legend: 'total' }],
-            { unit: UNIT.seconds, description: 'Total time for which memprofd has stopped the program since ' +
+            { unit: UNIT.seconds, description: 'Total time for which memprofd has stopped the processes since ' +
               'the attach.' }),
   ];
 }
@@ -49,7 +50,7 @@ function memory() {
     series('Resident memory', [
       { expr: `sum by (kind) (memprofd_target_resident_bytes{${PROGRAM}})`, legend: '{{kind}}' },
       { expr: `sum(memprofd_target_swapped_bytes{${PROGRAM}})`, legend: 'swapped out' }],
-           { unit: UNIT.bytes, stacked: true, description: 'All memory of the process, including C, as the ' +
+           { unit: UNIT.bytes, stacked: true, description: 'All memory of the processes, including C, as the ' +
              'kernel counts it. memprofctl rss --pid PID breaks it down.' }),
     series('Outside of the OCaml heap', [
       { expr: `clamp_min(sum(memprofd_target_resident_bytes{${PROGRAM}, kind="anonymous"}) - ${heap}, 0)`, legend: 'anonymous memory beyond the heap' },
@@ -66,6 +67,28 @@ function memory() {
              'allocated in the major heap directly. normal: by OCaml and C code; marshal: unmarshalled; ' +
              'custom: memory outside of the heap.' }),
   ];
+}
+
+// A click leaves that process alone on this dashboard.
+function processes() {
+  const by = 'by (instance, pid, mode, runtime_version)';
+  const all = (expr: string) => `sum ${by} ((${expr}) ` +
+    `* on (job, instance, pid) group_left (mode, runtime_version) memprofd_target_info{${PROGRAM}})`;
+  const process = linkTo(UID.target, ['job', 'program'], ['instance', 'pid']);
+  return grid('Processes', [
+    { title: 'pid', label: 'pid', link: { title: 'This process', url: process } },
+    { title: 'memprofd', label: 'instance' },
+    { title: 'OCaml', label: 'runtime_version' },
+    { title: 'Mode', label: 'mode' },
+    { title: 'State', expr: all(`memprofd_target_up{${PROGRAM}}`),
+      colours: { 1: { text: 'sampled', color: 'green' }, 0: { text: 'ended', color: 'orange' } } },
+    { title: 'One sample stands for', unit: UNIT.bytes, expr: all(`8 / (memprofd_sampling_rate{${PROGRAM}} > 0)`) },
+    { title: 'Live', unit: UNIT.bytes, expr: all(`memprofd_live_bytes{${PROGRAM}}`) },
+    { title: '± 2 s.e.', unit: UNIT.bytes, expr: all(`2 * memprofd_live_bytes_stderr{${PROGRAM}}`) },
+    { title: 'Major heap', unit: UNIT.bytes, expr: all(`memprofd_ocaml_heap_bytes{${PROGRAM}}`) },
+    { title: 'Allocation rate', unit: UNIT.bytesPerSecond,
+      expr: all(`sum by (job, instance, pid) (${rate('memprofd_allocated_bytes_total', PROGRAM)})`) },
+  ], { description: 'Click a pid to see that process alone.', sortBy: 'Live', height: 7 });
 }
 
 function census() {
@@ -99,13 +122,15 @@ function lifetimes() {
 }
 
 export function target() {
-  const board = dashboard(UID.target, 'One program', 'Memory of one OCaml program by site, age and lifetime. Byte ' +
+  const board = dashboard(UID.target, 'One program', 'Memory of one OCaml program, over deploys, by site, age and lifetime. Byte ' +
                           'counts are estimates from samples, shown with their standard errors.')
-    .variables([VARIABLES.datasource(), VARIABLES.job(), VARIABLES.instance(), VARIABLES.pid(), VARIABLES.top()])
-    .annotations([ANNOTATIONS.alerts(), ANNOTATIONS.compactions(), ANNOTATIONS.lost(),
+    .variables([VARIABLES.datasource(), VARIABLES.job(), VARIABLES.instance(), VARIABLES.program(), VARIABLES.pid(),
+                VARIABLES.top()])
+    .annotations([ANNOTATIONS.alerts(), ANNOTATIONS.compactions(), ANNOTATIONS.ends(), ANNOTATIONS.rates(),
                   ANNOTATIONS.snapshots()]);
   summary().forEach((panel) => board.withPanel(panel));
   memory().forEach((panel) => board.withPanel(panel));
+  board.withRow(new RowBuilder('Processes')).withPanel(processes());
   board.withRow(new RowBuilder('Sites')).withPanel(liveBySite(false)).withPanel(allocationBySite())
     .withPanel(siteTable(false)).withRow(new RowBuilder('Heap snapshots')).withPanel(census())
     .withRow(new RowBuilder('Lifetimes'));

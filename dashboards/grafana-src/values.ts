@@ -90,8 +90,9 @@ function contents() {
 export function values() {
   const board = dashboard(UID.values, 'Values', 'Values that programs publish through Memprof_values or ' +
     'memprof_values.h.')
-    .variables([VARIABLES.datasource(), VARIABLES.job(), VARIABLES.instance(), VARIABLES.everyPid()])
-    .annotations([ANNOTATIONS.alerts(), ANNOTATIONS.lost()]);
+    .variables([VARIABLES.datasource(), VARIABLES.job(), VARIABLES.instance(), VARIABLES.everyProgram(),
+                VARIABLES.pid()])
+    .annotations([ANNOTATIONS.alerts(), ANNOTATIONS.ends()]);
   summary().forEach((panel) => board.withPanel(panel));
   activity().forEach((panel) => board.withPanel(panel));
   board.withRow(new RowBuilder('Values and tables'));

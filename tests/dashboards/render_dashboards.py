@@ -3,7 +3,7 @@
 """Draws Grafana dashboards without Grafana, for the documentation.
 
   render_dashboards.py --prometheus URL --out FOLDER [--minutes 30] [--theme dark]
-                       [--set pid=4242]... [--width 1280] [--height 640] [--only memprofd-gc]
+                       [--set program=shop]... [--width 1280] [--height 640] [--only memprofd-gc]
                        [--suffix -head]
 
 Every panel's queries are asked of the Prometheus as Grafana would ask them

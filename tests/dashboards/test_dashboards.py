@@ -95,14 +95,14 @@ class Dashboards(unittest.TestCase):
         return (len(ask("count_over_time(memprofd_target_up[1m]) >= 20")) == 3
                 and len(ask('rate(memprofd_deallocated_bytes_total{heap="major"}[10s]) > 0')) >= 2
                 and ask('rate(memprofd_timer_stops_total{phase!=""}[10s]) > 0')
-                and ask(f'rate(memprofd_site_lifetime_seconds_count{{pid="{cls.pid}",function="{SITE}"}}[10s]) > 0')
+                and ask(f'rate(memprofd_site_lifetime_seconds_count{{function="{SITE}"}}[10s]) > 0')
                 and ask("pid:memprofd_allocated_bytes:rate1m")
                 and ask("memprofd_heap_class_bytes"))
 
     def resolved(self, dashboard, **wanted):
         """Its variables: one program and a site of it where one is to be chosen."""
         names = {v["name"] for v in dashboard["templating"]["list"] if not v.get("includeAll")}
-        wanted = {"pid": self.pid, "function": SITE, **wanted}
+        wanted = {"program": "demo_server", "function": SITE, **wanted}
         now = time.time()
         return resolve(dashboard, self.prometheus, {k: v for k, v in wanted.items() if k in names},
                        now - 60, now, BUILTIN)
@@ -205,24 +205,48 @@ class Dashboards(unittest.TestCase):
 
     # ------------------------------------------------------------ variables
 
+    def offered(self, dashboard, name, **chosen):
+        """The values that a variable offers, those before it as chosen."""
+        (variable,) = [v for v in dashboard["templating"]["list"] if v["name"] == name]
+        now = time.time()
+        resolved = resolve(dashboard, self.prometheus, chosen, now - 60, now, BUILTIN)
+        return [value for _, value in grafana.options_of(variable, resolved.values, self.prometheus, now - 60, now)]
+
     def test_programs_are_offered_by_name(self):
-        expected = {(f"demo_server {server.pid}", str(server.pid)) for server in self.servers}
-        expected.add((f"reports {self.teller.pid}", str(self.teller.pid)))
         for name, dashboard in dashboards():
-            (variable,) = [v for v in dashboard["templating"]["list"] if v["name"] == "pid"]
-            now = time.time()
-            offered = grafana.options_of(variable, self.resolved(dashboard).values, self.prometheus, now - 60, now)
             with self.subTest(dashboard=name):
-                self.assertEqual(expected, set(offered))
+                self.assertEqual(["demo_server", "reports"], self.offered(dashboard, "program"))
+
+    def test_processes_are_those_of_the_program(self):
+        (target,) = [d for name, d in dashboards() if name == "memprofd-target.json"]
+        self.assertEqual({str(server.pid) for server in self.servers}, set(self.offered(target, "pid", program="demo_server")))
+        self.assertEqual([str(self.teller.pid)], self.offered(target, "pid", program="reports"))
 
     def test_instances_narrow_the_programs(self):
         (overview,) = [d for name, d in dashboards() if name == "memprofd-overview.json"]
-        now = time.time()
-        resolved = resolve(overview, self.prometheus, {"instance": [f"127.0.0.1:{self.memprofds[1].port}"]},
-                           now - 60, now, BUILTIN)
-        (variable,) = [v for v in overview["templating"]["list"] if v["name"] == "pid"]
-        offered = grafana.options_of(variable, resolved.values, self.prometheus, now - 60, now)
-        self.assertEqual([str(self.servers[1].pid)], [value for _, value in offered])
+        instance = [f"127.0.0.1:{self.memprofds[1].port}"]
+        self.assertEqual(["demo_server"], self.offered(overview, "program", instance=instance))
+        self.assertEqual([str(self.servers[1].pid)], self.offered(overview, "pid", instance=instance))
+
+    def test_a_process_can_be_looked_at_alone(self):
+        (target,) = [d for name, d in dashboards() if name == "memprofd-target.json"]
+        alone = self.resolved(target, pid=[self.pid]).values
+        (processes,) = [panel for panel in panels_of(target) if panel["title"] == "Processes"]
+        for query in processes["targets"]:
+            with self.subTest(query=query["expr"]):
+                self.assertEqual({self.pid}, {one["metric"]["pid"] for one in self.ask(query, alone)})
+
+    def test_rate_changes_are_marked(self):
+        memprofd = self.memprofds[1]
+        memprofd.ctl("rate", "5e-4", "--pid", self.servers[1].pid)
+        for name in ("memprofd-target.json", "memprofd-site.json", "memprofd-gc.json", "memprofd-overview.json"):
+            (dashboard,) = [d for file, d in dashboards() if file == name]
+            (marks,) = [a for a in dashboard["annotations"]["list"] if a["name"] == "Sampling rate changes"]
+            values = self.resolved(dashboard).values
+            with self.subTest(dashboard=name):
+                marked = eventually(lambda marks=marks, values=values: self.ask(marks["target"], values),
+                                    "the change is marked")
+                self.assertEqual({str(self.servers[1].pid)}, {one["metric"]["pid"] for one in marked})
 
     def test_functions_with_special_characters_are_found(self):
         (site,) = [d for name, d in dashboards() if name == "memprofd-site.json"]
@@ -284,7 +308,7 @@ class Dashboards(unittest.TestCase):
         (organize,) = [t["options"] for t in panel["transformations"] if t["id"] == "organize"]
         self.assertLessEqual(set(fields.values()), set(organize["indexByName"]))
         # One program and one site, whatever is selected here.
-        self.assertLessEqual({"datasource", "job", "instance", "pid"}, kept | set(fields))
+        self.assertLessEqual({"datasource", "job", "instance", "program"}, kept | set(fields))
 
     def test_alerts_lead_to_dashboards_that_understand_them(self):
         known = {d["uid"]: {v["name"] for v in d["templating"]["list"]} for _, d in dashboards()}
@@ -302,7 +326,7 @@ class Dashboards(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="memprofd-test-") as folder, Browser() as browser:
             page, picture = pathlib.Path(folder) / "page.html", pathlib.Path(folder) / "picture.png"
             for name, dashboard in dashboards():
-                data = data_of(dashboard, self.prometheus, moment, {"pid": self.pid, "function": SITE}, "light")
+                data = data_of(dashboard, self.prometheus, moment, {"program": "demo_server", "function": SITE}, "light")
                 write_page(data, page)
                 draw(browser, page, picture, 1280, 0)
                 with self.subTest(dashboard=name):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Users of the socket's group look into what the kernel lets them look into, whatever a pid becomes meanwhile."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -133,6 +134,16 @@ class Ocaml4(AccessCase):
         code, said = self.ask(daemon, "value-history", "--log", own.pid)
         self.assertEqual(0, code, said)
         self.assertIn("hello", said, "after its end too")
+
+    def test_he_finds_his_own_programs_only(self):
+        daemon = self.reachable(self.daemon())
+        own, roots = self.of_user(self.copy("known_alloc")), self.started(self.targets / "known_alloc")
+        found = lambda text: {one["pid"] for one in json.loads(text)["discovered"]}
+        eventually(lambda: {own.pid, roots.pid} <= found(daemon.ctl("targets", "--all", "-o", "json").stdout), "both are found")
+        code, said = self.ask(daemon, "targets", "--all", "-o", "json")
+        self.assertEqual(0, code, said)
+        self.assertIn(own.pid, found(said))
+        self.assertNotIn(roots.pid, found(said))
 
     def test_a_watch_ends_with_its_program(self):
         """It becomes a setuid program of root's, which root has attached to when the watch looks next."""

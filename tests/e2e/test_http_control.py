@@ -32,7 +32,7 @@ class HttpControl(E2ETest):
             status, said = post(daemon, what, pid=target.pid, sampling_rate=1e-4)
             self.assertEqual(403, status)
             self.assertIn("--web.enable-control", said)
-        self.assertEqual(b'{"targets":[]}', ask(daemon, "GET", "/api/v1/targets")[1].replace(b" ", b"").strip())
+        self.assertEqual([], json.loads(ask(daemon, "GET", "/api/v1/targets")[1])["targets"])
 
     def test_does_what_memprofctl_does(self):
         target = self.target("demo_server", "--self-load", "1")
@@ -90,6 +90,14 @@ class HttpControl(E2ETest):
         self.assertEqual(401, post(daemon, "detach", pid=1)[0])
         self.assertEqual(404, post(daemon, "detach", ALICE, pid=4194303)[0])
         self.assertIs(self.allows_control(daemon, **ALICE), True)
+
+    def test_a_refused_request_is_logged_with_its_process(self):
+        config = self.folder / "web.yml"
+        config.write_text(WEB_CONFIG)
+        daemon = self.daemon("--web.enable-control", "--web.config.file", config, "--web.controllers", "bob", wait=False)
+        eventually(lambda: self.answers(daemon), "memprofd becomes ready")
+        self.assertEqual(403, post(daemon, "attach", ALICE, pid=1)[0])
+        eventually(lambda: "pid 1: /api/v1/attach by " in daemon.stderr(), "it is logged")
 
     @staticmethod
     def answers(daemon):

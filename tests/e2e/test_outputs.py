@@ -33,13 +33,13 @@ SERIES = {
     "memprofd_site_allocated_bytes_total": {"pid", "program", "function", "location"},
     "memprofd_site_promoted_bytes_total": {"pid", "program", "function", "location"},
     "memprofd_site_live_bytes": {"pid", "program", "function", "location"},
-    "memprofd_site_lifetime_seconds_bucket": {"pid", "program", "function", "location", "le"},
-    "memprofd_site_lifetime_seconds_count": {"pid", "program", "function", "location"},
+    "memprofd_site_lifetime_seconds_bucket": {"program", "function", "location", "le"},
+    "memprofd_site_lifetime_seconds_count": {"program", "function", "location"},
     "memprofd_ocaml_minor_collections_total": {"pid", "program"},
     "memprofd_ocaml_major_collections_total": {"pid", "program"},
     "memprofd_ocaml_heap_bytes": {"pid", "program"},
     "memprofd_target_resident_bytes": {"pid", "program", "kind"},
-    "memprofd_ocaml_gc_pause_seconds_bucket": {"pid", "program", "phase", "le"},
+    "memprofd_ocaml_gc_pause_seconds_bucket": {"program", "phase", "le"},
     "memprofd_dropped_events_total": {"stage", "reason"},
     "memprofd_given_up_events_total": {"stage", "reason"},
     "memprofd_target_paused_seconds_total": {"pid", "program"},
@@ -264,7 +264,8 @@ class Outputs(E2ETest):
                          {k: v for k, v in info.items() if k not in changing})
         self.assertEqual(os.uname().release, info["kernel_release"])
         text = self.memprofd.ctl("info").stdout
-        for word in ("memprofd " + info["version"], info["revision"], "API v1", "pages", "100 rows", "gRPC"):
+        for word in ("memprofd " + info["version"], info["revision"], "API v1", "pages", "100 rows", "gRPC", f"rules       --pid {self.pid}",
+                     "state       not stored"):
             self.assertIn(word, text)
 
     def test_doctor(self):

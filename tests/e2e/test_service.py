@@ -490,7 +490,48 @@ class Discovery(E2ETest):
         said = f"pid {sleeper.pid}: matches --name {name} but was skipped: "
         eventually(lambda: said in daemon.stderr(), "it is skipped", timeout=60)
         self.assertEqual(1, daemon.stderr().count(f"pid {sleeper.pid}: matches"))
+        self.assertEqual("not_ocaml", self.outcome(daemon, sleeper.pid))
         self.assertEqual(0, daemon.stop())
+
+    @staticmethod
+    def found(daemon, pid):
+        answer = json.loads(daemon.ctl("targets", "--all", "-o", "json").stdout)
+        return next((one for one in answer["discovered"] if one["pid"] == pid), None)
+
+    def outcome(self, daemon, pid):
+        found = self.found(daemon, pid)
+        return found and found["outcome"].removeprefix("DISCOVERY_OUTCOME_").lower()
+
+    def test_all_programs_are_listed_with_the_reason(self):
+        """Those that no rule names, and those that cannot be profiled; in the metrics they are counted."""
+        shop, other, detached = self.shop(), self.target("known_alloc"), self.shop()
+        bytecode = self.target("bytecode_target")
+        stripped = self.target("static_target")
+        loader = self.process(Process(["/lib64/ld-linux-x86-64.so.2", harness.TARGETS / "busy_threads"]))
+        sleeper = self.process(Process(["sleep", "infinity"]))
+        daemon = self.watching(self.name)
+        for target in (shop, detached):
+            daemon.wait_state(target.pid, "sampling")
+        daemon.detach(detached.pid)
+        expected = {shop.pid: "profiled", other.pid: "no_rule", detached.pid: "detached", bytecode.pid: "bytecode",
+                    stripped.pid: "no_symbols", loader.pid: "ld_so", sleeper.pid: None}
+        for pid, outcome in expected.items():
+            with self.subTest(outcome=outcome):
+                eventually(lambda pid=pid, outcome=outcome: self.outcome(daemon, pid) == outcome,
+                           f"pid {pid} is {outcome}, not {self.found(daemon, pid)}")
+        self.assertEqual(self.name, self.found(daemon, shop.pid)["rule"])
+        self.assertIn("ocamlopt", self.found(daemon, bytecode.pid)["reason"])
+        table = daemon.ctl("targets", "--all").stdout
+        self.assertRegex(table, rf"(?m)^ *{other.pid} +known_alloc +no rule ")
+        self.assertIn(f"rules       --name {self.name}\n", daemon.ctl("info").stdout)
+        answer = json.loads(harness.http_get(f"{daemon.url}/api/v1/targets?discovered=true")[1])
+        self.assertLessEqual({pid for pid, outcome in expected.items() if outcome},
+                             {one["pid"] for one in answer["discovered"]})
+        counts = {s.labels["outcome"]: s.value for s in daemon.metrics().find("memprofd_discovered_programs")}
+        for outcome in filter(None, expected.values()):
+            self.assertGreaterEqual(counts[outcome], 1, outcome)
+        daemon.attach(other.pid)
+        eventually(lambda: self.outcome(daemon, other.pid) == "profiled", "it is profiled on request")
 
 
 class Restarts(E2ETest):

@@ -386,6 +386,9 @@ class FakeService : public ProfilerService {
     if (absl::Status status = failure(); !status.ok()) return status;
     return absl::UnimplementedError("no kernel");
   }
+  // What it is set to.
+  Discoveries discovered() override { return found; }
+  Discoveries found;
   SelfStats self_stats() override {
     return {12.5, 0.5, 30u << 20, 123456, 7u << 20, 9u << 20, 99u << 20, 3, 5u << 20, 2};
   }

@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "daemon/ctl/render/text.h"
 #include "daemon/ctl/render/text_table.h"
 #include "daemon/export/api/grpc_convert.h"
+#include "daemon/model/discovery.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
 #include "daemon/util/version.h"
@@ -62,6 +64,7 @@ std::string info_text(const pb::GetServerInfoResponse& info) {
     return absl::StrCat("  ", name, std::string(std::max<std::size_t>(12 - name.size(), 1), ' '),
                         words..., "\n");
   };
+  const std::string rules = printable(absl::StrJoin(info.rules(), ", "));
   return absl::StrCat(
       "memprofd ", printable(version_text({info.version(), info.revision()})), ", API ",
       printable(info.api_version()), "\n",
@@ -78,6 +81,9 @@ std::string info_text(const pb::GetServerInfoResponse& info) {
           info.mode() == pb::ATTACH_MODE_AGENT     ? "agent"
           : info.mode() == pb::ATTACH_MODE_OBSERVE ? "observe"
                                                    : "auto"),
+      row("rules", rules.empty() ? "none: programs are attached to on request" : rules),
+      row("state", info.state_directory().empty() ? "not stored: no --state.directory"
+                                                  : printable(info.state_directory())),
       row("HTTP", info.control() ? "controls programs" : "answers questions only"),
       row("traces", info.traces() ? "written by memprofd on request" : "recorded by clients only"),
       row("pages", limits.standard_page_rows(), " rows, on demand ", limits.max_page_rows(), ", ",
@@ -111,6 +117,46 @@ std::string targets_table(const pb::ListTargetsResponse& response, const Style& 
                    format_count(target.dropped_events()), printable(target.message())});
   }
   return with_bold_head(table, style);
+}
+
+namespace {
+
+// "no rule".
+std::string outcome_text(pb::DiscoveryOutcome outcome) {
+  const std::size_t index = static_cast<std::size_t>(outcome) - 1;
+  if (index >= kDiscoveryNames.size()) return "?";
+  std::string name(kDiscoveryNames[index]);
+  std::ranges::replace(name, '_', ' ');
+  return name;
+}
+
+}  // namespace
+
+std::string discovered_table(const pb::ListTargetsResponse& response, const Style& style) {
+  std::string out;
+  if (response.discovered().empty()) {
+    out = "no OCaml program runs here\n";
+  } else {
+    TextTable table(
+        {{"PID", Align::kRight}, {"PROGRAM"}, {"OUTCOME"}, {"RULE"}, {"EXECUTABLE"}, {"REASON"}});
+    for (const pb::DiscoveredProgram& program : response.discovered()) {
+      table.add_row({absl::StrCat(program.pid()), printable(program.comm()),
+                     outcome_text(program.outcome()), printable(program.rule()),
+                     printable(program.exe()), printable(program.reason())});
+    }
+    out = with_bold_head(table, style);
+  }
+  if (response.discovered_left_out() != 0) {
+    absl::StrAppend(&out, response.discovered_left_out(), " more programs\n");
+  }
+  if (response.unread_files() != 0) {
+    absl::StrAppend(&out, response.unread_files(), " executables are not examined yet\n");
+  }
+  if (response.ended_early() != 0) {
+    absl::StrAppend(&out, response.ended_early(),
+                    " programs that a rule names ended before they were profiled\n");
+  }
+  return out;
 }
 
 std::string ended_table(const pb::ListTargetsResponse& response, std::int64_t now_unix_ns,

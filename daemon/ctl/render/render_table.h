@@ -18,6 +18,8 @@ struct Style {
 
 // All end in a newline.
 std::string targets_table(const pb::ListTargetsResponse& response, const Style& style);
+// All OCaml programs that run, and why each is or is not profiled.
+std::string discovered_table(const pb::ListTargetsResponse& response, const Style& style);
 // Those that have ended: when, how, and what was live then.
 std::string ended_table(const pb::ListTargetsResponse& response, std::int64_t now_unix_ns,
                         const Style& style);

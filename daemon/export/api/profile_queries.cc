@@ -12,10 +12,12 @@
 #include "daemon/export/api/query_convert.h"
 #include "daemon/export/api/query_service.h"
 #include "daemon/export/formats/profile_formats.h"
+#include "daemon/history/discoveries.h"
 #include "daemon/query/observe_mode_rules.h"
 #include "daemon/query/select.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
+#include "daemon/util/utf8.h"
 
 namespace memprofd {
 namespace {
@@ -136,9 +138,35 @@ absl::StatusOr<pb::GetProfileResponse> QueryService::get_profile(
   return out;
 }
 
-pb::ListTargetsResponse QueryService::list_targets() {
+namespace {
+
+static_assert(static_cast<int>(Discovery::kProfiled) + 1 == pb::DISCOVERY_OUTCOME_PROFILED &&
+              static_cast<int>(Discovery::kRefused) + 1 == pb::DISCOVERY_OUTCOME_REFUSED &&
+              pb::DiscoveryOutcome_ARRAYSIZE == static_cast<int>(kDiscoveryNames.size()) + 1);
+
+void add_discovered(const Discoveries& found, pb::ListTargetsResponse& out) {
+  for (const DiscoveredProgram& program : found.programs) {
+    pb::DiscoveredProgram& row = *out.add_discovered();
+    row.set_pid(program.pid);
+    row.set_comm(valid_utf8(program.comm));
+    row.set_exe(valid_utf8(program.exe));
+    row.set_outcome(static_cast<pb::DiscoveryOutcome>(static_cast<int>(program.outcome) + 1));
+    row.set_reason(valid_utf8(program.reason));
+    row.set_rule(valid_utf8(program.rule));
+    row.set_process_start_ticks(program.start_time_ticks);
+  }
+  out.set_discovered_left_out(found.left_out);
+  out.set_unread_files(found.unread_files);
+  out.set_ended_early(found.ended_early);
+}
+
+}  // namespace
+
+pb::ListTargetsResponse QueryService::list_targets(const pb::ListTargetsRequest& request) {
   pb::ListTargetsResponse out;
-  for (const TargetSnapshotPtr& target : source_.snapshots()) {
+  const std::vector<TargetSnapshotPtr> targets = source_.snapshots();
+  if (request.discovered()) add_discovered(with_targets(discovered_(), targets), out);
+  for (const TargetSnapshotPtr& target : targets) {
     pb::Target& told = *out.add_targets();
     told = to_proto(*target);
     if (!is_active(target->info.state)) continue;

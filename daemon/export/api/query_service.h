@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -15,6 +16,7 @@
 #include "daemon/export/api/kept_answers.h"
 #include "daemon/history/profile.h"
 #include "daemon/history/snapshot.h"
+#include "daemon/model/discovery.h"
 #include "memprof/v1/profiler.pb.h"
 
 namespace memprofd {
@@ -37,9 +39,12 @@ struct ScrapeOptions {
 class QueryService {
  public:
   // source must outlive this. answers: of this and other services, which so have one limit.
-  explicit QueryService(SnapshotSource& source,
-                        std::shared_ptr<KeptAnswers> answers = std::make_shared<KeptAnswers>())
-      : source_(source), answers_(std::move(answers)) {}
+  // discovered: what the search for programs has found last; a file has none.
+  explicit QueryService(
+      SnapshotSource& source,
+      std::shared_ptr<KeptAnswers> answers = std::make_shared<KeptAnswers>(),
+      std::function<Discoveries()> discovered = [] { return Discoveries(); })
+      : source_(source), answers_(std::move(answers)), discovered_(std::move(discovered)) {}
 
   // A page, as of KeptAnswers; so are differences.
   absl::StatusOr<::memprof::v1::ListSitesResponse> list_sites(
@@ -58,7 +63,8 @@ class QueryService {
       const ::memprof::v1::GetHistoryRequest& request);
   absl::StatusOr<::memprof::v1::GetProfileResponse> get_profile(
       const ::memprof::v1::GetProfileRequest& request, const ScrapeOptions& options = {});
-  ::memprof::v1::ListTargetsResponse list_targets();
+  ::memprof::v1::ListTargetsResponse list_targets(
+      const ::memprof::v1::ListTargetsRequest& request = {});
   // As SnapshotSource's.
   void mark_moment() { source_.mark_moment(); }
 
@@ -75,6 +81,7 @@ class QueryService {
 
   SnapshotSource& source_;
   const std::shared_ptr<KeptAnswers> answers_;
+  const std::function<Discoveries()> discovered_;
 };
 
 }  // namespace memprofd

@@ -5,11 +5,14 @@
 #include <sys/utsname.h>
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "daemon/export/api/kept_answers.h"
 #include "daemon/export/api/query_service.h"
 #include "daemon/model/control.h"
 #include "daemon/util/clock.h"
+#include "daemon/util/utf8.h"
 #include "daemon/util/version.h"
 #include "memprof/v1/profiler.pb.h"
 
@@ -24,7 +27,9 @@ struct ServerFacts {
   AttachMode mode = AttachMode::kDefault;
   bool http_control = false;
   bool traces = false;
-  std::uint32_t max_streams = 0;  // both of gRPC
+  std::vector<std::string> rules;  // by which programs are attached to: "--name shop-*"
+  std::string state_directory;     // empty: none
+  std::uint32_t max_streams = 0;   // both of gRPC
   std::uint32_t max_connection_calls = 0;
 };
 
@@ -62,6 +67,8 @@ inline ::memprof::v1::GetServerInfoResponse server_info(const ServerFacts& facts
   out.set_mode(static_cast<::memprof::v1::AttachMode>(facts.mode));
   out.set_control(facts.http_control);
   out.set_traces(facts.traces);
+  for (const std::string& rule : facts.rules) out.add_rules(valid_utf8(rule));
+  out.set_state_directory(valid_utf8(facts.state_directory));
   fill_limits(facts, *out.mutable_limits());
   return out;
 }

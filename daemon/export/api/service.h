@@ -17,6 +17,7 @@
 #include "daemon/history/snapshot.h"
 #include "daemon/model/asked_process.h"
 #include "daemon/model/control.h"
+#include "daemon/model/discovery.h"
 #include "daemon/rss/rss_report.h"
 #include "daemon/values/read_values.h"
 #include "daemon/values/report_control.h"
@@ -55,6 +56,9 @@ class ProfilerService : public SnapshotSource {
   virtual absl::StatusOr<std::shared_ptr<CallTrace>> trace_calls(const AskedProcess& process,
                                                                  const CallsRequest& request) = 0;
   virtual SelfStats self_stats() = 0;
+  // What the search for programs has found last, without what is known of targets
+  // (history/discoveries.h).
+  virtual Discoveries discovered() { return {}; }
   // Has all threads go on that wait in a pause of Memprof_values. How many did.
   // kFailedPrecondition: the target says nothing of itself.
   virtual absl::StatusOr<std::uint32_t> resume(const AskedProcess& process) = 0;

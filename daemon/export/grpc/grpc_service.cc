@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/discover/proc_fs.h"
+#include "daemon/discover/process_owner.h"
 #include "daemon/export/api/audit.h"
 #include "daemon/export/api/event_stream.h"
 #include "daemon/export/api/grpc_convert.h"
@@ -30,6 +32,19 @@ double interval_seconds(double asked) {
   return asked >= kShortestInterval && asked <= kLongestInterval ? asked : 0;
 }
 
+// The kernel keeps the paths of other users' programs from him, too.
+void keep_programs_of(const ProcessUser& user, pb::ListTargetsResponse& response) {
+  auto& programs = *response.mutable_discovered();
+  const ProcFs proc;
+  const auto not_his = [&](const pb::DiscoveredProgram& program) {
+    return !check_is_meant_now(proc, {program.pid(), program.process_start_ticks(), user}).ok();
+  };
+  programs.erase(std::remove_if(programs.begin(), programs.end(), not_his), programs.end());
+  response.clear_discovered_left_out();
+  response.clear_unread_files();
+  response.clear_ended_early();
+}
+
 }  // namespace
 
 template <typename Request, typename Response>
@@ -47,11 +62,15 @@ absl::StatusOr<pb::GetProfileResponse> GrpcService::profile(const grpc::ServerCo
   return queries_.get_profile(request);
 }
 
-grpc::Status GrpcService::ListTargets(grpc::ServerContext* context, const pb::ListTargetsRequest*,
+grpc::Status GrpcService::ListTargets(grpc::ServerContext* context,
+                                      const pb::ListTargetsRequest* request,
                                       pb::ListTargetsResponse* response) {
   const auto call = access_.begin(*context);
   if (!call.ok()) return to_grpc(call.status());
-  *response = queries_.list_targets();
+  *response = queries_.list_targets(*request);
+  if (const auto user = access_.user_for(GrpcAccess::caller(*context))) {
+    keep_programs_of(*user, *response);
+  }
   return grpc::Status::OK;
 }
 

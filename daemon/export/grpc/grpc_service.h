@@ -30,7 +30,7 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
         streams_(streams),
         heap_stream_(heap_stream),
         control_(service),
-        queries_(service, std::move(answers)),
+        queries_(service, std::move(answers), [&service] { return service.discovered(); }),
         facts_(std::move(facts)) {}
   // Ends all streams soon.
   void stop() { stop_.stop(); }

@@ -188,8 +188,11 @@ void add_api_routes(QueryService& queries, TraceService& traces, StopSignal& sto
   routes["/api/v1/callers"] = question(shared, &QueryService::list_callers);
   routes["/api/v1/leaks"] = question(shared, &QueryService::list_leaks);
   routes["/api/v1/history"] = question(shared, &QueryService::get_history);
-  routes["/api/v1/targets"] = [shared](const HttpRequest&) {
-    return in_turn(shared->turns, [&] { return http_json(shared->queries.list_targets()); });
+  routes["/api/v1/targets"] = [shared](const HttpRequest& http) {
+    pb::ListTargetsRequest request;
+    const absl::Status status = fill_from_params(http.query, request);
+    if (!status.ok()) return http_failure(status);
+    return in_turn(shared->turns, [&] { return http_json(shared->queries.list_targets(request)); });
   };
   routes["/api/v1/vocabulary"] = [](const HttpRequest&) { return http_json(vocabulary()); };
   routes["POST /api/v1/trace"] = [&traces](const HttpRequest& http) {

@@ -8,6 +8,7 @@
 #include "daemon/export/api/audit.h"
 #include "daemon/export/http/http_answers.h"
 #include "daemon/export/http/same_site.h"
+#include "memprof/v1/profiler.pb.h"
 
 namespace memprofd {
 namespace {
@@ -37,13 +38,22 @@ HttpResponse control_is_off(const HttpRequest& /*request*/) {
   return http_failure(absl::PermissionDeniedError(kOff));
 }
 
+// The pid that a refused request is about; 0: it names none.
+int pid_of(const std::string& body) {
+  ::memprof::v1::DetachRequest request;
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;
+  const auto parsed = google::protobuf::util::JsonStringToMessage(body, &request, options);
+  return parsed.ok() ? request.pid() : 0;
+}
+
 // What each of them asks before anything else.
 HttpHandler guarded(HttpHandler handler) {
   return [handler = std::move(handler)](const HttpRequest& http) {
     if (absl::Status status = check_command(http); !status.ok()) return http_failure(status);
     const absl::Status allowed = check_controller(http);
     if (allowed.ok()) return handler(http);
-    audit(0, http.path, http.caller, allowed);
+    audit(pid_of(http.body), http.path, http.caller, allowed);
     return http_failure(allowed);
   };
 }

@@ -47,10 +47,15 @@ memprof_pauses advance(const memprof_pauses& last, const memprof_pauses& now) {
   return out;
 }
 
+// Of the buckets that the agent counts in, a factor of 2 apart from 1 us on, each third ends one
+// that is exported: 16 us, 131 us, 1 ms, 8.4 ms, 67 ms, 0.54 s, 4.3 s.
+constexpr unsigned kFirstPauseBound = 4, kBucketsPerPauseBound = 3;
+
 prometheus::ClientMetric::Histogram histogram_of(const memprof_pauses& pauses) {
   prometheus::ClientMetric::Histogram histogram;
   for (unsigned i = 0; i + 1 < MEMPROF_PAUSE_BUCKETS; ++i) {
     histogram.sample_count += pauses.count[i];
+    if (i < kFirstPauseBound || (i - kFirstPauseBound) % kBucketsPerPauseBound != 0) continue;
     histogram.bucket.push_back(
         {histogram.sample_count, static_cast<double>(1024ULL << i) / kNsPerSecond});
   }
@@ -76,7 +81,7 @@ GcStats advance_gc_stats(const GcStats& last, const GcStats& now) {
   return out;
 }
 
-void add_gc_metrics(const GcStats& gc, bool pauses, MetricFamilies& out) {
+void add_gc_metrics(const GcStats& gc, MetricFamilies& out) {
   if (!gc.valid) return;
   const MetricLabels labels;
   out.counter(kMinorCollections, labels, static_cast<double>(gc.minor_collections));
@@ -95,8 +100,21 @@ void add_gc_metrics(const GcStats& gc, bool pauses, MetricFamilies& out) {
   out.counter(kMinorAllocated, labels, gc.minor_words * kBytesPerWord);
   out.counter(kRuntimePromoted, labels, gc.promoted_words * kBytesPerWord);
   out.counter(kMajorAllocated, labels, gc.major_words * kBytesPerWord);
-  for (int phase = 0; pauses && phase < MEMPROF_GC_PHASES; ++phase) {
-    out.histogram(kPause, {{"phase", kPhaseLabels[phase]}}, histogram_of(gc.pauses[phase]));
+}
+
+void add_growth(const GcStats& last, const GcStats& now, GcPauses& sum) {
+  for (std::size_t phase = 0; phase < sum.size(); ++phase) {
+    const memprof_pauses &before = last.pauses[phase], &after = now.pauses[phase];
+    sum[phase].sum_ns += after.sum_ns - std::min(before.sum_ns, after.sum_ns);
+    for (unsigned i = 0; i < MEMPROF_PAUSE_BUCKETS; ++i) {
+      sum[phase].count[i] += after.count[i] - std::min(before.count[i], after.count[i]);
+    }
+  }
+}
+
+void add_pause_metrics(const GcPauses& pauses, MetricFamilies& out) {
+  for (std::size_t phase = 0; phase < pauses.size(); ++phase) {
+    out.histogram(kPause, {{"phase", kPhaseLabels[phase]}}, histogram_of(pauses[phase]));
   }
 }
 

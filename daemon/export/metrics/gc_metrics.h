@@ -3,6 +3,7 @@
 // process that runs on meanwhile and is not trusted.
 #pragma once
 
+#include <array>
 #include <string>
 
 #include "daemon/export/metrics/metric_families.h"
@@ -15,6 +16,12 @@ namespace memprofd {
 GcStats advance_gc_stats(const GcStats& last, const GcStats& now);
 
 // Nothing when the numbers were never valid.
-void add_gc_metrics(const GcStats& gc, bool pauses, MetricFamilies& out);
+void add_gc_metrics(const GcStats& gc, MetricFamilies& out);
+
+// Pauses by phase.
+using GcPauses = std::array<memprof_pauses, MEMPROF_GC_PHASES>;
+// Adds what there is more in now than in last, an earlier state of it.
+void add_growth(const GcStats& last, const GcStats& now, GcPauses& sum);
+void add_pause_metrics(const GcPauses& pauses, MetricFamilies& out);
 
 }  // namespace memprofd

@@ -13,6 +13,7 @@ prometheus::ClientMetric& MetricFamilies::add(const MetricName& name, prometheus
                                               MetricLabels labels) {
   const auto [it, is_new] = index_.try_emplace(name.name, families_.size());
   if (is_new) families_.push_back({name.name, name.help, type, {}});
+  ++series_;
   prometheus::ClientMetric& metric = families_[it->second].metric.emplace_back();
   metric.label = common_;
   metric.label.insert(metric.label.end(), std::make_move_iterator(labels.begin()),
@@ -34,7 +35,25 @@ void MetricFamilies::histogram(const MetricName& name, MetricLabels labels,
                                prometheus::ClientMetric::Histogram histogram) {
   if (only_counters_) return;
   histogram.bucket.push_back({histogram.sample_count, std::numeric_limits<double>::infinity()});
+  series_ += histogram.bucket.size() + 1;  // with the sum and the count, of which add() has one
   add(name, prometheus::MetricType::Histogram, std::move(labels)).histogram = std::move(histogram);
+}
+
+void MetricFamilies::append(MetricFamilies&& block) {
+  std::vector<std::string_view> names(block.families_.size());
+  for (const auto& [name, place] : block.index_) names[place] = name;
+  for (std::size_t place = 0; place < names.size(); ++place) {
+    prometheus::MetricFamily& from = block.families_[place];
+    const auto [it, is_new] = index_.try_emplace(names[place], families_.size());
+    if (is_new) {
+      families_.push_back(std::move(from));
+      continue;
+    }
+    auto& to = families_[it->second].metric;
+    to.insert(to.end(), std::make_move_iterator(from.metric.begin()),
+              std::make_move_iterator(from.metric.end()));
+  }
+  series_ += block.series_;
 }
 
 void MetricFamilies::durations(const MetricName& name, MetricLabels labels,

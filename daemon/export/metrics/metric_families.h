@@ -34,8 +34,18 @@ class MetricFamilies {
   // Puts these before the labels of each that follows.
   void set_common_labels(MetricLabels labels) { common_ = std::move(labels); }
 
+  // An estimate's error, which has no series while it is 0.
+  void error(const MetricName& name, MetricLabels labels, double value) {
+    if (value != 0) gauge(name, std::move(labels), value);
+  }
+
   // Leaves out all but counters from now on, or no longer.
   void only_counters(bool only) { only_counters_ = only; }
+
+  // As Prometheus counts them: each bucket, sum and count of a histogram is one.
+  std::size_t series() const { return series_; }
+  // Takes over all of block. Common labels stay as they are.
+  void append(MetricFamilies&& block);
 
   std::vector<prometheus::MetricFamily> take() { return std::move(families_); }
 
@@ -46,6 +56,7 @@ class MetricFamilies {
   std::vector<prometheus::MetricFamily> families_;
   MetricLabels common_;
   bool only_counters_ = false;
+  std::size_t series_ = 0;
   std::map<std::string_view, std::size_t> index_;  // by MetricName::name
 };
 

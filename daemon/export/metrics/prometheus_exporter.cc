@@ -15,7 +15,9 @@
 #include "daemon/export/metrics/server_metrics.h"
 #include "daemon/export/metrics/site_metrics.h"
 #include "daemon/export/metrics/target_metrics.h"
+#include "daemon/history/discoveries.h"
 #include "daemon/query/observe_mode_rules.h"
+#include "daemon/util/log.h"
 #include "daemon/values/kept_values.h"
 #include "prometheus/text_serializer.h"
 
@@ -58,6 +60,20 @@ constexpr MetricName kDropped{"memprofd_dropped_events_total",
 constexpr MetricName kGivenUp{"memprofd_given_up_events_total",
                               "Events omitted deliberately, by stage and reason, all targets."};
 
+constexpr MetricName kDiscovered{
+    "memprofd_discovered_programs",
+    "Running OCaml programs, by whether they are profiled or why not."};
+constexpr MetricName kEndedEarly{
+    "memprofd_programs_ended_early_total",
+    "Programs that match a rule and ended before they were profiled."};
+constexpr MetricName kSeries{"memprofd_exported_series", "Series of this scrape."};
+constexpr MetricName kSeriesMax{"memprofd_exported_series_max",
+                                "Limit of series per scrape (--metrics.max-series)."};
+constexpr MetricName kHeldBack{
+    "memprofd_held_back_blocks",
+    "Blocks of series that --metrics.max-series kept out of this scrape: one per target, or per "
+    "program for histograms."};
+
 constexpr MetricName kProcessCpu{"process_cpu_seconds_total",
                                  "CPU time of memprofd, under the name that all exporters use."};
 constexpr MetricName kProcessResident{
@@ -70,6 +86,9 @@ constexpr MetricName kProcessMaxFds{"process_max_fds", "Limit of open file descr
 constexpr MetricName kRefusals{
     "memprofd_reported_refusals_total",
     "Scrapes in which the program's published values could not be read."};
+
+// Of the three above.
+constexpr std::size_t kSeriesOfLimits = 2 + kBlockNames.size();
 
 // What a busy collector may take of a scrape, for each target.
 constexpr std::chrono::milliseconds kReportPatience{200};
@@ -88,9 +107,11 @@ std::vector<TargetSnapshotPtr> unique_targets(std::vector<TargetSnapshotPtr> tar
   return out;
 }
 
+std::string program_of(const TargetInfo& info) { return info.exe.substr(info.exe.rfind('/') + 1); }
+
 // A pid is one program's and no other's now; its name is what the next one after it shares.
 MetricLabels labels_of_target(const TargetInfo& info) {
-  return {{"pid", absl::StrCat(info.pid)}, {"program", info.exe.substr(info.exe.rfind('/') + 1)}};
+  return {{"pid", absl::StrCat(info.pid)}, {"program", program_of(info)}};
 }
 
 void advance_drops(DropCounters& last, const DropCounters& now) {
@@ -123,15 +144,22 @@ PrometheusExporter::TargetMemory& PrometheusExporter::remember(const TargetSnaps
   if (known != targets_.end() && known->second.attached_ns == target.attached_ns) {
     return known->second;
   }
+  std::optional<GcStats> counted;
   if (known != targets_.end()) {
+    if (known->second.start_time_ticks == target.info.program.start_time_ticks) {
+      counted = known->second.counted;
+    }
     retire(known->second);
     targets_.erase(known);
   }
   const std::size_t sites = is_active(target.info.state) ? sites_for_one_more() : 0;
-  return targets_
-      .emplace(target.info.pid,
-               TargetMemory{target.attached_ns, TopSites(sites), TopSites(sites), sites, {}, {}, 0})
-      .first->second;
+  TargetMemory memory{.attached_ns = target.attached_ns,
+                      .start_time_ticks = target.info.program.start_time_ticks,
+                      .counted = std::move(counted),
+                      .top_sites = TopSites(sites),
+                      .top_c_sites = TopSites(sites),
+                      .sites = sites};
+  return targets_.emplace(target.info.pid, std::move(memory)).first->second;
 }
 
 std::size_t PrometheusExporter::sites_for_one_more() const {
@@ -160,29 +188,146 @@ void PrometheusExporter::retire_forgotten(const std::vector<TargetSnapshotPtr>& 
   }
 }
 
-void PrometheusExporter::collect_target(const TargetSnapshot& target, MetricFamilies& out) const {
+// What counts from scrape to scrape, whether or not there is room to show it.
+void PrometheusExporter::advance(const TargetSnapshot& target) const {
   TargetMemory& memory = remember(target);
+  ProgramMemory& program = programs_[program_key(target.info)];
+  program.is_used = true;
   memory.gc = advance_gc_stats(memory.gc, target.gc);
+  if (target.info.follows_blocks() && memory.gc.valid) {
+    if (!memory.counted) memory.counted = target.info.forked_from == 0 ? GcStats() : memory.gc;
+    add_growth(*memory.counted, memory.gc, program.pauses);
+    memory.counted = memory.gc;
+    program.has_pauses = true;
+  }
   advance_drops(memory.drops, target.drops);
+  if (is_active(target.info.state)) return;
+  memory.sites = 0;
+  memory.lifetimes.clear();
+  if (memory.ended_at == std::chrono::steady_clock::time_point()) {
+    memory.ended_at = std::chrono::steady_clock::now();
+  }
+}
+
+std::string PrometheusExporter::program_key(const TargetInfo& info) const {
+  return limits_.histograms_by_pid ? absl::StrCat(info.pid, " ", program_of(info))
+                                   : program_of(info);
+}
+
+std::size_t PrometheusExporter::room(const Scrape& scrape) const {
+  return limits_.series - std::min(limits_.series, scrape.out.series() + kSeriesOfLimits);
+}
+
+void PrometheusExporter::add(Block kind, MetricFamilies block, Scrape& scrape) const {
+  if (block.series() <= room(scrape)) {
+    scrape.out.append(std::move(block));
+  } else {
+    ++scrape.held_back[static_cast<std::size_t>(kind)];
+  }
+}
+
+// A block of each of the first targets.
+template <typename Collect>
+void PrometheusExporter::add_of_each(Block kind, std::size_t targets, Scrape& scrape,
+                                     Collect collect) const {
+  for (std::size_t i = 0; i < targets; ++i) {
+    MetricFamilies block;
+    block.set_common_labels(labels_of_target(scrape.targets[i]->info));
+    collect(*scrape.targets[i], block);
+    add(kind, std::move(block), scrape);
+  }
+}
+
+void PrometheusExporter::collect_counters(const TargetSnapshot& target, MetricFamilies& out) const {
+  const TargetMemory& memory = remember(target);
+  if (!is_active(target.info.state) &&
+      std::chrono::steady_clock::now() - memory.ended_at >= limits_.last_counters) {
+    return;
+  }
   add_target_metrics(target, out);
   if (target.info.mode == TargetMode::kAgent) {
     out.counter(kTargetHeapSnapshots, {},
                 static_cast<double>(heaps_->taken_of(target.info.pid, target.attached_ns)));
   }
-  if (!is_active(target.info.state)) {
-    memory.sites = 0;
-    return;
+}
+
+// With each site come its lifetimes, where its program is the only one of its kind.
+void PrometheusExporter::collect_sites(Scrape& scrape) const {
+  if (scrape.running == 0) return;
+  const bool native = std::ranges::any_of(scrape.targets, [](const TargetSnapshotPtr& target) {
+    return follows_c_blocks(target->info);
+  });
+  const std::size_t of_site =
+      kSeriesOfSite + kLifetimeBounds + 3 + (native ? kSeriesOfNativeSite : 0);
+  const std::size_t fair = room(scrape) / of_site / scrape.running;
+  const std::size_t limit = std::max<std::size_t>(fair, 2) - 1;  // besides `other`
+  // Where programs come and go it does not follow them up, as sites would come and go with it.
+  if (limit < site_limit_ || limit / 2 >= site_limit_) site_limit_ = limit;
+  for (std::size_t i = 0; i < scrape.running; ++i) {
+    // Sums over all callstacks of a target that would be in vain.
+    if (room(scrape) < 2 * kSeriesOfSite) {
+      ++scrape.held_back[static_cast<std::size_t>(Block::kSites)];
+      continue;
+    }
+    const TargetSnapshot& target = *scrape.targets[i];
+    MetricFamilies block;
+    block.set_common_labels(labels_of_target(target.info));
+    TargetMemory& memory = remember(target);
+    memory.top_sites.set_limit(site_limit_);
+    const SiteSeriesMap sites = memory.top_sites.update(SiteTotals(target).series());
+    const bool follows_blocks = target.info.follows_blocks();
+    add_site_metrics(sites, follows_blocks, block);
+    if (follows_blocks && block.series() <= room(scrape)) add_lifetimes(target, sites);
+    add(Block::kSites, std::move(block), scrape);
   }
-  const bool follows_blocks = target.info.follows_blocks();
-  add_gc_metrics(memory.gc, follows_blocks, out);
-  if (target.memory) add_memory_metrics(*target.memory, out);
-  const ShortCensusPtr census = censuses_->latest(static_cast<std::uint32_t>(target.info.pid),
-                                                  static_cast<std::int64_t>(target.attached_ns));
-  if (census != nullptr) add_heap_metrics(*census, out);
-  const SiteTotals sites(target);
-  add_site_metrics(memory.top_sites.update(sites.series()), follows_blocks, out);
-  if (!follows_c_blocks(target.info)) return;
-  add_c_site_metrics(memory.top_c_sites.update(sites.c_series()), out);
+}
+
+// A site that has just got a name was counted in `other` before, except in the first scrape and if
+// it is the first of its program.
+void PrometheusExporter::add_lifetimes(const TargetSnapshot& target,
+                                       const SiteSeriesMap& sites) const {
+  TargetMemory& memory = remember(target);
+  ProgramMemory& program = programs_[program_key(target.info)];
+  const bool is_first = memory.lifetimes.empty();
+  std::map<SiteKey, Lifetimes> now;
+  for (const auto& [key, series] : sites) {
+    const Lifetimes& lifetimes = now[key] = series.counts.lifetimes;
+    program.sites.insert(key);
+    const auto [sum, is_new] = program.lifetimes.try_emplace(key);
+    const auto before = memory.lifetimes.find(key);
+    if (before != memory.lifetimes.end()) {
+      sum->second += lifetimes.growth_since(before->second);
+    } else if (is_first || is_new) {
+      sum->second += lifetimes;
+    }
+  }
+  memory.lifetimes = std::move(now);
+}
+
+// Histograms of programs, or of targets where they are to be by pid.
+void PrometheusExporter::collect_of_programs(Block kind, Scrape& scrape) const {
+  std::set<std::string> shown;
+  for (const TargetSnapshotPtr& target : scrape.targets) {
+    const std::string key = program_key(target->info);
+    if (!shown.insert(key).second) continue;
+    ProgramMemory& program = programs_[key];
+    MetricFamilies block;
+    if (limits_.histograms_by_pid) {
+      if (!is_active(target->info.state)) continue;
+      block.set_common_labels(labels_of_target(target->info));
+    } else {
+      block.set_common_labels({{"program", program_of(target->info)}});
+    }
+    if (kind == Block::kPauses) {
+      if (program.has_pauses) add_pause_metrics(program.pauses, block);
+    } else {
+      std::erase_if(program.lifetimes,
+                    [&](const auto& site) { return !program.sites.contains(site.first); });
+      program.sites.clear();
+      add_lifetime_metrics(program.lifetimes, block);
+    }
+    add(kind, std::move(block), scrape);
+  }
 }
 
 // A program that cannot be read now has no series in this scrape.
@@ -213,7 +358,8 @@ void PrometheusExporter::collect_drops(MetricFamilies& out) const {
   }
 }
 
-void PrometheusExporter::collect_self(MetricFamilies& out) const {
+void PrometheusExporter::collect_self(const std::vector<TargetSnapshotPtr>& targets,
+                                      MetricFamilies& out) const {
   const SelfStats self = service_.self_stats();
   out.gauge(kBuildInfo, {{"version", version_.version}, {"revision", version_.revision}}, 1);
   out.counter(kCpu, {}, self.cpu_seconds);
@@ -228,6 +374,12 @@ void PrometheusExporter::collect_self(MetricFamilies& out) const {
   out.gauge(kAbandoned, {}, static_cast<double>(self.abandoned_memory_servers));
   out.durations(kSnapshots, {}, publications_());
   out.counter(kEvents, {}, static_cast<double>(self.events));
+  const Discoveries discovered = with_targets(service_.discovered(), targets);
+  for (std::size_t i = 0; i < discovered.counts.size(); ++i) {
+    out.gauge(kDiscovered, {{"outcome", std::string(kDiscoveryNames[i])}},
+              static_cast<double>(discovered.counts[i]));
+  }
+  out.counter(kEndedEarly, {}, static_cast<double>(discovered.ended_early));
   out.counter(kProcessCpu, {}, self.cpu_seconds);
   out.gauge(kProcessResident, {}, static_cast<double>(self.resident_bytes));
   const ProcessStats process = process_();
@@ -238,20 +390,75 @@ void PrometheusExporter::collect_self(MetricFamilies& out) const {
 
 std::vector<prometheus::MetricFamily> PrometheusExporter::Collect() const {
   const MutexLock lock(mutex_);
-  const std::vector<TargetSnapshotPtr> targets = unique_targets(service_.lasting_snapshots());
-  MetricFamilies out;
-  collect_self(out);
-  add_server_metrics(*servers_, out);
-  retire_forgotten(targets);
-  std::size_t room = kAllReportedNames;
-  for (const TargetSnapshotPtr& target : targets) {
-    out.set_common_labels(labels_of_target(target->info));
-    collect_target(*target, out);
-    collect_reported(*target, room, out);
+  Scrape scrape;
+  scrape.targets = unique_targets(service_.lasting_snapshots());
+  retire_forgotten(scrape.targets);
+  for (const TargetSnapshotPtr& target : scrape.targets) advance(*target);
+  collect_self(scrape.targets, scrape.out);
+  collect_drops(scrape.out);
+  std::ranges::stable_sort(scrape.targets, {}, [](const TargetSnapshotPtr& target) {
+    return std::pair(!is_active(target->info.state), target->attached_ns);
+  });
+  scrape.running = static_cast<std::size_t>(std::ranges::count_if(
+      scrape.targets, [](const TargetSnapshotPtr& t) { return is_active(t->info.state); }));
+  const std::size_t all = scrape.targets.size(), running = scrape.running;
+
+  add_of_each(Block::kIdentity, all, scrape, [](const TargetSnapshot& target, MetricFamilies& out) {
+    add_target_identity(target.info, out);
+  });
+  add_of_each(
+      Block::kCounters, all, scrape,
+      [&](const TargetSnapshot& target, MetricFamilies& out) { collect_counters(target, out); });
+  MetricFamilies servers;
+  add_server_metrics(*servers_, servers);
+  add(Block::kServers, std::move(servers), scrape);
+  add_of_each(Block::kRuntime, running, scrape,
+              [&](const TargetSnapshot& target, MetricFamilies& out) {
+                add_gc_metrics(remember(target).gc, out);
+                if (target.memory) add_memory_metrics(*target.memory, out);
+              });
+  collect_of_programs(Block::kPauses, scrape);
+  std::size_t names = kAllReportedNames;
+  add_of_each(Block::kPublished, running, scrape,
+              [&](const TargetSnapshot& target, MetricFamilies& out) {
+                collect_reported(target, names, out);
+              });
+  add_of_each(Block::kHeap, running, scrape,
+              [&](const TargetSnapshot& target, MetricFamilies& out) {
+                const ShortCensusPtr census =
+                    censuses_->latest(static_cast<std::uint32_t>(target.info.pid),
+                                      static_cast<std::int64_t>(target.attached_ns));
+                if (census != nullptr) add_heap_metrics(*census, out);
+              });
+  collect_sites(scrape);
+  collect_of_programs(Block::kLifetimes, scrape);
+  add_of_each(Block::kNativeSites, running, scrape,
+              [&](const TargetSnapshot& target, MetricFamilies& out) {
+                if (!follows_c_blocks(target.info)) return;
+                TopSites& top = remember(target).top_c_sites;
+                top.set_limit(site_limit_);
+                add_c_site_metrics(top.update(SiteTotals(target).c_series()), out);
+              });
+  std::erase_if(programs_,
+                [](auto& program) { return !std::exchange(program.second.is_used, false); });
+  note_held_back(scrape);
+  return scrape.out.take();
+}
+
+void PrometheusExporter::note_held_back(Scrape& scrape) const {
+  scrape.out.gauge(kSeries, {}, static_cast<double>(scrape.out.series() + kSeriesOfLimits));
+  scrape.out.gauge(kSeriesMax, {}, static_cast<double>(limits_.series));
+  for (std::size_t i = 0; i < kBlockNames.size(); ++i) {
+    scrape.out.gauge(kHeldBack, {{"kind", std::string(kBlockNames[i])}},
+                     static_cast<double>(scrape.held_back[i]));
   }
-  out.set_common_labels({});
-  collect_drops(out);
-  return out.take();
+  const bool held_back = std::ranges::any_of(scrape.held_back, [](auto n) { return n != 0; });
+  if (held_back && !std::exchange(has_held_back_, true)) {
+    log_warning(
+        "/metrics holds back series beyond {}: memprofd_held_back_blocks says which; raise "
+        "--metrics.max-series to have them",
+        limits_.series);
+  }
 }
 
 std::string PrometheusExporter::text() const {

@@ -4,21 +4,34 @@
 // Counters of one pid never decrease from scrape to scrape, with one exception:
 // when the daemon attaches again (another process under the same pid, or the
 // same one anew), they start from zero, which rate() takes for what it is.
-// A target that has ended keeps its description, how it has ended, and its last counters until
-// the daemon forgets it: its gauges and sites would be summed up with those of its successor. Drops
-// are not labelled by pid; those of forgotten targets stay in the sum.
+// A target that has ended keeps its description and how it has ended until the daemon forgets it,
+// and its last counters for some minutes; its gauges and sites would be added to those of its
+// successor. Drops are not labelled by pid; those of forgotten targets stay in the sum.
+//
+// A scrape has at most SiteLimits::series series. They come in blocks, each of one kind and one
+// target (or program, for histograms): a block that does not fit is held back as a whole, and
+// counted. Kinds are taken in the order of Block, within one the targets that run in the order of
+// their attach, so that it is the least important and the newest that have to wait. Of sites each
+// target gets an equal number.
 #pragma once
 
+#include <array>
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/export/api/heap_outcomes.h"
 #include "daemon/export/api/server_stats.h"
 #include "daemon/export/api/service.h"
+#include "daemon/export/metrics/gc_metrics.h"
 #include "daemon/export/metrics/metric_families.h"
 #include "daemon/export/metrics/top_sites.h"
 #include "daemon/model/duration_counts.h"
@@ -33,12 +46,35 @@ namespace memprofd {
 inline constexpr std::size_t kDefaultTopSites = 50;
 inline constexpr std::size_t kDefaultTotalSites = 1000;
 
+inline constexpr std::size_t kDefaultMaxSeries = 4000;
+inline constexpr std::chrono::seconds kLastCounters{300};
+
 // How many sites get series of their own; up to twice as many do (see top_sites.h).
 struct SiteLimits {
   std::size_t each = kDefaultTopSites;     // target
-  std::size_t total = kDefaultTotalSites;  // that of all targets; who comes later has to do with
-                                           // what is left
+  std::size_t total = kDefaultTotalSites;  // that of all targets; later ones share the remainder
+  std::size_t series = kDefaultMaxSeries;  // of a scrape, of any kind
+  bool histograms_by_pid = false;          // lifetimes and pauses; else by program
+  // How long the counters of a target that has ended are exported.
+  std::chrono::nanoseconds last_counters = kLastCounters;
 };
+
+// Kinds of series that may have to be held back, the most important first.
+enum class Block {
+  kIdentity,
+  kCounters,
+  kServers,
+  kRuntime,
+  kPauses,
+  kPublished,
+  kHeap,
+  kSites,
+  kLifetimes,
+  kNativeSites,
+};
+inline constexpr std::array<std::string_view, 10> kBlockNames{
+    "identity",  "counters", "servers", "runtime",   "pauses",
+    "published", "heap",     "sites",   "lifetimes", "native_sites"};
 
 // Any thread may collect; collections are serialised.
 class PrometheusExporter : public prometheus::Collectable {
@@ -60,25 +96,53 @@ class PrometheusExporter : public prometheus::Collectable {
   // What has to be remembered of a target between scrapes.
   struct TargetMemory {
     std::uint64_t attached_ns = 0;
+    std::uint64_t start_time_ticks = 0;  // of the process
+    // The pauses that its program's have already. The agent counts on from one attach to the next,
+    // and a forked child from where its parent was.
+    std::optional<GcStats> counted;
     TopSites top_sites;
     TopSites top_c_sites;
     std::size_t sites = 0;  // its share of SiteLimits::total; none once it has ended
     GcStats gc;
     DropCounters drops;
-    std::uint64_t refusals = 0;  // what it says could not be read
+    std::uint64_t refusals = 0;                        // what it says could not be read
+    std::map<SiteKey, Lifetimes> lifetimes;            // as last added to those of its program
+    std::chrono::steady_clock::time_point ended_at{};  // when a scrape first found it so
+  };
+  // What is summed over the targets of one program, those that have ended included.
+  struct ProgramMemory {
+    GcPauses pauses{};
+    bool has_pauses = false;
+    std::map<SiteKey, Lifetimes> lifetimes;
+    std::set<SiteKey> sites;  // of this scrape: others end
+    bool is_used = false;     // in this scrape
+  };
+  // A scrape under way.
+  struct Scrape {
+    std::vector<TargetSnapshotPtr> targets;  // those that run first, by their attach
+    std::size_t running = 0;
+    MetricFamilies out;
+    std::array<std::uint64_t, kBlockNames.size()> held_back{};
   };
 
   TargetMemory& remember(const TargetSnapshot& target) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::size_t sites_for_one_more() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void retire(const TargetMemory& memory) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void retire_forgotten(const std::vector<TargetSnapshotPtr>& targets) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void collect_target(const TargetSnapshot& target, MetricFamilies& out) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void collect_reported(const TargetSnapshot& target, std::size_t& room, MetricFamilies& out) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void retire_forgotten(const std::vector<TargetSnapshotPtr>& targets) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void advance(const TargetSnapshot& target) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string program_key(const TargetInfo& info) const;
+  std::size_t room(const Scrape& scrape) const;
+  void add(Block kind, MetricFamilies block, Scrape& scrape) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  template <typename Collect>
+  void add_of_each(Block kind, std::size_t targets, Scrape& scrape, Collect collect) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void collect_counters(const TargetSnapshot& target, MetricFamilies& out) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void collect_reported(const TargetSnapshot& target, std::size_t& room, MetricFamilies& out) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void collect_sites(Scrape& scrape) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void add_lifetimes(const TargetSnapshot& target, const SiteSeriesMap& sites) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void collect_of_programs(Block kind, Scrape& scrape) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void note_held_back(Scrape& scrape) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void collect_drops(MetricFamilies& out) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void collect_self(MetricFamilies& out) const;
+  void collect_self(const std::vector<TargetSnapshotPtr>& targets, MetricFamilies& out) const;
 
   ProfilerService& service_;
   const ProgramVersion version_;
@@ -91,6 +155,12 @@ class PrometheusExporter : public prometheus::Collectable {
 
   mutable Mutex mutex_;
   mutable std::map<int, TargetMemory> targets_ ABSL_GUARDED_BY(mutex_);
+  // By program_key().
+  mutable std::map<std::string, ProgramMemory> programs_ ABSL_GUARDED_BY(mutex_);
+  // Of each target.
+  mutable std::size_t site_limit_ ABSL_GUARDED_BY(mutex_) = std::numeric_limits<std::size_t>::max();
+  // The log has said so.
+  mutable bool has_held_back_ ABSL_GUARDED_BY(mutex_) = false;
   mutable DropCounters retired_drops_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -71,7 +71,7 @@ SiteSeries series_of(const Counters& counters) {
   series.counts.allocated_variance_bytes2 = counters.allocated.variance_words2 * kSquared;
   series.counts.promoted_bytes = counters.promoted.bytes();
   series.counts.promoted_variance_bytes2 = counters.promoted.variance_words2 * kSquared;
-  series.counts.add(counters.deaths.histogram());
+  series.counts.lifetimes.add(counters.deaths.histogram());
   series.live_bytes = counters.live.bytes();
   series.live_variance_bytes2 = counters.live.variance_words2 * kSquared;
   series.resident_bytes = counters.resident.bytes();
@@ -83,15 +83,15 @@ bool is_c(const ProfileRow& row) { return row.alloc_class.source == Source::kMal
 
 bool is_other(const ProfileRow& row) { return !is_c(row); }
 
-prometheus::ClientMetric::Histogram histogram_of(const SiteCounts& counts) {
+prometheus::ClientMetric::Histogram histogram_of(const Lifetimes& lifetimes) {
   prometheus::ClientMetric::Histogram histogram;
   double words = 0;
   for (int i = 0; i < kLifetimeBounds; ++i) {
-    words += counts.lifetime[i];
+    words += lifetimes.words[i];
     histogram.bucket.push_back({static_cast<std::uint64_t>(words), lifetime_bound_seconds(i)});
   }
-  histogram.sample_count = static_cast<std::uint64_t>(words + counts.lifetime[kLifetimeBounds]);
-  histogram.sample_sum = counts.lifetime_sum_seconds;
+  histogram.sample_count = static_cast<std::uint64_t>(words + lifetimes.words[kLifetimeBounds]);
+  histogram.sample_sum = lifetimes.sum_seconds;
   return histogram;
 }
 
@@ -164,7 +164,13 @@ void add_site_metrics(const SiteSeriesMap& sites, bool follows_blocks, MetricFam
     out.gauge(kSiteLive, labels, series.live_bytes);
     out.gauge(kSiteLiveError, labels, std::sqrt(series.live_variance_bytes2));
     add_ages(labels, series, out);
-    out.histogram(kSiteLifetime, labels, histogram_of(series.counts));
+  }
+}
+
+void add_lifetime_metrics(const std::map<SiteKey, Lifetimes>& sites, MetricFamilies& out) {
+  for (const auto& [key, lifetimes] : sites) {
+    out.histogram(kSiteLifetime, {{"function", key.function}, {"location", key.location}},
+                  histogram_of(lifetimes));
   }
 }
 

@@ -2,6 +2,7 @@
 // Per-site series of one target.
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "daemon/export/metrics/metric_families.h"
@@ -29,7 +30,12 @@ class SiteTotals {
   const GroupedRows rows_;
 };
 
+// Series of one site, its lifetimes apart.
+inline constexpr std::size_t kSeriesOfSite = 6 + 2 * kLiveAges;
+inline constexpr std::size_t kSeriesOfNativeSite = 6;
+
 void add_site_metrics(const SiteSeriesMap& sites, bool follows_blocks, MetricFamilies& out);
+void add_lifetime_metrics(const std::map<SiteKey, Lifetimes>& sites, MetricFamilies& out);
 void add_c_site_metrics(const SiteSeriesMap& sites, MetricFamilies& out);
 
 }  // namespace memprofd

@@ -114,23 +114,6 @@ std::string end_code(const ProgramEnd& end) {
   return end.cause == EndCause::kExit ? absl::StrCat(end.code) : signal_name(end);
 }
 
-void add_identity(const TargetInfo& info, MetricFamilies& out) {
-  MetricLabels identity;
-  const auto values = label_values(info);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    identity.push_back({std::string(kTargetLabels[i]), values[i]});
-  }
-  out.gauge(kInfo, std::move(identity), 1);
-  out.gauge(kUp, {}, is_active(info.state) ? 1 : 0);
-  if (!is_active(info.state)) {
-    out.gauge(kEnd,
-              {{"state", std::string(state_name(info.state))},
-               {"cause", end_cause(info)},
-               {"code", end_code(info.end)}},
-              1);
-  }
-}
-
 void add_session(const TargetInfo& info, MetricFamilies& out) {
   if (info.follows_blocks()) out.gauge(kRate, {}, info.sampling_rate);
   out.counter(kPaused, {}, info.paused_seconds);
@@ -144,7 +127,7 @@ void add_deallocated(const TargetSnapshot& target, MetricFamilies& out) {
     if (!(of_c ? follows_c_blocks(target.info) : target.info.follows_blocks())) continue;
     const MetricLabels labels{{"heap", kPlaceWords[place]}};
     out.counter(kDeallocated, labels, deallocated[place].bytes());
-    out.gauge(kDeallocatedError, labels, deallocated[place].stderr_bytes());
+    out.error(kDeallocatedError, labels, deallocated[place].stderr_bytes());
   }
 }
 
@@ -158,7 +141,10 @@ void add_fates(const TargetSnapshot& target, MetricFamilies& out) {
   const Estimate external = target.live_external();
   out.gauge(kLiveExternal, {}, external.bytes());
   out.gauge(kLiveExternalError, {}, external.stderr_bytes());
-  out.counter(kUnsampled, {}, static_cast<double>(counters.unsampled_words) * kBytesPerWord);
+  // Only domains have such a gap.
+  if (counters.unsampled_words != 0 || target.info.runtime_version.starts_with("5")) {
+    out.counter(kUnsampled, {}, static_cast<double>(counters.unsampled_words) * kBytesPerWord);
+  }
 }
 
 void add_allocated(const TargetSnapshot& target, MetricFamilies& out) {
@@ -166,7 +152,7 @@ void add_allocated(const TargetSnapshot& target, MetricFamilies& out) {
     const MetricLabels labels{{"heap", kPlaceWords[static_cast<int>(place)]},
                               {"source", kSourceWords[static_cast<int>(source)]}};
     out.counter(kAllocated, labels, allocated.bytes());
-    out.gauge(kAllocatedError, labels, allocated.stderr_bytes());
+    out.error(kAllocatedError, labels, allocated.stderr_bytes());
   };
   Estimate external;
   for (const Heap heap : {Heap::kMinor, Heap::kMajor}) {
@@ -205,8 +191,25 @@ void add_events(const TargetSnapshot& target, MetricFamilies& out) {
 
 }  // namespace
 
+void add_target_identity(const TargetInfo& info, MetricFamilies& out) {
+  MetricLabels identity;
+  const auto values = label_values(info);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    identity.push_back({std::string(kTargetLabels[i]), values[i]});
+  }
+  identity.push_back({"forked_from", info.forked_from == 0 ? "" : absl::StrCat(info.forked_from)});
+  out.gauge(kInfo, std::move(identity), 1);
+  out.gauge(kUp, {}, is_active(info.state) ? 1 : 0);
+  if (!is_active(info.state)) {
+    out.gauge(kEnd,
+              {{"state", std::string(state_name(info.state))},
+               {"cause", end_cause(info)},
+               {"code", end_code(info.end)}},
+              1);
+  }
+}
+
 void add_target_metrics(const TargetSnapshot& target, MetricFamilies& out) {
-  add_identity(target.info, out);
   out.only_counters(!is_active(target.info.state));
   add_session(target.info, out);
   out.gauge(kSnapshotTaken, {}, static_cast<double>(target.time_ns) / 1e9);

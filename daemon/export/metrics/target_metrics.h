@@ -9,6 +9,9 @@
 
 namespace memprofd {
 
+// What it is, whether it runs, how it has ended.
+void add_target_identity(const TargetInfo& info, MetricFamilies& out);
+// Counters and gauges; of one that has ended the counters.
 void add_target_metrics(const TargetSnapshot& target, MetricFamilies& out);
 
 }  // namespace memprofd

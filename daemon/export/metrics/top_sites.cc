@@ -13,7 +13,7 @@ namespace {
 // Bucket of LifetimeHistogram that ends at the first exported bound, 2^10 us,
 // and how many of its half octaves lie between two bounds.
 constexpr int kFirstBoundBucket = 20;
-constexpr int kBucketsPerBound = 4;
+constexpr int kBucketsPerBound = 6;
 
 double score(const SiteSeries& site) { return site.counts.allocated_bytes + site.live_bytes; }
 
@@ -43,13 +43,28 @@ double lifetime_bound_seconds(int index) {
          kNsPerSecond;
 }
 
-void SiteCounts::add(const LifetimeHistogram& histogram) {
-  lifetime_sum_seconds += histogram.sum_ns() / kNsPerSecond;
+void Lifetimes::add(const LifetimeHistogram& histogram) {
+  sum_seconds += histogram.sum_ns() / kNsPerSecond;
   for (int bucket = 0; bucket < LifetimeHistogram::kBuckets; ++bucket) {
     const int above_first = std::max(0, bucket - kFirstBoundBucket);
     const int bound = (above_first + kBucketsPerBound - 1) / kBucketsPerBound;
-    lifetime[std::min(bound, kLifetimeBounds)] += histogram.words(bucket);
+    words[std::min(bound, kLifetimeBounds)] += histogram.words(bucket);
   }
+}
+
+Lifetimes& Lifetimes::operator+=(const Lifetimes& other) {
+  sum_seconds += other.sum_seconds;
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] += other.words[i];
+  return *this;
+}
+
+Lifetimes Lifetimes::growth_since(const Lifetimes& earlier) const {
+  Lifetimes out;
+  out.sum_seconds = std::max(0.0, sum_seconds - earlier.sum_seconds);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    out.words[i] = std::max(0.0, words[i] - earlier.words[i]);
+  }
+  return out;
 }
 
 SiteCounts& SiteCounts::operator+=(const SiteCounts& other) {
@@ -57,8 +72,7 @@ SiteCounts& SiteCounts::operator+=(const SiteCounts& other) {
   allocated_variance_bytes2 += other.allocated_variance_bytes2;
   promoted_bytes += other.promoted_bytes;
   promoted_variance_bytes2 += other.promoted_variance_bytes2;
-  lifetime_sum_seconds += other.lifetime_sum_seconds;
-  for (std::size_t i = 0; i < lifetime.size(); ++i) lifetime[i] += other.lifetime[i];
+  lifetimes += other.lifetimes;
   return *this;
 }
 
@@ -70,10 +84,7 @@ SiteCounts SiteCounts::growth_since(const SiteCounts& earlier) const {
   out.promoted_bytes = std::max(0.0, promoted_bytes - earlier.promoted_bytes);
   out.promoted_variance_bytes2 =
       std::max(0.0, promoted_variance_bytes2 - earlier.promoted_variance_bytes2);
-  out.lifetime_sum_seconds = std::max(0.0, lifetime_sum_seconds - earlier.lifetime_sum_seconds);
-  for (std::size_t i = 0; i < lifetime.size(); ++i) {
-    out.lifetime[i] = std::max(0.0, lifetime[i] - earlier.lifetime[i]);
-  }
+  out.lifetimes = lifetimes.growth_since(earlier.lifetimes);
   return out;
 }
 
@@ -97,12 +108,23 @@ const SiteKey& TopSites::other_key() {
 }
 
 void TopSites::admit(const SiteSeriesMap& sites) {
-  std::set<SiteKey> largest;
-  for (const SiteKey& key : top(sites, k_, score)) {
-    largest.insert(key);
-    if (named_.size() < 2 * k_) named_.try_emplace(key);
+  const std::size_t most = std::min(2 * k_, limit_);
+  while (named_.size() > most) {
+    drop(std::ranges::min_element(named_, {}, [](const auto& site) { return score(site.second); }));
   }
-  if (named_.size() >= 2 * k_) make_room(sites, largest);
+  std::set<SiteKey> largest;
+  for (const SiteKey& key : top(sites, std::min(k_, most), score)) {
+    largest.insert(key);
+    if (named_.size() < most) named_.try_emplace(key);
+  }
+  if (named_.size() >= most) make_room(sites, largest);
+}
+
+// What its series has shown is not counted again in other.
+void TopSites::drop(std::map<SiteKey, SiteSeries>::iterator site) {
+  unnamed_.insert(site->first);
+  unnamed_total_ += site->second.counts;
+  named_.erase(site);
 }
 
 // The more is live, the later a site goes.
@@ -119,10 +141,7 @@ void TopSites::make_room(const SiteSeriesMap& sites, const std::set<SiteKey>& la
       if (least == named_.end() || live_of(at->first) < live_of(least->first)) least = at;
     }
     if (least == named_.end() || live_of(newcomer) <= 2 * live_of(least->first)) return;
-    // What its series has shown is not counted again in other.
-    unnamed_.insert(least->first);
-    unnamed_total_ += least->second.counts;
-    named_.erase(least);
+    drop(least);
     named_.try_emplace(newcomer);
   }
 }

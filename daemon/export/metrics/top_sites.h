@@ -28,7 +28,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -40,10 +42,21 @@
 namespace memprofd {
 
 // Bounds of the exported lifetime histogram: kLifetimeBounds of them, a factor
-// of 4 apart, from 1.024 ms to 72 min. Each is a bound of LifetimeHistogram too,
+// of 8 apart, from 1.024 ms to 36 min. Each is a bound of LifetimeHistogram too,
 // so that no bucket has to be split.
-inline constexpr int kLifetimeBounds = 12;
+inline constexpr int kLifetimeBounds = 8;
 double lifetime_bound_seconds(int index);
+
+struct Lifetimes {
+  double sum_seconds = 0;  // of all words
+  // Words by lifetime, not cumulative; the last: longer than every bound.
+  std::array<double, kLifetimeBounds + 1> words{};
+
+  void add(const LifetimeHistogram& histogram);
+  Lifetimes& operator+=(const Lifetimes& other);
+  // The growth since earlier; no part of it is below zero.
+  Lifetimes growth_since(const Lifetimes& earlier) const;
+};
 
 struct SiteKey {
   std::string function;
@@ -60,11 +73,8 @@ struct SiteCounts {
   double allocated_variance_bytes2 = 0;
   double promoted_bytes = 0;
   double promoted_variance_bytes2 = 0;
-  double lifetime_sum_seconds = 0;  // of all words
-  // Words by lifetime, not cumulative; the last: longer than every bound.
-  std::array<double, kLifetimeBounds + 1> lifetime{};
+  Lifetimes lifetimes;
 
-  void add(const LifetimeHistogram& histogram);
   SiteCounts& operator+=(const SiteCounts& other);
   // The growth since earlier; no part of it is below zero.
   SiteCounts growth_since(const SiteCounts& earlier) const;
@@ -97,16 +107,22 @@ class TopSites {
 
   static const SiteKey& other_key();
 
+  // Names no more sites than that, from the next update on; k and 2K hold besides. Sites that have
+  // to go are summed in `other`, those with the least first.
+  void set_limit(std::size_t limit) { limit_ = limit; }
+
   // Takes the totals of all sites of the target, as of now; returns what to
   // export, `other` included.
   SiteSeriesMap update(const SiteSeriesMap& sites);
 
  private:
   void admit(const SiteSeriesMap& sites);
+  void drop(std::map<SiteKey, SiteSeries>::iterator site);
   void make_room(const SiteSeriesMap& sites, const std::set<SiteKey>& largest);
   void show_named(const SiteSeriesMap& sites);
 
   const std::size_t k_;
+  std::size_t limit_ = std::numeric_limits<std::size_t>::max();
   std::map<SiteKey, SiteSeries> named_;  // as last exported
   SiteCounts other_;                     // as last exported
   std::set<SiteKey> unnamed_;            // sites counted in other_ ...

@@ -4,10 +4,15 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
+#include <thread>
 
+#include "daemon/util/refusal.h"
 #include "daemon/util/threads/mutex.h"
 #include "tests/kit/temp_dir.h"
 
@@ -48,7 +53,29 @@ class ProgramWatchTest : public ::testing::Test {
         .patterns = std::move(patterns),
         .attach = [this](int pid, std::uint64_t start) { return attach(pid, start); },
         .proc_root = proc_.path(),
-        .interval = milliseconds(1)});
+        .interval = milliseconds(1),
+        .book = book_,
+        .examine = [this](const std::string& path, const std::string&,
+                          FileId) -> std::optional<FileVerdict> { return examine(path); }});
+  }
+  // By what the file says.
+  std::optional<FileVerdict> examine(const std::string& path) {
+    ++examined_;
+    std::ifstream file(path);
+    std::string word;
+    file >> word;
+    if (word == "ocaml") return FileVerdict{true, Discovery::kNoRule, "OCaml 4.14"};
+    if (word == "bytecode") return FileVerdict{true, Discovery::kBytecode, "bytecode"};
+    return word.empty() ? std::nullopt : std::make_optional(FileVerdict());
+  }
+  // Once a search has found a program so.
+  DiscoveredProgram found(int pid, Discovery outcome) {
+    for (;;) {
+      for (const DiscoveredProgram& program : book_->get().programs) {
+        if (program.pid == pid && program.outcome == outcome) return program;
+      }
+      std::this_thread::sleep_for(milliseconds(1));
+    }
   }
   absl::Status attach(int pid, std::uint64_t start) {
     const MutexLock lock(mutex_);
@@ -77,6 +104,8 @@ class ProgramWatchTest : public ::testing::Test {
 
   const TempDir proc_;
   std::map<int, absl::Status> answers_;
+  const std::shared_ptr<DiscoveryBook> book_ = std::make_shared<DiscoveryBook>();
+  std::atomic<int> examined_ = 0;
 
  private:
   Mutex mutex_;
@@ -128,6 +157,56 @@ TEST_F(ProgramWatchTest, WhatIsProfiledAlreadyIsDone) {
   wait_for_scans(100);
   wait_for_scans(101);
   EXPECT_EQ(count(), 3u);
+}
+
+TEST_F(ProgramWatchTest, SaysWhyAProgramThatARuleNamesIsNotProfiled) {
+  answers_[10] = refused(Refusal::kBytecode, "pid 10 runs OCaml bytecode");
+  answers_[11] = absl::FailedPreconditionError("pid 11 is traced");
+  add_process(10, "/opt/shop", 1000);
+  add_process(11, "/opt/shop", 1000);
+  const auto watch = this->watch({"shop"});
+  const DiscoveredProgram bytecode = found(10, Discovery::kBytecode);
+  EXPECT_EQ(bytecode.rule, "shop");
+  EXPECT_EQ(bytecode.reason, "runs OCaml bytecode");
+  EXPECT_EQ(bytecode.start_time_ticks, 1000u);
+  EXPECT_EQ(found(11, Discovery::kRefused).reason, "is traced");
+}
+
+TEST_F(ProgramWatchTest, FindsOcamlProgramsThatNoRuleNames) {
+  const TempDir files;
+  add_process(10, files.write("mail", "ocaml"), 1000);
+  add_process(11, files.write("ocamlrun", "bytecode"), 1000);
+  add_process(12, files.write("bash", "c"), 1000);
+  add_process(13, files.path("mail"), 1000);
+  const auto watch = this->watch({});
+  EXPECT_EQ(found(10, Discovery::kNoRule).exe, files.path("mail"));
+  EXPECT_EQ(found(11, Discovery::kBytecode).reason, "bytecode");
+  found(13, Discovery::kNoRule);
+  EXPECT_EQ(book_->get().programs.size(), 3u);
+  EXPECT_EQ(examined_, 3) << "each file once";
+}
+
+// As that of a process that ended meanwhile.
+TEST_F(ProgramWatchTest, ExaminesAFileAgainThatCouldNotBeRead) {
+  const TempDir files;
+  add_process(10, files.write("mail", ""), 1000);
+  const auto watch = this->watch({});
+  while (examined_ < 2) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_TRUE(book_->get().programs.empty());
+  files.write("mail", "ocaml");
+  found(10, Discovery::kNoRule);
+}
+
+TEST_F(ProgramWatchTest, CountsProgramsThatEndBeforeTheyAreProfiled) {
+  answers_[10] = absl::NotFoundError("pid 10 ended while it was being looked at");
+  add_process(10, "/opt/shop", 1000);
+  const auto watch = this->watch({"shop", "marker"});
+  attached(1);
+  remove_process(10);
+  while (book_->get().ended_early != 1) std::this_thread::sleep_for(milliseconds(1));
+  wait_for_scans(100);
+  wait_for_scans(101);
+  EXPECT_EQ(book_->get().ended_early, 1u) << "those that were attached to do not count";
 }
 
 }  // namespace

@@ -74,7 +74,8 @@ class ApiRoutesTest : public ::testing::Test {
   }
 
   FakeService service_{{fixed_target(), fixed_target(4300), recorded_target()}};
-  QueryService queries_{service_};
+  QueryService queries_{service_, std::make_shared<KeptAnswers>(),
+                        [this] { return service_.discovered(); }};
   TraceService traces_{service_, {}};
   StopSignal stop_;
   HttpRoutes routes_;
@@ -88,6 +89,27 @@ TEST_F(ApiRoutesTest, Targets) {
   EXPECT_EQ(answer["targets"][0]["state"], "TARGET_STATE_SAMPLING");
   EXPECT_EQ(answer["targets"][0]["live"]["bytes"], 10403 * kSampleBytes);
   EXPECT_TRUE(answer["targets"][0].contains("live_samples")) << "zero ones too";
+}
+
+TEST_F(ApiRoutesTest, ProgramsThatWereDiscoveredOnDemand) {
+  service_.found.add({.pid = 7,
+                      .comm = "report",
+                      .exe = "/usr/bin/ocamlrun",
+                      .outcome = Discovery::kBytecode,
+                      .reason = "runs bytecode",
+                      .rule = "ocaml*"});
+  service_.found.ended_early = 2;
+  EXPECT_TRUE(json("/api/v1/targets")["discovered"].empty());
+  const Json answer = json("/api/v1/targets", {{"discovered", "true"}});
+  ASSERT_EQ(answer["discovered"].size(), 4u) << "targets are among them";
+  const Json& program = answer["discovered"][0];
+  EXPECT_EQ(program["pid"], 7);
+  EXPECT_EQ(program["outcome"], "DISCOVERY_OUTCOME_BYTECODE");
+  EXPECT_EQ(program["reason"], "runs bytecode");
+  EXPECT_EQ(program["rule"], "ocaml*");
+  EXPECT_EQ(answer["discovered"][3]["outcome"], "DISCOVERY_OUTCOME_PROFILED");
+  EXPECT_EQ(answer["ended_early"], "2");
+  expect_refusal(400, "/api/v1/targets", {{"nonsense", "1"}});
 }
 
 TEST_F(ApiRoutesTest, Sites) {

@@ -53,7 +53,7 @@ TEST(PrometheusText, HasTheSeriesThatDashboardsRelyOn) {
   EXPECT_EQ(value("memprofd_target_info{pid=\"4242\",program=\"server.exe\",comm=\"server.exe\","
                   "exe=\"/srv/app/"
                   "server.exe\",unit=\"\",container=\"\",runtime_version="
-                  "\"4.13.1\",mode=\"agent\"}"),
+                  "\"4.13.1\",mode=\"agent\",forked_from=\"\"}"),
             1);
   EXPECT_EQ(value("memprofd_target_up{pid=\"4242\",program=\"server.exe\"}"), 1);
   EXPECT_EQ(value("memprofd_allocated_bytes_total{pid=\"4242\",program=\"server.exe\",heap="
@@ -76,13 +76,15 @@ TEST(PrometheusText, HasTheSeriesThatDashboardsRelyOn) {
   const std::string site =
       "{pid=\"4242\",program=\"server.exe\",function=\"Sessions.remember\",location=\"bin/"
       "sessions.ml:27\"";
+  const std::string of_program =
+      "{program=\"server.exe\",function=\"Sessions.remember\",location=\"bin/sessions.ml:27\"";
   EXPECT_EQ(value("memprofd_site_allocated_bytes_total" + site + "}"), 10000 * kSampleBytes);
   EXPECT_EQ(value("memprofd_site_promoted_bytes_total" + site + "}"), 9000 * kSampleBytes);
   EXPECT_EQ(value("memprofd_site_live_bytes" + site + "}"), 9500 * kSampleBytes);
-  EXPECT_EQ(value("memprofd_site_lifetime_seconds_count" + site + "}"), 500 / testing::kRate);
-  EXPECT_NEAR(value("memprofd_site_lifetime_seconds_sum" + site + "}"), 500 / testing::kRate * 0.05,
-              1e-6);
-  EXPECT_EQ(value("memprofd_site_lifetime_seconds_bucket" + site + ",le=\"+Inf\"}"),
+  EXPECT_EQ(value("memprofd_site_lifetime_seconds_count" + of_program + "}"), 500 / testing::kRate);
+  EXPECT_NEAR(value("memprofd_site_lifetime_seconds_sum" + of_program + "}"),
+              500 / testing::kRate * 0.05, 1e-6);
+  EXPECT_EQ(value("memprofd_site_lifetime_seconds_bucket" + of_program + ",le=\"+Inf\"}"),
             500 / testing::kRate);
   EXPECT_EQ(value("memprofd_ocaml_minor_collections_total{pid=\"4242\",program=\"server.exe\"}"),
             1053);
@@ -92,10 +94,10 @@ TEST(PrometheusText, HasTheSeriesThatDashboardsRelyOn) {
   EXPECT_EQ(
       value("memprofd_ocaml_minor_allocated_bytes_total{pid=\"4242\",program=\"server.exe\"}"),
       2.2e9);
-  EXPECT_EQ(value("memprofd_ocaml_gc_pause_seconds_count{pid=\"4242\",program=\"server.exe\",phase="
+  EXPECT_EQ(value("memprofd_ocaml_gc_pause_seconds_count{program=\"server.exe\",phase="
                   "\"minor\"}"),
             1053);
-  EXPECT_EQ(value("memprofd_ocaml_gc_pause_seconds_sum{pid=\"4242\",program=\"server.exe\",phase="
+  EXPECT_EQ(value("memprofd_ocaml_gc_pause_seconds_sum{program=\"server.exe\",phase="
                   "\"major_slice\"}"),
             0.09);
   EXPECT_EQ(value("memprofd_dropped_events_total{stage=\"kernel\",reason=\"capture_ring_full\"}"),
@@ -455,6 +457,163 @@ TEST(PrometheusText, AnEndedTargetHasOnlyItsLastCounters) {
     EXPECT_TRUE(name.substr(0, name.find('{')).ends_with("_total")) << name;
     EXPECT_FALSE(name.starts_with("memprofd_site_")) << name;
   }
+}
+
+// Of a program, and of its processes one after the other; none is counted twice.
+TEST(PrometheusText, HistogramsAreByProgramOverItsProcesses) {
+  const auto target = [](int pid, TargetState state = TargetState::kSampling) {
+    auto made = fixed_target(pid);
+    made->info.state = state;
+    return made;
+  };
+  const auto pauses = [](const std::map<std::string, double>& series) {
+    return series.at(
+        "memprofd_ocaml_gc_pause_seconds_count{program=\"server.exe\",phase=\"minor\"}");
+  };
+  const auto lifetimes = [](const std::map<std::string, double>& series) {
+    return series.at(
+        "memprofd_site_lifetime_seconds_count{program=\"server.exe\",function=\"Cache.fill\","
+        "location=\"bin/cache.ml:58\"}");
+  };
+  constexpr double kPauses = 1053, kDeaths = 13200 / kRate;
+  FakeService service({target(1)});
+  const PrometheusExporter exporter(service, {"1"});
+  EXPECT_EQ(pauses(scrape(exporter)), kPauses);
+  service.set({target(1), target(2)});
+  auto series = scrape(exporter);
+  EXPECT_EQ(pauses(series), 2 * kPauses);
+  EXPECT_EQ(lifetimes(series), 2 * kDeaths);
+  service.set({target(1, TargetState::kExited), target(2)});
+  series = scrape(exporter);
+  EXPECT_EQ(pauses(series), 2 * kPauses);
+  EXPECT_EQ(lifetimes(series), 2 * kDeaths);
+  service.set({target(2), target(3)});
+  series = scrape(exporter);
+  EXPECT_EQ(pauses(series), 3 * kPauses);
+  EXPECT_EQ(lifetimes(series), 3 * kDeaths);
+  auto again = target(3);  // the agent counts on
+  again->attached_ns += 1;
+  auto child = target(4);  // it had its parent's counts at first
+  child->info.forked_from = 3;
+  service.set({target(2), again, child});
+  EXPECT_EQ(pauses(scrape(exporter)), 3 * kPauses);
+  service.set({});
+  EXPECT_EQ(exporter.text().find("memprofd_ocaml_gc_pause_seconds_count{"), std::string::npos);
+}
+
+TEST(PrometheusText, HistogramsAreByPidOnDemand) {
+  FakeService service({fixed_target(1), fixed_target(2)});
+  const auto series = scrape(PrometheusExporter(service, {"1"}, {.histograms_by_pid = true}));
+  EXPECT_EQ(series.at("memprofd_ocaml_gc_pause_seconds_count{pid=\"2\",program=\"server.exe\","
+                      "phase=\"minor\"}"),
+            1053);
+  EXPECT_TRUE(series.contains(
+      "memprofd_site_lifetime_seconds_count{pid=\"1\",program=\"server.exe\",function=\"Cache."
+      "fill\",location=\"bin/cache.ml:58\"}"));
+}
+
+std::vector<TargetSnapshotPtr> many_targets(int n) {
+  std::vector<TargetSnapshotPtr> targets;
+  for (int pid = 1; pid <= n; ++pid) {
+    auto target = fixed_target(pid);
+    target->attached_ns += static_cast<std::uint64_t>(pid);
+    target->info.exe = absl::StrCat("/srv/program", pid % 6);
+    target->info.overhead = testing::fixed_overhead();
+    targets.push_back(target);
+  }
+  return targets;
+}
+
+TEST(PrometheusText, SeriesHaveALimit) {
+  for (const int n : {0, 1, 10, 60, 100, 3000}) {
+    FakeService service(many_targets(n));
+    const PrometheusExporter exporter(service, {"1"});
+    auto series = scrape(exporter);
+    EXPECT_LE(series.size(), kDefaultMaxSeries) << n;
+    EXPECT_EQ(series["memprofd_exported_series"], series.size()) << n;
+    EXPECT_EQ(series["memprofd_exported_series_max"], kDefaultMaxSeries);
+    const auto held_back = [&](const char* kind) {
+      return series[absl::StrCat("memprofd_held_back_blocks{kind=\"", kind, "\"}")];
+    };
+    if (n <= 10) {
+      EXPECT_EQ(held_back("sites"), 0) << n;
+    }
+    if (n <= 60) {
+      EXPECT_EQ(held_back("runtime"), 0) << n << ": what tells most is there";
+      EXPECT_EQ(held_back("pauses"), 0) << n;
+    }
+    if (n == 60) {
+      EXPECT_GT(held_back("sites"), 0) << "and what does not fit is counted";
+    }
+    if (n == 100) {
+      EXPECT_EQ(held_back("identity"), 0);
+    }
+    if (n == 3000) {
+      EXPECT_GT(held_back("identity"), 0);
+    }
+  }
+}
+
+// Series that are there stay there, and those that come late do not push them out.
+TEST(PrometheusText, TheNewestTargetsAreHeldBack) {
+  auto targets = many_targets(150);
+  FakeService service(targets);
+  const PrometheusExporter exporter(service, {"1"});
+  const auto has_counters = [](const std::map<std::string, double>& series, int pid) {
+    return series.contains(
+        absl::StrCat("memprofd_live_bytes{pid=\"", pid, "\",program=\"program", pid % 6, "\"}"));
+  };
+  auto series = scrape(exporter);
+  EXPECT_TRUE(has_counters(series, 1));
+  EXPECT_FALSE(has_counters(series, 150));
+  targets.erase(targets.begin(), targets.begin() + 100);
+  service.set(targets);
+  EXPECT_TRUE(has_counters(scrape(exporter), 150)) << "there is room now";
+}
+
+TEST(PrometheusText, SitesShareWhatRoomThereIs) {
+  FakeService service(many_targets(4));
+  const PrometheusExporter exporter(service, {"1"}, {.series = 600});
+  const auto series = scrape(exporter);
+  EXPECT_LE(series.size(), 600u);
+  double live = 0;
+  int named = 0;
+  for (const auto& [name, value] : series) {
+    if (!name.starts_with("memprofd_site_live_bytes{pid=\"1\"")) continue;
+    live += value;
+    named += name.find("function=\"other\"") == name.npos ? 1 : 0;
+  }
+  EXPECT_EQ(named, 1);
+  EXPECT_EQ(live, 10403 * kSampleBytes) << "the rest is in other";
+}
+
+TEST(PrometheusText, CountersOfAnEndedTargetStayForSomeMinutes) {
+  auto ended = fixed_target();
+  ended->info.state = TargetState::kExited;
+  FakeService service({ended});
+  const std::string counter = "memprofd_promoted_bytes_total{";
+  EXPECT_NE(PrometheusExporter(service, {"1"}).text().find(counter), std::string::npos);
+  const PrometheusExporter later(service, {"1"}, {.last_counters = {}});
+  EXPECT_EQ(later.text().find(counter), std::string::npos);
+  EXPECT_NE(later.text().find("memprofd_target_end{"), std::string::npos);
+}
+
+TEST(PrometheusText, HasTheProgramsThatRunByOutcome) {
+  FakeService service({fixed_target(1)});
+  service.found.add({.pid = 1, .start_time_ticks = testing::kStartTicks});
+  service.found.add({.pid = 2, .outcome = Discovery::kBytecode});
+  service.found.add({.pid = 3, .outcome = Discovery::kNoRule});
+  service.found.ended_early = 8;
+  auto series = scrape(PrometheusExporter(service, {"1"}));
+  const auto count = [&](const char* outcome) {
+    return series.at(absl::StrCat("memprofd_discovered_programs{outcome=\"", outcome, "\"}"));
+  };
+  EXPECT_EQ(count("profiled"), 1);
+  EXPECT_EQ(count("waiting"), 0);
+  EXPECT_EQ(count("bytecode"), 1);
+  EXPECT_EQ(count("no_rule"), 1);
+  EXPECT_EQ(count("version"), 0);
+  EXPECT_EQ(series.at("memprofd_programs_ended_early_total"), 8);
 }
 
 TEST(PrometheusText, TheServersCount) {

@@ -153,8 +153,9 @@ TEST(TopSites, CountersNeverFallAndGrowthIsCountedOnce) {
       const int amount = static_cast<int>(random() % 1000);
       site.counts.allocated_bytes += amount;
       site.counts.promoted_bytes += amount / 2;
-      site.counts.lifetime[random() % site.counts.lifetime.size()] += amount;
-      site.counts.lifetime_sum_seconds += amount;
+      Lifetimes& lifetimes = site.counts.lifetimes;
+      lifetimes.words[random() % lifetimes.words.size()] += amount;
+      lifetimes.sum_seconds += amount;
       site.live_bytes = static_cast<int>(random() % 5000);
     }
     const SiteSeriesMap shown = top.update(sites);
@@ -168,9 +169,10 @@ TEST(TopSites, CountersNeverFallAndGrowthIsCountedOnce) {
       const SiteCounts& now = shown.at(site).counts;
       EXPECT_GE(now.allocated_bytes, before.counts.allocated_bytes);
       EXPECT_GE(now.promoted_bytes, before.counts.promoted_bytes);
-      EXPECT_GE(now.lifetime_sum_seconds, before.counts.lifetime_sum_seconds);
-      for (std::size_t i = 0; i < now.lifetime.size(); ++i) {
-        EXPECT_GE(now.lifetime[i], before.counts.lifetime[i]);
+      const Lifetimes &after = now.lifetimes, &earlier = before.counts.lifetimes;
+      EXPECT_GE(after.sum_seconds, earlier.sum_seconds);
+      for (std::size_t i = 0; i < after.words.size(); ++i) {
+        EXPECT_GE(after.words[i], earlier.words[i]);
       }
       growth_of_series += now.allocated_bytes - before.counts.allocated_bytes;
     }
@@ -192,21 +194,42 @@ TEST(TopSites, CountersNeverFallAndGrowthIsCountedOnce) {
   EXPECT_LE(shown_before.size(), 2 * 5 + 1u);
 }
 
-TEST(SiteCounts, RollsLifetimesUpToBoundsWithoutSplitting) {
+TEST(Lifetimes, RollUpToBoundsWithoutSplitting) {
   EXPECT_DOUBLE_EQ(lifetime_bound_seconds(0), 1.024e-3);
-  EXPECT_DOUBLE_EQ(lifetime_bound_seconds(11), 4294.967296);
+  EXPECT_DOUBLE_EQ(lifetime_bound_seconds(7), 2147.483648);
   LifetimeHistogram histogram;
   histogram.add(1, 3, 3);                   // below every bound
   histogram.add(1'023'999, 4, 4);           // just below the first
   histogram.add(1'024'001, 5, 5);           // just above it
-  histogram.add(4'294'967'290'000, 6, 6);   // just below the last
+  histogram.add(2'147'483'640'000, 6, 6);   // just below the last
   histogram.add(90'000'000'000'000, 7, 7);  // above the last
-  SiteCounts counts;
-  counts.add(histogram);
-  EXPECT_EQ(counts.lifetime[0], 7u);
-  EXPECT_EQ(counts.lifetime[1], 5u);
-  EXPECT_EQ(counts.lifetime[11], 6u);
-  EXPECT_EQ(counts.lifetime[12], 7u);
+  Lifetimes lifetimes;
+  lifetimes.add(histogram);
+  EXPECT_EQ(lifetimes.words[0], 7u);
+  EXPECT_EQ(lifetimes.words[1], 5u);
+  EXPECT_EQ(lifetimes.words[7], 6u);
+  EXPECT_EQ(lifetimes.words[8], 7u);
+}
+
+TEST(TopSites, ALimitSendsTheSmallestToOther) {
+  TopSites top(2);
+  SiteSeriesMap sites{{key("a"), total(100)}, {key("b"), total(300)}};
+  top.update(sites);
+  top.set_limit(1);
+  sites[key("a")] = total(110);
+  sites[key("b")] = total(310);
+  SiteSeriesMap shown = top.update(sites);
+  EXPECT_EQ(allocated(shown, key("a")), -1);
+  EXPECT_EQ(allocated(shown, key("b")), 310);
+  EXPECT_EQ(other(shown), 10) << "what its series has shown is not counted again";
+  top.set_limit(0);
+  shown = top.update(sites);
+  EXPECT_EQ(shown.size(), 1u);
+  EXPECT_EQ(other(shown), 10);
+  top.set_limit(4);
+  sites[key("b")] = total(320);
+  shown = top.update(sites);
+  EXPECT_EQ(allocated(shown, key("b")), 320);
 }
 
 }  // namespace

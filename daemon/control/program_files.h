@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which executables are OCaml programs that could be profiled. Each file is examined once, by a
+// thread that may take as long as an inspection: a file system that does not answer holds up no
+// one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "daemon/control/look.h"
+#include "daemon/model/discovery.h"
+#include "daemon/util/file_id.h"
+
+namespace memprofd {
+
+struct FileVerdict {
+  bool is_ocaml = false;  // else the rest means nothing
+  Discovery outcome = Discovery::kNoRule;
+  std::string reason;  // one line
+};
+
+// The outcome for a program that was refused.
+Discovery discovery_of(const absl::Status& status);
+
+// Examines the executable behind path, which messages call exe. Nothing: it cannot be read now, or
+// is another file than the one that is meant.
+std::optional<FileVerdict> examine_program(const std::string& path, const std::string& exe,
+                                           FileId meant);
+
+// Not thread-safe.
+class ProgramFiles {
+ public:
+  using Examine =
+      std::function<std::optional<FileVerdict>(const std::string&, const std::string&, FileId)>;
+
+  static constexpr std::size_t kMaxFiles = 4096;
+  static constexpr std::size_t kMaxSlow = 4;  // examined at once, beyond a first moment
+  static constexpr std::size_t kMaxNew = 64;  // a scan
+
+  explicit ProgramFiles(Examine examine = examine_program) : examine_(std::move(examine)) {}
+
+  // What is known of the file; null: nothing, or nothing yet.
+  const FileVerdict* verdict(const std::string& path, const std::string& exe, FileId file);
+  // Forgets files that no process runs any more, if there are many. Files that were asked for in
+  // this scan and could not be examined.
+  std::uint64_t end_scan();
+
+ private:
+  struct Entry {
+    std::optional<FileVerdict> verdict;
+    std::optional<Look<std::optional<FileVerdict>>> look;  // runs
+    bool is_used = false;                                  // in this scan
+  };
+
+  void take_result(Entry& entry);
+
+  const Examine examine_;
+  std::map<FileId, Entry> entries_;
+  std::size_t slow_ = 0, new_ = 0;
+  std::uint64_t unread_ = 0;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why a program cannot be profiled, for programs: a status carries it beside the message that
+// people read.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/cord.h"
+
+namespace memprofd {
+
+enum class Refusal {
+  kOther,      // the message says why
+  kNotOcaml,   // no OCaml runtime in its file
+  kBytecode,   // OCaml, not compiled by ocamlopt
+  kVersion,    // of OCaml, not supported
+  kNoSymbols,  // stripped
+  kTooYoung,   // its runtime has not started yet
+  kSeccomp,    // a filter forbids the injection
+};
+
+inline constexpr std::string_view kRefusalPayload = "memprofd/refusal";
+
+// kFailedPrecondition.
+inline absl::Status refused(Refusal reason, std::string message) {
+  absl::Status status = absl::FailedPreconditionError(std::move(message));
+  status.SetPayload({kRefusalPayload.data(), kRefusalPayload.size()},
+                    absl::Cord(std::string(1, static_cast<char>(reason))));
+  return status;
+}
+
+inline Refusal refusal_of(const absl::Status& status) {
+  const auto payload = status.GetPayload({kRefusalPayload.data(), kRefusalPayload.size()});
+  return payload && !payload->empty() ? static_cast<Refusal>((*payload)[0]) : Refusal::kOther;
+}
+
+// The same error in other words.
+inline absl::Status reworded(const absl::Status& status, std::string message) {
+  absl::Status out(status.code(), std::move(message));
+  status.ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& payload) { out.SetPayload(url, payload); });
+  return out;
+}
+
+}  // namespace memprofd
