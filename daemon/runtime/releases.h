@@ -169,4 +169,5 @@ constexpr bool is_complete(const Release& release) {
          needs(Capability::kCallTimes, {facts.allocated_words, facts.fiber_end, facts.fiber_id}) &&
          needs(Capability::kRss, {facts.shared_heap, facts.local_roots, facts.pool_class_mask});
 }
+
 }  // namespace memprofd
