@@ -149,9 +149,10 @@ constexpr bool is_complete(const Release& release) {
   const auto needs = [&](Capability what, std::initializer_list<std::int64_t> told) {
     return !release.tested.has(what) || std::ranges::find(told, 0) == told.end();
   };
-  const bool common = needs(Capability::kAttach, {facts.has_memprof}) &&
-                      needs(Capability::kSnapshots, {facts.gc_regs, facts.entry.block}) &&
-                      needs(Capability::kTypes, {facts.typed_tree.format});
+  const bool common =
+      needs(Capability::kAttach, {facts.has_memprof}) &&
+      needs(Capability::kSnapshots, {facts.gc_regs, facts.local_roots, facts.entry.block}) &&
+      needs(Capability::kTypes, {facts.typed_tree.format});
   if (!facts.domains) {
     return common && needs(Capability::kCapture, {facts.last_return_address}) &&
            needs(Capability::kValues, {facts.in_minor_collection, facts.stats}) &&
@@ -163,9 +164,10 @@ constexpr bool is_complete(const Release& release) {
                 facts.memprof_trigger, facts.memprof_config, facts.stats, facts.shared_heap,
                 !facts.domain_hook.empty()}) &&
          needs(Capability::kObserve, {facts.current_stack, facts.domain_index, facts.stats}) &&
-         needs(Capability::kSnapshots, {facts.local_roots, facts.ephemerons, facts.finalisers,
-                                        facts.domain_id, facts.local_storage}) &&
+         needs(Capability::kSnapshots,
+               {facts.ephemerons, facts.finalisers, facts.domain_id, facts.local_storage}) &&
          needs(Capability::kCallTimes, {facts.allocated_words, facts.fiber_end, facts.fiber_id}) &&
          needs(Capability::kRss, {facts.shared_heap, facts.local_roots, facts.pool_class_mask});
 }
+
 }  // namespace memprofd

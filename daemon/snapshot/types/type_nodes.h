@@ -26,7 +26,7 @@ inline constexpr int kRowPresent = 0;
 
 // What files of that format have; nothing of one that is not read.
 inline const TypedTree& tree_of(int format) {
-  static constexpr TypedTree kUnknown;
+  static constexpr TypedTree kUnknown{};
   const TypedTree* const tree = typed_tree_of(format);
   return tree == nullptr ? kUnknown : *tree;
 }
