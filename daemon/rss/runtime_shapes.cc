@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "daemon/runtime/pool_offsets.h"
 #include "daemon/rss/page_map.h"
+#include "daemon/runtime/pool_offsets.h"
 #include "daemon/snapshot/block_header.h"
 #include "daemon/snapshot/heap_layout.h"
 

@@ -86,13 +86,11 @@ absl::StatusOr<RuntimeAbi> runtime_abi_for(std::string_view version) {
     abi.callstacks_stay = abi.callstacks_stay && !is_prerelease(version);
     return abi;
   }
-  return refused(
-      Refusal::kVersion,
-      fmt::format("OCaml {} is not supported yet, only {} are", version,
-                  list_series([](const Release& one) {
-                    return one.tested.has(Capability::kAttach) ||
-                           one.tested.has(Capability::kObserve);
-                  })));
+  return refused(Refusal::kVersion, fmt::format("OCaml {} is not supported yet, only {} are",
+                                                version, list_series([](const Release& one) {
+                                                  return one.tested.has(Capability::kAttach) ||
+                                                         one.tested.has(Capability::kObserve);
+                                                })));
 }
 
 absl::Status check_capability(const RuntimeAbi& abi, Capability what) {

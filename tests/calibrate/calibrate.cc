@@ -80,7 +80,8 @@ double peak_bias(int seconds, unsigned seed) {
 void print_peaks(unsigned seed) {
   std::printf("### The peak of a program whose live memory is constant\n\n");
   std::printf(
-      "Live memory has 100 samples, all replaced each second: one moment has an error of 10 %%.\n\n");
+      "Live memory has 100 samples, all replaced each second: one moment has an error of 10 "
+      "%%.\n\n");
   std::printf("| after | runs | bias |\n|---|---:|---:|\n");
   const auto print = [&](const char* after, int seconds, int runs) {
     double sum = 0, squares = 0;

@@ -63,9 +63,8 @@ constexpr MetricName kGivenUp{"memprofd_given_up_events_total",
 constexpr MetricName kDiscovered{
     "memprofd_discovered_programs",
     "Running OCaml programs, by whether they are profiled or why not."};
-constexpr MetricName kEndedEarly{
-    "memprofd_programs_ended_early_total",
-    "Programs that match a rule and ended before they were profiled."};
+constexpr MetricName kEndedEarly{"memprofd_programs_ended_early_total",
+                                 "Programs that match a rule and ended before they were profiled."};
 constexpr MetricName kSeries{"memprofd_exported_series", "Series of this scrape."};
 constexpr MetricName kSeriesMax{"memprofd_exported_series_max",
                                 "Limit of series per scrape (--metrics.max-series)."};

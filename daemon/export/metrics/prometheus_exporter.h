@@ -128,17 +128,23 @@ class PrometheusExporter : public prometheus::Collectable {
   TargetMemory& remember(const TargetSnapshot& target) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::size_t sites_for_one_more() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void retire(const TargetMemory& memory) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void retire_forgotten(const std::vector<TargetSnapshotPtr>& targets) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void retire_forgotten(const std::vector<TargetSnapshotPtr>& targets) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void advance(const TargetSnapshot& target) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string program_key(const TargetInfo& info) const;
   std::size_t room(const Scrape& scrape) const;
-  void add(Block kind, MetricFamilies block, Scrape& scrape) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void add(Block kind, MetricFamilies block, Scrape& scrape) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   template <typename Collect>
-  void add_of_each(Block kind, std::size_t targets, Scrape& scrape, Collect collect) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void collect_counters(const TargetSnapshot& target, MetricFamilies& out) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void collect_reported(const TargetSnapshot& target, std::size_t& room, MetricFamilies& out) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void add_of_each(Block kind, std::size_t targets, Scrape& scrape, Collect collect) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void collect_counters(const TargetSnapshot& target, MetricFamilies& out) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void collect_reported(const TargetSnapshot& target, std::size_t& room, MetricFamilies& out) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void collect_sites(Scrape& scrape) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void add_lifetimes(const TargetSnapshot& target, const SiteSeriesMap& sites) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void add_lifetimes(const TargetSnapshot& target, const SiteSeriesMap& sites) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void collect_of_programs(Block kind, Scrape& scrape) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void note_held_back(Scrape& scrape) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void collect_drops(MetricFamilies& out) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
