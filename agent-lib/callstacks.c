@@ -21,8 +21,8 @@ static int is_address_of_block(value block)
 
 static int is_in_minor_heap(value block)
 {
-	return block >= *(const value *)(caml_state + DOMAIN_YOUNG_START) &&
-	       block <= *(const value *)(caml_state + DOMAIN_YOUNG_END);
+	return block >= *(const value *)(caml_state + MEMPROF_DOMAIN_YOUNG_START) &&
+	       block <= *(const value *)(caml_state + MEMPROF_DOMAIN_YOUNG_END);
 }
 
 /*

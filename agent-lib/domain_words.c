@@ -12,8 +12,8 @@ static const uint64_t *words_of(domain_state *state)
 /* In the minor heap, and in none of these yet. */
 static uint64_t young_words(domain_state *state)
 {
-	uint64_t young_ptr = *(const uint64_t *)(state + DOMAIN_YOUNG_PTR);
-	uint64_t young_end = *(const uint64_t *)(state + DOMAIN_YOUNG_END);
+	uint64_t young_ptr = *(const uint64_t *)(state + MEMPROF_DOMAIN_YOUNG_PTR);
+	uint64_t young_end = *(const uint64_t *)(state + MEMPROF_DOMAIN_YOUNG_END);
 
 	return (young_end - young_ptr) / sizeof(value);
 }
@@ -21,7 +21,7 @@ static uint64_t young_words(domain_state *state)
 /* In the major heap, promoted ones included, since its last slice: in none of these yet either. */
 static uint64_t unsliced_words(domain_state *state)
 {
-	return *(const uint64_t *)(state + DOMAIN_ALLOCATED_WORDS);
+	return *(const uint64_t *)(state + MEMPROF_DOMAIN_ALLOCATED_WORDS);
 }
 
 static struct memprof_domain *this_one(void) { return memprof_use_domain(memprof_domain_index()); }

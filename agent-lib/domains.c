@@ -57,6 +57,7 @@ static atomic_int chained;
 /* The hooks that were there before ours. */
 static struct {
 	void (*initialize)(void);
+	value (*initialize_exn)(void);
 	void (*stop)(void);
 	void (*interrupt)(void);
 } next;
@@ -69,13 +70,18 @@ void memprof_domains_load(void (*work)(void), int (*is_due)(void))
 
 int memprof_has_domains(void) { return caml_memprof_discard != 0; }
 
+static int has_initialize_hook(void)
+{
+	return &caml_domain_initialize_hook || &caml_domain_initialize_hook_exn;
+}
+
 int memprof_domains_usable(void)
 {
 	return caml_ml_domain_index && caml_ml_domain_id && caml_bt_is_self &&
 	       caml_try_run_on_all_domains && caml_interrupt_self && caml_set_action_pending &&
 	       caml_reset_young_limit && caml_memprof_set_trigger &&
 	       caml_memprof_run_callbacks_res && caml_register_generational_global_root &&
-	       caml_modify_generational_global_root && &caml_domain_initialize_hook &&
+	       caml_modify_generational_global_root && has_initialize_hook() &&
 	       &caml_domain_stop_hook && &caml_domain_external_interrupt_hook &&
 	       memprof_agent_control.offsets.memprof != 0;
 }
@@ -249,15 +255,36 @@ static void on_interrupt(void)
 }
 
 /* On a new domain, before its first OCaml code. */
-static void on_initialize(void)
+static void begin_domain(void)
 {
-	call(next.initialize);
 	memprof_domain_begins();
 	memprof_switch_share();
 	if (session_is_due())
 		begin_gap(this_domain(), caml_state);
 	if (memprof_activity.sampling)
 		ask_for_hook(caml_state);
+}
+
+static void on_initialize(void)
+{
+	call(next.initialize);
+	begin_domain();
+}
+
+/* A domain whose hook has raised runs nothing. */
+static value on_initialize_exn(void)
+{
+	static __thread int calling;
+	value result = VAL_UNIT;
+
+	if (next.initialize_exn && !calling) {
+		calling = 1;
+		result = next.initialize_exn();
+		calling = 0;
+	}
+	if (!IS_EXCEPTION_RESULT(result))
+		begin_domain();
+	return result;
 }
 
 /* On a domain that ends, after its last OCaml code but its hooks'. What still waits for
@@ -284,10 +311,17 @@ __attribute__((noinline)) static void chain_hooks(void)
 	if (caml_domain_external_interrupt_hook == on_interrupt ||
 	    !atomic_compare_exchange_strong(&chained, &no, 1))
 		return;
-	next.initialize = caml_domain_initialize_hook;
+	if (&caml_domain_initialize_hook)
+		next.initialize = caml_domain_initialize_hook;
+	else
+		next.initialize_exn = caml_domain_initialize_hook_exn;
 	next.stop = caml_domain_stop_hook;
 	next.interrupt = caml_domain_external_interrupt_hook;
-	memprof_set_hook(&caml_domain_initialize_hook, on_initialize);
+	if (&caml_domain_initialize_hook)
+		memprof_set_hook(&caml_domain_initialize_hook, on_initialize);
+	else
+		__atomic_store_n(&caml_domain_initialize_hook_exn, on_initialize_exn,
+				 __ATOMIC_RELEASE);
 	memprof_set_hook(&caml_domain_stop_hook, on_stop);
 	memprof_set_hook(&caml_domain_external_interrupt_hook, on_interrupt);
 }

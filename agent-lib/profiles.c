@@ -50,7 +50,18 @@ void memprof_set_profile(double rate, intptr_t callstack_size)
 	size_of_callstacks = callstack_size;
 }
 
-value memprof_start_profile(void) { return caml_callback_exn(VALUE_OF(start), VAL_UNIT); }
+/* Some runtimes do not refuse a second profile but put it in place of the first. */
+static int would_replace(void)
+{
+	return caml_memprof_is_sampling && caml_memprof_is_sampling(VAL_UNIT) == VAL_TRUE;
+}
+
+value memprof_start_profile(void)
+{
+	if (would_replace())
+		return EXCEPTION_RESULT;
+	return caml_callback_exn(VALUE_OF(start), VAL_UNIT);
+}
 
 value memprof_profile_of(domain_state *state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of the OCaml 4.11-4.14 and 5.3-5.4 runtimes that the agent uses. Every
+ * The part of the OCaml runtimes that the agent uses. Every
  * symbol is weak: preloaded into a program that is not OCaml, the agent finds nulls
  * and does nothing.
  */
@@ -8,6 +8,8 @@
 #define MEMPROF_RUNTIME_ABI_H
 
 #include <stdint.h>
+
+#include "include/memprof_agent_abi.h"
 
 typedef intptr_t value;
 
@@ -21,6 +23,7 @@ typedef intptr_t value;
 #define WORDS_OF(v) (((uint64_t *)(v))[-1] >> 10)
 /* What caml_callback_exn returns when the callback raised. */
 #define IS_EXCEPTION_RESULT(v) (((v)&3) == 2)
+#define EXCEPTION_RESULT ((value)2) /* one of no exception */
 
 /* Black, in OCaml 5 not markable: the collector neither scans nor moves the block. */
 #define STATIC_HEADER(words, tag) ((uint64_t)(words) << 10 | 0x300 | (tag))
@@ -39,17 +42,14 @@ extern void (*caml_major_slice_begin_hook)(void) WEAK;
 extern void (*caml_major_slice_end_hook)(void) WEAK;
 
 extern value caml_memprof_stop(value unit) WEAK;
-extern double caml_gc_minor_words_unboxed(void) WEAK; /* allocated so far */
+extern value caml_memprof_is_sampling(value unit) WEAK; /* where start replaces what runs */
+extern double caml_gc_minor_words_unboxed(void) WEAK;	/* allocated so far */
 
 extern char *Caml_state WEAK; /* OCaml 4 only */
 
-/* OCaml 5 only. A domain state is a block whose fields we know by offsets. */
+/* OCaml 5 only. A domain state is a block whose fields we know by offsets (memprof_domain_place,
+ * memprof_runtime_offsets). */
 typedef char domain_state;
-#define DOMAIN_YOUNG_PTR 8
-#define DOMAIN_YOUNG_START 16
-#define DOMAIN_YOUNG_END 24
-#define DOMAIN_CURRENT_STACK 40
-#define DOMAIN_ALLOCATED_WORDS 128 /* in the major heap, since its last slice */
 extern __thread domain_state *caml_state WEAK;
 extern value caml_ml_domain_index(value unit) WEAK;
 extern value caml_ml_domain_id(value unit) WEAK;
@@ -73,6 +73,7 @@ extern caml_result caml_memprof_run_callbacks_res(void) WEAK;
 extern void caml_register_generational_global_root(value *) WEAK;
 extern void caml_modify_generational_global_root(value *, value) WEAK;
 extern void (*caml_domain_initialize_hook)(void) WEAK;
+extern value (*caml_domain_initialize_hook_exn)(void) WEAK; /* instead; unit or an exception */
 extern void (*caml_domain_stop_hook)(void) WEAK;
 extern void (*caml_domain_external_interrupt_hook)(void) WEAK;
 extern void caml_c_call(void) WEAK; /* OCaml 4 too; not to be called from C */

@@ -153,7 +153,7 @@ static int heap_is_there(void)
 
 	if (caml_ml_domain_index) {
 		state = caml_state;
-		young_start = DOMAIN_YOUNG_START;
+		young_start = MEMPROF_DOMAIN_YOUNG_START;
 	}
 	return state && *(uint64_t *)(state + young_start) != 0;
 }

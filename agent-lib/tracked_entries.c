@@ -155,9 +155,9 @@ static void note_young(struct table *table, uint32_t domain)
  * it any more, as the domain has allocated over it. */
 static value promoted_to(value block, domain_state *state)
 {
-	uint64_t begin = *(uint64_t *)(state + DOMAIN_YOUNG_START);
-	uint64_t unused_end = *(uint64_t *)(state + DOMAIN_YOUNG_PTR);
-	uint64_t end = *(uint64_t *)(state + DOMAIN_YOUNG_END);
+	uint64_t begin = *(uint64_t *)(state + MEMPROF_DOMAIN_YOUNG_START);
+	uint64_t unused_end = *(uint64_t *)(state + MEMPROF_DOMAIN_YOUNG_PTR);
+	uint64_t end = *(uint64_t *)(state + MEMPROF_DOMAIN_YOUNG_END);
 	uint64_t header = (uint64_t)block - 8;
 	uint64_t to;
 

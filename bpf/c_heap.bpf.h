@@ -22,6 +22,19 @@
  * look for its return above B, too, was tried: dead words of OCaml frames made a third of the true
  * notes uncertain.
  *
+ * Dead words between sp and B are common where the noted C code has called back to OCaml, as ctypes
+ * does to have its arguments written: returns from calls without a note that the callback has made.
+ * No callback is left when the innermost exception handler lies at B or above, since each callback
+ * has one of its own. A return W from a call without a note is then live only if frames of OCaml
+ * reach from it beyond B: the frame that W returns to, whose size its function's end tells, and
+ * those of its callers, which have descriptors.
+ *
+ *     B ---->      | OCaml frames |
+ *                  | ..           |   live: the frames above W lead past B
+ *     W + 8 + size | return       |   dead: they end at a callback, or in what was written since
+ *                  | frame        |
+ *     W            | return       |
+ *
  * OCaml 5 calls it on the stack of C code: below the link between both stacks lies the return
  * address into the runtime's own code, where a noalloc call has one of OCaml code.
  *
@@ -34,7 +47,16 @@
 /* No stack is larger. */
 #define C_STACK_MAX_BYTES (64ULL << 20)
 #define C_SEARCH_MAX_WORDS 4096u
-#define CALL_INSTRUCTION 0xe8 /* and four bytes */
+#define CALL_INSTRUCTION 0xe8	  /* and four bytes */
+#define ADD_TO_RSP_8 0xc48348ULL  /* and a byte */
+#define ADD_TO_RSP_32 0xc48148ULL /* and four bytes */
+#define RET_INSTRUCTION 0xc3ULL
+#define EXCEPTION_POINTER 16 /* in the domain state of OCaml 4 */
+/* What a search does at most: returns that are looked at, code and frames of each. */
+#define C_SEARCH_MAX_CANDIDATES 16u
+#define C_SEARCH_MAX_FRAMES 256u
+#define FRAME_END_MAX_BYTES 256u
+#define MAX_HANDLERS 3u
 
 __u64 c_events_lost = 0;
 
@@ -47,33 +69,122 @@ static __always_inline void lose_c_event(void)
 struct memprof_c_search {
 	struct memprof_walk *walk;
 	__u64 from;
+	__u64 end; /* bottom_of_stack of the note */
+	__u32 callbacks_are_over;
+	__u32 candidates;
 	__u32 found;
 };
+
+struct memprof_frame_end {
+	__u64 code;
+	__u32 bytes; /* that the function takes off the stack pointer; 0: not found */
+};
+
+/* "add $N, %rsp; ret", by which each function ends that calls others. A callback of bpf_loop. */
+static long look_for_frame_end(__u32 index, struct memprof_frame_end *end)
+{
+	__u64 code;
+
+	if (memprof_walk_read(&code, sizeof(code), end->code + index) != 0)
+		return 1;
+	if ((code & 0xff80ffffffULL) == (RET_INSTRUCTION << 32 | ADD_TO_RSP_8))
+		end->bytes = (code >> 24) & 0x7f;
+	else if ((code & 0xff00000000ffffffULL) == (RET_INSTRUCTION << 56 | ADD_TO_RSP_32))
+		end->bytes = (__u32)(code >> 24) & 0xffff;
+	return end->bytes != 0;
+}
+
+struct memprof_frames_above {
+	__u64 sp;
+	__u64 pc;
+	__u64 end;
+	__u32 lead_past_end;
+};
+
+/* One frame; a callback of bpf_loop. */
+static long follow_frame_above(__u32 index, struct memprof_frames_above *frames)
+{
+	__u64 slot = memprof_find_slot(frames->pc);
+	__u64 sp = frames->sp + (slot & 0xFFFCu);
+
+	(void)index;
+	/* One that ends at the note returns from the noted call, and would be its caller. */
+	if (slot == 0 || MEMPROF_SLOT_FRAME_SIZE(slot) == MEMPROF_CHUNK_BOTTOM ||
+	    sp <= frames->sp || sp == frames->end ||
+	    (sp < frames->end && memprof_walk_read(&frames->pc, sizeof(frames->pc), sp - 8) != 0)) {
+		frames->lead_past_end = 0;
+		return 1;
+	}
+	frames->sp = sp;
+	return sp > frames->end;
+}
+
+/* Whether the word there, a return from a call without a note, may be live. An exception handler
+ * takes two words more. */
+static __always_inline bool may_be_live(__u64 address, __u64 word, __u64 end)
+{
+	struct memprof_frame_end function = {word, 0};
+	__u32 handlers;
+
+	bpf_loop(FRAME_END_MAX_BYTES, look_for_frame_end, &function, 0);
+	if (function.bytes == 0)
+		return true;
+	for (handlers = 0; handlers < MAX_HANDLERS; handlers++) {
+		struct memprof_frames_above frames = {
+			.sp = address + 16 + function.bytes + 16 * handlers,
+			.end = end,
+			.lead_past_end = 1,
+		};
+
+		if (memprof_walk_read(&frames.pc, sizeof(frames.pc), frames.sp - 8) != 0)
+			continue;
+		bpf_loop(C_SEARCH_MAX_FRAMES, follow_frame_above, &frames, 0);
+		if (frames.lead_past_end)
+			return true;
+	}
+	return false;
+}
 
 /* A callback of bpf_loop: 1 ends it. */
 static long look_for_noalloc_call(__u32 index, struct memprof_c_search *search)
 {
+	__u64 address = search->from + 8ULL * index;
 	__u8 instruction;
 	__u64 word;
 
-	if (memprof_read_stack_word(search->walk, search->from + 8ULL * index, &word) != 0)
+	if (memprof_read_stack_word(search->walk, address, &word) != 0)
 		return 1; /* the end of the stack */
 	if (!in_range(word, c_call_begin, c_call_end) ||
 	    memprof_walk_read(&instruction, 1, word - 5) != 0 || instruction != CALL_INSTRUCTION ||
 	    memprof_find_slot(word) != 0)
 		return 0;
-	search->found = 1;
-	return 1;
+	search->found = !search->callbacks_are_over ||
+			++search->candidates > C_SEARCH_MAX_CANDIDATES ||
+			may_be_live(address, word, search->end);
+	return search->found;
 }
 
-/* Whether C code may have been called without a note from what lies up to there. */
-static __always_inline bool is_called_without_note(struct memprof_walk *walk, __u64 sp, __u64 end)
+/* Whether no callback to OCaml runs that C code above that place in the stack has made. */
+static __always_inline bool callbacks_are_over(__u64 end)
 {
-	struct memprof_c_search search = {walk, sp, 0};
+	__u64 handler;
+
+	return memprof_walk_read(&handler, sizeof(handler),
+				 domain_state_address + EXCEPTION_POINTER) == 0 &&
+	       handler >= end;
+}
+
+/* Whether C code may have been called without a note from what lies up to the noted call. is_now:
+ * the note is what the runtime has now. */
+static __always_inline bool is_called_without_note(struct memprof_walk *walk, __u64 sp, __u64 end,
+						   bool is_now)
+{
+	struct memprof_c_search search = {.walk = walk, .from = sp, .end = end};
 	__u64 words = (end - sp) >> 3;
 
 	if (words > C_SEARCH_MAX_WORDS)
 		return true;
+	search.callbacks_are_over = is_now && callbacks_are_over(end);
 	bpf_loop((__u32)words, look_for_noalloc_call, &search, 0);
 	return search.found != 0;
 }
@@ -85,9 +196,10 @@ static __always_inline long find_c_caller4(struct memprof_walk *walk,
 {
 	__u64 note[2] = {event->note[0], event->note[1]}; /* bottom_of_stack, last_return_address */
 	__u64 thread = event->thread_pointer, below;
+	bool is_now = note[0] == 0;
 
 	*reason = MEMPROF_DROP_C_NO_RECORD;
-	if (note[0] == 0 && memprof_walk_read(note, sizeof(note), bottom_of_stack_address) != 0)
+	if (is_now && memprof_walk_read(note, sizeof(note), bottom_of_stack_address) != 0)
 		return -1;
 	/* A thread's pointer lies at the top of its stack, but for the first thread. */
 	if (note[0] <= sp || note[0] - sp >= C_STACK_MAX_BYTES ||
@@ -96,7 +208,7 @@ static __always_inline long find_c_caller4(struct memprof_walk *walk,
 		return -1;
 	}
 	if (memprof_walk_read(&below, sizeof(below), note[0] - 8) != 0 || below != note[1] ||
-	    is_called_without_note(walk, (sp + 7) & ~7ULL, note[0]))
+	    is_called_without_note(walk, (sp + 7) & ~7ULL, note[0], is_now))
 		return -1;
 	walk->sp = note[0];
 	walk->pc = note[1];

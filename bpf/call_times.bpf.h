@@ -46,23 +46,20 @@ struct {
 	__type(value, __u64);
 } stacks SEC(".maps");
 
-/* stack_info of OCaml 5.3 and 5.4 (runtime/caml/fiber.h), in words. */
-#define STACK_HANDLER 2 /* points to the stack's fixed end */
-#define STACK_ID 6	/* its number, which no two fibers share */
-
 /* False: the stack is not as it is known. */
 static __always_inline bool find_fiber(struct pt_regs *ctx, __u64 sp, struct call_key *key)
 {
-	__u64 info, words[7];
+	__u64 info, end;
 
 	if (bpf_probe_read_user(&info, sizeof(info),
 				(const void *)(ctx->r14 + current_stack_offset)) != 0)
 		return false;
-	if (bpf_probe_read_user(words, sizeof(words), (const void *)info) != 0)
+	if (bpf_probe_read_user(&end, sizeof(end), (const void *)(info + fiber_end_offset)) != 0 ||
+	    bpf_probe_read_user(&key->stack, sizeof(key->stack),
+				(const void *)(info + fiber_id_offset)) != 0)
 		return false;
-	key->stack = words[STACK_ID];
-	key->depth = words[STACK_HANDLER] - sp;
-	return words[STACK_HANDLER] > sp;
+	key->depth = end - sp;
+	return end > sp;
 }
 
 static __always_inline bool find_stack(struct pt_regs *ctx, __u64 cookie, struct call_key *key)

@@ -23,6 +23,8 @@ const volatile __u64 pid_namespace_device = 0;
 const volatile __u64 pid_namespace_inode = 0;
 const volatile bool fiber_stacks = false;      /* OCaml 5 */
 const volatile __u32 current_stack_offset = 0; /* OCaml 5: bytes into the domain's state */
+const volatile __u32 fiber_end_offset = 0;     /* OCaml 5: bytes into its stack_info: */
+const volatile __u32 fiber_id_offset = 0;      /* the stack's fixed end, the fiber's number */
 /* As the next; with_words: they are known. */
 const volatile bool with_words = false;
 const volatile __u32 stat_words_offset = 0; /* minor, promoted, major; doubles in OCaml 4 */

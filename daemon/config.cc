@@ -57,7 +57,7 @@ CLI::Option* add_size(CLI::App& app, const std::string& name, Number& out, std::
 std::string check_pid_text(const std::string& text) {
   int pid = 0;
   if (absl::SimpleAtoi(text, &pid) && pid > 0) return "";
-  return absl::StrCat("\"", text, "\" is no pid: write a number above 0");
+  return absl::StrCat("\"", text, "\" is not a pid: write a number above 0");
 }
 
 // A glob that cannot match what its author means: an empty one, and one with a bracket that is not
@@ -90,9 +90,10 @@ void add_target_options(CLI::App& app, Config& config) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->check(CLI::Validator(check_glob, ""))
       ->type_name("GLOB");
-  auto* rate = add_parsed(app, "--sampling-rate", parse_rate, config.sampling_rate,
-                          "Samples per allocated word (default: 1e-5)")
-                   ->type_name("RATE");
+  auto* rate =
+      add_parsed(app, "--sampling-rate", parse_rate, config.sampling_rate,
+                 "Samples per allocated word; --max-overhead lowers it when needed (default: 1e-4)")
+          ->type_name("RATE");
   add_parsed(app, "--sampling-interval", parse_sampling_interval, config.sampling_rate,
              "Take one sample per SIZE allocated bytes instead, such as 512KiB")
       ->type_name("SIZE")
@@ -130,8 +131,8 @@ void add_target_options(CLI::App& app, Config& config) {
   app.add_option("--capture", config.capture,
                  "How callstacks are captured. kernel: a probe at each sample; runtime: by the "
                  "OCaml runtime, cheaper for many samples; agent: by the agent's own stack walk, "
-                 "cheapest for deep stacks, writes to the runtime's variables; auto: kernel or "
-                 "runtime, depending on the rate")
+                 "cheapest for deep stacks, writes to the runtime's variables; auto: runtime, or "
+                 "kernel where its samples cost the target less")
       ->transform(one_of<CaptureMode>({{"auto", CaptureMode::kAuto},
                                        {"kernel", CaptureMode::kKernel},
                                        {"runtime", CaptureMode::kRuntime},
@@ -146,8 +147,8 @@ void add_target_options(CLI::App& app, Config& config) {
       ->capture_default_str()
       ->type_name("N");
   add_size(app, "--ring-bytes", config.ring_bytes, kMinRingBytes, kMaxRingBytes,
-           "Size of each target's ring buffer (default: 256KiB; 1MiB above a rate of 1e-5 or with "
-           "--c-heap, 4MiB above 1e-4)");
+           "Size of each target's ring buffer (default: by the rate and the budget; 512KiB with "
+           "their defaults)");
 }
 
 void add_grpc_access_options(CLI::App& app, Config& config) {
@@ -283,7 +284,7 @@ void add_output_options(CLI::App& app, Config& config) {
            "Size limit of that directory")
       ->default_str("1GiB");
   app.add_option("--trace.directory", config.trace_directory,
-                 "Allow gRPC clients to have traces written to this directory (default: off)")
+                 "Let gRPC clients write traces to this directory (default: off)")
       ->type_name("DIR");
   add_size(app, "--trace.max-bytes", config.trace_max_bytes, kMinStateBytes, kMaxTraceBytes,
            "Size limit of all traces there; a trace that reaches it ends")

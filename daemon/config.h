@@ -20,9 +20,9 @@ namespace memprofd {
 
 struct Config {
   std::vector<int> pids;
-  std::vector<std::string> names;           // of programs that are profiled whenever they start
-  double sampling_rate = 1e-5;              // samples per word
-  double max_overhead = kUsualMaxOverhead;  // share of a program's CPU; 0: no budget
+  std::vector<std::string> names;             // of programs that are profiled whenever they start
+  double sampling_rate = kUsualSamplingRate;  // samples per word
+  double max_overhead = kUsualMaxOverhead;    // share of a program's CPU; 0: no budget
   bool no_inject = false;
   bool follow_forks = false;
   std::uint64_t c_heap_interval = 0;  // bytes of C's memory for one sample; 0: it is not followed

@@ -33,7 +33,7 @@ ifneq ($(SANITIZE),)
 endif
 ifneq ($(findstring address,$(SANITIZE)),)
   # Parsers of hostile input report to libFuzzer where they have been; see tests/fuzz/coverage.cc.
-  GUIDED   := $(addprefix daemon/,discover/ ingest/ rss/ run/ snapshot/ state/ symbolize/ trace/ values/ util/)
+  GUIDED   := $(addprefix daemon/,discover/ ingest/ rss/ run/ runtime/ snapshot/ state/ symbolize/ trace/ values/ util/)
   GUIDE    := -fsanitize-coverage=trace-pc,trace-cmp
   LDFLAGS  += -Wl,--wrap=__sanitizer_cov_trace_pc
   COVERAGE_OBJ := $(BUILD)/obj/tests/fuzz/coverage.o

@@ -114,7 +114,7 @@ void say_attached(const TargetInfo& info) {
                 format_duration(info.paused_seconds).c_str());
   } else {
     std::printf("pid %d: %s (OCaml %s), %s\n", info.pid, comm.c_str(), info.runtime_version.c_str(),
-                message.empty() ? "the attach goes on" : message.c_str());
+                message.empty() ? "the attach continues" : message.c_str());
   }
 }
 
@@ -124,7 +124,7 @@ absl::Status attach_all(Daemon& daemon, const Config& config) {
   bool any = config.pids.empty();
   for (const int pid : config.pids) {
     if (daemon.goes_on(pid)) {
-      std::printf("pid %d: goes on as it was when an earlier memprofd ended\n", pid);
+      std::printf("pid %d: resumed with the settings of the previous memprofd\n", pid);
       any = true;
       continue;
     }
@@ -194,9 +194,9 @@ const char* name_of(Signal signal) {
 void reload(HttpServer& http) {
   const absl::Status status = http.reload();
   if (status.ok()) {
-    log_info("SIGHUP: web configuration and certificates are read anew");
+    log_info("SIGHUP: reloading the web configuration and certificates");
   } else {
-    log_error("SIGHUP: {}; what was read before stays", std::string(status.message()));
+    log_error("SIGHUP: {}; keeping the previous configuration", std::string(status.message()));
   }
 }
 
@@ -260,7 +260,7 @@ bool ends_in_time(SpareThread& spare, std::function<void()> work, milliseconds p
     if (std::current_exception() != nullptr) std::rethrow_exception(std::current_exception());
   } catch (const std::exception& error) {
     log_error(
-        "memprofd cannot go on: {}; raise its limits of memory and threads (MemoryMax=, "
+        "memprofd cannot continue: {}; raise its limits of memory and threads (MemoryMax=, "
         "TasksMax=), or report this",
         error.what());
     leave_at_once(ExitCode::kInternal);
@@ -402,7 +402,7 @@ struct Running {
       daemon->stop();
     };
     if (!ends_in_time(spare, let_go, kDetachPatience, signals, asked_at)) {
-      log_error("ends before all programs are let go of; agents stop by themselves in 15 s");
+      log_error("ending before all programs are detached; agents stop by themselves within 15 s");
       leave_at_once(ExitCode::kInternal);
     }
     const auto end_servers = [this] {
@@ -411,7 +411,7 @@ struct Running {
       services.reset();  // waits for traces that are written to files
     };
     if (!ends_in_time(spare, end_servers, kServersPatience, signals, asked_at)) {
-      log_warning("ends without waiting for a client that does not read its answer");
+      log_warning("ending without waiting for a client that does not read its answer");
       leave_at_once(ExitCode::kOk);
     }
   }

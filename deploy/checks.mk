@@ -17,8 +17,9 @@ $(BUILD)/lint/format: $(FORMATTED) .clang-format
 
 # clang-tidy takes 20 minutes of CPU, so it is not part of make test, and checks only folders of which
 # a file has been compiled since they were content. Compiling is file by file here: every file includes
-# what it uses. Generated headers are not ours; bpftool writes C's _Bool into them.
-LINT_FLAGS := $(subst -I$(BUILD)/gen,-isystem $(BUILD)/gen,$(CPPFLAGS)) -D_Bool=bool -std=c++20
+# what it uses. What a mutex guards is touched while it is held only (util/threads/mutex.h).
+# Generated headers are not ours; bpftool writes C's _Bool into them.
+LINT_FLAGS := -Wthread-safety $(subst -I$(BUILD)/gen,-isystem $(BUILD)/gen,$(CPPFLAGS)) -D_Bool=bool -std=c++20
 LINT_SRC   := $(LIB_SRC) daemon/main.cc daemon/ctl/main.cc
 LINT_DIR   := $(sort $(dir $(LINT_SRC)))
 # $(call lint_folder,folder/,files)

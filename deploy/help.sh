@@ -27,13 +27,15 @@ Tests that take longer
   make test-matrix      every OCaml release and real programs: an hour
   make test-kernels     kernels of other Debian releases in virtual machines: ten minutes
   make test-dist        the tarball of make dist on Debian 11 to 14: five minutes
+  make tsan             ThreadSanitizer: unit tests of threads (make unit-tsan: these alone), and memprofd
+                        with real programs
   make fuzz             libFuzzer on each parser of hostile input, FUZZ_SECONDS=3600 each
   make soak             an hour under load and faults; soak-snapshots, large-snapshots
 
 Measure
   make bench            overhead, cost per sample, latency, ingest rate: BENCHMARKS.md
   make bench-compare BASE=main    an earlier revision beside this tree
-  make calibrate        the tables of docs/accuracy.md
+  make calibrate        the tables of docs/internals/accuracy.md
 
 Generate
   make grafana-dashboards         after changes in dashboards/grafana-src

@@ -19,7 +19,7 @@ import time
 import run
 
 FOLDERS = {"4.11": "targets-bullseye", "4.12": "targets-4.12", "4.13": "targets", "4.14": "targets-4.14",
-           "5.3": "targets-trixie", "5.4": "targets-forky"}
+           "5.3": "targets-trixie", "5.4": "targets-forky", "5.5": "targets-experimental"}
 PROGRAMS = "programs"
 UNIT = "unit"
 

@@ -4,12 +4,13 @@
 
   tests/run.py [--build FOLDER] [SUITE...]     default: every suite but unit
 
-Suites of C++: unit-asan (GoogleTest, with sanitizers), unit (the same without sanitizers, not run by
-default), plain (tests that sanitizers would disturb or make last), kernel (the kernel side against the
+Suites of C++: unit-asan (GoogleTest, with sanitizers), unit-tsan (those that have threads, with
+ThreadSanitizer), unit (all without sanitizers, not run by default), plain (tests that sanitizers would disturb or make last), kernel (the kernel side against the
 kernel that runs), fuzz (each target of tests/fuzz for 5 s).
 Suites of Python: agent (the agent alone), e2e (memprofd with programs), calls (call traces, and the
 native heap: malloc), heaps (heap snapshots), hostile (programs that attack memprofd), dashboards
-(Grafana's and the page), bench (the benchmark's own code), runner (tests/run.py, documents, packages).
+(Grafana's and the page), bench (the benchmark's own code), runner (tests/run.py, documents, packages);
+tsan (some modules of e2e with memprofd and memprofctl of make tsan, not run by default).
 A suite may be narrowed: e2e/test_attach to a module, e2e/test_attach:Ways to a class of it,
 kernel:StackTruth* to tests by GoogleTest's filter. Exit code 0: all passed.
 
@@ -39,6 +40,7 @@ from xml.etree import ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "fuzz"))
 import fuzz  # noqa: E402
+import tsan  # noqa: E402
 from outcomes import Outcome, child_environment, gtest_outcome, run_child, without_report  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -46,10 +48,10 @@ PYTHON_SUITES = {"agent": "tests/agent", "e2e": "tests/e2e", "dashboards": "test
                  "runner": "tests/runner", "hostile": "tests/hostile", "calls": "tests/calls",
                  "heaps": "tests/heaps"}
 GTEST_SUITES = {"unit": "tests/unit_tests", "unit-asan": "asan/tests/unit_tests",
-                "plain": "tests/plain_tests",
+                "unit-tsan": "tsan/tests/unit_tests", "plain": "tests/plain_tests",
                 "kernel": "tests/kernel_tests"}
-SUITES = ["unit-asan", "fuzz", "plain", "kernel", "agent", "e2e", "calls", "heaps", "hostile", "dashboards", "bench", "runner"]
-NEED_ROOT = {"kernel", "agent", "e2e", "calls", "heaps", "hostile", "dashboards", "bench"}
+SUITES = ["unit-asan", "unit-tsan", "fuzz", "plain", "kernel", "agent", "e2e", "calls", "heaps", "hostile", "dashboards", "bench", "runner"]
+NEED_ROOT = {"kernel", "tsan", "agent", "e2e", "calls", "heaps", "hostile", "dashboards", "bench"}
 LANES = 6  # on two processors: most modules wait most of the time
 QUIET_LANES = 3
 FUZZ_SECONDS = 5
@@ -59,7 +61,7 @@ ALONE = {"e2e/test_crowd"}  # 140 domains, which all have to run for each to go 
 QUIET = {"e2e/test_budget", "bench/test_bench"}
 QUIET_SUITES = {"hostile"}
 # Whose tests run real programs, and may fail for want of a processor.
-AGAIN_SUITES = {"kernel", "agent", "e2e", "calls", "heaps", "hostile", "dashboards", "bench"}
+AGAIN_SUITES = {"kernel", "tsan", "agent", "e2e", "calls", "heaps", "hostile", "dashboards", "bench"}
 SLOWEST = 10  # modules that are listed at the end
 MOST_AGAIN = 3  # modules that failed; more have not by chance
 # Begun before all others, as they wait longest: lanes should end together.
@@ -79,8 +81,12 @@ def gtest(build, suite, chosen, log, shard=0, shards=1):
     if not program.exists():
         log.write_text(f"{program} is missing: run make test\n")
         return Outcome(failed=1)
-    code, cpu = run_child([program, f"--gtest_output=xml:{report}", f"--gtest_filter={chosen or '*'}"], log,
-                          dict(child_environment(build), GTEST_TOTAL_SHARDS=str(shards), GTEST_SHARD_INDEX=str(shard)))
+    command = [program, f"--gtest_output=xml:{report}", f"--gtest_filter={chosen or '*'}"]
+    environment = dict(child_environment(build), GTEST_TOTAL_SHARDS=str(shards), GTEST_SHARD_INDEX=str(shard))
+    if suite == "unit-tsan":
+        tsan.forget_reports(log)
+        command, environment = [*tsan.COMMAND, *command], environment | tsan.environment(log)
+    code, cpu = run_child(command, log, environment)
     try:
         outcome = gtest_outcome(ElementTree.parse(report).getroot())
     except (OSError, ElementTree.ParseError):
@@ -88,6 +94,8 @@ def gtest(build, suite, chosen, log, shard=0, shards=1):
     outcome.cpu_seconds = cpu
     if code != 0 and outcome.failed == 0:
         outcome.failed = 1  # a sanitizer's finding at exit
+    if suite == "unit-tsan":
+        tsan.note_reports(log, outcome)
     return outcome
 
 
@@ -99,15 +107,23 @@ def fuzz_target(build, target, log):
     return Outcome(passed=int(code == 0), failed=int(code != 0), cpu_seconds=cpu)
 
 
-def python_module(build, path, chosen, log):
+def python_module(build, path, chosen, log, prefix=(), environment=()):
     report = log.with_suffix(".json")
     report.unlink(missing_ok=True)
-    code, cpu = run_child([sys.executable, __file__, "--module", path, "--class", chosen, "--report", report],
-                          log, child_environment(build))
+    code, cpu = run_child([*prefix, sys.executable, __file__, "--module", path, "--class", chosen, "--report", report],
+                          log, dict(child_environment(build), **dict(environment)))
     outcome = Outcome(**json.loads(report.read_text())) if report.exists() else without_report(code, log)
     outcome.cpu_seconds = cpu
     if code != 0 and outcome.failed == 0:
         outcome.failed = 1
+    return outcome
+
+
+def tsan_module(build, path, chosen, log):
+    """One of e2e, with the programs of make tsan."""
+    tsan.forget_reports(log)
+    outcome = python_module(build / "tsan", path, chosen, log, tsan.COMMAND, tsan.environment(log))
+    tsan.note_reports(log, outcome)
     return outcome
 
 
@@ -215,6 +231,11 @@ def units_of(build, suite):
     suite, _, module = suite.partition("/")
     if suite == "fuzz":
         return [unit for unit in fuzz_units(build) if module in ("", unit[0].partition("/")[2])]
+    if suite == "tsan":
+        return [(f"tsan/{name.partition('/')[2]}",
+                 lambda build, log, path=ROOT / PYTHON_SUITES["e2e"] / f"{name.partition('/')[2]}.py":
+                 tsan_module(build, path, chosen, log))
+                for name in tsan.MODULES if module in ("", name.partition("/")[2])]
     if suite in GTEST_SUITES and not chosen:
         return shards_of(suite)
     if suite in GTEST_SUITES:

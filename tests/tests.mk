@@ -14,6 +14,12 @@ test_program = $(call link,$(1),$(LIBS) -lncursesw -ltinfo -lgmock -lgtest -lgte
 
 # All unit tests are one program. Tests of bpf compile the walk, each in its own way.
 UNIT_SRC := $(sort $(shell find tests/unit tests/bpf -name '*_test.cc'))
+ifeq ($(SANITIZE),thread)
+  # Those that have threads, or are of what has.
+  THREADS  := \bMutex\b|std::j?thread\b|std::async\b
+  UNIT_SRC := $(sort $(shell grep -lE '$(THREADS)' $(UNIT_SRC)) \
+                $(filter $(UNIT_SRC),$(patsubst daemon/%,tests/unit/%_test.cc,$(basename $(shell grep -rlE '$(THREADS)' daemon)))))
+endif
 ifeq ($(UNITY),0)
   UNIT_OBJ := $(call obj,$(UNIT_SRC))
 else
@@ -74,6 +80,8 @@ RUN_TESTS   = /usr/bin/python3 tests/run.py --build $(BUILD)
 ASAN_MAKE   = $(SUBMAKE) BUILD=$(BUILD)/asan WEB=$(WEB) SANITIZE=address,undefined
 ASAN_TESTS  = $(ASAN_MAKE) $(BUILD)/asan/tests/unit_tests
 FUZZ_BINARY = $(BUILD)/asan/tests/fuzz_targets
+TSAN_MAKE   = $(SUBMAKE) BUILD=$(BUILD)/tsan WEB=$(WEB) SANITIZE=thread
+TSAN_TESTS  = $(TSAN_MAKE) $(BUILD)/tsan/tests/unit_tests
 
 # Programs that e2e tests start.
 E2E_PROGRAMS = $(addprefix $(BUILD)/tests/,watch_events history_bench heap_walk heap_copy heap_image open_load step_calls libfaults.so libchange_user.so)
@@ -97,6 +105,7 @@ test:
 	$(Q)$(SUBMAKE) format-check
 	$(Q)$(call make_goals,test-packages all targets dist-files $(BUILD)/tests/plain_tests $(BUILD)/tests/kernel_tests $(E2E_PROGRAMS) $(PAGE_PROGRAMS))
 	$(Q)deploy/progress.py $(ASAN_TESTS) $(FUZZ_BINARY) -j$(JOBS)
+	$(Q)deploy/progress.py $(TSAN_TESTS) -j$(JOBS)
 	$(Q)$(RUN_TESTS)
 # What only running tests needs is installed while the programs compile.
 .PHONY: test-packages
@@ -108,6 +117,17 @@ unit-test: $(BUILD)/tests/unit_tests $(BUILD)/tests/plain_tests
 test-asan:
 	$(Q)$(ASAN_TESTS)
 	$(Q)$(RUN_TESTS) unit-asan
+# Unit tests of what has threads; with tsan also memprofd and memprofctl, with real programs: all else
+# in the folder of that build is the usual one.
+.PHONY: unit-tsan tsan
+unit-tsan:
+	$(Q)$(TSAN_TESTS) -j$(JOBS)
+	$(Q)$(RUN_TESTS) unit-tsan
+tsan: all targets $(E2E_PROGRAMS)
+	$(Q)$(TSAN_TESTS) $(addprefix $(BUILD)/tsan/,memprofd memprofctl) -j$(JOBS)
+	$(Q)for path in $(BUILD)/*.so $(BUILD)/targets* $(BUILD)/tests/*; do \
+	  there=$(BUILD)/tsan/$${path#$(BUILD)/}; [ -e "$$there" ] || ln -s "$$(realpath $$path)" "$$there"; done
+	$(Q)$(RUN_TESTS) --lanes 2 unit-tsan tsan
 # Each fuzz target for so long, one after the other. What was found stays in build/fuzz, and is where
 # the next run begins. make fuzz FUZZ_SECONDS=60 FUZZ_TARGETS='elf state'
 .PHONY: fuzz
@@ -209,16 +229,16 @@ $(addprefix $(BUILD)/tests/,heap_walk heap_copy heap_image open_load): $(BUILD)/
 $(BUILD)/tests/day_server: $(BUILD)/obj/tests/bench/day_server.o $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
 	$(call link,$(filter %.o,$^),$(LIBS))
 
-# Programs with known books, many of them: a minute. Writes the tables of docs/accuracy.md.
+# Simulates many programs whose every block is known (a minute). Writes the tables of docs/internals/accuracy.md.
 # With CALIBRATE_RUNS=1000 they are twice as sharp; the unit tests have a short form.
 CALIBRATE_RUNS ?= 200
 $(BUILD)/tests/calibrate: $(BUILD)/obj/tests/calibrate/calibrate.o $(C_SAMPLER) $(BUILD)/libmemprofd.a | $(VERSION_OBJ)
 	$(call link,$(filter %.o,$^),$(LIBS))
 .PHONY: calibrate
 calibrate: $(BUILD)/tests/calibrate
-	$(Q)sed '/^<!-- make calibrate/q' docs/accuracy.md >$(BUILD)/accuracy.md && echo >>$(BUILD)/accuracy.md
+	$(Q)sed '/^<!-- make calibrate/q' docs/internals/accuracy.md >$(BUILD)/accuracy.md && echo >>$(BUILD)/accuracy.md
 	$(Q)$(BUILD)/tests/calibrate $(CALIBRATE_RUNS) >>$(BUILD)/accuracy.md
-	$(Q)mv $(BUILD)/accuracy.md docs/accuracy.md
+	$(Q)mv $(BUILD)/accuracy.md docs/internals/accuracy.md
 
 # BENCHMARKS.md describes them. make bench BENCH_ARGS='--pairs 20 --only overhead'
 BENCH_PROGRAMS = $(addprefix $(BUILD)/tests/,ingest_bench history_bench open_load) $(PAGE_PROGRAMS)

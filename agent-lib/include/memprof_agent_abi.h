@@ -197,6 +197,19 @@ struct memprof_pauses {
 };
 
 /*
+ * Where every OCaml 5 runtime that an agent samples keeps these in the domain state; bytes. The
+ * watcher starts no session in another one.
+ */
+enum memprof_domain_place {
+	MEMPROF_DOMAIN_YOUNG_PTR = 8,
+	MEMPROF_DOMAIN_YOUNG_START = 16,
+	MEMPROF_DOMAIN_YOUNG_END = 24,
+	MEMPROF_DOMAIN_CURRENT_STACK = 40,
+	MEMPROF_DOMAIN_ALLOCATED_WORDS = 128, /* in the major heap, since its last slice */
+	MEMPROF_DOMAIN_TRIGGER = 8,	      /* memprof_young_trigger, from its Memprof on */
+};
+
+/*
  * Where an OCaml 5 runtime keeps what it exports no function for; bytes. They differ
  * between versions, which the watcher knows. All 0: not told.
  */

@@ -19,7 +19,7 @@ static struct fiber_stack {
  * bottom, comes first. The stack may have been moved to make room for it, its parent is hidden. */
 static int find_begin(const struct memprof_armed *armed, struct memprof_fiber_begin *begin)
 {
-	uint64_t fiber = *(const uint64_t *)(caml_state + DOMAIN_CURRENT_STACK);
+	uint64_t fiber = *(const uint64_t *)(caml_state + MEMPROF_DOMAIN_CURRENT_STACK);
 	uint64_t sp = memprof_stack_word(fiber + MEMPROF_FIBER_SP) + memprof_callback_bytes;
 	uint64_t end = memprof_stack_word(fiber + MEMPROF_FIBER_END);
 

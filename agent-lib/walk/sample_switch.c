@@ -6,8 +6,7 @@
 #include "../profiles.h"
 #include "fiber_walk.h"
 
-/* In the domain state of OCaml 5.3 and 5.4 memprof_young_trigger follows its Memprof. */
-#define TRIGGER (memprof_agent_control.offsets.memprof + 8)
+#define TRIGGER (memprof_agent_control.offsets.memprof + MEMPROF_DOMAIN_TRIGGER)
 
 /* Combined allocations take so much at most; what is further from a sample has none. */
 #define MOST_ALLOCATED (8u * 1024u)
@@ -41,7 +40,7 @@ static struct sample_switch {
 /* ------------------------------------------------------------------ the runtime */
 
 /* caml_c_call begins with mov current_stack(%r14), %r10; mov %rsp, (%r10). Tests write it. */
-static volatile uint8_t memprof_call_code[7] = {0x4d, 0x8b, 0x56, DOMAIN_CURRENT_STACK,
+static volatile uint8_t memprof_call_code[7] = {0x4d, 0x8b, 0x56, MEMPROF_DOMAIN_CURRENT_STACK,
 						0x49, 0x89, 0x22};
 
 static int keeps_stacks_as_expected(void)
@@ -219,14 +218,16 @@ static uint64_t words_allocated_at(struct sample_switch *own, uint64_t pc)
  * collection before: then there will be another hook. */
 static int is_sampled(struct sample_switch *own, const domain_state *state, uint64_t pc)
 {
-	uint64_t young = state_word(state, DOMAIN_YOUNG_PTR), trigger = state_word(state, TRIGGER);
+	uint64_t young = state_word(state, MEMPROF_DOMAIN_YOUNG_PTR),
+		 trigger = state_word(state, TRIGGER);
 	uint64_t words, after;
 
 	if (young < trigger || young - trigger > MOST_ALLOCATED)
 		return 0;
 	words = words_allocated_at(own, pc);
 	after = young - words * sizeof(value);
-	return words != 0 && after >= state_word(state, DOMAIN_YOUNG_START) && after < trigger;
+	return words != 0 && after >= state_word(state, MEMPROF_DOMAIN_YOUNG_START) &&
+	       after < trigger;
 }
 
 /* Whether the stack was too deep when it was no deeper than now. */
@@ -243,7 +244,7 @@ static int is_too_deep(struct sample_switch *own, uint64_t fiber, uint64_t sp)
 
 static void arm(struct sample_switch *own, domain_state *state)
 {
-	uint64_t fiber = state_word(state, DOMAIN_CURRENT_STACK);
+	uint64_t fiber = state_word(state, MEMPROF_DOMAIN_CURRENT_STACK);
 	uint64_t sp = memprof_stack_word(fiber + MEMPROF_FIBER_SP);
 	uint64_t end = memprof_stack_word(fiber + MEMPROF_FIBER_END);
 	uint64_t pc = memprof_stack_word(sp);

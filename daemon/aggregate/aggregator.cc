@@ -63,11 +63,15 @@ bool Aggregator::forget_all() {
 
 template <typename Fn>
 bool Aggregator::forget(Fn is_gone) {
-  std::size_t gone = 0;
-  for (const Session& session : sessions_) gone += is_gone(session) ? session.live : 0;
+  std::size_t gone = 0, followed = 0;
+  for (const Session& session : sessions_) {
+    followed += session.live;
+    gone += is_gone(session) ? session.live : 0;
+  }
   if (gone == 0) return false;
   settle();
   drops_.add(Drop::kFollowSessionEnd, gone);
+  if (gone == followed) note_forgotten();
   if (gone == live_.size()) {
     live_.for_each([&](const LiveSample& sample) { forget_block(sample); });
     live_.clear();
@@ -80,6 +84,13 @@ bool Aggregator::forget(Fn is_gone) {
     return forgets;
   });
   return true;
+}
+
+void Aggregator::note_forgotten() {
+  const bool says_more = totals_.live.words >= totals_.forgotten_live.words;
+  if (!says_more && now_ns_ - totals_.forgotten_ns < kForgottenNs) return;
+  totals_.forgotten_live = totals_.live;
+  totals_.forgotten_ns = now_ns_;
 }
 
 void Aggregator::forget_block(const LiveSample& sample) {

@@ -112,7 +112,10 @@ class Aggregator {
   // Takes time for what is followed, however many classes there are, and no new interval: losses
   // may come by the thousand.
   void begin_anew();
+  static constexpr std::uint64_t kForgottenNs = 600'000'000'000;
   double rate() const { return running().rate; }
+  // The time of what was told last, on the clock of records.
+  std::uint64_t now_ns() const { return now_ns_; }
   // How often what was followed was forgotten, or a session begun that followed nothing.
   std::uint64_t sessions() const { return forgettings_; }
 
@@ -217,6 +220,7 @@ class Aggregator {
   bool forget(Fn is_gone);
   bool forget_all();
   void forget_block(const LiveSample& sample);
+  void note_forgotten();
   static SampleEvent event_of(const memprof_record& record, const LiveSample& sample);
   SampleEvent end_c_block(std::uint64_t number, const LiveSample& sample,
                           const memprof_record& freed);

@@ -19,7 +19,7 @@ struct Counters {
   Estimate allocated;
   Estimate promoted;
   Estimate live;
-  Estimate resident;  // of live, C's memory: as of the last look at its pages
+  Estimate resident;  // of live, native heap: as of the last look at its pages
   std::array<Estimate, kHeaps> deallocated;
   // Blocks: the words by those of one block.
   double allocated_objects = 0;
@@ -64,6 +64,10 @@ struct TargetCounters {
   std::uint64_t promote_events = 0;
   std::uint64_t dealloc_events = 0;
   std::uint64_t unsampled_words = 0;  // between two sessions, of OCaml 5
+  // What was live when following it ended last, of which no end is seen since; of two times within
+  // Aggregator::kForgottenNs the larger. Since when only later blocks are followed.
+  Estimate forgotten_live;
+  std::uint64_t forgotten_ns = 0;  // on the clock of records; 0: never
 
   Estimate all_allocated() const;
   // The part of all that was allocated that is dead or no longer followed.

@@ -60,8 +60,8 @@ absl::StatusOr<std::unique_ptr<KernelSide>> load_for(const Target& target,
       build_kernel_frame_table(target.frames, target.room_for_plugins, target.budget);
   if (const std::uint64_t lost = target.frames.skipped + table.left_out; lost > 0) {
     log_warning(
-        "pid {}: {} frame descriptors of {} are malformed, or too many for the memory that is kept "
-        "of one target: callstacks end at their code",
+        "pid {}: {} frame descriptors of {} are malformed or exceed the memory limit of a target: "
+        "callstacks end at their code",
         target.pid, lost, target.exe);
   }
   ASSIGN_OR_RETURN(auto kernel, KernelSide::load(config, table));
@@ -77,7 +77,8 @@ absl::StatusOr<std::unique_ptr<AgentAttachment>> AgentAttachment::prepare(
     Target target, TargetLock lock, AgentPlan plan, const AttachOptions& options) {
   std::unique_ptr<AgentAttachment> attachment(
       new AgentAttachment(std::move(target), std::move(lock), std::move(plan)));
-  attachment->capture_mode_ = options.capture;
+  ASSIGN_OR_RETURN(attachment->capture_mode_,
+                   capture_for(attachment->target_.abi, options.capture));
   attachment->c_interval_ = options.c_heap_interval;
   if (attachment->c_interval_ != 0) RETURN_IF_ERROR(check_kernel_walks("--c-heap"));
   if (attachment->plan_.there) RETURN_IF_ERROR(attachment->claim_agent_there());
@@ -111,12 +112,10 @@ bool AgentAttachment::agent_may_walk() const {
 
 // One that has the kernel's capture keeps it; another one gets it, when it was not asked for,
 // only if not too many targets of the program have it.
-memprof_capture_by AgentAttachment::choose_capture(double requested_rate) {
-  const memprof_capture_by wanted = capture_at(requested_rate, capture_mode_);
+memprof_capture_by AgentAttachment::choose_capture(memprof_capture_by wanted) {
   if (wanted == MEMPROF_CAPTURE_BY_RUNTIME) return wanted;
   if (wanted == MEMPROF_CAPTURE_BY_AGENT)
     return agent_may_walk() ? wanted : MEMPROF_CAPTURE_BY_RUNTIME;
-  if (begun_ && requested_rate == requested_rate_) return session_.capture;
   const FileId program = file_id(target_.program_file->get()).value_or(FileId());
   if (kernel_capture_) return MEMPROF_CAPTURE_BY_KERNEL;
   if (capture_mode_ == CaptureMode::kKernel) {
@@ -150,10 +149,15 @@ std::uint64_t AgentAttachment::note_place() const {
 
 void AgentAttachment::find_c_heap() {
   if (c_interval_ == 0 || c_heap_) return;
+  const absl::Status known = check_capability(target_.abi, Capability::kNativeHeap);
+  if (!known.ok()) {
+    log_warning("pid {}: C memory is not followed: {}", target_.pid, std::string(known.message()));
+    return;
+  }
   if (agent_.c_heap_address == 0 || agent_.c_alloc_offset == 0) {
     log_warning(
-        "pid {}: C memory is not followed: the agent in it is of an earlier memprofd; restart the "
-        "program for it",
+        "pid {}: the native heap is not followed: the program has the agent of an earlier "
+        "memprofd; restart the program",
         target_.pid);
     return;
   }
@@ -162,14 +166,15 @@ void AgentAttachment::find_c_heap() {
   const auto process = ProcFs().status(target_.pid);
   if (!process.ok()) return;  // it has ended
   if (plan_.there && process->seccomp != 0) {
-    log_warning("pid {}: C memory is not followed: it runs under a seccomp filter", target_.pid);
+    log_warning("pid {}: the native heap is not followed: the program runs under a seccomp filter",
+                target_.pid);
     return;
   }
   const CHeapControl c_heap(target_.pid, *target_.memory, agent_.c_heap_address, note_place(),
                             filters_of(*process));
   const auto status = c_heap.status();
   if (!status.ok()) {
-    log_warning("pid {}: C memory is not followed: {}", target_.pid,
+    log_warning("pid {}: the native heap is not followed: {}", target_.pid,
                 std::string(status.status().message()));
     return;
   }
@@ -177,9 +182,8 @@ void AgentAttachment::find_c_heap() {
   c_heap_ = c_heap;
 }
 
-absl::Status AgentAttachment::begin(double rate, double requested_rate) {
-  session_ = {rate, session_.generation + 1, choose_capture(requested_rate)};
-  requested_rate_ = requested_rate;
+absl::Status AgentAttachment::begin(double rate, memprof_capture_by wanted) {
+  session_ = {rate, session_.generation + 1, choose_capture(wanted)};
   const bool first = !begun_;
   begun_ = true;
   begun_at_ = std::chrono::steady_clock::now();
@@ -255,7 +259,7 @@ absl::StatusOr<AgentAttachment::Progress> AgentAttachment::agent_progress() {
       why_no_agent_ =
           absl::StrCat("pid ", target_.pid, " uses Gc.Memprof itself",
                        plan_.others == 0 ? "" : ", or an agent of another build in it still does",
-                       "; it was left alone");
+                       "; its tracker was not touched");
       return Progress::kNoAgent;
     case MEMPROF_AGENT_UNSUPPORTED:
       why_no_agent_ = absl::StrCat("pid ", target_.pid, ": the OCaml ", target_.abi.version,
@@ -292,8 +296,9 @@ std::string AgentAttachment::keep_alive(bool sampling) const {
       status->walk_state != MEMPROF_WALK_OK)
     return std::string(walk_state_text(status->walk_state)) + "; the runtime captures callstacks";
   if (status->state == MEMPROF_AGENT_SAMPLING) return "";
-  return status->state == MEMPROF_AGENT_STOPPED ? "the program has called Gc.Memprof.stop"
-                                                : "the agent stopped because memprofd stood still";
+  return status->state == MEMPROF_AGENT_STOPPED
+             ? "the program has called Gc.Memprof.stop"
+             : "the agent stopped because memprofd did not renew its lease in time";
 }
 
 bool AgentAttachment::is_stopped() const {
@@ -306,7 +311,8 @@ std::string AgentAttachment::waiting_for() const {
   const Obstacle obstacle = injector_ ? injector_->obstacle() : Obstacle::kNone;
   if (obstacle != Obstacle::kNone) return std::string(obstacle_text(obstacle));
   if (control_ && !plan_.may_inject) return "waiting for the program's next minor collection";
-  return "waiting for the program's next allocation";
+  return "waiting for the program's next allocation; if only its C code works, attach with --mode "
+         "observe --c-heap";
 }
 
 }  // namespace memprofd

@@ -48,7 +48,7 @@ class AgentAttachment final : public AttachedTarget {
   ~AgentAttachment() override;
 
   std::uint32_t next_generation() const override { return session_.generation + 1; }
-  absl::Status begin(double rate, double requested_rate) override;
+  absl::Status begin(double rate, memprof_capture_by wanted) override;
   absl::StatusOr<Progress> advance() override;
   std::string why_no_agent() const override { return why_no_agent_; }
   std::string keep_alive(bool sampling) const override;
@@ -81,7 +81,7 @@ class AgentAttachment final : public AttachedTarget {
   absl::Status claim_agent_there();
   absl::Status load_kernel_side(const AttachOptions& options);
   bool agent_may_walk() const;
-  memprof_capture_by choose_capture(double requested_rate);
+  memprof_capture_by choose_capture(memprof_capture_by wanted);
   void note_capture(const AgentStatus& status);
   absl::Status attach_capture();
   absl::Status attach_batch();
@@ -131,7 +131,6 @@ class AgentAttachment final : public AttachedTarget {
   CaptureMode capture_mode_ = CaptureMode::kKernel;
   std::optional<KernelCapture> kernel_capture_;  // while its probe is there
   SessionRequest session_;                       // the last that was asked for
-  double requested_rate_ = 0;
   bool begun_ = false;
   std::chrono::steady_clock::time_point begun_at_;
   ProbeRemoval removal_;
@@ -143,7 +142,8 @@ class AgentAttachment final : public AttachedTarget {
   std::string why_no_agent_;
   double paused_seconds_ = 0;
   std::atomic<double> paused_for_copies_{0};
-  std::weak_ptr<CopyTicket> ticket_;  // of the copy that is being taken
+  std::atomic<double> copy_pause_ratio_{1};  // see CopyTicket
+  std::weak_ptr<CopyTicket> ticket_;         // of the copy that is being taken
 };
 
 }  // namespace memprofd

@@ -16,8 +16,8 @@ absl::StatusOr<std::shared_ptr<const CopyTicket>> AgentAttachment::copy_ticket()
   };
   if (!plan_.may_inject) {
     return refused(
-        "none of its threads may be borrowed for a moment (--no-inject, a seccomp filter, a shadow "
-        "stack); attach without what forbids that");
+        "none of its threads may be borrowed (--no-inject, a seccomp filter, a shadow stack); "
+        "attach without that restriction");
   }
   if (!control_ || !end_waking())
     return refused("its agent is not ready yet; try again in a moment");
@@ -28,7 +28,7 @@ absl::StatusOr<std::shared_ptr<const CopyTicket>> AgentAttachment::copy_ticket()
   }
   const auto ticket = std::make_shared<CopyTicket>(
       target_, *kernel_, plan_.file ? plan_.file->elf->descriptor() : plan_.agent.file,
-      agent_.control_address, plan_.libc, paused_for_copies_);
+      agent_.control_address, plan_.libc, paused_for_copies_, copy_pause_ratio_);
   ticket_ = ticket;
   return ticket;
 }

@@ -19,6 +19,8 @@ namespace {
 constexpr auto kOwnStartPatience = std::chrono::milliseconds(200);
 // How long one that waits may take to end.
 constexpr auto kGiveUpPatience = std::chrono::milliseconds(100);
+// Mappings that loading the agent takes, at most.
+constexpr std::size_t kAgentMappings = 16;
 // Longest time between two attempts to wake an idle program.
 constexpr auto kMaxTripInterval = std::chrono::milliseconds(500);
 
@@ -105,15 +107,23 @@ std::optional<AgentAttachment::SeenAgent> AgentAttachment::find_loaded_agent(
   }
   const auto maps = target_.memory->maps();
   const auto at = maps.ok() ? locate_agent(*plan_.file, *maps, path) : std::nullopt;
-  if (!at) return std::nullopt;
+  if (!at || !has_its_data(*at, *maps)) return std::nullopt;
   return SeenAgent{*at, AgentControl(target_.pid, *target_.memory, at->control_address).status()};
 }
 
 absl::Status AgentAttachment::not_loaded() const {
   if (!has_free_descriptor(ProcFs(), target_.pid)) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "pid ", target_.pid, " has no descriptor left to load the agent by; raise its ",
-        "limit of open files (prlimit --nofile, ulimit -n), and attach again"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("pid ", target_.pid, " has no descriptor left to load the agent; raise its ",
+                     "limit of open files (prlimit --nofile, ulimit -n), and attach again"));
+  }
+  const std::uint64_t most = ProcFs().max_mappings();
+  const auto maps = target_.memory->maps();
+  if (maps.ok() && most != 0 && maps->size() + kAgentMappings > most) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("pid ", target_.pid, " has ", maps->size(), " of ", most,
+                     " mappings, too many to load the agent; raise vm.max_map_count (sysctl), and "
+                     "attach again"));
   }
   const std::string refused =
       absl::StrCat("the dynamic linker of pid ", target_.pid, " refused ",
@@ -121,10 +131,9 @@ absl::Status AgentAttachment::not_loaded() const {
   if (!plan_.copy_file) {
     return absl::DataLossError(absl::StrCat(refused, "; is the file readable inside the target?"));
   }
-  return absl::DataLossError(absl::StrCat(
-      refused,
-      "; may it execute what is in memory (SELinux, vm.memfd_noexec)? Preload or link the "
-      "agent there instead"));
+  return absl::DataLossError(absl::StrCat(refused,
+                                          "; a policy may forbid executing memory files (SELinux, "
+                                          "vm.memfd_noexec): preload or link the agent instead"));
 }
 
 // On the injector's thread: touches only what is constant while it runs, and injected_agent_.
@@ -144,7 +153,7 @@ absl::StatusOr<AgentLocation> AgentAttachment::tell_loaded_agent(const SessionRe
 }
 
 // What the injector has come to. What it has claimed is ours from then on, to be let go of, also
-// when it failed after that, or when nobody wants it any more.
+// when it failed after that, or when no one waits for it any longer.
 absl::Status AgentAttachment::take_injection() {
   const auto result = *injector_->result();
   injected_ = true;
@@ -181,8 +190,7 @@ void AgentAttachment::leave_alone(const absl::Status& why) {
   injector_.reset();
   plan_.may_inject = false;
   if (control_) return;
-  why_no_agent_ = absl::StrCat(
-      why.message(), "; start it with LD_PRELOAD=libmemprof_agent.so to have the agent in it");
+  why_no_agent_ = absl::StrCat(why.message(), "; start it with LD_PRELOAD=libmemprof_agent.so");
 }
 
 // Whether no thread is to be borrowed to wake the agent: who waits for one can wait later. In time

@@ -74,7 +74,7 @@ bool is_idle(const Target& target, const AgentLocation& agent) {
 absl::StatusOr<AgentPlan> use_agent_there(const Target& target, AgentPlan plan, bool may_borrow) {
   if (plan.there->state == MEMPROF_AGENT_UNSUPPORTED) {
     return no_agent(
-        absl::StrCat("pid ", target.pid, ": its agent found no usable Memprof in this runtime"));
+        absl::StrCat("pid ", target.pid, ": its agent found Gc.Memprof in use or unusable"));
   }
   ASSIGN_OR_RETURN(const auto maps, target.memory->maps());
   auto libc = libc_of(target, maps);
@@ -142,10 +142,9 @@ absl::StatusOr<AgentPlan> plan_agent(const Target& target, const AttachOptions& 
                            !options.no_inject && obstacle.ok() && obstacle->why.empty());
   }
   if (target.abi.domains && plan.others > 0) {
-    return no_agent(
-        absl::StrCat("pid ", pid,
-                     " holds an agent of another build, which in OCaml 5 leaves no place "
-                     "for a newer one; restart the program to have one"));
+    return no_agent(absl::StrCat("pid ", pid,
+                                 " holds an agent of another build, and OCaml 5 has no place for a "
+                                 "second one; restart the program"));
   }
   if (options.no_inject) {
     return no_agent(

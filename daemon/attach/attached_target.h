@@ -30,9 +30,9 @@ class AttachedTarget {
   // The next session's number and rate, to be told to whoever consumes its
   // records before begin().
   virtual std::uint32_t next_generation() const = 0;
-  // Asks for a session with this rate: the first one, or a new rate. requested_rate is what the
-  // user asked for, which a budget may have lowered; it decides who captures.
-  virtual absl::Status begin(double rate, double requested_rate) = 0;
+  // Asks for a session with this rate: the first one, or a new rate. wanted: who is to capture;
+  // capture() tells who does.
+  virtual absl::Status begin(double rate, memprof_capture_by wanted) = 0;
 
   enum class Progress { kWaiting, kSampling, kAgain, kNoAgent };
   // Takes the next step towards sampling; to be called again and again while it

@@ -30,6 +30,8 @@ bool returns_pass_filters() {
 
 // Why the kernel cannot, or must not; empty: it can.
 std::string why_not_here(const Target& target) {
+  const absl::Status known = check_capability(target.abi, Capability::kNativeHeap);
+  if (!known.ok()) return std::string(known.message());
   if (!uprobe_sessions_work()) {
     return "this kernel has no probes that choose the returns which they wait for; "
            "boot Linux 6.13 or later, or let the agent in";
@@ -40,7 +42,8 @@ std::string why_not_here(const Target& target) {
            "boot Linux 6.14 or later";
   }
   if (target.abi.domains && !target.state_offset) {
-    return "where its threads keep their domains is not known; keep its symbol table (no strip)";
+    return "the place where its threads keep their domains is unknown; keep its symbol table (no "
+           "strip)";
   }
   return "";
 }

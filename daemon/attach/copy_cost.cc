@@ -5,6 +5,8 @@
 #include <fmt/core.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -15,7 +17,7 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
-#include <limits>
+#include <new>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -24,6 +26,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "daemon/model/pause_refusal.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 
@@ -31,11 +34,16 @@ namespace memprofd {
 namespace {
 
 constexpr std::uint64_t kPageBytes = 4096;
-constexpr std::size_t kTestBytes = 64u << 20;
+constexpr std::size_t kTestBytes = 16u << 20;
 constexpr std::size_t kTestPages = kTestBytes / kPageBytes;
-constexpr int kTestCopies = 5;
+constexpr int kTrials = 3;
 // A machine that is busy at the wrong moment makes a copy of nothing seem the longer one.
 constexpr int kTries = 5;
+// A pause has this much more CPU than a fork by the program itself (BENCHMARKS.md), and one wait
+// for the borrowed thread to run.
+constexpr double kBorrowSeconds = 0.3e-3;
+constexpr int kNaps = 8;
+constexpr double kNapSeconds = 0.2e-3;
 
 // "Anonymous:          123 kB"
 std::optional<std::uint64_t> field_bytes(std::string_view text, std::string_view name) {
@@ -49,41 +57,89 @@ std::optional<std::uint64_t> field_bytes(std::string_view text, std::string_view
   return std::nullopt;
 }
 
-double now_seconds() {
+double seconds_of(clockid_t clock) {
   timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
+  clock_gettime(clock, &time);
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
+// CPU and time of what this thread does.
+struct Spent {
+  double cpu = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+  double time = seconds_of(CLOCK_MONOTONIC);
+
+  Spent since() const {
+    const Spent now;
+    return {now.cpu - cpu, now.time - time};
+  }
+  void operator+=(const Spent& other) {
+    cpu += other.cpu;
+    time += other.time;
+  }
+};
+
 pid_t raw_clone() { return static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0)); }
 
-// In a process of its own: the time for the pages of one mapping. Uses nothing that another thread
-// of memprofd may have locked when it was copied.
-double fastest_copy() {
-  double fastest = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < kTestCopies; ++i) {
-    const double begin = now_seconds();
-    const pid_t pid = raw_clone();
-    if (pid == 0) ::_exit(0);
-    if (pid < 0) return 0;
-    fastest = std::min(fastest, now_seconds() - begin);
-    ::waitpid(pid, nullptr, 0);
-  }
-  return fastest;
+// What the child tells its parent, in shared memory.
+struct Rehearsal {
+  double page_cpu[kTrials];  // of all test pages
+  double base_cpu[kTrials];
+  Spent all{0, 0};
+  double waited_seconds = 0;  // after naps, in all
+};
+
+// All in a process of its own, which uses nothing that another thread of memprofd may have locked
+// when it was copied.
+double copy_cpu(Spent& all) {
+  const Spent begin;
+  const pid_t pid = raw_clone();
+  if (pid == 0) ::_exit(0);
+  const Spent spent = begin.since();
+  if (pid < 0) ::_exit(1);
+  ::waitpid(pid, nullptr, 0);
+  all += spent;
+  return spent.cpu;
 }
 
-// A probe is in until the last descriptor of its link is closed, so it keeps none.
-[[noreturn]] void measure_in_child(double* without_and_with) {
-  ::syscall(SYS_close_range, 0, ~0u, 0);
-  without_and_with[0] = fastest_copy();
+// The first copy of pages since they were written: the next one, which finds them shared already,
+// takes a third of it.
+double first_copy_cpu(Spent& all) {
   void* pages =
       ::mmap(nullptr, kTestBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED) ::_exit(1);
   ::madvise(pages, kTestBytes, MADV_NOHUGEPAGE);
+  const Spent begin;
   for (std::size_t at = 0; at < kTestBytes; at += kPageBytes)
     static_cast<volatile char*>(pages)[at] = 1;
-  without_and_with[1] = fastest_copy();
+  all += begin.since();
+  const double cpu = copy_cpu(all);
+  ::munmap(pages, kTestBytes);
+  return cpu;
+}
+
+double waited_after_nap() {
+  const timespec nap{.tv_sec = 0, .tv_nsec = static_cast<long>(kNapSeconds * 1e9)};
+  const double begin = seconds_of(CLOCK_MONOTONIC);
+  ::clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
+  return std::max(0.0, seconds_of(CLOCK_MONOTONIC) - begin - kNapSeconds);
+}
+
+// A probe is in until the last descriptor of its link is closed, so it keeps none.
+[[noreturn]] void rehearse_in_child(Rehearsal& out, int nice) {
+  ::syscall(SYS_close_range, 0, ~0u, 0);
+  (void)::setpriority(PRIO_PROCESS, 0, nice);
+  (void)::prctl(PR_SET_TIMERSLACK, 1);
+  for (int i = 0; i < kTrials; ++i) {
+    out.base_cpu[i] = copy_cpu(out.all);
+    out.page_cpu[i] = first_copy_cpu(out.all) - out.base_cpu[i];
+  }
+  for (int i = 0; i < kNaps; ++i) out.waited_seconds += waited_after_nap();
   ::_exit(0);
+}
+
+double median(double* values) {
+  std::sort(values, values + kTrials);
+  return values[kTrials / 2];
 }
 
 }  // namespace
@@ -91,11 +147,12 @@ double fastest_copy() {
 absl::StatusOr<CopyCost> parse_smaps_rollup(std::string_view text) {
   const auto anonymous = field_bytes(text, "Anonymous:");
   const auto huge = field_bytes(text, "AnonHugePages:");
-  if (!anonymous || !huge) return absl::DataLossError("smaps_rollup does not tell anonymous pages");
+  if (!anonymous || !huge)
+    return absl::DataLossError("smaps_rollup has no line for anonymous pages");
   return CopyCost{.anonymous_bytes = *anonymous, .huge_bytes = std::min(*huge, *anonymous)};
 }
 
-absl::StatusOr<CopyCost> predict_copy_cost(int pid, double seconds_per_page, const ProcFs& proc) {
+absl::StatusOr<CopyCost> predict_copy_cost(int pid, const CopySpeed& speed, const ProcFs& proc) {
   errno = 0;
   std::ifstream file(proc.path(pid, "smaps_rollup"));
   std::ostringstream text;
@@ -105,52 +162,69 @@ absl::StatusOr<CopyCost> predict_copy_cost(int pid, double seconds_per_page, con
   }
   ASSIGN_OR_RETURN(CopyCost cost, parse_smaps_rollup(text.str()));
   const std::uint64_t pages = (cost.anonymous_bytes - cost.huge_bytes) / kPageBytes;
-  cost.pause_seconds = static_cast<double>(pages) * seconds_per_page;
+  const double cpu = speed.fixed_seconds + static_cast<double>(pages) * speed.page_seconds;
+  cost.pause_seconds = cpu * speed.stretch + speed.wake_seconds;
   return cost;
 }
 
 namespace {
 
-// Seconds that the test's pages took; not above 0: could not be measured.
-double try_to_measure(double* times) {
+// Whether it could be measured.
+bool rehearse_once(Rehearsal& out, int nice) {
   errno = 0;
   const pid_t pid = raw_clone();
-  if (pid == 0) measure_in_child(times);
+  if (pid == 0) rehearse_in_child(out, nice);
   int status = 0;
-  const bool done = pid > 0 && ::waitpid(pid, &status, 0) == pid && status == 0;
-  return done ? times[1] - times[0] : 0;
+  if (pid <= 0 || ::waitpid(pid, &status, 0) != pid || status != 0) return false;
+  return median(out.page_cpu) > 0 && out.all.cpu > 0;
+}
+
+CopySpeed speed_of(Rehearsal& done) {
+  return {.page_seconds = median(done.page_cpu) / static_cast<double>(kTestPages),
+          .fixed_seconds = kBorrowSeconds + median(done.base_cpu),
+          .stretch = std::max(1.0, done.all.time / done.all.cpu),
+          .wake_seconds = done.waited_seconds / kNaps};
 }
 
 }  // namespace
 
-absl::StatusOr<double> measure_seconds_per_page() {
+absl::StatusOr<CopySpeed> rehearse_copy(int pid) {
+  errno = 0;
+  const int priority = ::getpriority(PRIO_PROCESS, static_cast<id_t>(pid));
+  const int nice = errno == 0 ? priority : 0;
   void* shared =
       ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return absl::ResourceExhaustedError("no memory to measure a copy with");
-  double seconds = 0;
-  for (int i = 0; i < kTries && !(seconds > 0); ++i) {
-    seconds = try_to_measure(static_cast<double*>(shared));
+  std::optional<CopySpeed> speed;
+  int error = 0;
+  for (int i = 0; i < kTries && !speed; ++i) {
+    auto* const rehearsal = ::new (shared) Rehearsal{};
+    const bool measured = rehearse_once(*rehearsal, nice);
+    error = errno;
+    if (measured) speed = speed_of(*rehearsal);
   }
-  const int error = errno;
   ::munmap(shared, kPageBytes);
-  if (!(seconds > 0)) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "a copy of a process of our own could not be measured: ",
-        error != 0 ? std::strerror(error) : "it took no time that could be told",
-        error == EAGAIN ? "; raise the limit of memprofd's threads (TasksMax=, ulimit -u)"
-                        : "; ask again later"));
-  }
-  return seconds / static_cast<double>(kTestPages);
+  if (speed) return *speed;
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "memprofd could not measure the copy of a process of its own: ",
+      error != 0 ? std::strerror(error) : "it took no measurable time",
+      error == EAGAIN ? "; raise the limit of memprofd's threads (TasksMax=, ulimit -u)"
+                      : "; ask again later"));
 }
 
 absl::Status check_pause(int pid, const CopyCost& cost, double max_pause_seconds) {
   if (cost.pause_seconds <= max_pause_seconds) return absl::OkStatus();
-  return absl::OutOfRangeError(fmt::format(
-      "a snapshot would stop pid {} for {} at least, and longer on a busy machine; {} are allowed: "
-      "allow more (--max-pause), or start it with GLIBC_TUNABLES=glibc.malloc.hugetlb=1: {} of it "
-      "are in small pages, and in huge ones that takes a tenth",
-      pid, format_duration(cost.pause_seconds), format_duration(max_pause_seconds),
-      format_bytes(static_cast<double>(cost.anonymous_bytes - cost.huge_bytes))));
+  const PauseRefusal refusal{.predicted_seconds = cost.pause_seconds,
+                             .allowed_seconds = max_pause_seconds};
+  return with_refusal(
+      absl::OutOfRangeError(fmt::format(
+          "a snapshot would pause pid {} for about {}, and {} are allowed: pass --max-pause {}, or "
+          "restart the program with GLIBC_TUNABLES=glibc.malloc.hugetlb=1 ({} of it are in small "
+          "pages; huge ones take a tenth of the time)",
+          pid, format_duration(cost.pause_seconds), format_duration(max_pause_seconds),
+          format_duration_argument(refusal.enough_seconds()),
+          format_bytes(static_cast<double>(cost.anonymous_bytes - cost.huge_bytes)))),
+      refusal);
 }
 
 }  // namespace memprofd

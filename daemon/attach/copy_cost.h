@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a copy of a program will cost it, told before anything is done to it. The program stands
-// still while the kernel copies the tables of its anonymous pages: as many entries as there are
+// What a copy of a program will cost it, predicted before anything is done to it. The program is
+// paused while the kernel copies the tables of its anonymous pages: as many entries as there are
 // small pages, and nearly nothing for huge ones. After that each page costs memory that the program
-// writes while the copy lives.
+// writes while the copy exists.
 //
-//     pause = (anonymous bytes - bytes in huge pages) / 4 KiB * seconds a page
+//     pause = (fixed + (anonymous bytes - bytes in huge pages) / 4 KiB * seconds per page) *
+//     stretch
+//             + wake
 //
-// That is the kernel's time when nothing else runs: on a busy machine three times as much was seen.
+// What a page costs, and how long a process waits for processors now, is rehearsed with a process
+// of our own, anew for each prediction: other programs come and go.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +19,14 @@
 #include "daemon/discover/proc_fs.h"
 
 namespace memprofd {
+
+// What the rehearsal has found, in seconds.
+struct CopySpeed {
+  double page_seconds = 0;   // CPU for a small page that is copied for the first time since a write
+  double fixed_seconds = 0;  // CPU for the rest: the copy's process, and borrowing the thread
+  double stretch = 1;        // time for each unit of CPU, at least 1: others run on the processors
+  double wake_seconds = 0;   // that a thread which is woken waits until it runs
+};
 
 struct CopyCost {
   std::uint64_t anonymous_bytes = 0;  // all of them may have to be there twice in the end
@@ -28,12 +39,11 @@ absl::StatusOr<CopyCost> parse_smaps_rollup(std::string_view text);
 
 // Takes as long as the kernel needs to look at the mappings, tens of milliseconds a GB; the program
 // waits only if it maps or unmaps memory meanwhile. Errors as of ProcFs.
-absl::StatusOr<CopyCost> predict_copy_cost(int pid, double seconds_per_page,
+absl::StatusOr<CopyCost> predict_copy_cost(int pid, const CopySpeed& speed,
                                            const ProcFs& proc = ProcFs());
 
-// How long this machine takes for a small page: the fastest of some copies of a process of our own.
-// kResourceExhausted when that cannot be had.
-absl::StatusOr<double> measure_seconds_per_page();
+// Some 30 ms of CPU, at the target's priority. kResourceExhausted when no process can be had.
+absl::StatusOr<CopySpeed> rehearse_copy(int pid);
 
 // kOutOfRange, in one line with the remedy, when that is longer than is allowed.
 absl::Status check_pause(int pid, const CopyCost& cost, double max_pause_seconds);

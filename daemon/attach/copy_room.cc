@@ -93,11 +93,11 @@ std::optional<std::uint64_t> room_in(const Group& group) {
 
 absl::Status no_room(int pid, std::uint64_t needed, const std::string& where, std::uint64_t room,
                      std::string_view remedy) {
-  return absl::ResourceExhaustedError(fmt::format(
-      "a snapshot of pid {} may take {} of memory, for what the program writes meanwhile, and {} "
-      "has room for {}: {}",
-      pid, format_bytes(static_cast<double>(needed)), where,
-      format_bytes(static_cast<double>(room)), remedy));
+  return absl::ResourceExhaustedError(
+      fmt::format("a snapshot of pid {} may need {} of memory for pages that the program writes "
+                  "meanwhile, but {} has room for {}: {}",
+                  pid, format_bytes(static_cast<double>(needed)), where,
+                  format_bytes(static_cast<double>(room)), remedy));
 }
 
 absl::Status check_group(int pid, std::uint64_t needed, Group group) {
@@ -118,7 +118,7 @@ absl::Status check_room(int pid, const CopyCost& cost, const MemoryRoots& roots)
   const auto available = field(contents(roots.proc + "/meminfo"), "MemAvailable:");
   if (available && *available * 1024 < needed) {
     return no_room(pid, needed, "the machine", *available * 1024,
-                   "end what else takes memory, or try when the program is smaller");
+                   "end other programs, or try when the program is smaller");
   }
   const std::string groups = contents(fmt::format("{}/{}/cgroup", roots.proc, pid));
   for (const std::string& line : std::vector<std::string>(absl::StrSplit(groups, '\n'))) {

@@ -21,6 +21,8 @@ struct CopyTicket {
   LibcFunctions libc;
   // How long its threads have stood still for copies, told by whoever has the ticket.
   std::atomic<double>& paused_seconds;
+  // What the pauses of its copies were to what was predicted of them, told likewise.
+  std::atomic<double>& pause_ratio;
   std::atomic<bool> given_up{false};
 };
 

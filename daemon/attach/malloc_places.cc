@@ -115,7 +115,7 @@ std::optional<Definer> first_loaded(std::vector<Definer>& definers,
 absl::StatusOr<Definer> choose(std::vector<Definer> definers,
                                const std::optional<std::vector<std::uint64_t>>& biases) {
   if (definers.empty()) {
-    return absl::FailedPreconditionError("no file of the program says where its malloc is");
+    return absl::FailedPreconditionError("no file of the program has a malloc");
   }
   if (biases) {
     if (auto first = first_loaded(definers, *biases)) return *std::move(first);

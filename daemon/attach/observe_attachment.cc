@@ -15,7 +15,7 @@ KernelConfig observe_config(const Target& target, const AttachOptions& options) 
   config.stat_words_offset = target.abi.stats;
   config.young_ptr_offset = target.abi.young_ptr;
   config.young_end_offset = target.abi.young_alloc_end;
-  config.domain_id_offset = target.abi.shared_heap + 8;
+  config.domain_id_offset = target.abi.domain_index;
   return config;
 }
 
@@ -63,7 +63,7 @@ absl::StatusOr<std::shared_ptr<const CopyTicket>> ObserveAttachment::copy_ticket
                    ": it is in observe mode, without an agent in it; attach with --mode agent"));
 }
 
-absl::Status ObserveAttachment::begin(double, double) {
+absl::Status ObserveAttachment::begin(double, memprof_capture_by) {
   c_heap_.begin(*kernel_);
   return kernel_->probes().attach(Probe::kObserve,
                                   site_in_program(target_, target_.slow_allocation));

@@ -25,7 +25,7 @@ class ObserveAttachment final : public AttachedTarget {
                                                                     const AttachOptions& options);
 
   std::uint32_t next_generation() const override { return 1; }
-  absl::Status begin(double rate, double requested_rate) override;  // there is no rate
+  absl::Status begin(double rate, memprof_capture_by wanted) override;  // there is no rate
   absl::StatusOr<Progress> advance() override { return Progress::kSampling; }
   std::string why_no_agent() const override { return ""; }
   std::string keep_alive(bool) const override { return ""; }

@@ -130,8 +130,8 @@ absl::StatusOr<TargetLock> TargetLock::acquire(int pid, std::uint64_t start_time
     return TargetLock(UniqueFd());
   }
   if (holder.pid == ::getpid()) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        "pid ", pid, " is being let go of by this memprofd; attach again in a moment"));
+    return absl::AlreadyExistsError(
+        absl::StrCat("pid ", pid, " is being detached by this memprofd; attach again in a moment"));
   }
   return absl::AlreadyExistsError(
       absl::StrCat("pid ", pid, " is already profiled by memprofd",

@@ -9,6 +9,7 @@
 
 #include "daemon/discover/function_list.h"
 #include "daemon/query/frame_filter.h"
+#include "daemon/symbolize/function_names.h"
 #include "daemon/symbolize/symbol_names.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
@@ -16,27 +17,33 @@
 namespace memprofd {
 namespace {
 
-absl::StatusOr<FunctionList> choose(ElfFile& program, const CallsRequest& request) {
+absl::StatusOr<FunctionList> choose(const Target& target, const CallsRequest& request) {
+  ElfFile& program = *target.program;
   if (request.pattern.empty()) {
     return absl::InvalidArgumentError(
-        "which functions? name them by a pattern, such as 'Order_parser\\.*'");
+        "missing functions: give a pattern, such as 'Order_parser\\.*'");
   }
   ASSIGN_OR_RETURN(const Patterns wanted, Patterns::compile("function", {request.pattern}));
-  ASSIGN_OR_RETURN(
-      FunctionList list,
-      list_functions(program, {.name_of = demangle,
-                               .wanted = [&](const std::string& n) { return wanted.any_in(n); },
-                               .most = MEMPROF_CALL_FUNCTIONS}));
+  const FunctionNames names(program, target.load_bias, target.frames,
+                            target.abi.end_lines ? LocationFormat::kLines : LocationFormat::kLine);
+  // By the name without modules in between, too.
+  const auto name_of = [&](const ElfFunction& function) -> std::optional<std::string> {
+    std::string name = names.of(function);
+    const bool chosen = wanted.any_in(name) || wanted.any_in(demangle(function.name));
+    return chosen ? std::optional(std::move(name)) : std::nullopt;
+  };
+  ASSIGN_OR_RETURN(FunctionList list,
+                   list_functions(program, {.name_of = name_of, .most = MEMPROF_CALL_FUNCTIONS}));
   if (list.matching > MEMPROF_CALL_FUNCTIONS) {
     return absl::ResourceExhaustedError(fmt::format(
         "{} functions match '{}', and {} is the limit: name fewer, such as those of one module",
         list.matching, request.pattern, MEMPROF_CALL_FUNCTIONS));
   }
   if (list.matching == 0) {
-    return absl::NotFoundError(fmt::format(
-        "no OCaml function of {} matches '{}'; names are like Server.handle, the file's "
-        "module and the function, without modules in between",
-        program.display_name(), request.pattern));
+    return absl::NotFoundError(
+        fmt::format("no OCaml function of {} matches '{}'; names are like Server.Sessions.find, as "
+                    "`memprofctl sites` shows them",
+                    program.display_name(), request.pattern));
   }
   return list;
 }
@@ -97,16 +104,20 @@ class PlaceFinder {
   Places places_;
 };
 
-// Where OCaml 5.3 and 5.4 have the words of the major heap since its last slice, which are not in
-// the statistics yet (runtime/caml/domain_state.tbl).
-constexpr std::uint32_t kAllocatedWords = 128;
+absl::Status check_times(const RuntimeAbi& abi) {
+  const absl::Status known = check_capability(abi, Capability::kCallTimes);
+  if (known.ok()) return known;
+  return absl::FailedPreconditionError(
+      fmt::format("{}; count the calls, without --time", std::string(known.message())));
+}
 
 // Where the program counts what it allocates; nothing when that is not known of its runtime.
 std::optional<AllocatedWords> words_of(const Target& target) {
+  if (!target.abi.tested.has(Capability::kCallTimes)) return std::nullopt;
   AllocatedWords words{.stats = target.abi.stats, .young_end = target.abi.young_alloc_end};
   if (target.abi.domains) {
-    words.not_in_stats = kAllocatedWords;
-    return target.abi.has_memprof ? std::optional(words) : std::nullopt;
+    words.not_in_stats = target.abi.allocated_words;
+    return words;
   }
   const auto symbol = target.program->find_symbol("caml_allocated_words");
   if (!symbol) return std::nullopt;
@@ -125,13 +136,9 @@ CallTrace::CallTrace(Target target, std::vector<FunctionCalls> functions,
 
 absl::StatusOr<std::unique_ptr<CallTrace>> CallTrace::start(Target target,
                                                             const CallsRequest& request) {
-  if (request.with_time && target.abi.domains && !target.abi.has_memprof) {
-    return absl::FailedPreconditionError(
-        fmt::format("calls of OCaml {} cannot be timed, as its fibers are not known; count them, "
-                    "without --time",
-                    target.abi.version));
-  }
-  ASSIGN_OR_RETURN(const FunctionList list, choose(*target.program, request));
+  RETURN_IF_ERROR(check_capability(target.abi, Capability::kCalls));
+  if (request.with_time) RETURN_IF_ERROR(check_times(target.abi));
+  ASSIGN_OR_RETURN(const FunctionList list, choose(target, request));
   PlaceFinder finder(*target.program, target.program_file, request.with_time);
   for (const ListedFunction& function : list.functions) finder.add(function);
   Places places = finder.take();
@@ -159,6 +166,8 @@ absl::Status CallTrace::attach(const ProbeSites& sites) {
                                                 .with_time = with_time_,
                                                 .fiber_stacks = target_.abi.domains,
                                                 .current_stack_offset = target_.abi.current_stack,
+                                                .fiber_end_offset = target_.abi.fiber_end,
+                                                .fiber_id_offset = target_.abi.fiber_id,
                                                 .words = words_of(target_)}));
   // The pid may have become another process's, or another program's, until the probes were in.
   RETURN_IF_ERROR(check_same_program(target_));
@@ -172,8 +181,8 @@ void CallTrace::look_whether_it_goes_on(CallsReport& report) {
   switch (probes_->off()) {
     case MEMPROF_CALLS_OVER_BUDGET:
       report.why_ended = fmt::format(
-          "more than {} hits in a second: counting was switched off; name fewer functions, or "
-          "grant more with --max-hits",
+          "more than {} hits in a second: counting was switched off; select fewer functions, or "
+          "raise --max-hits",
           max_hits_);
       return;
     case MEMPROF_CALLS_EXEC:

@@ -30,7 +30,7 @@ std::chrono::nanoseconds CBlockKeeper::rest_after(std::chrono::nanoseconds took)
 
 void CBlockKeeper::run() {
   ::pthread_setname_np(::pthread_self(), "c blocks");
-  while (stop_.wait(kTick)) guarded("to look at blocks of C", [this] { look(); });
+  while (stop_.wait(kTick)) guarded("to read the pages of native blocks", [this] { look(); });
 }
 
 void CBlockKeeper::look() {

@@ -29,7 +29,7 @@ absl::StatusOr<std::shared_ptr<CallTrace>> CallDesk::start(const AskedProcess& p
   const int pid = process.pid;
   ASSIGN_OR_RETURN(UserPlaces::Place of_user, places_->free.take(Asker::current()));
   {
-    const std::lock_guard lock(places_->mutex);
+    const MutexLock lock(places_->mutex);
     if (!places_->pids.insert(pid).second) {
       return absl::ResourceExhaustedError(fmt::format(
           "calls of pid {} are being traced already: end that first, or wait for its end", pid));
@@ -37,7 +37,7 @@ absl::StatusOr<std::shared_ptr<CallTrace>> CallDesk::start(const AskedProcess& p
   }
   const std::shared_ptr<void> place(nullptr,
                                     [places = places_, pid, of_user = std::move(of_user)](void*) {
-                                      const std::lock_guard lock(places->mutex);
+                                      const MutexLock lock(places->mutex);
                                       places->pids.erase(pid);
                                     });
   // The thread that looks may hang in a file of the program: nobody waits for it then.

@@ -4,12 +4,12 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <set>
 
 #include "absl/status/statusor.h"
 #include "daemon/calls/call_trace.h"
 #include "daemon/model/asked_process.h"
+#include "daemon/util/threads/mutex.h"
 #include "daemon/util/user_places.h"
 
 namespace memprofd {
@@ -30,8 +30,8 @@ class CallDesk {
  private:
   struct Places {
     UserPlaces free{kMaxTraces, "traces of calls run"};
-    std::mutex mutex;
-    std::set<int> pids;  // guarded by mutex
+    Mutex mutex;
+    std::set<int> pids ABSL_GUARDED_BY(mutex);
   };
   const std::shared_ptr<Places> places_ = std::make_shared<Places>();
 };

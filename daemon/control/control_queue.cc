@@ -9,13 +9,13 @@ absl::Status ControlQueue::closed() { return absl::AbortedError("memprofd is sto
 
 absl::Status ControlQueue::late(std::chrono::milliseconds patience) {
   return absl::DeadlineExceededError(
-      absl::StrCat("memprofd has not come to it within ", patience.count() / 1000,
-                   " s and may yet do it: look at `memprofctl targets`, then ask again"));
+      absl::StrCat("memprofd has not done this within ", patience.count() / 1000,
+                   " s and may still do it: check `memprofctl targets`, then ask again"));
 }
 
 bool ControlQueue::post(std::function<void()> request) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (closed_) return false;
     requests_.push_back(std::move(request));
   }
@@ -24,13 +24,13 @@ bool ControlQueue::post(std::function<void()> request) {
 }
 
 bool ControlQueue::waiting() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return !requests_.empty();
 }
 
 void ControlQueue::wake() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     woken_ = true;
   }
   changed_.notify_all();
@@ -39,7 +39,7 @@ void ControlQueue::wake() {
 void ControlQueue::close() {
   Requests dropped;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closed_ = woken_ = true;
     dropped.swap(requests_);
   }
@@ -47,8 +47,9 @@ void ControlQueue::close() {
 }
 
 ControlQueue::Requests ControlQueue::wait_until(std::chrono::steady_clock::time_point time) {
-  std::unique_lock lock(mutex_);
-  changed_.wait_until(lock, time, [this] { return woken_ || !requests_.empty(); });
+  const MutexLock lock(mutex_);
+  while (!woken_ && requests_.empty() && changed_.wait_until(mutex_, time)) {
+  }
   woken_ = false;
   return std::exchange(requests_, {});
 }

@@ -4,16 +4,15 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 
@@ -49,11 +48,11 @@ class ControlQueue {
   static absl::Status late(std::chrono::milliseconds patience);
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  Requests requests_;    // under mutex_
-  bool woken_ = false;   // under mutex_
-  bool closed_ = false;  // under mutex_
+  Mutex mutex_;
+  Condition changed_;
+  Requests requests_ ABSL_GUARDED_BY(mutex_);
+  bool woken_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 // Exactly one answer to who asked for something: kAborted at the end if none was given before.

@@ -45,8 +45,8 @@ void CpuKeeper::say_who_else(double seconds) {
   others_over_seconds_ = over ? others_over_seconds_ + seconds : 0;
   if (others_over_seconds_ < kOthersSeconds || std::exchange(said_others_, true)) return;
   log_warning(
-      "memprofd takes {} of a processor without what its targets tell, more than --cpu.max ({}); "
-      "ask and scrape less often, or raise it",
+      "memprofd uses {} of a processor for clients alone, more than --cpu.max ({}); ask and scrape "
+      "less often, or raise it",
       format_share(bound_.other_cores(), 1), format_share(bound_.cores(), 1));
 }
 

@@ -50,13 +50,13 @@ TargetSnapshotPtr tell_age(TargetSnapshotPtr snapshot) {
   auto stale = std::make_shared<TargetSnapshot>(*snapshot);
   stale->info.message = absl::StrCat("its numbers are ",
                                      std::chrono::duration_cast<std::chrono::seconds>(age).count(),
-                                     " s old: memprofd is overloaded or stands still, see its log");
+                                     " s old: memprofd is overloaded or hangs, see its log");
   return stale;
 }
 
 absl::Status not_profiled(int pid) {
   return absl::NotFoundError(
-      absl::StrCat("pid ", pid, " is not being profiled; `memprofctl targets` lists what is"));
+      absl::StrCat("pid ", pid, " is not profiled; `memprofctl targets` lists all targets"));
 }
 
 Finding doctor_given_up(const absl::Status& why) {
@@ -121,15 +121,15 @@ void Daemon::loop() {
     if (cancelled_) drop_requests();
     // A request may take a second: nobody waits for more than one.
     for (const auto& request : requests) {
-      guarded("to do what was asked", request);
-      guarded("to care for programs", [this] { tick(Whom::kDue); });
+      guarded("to handle a request", request);
+      guarded("to supervise targets", [this] { tick(Whom::kDue); });
     }
     const bool woken = Clock::now() < until;
     if (requests.empty() && (woken || Clock::now() >= next_tick)) {
-      guarded("to care for programs", [&] { tick(woken ? Whom::kAll : Whom::kDue); });
+      guarded("to supervise targets", [&] { tick(woken ? Whom::kAll : Whom::kDue); });
       next_tick = Clock::now() + TickPace::kSteady;
     } else {
-      guarded("to care for programs", [this] { hasten(); });
+      guarded("to supervise targets", [this] { hasten(); });
     }
     next_tick = std::min(next_tick, next_due());
   }
@@ -222,15 +222,16 @@ bool Daemon::may_follow(const ForkFamily& family, const ForkedChild& child) {
   });
   if (followed >= ForkFamily::kMaxFollowed) {
     leave_alone(child.parent, LeftAlone::kTooManyFollowed,
-                absl::StrCat("pid ", child.pid, ": left alone, ", followed,
+                absl::StrCat("pid ", child.pid, ": not followed, ", followed,
                              " forked children are followed already"));
     return false;
   }
   if (family.given_up()) {
-    leave_alone(child.parent, LeftAlone::kTooManyLooks,
-                absl::StrCat("pid ", child.pid, ": left alone, looks at ", ForkFamily::kMaxGivenUp,
-                             " other children of the program were given up; attach to its parent "
-                             "again when the file system of its files answers (FUSE, NFS)"));
+    leave_alone(
+        child.parent, LeftAlone::kTooManyLooks,
+        absl::StrCat("pid ", child.pid, ": not followed, inspections of ", ForkFamily::kMaxGivenUp,
+                     " other children of the program hung; attach to its parent again when its "
+                     "file system answers (FUSE, NFS)"));
     return false;
   }
   return true;
@@ -268,7 +269,7 @@ absl::Status Daemon::check_request(const AttachRequest& request) const {
                                      waiting_to_go_on(request.pid) != to_go_on_.end())) {
     if (existing->second->letting_go()) {
       return absl::UnavailableError(absl::StrCat(
-          "pid ", request.pid, " is being let go of by this memprofd; attach again in a moment"));
+          "pid ", request.pid, " is being detached by this memprofd; attach again in a moment"));
     }
     return absl::AlreadyExistsError(
         absl::StrCat("pid ", request.pid, " is already profiled by this memprofd"));
@@ -301,7 +302,8 @@ absl::StatusOr<TargetSession*> Daemon::open_target(const AttachRequest& request,
   options.attach.user = request.user;
   options.attach.c_heap_interval = request.c_heap_interval.value_or(options.attach.c_heap_interval);
   if (options.attach.ring_bytes == 0) {
-    options.attach.ring_bytes = ring_bytes_for(options.rate, options.attach.c_heap_interval != 0);
+    options.attach.ring_bytes =
+        ring_bytes_for(options.rate, options.max_overhead, options.attach.c_heap_interval != 0);
   }
   const auto before = targets_.find(request.pid);
   ASSIGN_OR_RETURN(auto session,
@@ -393,11 +395,9 @@ void Daemon::write_down() {
 }
 
 absl::StatusOr<TargetSnapshotPtr> Daemon::snapshot(int pid) {
-  for (auto& snapshot : snapshots()) {
-    if (snapshot->info.pid == pid) return snapshot;
-  }
-  return absl::NotFoundError(
-      absl::StrCat("pid ", pid, " is not a target; `memprofctl targets` lists them"));
+  ASSIGN_OR_RETURN(TargetSnapshotPtr snapshot,
+                   hub_.fresh_of(pid, kSnapshotTimeout, ControlQueue::kPatience));
+  return tell_age(std::move(snapshot));
 }
 
 absl::StatusOr<std::uint64_t> Daemon::process_start_ticks(int pid) {
@@ -480,7 +480,7 @@ absl::StatusOr<std::shared_ptr<ValueProgram>> Daemon::telling_program(const Aske
   ASSIGN_OR_RETURN(auto program, value_program(process));
   if (program->registry() != 0) return program;
   return absl::FailedPreconditionError(absl::StrCat(
-      "pid ", process.pid, " says nothing of itself: it is not linked with memprof-agent.values"));
+      "pid ", process.pid, " publishes no values: it is not linked with memprof-agent.values"));
 }
 
 absl::StatusOr<std::uint32_t> Daemon::resume(const AskedProcess& process) {

@@ -51,7 +51,7 @@ void Daemon::show_stored() {
       going_on_.insert(snapshot->info.pid);
       to_go_on_.push_back(snapshot);
       snapshot = with_state(*snapshot, TargetState::kWaiting,
-                            "goes on with it after a restart: looks at the program", true);
+                            "resuming after a restart of memprofd: inspecting the program", true);
     } else if (snapshot->info.is_asked) {
       ended_at = Clock::now();
       snapshot = with_state(*snapshot, TargetState::kExited,
@@ -60,7 +60,7 @@ void Daemon::show_stored() {
     targets_[snapshot->info.pid] = TargetSession::of_ended(snapshot, ended_at, context_);
   }
   if (all == 0) return;
-  log_info("state: {} targets of an earlier memprofd, {} of which go on", all, to_go_on_.size());
+  log_info("state: {} targets of an earlier memprofd, {} of them still run", all, to_go_on_.size());
 }
 
 void Daemon::go_on_with_next() {
@@ -134,7 +134,7 @@ absl::Status TargetSession::check_goes_on(const Target& target) const {
     return absl::OkStatus();
   }
   return absl::NotFoundError(
-      "the program was replaced (exec) while memprofd did not run; attach to it anew");
+      "the program was replaced (exec) while memprofd did not run; attach to it again");
 }
 
 }  // namespace memprofd

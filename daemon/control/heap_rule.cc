@@ -50,10 +50,10 @@ bool parse_into(std::string_view text, HeapRule& rule) {
 absl::StatusOr<HeapRule> parse_heap_rule(std::string_view text) {
   HeapRule rule{.text = std::string(text)};
   if (parse_into(text, rule)) return rule;
-  return absl::InvalidArgumentError(
-      absl::StrCat("\"", rule.text,
-                   "\" is no condition: write live>2GiB, live+500MiB, majors=100, at=03:00, point "
-                   "or end"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "\"", rule.text,
+      "\" is not a condition: write live>2GiB, live+500MiB, majors=100, at=03:00, point "
+      "or end"));
 }
 
 // Not again while it stays so.

@@ -144,13 +144,13 @@ void HeapWatch::look_at_point(int pid, Watched& watched) {
   const std::string why = point->at_exit ? "end" : absl::StrCat("point ", printable(point->name));
   if (point->at_exit && ended_.contains(watched.process)) {
     return refuse_point(pid, watched, why,
-                        absl::FailedPreconditionError("it has said before that it ends"));
+                        absl::FailedPreconditionError("it has announced its end before"));
   }
   if (!point->at_exit && Clock::now() < watched.not_before) {
     return refuse_point(
         pid, watched, why,
-        absl::UnavailableError("another one was taken within --snapshot.interval; take one more "
-                               "often, or have fewer points"));
+        absl::UnavailableError("another one was taken within --snapshot.interval; shorten the "
+                               "interval, or use fewer snapshot points"));
   }
   Taking* const taking = begin(pid, watched, why, kPointPatience);
   if (taking != nullptr) {
@@ -158,9 +158,9 @@ void HeapWatch::look_at_point(int pid, Watched& watched) {
     taking->points = watched.points;
     taking->point = point;
   } else if (Clock::now() - watched.waits_since > kPointPatience) {
-    refuse_point(pid, watched, why,
-                 absl::ResourceExhaustedError(
-                     "it has waited for too long: snapshots of other programs are being taken"));
+    refuse_point(
+        pid, watched, why,
+        absl::ResourceExhaustedError("it has waited too long for snapshots of other programs"));
   }
 }
 
@@ -182,7 +182,7 @@ HeapWatch::Taking* HeapWatch::begin(int pid, Watched& watched, const std::string
                                                     user = watched.user, taking] {
     const Asker asker(user);
     std::string done;
-    taking->outcome = absl::InternalError("memprofd failed to take it; its log says why");
+    taking->outcome = absl::InternalError("memprofd failed to take it; see its log");
     guarded("to take a snapshot", [&] {
       taking->outcome = take(pid, comm, patience, done);
       audit(pid, absl::StrCat("snapshot (", why, ")"), "memprofd itself", taking->outcome, done);
@@ -250,7 +250,8 @@ absl::Status HeapWatch::take(int pid, const std::string& comm,
   const absl::Status filled = file->fill(waits, take_into);
   if (!filled.ok() && !has_come && Clock::now() >= until) {
     return absl::DeadlineExceededError(
-        "it says that it waits for its snapshot, and did not come where it is copied");
+        "it announced that it waits for its snapshot, but never reached the point where it is "
+        "copied");
   }
   RETURN_IF_ERROR(filled);
   done = absl::StrCat(cost_of(to_proto(summary)), ", in ", file->path());

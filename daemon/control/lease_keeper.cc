@@ -15,7 +15,7 @@ LeaseKeeper::LeaseKeeper(std::chrono::milliseconds interval) : interval_(interva
 
 LeaseKeeper::~LeaseKeeper() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
   stopped_.notify_all();
@@ -23,12 +23,12 @@ LeaseKeeper::~LeaseKeeper() {
 }
 
 void LeaseKeeper::keep(int pid, std::function<void()> renew) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   leases_[pid] = std::move(renew);
 }
 
 void LeaseKeeper::drop(int pid) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   leases_.erase(pid);
 }
 
@@ -36,7 +36,7 @@ void LeaseKeeper::drop(int pid) {
 void LeaseKeeper::renew_all() {
   std::map<int, std::function<void()>> leases;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     leases = leases_;
   }
   for (const auto& [pid, renew] : leases) renew();
@@ -44,8 +44,12 @@ void LeaseKeeper::renew_all() {
 
 void LeaseKeeper::loop() {
   ::pthread_setname_np(::pthread_self(), "memprofd-lease");
-  std::unique_lock lock(mutex_);
-  while (!stopped_.wait_for(lock, interval_, [this] { return stop_; })) {
+  MutexLock lock(mutex_);
+  for (;;) {
+    const auto until = std::chrono::steady_clock::now() + interval_;
+    while (!stop_ && stopped_.wait_until(mutex_, until)) {
+    }
+    if (stop_) return;
     lock.unlock();
     guarded("to renew leases", [this] { renew_all(); });
     lock.lock();

@@ -4,11 +4,11 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <thread>
+
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 
@@ -32,10 +32,10 @@ class LeaseKeeper {
   void renew_all();
 
   const std::chrono::milliseconds interval_;
-  std::mutex mutex_;
-  std::condition_variable stopped_;
-  std::map<int, std::function<void()>> leases_;  // under mutex_
-  bool stop_ = false;                            // under mutex_
+  Mutex mutex_;
+  Condition stopped_;
+  std::map<int, std::function<void()>> leases_ ABSL_GUARDED_BY(mutex_);
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -4,11 +4,11 @@
 #include <pthread.h>
 #include <time.h>
 
-#include <condition_variable>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/util/asker.h"
+#include "daemon/util/threads/mutex.h"
 #include "daemon/util/threads/start_thread.h"
 #include "daemon/util/user_places.h"
 
@@ -16,14 +16,14 @@ namespace memprofd {
 namespace {
 
 struct Threads {
-  std::mutex mutex;
-  std::condition_variable ended;
-  std::size_t count = 0;  // under mutex
-  UserPlaces places{LookThreads::kMax, "looks at programs are under way or hang",
+  Mutex mutex;
+  Condition ended;
+  std::size_t count ABSL_GUARDED_BY(mutex) = 0;
+  UserPlaces places{LookThreads::kMax, "inspections of programs are running or hang",
                     LookThreads::kMaxOfUser};
 
   void end_one() {
-    std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     --count;
     ended.notify_all();
   }
@@ -47,10 +47,9 @@ void run(std::function<void()> work, UserPlaces::Place place) {
 
 absl::Status look_took_too_long(int pid) {
   return absl::DeadlineExceededError(absl::StrCat(
-      "pid ", pid, ": to look at the program took longer than ", kLookBudget.count(),
-      " s and was given up (or took more than ", kLookCpuBudget.count(),
-      " s of a processor); try again when the file system of its files answers (FUSE, NFS), or "
-      "with fewer plugins"));
+      "pid ", pid, ": the inspection of the program took longer than ", kLookBudget.count(),
+      " s, or more than ", kLookCpuBudget.count(),
+      " s of CPU; try again when its file system answers (FUSE, NFS), or with fewer plugins"));
 }
 
 absl::Status LookThreads::start(std::function<void()> work) {
@@ -58,13 +57,14 @@ absl::Status LookThreads::start(std::function<void()> work) {
   if (!place.ok()) {
     return absl::ResourceExhaustedError(
         absl::StrCat(place.status().message(),
-                     ", and find the file system that does not answer (FUSE, NFS) if this stays"));
+                     "; if this persists, find the file system that does not answer (FUSE, NFS)"));
   }
   {
-    std::lock_guard lock(threads().mutex);
-    ++threads().count;
+    Threads& all = threads();
+    const MutexLock lock(all.mutex);
+    ++all.count;
   }
-  auto thread = start_thread("to look at a program",
+  auto thread = start_thread("to inspect a program",
                              [work = std::move(work), place = *std::move(place)]() mutable {
                                run(std::move(work), std::move(place));
                              });
@@ -85,13 +85,18 @@ std::chrono::nanoseconds cpu_time_of_thread(pid_t thread) {
 }
 
 std::size_t LookThreads::count() {
-  std::lock_guard lock(threads().mutex);
-  return threads().count;
+  Threads& all = threads();
+  const MutexLock lock(all.mutex);
+  return all.count;
 }
 
 bool LookThreads::wait_for_all(std::chrono::milliseconds patience) {
-  std::unique_lock lock(threads().mutex);
-  return threads().ended.wait_for(lock, patience, [] { return threads().count == 0; });
+  Threads& all = threads();
+  const auto until = std::chrono::steady_clock::now() + patience;
+  const MutexLock lock(all.mutex);
+  while (all.count > 0 && all.ended.wait_until(all.mutex, until)) {
+  }
+  return all.count == 0;
 }
 
 }  // namespace memprofd

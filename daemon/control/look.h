@@ -12,13 +12,11 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <functional>
 #include <future>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <utility>
@@ -26,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/util/guard.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 
@@ -75,45 +74,45 @@ class Look {
   // Its result is still to come.
   void request_stop() { shared_->stop.request_stop(); }
   bool done() const {
-    std::lock_guard lock(shared_->mutex);
+    const MutexLock lock(shared_->mutex);
     return shared_->result.has_value();
   }
   // Once, after done().
   Result take() {
-    std::lock_guard lock(shared_->mutex);
+    const MutexLock lock(shared_->mutex);
     return *std::exchange(shared_->result, std::nullopt);
   }
   std::chrono::nanoseconds age() const { return std::chrono::steady_clock::now() - began_; }
   bool over_budget() const {
-    const std::lock_guard lock(shared_->mutex);
+    const MutexLock lock(shared_->mutex);
     return is_over_budget();
   }
   // Waits until it is done, or over its budget; whether it is done.
   bool wait() const {
-    std::unique_lock lock(shared_->mutex);
-    const auto is_over = [this] { return shared_->over; };
-    while (!shared_->ended.wait_for(lock, kBudgetCheck, is_over)) {
+    const MutexLock lock(shared_->mutex);
+    while (!shared_->over) {
       if (is_over_budget()) return false;
+      shared_->ended.wait_until(shared_->mutex, std::chrono::steady_clock::now() + kBudgetCheck);
     }
     return shared_->result.has_value();
   }
 
  private:
   struct Shared {
-    std::mutex mutex;
-    std::optional<Result> result;  // under mutex
-    bool given_up = false;         // under mutex
-    pid_t thread = 0;              // under mutex; 0: has not begun
-    bool over = false;             // under mutex; the thread goes on for a moment
-    std::condition_variable ended;
+    Mutex mutex;
+    std::optional<Result> result ABSL_GUARDED_BY(mutex);
+    bool given_up ABSL_GUARDED_BY(mutex) = false;
+    pid_t thread ABSL_GUARDED_BY(mutex) = 0;   // 0: has not begun
+    bool over ABSL_GUARDED_BY(mutex) = false;  // the thread goes on for a moment
+    Condition ended;
     std::stop_source stop;
 
     void begin() {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       thread = ::gettid();
     }
     void end() {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       over = true;
       ended.notify_all();
     }
@@ -122,12 +121,12 @@ class Look {
     void give_up() {
       std::optional<Result> dropped;
       stop.request_stop();
-      std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       given_up = true;
       dropped.swap(result);
     }
     void put(Result found) {
-      std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       if (!given_up) result.emplace(std::move(found));
     }
   };
@@ -136,7 +135,7 @@ class Look {
 
   // With the mutex held, so that the thread is there while it is asked about. One that has ended
   // without a result is over its budget, too.
-  bool is_over_budget() const {
+  bool is_over_budget() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared_->mutex) {
     if (age() > kLookBudget || (shared_->over && !shared_->result)) return true;
     return shared_->thread != 0 && !shared_->over &&
            cpu_time_of_thread(shared_->thread) > kLookCpuBudget;
@@ -155,7 +154,7 @@ absl::StatusOr<Look<Result>> Look<Result>::start(std::function<Result(std::stop_
   absl::Status started = LookThreads::start(
       [shared, work = std::move(work), when_done = std::move(when_done)]() mutable {
         shared->begin();
-        guarded("to look at a program", [&] { shared->put(work(shared->stop.get_token())); });
+        guarded("to inspect a program", [&] { shared->put(work(shared->stop.get_token())); });
         work = nullptr;  // before anybody hears that it is done
         shared->end();
         when_done();
@@ -183,17 +182,17 @@ class JoinedLooks {
   absl::StatusOr<Result> ask(const Key& key, int pid, std::function<Result(std::stop_token)> work) {
     std::promise<absl::StatusOr<Result>> told;
     {
-      std::unique_lock lock(mutex_);
+      MutexLock lock(mutex_);
       const auto [found, is_new] = under_way_.try_emplace(key, told.get_future().share());
       const auto answer = found->second;
       lock.unlock();
       if (!is_new) return answer.get();
     }
     absl::StatusOr<Result> result =
-        absl::InternalError("memprofd failed to look at the program; its log says why");
-    guarded("to look at a program", [&] { result = look_in_time<Result>(pid, std::move(work)); });
+        absl::InternalError("memprofd failed to inspect the program; see its log");
+    guarded("to inspect a program", [&] { result = look_in_time<Result>(pid, std::move(work)); });
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       under_way_.erase(key);
     }
     told.set_value(result);
@@ -201,8 +200,8 @@ class JoinedLooks {
   }
 
  private:
-  std::mutex mutex_;
-  std::map<Key, std::shared_future<absl::StatusOr<Result>>> under_way_;  // guarded by mutex_
+  Mutex mutex_;
+  std::map<Key, std::shared_future<absl::StatusOr<Result>>> under_way_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace memprofd

@@ -79,9 +79,8 @@ void PluginFollower::take_over(AttachedTarget& target) {
     look_.reset();
     given_up_ = true;
     log_warning(
-        "pid {}: a look for plugins took longer than {} s and was given up, stacks end at new "
-        "ones; "
-        "attach again when the file system of its files answers (FUSE, NFS)",
+        "pid {}: the search for plugins took longer than {} s, callstacks end at new ones; attach "
+        "again when its file system answers (FUSE, NFS)",
         pid, kLookBudget.count());
     return;
   }
@@ -120,8 +119,8 @@ void PluginFollower::walk_through(const KernelFrameTable& table, const std::stri
     log_warning("pid {}: {}: {}", pid, name, without_pid(pid, std::string(status.message())));
   if (table.left_out == 0 || std::exchange(said_no_slots_, true)) return;
   log_warning(
-      "pid {}: {}: {} of its frame descriptors are no addresses or have no room in the {} that are "
-      "kept of one target; callstacks end at their code",
+      "pid {}: {}: {} of its frame descriptors are damaged or exceed the {} that one target may "
+      "use; callstacks end at their code",
       pid, name, table.left_out, format_bytes(static_cast<double>(kTargetBytes)));
 }
 
@@ -132,8 +131,8 @@ void PluginFollower::say_problems(int pid) {
   }
   if (finder_.left_out() == 0 || std::exchange(said_left_out_, true)) return;
   log_warning(
-      "pid {}: stacks end at plugins beyond the first {} or those that the kernel's table has room "
-      "for; {} are left out so far",
+      "pid {}: too many plugins: callstacks end at those beyond the first {} or beyond the "
+      "kernel's table; {} are omitted so far",
       pid, PluginFinder::kMaxPlugins, finder_.left_out());
 }
 

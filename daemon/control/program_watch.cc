@@ -161,7 +161,7 @@ void ProgramWatch::note_result(int pid, Found& found, const absl::Status& result
   found.again = Clock::now() + options_.interval * (1 << found.refused);
   found.done = found.refused >= kTries;
   if (!found.done || absl::IsNotFound(result)) return;
-  log_warning("pid {}: left alone, though --name {} means it: {}", pid, found.pattern,
+  log_warning("pid {}: matches --name {} but was skipped: {}", pid, found.pattern,
               without_pid(pid, std::string(result.message())));
 }
 

@@ -11,7 +11,7 @@ namespace memprofd {
 
 absl::StatusOr<RssReport> RssDesk::ask(const AskedProcess& process, RssOptions options) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::erase_if(answers_,
                   [now = Clock::now()](const auto& answer) { return now - answer.made > kFresh; });
     const auto found = std::ranges::find_if(answers_, [&](const Answer& answer) {
@@ -26,7 +26,7 @@ absl::StatusOr<RssReport> RssDesk::ask(const AskedProcess& process, RssOptions o
                               [process, options](const std::stop_token& stop) {
                                 return account_rss(process, options, stop);
                               }));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (report.ok()) answers_.push_back({process, options.owners, *report, Clock::now()});
   return report;
 }

@@ -4,13 +4,13 @@
 #pragma once
 
 #include <chrono>
-#include <mutex>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "daemon/control/look.h"
 #include "daemon/model/asked_process.h"
 #include "daemon/rss/rss_report.h"
+#include "daemon/util/threads/mutex.h"
 #include "daemon/util/user_places.h"
 
 namespace memprofd {
@@ -35,8 +35,8 @@ class RssDesk {
     RssReport report;
     Clock::time_point made;
   };
-  std::mutex mutex_;
-  std::vector<Answer> answers_;  // fresh ones
+  Mutex mutex_;
+  std::vector<Answer> answers_ ABSL_GUARDED_BY(mutex_);  // fresh ones
   UserPlaces places_{kMaxLooks, "questions about programs' memory are being answered"};
   JoinedLooks<std::pair<AskedProcess, bool>, absl::StatusOr<RssReport>> looks_;
 };

@@ -29,33 +29,42 @@ double seconds_between(std::uint64_t from_ns, std::uint64_t to_ns) {
 
 TargetOverhead::TargetOverhead(double share, double ceiling, CaptureMode capture)
     : statistics_(BpfStatistics::enable()),
-      budget_(share, ceiling, capture_at(ceiling, capture), trap_ns()) {}
+      budget_(share, ceiling, capture_of(capture), trap_ns()),
+      mode_(capture) {
+  if (mode_ == CaptureMode::kAuto && statistics_) choice_.emplace(trap_ns());
+}
 
-OverheadBudget::Change TargetOverhead::look(const AttachedTarget& target, const KernelSide& kernel,
-                                            const LaneSignals& signals) {
-  using Change = OverheadBudget::Change;
+TargetOverhead::Due TargetOverhead::look(const AttachedTarget& target, const KernelSide& kernel,
+                                         const LaneSignals& signals) {
   if (!began_) {
     began_ = read(target, kernel, signals);
-    return Change::kNone;
+    return {};
   }
   const auto lasted = Clock::now() - began_->at;
-  if (lasted < kOverheadWindow) return Change::kNone;
+  if (lasted < kOverheadWindow) return {};
   // Asked first: the rest of a reading is a call of the kernel for each probe.
   if (lasted < kLongestWindow &&
       seconds_between(began_->cpu_ns, process_cpu_ns(target.target().pid)) <
           OverheadBudget::kLeastCpuSeconds)
-    return Change::kNone;
+    return {};
   const std::optional<Reading> now = read(target, kernel, signals);
-  if (!now) return Change::kNone;
+  if (!now) return {};
   const OverheadWindow window = between(*began_, *now);
   began_ = now;
-  return budget_.judge(window);
+  Due due;
+  const bool tried = choice_ && choice_->trying();
+  if (!tried) due.rate = budget_.judge(window);
+  if (choice_ && due.rate == OverheadBudget::Change::kNone)
+    due.capture = choice_->judge(window.seconds, window.counts, target.capture(), budget_.bites());
+  if (due.capture || tried) budget_.settle();
+  return due;
 }
 
 OverheadInfo TargetOverhead::info() const {
   return {.budget = budget_.share(),
           .measured = budget_.overhead(),
           .requested_rate = budget_.ceiling(),
+          .sample_seconds = budget_.sample_seconds().value_or(0),
           .lowered = budget_.lowered(),
           .raised = budget_.raised(),
           .exhausted = budget_.exhausted(),

@@ -6,8 +6,10 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "daemon/attach/attached_target.h"
+#include "daemon/attach/budget/capture_choice.h"
 #include "daemon/attach/budget/overhead_budget.h"
 #include "daemon/attach/kernel/bpf_statistics.h"
 #include "daemon/attach/kernel/capture_mode.h"
@@ -22,15 +24,22 @@ class TargetOverhead {
   TargetOverhead(double share, double ceiling, CaptureMode capture);
 
   // To be called again and again while the target is sampled: at the end of a window, the
-  // change that is due.
-  OverheadBudget::Change look(const AttachedTarget& target, const KernelSide& kernel,
-                              const LaneSignals& signals);
+  // session that is due.
+  struct Due {
+    OverheadBudget::Change rate = OverheadBudget::Change::kNone;
+    bool capture = false;  // another one: capture()
+    bool any() const { return capture || rate != OverheadBudget::Change::kNone; }
+  };
+  Due look(const AttachedTarget& target, const KernelSide& kernel, const LaneSignals& signals);
   // A session has ended; the next look() begins a window.
   void end_window() { began_.reset(); }
 
   OverheadBudget& budget() { return budget_; }
   const OverheadBudget& budget() const { return budget_; }
   OverheadInfo info() const;
+  // Who is to capture.
+  memprof_capture_by capture() const { return choice_ ? choice_->wanted() : capture_of(mode_); }
+  std::string why_capture() const { return choice_ ? choice_->why() : ""; }
 
  private:
   struct Reading {
@@ -45,6 +54,9 @@ class TargetOverhead {
 
   std::optional<BpfStatistics> statistics_;  // not set: not permitted
   OverheadBudget budget_;
+  const CaptureMode mode_;
+  // Not set: it was told, or what the kernel's capture costs cannot be measured.
+  std::optional<CaptureChoice> choice_;
   std::optional<Reading> began_;
 };
 

@@ -121,7 +121,7 @@ void TargetSession::detach_look() {
   look_->request_stop();
   if (goes_on_from_ != nullptr) cannot_go_on(absl::CancelledError("detached on request"));
   refuse(absl::AbortedError(
-      absl::StrCat("pid ", options_.pid, " was detached while it was being looked at")));
+      absl::StrCat("pid ", options_.pid, " was detached while it was being inspected")));
 }
 
 absl::Status TargetSession::take_over_look() {
@@ -240,22 +240,22 @@ absl::StatusOr<TargetInfo> TargetSession::result(State wanted) const {
 
 absl::Status TargetSession::start_session(double rate) {
   AttachedTarget& target = *attached_->target;
-  double requested_rate = rate;
+  memprof_capture_by capture = capture_of(options_.attach.capture);
   if (!target.observes()) {
     lane_->request_session(target.next_generation(), rate);
   }
   if (attached_->overhead) {
     attached_->overhead->end_window();
-    requested_rate = attached_->overhead->budget().ceiling();
+    capture = attached_->overhead->capture();
   }
-  RETURN_IF_ERROR(target.begin(rate, requested_rate));
+  RETURN_IF_ERROR(target.begin(rate, capture));
   lane_->update_info([&](TargetInfo& info) { info.capture = capture_name(target.capture()); });
   return absl::OkStatus();
 }
 
 absl::Status TargetSession::set_rate(const RateRequest& request) {
   if (state_ == State::kStopping) {
-    return absl::NotFoundError(absl::StrCat("pid ", options_.pid, " is being let go of"));
+    return absl::NotFoundError(absl::StrCat("pid ", options_.pid, " is being detached"));
   }
   if (attached_->target->observes()) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -288,7 +288,7 @@ absl::Status TargetSession::check_is_meant(const AskedProcess& asked) const {
 
 absl::StatusOr<HeapSource> TargetSession::heap_source() {
   if (state_ == State::kStopping) {
-    return absl::NotFoundError(absl::StrCat("pid ", options_.pid, " is being let go of"));
+    return absl::NotFoundError(absl::StrCat("pid ", options_.pid, " is being detached"));
   }
   ASSIGN_OR_RETURN(auto ticket, attached_->target->copy_ticket());
   return HeapSource{
@@ -364,7 +364,7 @@ TargetSession::Attached TargetSession::end_attached(TargetState state, const std
   context_.leases.drop(pid);
   lane_->slow_to(0);
   if (const std::uint64_t unsaid = left_alone_.unsaid(); unsaid != 0) {
-    log_info("pid {}: {} more of its children were left alone", pid, unsaid);
+    log_info("pid {}: {} more of its children were not followed", pid, unsaid);
   }
   lane_->update_info([&](TargetInfo& info) {
     info.state = state;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/attach/budget/rate_limit_text.h"
 #include "daemon/control/target_session.h"
 #include "daemon/control/wait_for.h"
 #include "daemon/discover/process_owner.h"
@@ -171,7 +172,7 @@ void TargetSession::advance() {
 }
 
 // A thread that is gone is the beginning of the program's end, which is soon complete then. If it
-// is not, the attach goes on with another one.
+// is not, the attach continues with another one.
 void TargetSession::end_attach(const absl::Status& why) {
   const absl::Status same = check_same_program(attached_->target->target());
   if (absl::IsFailedPrecondition(same)) {
@@ -191,13 +192,14 @@ void TargetSession::end_attach(const absl::Status& why) {
 std::string TargetSession::sampling_text() const {
   std::string observe = observe_text(attached_->why_observed);
   if (!attached_->why_no_c_heap.empty())
-    absl::StrAppend(&observe, "; C memory is not followed: ", attached_->why_no_c_heap);
+    absl::StrAppend(&observe, "; the native heap is not followed: ", attached_->why_no_c_heap);
   if (attached_->slowed) {
     return absl::StrCat(observe, observe.empty() ? "" : "; ",
                         "read slowly, with losses, as memprofd may take no more CPU (--cpu.max)");
   }
-  const bool held = attached_->overhead && attached_->overhead->budget().held();
-  return held ? "its rate is lowered, as memprofd may take no more CPU (--cpu.max)" : observe;
+  if (!attached_->overhead) return observe;
+  return rate_limit_text(attached_->overhead->budget(), attached_->target->capture(),
+                         options_.attach.capture, attached_->cpu.cores());
 }
 
 void TargetSession::show_progress() {
@@ -240,8 +242,8 @@ void TargetSession::check_probes() {
   if (silent == nullptr) return;
   end(TargetState::kFailed,
       absl::StrCat(silent, elsewhere
-                               ? " does not fire in this program, but in others: its agent or its "
-                                 "runtime is not what it says; attach with --mode observe"
+                               ? " fires in other programs but not in this one: its agent or "
+                                 "runtime is modified; attach with --mode observe"
                                : " does not fire on this kernel; try another kernel and report "
                                  "this one"));
 }
@@ -258,7 +260,7 @@ void TargetSession::note_children() {
       continue;
     }
     if (leave_alone(LeftAlone::kTooManyForks)) {
-      log_warning("pid {}: left alone, too many processes are being forked", pid);
+      log_warning("pid {}: not followed, because too many processes are being forked", pid);
     }
   }
 }
@@ -321,8 +323,10 @@ void TargetSession::watch_c_heap() {
   const bool follows = target.follows_c_heap();
   const std::string why_not = target.why_no_c_heap();
   if (follows == attached_->probes_c_heap && why_not == attached_->why_no_c_heap) return;
-  if (follows) log_info("pid {}: C memory is followed by probes at malloc and free", options_.pid);
-  if (!why_not.empty()) log_warning("pid {}: C memory is not followed: {}", options_.pid, why_not);
+  if (follows)
+    log_info("pid {}: the native heap is followed by probes at malloc and free", options_.pid);
+  if (!why_not.empty())
+    log_warning("pid {}: the native heap is not followed: {}", options_.pid, why_not);
   if (!follows && attached_->probes_c_heap)
     context_.ingest.post([lane = lane_] { lane->end_c_heap(); });
   attached_->probes_c_heap = follows;
@@ -341,6 +345,7 @@ void TargetSession::show_overhead() {
     info.overhead = overhead.info();
     info.overhead.memprofd_cores = attached_->cpu.cores();
     info.sampling_rate = overhead.budget().rate();
+    if (state_ == State::kSampling) info.message = sampling_text();
     info.paused_seconds = attached_->target->paused_seconds();  // a snapshot adds to it
   });
 }
@@ -362,11 +367,10 @@ std::string TargetSession::why_changed(OverheadBudget::Change change, bool was_h
 
 void TargetSession::keep_to_budget() {
   if (!attached_->overhead) return;
-  using Change = OverheadBudget::Change;
   TargetOverhead& overhead = *attached_->overhead;
   const bool was_held = overhead.budget().held();
   const bool was_exhausted = overhead.budget().exhausted();
-  const Change change =
+  const TargetOverhead::Due due =
       overhead.look(*attached_->target, attached_->target->kernel(), lane_->signals());
   show_overhead();
   const OverheadInfo now = overhead.info();
@@ -375,8 +379,9 @@ void TargetSession::keep_to_budget() {
     say_exhausted(options_.pid, rate, now);
     attached_->said_exhausted = true;
   }
-  if (change == Change::kNone) return;
-  attached_->why_rate = why_changed(change, was_held);
+  if (!due.any()) return;
+  attached_->why_rate =
+      due.capture ? ", " + overhead.why_capture() : why_changed(due.rate, was_held);
   start_again(rate);
 }
 
@@ -403,11 +408,10 @@ void TargetSession::limit_cpu(double limit) {
 }
 
 void TargetSession::say_slowed(bool slowed) const {
-  if (!slowed) return log_info("pid {}: what it tells is read as it comes again", options_.pid);
+  if (!slowed) return log_info("pid {}: its events are read without delay again", options_.pid);
   log_warning(
-      "pid {}: memprofd took {} of a processor for it for long, --cpu.max leaves {}: what it tells "
-      "is read no faster, and some of it lost (memprofd_dropped_events_total); raise --cpu.max, or "
-      "detach",
+      "pid {}: its events took {} of a processor, --cpu.max leaves {}: they are read no faster, "
+      "and some are lost (memprofd_dropped_events_total); raise --cpu.max, or detach",
       options_.pid, format_share(attached_->cpu.cores(), 1), format_share(attached_->cpu_limit, 1));
 }
 

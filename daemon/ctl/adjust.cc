@@ -31,7 +31,7 @@ std::string what_is_asked(const pb::AdjustRequest& request) {
   std::vector<std::string> parts;
   if (request.has_enabled()) parts.push_back(request.enabled() ? "on" : "off");
   if (request.has_period_ms()) {
-    parts.push_back(request.period_ms() == 0 ? "as often as it says itself"
+    parts.push_back(request.period_ms() == 0 ? "with the period of the program"
                                              : absl::StrCat("each ", request.period_ms(), " ms"));
   }
   return absl::StrJoin(parts, ", ");

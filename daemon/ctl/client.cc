@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <mutex>
 #include <utility>
 
 #include "absl/strings/cord.h"
@@ -15,6 +14,7 @@
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/pem_file.h"
 #include "daemon/util/status_macros.h"
+#include "daemon/util/threads/mutex.h"
 #include "memprof/v1/calls.grpc.pb.h"
 #include "memprof/v1/heaps.grpc.pb.h"
 #include "memprof/v1/profiler.grpc.pb.h"
@@ -122,19 +122,19 @@ struct Client::Stub {
   std::unique_ptr<pb::Memory::Stub> memory;
   std::unique_ptr<pb::Calls::Stub> calls;
   std::unique_ptr<pb::Heaps::Stub> heaps;
-  std::mutex mutex;
-  grpc::ClientContext* running = nullptr;  // guarded by mutex
-  bool interrupted = false;                // guarded by mutex
+  Mutex mutex;
+  grpc::ClientContext* running ABSL_GUARDED_BY(mutex) = nullptr;
+  bool interrupted ABSL_GUARDED_BY(mutex) = false;
 
   // False: no call is to begin any more.
   bool begin(grpc::ClientContext* context) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     if (!interrupted) running = context;
     return !interrupted;
   }
   // Whether the call was interrupted.
   bool end() {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     running = nullptr;
     return interrupted;
   }
@@ -183,8 +183,7 @@ absl::Status Client::unreachable(const std::string& why) const {
   }
   return absl::UnavailableError(
       absl::StrCat("memprofd does not answer at ", endpoint_.target(),
-                   "; start it (memprofd --pid PID), or say where it is with --grpc.socket or "
-                   "--address"));
+                   "; start it (memprofd --pid PID), or pass its --grpc.socket or --address"));
 }
 
 template <typename Status>
@@ -202,10 +201,10 @@ absl::Status Client::error_of(const Status& status, const char* timeout) const {
                                                " did not answer in ", timeout, "; see its log"));
   }
   if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED && status.error_message().empty()) {
-    absl::Status older = absl::UnavailableError(absl::StrCat(
-        "memprofd at ", endpoint_.target(),
-        " does not know this request: it is older than this memprofctl; restart it after the "
-        "upgrade"));
+    absl::Status older =
+        absl::UnavailableError(absl::StrCat("memprofd at ", endpoint_.target(),
+                                            " does not support this request: it is older than this "
+                                            "memprofctl; restart it after the upgrade"));
     older.SetPayload(kOlderDaemonPayload, absl::Cord());
     return older;
   }
@@ -243,7 +242,7 @@ absl::Status Client::stream(Service& service, Method method, const Request& requ
 }
 
 void Client::interrupt() {
-  const std::lock_guard lock(stub_->mutex);
+  const MutexLock lock(stub_->mutex);
   stub_->interrupted = true;
   if (stub_->running != nullptr) stub_->running->TryCancel();
 }
@@ -416,6 +415,14 @@ absl::StatusOr<pb::ListHeapsResponse> Client::list_heaps(int pid) {
 absl::StatusOr<pb::KeepHeapResponse> Client::keep_heap(const pb::KeepHeapRequest& request) {
   return call<pb::KeepHeapResponse>(*stub_->heaps, &pb::Heaps::Stub::KeepHeap, request,
                                     kLookTimeoutSeconds);
+}
+
+absl::Status Client::end_recording(std::uint64_t recording) {
+  pb::EndRecordingRequest request;
+  request.set_recording(recording);
+  return call<pb::EndRecordingResponse>(*stub_->traces, &pb::Trace::Stub::EndRecording, request,
+                                        kTimeoutSeconds)
+      .status();
 }
 
 absl::Status Client::record(const pb::RecordRequest& request,

@@ -79,6 +79,7 @@ class Client {
 
   // Until the stream ends, which is no error, or a message is answered with an
   // error, or interrupt() is called.
+  absl::Status end_recording(std::uint64_t recording);
   absl::Status record(const pb::RecordRequest& request,
                       const std::function<absl::Status(const pb::RecordResponse&)>& use);
   absl::Status take_snapshot(

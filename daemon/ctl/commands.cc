@@ -79,7 +79,7 @@ absl::Status set_c_heap(const Options& options, pb::AttachRequest& request) {
 }  // namespace
 
 absl::Status run_attach(const Options& options) {
-  if (options.pid <= 0) return absl::InvalidArgumentError("which process? give --pid PID");
+  if (options.pid <= 0) return absl::InvalidArgumentError("missing argument --pid PID");
   pb::AttachRequest request;
   request.set_pid(options.pid);
   request.set_if_needed(options.if_needed);
@@ -110,7 +110,7 @@ absl::Status run_rate(const Options& options) {
   ASSIGN_OR_RETURN(const double rate, rate_of(options.rate, options.interval));
   if (rate == 0 && options.max_overhead.empty()) {
     return absl::InvalidArgumentError(
-        "which rate? give samples per word (1e-5), --sampling-interval 512KiB or --max-overhead "
+        "missing rate: give samples per word (1e-5), --sampling-interval 512KiB or --max-overhead "
         "1%");
   }
   pb::SetRateRequest request;

@@ -37,10 +37,12 @@ struct Options {
   ::memprof::v1::AttachMode mode = ::memprof::v1::ATTACH_MODE_UNSPECIFIED;
   QueryOptions query;
   bool callstacks = false;
-  bool leaks = false;       // report
-  bool per_second = false;  // diff
-  std::string base, other;  // diff: TARGET[@RANGE]
-  std::string function;     // callers
+  bool leaks = false;  // report
+  ::memprof::v1::Recursion recursion = ::memprof::v1::RECURSION_UNSPECIFIED;
+  bool verdict_exit = false;  // leaks: program_exit says what was found
+  bool per_second = false;    // diff
+  std::string base, other;    // diff: TARGET[@RANGE]
+  std::string function;       // callers
   std::uint32_t points = 40;
   TopOptions top;
   // record, dump, trace
@@ -114,6 +116,10 @@ struct Options {
   bool by_domain = false;
 
   bool json() const { return format == kJson; }
+  // Of sites, where the command line does not say: tables are for people.
+  ::memprof::v1::Frames frames() const {
+    return format == kTable ? ::memprof::v1::FRAMES_APPLICATION : ::memprof::v1::FRAMES_UNSPECIFIED;
+  }
 };
 
 // The pid to act on (choose_pid); which targets there are is only asked when none is given.
@@ -135,6 +141,7 @@ absl::Status run_rss(const Options& options);
 absl::Status run_run(const Options& options);
 absl::Status run_sites(const Options& options);
 absl::Status run_report(const Options& options);
+absl::Status run_leaks(const Options& options);
 absl::Status run_diff(const Options& options);
 absl::Status run_callers(const Options& options);
 absl::Status run_history(const Options& options);

@@ -38,7 +38,7 @@ void add_kernel(pb::DiagnoseResponse& out) {
     add(out, check.ok ? pb::FINDING_LEVEL_OK : failed, check.name, check.detail, check.remedy);
   }
   if (missing.empty()) {
-    add(out, pb::FINDING_LEVEL_OK, "privileges", "all that memprofd needs", "");
+    add(out, pb::FINDING_LEVEL_OK, "privileges", "everything that memprofd needs", "");
   } else {
     add(out, pb::FINDING_LEVEL_WARNING, "privileges",
         absl::StrCat("not here: ", absl::StrJoin(missing, ", ")),

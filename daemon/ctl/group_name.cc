@@ -48,6 +48,17 @@ std::string pattern_of(const pb::Site& group, const GroupRow& key) {
   return "";
 }
 
+// The frame that a group by callstack is named by; an inner one may be the library's.
+pb::Location site_of(const pb::Site& callstack) {
+  for (const pb::Location& at : callstack.callstack()) {
+    if (at.function() == callstack.function() && at.file() == callstack.file() &&
+        at.line() == callstack.line()) {
+      return at;
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 pb::Site name_of(const pb::Site& group, pb::GroupBy group_by) {
@@ -71,7 +82,7 @@ bool in_group(const pb::Site& callstack, const pb::Site& group, pb::GroupBy grou
   const GroupRow& key = group_row(group_by);
   if (key.is_number()) return true;
   if (key.whole_callstack) return group_key(callstack, group_by) == group_key(group, group_by);
-  const pb::Location at = callstack.callstack().empty() ? pb::Location() : callstack.callstack(0);
+  const pb::Location at = site_of(callstack);
   const SiteParts& parts = key.parts;
   return (!parts.function || callstack.function() == group.function()) &&
          (!parts.file || callstack.file() == group.file()) &&

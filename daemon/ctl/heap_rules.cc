@@ -3,17 +3,21 @@
 
 #include <google/protobuf/util/json_util.h>
 #include <re2/re2.h>
+#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <iterator>
+#include <string_view>
+#include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "daemon/ctl/render/text.h"
 #include "daemon/util/estimate.h"
-#include "daemon/util/lower_limit.h"
+#include "daemon/util/one_sided_limit.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 
@@ -22,40 +26,105 @@ namespace {
 
 constexpr double kSure = 3.0902;  // the quantile of 999 in 1000
 
-const char* word_of(RuleKind kind) {
-  switch (kind) {
-    case RuleKind::kLive:
-      return "live at the end";
-    case RuleKind::kPeak:
-      return "live at the peak";
-    case RuleKind::kAllocated:
-      return "allocated";
-  }
-  return "";
-}
+struct KindRow {
+  RuleKind kind;
+  const char* key;  // in a file of rules; an option is the same after --
+  std::vector<std::string> RuleOptions::*texts;
+  const char* words;  // "live at the end <= 64 MiB"
+};
+constexpr KindRow kKinds[] = {
+    {RuleKind::kLive, "max-live", &RuleOptions::max_live, "live at the end"},
+    {RuleKind::kPeak, "max-peak", &RuleOptions::max_peak, "live at the peak"},
+    {RuleKind::kAllocated, "max-allocated", &RuleOptions::max_allocated, "allocated"},
+    {RuleKind::kGrowth, "max-growth", &RuleOptions::max_growth, "growth in the second half"},
+};
 
-// The last = parts pattern and size: a pattern may have some of its own.
-absl::StatusOr<HeapRule> parse_rule(RuleKind kind, const std::string& text) {
-  HeapRule rule{.kind = kind};
-  const std::size_t equals = text.rfind('=');
-  if (equals != std::string::npos) rule.pattern = text.substr(0, equals);
-  const std::string size = equals == std::string::npos ? text : text.substr(equals + 1);
+const KindRow& row_of(RuleKind kind) { return *std::ranges::find(kKinds, kind, &KindRow::kind); }
+
+// source: the text of the rule, for messages.
+absl::StatusOr<HeapRule> make_rule(RuleKind kind, std::string pattern, const std::string& size,
+                                   const std::string& source) {
+  HeapRule rule{.kind = kind, .pattern = std::move(pattern)};
   if (!rule.pattern.empty()) {
-    const RE2 pattern(rule.pattern, RE2::Quiet);
-    if (!pattern.ok()) {
+    const RE2 compiled(rule.pattern, RE2::Quiet);
+    if (!compiled.ok()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("rule ", text, ": bad pattern: ", pattern.error()));
+          absl::StrCat("rule ", source, ": bad pattern: ", compiled.error()));
     }
   }
   if (size != "0") {
     const absl::StatusOr<std::uint64_t> bytes = parse_size(size);
     if (!bytes.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("rule ", text, ": ", bytes.status().message(),
-                                                     "; write SIZE, or PATTERN=SIZE"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("rule ", source, ": ", bytes.status().message()));
     }
     rule.limit_bytes = static_cast<double>(*bytes);
   }
   return rule;
+}
+
+// The last = parts pattern and size: a pattern may have some of its own.
+absl::StatusOr<HeapRule> parse_rule(RuleKind kind, const std::string& text) {
+  const std::size_t equals = text.rfind('=');
+  const bool has_pattern = equals != std::string::npos;
+  absl::StatusOr<HeapRule> rule =
+      make_rule(kind, has_pattern ? text.substr(0, equals) : std::string(),
+                has_pattern ? text.substr(equals + 1) : text, text);
+  if (rule.ok() || absl::StrContains(rule.status().message(), "bad pattern")) return rule;
+  return absl::InvalidArgumentError(
+      absl::StrCat(rule.status().message(), "; write SIZE, or PATTERN=SIZE"));
+}
+
+absl::Status file_error(const std::string& path, const YAML::Mark& mark, std::string_view why) {
+  const std::string line = mark.line >= 0 ? absl::StrCat("line ", mark.line + 1, ": ") : "";
+  return absl::InvalidArgumentError(
+      absl::StrCat("--rules ", path, ": ", line, absl::string_view(why.data(), why.size())));
+}
+
+absl::StatusOr<HeapRule> rule_of_node(const std::string& path, const YAML::Node& node) {
+  constexpr char kForm[] =
+      "write one of max-live, max-peak, max-allocated, max-growth, and of for a pattern";
+  if (!node.IsMap()) return file_error(path, node.Mark(), absl::StrCat("not a rule; ", kForm));
+  const KindRow* kind = nullptr;
+  std::string size, pattern;
+  for (const auto& entry : node) {
+    const auto key = entry.first.as<std::string>(), value = entry.second.as<std::string>();
+    const auto* row = std::ranges::find(kKinds, std::string_view(key), [](const KindRow& each) {
+      return std::string_view(each.key);
+    });
+    if (key == "of") {
+      pattern = value;
+    } else if (row == std::end(kKinds) || kind != nullptr) {
+      return file_error(path, entry.first.Mark(), absl::StrCat("unexpected ", key, "; ", kForm));
+    } else {
+      kind = row;
+      size = value;
+    }
+  }
+  if (kind == nullptr) return file_error(path, node.Mark(), absl::StrCat("no limit; ", kForm));
+  absl::StatusOr<HeapRule> rule =
+      make_rule(kind->kind, pattern, size, absl::StrCat(kind->key, " ", size));
+  if (!rule.ok()) return file_error(path, node.Mark(), std::string(rule.status().message()));
+  return rule;
+}
+
+absl::StatusOr<std::vector<HeapRule>> read_rules(const std::string& path) {
+  try {  // yaml-cpp reports through exceptions
+    const YAML::Node root = YAML::LoadFile(path);
+    const bool is_list =
+        root.IsMap() && root.size() == 1 && root["rules"] && root["rules"].IsSequence();
+    if (!is_list) return file_error(path, root.Mark(), "is not one list named rules");
+    std::vector<HeapRule> rules;
+    for (const YAML::Node& node : root["rules"]) {
+      ASSIGN_OR_RETURN(HeapRule rule, rule_of_node(path, node));
+      rules.push_back(std::move(rule));
+    }
+    return rules;
+  } catch (const YAML::BadFile&) {
+    return file_error(path, YAML::Mark::null_mark(), "cannot be read; check path and permissions");
+  } catch (const YAML::Exception& error) {
+    return file_error(path, error.mark, error.msg);
+  }
 }
 
 absl::StatusOr<pb::ListSitesResponse> read_baseline(const std::string& path) {
@@ -74,6 +143,13 @@ absl::StatusOr<pb::ListSitesResponse> read_baseline(const std::string& path) {
   return sites;
 }
 
+pb::Estimate difference(const pb::Estimate& a, const pb::Estimate& b) {
+  pb::Estimate difference;
+  difference.set_bytes(a.bytes() - b.bytes());
+  difference.set_bytes_stderr(std::hypot(a.bytes_stderr(), b.bytes_stderr()));
+  return difference;
+}
+
 HeapRule baseline_rule(RuleKind kind, const pb::Estimate& before, double tolerance) {
   return {.kind = kind,
           .limit_bytes = before.bytes() * (1 + tolerance),
@@ -89,6 +165,61 @@ pb::ListSitesRequest request_of(const HeapRule& rule, int pid) {
   request.mutable_range()->set_until_peak(rule.kind == RuleKind::kPeak);
   if (!rule.pattern.empty()) request.mutable_filter()->add_require(rule.pattern);
   return request;
+}
+
+absl::StatusOr<RuleResult> check_sum(Questions& questions, const CheckedRun& run,
+                                     const HeapRule& rule) {
+  ASSIGN_OR_RETURN(const pb::ListSitesResponse sites,
+                   questions.list_sites(request_of(rule, run.pid)));
+  RuleResult result{.rule = rule};
+  result.measured =
+      rule.kind == RuleKind::kAllocated ? sites.total().allocated() : sites.total().live();
+  if (rule.from_baseline) {
+    pb::Estimate before;
+    before.set_bytes(rule.limit_bytes);
+    before.set_bytes_stderr(rule.limit_stderr_bytes);
+    const pb::Estimate more = difference(result.measured, before);
+    result.at_least_bytes = more.bytes() - kSure * more.bytes_stderr();
+    result.broken = result.at_least_bytes > 0;
+  } else {
+    result.at_least_bytes = sure_lower_bytes(result.measured, run.rate);
+    result.broken = result.at_least_bytes > rule.limit_bytes;
+  }
+  if (!sites.sites().empty()) {
+    result.largest_site = site_text(sites.sites(0), pb::GROUP_BY_UNSPECIFIED);
+  }
+  return result;
+}
+
+absl::StatusOr<RuleResult> check_growth(Questions& questions, const CheckedRun& run,
+                                        const HeapRule& rule) {
+  const auto middle = static_cast<std::int64_t>(run.began_ns + (run.ended_ns - run.began_ns) / 2);
+  const pb::ListSitesRequest at_end = request_of(rule, run.pid);
+  pb::ListSitesRequest in_middle = at_end, stayed = at_end;
+  in_middle.mutable_range()->set_end_unix_ns(middle);
+  stayed.mutable_range()->set_begin_unix_ns(middle);
+  stayed.mutable_filter()->set_allocated_in_range(true);
+  stayed.mutable_filter()->set_fate(pb::FATE_ALIVE);
+  ASSIGN_OR_RETURN(const pb::ListSitesResponse end, questions.list_sites(at_end));
+  ASSIGN_OR_RETURN(const pb::ListSitesResponse before, questions.list_sites(in_middle));
+  ASSIGN_OR_RETURN(const pb::ListSitesResponse born, questions.list_sites(stayed));
+  const pb::Estimate& live = end.total().live();
+  const pb::Estimate& live_before = before.total().live();
+  const pb::Estimate& allocated = born.total().live();
+  // What was live in the middle, less what of it is live at the end.
+  const auto square = [](double value) { return value * value; };
+  pb::Estimate freed;
+  freed.set_bytes(std::max(0.0, live_before.bytes() - (live.bytes() - allocated.bytes())));
+  freed.set_bytes_stderr(
+      std::sqrt(std::max(0.0, square(live_before.bytes_stderr()) - square(live.bytes_stderr()) +
+                                  square(allocated.bytes_stderr()))));
+  RuleResult result{.rule = rule, .measured = difference(allocated, freed)};
+  result.at_least_bytes = sure_lower_growth(allocated, freed, run.rate);
+  result.broken = result.at_least_bytes > rule.limit_bytes;
+  if (!born.sites().empty()) {
+    result.largest_site = site_text(born.sites(0), pb::GROUP_BY_UNSPECIFIED);
+  }
+  return result;
 }
 
 std::string measured_words(const RuleResult& result) {
@@ -116,18 +247,31 @@ double sure_lower_bytes(const pb::Estimate& estimate, double rate) {
                         grain_words(rate) * kBytesPerWord, kSure);
 }
 
+// As in difference_limits (util/estimate.h).
+double sure_lower_growth(const pb::Estimate& allocated, const pb::Estimate& freed, double rate) {
+  const double grain = grain_words(rate) * kBytesPerWord;
+  const double below = allocated.bytes() - sure_lower_bytes(allocated, rate);
+  const double above =
+      upper_limit_of(freed.bytes(), freed.bytes_stderr(), grain, kSure) - freed.bytes();
+  return allocated.bytes() - freed.bytes() - std::hypot(below, above);
+}
+
 absl::StatusOr<std::vector<HeapRule>> parse_rules(const RuleOptions& options) {
   std::vector<HeapRule> rules;
-  const auto add = [&rules](RuleKind kind, const std::vector<std::string>& texts) {
-    for (const std::string& text : texts) {
-      ASSIGN_OR_RETURN(HeapRule rule, parse_rule(kind, text));
+  for (const KindRow& row : kKinds) {
+    for (const std::string& text : options.*row.texts) {
+      ASSIGN_OR_RETURN(HeapRule rule, parse_rule(row.kind, text));
       rules.push_back(std::move(rule));
     }
-    return absl::OkStatus();
-  };
-  RETURN_IF_ERROR(add(RuleKind::kLive, options.max_live));
-  RETURN_IF_ERROR(add(RuleKind::kPeak, options.max_peak));
-  RETURN_IF_ERROR(add(RuleKind::kAllocated, options.max_allocated));
+  }
+  for (const std::string& pattern : options.forbid_growth_of) {
+    ASSIGN_OR_RETURN(HeapRule rule, make_rule(RuleKind::kGrowth, pattern, "0", pattern));
+    rules.push_back(std::move(rule));
+  }
+  if (!options.file.empty()) {
+    ASSIGN_OR_RETURN(std::vector<HeapRule> more, read_rules(options.file));
+    std::ranges::move(more, std::back_inserter(rules));
+  }
   if (!options.baseline.empty()) {
     ASSIGN_OR_RETURN(const double tolerance, parse_percent(options.tolerance));
     ASSIGN_OR_RETURN(const pb::ListSitesResponse before, read_baseline(options.baseline));
@@ -136,39 +280,26 @@ absl::StatusOr<std::vector<HeapRule>> parse_rules(const RuleOptions& options) {
   }
   if (!rules.empty()) return rules;
   return absl::InvalidArgumentError(
-      "check: no rule is given: use --max-live, --max-peak, --max-allocated or --baseline");
+      "check: no rule is given: use --max-live, --max-peak, --max-allocated, --max-growth, "
+      "--forbid-growth-of, --rules or --baseline");
 }
 
-absl::StatusOr<std::vector<RuleResult>> check_rules(Questions& questions, int pid, double rate,
+absl::StatusOr<std::vector<RuleResult>> check_rules(Questions& questions, const CheckedRun& run,
                                                     const std::vector<HeapRule>& rules) {
   std::vector<RuleResult> results;
   for (const HeapRule& rule : rules) {
-    ASSIGN_OR_RETURN(const pb::ListSitesResponse sites,
-                     questions.list_sites(request_of(rule, pid)));
-    RuleResult result{.rule = rule};
-    result.measured =
-        rule.kind == RuleKind::kAllocated ? sites.total().allocated() : sites.total().live();
-    if (rule.from_baseline) {
-      pb::Estimate more = result.measured;
-      more.set_bytes(result.measured.bytes() - rule.limit_bytes);
-      more.set_bytes_stderr(std::hypot(result.measured.bytes_stderr(), rule.limit_stderr_bytes));
-      result.at_least_bytes = more.bytes() - kSure * more.bytes_stderr();
-      result.broken = result.at_least_bytes > 0;
-    } else {
-      result.at_least_bytes = sure_lower_bytes(result.measured, rate);
-      result.broken = result.at_least_bytes > rule.limit_bytes;
-    }
-    if (!sites.sites().empty()) {
-      result.largest_site = site_text(sites.sites(0), pb::GROUP_BY_UNSPECIFIED);
-    }
+    ASSIGN_OR_RETURN(RuleResult result, rule.kind == RuleKind::kGrowth
+                                            ? check_growth(questions, run, rule)
+                                            : check_sum(questions, run, rule));
     results.push_back(std::move(result));
   }
   return results;
 }
 
 std::string rule_text(const HeapRule& rule) {
-  std::string out = absl::StrCat(
-      word_of(rule.kind), " <= ", rule.from_baseline ? "baseline" : format_bytes(rule.limit_bytes));
+  std::string out =
+      absl::StrCat(row_of(rule.kind).words,
+                   " <= ", rule.from_baseline ? "baseline" : format_bytes(rule.limit_bytes));
   if (!rule.pattern.empty()) absl::StrAppend(&out, " of ", rule.pattern);
   return out;
 }

@@ -38,7 +38,7 @@ absl::StatusOr<pb::SnapshotSummary> take_snapshot(
   const bool wants_contents = request.contents() != pb::HEAP_CONTENTS_UNSPECIFIED;
   RETURN_IF_ERROR(wants_contents ? client.take_heap(request, each)
                                  : client.take_snapshot(request.snapshot(), each));
-  if (!summary) return absl::CancelledError("interrupted: there is no snapshot");
+  if (!summary) return absl::CancelledError("interrupted: no snapshot was taken");
   return *std::move(summary);
 }
 

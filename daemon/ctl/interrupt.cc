@@ -28,11 +28,14 @@ Interrupt::Interrupt() {
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
-void Interrupt::on_signal(std::function<void()> stop) {
-  thread_ = std::thread([stop = std::move(stop)] {
+void Interrupt::on_signal(std::function<void()> stop, std::function<void()> stop_now) {
+  thread_ = std::thread([stop = std::move(stop), stop_now = std::move(stop_now)] {
     const sigset_t set = signals();
-    int signal = 0;
-    if (sigwait(&set, &signal) == 0 && signal != kDone) stop();
+    for (const auto* action : {&stop, &stop_now}) {
+      int signal = 0;
+      if (sigwait(&set, &signal) != 0 || signal == kDone) return;
+      (*action)();
+    }
   });
 }
 
@@ -40,6 +43,19 @@ Interrupt::~Interrupt() {
   if (!thread_.joinable()) return;
   pthread_kill(thread_.native_handle(), kDone);
   thread_.join();
+}
+
+bool Waiting::wait_until(std::chrono::steady_clock::time_point time) {
+  const MutexLock lock(mutex_);
+  while (!is_interrupted_ && interrupted_.wait_until(mutex_, time)) {
+  }
+  return !is_interrupted_;
+}
+
+void Waiting::interrupt() {
+  const MutexLock lock(mutex_);
+  is_interrupted_ = true;
+  interrupted_.notify_all();
 }
 
 }  // namespace memprofd::ctl

@@ -2,22 +2,39 @@
 // Ctrl-C ends a stream, not the program: what was received stays.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <thread>
 
+#include "daemon/util/threads/mutex.h"
+
 namespace memprofd::ctl {
 
-// Calls stop once when SIGINT or SIGTERM comes. Lives as long as the work; made
-// before the program has other threads, which inherit the blocked signals.
+// Calls stop when SIGINT or SIGTERM comes, and once more, stop_now, when another one does. Lives as
+// long as the work; made before the program has other threads, which inherit the blocked signals.
 class Interrupt {
  public:
   Interrupt();
   ~Interrupt();
   // Not more than once.
-  void on_signal(std::function<void()> stop);
+  void on_signal(
+      std::function<void()> stop, std::function<void()> stop_now = [] {});
 
  private:
   std::thread thread_;
+};
+
+// Waits that Ctrl-C ends, where what is known by then is shown. Thread-safe.
+class Waiting {
+ public:
+  // False: interrupted, then or before.
+  bool wait_until(std::chrono::steady_clock::time_point time);
+  void interrupt();
+
+ private:
+  Mutex mutex_;
+  Condition interrupted_;
+  bool is_interrupted_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace memprofd::ctl

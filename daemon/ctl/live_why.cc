@@ -9,6 +9,7 @@
 #include "daemon/ctl/snapshot/whole_image.h"
 #include "daemon/ctl/snapshot/why_answer.h"
 #include "daemon/export/api/heap_why.h"
+#include "daemon/snapshot/answers/root_tree.h"
 #include "daemon/snapshot/file/heap_file_reader.h"
 #include "daemon/snapshot/file/new_file.h"
 #include "daemon/util/status_macros.h"
@@ -38,6 +39,8 @@ absl::Status run_why(const Options& options) {
                   }).status());
   ASSIGN_OR_RETURN(HeapImage image, read_heap_image(file.path()));
   RETURN_IF_ERROR(add_types(image, options.heap_cmt));
+  image.site_frame = site_frame(options);
+  join_threads(image);
   return answer_why(image, options, absl::StrCat("the snapshot of pid ", request.snapshot().pid()),
                     "memprofctl sites");
 }

@@ -155,7 +155,8 @@ class CommandLine {
         add("check", "Run a program and exit with 1 if its heap breaks a limit; for tests and CI",
             &ctl::run_run);
     check->preparse_callback([this](std::size_t) { options_.rules.emplace(); });
-    const auto add_rule = [check, this](const char* name, auto member, const char* help) {
+    const auto add_rule = [check, this](const char* name, auto member, const char* help,
+                                        const char* type = "[REGEX=]SIZE") {
       check
           ->add_option_function<std::vector<std::string>>(
               name,
@@ -163,15 +164,19 @@ class CommandLine {
                 (*options_.rules).*member = texts;
               },
               help)
-          ->type_name("[REGEX=]SIZE")
+          ->type_name(type)
           ->expected(1)
           ->allow_extra_args(false)
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     };
     add_rule("--max-live", &ctl::RuleOptions::max_live,
-             "Limit what is live at the end, of all sites or of those whose callstacks match");
-    add_rule("--max-peak", &ctl::RuleOptions::max_peak, "Limit what is live at the peak");
-    add_rule("--max-allocated", &ctl::RuleOptions::max_allocated, "Limit what is allocated in all");
+             "Limit live bytes at the end, of all sites or of callstacks that match REGEX");
+    add_rule("--max-peak", &ctl::RuleOptions::max_peak, "Limit live bytes at the peak");
+    add_rule("--max-allocated", &ctl::RuleOptions::max_allocated, "Limit all allocated bytes");
+    add_rule("--max-growth", &ctl::RuleOptions::max_growth,
+             "Limit growth: live bytes at the end, less those in the middle of the run");
+    add_rule("--forbid-growth-of", &ctl::RuleOptions::forbid_growth_of,
+             "Forbid growth of callstacks that match REGEX", "REGEX");
     const auto add_text = [check, this](const char* name, auto member, const char* help,
                                         const char* type) {
       check
@@ -180,10 +185,11 @@ class CommandLine {
               help)
           ->type_name(type);
     };
+    add_text("--rules", &ctl::RuleOptions::file, "Read rules from this YAML file, too", "FILE");
     add_text("--baseline", &ctl::RuleOptions::baseline,
-             "Limit live and allocated to those of an earlier run --out FILE.json", "FILE");
+             "Limit live and allocated bytes to those of an earlier run --out FILE.json", "FILE");
     add_text("--tolerance", &ctl::RuleOptions::tolerance,
-             "Allow so much more than the baseline (default: 5%)", "PERCENT");
+             "Allow PERCENT more than the baseline (default: 5%)", "PERCENT");
     add_text("--junit", &ctl::RuleOptions::junit, "Write the results as JUnit XML", "FILE");
     add_text("--markdown", &ctl::RuleOptions::markdown, "Write the results as Markdown", "FILE");
     add_run_options(check);
@@ -285,6 +291,17 @@ class CommandLine {
     add_grouping(*report, options_.query);
     add_format(report, ctl::report_formats());
     report->add_flag("--leaks", options_.leaks, "Show sites whose live bytes grow");
+    report
+        ->add_option_function<std::string>(
+            "--recursion",
+            [this](const std::string& word) {
+              options_.recursion = word == "folded" ? ::memprof::v1::RECURSION_FOLDED
+                                                    : ::memprof::v1::RECURSION_FULL;
+            },
+            "Show recursion folded (default for html) or full (default for collapsed)")
+        ->check(CLI::IsMember({"folded", "full"}))
+        ->type_name("FORM");
+    add_leaks();
     add_diff();
     CLI::App* callers = add("callers", "Show callers and callees of a function", &ctl::run_callers);
     callers->add_option("function", options_.function, "Pattern for the name of the function")
@@ -310,6 +327,35 @@ class CommandLine {
     add_format(top, {ctl::kTable, ctl::kJson});
     add_top_options(top);
     top->footer("Keys on the screen:\n  " + absl::StrJoin(ctl::top_help(), "\n  "));
+  }
+
+  void add_leaks() {
+    CLI::App* leaks =
+        add("leaks", "Say whether a process leaks memory: what grows, since when and how fast",
+            &ctl::run_leaks);
+    add_target(*leaks, options_.query);
+    add_range(*leaks, options_.query);
+    add_filter(*leaks, options_.query, false);
+    add_grouping(*leaks, options_.query);
+    leaks
+        ->add_option("--for", options_.duration,
+                     "Wait for DURATION, then answer, and name the variables that grow by two "
+                     "snapshots of the heap")
+        ->type_name("DURATION");
+    ctl::add_max_pause(*leaks, options_);
+    leaks
+        ->add_option("--cmt", options_.heap_cmt,
+                     "Also look for names of variables in this .cmt or .cmi file, or below this "
+                     "folder; repeatable")
+        ->type_name("PATH")
+        ->allow_extra_args(false);
+    leaks->add_flag("--exit-code", options_.verdict_exit,
+                    "Exit with 1 if something leaks, with 9 if too little is known yet");
+    leaks->add_option("--out", options_.out, "Write to this file")->type_name("FILE");
+    add_format(leaks, {ctl::kTable, ctl::kJson});
+    leaks->footer(
+        "Exits with 0 whether something leaks or not, unless --exit-code is given.\n"
+        "Ctrl-C ends --for early, with what is known then.");
   }
 
   void add_diff() {
@@ -406,6 +452,11 @@ class CommandLine {
         ->add_flag("--snapshot", options_.values_from_snapshot,
                    "Measure values that are too large to read from the running process in a heap "
                    "snapshot, which pauses it briefly")
+        ->excludes(watch);
+    values
+        ->add_option("--for", options_.duration,
+                     "Read twice, DURATION apart, and show first what has grown, with its growth")
+        ->type_name("DURATION")
         ->excludes(watch);
     ctl::add_max_pause(*values, options_);
     add_format(values, {ctl::kTable, ctl::kJson, ctl::kDot});
@@ -518,7 +569,7 @@ class CommandLine {
         ->type_name("DURATION")
         ->capture_default_str();
     top->add_flag("--plain", options_.top.plain,
-                  "Print plain text frames; default when stdout is no terminal");
+                  "Print plain text frames; default when stdout is not a terminal");
     CLI::Option* iterations =
         top->add_option("--iterations", options_.top.iterations, "Stop after N frames (0: never)")
             ->capture_default_str();

@@ -79,7 +79,7 @@ absl::Status write_binary(const std::string& data, const std::string& file,
                           const std::string& suggested_name) {
   if (file.empty() && ::isatty(STDOUT_FILENO) != 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("this format is nothing for a terminal; add --out ", suggested_name));
+        absl::StrCat("this format cannot be written to a terminal; add --out ", suggested_name));
   }
   return write_result(data, file);
 }

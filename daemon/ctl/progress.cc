@@ -4,22 +4,19 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
-#include <mutex>
 #include <utility>
+
+#include "daemon/util/stop_signal.h"
 
 namespace memprofd::ctl {
 namespace {
 
 void show_until(const std::stop_token& stop, const std::string& what) {
-  std::mutex mutex;
-  std::condition_variable_any never;
-  std::unique_lock lock(mutex);
+  StopSignal signal;
+  const std::stop_callback end(stop, [&signal] { signal.stop(); });
   bool shown = false;
-  while (!stop.stop_requested()) {
-    never.wait_for(lock, stop, std::chrono::seconds(1), [] { return false; });
-    if (stop.stop_requested()) break;
+  while (signal.wait(std::chrono::seconds(1))) {
     std::fputs(shown ? "." : (what + " ...").c_str(), stderr);
     shown = true;
   }

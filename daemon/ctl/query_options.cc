@@ -33,6 +33,8 @@ const std::map<std::string, pb::BlockSource> kSources{{"normal", pb::BLOCK_SOURC
                                                       {"marshal", pb::BLOCK_SOURCE_MARSHAL},
                                                       {"custom", pb::BLOCK_SOURCE_CUSTOM},
                                                       {"malloc", pb::BLOCK_SOURCE_MALLOC}};
+const std::map<std::string, pb::Frames> kFrames{{"application", pb::FRAMES_APPLICATION},
+                                                {"all", pb::FRAMES_ALL}};
 
 // An option whose words stand for values.
 template <typename Value, typename Set>
@@ -101,6 +103,14 @@ void add_range(CLI::App& app, QueryOptions& options) {
       ->excludes("--last");
 }
 
+void add_frames(CLI::App& app, QueryOptions& options) {
+  add_choice(
+      app, "--frames", kFrames,
+      [&filter = options.filter](pb::Frames frames) { filter.set_frames(frames); },
+      "Name sites by the innermost frame of all, or of the application: not of the standard "
+      "library or the runtime (default: application in tables, all in other formats)");
+}
+
 void add_filter(CLI::App& app, QueryOptions& options, bool with_lifetimes) {
   pb::Filter& filter = options.filter;
   app.add_option_function<std::string>(
@@ -116,6 +126,7 @@ void add_filter(CLI::App& app, QueryOptions& options, bool with_lifetimes) {
   add_patterns(
       app, "--hide", [&](const std::string& p) { filter.add_hide(p); },
       "Omit matching frames; repeatable");
+  add_frames(app, options);
   app.add_option("--min-size", options.min_size, "Count only blocks of at least SIZE")
       ->type_name("SIZE");
   app.add_option("--max-size", options.max_size, "Count only blocks of at most SIZE")
@@ -177,8 +188,9 @@ absl::StatusOr<QueryOptions> parse_filter_words(std::vector<std::string> words) 
   return options;
 }
 
-absl::StatusOr<pb::Filter> filter_of(const QueryOptions& options) {
+absl::StatusOr<pb::Filter> filter_of(const QueryOptions& options, pb::Frames frames) {
   pb::Filter filter = options.filter;
+  if (filter.frames() == pb::FRAMES_UNSPECIFIED) filter.set_frames(frames);
   if (!options.min_size.empty()) {
     ASSIGN_OR_RETURN(const std::uint64_t bytes, parse_size(options.min_size));
     filter.set_min_size_bytes(bytes);
@@ -205,7 +217,7 @@ absl::StatusOr<SelectionSpec> selection_of(const QueryOptions& options, std::int
   }
   if (!options.last.empty()) {
     ASSIGN_OR_RETURN(const double seconds, parse_duration(options.last));
-    if (!(seconds > 0)) return absl::InvalidArgumentError("--last 0 is no time; give more");
+    if (!(seconds > 0)) return absl::InvalidArgumentError("--last 0 is empty; give a time above 0");
     selection.range.set_last_seconds(seconds);
   }
   if (options.until_peak) selection.range.set_until_peak(true);

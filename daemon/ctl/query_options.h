@@ -32,6 +32,8 @@ struct QueryOptions {
 void add_target(CLI::App& app, QueryOptions& options);
 // --range, --last, --peak.
 void add_range(CLI::App& app, QueryOptions& options);
+// --frames, which add_filter() has too.
+void add_frames(CLI::App& app, QueryOptions& options);
 // --match, --require, ...; with_lifetimes: also those about what became of blocks.
 void add_filter(CLI::App& app, QueryOptions& options, bool with_lifetimes);
 // --group-by.
@@ -46,7 +48,9 @@ void add_format(CLI::App& app, std::string& format, const std::vector<std::strin
 // command line.
 absl::StatusOr<QueryOptions> parse_filter_words(std::vector<std::string> words);
 
-absl::StatusOr<pb::Filter> filter_of(const QueryOptions& options);
+// frames: those of the filter where the command line has no --frames. What people read names sites
+// by FRAMES_APPLICATION; what programs read does not change, and leaves them unspecified.
+absl::StatusOr<pb::Filter> filter_of(const QueryOptions& options, pb::Frames frames);
 // The target, and the range of either place. now_ns: CLOCK_REALTIME.
 absl::StatusOr<SelectionSpec> selection_of(const QueryOptions& options, std::int64_t now_ns);
 

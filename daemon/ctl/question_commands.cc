@@ -41,9 +41,13 @@ absl::StatusOr<Question> question_of(const SelectionSpec& spec, const pb::Filter
 
 std::int64_t now_ns() { return static_cast<std::int64_t>(realtime_ns()); }
 
+absl::StatusOr<pb::Filter> filter_of(const Options& options) {
+  return filter_of(options.query, options.frames());
+}
+
 absl::StatusOr<Question> question_of(const Options& options) {
   ASSIGN_OR_RETURN(const SelectionSpec spec, selection_of(options.query, now_ns()));
-  ASSIGN_OR_RETURN(const pb::Filter filter, filter_of(options.query));
+  ASSIGN_OR_RETURN(const pb::Filter filter, filter_of(options));
   return question_of(spec, filter, options.endpoint);
 }
 
@@ -92,6 +96,7 @@ absl::Status report_leaks(const Options& options) {
   *request.mutable_selection() = question.selection;
   request.set_group_by(options.query.group_by);
   if (options.query.limit > 0) request.set_limit(limit_of(options, 0));
+  request.set_roll_up(!options.json());
   ASSIGN_OR_RETURN(const pb::ListLeaksResponse response, question.source->list_leaks(request));
   if (options.json()) return print_json(response, options.out);
   return write_result(leaks_text(response, options.query.group_by) + hint_of(question, response),
@@ -106,6 +111,7 @@ absl::Status report_profile(const Options& options, const ProfileFormatRow& form
   *request.mutable_filter() = question.selection.filter();
   request.set_format(format.proto);
   request.set_measure(options.query.order);
+  request.set_recursion(options.recursion);
   ASSIGN_OR_RETURN(const pb::GetProfileResponse response, question.source->get_profile(request));
   if (format.is_text) return write_result(response.data(), options.out);
   return write_binary(response.data(), options.out, response.file_name());
@@ -153,7 +159,7 @@ absl::Status run_report(const Options& options) {
 absl::Status run_diff(const Options& options) {
   ASSIGN_OR_RETURN(const SelectionSpec base_spec, parse_selection(options.base, now_ns()));
   ASSIGN_OR_RETURN(const SelectionSpec other_spec, parse_selection(options.other, now_ns()));
-  ASSIGN_OR_RETURN(const pb::Filter filter, filter_of(options.query));
+  ASSIGN_OR_RETURN(const pb::Filter filter, filter_of(options));
   ASSIGN_OR_RETURN(Question base, question_of(base_spec, filter, options.endpoint));
   pb::DiffSitesRequest request;
   *request.mutable_base() = base.selection;
@@ -209,13 +215,14 @@ absl::Status run_top_command(const Options& options) {
   }
   if (spec.range.ByteSizeLong() > 0) {
     return absl::InvalidArgumentError(
-        "top begins now, its keys go back in time; or use: memprofctl sites --range");
+        "top starts at the present, and its keys go back in time; or use: memprofctl sites "
+        "--range");
   }
   TopOptions top = options.top;
   top.look.pid = spec.target.pid;
   top.look.order = options.query.order;
   top.look.group_by = options.query.group_by;
-  ASSIGN_OR_RETURN(top.look.filter, filter_of(options.query));
+  ASSIGN_OR_RETURN(top.look.filter, filter_of(options));
   ASSIGN_OR_RETURN(top.look.window_seconds, window_seconds(top.window));
   if (options.query.limit > 0) top.look.limit = limit_of(options, 0);
   if (!options.json() && !top.plain && has_screen()) return run_screen_top(options.endpoint, top);

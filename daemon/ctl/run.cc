@@ -169,6 +169,7 @@ absl::StatusOr<std::string> top_sites(Questions& questions, int pid, pb::Measure
   request.set_order(order);
   request.set_limit(kReportRows);
   request.mutable_range()->set_until_peak(peak);
+  request.mutable_filter()->set_frames(pb::FRAMES_APPLICATION);
   ASSIGN_OR_RETURN(const pb::ListSitesResponse sites, questions.list_sites(request));
   if (sites.sites().empty()) return std::string();
   return sites_table(sites, pb::GROUP_BY_UNSPECIFIED, false, {});
@@ -217,8 +218,8 @@ std::string losses_of(const RunTarget& run, const pb::Target& target) {
   }
   if (run.agent().damaged()) {
     out +=
-        "memprofctl: the program wrote into the memory that its agent shares: what came after "
-        "that is missing\n";
+        "memprofctl: the program overwrote the memory that its agent shares; later samples are "
+        "missing\n";
   }
   return out;
 }
@@ -239,7 +240,12 @@ absl::Status check(RunTarget& run, Questions& questions, const std::vector<HeapR
                    const Options& options) {
   ASSIGN_OR_RETURN(const TargetSnapshotPtr snapshot, run.snapshot(run.pid()));
   ASSIGN_OR_RETURN(const std::vector<RuleResult> results,
-                   check_rules(questions, run.pid(), snapshot->info.sampling_rate, rules));
+                   check_rules(questions,
+                               {.pid = run.pid(),
+                                .rate = snapshot->info.sampling_rate,
+                                .began_ns = snapshot->attached_ns,
+                                .ended_ns = snapshot->time_ns},
+                               rules));
   const std::string& program = options.program[0];
   std::fputs(absl::StrCat(options.quiet ? "" : "\n", results_text(results)).c_str(), stderr);
   if (!options.rules->junit.empty()) {

@@ -19,17 +19,21 @@ class SnapshotCommandLine {
     snapshot_->require_subcommand(1);
     add_take();
     add_list();
-    add_question("show", "Count blocks by kind, shape, size and site, and free memory",
-                 &run_snapshot_show);
+    add_frames(*add_question("show", "Count blocks by kind, shape, size and site, and free memory",
+                             &run_snapshot_show),
+               options_.query);
     add_retained();
     add_why();
-    add_question("diff", "Compare with a later snapshot", &run_snapshot_diff)
-        ->add_option("other", options_.other_heap_file, "Later snapshot")
+    CLI::App* diff = add_question("diff", "Compare with a later snapshot", &run_snapshot_diff);
+    diff->add_option("other", options_.other_heap_file, "Later snapshot")
         ->type_name("OTHER")
         ->required();
-    add_question("garbage",
-                 "Show floating garbage (unreachable, not yet collected) by site and age",
-                 &run_snapshot_garbage);
+    add_frames(*diff, options_.query);
+    add_frames(
+        *add_question("garbage",
+                      "Show floating garbage (unreachable, not yet collected) by site and age",
+                      &run_snapshot_garbage),
+        options_.query);
     add_question("waste", "Show wasted memory", &run_snapshot_waste);
     add_query();
     add_convert();
@@ -111,7 +115,7 @@ class SnapshotCommandLine {
         add_(*snapshot_, "query", "Run an SQL query over blocks, edges, roots and sites",
              &run_snapshot_query);
     add_file(*query);
-    query->add_option("sql", options_.sql, "Query; docs/snapshots.md lists the tables")
+    query->add_option("sql", options_.sql, "Query; docs/heap_sql.md lists the tables")
         ->type_name("SELECT")
         ->required();
     query->add_option("-n,--limit", options_.sql_rows, "Show at most N rows of a table (0: all)")
@@ -148,6 +152,7 @@ class SnapshotCommandLine {
     add_format(sub, options_.format, {kTable, kJson});
   }
   CLI::Option* add_site(CLI::App& sub) {
+    add_frames(sub, options_.query);
     return sub
         .add_option("site", options_.heap_site,
                     "Select blocks whose callstack contains this function or file:line")

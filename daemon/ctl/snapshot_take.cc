@@ -62,7 +62,7 @@ absl::Status take_to_stdout(Client& client, const pb::TakeHeapRequest& request,
                             const Options& options) {
   if (::isatty(STDOUT_FILENO) != 0) {
     return absl::InvalidArgumentError(
-        "a snapshot is nothing for a terminal; send it on by a pipe, or give --out FILE");
+        "a snapshot cannot be written to a terminal; pipe it, or give --out FILE");
   }
   ASSIGN_OR_RETURN(ResultStream out, ResultStream::open(""));
   ASSIGN_OR_RETURN(const pb::SnapshotSummary summary,

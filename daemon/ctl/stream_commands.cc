@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands about traces and events.
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -32,7 +33,7 @@ absl::StatusOr<int> running_target(const Options& options) {
   ASSIGN_OR_RETURN(const TargetSpec target, parse_target(options.query.target));
   if (!target.file.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(target.file, " is no pid; give that of a target"));
+        absl::StrCat(target.file, " is not a pid; give that of a target"));
   }
   ASSIGN_OR_RETURN(const QuestionTarget asked, ask(target, options.endpoint));
   return asked.pid;
@@ -74,7 +75,7 @@ std::string stats_text(const pb::TraceStats& stats) {
   }
   if (stats.unfollowed_events() > 0) {
     absl::StrAppend(&out, ", ", format_count(stats.unfollowed_events()),
-                    " of blocks from before it left out");
+                    " of earlier blocks omitted");
   }
   return out;
 }
@@ -82,13 +83,18 @@ std::string stats_text(const pb::TraceStats& stats) {
 std::string trace_line(const pb::TraceInfo& trace) {
   std::string out =
       absl::StrCat("trace ", trace.id(), " of pid ", trace.options().pid(),
-                   trace.options().heap() == pb::BLOCK_HEAP_C ? ", C's memory: " : ": ",
+                   trace.options().heap() == pb::BLOCK_HEAP_C ? ", native heap: " : ": ",
                    stats_text(trace.stats()), "; since ", utc_text(trace.started_unix_ns()));
   if (trace.ended_unix_ns() > 0) {
     absl::StrAppend(&out, ", ended ", utc_text(trace.ended_unix_ns()), ": ", trace.ended());
   }
   for (const std::string& file : trace.files()) absl::StrAppend(&out, "\n  ", file);
   return out + "\n";
+}
+
+// False: it has not begun, or cannot be ended by an older memprofd.
+bool end_recording(const Endpoint& endpoint, std::uint64_t recording) {
+  return recording != 0 && Client(endpoint).end_recording(recording).ok();
 }
 
 absl::Status print_trace(const Options& options, const pb::TraceInfo& trace) {
@@ -117,7 +123,7 @@ absl::StatusOr<std::string> record_values(Client& client, int pid, std::int64_t 
   if (values->series().empty() && values->phases().empty() && values->lines().empty()) return "";
   RETURN_IF_ERROR(write_value_recording(*values, trace_file));
   return absl::StrCat(values_file_of(trace_file), ": ", values->series_size(),
-                      " numbers that the program says about itself\n");
+                      " published numbers\n");
 }
 
 absl::Status run_record(const Options& options) {
@@ -127,7 +133,13 @@ absl::Status run_record(const Options& options) {
   const File file(std::fopen(options.trace_file.c_str(), "wb"));
   if (file == nullptr) return cannot_write(options.trace_file);
   Client client(options.endpoint);
-  interrupt.on_signal([&client] { client.interrupt(); });
+  std::atomic<std::uint64_t> recording = 0;
+  // What memprofd has not sent yet is lost with a stream that is cancelled.
+  interrupt.on_signal(
+      [&] {
+        if (!end_recording(options.endpoint, recording)) client.interrupt();
+      },
+      [&client] { client.interrupt(); });
   const auto begin_unix_ns = static_cast<std::int64_t>(realtime_ns());
   pb::RecordResponse last;
   {
@@ -140,6 +152,7 @@ absl::Status run_record(const Options& options) {
         return cannot_write(options.trace_file);
       }
       last = response;
+      recording = response.recording();
       return absl::OkStatus();
     }));
   }
@@ -148,7 +161,8 @@ absl::Status run_record(const Options& options) {
                                                            begin_unix_ns, options.trace_file));
   if (options.json()) return print_json(last.stats());
   return print(absl::StrCat(options.trace_file, ": ", stats_text(last.stats()),
-                            last.ended().empty() ? "" : "; ", last.ended(), "\n", values));
+                            last.ended().empty() ? "; cut off: what came last is missing" : "; ",
+                            last.ended(), "\n", values));
 }
 
 absl::Status run_dump(const Options& options) {
@@ -170,7 +184,7 @@ absl::Status run_events(const Options& options) {
   pb::StreamEventsRequest request;
   ASSIGN_OR_RETURN(const int pid, running_target(options));
   request.set_pid(pid);
-  ASSIGN_OR_RETURN(*request.mutable_filter(), filter_of(options.query));
+  ASSIGN_OR_RETURN(*request.mutable_filter(), filter_of(options.query, options.frames()));
   request.set_full_callstacks(options.full_callstacks);
   Client client(options.endpoint);
   interrupt.on_signal([&client] { client.interrupt(); });

@@ -110,7 +110,7 @@ absl::StatusOr<ValueHistoryViewPtr> read_value_recording(const std::string& trac
   }
   if (!file || bytes > kMaxBytes || !message.ParseFromString(data)) {
     return absl::DataLossError(absl::StrCat(
-        path, " is no recording of what a program says about itself; remove it to do without"));
+        path, " is not a recording of published values; remove it to continue without"));
   }
   auto view = std::make_shared<ValueHistoryView>();
   for (const pb::ValueSeries& series : message.series()) view->series.push_back(series_of(series));

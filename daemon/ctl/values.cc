@@ -2,17 +2,22 @@
 // memprofctl values: what the modules of a program hold.
 #include <re2/re2.h>
 
+#include <chrono>
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "daemon/ctl/commands.h"
 #include "daemon/ctl/heap_taking.h"
 #include "daemon/ctl/interrupt.h"
 #include "daemon/ctl/output.h"
+#include "daemon/ctl/progress.h"
 #include "daemon/ctl/render/render_graph.h"
 #include "daemon/ctl/render/render_values.h"
 #include "daemon/ctl/snapshot/values_snapshot.h"
 #include "daemon/snapshot/file/heap_file_reader.h"
 #include "daemon/snapshot/file/new_file.h"
 #include "daemon/util/status_macros.h"
+#include "daemon/util/units.h"
 
 namespace memprofd::ctl {
 namespace {
@@ -51,7 +56,11 @@ absl::Status run_values(const Options& options) {
   }
   Interrupt interrupt;
   Client client(options.endpoint);
-  interrupt.on_signal([&client] { client.interrupt(); });
+  Waiting waiting;
+  interrupt.on_signal([&] {
+    client.interrupt();
+    waiting.interrupt();
+  });
   pb::ListValuesRequest request;
   ASSIGN_OR_RETURN(const int pid, pid_to_use(client, options.pid));
   request.set_pid(pid);
@@ -65,7 +74,16 @@ absl::Status run_values(const Options& options) {
     request.set_with_constants(true);
     request.set_graph_nodes(kGraphNodes);
   } else if (options.format == kDot) {
-    return absl::InvalidArgumentError("bad format dot: it is of --graph NAME");
+    return absl::InvalidArgumentError("bad format dot: it requires --graph NAME");
+  }
+  std::optional<pb::ListValuesResponse> before;
+  if (!options.duration.empty()) {
+    ASSIGN_OR_RETURN(const double seconds, parse_duration(options.duration));
+    ASSIGN_OR_RETURN(before, client.list_values(request));
+    const Progress progress("waiting for values to change");
+    (void)waiting.wait_until(std::chrono::steady_clock::now() +
+                             std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                 std::chrono::duration<double>(seconds)));
   }
   ASSIGN_OR_RETURN(pb::ListValuesResponse values, client.list_values(request));
   if (!request.pattern().empty() && values.values().empty() && values.reported().empty() &&
@@ -79,7 +97,8 @@ absl::Status run_values(const Options& options) {
     ASSIGN_OR_RETURN(const pb::Value value, only_value(values, options));
     return print(options.format == kDot ? graph_dot(value) : graph_text(value));
   }
-  return options.json() ? print_json(values) : print(render_values(values, stdout_style()));
+  return options.json() ? print_json(values)
+                        : print(render_values(values, stdout_style(), before ? &*before : nullptr));
 }
 
 }  // namespace memprofd::ctl

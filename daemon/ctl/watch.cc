@@ -61,7 +61,7 @@ absl::StatusOr<bool> stop_at(const std::string& pause, const Options& options, C
   const bool is_asked = ::isatty(STDIN_FILENO) != 0 && !options.json();
   if (!options.json()) {
     RETURN_IF_ERROR(
-        print(absl::StrCat("pause ", printable(pause), is_asked ? "; Enter goes on" : "", "\n")));
+        print(absl::StrCat("pause ", printable(pause), is_asked ? "; Enter continues" : "", "\n")));
   }
   if (!is_asked) return false;
   std::string line;
@@ -78,7 +78,7 @@ absl::Status keep(const Options& options, Client& client, int pid) {
   request.set_forget(options.forget_watched);
   ASSIGN_OR_RETURN(const pb::KeepValuesResponse kept, client.keep_values(request));
   const std::string names = kept.names().empty() ? "nothing" : absl::StrJoin(kept.names(), ", ");
-  return print(absl::StrCat("kept of modules of pid ", pid, ": ", printable(names), "\n"));
+  return print(absl::StrCat("recording module values of pid ", pid, ": ", printable(names), "\n"));
 }
 
 class Watch {
@@ -166,8 +166,8 @@ absl::Status run_resume(const Options& options) {
   Client client(options.endpoint);
   ASSIGN_OR_RETURN(const int pid, pid_to_use(client, options.pid));
   ASSIGN_OR_RETURN(const std::uint32_t waiting, client.resume(pid));
-  if (waiting == 0) return print(absl::StrCat("nothing of pid ", pid, " waits in a pause\n"));
-  return print(absl::StrCat("pid ", pid, " goes on\n"));
+  if (waiting == 0) return print(absl::StrCat("no thread of pid ", pid, " waits in a pause\n"));
+  return print(absl::StrCat("pid ", pid, " resumed\n"));
 }
 
 absl::Status run_watch(const Options& options) {

@@ -57,6 +57,15 @@ void move_by(std::uint64_t load_bias, AgentLocation& agent) {
 
 }  // namespace
 
+bool has_its_data(const AgentLocation& agent, const std::vector<Mapping>& maps) {
+  const auto is_writable = [&](std::uint64_t address) {
+    return std::ranges::any_of(maps, [&](const Mapping& mapping) {
+      return mapping.writable && mapping.begin <= address && address < mapping.end;
+    });
+  };
+  return is_writable(agent.control_address) && is_writable(agent.semaphore_address);
+}
+
 std::uint64_t find_registry(const ElfFile& program, std::uint64_t load_bias) {
   for (const StapProbe& probe : program.stap_probes()) {
     if (probe.provider != "memprof" || probe.name != "values" || probe.semaphore == 0) continue;
@@ -109,6 +118,7 @@ std::vector<AgentLocation> find_agents(const ProcFs& proc, int pid,
     const auto bias = agent ? find_load_bias(maps, mapping.path, *file->elf) : std::nullopt;
     if (!bias) continue;
     move_by(*bias, *agent);
+    if (!has_its_data(*agent, maps)) continue;
     agent->path = std::move(file->path);
     agents.push_back(std::move(*agent));
   }

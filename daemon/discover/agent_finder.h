@@ -29,12 +29,17 @@ struct AgentLocation {
 
 // Looks at the program, loaded with load_bias, and at every other file that has
 // executable mappings, once however often and by how many names it is mapped. A file that cannot
-// be read or parsed holds no agent. After the stop no further file is opened.
+// be read or parsed holds no agent, nor does one without has_its_data(). After the stop no further
+// file is opened.
 std::vector<AgentLocation> find_agents(const ProcFs& proc, int pid,
                                        const std::vector<Mapping>& maps, const ElfFile& program,
                                        std::uint64_t load_bias,
                                        const SharedBudget& budget = nullptr,
                                        const std::stop_token& stop = {});
+
+// Whether what the agent writes to is mapped so. A dlopen that failed for want of mappings leaves
+// parts of the file: the control block then lies in bytes of it that are something else.
+bool has_its_data(const AgentLocation& agent, const std::vector<Mapping>& maps);
 
 // Where the program has what it says about itself (struct memprof_values) in the process; 0: it
 // says nothing.

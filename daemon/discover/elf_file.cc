@@ -184,8 +184,8 @@ std::vector<std::optional<ElfSymbol>> ElfFile::find_symbols(
 std::optional<ElfStrings> ElfFile::names_of(const ElfSymbolTable& table) const {
   const std::uint64_t count = table.symbols.size / sizeof(Elf64_Sym);
   if (count > kMaxElfSymbols) {
-    note_incomplete(fmt::format("only {} of its {} symbols are looked at",
-                                format_count(kMaxElfSymbols), format_count(count)));
+    note_incomplete(fmt::format("only {} of its {} symbols are read", format_count(kMaxElfSymbols),
+                                format_count(count)));
   }
   absl::StatusOr<ElfStrings> strings = ElfStrings::load(fd_->get(), table.strings, budget_);
   if (absl::IsResourceExhausted(strings.status())) {
@@ -223,7 +223,7 @@ std::vector<std::uint64_t> ElfFile::dynamic_symbols(
     const std::string_view name = strings->at(symbol.st_name);
     if (!name.empty() && wanted(name)) addresses.push_back(symbol.st_value);
     if (addresses.size() < kMaxFound) return true;
-    note_incomplete(fmt::format("only {} of its symbols are looked at", format_count(kMaxFound)));
+    note_incomplete(fmt::format("only {} of its symbols are read", format_count(kMaxFound)));
     return false;
   });
   return addresses;
@@ -311,7 +311,7 @@ std::vector<StapProbe> ElfFile::stap_probes() const {
   constexpr std::uint64_t kMaxBytes = 4u << 20;  // a database has some 50 KB
   std::string notes(std::min(sections_.probes.size, kMaxBytes), '\0');
   if (notes.size() < sections_.probes.size) {
-    note_incomplete(fmt::format("only {} of its probes are looked at", format_bytes(kMaxBytes)));
+    note_incomplete(fmt::format("only {} of its probes are read", format_bytes(kMaxBytes)));
   }
   const auto bytes = std::as_writable_bytes(std::span(notes));
   if (!read_at(fd_->get(), sections_.probes.offset, bytes).ok()) return {};

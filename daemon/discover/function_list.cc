@@ -39,19 +39,19 @@ FunctionCode read_code(const ElfFile& program, std::uint64_t address, std::uint6
 
 absl::StatusOr<FunctionList> list_functions(ElfFile& program, const FunctionChoice& choice) {
   if (!program.has_symtab() || program.machine() != EM_X86_64) {
-    return absl::FailedPreconditionError(fmt::format(
-        "{} does not say where its functions are: it is stripped; trace the calls of one that has "
-        "its symbol table (.symtab)",
-        program.display_name()));
+    return absl::FailedPreconditionError(
+        fmt::format("{} is stripped, so its functions cannot be found; use a program file that has "
+                    "its symbol table (.symtab)",
+                    program.display_name()));
   }
   FunctionList result;
   program.for_each_function([&](const ElfFunction& function) {
     if (!is_ocaml(function.name)) return;
-    std::string name = choice.name_of(function.name);
-    if (!choice.wanted(name)) return;
+    std::optional<std::string> name = choice.name_of(function);
+    if (!name) return;
     if (++result.matching > choice.most) return;
     result.functions.push_back(
-        {.name = std::move(name), .address = function.address, .size = function.size, .code = {}});
+        {.name = *std::move(name), .address = function.address, .size = function.size, .code = {}});
   });
   if (result.matching > choice.most) return result;
   std::uint64_t left = kMaxCodeBytes;

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -28,9 +28,8 @@ struct FunctionList {
 };
 
 struct FunctionChoice {
-  // What people call the function behind a symbol, and whether they have asked for that name.
-  std::function<std::string(std::string_view symbol)> name_of;
-  std::function<bool(const std::string& name)> wanted;
+  // What people call the function; nothing: they have not asked for it.
+  std::function<std::optional<std::string>(const ElfFunction& function)> name_of;
   std::size_t most = 0;
 };
 

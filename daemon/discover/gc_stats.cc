@@ -5,25 +5,12 @@
 #include <cmath>
 
 #include "daemon/discover/minor_heap.h"
-#include "daemon/discover/pool_offsets.h"
 #include "daemon/discover/target_memory.h"
+#include "daemon/runtime/pool_offsets.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
 namespace {
-
-// The statistics block of the domain state, word by word.
-struct StatWords {
-  double minor_words;
-  double promoted_words;
-  double major_words;
-  std::uint64_t minor_collections;
-  std::uint64_t major_collections;
-  std::uint64_t heap_words;
-  std::uint64_t top_heap_words;
-  std::uint64_t compactions;
-};
-static_assert(sizeof(StatWords) == 64);
 
 constexpr std::uint64_t kMaxCount = 1ull << 60;
 
@@ -60,7 +47,7 @@ absl::Status read_domain(const MemoryReader& memory, const RuntimeAbi& abi, std:
       .about(state + abi.stats, domain.words)
       .about(state + abi.young_ptr, domain.young_ptr)
       .about(state + abi.young_alloc_end, domain.young_end)
-      .about(minor_heap_at(state, abi.domains), domain.minor_heap)
+      .about(state + abi.young_start, domain.minor_heap)
       .about(state + abi.shared_heap, domain.shared_heap)
       .ask(memory);
 }
@@ -92,7 +79,7 @@ void add_room(const MemoryReader& memory, const DomainWords& domain, GcStats& st
 
 absl::StatusOr<GcStats> read_gc_stats(const MemoryReader& memory, std::uint64_t caml_state,
                                       const RuntimeAbi& abi, const GcCounters& counters) {
-  StatWords words = {};
+  StatisticsOfOcaml4 words = {};
   std::uint64_t heap_chunks = 0;
   std::uint64_t young_ptr = 0;
   std::uint64_t young_alloc_end = 0;
@@ -103,7 +90,7 @@ absl::StatusOr<GcStats> read_gc_stats(const MemoryReader& memory, std::uint64_t 
       .about(caml_state + abi.heap_chunks, heap_chunks)
       .about(caml_state + abi.young_ptr, young_ptr)
       .about(caml_state + abi.young_alloc_end, young_alloc_end)
-      .about(minor_heap_at(caml_state, abi.domains), minor_heap);
+      .about(caml_state + abi.young_start, minor_heap);
   if (counters.free_words != 0) question.about(counters.free_words, free_words);
   RETURN_IF_ERROR(question.ask(memory));
   if (!plausible(words.minor_words) || !plausible(words.promoted_words) ||

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "agent-lib/include/memprof_agent_abi.h"
 #include "daemon/discover/memory_reader.h"
-#include "daemon/discover/runtime_abi.h"
+#include "daemon/runtime/runtime_abi.h"
 
 namespace memprofd {
 

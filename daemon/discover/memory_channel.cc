@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "daemon/util/clock.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 namespace {
@@ -25,15 +26,15 @@ bool is_readable(int socket, int timeout_ms) {
 
 // The sockets of servers that stand still: readable when those do not any more.
 struct Abandoned {
-  std::mutex mutex;
-  std::vector<UniqueFd> sockets;
+  Mutex mutex;
+  std::vector<UniqueFd> sockets ABSL_GUARDED_BY(mutex);
 
   void add(UniqueFd socket) {
-    std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     sockets.push_back(std::move(socket));
   }
   std::size_t count() {
-    std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     std::erase_if(sockets, [](const UniqueFd& socket) { return is_readable(socket.get(), 0); });
     return sockets.size();
   }
@@ -68,8 +69,8 @@ MemoryChannel::Outcome MemoryChannel::call(MemoryRequest request, std::span<cons
                                            std::span<std::byte> out, MemoryAnswer& answer,
                                            std::chrono::nanoseconds patience) {
   // Another thread may be waiting, longer than this one would.
-  std::unique_lock lock(mutex_, patience);
-  if (!lock) return Outcome::kLate;
+  if (!mutex_.try_lock_for(patience)) return Outcome::kLate;
+  const MutexLock lock(mutex_, std::adopt_lock);
   const auto patience_ns = static_cast<std::uint64_t>(patience.count());
   const Outcome earlier = await(answer, {}, patience_ns);
   if (earlier != Outcome::kAnswered) return earlier;

@@ -7,12 +7,12 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <span>
 
 #include "daemon/discover/memory/memory_server.h"
 #include "daemon/discover/wait_budget.h"
 #include "daemon/util/fd.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 
@@ -48,10 +48,13 @@ class MemoryChannel {
   static std::uint64_t servers_cpu_ns();
 
  private:
-  Outcome await(MemoryAnswer& answer, std::span<std::byte> out, std::uint64_t patience_ns);
-  bool send(const MemoryRequest& request, std::span<const std::byte> in);
-  bool wait_readable(std::uint64_t patience_ns);
-  bool receive(MemoryAnswer& answer, std::span<std::byte> out);
+  Outcome await(MemoryAnswer& answer, std::span<std::byte> out, std::uint64_t patience_ns)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool send(const MemoryRequest& request, std::span<const std::byte> in)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool wait_readable(std::uint64_t patience_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool receive(MemoryAnswer& answer, std::span<std::byte> out)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // All together: 3 s at once, then 2 % of the time.
   static constexpr std::uint64_t kFullWaitNs = 3'000'000'000;
@@ -59,15 +62,17 @@ class MemoryChannel {
 
   std::atomic<std::uint64_t> waiting_since_ns_{0};  // 0: it is not
 
-  std::timed_mutex mutex_;  // of all that follows
-  UniqueFd socket_;
-  std::uint64_t sent_ = 0;      // number of the last request
-  std::uint64_t answered_ = 0;  // number of the last that was answered
+  UniqueFd socket_;  // the same until the end
+
+  TimedMutex mutex_;
+  std::uint64_t sent_ ABSL_GUARDED_BY(mutex_) = 0;      // number of the last request
+  std::uint64_t answered_ ABSL_GUARDED_BY(mutex_) = 0;  // number of the last that was answered
   std::atomic<bool> dead_{false};
   std::atomic<int> why_no_server_{0};
-  std::uint64_t server_cpu_ns_ = 0;
-  std::uint64_t spent_ns_ = 0;  // of the budget, on the request that is not answered yet
-  WaitBudget budget_{kFullWaitNs, kOneIn};
+  std::uint64_t server_cpu_ns_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::uint64_t spent_ns_ ABSL_GUARDED_BY(mutex_) =
+      0;  // of the budget, on the request that is not answered yet
+  WaitBudget budget_ ABSL_GUARDED_BY(mutex_){kFullWaitNs, kOneIn};
 };
 
 }  // namespace memprofd

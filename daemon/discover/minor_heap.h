@@ -6,22 +6,19 @@
 #include <optional>
 
 #include "daemon/discover/memory_reader.h"
+#include "daemon/runtime/releases.h"
 
 namespace memprofd {
 
 // More is no minor heap: the runtime takes at most 2^28 words (Minor_heap_max).
 inline constexpr std::uint64_t kMaxMinorHeapBytes = 1ull << 40;
 
-// As it stands in the state of a domain.
+// As it stands in the state of a domain, at young_start.
 struct MinorHeap {
   std::uint64_t begin = 0, end = 0;  // addresses
 
   std::uint64_t words() const { return (end - begin) / 8; }
 };
-
-inline std::uint64_t minor_heap_at(std::uint64_t state, bool domains) {
-  return state + (domains ? 16 : 32);
-}
 
 // Whether that can be.
 inline bool is_minor_heap(const MinorHeap& heap) {
@@ -29,10 +26,10 @@ inline bool is_minor_heap(const MinorHeap& heap) {
 }
 
 // The one of the domain whose state is there; nothing when that says nothing that can be.
-inline std::optional<MinorHeap> read_minor_heap(const MemoryReader& memory, std::uint64_t state,
-                                                bool domains) {
+inline std::optional<MinorHeap> read_minor_heap(const MemoryReader& memory,
+                                                const RuntimeFacts& facts, std::uint64_t state) {
   MinorHeap heap;
-  const bool read = memory.read_value(minor_heap_at(state, domains), heap).ok();
+  const bool read = memory.read_value(state + facts.young_start, heap).ok();
   return read && is_minor_heap(heap) ? std::optional(heap) : std::nullopt;
 }
 

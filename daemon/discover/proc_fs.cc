@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <memory>
 #include <optional>
 
@@ -152,8 +153,8 @@ absl::Status process_error(int pid, int error, std::string_view action) {
   if (error == EPERM || error == EACCES) {
     return absl::PermissionDeniedError(fmt::format(
         "not allowed to {} of pid {}: {}", action, pid,
-        is_privileged() ? "it is protected from root, too: by its user namespace, or by a security "
-                          "module (its log says so); run memprofd outside of containers"
+        is_privileged() ? "its user namespace or a security module protects it even from root; run "
+                          "memprofd outside of containers"
                         : "run memprofd as root or give it CAP_SYS_PTRACE and CAP_DAC_OVERRIDE"));
   }
   return file_error(error, fmt::format("cannot {} of pid {}", action, pid));
@@ -257,6 +258,12 @@ absl::StatusOr<ProcessStatus> ProcFs::status_of_self() const {
   return parse_status(text);
 }
 
+std::uint64_t ProcFs::max_mappings() const {
+  std::uint64_t most = 0;
+  std::ifstream(root_ + "/sys/vm/max_map_count") >> most;
+  return most;
+}
+
 bool ProcFs::exists(int pid) const {
   const auto found = status(pid);
   return found.ok() ? !found->has_ended() : !absl::IsNotFound(found.status());
@@ -280,7 +287,7 @@ absl::StatusOr<double> ProcFs::last_run_ms(int pid, int tid) const {
   if (!text.ok() && !has_no_file) return text.status();
   const auto ms = has_no_file ? std::nullopt : parse_last_run(*text);
   if (ms) return *ms;
-  return absl::FailedPreconditionError("this kernel does not tell for how long a thread sleeps");
+  return absl::FailedPreconditionError("this kernel does not report how long a thread sleeps");
 }
 
 absl::StatusOr<std::uint64_t> ProcFs::last_processor(int pid, int tid) const {

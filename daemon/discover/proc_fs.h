@@ -97,6 +97,8 @@ class ProcFs {
   // kernel threads.
   absl::StatusOr<std::string> exe(int pid) const;
   absl::StatusOr<std::vector<Mapping>> maps(int pid) const;
+  // How many mappings a process may have (vm.max_map_count); 0: not known.
+  std::uint64_t max_mappings() const;
   // Thread ids, ascending.
   absl::StatusOr<std::vector<int>> tasks(int pid) const;
 

@@ -50,12 +50,12 @@ std::optional<ProcessUser> owner_of(const UniqueFd& folder, const ProcessStatus&
 
 absl::StatusOr<OwnedProcess> look_who_owns(const ProcFs& proc, int pid) {
   const UniqueFd folder(::open(proc.path(pid, "").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!folder) return process_error(pid, errno, "look at the user");
+  if (!folder) return process_error(pid, errno, "examine the user");
   const ProcFs held(kOpenFolders);
   const auto status = held.status(folder.get());
   const auto start_time = held.start_time(folder.get());
   for (const absl::Status& read : {status.status(), start_time.status()}) {
-    if (absl::IsNotFound(read)) return process_error(pid, ESRCH, "look at the user");
+    if (absl::IsNotFound(read)) return process_error(pid, ESRCH, "examine the user");
     RETURN_IF_ERROR(read);
   }
   OwnedProcess process{.start_time_ticks = *start_time};

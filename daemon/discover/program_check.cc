@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/discover/runtime_version.h"
+#include "daemon/runtime/code_check.h"
 #include "daemon/util/refusal.h"
 #include "daemon/util/status_macros.h"
 
@@ -43,7 +45,7 @@ bool contains_text(const ElfFile& file, std::string_view needle) {
 // Why a file without caml_frametable cannot be profiled.
 absl::Status explain_no_frametable(const ElfFile& file) {
   if (!file.why_incomplete().empty()) {
-    return refuse(Refusal::kOther, "cannot be looked at: {}; shorten its symbol table (strip -x)",
+    return refuse(Refusal::kOther, "cannot be read: {}; shorten its symbol table (strip -x)",
                   file.why_incomplete());
   }
   const std::string& path = file.display_name();
@@ -167,10 +169,13 @@ absl::Status check_agent(const ElfFile& file, OcamlProgram& program) {
   if (!abi.has_memprof) {
     return refuse(Refusal::kVersion, "Gc.Memprof does not work in OCaml {}", abi.version);
   }
+  RETURN_IF_ERROR(check_capability(abi, Capability::kAttach));
+  if (abi.domains) RETURN_IF_ERROR(check_capability(abi, Capability::kDomains));
   if (!file.find_symbol("caml_memprof_start")) {
     return refuse(Refusal::kOther, "this OCaml {} runtime was built without Gc.Memprof",
                   abi.version);
   }
+  if (abi.domains && !file.find_symbol(abi.domain_hook)) return missing(file, abi.domain_hook);
   return require(file, abi.domains ? Wanted(kAgentInOcaml5) : Wanted(kAgentInOcaml4),
                  program.symbols);
 }
@@ -179,7 +184,8 @@ absl::Status check_agent(const ElfFile& file, OcamlProgram& program) {
 absl::Status find_modes(const ElfFile& file, OcamlProgram& program) {
   absl::Status agent = check_agent(file, program);
   if (agent.ok() && program.abi.domains) RETURN_IF_ERROR(verify_agent_layout(file, program));
-  const absl::Status observe = require(file, kObserveSymbols, program.symbols);
+  absl::Status observe = check_capability(program.abi, Capability::kObserve);
+  if (observe.ok()) observe = require(file, kObserveSymbols, program.symbols);
   if (!agent.ok() && !observe.ok()) return agent;
   program.why_no_agent = std::string(agent.message());
   program.why_no_observe = std::string(observe.message());

@@ -50,7 +50,7 @@ absl::Status not_free(const std::string& why) { return absl::UnavailableError(wh
 absl::Status unreadable() { return not_free("its memory cannot be read"); }
 
 absl::Status not_found(const std::string& what) {
-  return absl::FailedPreconditionError(absl::StrCat("its runtime does not tell ", what));
+  return absl::FailedPreconditionError(absl::StrCat("its runtime does not reveal ", what));
 }
 
 // Each instruction up to one that is not known, until fn says no.
@@ -160,7 +160,7 @@ absl::Status RuntimeLocks::find_in_ocaml4(const Target& target, const ElfFile& p
   std::vector<std::string_view> names{"caml_enter_blocking_section_hook", "caml_c_call"};
   for (const StubName& stub : kStubs) names.push_back(stub.name);
   const auto symbols = program.find_symbols(names);
-  if (!symbols[0] || !symbols[1]) return not_found("who has its lock");
+  if (!symbols[0] || !symbols[1]) return not_found("which thread holds its lock");
   state_ = target.caml_state_address;
   bottom_of_stack_ = target.abi.bottom_of_stack;
   last_return_address_ = target.abi.last_return_address;
@@ -183,7 +183,7 @@ absl::Status RuntimeLocks::find_in_ocaml5(const Target& target, const ElfFile& p
   const auto section = read_section_words(code_at(program, *symbols[0], kSectionBytes),
                                           symbols[0]->address + target.load_bias);
   const auto places = read_domain_places(code_at(program, *symbols[1], kAcquireBytes));
-  if (!section || !places) return not_found("which domains run, as it is another build");
+  if (!section || !places) return not_found("which domains run, because it is another build");
   section_ = *section;
   places_ = *places;
   running_ = symbols[2]->address + target.load_bias;
@@ -217,8 +217,8 @@ absl::Status RuntimeLocks::check_ocaml4(const MemoryReader& memory,
 // the stack leads back into the function.
 absl::Status RuntimeLocks::check_stub(const MemoryReader& memory, const SleepingCall& call) const {
   const absl::Status unknown = not_free(
-      "its C code is not known to have let go of the runtime (only that of Unix and of channels "
-      "is, unless the program links the library of threads)");
+      "its C code may hold the runtime (only Unix and channels are known to release it, unless the "
+      "program links the threads library)");
   std::uint64_t bottom = 0;
   if (!memory.read_value(state_ + bottom_of_stack_, bottom).ok()) return unreadable();
   if (bottom <= call.stack_pointer || bottom - call.stack_pointer > kMostStackBytes) return unknown;
@@ -273,7 +273,7 @@ absl::StatusOr<std::vector<std::uint64_t>> RuntimeLocks::states_of_domains(
   }
   if (leader != 0) return not_free("its domains collect");
   if (count <= 0 || static_cast<std::uint64_t>(count) != running || running > MEMPROF_DOMAINS) {
-    return not_free("a domain of it begins or ends");
+    return not_free("one of its domains starts or ends");
   }
   std::vector<std::uint64_t> domains(running), states(running);
   if (!memory.read(list, std::as_writable_bytes(std::span(domains))).ok()) return unreadable();

@@ -34,12 +34,12 @@ constexpr std::chrono::seconds kStartPatience{2};
 constexpr std::string_view kDeleted = " (deleted)";
 
 absl::Status gone(int pid) {
-  return absl::NotFoundError(fmt::format("pid {} ended while it was being looked at", pid));
+  return absl::NotFoundError(fmt::format("pid {} ended while it was being inspected", pid));
 }
 
 absl::Status exec_seen(int pid) {
   return absl::FailedPreconditionError(fmt::format(
-      "pid {} started another program (exec) while it was being looked at: try again", pid));
+      "pid {} started another program (exec) while it was being inspected: try again", pid));
 }
 
 absl::Status check_process(const ProcFs& proc, int pid, int& container_pid) {
@@ -182,7 +182,7 @@ absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
   const auto load_bias = find_load_bias(maps, target.exe, *program);
   if (!load_bias) {
     return absl::UnavailableError(
-        fmt::format("pid {}: {} is not mapped as its file says", pid, target.exe));
+        fmt::format("pid {}: {} is mapped differently from its file", pid, target.exe));
   }
   if (!target.abi.domains) {
     RETURN_IF_ERROR(read_caml_state(*target.memory, *load_bias + symbols.state.address, target));

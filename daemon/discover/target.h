@@ -16,10 +16,10 @@
 #include "daemon/discover/gc_stats.h"
 #include "daemon/discover/plugins.h"
 #include "daemon/discover/probe_point.h"
-#include "daemon/discover/runtime_abi.h"
 #include "daemon/discover/target_memory.h"
 #include "daemon/discover/workload.h"
 #include "daemon/model/asked_process.h"
+#include "daemon/runtime/runtime_abi.h"
 #include "daemon/util/byte_budget.h"
 #include "daemon/util/shared_fd.h"
 

@@ -27,7 +27,7 @@ std::string check_agent_file(const std::string& path, Findings& findings) {
   const auto file = open_agent_file(path);
   if (!file.ok()) {
     findings.push_back({Level::kProblem, "agent", std::string(file.status().message()),
-                        "build or install memprofd whole, or name the agent with --agent"});
+                        "build or install all of memprofd, or name the agent with --agent"});
     return "";
   }
   findings.push_back({Level::kOk, "agent", file->path, ""});
@@ -82,7 +82,7 @@ void describe_probe(const std::string& subject, const ProbePoint& probe, const s
   } else {
     findings.push_back({Level::kWarning, subject,
                         absl::StrCat(where, ", single-stepped: about 10 us ", when),
-                        "use a sampling rate of 1e-5 or less"});
+                        "leave --capture at auto, or use runtime or agent"});
   }
 }
 
@@ -97,7 +97,7 @@ void describe_probes(const Target& target, Findings& findings) {
   findings.push_back({Level::kOk, "safe point probe",
                       absl::StrCat("on `", target.safe_point.instruction, "`, ",
                                    target.safe_point.cheap ? "emulated" : "single-stepped",
-                                   "; while the agent is put in"),
+                                   "; while the agent is injected"),
                       ""});
   // The agent's own function, which begins so.
   findings.push_back({Level::kOk, "batch probe",
@@ -127,7 +127,7 @@ void describe_frames(const Target& target, Findings& findings) {
   } else {
     findings.push_back({Level::kWarning, "frame tables",
                         absl::StrCat(size, ", ", unusable, " malformed or too many"),
-                        "callstacks through those are cut"});
+                        "callstacks through those are truncated"});
   }
 }
 
@@ -145,12 +145,12 @@ Finding mode_of(const Target& target, const absl::StatusOr<AgentPlan>& there,
   if (!there.ok()) return {Level::kProblem, "mode", std::string(there.status().message()), ""};
   if (!there->why_none.empty()) return observed(Level::kOk, there->why_none, "");
   if (there->there)
-    return {Level::kOk, "mode", absl::StrCat("agent, which is there: ", there->agent.path), ""};
+    return {Level::kOk, "mode", absl::StrCat("agent, already loaded: ", there->agent.path), ""};
   if (!target.why_no_agent.empty()) return observed(Level::kOk, target.why_no_agent, "");
   const auto obstacle = std::find_if(process.begin(), process.end(), forbids_injection);
   if (obstacle == process.end()) {
-    return {Level::kOk, "mode", "agent, to be injected: Gc.Memprof is there and nothing forbids it",
-            ""};
+    return {Level::kOk, "mode",
+            "agent, by injection: Gc.Memprof is available and nothing forbids it", ""};
   }
   const std::string why =
       absl::StrCat("an agent would have to be injected, and ", obstacle->subject, " forbids it");

@@ -66,8 +66,8 @@ void examine_seccomp(const ProcessStatus& status, bool injection_needed, Finding
                                      hidden),
                         kPreload});
   } else if (injection_needed) {
-    findings.push_back({Level::kOk, "seccomp",
-                        "a filter, which is read and judged before anything is injected", ""});
+    findings.push_back(
+        {Level::kOk, "seccomp", "a filter, which memprofd checks before it injects anything", ""});
   } else {
     findings.push_back({Level::kOk, "seccomp", "a filter; no injection is needed", ""});
   }
@@ -83,7 +83,7 @@ void examine_signals(const ProcFs& proc, int pid, bool injection_needed, Finding
   });
   if (!all_block) return;
   findings.push_back({Level::kWarning, "signals",
-                      "every thread blocks SIGURG, by which one is stopped to load the agent",
+                      "every thread blocks SIGURG, which memprofd needs to load the agent",
                       kPreload});
 }
 
@@ -113,7 +113,7 @@ void examine_root(const ProcFs& proc, int pid, bool injection_needed, const std:
   const absl::Status copied = check_proc_inside(proc, pid);
   findings.push_back({copied.ok() ? Level::kOk : Level::kWarning, "file system",
                       absl::StrCat("the program does not see ", agent_path,
-                                   copied.ok() ? ": it gets a copy in memory" : ""),
+                                   copied.ok() ? ": it will receive a copy in memory" : ""),
                       copied.ok() ? "" : std::string(copied.message())});
 }
 
@@ -134,7 +134,7 @@ void examine_libc(const ProcFs& proc, int pid, bool injection_needed, Findings& 
     return;
   }
   findings.push_back({injection_needed ? Level::kWarning : Level::kOk, "C library",
-                      "none that is shared: a static program",
+                      "no shared one: a static program",
                       injection_needed ? "link the program with the memprof-agent package" : ""});
 }
 

@@ -34,7 +34,7 @@ bool EventLog::wanted() const {
 void EventLog::begin(std::uint64_t next_event) {
   std::deque<EventChunkPtr> old;  // ends outside the lock
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (next_event != next_) {
       old.swap(chunks_);
       events_ = 0;
@@ -48,7 +48,7 @@ void EventLog::begin(std::uint64_t next_event) {
 void EventLog::append(EventChunkPtr chunk) {
   std::vector<EventChunkPtr> old;  // ends outside the lock
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     next_ = chunk->end();
     events_ += chunk->events.size();
     chunks_.push_back(std::move(chunk));
@@ -64,7 +64,7 @@ void EventLog::append(EventChunkPtr chunk) {
 
 bool EventLog::stop() {
   std::deque<EventChunkPtr> old;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (readers_.load() > 0) return false;
   old.swap(chunks_);
   events_ = 0;
@@ -74,7 +74,7 @@ bool EventLog::stop() {
 
 void EventLog::close(EventLosses lost) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     lost_at_end_ = lost;
     closed_ = true;
   }
@@ -83,12 +83,11 @@ void EventLog::close(EventLosses lost) {
 
 absl::StatusOr<std::optional<std::uint64_t>> EventLog::join(
     const std::optional<EventCursor>& cursor) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (cursor && (cursor->log != id_ || cursor->next_event > next_)) {
-    return absl::OutOfRangeError(
-        absl::StrCat("cursor ", cursor->log, ":", cursor->next_event,
-                     " is of another attach or daemon, whose events are gone; "
-                     "start the stream without a cursor"));
+    return absl::OutOfRangeError(absl::StrCat("cursor ", cursor->log, ":", cursor->next_event,
+                                              " belongs to another attach or daemon, whose events "
+                                              "are gone; start the stream without a cursor"));
   }
   ++readers_;
   if (cursor) return cursor->next_event;
@@ -105,9 +104,11 @@ void EventLog::leave() {
 EventRead EventLog::read(std::optional<std::uint64_t>& position, std::size_t max_events,
                          std::chrono::milliseconds timeout) {
   EventRead result;
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, timeout,
-                    [&] { return closed_ || (position ? next_ > *position : recording_); });
+  const auto until = std::chrono::steady_clock::now() + timeout;
+  const MutexLock lock(mutex_);
+  while (!closed_ && !(position ? next_ > *position : recording_) &&
+         changed_.wait_until(mutex_, until)) {
+  }
   if (!position && (recording_ || closed_)) position = recording_ ? began_ : next_;
   if (!position) return result;
   const std::uint64_t oldest = chunks_.empty() ? next_ : chunks_.front()->first;

@@ -19,13 +19,11 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -35,6 +33,7 @@
 #include "daemon/model/alloc_class.h"
 #include "daemon/model/callstack.h"
 #include "daemon/util/clock.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 
@@ -149,22 +148,23 @@ class EventLog {
   void leave();
   EventRead read(std::optional<std::uint64_t>& position, std::size_t max_events,
                  std::chrono::milliseconds timeout);
-  void collect(std::uint64_t position, std::size_t max_events, EventRead& into) const;
+  void collect(std::uint64_t position, std::size_t max_events, EventRead& into) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const EventLogOptions options_;
   const std::uint64_t id_;
   std::atomic<int> readers_{0};
   std::atomic<std::uint64_t> kept_until_ns_{0};  // 0: nobody has read yet
 
-  std::mutex mutex_;  // guards all below; held for moves of pointers only
-  std::condition_variable changed_;
-  std::deque<EventChunkPtr> chunks_;  // without holes, up to next_
-  std::size_t events_ = 0;            // in chunks_
-  std::uint64_t next_ = 0;
-  std::uint64_t began_ = 0;  // where recording last began
-  bool recording_ = false;
-  bool closed_ = false;
-  EventLosses lost_at_end_;
+  Mutex mutex_;  // held for moves of pointers only
+  Condition changed_;
+  std::deque<EventChunkPtr> chunks_ ABSL_GUARDED_BY(mutex_);  // without holes, up to next_
+  std::size_t events_ ABSL_GUARDED_BY(mutex_) = 0;            // in chunks_
+  std::uint64_t next_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::uint64_t began_ ABSL_GUARDED_BY(mutex_) = 0;  // where recording last began
+  bool recording_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  EventLosses lost_at_end_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Reads from one log; while it lives, the log is recorded. Not thread-safe.

@@ -29,7 +29,7 @@ bool is_higher(const Estimate& live, double gone_words, const Estimate& peak,
 
 // A session of a lower rate has larger errors and would be the highest for that: a moment of
 // another session is the peak when it is higher by more than chance and half an error, with which
-// the most of a few sessions is found to be least wrong (docs/accuracy.md).
+// the most of a few sessions is found to be least wrong (docs/internals/accuracy.md).
 constexpr double kOtherSessionErrors = 0.5;
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "daemon/aggregate/counters.h"
 #include "daemon/model/alloc_class.h"
 #include "daemon/model/callstack.h"
+#include "daemon/model/query.h"
 #include "daemon/model/time_range.h"
 #include "daemon/symbolize/symbolizer.h"
 
@@ -59,6 +60,7 @@ struct TargetProfile {
   std::shared_ptr<const void> callstacks;         // owns those of rows
   std::shared_ptr<Symbolizer> symbolizer;         // never null
   std::shared_ptr<const LocationMatcher> hidden;  // frames to leave out; null: none
+  SiteFrame site_frame = SiteFrame::kInnermost;
 };
 
 }  // namespace memprofd

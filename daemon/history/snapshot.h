@@ -37,6 +37,7 @@ struct TargetSnapshot {
   GcStats gc;
   std::optional<MemoryStatus> memory;      // of the whole process; nothing once it has ended
   std::uint64_t live_samples_tracked = 0;  // entries in the live set
+  double forgotten_seconds = 0;  // since counters.forgotten_live was followed; 0: it never was
   std::uint64_t stacks_interned = 0;
   std::uint64_t ring_bytes_used = 0;
   std::uint64_t ring_bytes_total = 0;

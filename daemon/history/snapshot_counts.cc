@@ -14,6 +14,9 @@ void fill_counts(const Aggregator& aggregator, const CallstackTable& callstacks,
   std::vector<AgeCounts> ages = ages_by_class(snapshot.live, by_class.size());
   snapshot.counters = aggregator.totals();
   snapshot.live_samples_tracked = aggregator.live().size();
+  const std::uint64_t forgotten_ns = snapshot.counters.forgotten_ns;
+  snapshot.forgotten_seconds =
+      forgotten_ns == 0 ? 0 : static_cast<double>(aggregator.now_ns() - forgotten_ns) * 1e-9;
   snapshot.stacks_interned = callstacks.size();
   snapshot.callstacks = callstacks.kept();
   snapshot.rows.clear();

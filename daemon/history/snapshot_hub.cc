@@ -4,15 +4,54 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace memprofd {
+
+std::uint64_t SnapshotHub::ask() {
+  const std::uint64_t ticket = asked_.fetch_add(1) + 1;
+  if (wake_up_) wake_up_();
+  return ticket;
+}
+
+bool SnapshotHub::wait_for(std::uint64_t ticket, Clock::time_point until) {
+  while (answered_ < ticket && published_.wait_until(mutex_, until)) {
+  }
+  return answered_ >= ticket;
+}
+
+TargetSnapshotPtr SnapshotHub::find(int pid) const {
+  const auto found = std::ranges::find_if(
+      snapshots_, [pid](const TargetSnapshotPtr& one) { return one->info.pid == pid; });
+  return found == snapshots_.end() ? nullptr : *found;
+}
 
 std::optional<std::vector<TargetSnapshotPtr>> SnapshotHub::fresh_in_time(
     std::chrono::milliseconds timeout) {
-  const std::uint64_t ticket = asked_.fetch_add(1) + 1;
-  if (wake_up_) wake_up_();
-  std::unique_lock lock(mutex_);
-  if (!published_.wait_for(lock, timeout, [&] { return answered_ >= ticket; })) return std::nullopt;
+  const auto until = Clock::now() + timeout;
+  const std::uint64_t ticket = ask();
+  const MutexLock lock(mutex_);
+  if (!wait_for(ticket, until)) return std::nullopt;
   return snapshots_;
+}
+
+absl::StatusOr<TargetSnapshotPtr> SnapshotHub::fresh_of(int pid, std::chrono::milliseconds timeout,
+                                                        std::chrono::milliseconds time_for_new) {
+  const auto began = Clock::now();
+  const std::uint64_t ticket = ask();
+  const MutexLock lock(mutex_);
+  bool is_fresh = wait_for(ticket, began + timeout);
+  if (!is_fresh && find(pid) == nullptr) is_fresh = wait_for(ticket, began + time_for_new);
+  if (auto found = find(pid)) return found;
+  if (is_fresh) {
+    return absl::NotFoundError(
+        absl::StrCat("pid ", pid, " is not a target; `memprofctl targets` lists them"));
+  }
+  return absl::DeadlineExceededError(
+      absl::StrCat("memprofd is overloaded or stands still, see its log: it has not summed up its "
+                   "targets for ",
+                   time_for_new.count() / 1000, " s, and pid ", pid,
+                   " was not among them before; ask again later"));
 }
 
 std::vector<TargetSnapshotPtr> SnapshotHub::fresh(std::chrono::milliseconds timeout) {
@@ -26,13 +65,13 @@ void SnapshotHub::mark_moment(std::chrono::milliseconds timeout) {
 }
 
 std::vector<TargetSnapshotPtr> SnapshotHub::latest() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return snapshots_;
 }
 
 bool SnapshotHub::wanted() {
   seen_ = asked_.load();
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return seen_ > answered_;
 }
 
@@ -40,7 +79,7 @@ void SnapshotHub::publish(std::vector<TargetSnapshotPtr> snapshots) {
   std::sort(snapshots.begin(), snapshots.end(),
             [](const auto& a, const auto& b) { return a->info.pid < b->info.pid; });
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::swap(snapshots_, snapshots);
     answered_ = seen_;
   }

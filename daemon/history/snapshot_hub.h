@@ -11,14 +11,14 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "daemon/history/snapshot.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 
@@ -29,7 +29,13 @@ class SnapshotHub {
   std::vector<TargetSnapshotPtr> fresh(std::chrono::milliseconds timeout);
   // The same, but nothing when it did not.
   std::optional<std::vector<TargetSnapshotPtr>> fresh_in_time(std::chrono::milliseconds timeout);
-  // The same; when it returns in time, histories have a limit where this was asked for.
+  // The one of a target, of a fresh publication; where the ingest thread does not publish in that
+  // time, of the latest. That has no target that was added since: for one that it does not have,
+  // the fresh one is waited for, time_for_new at most. kNotFound: there is no such target;
+  // kDeadlineExceeded: that is not known.
+  absl::StatusOr<TargetSnapshotPtr> fresh_of(int pid, std::chrono::milliseconds timeout,
+                                             std::chrono::milliseconds time_for_new);
+  // As fresh_in_time(); when it returns in time, histories have a limit where this was asked for.
   void mark_moment(std::chrono::milliseconds timeout);
   std::vector<TargetSnapshotPtr> latest() const;
   // What fresh() calls to end the ingest thread's sleep; set before any reader.
@@ -45,15 +51,24 @@ class SnapshotHub {
   void publish(std::vector<TargetSnapshotPtr> snapshots);
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  // The ticket of a reader.
+  std::uint64_t ask();
+  bool wait_for(std::uint64_t ticket, Clock::time_point until)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Null: there is none.
+  TargetSnapshotPtr find(int pid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   std::function<void()> wake_up_;
   std::atomic<std::uint64_t> asked_{0};  // tickets given out
   std::atomic<bool> mark_{false};        // set before the ticket of who wants it
   std::uint64_t seen_ = 0;               // ingest thread's: asked_ at the last wanted()
 
-  mutable std::mutex mutex_;
-  std::condition_variable published_;
-  std::uint64_t answered_ = 0;                // guarded by mutex_
-  std::vector<TargetSnapshotPtr> snapshots_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  Condition published_;
+  std::uint64_t answered_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<TargetSnapshotPtr> snapshots_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace memprofd

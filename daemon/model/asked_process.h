@@ -38,17 +38,16 @@ struct AskedProcess {
 };
 
 inline absl::Status another_program(int pid) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("pid ", pid,
-                   " is another program now than the one that is meant; "
-                   "memprofctl targets lists those that are profiled"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "pid ", pid,
+      " is now another program than the target; `memprofctl targets` lists all targets"));
 }
 
 inline absl::Status not_of_user(int pid, const ProcessUser& user) {
-  return absl::PermissionDeniedError(absl::StrCat(
-      "pid ", pid, " is not a program of user ", user.uid, " and group ", user.gid,
-      ", or the kernel keeps it from him (it has changed its user, or has more rights): ask as "
-      "root, or start memprofd with --grpc.group-controls"));
+  return absl::PermissionDeniedError(
+      absl::StrCat("pid ", pid, " is not a program of user ", user.uid, " and group ", user.gid,
+                   ", or the kernel protects it (it has changed its user, or has more rights): ask "
+                   "as root, or start memprofd with --grpc.group-controls"));
 }
 
 // Whether a process is the one that is meant, and its owner the user who asks. owner: nothing: only

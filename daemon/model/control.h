@@ -12,6 +12,9 @@
 
 namespace memprofd {
 
+// Samples per word, if nothing else is asked for: at most, as a budget may lower it.
+inline constexpr double kUsualSamplingRate = 1e-4;
+
 // The share of a program's CPU that profiling may take, if nothing else is asked for.
 inline constexpr double kUsualMaxOverhead = 0.01;
 

@@ -5,11 +5,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 
@@ -70,17 +71,17 @@ struct Discoveries {
 class DiscoveryBook {
  public:
   void set(Discoveries found) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     found_ = std::move(found);
   }
   Discoveries get() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return found_;
   }
 
  private:
-  mutable std::mutex mutex_;
-  Discoveries found_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  Discoveries found_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace memprofd

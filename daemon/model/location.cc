@@ -20,4 +20,17 @@ std::string_view compilation_unit(std::string_view function, std::string_view el
   return elf_file.empty() ? "(no module)" : elf_file;
 }
 
+bool is_library_code(const Location& location) {
+  const std::string_view function = location.function;
+  const std::string_view unit = function.substr(0, function.find('.'));
+  if (unit == "Stdlib" || unit == "Std_exit") return true;
+  for (const std::string_view prefix : {"Stdlib__", "Camlinternal", "caml_"}) {
+    if (unit.starts_with(prefix)) return true;
+  }
+  for (const std::string_view file : {"libc.so", "libc-", "ld-linux", "ld-2", "ld-musl"}) {
+    if (location.library.starts_with(file)) return true;
+  }
+  return false;
+}
+
 }  // namespace memprofd

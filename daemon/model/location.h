@@ -36,4 +36,9 @@ inline constexpr char kUnitNamePattern[] = "^[A-Z][A-Za-z0-9_']*$";
 // "server.exe"), which is no unit's name, or "(no module)". Part of the arguments.
 std::string_view compilation_unit(std::string_view function, std::string_view elf_file);
 
+// Whether it is code that comes with the compiler or the C library: OCaml's standard library
+// (Stdlib and its Camlinternal units), the runtime (caml_*), libc and the dynamic linker. All else,
+// unknown code too, is the application's.
+bool is_library_code(const Location& location);
+
 }  // namespace memprofd

@@ -24,7 +24,7 @@ constexpr std::array kMeasures = std::to_array<MeasureRow>({
     {Measure::kDiedOld, pb::MEASURE_DIED_OLD, "died-old", "died old", "DIED OLD", 'o', "died old",
      "Deallocated in the major heap", Blocks::kDiedOld, Unit::kBytes},
     {Measure::kLifetime, pb::MEASURE_LIFETIME, "lifetime", "lifetime", "P50 (ALIVE)", 't',
-     "median lifetime", "Half of the memory lives at most so long, what is still alive included",
+     "median lifetime", "Half of the memory lives at most this long, living memory included",
      Blocks::kDied, Unit::kSeconds},
     {Measure::kSamples, pb::MEASURE_SAMPLES, "samples", "samples", "SAMPLES", 's', "samples",
      "Samples of allocation", Blocks::kAllocated, Unit::kSamples},

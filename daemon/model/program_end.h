@@ -12,7 +12,7 @@ enum class EndCause {
   kExit,         // by itself
   kSignal,       // killed by one
   kOutOfMemory,  // chosen by the kernel, for want of memory of the machine or of a control group
-  kExec,         // the process is another program now
+  kExec,         // the process is now another program
 };
 // "out_of_memory".
 std::string_view cause_name(EndCause cause);

@@ -17,6 +17,12 @@ namespace memprofd {
 
 enum class Fate { kAny, kDead, kAlive };
 
+// Which frame of a callstack names the site of its blocks.
+enum class SiteFrame {
+  kInnermost,
+  kApplication,  // the innermost that is no is_library_code; where all are, the innermost
+};
+
 // Which blocks by what became of them. Default: all.
 struct LifetimeFilter {
   double min_seconds = 0;
@@ -42,6 +48,7 @@ struct Filter {
   std::optional<Source> source;
   std::vector<std::uint32_t> threads;  // empty: all
   std::vector<std::uint32_t> domains;  // empty: all
+  SiteFrame site_frame = SiteFrame::kInnermost;
 };
 
 }  // namespace memprofd

@@ -43,6 +43,7 @@ struct OverheadInfo {
   double budget = 0;          // most of the target's own CPU that profiling may take; 0: no limit
   double measured = 0;        // what it has taken over the last seconds, likewise
   double requested_rate = 0;  // the sampling rate is this or lower; 0: in observe mode
+  double sample_seconds = 0;  // of the target's CPU that one sample costs; 0: not known yet
   std::uint64_t lowered = 0;  // times
   std::uint64_t raised = 0;
   bool exhausted = false;     // the lowest rate costs more than the budget
@@ -74,8 +75,9 @@ struct TargetInfo {
   TargetMode mode = TargetMode::kAgent;
   std::string capture;  // who records callstacks: "runtime" or "kernel"
   TargetState state = TargetState::kWaiting;
-  std::string message;       // one line: why waiting or observed, what failed, how it ended
-  ProgramEnd end;            // once it is kExited
+  std::string message;  // one line: why waiting or observed, or why sampled at a lower rate than
+                        // asked for; what failed, how it ended
+  ProgramEnd end;       // once it is kExited
   double sampling_rate = 0;  // per word, of the running session; 0 in observe mode
   OverheadInfo overhead;
   double attach_seconds = 0;  // daemon time from the request to sampling

@@ -44,7 +44,7 @@ IngestThread::IngestThread(SnapshotHub& hub, std::size_t history_bytes)
 
 IngestThread::~IngestThread() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
   eventfd_write(wake_.get(), 1);
@@ -55,7 +55,7 @@ std::future<void> IngestThread::post(std::function<void()> task) {
   std::packaged_task<void()> packaged(std::move(task));
   std::future<void> done = packaged.get_future();
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     tasks_.push_back(std::move(packaged));
   }
   eventfd_write(wake_.get(), 1);
@@ -65,7 +65,7 @@ std::future<void> IngestThread::post(std::function<void()> task) {
 void IngestThread::run_tasks() {
   std::vector<std::packaged_task<void()>> tasks;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     tasks.swap(tasks_);
   }
   for (auto& task : tasks) task();
@@ -74,7 +74,7 @@ void IngestThread::run_tasks() {
 void IngestThread::for_each_lane(const std::function<void(Lane&)>& use) {
   const std::vector<std::shared_ptr<Lane>> lanes = lanes_;
   for (const auto& lane : lanes) {
-    guarded("to take in what a program tells", [&] { use(*lane); });
+    guarded("to process the events of a program", [&] { use(*lane); });
     run_tasks();
   }
 }
@@ -125,12 +125,13 @@ void IngestThread::keep_history() {
 }
 
 DurationCounts IngestThread::publications() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return publications_;
 }
 
 void IngestThread::publish() {
   const auto began = std::chrono::steady_clock::now();
+  run_tasks();  // who asked after a task was posted sees what it has done: a new target, say
   const bool mark = hub_.take_mark();
   for_each_lane([mark](Lane& lane) {
     lane.catch_up();
@@ -140,7 +141,7 @@ void IngestThread::publish() {
   for (const auto& lane : lanes_) snapshots.push_back(lane->snapshot());
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - began;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     publications_.add(taken.count());
   }
   hub_.publish(std::move(snapshots));
@@ -167,7 +168,7 @@ void IngestThread::loop() {
   ::pthread_setname_np(::pthread_self(), "ingest");
   for (bool last = false; !last;) {
     {
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       last = stop_;
     }
     run_tasks();

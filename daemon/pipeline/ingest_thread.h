@@ -7,7 +7,6 @@
 #include <functional>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "daemon/model/duration_counts.h"
 #include "daemon/pipeline/lane.h"
 #include "daemon/util/fd.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 
@@ -61,10 +61,10 @@ class IngestThread {
   std::vector<std::shared_ptr<Lane>> lanes_;
   std::atomic<std::uint64_t> records_{0};
   std::atomic<std::size_t> history_bytes_{0};
-  mutable std::mutex mutex_;
-  DurationCounts publications_;                    // under mutex_
-  std::vector<std::packaged_task<void()>> tasks_;  // under mutex_
-  bool stop_ = false;                              // under mutex_
+  mutable Mutex mutex_;
+  DurationCounts publications_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::packaged_task<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -183,7 +183,7 @@ int Lane::take_in(std::uint64_t end) {
 void Lane::request_session(std::uint32_t generation, double rate) {
   RequestedSession session{generation, rate, std::nullopt};
   if (!std::exchange(any_requested_, true)) session.positions = positions_of_agent();
-  std::lock_guard lock(info_mutex_);
+  const MutexLock lock(info_mutex_);
   requested_sessions_.push_back(std::move(session));
 }
 
@@ -206,7 +206,7 @@ std::optional<std::vector<BufferPosition>> Lane::positions_of_agent() const {
 void Lane::take_requested_sessions() {
   std::vector<RequestedSession> requested;
   {
-    std::lock_guard lock(info_mutex_);
+    const MutexLock lock(info_mutex_);
     requested.swap(requested_sessions_);
   }
   // Before the first session is over: the next one would forget it.
@@ -353,6 +353,11 @@ void Lane::count_agent_drops(const AgentStatus& agent) {
   drops.set(Drop::kAgentCallstackMoved, agent.callstacks_moved - first_status_->callstacks_moved);
   drops.set(Drop::kAgentCallstackCut, agent.callstacks_cut - first_status_->callstacks_cut);
   drops.set(Drop::kAgentUncertainDeath, agent.uncertain_deaths - first_status_->uncertain_deaths);
+  if (agent.conflicts == first_status_->conflicts || std::exchange(own_use_told_, true)) return;
+  log_warning(
+      "pid {}: the program samples by Gc.Memprof itself: what its domain allocates until it stops "
+      "that is missing (domain_in_use)",
+      attachment_->target().pid);
 }
 
 // What was freed before it began has been told by then.
@@ -519,21 +524,21 @@ void Lane::end_records() {
 void Lane::note_children() {
   const std::vector<int> children = pipeline_.take_children();
   if (children.empty()) return;
-  std::lock_guard lock(info_mutex_);
+  const MutexLock lock(info_mutex_);
   children_.insert(children_.end(), children.begin(), children.end());
 }
 
 std::vector<int> Lane::take_children() {
-  std::lock_guard lock(info_mutex_);
+  const MutexLock lock(info_mutex_);
   return std::exchange(children_, {});
 }
 
 TargetInfo Lane::info() const {
-  std::lock_guard lock(info_mutex_);
+  const MutexLock lock(info_mutex_);
   return info_;
 }
 
-// What counts from the attach goes on from what an earlier memprofd has counted.
+// What counts from the attach continues from what an earlier memprofd has counted.
 TargetInfo Lane::shown_info() const {
   TargetInfo shown = info();
   if (before_ == nullptr) return shown;
@@ -545,7 +550,7 @@ TargetInfo Lane::shown_info() const {
 }
 
 void Lane::update_info(const std::function<void(TargetInfo&)>& change) {
-  std::lock_guard lock(info_mutex_);
+  const MutexLock lock(info_mutex_);
   change(info_);
 }
 

@@ -9,7 +9,6 @@
 #include <functional>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -23,6 +22,7 @@
 #include "daemon/pipeline/event_tap.h"
 #include "daemon/pipeline/pipeline.h"
 #include "daemon/pipeline/sample_sites.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 
@@ -160,6 +160,7 @@ class Lane {
   bool c_heap_told_ = false;                      // what of it is not followed
   std::optional<AgentStatus> first_status_;       // of the agent; what it had counted before
   std::optional<std::uint64_t> unsampled_words_;  // as it said last
+  bool own_use_told_ = false;                     // that the program samples a domain itself
   CatchUpPace catch_up_pace_;
   // CPU time of the program before its memory was read: as long as it is the same, so is that.
   std::uint64_t caught_up_cpu_ns_ = 0, gc_cpu_ns_ = 0;
@@ -181,11 +182,11 @@ class Lane {
   std::atomic<double> slow_to_{0};
   std::chrono::steady_clock::time_point rests_until_;  // while it is slowed
   bool metered_ = false;
-  mutable std::mutex info_mutex_;
-  TargetInfo info_;
-  std::vector<int> children_;                         // under info_mutex_
-  std::vector<RequestedSession> requested_sessions_;  // under info_mutex_
-  bool any_requested_ = false;                        // of the control thread
+  mutable Mutex info_mutex_;
+  TargetInfo info_ ABSL_GUARDED_BY(info_mutex_);
+  std::vector<int> children_ ABSL_GUARDED_BY(info_mutex_);
+  std::vector<RequestedSession> requested_sessions_ ABSL_GUARDED_BY(info_mutex_);
+  bool any_requested_ = false;  // of the control thread
 };
 
 }  // namespace memprofd

@@ -141,7 +141,7 @@ class CallersSum {
 absl::StatusOr<CallersResult> callers_of(const TargetProfile& profile, const CallersQuery& query) {
   ASSIGN_OR_RETURN(const Patterns pattern, Patterns::compile("function", {query.function}));
   if (pattern.empty()) {
-    return absl::InvalidArgumentError("no function: give a regular expression of its name");
+    return absl::InvalidArgumentError("missing function: give a regular expression for its name");
   }
   CallersSum sum(profile, pattern);
   for (const ProfileRow& row : profile.rows) sum.add(row);

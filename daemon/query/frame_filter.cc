@@ -122,6 +122,7 @@ absl::StatusOr<FrameFilter> FrameFilter::compile(const Filter& filter) {
   if (!hide.empty()) result.hidden_ = std::make_shared<const HiddenFrames>(std::move(hide));
   result.min_size_bytes_ = static_cast<double>(filter.min_size_bytes);
   result.max_size_bytes_ = static_cast<double>(filter.max_size_bytes);
+  result.site_frame_ = filter.site_frame;
   result.heap_ = filter.heap;
   result.source_ = filter.source;
   result.threads_.insert(filter.threads.begin(), filter.threads.end());
@@ -143,7 +144,7 @@ bool FrameFilter::passes(const AllocClass& alloc_class) const {
 }
 
 RowFilter::RowFilter(FrameFilter filter, Symbolizer& symbolizer)
-    : filter_(std::move(filter)), frames_(symbolizer, filter_.hidden_.get()) {}
+    : filter_(std::move(filter)), frames_(symbolizer, filter_.hidden_.get(), filter_.site_frame_) {}
 
 bool RowFilter::passes(const AllocClass& alloc_class, const Callstack& callstack) {
   return filter_.passes(alloc_class) && passes(callstack);

@@ -57,6 +57,7 @@ class FrameFilter {
   bool passes(const AllocClass& alloc_class) const;
   // Frames to leave out; null: none.
   std::shared_ptr<const LocationMatcher> hidden() const { return hidden_; }
+  SiteFrame site_frame() const { return site_frame_; }
 
  private:
   friend class RowFilter;
@@ -67,6 +68,7 @@ class FrameFilter {
   Patterns require_;
   Patterns forbid_;
   std::shared_ptr<const LocationMatcher> hidden_;
+  SiteFrame site_frame_ = SiteFrame::kInnermost;
   double min_size_bytes_ = 0;
   double max_size_bytes_ = 0;  // 0: any
   std::optional<Place> heap_;

@@ -38,7 +38,7 @@ std::size_t Grouper::group_of(LocationId site) {
 
 std::size_t Grouper::group_of_path(const Callstack& callstack) {
   const auto [it, is_new] = by_path_.try_emplace(frames_.location_ids(callstack), groups_.size());
-  if (is_new) add({.site = it->first.front(), .path = &it->first});
+  if (is_new) add({.site = frames_.site(callstack), .path = &it->first});
   return it->second;
 }
 

@@ -84,28 +84,7 @@ double LiveCourse::dispersion() const {
   return result;
 }
 
-// Equal pairs say nothing, and lessen the variance.
-//
-//   live 3 1 4 6: of 6 pairs 5 rise and 1 falls: 4 +- sqrt(4 * 3 * 13 / 18) = 2.9, of which one
-//   is taken off since such sums differ by two: chance 0.15
-double LiveCourse::chance_of_rise() const {
-  double rises = 0;
-  for (std::size_t i = 0; i < live_.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      if (live_[i] != live_[j]) rises += live_[i] > live_[j] ? 1 : -1;
-    }
-  }
-  const auto all = [](double n) { return n * (n - 1) * (2 * n + 5) / 18; };
-  double variance = all(static_cast<double>(live_.size()));
-  std::vector<double> sorted = live_;
-  std::sort(sorted.begin(), sorted.end());
-  for (auto at = sorted.begin(); at != sorted.end();) {
-    const auto next = std::upper_bound(at, sorted.end(), *at);
-    variance -= all(static_cast<double>(next - at));
-    at = next;
-  }
-  return variance > 0 ? chance_beyond((rises - 1) / std::sqrt(variance)) : 1;
-}
+double LiveCourse::chance_of_rise() const { return memprofd::chance_of_rise(live_); }
 
 double LiveCourse::live_after(double seconds) const {
   for (std::size_t i = 0; i < steps_.size(); ++i) {
@@ -120,6 +99,29 @@ bool LiveCourse::has_slowed_down(double stderr_bytes) const {
   const double middle = live_after(seconds_ / 2);
   const double first = middle - live_.front(), second = live_.back() - middle;
   return second + stderr_bytes / 2 < first / 2;
+}
+
+// Equal pairs say nothing, and lessen the variance.
+//
+//   values 3 1 4 6: of 6 pairs 5 rise and 1 falls: 4 +- sqrt(4 * 3 * 13 / 18) = 2.9, of which one
+//   is taken off since such sums differ by two: chance 0.15
+double chance_of_rise(const std::vector<double>& values) {
+  double rises = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (values[i] != values[j]) rises += values[i] > values[j] ? 1 : -1;
+    }
+  }
+  const auto all = [](double n) { return n * (n - 1) * (2 * n + 5) / 18; };
+  double variance = all(static_cast<double>(values.size()));
+  std::vector<double> sorted = values;
+  std::sort(sorted.begin(), sorted.end());
+  for (auto at = sorted.begin(); at != sorted.end();) {
+    const auto next = std::upper_bound(at, sorted.end(), *at);
+    variance -= all(static_cast<double>(next - at));
+    at = next;
+  }
+  return variance > 0 ? chance_beyond((rises - 1) / std::sqrt(variance)) : 1;
 }
 
 std::vector<bool> discoveries(const std::vector<double>& chances) {

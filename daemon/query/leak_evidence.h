@@ -31,9 +31,9 @@ class LiveCourse {
   // together has five: so much more do births differ between windows, and so much more the steps,
   // each by the error that the samples of its span have.
   double dispersion() const;
-  // How likely a rise like this is when the order of the steps means nothing: Kendall's rank
-  // correlation with time. What goes up and down, as a cache does or what waits for a major
-  // collection, has no order, however much of it there is.
+  // chance_of_rise() of what is live: Kendall's rank correlation with time. What goes up and down,
+  // as a cache does or what waits for a major collection, has no order, however much of it there
+  // is.
   double chance_of_rise() const;
   // It has grown much more in the first half of the time than later. stderr_bytes: of the growth.
   bool has_slowed_down(double stderr_bytes) const;
@@ -61,6 +61,8 @@ class LiveCourse {
   std::size_t windows_ = 0;
 };
 
+// How likely it is that values in their order rise as they do when the order means nothing.
+double chance_of_rise(const std::vector<double>& values);
 // Which chances are low for how many there are: of those, one in twenty is low by chance
 // (Benjamini and Hochberg).
 std::vector<bool> discoveries(const std::vector<double>& chances);

@@ -4,11 +4,15 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <numeric>
+#include <optional>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "daemon/query/cell_measure.h"
 #include "daemon/query/leak_evidence.h"
+#include "daemon/query/leak_steps.h"
 #include "daemon/query/median_age.h"
 #include "daemon/query/range.h"
 #include "daemon/query/range_counter.h"
@@ -26,7 +30,13 @@ constexpr std::size_t kSteps = 20;
 // Ages looked at, youngest first, each so many times the one before.
 constexpr std::uint64_t kYoungestAge = 1'000'000'000;
 constexpr std::uint64_t kAgeFactor = 2;
-constexpr int kNoGroup = -1;
+// Groups that have grown most, shown where none is certain; and certain ones.
+constexpr std::size_t kRolledUp = 3;
+// A caller that has this share of the growth of the one with the most stands for it, when less is
+// live there: the root of all callstacks has all of the growth, and names nothing.
+constexpr double kMostOfGrowth = 0.8;
+// More large blocks of one site are no steps.
+constexpr std::size_t kMostLargeBlocks = 64;
 
 // What is live at the begin and at the end of each span, and at both the same blocks.
 struct Ends {
@@ -59,29 +69,76 @@ struct Growth {
   std::vector<double> older;  // words older than each age
 };
 
-// Groups of a profile, and the group of each row of the snapshot.
+// How a search makes groups.
+struct GroupsBy {
+  const LocationMatcher* hidden = nullptr;
+  SiteFrame site_frame = SiteFrame::kInnermost;
+  GroupBy key = GroupBy::kSite;
+  bool callers = false;  // every function of a callstack that may name a site; key is kFunction
+};
+
+// Groups of a profile, and the groups of each row of the snapshot: one, or one for each caller.
 struct Grouping {
+  using Groups = absl::InlinedVector<int, 1>;
+
   VisibleFrames frames;
   Grouper grouper;
-  std::vector<int> group_of_row;
+  std::vector<Groups> groups_of_row;  // none: the row does not count
 
   Grouping(const RangeCounter& counter, const TargetSnapshot& snapshot,
-           const TargetProfile& profile, GroupBy by)
-      : frames(profile), grouper(frames, by), group_of_row(snapshot.rows.size(), kNoGroup) {
+           const TargetProfile& profile, const GroupsBy& by)
+      : frames(*profile.symbolizer, by.hidden, by.site_frame),
+        grouper(frames, by.key),
+        groups_of_row(snapshot.rows.size()) {
     for (const ProfileRow& row : profile.rows) {
-      group_of_row[counter.row_of(row.id)] =
-          static_cast<int>(grouper.group_of(row.alloc_class, *row.callstack));
+      Groups& groups = groups_of_row[counter.row_of(row.id)];
+      if (by.callers) {
+        add_callers(*row.callstack, groups);
+      } else {
+        groups = {static_cast<int>(grouper.group_of(row.alloc_class, *row.callstack))};
+      }
     }
   }
+  bool same_groups(const Grouping& other) const { return groups_of_row == other.groups_of_row; }
   // Adds each row's portion to what member(group) answers.
   template <typename Member>
   void add(const std::vector<Portion>& rows, Member member) const {
     for (std::size_t row = 0; row < rows.size(); ++row) {
-      if (group_of_row[row] == kNoGroup) continue;
-      member(group_of_row[row]) += rows[row];
+      for (const int group : groups_of_row[row]) member(group) += rows[row];
     }
   }
+
+ private:
+  // Each once, however often a callstack has it.
+  void add_callers(const Callstack& callstack, Groups& groups) {
+    frames.walk(callstack, [&](VisibleFrames::Locations locations, std::uint64_t) {
+      for (const LocationId id : locations) {
+        if (!frames.names_sites(id)) continue;
+        const int group = static_cast<int>(grouper.group_of(id));
+        if (std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
+      }
+      return true;
+    });
+  }
 };
+
+// Groups and their growth. Several are counted at once, since each reading of the history takes
+// long.
+struct Counted {
+  Grouping grouping;
+  std::vector<Growth> growths;
+
+  Counted(const RangeCounter& counter, const TargetSnapshot& snapshot, const TargetProfile& profile,
+          const GroupsBy& by)
+      : grouping(counter, snapshot, profile, by), growths(grouping.grouper.size()) {}
+
+  // Adds each row's portion to what member(growth) answers.
+  template <typename Member>
+  void add(const std::vector<Portion>& rows, Member member) {
+    grouping.add(rows, [&](int group) -> Portion& { return member(growths[group]); });
+  }
+};
+using All = std::vector<Counted*>;
 
 // Ages at the end of a range that history can tell, ascending: those between ends of its windows.
 std::vector<std::uint64_t> ages_within(const RangeCounter& counter, std::uint64_t end_ns) {
@@ -94,63 +151,75 @@ std::vector<std::uint64_t> ages_within(const RangeCounter& counter, std::uint64_
   return ages;
 }
 
-void add_step(const RangeCounter& counter, const HistoryView::Tier& step, const Grouping& grouping,
-              std::vector<Growth>& growths) {
+void add_step(const RangeCounter& counter, const HistoryView::Tier& step, const All& all) {
   for (const HistoryWindowPtr& window : step) {
     window->for_each_count([&](const WindowCell& cell, double rate) {
       const int row = counter.row_of(cell.alloc_class);
-      if (row < 0 || grouping.group_of_row[row] == kNoGroup) return;
-      LiveCourse& course = growths[grouping.group_of_row[row]].course;
+      if (row < 0) return;
       const double bytes_each = counter.weight(row, rate).words * kBytesPerWord;
       const double born = static_cast<double>(cell.allocated - cell.never_followed);
-      course.born(born, bytes_each);
-      course.gone(born - cell_samples(cell, Blocks::kLive), bytes_each);
+      const double gone = born - cell_samples(cell, Blocks::kLive);
+      for (Counted* of : all) {
+        for (const int group : of->grouping.groups_of_row[row]) {
+          of->growths[group].course.born(born, bytes_each);
+          of->growths[group].course.gone(gone, bytes_each);
+        }
+      }
     });
     const double seconds = static_cast<double>(window->end_ns() - window->begin_ns()) / 1e9;
-    for (Growth& growth : growths) growth.course.end_window(seconds);
+    for (Counted* of : all) {
+      for (Growth& growth : of->growths) growth.course.end_window(seconds);
+    }
   }
-  for (Growth& growth : growths) growth.course.end_step();
+  for (Counted* of : all) {
+    for (Growth& growth : of->growths) growth.course.end_step();
+  }
 }
 
-void add_steps(const RangeCounter& counter, const std::vector<SessionSpan>& spans,
-               const Grouping& grouping, std::vector<Growth>& growths) {
-  for (Growth& growth : growths) {
-    growth.course = LiveCourse(growth.chance.begin.words * kBytesPerWord);
+void add_steps(const RangeCounter& counter, const std::vector<SessionSpan>& spans, const All& all) {
+  for (Counted* of : all) {
+    for (Growth& growth : of->growths) {
+      growth.course = LiveCourse(growth.chance.begin.words * kBytesPerWord);
+    }
   }
   for (const SessionSpan& span : spans) {
     for (const auto& step : counter.steps(span.begin_ns, span.end_ns, kSteps / spans.size())) {
-      add_step(counter, step, grouping, growths);
+      add_step(counter, step, all);
     }
-    for (Growth& growth : growths) growth.course.end_span();
+    for (Counted* of : all) {
+      for (Growth& growth : of->growths) growth.course.end_span();
+    }
   }
 }
 
 // What is live, by row, to one of the ends.
-void add_live(const RangeCounter& counter, const std::vector<Portion>& live,
-              const Grouping& grouping, Portion Ends::*end, std::vector<Growth>& growths) {
-  grouping.add(live, [&](int group) -> Portion& { return growths[group].chance.*end; });
-  grouping.add(live, [&](int group) -> Portion& { return growths[group].span.*end; });
-  grouping.add(counter.sampled(live),
-               [&](int group) -> Portion& { return growths[group].sampled.*end; });
+void add_live(const RangeCounter& counter, const std::vector<Portion>& live, Portion Ends::*end,
+              const All& all) {
+  const std::vector<Portion> sampled = counter.sampled(live);
+  for (Counted* of : all) {
+    of->add(live, [&](Growth& growth) -> Portion& { return growth.chance.*end; });
+    of->add(live, [&](Growth& growth) -> Portion& { return growth.span.*end; });
+    of->add(sampled, [&](Growth& growth) -> Portion& { return growth.sampled.*end; });
+  }
 }
 
-void end_span(const SessionSpan& span, std::vector<Growth>& growths) {
-  for (Growth& growth : growths) {
-    growth.weighed.add(std::exchange(growth.span, {}), span.seconds());
+void end_span(const SessionSpan& span, const All& all) {
+  for (Counted* of : all) {
+    for (Growth& growth : of->growths) {
+      growth.weighed.add(std::exchange(growth.span, {}), span.seconds());
+    }
   }
 }
 
 // What is live at both ends of the span.
-void add_old(const RangeCounter& counter, const SessionSpan& span, const Grouping& grouping,
-             std::vector<Growth>& growths) {
-  add_live(counter, counter.born_before({&span.begin_ns, 1}, span.end_ns).front(), grouping,
-           &Ends::old, growths);
+void add_old(const RangeCounter& counter, const SessionSpan& span, const All& all) {
+  add_live(counter, counter.born_before({&span.begin_ns, 1}, span.end_ns).front(), &Ends::old, all);
 }
 
 // What of the live bytes at the end of the range is older than each age, and than the last span:
 // in one go, since each reads the history.
 void add_ages(const RangeCounter& counter, const std::vector<std::uint64_t>& ages,
-              const SessionSpan& last, const Grouping& grouping, std::vector<Growth>& growths) {
+              const SessionSpan& last, const All& all) {
   std::vector<std::uint64_t> times{last.begin_ns};
   for (const std::uint64_t age : ages) times.push_back(last.end_ns - age);
   std::vector<std::uint64_t> latest_first = times;
@@ -160,12 +229,16 @@ void add_ages(const RangeCounter& counter, const std::vector<std::uint64_t>& age
     const auto at = std::find(latest_first.begin(), latest_first.end(), times[i]);
     const std::vector<Portion>& live = rows[at - latest_first.begin()];
     if (i == 0) {
-      add_live(counter, live, grouping, &Ends::old, growths);
+      add_live(counter, live, &Ends::old, all);
       continue;
     }
-    std::vector<Portion> older(growths.size());
-    grouping.add(live, [&](int group) -> Portion& { return older[group]; });
-    for (std::size_t g = 0; g < growths.size(); ++g) growths[g].older.push_back(older[g].words);
+    for (Counted* of : all) {
+      std::vector<Portion> older(of->growths.size());
+      of->grouping.add(live, [&](int group) -> Portion& { return older[group]; });
+      for (std::size_t g = 0; g < older.size(); ++g) {
+        of->growths[g].older.push_back(older[g].words);
+      }
+    }
   }
 }
 
@@ -223,74 +296,284 @@ double at_least(const LeakGrowth& growth) {
   return growth.growth_bytes - kQuantile95 * growth.growth_bytes_stderr;
 }
 
-// A group with anything live or dead in the range.
-struct Candidate {
-  std::size_t group;  // of the rows at the end
-  const Growth* growth;
-  LeakGrowth summary;
+// How likely a group seems to leak and does not.
+double chance_of(const Growth& growth, const LeakGrowth& summary) {
+  const double error = summary.growth_bytes_stderr;
+  if (error <= 0 || growth.course.has_slowed_down(error)) return 1;
+  return std::max(1 - summary.confidence, growth.course.chance_of_rise());
+}
 
-  // How likely it seems to leak and does not.
-  double chance() const {
-    const double error = summary.growth_bytes_stderr;
-    if (error <= 0 || growth->course.has_slowed_down(error)) return 1;
-    return std::max(1 - summary.confidence, growth->course.chance_of_rise());
+void count_growths(const RangeCounter& counter, const std::vector<SessionSpan>& spans,
+                   const std::vector<std::uint64_t>& ages, const All& all) {
+  for (const SessionSpan& span : spans) {
+    add_live(counter, counter.live_at(span.begin_ns), &Ends::begin, all);
+    const std::vector<Portion> at_end = counter.live_at(span.end_ns);
+    add_live(counter, at_end, &Ends::end, all);
+    if (&span != &spans.back()) {
+      add_old(counter, span, all);
+      end_span(span, all);
+      continue;
+    }
+    const std::vector<Portion> sampled = counter.sampled(at_end);
+    for (Counted* of : all) {
+      of->add(at_end, [](Growth& growth) -> Portion& { return growth.now; });
+      of->add(sampled, [](Growth& growth) -> Portion& { return growth.now_sampled; });
+    }
+  }
+  add_steps(counter, spans, all);
+  add_ages(counter, ages, spans.back(), all);
+  end_span(spans.back(), all);
+}
+
+double seconds_of(const std::vector<SessionSpan>& spans) {
+  return std::accumulate(spans.begin(), spans.end(), 0.0,
+                         [](double sum, const SessionSpan& span) { return sum + span.seconds(); });
+}
+
+// What all searches of one question look at.
+struct Compared {
+  const TargetSnapshot& snapshot;
+  const RangeCounter& counter;
+  const TargetProfile& profile;  // of all that the filter passes, whenever it was
+  const std::vector<SessionSpan>& spans;
+  const std::vector<std::uint64_t>& ages;
+  double unseen_words;  // of what is live at the end
+};
+
+// What is known of all groups of one kind. Made, then judged once growth has been counted.
+class Search : public Counted {
+ public:
+  Search(const Compared& compared, const GroupsBy& asked)
+      : Counted(compared.counter, compared.snapshot, compared.profile, asked), by(asked) {}
+
+  const GroupsBy by;
+  std::vector<LeakGrowth> summaries;  // by group, as the next
+  std::vector<double> chances;        // 1 where nothing is live
+
+  void judge(const Compared& compared) {
+    for (const Growth& growth : growths) {
+      summaries.push_back(summary_of(growth, compared.unseen_words));
+      chances.push_back(growth.now.words > 0 ? chance_of(growth, summaries.back()) : 1);
+    }
+  }
+  // Those that are looked at: others cannot leak.
+  bool is_live(std::size_t group) const { return growths[group].now.words > 0; }
+  std::vector<std::size_t> live_groups() const {
+    std::vector<std::size_t> groups;
+    for (std::size_t group = 0; group < growths.size(); ++group) {
+      if (is_live(group)) groups.push_back(group);
+    }
+    return groups;
+  }
+  // Largest least growth first, then by what is live, ties by name.
+  bool ranks_before(std::size_t a, std::size_t b) const {
+    const double x = at_least(summaries[a]), y = at_least(summaries[b]);
+    if (x != y) return x > y;
+    const double a_live = growths[a].now.words, b_live = growths[b].now.words;
+    if (a_live != b_live) return a_live > b_live;
+    return grouping.grouper.compare(a, b) < 0;
+  }
+  std::vector<std::size_t> ranked(std::vector<std::size_t> groups, std::size_t limit) const {
+    sort_and_cut(groups, limit,
+                 [this](std::size_t a, std::size_t b) { return ranks_before(a, b); });
+    return groups;
   }
 };
 
-std::vector<Candidate> candidates_of(const TargetProfile& at_end, const RangeCounter& counter,
-                                     const Grouping& grouping, const GroupedRows& rows,
-                                     const std::vector<Growth>& growths) {
-  std::vector<Candidate> result(rows.grouper().size());
-  for (std::size_t row = 0; row < at_end.rows.size(); ++row) {
-    const std::size_t group = rows.group_of_row(row);
-    const int of_snapshot = grouping.group_of_row[counter.row_of(at_end.rows[row].id)];
-    result[group] = {group, &growths[of_snapshot], {}};
+void count_and_judge(const Compared& compared, const std::vector<Search*>& searches) {
+  count_growths(compared.counter, compared.spans, compared.ages,
+                All(searches.begin(), searches.end()));
+  for (Search* search : searches) search->judge(compared);
+}
+
+// One of the shown groups that have blocks of a suspect has to be named.
+void name_one(const Search& search, std::size_t suspect, const Search& shown,
+              std::vector<bool>& is_named) {
+  std::optional<std::size_t> largest;
+  for (std::size_t row = 0; row < search.grouping.groups_of_row.size(); ++row) {
+    const Grouping::Groups& groups = search.grouping.groups_of_row[row];
+    if (groups.empty() || static_cast<std::size_t>(groups[0]) != suspect) continue;
+    const auto group = static_cast<std::size_t>(shown.grouping.groups_of_row[row][0]);
+    if (is_named[group]) return;
+    if (shown.is_live(group) && (!largest || shown.ranks_before(group, *largest))) largest = group;
   }
-  for (Candidate& candidate : result) {
-    candidate.summary = summary_of(*candidate.growth, at_end.unseen.live);
+  if (largest) is_named[*largest] = true;
+}
+
+// The groups of shown to be named, by what is true whatever is hidden.
+std::vector<std::size_t> suspects_of(const std::vector<const Search*>& truth, const Search& shown) {
+  std::vector<double> chances;
+  for (const Search* search : truth) {
+    for (const std::size_t group : search->live_groups()) {
+      chances.push_back(search->chances[group]);
+    }
+  }
+  double highest = -1;
+  const std::vector<bool> low = discoveries(chances);
+  for (std::size_t i = 0; i < low.size(); ++i) {
+    if (low[i]) highest = std::max(highest, chances[i]);
+  }
+  std::vector<bool> is_named(shown.growths.size());
+  for (const std::size_t group : shown.live_groups()) {
+    is_named[group] = shown.chances[group] <= highest;
+  }
+  for (const Search* search : truth) {
+    for (const std::size_t group : search->live_groups()) {
+      if (search->chances[group] <= highest) name_one(*search, group, shown, is_named);
+    }
+  }
+  std::vector<std::size_t> named;
+  for (std::size_t group = 0; group < is_named.size(); ++group) {
+    if (is_named[group]) named.push_back(group);
+  }
+  return named;
+}
+
+// ---------------------------------------------------------------- steps
+
+struct Steps {
+  std::size_t row;  // of the snapshot: the last block's
+  StepGrowth growth;
+};
+
+// Sites of large blocks that grow in steps, by application frames with nothing hidden.
+std::vector<Steps> find_steps(const Compared& compared, const TimeRange& range) {
+  struct Site {
+    std::vector<LargeBlock> blocks;
+    std::size_t last_row = 0;
+    double live_words = 0;  // of large ones
+  };
+  const RangeCounter& counter = compared.counter;
+  const Grouping sites(counter, compared.snapshot, compared.profile,
+                       {.site_frame = SiteFrame::kApplication});
+  std::vector<Site> of_site(sites.grouper.size());
+  const auto block_words = [&](std::size_t row) {
+    return compared.snapshot.rows[row].alloc_class.block_words();
+  };
+  // Nine of ten blocks of that size are sampled, or more.
+  const auto is_sure = [&](std::size_t row, double words_each) {
+    return compared.snapshot.rows[row].alloc_class.size.fine() &&
+           words_each <= block_words(row) / 0.9;
+  };
+  const std::uint64_t known_ns = std::max(range.begin_ns, compared.snapshot.history.oldest_ns());
+  for (const HistoryWindowPtr& window : counter.finest(known_ns, range.end_ns)) {
+    window->for_each_count([&](const WindowCell& cell, double rate) {
+      const int found = counter.row_of(cell.alloc_class);
+      if (found < 0 || cell.allocated == 0) return;
+      const auto row = static_cast<std::size_t>(found);
+      if (sites.groups_of_row[row].empty() || !is_sure(row, counter.weight(found, rate).words)) {
+        return;
+      }
+      Site& site = of_site[sites.groups_of_row[row][0]];
+      for (std::uint64_t i = 0; i < cell.allocated && site.blocks.size() <= kMostLargeBlocks; ++i) {
+        site.blocks.push_back({window->end_ns(), block_words(row)});
+      }
+      site.last_row = row;
+    });
+  }
+  const std::vector<Portion> live = counter.live_at(range.end_ns);
+  for (std::size_t row = 0; row < live.size(); ++row) {
+    if (live[row].samples <= 0 || sites.groups_of_row[row].empty()) continue;
+    if (!is_sure(row, live[row].words / live[row].samples)) continue;
+    of_site[sites.groups_of_row[row][0]].live_words += live[row].samples * block_words(row);
+  }
+  std::vector<Steps> result;
+  for (const Site& site : of_site) {
+    const auto growth = growth_in_steps(site.blocks, site.live_words, range.begin_ns, range.end_ns);
+    if (growth) result.push_back({site.last_row, *growth});
   }
   return result;
 }
 
-// Largest least growth first, then by what is live, ties by name.
-bool ranks_before(const Candidate& a, const Candidate& b, const Grouper& grouper) {
-  const double x = at_least(a.summary), y = at_least(b.summary);
-  if (x != y) return x > y;
-  const double a_live = a.growth->now.words, b_live = b.growth->now.words;
-  if (a_live != b_live) return a_live > b_live;
-  return grouper.compare(a.group, b.group) < 0;
+// Sets what is known of the growth better than by its samples' errors.
+void set_steps(const StepGrowth& steps, double seconds, LeakSuspect& suspect) {
+  suspect.in_steps = true;
+  // Answers have growth by the compared time.
+  const double share = steps.seconds > 0 ? seconds / steps.seconds : 0;
+  suspect.growth_bytes = (steps.end_words - steps.begin_words) * kBytesPerWord * share;
+  suspect.growth_bytes_stderr = 0;
+  suspect.growth_limits = {suspect.growth_bytes, suspect.growth_bytes};
+  suspect.confidence = steps.confidence;
 }
 
-void leave_suspects(std::vector<Candidate>& candidates) {
-  std::vector<double> chances;
-  chances.reserve(candidates.size());
-  for (const Candidate& candidate : candidates) chances.push_back(candidate.chance());
-  const std::vector<bool> suspect = discoveries(chances);
-  std::size_t at = 0;
-  std::erase_if(candidates, [&](const Candidate&) { return !suspect[at++]; });
-}
+// ---------------------------------------------------------------- roll-ups
 
-std::vector<Growth> growths_of(const RangeCounter& counter, const std::vector<SessionSpan>& spans,
-                               const std::vector<std::uint64_t>& ages, const Grouping& grouping) {
-  std::vector<Growth> growths(grouping.grouper.size());
-  for (const SessionSpan& span : spans) {
-    add_live(counter, counter.live_at(span.begin_ns), grouping, &Ends::begin, growths);
-    const std::vector<Portion> at_end = counter.live_at(span.end_ns);
-    add_live(counter, at_end, grouping, &Ends::end, growths);
-    if (&span != &spans.back()) {
-      add_old(counter, span, grouping, growths);
-      end_span(span, growths);
-    } else {
-      grouping.add(at_end, [&](int g) -> Portion& { return growths[g].now; });
-      grouping.add(counter.sampled(at_end),
-                   [&](int g) -> Portion& { return growths[g].now_sampled; });
-    }
+// hidden: in the callstack that is shown.
+LeakRollUp rolled_up(const Search& search, std::size_t group, bool certain,
+                     const LocationMatcher* hidden, const Compared& compared,
+                     const TargetProfile& at_end) {
+  LeakRollUp result{.group_by = search.by.key, .certain = certain, .suspect = {}};
+  static_cast<LeakGrowth&>(result.suspect) = search.summaries[group];
+  const MedianAge age = age_of(search.growths[group], compared.ages,
+                               compared.spans.back().end_ns - compared.counter.begin_ns());
+  result.suspect.median_age_seconds = age.seconds;
+  result.suspect.median_age_limits = age.limits;
+  Group& counts = result.suspect.group;
+  static_cast<GroupName&>(counts) = search.grouping.grouper.name(group);
+  counts.unseen = at_end.unseen;
+  double most = -1;
+  for (const ProfileRow& row : at_end.rows) {
+    const auto& groups = search.grouping.groups_of_row[compared.counter.row_of(row.id)];
+    if (std::ranges::find(groups, static_cast<int>(group)) == groups.end()) continue;
+    counts.add_class(row.counters);
+    if (row.counters.live.words <= most) continue;
+    most = row.counters.live.words;
+    counts.heaviest = row.callstack;
   }
-  add_steps(counter, spans, grouping, growths);
-  add_ages(counter, ages, spans.back(), grouping, growths);
-  end_span(spans.back(), growths);
-  return growths;
+  VisibleFrames frames(*compared.profile.symbolizer, hidden, search.by.site_frame);
+  counts.set_callstack(frames);
+  return result;
 }
+
+// Groups that grow by more than chance explains among so many, those that have grown most first.
+std::vector<std::size_t> discovered(const Search& search) {
+  const std::vector<std::size_t> groups = search.live_groups();
+  std::vector<double> chances;
+  chances.reserve(groups.size());
+  for (const std::size_t group : groups) chances.push_back(search.chances[group]);
+  const std::vector<bool> low = discoveries(chances);
+  std::vector<std::size_t> result;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (low[i]) result.push_back(groups[i]);
+  }
+  return search.ranked(std::move(result), 0);
+}
+
+// The function that names the growth best.
+std::optional<std::size_t> best_caller(const Search& callers) {
+  const std::vector<std::size_t> functions = discovered(callers);
+  std::optional<std::size_t> best;
+  for (const std::size_t group : functions) {
+    const double most = callers.summaries[functions[0]].growth_bytes;
+    if (callers.summaries[group].growth_bytes < kMostOfGrowth * most) continue;
+    if (!best || callers.growths[group].now.words < callers.growths[*best].now.words) best = group;
+  }
+  return best;
+}
+
+std::vector<LeakRollUp> roll_up_growth(const Compared& compared, const LocationMatcher* hidden,
+                                       const TargetProfile& at_end) {
+  Search modules(compared, {.site_frame = SiteFrame::kApplication, .key = GroupBy::kModule});
+  Search callers(
+      compared,
+      {.site_frame = SiteFrame::kApplication, .key = GroupBy::kFunction, .callers = true});
+  count_and_judge(compared, {&modules, &callers});
+  std::vector<LeakRollUp> result;
+  const auto add = [&](const Search& search, std::size_t group, bool certain) {
+    result.push_back(rolled_up(search, group, certain, hidden, compared, at_end));
+  };
+  for (const std::size_t group : discovered(modules)) {
+    if (result.size() < kRolledUp) add(modules, group, true);
+  }
+  if (const auto caller = best_caller(callers)) add(callers, *caller, true);
+  if (!result.empty()) return result;
+  for (const std::size_t group : modules.ranked(modules.live_groups(), kRolledUp)) {
+    if (modules.summaries[group].growth_bytes > 0) add(modules, group, false);
+  }
+  return result;
+}
+
+// ---------------------------------------------------------------- what is shown
 
 // A search ranks ten thousand groups and names a hundred: lifetimes, which are most of the work,
 // are counted of those only. rows: of at_end.
@@ -305,59 +588,91 @@ void count_lifetimes_of(const std::vector<std::size_t>& chosen, const GroupedRow
   count_lifetimes(snapshot, at_end.range, of_chosen);
 }
 
-double seconds_of(const std::vector<SessionSpan>& spans) {
-  return std::accumulate(spans.begin(), spans.end(), 0.0,
-                         [](double sum, const SessionSpan& span) { return sum + span.seconds(); });
-}
-
 }  // namespace
 
 absl::StatusOr<LeakAnswer> find_leaks(const TargetSnapshot& snapshot, const TimeRange& asked,
                                       const Filter& filter, const LeakQuery& query) {
   if (!filter.lifetime.takes_all()) {
     return absl::InvalidArgumentError(
-        "the search for leaks looks at ages itself; leave the lifetime filters out");
+        "the search for leaks has its own age limits; omit the lifetime filters");
   }
   const RangeCounter counter(snapshot, Doubt::kChance);
   ASSIGN_OR_RETURN(TargetProfile profile, select(snapshot, {}, filter));
-  TimeRange range = counter.resolve(asked);
+  const TimeRange whole = counter.resolve(asked);
+  TimeRange range = whole;
   const std::vector<SessionSpan> spans = session_spans(
       counter, range, query.limit == 0 ? SpanEnds::kAtCollections : SpanEnds::kAnywhere);
   if (spans.empty()) return LeakAnswer{.range = range};
   range = {spans.front().begin_ns, spans.back().end_ns};
   const double seconds = seconds_of(spans);
-  Grouping grouping(counter, snapshot, profile, query.group_by);
   const std::uint64_t span_ns = range.end_ns - counter.begin_ns();
   const std::vector<std::uint64_t> ages = ages_within(counter, range.end_ns);
-  const std::vector<Growth> growths = growths_of(counter, spans, ages, grouping);
   ASSIGN_OR_RETURN(TargetProfile at_end,
                    select(snapshot, {range.begin_ns, range.end_ns}, filter, Lifetimes::kLeftOut));
+  const Compared compared{snapshot, counter, profile, spans, ages, at_end.unseen.live};
+  Search shown(
+      compared,
+      {.hidden = profile.hidden.get(), .site_frame = profile.site_frame, .key = query.group_by});
+  std::vector<Search*> searches{&shown};
+  std::vector<const Search*> truth;
+  std::vector<std::unique_ptr<Search>> others;
+  for (const SiteFrame site_frame : {SiteFrame::kInnermost, SiteFrame::kApplication}) {
+    if (query.limit != 0) break;
+    auto other = std::make_unique<Search>(
+        compared, GroupsBy{.hidden = nullptr, .site_frame = site_frame, .key = query.group_by});
+    const auto known = std::ranges::find_if(searches, [&](const Search* search) {
+      return search->grouping.same_groups(other->grouping);
+    });
+    const Search* search = known != searches.end() ? *known : other.get();
+    if (search == other.get()) {
+      searches.push_back(other.get());
+      others.push_back(std::move(other));
+    }
+    if (std::ranges::find(truth, search) == truth.end()) truth.push_back(search);
+  }
+  count_and_judge(compared, searches);
 
-  GroupedRows rows(at_end, query.group_by);
-  std::vector<Candidate> candidates = candidates_of(at_end, counter, grouping, rows, growths);
-  std::erase_if(candidates,
-                [](const Candidate& candidate) { return candidate.growth->now.words <= 0; });
+  std::vector<std::size_t> chosen = shown.live_groups();
   const double rate = snapshot.info.sampling_rate;
   const double least_leak =
-      rate > 0 ? samples_to_be_named(candidates.size()) * kBytesPerWord / rate / seconds : 0;
-  if (query.limit == 0) leave_suspects(candidates);
-  sort_and_cut(candidates, query.limit, [&](const Candidate& a, const Candidate& b) {
-    return ranks_before(a, b, rows.grouper());
-  });
-  std::vector<std::size_t> chosen;
-  chosen.reserve(candidates.size());
-  for (const Candidate& candidate : candidates) chosen.push_back(candidate.group);
-  count_lifetimes_of(chosen, rows, snapshot, at_end);
-  std::vector<Group> groups = rows.sums(chosen, Measure::kLive);
-  LeakAnswer answer{range, seconds, least_leak, {}};
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
+      rate > 0 ? samples_to_be_named(chosen.size()) * kBytesPerWord / rate / seconds : 0;
+  std::vector<std::optional<StepGrowth>> steps(shown.growths.size());
+  if (query.limit == 0) {
+    chosen = suspects_of(truth, shown);
+    for (const Steps& found : find_steps(compared, whole)) {
+      const auto group = static_cast<std::size_t>(shown.grouping.groups_of_row[found.row][0]);
+      if (!shown.is_live(group) || std::ranges::find(chosen, group) != chosen.end()) continue;
+      steps[group] = found.growth;
+      chosen.push_back(group);
+    }
+  }
+  chosen = shown.ranked(std::move(chosen), query.limit);
+
+  // The same groups, by the numbers that the rows at the end give them.
+  GroupedRows rows(at_end, query.group_by);
+  std::vector<std::size_t> row_group(shown.growths.size());
+  for (std::size_t row = 0; row < at_end.rows.size(); ++row) {
+    const auto& groups = shown.grouping.groups_of_row[counter.row_of(at_end.rows[row].id)];
+    row_group[groups[0]] = rows.group_of_row(row);
+  }
+  std::vector<std::size_t> named;
+  named.reserve(chosen.size());
+  for (const std::size_t group : chosen) named.push_back(row_group[group]);
+  count_lifetimes_of(named, rows, snapshot, at_end);
+  std::vector<Group> groups = rows.sums(named, Measure::kLive);
+  LeakAnswer answer{range, seconds, least_leak, {}, {}};
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
     LeakSuspect& suspect = answer.suspects.emplace_back();
-    static_cast<LeakGrowth&>(suspect) = candidates[i].summary;
-    const MedianAge age = age_of(*candidates[i].growth, ages, span_ns);
+    static_cast<LeakGrowth&>(suspect) = shown.summaries[chosen[i]];
+    const MedianAge age = age_of(shown.growths[chosen[i]], ages, span_ns);
     suspect.median_age_seconds = age.seconds;
     suspect.median_age_limits = age.limits;
     suspect.group = std::move(groups[i]);
     suspect.group.set_callstack(rows.frames());
+    if (steps[chosen[i]]) set_steps(*steps[chosen[i]], seconds, suspect);
+  }
+  if (query.limit == 0 && query.roll_up && chosen.empty()) {
+    answer.rolled_up = roll_up_growth(compared, profile.hidden.get(), at_end);
   }
   return answer;
 }

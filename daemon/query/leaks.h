@@ -28,6 +28,20 @@
 // Hochberg), so that of twenty answers about a program without a leak one names a site.
 // tests/plain/leak_calibration_test.cc holds the search to that.
 //
+// Whether there is a suspect at all is asked of sites in two ways: by innermost frames, and by
+// frames of the application, with none hidden. What is asked to be hidden decides how suspects are
+// named alone. A group that is shown is named when its own chance is low enough; a suspect of which
+// none is gives its name to the shown group with the largest growth among those that have blocks of
+// it.
+//
+// A few large blocks, each of which replaces a smaller one (a Buffer, a table that is made larger),
+// are no matter of chance: each is sampled for certain, and one more is one more. They are a
+// suspect in steps, where each block of a site is a good deal larger than the one before, the ones
+// before are dead, and the last was allocated in the later half of the range.
+//
+// Where no site is a suspect, a leak may be spread over many: modules are looked at then, and
+// callers (functions, with all that is allocated in what they call).
+//
 // Suspects are ranked by what they have grown at least, with 95 % confidence:
 // growth - 1.64 standard errors.
 #pragma once
@@ -55,6 +69,14 @@ struct LeakGrowth {
 
 struct LeakSuspect : LeakGrowth {
   Group group;  // counts at the end of the range
+  bool in_steps = false;
+};
+
+// Suspects that are no sites.
+struct LeakRollUp {
+  GroupBy group_by = GroupBy::kModule;  // or kFunction: with what it calls
+  bool certain = false;                 // false: has grown most so far, which may be chance
+  LeakSuspect suspect;
 };
 
 struct LeakAnswer {
@@ -64,12 +86,16 @@ struct LeakAnswer {
   // or at half the rate, it is twice as much. 0: not known.
   double least_leak_bytes_per_second = 0;
   std::vector<LeakSuspect> suspects;
+  // Where there is none, and they were asked for.
+  std::vector<LeakRollUp> rolled_up;
 };
 
 struct LeakQuery {
   GroupBy group_by = GroupBy::kSite;
   // At most so many sites with anything live at the end, suspect or not; 0: the suspects.
   std::size_t limit = 0;
+  // Looks at groups of sites where no site is a suspect, which takes a few times as long.
+  bool roll_up = false;
 };
 
 // kInvalidArgument: a filter that does not compile or asks for lifetimes.

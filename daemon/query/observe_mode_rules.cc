@@ -26,13 +26,13 @@ absl::Status check_follows_blocks(const TargetSnapshot& target, const char* what
   if (target.info.follows_blocks()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("pid ", target.info.pid,
                                                     " is in observe mode: ", what,
-                                                    " are not known; ask for allocated bytes"));
+                                                    " are unknown; ask for allocated bytes"));
 }
 
 absl::Status check_follows_c(const TargetSnapshot& target) {
   if (target.info.c_heap_interval() != 0) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      "pid ", target.info.pid, ": C's memory is not followed; attach to it with --c-heap"));
+      "pid ", target.info.pid, ": the native heap is not followed; attach with --c-heap"));
 }
 
 bool is_known(const std::vector<TargetProfile>& profiles, Measure measure) {

@@ -29,7 +29,7 @@ struct PastSeries {
 
 struct PhaseSpan {
   std::string name;
-  std::uint64_t begin_ns = 0;  // of the first of several that overlap; 0: before what is known
+  std::uint64_t begin_ns = 0;  // of the first of several that overlap; 0: before the first record
   std::uint64_t end_ns = 0;    // 0: it has not ended
 };
 

@@ -53,6 +53,17 @@ std::vector<Counters> count_all(const RangeCounter& counter, const TargetSnapsho
   return counters;
 }
 
+// Adds what was forgotten in a range to what is live at its end.
+void carry(const RangeCounter& counter, const TargetSnapshot& snapshot, const TimeRange& range,
+           std::vector<Counters>& counters) {
+  const std::vector<Portion> forgotten = counter.forgotten(range.begin_ns, range.end_ns);
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    const Estimate carried = forgotten[i].estimate();
+    counters[i].live += carried;
+    counters[i].live_objects += objects(carried, snapshot.rows[i]);
+  }
+}
+
 // Live blocks that pass, by row.
 std::vector<Portion> alive(const RangeCounter& counter, const TimeRange& range,
                            const LifetimeFilter& filter) {
@@ -149,7 +160,8 @@ RangeRows until_peak(const RangeCounter& counter, const TargetSnapshot& snapshot
 }  // namespace
 
 RangeRows rows_in_range(const TargetSnapshot& snapshot, const TimeRange& asked,
-                        const LifetimeFilter& lifetime, Lifetimes lifetimes) {
+                        const LifetimeFilter& lifetime, Lifetimes lifetimes,
+                        std::uint64_t carried_since_ns) {
   const RangeCounter counter(snapshot);
   if (asked.until_peak && snapshot.history.peak != nullptr && lifetime.takes_all()) {
     return until_peak(counter, snapshot, lifetimes);
@@ -158,10 +170,13 @@ RangeRows rows_in_range(const TargetSnapshot& snapshot, const TimeRange& asked,
   if (!lifetime.takes_all()) {
     return assemble(snapshot, range, count_filtered(counter, snapshot, range, lifetime, lifetimes));
   }
-  if (range.begin_ns <= counter.begin_ns() && range.end_ns >= counter.now_ns()) {
+  const bool carries = carried_since_ns != 0 && carried_since_ns < range.end_ns;
+  if (range.begin_ns <= counter.begin_ns() && range.end_ns >= counter.now_ns() && !carries) {
     return {range, snapshot.rows};
   }
-  return assemble(snapshot, range, count_all(counter, snapshot, range, lifetimes));
+  std::vector<Counters> counters = count_all(counter, snapshot, range, lifetimes);
+  if (carries) carry(counter, snapshot, {carried_since_ns, range.end_ns}, counters);
+  return assemble(snapshot, range, std::move(counters));
 }
 
 void count_lifetimes(const TargetSnapshot& snapshot, const TimeRange& range,

@@ -28,9 +28,12 @@ enum class Lifetimes { kCounted, kLeftOut };
 
 // Counters of a row: allocated, promoted, deallocated and deaths are of the
 // range, live and its ages are at its end. Under a lifetime filter only blocks that pass it are
-// in any of them; promoted is then known of dead blocks only.
+// in any of them; promoted is then known of dead blocks only. carried_since_ns: what was forgotten
+// after that window limit is in live too, without its age, as a later session follows it no longer
+// and nobody sees its end; 0, or under a lifetime filter: it is not.
 RangeRows rows_in_range(const TargetSnapshot& snapshot, const TimeRange& range,
-                        const LifetimeFilter& lifetime, Lifetimes lifetimes = Lifetimes::kCounted);
+                        const LifetimeFilter& lifetime, Lifetimes lifetimes = Lifetimes::kCounted,
+                        std::uint64_t carried_since_ns = 0);
 // Counts the lifetimes of some rows, by id, that rows_in_range() left out; no lifetime filter. Of
 // few rows this is little work: most of the history is passed over.
 void count_lifetimes(const TargetSnapshot& snapshot, const TimeRange& range,

@@ -275,6 +275,18 @@ void RangeCounter::rewind(std::uint64_t begin_ns, std::uint64_t end_ns,
   }
 }
 
+std::vector<Portion> RangeCounter::forgotten(std::uint64_t begin_ns, std::uint64_t end_ns) const {
+  std::vector<Portion> result(snapshot_.rows.size());
+  for (const HistoryWindowPtr& window : view_.cover(begin_ns, end_ns)) {
+    window->for_each_count([&](const WindowCell& cell, double rate) {
+      const int row = row_of(cell.alloc_class);
+      if (row < 0 || cell.forgotten == 0) return;
+      result[row].add(static_cast<double>(cell.forgotten), weight(row, rate));
+    });
+  }
+  return result;
+}
+
 std::vector<RangeCounter::Deaths> RangeCounter::deaths(std::uint64_t begin_ns, std::uint64_t end_ns,
                                                        const LifetimeSpan& span,
                                                        std::uint64_t born_after_ns) const {

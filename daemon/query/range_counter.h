@@ -139,6 +139,8 @@ class RangeCounter {
   std::optional<std::uint64_t> session_at(std::uint64_t time_ns) const {
     return view_.session_at(time_ns);
   }
+  // What was forgotten in the span: it lived then, and its end is not seen.
+  std::vector<Portion> forgotten(std::uint64_t begin_ns, std::uint64_t end_ns) const;
   // Takes what was live at the end back to what was live at the begin.
   void rewind(std::uint64_t begin_ns, std::uint64_t end_ns, std::vector<Portion>& live) const;
   // fn(row, cell, weight) for the cells of a window, with the deaths that choose(part) answers.

@@ -20,8 +20,8 @@ std::vector<double> median_lifetimes(const std::vector<Counters>& groups) {
 }  // namespace
 
 GroupedRows::GroupedRows(std::span<const ProfileRow> rows, Symbolizer& symbolizer,
-                         const LocationMatcher* hidden, GroupBy by)
-    : rows_(rows), frames_(symbolizer, hidden), grouper_(frames_, by) {
+                         const LocationMatcher* hidden, GroupBy by, SiteFrame site_frame)
+    : rows_(rows), frames_(symbolizer, hidden, site_frame), grouper_(frames_, by) {
   group_of_row_.reserve(rows.size());
   for (const ProfileRow& row : rows) {
     group_of_row_.push_back(

@@ -34,9 +34,11 @@ class GroupedRows {
  public:
   // All must outlive this. hidden: null when nothing is.
   GroupedRows(std::span<const ProfileRow> rows, Symbolizer& symbolizer,
-              const LocationMatcher* hidden, GroupBy by);
+              const LocationMatcher* hidden, GroupBy by,
+              SiteFrame site_frame = SiteFrame::kInnermost);
   GroupedRows(const TargetProfile& profile, GroupBy by)
-      : GroupedRows(profile.rows, *profile.symbolizer, profile.hidden.get(), by) {
+      : GroupedRows(profile.rows, *profile.symbolizer, profile.hidden.get(), by,
+                    profile.site_frame) {
     unseen_ = profile.unseen;
   }
   GroupedRows(const GroupedRows&) = delete;

@@ -32,9 +32,10 @@ Filter in_words_of(const TargetInfo& info, Filter filter) {
 }  // namespace
 
 absl::StatusOr<TargetProfile> select(const TargetSnapshot& snapshot, const TimeRange& range,
-                                     const Filter& filter, Lifetimes lifetimes) {
+                                     const Filter& filter, Lifetimes lifetimes,
+                                     std::uint64_t carried_since_ns) {
   ASSIGN_OR_RETURN(FrameFilter compiled, FrameFilter::compile(in_words_of(snapshot.info, filter)));
-  RangeRows counted = rows_in_range(snapshot, range, filter.lifetime, lifetimes);
+  RangeRows counted = rows_in_range(snapshot, range, filter.lifetime, lifetimes, carried_since_ns);
   TargetProfile profile;
   profile.pid = snapshot.info.pid;
   profile.comm = snapshot.info.comm;
@@ -51,6 +52,7 @@ absl::StatusOr<TargetProfile> select(const TargetSnapshot& snapshot, const TimeR
   profile.callstacks = snapshot.callstacks;
   profile.symbolizer = snapshot.symbolizer;
   profile.hidden = compiled.hidden();
+  profile.site_frame = compiled.site_frame();
   RowFilter rows(std::move(compiled), *snapshot.symbolizer);
   std::erase_if(profile.rows, [&](const ProfileRow& row) {
     return !rows.passes(row.alloc_class, *row.callstack);

@@ -2,6 +2,8 @@
 // From a target's snapshot to the rows that a question is about.
 #pragma once
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/history/profile.h"
@@ -11,10 +13,11 @@
 
 namespace memprofd {
 
-// The rows of the range that pass the filter. kInvalidArgument: see
-// FrameFilter::compile.
+// The rows of the range that pass the filter; carried_since_ns as rows_in_range() has it.
+// kInvalidArgument: see FrameFilter::compile.
 absl::StatusOr<TargetProfile> select(const TargetSnapshot& snapshot, const TimeRange& range,
                                      const Filter& filter,
-                                     Lifetimes lifetimes = Lifetimes::kCounted);
+                                     Lifetimes lifetimes = Lifetimes::kCounted,
+                                     std::uint64_t carried_since_ns = 0);
 
 }  // namespace memprofd

@@ -189,8 +189,7 @@ absl::StatusOr<SeriesAnswer> history_series(const TargetSnapshot& snapshot, cons
                                             const Filter& filter, const SeriesQuery& query) {
   RETURN_IF_ERROR(check_summable(query.measure));
   if (!filter.lifetime.takes_all()) {
-    return absl::InvalidArgumentError(
-        "history knows no lifetimes of blocks; leave the lifetime filters out");
+    return absl::InvalidArgumentError("the history has no lifetimes; omit the lifetime filters");
   }
   // All rows of the target, so that what died before the range's end is there.
   ASSIGN_OR_RETURN(TargetProfile profile, select(snapshot, {}, filter));

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "daemon/model/location.h"
+
 namespace memprofd {
 
 bool VisibleFrames::is_hidden(LocationId id) {
@@ -26,27 +28,29 @@ VisibleFrames::Locations VisibleFrames::locations(FrameId frame) {
   return visible_;
 }
 
-bool VisibleFrames::is_of_bigarrays(LocationId id) {
-  if (id.value() >= bigarrays_.size()) bigarrays_.resize(id.value() + 1);
-  Verdict& verdict = bigarrays_[id.value()];
+bool VisibleFrames::is_passed_over(LocationId id) {
+  if (id.value() >= no_sites_.size()) no_sites_.resize(id.value() + 1);
+  Verdict& verdict = no_sites_[id.value()];
   if (verdict == Verdict::kOpen) {
-    const std::string& function = location(id).function;
+    const Location& at = location(id);
     // By debug information, and by symbols.
-    const bool of_bigarrays =
-        function.starts_with("Stdlib.Bigarray.") || function.starts_with("Stdlib__Bigarray.");
-    verdict = of_bigarrays ? Verdict::kHidden : Verdict::kVisible;
+    const bool passed_over = site_frame_ == SiteFrame::kApplication
+                                 ? is_library_code(at)
+                                 : at.function.starts_with("Stdlib.Bigarray.") ||
+                                       at.function.starts_with("Stdlib__Bigarray.");
+    verdict = passed_over ? Verdict::kHidden : Verdict::kVisible;
   }
   return verdict == Verdict::kHidden;
 }
 
 LocationId VisibleFrames::site(const Callstack& callstack) {
   const Locations first = locations(symbolizer_.innermost(callstack));
-  if (!first.empty() && !is_of_bigarrays(first.front())) return first.front();
+  if (!first.empty() && !is_passed_over(first.front())) return first.front();
   std::optional<LocationId> innermost, caller;
   walk(callstack, [&](Locations locations, std::uint64_t) {
     if (!innermost) innermost = locations.front();
     const auto found =
-        std::ranges::find_if(locations, [&](LocationId id) { return !is_of_bigarrays(id); });
+        std::ranges::find_if(locations, [&](LocationId id) { return !is_passed_over(id); });
     if (found != locations.end()) caller = *found;
     return !caller;
   });

@@ -30,10 +30,11 @@ class VisibleFrames {
   using Locations = std::span<const LocationId>;  // innermost first
 
   // Both must outlive this. hidden: null when nothing is.
-  VisibleFrames(Symbolizer& symbolizer, const LocationMatcher* hidden)
-      : symbolizer_(symbolizer), hidden_(hidden) {}
+  VisibleFrames(Symbolizer& symbolizer, const LocationMatcher* hidden,
+                SiteFrame site_frame = SiteFrame::kInnermost)
+      : symbolizer_(symbolizer), hidden_(hidden), site_frame_(site_frame) {}
   explicit VisibleFrames(const TargetProfile& profile)
-      : VisibleFrames(*profile.symbolizer, profile.hidden.get()) {}
+      : VisibleFrames(*profile.symbolizer, profile.hidden.get(), profile.site_frame) {}
 
   // The visible locations of a frame; valid until the next call.
   Locations locations(FrameId frame);
@@ -43,9 +44,11 @@ class VisibleFrames {
   // are valid during the call, in which no other callstack may be looked at.
   template <typename Fn>
   void walk(const Callstack& callstack, Fn fn);
-  // Innermost visible location; what the library's functions of Bigarrays allocate is their
-  // caller's.
+  // The visible location that names the site, by site_frame; what the library's functions of
+  // Bigarrays allocate is their caller's in any case. Where all are passed over: the innermost.
   LocationId site(const Callstack& callstack);
+  // Whether it may name a site, by site_frame.
+  bool names_sites(LocationId id) { return !is_passed_over(id); }
   // At most kMaxLocations.
   std::vector<LocationId> location_ids(const Callstack& callstack);
   std::vector<Location> locations(const Callstack& callstack);
@@ -56,12 +59,13 @@ class VisibleFrames {
   enum class Verdict : std::uint8_t { kOpen, kVisible, kHidden };
 
   bool is_hidden(LocationId id);
-  bool is_of_bigarrays(LocationId id);
+  bool is_passed_over(LocationId id);
 
   Symbolizer& symbolizer_;
   const LocationMatcher* const hidden_;
+  const SiteFrame site_frame_;
   std::vector<Verdict> verdicts_;    // by LocationId
-  std::vector<Verdict> bigarrays_;   // by LocationId: those of their functions are hidden
+  std::vector<Verdict> no_sites_;    // by LocationId: those that name no site are hidden
   std::vector<LocationId> visible_;  // of the last frame
   std::vector<Symbolizer::FrameRun> scratch_;
 };

@@ -30,7 +30,8 @@ class SparseMemory : public MemoryReader {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Both must outlive this. Nothing is read once the time is over or nobody wants it any more.
+  // Both must outlive this. Nothing is read once the time is over or no one waits for it any
+  // longer.
   SparseMemory(const MemoryReader& memory, const PageMap& pages, Clock::time_point until,
                std::stop_token stop)
       : memory_(memory), pages_(pages), until_(until), stop_(std::move(stop)) {}

@@ -103,6 +103,7 @@ class Classifier {
   void note(const Mapping& mapping, RssClass kind, const std::string& name) {
     const Stretch stretch{mapping.begin, mapping.end};
     if (mapping.path == "[heap]") out_.break_heap.push_back(stretch);
+    out_.has_main_stack |= mapping.path == "[stack]";
     const bool whole_right = mapping.readable && mapping.writable;
     if (kind == RssClass::kOther && whole_right) {
       out_.anonymous.push_back(stretch);
@@ -140,7 +141,7 @@ std::uint32_t PartNames::number_of(const std::string& name) {
 absl::Status check_number(const std::vector<Mapping>& maps, int pid) {
   if (maps.size() <= kMaxMappings) return absl::OkStatus();
   return absl::ResourceExhaustedError(fmt::format(
-      "pid {} has {} mappings: more than {} are not looked at", pid, maps.size(), kMaxMappings));
+      "pid {} has {} mappings: more than {} are not read", pid, maps.size(), kMaxMappings));
 }
 
 ClassifiedMappings classify_mappings(const std::vector<Mapping>& maps, const std::string& exe,

@@ -38,6 +38,7 @@ struct ClassifiedMappings {
   std::vector<Stretch> guarded;     // of those, the ones behind a mapping that nothing may touch
   std::vector<Stretch>
       libc_data;                // writable data of the C library, of the program when it is static
+  bool has_main_stack = false;  // "[stack]", of the first thread
   std::string other_allocator;  // "jemalloc"; empty: none that is known by its file
 };
 

@@ -18,7 +18,7 @@ struct MemoryParts {
   std::uint64_t heap_used = 0;        // garbage that is not swept yet among it
   std::uint64_t heap_free = 0;        // 0 as well where the runtime's count of it is not known
   std::uint64_t minor_heaps = 0;      // of all domains
-  std::uint64_t other_anonymous = 0;  // C's memory, stacks, data; without a known heap all of it
+  std::uint64_t other_anonymous = 0;  // native heap, stacks, data; without a known heap all of it
   std::uint64_t files = 0;
   std::uint64_t shared = 0;
   std::uint64_t swapped = 0;

@@ -8,8 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/discover/minor_heap.h"
-#include "daemon/discover/pool_offsets.h"
 #include "daemon/discover/program_check.h"
+#include "daemon/rss/page_map.h"
+#include "daemon/rss/runtime_shapes.h"
+#include "daemon/runtime/pool_offsets.h"
 #include "daemon/snapshot/block_header.h"
 #include "daemon/snapshot/heap_lists.h"
 #include "daemon/util/status_macros.h"
@@ -18,9 +20,8 @@ namespace memprofd {
 namespace {
 
 constexpr std::size_t kMaxDomains = 4096;
-constexpr std::uint64_t kMaxChannels = 65'536;
-constexpr std::uint64_t kChannelNext = 48;
-constexpr int kHeapTries = 3;  // a heap that grows meanwhile does not add up
+constexpr std::size_t kMaxFound = 1u << 20;  // channels, and tables of frame descriptors
+constexpr int kHeapTries = 3;                // a heap that grows meanwhile does not add up
 constexpr std::uint64_t kPoolBytes = PoolHeap::kPoolWords * kWordBytes;
 constexpr std::uint64_t kPoolClass = 24;
 // Lists of a program that runs may be longer than it has counted.
@@ -30,33 +31,21 @@ constexpr std::uint64_t kPoolsMore = 4096;
 constexpr std::size_t kStateWords = 56;
 constexpr std::size_t kTableWords = 24;
 
-// A stack of OCaml 5 begins with where it is used up to, an exception's handler, its own handler,
-// which is at its other end, and the number of the cache that it goes to, or -1.
-constexpr std::uint64_t kLeastStack = 256;
-constexpr std::uint64_t kStackEnd = 256;
-constexpr std::uint32_t kMaxStackCache = 64;
-bool is_stack(const std::array<std::uint64_t, 4>& head, std::uint64_t user, std::uint64_t bytes) {
-  const std::uint64_t used_to = head[0], handler = head[2], end = user + bytes;
-  const auto cache = static_cast<std::uint32_t>(head[3]);
-  return handler < end && handler >= end - kStackEnd && used_to > user && used_to <= handler &&
-         (used_to | handler) % kWordBytes == 0 && (cache < kMaxStackCache || cache == ~0u);
-}
-
 }  // namespace
 
 absl::StatusOr<OcamlRuntime> find_ocaml_runtime(const ElfFile& program, std::uint64_t load_bias) {
   ASSIGN_OR_RETURN(const OcamlProgram ocaml, check_program(program));
   OcamlRuntime runtime{.abi = ocaml.abi};
-  auto layout = find_heap_layout(program, load_bias, ocaml.abi);
+  const absl::Status known = check_capability(ocaml.abi, Capability::kRss);
+  auto layout = known.ok() ? find_heap_layout(program, load_bias, ocaml.abi)
+                           : absl::StatusOr<HeapLayout>(known);
   if (layout.ok()) {
     runtime.layout = *std::move(layout);
   } else {
     runtime.why_no_heap = std::string(layout.status().message());
   }
-  static constexpr std::string_view kNames[] = {
-      "caml_fl_cur_wsz", "caml_percent_free", "caml_all_opened_channels", "caml_frame_descriptors"};
-  std::uint64_t* const places[] = {&runtime.free_words, &runtime.percent_free, &runtime.channels,
-                                   &runtime.frame_descriptors};
+  static constexpr std::string_view kNames[] = {"caml_fl_cur_wsz", "caml_percent_free"};
+  std::uint64_t* const places[] = {&runtime.free_words, &runtime.percent_free};
   const auto found = program.find_symbols(kNames);
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (found[i]) *places[i] = load_bias + found[i]->address;
@@ -66,7 +55,16 @@ absl::StatusOr<OcamlRuntime> find_ocaml_runtime(const ElfFile& program, std::uin
 }
 
 std::optional<RssClass> OcamlParts::look_at_chunk(std::uint64_t user, std::uint64_t bytes) {
-  if (!runtime_.abi.domains || bytes < kLeastStack) return std::nullopt;
+  // Custom blocks may hold a channel: it stays a chunk until find_tables().
+  if (channels_.size() < kMaxFound && is_channel(memory_, user, bytes)) {
+    channels_.push_back(user);
+    return std::nullopt;
+  }
+  if (frame_tables_.size() < kMaxFound && is_frame_table(memory_, user, bytes)) {
+    frame_tables_.push_back(user);
+    return std::nullopt;
+  }
+  if (!runtime_.abi.domains) return std::nullopt;
   // A domain's heap and its state point to each other.
   std::uint64_t state = 0, heap = 0;
   if (bytes >= kHeapBytes && bytes < 2 * kHeapBytes && heap_states_.size() < kMaxDomains &&
@@ -76,8 +74,8 @@ std::optional<RssClass> OcamlParts::look_at_chunk(std::uint64_t user, std::uint6
     states_.push_back(state);
     return RssClass::kRuntimeTable;
   }
-  std::array<std::uint64_t, 4> head{};
-  if (!memory_.read_value(user, head).ok() || !is_stack(head, user, bytes)) return std::nullopt;
+  if (!is_fiber_stack(memory_, user, bytes)) return std::nullopt;
+  ++counts_.stacks;
   return RssClass::kFiberStack;
 }
 
@@ -208,8 +206,9 @@ void OcamlParts::follow_pools(std::uint64_t first, RssClass kind, std::uint64_t&
 void OcamlParts::add_pool_region(std::uint64_t pool) {
   std::uint32_t size_class = 0;
   const PoolHeap* const heap = pool_layout();
-  if (heap == nullptr || !memory_.read_value(pool + kPoolClass, size_class).ok() ||
-      size_class >= heap->slot_words.size() || heap->slot_words[size_class] == 0) {
+  if (heap == nullptr || !memory_.read_value(pool + kPoolClass, size_class).ok()) return;
+  size_class &= runtime_.abi.pool_class_mask;
+  if (size_class >= heap->slot_words.size() || heap->slot_words[size_class] == 0) {
     return;
   }
   const std::uint32_t slot = heap->slot_words[size_class];
@@ -235,7 +234,7 @@ void OcamlParts::follow_large(std::uint64_t first, std::uint64_t& room, ExtentLa
 }
 
 void OcamlParts::add_minor_heap(std::uint64_t state, ExtentLayer& out) {
-  const auto heap = read_minor_heap(memory_, state, runtime_.abi.domains);
+  const auto heap = read_minor_heap(memory_, runtime_.abi, state);
   if (!heap) return;
   const auto [begin, end] = *heap;
   out.add({.begin = begin, .end = end, .kind = RssClass::kMinorHeap});
@@ -251,7 +250,8 @@ void OcamlParts::add_minor_heap(std::uint64_t state, ExtentLayer& out) {
 }
 
 HeapMap OcamlParts::heap_map() const {
-  HeapMap map{.regions = {}, .colours = {.domains = runtime_.abi.domains}};
+  HeapMap map{.regions = {},
+              .colours = {.domains = runtime_.abi.domains, .free_runs = runtime_.abi.free_runs}};
   std::vector<HeapRegion> regions = regions_;
   std::ranges::sort(regions, {}, &HeapRegion::begin);
   std::uint64_t end = 0;
@@ -263,46 +263,76 @@ HeapMap OcamlParts::heap_map() const {
   return map;
 }
 
-void OcamlParts::add_table(const MallocWalk& chunks, std::uint64_t user, ExtentLayer& out) {
+// A compaction of OCaml 5 forgets pools that it could not unmap. What they held last is in their
+// heads still.
+bool OcamlParts::is_lost_pool(std::uint64_t page) const {
+  PoolHead head{};
+  return memory_.read_value(page, head).ok() && is_pool_head(head, page, states_);
+}
+
+void OcamlParts::find_lost_pools(const Stretch& stretch, std::span<const Stretch> runs,
+                                 std::span<const ExtentLayer* const> known, ExtentLayer& out) {
+  if (!runtime_.abi.domains || states_.empty()) return;
+  std::uint64_t page = stretch.begin;
+  for (const Stretch& run : runs) {
+    page = std::max(page, run.begin);
+    while (page < run.end) {
+      const auto is_known = [page](const ExtentLayer* layer) {
+        return layer->find(page) != nullptr;
+      };
+      const bool is_lost = stretch.end - page >= kPoolBytes &&
+                           std::ranges::none_of(known, is_known) && is_lost_pool(page);
+      if (is_lost) {
+        out.add({.begin = page, .end = page + kPoolBytes, .kind = RssClass::kLostPool});
+        ++counts_.lost_pools;
+      }
+      page += is_lost ? kPoolBytes : kPageBytes;
+    }
+  }
+}
+
+void OcamlParts::add_table(const MallocWalk& chunks, std::uint64_t user, RssClass kind) {
   const auto chunk = chunks.chunk_of(user);
   if (!chunk || chunk->kind == RssClass::kFiberStack) return;
-  out.add({.begin = chunk->begin, .end = chunk->end, .kind = RssClass::kRuntimeTable});
+  Extent& table = tables_[chunk->begin];
+  const bool is_told_apart = table.end != 0 && table.kind != RssClass::kRuntimeTable;
+  if (!is_told_apart) table = {.begin = chunk->begin, .end = chunk->end, .kind = kind};
 }
 
 // What the state points to is the runtime's, and what small structures of it point to.
-void OcamlParts::add_tables_of(const MallocWalk& chunks, std::uint64_t state, ExtentLayer& out) {
+void OcamlParts::add_tables_of(const MallocWalk& chunks, std::uint64_t state) {
   std::array<std::uint64_t, kStateWords> words{};
-  add_table(chunks, state, out);
+  add_table(chunks, state, RssClass::kRuntimeTable);
   if (!memory_.read_value(state, words).ok()) return;
   for (const std::uint64_t word : words) {
     const auto chunk = chunks.chunk_of(word);
     std::array<std::uint64_t, kTableWords> inner{};
     if (!chunk || chunk->kind == RssClass::kFiberStack) continue;
-    add_table(chunks, word, out);
+    add_table(chunks, word, RssClass::kRuntimeTable);
     const std::uint64_t bytes = chunk->end - word;
     if (bytes > sizeof inner) continue;
     const auto begin = std::as_writable_bytes(std::span(inner)).first(bytes);
     if (!memory_.read(word, begin).ok()) continue;
-    for (const std::uint64_t user : inner) add_table(chunks, user, out);
+    for (const std::uint64_t user : inner) add_table(chunks, user, RssClass::kRuntimeTable);
+    add_remembered_sets(chunks, inner);
   }
 }
 
-void OcamlParts::add_channels(const MallocWalk& chunks, ExtentLayer& out) {
-  std::uint64_t channel = 0;
-  if (runtime_.channels == 0 || !memory_.read_value(runtime_.channels, channel).ok()) return;
-  for (std::uint64_t i = 0; channel != 0 && i < kMaxChannels; ++i) {
-    add_table(chunks, channel, out);
-    if (!memory_.read_value(channel + kChannelNext, channel).ok()) return;
+void OcamlParts::add_remembered_sets(const MallocWalk& chunks,
+                                     std::span<const std::uint64_t> words) {
+  for (; words.size() >= kRefTableWords; words = words.subspan(1)) {
+    const auto entries = ref_table_entries(words.first<kRefTableWords>());
+    if (entries) add_table(chunks, *entries, RssClass::kRememberedSet);
   }
 }
 
 void OcamlParts::find_tables(const MallocWalk& chunks, ExtentLayer& out) {
-  for (const std::uint64_t state : states_) add_tables_of(chunks, state, out);
-  add_channels(chunks, out);
-  std::uint64_t table = 0;
-  if (runtime_.frame_descriptors != 0 &&
-      memory_.read_value(runtime_.frame_descriptors, table).ok()) {
-    add_table(chunks, table, out);
+  for (const std::uint64_t state : states_) add_tables_of(chunks, state);
+  for (const std::uint64_t user : channels_) add_table(chunks, user, RssClass::kChannel);
+  for (const std::uint64_t user : frame_tables_) add_table(chunks, user, RssClass::kFrameTable);
+  for (const auto& [begin, table] : tables_) {
+    out.add(table);
+    counts_.channels += table.kind == RssClass::kChannel ? 1 : 0;
   }
 }
 

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "daemon/discover/memory_reader.h"
 #include "daemon/rss/extent_layer.h"
 #include "daemon/rss/malloc_walk.h"
+#include "daemon/rss/mapping_classes.h"
 #include "daemon/snapshot/heap_layout.h"
 #include "daemon/snapshot/heap_map.h"
 
@@ -27,8 +30,6 @@ struct OcamlRuntime {
   std::uint64_t state_pointer = 0;  // OCaml 4: Caml_state
   std::uint64_t free_words = 0;     // OCaml 4: caml_fl_cur_wsz
   std::uint64_t percent_free = 0;
-  std::uint64_t channels = 0;           // the first of them
-  std::uint64_t frame_descriptors = 0;  // OCaml 4
 };
 
 // kFailedPrecondition when it is no OCaml program, or of a version that is not known.
@@ -41,6 +42,10 @@ struct OcamlCounts {
   std::uint64_t free = 0;  // of that
   std::uint64_t domains = 0;
   std::uint64_t percent_free = 0;  // space_overhead; 0: not known
+  // What else was found, by number.
+  std::uint64_t channels = 0;
+  std::uint64_t stacks = 0;      // OCaml 5, those that are kept for later fibers included
+  std::uint64_t lost_pools = 0;  // OCaml 5
 };
 
 class OcamlParts {
@@ -57,6 +62,10 @@ class OcamlParts {
   // sealed. The first call, before chunks with mappings of their own are known, finds the heaps.
   void find_heaps(ExtentLayer& out);
   void find_tables(const MallocWalk& chunks, ExtentLayer& out);
+  // Pools of OCaml 5 that are in no list of the runtime, in a stretch of anonymous memory. runs: as
+  // of walk_mapped(); known: sealed.
+  void find_lost_pools(const Stretch& stretch, std::span<const Stretch> runs,
+                       std::span<const ExtentLayer* const> known, ExtentLayer& out);
 
   // The heaps that were found, as a walk of their blocks takes them. The program runs: what it has
   // done since may make them end in the middle of a block.
@@ -86,15 +95,18 @@ class OcamlParts {
   void follow_large(std::uint64_t first, std::uint64_t& room, ExtentLayer& out);
   void add_pool_region(std::uint64_t pool);
   void add_minor_heap(std::uint64_t state, ExtentLayer& out);
-  void add_table(const MallocWalk& chunks, std::uint64_t user, ExtentLayer& out);
-  void add_tables_of(const MallocWalk& chunks, std::uint64_t state, ExtentLayer& out);
-  void add_channels(const MallocWalk& chunks, ExtentLayer& out);
+  bool is_lost_pool(std::uint64_t page) const;
+  void add_table(const MallocWalk& chunks, std::uint64_t user, RssClass kind);
+  void add_tables_of(const MallocWalk& chunks, std::uint64_t state);
+  void add_remembered_sets(const MallocWalk& chunks, std::span<const std::uint64_t> words);
 
   const MemoryReader& memory_;
   const OcamlRuntime& runtime_;
   const HeapMap* const heap_;
   std::vector<std::uint64_t> heap_states_;  // OCaml 5: struct caml_heap_state of each domain
   std::vector<std::uint64_t> states_;       // of domains
+  std::vector<std::uint64_t> channels_, frame_tables_;  // user's addresses of chunks
+  std::map<std::uint64_t, Extent> tables_;              // by their beginning
   OcamlCounts counts_;
   std::vector<HeapRegion> regions_;
   std::vector<std::uint64_t> chunks_;

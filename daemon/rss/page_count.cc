@@ -47,13 +47,15 @@ void PageCount::split_ocaml_heap(const OcamlCounts& counts) {
   used.size = std::min(used.size, blocks);
 }
 
-void PageCount::make_parts(const PartNames& names) {
+void PageCount::make_parts(const PartNames& names,
+                           const std::function<std::uint64_t(RssClass)>& number_of) {
   for (const auto& [key, amounts] : amounts_) {
     report_.parts.push_back({.kind = key.first,
                              .name = names.name(key.second),
                              .resident = amounts.resident,
                              .size = amounts.size,
-                             .swapped = amounts.swapped});
+                             .swapped = amounts.swapped,
+                             .number = number_of(key.first)});
   }
   std::ranges::stable_sort(report_.parts, [](const RssPart& a, const RssPart& b) {
     return std::pair(a.kind, b.resident) < std::pair(b.kind, a.resident);

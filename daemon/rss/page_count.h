@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -24,8 +25,8 @@ class PageCount {
   // Once all is added. The runtime counts what is free, not where. Blocks were written to: their
   // pages are resident or swapped out; what is resident beyond them is room.
   void split_ocaml_heap(const OcamlCounts& counts);
-  // At last.
-  void make_parts(const PartNames& names);
+  // At last. number_of: of the things of a class; 0: they are not counted.
+  void make_parts(const PartNames& names, const std::function<std::uint64_t(RssClass)>& number_of);
 
  private:
   struct Amounts {

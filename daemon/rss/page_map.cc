@@ -103,7 +103,7 @@ absl::Status PageMap::scan(std::uint64_t begin, std::uint64_t end,
             .end = region.end,
             .swapped = (region.categories & kPresent) == 0});
     }
-    if (arguments.walk_end <= begin) return absl::InternalError("pagemap stands still");
+    if (arguments.walk_end <= begin) return absl::InternalError("pagemap makes no progress");
     begin = arguments.walk_end;
   }
   return absl::OkStatus();

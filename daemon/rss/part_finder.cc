@@ -39,8 +39,25 @@ void PartFinder::find(const ClassifiedMappings& mappings) {
   walk_.chunks().seal();
   walk_.find_cached(arenas_);
   if (ocaml_) ocaml_->find_tables(walk_, tables_);
-  tables_.seal();
   stacks_.seal();
+  if (ocaml_) find_lost_pools(mappings);
+  tables_.seal();
+}
+
+void PartFinder::find_lost_pools(const ClassifiedMappings& mappings) {
+  const ExtentLayer* const known[] = {&heaps_, &stacks_, &walk_.chunks()};
+  for (const Stretch& stretch : mappings.anonymous) {
+    ocaml_->find_lost_pools(stretch, resident_runs(stretch), known, tables_);
+  }
+}
+
+std::uint64_t PartFinder::number_of(RssClass kind) const {
+  if (kind == RssClass::kThreadStack) return thread_stacks_;
+  if (!ocaml_) return 0;
+  if (kind == RssClass::kChannel) return ocaml_->counts().channels;
+  if (kind == RssClass::kFiberStack) return ocaml_->counts().stacks;
+  if (kind == RssClass::kLostPool) return ocaml_->counts().lost_pools;
+  return 0;
 }
 
 // What of it is resident, for those who look at each page.
@@ -69,8 +86,10 @@ void PartFinder::find_mapped(const ClassifiedMappings& mappings) {
   known.seal();
   for (const Stretch& stretch : mappings.guarded) {
     if (known.find(stretch.begin) != nullptr) continue;
-    find_thread_stack(reader_, stretch, resident_runs(stretch), stacks_);
+    const bool found = find_thread_stack(reader_, stretch, resident_runs(stretch), stacks_);
+    thread_stacks_ += found ? 1 : 0;
   }
+  thread_stacks_ += mappings.has_main_stack ? 1 : 0;
   for (const Extent& stack : stacks_.extents()) known.add(stack);
   known.seal();
   if (arenas_.empty()) return;

@@ -43,10 +43,13 @@ class PartFinder {
   const ExtentLayer& stacks() const { return stacks_; }
   const ExtentLayer& tables() const { return tables_; }
   const ExtentLayer& heaps() const { return heaps_; }
+  // Channels, stacks and the like by class; of other classes 0.
+  std::uint64_t number_of(RssClass kind) const;
 
  private:
   std::vector<Stretch> resident_runs(const Stretch& stretch) const;
   void find_mapped(const ClassifiedMappings& mappings);
+  void find_lost_pools(const ClassifiedMappings& mappings);
 
   const ResidentReader& reader_;
   const PageMap& pages_;
@@ -54,6 +57,7 @@ class PartFinder {
   MallocWalk walk_;
   std::vector<Arena> arenas_;
   ExtentLayer stacks_, tables_, heaps_;
+  std::uint64_t thread_stacks_ = 0;
 };
 
 }  // namespace memprofd

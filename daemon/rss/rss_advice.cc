@@ -14,6 +14,8 @@ constexpr std::uint64_t kLeastShare = 20;
 // The usual minor heap of a domain, 256 k words.
 constexpr std::uint64_t kUsualMinorHeap = 2 << 20;
 constexpr std::uint64_t kFewArenas = 2;
+// A process is at its limit of mappings when less than one in so many is left.
+constexpr std::uint64_t kFewMappingsLeft = 100;
 
 bool compacts(const std::string& version) {
   return !version.starts_with("5.0") && !version.starts_with("5.1");
@@ -51,21 +53,19 @@ void advise_heap(RssReport& report) {
   }
   if (compacts(report.ocaml_version)) {
     add(report, given_back, "call Gc.compact ()",
-        "the OCaml heap has free room; the program stands still meanwhile, and needs it again when "
-        "it grows");
+        "the OCaml heap has free space; compaction pauses the program, which needs the space again "
+        "when it grows");
   }
-  // A heap at rest is about (1 + overhead / 100) times what lives in it. Where less than that is
-  // free, a lower one gives back no more than there is.
-  if (report.space_overhead == 0 || report.space_overhead > 1'000'000) return;
-  const double saved =
-      std::min(static_cast<double>(used) * overhead / 2,
-               std::max(0.0, static_cast<double>(free) - overhead / 2 * static_cast<double>(used)));
-  add(report, static_cast<std::uint64_t>(saved),
-      fmt::format("set OCAMLRUNPARAM=o={}", std::max<std::uint64_t>(1, report.space_overhead / 2)),
-      fmt::format(
-          "space_overhead is {}: an estimate for a heap that has come to rest; the collector "
-          "works more",
-          report.space_overhead));
+}
+
+// What a lower one would save depends on what the program does from then on: no amount is promised.
+void hint_at_overhead(RssReport& report) {
+  const std::uint64_t free = report.resident(RssClass::kOcamlFree);
+  if (report.space_overhead < 2 || free < kLeast || free < report.counted / kLeastShare) return;
+  report.hints.push_back(
+      fmt::format("space_overhead is {}: with a lower one (Gc.set, or OCAMLRUNPARAM=o={}) the heap "
+                  "grows less, and the collector works more",
+                  report.space_overhead, report.space_overhead / 2));
 }
 
 void advise_minor_heap(RssReport& report) {
@@ -77,7 +77,7 @@ void advise_minor_heap(RssReport& report) {
 
 void advise_malloc(RssReport& report) {
   add(report, report.trimmable, "call malloc_trim (0)",
-      "whole pages of C malloc's arenas are free; it locks one arena after the other");
+      "whole pages of malloc's arenas are free; trimming locks one arena after the other");
   std::uint64_t elsewhere = 0;
   for (const RssArena& arena : report.arenas) {
     if (!arena.is_main) elsewhere += arena.free + arena.cached;
@@ -88,12 +88,35 @@ void advise_malloc(RssReport& report) {
                   report.arenas.size()));
 }
 
+void hint_at_channels(RssReport& report) {
+  const std::uint64_t bytes = report.resident(RssClass::kChannel);
+  if (bytes < kLeast || bytes < report.counted / kLeastShare) return;
+  report.hints.push_back(fmt::format(
+      "{} channels have buffers of 64 KiB: those that are open, and those that could not "
+      "be flushed when they were collected; with memprofd --c-heap, `memprofctl sites "
+      "--heap c` names the functions that open them",
+      report.number_of(RssClass::kChannel)));
+}
+
+// At its limit a process can neither map nor unmap memory.
+void hint_at_mappings(RssReport& report) {
+  const std::uint64_t most = report.max_mappings;
+  if (most == 0 || report.mappings < most - most / kFewMappingsLeft) return;
+  report.hints.push_back(fmt::format(
+      "the process has {} of {} mappings (vm.max_map_count): at the limit it can neither "
+      "map nor unmap memory, and OCaml 5 loses pools when it compacts",
+      report.mappings, most));
+}
+
 }  // namespace
 
 void advise(RssReport& report) {
   advise_heap(report);
   advise_minor_heap(report);
   advise_malloc(report);
+  hint_at_overhead(report);
+  hint_at_channels(report);
+  hint_at_mappings(report);
   std::ranges::stable_sort(report.advice, std::ranges::greater{}, &RssAdvice::bytes);
 }
 

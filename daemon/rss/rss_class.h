@@ -8,11 +8,15 @@
 namespace memprofd {
 
 enum class RssClass : std::uint8_t {
-  kOcamlUsed,       // blocks of the major heap, garbage that is not swept yet among them
+  kOcamlUsed,       // blocks of the major heap, including garbage that is not swept yet
   kOcamlFree,       // room between them
+  kLostPool,        // OCaml 5: pools that a compaction gave up but could not unmap
   kMinorHeap,       // of all domains
   kFiberStack,      // OCaml 5
-  kRuntimeTable,    // mark stack, reference tables, channels, ...
+  kChannel,         // with their buffers
+  kRememberedSet,   // reference tables, of pointers from the major heap into the minor one
+  kFrameTable,      // hash table of frame descriptors
+  kRuntimeTable,    // mark stack, domain state, caches, ...
   kMallocUsed,      // chunks of arenas that the program holds
   kMallocMmapped,   // chunks with mappings of their own
   kMallocFree,      // free chunks of arenas, their ends included

@@ -50,7 +50,9 @@ class Accounting {
     if (const OcamlParts* ocaml = parts_->ocaml(); ocaml != nullptr && ocaml->counts().known) {
       count_.split_ocaml_heap(ocaml->counts());
     }
-    count_.make_parts(names_);
+    count_.make_parts(names_, [this](RssClass kind) { return parts_->number_of(kind); });
+    report_.mappings = maps_.size();
+    report_.max_mappings = ProcFs().max_mappings();
     report_.owners = owners_.largest();
     report_.no_owner = owners_.no_owner();
     advise(report_);
@@ -85,7 +87,7 @@ class Accounting {
       return note("no OCaml runtime: {}", absl::NotFoundError("the program's file has changed"));
     auto runtime = find_ocaml_runtime(**file, *bias);
     if (!runtime.ok()) {
-      return note("no OCaml runtime that is known: the program {}", runtime.status());
+      return note("no known OCaml runtime: the program {}", runtime.status());
     }
     runtime_ = *std::move(runtime);
     report_.ocaml_version = runtime_->abi.version;
@@ -102,11 +104,11 @@ class Accounting {
     if (report_.allocator.empty() && !arenas.empty()) report_.allocator = "glibc";
     if (!mappings.other_allocator.empty()) {
       report_.notes.push_back(
-          fmt::format("the C allocator is {}: its memory is not split and counts as not known",
+          fmt::format("the C allocator is {}: its memory is not split and counts as unknown",
                       mappings.other_allocator));
     } else if (arenas.empty()) {
       report_.notes.push_back(
-          "the C allocator is not glibc's, or was never used: what it has counts as not known");
+          "the C allocator is not glibc's, or was never used: its memory counts as unknown");
     }
     if (!parts_->walk().complete()) {
       report_.notes.push_back(
@@ -118,8 +120,7 @@ class Accounting {
   void tell_of_ocaml() {
     if (reader_->late()) {
       report_.notes.push_back(
-          "not all of the memory could be looked at in time: what was not reached counts as not "
-          "known");
+          "not all of the memory could be read in time: the rest counts as unknown");
     }
     const OcamlParts* ocaml = parts_->ocaml();
     if (ocaml == nullptr) return;
@@ -129,7 +130,7 @@ class Accounting {
     report_.ocaml_chunks_used = ocaml->counts().heap - ocaml->counts().free;
     if (!ocaml->why_no_heap().empty()) {
       report_.notes.push_back(
-          fmt::format("the OCaml heap is not told apart: {}", ocaml->why_no_heap()));
+          fmt::format("the OCaml heap cannot be split: {}", ocaml->why_no_heap()));
     }
   }
 
@@ -172,7 +173,7 @@ class Accounting {
   void find_owners() {
     const OcamlParts* ocaml = parts_->ocaml();
     if (ocaml == nullptr || !ocaml->counts().known) {
-      report_.notes.push_back("what custom blocks hold is not known without the OCaml heap");
+      report_.notes.push_back("memory held by custom blocks is unknown without the OCaml heap");
       return;
     }
     MallocWalk& walk = parts_->walk();
@@ -187,12 +188,13 @@ class Accounting {
     report_.has_owners = true;
     if (!walk.kept_all()) {
       report_.notes.push_back(fmt::format(
-          "who holds what was asked for {} chunks of malloc only: it has more", kMostOwnedChunks));
+          "owners were searched for {} chunks of malloc only; there are more", kMostOwnedChunks));
     }
     const std::uint64_t lost = owners_.lost_bytes() + heap.swapped_bytes();
     if (lost == 0) return;
     report_.notes.push_back(fmt::format(
-        "what custom blocks hold in {} bytes of the OCaml heap, which could not be walked", lost));
+        "memory held by custom blocks in {} bytes of the OCaml heap, which could not be walked",
+        lost));
   }
 
   void note(fmt::format_string<std::string> text, const absl::Status& status) {
@@ -221,6 +223,14 @@ std::uint64_t RssReport::resident(RssClass kind) const {
   std::uint64_t bytes = 0;
   for (const RssPart& part : parts) bytes += part.kind == kind ? part.resident : 0;
   return bytes;
+}
+
+std::uint64_t RssReport::number_of(RssClass kind) const {
+  std::uint64_t number = 0;
+  for (const RssPart& part : parts) {
+    if (part.kind == kind) number = std::max(number, part.number);
+  }
+  return number;
 }
 
 absl::StatusOr<RssReport> account_rss(const AskedProcess& process, RssOptions options,

@@ -26,6 +26,7 @@ struct RssPart {
   std::uint64_t resident = 0;
   std::uint64_t size = 0;  // of addresses
   std::uint64_t swapped = 0;
+  std::uint64_t number = 0;  // of channels, stacks, lost pools; 0: not counted
 };
 
 // Resident bytes of an arena of malloc.
@@ -65,8 +66,11 @@ struct RssReport {
   // OCaml 4: the chunks of its heap in the runtime's order, in bytes, and what is used in them.
   std::vector<std::uint64_t> ocaml_chunks;
   std::uint64_t ocaml_chunks_used = 0;
+  std::uint64_t mappings = 0;
+  std::uint64_t max_mappings = 0;  // that a process may have; 0: not known
   std::uint64_t trimmable = 0;     // pages that malloc_trim() would give back
   std::vector<RssAdvice> advice;   // the largest first
+  std::vector<std::string> hints;  // what explains a part and where to look, a line each
   std::vector<std::string> notes;  // what is not known and why, a line each
   bool has_owners = false;         // those were asked for, and the OCaml heap could be walked
   std::vector<COwner> owners;      // the largest first
@@ -74,6 +78,7 @@ struct RssReport {
 
   // The resident bytes of all parts of a class.
   std::uint64_t resident(RssClass kind) const;
+  std::uint64_t number_of(RssClass kind) const;  // the largest of them
 };
 
 // kNotFound: there is no such process; kPermissionDenied; kResourceExhausted: it has more mappings

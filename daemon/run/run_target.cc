@@ -171,18 +171,18 @@ void RunTarget::publish(TargetState state, const std::string& message) {
   snapshot->events = tap_->log();
   pipeline_->fill(*snapshot);
   snapshot->history = history_.view();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   published_ = std::move(snapshot);
 }
 
 absl::StatusOr<TargetSnapshotPtr> RunTarget::snapshot(int) {
-  const std::lock_guard lock(mutex_);
-  if (published_ == nullptr) return absl::NotFoundError("the program has not begun");
+  const MutexLock lock(mutex_);
+  if (published_ == nullptr) return absl::NotFoundError("the program has not started");
   return published_;
 }
 
 std::vector<TargetSnapshotPtr> RunTarget::snapshots() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (published_ == nullptr) return {};
   return {published_};
 }

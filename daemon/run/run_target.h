@@ -10,7 +10,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +24,7 @@
 #include "daemon/pipeline/event_tap.h"
 #include "daemon/pipeline/pipeline.h"
 #include "daemon/run/shared_agent.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 
@@ -89,8 +89,8 @@ class RunTarget final : public SnapshotSource {
   History history_;
   std::uint64_t renewed_ns_ = 0;  // CLOCK_MONOTONIC
 
-  std::mutex mutex_;
-  TargetSnapshotPtr published_;  // guarded by mutex_
+  Mutex mutex_;
+  TargetSnapshotPtr published_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace memprofd

@@ -10,6 +10,7 @@
 #include <fmt/core.h>
 
 #include <array>
+#include <cstddef>
 #include <vector>
 
 #include "daemon/snapshot/heap_lists.h"
@@ -22,9 +23,6 @@ constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint64_t kSize = 16;  // from the head's start
 constexpr std::uint64_t kNext = 24;
 constexpr std::uint64_t kHeadBytes[] = {48, 56, 32};  // 4.12 and 4.13; 4.14; 4.11
-
-// In the state, behind the statistics in words of runtime_abi.h.
-constexpr std::uint32_t kHeapWords = 40;
 
 constexpr std::uint32_t kPhaseSweep = 2;
 
@@ -53,7 +51,8 @@ std::vector<HeapRegion> follow(const MemoryReader& memory, std::uint64_t first,
 
 absl::Status read_sums(const MemoryReader& memory, const RuntimeAbi& abi, std::uint64_t state,
                        RuntimeSums& sums) {
-  RETURN_IF_ERROR(memory.read_value(state + abi.stats + kHeapWords, sums.heap_words));
+  RETURN_IF_ERROR(memory.read_value(state + abi.stats + offsetof(StatisticsOfOcaml4, heap_words),
+                                    sums.heap_words));
   RETURN_IF_ERROR(memory.read_value(state + abi.heap_chunks, sums.chunks));
   if (sums.chunks != 0 && sums.chunks <= kMaxHeapRegions) return absl::OkStatus();
   return bad_heap(fmt::format("the runtime counts {} chunks", sums.chunks));
@@ -79,7 +78,7 @@ absl::Status list_chunks(const MemoryReader& memory, const RuntimeAbi& abi, cons
     map.regions.insert(map.regions.end(), chunks.begin(), chunks.end());
     if (!chunks.empty()) return absl::OkStatus();
   }
-  return bad_heap(fmt::format("no list of {} chunks with {} words begins at {:#x}", map.sums.chunks,
+  return bad_heap(fmt::format("no list of {} chunks with {} words starts at {:#x}", map.sums.chunks,
                               map.sums.heap_words, first));
 }
 

@@ -63,13 +63,13 @@ absl::StatusOr<HeapGraph> build_heap_graph(const MemoryReader& memory, const Hea
   HeapGraph graph{.index = BlockIndex(map), .words = {}, .tags = {}, .edges = {}};
   RETURN_IF_ERROR(walk_heap(memory, map, BlockCollector(graph)));
   if (!graph.index.number_blocks()) {
-    return absl::ResourceExhaustedError("the heap has more than four thousand million blocks");
+    return absl::ResourceExhaustedError("the heap has more than 4,294,967,295 blocks");
   }
   graph.edges.first.reserve(graph.words.size() + 1);
   RETURN_IF_ERROR(walk_heap(memory, map, EdgeCollector(graph)));
   graph.edges.first.push_back(static_cast<std::uint32_t>(graph.edges.to.size()));
   if (graph.edges.to.size() >= BlockIndex::kNone) {
-    return absl::ResourceExhaustedError("the heap has more than four thousand million pointers");
+    return absl::ResourceExhaustedError("the heap has more than 4,294,967,295 pointers");
   }
   if (graph.words.size() != graph.index.size() ||
       graph.edges.first.size() != graph.words.size() + 1) {

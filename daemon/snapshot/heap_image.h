@@ -16,6 +16,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "daemon/model/location.h"
+#include "daemon/model/query.h"
 #include "daemon/snapshot/heap_graph.h"
 #include "daemon/snapshot/size_table.h"
 
@@ -213,6 +214,7 @@ struct HeapImage {
   std::vector<Location> locations;
   // Callstacks of locations, innermost first: of sampled blocks and of fibers.
   std::vector<std::vector<std::uint32_t>> sites;
+  SiteFrame site_frame = SiteFrame::kInnermost;  // by which answers name sites
 
   InterfaceDigests interfaces;
 

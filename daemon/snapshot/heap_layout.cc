@@ -8,7 +8,8 @@
 #include <string_view>
 
 #include "daemon/discover/elf_file.h"
-#include "daemon/discover/pool_offsets.h"
+#include "daemon/runtime/code_check.h"
+#include "daemon/runtime/pool_offsets.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {

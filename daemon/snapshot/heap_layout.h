@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "daemon/discover/runtime_abi.h"
+#include "daemon/runtime/runtime_abi.h"
 
 namespace memprofd {
 

@@ -47,7 +47,7 @@ absl::Status sort_by_address(std::vector<HeapRegion>& regions) {
 
 absl::Status bad_heap(std::string_view what) {
   return absl::DataLossError(
-      fmt::format("the heap is not laid out as its OCaml version has it: {}", what));
+      fmt::format("the layout of the heap does not match its OCaml version: {}", what));
 }
 
 absl::StatusOr<HeapMap> map_heap(const MemoryReader& memory, const HeapLayout& layout,

@@ -56,6 +56,13 @@ struct HeapColours {
   bool domains = false;
   std::uint64_t garbage = 0;                  // OCaml 5: the colour of dead blocks
   std::uint64_t unswept = ~std::uint64_t{0};  // OCaml 4: white headers from here on are dead
+  bool free_runs = false;                     // OCaml 5: as in RuntimeFacts
+
+  // Whether a slot of a pool, not inside a run, is free by its header.
+  bool is_free_slot(std::uint64_t header) const {
+    constexpr std::uint64_t kTagAndColour = 0x3ff, kNotMarkable = 0x300;
+    return free_runs ? (header & kTagAndColour) == (kNotMarkable | kAbstractTag) : header == 0;
+  }
 
   // Asked about each block: it is part of the walk.
   BlockState state_of(RegionKind kind, std::uint64_t address, std::uint64_t header) const {
@@ -65,7 +72,7 @@ struct HeapColours {
     }
     const std::uint64_t colour = colour_of(header);
     if (domains) {
-      if (kind == RegionKind::kPool && header == 0) return BlockState::kFree;
+      if (kind == RegionKind::kPool && is_free_slot(header)) return BlockState::kFree;
       return colour == garbage ? BlockState::kDead : BlockState::kUsed;
     }
     if (colour == kBlue) return BlockState::kFree;

@@ -75,11 +75,21 @@ class HeapWalk {
   absl::Status walk_slots(const HeapRegion& region) {
     ASSIGN_OR_RETURN(const auto words, window_.at(region.begin, region.words, run_end_));
     const std::uint32_t slot_words = region.slot_words;
+    std::uint64_t run = 0;  // slots from here on that are free whatever they hold
     for (std::uint64_t i = 0; i < region.words; i += slot_words) {
       const std::uint64_t address = region.begin + i * kWordBytes;
+      if (run > 0) {
+        --run;
+        visit_(region, BlockPart{address, 0, slot_words, BlockState::kFree, 0, {}});
+        continue;
+      }
       const std::uint64_t header = words[i];
       const BlockState state = map_.colours.state_of(region.kind, address, header);
       const bool is_free = state == BlockState::kFree;
+      if (is_free && map_.colours.free_runs) {
+        run = fields_of(header);
+        if (run >= (region.words - i) / slot_words) return overrun(region, address, header);
+      }
       const std::uint64_t size = is_free ? slot_words : words_with_header(header);
       if (size > slot_words) return overrun(region, address, header);
       visit_(region, BlockPart{address, header, size, state, 0,
@@ -144,10 +154,10 @@ class HeapWalk {
 
   static absl::Status overrun(const HeapRegion& region, std::uint64_t address,
                               std::uint64_t header) {
-    return absl::DataLossError(
-        fmt::format("the heap is not laid out as its OCaml version has it: a block of {} words at "
-                    "{:#x} does not fit in what ends at {:#x}",
-                    words_with_header(header), address, region.end()));
+    return absl::DataLossError(fmt::format(
+        "the layout of the heap does not match its OCaml version: a block of {} words at "
+        "{:#x} does not fit in what ends at {:#x}",
+        words_with_header(header), address, region.end()));
   }
 
   bool is_whole(std::uint64_t header) const { return tag_of(header) <= whole_; }

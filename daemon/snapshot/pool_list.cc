@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "daemon/discover/pool_offsets.h"
 #include "daemon/discover/target_memory.h"
+#include "daemon/runtime/pool_offsets.h"
 #include "daemon/snapshot/heap_lists.h"
 #include "daemon/util/status_macros.h"
 
@@ -26,8 +26,7 @@ struct PoolHead {
   std::uint64_t next;
   std::uint64_t next_slot;
   std::uint64_t owner;
-  std::uint32_t size_class;
-  std::uint32_t padding;
+  std::uint64_t size_class;  // behind pool_class_mask
 };
 static_assert(sizeof(PoolHead) == PoolHeap::kHeadWords * kWordBytes);
 
@@ -146,8 +145,14 @@ class CircleCheck {
 
 class PoolLister {
  public:
-  PoolLister(const MemoryReader& memory, const PoolHeap& heap, HeapMap& map)
-      : memory_(memory), pool_heads_(memory), large_heads_(memory), heap_(heap), map_(map) {}
+  PoolLister(const MemoryReader& memory, const PoolHeap& heap, std::uint64_t class_mask,
+             HeapMap& map)
+      : memory_(memory),
+        pool_heads_(memory),
+        large_heads_(memory),
+        heap_(heap),
+        class_mask_(class_mask),
+        map_(map) {}
 
   absl::Status list_domain(std::uint64_t heap_state, std::uint64_t state, std::uint32_t domain) {
     std::array<std::byte, kHeapBytes> bytes = {};
@@ -213,8 +218,8 @@ class PoolLister {
     while (pool != 0) {
       if (circle.is_back(pool)) return bad_heap("a list of pools has no end");
       ASSIGN_OR_RETURN(const PoolHead head, pool_heads_.at(pool));
-      if (head.size_class != size_class || !may_own(owner, head.owner) || pool % kWordBytes != 0 ||
-          owner.pool_words < PoolHeap::kPoolWords) {
+      if ((head.size_class & class_mask_) != size_class || !may_own(owner, head.owner) ||
+          pool % kWordBytes != 0 || owner.pool_words < PoolHeap::kPoolWords) {
         return bad_heap(fmt::format("the pool at {:#x} does not belong to its list", pool));
       }
       owner.pool_words -= PoolHeap::kPoolWords;
@@ -275,6 +280,7 @@ class PoolLister {
   PoolHeads pool_heads_;
   LargeHeads large_heads_;
   const PoolHeap& heap_;
+  const std::uint64_t class_mask_;
   HeapMap& map_;
 };
 
@@ -284,8 +290,8 @@ absl::Status list_pools(const MemoryReader& memory, const RuntimeAbi& abi, const
                         std::span<const std::uint64_t> states, HeapMap& map) {
   std::array<std::uint64_t, 3> colours = {};  // marked, unmarked, garbage
   RETURN_IF_ERROR(memory.read_value(heap.colours, colours));
-  map.colours = {.domains = true, .garbage = colours[2]};
-  PoolLister lister(memory, heap, map);
+  map.colours = {.domains = true, .garbage = colours[2], .free_runs = abi.free_runs};
+  PoolLister lister(memory, heap, abi.pool_class_mask, map);
   for (std::uint32_t i = 0; i < states.size(); ++i) {
     std::uint64_t heap_state = 0;
     RETURN_IF_ERROR(memory.read_value(states[i] + abi.shared_heap, heap_state));

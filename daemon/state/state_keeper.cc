@@ -80,6 +80,7 @@ absl::StatusOr<std::unique_ptr<StateKeeper>> StateKeeper::open(StateOptions opti
 
 // What has another name is not ours.
 void StateKeeper::read_all() {
+  const MutexLock lock(write_mutex_);
   for (const std::string& name : names_in(options_.directory)) {
     const std::string path = absl::StrCat(options_.directory, "/", name);
     absl::string_view rest(name);
@@ -116,7 +117,7 @@ void StateKeeper::start(SnapshotHub& hub) {
 void StateKeeper::stop() {
   if (!thread_.joinable()) return;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
   stopped_.notify_all();
@@ -125,15 +126,18 @@ void StateKeeper::stop() {
 
 void StateKeeper::loop(SnapshotHub& hub) {
   ::pthread_setname_np(::pthread_self(), "state");
-  std::unique_lock lock(mutex_);
-  const auto look_guarded = [&] { guarded("to write state", [&] { look(hub); }); };
-  while (!stopped_.wait_for(lock, kInterval, [this] { return stop_; })) {
-    lock.unlock();
-    look_guarded();
-    lock.lock();
+  while (wait_for_next_look()) {
+    guarded("to write state", [&] { look(hub); });
   }
-  lock.unlock();
-  look_guarded();
+  guarded("to write state", [&] { look(hub); });
+}
+
+bool StateKeeper::wait_for_next_look() {
+  const auto until = std::chrono::steady_clock::now() + kInterval;
+  const MutexLock lock(mutex_);
+  while (!stop_ && stopped_.wait_until(mutex_, until)) {
+  }
+  return !stop_;
 }
 
 void StateKeeper::look(SnapshotHub& hub) {
@@ -141,14 +145,15 @@ void StateKeeper::look(SnapshotHub& hub) {
 }
 
 void StateKeeper::keep(const std::vector<TargetSnapshotPtr>& snapshots) {
-  const std::lock_guard lock(write_mutex_);
+  const MutexLock lock(write_mutex_);
   forget_missing(snapshots);
   write_all(snapshots);
 }
 
 void StateKeeper::write(const std::vector<TargetSnapshotPtr>& snapshots) {
-  const std::unique_lock lock(write_mutex_, kWritePatience);
-  if (lock.owns_lock()) write_all(snapshots);
+  if (!write_mutex_.try_lock_for(kWritePatience)) return;
+  const MutexLock lock(write_mutex_, std::adopt_lock);
+  write_all(snapshots);
 }
 
 void StateKeeper::write_all(const std::vector<TargetSnapshotPtr>& snapshots) {
@@ -184,7 +189,7 @@ void StateKeeper::note(const absl::Status& status) {
   if (status.ok()) return;
   ++write_errors_;
   if (!std::exchange(failing_, true)) {
-    log_warning("state: {}; profiling goes on", std::string(status.message()));
+    log_warning("state: {}; profiling continues", std::string(status.message()));
   }
 }
 

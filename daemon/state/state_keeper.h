@@ -10,11 +10,9 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,6 +22,7 @@
 #include "daemon/state/target_reader.h"
 #include "daemon/state/target_writer.h"
 #include "daemon/util/fd.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 
@@ -69,27 +68,31 @@ class StateKeeper {
       : options_(std::move(options)), lock_(std::move(lock)) {}
 
   void read_all();
-  void read_one(int pid, const std::string& path);
+  void read_one(int pid, const std::string& path) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   void loop(SnapshotHub& hub);
+  // False: it is the last one.
+  bool wait_for_next_look();
   void look(SnapshotHub& hub);
-  void write_all(const std::vector<TargetSnapshotPtr>& snapshots);
-  void write_one(const TargetSnapshot& snapshot);
-  void note(const absl::Status& status);
-  void forget_missing(const std::vector<TargetSnapshotPtr>& snapshots);
-  bool give_way();
-  std::uint64_t all_bytes() const;
+  void write_all(const std::vector<TargetSnapshotPtr>& snapshots)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  void write_one(const TargetSnapshot& snapshot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  void note(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  void forget_missing(const std::vector<TargetSnapshotPtr>& snapshots)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  bool give_way() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  std::uint64_t all_bytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
 
   const StateOptions options_;
   const UniqueFd lock_;
   std::vector<StoredTarget> stored_;
   std::atomic<std::uint64_t> bytes_ = 0;
   std::atomic<std::uint64_t> write_errors_ = 0;
-  std::timed_mutex write_mutex_;
-  std::map<int, Kept> kept_;  // under write_mutex_, by pid
-  bool failing_ = false;      // under write_mutex_: that has been said
-  std::mutex mutex_;
-  std::condition_variable stopped_;
-  bool stop_ = false;  // under mutex_
+  TimedMutex write_mutex_;
+  std::map<int, Kept> kept_ ABSL_GUARDED_BY(write_mutex_);  // by pid
+  bool failing_ ABSL_GUARDED_BY(write_mutex_) = false;      // that has been said
+  Mutex mutex_;
+  Condition stopped_;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -28,7 +28,7 @@ void OcamlSymbolizer::add(std::unique_ptr<ElfFile> plugin, std::uint64_t load_bi
   code.library = base_name(code.file->display_name());
   code.frames = std::move(frames);
   {
-    absl::MutexLock lock(&code_mutex_);
+    const MutexLock lock(code_mutex_);
     code_.push_back(std::move(code));
   }
   forget_unknown();
@@ -36,7 +36,7 @@ void OcamlSymbolizer::add(std::unique_ptr<ElfFile> plugin, std::uint64_t load_bi
 
 std::vector<Location> OcamlSymbolizer::look_up(std::uint64_t return_address,
                                                std::int32_t alloc_idx) {
-  absl::MutexLock lock(&code_mutex_);
+  const MutexLock lock(code_mutex_);
   if (alloc_idx == kDebuginfoIsInnermost) return look_up_debuginfo(return_address);
   // The latest first: a plugin may lie where one was that is gone.
   for (auto code = code_.rbegin(); code != code_.rend(); ++code) {
@@ -51,7 +51,7 @@ std::vector<Location> OcamlSymbolizer::look_up(std::uint64_t return_address,
 
 // The latest first, as for locations.
 std::string OcamlSymbolizer::build_id(std::string_view library) {
-  absl::MutexLock lock(&code_mutex_);
+  const MutexLock lock(code_mutex_);
   if (library.empty()) return code_.front().file->build_id();
   for (auto code = code_.rbegin(); code != code_.rend(); ++code) {
     if (code->library == library) return code->file->build_id();

@@ -16,13 +16,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "daemon/discover/elf_file.h"
 #include "daemon/discover/frame_table.h"
 #include "daemon/discover/memory_reader.h"
 #include "daemon/symbolize/debuginfo.h"
 #include "daemon/symbolize/symbolizer.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 
@@ -69,7 +68,7 @@ class OcamlSymbolizer : public Symbolizer {
   };
 
   const LocationFormat format_;
-  absl::Mutex code_mutex_;
+  Mutex code_mutex_;
   std::vector<Code> code_ ABSL_GUARDED_BY(code_mutex_);  // the program first
 };
 

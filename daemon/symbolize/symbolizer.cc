@@ -41,7 +41,7 @@ std::uint32_t clamp_times(std::uint64_t times) {
 // The numbers that everybody knows are there whether they fit or not.
 Symbolizer::Symbolizer(SharedBudget budget)
     : location_ids_(0, ByContent{&locations_}, ByContent{&locations_}) {
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(mutex_);
   add(0, {{.function = "(unknown)"}}, 0);
   number({.function = "(hidden)"}, 0);
   charge_ = ByteCharge(std::move(budget));
@@ -103,10 +103,10 @@ FrameId Symbolizer::add_found(std::uint64_t return_address, std::int32_t alloc_i
 FrameId Symbolizer::frame_id(std::uint64_t return_address, std::int32_t alloc_idx) {
   const std::pair key(return_address, alloc_idx);
   {
-    absl::ReaderMutexLock lock(&mutex_);
+    const ReaderLock lock(mutex_);
     if (const auto known = frame_ids_.find(key); known != frame_ids_.end()) return known->second;
   }
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(mutex_);
   if (const auto known = frame_ids_.find(key); known != frame_ids_.end()) return known->second;
   const FrameId id = add_found(return_address, alloc_idx);
   if (id != kUnknownFrame) frame_ids_.emplace(key, id);
@@ -114,7 +114,7 @@ FrameId Symbolizer::frame_id(std::uint64_t return_address, std::int32_t alloc_id
 }
 
 void Symbolizer::forget_unknown() {
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(mutex_);
   const auto forgotten = absl::erase_if(frame_ids_, [&](const auto& known) {
     const Location& outermost = location(locations(known.second).back());
     return known.second != kUnknownFrame && outermost.library.empty();
@@ -127,13 +127,13 @@ void Symbolizer::forget_unknown() {
 FrameId Symbolizer::innermost(const Callstack& callstack) {
   const std::size_t id = callstack.id.value();
   {
-    absl::ReaderMutexLock lock(&mutex_);
+    const ReaderLock lock(mutex_);
     if (id < innermost_.size() && innermost_[id] != kUnknownFrame) return innermost_[id];
   }
   const std::optional<std::uint64_t> address = callstack.innermost();
   const FrameId result = address ? frame_id(*address, callstack.alloc_idx) : kUnknownFrame;
   if (callstack.id == CallstackId()) return result;
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(mutex_);
   if (id >= innermost_.size()) innermost_.resize(id + 1);
   return innermost_[id] = result;
 }
@@ -142,7 +142,7 @@ std::span<const Symbolizer::FrameRun> Symbolizer::frames(const Callstack& callst
                                                          std::vector<FrameRun>& scratch) {
   const std::size_t id = callstack.id.value();
   {
-    absl::ReaderMutexLock lock(&mutex_);
+    const ReaderLock lock(mutex_);
     if (id < callstacks_.size() && !callstacks_[id].empty()) return callstacks_[id];
   }
   scratch.clear();
@@ -150,7 +150,7 @@ std::span<const Symbolizer::FrameRun> Symbolizer::frames(const Callstack& callst
     scratch.push_back({frame_id(address, alloc_idx), clamp_times(times)});
   });
   if (callstack.id == CallstackId()) return scratch;
-  absl::MutexLock lock(&mutex_);
+  const MutexLock lock(mutex_);
   if (id >= callstacks_.size()) callstacks_.resize(id + 1);
   if (!callstacks_[id].empty()) return callstacks_[id];
   if (!charge_.grow(scratch.size() * sizeof(FrameRun))) return scratch;

@@ -16,17 +16,16 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
-#include "absl/synchronization/mutex.h"
 #include "daemon/model/callstack.h"
 #include "daemon/model/location.h"
 #include "daemon/util/byte_budget.h"
 #include "daemon/util/ids.h"
 #include "daemon/util/stable_spans.h"
 #include "daemon/util/stable_vector.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 
@@ -121,7 +120,7 @@ class Symbolizer {
   FrameId add_found(std::uint64_t return_address, std::int32_t alloc_idx)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  absl::Mutex mutex_;
+  SharedMutex mutex_;
   ByteCharge charge_ ABSL_GUARDED_BY(mutex_);
   bool no_more_names_ ABSL_GUARDED_BY(mutex_) = false;
   bool full_ ABSL_GUARDED_BY(mutex_) = false;  // not even an address has room

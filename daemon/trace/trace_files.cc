@@ -100,8 +100,8 @@ absl::Status check_trace_room(const std::string& directory, std::uint64_t max_by
   if (used < max_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("the traces in ", directory, " take ", format_bytes(static_cast<double>(used)),
-                   ", of which --trace.max-bytes allows ",
-                   format_bytes(static_cast<double>(max_bytes)), "; remove some, or raise that"));
+                   ", and --trace.max-bytes allows ", format_bytes(static_cast<double>(max_bytes)),
+                   "; remove some, or raise it"));
 }
 
 }  // namespace memprofd

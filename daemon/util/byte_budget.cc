@@ -99,7 +99,7 @@ void ByteCharge::shrink_to(std::uint64_t bytes) {
 }
 
 std::string over_budget(std::string_view what, std::uint64_t bytes) {
-  return fmt::format("{} take {}, more than is left of the {} that are kept of one target", what,
+  return fmt::format("{} need {}, more than is left of the {} that one target may use", what,
                      format_bytes(static_cast<double>(bytes)),
                      format_bytes(static_cast<double>(kTargetBytes)));
 }

@@ -7,21 +7,21 @@
 namespace memprofd {
 
 enum class ExitCode : int {
-  // docs/ctl.md has the same words.
+  // docs/ctl.md has the same texts.
   kOk = 0,             // ok
   kInternal = 1,       // internal error
-  kUsage = 2,          // bad option or value, or a directory that memprofd is told to use
+  kUsage = 2,          // bad option or value, or an unusable directory
   kNoProcess = 3,      // no such process or target
-  kNotProfilable = 4,  // cannot be profiled, or not so, or not the program that is meant
+  kNotProfilable = 4,  // cannot be profiled, or not in this way, or another program now
   kPrivileges = 5,     // privileges or kernel feature missing
   kBusy = 6,           // already profiled
   kAgent = 7,          // agent file missing, unusable or of another build
   kUnavailable = 8,    // address or state directory in use; memprofd not reachable, or ending
   kLimit = 9,          // a limit is reached, a disk full or a snapshot being taken: try again
-  kOlderDaemon = 10,   // memprofd is older than memprofctl and does not know the request
+  kOlderDaemon = 10,   // memprofd is older than memprofctl and does not support the request
 };
 
-// In a status of memprofctl: memprofd does not know the request.
+// In a status of memprofctl: memprofd does not support the request.
 inline constexpr char kOlderDaemonPayload[] = "memprofd/older-daemon";
 
 // Lines for the end of --help.

@@ -26,7 +26,7 @@ void note_unexpected_error(std::string_view doing, const std::exception& error) 
   auto next = next_line.load();
   if (now < next || !next_line.compare_exchange_strong(next, now + kBetweenLines)) return;
   try {
-    log_error("memprofd failed {}: {}; it goes on without that ({} such errors so far)", doing,
+    log_error("memprofd failed {}: {}; it continues without that ({} such errors so far)", doing,
               error.what(), all);
   } catch (const std::exception&) {  // no memory for the line: it is counted
     next_line = next;

@@ -25,7 +25,7 @@ absl::StatusOr<std::string> read_pem(const std::string& path, const std::string&
   text.resize(static_cast<std::size_t>(in.gcount()));
   if (text.size() > kMaxFileBytes || !absl::StrContains(text, "-----BEGIN ")) {
     return absl::InvalidArgumentError(
-        absl::StrCat(display_name, ": holds no PEM; give a file that begins with -----BEGIN"));
+        absl::StrCat(display_name, ": is not a PEM file; give one that starts with -----BEGIN"));
   }
   return text;
 }

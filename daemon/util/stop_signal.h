@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lets long waits of request handlers end when the program does.
+// Ends long waits.
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
+
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 
@@ -12,21 +12,24 @@ class StopSignal {
  public:
   // False when stop() has been called.
   bool wait(std::chrono::nanoseconds time) {
-    std::unique_lock lock(mutex_);
-    return !changed_.wait_for(lock, time, [this] { return stopped_; });
+    const MutexLock lock(mutex_);
+    const auto until = std::chrono::steady_clock::now() + time;
+    while (!stopped_ && changed_.wait_until(mutex_, until)) {
+    }
+    return !stopped_;
   }
   void stop() {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       stopped_ = true;
     }
     changed_.notify_all();
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stopped_ = false;  // guarded by mutex_
+  Mutex mutex_;
+  Condition changed_;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace memprofd

@@ -86,7 +86,7 @@ int decimals_of(double value) { return value >= 99.95 ? 0 : value >= 9.995 ? 1 :
 
 // Enough for one significant digit of the error.
 int decimals_of_error(double error) {
-  return std::clamp(-static_cast<int>(std::floor(std::log10(error))), 0, 4);
+  return std::clamp(-static_cast<int>(std::floor(std::log10(error))), 0, 3);
 }
 
 absl::Status bad_size(std::string_view text) {
@@ -201,7 +201,7 @@ std::string format_estimate(double bytes, double stderr_bytes) {
   const double error = stderr_bytes / unit.scale;
   const int decimals = unit.scale == 1 ? 0 : decimals_of_error(error);
   return absl::StrFormat("%.*f %s ± %.*f", decimals, bytes / unit.scale, unit.name, decimals,
-                         error);
+                         std::max(error, std::pow(10, -decimals)));
 }
 
 std::string format_count_estimate(double count, double standard_error) {
@@ -217,6 +217,11 @@ std::string format_duration(double seconds) {
   const Unit& unit = unit_for(kDurationUnits, seconds);
   const double value = seconds / unit.scale;
   return absl::StrFormat("%.*f %s", value >= 99.95 ? 0 : 1, value, unit.name);
+}
+
+std::string format_duration_argument(double seconds) {
+  if (seconds < 1) return absl::StrFormat("%.0fms", std::ceil(seconds * 1e3));
+  return absl::StrFormat("%.1fs", std::ceil(seconds * 10) / 10);
 }
 
 std::string format_rate(double rate) {

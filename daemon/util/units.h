@@ -50,10 +50,13 @@ absl::Status check_share(double share);
 // "0 B", "512 B", "12.3 MiB", "1.21 GiB".
 std::string format_bytes(double bytes);
 // "12.3 MiB ± 0.4": both in the unit that suits the larger, with as many digits
-// as the error justifies. Without an error the same as format_bytes.
+// as the error justifies, at most three decimals; a smaller error is shown as one of the last
+// digit. Without an error the same as format_bytes. The page has the same rule (lib/format.ts).
 std::string format_estimate(double bytes, double stderr_bytes);
 // "1,234 ± 56"; an error below one is shown as one, none when it is not known (0).
 std::string format_count_estimate(double count, double standard_error);
+// As parse_duration() reads it, of at least that time: "95ms", "1.3s".
+std::string format_duration_argument(double seconds);
 // "850 ns", "3.4 ms", "12.3 s", "4.5 min", "2.1 h", "3.2 d"; "0 s".
 std::string format_duration(double seconds);
 // "1e-05/word (1 sample per 781 KiB)".

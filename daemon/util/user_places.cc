@@ -18,7 +18,7 @@ std::size_t UserPlaces::most_for(const State& state, std::size_t of_others) {
 
 absl::StatusOr<UserPlaces::Place> UserPlaces::take(const std::string& user) {
   State& state = *state_;
-  const std::lock_guard lock(state.mutex);
+  const MutexLock lock(state.mutex);
   if (state.taken >= state.all) {
     return absl::ResourceExhaustedError(
         absl::StrCat(state.taken, " ", state.what, ", and that is the limit: ask again later"));
@@ -39,14 +39,14 @@ absl::StatusOr<UserPlaces::Place> UserPlaces::take(const std::string& user) {
 }
 
 void UserPlaces::give_back(State& state, const std::string& user) {
-  const std::lock_guard lock(state.mutex);
+  const MutexLock lock(state.mutex);
   --state.taken;
   const auto own = state.of.find(user);
   if (--own->second == 0) state.of.erase(own);
 }
 
 std::size_t UserPlaces::taken() const {
-  const std::lock_guard lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   return state_->taken;
 }
 

@@ -9,11 +9,11 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 
@@ -46,9 +46,9 @@ class UserPlaces {
     const std::size_t all;
     const std::string what;
     const std::size_t most_of_user;
-    std::mutex mutex;
-    std::size_t taken = 0;                    // guarded by mutex
-    std::map<std::string, std::size_t> of{};  // users who have some; guarded by mutex
+    Mutex mutex;
+    std::size_t taken ABSL_GUARDED_BY(mutex) = 0;
+    std::map<std::string, std::size_t> of ABSL_GUARDED_BY(mutex){};  // users who have some
   };
 
   static std::size_t most_for(const State& state, std::size_t of_others);

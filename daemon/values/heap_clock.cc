@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <array>
+#include <cstddef>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -13,15 +14,6 @@
 
 namespace memprofd {
 namespace {
-
-// runtime/caml/domain_state.tbl, 4.11 to 4.14.
-constexpr std::uint64_t kYoungStart = 32;
-constexpr std::uint64_t kInMinorCollection = 88;
-// Among the statistics (RuntimeAbi::stats).
-constexpr std::uint64_t kMinorWords = 0;
-constexpr std::uint64_t kMinorCollections = 24;
-constexpr std::uint64_t kMajorCollections = 32;
-constexpr std::uint64_t kCompactions = 56;
 
 absl::Status not_understood(const RuntimeAbi& abi, std::string_view what) {
   return absl::FailedPreconditionError(fmt::format(
@@ -47,6 +39,7 @@ std::optional<std::uint64_t> decode_leader(std::span<const std::byte> code, std:
 
 absl::StatusOr<HeapClock> HeapClock::find(const ElfFile& program, const RuntimeAbi& abi,
                                           const Place& place) {
+  RETURN_IF_ERROR(check_capability(abi, Capability::kValues));
   HeapClock clock;
   RETURN_IF_ERROR(abi.domains ? clock.find_new(program, abi, place)
                               : clock.find_old(program, abi, place));
@@ -58,16 +51,17 @@ absl::Status HeapClock::find_old(const ElfFile& program, const RuntimeAbi& abi,
   static constexpr std::string_view kNames[] = {"caml_gc_phase", "caml_fl_cur_wsz"};
   const auto symbols = program.find_symbols(kNames);
   if (!symbols[0] || !symbols[1]) return not_understood(abi, "the phase of the collector");
+  using Statistics = StatisticsOfOcaml4;
   const std::uint64_t stats = place.caml_state + abi.stats;
   // Who compacts zeroes the free words before anything moves, and counts after everything has.
   words_ = {{place.load_bias + symbols[1]->address, Word::kMovesWhenZero},
-            {stats + kCompactions},
+            {stats + offsetof(Statistics, compactions)},
             {place.load_bias + symbols[0]->address, Word::kCount, 4},
-            {stats + kMajorCollections},
-            {place.caml_state + kInMinorCollection, Word::kMovesWhenSet},
-            {stats + kMinorWords},
-            {stats + kMinorCollections},
-            {place.caml_state + kYoungStart}};
+            {stats + offsetof(Statistics, major_collections)},
+            {place.caml_state + abi.in_minor_collection, Word::kMovesWhenSet},
+            {stats + offsetof(Statistics, minor_words)},
+            {stats + offsetof(Statistics, minor_collections)},
+            {place.caml_state + abi.young_start}};
   return absl::OkStatus();
 }
 
@@ -82,10 +76,10 @@ absl::Status HeapClock::find_new(const ElfFile& program, const RuntimeAbi& abi,
   const auto lead = program.find_symbol("caml_try_run_on_all_domains_with_spin_work");
   std::array<std::byte, 256> code{};
   if (!lead || !program.read(lead->address, code).ok()) {
-    return not_understood(abi, "who stops the world");
+    return not_understood(abi, "which domain stops the world");
   }
   const auto leader = decode_leader(code, lead->address);
-  if (!leader) return not_understood(abi, "who stops the world");
+  if (!leader) return not_understood(abi, "which domain stops the world");
   words_.push_back({place.load_bias + *leader, Word::kMovesWhenSet});
   return absl::OkStatus();
 }

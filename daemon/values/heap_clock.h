@@ -18,8 +18,8 @@
 #include "daemon/discover/elf_file.h"
 #include "daemon/discover/gc_stats.h"
 #include "daemon/discover/memory_reader.h"
-#include "daemon/discover/runtime_abi.h"
 #include "daemon/discover/target_memory.h"
+#include "daemon/runtime/runtime_abi.h"
 
 namespace memprofd {
 

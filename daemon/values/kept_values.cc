@@ -34,12 +34,12 @@ absl::Status keep(ValueProgram& program, const KeepRequest& asked) {
 }  // namespace
 
 std::vector<ModuleField> KeptValues::all() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return fields_;
 }
 
 absl::Status KeptValues::add(const std::vector<ModuleField>& fields) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<ModuleField> all = fields_;
   for (const ModuleField& one : fields) {
     const bool is_there = std::any_of(all.begin(), all.end(), [&](const ModuleField& other) {
@@ -49,15 +49,15 @@ absl::Status KeptValues::add(const std::vector<ModuleField>& fields) {
   }
   if (all.size() > kMost) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("those would be more than ", kMost,
-                     " values of modules that are kept: choose fewer by a pattern"));
+        absl::StrCat("the selection exceeds the limit of ", kMost,
+                     " kept module values: select fewer with a pattern"));
   }
   fields_ = std::move(all);
   return absl::OkStatus();
 }
 
 void KeptValues::forget(const std::function<bool(const std::string& name)>& is_meant) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(fields_, [&](const ModuleField& one) { return is_meant(one.name); });
 }
 
@@ -68,7 +68,7 @@ absl::StatusOr<std::vector<std::string>> keep_values(ValueProgram& program,
     program.kept().forget(
         [&](const std::string& name) { return patterns.empty() || patterns.any_in(name); });
   } else if (patterns.empty()) {
-    return absl::InvalidArgumentError("no pattern: say which values are to be kept");
+    return absl::InvalidArgumentError("missing pattern: select the values to keep");
   } else {
     RETURN_IF_ERROR(keep(program, request));
   }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of modules whose numbers are kept over time, because somebody has chosen them: each is a
+// Module values whose numbers are kept over time, because somebody has chosen them: each is a
 // place in a module, and stays that until the program ends.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 
@@ -38,8 +38,8 @@ class KeptValues {
   void forget(const std::function<bool(const std::string& name)>& is_meant);
 
  private:
-  mutable std::mutex mutex_;
-  std::vector<ModuleField> fields_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::vector<ModuleField> fields_ ABSL_GUARDED_BY(mutex_);
 };
 
 struct KeepRequest {

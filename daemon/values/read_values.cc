@@ -58,7 +58,7 @@ class BatchReading {
     if (request_.watch != nullptr) slots = leave_changed(slots);
     const auto until = Clock::now() + request_.patience;
     for (std::size_t done = 0; done < slots.size();) {
-      if (!wanted()) return absl::CancelledError("nobody waits for the values any more");
+      if (!wanted()) return absl::CancelledError("no one waits for the values any longer");
       if (Clock::now() > until) {
         answer_.not_reached = slots.size() - done;
         break;

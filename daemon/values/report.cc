@@ -120,14 +120,14 @@ class ReportReading {
         head_.lane_bytes != sizeof(memprof_lane) ||
         head_.log_entry_bytes != sizeof(memprof_log_entry) || !has_known_histograms()) {
       return absl::FailedPreconditionError(
-          "what the program says cannot be read: it was built with another memprof-agent.values; "
-          "build it with this memprofd's");
+          "published values cannot be read: the program was built with another "
+          "memprof-agent.values; build it with that of this memprofd");
     }
     if (head_.slots_used > MEMPROF_VALUES_OWN_SLOTS || head_.timers_used >= MEMPROF_VALUES_TIMERS ||
         head_.lanes_used > MEMPROF_VALUES_SHARED_LANE) {
       return absl::FailedPreconditionError(
-          "what the program says cannot be read: its registry is damaged, the program may have "
-          "written there by mistake");
+          "published values cannot be read: the program's registry is damaged, it may have "
+          "overwritten it");
     }
     if (head_.clock != MEMPROF_VALUES_TSC) now_ = now_.in_ns();
     report_.refused = head_.refused;
@@ -349,7 +349,7 @@ absl::StatusOr<std::uint32_t> resume_report(const WritableMemory& memory, std::u
   memprof_values_head head{};
   RETURN_IF_ERROR(memory.read_value(address, head));
   if (!is_known(head)) {
-    return absl::FailedPreconditionError("what the program says of itself is not understood");
+    return absl::FailedPreconditionError("published values are not understood");
   }
   RETURN_IF_ERROR(memory.write_value(address + offsetof(memprof_values_head, resumed),
                                      std::uint64_t{head.pauses}));

@@ -56,8 +56,7 @@ absl::StatusOr<std::uint32_t> control_report(const WritableMemory& memory, std::
                                            offsetof(memprof_slot, control),
                                        word));
   }
-  if (count == 0)
-    return absl::NotFoundError("no observation of the program has that name and these labels");
+  if (count == 0) return absl::NotFoundError("no published value has that name and these labels");
   return count;
 }
 

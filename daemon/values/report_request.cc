@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <thread>
 
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
+#include "daemon/util/threads/mutex.h"
 #include "daemon/util/utf8.h"
 #include "daemon/values/report.h"
 #include "daemon/values/whole_record.h"
@@ -52,8 +52,8 @@ class Asking {
 
   // Two who ask at once do so one after the other.
   absl::Status begin() {
-    static std::mutex mutex;
-    const std::lock_guard lock(mutex);
+    static Mutex mutex;
+    const MutexLock lock(mutex);
     RETURN_IF_ERROR(memory_.read_value(record_, *now_));
     began_ns_ = monotonic_ns();
     if (now_->running != 0 || somebody_waits()) {
@@ -93,26 +93,26 @@ class Asking {
                          .took = std::chrono::nanoseconds(monotonic_ns() - began_ns_)};
     answer.text.assign(now_->text, std::min(now_->text_bytes, MEMPROF_REQUEST_TEXT));
     if (now_->state == MEMPROF_REQUEST_ANSWERED) return answer;
-    return absl::FailedPreconditionError(fmt::format(
-        "the program's function for '{}' has raised {}", request_.name, printable(answer.text)));
+    return absl::FailedPreconditionError(
+        fmt::format("the action '{}' raised {}", request_.name, printable(answer.text)));
   }
 
-  // What the program has not begun by now it does not begin any more.
+  // An action that has not started by now is withdrawn.
   absl::StatusOr<RequestAnswer> take_back(bool is_over) {
     RETURN_IF_ERROR(put(offsetof(Record, asked), std::uint64_t{0}));
     RETURN_IF_ERROR(memory_.read_value(record_, *now_));
     if (has_answer()) return read_answer();
-    if (!is_over) return absl::CancelledError("nobody waits for the answer any more");
+    if (!is_over) return absl::CancelledError("no one waits for the answer any longer");
     const auto seconds = std::chrono::duration<double>(request_.timeout).count();
     if (now_->running == began_ns_) {
       return absl::DeadlineExceededError(
-          fmt::format("the program has begun '{}' and was not done in {:g} s: it goes on, and its "
-                      "answer is lost",
+          fmt::format("the program has started '{}' and did not finish within {:g} s: it "
+                      "continues, and its reply is lost",
                       request_.name, seconds));
     }
     return absl::DeadlineExceededError(fmt::format(
-        "the program has not come to '{}' in {:g} s, and will not do it any more: it answers "
-        "after a minor collection, or where it calls Memprof_values.poll",
+        "the program did not start '{}' within {:g} s, and the request is withdrawn: actions run "
+        "after a minor collection, or where the program calls Memprof_values.poll",
         request_.name, seconds));
   }
 
@@ -127,8 +127,8 @@ class Asking {
 absl::Status check(const memprof_values_head& head, const ReportRequest& request) {
   if (!is_known(head) || head.request_bytes != sizeof(Record)) {
     return absl::FailedPreconditionError(
-        "the program takes no requests: it was built with another memprof-agent.values; build it "
-        "with this memprofd's");
+        "the program accepts no requests: it was built with another memprof-agent.values; build it "
+        "with that of this memprofd");
   }
   if (request.argument.size() <= MEMPROF_REQUEST_ARGUMENT) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format("bad argument of {} bytes: it has at most {}",
@@ -149,8 +149,7 @@ absl::StatusOr<RequestAnswer> ask_report(const WritableMemory& memory, std::uint
   });
   if (one == report.all.end()) {
     return absl::NotFoundError(fmt::format(
-        "the program answers no request '{}'; `memprofctl values` lists those that it does",
-        request.name));
+        "the program has no action '{}'; `memprofctl values` lists its actions", request.name));
   }
   const std::uint64_t record =
       address + offsetof(memprof_values, requests) + one->cell * sizeof(Record);

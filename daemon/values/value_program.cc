@@ -39,7 +39,7 @@ ValueProgram::ValueProgram(const Target& target, std::shared_ptr<Symbolizer> sym
       symbolizer_(std::move(symbolizer)) {}
 
 absl::StatusOr<std::shared_ptr<const ValueProgram::Found>> ValueProgram::found() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (found_ == nullptr || !found_->clock.ok()) {
     ASSIGN_OR_RETURN(Found found, look());
     found_ = std::make_shared<const Found>(std::move(found));
@@ -62,10 +62,9 @@ absl::StatusOr<HeapClock> ValueProgram::find_modules(
   ASSIGN_OR_RETURN(HeapClock clock, HeapClock::find(program, abi_, place_));
   const ModuleTables tables = ModuleTables::find(program, place_.load_bias);
   if (tables.globals == 0) {
-    return absl::FailedPreconditionError(
-        fmt::format("values of pid {} cannot be read: the program does not say where its modules "
-                    "are (caml_globals)",
-                    pid_));
+    return absl::FailedPreconditionError(fmt::format(
+        "values of pid {} cannot be read: the program has no list of its modules (caml_globals)",
+        pid_));
   }
   ASSIGN_OR_RETURN(const auto mappings, memory_->maps());
   ASSIGN_OR_RETURN(const FrameTable frames,
@@ -76,7 +75,7 @@ absl::StatusOr<HeapClock> ValueProgram::find_modules(
 
 std::shared_ptr<const FieldNames> ValueProgram::names(const Found& found,
                                                       const GuardedTypes& types) {
-  const std::lock_guard lock(names_mutex_);
+  const MutexLock lock(names_mutex_);
   if (names_ == nullptr) {
     std::vector<GuardedTypes::Unit> units;
     for (const ModuleBlocks::Module& module : found.modules) {
@@ -92,7 +91,7 @@ std::shared_ptr<const FieldNames> ValueProgram::names(const Found& found,
     if (!is_final) return found_names;
     names_ = std::move(found_names);
     if (!names_->other_builds().empty()) {
-      log_info("pid {}: files of another build are passed over for names and types: {}", pid_,
+      log_info("pid {}: files of another build are ignored for names and types: {}", pid_,
                absl::StrJoin(names_->other_builds(), ", "));
     }
   }

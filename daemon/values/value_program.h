@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "daemon/snapshot/taking/module_blocks.h"
 #include "daemon/snapshot/types/guarded_types.h"
 #include "daemon/symbolize/symbolizer.h"
+#include "daemon/util/threads/mutex.h"
 #include "daemon/values/field_names.h"
 #include "daemon/values/heap_clock.h"
 #include "daemon/values/kept_values.h"
@@ -66,10 +66,10 @@ class ValueProgram {
   const std::shared_ptr<Symbolizer> symbolizer_;
 
   KeptValues kept_;
-  std::mutex mutex_;
-  std::shared_ptr<const Found> found_;  // guarded by mutex_; null: not yet
-  std::mutex names_mutex_;
-  std::shared_ptr<const FieldNames> names_;  // guarded by names_mutex_; null: not yet
+  Mutex mutex_;
+  std::shared_ptr<const Found> found_ ABSL_GUARDED_BY(mutex_);  // null: not yet
+  Mutex names_mutex_;
+  std::shared_ptr<const FieldNames> names_ ABSL_GUARDED_BY(names_mutex_);  // null: not yet
 };
 
 }  // namespace memprofd

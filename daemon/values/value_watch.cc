@@ -36,7 +36,7 @@ std::shared_ptr<ValueProgram> ValueWatch::program() const {
 absl::Status ValueWatch::set_program(std::shared_ptr<ValueProgram> program) {
   if (program_ != nullptr && !program_->is_same_program(*program)) {
     return absl::NotFoundError(absl::StrCat(
-        "pid ", program->pid(), " is another program now than the one that was watched"));
+        "pid ", program->pid(), " is now another program than the one that was watched"));
   }
   program_ = std::move(program);
   program_at_ = Clock::now();

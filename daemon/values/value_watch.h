@@ -26,7 +26,7 @@ class ValueWatch {
   // Forgets all that is of another program.
   void begin(std::shared_ptr<const ValueProgram::Found> found);
 
-  // Values of modules that are looked at; nothing known: they are to be chosen.
+  // Module values to watch; nothing yet: they are to be chosen.
   bool has_slots() const { return has_slots_; }
   const std::vector<ValueSlot>& slots() const { return slots_; }
   void set_slots(std::vector<ValueSlot> slots);

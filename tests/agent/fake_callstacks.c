@@ -108,8 +108,8 @@ static void of_no_slots(void) {
 
 int main(void) {
   caml_state = (domain_state*)state;
-  *(value*)(caml_state + DOMAIN_YOUNG_START) = (value)minor;
-  *(value*)(caml_state + DOMAIN_YOUNG_END) = (value)(minor + MINOR_WORDS);
+  *(value*)(caml_state + MEMPROF_DOMAIN_YOUNG_START) = (value)minor;
+  *(value*)(caml_state + MEMPROF_DOMAIN_YOUNG_END) = (value)(minor + MINOR_WORDS);
   of_ocaml4();
   of_ocaml53();
   of_ocaml54();

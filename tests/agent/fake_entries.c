@@ -60,8 +60,8 @@ static void make(unsigned count) {
   memprof_agent_control.offsets.memprof_config = 64;
   memprof_agent_control.uncertain_deaths = 0;
   *(uint64_t**)((char*)state + MEMPROF) = domain;
-  state[DOMAIN_YOUNG_START / 8] = state[DOMAIN_YOUNG_PTR / 8] = (uint64_t)minor;
-  state[DOMAIN_YOUNG_END / 8] = (uint64_t)(minor + MINOR_WORDS);
+  state[MEMPROF_DOMAIN_YOUNG_START / 8] = state[MEMPROF_DOMAIN_YOUNG_PTR / 8] = (uint64_t)minor;
+  state[MEMPROF_DOMAIN_YOUNG_END / 8] = (uint64_t)(minor + MINOR_WORDS);
   caml_state = (domain_state*)state;
   profile[1] = PROFILE_SAMPLING;
   domain[0] = (uint64_t)state;
@@ -95,7 +95,7 @@ static void take_for_dead(unsigned i) {
   entry(i)[FLAGS] |= 1 << 5;
   if (domain[ACTIVE] > i) domain[ACTIVE] = i;
   domain[YOUNG] = domain[SIZE];
-  state[DOMAIN_YOUNG_PTR / 8] = state[DOMAIN_YOUNG_END / 8];
+  state[MEMPROF_DOMAIN_YOUNG_PTR / 8] = state[MEMPROF_DOMAIN_YOUNG_END / 8];
 }
 
 static void say(const char* step, unsigned count) {
@@ -136,7 +136,7 @@ static void mends(void) {
   begin();
   say("a collection later nothing is known", 3);
   collect();
-  state[DOMAIN_YOUNG_PTR / 8] = (uint64_t)minor; /* the domain has allocated over all */
+  state[MEMPROF_DOMAIN_YOUNG_PTR / 8] = (uint64_t)minor; /* the domain has allocated over all */
   memprof_entries_mend();
   say("overwritten", 3);
   collect();

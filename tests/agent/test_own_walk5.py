@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sessions that the agent captures in OCaml 5: what it tells, and what it does to the runtime's variables.
 
-    make targets-forky                                           # OCaml 5.4 too
+    make targets-forky targets-experimental                      # OCaml 5.4 and 5.5 too
     MEMPROFD_STACKS=1000000 tests/run.py agent/test_own_walk5    # so many callstacks in each program
 
 An agent that has the runtime record whole callstacks as well (tests/e2e/truth) says what is right. The agent that
@@ -18,7 +18,7 @@ from agent_process import AGENT, BUILD, eventually, symbol
 from runtime_words import IN_USE, WALK_ASKS, WHOLE, is_undone
 from walked_program import (BY_AGENT, BY_RUNTIME, DIFFERED, OK, STACKS, UNKNOWN_RUNTIME, Program, Witnessed, a_moment)
 
-RELEASES = [release for release in ("trixie", "forky")
+RELEASES = [release for release in ("trixie", "forky", "experimental")
             if release == "trixie" or os.path.exists(os.path.join(BUILD, f"targets-{release}", "fibers"))]
 
 

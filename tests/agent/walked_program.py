@@ -20,7 +20,8 @@ BY_RUNTIME, BY_AGENT = 1, 2  # enum memprof_capture_by
 OK, UNKNOWN_RUNTIME, ALLOCATOR, DIFFERED, BROKEN, CROWDED = range(6)  # enum memprof_walk_state
 STACKS = int(os.environ.get("MEMPROFD_STACKS", "10000"))
 # struct memprof_runtime_offsets: interrupt, memprof, its profile, words, heap, callstacks stay.
-OFFSETS = {"targets-trixie": (256, 464, 64, 384, 280, 0), "targets-forky": (288, 496, 64, 416, 312, 1)}
+OFFSETS = {"targets-trixie": (256, 464, 64, 384, 280, 0), "targets-forky": (288, 496, 64, 416, 312, 1),
+           "targets-experimental": (288, 504, 64, 424, 312, 1)}
 RUNNING_CAPTURE = agent.HEAD.size + 2 * agent.PAUSES.size + 8
 
 

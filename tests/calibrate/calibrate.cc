@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the table of docs/accuracy.md: make calibrate. Arguments: runs of each kind, first seed
-// (with a third one the last table is left out).
+// Writes the tables of docs/internals/accuracy.md (make calibrate). Arguments: runs of each kind,
+// first seed (with a third one the last table is left out).
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -22,12 +22,12 @@ const Kind kKinds[] = {
      {.rate = 1e-3, .next_rates = {3e-4, 2e-3, 1e-4}}},
     {"A budget that chooses a rate every 10 s, for 100 samples a second",
      {.rate = 1e-3, .rate_seconds = 10, .samples_a_second = 100}},
-    {"Losses, after which following begins anew, every 20 s in the mean",
+    {"Losses, after which live restarts, every 20 s on average",
      {.rate = 1e-3, .seconds_to_loss = 20}},
     {"Observe mode, at another weight each second: 100 to 10,000 words",
      {.rate = 1e-3, .observe = true}},
-    {"C's memory, one sample in 8 KiB", {.rate = 8.0 / 8192, .c_interval = 8192}},
-    {"C's memory, one sample in 512 KiB", {.rate = 8.0 / 524288, .c_interval = 524288}},
+    {"Native heap, one sample in 8 KiB", {.rate = 8.0 / 8192, .c_interval = 8192}},
+    {"Native heap, one sample in 512 KiB", {.rate = 8.0 / 524288, .c_interval = 524288}},
 };
 
 void print(const Kind& kind, int runs, unsigned seed) {
@@ -78,9 +78,10 @@ double peak_bias(int seconds, unsigned seed) {
 }
 
 void print_peaks(unsigned seed) {
-  std::printf("### The most that was live, where it is always the same\n\n");
+  std::printf("### The peak of a program whose live memory is constant\n\n");
   std::printf(
-      "100 samples, none of them the same a second later: the error of one moment is 10 %%.\n\n");
+      "Live memory has 100 samples, all replaced each second: one moment has an error of 10 "
+      "%%.\n\n");
   std::printf("| after | runs | bias |\n|---|---:|---:|\n");
   const auto print = [&](const char* after, int seconds, int runs) {
     double sum = 0, squares = 0;

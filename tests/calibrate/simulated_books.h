@@ -99,7 +99,7 @@ class SimulatedBooks {
     }
     return sum;
   }
-  // The age in seconds that half of what is live at the end has at least; nothing is: 0.
+  // Half of what is live at the end is at least this old, in seconds; 0: nothing is live.
   int median_age(int site) const { return median_ages_[site]; }
   // Bytes, from thread 1 on.
   double allocated_by(int thread) const { return by_thread_[thread - 1]; }

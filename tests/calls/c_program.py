@@ -21,7 +21,7 @@ class CProgram(E2ETest):
 
     @property
     def ocaml5(self):
-        return any(release in str(self.programs) for release in ("trixie", "forky"))
+        return any(release in str(self.programs) for release in ("trixie", "forky", "experimental"))
 
     def setUp(self):
         super().setUp()

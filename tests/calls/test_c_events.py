@@ -292,7 +292,7 @@ class NotFollowed(E2ETest):
         for command in (("events",), ("record", "--out", self.folder / "none.ctf")):
             refused = memprofd.ctl(*command, "--pid", program.pid, "--heap", "c", check=False)
             self.assertNotEqual(0, refused.returncode, command)
-            self.assert_one_line(refused.stderr, "C's memory is not followed", "--c-heap")
+            self.assert_one_line(refused.stderr, "the native heap is not followed", "--c-heap")
 
 
 del CEventTest  # none of itself

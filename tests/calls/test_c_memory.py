@@ -317,6 +317,39 @@ class CMemoryOfMimalloc(OfAnotherMalloc):
     allocator = "libmimalloc.so.2.0"
 
 
+class Callbacks(CProgram):
+    """C code that asks OCaml for its arguments and then calls malloc: the function that called C."""
+
+    def start(self):
+        return self.target("callback_malloc", folder=self.programs)
+
+    def wait_until_followed(self):
+        before = self.allocated()
+
+        def followed():
+            self.program.command("go 10")
+            return self.allocated() > before
+        eventually(followed, "C's memory is followed")
+
+    def test_what_is_allocated_after_a_callback_is_the_callers(self):
+        before, rounds = self.c_sites(), 2000
+        self.program.command(f"go {rounds}", timeout=60)
+        after = self.c_sites()
+
+        def taken(function):
+            bytes_taken = after.get(function, {}).get("allocated_bytes", 0) - before.get(function, {}).get("allocated_bytes", 0)
+            return {"function": function, "allocated_bytes": bytes_taken}
+        self.assert_c_estimate(taken("Callback_malloc.fetch"), "allocated_bytes", 4000 * rounds)
+        self.assert_c_estimate(taken("Callback_malloc.fetch_deep"), "allocated_bytes", 2000 * rounds)
+        # Within a callback a call without a note has no certain caller: not the one of the older note.
+        self.assert_c_estimate(taken("(unknown)"), "allocated_bytes", 1000 * rounds)
+        self.assertNotIn("Callback_malloc.fetch_inside", after)
+
+
+class CallbacksOfOcaml5(Callbacks):
+    programs = TARGETS5
+
+
 class Leaks(E2ETest):
     """Of real libraries in C, by the line that leaks, beside what malloc itself has counted."""
 

@@ -296,9 +296,9 @@ class Refused(CallsTest):
         daemon = self.daemon()
         none = self.refusal(daemon, target.pid, "No_such")
         self.assertIn("no OCaml function of", none)
-        self.assertIn("without modules in between", none)
+        self.assertIn("as `memprofctl sites` shows them", none)
         self.assertIn("it is a regular expression", self.refusal(daemon, target.pid, "("))
-        self.assertIn("it is stripped; trace the calls of one", self.refusal(daemon, stripped.pid, "Traced"))
+        self.assertIn("is stripped, so its functions cannot be found", self.refusal(daemon, stripped.pid, "Traced"))
         self.assertIn("2,000 is the limit", self.refusal(daemon, self.target("many_sites").pid, ".").replace("2000", "2,000"))
         self.assertIn("would count nothing", self.refusal(daemon, target.pid, "Traced", "--duration", "0"))
 

@@ -95,6 +95,7 @@ class Profile:
                 "strings": list(self.strings), "functions": [list(f) for f in self.functions],
                 "parent": self.parent, "function": self.function,
                 "self": {key: [self.bytes(n) for n in column] for key, column in self.samples.items()},
+                "variance": {key: [self.bytes(1) ** 2 * n for n in column] for key, column in self.samples.items()},
                 "samples": self.samples, "lifetime_p50": self.lifetime}
 
     def page(self, changes=None):

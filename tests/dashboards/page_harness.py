@@ -132,14 +132,17 @@ class PageTest(unittest.TestCase):
         """Opens that site of demo_server, and takes the snapshot that answers."""
         self.wait_sessions()
         self.open(f"pid={self.server.pid}&tab=sites")
+        self.open_session_site()
+        self.press("Take a snapshot and look", ".site-detail .why")
+        self.wait_element(".site-detail .why li")
+
+    def open_session_site(self):
         self.js("memprofd.update({extra: {...memprofd.view().extra, search: 'make_session'}})")
         self.browser.wait_for("memprofd.sites()?.rows.length === 1")
         self.js("document.querySelector('.sites-table').focus()")
         self.browser.key("ArrowDown")
         self.browser.key("Enter")
         self.wait_element(".site-detail .why button")
-        self.press("Take a snapshot and look", ".site-detail .why")
-        self.wait_element(".site-detail .why li")
 
     def cells(self, pid):
         """Of a program in the overview."""

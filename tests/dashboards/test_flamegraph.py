@@ -199,6 +199,34 @@ class Numbers(FlameGraphTest):
         self.browser.move(5, 5)
         self.assertTrue(self.js("document.getElementById('tip').hidden"))
 
+    def test_recursion_says_how_deep_it_is(self):
+        """A node that stands for several frames has their number wherever its name is shown; a name stays a name."""
+        profile = flame_profile.Profile()
+        profile.add(["M.main", "List.init", "M.leaf"], live=100, allocated=100)
+        self.open(profile, changes={"frames": [1, 1, 1312, 1]})
+        frame = self.frame("List.init")
+        self.assertEqual((frame["name"], frame["label"], frame["frames"]), ("List.init", "List.init ×1,312", 1312))
+        self.browser.move(frame["box"]["x"] + 20, frame["box"]["y"] + 8)
+        self.assertIn("List.init ×1,312", self.text("#tip"))
+        self.assertIn("at most 1,312 frames, folded", self.text("#tip"))
+        self.click_frame("List.init")
+        self.assertIn("List.init ×1,312", self.text("#crumbs"))
+        self.assertIn("List.init", [row[0] for row in self.table()])
+        self.browser.key("Escape")
+        self.browser.click_on("[data-set=inverted][data-value='1']")
+        self.assertEqual(self.frame("List.init")["label"], "List.init ×1,312")
+
+    def test_an_error_is_that_of_the_tables(self):
+        """A block that is sampled for certain has its own size, however few samples it has."""
+        profile = flame_profile.Profile()
+        profile.add(["M.main", "Buffer.resize"], live=1, allocated=1)
+        self.open(profile, changes={"self": {key: [0, 0, 8 << 20] for key in MEASURES},
+                                    "totals": {key: [8 << 20, 40 << 10, 1] for key in MEASURES},
+                                    "variance": {key: [0, 0, (40 << 10) ** 2] for key in MEASURES}})
+        box = self.frame("Buffer.resize")["box"]
+        self.browser.move(box["x"] + 20, box["y"] + 8)
+        self.assertIn("8.00 MiB ± 0.04", self.text("#tip"))
+
     def test_callers(self):
         self.open(self.small, "#m=allocated")
         self.browser.click_on("[data-set=inverted][data-value='1']")

@@ -75,7 +75,7 @@ class Overview(PageTest):
         self.open()
         self.browser.wait_for(f"/^(<0.1|[\\d.]+) % of 50 %$/.test({self.cell(bounded.pid, 7)} ?? '')")
         budget = self.js(self.cell(bounded.pid, 7, "querySelector('.budget').title"))
-        self.assertRegex(budget, "its budget is 50 %. Asked for 1e-3 a word, lowered 0 times, raised 0 times.$")
+        self.assertRegex(budget, "the budget is 50 %. Requested 1e-3 per word, lowered 0 times, raised 0 times.$")
         self.assertIn("callstacks by the runtime", self.js(self.cell(bounded.pid, 1, "title")))
         self.assertRegex(self.js(self.cell(self.server.pid, 7)), r"^[\d.]+ %$", "it has no budget")
         self.browser.wait_for(f"{self.cell(watched.pid, 1)} === 'sampling, observe'")
@@ -100,7 +100,7 @@ class Overview(PageTest):
     def test_a_program_that_is_not_known_is_said(self):
         self.open("pid=1")
         self.assertEqual(self.view()["pid"], self.latest())
-        self.assertIn("pid 1 is not profiled here", self.text("#notice"))
+        self.assertIn("pid 1 was never profiled here", self.text("#notice"))
 
     def test_hostile_names_are_shown_as_text(self):
         hostile = self.start_named("<img src=x>")
@@ -115,6 +115,7 @@ class Overview(PageTest):
         for selector in ("#overview input[name=pid]", "#overview input.rate", "#overview td:last-child button"):
             self.assertTrue(self.js(f"document.querySelector({json.dumps(selector)}).disabled"), selector)
             self.assertIn("--web.enable-control", self.js(f"document.querySelector({json.dumps(selector)}).title"))
+        self.assertIn("start memprofd with --web.enable-control", self.text("#overview .off"), "where nothing is pointed at")
 
 
 class Observing(PageTest):
@@ -183,7 +184,7 @@ class Controlling(PageTest):
         for text in ("7", "0", "fast", "-1e-3"):
             self.type_into(f'#overview input.rate[data-pid="{self.server.pid}"]', text)
             self.browser.key("Enter")
-            self.said(f'"{text}" is no sampling rate')
+            self.said(f'"{text}" is not a sampling rate')
         self.assertEqual(self.target(self.server.pid)["sampling_rate"], rate)
 
     def test_attach_and_detach(self):
@@ -255,6 +256,50 @@ class Controlling(PageTest):
         harness.eventually(lambda: harness.proc_status(idle.pid, "State")[0] == "T", "it is stopped")
         self.browser.click_on(button)
         self.said("it is stopped (SIGSTOP)")
+
+    def allow_hardly_any_pause(self):
+        """Of the page's own questions, those without a pause that they allow: as with a heap of gigabytes."""
+        self.js("""(() => { const ask = window.fetch;
+            window.fetch = (url, init) => {
+                const body = init?.method === "POST" ? JSON.parse(init.body) : null;
+                if (body === null || "max_pause_seconds" in body) return ask(url, init);
+                return ask(url, {...init, body: JSON.stringify({...body, max_pause_seconds: 1e-9})}); }; })()""")
+
+    def take_it(self, within, done):
+        """Presses what stands beside the refusal, again where the machine has become slower meanwhile."""
+        def taken():
+            if self.js(done):
+                return True
+            offered = self.js(f"document.querySelector({json.dumps(within + ' .allow-pause')})?.innerText")
+            if offered:
+                self.assertRegex(offered, r"^(Takes about|Allow) [\d.]+ [mµ]?s: take it$")
+                self.js(f"document.querySelector({json.dumps(within + ' .allow-pause')}).click()")
+            return False
+        harness.eventually(taken, f"it is taken where {within} refused it")
+
+    def test_a_pause_that_is_too_long_is_allowed_where_it_is_refused(self):
+        self.open()
+        self.allow_hardly_any_pause()
+        row = f'#overview tr[data-pid="{self.server.pid}"] td:last-child button:nth-of-type'
+        self.browser.click_on(f"{row}(3)")
+        self.wait_element("#overview .heap .allow-pause")
+        self.assertRegex(self.text("#overview .heap .error"), r"would be paused for about [\d.]+ [mµ]?s; 1\.0 ns are allowed")
+        self.take_it("#overview .heap", "document.querySelector('#overview .heap .holders li') !== null")
+        saved = self.folder / "allowed"
+        saved.mkdir()
+        self.browser.save_downloads(saved)
+        self.browser.click_on(f"{row}(2)")
+        self.wait_element("#notice .allow-pause")
+        self.take_it("#notice", "document.querySelector('#notice').innerText.includes(': saved, ')")
+
+    def test_why_a_site_lives_is_allowed_a_longer_pause_where_it_is_refused(self):
+        self.wait_sessions()
+        self.open(f"pid={self.server.pid}&tab=sites")
+        self.allow_hardly_any_pause()
+        self.open_session_site()
+        self.press("Take a snapshot and look", ".site-detail .why")
+        self.wait_element(".site-detail .why .allow-pause")
+        self.take_it(".site-detail .why", "document.querySelector('.site-detail .why li') !== null")
 
     def test_what_cannot_be_attached_to_is_said(self):
         self.open()
@@ -364,7 +409,7 @@ class Charts(PageTest):
 
     def test_what_history_cannot_answer_is_said(self):
         self.open(f"pid={self.server.pid}&f.min_lifetime_seconds=1")
-        self.assertIn("Without the conditions on lifetime", self.text(".chart-note"))
+        self.assertIn("Lifetime conditions are omitted", self.text(".chart-note"))
         self.open()
         self.assertTrue(self.js("document.querySelector('.chart-note').hidden"))
 
@@ -396,11 +441,49 @@ class Charts(PageTest):
         self.browser.wait_for("memprofd.charts().length === 1")
 
     def test_no_width_makes_the_page_scroll_sideways(self):
-        for width, height, scheme in ((1280, 900, "dark"), (1366, 768, "light"), (1920, 1080, "dark"), (900, 700, "light")):
+        for width, height, scheme in ((390, 844, "light"), (390, 844, "dark"), (1280, 900, "dark"), (1366, 768, "light"),
+                                      (1920, 1080, "dark"), (900, 700, "light")):
             self.browser.resize(width, height)
             self.browser.emulate_media(prefers_color_scheme=scheme)
+            for tab in ("sites", "flame", "callers", "values"):
+                with self.subTest(width=width, tab=tab):
+                    self.open(f"pid={self.server.pid}&tab={tab}" + ("&m=allocated&x.callers.of=respond" if tab == "callers" else ""))
+                    self.check_width(width)
+            self.open(f"pid={self.server.pid}&tab=sites")
+            self.browser.wait_for("memprofd.sites()?.rows.length > 0")
+            self.js("document.querySelector('.sites-row').click()")
+            self.browser.wait_for("!document.querySelector('.site-detail').hidden")
+            self.check_width(width)
+
+    def check_width(self, width):
+        """Nothing is beyond the window: neither the page nor what scrolls by itself, tables of numbers aside."""
+        self.assertLessEqual(self.js("document.documentElement.scrollWidth"), width)
+        beyond = self.js(f"""[...document.querySelectorAll("main *")].filter((e) => {{
+            const b = e.getBoundingClientRect();
+            return b.width > 0 && b.right > {width} + 1 && !e.closest(".u-wrap, .unseen, .pages, .heaps-tables"); }})
+            .map((e) => e.outerHTML.slice(0, 100))""")
+        self.assertEqual(beyond, [])
+
+    def test_the_legend_is_whole(self):
+        """The last row too, at the height at which it was cut."""
+        for width, height in ((1280, 900), (390, 844), (1920, 1080)):
+            self.browser.resize(width, height)
             self.open()
-            self.assertLessEqual(self.js("document.documentElement.scrollWidth"), width)
+            self.browser.wait_for("document.querySelector('#charts .chart-legend dl').innerText.includes('heap')")
+            cut = self.js("""[...document.querySelectorAll("#charts .chart-legend")].filter((e) => e.scrollHeight > e.clientHeight + 1).length""")
+            self.assertEqual(cut, 0, f"{width} x {height}")
+
+    def test_two_axes_say_what_is_on_them(self):
+        """What the areas are parts of is on their axis; where the heap has its own, both have names, and the legend says so."""
+        self.open(f"pid={self.server.pid}&m=allocated")
+        self.browser.wait_for("document.querySelector('#charts .chart-legend dl').innerText.includes('right axis')")
+        self.assertEqual(self.js("[...document.querySelectorAll('#charts .u-axis')].length"), 3)
+        facts = self.text("#charts .chart-legend dl")
+        self.assertIn("heap, right axis", facts)
+        self.assertIn("live, all, right axis", facts)
+        self.open(f"pid={self.server.pid}&m=live")
+        self.browser.wait_for("document.querySelector('#charts .chart-legend dl').innerText.includes('live, all')")
+        self.assertNotIn("live, all, right axis", self.text("#charts .chart-legend dl"))
 
 
 class Time(PageTest):
@@ -431,7 +514,7 @@ class Time(PageTest):
         self.browser.key(" ")
         view = self.view()
         self.assertFalse(view["live"])
-        self.assertIn("recording goes on", self.text(".time-bar .state"))
+        self.assertIn("recording continues", self.text(".time-bar .state"))
         paused = self.times()[-1]
         self.wait_past(view["end"] / 1000 + 5)
         self.browser.settle()
@@ -620,7 +703,7 @@ class Saving(PageTest):
         self.press("Export", "#actions")
         self.wait_element('[data-export="trace-10"]:not(:disabled)')
         self.browser.click_on('[data-export="trace-10"]')
-        self.browser.wait_for("document.querySelector('#notice').innerText.includes(\"C's memory is not followed\")")
+        self.browser.wait_for("document.querySelector('#notice').innerText.includes(\"the native heap is not followed\")")
 
     def test_the_menu_is_for_the_keyboard_too(self):
         self.js("[...document.querySelectorAll('#actions button')].find((b) => b.innerText === 'Export').focus()")

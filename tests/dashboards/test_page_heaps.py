@@ -47,7 +47,7 @@ class KeptSnapshots(KeptTest):
     def test_two_are_taken_chosen_and_compared(self):
         self.open()
         self.browser.wait_for("document.querySelector('#heaps').hidden === false")
-        self.assertIn("None of this program is kept", self.text("#heaps .heaps-head"))
+        self.assertIn("No snapshots of this program yet", self.text("#heaps .heaps-head"))
         self.keep(1)
         self.assertRegex(self.text("#notice"), rf"Snapshot of demo_server \(pid {self.server.pid}\): kept, .* was paused for")
         self.keep(2)
@@ -125,7 +125,7 @@ class KeptSnapshots(KeptTest):
     def check_types(self, within):
         """How much has a type is told, and it is most of the demo server's."""
         told = self.text(f"{within} .types")
-        self.assertRegex(told, r"^(At [\d:]+: )?(9\d|100) % of what is reachable has a type of the source, by files of \d+ modules")
+        self.assertRegex(told, r"^(At [\d:]+: )?(9\d|100) % of the reachable memory has a source type, from files of \d+ modules")
 
     def test_a_heap_is_told_by_types(self):
         """The census, what holds it, and the ways to a site's blocks."""
@@ -172,7 +172,7 @@ class KeptSnapshots(KeptTest):
     def check_other_program(self):
         self.js(f"memprofd.update({{pid: {self.other.pid}}})")
         self.wait_marks(0)
-        self.browser.wait_for("document.querySelector('#heaps .heaps-head').innerText.includes('None of this program')")
+        self.browser.wait_for("document.querySelector('#heaps .heaps-head').innerText.includes('No snapshots of this program')")
 
 
 class WithoutControl(KeptTest):

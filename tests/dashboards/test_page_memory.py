@@ -7,7 +7,7 @@ import signal
 import harness
 from page_harness import PageTest
 
-PARTS = ["OCaml heap: blocks", "OCaml heap: free", "OCaml minor heaps", "C's memory, stacks, data", "code and mapped files"]
+PARTS = ["OCaml heap: blocks", "OCaml heap: free", "OCaml minor heaps", "native heap, stacks, data", "code and mapped files"]
 FIELDS = ["heap_used_bytes", "heap_free_bytes", "minor_heap_bytes", "other_anonymous_bytes", "file_bytes"]
 
 
@@ -106,7 +106,7 @@ class Memory(MemoryTest):
             self.press("What holds it now", "#memory")
             self.wait_element("#memory table[data-table=parts]")
             whole, counted = self.js("""document.querySelector('#memory .pages-head .muted').textContent
-                .match(/^(.*) in pages that were looked at; the kernel counted (.*) right after/).slice(1)""")
+                .match(/^(.*) in the pages that were read; the kernel counted (.*) right after/).slice(1)""")
             self.assertEqual(whole, counted, "it stands still")
             told = self.daemon.ctl_json("rss", "--pid", self.server.pid)
             titles = {part["title"] for part in told["parts"] if int(part["resident_bytes"]) > 0}
@@ -114,7 +114,7 @@ class Memory(MemoryTest):
             rows = self.rows("parts")
             self.assertLessEqual(titles, {row[-1] for row in rows})
             self.assertLessEqual(names, {row[-1].strip() for row in rows}, "code by file")
-            self.press("Who holds C's memory", "#memory")
+            self.press("Owners of native memory", "#memory")
             self.wait_element("#memory table[data-table=owners]")
             owners = [row[-1] for row in self.rows("owners")]
             self.assertIn("_chan", owners)

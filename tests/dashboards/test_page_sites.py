@@ -230,12 +230,25 @@ class Sites(PanelTest):
         leak = shown["rows"][0]["leak"]
         self.assertLess(0, leak["growth_bytes_lower"])
         self.assertLess(leak["growth_bytes"], leak["growth_bytes_upper"])
+        self.check_verdict()
         title = lambda column: self.js(f"document.querySelector('.sites-row [data-column={column}]').title")
         self.assertRegex(title("growth"), "^95 % interval: .*B to .*B$")
         self.assertRegex(title("per_second"), "^95 % interval: .*B to .*B/h$")
         saved = list(csv.DictReader(self.save("sites-csv").read_text().splitlines()))
         for part in ("", "_stderr", "_lower", "_upper"):
             self.assertEqual(float(saved[0][f"growth_bytes{part}"]), leak[f"growth_bytes{part}"])
+
+    def check_verdict(self):
+        """The first view says it before any click: that something leaks, where, how fast and since when."""
+        self.browser.wait_for("memprofd.verdict()?.kind === 'leak'")
+        verdict = self.js("memprofd.verdict()")
+        self.assertRegex(verdict["title"], r"^Something is leaking: \+[\d.]+ \wi?B in [\d.]+ \w+$")
+        sessions = next(one for one in verdict["suspects"] if one["name"] == "Demo_server.Sessions.make_session")
+        self.assertRegex(sessions["where"], r"demo_server\.ml:\d+$")
+        self.assertRegex(sessions["growth"], r"^\+[\d.]+ \wi?B ± [\d.]+$")
+        self.assertRegex(sessions["since"], r"^since \d\d:\d\d:\d\d$")
+        self.assertIn("make_session", self.text("#verdict"))
+        self.assertLess(self.js("document.querySelector('#verdict').getBoundingClientRect().bottom"), 900, "without scrolling")
 
     def test_difference_of_two_ranges(self):
         shown = self.open_sites(compare=True, m="allocated")

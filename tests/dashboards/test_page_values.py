@@ -199,7 +199,7 @@ class Values(ValuesTest):
         self.addCleanup(self.go_on)
         self.server.send(f"pause {SCRIPT.replace(' ', '_')} 3600000")
         self.browser.wait_for("memprofd.view().live === false")
-        self.assertIn("viewers stop here", self.text("#notice"))
+        self.assertIn("has reached a pause point", self.text("#notice"))
         pause = next(line for line in self.told()["lines"] if line["isPause"])
         self.assertAlmostEqual(pause["ms"], self.view()["end"], delta=2)
         self.js("memprofd.update({live: true, end: undefined, axis: undefined})")
@@ -281,7 +281,7 @@ class Values(ValuesTest):
 
     def test_modules_of_any_program(self):
         self.open_values(pid=self.other.pid)
-        self.browser.wait_for("document.querySelector('#values output').textContent.includes('says nothing about itself')")
+        self.browser.wait_for("document.querySelector('#values output').textContent.includes('publishes no values')")
         self.js("""(() => { document.querySelector('#values .modules input').value = '^Demo_server';
             document.querySelector('#values .modules form').requestSubmit(); })()""")
         self.browser.wait_for("document.querySelectorAll('#values .value-modules tr').length > 5")
@@ -299,7 +299,8 @@ class WithoutControl(ValuesTest):
         self.assertEqual("size 41", rows["word"]["value"])
         self.assertNotIn("failing", rows)
         self.assertIn("--web.enable-control", self.text("#values .value-log"))
-        self.assertTrue(self.js("document.querySelector('#values .modules').hidden"))
+        self.assertTrue(self.js("document.querySelector('#values .modules form').hidden"))
+        self.assertIn("--web.enable-control", self.text("#values .modules"))
         self.assertTrue(self.js("[...document.querySelectorAll('#values button.graph, #values .value-rows .switches > *')].every((one) => one.hidden)"))
         self.assertTrue(self.js("[...document.querySelectorAll('#values .values-controls .switches')].every((one) => one.hidden)"))
 

@@ -159,7 +159,7 @@ class History(HistoryTest):
 
 
 class Kept(HistoryTest):
-    """Values of modules of a program that nobody has prepared."""
+    """Module values of a program that nobody has prepared."""
 
     def kept(self, daemon, *arguments):
         return daemon.ctl("watch", *arguments).stdout
@@ -170,7 +170,7 @@ class Kept(HistoryTest):
         names = [f"Values[{fields_of(SOURCE).index(name)}]" for name in ("count", "word", "table")]
         pattern = "|".join(f"^{re.escape(name)}$" for name in names)
         target.command("set 1234")
-        self.assertEqual(f"kept of modules of pid {target.pid}: {', '.join(names)}\n", self.kept(daemon, "--keep", pattern))
+        self.assertEqual(f"recording module values of pid {target.pid}: {', '.join(names)}\n", self.kept(daemon, "--keep", pattern))
         count, word, table = names
         answer = self.wait_last(daemon, target.pid, count, NUMBER, 1234)
         self.assertEqual(1234, self.column(answer, table, SIZE)[-1])
@@ -201,7 +201,7 @@ class Kept(HistoryTest):
         target.command("set 99")
         answer = self.wait_last(daemon, target.pid, second, SIZE, 99)
         self.assertEqual({1234, 7}, set(self.column(answer, first, NUMBER)))
-        self.assertEqual(f"kept of modules of pid {target.pid}: nothing\n", self.kept(daemon, "--forget", "."))
+        self.assertEqual(f"recording module values of pid {target.pid}: nothing\n", self.kept(daemon, "--forget", "."))
         self.assertEqual([], daemon.metrics().find("memprofd_table_bindings"))
 
     def test_names_of_the_source(self):
@@ -220,7 +220,7 @@ class Kept(HistoryTest):
         watched = daemon.ctl("watch", names["clock"], "-n", "1").stdout
         self.assertRegex(watched, r"  Demo_server\.Cache\.clock  ref \d+\n")
         told = self.kept(daemon, "--keep", r"Sessions\.table")
-        self.assertEqual(f"kept of modules of pid {target.pid}: {names['table']}\n", told)
+        self.assertEqual(f"recording module values of pid {target.pid}: {names['table']}\n", told)
         eventually(lambda: self.column(self.history(daemon, target.pid), names["table"], SIZE), "it is kept")
 
     def test_ocaml4(self):

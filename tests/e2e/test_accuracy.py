@@ -2,7 +2,7 @@
 """Many rounds of programs with known books, pooled: no bias, errors that are the scatter, intervals that hold.
 
 What one run cannot tell (a bias of some percent, an error half as large as it should be) the pool of all does. The
-table of docs/accuracy.md has simulated programs, many more; this is that a real one is the same.
+table of docs/internals/accuracy.md has simulated programs, many more; this is that a real one is the same.
 """
 
 import math

@@ -90,6 +90,17 @@ class Budget(E2ETest):
         target = self.memprofd.targets()[self.load.pid]
         self.assertEqual(1e-3, target["overhead"]["requested_sampling_rate"])
 
+    def test_a_rate_that_cannot_take_effect_says_what_holds_it(self):
+        self.start()
+        self.load.command("busy")
+        self.wait_for_rate(1e-6, RATE / 20)
+        kept = re.compile(r"kept at \S+ by --max-overhead 1% \(runtime capture costs [\d.]+ .?s a sample\); "
+                          r"(try --max-overhead \d+%|0\.01 would take \d+ % of its CPU)")
+        eventually(lambda: kept.search(self.memprofd.targets()[self.load.pid]["message"]), "the reason is shown")
+        eventually(lambda: kept.search(self.memprofd.ctl("rate", "1e-2", "--pid", self.load.pid).stdout), "it is answered")
+        self.assertRegex(self.memprofd.ctl("targets").stdout, r" \S+ of 0\.01 .* kept at ")
+        self.assertGreater(self.memprofd.targets()[self.load.pid]["overhead"]["sample_seconds"], 0)
+
     def test_who_captures_does_not_change_with_the_rate(self):
         self.start()
         self.load.command("busy")
@@ -142,10 +153,21 @@ class Budget(E2ETest):
         self.memprofd.ctl("rate", "1e-3", "--pid", self.load.pid)
         self.wait_for_rate(1e-3, 1e-3)
 
-    def test_the_usual_budget_is_one_percent_and_leaves_the_usual_rate(self):
+    def test_the_usual_budget_is_one_percent_and_pays_for_the_usual_rate(self):
         self.start(usual_budget=True, budget=None, rate=None)
         self.wait_for(lambda value: value("memprofd_overhead_budget_ratio") == 0.01, "the budget")
-        self.wait_for_rate(1e-5, 1e-5)
+        self.wait_for_rate(1e-4, 1e-4)
+        self.memprofd.wait_state(self.load.pid, "sampling")
+        target = self.memprofd.targets()[self.load.pid]
+        self.assertEqual(("runtime", ""), (target["capture"], target["message"]))
+
+    def test_the_usual_rate_of_a_busy_program_is_what_the_budget_pays_for(self):
+        self.start(usual_budget=True, budget=None, rate=None)
+        self.load.command("busy")
+        samples = lambda value: value("memprofd_samples_total", event="alloc")
+        self.wait_for(lambda value: samples(value) > 20_000, "samples")
+        self.wait_for(lambda value: 0 < value("memprofd_overhead_ratio") < BUDGET, "overhead within the budget")
+        self.wait_for_rate(1e-5, 1e-4)  # by the kernel's capture it would be a fifth of that
 
     def test_bad_budgets_are_refused(self):
         daemon = self.daemon()

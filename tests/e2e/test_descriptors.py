@@ -82,7 +82,7 @@ class Descriptors(E2ETest):
             self.addCleanup(os.kill, child, signal.SIGKILL)
             os.kill(child, signal.SIGSTOP)  # it stays when its parent ends
         target.send("exit")
-        eventually(lambda: "4 more of its children were left alone" in self.memprofd.said(), "the others are counted")
+        eventually(lambda: "4 more of its children were not followed" in self.memprofd.said(), "the others are counted")
         self.leave(None)
         said = [line for line in self.memprofd.said().splitlines()
                 if "too many files open" in line and ": plugin " not in line]

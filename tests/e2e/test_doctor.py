@@ -63,7 +63,7 @@ class Doctor(E2ETest):
     def test_an_agent_that_is_there(self):
         env = dict(os.environ, LD_PRELOAD=str(harness.BUILD / "libmemprof_agent.so"))
         target = self.target("busy_threads", env=env)
-        self.assertIn("which is there", self.findings(target.pid)["mode"][1])
+        self.assertIn("already loaded", self.findings(target.pid)["mode"][1])
 
     def test_bytecode(self):
         self.problem(self.target("bytecode_target").pid, "target", "bytecode", "ocamlopt")
@@ -101,7 +101,7 @@ class Doctor(E2ETest):
         self.assertEqual("2", proc_status(target.pid, "Seccomp"))
         findings = self.findings(target.pid)
         self.assertEqual("ok", findings["seccomp"][0], findings)
-        self.assertIn("judged", findings["seccomp"][1])
+        self.assertIn("checks before", findings["seccomp"][1])
         self.memprofd = self.daemon(prefix=("python3", "-c", harness.UNDER_A_FILTER))
         findings = self.findings(target.pid)
         for subject, words in (("seccomp", "filter"), ("mode", "observe")):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lifetimes of blocks whose births and deaths a program does on command, some of which live on."""
 
+import json
 import time
 import unittest
 
@@ -60,7 +61,7 @@ class Lifetimes(E2ETest):
                                                          of["p50_upper"]))
         self.assertGreater(of["p50_lower"], 1, "many have lived so long")
         report = self.memprofd.ctl("report", "--pid", self.program.pid).stdout
-        self.assertRegex(report, r"lifetime > [\d.]+ s: nothing was seen to die, 100 % alive")
+        self.assertRegex(report, r"lifetime > [\d.]+ s: no death was observed, 100 % alive")
         table = self.memprofd.ctl("sites", "--pid", self.program.pid, "--match", "site_live").stdout
         self.assertRegex(table, r"> [\d.]+ s \(100 %\)")
 
@@ -155,9 +156,19 @@ class OverRateChanges(E2ETest):
         self.program.command("go 1", timeout=60)
         live = self.site()["live_bytes"]
         self.assert_estimate("live", live, self.WORDS, 1e-2)
+        then = time.time()
         self.set_rate(1e-3)
         self.assertEqual(0, self.site()["live_bytes"])
         self.assertGreater(self.forgotten(), 0)
+        # It is shown what lived, and a difference does not take it for gone.
+        shown = self.memprofd.targets()[self.program.pid]
+        self.assertGreaterEqual(shown["live_before"]["bytes"], live)
+        self.assertGreater(int(shown["live_since_unix_ns"]) / 1e9, then - 5)
+        self.assertRegex(self.memprofd.ctl("targets").stdout, r"\(.* MiB.* lived at \d\d:\d\d:\d\d UTC\)")
+        change = self.memprofd.ctl("diff", f"{self.program.pid}@..@{then:.3f}", self.program.pid, "-m", "site_live", "-o", "json")
+        change = json.loads(change.stdout)
+        self.assertTrue(change["sessions_differ"])
+        self.assertGreaterEqual(change["total"]["change"], 0)
 
     def test_ocaml5_samples_what_is_allocated_while_the_rate_changes(self):
         """Each change used to leave out half a minor heap: 131,072 words, here 13 % of a round's."""

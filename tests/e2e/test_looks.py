@@ -88,9 +88,9 @@ class SlowLooks(SlowFile):
                                        "doctor", "--pid", slow.pid]))
         self.assert_others_go_on()
         self.assert_one_line(self.memprofd.attach(slow.pid, check=False).stderr, slow.pid, "already")
-        self.assert_answer(attach, UNAVAILABLE, f"pid {slow.pid}", f"{LOOK_BUDGET} s", "given up", "file system")
+        self.assert_answer(attach, UNAVAILABLE, f"pid {slow.pid}", f"{LOOK_BUDGET} s", "took longer", "file system")
         self.assertEqual(harness.NOT_PROFILABLE, doctor.wait(timeout=2 * LOOK_BUDGET), doctor.stderr())
-        eventually(lambda: f"pid {slow.pid}: to look at the program took longer than {LOOK_BUDGET} s and was given up"
+        eventually(lambda: f"pid {slow.pid}: the inspection of the program took longer than {LOOK_BUDGET} s, or"
                    in "".join(doctor.output), "the doctor says why")
         self.assert_others_go_on()
         self.assertNotIn("starting again", self.memprofd.said())
@@ -214,8 +214,8 @@ class SlowLooksAtChildren(SlowFile):
         children = [self.child_of(slow) for _ in range(self.GIVEN_UP + 2)]
         self.assertRegex(self.file_system.read_line(), "^read 0 ")
         self.memprofd.wait_state(self.child_of(other), "sampling")
-        self.assertNotIn("given up", self.memprofd.said())
-        eventually(lambda: "left alone, looks" in self.memprofd.said(), "its children are left alone",
+        self.assertNotIn("inspections of", self.memprofd.said())
+        eventually(lambda: "not followed, inspections" in self.memprofd.said(), "its children are left alone",
                    timeout=(self.GIVEN_UP + 1) * LOOK_BUDGET)
         self.memprofd.wait_state(self.child_of(other), "sampling")
         self.assertFalse(set(children) & set(self.memprofd.targets()))
@@ -245,7 +245,7 @@ class SlowPluginLooks(SlowFile):
         slow = self.slow_target()
         self.look_again(slow)
         self.assert_others_go_on()
-        eventually(lambda: "look for plugins took longer" in self.memprofd.said(), "it is given up",
+        eventually(lambda: "search for plugins took longer" in self.memprofd.said(), "it is given up",
                    timeout=2 * LOOK_BUDGET)
         self.assertNotIn("starting again", self.memprofd.said())
         self.assertEqual("sampling", self.memprofd.state(slow.pid))

@@ -295,7 +295,7 @@ class Unknown(ObserveTest):
                 done = self.memprofd.ctl(*command, "--out", "/dev/null", check=False) \
                     if "pprof" in command else self.memprofd.ctl(*command, check=False)
                 self.assertEqual(NOT_PROFILABLE, done.returncode, done.stderr + done.stdout)
-                self.assert_one_line(done.stderr, pid, "observe mode", "not known")
+                self.assert_one_line(done.stderr, pid, "observe mode", "unknown")
         done = self.memprofd.set_rate(pid, 1e-4, check=False)
         self.assertEqual(NOT_PROFILABLE, done.returncode)
         self.assert_one_line(done.stderr, pid, "no sampling rate")

@@ -113,7 +113,7 @@ class Forks(E2ETest):
     def test_a_crowd_of_children_takes_nothing_from_other_targets(self):
         target, daemon = self.attached("--follow-forks")
         self.assertEqual(FOLLOWED + 1, target.command(f"crowd {FOLLOWED + 1}")["pid"])
-        eventually(lambda: f"left alone, {FOLLOWED} forked children" in daemon.said(), "its share is taken",
+        eventually(lambda: f"not followed, {FOLLOWED} forked children" in daemon.said(), "its share is taken",
                    timeout=60)
         other = self.target("forks", folder=self.FOLDER)
         daemon.attach(other.pid)

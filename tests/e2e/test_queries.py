@@ -36,6 +36,8 @@ FILTERS = (
      {"forbid": ["site_[a-l]", "CamlinternalFormat|Printf"]},
      {"site_small", "site_major", "site_promoted", "site_unmarshal"}),
     (("--hide", "site_"), {"hide": ["site_"]}, set()),
+    (("--frames", "application"), {"frames": "FRAMES_APPLICATION"}, None),
+    (("--frames", "all"), {"frames": "FRAMES_ALL"}, None),
     (("--min-size", "1KiB"), {"min_size_bytes": 1024}, {"site_major"}),
     (("--max-size", "24"), {"max_size_bytes": 24}, {"site_small", "site_promoted", "site_unmarshal"}),
     (("--min-size", "100", "--max-size", "110"), {"min_size_bytes": 100, "max_size_bytes": 110}, {"site_bytes"}),
@@ -188,6 +190,16 @@ class OneModel(QueryTest):
         total = sum(s["allocated_bytes"] for s in self.memprofd.sites(self.pid) if ".site_" in s["function"])
         self.assertAlmostEqual(total, sum(s["allocated_bytes"] for s in caller), delta=1)
         self.assertFalse([f for s in sites for f in s["callstack"] if "site_" in f["function"]])
+
+    def test_tables_name_sites_by_the_application(self):
+        """site_bytes allocates by Bytes.create, a function of the standard library in some of its ways."""
+        everything = {s["function"] for s in self.memprofd.sites(self.pid)}
+        application = {s["function"] for s in self.memprofd.ctl_json("sites", "--pid", self.pid, "--frames", "application")["sites"]}
+        self.assertTrue([f for f in everything if f.startswith(("Stdlib", "Camlinternal"))], everything)
+        self.assertFalse([f for f in application if f.startswith(("Stdlib", "Camlinternal"))], application)
+        table = self.memprofd.ctl("sites", "--pid", self.pid, "-n", "0").stdout
+        self.assertNotIn("Stdlib", table)
+        self.assertIn("Stdlib", self.memprofd.ctl("sites", "--pid", self.pid, "-n", "0", "--frames", "all").stdout)
 
     # ------------------------------------------------------------ groups, orders, limits
 

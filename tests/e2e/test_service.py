@@ -82,7 +82,7 @@ class Signals(E2ETest):
         self.assertEqual(200, http_get(daemon.url + "/metrics")[0])
         config.write_text(f"basic_auth_users:\n  alice: {HASH}\n")
         daemon.send_signal(signal.SIGHUP)
-        eventually(lambda: "read anew" in daemon.stderr(), "the web config is read anew")
+        eventually(lambda: "reloading the web configuration" in daemon.stderr(), "the web config is read anew")
         self.assertEqual(401, http_get(daemon.url + "/metrics")[0])
         config.write_text("nonsense: 1\n")
         daemon.send_signal(signal.SIGHUP)
@@ -126,7 +126,7 @@ class Signals(E2ETest):
         eventually(ended, "it ends")
         self.assertEqual(harness.INTERNAL, daemon.wait())
         self.assertIn("SIGINT again: ending at once", daemon.said())
-        self.assertIn("ends before all programs are let go of; agents stop by themselves", daemon.said())
+        self.assertIn("ending before all programs are detached; agents stop by themselves", daemon.said())
         eventually(lambda: agent_state(target.pid) == agent_process.IDLE, "the agent stops by itself", timeout=60)
         next_one = self.daemon("--pid", target.pid)
         next_one.wait_state(target.pid, "sampling")
@@ -166,7 +166,7 @@ class Signals(E2ETest):
         target = self.target("busy_threads")
         daemon, terminal, said, _ = self.on_a_terminal(target)
         daemon.send_signal(signal.SIGHUP)
-        eventually(lambda: "read anew" in said(), "with its terminal open, a hang-up reloads")
+        eventually(lambda: "reloading the web configuration" in said(), "with its terminal open, a hang-up reloads")
         os.close(terminal)
         self.assertEqual(0, daemon.wait(60))
         self.assertIn("the terminal was closed: detaching", said())
@@ -176,7 +176,7 @@ class Signals(E2ETest):
         target = self.target("busy_threads")
         daemon, terminal, said, ctl = self.on_a_terminal(target, "nohup")
         os.close(terminal)
-        eventually(lambda: "read anew" in said(), "the hang-up reloads")
+        eventually(lambda: "reloading the web configuration" in said(), "the hang-up reloads")
         self.assertIn("sampling", ctl())
         daemon.terminate()
         self.assertEqual(0, daemon.wait(60))
@@ -271,7 +271,7 @@ class WhoMayDoWhat(E2ETest):
         roots.read_line()
         daemon.go()
         self.assertEqual(harness.NOT_PROFILABLE, asking.wait(), asking.stderr())
-        self.assert_one_line(asking.stderr(), roots.pid, "another program now")
+        self.assert_one_line(asking.stderr(), roots.pid, "now another program")
         daemon.off()
         self.assertNotIn("memprof_agent", "".join(harness.mappings(roots.pid)))
         code, said = self.ctl_as_nobody(daemon, "attach", "--pid", 4194303)
@@ -331,12 +331,12 @@ class Upgrades(E2ETest):
         target, _ = self.holds_old_agent()
         daemon = self.daemon(rate=1e-3)
         said = daemon.ctl("doctor", "--pid", target.pid, check=False).stdout
-        self.assertIn("agent, to be injected", said)
+        self.assertIn("agent, by injection", said)
         for _ in range(2):
             daemon.attach(target.pid)
             self.check_sampled(daemon, target.pid)
             daemon.detach(target.pid)
-        self.assertIn("agent, which is there", daemon.ctl("doctor", "--pid", target.pid, check=False).stdout)
+        self.assertIn("agent, already loaded", daemon.ctl("doctor", "--pid", target.pid, check=False).stdout)
         self.assertEqual(0, target.exit()["errors"])
 
     def test_an_upgrade_under_the_same_name(self):
@@ -487,9 +487,9 @@ class Discovery(E2ETest):
         name = self.folder.name + "-sleep"
         sleeper = self.process(Process([self.copy(shutil.which("sleep"), name), "infinity"]))
         daemon = self.watching(name)
-        said = f"pid {sleeper.pid}: left alone, though --name {name} means it: "
-        eventually(lambda: said in daemon.stderr(), "it is left alone", timeout=60)
-        self.assertEqual(1, daemon.stderr().count(f"pid {sleeper.pid}: left alone"))
+        said = f"pid {sleeper.pid}: matches --name {name} but was skipped: "
+        eventually(lambda: said in daemon.stderr(), "it is skipped", timeout=60)
+        self.assertEqual(1, daemon.stderr().count(f"pid {sleeper.pid}: matches"))
         self.assertEqual("not_ocaml", self.outcome(daemon, sleeper.pid))
         self.assertEqual(0, daemon.stop())
 
@@ -719,7 +719,7 @@ class Restarts(E2ETest):
         daemon.wait_state(target.pid, "sampling")
         errors = lambda: daemon.metrics().value("memprofd_state_write_errors_total")
         eventually(lambda: errors() >= 2, "errors are counted")
-        self.assertEqual(1, daemon.stderr().count("No space left on device; profiling goes on"))
+        self.assertEqual(1, daemon.stderr().count("No space left on device; profiling continues"))
         self.assertEqual("sampling", daemon.state(target.pid))
         (disk / "filler").unlink()
         eventually(lambda: "all of it is written again" in daemon.stderr(), "it recovers")

@@ -231,7 +231,7 @@ class ByItself(Snapshot):
 
     def test_when_the_command_asks_for_it(self):
         target, daemon = self.watched("heap_shapes")
-        self.assertIn("no snapshots are kept in", daemon.ctl("snapshot", "list").stdout)
+        self.assertIn("no snapshots are stored in", daemon.ctl("snapshot", "list").stdout)
         self.stepping(target, daemon)
         taker = self.process(Process([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "snapshot", "take",
                                       "--keep", "--max-pause", "10s"]))
@@ -352,8 +352,16 @@ class Refused(Snapshot):
         daemon.wait_state(target.pid, "sampling")
         done = self.refused(daemon, target, "--max-pause", "0.0001ms")
         self.assertEqual(harness.NOT_PROFILABLE, done.returncode)
-        self.assertRegex(done.stderr, f"a snapshot would stop pid {target.pid} for .* at least, .* are allowed: allow more")
-        self.assertRegex(daemon.said(), "snapshot by user 0, process .*: refused: a snapshot would stop")
+        self.assertRegex(done.stderr, f"a snapshot would pause pid {target.pid} for about .*, and .* are allowed: pass --max-pause ")
+        self.assertRegex(daemon.said(), "snapshot by user 0, process .*: refused: a snapshot would pause")
+        # What it names is taken; again where the machine has become slower meanwhile.
+        def taken():
+            nonlocal done
+            enough = re.search(r"pass --max-pause (\d+ms|[\d.]+s)", done.stderr)[1]
+            done = daemon.ctl("snapshot", "take", "--pid", target.pid, "--out", self.folder / "taken.heap", "--max-pause", enough,
+                              check=False)
+            return done.returncode == OK
+        eventually(taken, "a snapshot with the pause that the refusal names")
 
     def test_a_stopped_program(self):
         target, daemon = self.attached()
@@ -471,11 +479,11 @@ class Ends(Snapshot):
         taker = self.waiting(daemon)
         taker.stop(signal.SIGINT)
         self.assertIn("interrupted", taker.stderr())
-        eventually(lambda: "nobody waits for the snapshot any more" in daemon.said(), "memprofd has noticed")
+        eventually(lambda: "no one waits for the snapshot any longer" in daemon.said(), "memprofd has noticed")
         taker = self.waiting(daemon)
         self.assertEqual(OK, daemon.detach(target.pid).returncode)
         self.assertEqual(harness.NO_PROCESS, taker.wait())
-        self.assertIn("let go of", taker.stderr())
+        self.assertIn("was detached", taker.stderr())
         self.assertEqual([], list(self.folder.glob("*.heap*")))
         self.assertEqual(0, daemon.stop())
         self.assertTrue(target.running())
@@ -709,14 +717,14 @@ class Reading(Snapshot):
         return [dict(zip(answer["columns"], row)) for row in answer["rows"]]
 
     def test_the_documents_queries(self):
-        """Each example of docs/snapshots.md has an answer, which agrees with the other commands where they tell that, too."""
+        """Each example of docs/heap_sql.md has an answer, which agrees with what other commands report."""
         target = self.target("demo_server", "--self-load", "2", folder=self.programs)
         daemon = self.daemon("--pid", target.pid, rate=1e-3)
         eventually(lambda: any(site["function"].endswith("make_session") and site["live_bytes"]
                                for site in daemon.sites(target.pid)), "sessions are sampled")
         path, _ = self.take(daemon)
-        text = (harness.ROOT / "docs/snapshots.md").read_text()
-        chapter = text.split("## Questions in SQL\n")[1].split("\n## ")[0]
+        text = (harness.ROOT / "docs/heap_sql.md").read_text()
+        chapter = text.split("## Examples\n")[1].split("\n## ")[0]
         examples = re.findall(r"^\*\*(.+)\*\*.*\n\n((?:    .+\n)+)", chapter, re.M)
         self.assertEqual(10, len(examples))
         answers = {title: self.query(path, sql) for title, sql in examples}
@@ -731,7 +739,7 @@ class Reading(Snapshot):
         for row in shown["sites"]:
             function, _, place = row["name"].rpartition(" ")
             sites[function or place, int(place.rpartition(":")[2]) if function else None] = row["reachable"]["bytes"]
-        for row in answers["What of each site is reachable, what is garbage?"]:
+        for row in answers["How much of each site is reachable, how much is garbage?"]:
             self.assertAlmostEqual(sites[row["function"] or "(unknown)", row["line"]], row["reachable"] or 0, delta=1)
         modules = {row["name"]: row for root in self.ask("retained", path)["roots"] if root["name"] == "globals"
                    for row in root["children"]}
@@ -852,7 +860,7 @@ class Reading(Snapshot):
         self.assertFalse((self.folder / "x.db").exists())
 
     def test_what_the_program_marks(self):
-        """By the names that it gives; the query of docs/snapshots.md finds what a tag marks."""
+        """Marked values have the names of the program; the query of docs/heap_sql.md finds those of a tag."""
         target, daemon = self.attached("reports")
         self.stepping(target, daemon, "minor")
         target.command("mark 300")
@@ -860,8 +868,8 @@ class Reading(Snapshot):
         path = self.folder / "a.heap"
         marked = {owner for kind, owner, _, _, _ in image(path)["roots"] if kind == 8}
         self.assertLessEqual({"count", "ratio", "table", "marked{kind=record}"}, marked)
-        text = (harness.ROOT / "docs/snapshots.md").read_text()
-        query = re.search(r"A tag of `Memprof_values`.*\n\n((?:    .+\n)+)", text).group(1)
+        chapter = (harness.ROOT / "docs/heap_sql.md").read_text().split("## Marked values\n")[1]
+        query = re.search(r"((?:^    .+\n)+)", chapter, re.M).group(1)
         [row] = [row for row in self.query(path, query) if row["name"] == "marked{kind=record}"]
         self.assertEqual(150, row["marked"], "each second one has died")
         self.assertGreater(row["retained_bytes"], row["bytes"] - 1)

@@ -68,7 +68,7 @@ class Stalls(E2ETest):
             lease_ends = time.monotonic_ns() + LEASE_NS
             told = self.memprofd.set_rate(self.known.pid, 2 * RATE, check=False)
             self.assertEqual(UNAVAILABLE, told.returncode, told.stderr)
-            self.assert_one_line(told.stderr, "memprofd has not come to it", "memprofctl targets")
+            self.assert_one_line(told.stderr, "memprofd has not done this", "memprofctl targets")
             eventually(lambda: time.monotonic_ns() > lease_ends, "every lease of before has run out")
             self.assert_fresh()
         # The request that was late is done, and nothing else begins anew.

@@ -115,8 +115,8 @@ class Refused(TlsCase):
         (self.pem / "odd.pem").write_text("no certificate")
         (self.pem / "odd.key").write_text("no key")
         return [("localhost", "ops", "ops.key", "is not the key of"), ("expired", "expired", "expired at 2020-01-02", "renew it"),
-                ("early", "early", "not valid before 2090-01-01", "clock"), ("odd", "localhost", "odd.pem", "holds no PEM"),
-                ("localhost", "odd", "odd.key", "holds no PEM"), ("missing", "localhost", "missing.pem", "cannot be read")]
+                ("early", "early", "not valid before 2090-01-01", "clock"), ("odd", "localhost", "odd.pem", "is not a PEM file"),
+                ("localhost", "odd", "odd.key", "is not a PEM file"), ("missing", "localhost", "missing.pem", "cannot be read")]
 
     def refused(self, words, *options):
         daemon = self.daemon(*options, wait=False)
@@ -146,7 +146,7 @@ class Renewed(TlsCase):
     def test_the_old_one_stays_until_a_good_one_comes(self):
         daemon = self.daemon(*self.grpc_options())
         self.replace("localhost.pem", "ops.key")
-        eventually(lambda: "the certificates of gRPC stay as they are" in daemon.said(), "the foreign key is refused")
+        eventually(lambda: "keeping the previous certificates of gRPC" in daemon.said(), "the foreign key is refused")
         self.assertIn("is not the key of", daemon.said())
         self.assertEqual(0, self.ask("targets").returncode)
         self.authority("next")
@@ -154,4 +154,4 @@ class Renewed(TlsCase):
         def renewed():
             return self.ask("targets", ca="next").returncode == 0
         eventually(renewed, "the new certificate is shown")
-        self.assertEqual(1, daemon.said().count("stay as they are"), "said once for each refusal")
+        self.assertEqual(1, daemon.said().count("keeping the previous"), "said once for each refusal")

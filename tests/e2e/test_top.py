@@ -270,7 +270,7 @@ class OnOneProgram(TopTest):
         terminal.press(" ")
         terminal.wait_for("PAUSED at")
         terminal.press("{", "{", "{", "{", "{", "{", "{", "{")
-        terminal.wait_for("nothing older is kept")
+        terminal.wait_for("this is the oldest moment")
         terminal.press(" ")
         terminal.wait_gone("PAUSED")
 

@@ -513,7 +513,7 @@ class Outside(Snapshot):
         self.assertIn("Memory outside of the heap", text)
         refused = harness.memprofctl("snapshot", "why", path, "--outside", "no such class", check=False)
         self.assert_one_line(refused.stderr, "no such class")
-        self.assert_one_line(harness.memprofctl("snapshot", "why", path, check=False).stderr, "no site is named", "--outside")
+        self.assert_one_line(harness.memprofctl("snapshot", "why", path, check=False).stderr, "give a SITE pattern", "--outside")
 
 
 class Outside5(Outside):

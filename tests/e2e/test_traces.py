@@ -317,6 +317,23 @@ class Traces(E2ETest):
         recording.stop(signal.SIGINT)
         self.assertEqual("", lines_by_kind(path)[1].stderr)
 
+    def test_an_interrupted_recording_has_what_came_last(self):
+        """Not only what was sent before: the file has as many events as memprofd has counted."""
+        self.attached()
+        for i in range(3):
+            with self.subTest(i):
+                path = self.folder / f"last{i}.ctf"
+                before = self.settled_counts()
+                recording = self.process(harness.Process(
+                    [harness.BUILD / "memprofctl", "--grpc.socket", self.memprofd.socket, "record",
+                     "--pid", self.pid, "--out", path], stdin=subprocess.DEVNULL))
+                eventually(lambda: path.exists() and path.stat().st_size > 0, "the recording begins")
+                self.work()
+                recording.stop(signal.SIGINT)
+                self.assertIn("stopped by request", recording.read_line())
+                allocations = self.settled_counts()[0] - before[0]
+                self.assertEqual(allocations, lines_by_kind(path)[0]["alloc"])
+
 
 if __name__ == "__main__":
     import unittest

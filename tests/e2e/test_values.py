@@ -222,7 +222,7 @@ class Asking(ValuesTest):
     def test_what_is_wrong(self):
         target = self.target("values")
         daemon = self.daemon("--pid", target.pid)
-        for arguments, words in ((("(",), "bad name pattern"), (("--pid", "1"), "pid 1 is not being profiled")):
+        for arguments, words in ((("(",), "bad name pattern"), (("--pid", "1"), "pid 1 is not profiled")):
             with self.subTest(arguments):
                 done = daemon.ctl("values", *arguments, check=False)
                 self.assertNotEqual(0, done.returncode)
@@ -327,7 +327,7 @@ class Reported(ValuesTest):
         self.assertEqual(3_600_000, self.reported(daemon, target.pid)[0]["twice"]["period_ms"])
         self.assertEqual([before] * 5, [calls() for _ in range(5)], "it was called in this hour")
         adjust("^twice$", "--period", "0")
-        harness.eventually(lambda: calls() > before, "it is called as often as it says itself")
+        harness.eventually(lambda: calls() > before, "it is called with the period of the program")
         self.assertEqual(1, self.reported(daemon, target.pid)[0]["twice"]["period_ms"])
         adjust("--label", "route=/a", "--off")
         adjust("^(table|load)$", "--off")
@@ -341,7 +341,7 @@ class Reported(ValuesTest):
         adjust("--on")
         self.assertFalse(any(one["is_off"] for one in self.reported(daemon, target.pid)[0].values()))
         done = daemon.ctl("adjust", "--pid", target.pid, "--label", "route=/none", "--off", check=False)
-        self.assert_one_line(done.stderr, "no observation")
+        self.assert_one_line(done.stderr, "no published value")
         self.assertRegex(daemon.stderr(), rf"pid {target.pid}: adjust '' {{route=/a}} \(off\) by .*: done, it has 1")
 
     def check_graph(self, daemon, target):
@@ -419,7 +419,7 @@ class Reported(ValuesTest):
                 target = self.target("reports", folder=folder)
                 self.assertFalse(target.command("pause alone 1")["resumed"], "nobody is there")
                 daemon = self.daemon("--pid", target.pid, "--mode", "observe")
-                self.assertIn("nothing of pid", daemon.ctl("resume", "--pid", target.pid).stdout)
+                self.assertIn("no thread of pid", daemon.ctl("resume", "--pid", target.pid).stdout)
                 target.send("pause here 3600000")
                 self.check_pause(daemon, target)
                 self.assertFalse(target.command("pause again 0")["resumed"], "nothing waits")
@@ -432,7 +432,7 @@ class Reported(ValuesTest):
         self.assertRegex(daemon.ctl("values").stdout, r"(?s) ago  pause here\nthe program waits in a pause; ")
         watched = daemon.ctl("watch", "--pid", target.pid, "^count$").stdout
         self.assertRegex(watched, r"count  0 things\npause here\n$")
-        self.assertIn("goes on", daemon.ctl("resume", "--pid", target.pid).stdout)
+        self.assertIn("resumed", daemon.ctl("resume", "--pid", target.pid).stdout)
         self.assertTrue(json.loads(target.read_line())["resumed"])
 
     def ask_program(self, daemon, target, command, *arguments):
@@ -453,16 +453,16 @@ class Reported(ValuesTest):
                 self.assertEqual((0, "42\n", ""), self.ask_program(daemon, target, "minor", "double", "21"))
                 self.assertEqual((0, "ABC\n", ""), self.ask_program(daemon, target, "poll", "careful", "abc"))
                 code, _, told = self.ask_program(daemon, target, "minor", "double", "x")
-                self.assert_one_line(told, "the program's function for 'double' has raised Failure(\"int_of_string\")")
+                self.assert_one_line(told, "the action 'double' raised Failure(\"int_of_string\")")
                 asked = target.command("poll")["asked"]
                 self.assertEqual(3, asked)
                 code, _, told = self.ask_program(daemon, target, "minor", "careful", "--timeout", "0.5s")
                 self.assertNotEqual(0, code)
-                self.assert_one_line(told, "has not come to 'careful' in 0.5 s, and will not do it any more")
+                self.assert_one_line(told, "did not start 'careful' within 0.5 s, and the request is withdrawn")
                 self.assertEqual(asked, target.command("poll")["asked"], "it was taken back")
                 self.assertRegex(daemon.stderr(), rf"pid {target.pid}: ask 'double' by user 0.*: done")
                 done = daemon.ctl("ask", "--pid", target.pid, "nothing", check=False)
-                self.assert_one_line(done.stderr, "answers no request 'nothing'")
+                self.assert_one_line(done.stderr, "has no action 'nothing'")
 
     def test_the_usual_period(self):
         """What the environment says, if that is one, else a second; a value's own period counts first."""
@@ -630,7 +630,7 @@ class Reported(ValuesTest):
         self.assertEqual(str(refused), found["other"]["hits"])
         own = [one for one in found.values() if one["name"].isdigit()]
         self.assertEqual((1000 - refused, {"1"}), (len(own), {one["hits"] for one in own}))
-        self.assertIn(f"{refused} times the program made", daemon.ctl("values").stdout)
+        self.assertIn(f"{refused} points, timers or values found no place", daemon.ctl("values").stdout)
         metrics = daemon.metrics()
         self.assertLessEqual(len(metrics.find("memprofd_point_hits_total")), 200)
         self.assertEqual(len(answer["reported"]) - 200, metrics.value("memprofd_reported_names_without_series"))
@@ -744,7 +744,7 @@ class Reported(ValuesTest):
         with open(f"/proc/{target.pid}/mem", "r+b", buffering=0) as memory:
             memory.seek(self.registry(target) + 64)
             memory.write(b"\xff" * 4)
-        self.assertRegex(daemon.ctl("values").stdout, r"(?ms)^Reports\[\d+\] .*^what the program says cannot be read: ")
+        self.assertRegex(daemon.ctl("values").stdout, r"(?ms)^Reports\[\d+\] .*^published values cannot be read: ")
         metrics = daemon.metrics()
         self.assertEqual([], metrics.find("memprofd_point_hits_total"))
         self.assertEqual(1, metrics.value("memprofd_reported_refusals_total"))

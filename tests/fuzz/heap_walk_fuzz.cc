@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The heap of a copy of a program: its lists, and every block of what they lead to. Bytes: 0 for
-// OCaml 4, 1 for OCaml 5, where the orphans of that are, the memory, whose first stretch begins
+// The heap of a copy of a program: its lists, and every block of what they lead to. Bytes: which of
+// kVersions, where the orphans of that are, the memory, whose first stretch begins
 // with the variables that the layout names and the state of its domain.
+#include <iterator>
+
 #include "daemon/snapshot/heap_census.h"
 #include "daemon/snapshot/heap_walk.h"
 #include "tests/fuzz/fuzz_memory.h"
@@ -10,12 +12,15 @@
 namespace memprofd::fuzz {
 namespace {
 
-HeapLayout layout_of(bool domains, std::uint64_t orphans) {
+constexpr const char* kVersions[] = {"4.13.1", "5.3.0", "5.5.0"};
+
+HeapLayout layout_of(std::size_t version, std::uint64_t orphans) {
   constexpr std::uint64_t kAt = FakeHeap::kVariables;
-  if (!domains) return {runtime_abi_for("4.13.1").value(), ChunkHeap{kAt, kAt + 8, kAt + 16}};
+  const RuntimeAbi abi = runtime_abi_for(kVersions[version]).value();
+  if (!abi.domains) return {abi, ChunkHeap{kAt, kAt + 8, kAt + 16}};
   PoolHeap heap{.colours = kAt, .orphans = orphans};
   for (std::uint32_t i = 0; i < 32; ++i) heap.slot_words[i] = i == 31 ? 128 : i + 1;
-  return {runtime_abi_for("5.3.0").value(), heap};
+  return {abi, heap};
 }
 
 void check(const HeapMap& map) {
@@ -28,11 +33,11 @@ void check(const HeapMap& map) {
 
 bool read(std::string_view bytes) {
   Input input(bytes);
-  const bool domains = input.take<std::uint8_t>() % 2 != 0;
+  const std::size_t version = input.take<std::uint8_t>() % std::size(kVersions);
   const auto orphans = input.take<std::uint64_t>();
   const FuzzMemory memory(input);
   const std::uint64_t states[] = {FakeHeap::kState};
-  const auto map = map_heap(memory, layout_of(domains, orphans), states);
+  const auto map = map_heap(memory, layout_of(version, orphans), states);
   if (!map.ok()) return false;
   check(*map);
   HeapCensus census;
@@ -50,8 +55,8 @@ bool read(std::string_view bytes) {
 
 // ------------------------------------------------------------ seeds
 
-std::string seed(bool domains, std::uint64_t orphans, const FakeMemory& memory) {
-  std::string bytes(1, domains ? '\1' : '\0');
+std::string seed(int version, std::uint64_t orphans, const FakeMemory& memory) {
+  std::string bytes(1, static_cast<char>(version));
   put(bytes, orphans);
   put_stretch(bytes, memory);
   return bytes;
@@ -66,18 +71,18 @@ std::string chunks() {
   for (int i = 0; i < 3; ++i) heap.put_chunk(joined(blocks()));
   heap.sweep_from(heap.put_chunk(joined(blocks())));
   heap.put_minor_heap(joined({block(2, 0), block(4, 0)}));
-  return seed(false, 0, heap.memory);
+  return seed(0, 0, heap.memory);
 }
 
-std::string pools() {
-  FakePools heap;
+std::string pools(int version) {
+  FakePools heap(kVersions[version]);
   heap.put_pool(7, blocks());
   heap.put_large(block(300, 0));
   heap.put_minor_heap(joined({block(2, 0), block(4, 0)}));
-  return seed(true, std::get<PoolHeap>(heap.layout().heap).orphans, heap.memory);
+  return seed(version, std::get<PoolHeap>(heap.layout().heap).orphans, heap.memory);
 }
 
-std::vector<std::string> seeds() { return {chunks(), pools()}; }
+std::vector<std::string> seeds() { return {chunks(), pools(1), pools(2)}; }
 
 const Add added("heap_walk", {&read, &seeds});
 

@@ -45,8 +45,8 @@ void check_places(const ExtentLayer& chunks, const std::vector<Arena>& arenas,
 }
 
 OcamlRuntime runtime_of(std::uint8_t number, std::uint64_t variables) {
-  static constexpr const char* kVersions[] = {"4.13.1", "4.14.1", "5.1.0", "5.3.0"};
-  OcamlRuntime runtime{.abi = runtime_abi_for(kVersions[number % 4]).value()};
+  static constexpr const char* kVersions[] = {"4.13.1", "4.14.1", "5.1.0", "5.3.0", "5.5.0"};
+  OcamlRuntime runtime{.abi = runtime_abi_for(kVersions[number % std::size(kVersions)]).value()};
   if (runtime.abi.domains) {
     PoolHeap heap{.colours = variables, .orphans = variables + 64};
     heap.slot_words.fill(2);

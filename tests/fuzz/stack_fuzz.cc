@@ -4,7 +4,7 @@
 // begins with caml_frametable.
 #include "agent-lib/include/memprof_snapshot_abi.h"
 #include "daemon/discover/frame_table.h"
-#include "daemon/discover/runtime_abi.h"
+#include "daemon/runtime/runtime_abi.h"
 #include "daemon/snapshot/taking/fiber_walk.h"
 #include "daemon/snapshot/taking/memprof_entries.h"
 #include "daemon/snapshot/taking/module_blocks.h"

@@ -46,8 +46,8 @@ class OtherBuilds(Snapshot):
         values, answer = self.values(daemon)
         self.assertEqual([], [name for name, type in values.items() if type or "[" not in name])
         self.assertEqual((MODULES, False), (answer["other_builds"], answer["unverified_names"]))
-        self.assertIn("passed over, files of another build: Parser, Path", daemon.ctl("values", "^Path").stdout)
-        self.assertIn(f"pid {target.pid}: files of another build are passed over for names and types: Parser, Path", daemon.stderr())
+        self.assertIn("ignored, files of another build: Parser, Path", daemon.ctl("values", "^Path").stdout)
+        self.assertIn(f"pid {target.pid}: files of another build are ignored for names and types: Parser, Path", daemon.stderr())
 
         heap, taker = self.folder / "a.heap", self.taker(daemon, "a.heap")
         while taker.running():

@@ -41,7 +41,7 @@ class Room(Snapshot):
         limit.set(limit.usage() + size // 2)
         path, done = self.take(daemon, "--pid", target.pid, check=False)
         self.assertEqual(LIMIT, done.returncode, done.stdout)
-        self.assert_one_line(done.stderr, f"a snapshot of pid {target.pid} may take", f"its cgroup /{limit.folder.name} has room for",
+        self.assert_one_line(done.stderr, f"a snapshot of pid {target.pid} may need", f"its cgroup /{limit.folder.name} has room for",
                              "raise its memory limit")
         self.assertFalse(path.exists())
         self.assertEqual([], children(target.pid))

@@ -225,12 +225,12 @@ class HostileTest(E2ETest):
         return self.memprofd.metrics().total("memprofd_samples_total", pid=pid)
 
     def assert_others_are_cared_for(self):
-        """The bystander's numbers are fresh, its agent has a lease, memprofd has not stood still."""
+        """The bystander's numbers are fresh, its agent has a lease, memprofd has not did not renew its lease."""
         before = self.samples(self.bystander.pid)
         eventually(lambda: self.samples(self.bystander.pid) > before, "the other program is sampled on")
         self.assertEqual("sampling", self.memprofd.state(self.bystander.pid))
         self.assertGreater(lease_left_ns(self.bystander.pid), 0)
-        self.assertNotRegex(self.memprofd.stderr(), f"pid {self.bystander.pid}: .*stood still")
+        self.assertNotRegex(self.memprofd.stderr(), f"pid {self.bystander.pid}: .*did not renew its lease")
         self.bystander.work_done()
 
     def assert_memprofd_is_well(self):

@@ -58,7 +58,7 @@ class Bombs(StoppedAtTheEnd):
             bombs.library_of_tables(self.bombs / str(number), bombs.GIB)
         drops = self.goes_off(f"map-all {self.bombs}", ANYWAY)
         self.assertGreater(drops["discover", "memory_full"], 0)
-        said = [line for line in self.memprofd.said().splitlines() if "symbols are looked at" in line]
+        said = [line for line in self.memprofd.said().splitlines() if "symbols are read" in line]
         self.assertEqual(1, len(said), said)
 
     def test_tables_that_just_fit(self):

@@ -23,7 +23,7 @@ class Floods(StoppedAtTheEnd):
         self.assert_answered(self.attach_in_background(target.pid))
         taken = lambda: self.of_target("memprofd_target_cpu_ratio", target.pid)
         eventually(lambda: taken() > BOUND, "it takes too much", timeout=PATIENCE)
-        eventually(lambda: f"pid {target.pid}: memprofd took " in self.memprofd.said(), "it is told", timeout=PATIENCE)
+        eventually(lambda: f"pid {target.pid}: its events took " in self.memprofd.said(), "it is told", timeout=PATIENCE)
         # Where the target gets less of a processor for a while, all it tells is read, and the limit
         # ends; it begins again soon after.
         slow = "read slowly, with losses, as memprofd may take no more CPU (--cpu.max)"

@@ -26,7 +26,7 @@ class BareTarget final : public AttachedTarget {
   explicit BareTarget(std::unique_ptr<KernelSide> kernel) : kernel_(std::move(kernel)) {}
 
   std::uint32_t next_generation() const override { return 1; }
-  absl::Status begin(double, double) override { return absl::OkStatus(); }
+  absl::Status begin(double, memprof_capture_by) override { return absl::OkStatus(); }
   absl::StatusOr<Progress> advance() override { return Progress::kSampling; }
   std::string why_no_agent() const override { return ""; }
   std::string keep_alive(bool) const override { return ""; }

@@ -245,7 +245,7 @@ INSTANTIATE_TEST_SUITE_P(, StackTruthOfDomains,
                          ::testing::Values(CaptureMode::kKernel, CaptureMode::kRuntime,
                                            CaptureMode::kAgent),
                          [](const auto& info) {
-                           return std::string(capture_name(capture_at(1, info.param)));
+                           return std::string(capture_name(capture_of(info.param)));
                          });
 
 TEST_P(StackTruthOf, EveryStackEqualsTheRuntimesOwn) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/discover/pool_offsets.h"
+#include "daemon/runtime/pool_offsets.h"
 #include "daemon/snapshot/heap_layout.h"
 #include "daemon/snapshot/heap_map.h"
 #include "tests/kit/fake_memory.h"
@@ -113,6 +113,7 @@ class FakeChunks : public FakeHeap {
 class FakePools : public FakeHeap {
  public:
   static constexpr std::uint64_t kGarbage = 0x200;
+  static constexpr std::uint64_t kStale = 0x5a5a5a5a5a5a;  // a block that fits in nowhere
 
   explicit FakePools(const std::string& version = "5.3.0") : FakeHeap(version) {
     memory.poke(kVariables, std::uint64_t{0});          // marked
@@ -174,13 +175,17 @@ class FakePools : public FakeHeap {
   std::uint64_t put_pool_in(std::uint64_t list, std::uint64_t owner, std::uint32_t size_class,
                             const std::vector<std::vector<std::uint64_t>>& blocks) {
     const std::uint64_t slot = size_class == 31 ? 128 : size_class + 1;
-    std::vector<std::uint64_t> words{word(list), 0, owner, size_class};
+    // What is beside the class says nothing.
+    const std::uint64_t beside = ~std::uint64_t{abi.pool_class_mask} & kStale;
+    std::vector<std::uint64_t> words{word(list), 0, owner, size_class | beside};
     words.resize(4 + (PoolHeap::kPoolWords - 4) % slot);
     for (const auto& one : blocks) {
       words.insert(words.end(), one.begin(), one.end());
-      words.resize(words.size() + (slot - one.size()), 0x5a5a);
+      words.resize(words.size() + (slot - one.size()), kStale);
     }
-    words.resize(PoolHeap::kPoolWords);
+    const std::uint64_t free = (PoolHeap::kPoolWords - words.size()) / slot;
+    if (abi.free_runs && free > 0) words.push_back(header(free - 1, kAbstractTag));
+    words.resize(PoolHeap::kPoolWords, abi.free_runs ? kStale : 0);
     const std::uint64_t at = put(words);
     memory.poke(list, at);
     return at;

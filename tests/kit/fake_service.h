@@ -6,13 +6,13 @@
 #include <cmath>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/export/api/service.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd::testing {
 
@@ -242,30 +242,30 @@ class FakeService : public ProfilerService {
   explicit FakeService(std::vector<TargetSnapshotPtr> targets) { set(std::move(targets)); }
 
   void set(std::vector<TargetSnapshotPtr> targets) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     targets_ = std::move(targets);
   }
   // What attach, detach and set_rate answer.
   void fail_with(absl::Status status) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     failure_ = std::move(status);
   }
   // Between their two pieces.
   void break_snapshots_with(absl::Status status) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     broken_snapshot_ = std::move(status);
   }
   std::vector<std::string> calls() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return calls_;
   }
 
   std::vector<TargetSnapshotPtr> snapshots() override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return targets_;
   }
   absl::StatusOr<TargetSnapshotPtr> snapshot(int pid) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const TargetSnapshotPtr& target : targets_) {
       if (target->info.pid == pid) return target;
     }
@@ -352,7 +352,7 @@ class FakeService : public ProfilerService {
     std::vector<Finding> findings{
         {Finding::Level::kOk, "kernel", "6.1: all that is needed", ""},
         {Finding::Level::kWarning, "capture probe", "single-stepped, about 10 µs a sample",
-         "use a rate of 1e-5 or less"}};
+         "leave --capture at auto"}};
     if (process.pid != 0) {
       findings.push_back({Finding::Level::kProblem, "runtime",
                           absl::StrCat("pid ", process.pid, " is not an OCaml program"),
@@ -395,23 +395,24 @@ class FakeService : public ProfilerService {
 
  private:
   void record(std::string call) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     calls_.push_back(std::move(call));
   }
   absl::Status failure() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return failure_;
   }
 
   absl::Status broken_snapshot() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return broken_snapshot_;
   }
 
-  mutable std::mutex mutex_;  // guards all below
-  std::vector<TargetSnapshotPtr> targets_;
-  absl::Status failure_, broken_snapshot_;
-  std::vector<std::string> calls_;
+  mutable Mutex mutex_;
+  std::vector<TargetSnapshotPtr> targets_ ABSL_GUARDED_BY(mutex_);
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  absl::Status broken_snapshot_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> calls_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace memprofd::testing

@@ -11,6 +11,15 @@
 namespace memprofd::ctl {
 namespace {
 
+pb::Estimate estimate_of(int samples, double rate) {
+  Estimate estimate;
+  estimate.add(static_cast<std::uint64_t>(samples), weight_of_word(rate));
+  pb::Estimate measured;
+  measured.set_bytes(estimate.bytes());
+  measured.set_bytes_stderr(estimate.stderr_bytes());
+  return measured;
+}
+
 // A program that has exactly what is allowed breaks the limit in at most one of a thousand runs,
 // and one that has a quarter more and enough samples nearly always does.
 TEST(LimitChance, ChanceSeldomBreaksALimit) {
@@ -21,12 +30,9 @@ TEST(LimitChance, ChanceSeldomBreaksALimit) {
     std::poisson_distribution<int> samples(words * kRate);
     int broken = 0;
     for (int run = 0; run < kRuns; ++run) {
-      Estimate estimate;
-      estimate.add(static_cast<std::uint64_t>(samples(random)), weight_of_word(kRate));
-      pb::Estimate measured;
-      measured.set_bytes(estimate.bytes());
-      measured.set_bytes_stderr(estimate.stderr_bytes());
-      if (sure_lower_bytes(measured, kRate) > limit_words * kBytesPerWord) ++broken;
+      if (sure_lower_bytes(estimate_of(samples(random), kRate), kRate) >
+          limit_words * kBytesPerWord)
+        ++broken;
     }
     return static_cast<double>(broken) / kRuns;
   };
@@ -36,6 +42,32 @@ TEST(LimitChance, ChanceSeldomBreaksALimit) {
     EXPECT_LE(share_broken(words, words), 1e-3 + 4 * std::sqrt(1e-3 / kRuns)) << samples;
   }
   EXPECT_GT(share_broken(1000 / kRate, 800 / kRate), 0.99);
+}
+
+// The same of growth: what is allocated replaces what is freed, or a little more.
+TEST(LimitChance, ChanceSeldomMakesGrowth) {
+  constexpr double kRate = 1e-4;
+  constexpr int kRuns = 100'000;
+  std::mt19937_64 random(20261129);
+  const auto share_broken = [&](double allocated, double freed, double limit) {
+    std::poisson_distribution<int> born(allocated), died(freed);
+    int broken = 0;
+    for (int run = 0; run < kRuns; ++run) {
+      // One after the other: arguments may be evaluated in any order.
+      const pb::Estimate more = estimate_of(born(random), kRate);
+      const pb::Estimate less = estimate_of(died(random), kRate);
+      if (sure_lower_growth(more, less, kRate) > limit / kRate * kBytesPerWord) ++broken;
+    }
+    return static_cast<double>(broken) / kRuns;
+  };
+  const double allowed = 1e-3 + 4 * std::sqrt(1e-3 / kRuns);
+  for (const double samples : {0.01, 0.5, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0}) {
+    EXPECT_LE(share_broken(samples, samples, 0), allowed) << samples;
+    EXPECT_LE(share_broken(2 * samples, samples, samples), allowed) << samples;
+    EXPECT_LE(share_broken(samples, 0, samples), allowed) << samples;
+  }
+  EXPECT_GT(share_broken(40, 0, 0), 0.99);
+  EXPECT_GT(share_broken(1400, 1000, 0), 0.99);
 }
 
 }  // namespace

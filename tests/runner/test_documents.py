@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents say what is so: metrics, links, and how long README.md may be."""
+"""Documents are true: metrics, exit codes, messages, links; and README.md is short."""
 
 import pathlib
 import re
@@ -76,6 +76,28 @@ class ExitCodes(unittest.TestCase):
         self.assertEqual(len(table), len(set(table.values())), "one meaning each")
         in_help = re.search(r"kExitCodeHelp\[\] =((?:\s+\".*\")+);", text("daemon/util/exit_codes.h")).group(1)
         self.assertEqual(list(source), re.findall(r"\b(\d+) [a-z]", in_help))
+
+
+# ---------------------------------------------------------------- messages
+
+
+def messages():
+    """All string literals of memprofd and memprofctl, those that the compiler joins as one."""
+    joined = ""
+    for path in sorted([*(ROOT / "daemon").rglob("*.cc"), *(ROOT / "daemon").rglob("*.h")]):
+        joined += re.sub(r'"\s*\+?\s*"', "", path.read_text())
+    return joined.replace('\\"', '"')
+
+
+class Messages(unittest.TestCase):
+    def test_troubleshooting_quotes_messages_that_exist(self):
+        """A message may be shortened by … and several share a row by a semicolon."""
+        known = messages()
+        tables = re.findall(r"^\| message \|.*\n\|[-|]+\n((?:\|.*\n)+)", text("docs/troubleshooting.md"), re.M)
+        quoted = [row.split("|")[1] for table in tables for row in table.splitlines()]
+        self.assertGreater(len(quoted), 80)
+        parts = {part.strip(" :,.") for cell in quoted for part in re.split("[;…]", cell)}
+        self.assertEqual([], sorted(part for part in parts if part.count(" ") > 1 and part not in known))
 
 
 # ---------------------------------------------------------------- links and size

@@ -49,7 +49,7 @@ class Soak:
         self.done, self.doing = collections.Counter(), "the beginning"
         self.memory = []  # (seconds, bytes)
         self.faults = faults.Faults(self.folder / "faults", harness.BUILD / "tests/libfaults.so")
-        self.disk, self.state = self.folder / "disk", self.folder / "state"
+        self.disk, self.state_folder = self.folder / "disk", self.folder / "state"
         self.daemon = None
         self.programs = []  # that live as long as this
         self.wanted = set()  # pids that are to be sampled
@@ -57,7 +57,7 @@ class Soak:
     def begin(self):
         self.disk.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", self.disk], check=True)
-        self.state.mkdir(mode=0o700)
+        self.state_folder.mkdir(mode=0o700)
         self.start()
         self.busy = [self.harness.Target("busy_threads", "busy") for _ in range(3)]
         self.forks, self.host = self.harness.Target("forks"), self.plugin_host()
@@ -65,8 +65,8 @@ class Soak:
 
     def start(self):
         self.daemon = self.harness.Daemon(
-            self.folder, "--state.directory", self.state, "--trace.directory", self.disk, "--memory.max", "512MiB",
-            "--history.memory", "32MiB", "--history.retention", "2m", "--follow-forks", rate=1e-4, usual_budget=True,
+            self.folder, "--state.directory", self.state_folder, "--trace.directory", self.disk, "--memory.max",
+            "512MiB", "--history.memory", "32MiB", "--history.retention", "2m", "--follow-forks", rate=1e-4, usual_budget=True,
             wait=False, env=self.faults.environment)
         self.harness.eventually(self.ready, "memprofd is ready", timeout=PATIENCE)
 
@@ -94,9 +94,10 @@ class Soak:
         return self.harness.Target("plugin_host", self.plugin("early"), folder=self.harness.TARGETS / "plugins")
 
     def close(self):
-        for process in [*self.programs, self.daemon]:
+        for process in [*self.programs, *([self.daemon] if self.daemon else [])]:
             process.kill()
-        subprocess.run(["umount", self.disk], check=False)
+        if self.disk.is_mount():
+            subprocess.run(["umount", self.disk], check=False)
 
     # ------------------------------------------------------------ what happens
 
@@ -279,7 +280,7 @@ class Soak:
         return f" in {self.doing}"
 
     def state(self):
-        return f"memprofd: {self.daemon.said()[-20_000:]}\n{self.targets()}"
+        return f"memprofd: {self.daemon.said()[-20_000:]}\n{self.targets()}" if self.daemon else "memprofd has not begun"
 
     def run(self, seconds):
         events, weights = zip(*self.EVENTS)

@@ -39,14 +39,23 @@ private() {
 	"$tool" -qq -o Dir::State="$work/state" -o Dir::State::lists="$work/lists" \
 		-o Dir::State::status="$work/status" -o Dir::Cache="$work/cache" \
 		-o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=/dev/null \
+		-o Dir::Etc::preferences="$work/preferences" \
 		-o APT::Sandbox::User=root -o APT::Install-Recommends=false \
 		-o APT::Get::List-Cleanup=false -o Acquire::Retries=3 "$@"
 }
 
-# update_lists SUITE [deb-src]: fetches the list of packages, or of source packages, of a suite.
+# update_lists SUITE [deb-src]: fetches the list of packages, or of source packages, of a suite. What
+# experimental needs beside its OCaml is of sid.
 update_lists() {
 	mkdir -p "$work/state" "$work/lists/partial" "$work/cache/archives/partial"
 	: > "$work/status"
-	echo "${2:-deb} [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(mirror) $1 main" > "$work/sources.list"
+	suites=$1
+	if [ "$1" = experimental ]; then
+		suites="$1 sid"
+		printf 'Package: src:ocaml\nPin: release a=experimental\nPin-Priority: 900\n' > "$work/preferences"
+	fi
+	for one in $suites; do
+		echo "${2:-deb} [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(mirror) $one main"
+	done > "$work/sources.list"
 	private apt-get update
 }

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Packages of another Debian release in a folder of its own, for programs to test with.
 #
-#   tests/targets/debian-prefix.sh SUITE            OCaml: bullseye (4.11), trixie (5.3), forky (5.4)
+#   tests/targets/debian-prefix.sh SUITE            OCaml: bullseye (4.11), trixie (5.3), forky (5.4),
+#                                                   experimental (5.5, without findlib)
 #   tests/targets/debian-prefix.sh SUITE-base       what every system has: glibc and the usual commands
 #   tests/targets/debian-prefix.sh SUITE-PACKAGE    a program and what it needs
 #
@@ -18,7 +19,7 @@ name=$1
 suite=${name%%-*}
 prefix=$cache/$name
 case $suite in
-bullseye | bookworm | trixie | forky) ;;
+bullseye | bookworm | trixie | forky | experimental) ;;
 *)
 	echo "debian-prefix: $suite is no suite that is known here" >&2
 	exit 2
@@ -34,6 +35,8 @@ case $name in
 	;;
 *-base) packages="coreutils diffutils findutils grep sed dash libc-bin" ;;
 *-*) packages="${name#*-} dash libc-bin" ;;
+# No findlib is built for that OCaml.
+experimental) packages="ocaml gcc libc6-dev dash libc-bin coreutils" ;;
 *) packages="ocaml ocaml-findlib gcc libc6-dev dash libc-bin coreutils" ;;
 esac
 

@@ -20,9 +20,10 @@ targets: $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES) $(TARGET_VARIANTS))
 # is asked of OCaml 5, too, and seccomp runs with the C library of that release.
 OTHER_NAMES    := known_alloc stacks busy_threads churn uses_memprof stops_memprof idle minor_heaps large_blocks heap_shapes heap_roots values waits wait_threads
 OF_OCAML5      := domains domain_caches crowd heap_domains ends execer forks value_domains demo_server seccomp wait_domains
-OTHER_RELEASES := bullseye 4.12 4.14 trixie forky
+OCAML5_RELEASES := trixie forky experimental
+OTHER_RELEASES := bullseye 4.12 4.14 $(OCAML5_RELEASES)
 OTHERS         := $(foreach release,$(OTHER_RELEASES),$(addprefix $(BUILD)/targets-$(release)/,$(OTHER_NAMES) nog_target)) \
-	$(foreach release,trixie forky,$(addprefix $(BUILD)/targets-$(release)/,$(OF_OCAML5)))
+	$(foreach release,$(OCAML5_RELEASES),$(addprefix $(BUILD)/targets-$(release)/,$(OF_OCAML5)))
 .PHONY: $(addprefix targets-,$(OTHER_RELEASES))
 $(foreach release,$(OTHER_RELEASES),$(eval targets-$(release): $(filter $(BUILD)/targets-$(release)/%,$(OTHERS))))
 targets: $(filter $(BUILD)/targets-trixie/%,$(OTHERS))
@@ -36,8 +37,8 @@ $(filter %/nog_target,$(OTHERS)): $(BUILD)/targets-%: tests/targets/known_alloc.
 	$(Q)tests/targets/compile-with.sh $(*D) $@ $<
 
 # -o with -c puts all outputs of the compiler beside the named one.
-# demo_server's .cmt has the types of its source.
-$(TARGETS_DIR)/obj/demo_server.cmx: private OCAMLOPT += -bin-annot
+# The .cmt of demo_server and leaks has the types of their source.
+$(addprefix $(TARGETS_DIR)/obj/,demo_server.cmx leaks.cmx): private OCAMLOPT += -bin-annot
 $(TARGETS_DIR)/obj/handshake.cmx: tests/targets/handshake.ml
 	$(call say,OCAML,$<)
 	$(Q)mkdir -p $(@D)
@@ -163,17 +164,20 @@ $(filter-out $(TARGETS_DIR)/%,$(FOREIGN)): $(BUILD)/targets-%/foreign: $(COMPILE
 	$(Q)tests/targets/compile-with.sh $* $@ '$(FOREIGN_SOURCES)' -g -bin-annot
 # Programs of which calls are traced from outside.
 TRACED  := $(addsuffix /traced,$(TARGETS_DIR) $(BUILD)/targets-trixie)
-TRACED5 := $(BUILD)/targets-trixie/traced $(BUILD)/targets-trixie/traced_fibers
-targets: $(TRACED) $(TRACED5)
+TRACED5 := $(foreach release,$(OCAML5_RELEASES),$(BUILD)/targets-$(release)/traced $(BUILD)/targets-$(release)/traced_fibers)
+targets: $(TRACED) $(BUILD)/targets-trixie/traced_fibers
+$(foreach release,$(OCAML5_RELEASES),$(eval targets-$(release): $(filter $(BUILD)/targets-$(release)/%,$(TRACED5))))
 $(TARGETS_DIR)/traced: tests/targets/calls/traced.ml $(TARGETS_DIR)/obj/handshake.cmx
 	$(call say,OCAML,$@)
 	$(Q)mkdir -p $(TARGETS_DIR)/calls && cp $< $(TARGETS_DIR)/calls/
 	$(Q)$(OCAMLOPT) -g -I $(TARGETS_DIR)/obj -linkpkg $(TARGETS_DIR)/obj/handshake.cmx $(TARGETS_DIR)/calls/traced.ml -o $@
-$(TRACED5): $(BUILD)/targets-trixie/%: tests/targets/calls/%.ml $(COMPILE_WITH)
+$(filter %/traced,$(TRACED5)): tests/targets/calls/traced.ml
+$(filter %/traced_fibers,$(TRACED5)): tests/targets/calls/traced_fibers.ml
+$(TRACED5): $(BUILD)/targets-%: $(COMPILE_WITH)
 	$(call say,OCAML,$@)
-	$(Q)tests/targets/compile-with.sh trixie $@ $< -g
+	$(Q)tests/targets/compile-with.sh $(*D) $@ tests/targets/calls/$(*F).ml -g
 # Replaces its structures all the time, by threads or, in OCaml 5, domains.
-TORN_RELEASES := 4.12 4.14 bullseye trixie forky
+TORN_RELEASES := 4.12 4.14 bullseye $(OCAML5_RELEASES)
 TORN          := $(TORN_RELEASES:%=$(BUILD)/targets-%/torn)
 targets: $(TARGETS_DIR)/torn $(BUILD)/targets-trixie/torn
 $(foreach release,$(TORN_RELEASES),$(eval targets-$(release): $(BUILD)/targets-$(release)/torn))
@@ -184,7 +188,7 @@ $(TARGETS_DIR)/torn: $(wildcard tests/targets/torn/*) $(TARGETS_DIR)/obj/handsha
 	$(Q)cd $@-source && $(OCAMLOPT) -g -I ../obj -linkpkg ../obj/handshake.cmx workers.ml kinds.ml torn.ml replacing.ml -o ../torn
 $(TORN): $(BUILD)/targets-%/torn: $(wildcard tests/targets/torn/*) $(COMPILE_WITH)
 	$(call say,OCAML,$@)
-	$(Q)mkdir -p $@-source && cp tests/targets/torn/workers$(if $(filter trixie forky,$*),5,4).ml $@-source/workers.ml
+	$(Q)mkdir -p $@-source && cp tests/targets/torn/workers$(if $(filter $(OCAML5_RELEASES),$*),5,4).ml $@-source/workers.ml
 	$(Q)tests/targets/torn/names.sh >$@-source/torn.ml
 	$(Q)tests/targets/compile-with.sh $* $@ '$@-source/workers.ml tests/targets/torn/kinds.ml $@-source/torn.ml tests/targets/torn/replacing.ml' -g
 # Holds C's memory by custom blocks.
@@ -200,7 +204,7 @@ $(BUILD)/targets-trixie/c_owners: $(BUILD)/targets-trixie/%: tests/targets/memor
 	$(call say,OCAML,$@)
 	$(Q)tests/targets/compile-with.sh trixie $@ '$(filter %_stubs.c,$^) $<' -g
 # Has C allocate, from known lines of OCaml code; and a library that it loads.
-C_MEMORY_RELEASES := 4.12 4.14 trixie forky
+C_MEMORY_RELEASES := 4.12 4.14 $(OCAML5_RELEASES)
 C_MEMORY          := $(C_MEMORY_RELEASES:%=$(BUILD)/targets-%/c_memory)
 targets: $(TARGETS_DIR)/c_memory $(BUILD)/targets-trixie/c_memory $(TARGETS_DIR)/c_memory_library.so $(TARGETS_DIR)/c_memory_cxx.so
 $(foreach release,$(C_MEMORY_RELEASES),$(eval targets-$(release): $(BUILD)/targets-$(release)/c_memory $(BUILD)/targets-$(release)/c_memory_library.so))
@@ -211,7 +215,7 @@ $(TARGETS_DIR)/c_memory: tests/targets/memory/c_memory.ml tests/targets/memory/w
 	$(Q)cd $@-source && $(OCAMLOPT) -g -I ../obj -linkpkg ../obj/handshake.cmx within.ml c_memory.ml c_memory_stubs.o -o ../c_memory
 $(C_MEMORY): $(BUILD)/targets-%/c_memory: tests/targets/memory/c_memory.ml tests/targets/memory/c_memory_stubs.c $(wildcard tests/targets/memory/within*.ml) $(COMPILE_WITH)
 	$(call say,OCAML,$@)
-	$(Q)mkdir -p $@-source && cp tests/targets/memory/within$(if $(filter trixie forky,$*),5,4).ml $@-source/within.ml
+	$(Q)mkdir -p $@-source && cp tests/targets/memory/within$(if $(filter $(OCAML5_RELEASES),$*),5,4).ml $@-source/within.ml
 	$(Q)tests/targets/compile-with.sh $* $@ '$(filter %_stubs.c,$^) $@-source/within.ml tests/targets/memory/c_memory.ml' -g
 $(C_MEMORY_RELEASES:%=$(BUILD)/targets-%/c_memory_library.so): $(TARGETS_DIR)/c_memory_library.so
 	$(Q)mkdir -p $(@D) && cp $< $@
@@ -273,11 +277,11 @@ $(TARGETS_DIR)/late_stacks: $(LATE) $(TARGETS_DIR)/obj/handshake.cmx
 	$(call say,OCAML,$@)
 	$(Q)mkdir -p $(TARGETS_DIR)/late-obj && cp $(LATE) $(TARGETS_DIR)/late-obj/
 	$(Q)cd $(TARGETS_DIR)/late-obj && $(OCAMLOPT) -g -I ../obj -linkpkg ../obj/handshake.cmx $(notdir $(LATE)) -o ../$(@F)
-# Fibers of OCaml 5, in trixie and forky.
+# Fibers of OCaml 5.
 FIBERS := tests/targets/late/fibers.ml tests/targets/late/fibers_stubs.c
 targets: $(BUILD)/targets-trixie/fibers
-$(foreach release,trixie forky,$(eval targets-$(release): $(BUILD)/targets-$(release)/fibers))
-$(BUILD)/targets-trixie/fibers $(BUILD)/targets-forky/fibers: $(BUILD)/targets-%/fibers: $(FIBERS) $(COMPILE_WITH)
+$(foreach release,$(OCAML5_RELEASES),$(eval targets-$(release): $(BUILD)/targets-$(release)/fibers))
+$(OCAML5_RELEASES:%=$(BUILD)/targets-%/fibers): $(BUILD)/targets-%/fibers: $(FIBERS) $(COMPILE_WITH)
 	$(call say,OCAML,$@)
 	$(Q)tests/targets/compile-with.sh $* $@ '$(FIBERS)' -g
 $(LATE_OTHERS): $(BUILD)/targets-%/late_stacks: $(LATE) $(COMPILE_WITH)

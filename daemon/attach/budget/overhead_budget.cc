@@ -73,11 +73,12 @@ void OverheadBudget::allow_memprofd(double share) { of_memprofd_.set_share(share
 OverheadBudget::Spent OverheadBudget::spent(const OverheadWindow& window) const {
   const auto samples = static_cast<double>(window.counts.samples);
   const double chance = 2 * std::sqrt(samples) + 4;
-  Spent spent{.cost = cost_seconds(window.counts, trap_ns_)};
+  Spent spent{.cost = cost_seconds(window.counts, trap_ns_), .samples = samples};
   const double one = samples > 0 ? spent.cost / samples : sample_seconds_;
   spent.cost_at_most = spent.cost + chance * one;
   spent.memprofds_at_most = window.memprofd_seconds * (1 + chance / std::max(samples, 1.0));
-  spent.own = std::max(window.cpu_seconds - spent.cost, kLeastOwn * window.cpu_seconds);
+  spent.own = std::max({window.cpu_seconds - spent.cost, kLeastOwn * window.cpu_seconds,
+                        kIdleCores * window.seconds});
   return spent;
 }
 
@@ -92,6 +93,7 @@ void OverheadBudget::remember(const Spent& spent, double seconds) {
   begins_ = false;
   recent_own_ = kept * recent_own_ + spent.own;
   recent_cost_ = kept * recent_cost_ + spent.cost;
+  recent_samples_ = kept * recent_samples_ + spent.samples;
 }
 
 OverheadBudget::Change OverheadBudget::lower(const Spent& spent, const OverheadWindow& window) {
@@ -125,11 +127,15 @@ double OverheadBudget::usable(double rate) const {
 
 OverheadBudget::Change OverheadBudget::change_to(double rate, Change change) {
   rate_ = usable(rate);
+  settle();
+  return change;
+}
+
+void OverheadBudget::settle() {
   calm_seconds_ = 0;
   of_target_.refill(0.5);
   of_memprofd_.refill(0.5);
   settling_ = true;
-  return change;
 }
 
 }  // namespace memprofd

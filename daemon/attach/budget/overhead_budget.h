@@ -15,12 +15,16 @@
 //
 // Without a budget the rate is the one asked for, and what profiling takes is measured only.
 //
+// A program that is nearly idle counts as using kIdleCores: what profiling takes of it at any rate
+// would be a large share of nearly nothing, and no rate could mend that.
+//
 // What memprofd itself takes for the target may be limited too, as a share of one processor's time;
 // the rate keeps to both, in the same way.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "daemon/attach/budget/allowance.h"
 #include "daemon/attach/budget/profiling_cost.h"
@@ -50,6 +54,8 @@ class OverheadBudget {
   static constexpr double kMostWordsPerSecond = 3e8;
   // Windows with less of it say nothing.
   static constexpr double kLeastCpuSeconds = 0.02;
+  // Of a processor: a budget of 1 % is 0.1 % of a processor at least.
+  static constexpr double kIdleCores = 0.1;
 
   // share: of the target's CPU without profiling; 0: no budget. ceiling: the rate asked for.
   OverheadBudget(double share, double ceiling, memprof_capture_by capture, double trap_ns);
@@ -58,6 +64,9 @@ class OverheadBudget {
   // at rate(). After a change rate() is the one to go over to, and the first window of that
   // session is not judged.
   Change judge(const OverheadWindow& window);
+
+  // Another capture begins, or is tried: the next window is not judged.
+  void settle();
 
   double share() const { return of_target_.share(); }
   double rate() const { return rate_; }
@@ -75,6 +84,16 @@ class OverheadBudget {
 
   // Cost over CPU without it, over the last seconds at one rate.
   double overhead() const { return recent_own_ > 0 ? recent_cost_ / recent_own_ : 0; }
+  // Seconds that one sample has cost over the last seconds at one rate; nothing: none was taken.
+  std::optional<double> sample_seconds() const {
+    if (recent_samples_ < 1) return std::nullopt;
+    return recent_cost_ / recent_samples_;
+  }
+  // It keeps the rate lower than asked for, and would go on to.
+  bool bites() const {
+    return of_target_.limited() && rate_ < ceiling_ && !held_ &&
+           kWorthRaising * overhead() > kAim * share();
+  }
   // The lowest rate costs more than the budget.
   bool exhausted() const { return exhausted_; }
   std::uint64_t lowered() const { return lowered_; }
@@ -82,8 +101,9 @@ class OverheadBudget {
 
  private:
   struct Spent {
-    double own = 0;  // CPU seconds of the target's own
+    double own = 0;  // CPU seconds of the target's own, or those of kIdleCores
     double cost = 0;
+    double samples = 0;
     // Where samples are few, with what chance may hold back.
     double cost_at_most = 0;
     double memprofds_at_most = 0;
@@ -120,6 +140,7 @@ class OverheadBudget {
   double wait_seconds_ = kFirstWaitSeconds;
   double recent_own_ = 0;
   double recent_cost_ = 0;
+  double recent_samples_ = 0;
   bool exhausted_ = false;
   std::uint64_t lowered_ = 0;
   std::uint64_t raised_ = 0;

@@ -15,8 +15,8 @@
 #include "agent-lib/include/memprof_agent_abi.h"
 #include "daemon/attach/inject/owner_token.h"
 #include "daemon/discover/gc_stats.h"
-#include "daemon/discover/runtime_abi.h"
 #include "daemon/discover/target_memory.h"
+#include "daemon/runtime/runtime_abi.h"
 
 namespace memprofd {
 

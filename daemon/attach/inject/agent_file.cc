@@ -16,9 +16,9 @@ namespace {
 constexpr char kAgentName[] = "libmemprof_agent.so";
 
 absl::Status unusable(const std::string& path, const std::string& why) {
-  return absl::DataLossError(absl::StrCat("agent ", path, ": ", why,
-                                          "; build or install memprofd whole, or name the agent "
-                                          "with --agent"));
+  return absl::DataLossError(
+      absl::StrCat("agent ", path, ": ", why,
+                   "; build or install all of memprofd, or name the agent with --agent"));
 }
 
 // The file's own idea of the control block, before anything has loaded it.

@@ -44,7 +44,7 @@ bool same_path(const std::string& a, const std::string& b) {
 
 absl::Status refused(const char* why) {
   return absl::FailedPreconditionError(
-      absl::StrCat("what the program has created for the agent ", why,
+      absl::StrCat("the file that the program created for the agent ", why,
                    "; nothing was written to it: preload or link the agent instead"));
 }
 

@@ -109,7 +109,7 @@ absl::Status BorrowedThread::agent_called(absl::Status called) const {
   if (!absl::IsDeadlineExceeded(called)) return called;
   return absl::DeadlineExceededError(
       absl::StrCat("the agent in pid ", target_.pid, " does not answer in ",
-                   kAgentPatience.count() / 1000, " s; it goes on by itself, try again"));
+                   kAgentPatience.count() / 1000, " s; the program continues, try again"));
 }
 
 absl::Status BorrowedThread::finish(std::optional<RemoteCall> call) {
@@ -248,7 +248,7 @@ absl::Status BorrowedThread::not_done(std::string_view action) const {
   }
   return absl::DeadlineExceededError(
       absl::StrCat(std::string(action), " takes longer than 2 s in pid ", target_.pid,
-                   " (slow disk? a constructor that waits?); it goes on by itself, attach again"));
+                   " (slow disk? a constructor that waits?); the program continues, attach again"));
 }
 
 // A call may change it; whoever is interrupted at the safe point need not expect that.

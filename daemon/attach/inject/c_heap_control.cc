@@ -18,7 +18,7 @@ absl::StatusOr<memprof_c_heap> CHeapControl::status() const {
     return block;
   }
   return absl::DataLossError(
-      absl::StrCat("pid ", pid_, " holds an agent of another build (C memory: interface ",
+      absl::StrCat("pid ", pid_, " holds an agent of another build (native heap: interface ",
                    block.abi_version, ", this memprofd speaks ", MEMPROF_C_HEAP_ABI, ")"));
 }
 
@@ -48,20 +48,21 @@ void CHeapControl::look_at_filters() const {
 
 std::string what_is_not_followed(const memprof_c_heap& status) {
   if (status.hands_off == MEMPROF_C_HEAP_FILTERED && status.slots != 0) {
-    return "C memory is not followed any more: the program has got itself under another seccomp "
-           "filter; its calls of malloc take a jump more until it ends";
+    return "the native heap is no longer followed: the program has entered another seccomp filter; "
+           "its malloc calls keep one extra jump until it ends";
   }
   switch (status.state) {
     case MEMPROF_C_HEAP_NO_SLOTS:
-      return "C memory is not followed: no call of malloc can be seen, it is linked statically";
+      return "the native heap is not followed: malloc is linked statically, so its calls cannot be "
+             "seen";
     case MEMPROF_C_HEAP_UNSUPPORTED:
-      return "C memory is not followed: its malloc is of a kind that is not known";
+      return "the native heap is not followed: the program has an unknown malloc";
     case MEMPROF_C_HEAP_LINKER_LOCKED:
-      return "C memory is not followed: it was forked while another thread had the dynamic linker "
-             "locked; a child that is forked anew may be";
+      return "the native heap is not followed: the process was forked while another thread held "
+             "the dynamic linker's lock; a later child may be followed";
     case MEMPROF_C_HEAP_FOLLOWING:
       if (status.slots_left == 0) return "";
-      return absl::StrCat("C memory is not followed where ", status.slots_left, " of ",
+      return absl::StrCat("the native heap is not followed where ", status.slots_left, " of ",
                           status.slots_left + status.slots,
                           " places call another malloc or free, or cannot be changed");
     default:

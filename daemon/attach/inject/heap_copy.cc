@@ -19,6 +19,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/discover/proc_fs.h"
+#include "daemon/model/pause_refusal.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/log.h"
 #include "daemon/util/status_macros.h"
@@ -38,11 +39,10 @@ constexpr int kSeccompStrict = 1;
 constexpr std::size_t kPieceBytes = kMaxMemoryTransfer;
 constexpr int kKills = 3;
 
-// gc_regs beside what runtime_abi.h has (domain_state.tbl of 4.11 to 5.4).
 memprof_state_layout layout_of(const RuntimeAbi& abi) {
   return {.stack = abi.domains ? abi.current_stack : abi.bottom_of_stack,
           .last_return_address = abi.last_return_address,
-          .gc_regs = abi.domains ? abi.current_stack + 48 : abi.last_return_address + 8,
+          .gc_regs = abi.gc_regs,
           .local_roots = abi.local_roots};
 }
 
@@ -55,7 +55,7 @@ absl::Status cannot(const Target& target, std::string_view why) {
 absl::Status check_program(const Target& target) {
   ASSIGN_OR_RETURN(const ProcessStatus status, ProcFs().status(target.pid));
   if (status.state == 'T') {
-    return cannot(target, "it is stopped (SIGSTOP); let it go on (kill -CONT)");
+    return cannot(target, "it is stopped (SIGSTOP); resume it (kill -CONT)");
   }
   if (status.seccomp != kSeccompStrict) return absl::OkStatus();
   return cannot(target, "it runs under strict seccomp, which does not allow the copy of it");
@@ -76,13 +76,17 @@ absl::StatusOr<memprof_snapshot> read_block(const MemoryReader& memory, std::uin
 absl::StatusOr<std::int64_t> read_answer(const Target& target, const memprof_snapshot& block) {
   if (block.answered != block.request) return cannot(target, "its agent did not answer");
   if (block.child > 0) return block.child;
-  if (block.child == -EBUSY) return cannot(target, "the copy before has not been cleaned up yet");
+  if (block.child == -EBUSY) return cannot(target, "the previous copy has not been cleaned up yet");
   if (block.child == -ETIME) {
-    return absl::DeadlineExceededError(absl::StrCat(
-        "the domains of pid ", target.pid, " could not be stopped together in ",
-        format_duration(static_cast<double>(block.patience_ns) * 1e-9),
-        " (too few processors for them, or one that begins or ends all the time); try again, or "
-        "allow more (--max-pause)"));
+    const PauseRefusal refusal{.allowed_seconds = static_cast<double>(block.patience_ns) * 1e-9};
+    return with_refusal(
+        absl::DeadlineExceededError(absl::StrCat(
+            "the domains of pid ", target.pid, " could not be stopped together in ",
+            format_duration(refusal.allowed_seconds),
+            " (too few processors, or domains that start and end all the time); try again, or "
+            "pass --max-pause ",
+            format_duration_argument(refusal.enough_seconds()))),
+        refusal);
   }
   return absl::ResourceExhaustedError(absl::StrCat(
       "pid ", target.pid, " cannot be copied: ", strerror(static_cast<int>(-block.child))));
@@ -208,20 +212,19 @@ std::optional<int> CopyProcess::wait_status(milliseconds patience,
 }
 
 absl::Status CopyProcess::bind() {
-  if (!pidfd_) return absl::AbortedError("what came as the copy is no process; try again");
+  if (!pidfd_) return absl::AbortedError("the copy is not a process; try again");
   if (::ptrace(PTRACE_SETOPTIONS, pid_, nullptr, PTRACE_O_EXITKILL) == 0) return absl::OkStatus();
-  return absl::AbortedError(absl::StrCat("the copy is not there any more: ", strerror(errno)));
+  return absl::AbortedError(absl::StrCat("the copy no longer exists: ", strerror(errno)));
 }
 
 absl::Status CopyProcess::run_to_breakpoint(milliseconds patience,
                                             const std::function<void()>& meanwhile) {
   if (::ptrace(PTRACE_CONT, pid_, nullptr, 0) != 0) {
-    return absl::AbortedError(absl::StrCat("the copy is not there any more: ", strerror(errno)));
+    return absl::AbortedError(absl::StrCat("the copy no longer exists: ", strerror(errno)));
   }
   const auto status = wait_status(patience, meanwhile);
   if (!status) {
-    return absl::DeadlineExceededError(
-        "the copy does not come to the end of its roots in time; try again");
+    return absl::DeadlineExceededError("the copy did not find all GC roots in time; try again");
   }
   if (WIFSTOPPED(*status) && WSTOPSIG(*status) == SIGTRAP && *status >> 16 == 0) {
     return absl::OkStatus();
@@ -230,7 +233,7 @@ absl::Status CopyProcess::run_to_breakpoint(milliseconds patience,
                      : WIFSIGNALED(*status) ? WTERMSIG(*status)
                                             : 0;
   return absl::AbortedError(absl::StrCat("the copy ended before its roots were found, by signal ",
-                                         signal, "; the program itself goes on"));
+                                         signal, "; the program itself continues"));
 }
 
 absl::StatusOr<CopyAgent> find_copy_agent(const ElfFile& file, std::uint64_t control_address) {
@@ -292,13 +295,13 @@ absl::StatusOr<HeapCopy> HeapCopy::take(const Target& target, const CopyAgent& a
   ASSIGN_OR_RETURN(const memprof_snapshot block, read_block(*target.memory, agent.block));
   const auto number = read_answer(target, block);
   if (block.child == -EBUSY && thread.program() != nullptr) {
-    return absl::UnavailableError("the copy of it before has not ended yet");
+    return absl::UnavailableError("an earlier copy of it has not ended yet");
   }
   RETURN_IF_ERROR(number.status());
   if (!process || !is_numbered(*pid, *number)) {
-    if (thread.program() != nullptr) return absl::UnavailableError("its copy came too late");
+    if (thread.program() != nullptr) return absl::UnavailableError("its copy was made too late");
     return absl::AbortedError(
-        absl::StrCat("the copy of pid ", target.pid, " did not come to us; try again"));
+        absl::StrCat("the copy of pid ", target.pid, " was not found; try again"));
   }
   HeapCopy copy(*std::move(process), target.caml_state_address,
                 {.clone_ns = block.clone_ns,

@@ -78,12 +78,12 @@ std::string_view obstacle_text(Obstacle obstacle) {
       return "waiting for a thread with 64 KiB of stack left to load the agent on; raise the "
              "program's stack limit (ulimit -s), or preload or link the agent";
     case Obstacle::kSignalBlocked:
-      return "waiting for a thread that does not block SIGURG, by which it is stopped to load the "
-             "agent on; unblock it in the program, or preload or link the agent";
+      return "waiting for a thread that does not block SIGURG, which memprofd needs to load the "
+             "agent; unblock it in the program, or preload or link the agent";
     case Obstacle::kTraced:
-      return "waiting for the program's tracer (a debugger?) to let go of it; detach that";
+      return "waiting for the program's tracer (a debugger?); detach it";
     case Obstacle::kNoThread:
-      return "waiting until memprofd may start a thread of its own; raise the limit of its threads "
+      return "waiting until memprofd may start another thread; raise the limit of its threads "
              "(TasksMax=, ulimit -u)";
   }
   std::abort();
@@ -252,7 +252,7 @@ class Injector::Round {
     if (thread_.seccomp == 0) return absl::OkStatus();
     if (!one_set_of_filters_) {
       return absl::FailedPreconditionError(
-          absl::StrCat("pid ", target_.pid, " has threads under different filters of seccomp"));
+          absl::StrCat("pid ", target_.pid, " has threads under different seccomp filters"));
     }
     return check_filters(session_, target_.pid, injection_.calls);
   }
@@ -378,7 +378,7 @@ absl::StatusOr<std::unique_ptr<Injector>> Injector::start(Injection injection) {
   }
   injector->look_for_stack();
   ASSIGN_OR_RETURN(injector->thread_,
-                   start_thread("to bring in the agent", [self = injector.get()] { self->run(); }));
+                   start_thread("to load the agent", [self = injector.get()] { self->run(); }));
   return injector;
 }
 
@@ -388,29 +388,29 @@ void Injector::look_for_stack() {
 }
 
 void Injector::note_waiting(std::string why) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   why_not_waiting_ = std::move(why);
 }
 
 std::string Injector::why_not_waiting() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return why_not_waiting_;
 }
 
 void Injector::run() {
   const auto cancelled = [this](milliseconds time) { return is_readable(cancel_.get(), time); };
-  result_ = absl::CancelledError("the attach was given up");
+  result_ = absl::CancelledError("the attach was cancelled");
   // A knock that was answered too late has cost the program its wait: not too often.
   for (int before = 0;
        !cancelled(milliseconds(misses_ > before ? 10 << std::min(misses_, 5) : 0));) {
     before = misses_;
     Round::Outcome outcome = std::nullopt;
-    auto thread = start_thread("to bring in the agent", [&] {
+    auto thread = start_thread("to load the agent", [&] {
       Obstacle before_it = Obstacle::kNoThread;
       obstacle_.compare_exchange_strong(before_it, Obstacle::kNone);
       take_priority();
-      outcome = absl::InternalError("memprofd failed to bring in the agent; its log says why");
-      guarded("to bring in the agent", [&] { outcome = Round(*this).run(); });
+      outcome = absl::InternalError("memprofd failed to load the agent; see its log");
+      guarded("to load the agent", [&] { outcome = Round(*this).run(); });
     });
     if (thread.ok()) {
       thread->join();

@@ -29,7 +29,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -46,6 +45,7 @@
 #include "daemon/discover/agent_finder.h"
 #include "daemon/discover/runtime_locks.h"
 #include "daemon/discover/target.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 
@@ -129,9 +129,9 @@ class Injector {
   AddressRange main_stack_;  // by look_for_stack(), while no thread is stopped
   std::optional<absl::StatusOr<RuntimeLocks>> locks_;  // when they were needed
   std::set<int> unusable_;  // threads that wait, but have given copies without roots
-  mutable std::mutex mutex_;
-  std::string why_not_waiting_;  // guarded by it
-  int misses_ = 0;               // knocks that were answered too late, in a row
+  mutable Mutex mutex_;
+  std::string why_not_waiting_ ABSL_GUARDED_BY(mutex_);
+  int misses_ = 0;  // knocks that were answered too late, in a row
   std::atomic<bool> given_up_{false};
   std::atomic<bool> done_{false};
   std::atomic<bool> left_alone_{false};

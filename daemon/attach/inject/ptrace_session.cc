@@ -178,7 +178,7 @@ absl::StatusOr<std::vector<SeccompFilter>> PtraceSession::filters() const {
     const long length = ptrace(PTRACE_SECCOMP_GET_FILTER, tid_, which, nullptr);
     if (length < 0 && errno == ENOENT) return filters;
     if (length < 0 && errno == EACCES) {
-      return absl::PermissionDeniedError("the kernel does not show filters of seccomp");
+      return absl::PermissionDeniedError("the kernel does not show seccomp filters");
     }
     if (length < 0) return error("filter");
     filters.emplace_back(static_cast<std::size_t>(length));
@@ -263,14 +263,13 @@ absl::StatusOr<std::int64_t> PtraceSession::run_to_system_call(std::uint64_t num
                                                                std::chrono::milliseconds time) {
   bool entered = false;
   std::int64_t result = 0;
-  RETURN_IF_ERROR(
-      run_until(time, "come to its system call", [&](const __ptrace_syscall_info& info) {
-        if (info.op == PTRACE_SYSCALL_INFO_ENTRY)
-          entered = info.entry.nr == number && info.entry.args[0] == argument;
-        if (info.op != PTRACE_SYSCALL_INFO_EXIT || !entered) return false;
-        result = info.exit.rval;
-        return true;
-      }));
+  RETURN_IF_ERROR(run_until(time, "reach its system call", [&](const __ptrace_syscall_info& info) {
+    if (info.op == PTRACE_SYSCALL_INFO_ENTRY)
+      entered = info.entry.nr == number && info.entry.args[0] == argument;
+    if (info.op != PTRACE_SYSCALL_INFO_EXIT || !entered) return false;
+    result = info.exit.rval;
+    return true;
+  }));
   return result;
 }
 

@@ -260,7 +260,7 @@ absl::Status check_filters(const PtraceSession& session, int pid,
   const FilteredCall* const refused = first_refused(*filters, calls);
   if (refused == nullptr) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("pid ", pid, " runs under a seccomp filter that may not let it call ",
+      absl::StrCat("pid ", pid, " runs under a seccomp filter that may forbid it to call ",
                    refused->name, ", which is needed"));
 }
 

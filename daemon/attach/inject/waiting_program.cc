@@ -152,12 +152,13 @@ absl::Status WaitingProgram::check_call(const Thread& thread) const {
   const long number = thread.call.number;
   const WaitingCall* const known = waiting_call(number);
   if (known == nullptr) {
-    return not_now(absl::StrCat("it waits in ", name_of(number), ", which is not begun anew"));
+    return not_now(
+        absl::StrCat("it waits in ", name_of(number), ", which the kernel does not restart"));
   }
   if (number == SYS_futex) {
     const std::uint64_t operation = thread.call.arguments[1] & FUTEX_CMD_MASK;
     if (operation != FUTEX_WAIT && operation != FUTEX_WAIT_BITSET) {
-      return not_now("it waits for a lock that is not begun anew");
+      return not_now("it waits for a lock that the kernel does not restart");
     }
   }
   return known->has_descriptor ? check_descriptor(thread) : absl::OkStatus();
@@ -171,16 +172,16 @@ absl::Status WaitingProgram::check_descriptor(const Thread& thread) const {
       take_descriptor(thread.tid, target_->pidfd.get(), static_cast<int>(thread.call.arguments[0]));
   struct stat file {};
   if (!taken.ok() || ::fstat(taken->get(), &file) != 0) {
-    return not_now(absl::StrCat("it waits in ", name, " of what cannot be looked at"));
+    return not_now(absl::StrCat("it waits in ", name, " of something that cannot be examined"));
   }
   if (S_ISSOCK(file.st_mode)) {
     timeval time{};
     socklen_t size = sizeof time;
     const bool told = ::getsockopt(taken->get(), SOL_SOCKET, SO_RCVTIMEO, &time, &size) == 0;
     if (told && time.tv_sec == 0 && time.tv_usec == 0) return absl::OkStatus();
-    return not_now(absl::StrCat("it waits in ", name,
-                                " of a socket with a time-out (SO_RCVTIMEO), which "
-                                "would end too soon or too late"));
+    return not_now(absl::StrCat(
+        "it waits in ", name,
+        " of a socket with a timeout (SO_RCVTIMEO), which would end too soon or too late"));
   }
   const bool is_terminal = S_ISCHR(file.st_mode) && ::isatty(taken->get()) == 1;
   if (S_ISFIFO(file.st_mode) || is_terminal) return absl::OkStatus();
@@ -194,7 +195,7 @@ absl::Status WaitingProgram::measure_timeout() {
   if (!is_epoll(chosen_.call.number) || timeout <= 0) return absl::OkStatus();
   const ProcFs proc;
   const absl::Status unknown =
-      not_now("it waits in epoll_wait with a time-out, and this kernel does not tell since when");
+      not_now("it waits in epoll_wait with a timeout, and this kernel does not report since when");
   const auto processor = proc.last_processor(target_->pid, chosen_.tid);
   cpu_set_t before, one;
   if (!processor.ok() || *processor >= CPU_SETSIZE ||
@@ -237,7 +238,7 @@ absl::StatusOr<InterruptedCall> WaitingProgram::interrupted(const user_regs_stru
 
 absl::Status WaitingProgram::check_still() const {
   ASSIGN_OR_RETURN(const auto states, locks_->free_states(*target_->memory, chosen_.call));
-  if (states != states_) return not_now("a domain of it begins or ends");
+  if (states != states_) return not_now("one of its domains starts or ends");
   ASSIGN_OR_RETURN(const std::vector<Thread> now, look_at_threads(target_->pid, chosen_.tid));
   const auto same = [](const Thread& a, const Thread& b) { return a == b; };
   std::vector<Thread> before = threads_;

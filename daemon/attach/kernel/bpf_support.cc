@@ -78,9 +78,10 @@ absl::Status bpf_load_error(int error) {
   if (!missing.empty())
     return absl::UnimplementedError(
         absl::StrCat("cannot load the BPF programs: ", cause, "; ", missing));
-  return absl::UnimplementedError(absl::StrCat(
-      "the kernel refuses the BPF programs: ", cause,
-      "; memprofd's log has its verifier's reason, memprofctl doctor what the kernel lacks"));
+  return absl::UnimplementedError(
+      absl::StrCat("the kernel refuses the BPF programs: ", cause,
+                   "; see memprofd's log for the verifier's reason, and memprofctl doctor for "
+                   "missing kernel features"));
 }
 
 absl::Status bpf_attach_error(std::string_view what, std::string_view where, int error) {

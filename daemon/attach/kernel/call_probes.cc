@@ -46,6 +46,8 @@ absl::Status configure(calls_bpf& skeleton, const CallProbesConfig& config) {
   skeleton.bss->budget.most = config.max_hits;
   constants.fiber_stacks = config.fiber_stacks;
   constants.current_stack_offset = config.current_stack_offset;
+  constants.fiber_end_offset = config.fiber_end_offset;
+  constants.fiber_id_offset = config.fiber_id_offset;
   if (config.words) {
     constants.with_words = true;
     constants.stat_words_offset = config.words->stats;

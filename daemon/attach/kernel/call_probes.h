@@ -32,6 +32,9 @@ struct CallProbesConfig {
   // For time in OCaml 5: the stack of the fiber that runs, bytes into the domain's state.
   bool fiber_stacks = false;
   std::uint32_t current_stack_offset = 0;
+  // Bytes into that.
+  std::uint32_t fiber_end_offset = 0;
+  std::uint32_t fiber_id_offset = 0;
   std::optional<AllocatedWords> words;  // beside time; nothing: they are not known
 };
 

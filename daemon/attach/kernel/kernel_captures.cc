@@ -2,14 +2,15 @@
 #include "daemon/attach/kernel/kernel_captures.h"
 
 #include <map>
-#include <mutex>
+
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 namespace {
 
 struct Counts {
-  std::mutex mutex;
-  std::map<std::uint64_t, std::size_t> of_program;  // by inode
+  Mutex mutex;
+  std::map<std::uint64_t, std::size_t> of_program ABSL_GUARDED_BY(mutex);  // by inode
 };
 
 Counts& counts() {
@@ -18,7 +19,7 @@ Counts& counts() {
 }
 
 bool count(const FileId& program, bool bounded) {
-  const std::lock_guard lock(counts().mutex);
+  const MutexLock lock(counts().mutex);
   std::size_t& taken = counts().of_program[program.inode];
   if (bounded && taken >= kMaxKernelCaptures) return false;
   ++taken;
@@ -39,7 +40,7 @@ KernelCapture KernelCapture::insist(const FileId& program) {
 
 KernelCapture::~KernelCapture() {
   if (!counted_) return;
-  const std::lock_guard lock(counts().mutex);
+  const MutexLock lock(counts().mutex);
   const auto found = counts().of_program.find(inode_);
   if (--found->second == 0) counts().of_program.erase(found);
 }

@@ -8,6 +8,7 @@
 #include "bpf/events.h"
 #include "daemon/attach/kernel/uprobe_link.h"
 #include "daemon/discover/target.h"
+#include "daemon/model/control.h"
 
 namespace memprofd {
 
@@ -51,11 +52,14 @@ struct KernelConfig {
 };
 
 // A target's ring buffer is most of the memory that it takes here. It holds half a second of what
-// the busiest programs send at the highest rate that gets it, but for those above 1e-4. C's memory
-// is told block by block.
-constexpr std::uint32_t ring_bytes_for(double sampling_rate, bool c_heap) {
+// the busiest programs send at the highest rate that gets it, but for those above 1e-4; under a
+// small budget they send less. C's memory is told block by block. max_overhead: share of the
+// target's CPU; 0: no budget.
+constexpr std::uint32_t ring_bytes_for(double sampling_rate, double max_overhead, bool c_heap) {
   if (sampling_rate > 1e-4) return 4u << 20;
-  return sampling_rate > 1e-5 || c_heap ? 1u << 20 : 256u << 10;
+  if (c_heap) return 1u << 20;
+  if (sampling_rate <= 1e-5) return 256u << 10;
+  return max_overhead > 0 && max_overhead < 2 * kUsualMaxOverhead ? 512u << 10 : 1u << 20;
 }
 
 // In the file that was parsed, whatever the process runs by now.

@@ -71,11 +71,12 @@ FeatureCheck check_walk(bool privileged, const std::function<int()>& probe) {
 FeatureCheck check_kernel_types(const std::string& sys_root) {
   constexpr const char* kName = "kernel type information";
   if (has_kernel_types(sys_root)) return passed(kName, "BTF");
-  FeatureCheck check =
-      failed(kName,
-             absl::StrCat("cannot read ", sys_root, "/kernel/btf/vmlinux",
-                          ": children cannot be followed, and how programs end is not told"),
-             "boot a kernel built with CONFIG_DEBUG_INFO_BTF");
+  FeatureCheck check = failed(
+      kName,
+      absl::StrCat(
+          "cannot read ", sys_root, "/kernel/btf/vmlinux",
+          ": children cannot be followed, and the end of a program is reported without its cause"),
+      "boot a kernel built with CONFIG_DEBUG_INFO_BTF");
   check.required = false;
   return check;
 }
@@ -87,7 +88,7 @@ FeatureCheck check_ptrace_scope(const std::string& proc_root) {
   if (!scope) return passed(kName, "not limited");
   if (std::atoi(scope->c_str()) < 3)
     return passed(kName, absl::StrCat(*scope, "; CAP_SYS_PTRACE is exempt"));
-  return failed(kName, absl::StrCat(*scope, ": no process may be looked into"),
+  return failed(kName, absl::StrCat(*scope, ": no process may be inspected"),
                 "boot with kernel.yama.ptrace_scope (/etc/sysctl.d) at 2 or less");
 }
 

@@ -16,10 +16,9 @@ bool kernel_can_walk() {
 
 absl::Status check_kernel_walks(std::string_view what, bool can_walk) {
   if (can_walk) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat(
-      absl::string_view(what.data(), what.size()),
-      ": this kernel cannot walk callstacks, as it has no BPF loop helper; boot Linux 5.17 or "
-      "later"));
+  return absl::UnimplementedError(absl::StrCat(absl::string_view(what.data(), what.size()),
+                                               ": this kernel cannot walk callstacks, because it "
+                                               "has no BPF loop helper; boot Linux 5.17 or later"));
 }
 
 absl::StatusOr<CaptureMode> capture_here(CaptureMode asked, bool can_walk) {

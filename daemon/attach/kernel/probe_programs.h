@@ -35,9 +35,11 @@ inline constexpr std::array<ProbeRow, kProbes> kProbeTable = {{
      [](const KernelConfig& config) { return !config.observe; }},
     {Probe::kFrametable, "the frame table probe", &BpfPrograms::frametable_registered,
      &BpfPrograms::frametable_registered, [](const KernelConfig&) { return true; }},
-    {Probe::kCAlloc, "the probe of C memory", &BpfPrograms::c_allocated, &BpfPrograms::c_allocated,
+    {Probe::kCAlloc, "the probe of allocated native blocks", &BpfPrograms::c_allocated,
+     &BpfPrograms::c_allocated,
      [](const KernelConfig& config) { return config.c_heap && !config.observe; }},
-    {Probe::kCFree, "the probe of freed C memory", &BpfPrograms::c_freed, &BpfPrograms::c_freed,
+    {Probe::kCFree, "the probe of freed native blocks", &BpfPrograms::c_freed,
+     &BpfPrograms::c_freed,
      [](const KernelConfig& config) { return config.c_heap && !config.observe; }},
 }};
 

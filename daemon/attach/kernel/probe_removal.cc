@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <iterator>
-#include <mutex>
+
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 class LeftRemovals {
  public:
   bool take(std::vector<std::future<void>>& removals) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     erase_closed(left_);
     if (left_.size() + removals.size() > kMostLeftRemovals) return false;
     std::ranges::move(removals, std::back_inserter(left_));
@@ -21,8 +22,8 @@ class LeftRemovals {
   }
 
  private:
-  std::mutex mutex_;
-  std::vector<std::future<void>> left_;
+  Mutex mutex_;
+  std::vector<std::future<void>> left_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -79,8 +79,8 @@ absl::StatusOr<KernelPlaces> kernel_places() {
   const auto places = types == nullptr ? std::nullopt : places_in(types.get());
   if (places) return *places;
   return absl::UnimplementedError(
-      "this kernel does not tell where it keeps thread pointers and what its probes wait for; boot "
-      "one with CONFIG_DEBUG_INFO_BTF, or leave --c-heap out");
+      "this kernel has no type information, which --c-heap needs in observe mode; boot one with "
+      "CONFIG_DEBUG_INFO_BTF, or omit --c-heap");
 }
 
 bool has_kernel_types(const std::string& sys_root) {

@@ -64,7 +64,7 @@ std::string sessions_text(const pb::GetHistoryResponse& response) {
   const std::size_t more = begins.size() - std::min(begins.size(), kShown);
   begins.erase(begins.begin(), begins.begin() + static_cast<std::ptrdiff_t>(more));
   return absl::StrCat(
-      "sampling began anew, and forgot what was live: ", absl::StrJoin(begins, ", "),
+      "sampling restarted, and live restarted at zero: ", absl::StrJoin(begins, ", "),
       more > 0 ? absl::StrCat(" and ", more, " times before") : "", "\n");
 }
 
@@ -90,11 +90,11 @@ std::string diff_text(const pb::DiffSitesResponse& response, const pb::DiffSites
   add(response.total(), absl::StrCat("all ", response.groups()));
   absl::StrAppend(&out, joined(table, style));
   if (response.sessions_differ() && measure_row(order).blocks == Blocks::kLive) {
-    absl::StrAppend(
-        &out,
-        "\nBetween the two sampling began anew (after a change of the rate or a loss) and "
-        "forgot what was live:\na difference is no growth. report --leaks adds up what "
-        "has grown in each session.\n");
+    absl::StrAppend(&out,
+                    "\nSampling restarted between the two (after a rate change or a loss). Blocks "
+                    "from before the restart are no\nlonger followed and count as live, so a "
+                    "change is the most it can be. report --leaks adds up the growth of each "
+                    "session.\n");
   }
   return out;
 }
@@ -165,21 +165,126 @@ std::string doubt_text(const pb::ListLeaksResponse& response) {
                       "or at\ntwice the sampling rate.\n");
 }
 
+}  // namespacenamespace {
+
+const char* area_text(pb::MemoryArea area) {
+  if (area == pb::MEMORY_AREA_HEAP) return "OCaml heap, in use";
+  return area == pb::MEMORY_AREA_NATIVE ? "native memory, stacks" : "mapped files, shared";
+}
+
+// Never quite: it rests on what is assumed of chance.
+std::string confidence_text(double confidence) {
+  return absl::StrFormat("%.3g %%", std::min(confidence, 0.999) * 100);
+}
+
+// Each area in a line, those that grow first.
+std::string memory_text(const pb::ListLeaksResponse& response) {
+  if (response.memory().empty()) return "";
+  std::vector<const pb::MemoryGrowth*> areas;
+  for (const pb::MemoryGrowth& area : response.memory()) areas.push_back(&area);
+  std::stable_sort(areas.begin(), areas.end(),
+                   [](const auto* a, const auto* b) { return a->grows() && !b->grows(); });
+  constexpr std::uint32_t kFewest = 6;  // as of the engine
+  TextTable table({{"MEMORY"}, {"NOW", Align::kRight}, {"GROWTH"}});
+  for (const pb::MemoryGrowth* area : areas) {
+    std::string words = "steady";
+    if (area->grows()) {
+      words = absl::StrCat("+", format_bytes(area->end_bytes() - area->begin_bytes()), " since ",
+                           utc_text(area->since_unix_ns()), ", ",
+                           format_bytes(area->bytes_per_second() * 60), " per minute (",
+                           confidence_text(area->confidence()), " sure)");
+    } else if (area->moments() < kFewest) {
+      words = area->area() == pb::MEMORY_AREA_HEAP ? "not known yet: too few major collections"
+                                                   : "not known yet";
+    }
+    table.add_row({area_text(area->area()), format_bytes(area->end_bytes()), words});
+  }
+  return absl::StrCat(joined(table, {}), "\n");
+}
+
+// What is known of one that grows, below its name.
+void append_growth(const pb::Leak& leak, std::string& out) {
+  absl::StrAppend(&out, "     ",
+                  format_estimate(leak.growth_bytes_per_second() * 3600,
+                                  leak.growth_bytes_per_second_stderr() * 3600),
+                  " per hour; live now ", estimate_text(leak.site().live()));
+  if (leak.in_steps()) {
+    absl::StrAppend(&out, "; grew in steps, by blocks that each replaced a smaller one\n");
+    return;
+  }
+  absl::StrAppend(&out, ", half of it older than ", format_duration(leak.median_age_seconds()),
+                  " (", format_duration(leak.median_age_seconds_lower()), " to ",
+                  format_duration(leak.median_age_seconds_upper()), "); grew in ",
+                  format_share(leak.steadiness(), 1),
+                  " of the steps, has grown with a probability of ",
+                  absl::StrFormat("%.3g %%", leak.confidence() * 100), "\n");
+}
+
+// Sites that grow together, certain or not.
+std::string rolled_up_text(const pb::ListLeaksResponse& response) {
+  if (response.rolled_up().empty()) return "";
+  std::string out =
+      response.verdict() == pb::LEAK_VERDICT_GROUPS
+          ? "\nNo single site grows by more than chance explains; these together do:\n"
+          : "\nSamples do not tell yet what takes it. Has grown most so far, which may "
+            "be chance:\n";
+  int number = 0;
+  for (const pb::LeakGroup& group : response.rolled_up()) {
+    const bool is_caller = group.group_by() == pb::GROUP_BY_FUNCTION;
+    absl::StrAppendFormat(&out, "\n%3d. %s  %s %s%s\n", ++number,
+                          signed_text(group.leak().growth_bytes(),
+                                      group.leak().growth_bytes_stderr(), pb::MEASURE_LIVE),
+                          is_caller ? "function" : "module",
+                          site_text(group.leak().site(), group.group_by()),
+                          is_caller ? ", with what it calls" : "");
+    append_growth(group.leak(), out);
+    append_frames(group.leak().site(), "       ", out);
+  }
+  return out;
+}
+
 }  // namespace
 
+std::string containers_text(const pb::ListLeaksResponse& response) {
+  if (response.between_snapshots_seconds() <= 0) return "";
+  const std::string between = format_duration(response.between_snapshots_seconds());
+  if (response.containers().empty()) {
+    return absl::StrCat("\nNo variable keeps more than ", between, " before.\n");
+  }
+  std::string out = absl::StrCat("\nVariables that keep more than ", between, " before:\n");
+  for (const pb::ContainerChange& container : response.containers()) {
+    absl::StrAppend(&out, "  ", printable(container.root()), ": ", printable(container.kind()),
+                    ", +", format_bytes(static_cast<double>(container.change_bytes())), " to ",
+                    format_bytes(static_cast<double>(container.bytes())));
+    if (container.entries() > 0) {
+      absl::StrAppend(&out, absl::StrFormat(", %+d to ", container.change_entries()),
+                      format_count(container.entries()), " entries");
+    }
+    if (!container.site().empty()) {
+      absl::StrAppend(&out, "; filled by ", printable(container.site()));
+    }
+    out += "\n";
+  }
+  return out;
+}
+
 std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_by) {
+  const std::string memory = memory_text(response);
   if (response.compared_seconds() <= 0) {
     return absl::StrCat(
-        "Nothing to compare, ", range_text(response.range()),
+        memory, "Nothing to compare, ", range_text(response.range()),
         ": growth is told between major collections of one session, and fewer\nthan three have "
         "ended "
         "since sampling had settled; it begins anew after a change of the rate and a loss of "
         "records.\nAsk again later, or about a longer range; where records are lost, lower the "
         "rate.\n");
   }
-  std::string out = absl::StrCat("What is live has grown, ", range_text(response.range()),
+  std::string out = absl::StrCat(memory, "What is live has grown, ", range_text(response.range()),
                                  compared_text(response), ":\n");
   if (response.leaks().empty()) {
+    if (!response.rolled_up().empty()) {
+      return absl::StrCat(out, rolled_up_text(response), "\n", doubt_text(response));
+    }
     return absl::StrCat(out, "\nNo site has grown by more than chance explains.\n",
                         doubt_text(response));
   }
@@ -189,16 +294,7 @@ std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_
         &out, "\n%3d. %s  %s\n", ++number,
         signed_text(leak.growth_bytes(), leak.growth_bytes_stderr(), pb::MEASURE_LIVE),
         site_text(leak.site(), group_by));
-    absl::StrAppend(&out, "     ",
-                    format_estimate(leak.growth_bytes_per_second() * 3600,
-                                    leak.growth_bytes_per_second_stderr() * 3600),
-                    " per hour; live now ", estimate_text(leak.site().live()),
-                    ", half of it older than ", format_duration(leak.median_age_seconds()), " (",
-                    format_duration(leak.median_age_seconds_lower()), " to ",
-                    format_duration(leak.median_age_seconds_upper()), "); grew in ",
-                    format_share(leak.steadiness(), 1),
-                    " of the steps, has grown with a probability of ",
-                    absl::StrFormat("%.3g %%", leak.confidence() * 100), "\n");
+    append_growth(leak, out);
     append_frames(leak.site(), "       ", out);
   }
   absl::StrAppend(&out,

@@ -142,14 +142,14 @@ void append_unknown(const pb::TraceCallsResponse& calls, std::string& out) {
     unsized += one.times().unsized();
   }
   if (running > 0) {
-    absl::StrAppend(&out, "  ", count_text(running), " calls have not come back\n");
+    absl::StrAppend(&out, "  ", count_text(running), " calls have not returned\n");
   }
   if (lost > 0) absl::StrAppend(&out, "  ", count_text(lost), " calls were lost\n");
   if (unsized > 0) {
     absl::StrAppend(&out, "  ", count_text(unsized),
-                    " calls have ended whose words are not known\n");
+                    " calls have ended with an unknown number of words\n");
   }
-  absl::StrAppend(&out, "  P50, P90 and P99 are known within 13 %; the probes are in the times; ",
+  absl::StrAppend(&out, "  P50, P90 and P99 are known within 13 %; times include the probes; ",
                   "WORDS are the mean of a call\n");
 }
 
@@ -163,7 +163,7 @@ std::string render_calls(const pb::TraceCallsResponse& calls, const Style& style
   append_left_out(calls, "timed", &pb::FunctionCalls::why_untimed, out);
   if (calls.costly_functions() > 0) {
     absl::StrAppend(&out, "  ", calls.costly_functions(),
-                    " of them take the program ten times as much a call as the others\n");
+                    " of them cost the program ten times as much per call as the others\n");
   }
   if (!calls.why_ended().empty()) {
     absl::StrAppend(&out, "  ended: ", printable(calls.why_ended()), "\n");

@@ -17,7 +17,7 @@ namespace {
 
 namespace pb = ::memprof::v1;
 
-constexpr char kMore[] = "..: there are more blocks than are shown\n";
+constexpr char kMore[] = "..: more blocks than shown\n";
 // Deeper ones are shown at this depth.
 constexpr std::size_t kDeepest = 60;
 

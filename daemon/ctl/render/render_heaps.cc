@@ -19,10 +19,10 @@ std::string base_name(std::string_view path) { return printable(path.substr(path
 
 std::string kept_heaps_text(const pb::ListHeapsResponse& heaps) {
   if (heaps.directory().empty()) {
-    return "this memprofd keeps no snapshots; start it with --snapshot.directory DIR\n";
+    return "this memprofd stores no snapshots; start it with --snapshot.directory DIR\n";
   }
   const std::string directory = printable(heaps.directory());
-  if (heaps.heaps().empty()) return fmt::format("no snapshots are kept in {}\n", directory);
+  if (heaps.heaps().empty()) return fmt::format("no snapshots are stored in {}\n", directory);
   TextTable table({{"TIME"},
                    {"PROGRAM"},
                    {"PID", Align::kRight},

@@ -111,7 +111,7 @@ void add_row(const pb::ValueSeries& series, const pb::GetValueHistoryResponse& v
 
 std::string phase_line(const pb::PhaseSpan& phase) {
   const std::string begin =
-      phase.begin_unix_ns() == 0 ? "before what is known" : utc_text(phase.begin_unix_ns());
+      phase.begin_unix_ns() == 0 ? "before the first record" : utc_text(phase.begin_unix_ns());
   const std::string end = phase.end_unix_ns() == 0 ? "still" : utc_text(phase.end_unix_ns());
   return fmt::format("{} to {}  phase {}\n", begin, end, printable(phase.name()));
 }
@@ -125,7 +125,7 @@ std::string past_line(const pb::PastLine& line) {
 
 std::string past_values_text(const pb::GetValueHistoryResponse& values, const Style& style) {
   if (values.times_unix_ns().empty() && values.lines().empty() && values.phases().empty()) {
-    return "nothing is known of what the program says about itself in this time\n";
+    return "no published values are recorded for this time\n";
   }
   TextTable table({{"NAME"},
                    {"IS"},

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "daemon/ctl/render/render_table.h"
 #include "daemon/ctl/render/text.h"
 #include "daemon/export/api/grpc_convert.h"
 #include "daemon/model/measure.h"
@@ -16,16 +17,15 @@ namespace {
 constexpr int kFramesShown = 24;
 
 constexpr char kMeaning[] =
-    "Bytes are estimates from samples of what was allocated since the attach, headers included;\n"
+    "Bytes are estimates from samples since the attach, headers included;\n"
     "± is one standard error: the true value is within two of them 19 times out of 20.\n"
-    "Live is allocated and not collected yet; died young is collected without leaving the minor\n"
-    "heap. Half of the bytes live at most p50, what is still alive included; (1 s to 2 s): p50 "
-    "lies\n"
-    "between them 19 times out of 20; > 1 s: more than half has lived that long.\n";
+    "Live is allocated and not collected yet; died young is collected without leaving the "
+    "minor\nheap. Half of the bytes live at most p50, living ones included; (1 s to 2 s): p50 "
+    "lies\nbetween them 19 times out of 20; > 1 s: more than half have lived that long.\n";
 
 constexpr char kObservedMeaning[] =
     "Bytes are estimates of what was allocated in the minor heap since the attach, headers\n"
-    "included: each hit stands for all that its domain allocated since the hit before.\n"
+    "included: each hit stands for everything that its domain allocated since the previous hit.\n"
     "± is one standard error. Blocks of more than 256 words are not seen (docs/observe.md).\n";
 
 // "  name        value\n"
@@ -87,7 +87,7 @@ void append_gc(const pb::Target& target, std::string& out) {
 }
 
 void append_followed(const pb::Target& target, std::string& out) {
-  fact(out, "rate", format_rate(target.sampling_rate()));
+  fact(out, "rate", rate_text(target));
   fact(out, "samples",
        absl::StrCat(format_count(target.alloc_events()), " blocks allocated, ",
                     format_count(target.promote_events()), " promoted, ",
@@ -95,6 +95,9 @@ void append_followed(const pb::Target& target, std::string& out) {
                     format_count(target.live_samples()), " followed now"));
   fact(out, "allocated", estimate_text(target.allocated()));
   fact(out, "live", with_share(target.live(), target.allocated()) + external_text(target));
+  if (target.has_live_before()) {
+    fact(out, "", live_before_text(target) + "; blocks from before are followed no longer");
+  }
   fact(out, "promoted", with_share(target.promoted(), target.allocated()));
   fact(out, "died young", with_share(target.died_young(), target.allocated()));
   fact(out, "died old", with_share(target.died_old(), target.allocated()));
@@ -105,7 +108,7 @@ void append_observed(const pb::Target& target, std::string& out) {
        absl::StrCat(format_count(target.alloc_events()),
                     " allocations that found no room in the minor heap"));
   fact(out, "allocated", estimate_text(target.allocated()));
-  fact(out, "live", "not known in observe mode, nor what is promoted, freed and when");
+  fact(out, "live", "unknown in observe mode, like promotions, deaths and lifetimes");
 }
 
 void append_header(const pb::ListSitesResponse& response, std::string& out) {
@@ -152,10 +155,10 @@ std::string quantile_text(const char* name, bool reached, double seconds, double
 }
 
 std::string lifetime_text(const pb::Lifetime& of) {
-  if (of.watched_seconds() == 0) return "lifetime not known: nothing was followed";
+  if (of.watched_seconds() == 0) return "lifetime unknown: nothing was followed";
   const double watched = of.watched_seconds();
   if (of.samples() == 0) {
-    return absl::StrCat("lifetime > ", format_duration(watched), ": nothing was seen to die, ",
+    return absl::StrCat("lifetime > ", format_duration(watched), ": no death was observed, ",
                         format_share(of.alive_ratio(), 1),
                         of.alive_ratio() < 1 ? " alive, the rest no longer followed" : " alive");
   }
@@ -194,7 +197,7 @@ void append_followed(const pb::Site& site, std::string& out) {
                   share_text(site.died_young(), site.allocated()), "\n     ",
                   lifetime_text(site.lifetime()), "\n");
   if (!site.has_resident()) return;
-  absl::StrAppend(&out, "     resident ", estimate_text(site.resident()), " of what is live\n");
+  absl::StrAppend(&out, "     resident ", estimate_text(site.resident()), " of live\n");
 }
 
 void append_site(int number, const pb::Site& site, pb::GroupBy group_by, std::string& out) {
@@ -216,7 +219,9 @@ std::string report_text(const pb::ListSitesResponse& response, pb::Measure order
                         pb::GroupBy group_by) {
   std::string out;
   append_header(response, out);
-  if (response.sites().empty()) return absl::StrCat(out, "\nNo sites yet.\n");
+  if (response.sites().empty()) {
+    return absl::StrCat(out, "\nNo sites yet.\n", no_samples_hint(response.target()));
+  }
   const bool known = is_known(response.sites(0), order);
   const std::string_view word = measure_row(known ? order : pb::MEASURE_ALLOCATED).title;
   absl::StrAppend(&out, "\nSites, sorted by ", absl::string_view(word.data(), word.size()),

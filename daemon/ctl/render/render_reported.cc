@@ -94,7 +94,7 @@ std::string reported_text(const pb::Reported& reported) {
     case pb::REPORTED_KIND_REQUEST:
       return "(a request: memprofctl ask)";
     default:
-      return "(a kind that this memprofctl does not know)";
+      return "(unknown to this memprofctl)";
   }
 }
 

@@ -40,7 +40,10 @@ std::vector<Row> rows_of(const pb::GetRssResponse& response, bool by_file) {
   std::vector<Row> rows;
   for (const pb::RssPart& part : response.parts()) {
     if (by_file && part.name().empty()) continue;
-    const std::string what = by_file ? part.name() : part.title();
+    const std::string what = by_file ? part.name()
+                             : part.number() == 0
+                                 ? part.title()
+                                 : absl::StrCat(part.title(), " (", part.number(), ")");
     const auto same = std::ranges::find(rows, what, &Row::what);
     Row& row = same != rows.end() ? *same : rows.emplace_back(Row{.what = what});
     row.add(part);
@@ -87,10 +90,10 @@ std::string head_of(const pb::GetRssResponse& response) {
 std::string sum_of(const pb::GetRssResponse& response) {
   const std::uint64_t counted = response.counted_bytes(), rss = response.rss_bytes();
   std::string out = absl::StrCat("sum of all ", bytes_text(counted));
-  if (counted == rss) return absl::StrCat(out, ", to the byte what the kernel counts\n");
+  if (counted == rss) return absl::StrCat(out, ", equal to the kernel's count\n");
   const std::uint64_t off = std::max(counted, rss) - std::min(counted, rss);
   return absl::StrCat(out, ", ", bytes_text(off), counted > rss ? " more" : " less", " (",
-                      share_of(off, rss), ") than the kernel counts: it changed meanwhile\n");
+                      share_of(off, rss), ") than the kernel's count: it changed meanwhile\n");
 }
 
 std::string more_text(std::size_t left, const char* what) {
@@ -125,7 +128,7 @@ std::string malloc_text(const pb::GetRssResponse& response, std::size_t limit) {
 
 std::string owners_text(const pb::GetRssResponse& response, std::size_t limit) {
   if (!response.has_no_owner()) return "";
-  std::string out = "\nC memory by the custom blocks that hold it:\n";
+  std::string out = "\nNative memory by the custom blocks that hold it:\n";
   TextTable table({{"BYTES", Align::kRight},
                    {"RESIDENT", Align::kRight},
                    {"CHUNKS", Align::kRight},
@@ -154,8 +157,11 @@ std::string advice_text(const pb::GetRssResponse& response) {
     absl::StrAppend(&out, "  up to ", bytes_text(advice.bytes()), ": ", printable(advice.action()),
                     " (", printable(advice.reason()), ")\n");
   }
+  for (const std::string& hint : response.hints()) {
+    absl::StrAppend(&out, "\nnote: ", printable(hint), "\n");
+  }
   for (const std::string& note : response.notes()) {
-    absl::StrAppend(&out, "\nnot known: ", printable(note), "\n");
+    absl::StrAppend(&out, "\nunknown: ", printable(note), "\n");
   }
   return out;
 }

@@ -72,11 +72,11 @@ std::string info_text(const pb::GetServerInfoResponse& info) {
           utc_text(info.started_unix_ns())),
       row("kernel", printable(info.kernel_release()), ", ",
           info.kernel_capture() ? "records callstacks"
-                                : "cannot record callstacks: programs' runtimes do"),
+                                : "cannot record callstacks: the programs' runtimes do"),
       row("attach", format_rate(info.sampling_rate()), ", ",
           info.max_overhead() > 0 ? absl::StrCat("at most ", format_share(info.max_overhead(), 1),
                                                  " of a program's CPU")
-                                  : "without a limit of what it costs",
+                                  : "without a limit of its cost",
           ", mode ",
           info.mode() == pb::ATTACH_MODE_AGENT     ? "agent"
           : info.mode() == pb::ATTACH_MODE_OBSERVE ? "observe"
@@ -85,7 +85,7 @@ std::string info_text(const pb::GetServerInfoResponse& info) {
       row("state", info.state_directory().empty() ? "not stored: no --state.directory"
                                                   : printable(info.state_directory())),
       row("HTTP", info.control() ? "controls programs" : "answers questions only"),
-      row("traces", info.traces() ? "can be written by memprofd" : "go to clients only"),
+      row("traces", info.traces() ? "written by memprofd on request" : "recorded by clients only"),
       row("pages", limits.standard_page_rows(), " rows, on demand ", limits.max_page_rows(), ", ",
           bytes(limits.max_page_bytes()), "; answers are kept for ",
           format_duration(limits.kept_answer_seconds()), ", ", bytes(limits.kept_answers_bytes()),
@@ -110,10 +110,10 @@ std::string targets_table(const pb::ListTargetsResponse& response, const Style& 
   for (const pb::Target& target : response.targets()) {
     table.add_row({pid_text(target), printable(target.comm()), printable(target.runtime_version()),
                    std::string(state_word(target.state())), printable(target.capture()),
-                   known_text(!is_observed(target), absl::StrCat(target.sampling_rate())),
+                   known_text(!is_observed(target), short_rate_text(target)),
                    known_text(target.has_overhead(), overhead_text(target.overhead())),
                    estimate_text(target.allocated()),
-                   known_text(!is_observed(target), estimate_text(target.live())),
+                   known_text(!is_observed(target), live_text(target)),
                    format_count(target.dropped_events()), printable(target.message())});
   }
   return with_bold_head(table, style);
@@ -179,13 +179,21 @@ std::string ended_table(const pb::ListTargetsResponse& response, std::int64_t no
   return with_bold_head(table, style);
 }
 
+std::string no_samples_hint(const pb::Target& target) {
+  const bool samples =
+      target.state() == pb::TARGET_STATE_SAMPLING || target.state() == pb::TARGET_STATE_WAITING;
+  if (!samples || target.alloc_events() != 0) return "";
+  return "Nothing was sampled since the attach. If only the program's C code works, follow malloc: "
+         "memprofctl attach --mode observe --c-heap.\n";
+}
+
 std::string target_line(const pb::Target& target) {
   const std::string_view state = state_word(target.state());
   std::string out = absl::StrCat("pid ", target.pid());
   if (!target.comm().empty()) absl::StrAppend(&out, " (", printable(target.comm()), ")");
   absl::StrAppend(&out, ": ", absl::string_view(state.data(), state.size()));
   if (target.state() == pb::TARGET_STATE_SAMPLING && !is_observed(target)) {
-    absl::StrAppend(&out, " at ", format_rate(target.sampling_rate()));
+    absl::StrAppend(&out, " at ", rate_text(target));
     if (target.has_overhead()) {
       absl::StrAppend(&out, ", overhead ", overhead_text(target.overhead()));
     }
@@ -216,7 +224,9 @@ std::vector<std::string> site_cells(const pb::Site& site, pb::GroupBy group_by, 
 
 std::string sites_table(const pb::ListSitesResponse& response, pb::GroupBy group_by,
                         bool with_callstacks, const Style& style) {
-  if (response.sites().empty()) return "no sites yet\n";
+  if (response.sites().empty()) {
+    return absl::StrCat("no sites yet\n", no_samples_hint(response.target()));
+  }
   const bool by_site = group_by == pb::GROUP_BY_SITE;
   const bool resident = std::ranges::any_of(response.sites(), &pb::Site::has_resident);
   std::vector<Column> columns{{"LIVE", Align::kRight}};

@@ -4,6 +4,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/escaping.h"
@@ -52,7 +54,7 @@ std::string chains_text(const pb::Value& table) {
 
 std::string table_text(const pb::Value& value) {
   if (!value.chains_counted()) {
-    return fmt::format("Hashtbl of {} in {} buckets, too large to be counted", value.size(),
+    return fmt::format("Hashtbl of {} in {} buckets, chains not measured", value.size(),
                        value.buckets());
   }
   return fmt::format("Hashtbl of {} in {} buckets, {} empty, longest chain {}{}", value.size(),
@@ -88,7 +90,7 @@ void append_log(const pb::ListValuesResponse& values, std::string& text) {
     absl::StrAppend(&text, line_text(values.lines(i)), "\n");
   }
   if (values.waiting() > 0) {
-    absl::StrAppend(&text, "the program waits in a pause; `memprofctl resume` lets it go on\n");
+    absl::StrAppend(&text, "the program waits in a pause; resume it with `memprofctl resume`\n");
   }
   if (!values.why_nothing_reported().empty()) {
     absl::StrAppend(&text, values.why_nothing_reported(), "\n");
@@ -98,13 +100,13 @@ void append_log(const pb::ListValuesResponse& values, std::string& text) {
   }
   if (values.refused_names() > 0) {
     absl::StrAppend(&text, values.refused_names(),
-                    " times the program made a point, timer or value for which it has no place; "
-                    "points and timers of those count in 'other'\n");
+                    " points, timers or values found no place in the program's registry; points "
+                    "and timers among them count in 'other'\n");
   }
   if (values.malformed_names() > 0) {
-    absl::StrAppend(&text, values.malformed_names(),
-                    " names of the program make no sense and are left out: it may have written "
-                    "there by mistake\n");
+    absl::StrAppend(
+        &text, values.malformed_names(),
+        " names of the program are damaged and omitted: it may have overwritten its registry\n");
   }
 }
 
@@ -146,9 +148,66 @@ std::string plain_text(const pb::Value& value) {
     case pb::VALUE_KIND_UNREAD:
       return value.why_unread().empty() ? ".." : fmt::format("not read: {}", value.why_unread());
     default:
-      return "(a kind that this memprofctl does not know)";
+      return "(unknown to this memprofctl)";
   }
 }
+
+constexpr std::uint64_t kNotRead = ~std::uint64_t{0};
+
+// What a value is sorted by: bytes of a string, elements of a collection, or the most of what a
+// reference or record holds.
+std::uint64_t size_of(const pb::Value& value) {
+  switch (value.kind()) {
+    case pb::VALUE_KIND_STRING:
+    case pb::VALUE_KIND_FLOAT_ARRAY:
+    case pb::VALUE_KIND_LIST:
+    case pb::VALUE_KIND_TABLE:
+    case pb::VALUE_KIND_QUEUE:
+    case pb::VALUE_KIND_TREE:
+    case pb::VALUE_KIND_TAG:
+      return value.size();
+    case pb::VALUE_KIND_UNREAD:  // too large to be read, when it says so
+      return value.why_unread().empty() ? 0 : kNotRead;
+    default:
+      break;
+  }
+  std::uint64_t size = 0;
+  for (const pb::Value& field : value.fields()) size = std::max(size, size_of(field));
+  return size;
+}
+
+// A value of a module, its size and how much larger it has become.
+struct SizedValue {
+  const pb::NamedValue* named = nullptr;
+  std::uint64_t size = 0;
+  std::int64_t growth = 0;
+};
+
+// What has grown most first, then the largest.
+std::vector<SizedValue> by_size(const pb::ListValuesResponse& values,
+                                const pb::ListValuesResponse* before) {
+  std::map<std::string_view, std::uint64_t> known;
+  if (before != nullptr) {
+    for (const pb::NamedValue& named : before->values()) {
+      known.emplace(named.name(), size_of(named.value()));
+    }
+  }
+  std::vector<SizedValue> sorted;
+  for (const pb::NamedValue& named : values.values()) {
+    sorted.push_back({.named = &named, .size = size_of(named.value())});
+    SizedValue& sized = sorted.back();
+    const auto found = known.find(named.name());
+    if (found == known.end() || found->second == kNotRead || sized.size == kNotRead) continue;
+    sized.growth = static_cast<std::int64_t>(sized.size - found->second);
+  }
+  std::ranges::stable_sort(sorted, [](const SizedValue& a, const SizedValue& b) {
+    return a.growth != b.growth ? a.growth > b.growth : a.size > b.size;
+  });
+  return sorted;
+}
+
+// Display columns of a module's value: one long type makes no table of 600 columns. JSON has all.
+constexpr std::size_t kWidestName = 60, kWidestValue = 120;
 
 }  // namespace
 
@@ -163,7 +222,8 @@ const std::string& name_of(const pb::NamedValue& named) {
   return named.source_name().empty() ? named.name() : named.source_name();
 }
 
-std::string render_values(const pb::ListValuesResponse& values, const Style& style) {
+std::string render_values(const pb::ListValuesResponse& values, const Style& style,
+                          const pb::ListValuesResponse* before) {
   TextTable table({{"NAME"}, {"VALUE"}});
   for (const pb::Reported& one : values.reported()) {
     table.add_row({reported_name(one), reported_text(one)});
@@ -171,26 +231,29 @@ std::string render_values(const pb::ListValuesResponse& values, const Style& sty
       table.add_row({"  " + domain_name(share), domain_text(one, share)});
     }
   }
-  for (const pb::NamedValue& named : values.values()) {
+  for (const SizedValue& sized : by_size(values, before)) {
+    const pb::NamedValue& named = *sized.named;
     const bool has_type = !named.source_type().empty() && named.source_type() != "_";
     const std::string type = has_type ? " : " + named.source_type() : "";
-    table.add_row({printable(name_of(named) + type),
-                   value_text(named.value()) + (named.value().is_changing() ? " (changing)" : "")});
+    table.add_row({fit_width(printable(name_of(named) + type), kWidestName),
+                   fit_width(value_text(named.value()), kWidestValue) +
+                       (sized.growth != 0 ? fmt::format(" ({:+})", sized.growth) : "") +
+                       (named.value().is_changing() ? " (changing)" : "")});
   }
   std::string text = absl::StrJoin(table.lines(style.width), "\n") + "\n";
   if (values.left_out() > 0) {
     absl::StrAppend(&text, values.left_out(), " more; --limit shows them\n");
   }
   if (values.not_reached() > 0) {
-    absl::StrAppend(&text, values.not_reached(), " names were not reached: the collector works so ",
-                    "often that there was no time; ask for fewer by a pattern\n");
+    absl::StrAppend(&text, values.not_reached(), " names were not reached: collections are too ",
+                    "frequent; select fewer with a pattern\n");
   }
   if (values.other_builds_size() > 0) {
-    absl::StrAppend(&text, "passed over, files of another build: ",
+    absl::StrAppend(&text, "ignored, files of another build: ",
                     names_text({values.other_builds().begin(), values.other_builds().end()}), "\n");
   }
   if (values.unverified_names()) {
-    text += "names and types are of files of which nothing tells whether they are of this build\n";
+    text += "names and types come from files that may be of another build\n";
   }
   append_log(values, text);
   return text;

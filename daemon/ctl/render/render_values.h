@@ -9,7 +9,10 @@
 
 namespace memprofd::ctl {
 
-std::string render_values(const ::memprof::v1::ListValuesResponse& values, const Style& style);
+// before: the same at an earlier moment, so that what has grown most comes first, with its growth;
+// null: only what there is, the largest first.
+std::string render_values(const ::memprof::v1::ListValuesResponse& values, const Style& style,
+                          const ::memprof::v1::ListValuesResponse* before = nullptr);
 
 // "Cache.table" where that is known, else "Cache[3]".
 const std::string& name_of(const ::memprof::v1::NamedValue& named);

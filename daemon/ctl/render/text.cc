@@ -77,13 +77,49 @@ bool is_observed(const pb::Target& target) {
   return target.mode() == mode_name(TargetMode::kObserve);
 }
 
+namespace {
+
+// With what comes between, as far as there is another one.
+std::string requested_text(const pb::Target& target, absl::string_view between) {
+  const double requested = target.overhead().requested_sampling_rate();
+  return requested > target.sampling_rate() ? absl::StrCat(between, requested) : "";
+}
+
+}  // namespace
+
+std::string rate_text(const pb::Target& target) {
+  return format_rate(target.sampling_rate()) + requested_text(target, ", requested: ");
+}
+
+std::string short_rate_text(const pb::Target& target) {
+  return absl::StrCat(target.sampling_rate(), requested_text(target, " of "));
+}
+
 bool is_known(const pb::Site& site, pb::Measure order) {
   return site.has_live() || !site.has_allocated() || !measure_row(order).needs_followed_blocks();
 }
 
-std::string location_text(const std::string& file, std::uint32_t line) {
-  if (file.empty() || line == 0) return printable(file);
-  return absl::StrCat(printable(file), ":", line);
+std::string_view without_build_folder(std::string_view file) {
+  // dune's folder of a context; else those of opam and of Debian's builds, with the package's name.
+  constexpr std::string_view kDune = "/_build/";
+  if (const std::size_t at = file.rfind(kDune); at != file.npos) {
+    const std::size_t end = file.find('/', at + kDune.size());
+    return file.substr(end == file.npos ? at + kDune.size() : end + 1);
+  }
+  for (const std::string_view folder :
+       {"/.opam-switch/build/", "/build/reproducible-path/", "/usr/src/"}) {
+    if (const std::size_t at = file.find(folder); at != file.npos) {
+      return file.substr(at + folder.size());
+    }
+  }
+  constexpr std::string_view kDebian = "/build/";
+  return file.starts_with(kDebian) ? file.substr(kDebian.size()) : file;
+}
+
+std::string location_text(const std::string& path, std::uint32_t line) {
+  const std::string file = printable(without_build_folder(path));
+  if (file.empty() || line == 0) return file;
+  return absl::StrCat(file, ":", line);
 }
 
 std::string losses_text(const pb::Target& target) {
@@ -102,6 +138,24 @@ std::string utc_text(std::int64_t unix_ns) {
     std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &utc);
   }
   return text;
+}
+
+std::string clock_text(std::int64_t unix_ns) {
+  const std::string whole = utc_text(unix_ns);
+  const std::size_t space = whole.find(' ');
+  return space == std::string::npos ? whole : whole.substr(space + 1);
+}
+
+std::string live_before_text(const pb::Target& target) {
+  if (!target.has_live_before()) return "";
+  return absl::StrCat(estimate_text(target.live_before()), " lived at ",
+                      clock_text(target.live_since_unix_ns()));
+}
+
+std::string live_text(const pb::Target& target) {
+  const std::string before = live_before_text(target);
+  return absl::StrCat(estimate_text(target.live()), before.empty() ? "" : " (", before,
+                      before.empty() ? "" : ")");
 }
 
 std::string range_text(const pb::TimeRange& range) {

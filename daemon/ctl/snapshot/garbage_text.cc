@@ -19,7 +19,7 @@ std::string wait_text(std::optional<std::uint64_t> ns) { return ns ? "≤ " + ag
 std::string waits_text(const ImageInfo& info) {
   const std::string text = "waits for a major collection to find it";
   if (info.longest_wait_ns != 0) return text + ", " + age_text(info.longest_wait_ns) + " at most";
-  return text + "; since when is known after two have ended since the attach";
+  return text + "; the time is known after two have ended since the attach";
 }
 
 std::string totals_text(const ImageInfo& info, const Garbage& garbage, const SnapshotView& view) {
@@ -31,7 +31,7 @@ std::string totals_text(const ImageInfo& info, const Garbage& garbage, const Sna
                        garbage.all.words - garbage.young.words};
   add(old, waits_text(info));
   add(garbage.young, "in minor heaps: waits for a minor collection");
-  add(garbage.dead, "dead: the collector knows, and has not swept it");
+  add(garbage.dead, "dead: found by the collector, not swept yet");
   return with_title("Floating garbage: unreachable, not collected yet", table, view.style);
 }
 

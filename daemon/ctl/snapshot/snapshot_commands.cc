@@ -14,6 +14,7 @@
 #include "daemon/export/api/heap_json.h"
 #include "daemon/query/frame_filter.h"
 #include "daemon/snapshot/answers/chrome_snapshot.h"
+#include "daemon/snapshot/answers/root_tree.h"
 #include "daemon/snapshot/file/heap_file_reader.h"
 #include "daemon/snapshot/file/new_file.h"
 #include "daemon/util/status_macros.h"
@@ -42,7 +43,7 @@ absl::Status answer_why_outside(const HeapImage& image, const Options& options) 
         options.heap_site.empty() ? "" : ", of a class that matches \"" + options.heap_site + "\",";
     return absl::NotFoundError("no block of " + options.heap_file + of +
                                " holds memory outside of the heap; memprofctl snapshot show " +
-                               options.heap_file + " lists what there is");
+                               options.heap_file + " lists all classes");
   }
   const SnapshotView view = snapshot_view(options);
   return write_result(options.json() ? why_outside_json(image.info, why, view.tree())
@@ -50,11 +51,19 @@ absl::Status answer_why_outside(const HeapImage& image, const Options& options) 
                       options.out);
 }
 
+// With sites named as asked for.
+absl::StatusOr<HeapImage> whole_image(const std::string& path, const Options& options) {
+  ASSIGN_OR_RETURN(HeapImage image, read_whole_image(path, options.heap_cmt));
+  image.site_frame = site_frame(options);
+  return image;
+}
+
 }  // namespace
 
 absl::Status run_snapshot_show(const Options& options) {
   ASSIGN_OR_RETURN(HeapImage image, read_heap_image(options.heap_file));
   RETURN_IF_ERROR(add_types(image, options.heap_cmt));
+  image.site_frame = site_frame(options);
   const ShortestPaths paths(image);
   const ImageCensus census = count_image(image, paths);
   std::vector<SiteRow> sites;
@@ -66,7 +75,8 @@ absl::Status run_snapshot_show(const Options& options) {
 }
 
 absl::Status run_snapshot_retained(const Options& options) {
-  ASSIGN_OR_RETURN(HeapImage image, read_whole_image(options.heap_file, options.heap_cmt));
+  ASSIGN_OR_RETURN(HeapImage image, whole_image(options.heap_file, options));
+  join_threads(image);
   const RetainedTable table = find_retained(image, {.depth = options.heap_depth});
   ASSIGN_OR_RETURN(const std::vector<std::uint32_t> tops, roots_under(table, options.heap_under));
   return write_result(options.json()
@@ -78,9 +88,10 @@ absl::Status run_snapshot_retained(const Options& options) {
 absl::Status run_snapshot_why(const Options& options) {
   if (options.heap_site.empty() && !options.heap_outside) {
     return absl::InvalidArgumentError(
-        "no site is named: memprofctl snapshot show lists those there are; --outside needs none");
+        "give a SITE pattern, or --outside; memprofctl snapshot show lists sites");
   }
-  ASSIGN_OR_RETURN(const HeapImage image, read_whole_image(options.heap_file, options.heap_cmt));
+  ASSIGN_OR_RETURN(HeapImage image, whole_image(options.heap_file, options));
+  join_threads(image);
   if (options.heap_outside) return answer_why_outside(image, options);
   return answer_why(image, options, options.heap_file,
                     "memprofctl snapshot show " + options.heap_file);
@@ -89,7 +100,7 @@ absl::Status run_snapshot_why(const Options& options) {
 absl::Status run_snapshot_diff(const Options& options) {
   // One image at a time is in memory.
   const auto summary_of = [&](const std::string& path) -> absl::StatusOr<ImageSummary> {
-    ASSIGN_OR_RETURN(HeapImage image, read_whole_image(path, options.heap_cmt));
+    ASSIGN_OR_RETURN(HeapImage image, whole_image(path, options));
     return summarize(image);
   };
   ASSIGN_OR_RETURN(const ImageSummary before, summary_of(options.heap_file));
@@ -101,7 +112,7 @@ absl::Status run_snapshot_diff(const Options& options) {
 }
 
 absl::Status run_snapshot_garbage(const Options& options) {
-  ASSIGN_OR_RETURN(const HeapImage image, read_whole_image(options.heap_file, options.heap_cmt));
+  ASSIGN_OR_RETURN(const HeapImage image, whole_image(options.heap_file, options));
   const Garbage garbage = find_garbage(image, ShortestPaths(image));
   return write_result(options.json() ? garbage_json(image.info, garbage)
                                      : garbage_text(image.info, garbage, snapshot_view(options)),
@@ -109,7 +120,7 @@ absl::Status run_snapshot_garbage(const Options& options) {
 }
 
 absl::Status run_snapshot_waste(const Options& options) {
-  ASSIGN_OR_RETURN(const HeapImage image, read_whole_image(options.heap_file, options.heap_cmt));
+  ASSIGN_OR_RETURN(const HeapImage image, whole_image(options.heap_file, options));
   const std::vector<WasteRow> rows = find_waste(image, ShortestPaths(image));
   return write_result(
       options.json() ? waste_json(image, rows) : waste_text(image, rows, snapshot_view(options)),
@@ -117,15 +128,14 @@ absl::Status run_snapshot_waste(const Options& options) {
 }
 
 absl::Status run_snapshot_convert(const Options& options) {
-  ASSIGN_OR_RETURN(const HeapImage image, read_whole_image(options.heap_file, options.heap_cmt));
+  ASSIGN_OR_RETURN(const HeapImage image, whole_image(options.heap_file, options));
   ASSIGN_OR_RETURN(NewFile file, NewFile::create(options.out));
   ASSIGN_OR_RETURN(
       const ChromeSnapshotSize size,
       write_chrome_snapshot(image, [&](std::string_view bytes) { return file.write(bytes); }));
   RETURN_IF_ERROR(file.finish());
-  return print(
-      fmt::format("{}: {} blocks that roots lead to; {} that nothing leads to are left out\n",
-                  options.out, format_count(size.blocks), format_count(size.left_out)));
+  return print(fmt::format("{}: {} reachable blocks; {} unreachable ones are omitted\n",
+                           options.out, format_count(size.blocks), format_count(size.left_out)));
 }
 
 }  // namespace memprofd::ctl

@@ -30,8 +30,8 @@ std::string totals_table(const ImageInfo& info, const ImageCensus& census,
   };
   add(total.reachable, "reachable");
   add(total.garbage, info.complete ? "floating garbage: unreachable, not collected yet"
-                                   : "garbage, or what was held by what is cut off");
-  add(total.dead, "dead: the collector knows, and has not swept it");
+                                   : "garbage, or held by the missing part");
+  add(total.dead, "dead: found by the collector, not swept yet");
   add(census.free, census.free.words == 0 ? "free"
                                           : fmt::format("free, {} of it not in the largest block",
                                                         format_share(census.fragmentation(), 1)));
@@ -83,25 +83,23 @@ std::string site_types_text(const TypesFound& found) {
   const std::uint64_t refused = found.sites_unfit + found.sites_disagreed;
   if (found.by_site + refused == 0) return "";
   std::string text = fmt::format(
-      "  {} sampled block{} that no module leads to: the type is of where the source allocates "
-      "it.\n",
+      "  {} sampled block{} that no module reaches: the type is that of the allocating "
+      "expression.\n",
       format_count(found.by_site), found.by_site == 1 ? "" : "s");
   if (refused == 0) return text;
-  return text +
-         fmt::format(
-             "  {} cannot be what stands there or may be more than one thing, {} have another "
-             "type by way of a module.\n",
-             format_count(found.sites_unfit), format_count(found.sites_disagreed));
+  return text + fmt::format(
+                    "  {} do not fit the expression there or fit several, {} have another type "
+                    "through a module.\n",
+                    format_count(found.sites_unfit), format_count(found.sites_disagreed));
 }
 
 // Which files are of another build, or may be.
 std::string build_text(const TypesFound& found) {
   std::string text;
   if (!found.other_builds.empty()) {
-    text =
-        fmt::format("  Passed over, files of another build: {}.\n", names_text(found.other_builds));
+    text = fmt::format("  Ignored, files of another build: {}.\n", names_text(found.other_builds));
   }
-  if (found.unverified) text += "  The program does not tell whether the files are of its build.\n";
+  if (found.unverified) text += "  It is unknown whether the files are of the program's build.\n";
   return text;
 }
 
@@ -109,7 +107,7 @@ std::string types_text(const TypedCount& types) {
   const TypesFound& found = types.found;
   if (found.modules == 0 && found.by_site == 0) return build_text(found);
   std::string text =
-      fmt::format("Types of the source: {} of what is reachable has one, by files of {} module{}",
+      fmt::format("Source types: {} of the reachable memory, from files of {} module{}",
                   share_of(types.typed.words, types.reachable.words), format_count(found.modules),
                   found.modules == 1 ? "" : "s");
   if (found.modules_without_files != 0) {
@@ -118,8 +116,8 @@ std::string types_text(const TypedCount& types) {
   text += ".\n" + build_text(found) + site_types_text(found);
   if (found.disagreed == 0) return text;
   return text + fmt::format(
-                    "  {} times a block was not as its type says, or of two types: the "
-                    "files may be of another build.\n",
+                    "  {} blocks did not match their type, or had two: the files may be of another "
+                    "build.\n",
                     format_count(found.disagreed));
 }
 
@@ -204,7 +202,7 @@ std::string states_table(const Why& why, const SnapshotView& view) {
   };
   add(sums.reachable(), "reachable");
   add(sums.garbage(), "floating garbage: unreachable, not collected yet");
-  if (sums.dead().blocks != 0) add(sums.dead(), "dead: the collector knows");
+  if (sums.dead().blocks != 0) add(sums.dead(), "dead: found by the collector");
   return with_title(sites_title(why), table, view.style);
 }
 
@@ -264,7 +262,7 @@ std::string snapshot_head_text(const ImageInfo& info) {
                                 format_duration(static_cast<double>(info.pause_ns) / 1e9));
   if (info.sampling_rate > 0) out += ", sampled at " + format_rate(info.sampling_rate);
   if (!info.complete)
-    out += "\nThe file is cut off or damaged: what follows is of a part of the heap.";
+    out += "\nThe file is truncated or damaged: the following covers a part of the heap.";
   return out + "\n";
 }
 
@@ -356,9 +354,9 @@ std::string image_diff_text(const ImageSummary& before, const ImageSummary& afte
   out += "other  " + snapshot_head_text(after.info);
   SnapshotView all = view;
   all.limit = 0;
-  if (!diff.same_process) out += "They are of different processes: no block is known again.\n";
+  if (!diff.same_process) out += "They are of different processes: no block can be recognized.\n";
   return out + diff_table("Heap", diff.totals, all) +
-         diff_table("Roots, what they retain", diff.roots, view) +
+         diff_table("Roots and what they retain", diff.roots, view) +
          diff_table("Shapes, reachable: block(fields, tag)", diff.classes, view) +
          site_diff_table(diff, view);
 }
@@ -366,7 +364,7 @@ std::string image_diff_text(const ImageSummary& before, const ImageSummary& afte
 std::string waste_text(const HeapImage& image, const std::vector<WasteRow>& rows,
                        const SnapshotView& view) {
   std::string out = snapshot_head_text(image.info);
-  if (rows.empty()) return out + "\nNothing that shapes tell as waste.\n";
+  if (rows.empty()) return out + "\nNo waste found.\n";
   TextTable table(
       {{"TO WIN", Align::kRight}, {"TAKEN", Align::kRight}, {"COUNT", Align::kRight}, {"WHAT"}});
   std::uint64_t small = 0, small_words = 0;
@@ -382,7 +380,7 @@ std::string waste_text(const HeapImage& image, const std::vector<WasteRow>& rows
     table.add_row({words_text(small_words), "", "",
                    fmt::format("… {} more, of less than 0.1 % of the heap each", small)});
   }
-  return out + with_title("What could be had for less, by the nearest roots", table, view.style);
+  return out + with_title("Waste, by the nearest roots", table, view.style);
 }
 
 }  // namespace memprofd::ctl

@@ -12,8 +12,8 @@ namespace {
 
 absl::Status not_whole(const std::string& path) {
   return absl::InvalidArgumentError(
-      path + " is cut off or damaged, and with its end the roots are lost; only memprofctl " +
-      "snapshot show counts what is left; take another");
+      path + " is truncated or damaged, and its roots are lost; only memprofctl " +
+      "snapshot show can read the rest; take another snapshot");
 }
 
 }  // namespace

@@ -13,12 +13,19 @@ SnapshotView snapshot_view(const Options& options) {
   return {.limit = options.heap_limit, .style = options.out.empty() ? stdout_style() : Style{}};
 }
 
+SiteFrame site_frame(const Options& options) {
+  const pb::Frames asked = options.query.filter.frames();
+  const pb::Frames frames = asked != pb::FRAMES_UNSPECIFIED ? asked : options.frames();
+  return frames == pb::FRAMES_APPLICATION ? SiteFrame::kApplication : SiteFrame::kInnermost;
+}
+
 absl::Status answer_why(const HeapImage& image, const Options& options, const std::string& source,
                         const std::string& list_sites) {
   if (image.sampled.empty()) {
     return absl::FailedPreconditionError(
-        source + " has no sampled block: what was allocated before sampling began has " +
-        "no site, and nothing sampled since was alive; take another one later");
+        source +
+        " has no sampled block: blocks from before the attach have no site, and no later " +
+        "one was alive; take another snapshot later");
   }
   ASSIGN_OR_RETURN(const std::vector<bool> wanted, sites_matching(image, options.heap_site));
   const Why why(image, wanted);

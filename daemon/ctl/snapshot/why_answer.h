@@ -13,6 +13,8 @@ namespace memprofd::ctl {
 
 // What of an answer the options have shown.
 SnapshotView snapshot_view(const Options& options);
+// By which frames the options name sites.
+SiteFrame site_frame(const Options& options);
 // Writes what keeps the memory of sites that match the options' pattern. source: of messages, the
 // file or process that the image is of; list_sites: the command that names sites there are.
 // kNotFound: no sampled block is of such a site. kFailedPrecondition: there is no sampled block.

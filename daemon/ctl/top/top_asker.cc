@@ -14,7 +14,7 @@ TopAsker::TopAsker(std::unique_ptr<Questions> source)
 
 TopAsker::~TopAsker() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     end_ = true;
   }
   changed_.notify_one();
@@ -25,7 +25,7 @@ TopAsker::~TopAsker() {
 void TopAsker::ask(const TopLook& look, std::uint64_t number) {
   busy_ = true;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     question_.emplace();
     question_->look = look;
     question_->number = number;
@@ -34,7 +34,7 @@ void TopAsker::ask(const TopLook& look, std::uint64_t number) {
 }
 
 std::optional<TopAnswer> TopAsker::take() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!answer_) return std::nullopt;
   eventfd_t count = 0;
   ::eventfd_read(ready_.get(), &count);
@@ -43,9 +43,9 @@ std::optional<TopAnswer> TopAsker::take() {
 }
 
 void TopAsker::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return end_ || question_; });
+    while (!end_ && !question_) changed_.wait(mutex_);
     if (end_) return;
     const TopAnswer question = *std::exchange(question_, std::nullopt);
     lock.unlock();

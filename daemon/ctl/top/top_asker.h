@@ -2,16 +2,15 @@
 // Asks the daemon in a thread, so that a slow one holds up no key.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 
 #include "daemon/ctl/questions.h"
 #include "daemon/ctl/top/top_question.h"
 #include "daemon/util/fd.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd::ctl {
 
@@ -37,11 +36,11 @@ class TopAsker {
   const UniqueFd ready_;  // eventfd
   bool busy_ = false;
 
-  std::mutex mutex_;  // guards all below
-  std::condition_variable changed_;
-  std::optional<TopAnswer> question_;  // look and number only
-  std::optional<TopAnswer> answer_;
-  bool end_ = false;
+  Mutex mutex_;
+  Condition changed_;
+  std::optional<TopAnswer> question_ ABSL_GUARDED_BY(mutex_);  // look and number only
+  std::optional<TopAnswer> answer_ ABSL_GUARDED_BY(mutex_);
+  bool end_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::thread thread_;  // last: uses all others
 };

@@ -69,7 +69,7 @@ absl::StatusOr<pb::Filter> parse_filter(std::string_view line) {
     return absl::InvalidArgumentError(absl::StrCat(std::string(options.status().message()),
                                                    "; memprofctl top --help lists the filters"));
   }
-  ASSIGN_OR_RETURN(const pb::Filter filter, filter_of(*options));
+  ASSIGN_OR_RETURN(const pb::Filter filter, filter_of(*options, pb::FRAMES_APPLICATION));
   RETURN_IF_ERROR(check(filter));
   return filter;
 }
@@ -84,6 +84,7 @@ std::string filter_line(const pb::Filter& filter) {
   for (const std::string& pattern : filter.require()) add("--require", pattern);
   for (const std::string& pattern : filter.forbid()) add("--forbid", pattern);
   for (const std::string& pattern : filter.hide()) add("--hide", pattern);
+  if (filter.frames() == pb::FRAMES_ALL) add("--frames", "all");
   if (filter.min_size_bytes() > 0) add("--min-size", absl::StrCat(filter.min_size_bytes()));
   if (filter.max_size_bytes() > 0) add("--max-size", absl::StrCat(filter.max_size_bytes()));
   if (filter.heap() != pb::BLOCK_HEAP_UNSPECIFIED) add("--heap", heap_word(filter.heap()));

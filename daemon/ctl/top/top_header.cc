@@ -17,13 +17,6 @@ namespace {
 
 constexpr double kSlowSeconds = 2;  // an answer is late
 
-// "12:00:00 UTC".
-std::string clock_text(std::int64_t unix_ns) {
-  const std::string whole = utc_text(unix_ns);
-  const std::size_t space = whole.find(' ');
-  return space == std::string::npos ? whole : whole.substr(space + 1);
-}
-
 std::string flow_text(const pb::Estimate& flow, const TopAnswer& answer) {
   if (answer.look.window_seconds <= 0) return estimate_text(flow);
   const double seconds = answer.seconds();
@@ -94,7 +87,7 @@ Pieces target_pieces(const TopAnswer& answer) {
           absl::StrCat("OCaml ", printable(target.runtime_version())),
           absl::StrCat(printable(target.mode()), " mode"),
           !sampling                    ? std::string(state)
-          : target.sampling_rate() > 0 ? absl::StrCat("rate ", format_rate(target.sampling_rate()))
+          : target.sampling_rate() > 0 ? absl::StrCat("rate ", rate_text(target))
                                        : std::string()};
 }
 
@@ -103,6 +96,7 @@ Pieces program_pieces(const TopAnswer& answer) {
   const pb::Site& total = answer.program.total();
   const bool known = is_known(total, pb::MEASURE_LIVE);
   Pieces pieces{absl::StrCat("live ", known_text(known, estimate_text(total.live()))),
+                answer.look.until_ns == 0 ? live_before_text(answer.program.target()) : "",
                 absl::StrCat("allocated ", flow_text(total.allocated(), answer))};
   add_gc(answer, pieces);
   return pieces;

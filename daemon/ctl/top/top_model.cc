@@ -229,7 +229,7 @@ void TopModel::move_sort(int direction) {
 
 void TopModel::next_group() {
   if (look_.view != TopView::kSites) {
-    message_ = "callstacks have no other groups; Esc goes back to where g chooses";
+    message_ = "callstacks have no other groups; Esc returns to the table that g regroups";
     return;
   }
   look_.group_by = next_of(kGroups, look_.group_by);
@@ -307,8 +307,8 @@ void TopModel::step(double seconds) {
       kSecondNs;
   const std::int64_t newest = std::max(oldest, answer_.program.time_unix_ns() - kNewestNs);
   const std::int64_t wanted = look_.until_ns + static_cast<std::int64_t>(seconds * 1e9);
-  if (wanted < oldest) message_ = "nothing older is kept";
-  if (wanted > newest) message_ = "this is the newest; L goes on live";
+  if (wanted < oldest) message_ = "this is the oldest moment";
+  if (wanted > newest) message_ = "this is the newest moment; L returns to live";
   look_.until_ns = std::clamp(wanted, oldest, newest);
   ask_again();
 }

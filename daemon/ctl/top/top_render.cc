@@ -51,6 +51,13 @@ Paint state_paint(const TopModel& model) {
   return model.paused() ? Paint::kPaused : Paint::kLive;
 }
 
+// What keeps the rate of a sampled program low is none.
+Paint problem_paint(const TopModel& model) {
+  const pb::Target& target = model.answer().program.target();
+  const bool sampled = target.state() == pb::TARGET_STATE_SAMPLING && target.sampling_rate() > 0;
+  return model.problem().ok() && sampled ? Paint::kPlain : Paint::kProblem;
+}
+
 void draw_header(const TopModel& model, Canvas& canvas) {
   const std::size_t lines = canvas.height() >= kTallScreen ? 2 : 1;
   Pieces first = target_pieces(model.answer());
@@ -64,7 +71,7 @@ void draw_header(const TopModel& model, Canvas& canvas) {
     for (const std::string& line : fit_pieces(pieces, canvas.width(), lines)) canvas.add(line);
   }
   if (const std::string problem = problem_text(model); !problem.empty()) {
-    canvas.add(problem, Paint::kProblem);
+    canvas.add(problem, problem_paint(model));
   }
   canvas.cut_to(std::max(kBelowHeader + 1, canvas.height()) - kBelowHeader);
 }

@@ -122,7 +122,7 @@ int key_of_code(wint_t code) {
 
 absl::StatusOr<std::unique_ptr<TopScreen>> TopScreen::open() {
   if (::newterm(nullptr, stdout, stdin) == nullptr) {
-    return absl::FailedPreconditionError("this terminal cannot be drawn on; use --plain");
+    return absl::FailedPreconditionError("this terminal cannot show a screen; use --plain");
   }
   std::unique_ptr<TopScreen> screen(new TopScreen);
   ::cbreak();

@@ -14,11 +14,11 @@
 #include <csignal>
 #include <cstdint>
 #include <cstring>
-#include <mutex>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/discover/memory/memory_service.h"
 #include "daemon/util/open_files.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 namespace {
@@ -98,8 +98,8 @@ void leave_signals_to_memprofd() {
 
 // --------------------------------------------------------------- in memprofd
 
-std::mutex nursery_mutex;
-int nursery_socket = -1;  // under nursery_mutex; of the process's life
+Mutex nursery_mutex;
+int nursery_socket ABSL_GUARDED_BY(nursery_mutex) = -1;  // of the process's life
 
 struct SocketPair {
   UniqueFd ours, theirs;
@@ -114,7 +114,7 @@ absl::StatusOr<SocketPair> make_sockets(int pid) {
 }
 
 // for_pid: the target that it is forked for.
-absl::Status fork_nursery(int for_pid) {
+absl::Status fork_nursery(int for_pid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(nursery_mutex) {
   auto sockets = make_sockets(for_pid);
   if (!sockets.ok()) return sockets.status();
   const pid_t pid = ::fork();
@@ -147,7 +147,7 @@ bool send(int nursery, const MemoryService& service) {
 }  // namespace
 
 void start_memory_nursery() {
-  std::lock_guard lock(nursery_mutex);
+  const MutexLock lock(nursery_mutex);
   if (nursery_socket < 0) (void)fork_nursery(0);
 }
 
@@ -158,11 +158,11 @@ absl::StatusOr<UniqueFd> start_memory_server(const MemoryFiles& files) {
       files.pid,
       files.mark,
       {sockets->theirs.get(), files.mem.get(), files.maps.get(), files.window.get()}};
-  std::lock_guard lock(nursery_mutex);
+  const MutexLock lock(nursery_mutex);
   if (nursery_socket >= 0 && send(nursery_socket, sent)) return std::move(sockets->ours);
   if (absl::Status forked = fork_nursery(files.pid); !forked.ok()) return forked;
   if (send(nursery_socket, sent)) return std::move(sockets->ours);
-  return absl::UnavailableError("the process that reads targets' memory does not live");
+  return absl::UnavailableError("the process that reads targets' memory has ended");
 }
 
 }  // namespace memprofd

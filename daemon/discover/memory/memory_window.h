@@ -43,7 +43,7 @@ class MemoryWindow {
  private:
   MemoryWindow() = default;
   static absl::Status failed() {
-    return absl::ResourceExhaustedError("no memory, or no descriptor, to look at memory through");
+    return absl::ResourceExhaustedError("no memory, or no descriptor, to map memory");
   }
 
   UniqueFd file_;

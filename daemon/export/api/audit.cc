@@ -5,12 +5,12 @@
 #include <atomic>
 #include <chrono>
 #include <map>
-#include <mutex>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/util/about_pid.h"
 #include "daemon/util/asker.h"
 #include "daemon/util/log.h"
+#include "daemon/util/threads/mutex.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
 
@@ -32,7 +32,7 @@ class LinesOfUsers {
   bool may_write(const std::string& user, bool is_done, std::uint64_t& left_out) {
     if (user.empty()) return true;
     const auto now = std::chrono::steady_clock::now();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (users_.size() >= kMostUsers && !users_.contains(user)) forget_one();
     Lines& lines = users_[user];
     if (now - lines.since >= std::chrono::minutes(1)) {
@@ -56,13 +56,13 @@ class LinesOfUsers {
   };
 
   // The one whose minute began first.
-  void forget_one() {
+  void forget_one() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     users_.erase(
         std::ranges::min_element(users_, {}, [](const auto& entry) { return entry.second.since; }));
   }
 
-  std::mutex mutex_;
-  std::map<std::string, Lines> users_;  // guarded by mutex_
+  Mutex mutex_;
+  std::map<std::string, Lines> users_ ABSL_GUARDED_BY(mutex_);
 };
 
 LinesOfUsers& lines() {
@@ -79,8 +79,8 @@ void audit(int pid, std::string_view what, std::string_view who, const absl::Sta
   std::uint64_t left_out = 0;
   if (!lines().may_write(Asker::current(), outcome.ok(), left_out)) return;
   if (left_out != 0) {
-    log_warning("{}: {} lines about requests were left out of the log, as there were too many",
-                Asker::current(), left_out);
+    log_warning("{}: {} requests were not logged, because there were too many", Asker::current(),
+                left_out);
   }
   const std::string line =
       absl::StrCat("pid ", pid, ": ", absl::string_view(what.data(), what.size()), " by ",
@@ -111,7 +111,7 @@ std::string name_of(const ::memprof::v1::AttachRequest& request) {
                             : absl::StrCat(request.sampling_rate(), "/word");
   absl::StrAppend(&details, budget_name(request));
   if (request.follow_forks()) absl::StrAppend(&details, ", with its children");
-  if (request.c_heap_interval() != 0) absl::StrAppend(&details, ", with C memory");
+  if (request.c_heap_interval() != 0) absl::StrAppend(&details, ", with the native heap");
   return absl::StrCat("attach (", details, ")");
 }
 

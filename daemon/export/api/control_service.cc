@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/export/api/grpc_convert.h"
 #include "daemon/export/api/request_checks.h"
+#include "daemon/model/pause_refusal.h"
 #include "daemon/snapshot/block_header.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
@@ -15,8 +16,6 @@ namespace memprofd {
 namespace pb = ::memprof::v1;
 
 namespace {
-
-constexpr double kLongestPause = 60;
 
 absl::StatusOr<AttachMode> mode_of(pb::AttachMode mode) {
   switch (mode) {
@@ -118,11 +117,11 @@ absl::Status as_clients_see_it(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kDeadlineExceeded:
     case absl::StatusCode::kAlreadyExists:
-      return absl::ResourceExhaustedError(status.message());
+      return with_code(status, absl::StatusCode::kResourceExhausted);
     case absl::StatusCode::kAborted:
-      return absl::NotFoundError(status.message());
+      return with_code(status, absl::StatusCode::kNotFound);
     case absl::StatusCode::kOutOfRange:
-      return absl::FailedPreconditionError(status.message());
+      return with_code(status, absl::StatusCode::kFailedPrecondition);
     default:
       return status;
   }
@@ -146,9 +145,9 @@ absl::StatusOr<pb::SnapshotSummary> ControlService::take_snapshot(
   RETURN_IF_ERROR(check_process(service_, process));
   HeapRequest asked{.process = process, .contents = contents};
   const double pause = request.max_pause_seconds();
-  if (!(pause >= 0 && pause <= kLongestPause)) {
+  if (!(pause >= 0 && pause <= kLongestPauseSeconds)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("bad pause ", pause, " s: it is 0 to ", kLongestPause));
+        absl::StrCat("bad pause ", pause, " s: it is 0 to ", kLongestPauseSeconds));
   }
   if (pause != 0) asked.max_pause_seconds = pause;
   const absl::StatusOr<HeapSummary> taken = service_.take_heap(asked, client);

@@ -84,7 +84,7 @@ EventStream::EventStream(EventQuery query, std::shared_ptr<Symbolizer> symbolize
       limits_(limits),
       unix_offset_ns_(unix_offset_ns()),
       filter_(query_.filter, *symbolizer_),
-      frames_(*symbolizer_, query_.filter.hidden().get()) {}
+      frames_(*symbolizer_, query_.filter.hidden().get(), query_.filter.site_frame()) {}
 
 bool EventStream::put(const EventRead& read, const Send& send) {
   if (!read.next) return true;

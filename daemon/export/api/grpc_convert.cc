@@ -63,6 +63,7 @@ void fill_overhead(const OverheadInfo& overhead, pb::Overhead& out) {
   out.set_exhausted(overhead.exhausted);
   out.set_held(overhead.held);
   out.set_memprofd_ratio(overhead.memprofd_cores);
+  if (overhead.sample_seconds > 0) out.set_sample_seconds(overhead.sample_seconds);
 }
 
 pb::EndCause to_proto(EndCause cause) {
@@ -123,6 +124,15 @@ void fill_info(const TargetInfo& info, pb::Target& out) {
 void fill_allocated(const TargetCounters& counters, const UnseenWords& unseen, pb::Target& out) {
   *out.mutable_allocated() = to_proto(counters.all_allocated(), unseen.flow);
   out.set_alloc_events(counters.alloc_events);
+}
+
+// As long as it says more than what is followed now.
+void fill_live_before(const TargetSnapshot& target, pb::Target& out) {
+  const Estimate& before = target.counters.forgotten_live;
+  if (target.counters.forgotten_ns == 0 || before.words <= target.counters.live.words) return;
+  *out.mutable_live_before() = to_proto(before, before.grain_or(target.info.sampling_rate));
+  out.set_live_since_unix_ns(static_cast<std::int64_t>(target.time_ns) -
+                             static_cast<std::int64_t>(target.forgotten_seconds * 1e9));
 }
 
 void fill_fates(const TargetCounters& counters, const UnseenWords& unseen, pb::Target& out) {
@@ -192,6 +202,7 @@ pb::Target to_proto(const TargetSnapshot& target) {
   fill_allocated(target.counters, unseen, out);
   if (target.info.follows_blocks()) {
     fill_fates(target.counters, unseen, out);
+    fill_live_before(target, out);
     *out.mutable_live_external() = to_proto(target.live_external(), unseen.live);
   }
   if (target.gc.valid) fill_gc(target.gc, *out.mutable_gc());

@@ -7,13 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "daemon/model/duration_counts.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 
@@ -21,18 +21,18 @@ class HeapOutcomes {
  public:
   // Any thread.
   void count(const absl::Status& outcome) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++counts_[place_of(outcome.code())];
   }
   // One was taken of the target that was attached to at that time. Any thread.
   void count_taken(int pid, std::uint64_t attached_ns) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++taken_[{attached_ns, pid}];
     if (taken_.size() > kMostTargets) taken_.erase(taken_.begin());
   }
   // What that took, and for how long the target stood still. Any thread.
   void count_times(double seconds, double pause_seconds) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     times_.durations.add(seconds);
     times_.pauses.add(pause_seconds);
   }
@@ -40,17 +40,17 @@ class HeapOutcomes {
     DurationCounts durations, pauses;
   };
   Times times() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return times_;
   }
   std::uint64_t taken_of(int pid, std::uint64_t attached_ns) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto known = taken_.find({attached_ns, pid});
     return known == taken_.end() ? 0 : known->second;
   }
   // All names, with their counts.
   std::vector<std::pair<std::string, std::uint64_t>> all() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::vector<std::pair<std::string, std::uint64_t>> all;
     for (std::size_t i = 0; i < kNames.size(); ++i) all.emplace_back(kNames[i].name, counts_[i]);
     return all;
@@ -77,17 +77,17 @@ class HeapOutcomes {
        {absl::StatusCode::kUnknown, "failed"}}};
 
   static std::size_t place_of(absl::StatusCode code) {
-    // Who was let go of in the middle counts as one that has ended.
+    // Who was detached in the middle counts as one that has ended.
     if (code == absl::StatusCode::kAborted) code = absl::StatusCode::kNotFound;
     std::size_t place = 0;
     while (place + 1 < kNames.size() && kNames[place].code != code) ++place;
     return place;
   }
 
-  mutable std::mutex mutex_;
-  std::array<std::uint64_t, kNames.size()> counts_{};             // guarded by mutex_
-  std::map<std::pair<std::uint64_t, int>, std::uint64_t> taken_;  // guarded by mutex_
-  Times times_;                                                   // guarded by mutex_
+  mutable Mutex mutex_;
+  std::array<std::uint64_t, kNames.size()> counts_ ABSL_GUARDED_BY(mutex_){};
+  std::map<std::pair<std::uint64_t, int>, std::uint64_t> taken_ ABSL_GUARDED_BY(mutex_);
+  Times times_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace memprofd

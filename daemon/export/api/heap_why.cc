@@ -44,8 +44,8 @@ pb::ListSitesRequest live_sites_request(int pid, const std::string& pattern) {
 absl::Status check_live_sites(const pb::ListSitesResponse& answer, const std::string& pattern) {
   if (answer.target().mode() == "observe") return absl::OkStatus();
   if (!answer.sites().empty() && answer.sites(0).live_objects() > 0) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("nothing that was sampled in pid ", answer.target().pid(),
-                                          " and is alive has a callstack that matches \"", pattern,
+  return absl::NotFoundError(absl::StrCat("no living sampled block of pid ", answer.target().pid(),
+                                          " has a callstack that matches \"", pattern,
                                           "\"; memprofctl sites lists sites"));
 }
 
@@ -74,7 +74,7 @@ absl::StatusOr<std::string> HeapWhy::answer_from(const HeapImage& image,
   if (why.sites().empty()) {
     return absl::NotFoundError(absl::StrCat("nothing of \"", request.site(),
                                             "\" was in the heap of pid ", request.pid(),
-                                            " any more; ask again"));
+                                            " any longer; ask again"));
   }
   TreeLimits limits;
   if (request.limit() != 0) limits.limit = request.limit();

@@ -6,8 +6,11 @@
 #include "daemon/export/api/query_convert.h"
 #include "daemon/export/api/query_service.h"
 #include "daemon/export/api/rss_convert.h"
+#include "daemon/model/group_key.h"
 #include "daemon/query/leaks.h"
+#include "daemon/query/memory_growth.h"
 #include "daemon/query/observe_mode_rules.h"
+#include "daemon/query/range_counter.h"
 #include "daemon/query/series.h"
 #include "daemon/snapshot/block_header.h"
 #include "daemon/util/status_macros.h"
@@ -32,7 +35,30 @@ pb::Leak to_proto(const LeakSuspect& suspect, double seconds) {
   out.set_median_age_seconds_upper(suspect.median_age_limits.upper);
   out.set_confidence(suspect.confidence);
   out.set_steadiness(suspect.steadiness);
+  out.set_in_steps(suspect.in_steps);
   return out;
+}
+
+pb::MemoryGrowth to_proto(const MemoryGrowth& growth) {
+  pb::MemoryGrowth out;
+  out.set_area(growth.area == MemoryArea::kHeap     ? pb::MEMORY_AREA_HEAP
+               : growth.area == MemoryArea::kNative ? pb::MEMORY_AREA_NATIVE
+                                                    : pb::MEMORY_AREA_MAPPED);
+  out.set_begin_bytes(growth.begin_bytes);
+  out.set_end_bytes(growth.end_bytes);
+  out.set_bytes_per_second(growth.bytes_per_second);
+  out.set_since_unix_ns(static_cast<std::int64_t>(growth.since_ns));
+  out.set_confidence(growth.confidence);
+  out.set_grows(growth.grows);
+  out.set_moments(static_cast<std::uint32_t>(growth.moments));
+  return out;
+}
+
+pb::LeakVerdict verdict_of(const LeakAnswer& answer, const std::vector<MemoryGrowth>& memory) {
+  if (!answer.suspects.empty()) return pb::LEAK_VERDICT_SITES;
+  if (!answer.rolled_up.empty() && answer.rolled_up[0].certain) return pb::LEAK_VERDICT_GROUPS;
+  if (std::ranges::any_of(memory, &MemoryGrowth::grows)) return pb::LEAK_VERDICT_MEMORY;
+  return answer.compared_seconds > 0 ? pb::LEAK_VERDICT_NONE : pb::LEAK_VERDICT_UNKNOWN;
 }
 
 // Limits of what was live at one moment, and so sampled at one rate; rate: where nothing was.
@@ -97,6 +123,7 @@ absl::StatusOr<pb::ListLeaksResponse> QueryService::list_leaks(
     const pb::ListLeaksRequest& request) {
   LeakQuery query;
   query.limit = request.limit();
+  query.roll_up = request.roll_up();
   ASSIGN_OR_RETURN(query.group_by, from_proto(request.group_by()));
   ASSIGN_OR_RETURN(const Filter filter, from_proto(request.selection().filter()));
   ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(request.selection().pid()));
@@ -111,6 +138,20 @@ absl::StatusOr<pb::ListLeaksResponse> QueryService::list_leaks(
   *out.mutable_range() = to_proto(answer.range);
   out.set_compared_seconds(answer.compared_seconds);
   out.set_least_leak_bytes_per_second(answer.least_leak_bytes_per_second);
+  if (query.limit != 0) return out;
+  const std::vector<MemoryGrowth> memory =
+      memory_growth(target->history, RangeCounter(*target).resolve(range));
+  for (const MemoryGrowth& growth : memory) *out.add_memory() = to_proto(growth);
+  out.set_verdict(verdict_of(answer, memory));
+  const bool heap_grows = std::ranges::any_of(memory, [](const MemoryGrowth& growth) {
+    return growth.grows && growth.area == MemoryArea::kHeap;
+  });
+  if (out.verdict() != pb::LEAK_VERDICT_GROUPS && !heap_grows) return out;
+  for (const LeakRollUp& group : answer.rolled_up) {
+    pb::LeakGroup& rolled_up = *out.add_rolled_up();
+    rolled_up.set_group_by(group_row(group.group_by).proto);
+    *rolled_up.mutable_leak() = to_proto(group.suspect, answer.compared_seconds);
+  }
   return out;
 }
 

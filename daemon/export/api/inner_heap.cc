@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/snapshot/answers/root_tree.h"
 #include "daemon/util/asker.h"
 #include "daemon/util/fd.h"
 #include "daemon/util/status_macros.h"
@@ -36,25 +37,29 @@ absl::StatusOr<HeapImage> take(ControlService& control,
   RETURN_IF_ERROR(begun);
   RETURN_IF_ERROR(taken.status());
   if (taken->blocks() > kMostInnerBlocks) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the heap of pid ", request.pid(), " has ", format_count(taken->blocks()),
-        " blocks, more than memprofd looks at within itself; ask memprofctl, by snapshot take and "
-        "snapshot show, or why --pid ",
-        request.pid()));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the heap of pid ", request.pid(), " has ", format_count(taken->blocks()),
+                     " blocks, more than memprofd analyses itself; use memprofctl snapshot take "
+                     "and snapshot show, or why --pid ",
+                     request.pid()));
   }
-  return read_heap_image(absl::StrCat("/proc/self/fd/", file.get()), kLimits);
+  ASSIGN_OR_RETURN(HeapImage image,
+                   read_heap_image(absl::StrCat("/proc/self/fd/", file.get()), kLimits));
+  join_threads(image);
+  return image;
 }
 
 absl::StatusOr<HeapImage> read(const std::string& path, const ImageLimits& limits) {
   auto image = read_heap_image(path, limits);
   if (absl::IsResourceExhausted(image.status())) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        image.status().message(),
-        ", which is more than memprofd looks at within itself; ask memprofctl snapshot"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat(image.status().message(),
+                     ", which is more than memprofd analyses itself; use memprofctl snapshot"));
   }
   RETURN_IF_ERROR(image.status());
+  join_threads(*image);
   if (image->info.complete) return image;
-  return absl::InvalidArgumentError(absl::StrCat(path, " is cut off or damaged"));
+  return absl::InvalidArgumentError(absl::StrCat(path, " is truncated or damaged"));
 }
 
 }  // namespace
@@ -63,7 +68,7 @@ absl::StatusOr<AnswerTurns::Turn> InnerHeaps::my_turn() {
   auto turn = one_at_a_time_.take(Asker::current());
   if (turn.ok()) return turn;
   return absl::ResourceExhaustedError(
-      "another snapshot is being looked at, and memprofd has memory for one; ask again later");
+      "another snapshot is being analysed, and memprofd has memory for one; ask again later");
 }
 
 void InnerHeaps::count(const HeapImage& image) {
@@ -109,7 +114,7 @@ absl::Status InnerHeaps::look_at_kept(const std::vector<std::string>& names, con
 
 absl::Status InnerHeaps::count_kept(const std::string& name) {
   const auto alone = one_at_a_time_.take_if_idle();
-  if (!alone) return absl::UnavailableError("another snapshot is being looked at");
+  if (!alone) return absl::UnavailableError("another snapshot is being analysed");
   ASSIGN_OR_RETURN(const std::string path, kept_.path_of(name));
   ASSIGN_OR_RETURN(HeapImage image, read(path, kUnasked));
   types_.give(image);

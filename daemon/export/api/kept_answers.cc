@@ -40,7 +40,7 @@ absl::StatusOr<Token> parse_token(const std::string& text) {
       absl::SimpleAtoi(parts[1], &token.row)) {
     return token;
   }
-  return absl::InvalidArgumentError(absl::StrCat("page_token is not one of memprofd's", kAgain));
+  return absl::InvalidArgumentError(absl::StrCat("page_token is not from this memprofd", kAgain));
 }
 
 AnswerPage cut(std::shared_ptr<const WholeAnswer> answer, const Token& token,
@@ -85,7 +85,7 @@ absl::StatusOr<AnswerPage> KeptAnswers::first_page(WholeAnswer answer, std::size
                      " MiB are kept between pages: ask for fewer rows by limit or filter, or "
                      "without callstacks"));
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   forget_what_is_old();
   while (bytes_ + bytes > kMaxBytes) forget_first();
   bytes_ += bytes;
@@ -99,18 +99,18 @@ absl::StatusOr<AnswerPage> KeptAnswers::next_page(const std::string& token,
   ASSIGN_OR_RETURN(const Token place, parse_token(token));
   std::shared_ptr<const WholeAnswer> answer;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     forget_what_is_old();
     const auto found = std::find_if(kept_.begin(), kept_.end(),
                                     [&](const Kept& kept) { return kept.id == place.id; });
     if (found != kept_.end()) answer = found->answer;
   }
   if (answer == nullptr) {
-    return absl::AbortedError(
-        absl::StrCat("the answer that page_token is of is no longer kept", kAgain));
+    return absl::AbortedError(absl::StrCat("the answer of page_token is no longer kept", kAgain));
   }
   if (answer->question != question || place.row > answer->rows.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("page_token is of another question", kAgain));
+    return absl::InvalidArgumentError(
+        absl::StrCat("page_token belongs to another request", kAgain));
   }
   return cut(std::move(answer), place, max_rows);
 }

@@ -14,7 +14,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/util/status_macros.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 
@@ -69,13 +69,13 @@ class KeptAnswers {
     std::chrono::steady_clock::time_point until;
     std::shared_ptr<const WholeAnswer> answer;
   };
-  void forget_first();  // with mutex_ held, as the next
-  void forget_what_is_old();
+  void forget_first() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void forget_what_is_old() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Now now_;
-  std::mutex mutex_;
-  std::deque<Kept> kept_;  // the oldest first
-  std::size_t bytes_ = 0;  // of all
+  Mutex mutex_;
+  std::deque<Kept> kept_ ABSL_GUARDED_BY(mutex_);  // the oldest first
+  std::size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of all
 };
 
 // Rows on a page, of a request's page_size. kInvalidArgument above PageLimits::kMaxRows.

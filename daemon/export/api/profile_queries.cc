@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Profiles in formats of other tools, for QueryService.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -20,6 +21,20 @@
 
 namespace memprofd {
 namespace {
+
+absl::StatusOr<std::optional<Recursion>> recursion_of(pb::Recursion recursion) {
+  switch (recursion) {
+    case pb::RECURSION_UNSPECIFIED:
+      return std::nullopt;
+    case pb::RECURSION_FOLDED:
+      return Recursion::kFolded;
+    case pb::RECURSION_FULL:
+      return Recursion::kFull;
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("unknown recursion ", static_cast<int>(recursion)));
+  }
+}
 
 absl::StatusOr<const ProfileFormatRow*> known_format(pb::ProfileFormat format) {
   if (const ProfileFormatRow* row = find_profile_format(format)) return row;
@@ -113,7 +128,9 @@ absl::StatusOr<pb::GetProfileResponse> QueryService::get_profile(
   ASSIGN_OR_RETURN(const Measure measure, from_proto(request.measure()));
   ASSIGN_OR_RETURN(const std::vector<TargetProfile> selected, profiles(request, options));
   ASSIGN_OR_RETURN(const ProfileFormatRow* format, known_format(request.format()));
-  ASSIGN_OR_RETURN(std::string data, format->render(selected, {measure, options.within_limits}));
+  ASSIGN_OR_RETURN(const std::optional<Recursion> recursion, recursion_of(request.recursion()));
+  ASSIGN_OR_RETURN(std::string data,
+                   format->render(selected, {measure, options.within_limits, recursion}));
   pb::GetProfileResponse out;
   out.set_file_name(file_name(selected, format->extension));
   out.set_content_type(format->content_type);

@@ -22,6 +22,11 @@ constexpr std::pair<pb::Fate, Fate> kFates[] = {
     {pb::FATE_DEAD, Fate::kDead},
     {pb::FATE_ALIVE, Fate::kAlive},
 };
+constexpr std::pair<pb::Frames, SiteFrame> kFramesOfProto[] = {
+    {pb::FRAMES_UNSPECIFIED, SiteFrame::kInnermost},
+    {pb::FRAMES_ALL, SiteFrame::kInnermost},
+    {pb::FRAMES_APPLICATION, SiteFrame::kApplication},
+};
 constexpr std::pair<pb::BlockHeap, Place> kHeapsOfProto[] = {
     {pb::BLOCK_HEAP_MINOR, Place::kMinor},
     {pb::BLOCK_HEAP_MAJOR, Place::kMajor},
@@ -68,13 +73,11 @@ absl::Status check_limits(const pb::TimeRange& range) {
         absl::StrCat("bad range: its last ", last, " s; use 0 or more"));
   }
   if (last > 0 && range.begin_unix_ns() != 0) {
-    return absl::InvalidArgumentError(
-        "bad range: it has a beginning and a number of last seconds; give one of them");
+    return absl::InvalidArgumentError("bad range: give a beginning or last_seconds, not both");
   }
   const bool limits = last > 0 || range.begin_unix_ns() != 0 || range.end_unix_ns() != 0;
   if (range.until_peak() && limits) {
-    return absl::InvalidArgumentError(
-        "bad range: until the peak goes with no other limit; give one of them");
+    return absl::InvalidArgumentError("bad range: give the peak or other limits, not both");
   }
   return absl::OkStatus();
 }
@@ -110,7 +113,7 @@ absl::StatusOr<TimeRange> from_proto(const pb::TimeRange& range, std::uint64_t n
   const double seconds = static_cast<double>(result.begin_ns - end_ns) / kNsPerSecond;
   return absl::InvalidArgumentError(absl::StrCat("bad range: it begins ", seconds, " s after ",
                                                  result.end_ns != 0 ? "its end" : "the last counts",
-                                                 "; it must begin before"));
+                                                 "; it must start before"));
 }
 
 absl::StatusOr<Filter> from_proto(const pb::Filter& filter) {
@@ -134,6 +137,7 @@ absl::StatusOr<Filter> from_proto(const pb::Filter& filter) {
   }
   result.threads.assign(filter.threads().begin(), filter.threads().end());
   result.domains.assign(filter.domains().begin(), filter.domains().end());
+  ASSIGN_OR_RETURN(result.site_frame, find(kFramesOfProto, filter.frames(), "frames", "Frames"));
   return result;
 }
 

@@ -12,12 +12,18 @@
 namespace memprofd {
 namespace {
 
+// carried_since_ns: as memprofd::select() has it.
 absl::StatusOr<TargetProfile> select(const TargetSnapshot& target, const pb::TimeRange& asked,
-                                     const Filter& filter) {
+                                     const Filter& filter, std::uint64_t carried_since_ns = 0) {
   RETURN_IF_ERROR(check_known(target, filter));
   ASSIGN_OR_RETURN(const TimeRange range, from_proto(asked, target.now_ns()));
   if (range.until_peak) RETURN_IF_ERROR(check_follows_blocks(target, "live bytes"));
-  return memprofd::select(target, range, filter);
+  return memprofd::select(target, range, filter, Lifetimes::kCounted, carried_since_ns);
+}
+
+bool in_one_session(const HistoryView& history, const TimeRange& a, const TimeRange& b) {
+  const auto before = history.session_at(a.end_ns), after = history.session_at(b.end_ns);
+  return !before || !after || *before == *after;
 }
 
 // Older clients know no selection in this question.
@@ -25,7 +31,7 @@ absl::StatusOr<pb::Selection> selection_of(const pb::ListSitesRequest& request) 
   const bool is_older = request.pid() != 0 || request.has_range() || request.has_filter();
   if (request.has_selection() && is_older) {
     return absl::InvalidArgumentError(
-        "bad question: it has a selection, and pid, range or filter besides; give one of them");
+        "bad request: give a selection, or pid, range and filter, not both");
   }
   if (request.has_selection()) return request.selection();
   pb::Selection selection;
@@ -117,8 +123,15 @@ absl::StatusOr<pb::DiffSitesResponse> QueryService::all_diffs(const pb::DiffSite
   }
   RETURN_IF_ERROR(check_known(*base, base_filter, query.order));
   RETURN_IF_ERROR(check_known(*other, other_filter, query.order));
-  ASSIGN_OR_RETURN(const TargetProfile from, select(*base, request.base().range(), base_filter));
-  ASSIGN_OR_RETURN(const TargetProfile to, select(*other, request.other().range(), other_filter));
+  ASSIGN_OR_RETURN(TargetProfile from, select(*base, request.base().range(), base_filter));
+  ASSIGN_OR_RETURN(TargetProfile to, select(*other, request.other().range(), other_filter));
+  // What a session forgot between the two counts as living still: nobody has seen it go.
+  const bool differ = base == other && !in_one_session(base->history, from.range, to.range);
+  if (differ && from.range.end_ns < to.range.end_ns) {
+    ASSIGN_OR_RETURN(to, select(*other, request.other().range(), other_filter, from.range.end_ns));
+  } else if (differ) {
+    ASSIGN_OR_RETURN(from, select(*base, request.base().range(), base_filter, to.range.end_ns));
+  }
   const DiffResult result = diff(from, to, query);
   const auto leave_out = [&](pb::SiteDiff& change) {
     leave_unknown_out(*base, base_filter, *change.mutable_base());
@@ -130,11 +143,7 @@ absl::StatusOr<pb::DiffSitesResponse> QueryService::all_diffs(const pb::DiffSite
   *out.mutable_other_range() = to_proto(to.range);
   leave_out(*out.mutable_total() = to_proto(result.total));
   out.set_groups(static_cast<std::uint32_t>(result.n_groups));
-  if (base == other) {
-    const auto before = base->history.session_at(from.range.end_ns);
-    const auto after = base->history.session_at(to.range.end_ns);
-    out.set_sessions_differ(before && after && *before != *after);
-  }
+  out.set_sessions_differ(differ);
   return out;
 }
 

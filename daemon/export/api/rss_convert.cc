@@ -31,6 +31,7 @@ void add_parts(const RssReport& report, pb::GetRssResponse& out) {
     to.set_resident_bytes(part.resident);
     to.set_size_bytes(part.size);
     to.set_swapped_bytes(part.swapped);
+    to.set_number(part.number);
   }
 }
 
@@ -83,6 +84,7 @@ pb::GetRssResponse to_proto(const RssReport& report) {
     to.set_bytes(advice.bytes);
   }
   add_owners(report, out);
+  for (const std::string& hint : report.hints) out.add_hints(hint);
   for (const std::string& note : report.notes) out.add_notes(valid_utf8(note));
   return out;
 }

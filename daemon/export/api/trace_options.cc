@@ -28,7 +28,7 @@ absl::Status check(const pb::TraceOptions& options) {
   if (options.max_bytes() != 0 && options.max_bytes() < RecordingOptions::kMinFileBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         "bad size limit ", options.max_bytes(), ": a trace of less than ",
-        RecordingOptions::kMinFileBytes, " bytes holds next to nothing; 0 is for no limit"));
+        RecordingOptions::kMinFileBytes, " bytes holds almost nothing; 0 means no limit"));
   }
   if (options.heap() != pb::BLOCK_HEAP_UNSPECIFIED && options.heap() != pb::BLOCK_HEAP_C) {
     return absl::InvalidArgumentError(

@@ -6,6 +6,7 @@
 #include <deque>
 #include <filesystem>
 #include <functional>
+#include <random>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -31,6 +32,8 @@ constexpr char kStopAsked[] = "stopped by request";
 constexpr std::size_t kMessageBytes = 1 << 20;
 // A caller sees sooner than a file what has happened.
 constexpr std::chrono::milliseconds kStreamFlush{250};
+// From an event in the target to the log that is recorded from.
+constexpr std::chrono::milliseconds kOnTheWay{300};
 
 absl::StatusOr<std::string> file_directory(const std::string& directory) {
   if (directory.empty()) {
@@ -91,8 +94,10 @@ void advance(TraceRecorder& recorder, const char* why_stop) {
   }
 }
 
-bool send_all(MessageOutput& output, const TraceRecorder& recorder, const TraceStream::Send& send) {
+bool send_all(MessageOutput& output, const TraceRecorder& recorder, std::uint64_t recording,
+              const TraceStream::Send& send) {
   pb::RecordResponse message;
+  message.set_recording(recording);
   *message.mutable_stats() = to_proto(recorder.stats());
   for (std::string& piece : output.take()) {
     message.set_data(std::move(piece));
@@ -104,28 +109,34 @@ bool send_all(MessageOutput& output, const TraceRecorder& recorder, const TraceS
   return send(message);
 }
 
+void describe(const TraceRecorder& recorder, const TraceFiles& files, pb::TraceInfo& info) {
+  *info.mutable_stats() = to_proto(recorder.stats());
+  info.clear_files();
+  for (const std::string& path : files.paths()) info.add_files(valid_utf8(path));
+  info.set_ended(valid_utf8(recorder.ended()));
+}
+
 }  // namespace
 
-// One that is written into files. The thread owns recorder and files.
-struct TraceService::Trace {
-  Trace(std::string directory, std::string stem, std::size_t max_files, std::uint64_t max_bytes)
+struct TraceService::Work {
+  Work(std::string directory, std::string stem, std::size_t max_files, std::uint64_t max_bytes)
       : files(std::move(directory), std::move(stem), max_files, max_bytes) {}
 
   TraceFiles files;
   std::unique_ptr<TraceRecorder> recorder;  // null: has ended
-  std::optional<ProcessUser> owner;         // of the program
   std::thread thread;
-  pb::TraceInfo info;       // under mutex_
-  bool stop_asked = false;  // under mutex_
-  bool done = false;        // under mutex_
 };
 
 struct TraceStream::Impl {
   Impl(TraceService& service, UserPlaces::Place place)
-      : service(service), place(std::move(place)) {}
+      : service(service), place(std::move(place)), number(service.note_recording()) {}
+  ~Impl() { service.forget_recording(number); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   TraceService& service;
   UserPlaces::Place place;
+  const std::uint64_t number;  // of the recording
   MessageOutput output;
   std::unique_ptr<TraceRecorder> recorder;
 };
@@ -138,19 +149,50 @@ TraceService::TraceService(SnapshotSource& source, TraceServiceOptions options)
 TraceService::~TraceService() {
   stop();
   for (auto& [id, trace] : traces_) {
-    if (trace->thread.joinable()) trace->thread.join();
+    if (trace.work->thread.joinable()) trace.work->thread.join();
   }
 }
 
 void TraceService::stop() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   stopping_ = true;
 }
 
-const char* TraceService::why_stop(const Trace* trace) const {
-  const std::lock_guard lock(mutex_);
-  if (trace != nullptr && trace->stop_asked) return kStopAsked;
+const char* TraceService::why_stop(std::uint64_t id) const {
+  const MutexLock lock(mutex_);
+  if (traces_.at(id).stop_asked) return kStopAsked;
   return stopping_ ? kDaemonStops : nullptr;
+}
+
+const char* TraceService::why_stop_streamed(std::uint64_t recording) const {
+  const MutexLock lock(mutex_);
+  const auto found = recordings_.find(recording);
+  const bool is_over = found != recordings_.end() && found->second &&
+                       std::chrono::steady_clock::now() >= *found->second;
+  if (is_over) return kStopAsked;
+  return stopping_ ? kDaemonStops : nullptr;
+}
+
+std::uint64_t TraceService::note_recording() {
+  std::random_device random;
+  const MutexLock lock(mutex_);
+  for (;;) {
+    const std::uint64_t number = std::uint64_t{random()} << 32 | random();
+    if (number != 0 && recordings_.try_emplace(number).second) return number;
+  }
+}
+
+void TraceService::forget_recording(std::uint64_t recording) {
+  const MutexLock lock(mutex_);
+  recordings_.erase(recording);
+}
+
+absl::Status TraceService::end_recording(std::uint64_t recording) {
+  const MutexLock lock(mutex_);
+  const auto found = recordings_.find(recording);
+  if (found == recordings_.end()) return absl::NotFoundError("there is no such recording");
+  if (!found->second) found->second = std::chrono::steady_clock::now() + kOnTheWay;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<pb::TraceInfo> TraceService::start(const pb::TraceOptions& options,
@@ -164,90 +206,86 @@ absl::StatusOr<pb::TraceInfo> TraceService::start(const pb::TraceOptions& option
                                  recorder_options.start_time_ticks, target->info.owner));
   RETURN_IF_ERROR(check_follows_blocks(*target, "events of single blocks"));
   ASSIGN_OR_RETURN(UserPlaces::Place place, take_place());
-  std::unique_lock lock(mutex_);
-  const std::uint64_t id = ++last_id_;
-  lock.unlock();
-  auto trace = std::make_unique<Trace>(std::move(directory), file_stem(target->info, id),
-                                       options.max_files(), options_.max_bytes);
-  ASSIGN_OR_RETURN(trace->recorder,
-                   TraceRecorder::start(source_, options.pid(), trace->files, recorder_options));
-  trace->owner = target->info.owner;
-  trace->info.set_id(id);
-  *trace->info.mutable_options() = options;
-  trace->info.set_started_unix_ns(static_cast<std::int64_t>(realtime_ns()));
+  const std::uint64_t id = new_id();
+  auto work = std::make_shared<Work>(std::move(directory), file_stem(target->info, id),
+                                     options.max_files(), options_.max_bytes);
+  ASSIGN_OR_RETURN(work->recorder,
+                   TraceRecorder::start(source_, options.pid(), work->files, recorder_options));
+  pb::TraceInfo info;
+  info.set_id(id);
+  *info.mutable_options() = options;
+  info.set_started_unix_ns(static_cast<std::int64_t>(realtime_ns()));
   // The first step creates the file, or tells why not.
-  if (!trace->recorder->step() && trace->files.paths().empty()) {
-    return absl::FailedPreconditionError(trace->recorder->ended());
+  if (!work->recorder->step() && work->files.paths().empty()) {
+    return absl::FailedPreconditionError(work->recorder->ended());
   }
-  update(*trace, false);
-  pb::TraceInfo info = trace->info;
-  RETURN_IF_ERROR(begin(*trace, std::move(place)));
-  lock.lock();
-  forget_ended();
-  traces_[id] = std::move(trace);
+  describe(*work->recorder, work->files, info);
+  RETURN_IF_ERROR(begin({.info = info, .owner = target->info.owner, .work = std::move(work)},
+                        std::move(place)));
   return info;
+}
+
+std::uint64_t TraceService::new_id() {
+  const MutexLock lock(mutex_);
+  return ++last_id_;
 }
 
 absl::StatusOr<UserPlaces::Place> TraceService::take_place() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopping_) return absl::UnavailableError(kDaemonStops);
   }
   return running_.take(Asker::current());
 }
 
-absl::Status TraceService::begin(Trace& trace, UserPlaces::Place place) {
-  auto thread = start_thread(
-      "to record a trace",
-      [this, &trace, place = std::move(place)]() mutable { run(trace, std::move(place)); });
+absl::Status TraceService::begin(Listed listed, UserPlaces::Place place) {
+  const std::uint64_t id = listed.info.id();
+  const std::shared_ptr<Work> work = listed.work;
+  MutexLock lock(mutex_);
+  forget_ended();
+  traces_[id] = std::move(listed);  // where its thread finds it
+  auto thread = start_thread("to record a trace",
+                             [this, id, &work = *work, place = std::move(place)]() mutable {
+                               run(id, work, std::move(place));
+                             });
   if (thread.ok()) {
-    trace.thread = *std::move(thread);
-  } else {
-    trace.files.remove();
+    work->thread = *std::move(thread);
+    return absl::OkStatus();
   }
+  traces_.erase(id);
+  lock.unlock();
+  work->files.remove();
   return thread.status();
 }
 
-void TraceService::run(Trace& trace, UserPlaces::Place place) {
+void TraceService::run(std::uint64_t id, Work& work, UserPlaces::Place place) {
   const bool is_whole = guarded("to record a trace", [&] {
-    while (trace.recorder->ended().empty()) {
-      advance(*trace.recorder, why_stop(&trace));
-      update(trace, false);
+    while (work.recorder->ended().empty()) {
+      advance(*work.recorder, why_stop(id));
+      const MutexLock lock(mutex_);
+      describe(*work.recorder, work.files, traces_.at(id).info);
     }
   });
-  if (!is_whole) {
-    const std::lock_guard lock(mutex_);
-    trace.info.set_ended("memprofd failed to go on with it; its log says why");
-  }
-  trace.recorder.reset();
+  work.recorder.reset();
   { const UserPlaces::Place given_back = std::move(place); }
-  update(trace, true);
-}
-
-void TraceService::update(Trace& trace, bool done) {
-  const std::lock_guard lock(mutex_);
-  if (!done) {
-    *trace.info.mutable_stats() = to_proto(trace.recorder->stats());
-    trace.info.clear_files();
-    for (const std::string& path : trace.files.paths()) trace.info.add_files(valid_utf8(path));
-    trace.info.set_ended(valid_utf8(trace.recorder->ended()));
-    return;
-  }
-  trace.info.set_ended_unix_ns(static_cast<std::int64_t>(realtime_ns()));
-  trace.done = true;
+  const MutexLock lock(mutex_);
+  Listed& listed = traces_.at(id);
+  if (!is_whole) listed.info.set_ended("memprofd failed to continue it; see its log");
+  listed.info.set_ended_unix_ns(static_cast<std::int64_t>(realtime_ns()));
+  listed.done = true;
   ended_.notify_all();
 }
 
-// With mutex_ held, which a thread does not take once it is done.
+// A thread does not take the mutex once it is done.
 void TraceService::forget_ended() {
   auto ended = static_cast<std::size_t>(
-      std::ranges::count_if(traces_, [](const auto& entry) { return entry.second->done; }));
+      std::ranges::count_if(traces_, [](const auto& entry) { return entry.second.done; }));
   for (auto it = traces_.begin(); it != traces_.end() && ended > options_.max_ended;) {
-    if (!it->second->done) {
+    if (!it->second.done) {
       ++it;
       continue;
     }
-    it->second->thread.join();
+    it->second.work->thread.join();
     it = traces_.erase(it);
     --ended;
   }
@@ -255,38 +293,37 @@ void TraceService::forget_ended() {
 
 absl::StatusOr<pb::TraceInfo> TraceService::stop(std::uint64_t id,
                                                  const std::optional<ProcessUser>& user) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = traces_.find(id);
   if (found == traces_.end()) {
     return absl::NotFoundError(
-        absl::StrCat("there is no trace ", id, "; `memprofctl trace list` lists them"));
+        absl::StrCat("there is no trace ", id, "; see `memprofctl trace list`"));
   }
   RETURN_IF_ERROR(
-      check_is_meant({found->second->info.options().pid(), 0, user}, 0, found->second->owner));
-  found->second->stop_asked = true;
-  // Others may forget it meanwhile.
-  ended_.wait(lock, [&] {
-    const auto still = traces_.find(id);
-    return still == traces_.end() || still->second->done;
-  });
-  const auto still = traces_.find(id);
-  if (still == traces_.end()) {
-    return absl::NotFoundError(absl::StrCat("trace ", id, " has ended long ago"));
+      check_is_meant({found->second.info.options().pid(), 0, user}, 0, found->second.owner));
+  found->second.stop_asked = true;
+  for (auto still = found; !still->second.done;) {
+    ended_.wait(mutex_);
+    still = traces_.find(id);
+    // Others may forget it meanwhile.
+    if (still == traces_.end()) {
+      return absl::NotFoundError(absl::StrCat("trace ", id, " has ended long ago"));
+    }
   }
-  return still->second->info;
+  return traces_.at(id).info;
 }
 
 pb::ListTracesResponse TraceService::list() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   pb::ListTracesResponse out;
-  for (const auto& [id, trace] : traces_) *out.add_traces() = trace->info;
+  for (const auto& [id, trace] : traces_) *out.add_traces() = trace.info;
   return out;
 }
 
 int TraceService::pid_of(std::uint64_t id) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = traces_.find(id);
-  return found == traces_.end() ? 0 : found->second->info.options().pid();
+  return found == traces_.end() ? 0 : found->second.info.options().pid();
 }
 
 absl::StatusOr<std::unique_ptr<TraceStream>> TraceService::record(const pb::TraceOptions& options) {
@@ -309,8 +346,8 @@ TraceStream::~TraceStream() = default;
 bool TraceStream::step(const Send& send) {
   TraceRecorder& recorder = *impl_->recorder;
   if (!recorder.ended().empty()) return false;
-  advance(recorder, impl_->service.why_stop(nullptr));
-  return send_all(impl_->output, recorder, send) && recorder.ended().empty();
+  advance(recorder, impl_->service.why_stop_streamed(impl_->number));
+  return send_all(impl_->output, recorder, impl_->number, send) && recorder.ended().empty();
 }
 
 }  // namespace memprofd

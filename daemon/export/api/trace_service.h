@@ -4,16 +4,15 @@
 //
 //   start ──▶ thread: recorder ──▶ files         stop() or a limit ends it;
 //                │                               it stays in the list
-//                └──▶ Trace: stats, files        (under mutex_)
+//                └──▶ Listed: stats, files
 #pragma once
 
-#include <condition_variable>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
@@ -23,6 +22,7 @@
 #include "daemon/model/asked_process.h"
 #include "daemon/trace/recorder.h"
 #include "daemon/trace/trace_files.h"
+#include "daemon/util/threads/mutex.h"
 #include "daemon/util/user_places.h"
 #include "memprof/v1/profiler.pb.h"
 
@@ -62,29 +62,46 @@ class TraceService {
 
   // Begins one that goes to the caller.
   absl::StatusOr<std::unique_ptr<TraceStream>> record(const ::memprof::v1::TraceOptions& options);
+  // Soon, after what is on its way from the target now. Does not wait. recording: a number that
+  // only its caller has been told.
+  absl::Status end_recording(std::uint64_t recording);
 
  private:
   friend class TraceStream;
-  struct Trace;
+  struct Work;
+  // One that is written into files.
+  struct Listed {
+    ::memprof::v1::TraceInfo info;
+    std::optional<ProcessUser> owner;  // of the program
+    std::shared_ptr<Work> work;        // the thread's, but to be joined
+    bool stop_asked = false;
+    bool done = false;
+  };
 
   // For who asks now.
   absl::StatusOr<UserPlaces::Place> take_place();
-  absl::Status begin(Trace& trace, UserPlaces::Place place);
-  void run(Trace& trace, UserPlaces::Place place);
-  void update(Trace& trace, bool done);
-  // Null: go on. trace is null for a streamed one.
-  const char* why_stop(const Trace* trace) const;
-  void forget_ended();
+  std::uint64_t new_id();
+  absl::Status begin(Listed listed, UserPlaces::Place place);
+  void run(std::uint64_t id, Work& work, UserPlaces::Place place);
+  // Null: go on.
+  const char* why_stop(std::uint64_t id) const;
+  const char* why_stop_streamed(std::uint64_t recording) const;
+  std::uint64_t note_recording();
+  void forget_recording(std::uint64_t recording);
+  void forget_ended() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   SnapshotSource& source_;
   const TraceServiceOptions options_;
   UserPlaces running_;
 
-  mutable std::mutex mutex_;  // guards all below
-  std::condition_variable ended_;
-  std::map<std::uint64_t, std::unique_ptr<Trace>> traces_;
-  std::uint64_t last_id_ = 0;
-  bool stopping_ = false;
+  mutable Mutex mutex_;
+  Condition ended_;
+  std::map<std::uint64_t, Listed> traces_ ABSL_GUARDED_BY(mutex_);
+  std::uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Streamed ones, and when each is to end, if it is.
+  std::map<std::uint64_t, std::optional<std::chrono::steady_clock::time_point>> recordings_
+      ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 // A trace on its way to whom it was begun for. Not thread-safe; the service must

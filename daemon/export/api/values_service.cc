@@ -74,7 +74,7 @@ const char* text_of(WhyUnread why) {
     case WhyUnread::kNotMapped:
       return "there is no block";
     case WhyUnread::kNotYet:
-      return "not evaluated yet; the program does it after its next minor collection";
+      return "not computed yet; the program does it after its next minor collection";
     case WhyUnread::kRaised:
       return "the function has raised an exception";
     case WhyUnread::kNoClock:
@@ -292,7 +292,7 @@ absl::StatusOr<pb::WatchValuesResponse> ValuesStream::next(const std::function<b
   if (has_begun && (absl::IsFailedPrecondition(status) || absl::IsPermissionDenied(status))) {
     return absl::NotFoundError(
         absl::StrCat("pid ", process_.pid,
-                     " is another program now than the one that was watched, or has changed its "
+                     " is now another program than the one that was watched, or has changed its "
                      "user"));
   }
   RETURN_IF_ERROR(status);

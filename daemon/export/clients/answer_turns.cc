@@ -11,7 +11,7 @@ namespace memprofd {
 
 // Whose user has fewest, then who came first.
 bool AnswerTurns::is_next(std::uint64_t number) const {
-  const auto rank = [this](const auto& entry) {
+  const auto rank = [this](const auto& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto found = taken_of_.find(entry.second);
     return std::pair(found == taken_of_.end() ? 0 : found->second, entry.first);
   };
@@ -26,11 +26,14 @@ AnswerTurns::Turn AnswerTurns::begin(const std::string& user) {
 
 absl::StatusOr<AnswerTurns::Turn> AnswerTurns::take(const std::string& user) {
   ASSIGN_OR_RETURN(const auto place, places_.take(user));
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const std::uint64_t number = next_++;
   waiting_.emplace(number, user);
-  const bool came = changed_.wait_for(lock, limits_.patience,
-                                      [&] { return taken_ < limits_.at_once && is_next(number); });
+  const auto until = std::chrono::steady_clock::now() + limits_.patience;
+  bool came = false;
+  do {
+    came = taken_ < limits_.at_once && is_next(number);
+  } while (!came && changed_.wait_until(mutex_, until));
   waiting_.erase(number);
   std::optional<Turn> turn;
   if (came) turn.emplace(begin(user));
@@ -43,19 +46,19 @@ absl::StatusOr<AnswerTurns::Turn> AnswerTurns::take(const std::string& user) {
 }
 
 std::optional<AnswerTurns::Turn> AnswerTurns::take_if_idle() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (taken_ > 0 || !waiting_.empty()) return std::nullopt;
   return begin("");
 }
 
 std::size_t AnswerTurns::waiting() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return waiting_.size();
 }
 
 void AnswerTurns::leave(const std::string& user) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     --taken_;
     const auto own = taken_of_.find(user);
     if (--own->second == 0) taken_of_.erase(own);

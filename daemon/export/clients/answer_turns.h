@@ -6,16 +6,15 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "daemon/util/threads/mutex.h"
 #include "daemon/util/user_places.h"
 
 namespace memprofd {
@@ -61,19 +60,19 @@ class AnswerTurns {
   std::size_t waiting() const;
 
  private:
-  bool is_next(std::uint64_t number) const;
-  Turn begin(const std::string& user);
+  bool is_next(std::uint64_t number) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Turn begin(const std::string& user) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void leave(const std::string& user);
 
   const AnswerLimits limits_;
   UserPlaces places_;  // of those who wait
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::size_t taken_ = 0;                        // guarded by mutex_
-  std::map<std::string, std::size_t> taken_of_;  // users who have some; guarded by mutex_
-  std::uint64_t next_ = 0;                       // guarded by mutex_
-  // Users by the numbers of those who have come; guarded by mutex_.
-  std::map<std::uint64_t, std::string> waiting_;
+  mutable Mutex mutex_;
+  Condition changed_;
+  std::size_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, std::size_t> taken_of_ ABSL_GUARDED_BY(mutex_);  // users who have some
+  std::uint64_t next_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Users by the numbers of those who have come.
+  std::map<std::uint64_t, std::string> waiting_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace memprofd

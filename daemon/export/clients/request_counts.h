@@ -4,12 +4,12 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "daemon/model/duration_counts.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 
@@ -25,23 +25,23 @@ class RequestCounts {
   };
 
   void begin(const Kind& kind) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++counts_[kind].begun;
   }
   void end(const Kind& kind, const std::string& outcome, double seconds) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Counts& counts = counts_[kind];
     ++counts.ended[outcome];
     counts.durations.add(seconds);
   }
   std::map<Kind, Counts> all() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return counts_;
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::map<Kind, Counts> counts_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::map<Kind, Counts> counts_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace memprofd

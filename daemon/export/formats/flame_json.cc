@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/aggregate/survival_curve.h"
+#include "daemon/export/formats/recursion.h"
 #include "daemon/export/formats/rounding.h"
 #include "daemon/export/formats/stack_table.h"
 #include "daemon/query/group.h"
@@ -44,6 +45,13 @@ class FunctionTable {
     return it->second;
   }
 
+  // The same for a function at all its lines.
+  std::uint32_t without_line(std::uint32_t function) {
+    const auto& [name, file, line] = functions_[function];
+    return lineless_ids_.try_emplace({name, file}, static_cast<std::uint32_t>(lineless_ids_.size()))
+        .first->second;
+  }
+
   void append_to(std::string& out) const {
     out += "\"strings\":";
     append_json_array(strings_, out,
@@ -69,28 +77,34 @@ class FunctionTable {
   std::vector<Function> functions_;
   absl::flat_hash_map<std::string, std::uint32_t> string_ids_;
   absl::flat_hash_map<Function, std::uint32_t> ids_;
+  absl::flat_hash_map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> lineless_ids_;
 };
 
 // Callstacks merged from the root; node 0.
 class FlameTree {
  public:
   explicit FlameTree(std::size_t max_nodes)
-      : max_nodes_(max_nodes), parents_{-1}, functions_{0}, own_{0}, counters_(1) {}
+      : max_nodes_(max_nodes), parents_{-1}, functions_{0}, frames_{1}, own_{0}, counters_(1) {}
 
-  // The node of a function below a node; the node itself when the tree is full.
-  std::uint32_t child(std::uint32_t node, std::uint32_t function) {
+  // The node of a function below a node; the node itself when the tree is full. frames: that it
+  // stands for in this callstack.
+  std::uint32_t child(std::uint32_t node, std::uint32_t function, std::uint32_t frames = 1) {
     const std::uint64_t key = std::uint64_t{node} << 32 | function;
     if (parents_.size() >= max_nodes_) {
       const auto it = children_.find(key);
-      return it != children_.end() ? it->second : node;
+      if (it == children_.end()) return node;
+      frames_[it->second] = std::max(frames_[it->second], frames);
+      return it->second;
     }
     const auto next = static_cast<std::uint32_t>(parents_.size());
     const auto [it, is_new] = children_.try_emplace(key, next);
     if (is_new) {
       parents_.push_back(static_cast<std::int32_t>(node));
       functions_.push_back(function);
+      frames_.push_back(1);
       own_.push_back(0);
     }
+    frames_[it->second] = std::max(frames_[it->second], frames);
     return it->second;
   }
   // What is counted at exactly this node.
@@ -107,12 +121,22 @@ class FlameTree {
     append_json_numbers(parents_, out);
     out += ",\"function\":";
     append_json_numbers(functions_, out);
+    if (std::ranges::any_of(frames_, [](std::uint32_t frames) { return frames > 1; })) {
+      out += ",\"frames\":";
+      append_json_numbers(frames_, out);
+    }
     append_columns("self", measures, out, [&](const MeasureRow& measure, std::string& to) {
       append_json_numbers(bytes(measure), to);
     });
     append_columns("samples", measures, out, [&](const MeasureRow& measure, std::string& to) {
       append_json_array(own_, to, [&](std::uint32_t own, std::string& text) {
         absl::StrAppend(&text, estimate_of(counters_[own], measure).samples);
+      });
+    });
+    append_columns("variance", measures, out, [&](const MeasureRow& measure, std::string& to) {
+      append_json_array(own_, to, [&](std::uint32_t own, std::string& text) {
+        const double words2 = estimate_of(counters_[own], measure).variance_words2;
+        text += fmt::format("{:.4g}", words2 * kBytesPerWord * kBytesPerWord);
       });
     });
     append_columns("totals", measures, out,
@@ -175,8 +199,9 @@ class FlameTree {
   const std::size_t max_nodes_;
   std::vector<std::int32_t> parents_;
   std::vector<std::uint32_t> functions_;
-  std::vector<std::uint32_t> own_;  // by node: index in counters_
-  std::vector<Counters> counters_;  // 0: nothing; few nodes have any of their own
+  std::vector<std::uint32_t> frames_;  // by node: the most that it stands for in a callstack
+  std::vector<std::uint32_t> own_;     // by node: index in counters_
+  std::vector<Counters> counters_;     // 0: nothing; few nodes have any of their own
   absl::flat_hash_map<std::uint64_t, std::uint32_t> children_;  // by node and function
 };
 
@@ -220,11 +245,13 @@ std::vector<std::uint32_t> by_weight(const std::vector<Counters>& counters) {
   return order;
 }
 
-void grow(const std::vector<TargetProfile>& profiles, FunctionTable& functions, FlameTree& tree) {
+void grow(const std::vector<TargetProfile>& profiles, Recursion recursion, FunctionTable& functions,
+          FlameTree& tree) {
   const StackTable table(profiles, kLimits);
-  std::vector<std::uint32_t> function_of;  // by location
+  std::vector<std::uint32_t> function_of, lineless_of;  // by location
   for (const Location* location : table.locations()) {
     function_of.push_back(functions.function(*location));
+    lineless_of.push_back(functions.without_line(function_of.back()));
   }
   std::vector<std::uint32_t> root_of;  // by target
   root_of.reserve(profiles.size());
@@ -236,8 +263,11 @@ void grow(const std::vector<TargetProfile>& profiles, FunctionTable& functions, 
   const std::vector<Counters> counters = counters_by_stack(profiles, table);
   for (const std::uint32_t stack : by_weight(counters)) {
     std::uint32_t node = root_of[table.target_of(stack)];
-    for (const std::uint32_t location : table.from_root(stack)) {
-      const std::uint32_t next = tree.child(node, function_of[location]);
+    const std::vector<std::uint32_t> from_root = table.from_root(stack);
+    for (const auto& [location, frames] : recursion == Recursion::kFolded
+                                              ? fold_recursion(from_root, lineless_of)
+                                              : unfolded(from_root)) {
+      const std::uint32_t next = tree.child(node, function_of[location], frames);
       if (next == node) break;  // full
       node = next;
     }
@@ -247,10 +277,11 @@ void grow(const std::vector<TargetProfile>& profiles, FunctionTable& functions, 
 
 }  // namespace
 
-std::string flame_json(const std::vector<TargetProfile>& profiles, std::size_t max_nodes) {
+std::string flame_json(const std::vector<TargetProfile>& profiles, Recursion recursion,
+                       std::size_t max_nodes) {
   FunctionTable functions;
   FlameTree tree(max_nodes);
-  grow(profiles, functions, tree);
+  grow(profiles, recursion, functions, tree);
   std::string out = "{";
   const FlameMeasures measures = known_byte_measures(profiles);
   append_facts(profiles, measures, out);

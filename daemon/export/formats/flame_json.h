@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/export/formats/recursion.h"
 #include "daemon/history/profile.h"
 
 namespace memprofd {
@@ -21,6 +22,7 @@ inline constexpr std::size_t kMaxFlameNodes = 500'000;
 // with the fewest allocated and live bytes end, and are counted, at the node of
 // the innermost function that has one.
 std::string flame_json(const std::vector<TargetProfile>& profiles,
+                       Recursion recursion = Recursion::kFolded,
                        std::size_t max_nodes = kMaxFlameNodes);
 
 }  // namespace memprofd

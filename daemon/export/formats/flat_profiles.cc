@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/export/formats/recursion.h"
 #include "daemon/export/formats/rounding.h"
 #include "daemon/export/formats/stack_table.h"
 #include "daemon/query/observe_mode_rules.h"
@@ -34,10 +35,22 @@ std::string frame_name(const std::string& name) {
   return result.empty() ? "?" : result;
 }
 
-std::string collapsed_stack(const StackTable& table, std::uint32_t stack,
+// By location, a number for each name.
+std::vector<std::uint32_t> numbers_of(const std::vector<std::string>& names) {
+  std::map<std::string, std::uint32_t> numbers;
+  std::vector<std::uint32_t> out;
+  out.reserve(names.size());
+  for (const std::string& name : names) {
+    out.push_back(
+        numbers.try_emplace(name, static_cast<std::uint32_t>(numbers.size())).first->second);
+  }
+  return out;
+}
+
+std::string collapsed_stack(const std::vector<FoldedFrame>& stack,
                             const std::vector<std::string>& names, const std::string& root) {
   std::string line = root;
-  for (const std::uint32_t location : table.from_root(stack)) {
+  for (const auto& [location, frames] : stack) {
     if (!line.empty()) line += ';';
     line += names[location];
   }
@@ -139,7 +152,7 @@ class SpeedscopeWriter {
 }  // namespace
 
 absl::StatusOr<std::string> collapsed_stacks(const std::vector<TargetProfile>& profiles,
-                                             Measure measure) {
+                                             Measure measure, Recursion recursion) {
   if (!measure_row(measure).is_sum()) {
     return absl::InvalidArgumentError(
         "lifetimes cannot be summed over callstacks; choose another measure, such as live");
@@ -150,12 +163,16 @@ absl::StatusOr<std::string> collapsed_stacks(const std::vector<TargetProfile>& p
   for (const Location* location : table.locations()) {
     names.push_back(frame_name(location->function));
   }
+  const std::vector<std::uint32_t> function_of = numbers_of(names);
   std::map<std::string, std::int64_t> lines;  // sorted
   for (std::uint32_t stack = 0; stack < values.size(); ++stack) {
     if (values[stack] == 0) continue;
     std::string root;
     if (profiles.size() > 1) root = frame_name(target_title(profiles[table.target_of(stack)]));
-    lines[collapsed_stack(table, stack, names, root)] += values[stack];
+    const std::vector<std::uint32_t> from_root = table.from_root(stack);
+    const auto frames = recursion == Recursion::kFolded ? fold_recursion(from_root, function_of)
+                                                        : unfolded(from_root);
+    lines[collapsed_stack(frames, names, root)] += values[stack];
   }
   std::string out;
   for (const auto& [stack, value] : lines) absl::StrAppend(&out, stack, " ", value, "\n");

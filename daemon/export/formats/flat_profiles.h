@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "daemon/export/formats/recursion.h"
 #include "daemon/history/profile.h"
 #include "daemon/model/query.h"
 
@@ -16,10 +17,12 @@ namespace memprofd {
 // What flamegraph.pl and many others read: "outer;...;inner 123"
 // per line, sorted, each callstack once. Whole numbers in the measure's unit whose
 // sum is right (round_keeping_sum); callstacks of 0 are left out. Functions only;
-// ';' in names becomes ':', control characters become '?'.
+// ';' in names becomes ':', control characters become '?'. Folded, a function that calls itself is
+// there once, without how often: names stay names.
 // kInvalidArgument: kLifetime, which cannot be summed.
 absl::StatusOr<std::string> collapsed_stacks(const std::vector<TargetProfile>& profiles,
-                                             Measure measure);
+                                             Measure measure,
+                                             Recursion recursion = Recursion::kFull);
 
 // A file for https://www.speedscope.app: one sampled profile in bytes for each of
 // live, allocated, promoted, died young and died old, shown first the first one. Of programs

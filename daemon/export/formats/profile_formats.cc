@@ -8,6 +8,7 @@
 #include "daemon/export/formats/flame_json.h"
 #include "daemon/export/formats/flat_profiles.h"
 #include "daemon/export/formats/pprof.h"
+#include "daemon/util/status_macros.h"
 
 namespace memprofd {
 namespace {
@@ -22,16 +23,17 @@ absl::StatusOr<std::string> pprof(const Profiles& profiles, const RenderOptions&
                        options.within_limits ? kReceiverLimits : PprofLimits());
 }
 absl::StatusOr<std::string> collapsed(const Profiles& profiles, const RenderOptions& options) {
-  return collapsed_stacks(profiles, options.measure);
+  return collapsed_stacks(profiles, options.measure, options.recursion.value_or(Recursion::kFull));
 }
 absl::StatusOr<std::string> speedscope(const Profiles& profiles, const RenderOptions&) {
   return speedscope_json(profiles);
 }
-absl::StatusOr<std::string> html(const Profiles& profiles, const RenderOptions&) {
-  return flame_html(flame_json(profiles));
+absl::StatusOr<std::string> flame(const Profiles& profiles, const RenderOptions& options) {
+  return flame_json(profiles, options.recursion.value_or(Recursion::kFolded));
 }
-absl::StatusOr<std::string> flame(const Profiles& profiles, const RenderOptions&) {
-  return flame_json(profiles);
+absl::StatusOr<std::string> html(const Profiles& profiles, const RenderOptions& options) {
+  ASSIGN_OR_RETURN(const std::string json, flame(profiles, options));
+  return flame_html(json);
 }
 
 constexpr std::array kFormats = std::to_array<ProfileFormatRow>({

@@ -2,12 +2,14 @@
 // The formats of profiles, a row each: command line, API and page list from here.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "daemon/export/formats/recursion.h"
 #include "daemon/history/profile.h"
 #include "daemon/model/measure.h"
 #include "memprof/v1/profiler.pb.h"
@@ -17,6 +19,8 @@ namespace memprofd {
 struct RenderOptions {
   Measure measure = Measure::kLive;
   bool within_limits = false;  // pprof: of those who receive it, kReceiverLimits
+  // Of flame graphs and collapsed stacks; nothing: folded in the former, full in the latter.
+  std::optional<Recursion> recursion = {};
 };
 
 struct ProfileFormatRow {

@@ -70,7 +70,7 @@ void tell_of_error(grpc::experimental::InterceptorBatchMethods& methods) {
   note_unexpected_error("to answer a call over gRPC",
                         std::runtime_error(methods.GetSendStatus().error_message()));
   methods.ModifySendStatus(
-      {grpc::StatusCode::INTERNAL, "memprofd failed to answer; its log says why, ask again later"});
+      {grpc::StatusCode::INTERNAL, "memprofd failed to answer; see its log, and ask again later"});
 }
 
 class CountedCall : public grpc::experimental::Interceptor {

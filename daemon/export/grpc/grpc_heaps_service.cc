@@ -22,7 +22,7 @@ absl::StatusOr<HeapContents> contents_of(pb::HeapContents contents) {
     case pb::HEAP_CONTENTS_ALL:
       return HeapContents::kContents;
     default:
-      return absl::InvalidArgumentError("contents of this kind are not known here");
+      return absl::InvalidArgumentError("unknown kind of contents");
   }
 }
 

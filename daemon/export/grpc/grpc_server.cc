@@ -54,10 +54,10 @@ absl::StatusOr<std::string> tcp_address(const std::string& text, const GrpcTls& 
   ASSIGN_OR_RETURN(const NetAddress asked, parse_net_address(text));
   ASSIGN_OR_RETURN(NetAddress address, resolve(asked));
   if (!is_loopback(address) && (tls.cert_file.empty() || tls.client_ca_file.empty())) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "whoever reaches ", text,
-        " could read what memprofd knows: give --grpc.tls.cert-file, --grpc.tls.key-file and "
-        "--grpc.tls.client-ca-file, or listen on 127.0.0.1"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("whoever reaches ", text,
+                     " could read all counts: give --grpc.tls.cert-file, --grpc.tls.key-file and "
+                     "--grpc.tls.client-ca-file, or listen on 127.0.0.1"));
   }
   // Only tried, and given back: gRPC does not tell why it could not bind.
   RETURN_IF_ERROR(bind_tcp(address, "--grpc.listen-address").status());

@@ -10,7 +10,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/export/grpc/stream_places.h"
-#include "daemon/util/utf8.h"
 
 namespace memprofd {
 
@@ -18,10 +17,9 @@ namespace memprofd {
 static_assert(static_cast<int>(absl::StatusCode::kUnauthenticated) ==
               static_cast<int>(grpc::StatusCode::UNAUTHENTICATED));
 
-inline grpc::Status to_grpc(const absl::Status& status) {
-  if (status.ok()) return grpc::Status::OK;
-  return {static_cast<grpc::StatusCode>(status.code()), valid_utf8(std::string(status.message()))};
-}
+// Of a snapshot that would pause its program for too long the details are a google.rpc.Status with
+// a memprof.v1.PauseRefused.
+grpc::Status to_grpc(const absl::Status& status);
 
 inline grpc::Status no_stream_left() {
   return to_grpc(absl::ResourceExhaustedError(absl::StrCat(

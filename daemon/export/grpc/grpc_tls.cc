@@ -62,7 +62,7 @@ absl::Status GrpcCertificates::take(const TlsTexts& texts) {
   if (!files_.client_ca_file.empty()) {
     RETURN_IF_ERROR(replace_file(authorities_, texts.client_authorities));
   }
-  if (!taken_.empty()) log_info("the certificates of gRPC have been read anew");
+  if (!taken_.empty()) log_info("reloaded the certificates of gRPC");
   taken_ = all;
   return absl::OkStatus();
 }
@@ -72,7 +72,7 @@ void GrpcCertificates::reread() {
   const absl::Status status = texts.ok() ? take(*texts) : texts.status();
   const std::string refusal(status.message());
   if (!refusal.empty() && refusal != last_refusal_) {
-    log_warning("the certificates of gRPC stay as they are: {}", refusal);
+    log_warning("keeping the previous certificates of gRPC: {}", refusal);
   }
   last_refusal_ = refusal;
 }

@@ -25,6 +25,14 @@ grpc::Status GrpcTraceService::Record(grpc::ServerContext* context,
   return grpc::Status::OK;
 }
 
+grpc::Status GrpcTraceService::EndRecording(grpc::ServerContext* context,
+                                            const pb::EndRecordingRequest* request,
+                                            pb::EndRecordingResponse*) {
+  const auto call = access_.begin(*context);
+  if (!call.ok()) return to_grpc(call.status());
+  return to_grpc(traces_.end_recording(request->recording()));
+}
+
 grpc::Status GrpcTraceService::StartTrace(grpc::ServerContext* context,
                                           const pb::StartTraceRequest* request,
                                           pb::StartTraceResponse* response) {

@@ -18,6 +18,9 @@ class GrpcTraceService final : public ::memprof::v1::Trace::Service {
 
   grpc::Status Record(grpc::ServerContext* context, const ::memprof::v1::RecordRequest* request,
                       grpc::ServerWriter<::memprof::v1::RecordResponse>* writer) override;
+  grpc::Status EndRecording(grpc::ServerContext* context,
+                            const ::memprof::v1::EndRecordingRequest* request,
+                            ::memprof::v1::EndRecordingResponse* response) override;
   grpc::Status StartTrace(grpc::ServerContext* context,
                           const ::memprof::v1::StartTraceRequest* request,
                           ::memprof::v1::StartTraceResponse* response) override;

@@ -27,7 +27,7 @@ bool wait_for_next(const grpc::ServerContext& context, StopSignal& stop,
 StreamPlaces::StreamPlaces(std::shared_ptr<ServerStats> stats, Clock::duration patience)
     : stats_(std::move(stats)), patience_(patience), thread_([this] {
         while (stop_.wait(std::min<Clock::duration>(kPatienceCheck, patience_)))
-          guarded("to see who does not read", [this] { end_who_does_not_read(); });
+          guarded("to find clients that do not read", [this] { end_who_does_not_read(); });
       }) {}
 
 StreamPlaces::~StreamPlaces() {
@@ -39,24 +39,24 @@ std::optional<StreamPlaces::Place> StreamPlaces::take(grpc::ServerContext& conte
                                                       const std::string& user) {
   auto place = free_.take(user);
   if (!place.ok()) return std::nullopt;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++stats_->grpc_streams;
   return Place(*this, streams_.insert(streams_.end(), Stream{context, *std::move(place)}), user);
 }
 
 void StreamPlaces::leave(std::list<Stream>::iterator stream) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   streams_.erase(stream);
   --stats_->grpc_streams;
 }
 
 void StreamPlaces::set_writing(Stream& stream, std::optional<Clock::time_point> since) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   stream.writing_since = since;
 }
 
 void StreamPlaces::end_who_does_not_read() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto now = Clock::now();
   for (Stream& stream : streams_) {
     if (!stream.writing_since || now - *stream.writing_since < patience_) continue;

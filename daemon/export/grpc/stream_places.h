@@ -10,7 +10,6 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -20,6 +19,7 @@
 #include "daemon/export/grpc/grpc_access.h"
 #include "daemon/util/asker.h"
 #include "daemon/util/stop_signal.h"
+#include "daemon/util/threads/mutex.h"
 #include "daemon/util/user_places.h"
 
 namespace memprofd {
@@ -95,8 +95,8 @@ class StreamPlaces {
   const std::shared_ptr<ServerStats> stats_;  // counts those that are taken
   const Clock::duration patience_;
   UserPlaces free_{kPlaces, "streams are open"};
-  std::mutex mutex_;
-  std::list<Stream> streams_;  // guarded by mutex_
+  Mutex mutex_;
+  std::list<Stream> streams_ ABSL_GUARDED_BY(mutex_);
   StopSignal stop_;
   std::thread thread_;
 };

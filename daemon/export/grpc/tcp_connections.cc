@@ -91,11 +91,11 @@ void TcpConnections::loop() {
   bool told = false;
   while (stop_.wait(kTimeoutCheck)) {
     std::size_t ended = 0;
-    guarded("to look at TCP connections", [&] { ended = look(); });
+    guarded("to read TCP connections", [&] { ended = look(); });
     stats_->grpc_cut_off += ended;
     if (ended > 0 && !told) {
-      log_warning("gRPC: ended {} connections on TCP port {}, as there were more than {}", ended,
-                  port_, kMost);
+      log_warning("gRPC: closed {} connections on TCP port {}, because there were more than {}",
+                  ended, port_, kMost);
     }
     told = ended > 0;
   }

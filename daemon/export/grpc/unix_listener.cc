@@ -155,7 +155,7 @@ void UnixListener::stop(milliseconds grace) {
   remove_socket();
   cut_off_at_ = steady_clock::now() + grace;
   {
-    const std::lock_guard lock(taking_);
+    const MutexLock lock(taking_);
     stopping_ = true;
   }
   ::eventfd_write(wake_.get(), 1);
@@ -200,7 +200,7 @@ void UnixListener::accept() {
     if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(milliseconds(50));
     return;
   }
-  const std::lock_guard lock(taking_);
+  const MutexLock lock(taking_);
   if (stopping_) return;
   const auto peer = peer_of(fd.get());
   UniqueFd own(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
@@ -232,7 +232,7 @@ void UnixListener::cut_off_who_does_not_read(TimePoint now) {
     ::shutdown(fd, SHUT_RDWR);
     ++stats_->grpc_cut_off;
     connection.read_at = now;
-    log_warning("gRPC: ended a connection of user {}, who has not read for {} s", connection.uid,
+    log_warning("gRPC: closed a connection of user {}, which has not read for {} s", connection.uid,
                 std::chrono::duration_cast<std::chrono::seconds>(limits_.patience).count());
   }
 }

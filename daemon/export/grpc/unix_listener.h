@@ -11,7 +11,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/export/api/server_stats.h"
 #include "daemon/util/fd.h"
+#include "daemon/util/threads/mutex.h"
 #include "daemon/util/user_places.h"
 
 namespace memprofd {
@@ -94,8 +94,8 @@ class UnixListener {
   std::map<int, Connection> connections_;  // by descriptor; the thread's, once there is one
   TimePoint refusal_told_at_;              // likewise
   std::atomic<TimePoint> cut_off_at_ = TimePoint::max();
-  std::mutex taking_;      // held while a connection is handed on
-  bool stopping_ = false;  // guarded by taking_
+  Mutex taking_;  // held while a connection is handed on
+  bool stopping_ ABSL_GUARDED_BY(taking_) = false;
   std::atomic<bool> ended_ = false;
   std::thread thread_;
 };

@@ -10,13 +10,13 @@ namespace memprofd {
 
 void UnreadAnswers::begin(grpc::ServerContextBase& context) {
   std::string user = GrpcAccess::caller(context).user();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   answers_.push_back({&context, std::move(user)});
   if (answers_.size() > kMost) cut_one_off();
 }
 
 void UnreadAnswers::end(const grpc::ServerContextBase& context) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(answers_, [&](const Answer& answer) { return answer.context == &context; });
 }
 

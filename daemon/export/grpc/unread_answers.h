@@ -9,11 +9,11 @@
 #include <cstddef>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "daemon/export/api/server_stats.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 
@@ -35,11 +35,11 @@ class UnreadAnswers {
     std::string user;
   };
 
-  void cut_one_off();
+  void cut_one_off() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::shared_ptr<ServerStats> stats_;
-  std::mutex mutex_;
-  std::list<Answer> answers_;  // in the order in which they began; guarded by mutex_
+  Mutex mutex_;
+  std::list<Answer> answers_ ABSL_GUARDED_BY(mutex_);  // in the order in which they began
 };
 
 }  // namespace memprofd

@@ -92,7 +92,7 @@ absl::Status wait_for_delta(const std::string& text, Shared& shared, pb::GetProf
   request.mutable_range()->set_begin_unix_ns(static_cast<std::int64_t>(realtime_ns()));
   if (!shared.waits.try_acquire()) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        kWaits, " profiles over a time are being waited for, and that is the limit: ask later"));
+        kWaits, " clients wait for profiles over a time, and that is the limit: ask again later"));
   }
   const absl::Cleanup leave = [&] { shared.waits.release(); };
   RETURN_IF_ERROR(make_profile(shared, request, options).status());
@@ -135,8 +135,8 @@ absl::StatusOr<pb::GetProfileResponse> pprof_profile(Params params, const PprofP
     RETURN_IF_ERROR(wait_for_delta(seconds, shared, request, options));
   } else if (path.is_delta && !has_begin(request.range())) {
     return absl::InvalidArgumentError(
-        "parameter seconds is missing: what is allocated from now on for so long is answered; or "
-        "give last_seconds for what has been");
+        "missing parameter seconds, the duration to profile from now on; or give last_seconds for "
+        "the past");
   }
   return make_profile(shared, request, options);
 }

@@ -22,7 +22,7 @@ absl::StatusOr<Request> parse_command(const std::string& body) {
   const auto status = google::protobuf::util::JsonStringToMessage(body, &request);
   if (status.ok()) return request;
   const std::string lines(status.message());  // the others show the place
-  return absl::InvalidArgumentError(absl::StrCat("the body is no JSON of ",
+  return absl::InvalidArgumentError(absl::StrCat("the body is not JSON of ",
                                                  Request::descriptor()->name(), ": ",
                                                  lines.substr(0, lines.find('\n'))));
 }

@@ -24,11 +24,11 @@ HttpRoutes make_routes(const PrometheusExporter& exporter, Health health) {
   };
   routes["/-/healthy"] = [healthy = std::move(health.healthy)](const HttpRequest&) {
     if (healthy()) return HttpResponse{200, kPlainType, "memprofd is healthy.\n"};
-    return HttpResponse{503, kPlainType, "memprofd stands still; its log may say why.\n"};
+    return HttpResponse{503, kPlainType, "memprofd does not respond; see its log.\n"};
   };
   routes["/-/ready"] = [ready = std::move(health.ready)](const HttpRequest&) {
     if (ready()) return HttpResponse{200, kPlainType, "memprofd is ready.\n"};
-    return HttpResponse{503, kPlainType, "memprofd begins or ends.\n"};
+    return HttpResponse{503, kPlainType, "memprofd is starting or stopping.\n"};
   };
   return routes;
 }

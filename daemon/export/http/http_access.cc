@@ -64,12 +64,12 @@ absl::Status HttpAccess::check(const WebConfig& config) const {
 }
 
 HttpAccess::Rules HttpAccess::rules() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return rules_;
 }
 
 void HttpAccess::set_rules(Rules rules) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   rules_ = std::move(rules);
 }
 
@@ -85,10 +85,10 @@ absl::Status HttpAccess::check_host(std::string_view host, std::string_view path
     return absl::OkStatus();
   }
   if (std::ranges::any_of(options_.host_names, same)) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat(
-      "\"", name,
-      "\" may be a name that another site has made up: ask by address or as localhost, "
-      "allow the name with --web.host-name, or set passwords with --web.config.file"));
+  return absl::PermissionDeniedError(
+      absl::StrCat("\"", name,
+                   "\" is an unknown host name: use an IP address or localhost, allow the name "
+                   "with --web.host-name, or set passwords with --web.config.file"));
 }
 
 // Health is for who looks after the machine, and tells nothing of programs. What other sites have a
@@ -103,7 +103,7 @@ std::optional<HttpResponse> HttpAccess::refusal(MHD_Connection* connection, std:
     if (!names.ok()) return refused(MHD_HTTP_FORBIDDEN, names.status().message());
     if (names->empty() && rules.certificates == ClientCertificates::kRequired) {
       return refused(MHD_HTTP_FORBIDDEN,
-                     "certificate needed, that an authority of client_ca_file has signed");
+                     "certificate required, signed by an authority of client_ca_file");
     }
     caller.names = *std::move(names);
   }
@@ -116,7 +116,7 @@ std::optional<HttpResponse> HttpAccess::refusal(MHD_Connection* connection, std:
   }
   const char* authorization = request_header(connection, "Authorization");
   if (authorization == nullptr || !rules.passwords->allows(authorization)) {
-    return refused(MHD_HTTP_UNAUTHORIZED, "user and password needed");
+    return refused(MHD_HTTP_UNAUTHORIZED, "user and password required");
   }
   caller.names.insert(caller.names.begin(), BasicAuth::user_of(authorization));
   return std::nullopt;

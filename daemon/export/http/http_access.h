@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +13,7 @@
 #include "daemon/export/http/client_certificate.h"
 #include "daemon/export/http/http_server.h"
 #include "daemon/export/http/web_config.h"
+#include "daemon/util/threads/mutex.h"
 
 struct MHD_Connection;
 
@@ -55,8 +55,8 @@ class HttpAccess {
 
   const HttpServerOptions& options_;
   const bool loopback_;
-  mutable std::mutex mutex_;
-  Rules rules_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  Rules rules_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace memprofd

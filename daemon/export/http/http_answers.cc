@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/export/api/message_json.h"
+#include "daemon/model/pause_refusal.h"
 
 namespace memprofd {
 namespace {
@@ -40,8 +41,15 @@ int http_status(absl::StatusCode code) {
 }  // namespace
 
 HttpResponse http_failure(const absl::Status& error) {
-  return {http_status(error.code()), "text/plain; charset=utf-8",
-          absl::StrCat(std::string(error.message()), "\n")};
+  HttpResponse response{http_status(error.code()), "text/plain; charset=utf-8",
+                        absl::StrCat(std::string(error.message()), "\n")};
+  if (const auto refusal = pause_refusal_of(error)) {
+    response.fields = {
+        {"Memprofd-Predicted-Pause-Seconds", absl::StrCat(refusal->predicted_seconds)},
+        {"Memprofd-Allowed-Pause-Seconds", absl::StrCat(refusal->allowed_seconds)},
+        {"Memprofd-Enough-Pause-Seconds", absl::StrCat(refusal->enough_seconds())}};
+  }
+  return response;
 }
 
 HttpResponse http_json(const google::protobuf::Message& message) {

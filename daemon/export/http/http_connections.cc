@@ -21,7 +21,7 @@ HttpConnections::HttpConnections(HttpConnectionLimits limits, std::shared_ptr<Se
 
 HttpConnections::~HttpConnections() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
   changed_.notify_all();
@@ -29,13 +29,13 @@ HttpConnections::~HttpConnections() {
 }
 
 void HttpConnections::began(const MHD_Connection* connection, int fd) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   connections_[connection] = {fd, State::kHead, Clock::now()};
   if (connections_.size() - closing_ > limits_.connections * 3 / 4) make_room(connection);
 }
 
 void HttpConnections::ended(const MHD_Connection* connection) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = connections_.find(connection);
   if (found == connections_.end()) return;
   if (found->second.cut_off) --closing_;
@@ -43,7 +43,7 @@ void HttpConnections::ended(const MHD_Connection* connection) {
 }
 
 void HttpConnections::enter(const MHD_Connection* connection, State state, std::size_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = connections_.find(connection);
   if (found == connections_.end()) return;
   found->second.state = state;
@@ -92,14 +92,13 @@ void HttpConnections::cut_off(Connection& connection) {
   const auto now = Clock::now();
   if (now - told_at_ < kBetweenWarnings) return;
   told_at_ = now;
-  log_warning("HTTP: ended connections that were too slow, {} so far; {} of {} are open", all,
+  log_warning("HTTP: closed connections that were too slow, {} so far; {} of {} are open", all,
               connections_.size() - closing_, limits_.connections);
 }
 
 void HttpConnections::loop() {
-  std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, std::min(kTimeoutCheck, limits_.head_patience),
-                            [this] { return stop_; })) {
+  const MutexLock lock(mutex_);
+  while (!stop_) {
     const auto now = Clock::now();
     for (auto& [key, connection] : connections_) {
       if (connection.cut_off || connection.state == State::kAsked) continue;
@@ -107,6 +106,7 @@ void HttpConnections::loop() {
           connection.state == State::kHead ? limits_.head_patience : limits_.sending_patience;
       if (now - connection.since > patience) cut_off(connection);
     }
+    changed_.wait_until(mutex_, now + std::min(kTimeoutCheck, limits_.head_patience));
   }
 }
 

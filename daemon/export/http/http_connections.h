@@ -16,15 +16,14 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 #include "daemon/export/api/server_stats.h"
+#include "daemon/util/threads/mutex.h"
 
 struct MHD_Connection;
 
@@ -66,20 +65,20 @@ class HttpConnections {
 
   void enter(const MHD_Connection* connection, State state, std::size_t bytes = 0);
   void loop();
-  // With mutex_ held.
-  void make_room(const MHD_Connection* for_whom);
-  void shed_unsent(const MHD_Connection* but);
-  void cut_off(Connection& connection);
-  Connection* longest_in(State state, const MHD_Connection* but);
+  void make_room(const MHD_Connection* for_whom) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void shed_unsent(const MHD_Connection* but) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void cut_off(Connection& connection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Connection* longest_in(State state, const MHD_Connection* but)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const HttpConnectionLimits limits_;
   const std::shared_ptr<ServerStats> stats_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<const MHD_Connection*, Connection> connections_;  // guarded by mutex_
-  std::size_t closing_ = 0;                                  // of them cut off; guarded by mutex_
-  Clock::time_point told_at_;                                // guarded by mutex_
-  bool stop_ = false;                                        // guarded by mutex_
+  Mutex mutex_;
+  Condition changed_;
+  std::map<const MHD_Connection*, Connection> connections_ ABSL_GUARDED_BY(mutex_);
+  std::size_t closing_ ABSL_GUARDED_BY(mutex_) = 0;  // of them cut off
+  Clock::time_point told_at_ ABSL_GUARDED_BY(mutex_);
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

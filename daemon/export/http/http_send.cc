@@ -130,6 +130,7 @@ bool send_response(MHD_Connection* connection, HttpResponse response) {
     add("WWW-Authenticate", "Basic realm=\"memprofd\"");
   }
   add("Allow", response.allow);
+  for (const auto& [name, value] : response.fields) add(name.c_str(), value);
   const MHD_Result queued =
       MHD_queue_response(connection, static_cast<unsigned>(response.status), message);
   MHD_destroy_response(message);

@@ -96,7 +96,7 @@ struct HttpCallbacks {
                  response = self.answer(connection, method, path, std::move(incoming.body));
                })) {
       response = text(MHD_HTTP_INTERNAL_SERVER_ERROR,
-                      "memprofd failed to answer; its log says why, ask again later\n");
+                      "memprofd failed to answer; see its log, and ask again later\n");
     }
     if (response.status == MHD_HTTP_UNAUTHORIZED || response.status == MHD_HTTP_FORBIDDEN) {
       ++self.options_.stats->http_refused;
@@ -128,7 +128,7 @@ struct HttpCallbacks {
 
   static void count_request(void* server, int change) {
     auto& self = *static_cast<HttpServer*>(server);
-    const std::lock_guard lock(self.requests_mutex_);
+    const MutexLock lock(self.requests_mutex_);
     self.requests_ += change;
     if (self.requests_ == 0) self.no_requests_.notify_all();
   }
@@ -151,7 +151,7 @@ struct HttpCallbacks {
     std::array<char, 512> text{};
     std::vsnprintf(text.data(), text.size(), format, arguments);
     const absl::string_view message = absl::StripAsciiWhitespace(text.data());
-    const std::lock_guard lock(self.log_mutex_);
+    const MutexLock lock(self.log_mutex_);
     if (self.first_message_.empty()) self.first_message_ = std::string(message);
   }
 };
@@ -170,8 +170,10 @@ HttpServer::~HttpServer() {
   if (current_ == nullptr) return;
   retire(std::move(current_));  // until then new ones come
   socket_.reset();
-  std::unique_lock lock(requests_mutex_);
-  no_requests_.wait_for(lock, kGrace, [this] { return requests_ == 0; });
+  const auto until = std::chrono::steady_clock::now() + kGrace;
+  const MutexLock lock(requests_mutex_);
+  while (requests_ > 0 && no_requests_.wait_until(requests_mutex_, until)) {
+  }
 }
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::start(const HttpServerOptions& options,
@@ -247,7 +249,7 @@ absl::StatusOr<HttpServer::Daemon> HttpServer::start_daemon(const WebConfig& con
     tls[3] = {MHD_OPTION_HTTPS_MEM_TRUST, 0, texts.client_authorities.data()};
   }
   {
-    const std::lock_guard lock(log_mutex_);
+    const MutexLock lock(log_mutex_);
     first_message_.clear();
   }
   // The library closes the descriptor, in some cases also when it fails.
@@ -262,7 +264,7 @@ absl::StatusOr<HttpServer::Daemon> HttpServer::start_daemon(const WebConfig& con
   ::explicit_bzero(texts.key.data(), texts.key.size());
   if (daemon != nullptr) return daemon;
   const char* remedy = texts.certificate.empty() ? "" : "; check certificate and key";
-  const std::lock_guard lock(log_mutex_);
+  const MutexLock lock(log_mutex_);
   return absl::InvalidArgumentError(
       absl::StrCat("cannot serve HTTP on ", options_.listen_address, ": ", first_message_, remedy));
 }

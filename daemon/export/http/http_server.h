@@ -3,22 +3,22 @@
 // the server adds authentication, compression and headers.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/export/api/server_stats.h"
 #include "daemon/util/fd.h"
+#include "daemon/util/threads/mutex.h"
 
 struct MHD_Connection;
 struct MHD_Daemon;
@@ -44,6 +44,8 @@ struct HttpResponse {
   std::string body;
   std::string file_name = {};  // suggested for saving; empty: none
   std::string allow = {};      // methods, of status 405
+  // Further header fields, whose values need no escape.
+  std::vector<std::pair<std::string, std::string>> fields = {};
   // When set, body is not used: asked for the next piece until it answers an empty one.
   // It may take its time, and is gone when the client is. Nothing: what was sent is good for
   // nothing, and the client is told by the connection's end.
@@ -117,11 +119,11 @@ class HttpServer {
   std::unique_ptr<HttpAccess> access_;  // from open_socket() on
   bool tls_ = false;
   const std::unique_ptr<HttpConnections> connections_;
-  std::mutex requests_mutex_;
-  std::condition_variable no_requests_;
-  int requests_ = 0;  // being served; guarded by requests_mutex_
-  std::mutex log_mutex_;
-  std::string first_message_;  // of libmicrohttpd; guarded by log_mutex_
+  Mutex requests_mutex_;
+  Condition no_requests_;
+  int requests_ ABSL_GUARDED_BY(requests_mutex_) = 0;  // being served
+  Mutex log_mutex_;
+  std::string first_message_ ABSL_GUARDED_BY(log_mutex_);  // of libmicrohttpd
   // One that a reload has retired. To stop it would be to wait for its clients. Its descriptor of
   // the socket stays open until it has stopped (microhttpd.h, MHD_quiesce_daemon).
   struct Retired {

@@ -60,7 +60,7 @@ absl::StatusOr<Path> explicit_way(const Descriptor& type, const std::string& nam
     at = is_group(*field) ? field->message_type() : nullptr;
   }
   if (at != nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("parameter ", name, " is no single value"));
+    return absl::InvalidArgumentError(absl::StrCat("parameter ", name, " is not a single value"));
   }
   return way;
 }
@@ -82,7 +82,7 @@ absl::StatusOr<Path> way_to(const Descriptor& type, const std::string& name) {
     if (found.size() > 1) {
       return absl::InvalidArgumentError(absl::StrCat("parameter ", name, " could be ",
                                                      words_of(found[0]), " or ", words_of(found[1]),
-                                                     "; say which"));
+                                                     "; give one"));
     }
   }
   return absl::InvalidArgumentError(absl::StrCat("unknown parameter ", name));

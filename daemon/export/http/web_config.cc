@@ -157,7 +157,7 @@ absl::StatusOr<WebConfig> load_web_config(const std::string& path) {
 BasicAuth::BasicAuth(std::map<std::string, std::string> users) : users_(std::move(users)) {}
 
 bool BasicAuth::remembers(std::string_view authorization, Clock::time_point now) {
-  const std::lock_guard lock(granted_mutex_);
+  const MutexLock lock(granted_mutex_);
   std::erase_if(granted_, [&](Granted& granted) {
     const bool expired = granted.until <= now;
     if (expired) wipe(granted.authorization);
@@ -171,7 +171,7 @@ bool BasicAuth::remembers(std::string_view authorization, Clock::time_point now)
 }
 
 void BasicAuth::remember(std::string_view authorization, Clock::time_point now) {
-  const std::lock_guard lock(granted_mutex_);
+  const MutexLock lock(granted_mutex_);
   if (granted_.size() < kRememberedAtMost) {
     granted_.push_back({std::string(authorization), now + kRemember});
   }
@@ -193,7 +193,7 @@ bool BasicAuth::allows(std::string_view authorization, Clock::time_point now) {
   if (!decode_basic(authorization, decoded)) return false;
   bool allowed = remembers(authorization, now);
   if (!allowed) {
-    const std::lock_guard lock(hashing_);
+    const MutexLock lock(hashing_);
     const std::size_t colon = decoded.find(':');
     std::string password = decoded.substr(colon + 1);
     allowed = password_matches(decoded.substr(0, colon), password);

@@ -8,7 +8,6 @@
 
 #include <chrono>
 #include <map>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/export/http/client_certificate.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 
@@ -63,9 +63,9 @@ class BasicAuth {
   bool password_matches(const std::string& user, const std::string& password) const;
 
   const std::map<std::string, std::string> users_;
-  std::mutex granted_mutex_;
-  std::vector<Granted> granted_;  // guarded by granted_mutex_
-  std::mutex hashing_;            // held while a hash is computed
+  Mutex granted_mutex_;
+  std::vector<Granted> granted_ ABSL_GUARDED_BY(granted_mutex_);
+  Mutex hashing_;  // held while a hash is computed
 };
 
 }  // namespace memprofd

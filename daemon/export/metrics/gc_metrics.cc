@@ -11,27 +11,28 @@ namespace memprofd {
 namespace {
 
 constexpr MetricName kMinorCollections{"memprofd_ocaml_minor_collections_total",
-                                       "Minor collections of the program's life."};
-constexpr MetricName kMajorCollections{"memprofd_ocaml_major_collections_total",
-                                       "Major collection cycles completed in the program's life."};
+                                       "Minor collections since the start of the program."};
+constexpr MetricName kMajorCollections{
+    "memprofd_ocaml_major_collections_total",
+    "Completed major collections since the start of the program."};
 constexpr MetricName kCompactions{"memprofd_ocaml_compactions_total",
-                                  "Heap compactions of the program's life."};
+                                  "Heap compactions since the start of the program."};
 constexpr MetricName kHeap{"memprofd_ocaml_heap_bytes", "Size of the major heap."};
 constexpr MetricName kFreeHeap{"memprofd_ocaml_heap_free_bytes",
-                               "Room in the major heap, by the runtime's own count."};
+                               "Free space in the major heap, counted by the runtime."};
 constexpr MetricName kMinorHeaps{"memprofd_ocaml_minor_heap_bytes",
                                  "Size of the minor heaps of all domains."};
 constexpr MetricName kTopHeap{"memprofd_ocaml_top_heap_bytes",
                               "Largest size of the major heap so far."};
 constexpr MetricName kMinorAllocated{"memprofd_ocaml_minor_allocated_bytes_total",
-                                     "Bytes allocated in the minor heap, as the runtime counts."};
+                                     "Bytes allocated in the minor heap, counted by the runtime."};
 constexpr MetricName kRuntimePromoted{"memprofd_ocaml_promoted_bytes_total",
-                                      "Bytes moved to the major heap, as the runtime counts."};
+                                      "Bytes moved to the major heap, counted by the runtime."};
 constexpr MetricName kMajorAllocated{
     "memprofd_ocaml_major_allocated_bytes_total",
-    "Bytes allocated in the major heap, promoted ones included, as the runtime counts."};
+    "Bytes allocated in the major heap, promoted ones included, counted by the runtime."};
 constexpr MetricName kPause{"memprofd_ocaml_gc_pause_seconds",
-                            "Pauses by garbage collection, measured while sampling."};
+                            "Pauses for garbage collection, measured while sampling."};
 
 constexpr const char* kPhaseLabels[MEMPROF_GC_PHASES] = {"minor", "major_slice"};
 

@@ -11,19 +11,18 @@
 namespace memprofd {
 namespace {
 
-constexpr MetricName kBytes{
-    "memprofd_heap_class_bytes",
-    "Reachable bytes in the last snapshot of the target's heap that memprofd has read, by type of "
-    "the source, or else shape; other: of those beyond the largest."};
+constexpr MetricName kBytes{"memprofd_heap_class_bytes",
+                            "Reachable bytes in the last heap snapshot that memprofd has read, by "
+                            "source type or, if unknown, by shape; other: all beyond the largest."};
 constexpr MetricName kBlocks{"memprofd_heap_class_blocks", "Blocks of memprofd_heap_class_bytes."};
 constexpr MetricName kTyped{
     "memprofd_heap_typed_bytes",
-    "Bytes of memprofd_heap_class_bytes in blocks of which the type of the source is known."};
+    "Bytes of memprofd_heap_class_bytes in blocks with a known source type."};
 constexpr MetricName kGarbage{
     "memprofd_heap_garbage_bytes",
-    "Bytes in that snapshot that nothing leads to, of which the collector does not know yet."};
+    "Bytes of floating garbage in that snapshot: unreachable, not collected yet."};
 constexpr MetricName kCensusTaken{"memprofd_heap_census_timestamp_seconds",
-                                  "When that snapshot was taken, Unix time."};
+                                  "Moment of that snapshot, Unix time."};
 
 constexpr std::size_t kMostNameBytes = 200;
 

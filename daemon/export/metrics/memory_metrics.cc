@@ -6,12 +6,12 @@ namespace {
 
 constexpr MetricName kResident{
     "memprofd_target_resident_bytes",
-    "Resident memory of the program by kind, as the kernel counts it; the sum is its RSS."};
+    "Resident memory of the program by kind, counted by the kernel; the sum is its RSS."};
 constexpr MetricName kSwapped{"memprofd_target_swapped_bytes",
                               "Memory of the program that is swapped out."};
 constexpr MetricName kPageTables{
     "memprofd_target_page_table_bytes",
-    "Memory that the kernel takes for the program's page tables, no part of its RSS."};
+    "Memory of the program's page tables, which its RSS does not include."};
 
 }  // namespace
 

@@ -27,67 +27,64 @@ namespace {
 constexpr MetricName kBuildInfo{"memprofd_build_info", "Version of this memprofd; always 1."};
 constexpr MetricName kCpu{
     "memprofd_cpu_seconds_total",
-    "CPU time memprofd has used, with its processes that read the memory of targets."};
+    "CPU time of memprofd, including its processes that read the memory of targets."};
 constexpr MetricName kDaemonResident{"memprofd_resident_memory_bytes",
                                      "Resident memory of memprofd."};
 constexpr MetricName kHistory{"memprofd_history_bytes",
-                              "Memory taken by the histories of all targets."};
-constexpr MetricName kTargetMemory{"memprofd_target_memory_bytes",
-                                   "Memory taken by what else is kept of all targets: blocks that "
-                                   "are followed, callstacks, names."};
-constexpr MetricName kTargetMemoryMax{"memprofd_target_memory_max_bytes",
-                                      "What it may take, by --memory.max."};
+                              "Memory used by the history of all targets."};
+constexpr MetricName kTargetMemory{
+    "memprofd_target_memory_bytes",
+    "Memory used by everything else about targets: followed blocks, callstacks, names."};
+constexpr MetricName kTargetMemoryMax{
+    "memprofd_target_memory_max_bytes",
+    "Upper limit of memprofd_target_memory_bytes, from --memory.max."};
 constexpr MetricName kCpuMax{
     "memprofd_cpu_max_ratio",
-    "What memprofd may take of one processor, by --cpu.max; 0 without a bound."};
-constexpr MetricName kState{"memprofd_state_bytes",
-                            "Size of the files in which targets are kept for the next memprofd."};
+    "Share of one processor that memprofd may use (--cpu.max); 0 without a limit."};
+constexpr MetricName kState{"memprofd_state_bytes", "Size of the files of --state.directory."};
 constexpr MetricName kStateErrors{
     "memprofd_state_write_errors_total",
-    "Times that a target could not be written to its file; what it has is older then."};
-constexpr MetricName kTargetHeapSnapshots{
-    "memprofd_target_heap_snapshots_total",
-    "Snapshots of the target's heap that were taken since the attach."};
-constexpr MetricName kAbandoned{
-    "memprofd_abandoned_memory_servers",
-    "Processes that read the memory of targets that have gone, held by file systems that do not "
-    "answer; further such programs are refused at 64."};
+    "Failed writes of a target to its state file, which then has older counts."};
+constexpr MetricName kTargetHeapSnapshots{"memprofd_target_heap_snapshots_total",
+                                          "Heap snapshots of the target since the attach."};
+constexpr MetricName kAbandoned{"memprofd_abandoned_memory_servers",
+                                "Memory servers of ended targets that hang in a file system that "
+                                "does not answer; at 64 further programs are refused."};
 constexpr MetricName kSnapshots{
     "memprofd_snapshot_duration_seconds",
-    "Time to sum up the numbers of all targets, with which each scrape and question begins."};
+    "Time to collect the numbers of all targets, the first step of each scrape and question."};
 constexpr MetricName kEvents{"memprofd_events_total",
                              "Ring buffer records memprofd has consumed, all targets."};
 constexpr MetricName kDropped{"memprofd_dropped_events_total",
                               "Events lost, by stage and reason, all targets."};
 constexpr MetricName kGivenUp{"memprofd_given_up_events_total",
-                              "Events given up on purpose, by stage and reason, all targets."};
+                              "Events omitted deliberately, by stage and reason, all targets."};
 
 constexpr MetricName kDiscovered{
     "memprofd_discovered_programs",
-    "OCaml programs that run, by whether they are profiled or why not."};
-constexpr MetricName kEndedEarly{
-    "memprofd_programs_ended_early_total",
-    "Programs that a rule names and that ended before they were profiled."};
+    "Running OCaml programs, by whether they are profiled or why not."};
+constexpr MetricName kEndedEarly{"memprofd_programs_ended_early_total",
+                                 "Programs that match a rule and ended before they were profiled."};
 constexpr MetricName kSeries{"memprofd_exported_series", "Series of this scrape."};
 constexpr MetricName kSeriesMax{"memprofd_exported_series_max",
-                                "Most series that a scrape may have (--metrics.max-series)."};
-constexpr MetricName kHeldBack{"memprofd_held_back_blocks",
-                               "Targets, or programs in the case of histograms, whose series of a "
-                               "kind --metrics.max-series kept "
-                               "out of this scrape."};
+                                "Limit of series per scrape (--metrics.max-series)."};
+constexpr MetricName kHeldBack{
+    "memprofd_held_back_blocks",
+    "Blocks of series that --metrics.max-series kept out of this scrape: one per target, or per "
+    "program for histograms."};
 
-constexpr MetricName kProcessCpu{
-    "process_cpu_seconds_total",
-    "CPU time memprofd has used, under the name that all exporters use."};
-constexpr MetricName kProcessResident{"process_resident_memory_bytes",
-                                      "Resident memory of memprofd, likewise."};
-constexpr MetricName kProcessStart{"process_start_time_seconds",
-                                   "When memprofd was started, Unix time."};
-constexpr MetricName kProcessFds{"process_open_fds", "Descriptors that memprofd has open."};
-constexpr MetricName kProcessMaxFds{"process_max_fds", "Most descriptors that it may have."};
+constexpr MetricName kProcessCpu{"process_cpu_seconds_total",
+                                 "CPU time of memprofd, under the name that all exporters use."};
+constexpr MetricName kProcessResident{
+    "process_resident_memory_bytes",
+    "Resident memory of memprofd, under the name that all exporters use."};
+constexpr MetricName kProcessStart{"process_start_time_seconds", "Start of memprofd, Unix time."};
+constexpr MetricName kProcessFds{"process_open_fds", "Open file descriptors of memprofd."};
+constexpr MetricName kProcessMaxFds{"process_max_fds", "Limit of open file descriptors."};
 
-constexpr MetricName kRefusals{"memprofd_reported_refusals_total",
-                               "Scrapes for which what the program says could not be read."};
+constexpr MetricName kRefusals{
+    "memprofd_reported_refusals_total",
+    "Scrapes in which the program's published values could not be read."};
 
 // Of the three above.
 constexpr std::size_t kSeriesOfLimits = 2 + kBlockNames.size();
@@ -391,7 +388,7 @@ void PrometheusExporter::collect_self(const std::vector<TargetSnapshotPtr>& targ
 }
 
 std::vector<prometheus::MetricFamily> PrometheusExporter::Collect() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Scrape scrape;
   scrape.targets = unique_targets(service_.lasting_snapshots());
   retire_forgotten(scrape.targets);

@@ -22,7 +22,6 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -38,6 +37,7 @@
 #include "daemon/model/duration_counts.h"
 #include "daemon/snapshot/answers/census_book.h"
 #include "daemon/util/process_stats.h"
+#include "daemon/util/threads/mutex.h"
 #include "daemon/util/version.h"
 #include "prometheus/collectable.h"
 
@@ -125,23 +125,29 @@ class PrometheusExporter : public prometheus::Collectable {
     std::array<std::uint64_t, kBlockNames.size()> held_back{};
   };
 
-  TargetMemory& remember(const TargetSnapshot& target) const;
-  std::size_t sites_for_one_more() const;
-  void retire(const TargetMemory& memory) const;
-  void retire_forgotten(const std::vector<TargetSnapshotPtr>& targets) const;
-  void advance(const TargetSnapshot& target) const;
+  TargetMemory& remember(const TargetSnapshot& target) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::size_t sites_for_one_more() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void retire(const TargetMemory& memory) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void retire_forgotten(const std::vector<TargetSnapshotPtr>& targets) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void advance(const TargetSnapshot& target) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string program_key(const TargetInfo& info) const;
   std::size_t room(const Scrape& scrape) const;
-  void add(Block kind, MetricFamilies block, Scrape& scrape) const;
+  void add(Block kind, MetricFamilies block, Scrape& scrape) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   template <typename Collect>
-  void add_of_each(Block kind, std::size_t targets, Scrape& scrape, Collect collect) const;
-  void collect_counters(const TargetSnapshot& target, MetricFamilies& out) const;
-  void collect_reported(const TargetSnapshot& target, std::size_t& room, MetricFamilies& out) const;
-  void collect_sites(Scrape& scrape) const;
-  void add_lifetimes(const TargetSnapshot& target, const SiteSeriesMap& sites) const;
-  void collect_of_programs(Block kind, Scrape& scrape) const;
-  void note_held_back(Scrape& scrape) const;
-  void collect_drops(MetricFamilies& out) const;
+  void add_of_each(Block kind, std::size_t targets, Scrape& scrape, Collect collect) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void collect_counters(const TargetSnapshot& target, MetricFamilies& out) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void collect_reported(const TargetSnapshot& target, std::size_t& room, MetricFamilies& out) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void collect_sites(Scrape& scrape) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void add_lifetimes(const TargetSnapshot& target, const SiteSeriesMap& sites) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void collect_of_programs(Block kind, Scrape& scrape) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void note_held_back(Scrape& scrape) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void collect_drops(MetricFamilies& out) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void collect_self(const std::vector<TargetSnapshotPtr>& targets, MetricFamilies& out) const;
 
   ProfilerService& service_;
@@ -153,12 +159,15 @@ class PrometheusExporter : public prometheus::Collectable {
   const std::shared_ptr<const CensusBook> censuses_;
   const std::function<DurationCounts()> publications_;
 
-  mutable std::mutex mutex_;  // guards all below
-  mutable std::map<int, TargetMemory> targets_;
-  mutable std::map<std::string, ProgramMemory> programs_;                     // by program_key()
-  mutable std::size_t site_limit_ = std::numeric_limits<std::size_t>::max();  // of each target
-  mutable bool has_held_back_ = false;                                        // the log has said so
-  mutable DropCounters retired_drops_;
+  mutable Mutex mutex_;
+  mutable std::map<int, TargetMemory> targets_ ABSL_GUARDED_BY(mutex_);
+  // By program_key().
+  mutable std::map<std::string, ProgramMemory> programs_ ABSL_GUARDED_BY(mutex_);
+  // Of each target.
+  mutable std::size_t site_limit_ ABSL_GUARDED_BY(mutex_) = std::numeric_limits<std::size_t>::max();
+  // The log has said so.
+  mutable bool has_held_back_ ABSL_GUARDED_BY(mutex_) = false;
+  mutable DropCounters retired_drops_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace memprofd

@@ -14,50 +14,45 @@
 namespace memprofd {
 namespace {
 
-constexpr MetricName kHits{"memprofd_point_hits_total", "Hits of a point of the program."};
+constexpr MetricName kHits{"memprofd_point_hits_total", "Hits of a published point."};
 constexpr MetricName kTimerSeconds{
     "memprofd_timer_seconds_total",
-    "Time of a timer or phase of the program, what runs included; intervals that overlap add up."};
+    "Time of a timer or phase, running intervals included; overlapping intervals add up."};
 constexpr MetricName kTimerStops{"memprofd_timer_stops_total",
-                                 "Intervals of a timer or phase that have ended."};
-constexpr MetricName kTimerRunning{
-    "memprofd_timer_running",
-    "Intervals of a phase, or of a timer without tokens, that have not ended."};
-constexpr MetricName kDurations{
-    "memprofd_timer_duration_seconds",
-    "How long intervals of a timer took that were stopped with their token; limits are an eighth "
-    "off at most."};
-constexpr MetricName kValue{"memprofd_value",
-                            "A number that the program shows; 0 and 1 of what is false and true."};
+                                 "Ended intervals of a timer or phase."};
+constexpr MetricName kTimerRunning{"memprofd_timer_running",
+                                   "Running intervals of a phase, or of a timer without tokens."};
+constexpr MetricName kDurations{"memprofd_timer_duration_seconds",
+                                "Duration of a timer's intervals that were stopped with their "
+                                "token; limits are at most an eighth off."};
+constexpr MetricName kValue{"memprofd_value", "A published number; 0 is false, 1 is true."};
 constexpr MetricName kSize{"memprofd_value_size",
-                           "Elements of a list, queue, map, set or float array, bytes of a string; "
-                           "not of a list that is too large."};
+                           "Elements of a list, queue, map, set or float array, or bytes of a "
+                           "string, unless a list is too large."};
 constexpr MetricName kAge{"memprofd_value_age_seconds",
-                          "Time since the program has set or evaluated a value."};
+                          "Time since the program set or computed a value."};
 constexpr MetricName kBindings{"memprofd_table_bindings", "Bindings of a Hashtbl."};
 constexpr MetricName kBuckets{"memprofd_table_buckets", "Buckets of a Hashtbl."};
 constexpr MetricName kEmpty{"memprofd_table_empty_buckets",
-                            "Buckets of a Hashtbl that are empty; not of one that is too large."};
+                            "Empty buckets of a Hashtbl, unless it is too large."};
 constexpr MetricName kLongest{
     "memprofd_table_longest_chain",
-    "Bindings in the fullest bucket of a Hashtbl; not of one that is too large."};
+    "Bindings in the fullest bucket of a Hashtbl, unless it is too large."};
 constexpr MetricName kInBucket{
     "memprofd_table_bucket_bindings",
-    "Buckets of a Hashtbl by how many bindings they have; not of one that is too large."};
-constexpr MetricName kMarked{
-    "memprofd_tag_values",
-    "Values that a tag of the program marks: alive, or not collected yet; of large ones those that "
-    "were looked at."};
+    "Buckets of a Hashtbl by their number of bindings, unless it is too large."};
+constexpr MetricName kMarked{"memprofd_tag_values",
+                             "Values that a tag marks and that are not collected yet; of a large "
+                             "tag those that were examined."};
 constexpr MetricName kMarkedBytes{
     "memprofd_tag_bytes",
-    "Memory reachable from the values of a tag, what they share once; not of one that is too "
-    "large."};
+    "Memory reachable from the values of a tag, shared parts once, unless it is too large."};
 constexpr MetricName kRefused{
     "memprofd_reported_refused_names_total",
-    "Times that the program made a point, timer or value for which its registry had no place."};
-constexpr MetricName kLeftOut{"memprofd_reported_names_without_series",
-                              "Points, timers and values of the program beyond the limit, or whose "
-                              "labels are those of another."};
+    "Points, timers and values that found no place in the program's registry."};
+constexpr MetricName kLeftOut{
+    "memprofd_reported_names_without_series",
+    "Points, timers and values without a series: beyond the limit, or with the labels of another."};
 
 // A name that Prometheus takes, and that none of ours is: "exported_" goes before those.
 std::string label_name(std::string_view name) {

@@ -12,44 +12,38 @@ namespace {
 
 constexpr MetricName kHttpRequests{"memprofd_http_requests_total",
                                    "Requests over HTTP, by route, method and status."};
-constexpr MetricName kHttpDuration{
-    "memprofd_http_request_duration_seconds",
-    "Time from the whole request over HTTP to its answer, or to the begin of one that is streamed; "
-    "of scrapes under handler=\"/metrics\"."};
-constexpr MetricName kHttpRefused{
-    "memprofd_http_refused_requests_total",
-    "Requests over HTTP that were refused for their password, or for where they came from."};
+constexpr MetricName kHttpDuration{"memprofd_http_request_duration_seconds",
+                                   "Time from the complete HTTP request to its answer, or to the "
+                                   "first byte of a stream; scrapes have handler=\"/metrics\"."};
+constexpr MetricName kHttpRefused{"memprofd_http_refused_requests_total",
+                                  "HTTP requests refused because of their password or origin."};
 constexpr MetricName kGrpcStarted{"grpc_server_started_total",
-                                  "Calls over gRPC that have begun, by method."};
+                                  "gRPC calls that have started, by method."};
 constexpr MetricName kGrpcHandled{"grpc_server_handled_total",
-                                  "Calls over gRPC that have ended, by method and code."};
+                                  "gRPC calls that have ended, by method and code."};
 constexpr MetricName kGrpcHandling{"grpc_server_handling_seconds",
-                                   "Time that calls over gRPC took, streams until their end."};
-constexpr MetricName kCutOff{
-    "memprofd_cut_off_connections_total",
-    "Connections and streams that memprofd has ended because the client was too slow or did not "
-    "read."};
+                                   "Duration of gRPC calls, of streams until their end."};
+constexpr MetricName kCutOff{"memprofd_cut_off_connections_total",
+                             "Connections and streams that memprofd closed because the client was "
+                             "too slow or did not read."};
 constexpr MetricName kGrpcRefused{
     "memprofd_grpc_refused_connections_total",
-    "Connections to the Unix socket that were refused because their user has too many."};
-constexpr MetricName kGrpcStreams{"memprofd_grpc_streams", "Streams over gRPC that are open."};
-constexpr MetricName kHeapSnapshots{
-    "memprofd_heap_snapshots_total",
-    "Snapshots of heaps that were asked for, by users or rules, by what became of them."};
-constexpr MetricName kHeapDuration{
-    "memprofd_heap_snapshot_duration_seconds",
-    "Time from the request for a snapshot of a heap until all of it was handed out, of those that "
-    "were taken."};
+    "Connections to the Unix socket refused because their user has too many."};
+constexpr MetricName kGrpcStreams{"memprofd_grpc_streams", "Open gRPC streams."};
+constexpr MetricName kHeapSnapshots{"memprofd_heap_snapshots_total",
+                                    "Requested heap snapshots, by users or rules, by outcome."};
+constexpr MetricName kHeapDuration{"memprofd_heap_snapshot_duration_seconds",
+                                   "Time from the request for a heap snapshot until all of it was "
+                                   "sent; snapshots that were taken."};
 constexpr MetricName kHeapPause{"memprofd_heap_snapshot_pause_seconds",
-                                "Time that programs stood still for those."};
+                                "Time for which programs were paused for heap snapshots."};
 
 constexpr MetricName kUnlogged{
     "memprofd_unlogged_requests_total",
-    "Requests without a line in the log, as their user had too many in a minute."};
-constexpr MetricName kUnexpected{
-    "memprofd_unexpected_errors_total",
-    "Requests and turns of threads of memprofd that ended by an error that it does not expect, as "
-    "no memory; its log says which."};
+    "Requests without a log line, because their user sent too many in a minute."};
+constexpr MetricName kUnexpected{"memprofd_unexpected_errors_total",
+                                 "Requests and thread activities of memprofd that ended with an "
+                                 "unexpected error, such as no memory; the log names it."};
 
 MetricLabels labels_of(const RequestCounts::Kind& kind) {
   MetricLabels labels;

@@ -29,29 +29,28 @@ constexpr MetricName kSiteLiveError{"memprofd_site_live_bytes_stderr",
                                     "One standard error of memprofd_site_live_bytes, in bytes."};
 constexpr MetricName kSiteOlder{
     "memprofd_site_live_older_bytes",
-    "Bytes of memprofd_site_live_bytes that were allocated more than older_than seconds ago."};
+    "Bytes of memprofd_site_live_bytes allocated more than older_than seconds ago."};
 constexpr MetricName kSiteOlderError{
     "memprofd_site_live_older_bytes_stderr",
     "One standard error of memprofd_site_live_older_bytes, in bytes."};
-constexpr MetricName kSiteLifetime{
-    "memprofd_site_lifetime_seconds",
-    "Time from allocation to deallocation of those of the site's words that have died, estimated "
-    "from samples. Quantiles of it are low for as long as much is alive."};
+constexpr MetricName kSiteLifetime{"memprofd_site_lifetime_seconds",
+                                   "Lifetimes of the site's dead words, estimated from samples. "
+                                   "Quantiles are too low while much is alive."};
 
-constexpr MetricName kSiteAllocatedC{
-    "memprofd_site_allocated_c_bytes_total",
-    "Bytes that C has taken by malloc when called at the site, estimated from samples."};
+constexpr MetricName kSiteAllocatedC{"memprofd_site_allocated_c_bytes_total",
+                                     "Bytes of native memory (malloc) allocated by C code called "
+                                     "at the site, estimated from samples."};
 constexpr MetricName kSiteAllocatedCError{
     "memprofd_site_allocated_c_bytes_stderr",
     "One standard error of memprofd_site_allocated_c_bytes_total, in bytes."};
-constexpr MetricName kSiteLiveC{
-    "memprofd_site_live_c_bytes",
-    "What of memprofd_site_allocated_c_bytes_total has not been freed, estimated from samples."};
+constexpr MetricName kSiteLiveC{"memprofd_site_live_c_bytes",
+                                "Part of memprofd_site_allocated_c_bytes_total that has not been "
+                                "freed, estimated from samples."};
 constexpr MetricName kSiteLiveCError{"memprofd_site_live_c_bytes_stderr",
                                      "One standard error of memprofd_site_live_c_bytes, in bytes."};
 constexpr MetricName kSiteResidentC{
     "memprofd_site_resident_c_bytes",
-    "What of memprofd_site_live_c_bytes is in resident pages, at the last look at its blocks."};
+    "Part of memprofd_site_live_c_bytes in resident pages, at the last reading."};
 constexpr MetricName kSiteResidentCError{
     "memprofd_site_resident_c_bytes_stderr",
     "One standard error of memprofd_site_resident_c_bytes, in bytes."};

@@ -7,24 +7,25 @@
 namespace memprofd {
 namespace {
 
-constexpr MetricName kInfo{"memprofd_target_info", "What the target is; always 1."};
+constexpr MetricName kInfo{"memprofd_target_info", "Identity of the target; always 1."};
 constexpr MetricName kUp{"memprofd_target_up",
-                         "1 while the target is sampled or waited for, 0 once it has ended."};
+                         "1 while the target is sampled or waited for, 0 after its end."};
 constexpr MetricName kEnd{"memprofd_target_end",
-                          "How the target has ended, and a program by what: exit, signal, "
-                          "out_of_memory, exec or unknown; always 1. There until it is forgotten."};
+                          "How the target ended; cause is exit, signal, out_of_memory, exec or "
+                          "unknown. Always 1, kept for --history.retention."};
 constexpr MetricName kRate{"memprofd_sampling_rate", "Samples per allocated word."};
 constexpr MetricName kRequestedRate{
     "memprofd_requested_sampling_rate",
-    "Samples per allocated word that were asked for; an overhead budget may have lowered that."};
+    "Requested samples per allocated word; an overhead budget may have lowered the rate."};
 constexpr MetricName kOverhead{"memprofd_overhead_ratio",
-                               "What profiling takes over the target's own CPU, estimated over the "
-                               "last seconds; 0.01 is 1 %."};
-constexpr MetricName kBudget{"memprofd_overhead_budget_ratio",
-                             "What profiling may take over the target's own CPU; 0.01 is 1 %."};
+                               "Cost of profiling as a share of the target's own CPU time, "
+                               "estimated over the last seconds; 0.01 is 1 %."};
+constexpr MetricName kBudget{
+    "memprofd_overhead_budget_ratio",
+    "Upper limit of memprofd_overhead_ratio (--max-overhead); 0.01 is 1 %."};
 constexpr MetricName kExhausted{
     "memprofd_overhead_budget_exhausted",
-    "1 while even the lowest sampling rate takes more than the overhead budget, else 0."};
+    "1 while even the lowest sampling rate costs more than the overhead budget, else 0."};
 constexpr MetricName kRateChanges{
     "memprofd_sampling_rate_changes_total",
     "Changes of the sampling rate for the overhead budget or --cpu.max."};
@@ -46,51 +47,48 @@ constexpr MetricName kLiveError{"memprofd_live_bytes_stderr",
                                 "One standard error of memprofd_live_bytes, in bytes."};
 constexpr MetricName kLiveExternal{
     "memprofd_live_external_bytes",
-    "Bytes of memprofd_live_bytes outside of the heap, held by custom blocks such as Bigarrays."};
+    "Bytes of memprofd_live_bytes outside of the heap that custom blocks such as Bigarrays hold."};
 constexpr MetricName kLiveExternalError{
     "memprofd_live_external_bytes_stderr",
     "One standard error of memprofd_live_external_bytes, in bytes."};
-constexpr MetricName kDeallocated{
-    "memprofd_deallocated_bytes_total",
-    "Bytes deallocated of those allocated since the attach, by the heap they died in or external, "
-    "estimated from samples."};
+constexpr MetricName kDeallocated{"memprofd_deallocated_bytes_total",
+                                  "Bytes allocated since the attach and deallocated, by the heap "
+                                  "in which they died, estimated from samples."};
 constexpr MetricName kDeallocatedError{
     "memprofd_deallocated_bytes_stderr",
     "One standard error of memprofd_deallocated_bytes_total, in bytes."};
-constexpr MetricName kUnsampled{
-    "memprofd_unsampled_bytes_total",
-    "Bytes that domains of OCaml 5 allocated at changes of the sampling rate, from the end of one "
-    "session of sampling until each sampled in the next, at least: in no estimate."};
+constexpr MetricName kUnsampled{"memprofd_unsampled_bytes_total",
+                                "Lower bound of the bytes that OCaml 5 domains allocated between "
+                                "two sampling sessions, at rate changes; they are in no estimate."};
 constexpr MetricName kLiveC{
     "memprofd_live_c_bytes",
-    "Bytes that C code has taken by malloc since the attach and not freed, where that is followed: "
-    "some of it is the OCaml heap, and external memory."};
+    "Bytes of native memory (malloc) allocated since the attach and not freed, if followed; "
+    "includes parts of the OCaml heap and external memory."};
 constexpr MetricName kLiveCError{"memprofd_live_c_bytes_stderr",
                                  "One standard error of memprofd_live_c_bytes, in bytes."};
 constexpr MetricName kResidentC{
     "memprofd_resident_c_bytes",
-    "What of memprofd_live_c_bytes is in resident pages, at the last look at its blocks."};
+    "Part of memprofd_live_c_bytes in resident pages, at the last reading."};
 constexpr MetricName kResidentCError{"memprofd_resident_c_bytes_stderr",
                                      "One standard error of memprofd_resident_c_bytes, in bytes."};
 constexpr MetricName kSamples{"memprofd_samples_total",
                               "Sampled blocks that were allocated, promoted, deallocated."};
-constexpr MetricName kLiveSamples{"memprofd_live_samples", "Sampled blocks followed now."};
+constexpr MetricName kLiveSamples{"memprofd_live_samples", "Sampled blocks that are followed now."};
 constexpr MetricName kRing{"memprofd_ring_buffer_used_ratio",
-                           "Share of the target's ring buffer that waits to be read, 0 to 1."};
+                           "Share of the target's ring buffer that was not read yet, 0 to 1."};
 constexpr MetricName kPaused{"memprofd_target_paused_seconds_total",
-                             "Time the target was stopped by memprofd."};
+                             "Time for which memprofd has paused the target."};
 constexpr MetricName kAttach{"memprofd_attach_seconds",
                              "Time from the request to attach until sampling ran."};
 constexpr MetricName kSnapshotTaken{"memprofd_snapshot_timestamp_seconds",
-                                    "When the target's numbers were taken, Unix time."};
+                                    "Moment of the target's numbers, Unix time."};
 
 constexpr MetricName kMemprofdCpu{
     "memprofd_target_cpu_ratio",
-    "What memprofd takes of one processor for what the target tells, over the last seconds."};
+    "Share of one processor that memprofd uses for events of the target, over the last seconds."};
 constexpr MetricName kHeld{
     "memprofd_sampling_rate_held",
-    "1 while the sampling rate is lower than asked for as memprofd may take no more CPU "
-    "(--cpu.max), else 0."};
+    "1 while the sampling rate is lower than requested because of --cpu.max, else 0."};
 
 void add_overhead(const OverheadInfo& overhead, MetricFamilies& out) {
   out.gauge(kMemprofdCpu, {}, overhead.memprofd_cores);

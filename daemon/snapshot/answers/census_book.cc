@@ -26,19 +26,19 @@ ShortCensus shortened(const ImageInfo& info, const ImageCensus& census) {
 
 void CensusBook::add(ShortCensus census) {
   const Key key(census.info.unix_ns, census.info.pid);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   censuses_[key] = std::make_shared<const ShortCensus>(std::move(census));
   if (censuses_.size() > kMost) censuses_.erase(censuses_.begin());
 }
 
 ShortCensusPtr CensusBook::of(const ImageInfo& info) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto known = censuses_.find({info.unix_ns, info.pid});
   return known == censuses_.end() ? nullptr : known->second;
 }
 
 ShortCensusPtr CensusBook::latest(std::uint32_t pid, std::int64_t since_unix_ns) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto at = censuses_.rbegin(); at != censuses_.rend(); ++at) {
     if (at->first.first < since_unix_ns) break;
     if (at->first.second == pid) return at->second;

@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "daemon/snapshot/answers/image_census.h"
 #include "daemon/snapshot/heap_image.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 
@@ -49,8 +49,8 @@ class CensusBook {
  private:
   using Key = std::pair<std::int64_t, std::uint32_t>;  // time, pid
 
-  mutable std::mutex mutex_;
-  std::map<Key, ShortCensusPtr> censuses_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::map<Key, ShortCensusPtr> censuses_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace memprofd

@@ -112,8 +112,8 @@ class Writer {
       return absl::OkStatus();
     }
     return absl::ResourceExhaustedError(
-        fmt::format("{} blocks with {} pointers, the largest of {} bytes, are more than Chrome's "
-                    "format can number (32 bits); ask memprofctl snapshot retained",
+        fmt::format("{} blocks with {} pointers, the largest of {} bytes, exceed Chrome's format "
+                    "(32 bits); use memprofctl snapshot retained",
                     nodes_, edges_, largest_words_ * 8));
   }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 
 namespace memprofd {
@@ -86,6 +87,35 @@ std::string root_text(const RootName& name) {
   }
   if (!name.place.function.empty()) absl::StrAppend(&text, ", ", place_text(name.place));
   return text;
+}
+
+void join_threads(HeapImage& image) {
+  const auto can_join = [](const RootName& name) {
+    return name.kind == RootKind::kStack && !name.owner.empty() && !name.place.function.empty();
+  };
+  absl::flat_hash_map<std::string, absl::flat_hash_set<std::string>> threads;  // by place
+  for (const RootName& name : image.root_names) {
+    if (can_join(name)) threads[place_text(name.place)].insert(name.owner);
+  }
+  std::vector<RootName> names;
+  std::vector<std::uint32_t> new_number;
+  absl::flat_hash_map<std::string, std::uint32_t> joined;  // by place
+  for (RootName& name : image.root_names) {
+    const auto next = static_cast<std::uint32_t>(names.size());
+    const std::string place = can_join(name) ? place_text(name.place) : "";
+    const std::size_t number = place.empty() ? 0 : threads[place].size();
+    if (number > kFewThreads) {
+      const auto [at, is_new] = joined.try_emplace(place, next);
+      new_number.push_back(at->second);
+      if (!is_new) continue;
+      name.owner = absl::StrCat(number, " threads");
+    } else {
+      new_number.push_back(next);
+    }
+    names.push_back(std::move(name));
+  }
+  image.root_names = std::move(names);
+  for (ImageRoot& root : image.roots) root.name = new_number[root.name];
 }
 
 RootTree make_root_tree(const HeapImage& image) {

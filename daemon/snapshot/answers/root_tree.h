@@ -4,6 +4,7 @@
 // retains alone.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -30,6 +31,12 @@ const char* root_kind_text(RootKind kind);
 std::string root_text(const RootName& name);
 // "Server.handle server.ml:42"; without a file the function alone.
 std::string place_text(const Location& place);
+
+// Makes one name of the stacks of threads that hold blocks at the same place, where those are more
+// than kFewThreads: "stack of 500 threads, Server.watch server.ml:42". Each alone may be too small
+// for a row.
+inline constexpr std::size_t kFewThreads = 8;
+void join_threads(HeapImage& image);
 
 RootTree make_root_tree(const HeapImage& image);
 // While it is there, the image's edges have the tree's nodes too, numbered behind the blocks.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "daemon/model/location.h"
 #include "daemon/model/size_bucket.h"
 #include "daemon/snapshot/answers/root_tree.h"
 
@@ -30,7 +31,14 @@ SampledState state_of(const ShortestPaths& paths, const SampledBlock& sampled) {
 
 std::string site_name(const HeapImage& image, std::uint32_t site) {
   const auto& frames = image.sites[site];
-  return frames.empty() ? "(unknown)" : place_text(image.locations[frames[0]]);
+  if (frames.empty()) return "(unknown)";
+  auto named = frames.begin();
+  if (image.site_frame == SiteFrame::kApplication) {
+    named = std::ranges::find_if_not(
+        frames, [&](std::uint32_t frame) { return is_library_code(image.locations[frame]); });
+    if (named == frames.end()) named = frames.begin();
+  }
+  return place_text(image.locations[*named]);
 }
 
 std::vector<SiteRow> sum_sites(const HeapImage& image, const ShortestPaths& paths) {

@@ -211,18 +211,19 @@ WasteText describe(WastePattern pattern) {
     case WastePattern::kSparseTables:
       return {"sparse hash tables", "create them smaller; Hashtbl.reset instead of clear"};
     case WastePattern::kEmptyTables:
-      return {"hash tables without an entry", "Hashtbl.create 1, or none until there is one"};
+      return {"hash tables without an entry",
+              "Hashtbl.create 1, or create it with the first entry"};
     case WastePattern::kListsOfOne:
       return {"lists of one element",
               "the element itself, or an option, where there is mostly one"};
     case WastePattern::kClosureChains:
-      return {"long chains of one function's closures", "a list of what they hold, run in a loop"};
+      return {"long chains of one function's closures", "a list of their contents, run in a loop"};
     case WastePattern::kEqualStrings:
       return {"strings like one that is there already", "keep one of each, found by a Hashtbl"};
     case WastePattern::kLargeBuffers:
       return {"Buffers of which most is not used", "Buffer.reset instead of clear; create less"};
     case WastePattern::kFilledArrays:
-      return {"arrays filled with one block", "make them as long as they are used; a Hashtbl"};
+      return {"arrays filled with one block", "make them as long as needed, or use a Hashtbl"};
     case WastePattern::kBoxedFloats:
       return {"boxed floats", "records of floats alone, float arrays, Float.Array"};
     case WastePattern::kBoxedIntegers:

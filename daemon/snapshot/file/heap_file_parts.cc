@@ -21,7 +21,8 @@ bool read_piece(const PieceSource::Piece& piece, ImageTables& tables) {
 }
 
 absl::Status no_beginning(const std::string& path) {
-  return absl::InvalidArgumentError(absl::StrCat(path, " is cut off or damaged at its beginning"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, " is truncated or damaged at its beginning"));
 }
 
 }  // namespace

@@ -46,12 +46,12 @@ class ImageReader {
     }
     if (!index_.number_blocks() || image_.blocks() + image_.root_names.size() > kMostNumbers ||
         pointers_ + roots_.size() + room_for_roots() > kMostNumbers) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          path, " has more than four thousand million blocks, or pointers, and roots"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat(path, " has more than 4,294,967,295 blocks, or pointers and roots"));
     }
     if (!tables_.has_head())
       return absl::InvalidArgumentError(
-          absl::StrCat(path, " is cut off or damaged at its beginning"));
+          absl::StrCat(path, " is truncated or damaged at its beginning"));
     RETURN_IF_ERROR(read_pointers(path));
     add_roots();
     add_samples();

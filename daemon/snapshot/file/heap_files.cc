@@ -122,7 +122,7 @@ absl::Status HeapFiles::check() const {
 absl::Status HeapFiles::none_kept() const {
   if (!options_.directory.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      "this memprofd keeps no snapshots; start it with --snapshot.directory DIR");
+      "this memprofd stores no snapshots; start it with --snapshot.directory DIR");
 }
 
 std::vector<KeptHeap> HeapFiles::list() const {
@@ -148,15 +148,13 @@ absl::StatusOr<std::string> HeapFiles::path_of(std::string_view name) const {
     if (std::filesystem::path(kept.path).filename() == name) return std::move(kept.path);
   }
   return absl::NotFoundError(fmt::format(
-      "no snapshot \"{}\" is kept (any more); memprofctl snapshot list has those that are",
-      printable(name)));
+      "no snapshot \"{}\" is stored; memprofctl snapshot list shows all", printable(name)));
 }
 
 absl::Status HeapFiles::full() const {
-  return absl::ResourceExhaustedError(fmt::format(
-      "the snapshots in {} take all that --snapshot.max-bytes allows ({}); remove some, or raise "
-      "that",
-      options_.directory, format_bytes(static_cast<double>(options_.max_bytes))));
+  return absl::ResourceExhaustedError(
+      fmt::format("the snapshots in {} fill --snapshot.max-bytes ({}); remove some, or raise it",
+                  options_.directory, format_bytes(static_cast<double>(options_.max_bytes))));
 }
 
 absl::StatusOr<HeapFiles::File> HeapFiles::create(std::string_view program, int pid,

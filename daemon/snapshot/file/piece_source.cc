@@ -28,7 +28,7 @@ absl::StatusOr<PieceSource> PieceSource::open(const std::string& path) {
   const absl::Status read = read_at(file.get(), 0, std::as_writable_bytes(std::span(start)));
   const std::string_view text(start.data(), start.size());
   if (absl::IsOutOfRange(read) || (read.ok() && !text.starts_with(kHeapFileMagic))) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is no heap snapshot"));
+    return absl::InvalidArgumentError(absl::StrCat(path, " is not a heap snapshot"));
   }
   RETURN_IF_ERROR(read);
   const std::uint32_t version = u32_at(text, kHeapFileMagic.size());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A heap as tables: blocks, edges, roots, sampled blocks, their callstacks, what roots retain.
-// docs/snapshots.md tells users what the columns mean. What takes time (dominators, nearest roots)
+// docs/heap_sql.md describes the columns for users. What takes time (dominators, nearest roots)
 // is made when a query first asks for it, and then once.
 #pragma once
 

@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<CMemory>> CMemory::look(int pid, const MemoryRead
   found->parts_.find(found->mappings_);
   if (!found->mappings_.other_allocator.empty() || found->parts_.arenas().empty()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("pid ", target.pid, " does not have its C memory from glibc's malloc"));
+        absl::StrCat("pid ", target.pid, " does not use glibc's malloc"));
   }
   found->chunks_.emplace(found->reader_, std::move(found->parts_.walk().kept()));
   found->chunks_->exclude(found->parts_.heaps());

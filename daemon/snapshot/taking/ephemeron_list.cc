@@ -33,10 +33,10 @@ Ephemerons read_ephemerons(const MemoryReader& memory, const HeapLayout& layout,
     follow(memory, layout.first_ephemeron, ephemerons);
     return ephemerons;
   }
-  // struct caml_ephe_info of runtime/caml/weak.h, behind the roots of C code in each domain's
-  // state: the list of those that are still to be marked, and of those that are.
+  // struct caml_ephe_info of runtime/caml/weak.h: the list of those that are still to be marked,
+  // and of those that are.
   for (const std::uint64_t state : states) {
-    const std::uint64_t info = word_at(memory, state + layout.abi.local_roots + kWordBytes);
+    const std::uint64_t info = word_at(memory, state + layout.abi.ephemerons);
     if (info == 0) continue;
     follow(memory, info, ephemerons);
     follow(memory, info + kWordBytes, ephemerons);

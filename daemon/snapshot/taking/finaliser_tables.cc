@@ -13,9 +13,7 @@ namespace {
 // how many there is room for. Each is a function, a value and an offset.
 constexpr std::uint64_t kEntryBytes = 24;
 constexpr std::uint64_t kMostEntries = std::uint64_t{1} << 32;
-// In OCaml 5, struct caml_final_info: one, a flag, the other; in each domain's state two words
-// behind the roots of C code.
-constexpr std::uint64_t kInfoInState = 16;
+// In OCaml 5, struct caml_final_info: one, a flag, the other.
 constexpr std::uint64_t kLastInInfo = 40;
 
 struct Table {
@@ -70,7 +68,7 @@ FinaliserTables FinaliserTables::read(const MemoryReader& memory, const RuntimeA
       continue;
     }
     std::uint64_t info = 0;
-    (void)memory.read_value(state + abi.local_roots + kInfoInState, info);
+    (void)memory.read_value(state + abi.finalisers, info);
     found.domains_.push_back(info == 0 ? OfDomain{}
                                        : read_tables(memory, info, info + kLastInInfo));
   }

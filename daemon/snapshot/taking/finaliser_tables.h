@@ -11,7 +11,7 @@
 
 #include "daemon/discover/elf_file.h"
 #include "daemon/discover/memory_reader.h"
-#include "daemon/discover/runtime_abi.h"
+#include "daemon/runtime/runtime_abi.h"
 
 namespace memprofd {
 

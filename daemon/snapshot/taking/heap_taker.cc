@@ -6,8 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
-#include <optional>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +23,7 @@
 #include "daemon/snapshot/taking/piece_pipe.h"
 #include "daemon/snapshot/types/linked_units.h"
 #include "daemon/util/status_macros.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 namespace {
@@ -40,18 +40,10 @@ constexpr milliseconds kPoll{20};
 // those that have not come after the other will not.
 constexpr std::chrono::nanoseconds kLeastDomainPatience = milliseconds(1);
 constexpr std::chrono::nanoseconds kMostDomainPatience = milliseconds(3000);
+// Bounds of what a program's own pauses make of the predictions for it.
+constexpr double kLeastPauseRatio = 0.5, kMostPauseRatio = 5;
 // An idle program is made to look up so often.
 constexpr milliseconds kTripInterval{100};
-
-absl::StatusOr<double> seconds_per_page() {
-  static std::mutex mutex;
-  static std::optional<double> measured;
-  const std::lock_guard lock(mutex);
-  if (!measured) {
-    ASSIGN_OR_RETURN(measured, measure_seconds_per_page());
-  }
-  return *measured;
-}
 
 absl::StatusOr<CopyAgent> agent_of(const CopyTicket& ticket) {
   ASSIGN_OR_RETURN(const auto agent, ElfFile::from_fd(ticket.agent_file, "the agent"));
@@ -91,8 +83,9 @@ class HeapTaker {
 
  private:
   absl::Status check_cost(const HeapRequest& request) {
-    ASSIGN_OR_RETURN(const double page, seconds_per_page());
-    ASSIGN_OR_RETURN(const CopyCost cost, predict_copy_cost(target_.pid, page));
+    ASSIGN_OR_RETURN(const CopySpeed speed, rehearse_copy(target_.pid));
+    ASSIGN_OR_RETURN(CopyCost cost, predict_copy_cost(target_.pid, speed));
+    cost.pause_seconds *= ticket_.pause_ratio;
     summary_.predicted_pause_seconds = cost.pause_seconds;
     RETURN_IF_ERROR(check_pause(target_.pid, cost, request.max_pause_seconds));
     return check_room(target_.pid, cost);
@@ -131,11 +124,20 @@ class HeapTaker {
   absl::Status write(const HeapCopy& copy) {
     summary_.pause_seconds = static_cast<double>(copy.pause_ns()) * 1e-9;
     ticket_.paused_seconds += summary_.pause_seconds;
+    learn_pause();
     HeapWriting writing(source_, program_, copy, contents_,
                         [this](std::string_view bytes) { return pipe_.push(std::string(bytes)); });
     RETURN_IF_ERROR(writing.run());
     writing.describe(summary_);
     return absl::OkStatus();
+  }
+
+  // What a program has more to do than the rehearsal, such as stopping its domains, it has at the
+  // next copy too. Half of an error is corrected at once: half of it is chance.
+  void learn_pause() const {
+    const double error = summary_.pause_seconds / summary_.predicted_pause_seconds;
+    ticket_.pause_ratio =
+        std::clamp(ticket_.pause_ratio * std::sqrt(error), kLeastPauseRatio, kMostPauseRatio);
   }
 
   // Until the injector has ended and all is taken.
@@ -163,26 +165,30 @@ class HeapTaker {
       pollfd process{.fd = target_.pidfd.get(), .events = POLLIN, .revents = 0};
       const bool has_ended = ::poll(&process, 1, 0) > 0;
       return absl::AbortedError(fmt::format("pid {} {} while its snapshot was taken", target_.pid,
-                                            has_ended ? "ended" : "was let go of"));
+                                            has_ended ? "ended" : "was detached"));
     }
     return client_.waits() ? absl::OkStatus() : unwanted();
   }
 
   static absl::Status unwanted() {
-    return absl::CancelledError("nobody waits for the snapshot any more");
+    return absl::CancelledError("no one waits for the snapshot any longer");
   }
 
   absl::Status late(const Injector& injector) const {
     std::string why(obstacle_text(injector.obstacle()));
     const std::string waiting = injector.why_not_waiting();
-    if (why.empty() && waiting.empty()) why = "it allocates nothing; try again when it works";
+    if (why.empty() && waiting.empty()) {
+      why =
+          "it allocates nothing; try again when it works. What its C code holds is shown by "
+          "memprofctl rss, and followed with --mode observe --c-heap";
+    }
     if (why.empty()) {
       why = fmt::format(
           "it allocates nothing, and cannot be copied meanwhile: {}; send it one request", waiting);
     }
-    return absl::DeadlineExceededError(fmt::format(
-        "no snapshot of pid {} was taken, as it did not come to a safe point in {} s: {}",
-        target_.pid, kPatience.count(), why));
+    return absl::DeadlineExceededError(
+        fmt::format("no snapshot of pid {} was taken, because it reached no safe point in {} s: {}",
+                    target_.pid, kPatience.count(), why));
   }
 
   const HeapSource& source_;
@@ -207,6 +213,7 @@ absl::StatusOr<HeapPoints> points_of(const CopyTicket& ticket) {
 
 absl::StatusOr<HeapSummary> take_heap(const HeapSource& source, const HeapRequest& request,
                                       const HeapClient& client) {
+  RETURN_IF_ERROR(check_capability(source.ticket->target.abi, Capability::kSnapshots));
   return HeapTaker(source, client).run(request);
 }
 

@@ -10,13 +10,6 @@
 namespace memprofd {
 namespace {
 
-// Words of an entry, by the user data.
-struct EntryLayout {
-  std::int64_t block;
-  std::int64_t samples;
-};
-constexpr EntryLayout kLayout4 = {.block = -3, .samples = -2};
-constexpr EntryLayout kLayout5 = {.block = -1, .samples = 1};
 // What an entry has that is of no block any more.
 constexpr std::uint64_t kUnit = 1;
 // Entries are an array: many are read at once.
@@ -33,9 +26,8 @@ std::uint32_t saturated(std::uint64_t value) {
 absl::StatusOr<std::vector<MemprofEntry>> read_memprof_entries(const MemoryReader& memory,
                                                                const RuntimeAbi& abi,
                                                                std::vector<memprof_root> roots) {
-  const EntryLayout layout = abi.domains ? kLayout5 : kLayout4;
+  const MemprofEntryLayout layout = abi.entry;
   const auto before = static_cast<std::uint64_t>(-layout.block);
-  const std::uint64_t behind = abi.domains ? 2 : 1;  // itself among them
   std::erase_if(roots, [before](const memprof_root& root) {
     return root.value % 2 == 0 || root.value == kUnit || root.slot < 8 * before;
   });
@@ -50,7 +42,7 @@ absl::StatusOr<std::vector<MemprofEntry>> read_memprof_entries(const MemoryReade
            roots[end].slot - begin <= kMostBytes) {
       ++end;
     }
-    words.resize((roots[end - 1].slot - begin) / 8 + behind);
+    words.resize((roots[end - 1].slot - begin) / 8 + layout.words_behind);
     RETURN_IF_ERROR(memory.read(begin, std::as_writable_bytes(std::span(words))));
     for (; i < end; ++i) {
       const std::uint64_t* entry = &words[(roots[i].slot - begin) / 8];

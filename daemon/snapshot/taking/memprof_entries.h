@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The runtime's list of sampled blocks, found through the roots of Memprof: what the agent gave
-// each block as user data is its number, and lies in the block's entry.
-//
-//     OCaml 4.11 to 4.14     block | samples | size | user data
-//     OCaml 5.3 and 5.4      block | user data | samples | size
+// each block as user data is its number, and lies in the block's entry (MemprofEntryLayout).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "agent-lib/include/memprof_snapshot_abi.h"
 #include "daemon/discover/memory_reader.h"
-#include "daemon/discover/runtime_abi.h"
+#include "daemon/runtime/runtime_abi.h"
 
 namespace memprofd {
 

@@ -3,14 +3,13 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 
@@ -23,13 +22,14 @@ class PiecePipe {
 
   // kAborted once it is closed; kDeadlineExceeded when nobody has made room in time.
   absl::Status push(std::string piece) {
-    std::unique_lock lock(mutex_);
-    const bool in_time =
-        changed_.wait_for(lock, patience_, [this] { return closed_ || pieces_.size() < kMost; });
-    if (closed_) return absl::AbortedError("nobody wants it any more");
-    if (!in_time) {
+    const auto until = std::chrono::steady_clock::now() + patience_;
+    const MutexLock lock(mutex_);
+    while (!closed_ && pieces_.size() >= kMost && changed_.wait_until(mutex_, until)) {
+    }
+    if (closed_) return absl::AbortedError("no one waits for it any longer");
+    if (pieces_.size() >= kMost) {
       return absl::DeadlineExceededError(
-          "who asked for the snapshot takes it too slowly; write it to a faster disk");
+          "the client accepts the snapshot too slowly; write it to a faster disk");
     }
     pieces_.push_back(std::move(piece));
     changed_.notify_all();
@@ -38,8 +38,11 @@ class PiecePipe {
 
   // Nothing when none has come in that time.
   std::optional<std::string> pop(std::chrono::milliseconds time) {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, time, [this] { return !pieces_.empty(); })) return std::nullopt;
+    const auto until = std::chrono::steady_clock::now() + time;
+    const MutexLock lock(mutex_);
+    while (pieces_.empty() && changed_.wait_until(mutex_, until)) {
+    }
+    if (pieces_.empty()) return std::nullopt;
     std::string piece = std::move(pieces_.front());
     pieces_.pop_front();
     changed_.notify_all();
@@ -47,21 +50,21 @@ class PiecePipe {
   }
 
   void close() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closed_ = true;
     changed_.notify_all();
   }
   bool closed() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return closed_;
   }
 
  private:
   const std::chrono::milliseconds patience_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::string> pieces_;  // guarded by mutex_
-  bool closed_ = false;             // guarded by mutex_
+  mutable Mutex mutex_;
+  Condition changed_;
+  std::deque<std::string> pieces_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace memprofd

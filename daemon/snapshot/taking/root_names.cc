@@ -26,11 +26,6 @@ constexpr std::uint64_t kThreadNext = 8;
 constexpr std::uint64_t kThreadSaved = 32;
 constexpr std::uint64_t kThreadFiber = 32;
 constexpr std::uint64_t kThreadRegisters = 80;
-// In a domain's state, from shared_heap.
-constexpr std::uint64_t kDomainId = 16;
-constexpr std::uint64_t kLocalStorage = 24;
-// From current_stack.
-constexpr std::uint64_t kDomainRegisters = 48;
 
 }  // namespace
 
@@ -58,9 +53,8 @@ void RootNames::find_domains() {
       SavedFiber saved;
       std::uint32_t id = 0;
       (void)memory.read_value(state + target_.abi.current_stack, saved.fiber);
-      (void)memory.read_value(state + target_.abi.current_stack + kDomainRegisters,
-                              saved.registers);
-      (void)memory.read_value(state + target_.abi.shared_heap + kDomainId, id);
+      (void)memory.read_value(state + target_.abi.gc_regs, saved.registers);
+      (void)memory.read_value(state + target_.abi.domain_id, id);
       stacks_.add(saved);
       domains_.back() = fmt::format("domain {}", id);
     } else {
@@ -156,7 +150,7 @@ RootName RootNames::name_of(const RootSection& section, const memprof_root& root
 RootName RootNames::name_of_c_root(std::uint64_t slot) const {
   const auto states = copy_.states();
   for (std::size_t i = 0; target_.abi.domains && i < states.size(); ++i) {
-    if (slot != states[i] + target_.abi.shared_heap + kLocalStorage) continue;
+    if (slot != states[i] + target_.abi.local_storage) continue;
     return {.kind = RootKind::kGlobalC, .owner = "local storage of " + domains_[i]};
   }
   std::string name = name_by_the_program(slot);

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/runtime/runtime_abi.h"
 #include "daemon/snapshot/block_header.h"
 #include "daemon/util/status_macros.h"
 
@@ -12,7 +13,6 @@ namespace {
 
 constexpr std::string_view kMagic = "Caml1999";
 constexpr std::size_t kMagicBytes = 12;
-constexpr int kOldestFormat = 28, kNewestFormat = 36;
 
 // Fields of Cmt_format.cmt_infos.
 constexpr std::uint64_t kAnnotations = 1, kBuildFolder = 6, kLoadPath = 7, kImports = 10,
@@ -29,9 +29,9 @@ int format_at(std::string_view bytes, char letter) {
 }
 
 absl::Status check_format(int format) {
-  if (format >= kOldestFormat && format <= kNewestFormat) return absl::OkStatus();
+  if (typed_tree_of(format) != nullptr) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("of a compiler that is not known (magic number ", format, ")"));
+      absl::StrCat("of an unknown compiler (magic number ", format, ")"));
 }
 
 // Takes the value off the front.
@@ -49,19 +49,9 @@ void add_folders(MarshalValue list, std::vector<std::string>& folders) {
 }  // namespace
 
 int compiler_format_of(std::string_view ocaml_version) {
-  struct Row {
-    std::string_view series;
-    int format;
-  };
-  static constexpr Row kRows[] = {{"4.11", 28}, {"4.12", 29}, {"4.13", 30},
-                                  {"4.14", 31}, {"5.0", 32},  {"5.1", 33},
-                                  {"5.2", 34},  {"5.3", 35},  {"5.4", 36}};
-  for (const Row& row : kRows) {
-    const bool is_it = ocaml_version.starts_with(row.series);
-    const std::string_view rest = is_it ? ocaml_version.substr(row.series.size()) : "0";
-    if (rest.empty() || rest[0] < '0' || rest[0] > '9') return row.format;
-  }
-  return 0;
+  const absl::StatusOr<RuntimeAbi> abi = runtime_abi_for(ocaml_version);
+  if (!abi.ok() || !check_capability(*abi, Capability::kTypes).ok()) return 0;
+  return abi->typed_tree.format;
 }
 
 absl::StatusOr<CompilerFile> CompilerFile::parse(std::string_view bytes) {

@@ -4,8 +4,9 @@
 // compiler's own types (typing/types.mli, typedtree.mli, file_formats/), which change from release
 // to release.
 //
-// CompilerUnit names the few fields and constructors that are read, for 4.11 to 5.4. The values are
-// as they are in the file; who asks for more than there is gets integers and empty texts.
+// CompilerUnit names the few fields and constructors that are read, for the releases whose row
+// enables Capability::kTypes. The values are as they are in the file; who asks for more than there
+// is gets integers and empty texts.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constructors and fields of the compiler's Typedtree.expression and of places in the source, for
-// 4.11 to 5.4: those that are read.
+// Constructors and fields of the compiler's Typedtree.expression and of places in the source:
+// those that are read.
 #pragma once
 
 #include <cctype>
@@ -15,7 +15,7 @@ namespace memprofd::nodes {
 // Typedtree.expression; a pattern has the same fields.
 inline constexpr std::uint64_t kExpressionFields = 6, kDescription = 0, kPlace = 1,
                                kTypeOfExpression = 3;
-// Typedtree.expression_desc. Since 5.4 there is Texp_atomic_loc behind Texp_record.
+// Typedtree.expression_desc, by the tags of the oldest release.
 enum Description {
   kExpIdent = 0,
   kExpFunction = 3,
@@ -28,8 +28,10 @@ enum Description {
   kExpArray = 13,
   kExpLazy = 26
 };
-constexpr int description_tag(Description description, int format) {
-  return description + (format >= 36 && description > kExpRecord ? 1 : 0);
+inline int description_tag(Description description, int format) {
+  // One more stands before them, and two that stood there are gone.
+  if (tree_of(format).has_struct_item && description > kExpArray) return description - 1;
+  return description + (tree_of(format).has_atomic_loc && description > kExpRecord ? 1 : 0);
 }
 
 // Lexing.position, Location.t.

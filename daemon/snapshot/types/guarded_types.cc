@@ -79,7 +79,7 @@ SourceUnit PatientFinder::find(const std::string& unit) {
       [find = find_, unit] { return (*find)(unit); });
   std::future<SourceUnit> answer = task->get_future();
   ++asking;
-  auto thread = start_thread("to look for types", [task] {
+  auto thread = start_thread("to search for types", [task] {
     (*task)();
     --asking;
   });
@@ -95,7 +95,7 @@ SourceUnit PatientFinder::find(const std::string& unit) {
   }
   left_ -= std::chrono::steady_clock::now() - asked;
   SourceUnit found;
-  guarded("to look for types", [&] { found = answer.get(); });
+  guarded("to search for types", [&] { found = answer.get(); });
   return found;
 }
 
@@ -104,7 +104,7 @@ absl::Status GuardedTypes::check() const {
     const absl::Status status = SourceFiles::place_at(place).status();
     if (status.ok()) continue;
     return absl::NotFoundError(
-        absl::StrCat(status.message(), "; give --snapshot.cmt what is there"));
+        absl::StrCat(status.message(), "; give --snapshot.cmt an existing path"));
   }
   return absl::OkStatus();
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constructors and fields of the compiler's Ident, Path, Types and Typedtree, for 4.11 to 5.4:
-// those that modules are read by.
+// Constructors and fields of the compiler's Ident, Path, Types and Typedtree: those that
+// modules are read by.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
 #include "daemon/snapshot/types/marshal_graph.h"
+#include "daemon/snapshot/types/type_nodes.h"
 
 namespace memprofd::nodes {
 
@@ -23,9 +24,8 @@ inline constexpr std::uint64_t kItems = 0, kStructureType = 1;    // Typedtree.s
 inline constexpr std::uint64_t kIncluded = 0, kIncludedType = 1;  // include_infos, open_infos
 inline constexpr std::uint64_t kExpressionType = 2;               // Typedtree.module_expr
 
-// Since 5.1 there is Tmod_apply_unit.
-inline constexpr int kFormatOfUnitApplication = 33;
-constexpr int constraint_tag(int format) { return format >= kFormatOfUnitApplication ? 5 : 4; }
+// Typedtree.Tmod_constraint.
+inline int constraint_tag(int format) { return tree_of(format).has_unit_application ? 5 : 4; }
 
 inline MarshalValue expression_of_binding(MarshalValue binding) {
   return binding.field(binding.size() >= 7 ? 4 : 3);  // since 5.2 there is mb_uid before it

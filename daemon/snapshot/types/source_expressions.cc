@@ -18,14 +18,13 @@ constexpr std::string_view kMakeOneBlock[] = {
     "%makemutable",      "caml_make_vect",    "caml_array_make",     "caml_array_sub",
     "caml_array_append", "caml_array_concat", "caml_floatarray_make"};
 
-// Since 5.2 debuginfo has all columns.
-constexpr int kFormatOfAllColumns = 34;
+// Where debuginfo cuts columns off.
 constexpr std::int64_t kMostStart = 0xFF, kMostEnd = 0x3FF;
 
 SourcePlace place_of(MarshalValue place, int format) {
   const SourceLine begin = line_of(place.field(0)), end = line_of(place.field(1));
   std::int64_t start = begin.at - begin.begin, stop = end.at - begin.begin;
-  if (format < kFormatOfAllColumns) {
+  if (!tree_of(format).has_all_columns) {
     start = std::min(start, kMostStart);
     stop = std::min(stop, kMostEnd);
   }

@@ -60,7 +60,7 @@ absl::StatusOr<std::string> SourceFiles::place_at(const std::string& path) {
   std::error_code error;
   std::string place = fs::canonical(path, error);
   if (!error) return place;
-  return absl::NotFoundError("there is no " + path + " to look for .cmt and .cmi files in");
+  return absl::NotFoundError("there is no " + path + " to search .cmt and .cmi files in");
 }
 
 absl::Status SourceFiles::add(const std::string& path) {

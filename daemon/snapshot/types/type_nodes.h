@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constructors and fields of the compiler's Types, for 4.11 to 5.4: those that are read.
+// Constructors and fields of the compiler's Types: those that are read.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "daemon/runtime/runtime_abi.h"
 #include "daemon/snapshot/types/marshal_graph.h"
 
 namespace memprofd {
@@ -23,10 +24,17 @@ inline constexpr int kTupleArguments = 0, kRecordArguments = 1;
 inline constexpr std::uint64_t kRowFields = 0, kRowMore = 1;
 inline constexpr int kRowPresent = 0;
 
-// Since 5.2 what is abstract has a reason.
-constexpr int record_tag(int format) { return format >= 34 ? 1 : 0; }
-constexpr int variant_tag(int format) { return record_tag(format) + 1; }
-constexpr int open_number(int format) { return format >= 34 ? 0 : 1; }
+// What files of that format have; nothing of one that is not read.
+inline const TypedTree& tree_of(int format) {
+  static constexpr TypedTree kUnknown{};
+  const TypedTree* const tree = typed_tree_of(format);
+  return tree == nullptr ? kUnknown : *tree;
+}
+
+// Types.type_decl_kind.
+inline int record_tag(int format) { return tree_of(format).has_reason ? 1 : 0; }
+inline int variant_tag(int format) { return record_tag(format) + 1; }
+inline int open_number(int format) { return tree_of(format).has_reason ? 0 : 1; }
 // Since 4.14 without row_bound.
 inline std::uint64_t row_closed_field(MarshalValue row) { return row.size() >= 6 ? 3 : 2; }
 

@@ -39,7 +39,7 @@ std::string ReadSummary::losses() const {
       "packets that do not continue those before");
   add(packets_early, "packet out of order", "packets out of order");
   if (!read_error.ok()) {
-    text += fmt::format("{}the file cannot be read on: {}", text.empty() ? "" : ", ",
+    text += fmt::format("{}the rest of the file cannot be read: {}", text.empty() ? "" : ", ",
                         std::string(read_error.message()));
   }
   return text;

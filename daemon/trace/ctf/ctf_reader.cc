@@ -68,7 +68,7 @@ absl::Status Reader::Impl::open(const std::string& name) {
     case HeaderState::kGood:
       break;
     case HeaderState::kBad:
-      return error("it does not begin with a packet header");
+      return error("it does not start with a packet header");
     case HeaderState::kUnsupportedVersion:
       return error(fmt::format("version {} of the format is neither {} nor {}", header.version,
                                kVersionOneDomain, kVersionDomains));

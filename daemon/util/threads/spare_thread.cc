@@ -11,7 +11,7 @@ SpareThread::SpareThread() : thread_([this] { loop(); }) {}
 
 SpareThread::~SpareThread() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
   changed_.notify_all();
@@ -22,7 +22,7 @@ std::future<void> SpareThread::run(std::function<void()> work) {
   std::packaged_task<void()> task(std::move(work));
   std::future<void> done = task.get_future();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     tasks_.push_back(std::move(task));
   }
   changed_.notify_all();
@@ -31,9 +31,9 @@ std::future<void> SpareThread::run(std::function<void()> work) {
 
 void SpareThread::loop() {
   ::pthread_setname_np(::pthread_self(), "spare");
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return stop_ || !tasks_.empty(); });
+    while (!stop_ && tasks_.empty()) changed_.wait(mutex_);
     if (tasks_.empty()) return;
     std::packaged_task<void()> task = std::move(tasks_.front());
     tasks_.pop_front();

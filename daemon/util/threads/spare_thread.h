@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <future>
-#include <mutex>
 #include <thread>
+
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 
@@ -24,11 +24,11 @@ class SpareThread {
  private:
   void loop();
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::packaged_task<void()>> tasks_;  // guarded by mutex_
-  bool stop_ = false;                             // guarded by mutex_
-  std::thread thread_;                            // last: uses all others
+  Mutex mutex_;
+  Condition changed_;
+  std::deque<std::packaged_task<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // last: uses all others
 };
 
 }  // namespace memprofd

@@ -31,7 +31,7 @@ function traces(app: App): Exporter[] {
 // The answer comes when the recording is over.
 async function record(app: App, seconds: number): Promise<{ name: string; blob: Blob }> {
   const { pid, filter } = app.store.get(), ofC = filter["heap"] === "c";
-  app.say(`Recording ${ofC ? "C's memory of " : ""}pid ${pid} for ${seconds} s …`);
+  app.say(`Recording ${ofC ? "the native heap of " : ""}pid ${pid} for ${seconds} s …`);
   const response = await fetch(traceUrl(pid, seconds, ofC), { method: "POST", headers: { "X-Memprofd-Control": "1" } });
   if (!response.ok) throw new Error((await response.text()).trim());
   const blob = await response.blob();

@@ -41,8 +41,8 @@ export interface App {
   phases(pid?: number): readonly Phase[];
   notePhases(pid: number, phases: readonly Phase[]): void;
   isDark(): boolean;
-  // One line for people, until the next; "" for none.
-  say(message: string, kind?: "info" | "error"): void;
+  // One line for people, until the next; "" for none. control: what they can do about it.
+  say(message: string, kind?: "info" | "error", control?: HTMLElement | null): void;
   // Shows an error, unless it is of a superseded request.
   fail(error: unknown): void;
 }
@@ -114,8 +114,8 @@ export class PageApp implements App {
     this.clocks.note(pid, answer);
   }
 
-  say(message: string, kind: "info" | "error" = "info"): void {
-    this.notice.textContent = message;
+  say(message: string, kind: "info" | "error" = "info", control: HTMLElement | null = null): void {
+    this.notice.replaceChildren(message, ...(control ? [" ", control] : []));
     this.notice.className = kind;
     this.notice.hidden = message === "";
   }
@@ -181,7 +181,7 @@ export class PageApp implements App {
     const { pid } = this.store.get();
     if (this.targets.length === 0 || this.target(pid)) return;
     const latest = [...this.targets].sort((a, b) => msOf(b.attached_unix_ns) - msOf(a.attached_unix_ns))[0]!;
-    if (pid !== 0) this.say(`pid ${pid} is not profiled here, nor was it: this is pid ${latest.pid}`, "error");
+    if (pid !== 0) this.say(`pid ${pid} was never profiled here: this is pid ${latest.pid}`, "error");
     this.store.update({ pid: latest.pid });
   }
 

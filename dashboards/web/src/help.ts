@@ -3,13 +3,13 @@
 import { button, make } from "./lib/dom";
 
 const KEYS: [string, string][] = [
-  ["Space", "pause, and go on live"], ["← →", "the cursor one step back or forward; with Shift ten"],
-  ["Home End", "on the strip: the oldest moment; live"], ["r", "replay what is recorded"], ["l", "live"],
+  ["Space", "pause, resume live"], ["← →", "the cursor one step back or forward; with Shift ten"],
+  ["Home End", "on the strip: the oldest moment; live"], ["r", "replay the recording"], ["l", "live"],
   ["+ − 0", "zoom in, out, reset"],
   ["↑ ↓ Enter Esc", "in the table and the flame graph: move, open or zoom, back; the menu key offers more"], ["/", "search"], ["?", "this help"]];
 const MOUSE: [string, string][] = [
-  ["Click on an area", "what it is made of: module, function, site, callstacks"],
-  ["Drag on a chart", "count only this range of time"], ["Drag on the strip", "move the cursor through all that is recorded"],
+  ["Click on an area", "split it: module, function, site, callstacks"],
+  ["Drag on a chart", "count only this range of time"], ["Drag on the strip", "move the cursor through the recording"],
   ["Ctrl + wheel", "zoom around the pointer"], ["Shift + wheel", "move the axis"], ["Double-click on a chart", "reset the zoom"]];
 
 function list(rows: [string, string][], isKeys: boolean): HTMLElement {
@@ -19,12 +19,10 @@ function list(rows: [string, string][], isKeys: boolean): HTMLElement {
 
 export function fillHelp(dialog: HTMLDialogElement): void {
   dialog.append(make("h2", { id: "help-title" }, "Help"), list(KEYS, true), list(MOUSE, false),
-    make("p", {}, "Bytes are estimates from samples, block headers included; ± is one standard error, and what " +
-      "one points at tells its 95 % interval, which has the true number in 95 of 100 cases. " +
-      "Live is what was allocated since the attach and has not been collected at the cursor. " +
-      "Heap size, collections and compactions are the runtime's own numbers, exact."),
-    make("p", {}, "While the page is paused memprofd goes on recording: nothing is lost. The last 10 minutes are kept " +
-      "by the second, 2 hours by 10 s, a day by the minute."),
+    make("p", {}, "Bytes are estimates from samples, block headers included; ± is one standard error. Hover over a number for its 95 % interval, which contains the true number in 95 of 100 cases. " +
+      "Live memory was allocated since the attach and has not been collected at the cursor. " +
+      "Heap size, collections and compactions are exact numbers of the runtime."),
+    make("p", {}, "While the page is paused, memprofd continues to record: nothing is lost. It keeps 10 minutes in steps of 1 s, 2 hours in steps of 10 s, and a day in steps of 1 min."),
     button("Close", () => dialog.close(), { className: "button" }));
   dialog.addEventListener("click", (event) => {
     if (event.target === dialog) dialog.close();

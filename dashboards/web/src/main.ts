@@ -19,6 +19,7 @@ import { mountSites } from "./sites/panel";
 import { mountTabs } from "./tabs";
 import { mountTime } from "./time/time";
 import { mountValues } from "./values/panel";
+import { mountVerdict } from "./verdict/panel";
 
 // For scripts: the view, the ways to change it, and what is drawn.
 declare global {
@@ -35,7 +36,7 @@ async function loadNames(notice: HTMLElement): Promise<void> {
       notice.hidden = true;
       return;
     } catch (error) {
-      notice.textContent = `memprofd does not say what it measures: ${error instanceof Error ? error.message : error}`;
+      notice.textContent = `memprofd did not send its vocabulary: ${error instanceof Error ? error.message : error}`;
       notice.className = "error";
       notice.hidden = false;
       await new Promise((done) => window.setTimeout(done, RETRY_MS));
@@ -47,6 +48,7 @@ function begin(notice: HTMLElement): void {
   const app = new PageApp(notice);
   fillHelp(document.getElementById("help") as HTMLDialogElement);
   app.mount(mountTabs, "tabs");
+  const verdict = app.mount(mountVerdict, "verdict");
   app.mount(mountOverview, "overview");
   app.mount(mountTime, "time");
   const charts = app.mount(mountCharts, "charts");
@@ -73,6 +75,7 @@ function begin(notice: HTMLElement): void {
     sites: () => sites.describe(),
     flame: (limit?: number) => flame.describe(limit),
     values: () => values.describe(),
+    verdict: () => verdict.describe(),
     link: () => pinned(app),
     drilled: (site: Site, by: string) => drilled(app.store.get(), site, by) ?? null,
   };

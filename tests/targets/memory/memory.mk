@@ -13,7 +13,7 @@ $(TARGETS_DIR)/c_stacks: $(C_STACKS_SOURCES) $(TARGETS_DIR)/obj/handshake.cmx
 	$(Q)cd $@-source && $(OCAMLOPT) -g -I ../obj -linkpkg ../obj/handshake.cmx within.ml c_stacks.ml c_stacks_stubs.o -o ../c_stacks
 $(C_STACKS): $(BUILD)/targets-%/c_stacks: $(C_STACKS_SOURCES) $(COMPILE_WITH)
 	$(call say,OCAML,$@)
-	$(Q)mkdir -p $@-source && cp tests/targets/memory/within$(if $(filter trixie forky,$*),5,4).ml $@-source/within.ml
+	$(Q)mkdir -p $@-source && cp tests/targets/memory/within$(if $(filter $(OCAML5_RELEASES),$*),5,4).ml $@-source/within.ml
 	$(Q)tests/targets/compile-with.sh $* $@ '$(filter %_stubs.c,$^) $@-source/within.ml tests/targets/memory/c_stacks.ml' -g
 # Mallocs of their own: one that is left in the middle, one that is built on itself.
 targets: $(TARGETS_DIR)/c_leaves.so $(TARGETS_DIR)/c_own_malloc.so
@@ -21,3 +21,16 @@ $(TARGETS_DIR)/c_leaves.so $(TARGETS_DIR)/c_own_malloc.so: $(TARGETS_DIR)/%.so: 
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -O2 -fno-builtin -Wall -Werror -shared -fPIC $< -o $@
+# Memory that the runtime has beside its heap, and C code that calls back.
+MEMORY_PARTS  := $(addprefix $(TARGETS_DIR)/,rss_parts callback_malloc)
+MEMORY_PARTS5 := $(addprefix $(BUILD)/targets-trixie/,rss_parts callback_malloc big_fibers lost_pools)
+targets: $(MEMORY_PARTS) $(MEMORY_PARTS5)
+$(filter %/callback_malloc,$(MEMORY_PARTS) $(MEMORY_PARTS5)): tests/targets/memory/callback_malloc_stubs.c
+$(filter %/lost_pools,$(MEMORY_PARTS5)): tests/targets/memory/lost_pools_stubs.c
+$(MEMORY_PARTS): $(TARGETS_DIR)/%: tests/targets/memory/%.ml $(TARGETS_DIR)/obj/handshake.cmx
+	$(call say,OCAML,$@)
+	$(Q)mkdir -p $@-source && cp $(filter tests/%,$^) $@-source/
+	$(Q)cd $@-source && $(OCAMLOPT) -g -I ../obj -linkpkg ../obj/handshake.cmx $(notdir $(filter %_stubs.c,$^)) $*.ml -o ../$*
+$(MEMORY_PARTS5): $(BUILD)/targets-trixie/%: tests/targets/memory/%.ml $(COMPILE_WITH)
+	$(call say,OCAML,$@)
+	$(Q)tests/targets/compile-with.sh trixie $@ '$(filter %_stubs.c,$^) $<' -g

@@ -8,6 +8,7 @@
 
 #include <string>
 
+#include "daemon/model/pause_refusal.h"
 #include "tests/kit/temp_dir.h"
 
 namespace memprofd {
@@ -45,30 +46,44 @@ TEST(CopyCost, SaysWhenItIsNotTold) {
 TEST(CopyCost, OnlySmallPagesCostTime) {
   const TempDir dir;
   dir.write("42/smaps_rollup", kRollup);
-  const auto cost = predict_copy_cost(42, 1e-7, ProcFs(dir.path()));
+  const auto cost = predict_copy_cost(42, {.page_seconds = 1e-7}, ProcFs(dir.path()));
   ASSERT_TRUE(cost.ok()) << cost.status();
   EXPECT_NEAR(25'000 * 1e-7, cost->pause_seconds, 1e-12);
   EXPECT_EQ(absl::StatusCode::kNotFound,
-            predict_copy_cost(43, 1e-7, ProcFs(dir.path())).status().code());
+            predict_copy_cost(43, {.page_seconds = 1e-7}, ProcFs(dir.path())).status().code());
 }
 
 TEST(CopyCost, OfThisProcessGrowsWithItsMemory) {
-  const auto before = predict_copy_cost(::getpid(), 1e-7);
+  const auto before = predict_copy_cost(::getpid(), {.page_seconds = 1e-7});
   ASSERT_TRUE(before.ok()) << before.status();
   constexpr std::size_t kBytes = 32u << 20;
   void* pages = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   ASSERT_NE(MAP_FAILED, pages);
-  const auto after = predict_copy_cost(::getpid(), 1e-7);
+  const auto after = predict_copy_cost(::getpid(), {.page_seconds = 1e-7});
   EXPECT_GE(after->anonymous_bytes, before->anonymous_bytes + kBytes * 9 / 10);
   ::munmap(pages, kBytes);
 }
 
-TEST(CopyCost, APageIsMeasured) {
-  const auto seconds = measure_seconds_per_page();
-  ASSERT_TRUE(seconds.ok()) << seconds.status();
-  EXPECT_GT(*seconds, 1e-9);
-  EXPECT_LT(*seconds, 1e-4);
+// On a busy machine all of it takes longer, and a woken thread waits.
+TEST(CopyCost, OthersOnTheProcessorsMakeItLonger) {
+  const TempDir dir;
+  dir.write("42/smaps_rollup", kRollup);
+  const CopySpeed speed{
+      .page_seconds = 1e-7, .fixed_seconds = 5e-4, .stretch = 4, .wake_seconds = 2e-3};
+  const auto cost = predict_copy_cost(42, speed, ProcFs(dir.path()));
+  ASSERT_TRUE(cost.ok()) << cost.status();
+  EXPECT_NEAR((25'000 * 1e-7 + 5e-4) * 4 + 2e-3, cost->pause_seconds, 1e-12);
+}
+
+TEST(CopyCost, ACopyIsRehearsed) {
+  const auto speed = rehearse_copy(::getpid());
+  ASSERT_TRUE(speed.ok()) << speed.status();
+  EXPECT_GT(speed->page_seconds, 1e-9);
+  EXPECT_LT(speed->page_seconds, 1e-4);
+  EXPECT_GT(speed->fixed_seconds, 1e-5);
+  EXPECT_GE(speed->stretch, 1);
+  EXPECT_GE(speed->wake_seconds, 0);
 }
 
 TEST(CopyCost, TooLongAPauseIsRefusedWithTheRemedy) {
@@ -78,9 +93,15 @@ TEST(CopyCost, TooLongAPauseIsRefusedWithTheRemedy) {
   EXPECT_EQ(absl::StatusCode::kOutOfRange, refused.code());
   EXPECT_THAT(
       std::string(refused.message()),
-      HasSubstr("stop pid 42 for 95.0 ms at least, and longer on a busy machine; 50.0 ms are"));
+      HasSubstr("pause pid 42 for about 95.0 ms, and 50.0 ms are allowed: pass --max-pause 190ms"));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("3.00 MiB of it are in small pages"));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("glibc.malloc.hugetlb=1"));
+  const auto refusal = pause_refusal_of(refused);
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(0.095, refusal->predicted_seconds);
+  EXPECT_EQ(0.05, refusal->allowed_seconds);
+  EXPECT_EQ(0.19, refusal->enough_seconds());
+  EXPECT_TRUE(check_pause(42, cost, refusal->enough_seconds()).ok());
 }
 
 }  // namespace

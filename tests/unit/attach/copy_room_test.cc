@@ -44,7 +44,7 @@ TEST_F(CopyRoom, IsThereWithoutLimits) {
 
 TEST_F(CopyRoom, OfTheMachine) {
   EXPECT_EQ("", refusal(1000 * kMiB));
-  EXPECT_THAT(refusal(1024 * kMiB), AllOf(HasSubstr("pid 42 may take 1"),
+  EXPECT_THAT(refusal(1024 * kMiB), AllOf(HasSubstr("pid 42 may need 1"),
                                           HasSubstr("the machine has room for 1.00 GiB")));
 }
 

@@ -35,7 +35,7 @@ TEST(TargetLock, OneHolderAtATime) {
   ASSERT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
   // This process is no other memprofd: one of its looks has the program still.
   EXPECT_THAT(std::string(second.status().message()),
-              ::testing::HasSubstr("is being let go of by this memprofd"));
+              ::testing::HasSubstr("is being detached by this memprofd"));
   first.reset();
   EXPECT_TRUE(TargetLock::acquire(getpid(), kStart).ok());
 }

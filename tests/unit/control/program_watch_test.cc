@@ -5,16 +5,15 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 
 #include "daemon/util/refusal.h"
+#include "daemon/util/threads/mutex.h"
 #include "tests/kit/temp_dir.h"
 
 namespace memprofd {
@@ -79,7 +78,7 @@ class ProgramWatchTest : public ::testing::Test {
     }
   }
   absl::Status attach(int pid, std::uint64_t start) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     attached_.emplace_back(pid, start);
     changed_.notify_all();
     const auto answer = answers_.find(pid);
@@ -87,8 +86,8 @@ class ProgramWatchTest : public ::testing::Test {
   }
   // Until there have been so many.
   std::vector<std::pair<int, std::uint64_t>> attached(std::size_t number) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return attached_.size() >= number; });
+    const MutexLock lock(mutex_);
+    while (attached_.size() < number) changed_.wait(mutex_);
     return attached_;
   }
   // Whoever is there now has been looked at.
@@ -99,7 +98,7 @@ class ProgramWatchTest : public ::testing::Test {
     remove_process(pid);
   }
   std::size_t count() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return attached_.size();
   }
 
@@ -109,9 +108,9 @@ class ProgramWatchTest : public ::testing::Test {
   std::atomic<int> examined_ = 0;
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<std::pair<int, std::uint64_t>> attached_;
+  Mutex mutex_;
+  Condition changed_;
+  std::vector<std::pair<int, std::uint64_t>> attached_ ABSL_GUARDED_BY(mutex_);
 };
 
 using Attached = std::vector<std::pair<int, std::uint64_t>>;

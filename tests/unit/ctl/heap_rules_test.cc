@@ -14,13 +14,56 @@ using ::testing::HasSubstr;
 TEST(HeapRules, RulesAreSizesWithOrWithoutAPattern) {
   const auto rules = parse_rules({.max_live = {"64MiB", "Cache\\.=1MiB"},
                                   .max_peak = {"a=b=2KiB"},
-                                  .max_allocated = {"Debug=0"}});
+                                  .max_allocated = {"Debug=0"},
+                                  .max_growth = {"1MiB"},
+                                  .forbid_growth_of = {"a=b"}});
   ASSERT_TRUE(rules.ok()) << rules.status();
-  ASSERT_EQ(rules->size(), 4u);
+  ASSERT_EQ(rules->size(), 6u);
   EXPECT_EQ(rule_text((*rules)[0]), "live at the end <= 64.0 MiB");
   EXPECT_EQ(rule_text((*rules)[1]), "live at the end <= 1.00 MiB of Cache\\.");
   EXPECT_EQ(rule_text((*rules)[2]), "live at the peak <= 2.00 KiB of a=b");
   EXPECT_EQ(rule_text((*rules)[3]), "allocated <= 0 B of Debug");
+  EXPECT_EQ(rule_text((*rules)[4]), "growth in the second half <= 1.00 MiB");
+  EXPECT_EQ(rule_text((*rules)[5]), "growth in the second half <= 0 B of a=b");
+}
+
+TEST(HeapRules, AFileHasRulesToo) {
+  const TempDir dir;
+  const auto rules = parse_rules({.max_live = {"1MiB"},
+                                  .file = dir.write("rules.yaml",
+                                                    "rules:\n"
+                                                    "  - max-peak: 100MiB\n"
+                                                    "  - max-growth: 0\n"
+                                                    "    of: 'Cache\\.|a=b'\n")});
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  ASSERT_EQ(rules->size(), 3u);
+  EXPECT_EQ(rule_text((*rules)[1]), "live at the peak <= 100 MiB");
+  EXPECT_EQ(rule_text((*rules)[2]), "growth in the second half <= 0 B of Cache\\.|a=b");
+}
+
+TEST(HeapRules, AFileThatMakesNoSenseIsRefusedWithItsLine) {
+  const TempDir dir;
+  const std::vector<std::pair<const char*, const char*>> cases = {
+      {"", "is not one list named rules"},
+      {"rules: 3\n", "is not one list named rules"},
+      {"rules: []\nmore: []\n", "is not one list named rules"},
+      {"rules:\n  - 64MiB\n", "line 2: not a rule"},
+      {"rules:\n  - of: Cache\n", "line 2: no limit"},
+      {"rules:\n  - max-live: 1MiB\n    max-peak: 1MiB\n", "line 3: unexpected max-peak"},
+      {"rules:\n  - max-life: 1MiB\n", "line 2: unexpected max-life"},
+      {"rules:\n  - max-live: much\n", "line 2: rule max-live much: "},
+      {"rules:\n  - max-live: [1]\n", "line 2: "},
+      {"rules:\n  - max-live: 1MiB\n    of: '('\n", "bad pattern"},
+      {"rules: [\n", "line "},
+  };
+  for (const auto& [text, expected] : cases) {
+    const auto rules = parse_rules({.file = dir.write("rules.yaml", text)});
+    EXPECT_EQ(rules.status().code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_THAT(std::string(rules.status().message()), HasSubstr(expected));
+    EXPECT_THAT(std::string(rules.status().message()), HasSubstr("rules.yaml: "));
+  }
+  EXPECT_THAT(std::string(parse_rules({.file = dir.path("none")}).status().message()),
+              HasSubstr("cannot be read"));
 }
 
 TEST(HeapRules, NonsenseIsRefused) {

@@ -37,7 +37,7 @@ class QueryOptionsTest : public ::testing::Test {
     }
   }
   pb::Filter filter() const {
-    const auto filter = filter_of(options_);
+    const auto filter = filter_of(options_, pb::FRAMES_UNSPECIFIED);
     EXPECT_TRUE(filter.ok()) << filter.status();
     return filter.ok() ? *filter : pb::Filter();
   }
@@ -110,6 +110,14 @@ TEST_F(QueryOptionsTest, EveryFilter) {
   EXPECT_THAT(got.domains(), ElementsAre(1));
 }
 
+TEST_F(QueryOptionsTest, FramesOfTheCommandLineCountBeforeThoseOfTheFormat) {
+  ASSERT_TRUE(parse({}));
+  EXPECT_EQ(filter_of(options_, pb::FRAMES_APPLICATION)->frames(), pb::FRAMES_APPLICATION);
+  ASSERT_TRUE(parse({"--frames", "all"}));
+  EXPECT_EQ(filter_of(options_, pb::FRAMES_APPLICATION)->frames(), pb::FRAMES_ALL);
+  EXPECT_FALSE(parse({"--frames", "some"}));
+}
+
 TEST_F(QueryOptionsTest, PatternsAreTakenAsTheyAre) {
   ASSERT_TRUE(
       parse({"--hide", "[A-Z]", "--hide", "[ab,c]", "--require", "^[x]$", "--match", "[abc]"}));
@@ -169,7 +177,7 @@ TEST_F(QueryOptionsTest, BadSizesAndDurationsAreNamed) {
   const auto refused = [this](std::string QueryOptions::*option, const char* text) {
     QueryOptions options = options_;
     options.*option = text;
-    absl::Status status = filter_of(options).status();
+    absl::Status status = filter_of(options, pb::FRAMES_UNSPECIFIED).status();
     if (status.ok()) status = selection_of(options, kNow).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
     return std::string(status.message());

@@ -56,7 +56,7 @@ TEST(ValueText, IsInTheMannerOfOCaml) {
 TEST(ValueText, EveryKindHasWords) {
   for (int kind = 0; kind <= static_cast<int>(ValueKind::kUnread); ++kind) {
     Value value{.kind = static_cast<ValueKind>(kind)};
-    EXPECT_EQ(ctl::value_text(to_proto(value)).find("does not know"), std::string::npos) << kind;
+    EXPECT_EQ(ctl::value_text(to_proto(value)).find("unknown to"), std::string::npos) << kind;
   }
 }
 
@@ -81,10 +81,10 @@ TEST(ValuesService, AsksAndAnswers) {
   EXPECT_EQ(answer->values(1).name(), "(unknown)[0]");
   EXPECT_EQ(answer->values(1).value().integer(), 5);
   const std::string text = ctl::render_values(*answer, {});
-  EXPECT_EQ(text,
-            "NAME          VALUE\nCache[3]      4\n(unknown)[0]  5\n2 more; --limit shows them\n"
-            "4 names were not reached: the collector works so often that there was no time; ask "
-            "for fewer by a pattern\n");
+  EXPECT_EQ(
+      text,
+      "NAME          VALUE\nCache[3]      4\n(unknown)[0]  5\n2 more; --limit shows them\n"
+      "4 names were not reached: collections are too frequent; select fewer with a pattern\n");
   request.set_graph_nodes(10'001);
   EXPECT_FALSE(values.list_values(request, request.pid(), [] { return true; }).ok());
   request.set_graph_nodes(0);
@@ -124,7 +124,7 @@ TEST(GraphText, ShowsWhatIsSharedOnce) {
       to_proto({.kind = ValueKind::kBlock, .graph = std::make_shared<const ValueGraph>(graph)});
   EXPECT_EQ(ctl::graph_text(value),
             "#1 {3 fields}\n  #2 tag 1 {2 fields}\n    \"a\\\"\"\n    #1\n  #2\n  7\n"
-            "..: there are more blocks than are shown\n");
+            "..: more blocks than shown\n");
   EXPECT_EQ(ctl::graph_dot(value),
             "digraph value {\n  node [shape=box];\n  n1 [label=\"{3 fields} * * 7\"];\n"
             "  n1 -> n2 [label=0];\n  n1 -> n2 [label=1];\n"
@@ -222,10 +222,41 @@ TEST(ReportedText, TheLastLinesAndWhatIsMissing) {
   const std::string text = ctl::render_values(values, {});
   for (const char* line :
        {"requests{route=/a,pid=own}  12 requests\n", "\nLOG\n2.50 s ago  it's full\n",
-        "500 ms ago  phase load ends\n", "3 lines were lost", "2 times the program made",
-        "4 names of the program make no sense"}) {
+        "500 ms ago  phase load ends\n", "3 lines were lost",
+        "2 points, timers or values found no place", "4 names of the program are damaged"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line << "in\n" << text;
   }
+}
+
+TEST(ModuleValues, AreListedByTheirSizeInColumnsThatFit) {
+  pb::ListValuesResponse values;
+  const auto add = [&](const std::string& name, const Value& value) {
+    pb::NamedValue& named = *values.add_values();
+    named.set_name(name);
+    named.set_source_type(std::string(200, 't'));
+    *named.mutable_value() = to_proto(value);
+  };
+  add("Counter.hits", {.kind = ValueKind::kReference, .size = 1, .fields = {integer(5)}});
+  add("Queue.small", {.kind = ValueKind::kTable, .size = 7});
+  add("Cache.pages",
+      {.kind = ValueKind::kReference,
+       .size = 1,
+       .fields = {{.kind = ValueKind::kTable, .size = 18'000, .chains_counted = true}}});
+  add("Audit.buffer", {.kind = ValueKind::kString, .size = 300});
+  const std::string text = ctl::render_values(values, {});
+  const std::size_t pages = text.find("Cache.pages"), buffer = text.find("Audit.buffer"),
+                    small = text.find("Queue.small"), hits = text.find("Counter.hits");
+  EXPECT_LT(pages, buffer);
+  EXPECT_LT(buffer, small);
+  EXPECT_LT(small, hits);
+  EXPECT_NE(hits, std::string::npos);
+  EXPECT_EQ(text.find(std::string(61, 't')), std::string::npos);
+  const pb::ListValuesResponse before = values;
+  values.mutable_values(1)->mutable_value()->set_size(19);
+  const std::string later = ctl::render_values(values, {}, &before);
+  EXPECT_LT(later.find("Queue.small"), later.find("Cache.pages")) << "it has grown";
+  EXPECT_NE(later.find("Hashtbl of 19"), std::string::npos);
+  EXPECT_NE(later.find(" (+12)"), std::string::npos) << later;
 }
 
 TEST(WatchedValues, ShowsWhatHasChanged) {

@@ -87,7 +87,7 @@ TEST_F(ElfBombs, AProgramWhoseNamesDoNotFitIsNotCalledAnother) {
                   1024 * kMega);
   const auto file = opened(elf);
   EXPECT_EQ(check_program(*file).status().message(),
-            "cannot be looked at: /lib/x.so: the names of its symbols take 1.00 GiB, more than is "
+            "cannot be read: /lib/x.so: the names of its symbols take 1.00 GiB, more than is "
             "left of the 256 MiB that are kept of one target; shorten its symbol table (strip -x)");
 }
 
@@ -107,8 +107,7 @@ TEST_F(ElfBombs, SymbolsBeyondTheLimitAreLeftOut) {
   const auto file = opened(elf);
   EXPECT_TRUE(file->find_symbol("one").has_value());
   EXPECT_FALSE(file->find_symbol("two").has_value());
-  EXPECT_EQ(file->why_incomplete(),
-            "/lib/x.so: only 4,194,304 of its 44,739,243 symbols are looked at");
+  EXPECT_EQ(file->why_incomplete(), "/lib/x.so: only 4,194,304 of its 44,739,243 symbols are read");
   EXPECT_EQ(file->function_at(0x10)->name, "one");
   EXPECT_LE(budget_->peak(), kMega);
 }
@@ -153,7 +152,7 @@ TEST_F(ElfBombs, AnswersToOneQuestionHaveALimit) {
                   std::string("\0one\0", 5));
   const auto file = opened(elf);
   EXPECT_EQ(file->dynamic_symbols([](auto) { return true; }).size(), 65'536u);
-  EXPECT_EQ(file->why_incomplete(), "/lib/x.so: only 65,536 of its symbols are looked at");
+  EXPECT_EQ(file->why_incomplete(), "/lib/x.so: only 65,536 of its symbols are read");
 }
 
 TEST_F(ElfBombs, SectionsBeyondTheFileAreNotThere) {
@@ -177,7 +176,7 @@ TEST_F(ElfBombs, ProbesHaveALimit) {
   elf.add(".note.stapsdt", SHT_NOTE, at, 1024 * kMega);
   const auto file = opened(elf);
   EXPECT_TRUE(file->stap_probes().empty());
-  EXPECT_EQ(file->why_incomplete(), "/lib/x.so: only 4.00 MiB of its probes are looked at");
+  EXPECT_EQ(file->why_incomplete(), "/lib/x.so: only 4.00 MiB of its probes are read");
 }
 
 // Damaged at random: whatever is claimed, the budget holds and all is given back.

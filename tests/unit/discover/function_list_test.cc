@@ -29,8 +29,7 @@ class FunctionListTest : public ::testing::Test {
     return *ElfFile::open(dir_.path("x.exe"), "/bin/x");
   }
   static FunctionChoice all(std::size_t most) {
-    return {.name_of = [](std::string_view symbol) { return std::string(symbol); },
-            .wanted = [](const std::string&) { return true; },
+    return {.name_of = [](const ElfFunction& function) { return std::optional(function.name); },
             .most = most};
   }
 
@@ -58,8 +57,8 @@ TEST_F(FunctionListTest, AllThatMatchAreCountedAndNotKept) {
 TEST_F(FunctionListTest, AStrippedProgramIsRefused) {
   const auto file = open(3, SHT_DYNSYM);
   EXPECT_EQ(list_functions(*file, all(10)).status().message(),
-            "/bin/x does not say where its functions are: it is stripped; trace the calls of one "
-            "that has its symbol table (.symtab)");
+            "/bin/x is stripped, so its functions cannot be found; use a program file that has its "
+            "symbol table (.symtab)");
 }
 
 // Each function is nearly all of the code: what is read is bounded in all.

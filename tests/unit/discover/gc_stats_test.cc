@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "daemon/discover/pool_offsets.h"
+#include "daemon/runtime/pool_offsets.h"
 #include "tests/kit/asked_memory.h"
 #include "tests/kit/fake_memory.h"
 
@@ -17,6 +17,7 @@ constexpr std::uint64_t kWord = 8;
 class Ocaml4 : public ::testing::Test {
  protected:
   Ocaml4() {
+    abi_.young_start = 4 * kWord;
     abi_.young_ptr = 0;
     abi_.young_alloc_end = kWord;
     abi_.heap_chunks = 2 * kWord;
@@ -76,6 +77,7 @@ class Ocaml5 : public ::testing::Test {
     memory_.poke<std::uint64_t>(heap_ + kHeapStats + kStatPoolLiveWords, 1'096);
     state_ = memory_.end();
     abi_.domains = true;
+    abi_.young_start = 2 * kWord;
     abi_.young_ptr = 0;
     abi_.young_alloc_end = 3 * kWord;  // the end of the minor heap, too
     abi_.shared_heap = 4 * kWord;
@@ -115,6 +117,91 @@ TEST_F(Ocaml5, RoomThatIsNotKnownOfOneDomainIsNotKnown) {
   ASSERT_TRUE(stats.ok()) << stats.status();
   EXPECT_EQ(stats->free_words, std::nullopt);
   EXPECT_EQ(stats->minor_heap_words, 200u);
+}
+
+TEST(GcStats, ReadsTheCounters) {
+  const RuntimeAbi abi = *runtime_abi_for("4.13.1");
+  FakeMemory memory(0x10000);
+  for (int i = 0; i < 64; ++i) memory.put<std::uint64_t>(0);
+  memory.poke<std::uint64_t>(0x10000 + abi.young_ptr, 0x7000'0000);
+  memory.poke<std::uint64_t>(0x10000 + abi.young_alloc_end, 0x7000'0050);
+  const std::uint64_t stats = 0x10000 + abi.stats;
+  memory.poke(stats, 1000.0);
+  memory.poke(stats + 8, 200.0);
+  memory.poke(stats + 16, 300.0);
+  for (std::uint64_t i = 3; i < 10; ++i) memory.poke(stats + 8 * i, i);
+  const auto read = read_gc_stats(memory, 0x10000, abi);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(read->valid);
+  EXPECT_EQ(read->minor_words, 1010.0);
+  EXPECT_EQ(read->promoted_words, 200.0);
+  EXPECT_EQ(read->major_words, 300.0);
+  EXPECT_EQ(read->minor_collections, 3u);
+  EXPECT_EQ(read->major_collections, 4u);
+  EXPECT_EQ(read->heap_words, 5u);
+  EXPECT_EQ(read->top_heap_words, 6u);
+  EXPECT_EQ(read->compactions, 7u);
+  EXPECT_EQ(read->heap_chunks, 9u);
+  EXPECT_FALSE(read->free_words) << "where its count is was not said";
+}
+
+TEST(GcStats, TellsRoomInTheHeapAndTheMinorHeap) {
+  const RuntimeAbi abi = *runtime_abi_for("4.13.1");
+  FakeMemory memory(0x10000);
+  for (int i = 0; i < 65; ++i) memory.put<std::uint64_t>(0);
+  memory.poke<std::uint64_t>(0x10000 + 32, 0x7000'0000);  // young_start
+  memory.poke<std::uint64_t>(0x10000 + 40, 0x7000'8000);  // young_end
+  memory.poke<std::uint64_t>(0x10000 + abi.stats + 40, 1000);
+  memory.poke<std::uint64_t>(0x10000 + 512, 300);
+  const GcCounters counters{.free_words = 0x10000 + 512};
+  auto read = read_gc_stats(memory, 0x10000, abi, counters);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->minor_heap_words, 0x1000u);
+  EXPECT_EQ(read->free_words, 300u);
+  memory.poke<std::uint64_t>(0x10000 + 512, 2000);
+  memory.poke<std::uint64_t>(0x10000 + 40, 0x6000'0000);
+  read = read_gc_stats(memory, 0x10000, abi, counters);
+  EXPECT_EQ(read->free_words, 1000u) << "not more than there is";
+  EXPECT_EQ(read->minor_heap_words, 0u) << "it ends before it begins";
+}
+
+// The statistics of each domain's pools; one that says nonsense makes the sum unknown.
+TEST(GcStats, SumsUpTheRoomOfDomains) {
+  const RuntimeAbi abi = *runtime_abi_for("5.3.0");
+  FakeMemory memory(0x10000);
+  for (int i = 0; i < 1024; ++i) memory.put<std::uint64_t>(0);
+  const GcCounters counters{.minor_collections = 0x11ff0, .major_cycles = 0x11ff8};
+  const std::uint64_t states[] = {0x10000, 0x10400}, heaps[] = {0x10800, 0x10e00};
+  std::vector<DomainGc> domains;
+  for (int i = 0; i < 2; ++i) {
+    memory.poke<std::uint64_t>(states[i] + abi.shared_heap, heaps[i]);
+    memory.poke<std::uint64_t>(states[i] + 16, 0x7000'0000);
+    memory.poke<std::uint64_t>(states[i] + 24, 0x7000'0800);
+    memory.poke<std::uint64_t>(heaps[i] + kHeapStats + kStatPoolWords, 4096);
+    memory.poke<std::uint64_t>(heaps[i] + kHeapStats + kStatPoolLiveWords, 1000 + i);
+    domains.push_back({.state = states[i], .heap_bytes = 32768});
+  }
+  auto read = read_domain_gc_stats(memory, abi, counters, domains, {});
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->free_words, 3096u + 3095u);
+  EXPECT_EQ(read->minor_heap_words, 0x200u);
+  memory.poke<std::uint64_t>(heaps[1] + kHeapStats + kStatPoolLiveWords, 5000);
+  read = read_domain_gc_stats(memory, abi, counters, domains, {});
+  EXPECT_FALSE(read->free_words);
+  EXPECT_EQ(read->minor_heap_words, 0x200u);
+}
+
+TEST(GcStats, RefusesGarbage) {
+  const RuntimeAbi abi = *runtime_abi_for("4.13.1");
+  FakeMemory memory(0x10000);
+  for (int i = 0; i < 64; ++i) memory.put<std::uint64_t>(0);
+  ASSERT_TRUE(read_gc_stats(memory, 0x10000, abi).ok());
+  memory.poke<std::uint64_t>(0x10000 + abi.stats, 0x7ff8'0000'0000'0000);  // NaN
+  EXPECT_EQ(read_gc_stats(memory, 0x10000, abi).status().code(), absl::StatusCode::kDataLoss);
+  memory.poke<std::uint64_t>(0x10000 + abi.stats, 0);
+  memory.poke<std::uint64_t>(0x10000 + abi.stats + 24, ~0ull);
+  EXPECT_EQ(read_gc_stats(memory, 0x10000, abi).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_FALSE(read_gc_stats(memory, 0x90000, abi).ok());
 }
 
 }  // namespace

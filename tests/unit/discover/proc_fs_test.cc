@@ -144,7 +144,8 @@ TEST(ProcFs, KernelRefusalsSayWhatToDo) {
   const std::uint64_t all = ProcFs().status(::getpid())->capabilities;
   const bool privileged = (all >> CAP_SYS_PTRACE & 1) != 0 && (all >> CAP_DAC_OVERRIDE & 1) != 0;
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr(privileged ? "read the memory of pid 42: it is protected from root, too"
+              HasSubstr(privileged ? "read the memory of pid 42: its user namespace or a security "
+                                     "module protects it even from root"
                                    : "read the memory of pid 42: run memprofd as root or give it "
                                      "CAP_SYS_PTRACE and CAP_DAC_OVERRIDE"));
   EXPECT_EQ(process_error(42, ESRCH, "x").code(), absl::StatusCode::kNotFound);

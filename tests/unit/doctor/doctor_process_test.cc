@@ -74,7 +74,7 @@ TEST_F(DoctorProcess, SeccompFilter) {
   status("S (sleeping)", "Seccomp:\t2\n");
   ASSERT_EQ(why_filters_are_hidden(), "") << "root, without a filter";
   EXPECT_EQ(find("seccomp").level, Level::kOk);
-  EXPECT_NE(find("seccomp").detail.find("judged"), std::string::npos);
+  EXPECT_NE(find("seccomp").detail.find("checks before"), std::string::npos);
 }
 
 TEST_F(DoctorProcess, StoppedWaits) {

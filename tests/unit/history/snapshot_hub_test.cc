@@ -64,6 +64,38 @@ TEST(SnapshotHubTest, DeadlineGivesWhatThereIs) {
   EXPECT_TRUE(hub.wanted()) << "it asked";
 }
 
+TEST(SnapshotHubTest, ATargetOfTheLatestIsGivenAtTheDeadline) {
+  SnapshotHub hub;
+  hub.publish({snapshot(1, 1)});
+  const auto result = hub.fresh_of(1, 1ms, 1min);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ((*result)->time_ns, 1u);
+}
+
+// It may have been added since, which only a publication tells.
+TEST(SnapshotHubTest, ATargetThatTheLatestDoesNotHaveIsWaitedFor) {
+  SnapshotHub hub;
+  hub.publish({snapshot(1)});
+  auto reader = std::async(std::launch::async, [&] { return hub.fresh_of(2, 0ms, 1min); });
+  auto other = std::async(std::launch::async, [&] { return hub.fresh_of(3, 0ms, 1min); });
+  for (const auto* waiting : {&reader, &other}) {
+    while (waiting->wait_for(0s) != std::future_status::ready) {
+      if (hub.wanted()) hub.publish({snapshot(1), snapshot(2, 7)});
+      std::this_thread::yield();
+    }
+  }
+  const auto result = reader.get();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ((*result)->time_ns, 7u);
+  EXPECT_EQ(other.get().status(),
+            absl::NotFoundError("pid 3 is not a target; `memprofctl targets` lists them"));
+}
+
+TEST(SnapshotHubTest, WhetherThereIsATargetIsNotSaidWithoutAPublication) {
+  SnapshotHub hub;
+  EXPECT_EQ(hub.fresh_of(2, 0ms, 1ms).status().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
 TEST(SnapshotHubTest, OnePublicationAnswersAllThatAsked) {
   SnapshotHub hub;
   constexpr int kReaders = 8;

@@ -350,6 +350,129 @@ TEST(Leaks, OneSampleIsHardlyAHint) {
   EXPECT_TRUE(find_leaks(recording.snapshot(), {begin, 0}, {}, {}).value().suspects.empty());
 }
 
+// Callstacks of 50 functions of one module, each of which is called by all of Shop.serve, and of a
+// healthy module; all allocate by the standard library.
+class SpreadLeak : public ::testing::Test {
+ protected:
+  static constexpr std::uint32_t kSites = 50, kHealthy = 100;
+
+  SpreadLeak() {
+    recording_.symbolizer = symbolizer_;
+    for (std::uint32_t site = 1; site <= kSites; ++site) {
+      name(site, "Catalog.add_" + std::to_string(site));
+    }
+    name(kHealthy, "Parser.token");
+  }
+  void name(std::uint32_t site, const std::string& function) {
+    symbolizer_->known[{site, -1}] = {
+        {.function = "Stdlib__Bytes.sub", .file = "bytes.ml", .line = 1},
+        {.function = function, .file = "shop.ml", .line = site},
+        {.function = "Shop.serve", .file = "shop.ml", .line = 500},
+        {.function = "Shop.main", .file = "shop.ml", .line = 600}};
+  }
+  // Each of the sites leaks now and then; Parser turns over.
+  void run(int seconds) {
+    for (int second = 0; second < seconds; ++second) {
+      recording_.alloc(++id_, 1 + static_cast<std::uint32_t>(random_() % kSites));
+      for (int i = 0; i < 3; ++i) {
+        recording_.alloc(++id_, kHealthy);
+        parsed_.push_back(id_);
+      }
+      for (; parsed_.size() > 30; parsed_.pop_front()) recording_.die(parsed_.front());
+      recording_.advance(kSecond);
+    }
+  }
+  LeakAnswer leaks(const Filter& filter) const {
+    return find_leaks(recording_.snapshot(), {}, filter, {.roll_up = true}).value();
+  }
+
+  std::shared_ptr<testing::ModelSymbolizer> symbolizer_ =
+      std::make_shared<testing::ModelSymbolizer>();
+  Recording recording_;
+  std::mt19937_64 random_{3};
+  std::uint64_t id_ = 0;
+  std::deque<std::uint64_t> parsed_;
+};
+
+TEST_F(SpreadLeak, IsNamedByItsModuleAndItsCaller) {
+  run(120);
+  const LeakAnswer answer = leaks({.forbid = {"Parser"}, .site_frame = SiteFrame::kApplication});
+  // By innermost frames it is one site, Bytes.sub: it is a leak, and one of its sites has to be
+  // named.
+  ASSERT_EQ(answer.suspects.size(), 1u);
+  EXPECT_TRUE(answer.suspects[0].group.location.function.starts_with("Catalog.add_"));
+}
+
+TEST_F(SpreadLeak, WithoutAnyLeakingSiteGroupsAreLookedAt) {
+  for (std::uint32_t site = 1; site <= kSites; ++site) {
+    symbolizer_->known[{site, -1}][0].function = "Catalog.make_" + std::to_string(site);
+  }
+  run(120);
+  const LeakAnswer answer = leaks({});
+  ASSERT_TRUE(answer.suspects.empty());
+  ASSERT_FALSE(answer.rolled_up.empty());
+  EXPECT_TRUE(answer.rolled_up[0].certain);
+  EXPECT_EQ(answer.rolled_up[0].group_by, GroupBy::kModule);
+  EXPECT_EQ(answer.rolled_up[0].suspect.group.unit, "Catalog");
+  EXPECT_GT(answer.rolled_up[0].suspect.growth_bytes, 30 * kSampleBytes);
+}
+
+// A leak, a healthy site, and what is hidden is the frame that both are in.
+TEST(Leaks, WhatIsHiddenDoesNotHideThatThereIsALeak) {
+  auto symbolizer = std::make_shared<testing::ModelSymbolizer>();
+  symbolizer->known[{1, -1}] = {{.function = "Cache.add"}, {.function = "Shop.serve"}};
+  symbolizer->known[{2, -1}] = {{.function = "Parser.token"}, {.function = "Shop.serve"}};
+  Recording recording;
+  recording.symbolizer = symbolizer;
+  std::mt19937_64 random(9);
+  std::uint64_t id = 0;
+  std::deque<std::uint64_t> tokens;
+  for (int second = 0; second < 300; ++second) {
+    if (second % 2 == 0) recording.alloc(++id, 1);
+    for (std::uint64_t i = random() % 40; i > 0; --i) {
+      recording.alloc(++id, 2);
+      tokens.push_back(id);
+    }
+    for (std::uint64_t i = random() % 40; i > 0 && !tokens.empty(); --i) {
+      recording.die(tokens.front());
+      tokens.pop_front();
+    }
+    recording.advance(kSecond);
+  }
+  const auto named = [&](const Filter& filter) {
+    std::vector<std::string> functions;
+    for (const LeakSuspect& suspect : find_leaks(recording.snapshot(), {}, filter, {})->suspects) {
+      functions.push_back(suspect.group.location.function);
+    }
+    return functions;
+  };
+  EXPECT_EQ(named({}), std::vector<std::string>{"Cache.add"});
+  EXPECT_EQ(named({.hide = {"Cache", "Parser"}}), std::vector<std::string>{"Shop.serve"})
+      << "together they go up and down, and the leak is there all the same";
+}
+
+// A Buffer that is never emptied: one block, replaced by one of twice the size.
+TEST(Leaks, ABlockThatIsReplacedByLargerOnesIsALeakInSteps) {
+  Recording recording;
+  recording.symbolizer = std::make_shared<testing::ModelSymbolizer>();
+  std::uint64_t id = 0;
+  std::uint64_t words = 1 << 15;
+  for (int second = 0; second < 160; ++second) {
+    if (second == 10 || second == 20 || second == 50 || second == 120) {
+      recording.alloc(++id, 1, static_cast<std::uint32_t>(words / 100), words);
+      if (id > 1) recording.die(id - 1, MEMPROF_DEALLOC_MAJOR);
+      words *= 2;
+    }
+    recording.advance(kSecond);
+  }
+  const LeakAnswer answer = find_leaks(recording.snapshot(), {}, {}, {}).value();
+  ASSERT_EQ(answer.suspects.size(), 1u);
+  EXPECT_TRUE(answer.suspects[0].in_steps);
+  EXPECT_EQ(answer.suspects[0].group.location.function, "f1");
+  EXPECT_NEAR(answer.suspects[0].growth_bytes / answer.compared_seconds * 110, 7 * (1 << 15) * 8.0,
+              0.05 * 7 * (1 << 15) * 8);
+}
+
 TEST_F(LeaksTest, LifetimeFiltersAreRefused) {
   EXPECT_EQ(find_leaks(recording_.snapshot(), {}, {.lifetime = {.fate = Fate::kAlive}}, {})
                 .status()

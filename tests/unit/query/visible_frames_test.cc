@@ -50,6 +50,30 @@ TEST(VisibleFramesTest, TheSiteOfABigarrayIsWhoMadeIt) {
   EXPECT_EQ(names(model, row)[0], "Stdlib.Bigarray.Array1.create") << "the callstack has it all";
 }
 
+TEST(VisibleFramesTest, TheSiteOfTheApplicationIsOutsideOfLibraries) {
+  ProfileModel model;
+  model.name(1, {{.function = "Stdlib__Bytes.sub"}});
+  model.name(2, {{.function = "Stdlib.(^)"}, {.function = "CamlinternalFormat.make_printf"}});
+  model.name(3, {{.function = "Audit.log"}, {.function = "Audit.request"}});
+  model.name(4, {{.function = "caml_main"}});
+  const ProfileRow row = model.add({1, 2, 3, 4}, 1), alone = model.add({1, 2, 4}, 1);
+  EXPECT_EQ(site(model, row), "Stdlib__Bytes.sub");
+  model.profile.site_frame = SiteFrame::kApplication;
+  EXPECT_EQ(site(model, row), "Audit.log");
+  EXPECT_EQ(site(model, alone), "Stdlib__Bytes.sub") << "nothing of it is the application's";
+  EXPECT_EQ(names(model, row)[0], "Stdlib__Bytes.sub") << "the callstack has it all";
+}
+
+TEST(VisibleFramesTest, WhatIsHiddenNamesNoSiteOfTheApplication) {
+  ProfileModel model;
+  model.name(1, {{.function = "Stdlib.List.map"}});
+  const ProfileRow row = model.add({1, 2, 3}, 1), library_alone = model.add({2, 1}, 1);
+  model.hide({"f2"});
+  model.profile.site_frame = SiteFrame::kApplication;
+  EXPECT_EQ(site(model, row), "f3");
+  EXPECT_EQ(site(model, library_alone), "Stdlib.List.map");
+}
+
 TEST(VisibleFramesTest, HiddenLocationsDoNotCountToTheMaximum) {
   ProfileModel model;
   const ProfileRow row = model.add({1, run(1'000'000), 2, 3}, 1);

@@ -83,7 +83,7 @@ TEST_F(MappingClasses, TooManyAreRefusedInOneWay) {
   EXPECT_TRUE(check_number(maps, 4242).ok());
   maps.emplace_back();
   EXPECT_EQ(check_number(maps, 4242).message(),
-            "pid 4242 has 262145 mappings: more than 262144 are not looked at");
+            "pid 4242 has 262145 mappings: more than 262144 are not read");
 }
 
 TEST_F(MappingClasses, KnowOtherAllocatorsByTheirFiles) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "daemon/discover/elf_file.h"
+#include "daemon/discover/runtime_version.h"
 #include "tests/kit/ocaml_program.h"
 
 namespace memprofd {

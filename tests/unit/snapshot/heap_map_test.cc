@@ -217,6 +217,16 @@ TEST(HeapMap, ColoursMeanWhatTheyMeanToTheCollector) {
   EXPECT_EQ(BlockState::kUsed, pools.state_of(RegionKind::kMinor, 8, header(1, 0, 0x100)));
 }
 
+TEST(HeapMap, FreeSlotsOfRunsHaveHeaders) {
+  const HeapColours pools{.domains = true, .garbage = 0x100, .free_runs = true};
+  const auto slot = [&](std::uint64_t word) { return pools.state_of(RegionKind::kPool, 8, word); };
+  EXPECT_EQ(BlockState::kFree, slot(header(0, kAbstractTag)));
+  EXPECT_EQ(BlockState::kFree, slot(header(17, kAbstractTag)));
+  EXPECT_EQ(BlockState::kUsed, slot(header(17, kAbstractTag, 0)));
+  EXPECT_EQ(BlockState::kDead, slot(header(17, kAbstractTag, 0x100)));
+  EXPECT_EQ(BlockState::kUsed, slot(header(17, kCustomTag)));
+}
+
 TEST(HeapMap, TheSweepBeginsWhereTheRuntimeSays) {
   FakeChunks heap;
   const std::uint64_t chunk = heap.put_chunk(block(3, 0));

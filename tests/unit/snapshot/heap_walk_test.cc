@@ -60,6 +60,40 @@ TEST(HeapWalk, VisitsBlocksOfAChunkWithTheirFields) {
   EXPECT_EQ(512u - 6, seen[3].words);
 }
 
+// What is in a free slot behind the first of its run says nothing, though it looks like a block.
+TEST(HeapWalk, PassesOverRunsOfFreeSlots) {
+  FakePools heap("5.5.0");
+  const std::uint64_t pool = heap.put_pool(3, {block(3, 1, 0),
+                                               {header(2, kAbstractTag)},
+                                               block(3, 1, 0),
+                                               {FakePools::kStale},
+                                               block(2, 3, FakePools::kGarbage),
+                                               {header(0, kAbstractTag)},
+                                               block(1, 2, 0)});
+  const auto seen = blocks_of(heap.memory, *heap.map());
+  ASSERT_EQ(1023u, seen.size());
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    const bool is_block = i == 0 || i == 4 || i == 6;
+    EXPECT_EQ(pool + 32 + 32 * i, seen[i].address);
+    EXPECT_EQ(is_block, seen[i].state != BlockState::kFree) << i;
+    if (!is_block) EXPECT_EQ(4u, seen[i].words);
+    if (!is_block) EXPECT_TRUE(seen[i].fields.empty());
+  }
+  EXPECT_EQ(BlockState::kDead, seen[4].state);
+}
+
+TEST(HeapWalk, RefusesARunThatIsLongerThanItsPool) {
+  for (const std::uint64_t further : {1022, 1023, 1 << 20}) {
+    FakePools heap("5.5.0");
+    heap.put_pool(3, {{header(further, kAbstractTag)}});
+    const auto map = heap.map();
+    ASSERT_TRUE(map.ok()) << map.status();
+    const absl::Status status =
+        walk_heap(heap.memory, *map, [](const HeapRegion&, const BlockPart&) {});
+    EXPECT_EQ(further == 1022, status.ok()) << further << " " << status;
+  }
+}
+
 TEST(HeapWalk, VisitsSlotsOfAPoolAndOnlyTheirBlocks) {
   FakePools heap;
   const std::uint64_t pool =

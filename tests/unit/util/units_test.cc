@@ -135,6 +135,8 @@ TEST(FormatEstimate, ShowsAsManyDigitsAsTheErrorJustifies) {
   EXPECT_EQ(format_estimate(12.345 * kMiB, 0.04 * kMiB), "12.35 MiB ± 0.04");
   EXPECT_EQ(format_estimate(980 * kMiB, 35 * kMiB), "980 MiB ± 35");
   EXPECT_EQ(format_estimate(2041.2 * kMiB, 4 * kMiB), "1.993 GiB ± 0.004");
+  EXPECT_EQ(format_estimate(32 * kMiB + 16 * 1024, 30), "32.016 MiB ± 0.001") << "never ± 0";
+  EXPECT_EQ(format_estimate(512, 0.25), "512 B ± 1");
   EXPECT_EQ(format_estimate(0, 0), "0 B");
   EXPECT_EQ(format_estimate(100, 100), "100 B ± 100");
   EXPECT_EQ(format_estimate(2 * kMiB, 0), "2.00 MiB");
@@ -148,6 +150,11 @@ TEST(FormatDuration, PicksTheUnit) {
   EXPECT_EQ(format_duration(59.99), "1.0 min");
   EXPECT_EQ(format_duration(7500), "2.1 h");
   EXPECT_EQ(format_duration(276480), "3.2 d");
+  EXPECT_EQ(format_duration_argument(0.0701), "71ms");
+  EXPECT_EQ(format_duration_argument(1.21), "1.3s");
+  for (const double seconds : {1e-9, 0.0701, 0.9999, 1.21, 60.0}) {
+    EXPECT_GE(*parse_duration(format_duration_argument(seconds)), seconds);
+  }
 }
 
 TEST(FormatOthers, AreReadable) {

@@ -72,13 +72,13 @@ TEST_F(ReportRequestTest, AnExceptionIsTold) {
   answers("Failure(\"no\x1b\")", MEMPROF_REQUEST_RAISED);
   const absl::Status status = ask("").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(status.message(), "the program's function for 'reload' has raised Failure(\"no?\")");
+  EXPECT_EQ(status.message(), "the action 'reload' raised Failure(\"no?\")");
 }
 
 TEST_F(ReportRequestTest, IsTakenBackWhenTheTimeIsOver) {
   const absl::Status status = ask("", kSoon).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_EQ(status.message().substr(0, 42), "the program has not come to 'reload' in 0.");
+  EXPECT_EQ(status.message().substr(0, 44), "the program did not start 'reload' within 0.");
   EXPECT_EQ(record().asked, 0u);
   wanted_ = false;
   EXPECT_EQ(ask("").status().code(), absl::StatusCode::kCancelled);
@@ -91,7 +91,7 @@ TEST_F(ReportRequestTest, WhatHasBegunIsNotTakenBack) {
   };
   const absl::Status status = ask("", kSoon).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_EQ(status.message().substr(0, 31), "the program has begun 'reload' ");
+  EXPECT_EQ(status.message().substr(0, 33), "the program has started 'reload' ");
   EXPECT_EQ(ask("", kSoon).status().code(), absl::StatusCode::kResourceExhausted);
 }
 

@@ -4,7 +4,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { tickTimes } from "../lib/axis";
 import { bytes } from "../lib/format";
-import { isFlow, unitOf, type Measure } from "../lib/names";
+import { isFlow, measureLabel, unitOf, type Measure } from "../lib/names";
 import { paletteOf, type Palette } from "../lib/palette";
 import type { Range } from "../lib/state";
 import { drawCollections, drawCursor, drawRanges, LANE, type Marks } from "./marks";
@@ -29,11 +29,14 @@ export interface Shown {
   height: number;
 }
 
-// The heap has an axis of its own when on the same one the areas would be too flat.
+// The heap has an axis of its own when on the same one the areas would be too flat. What is live is on that of the
+// areas, which are parts of it, unless a filter leaves so little of it that they would be.
 const FLAT = 3;
 export const BINARY = Array.from({ length: 52 }, (_, power) => 2 ** power);
-// Left and right of every chart, so that times are above each other.
+// Left and right of every chart, so that times are above each other; of it what an axis is called.
 export const SIDE_PX = 72;
+const NAME_PX = 15;
+const NARROW_PX = 480; // there is no room for an empty side
 const CLICK_PX = 4;
 // What the dashed line is called, and the full one.
 const LABELS: Record<Lines, [string, string]> = { heap: ["live", "heap"], resident: ["swapped", "resident"], none: ["", ""] };
@@ -94,22 +97,16 @@ export class AreaChart {
     return { x: box.x + this.plot.valToPos(stack.times[index]!, "x"), y: box.y + this.plot.valToPos(middle, "y") };
   }
 
-  private get ownHeapAxis(): boolean {
+  // Which lines have the axis on the right, which is there only for them.
+  private get onTheRight(): { live: boolean; heap: boolean } {
     const { stack, measure, lines } = this.shown!;
-    if (lines !== "heap") return false;
-    if (isFlow(measure)) return true;
-    let most = 0, heap = 0;
-    stack.moments.forEach((moment, i) => {
-      most = Math.max(most, totalAt(stack, i).value);
-      heap = Math.max(heap, moment.heap ?? 0);
-    });
-    return heap > FLAT * most;
+    return lines === "heap" ? rightAxis(stack, measure) : { live: false, heap: false };
   }
 
   private structure(): string {
     const { stack, measure, dark, lines, height } = this.shown!;
     return JSON.stringify([stack.areas.map(({ key, slot }) => [key, slot]), measure, dark, lines, height,
-      this.ownHeapAxis]);
+      this.onTheRight]);
   }
 
   private data(): uPlot.AlignedData {
@@ -133,19 +130,19 @@ export class AreaChart {
       out.push({ label: area.label, scale: "y", stroke: colour, width: 1, fill: `${colour}c8`,
         points: { show: false }, ...(paths ? { paths } : {}) });
     }
-    const scale = this.ownHeapAxis ? "heap" : "y", [dashed, full] = LABELS[lines];
+    const right = this.onTheRight, [dashed, full] = LABELS[lines];
     if (lines !== "none") {
-      out.push({ label: dashed, scale, stroke: this.palette.live, width: 1.25, dash: [3, 3], points: { show: false } });
-      out.push({ label: full, scale, stroke: this.palette.heap, width: 1.5, points: { show: false }, ...(lines === "heap" ? { paths: step } : {}) });
+      out.push({ label: dashed, scale: right.live ? "heap" : "y", stroke: this.palette.live, width: 1.25, dash: [3, 3], points: { show: false } });
+      out.push({ label: full, scale: right.heap ? "heap" : "y", stroke: this.palette.heap, width: 1.5, points: { show: false }, ...(lines === "heap" ? { paths: step } : {}) });
     }
     return out;
   }
 
   private options(): uPlot.Options {
     const { stack, height } = this.shown!;
-    const own = this.ownHeapAxis;
+    const own = this.onTheRight.heap;
     return {
-      width: this.width(), height, legend: { show: false }, padding: [10, own ? 0 : SIDE_PX, 0, 0],
+      width: this.width(), height, legend: { show: false }, padding: [10, own ? 0 : this.width() < NARROW_PX ? NAME_PX : SIDE_PX, 0, 0],
       series: this.series(),
       bands: stack.areas.slice(1).map((_, i) => ({ series: [i + 2, i + 1] as [number, number] })),
       scales: { x: { time: true }, y: { range: aboveZero }, heap: { range: aboveZero } },
@@ -172,10 +169,20 @@ export class AreaChart {
         values: (_, splits, _axis, _space, step) => tickTimes(splits, step) };
     }
     const perSecond = scale === "y" ? unitOf(this.shown!.measure) : "";
-    return { ...common, side: scale === "heap" ? 1 : 3, size: SIDE_PX, incrs: BINARY, space: 34,
+    const name = this.nameOfAxis(scale);
+    return { ...common, side: scale === "heap" ? 1 : 3, size: SIDE_PX - (name === "" ? 0 : NAME_PX), incrs: BINARY, space: 34,
+      ...(name === "" ? {} : { label: name, labelSize: NAME_PX, labelGap: 0, labelFont: common.font }),
       grid: { show: scale === "y", stroke: this.palette.grid, width: 1 },
       filter: (_, splits) => splits.map((value) => (value < 0 ? null : value)),
       values: (_, splits) => splits.map((value) => (value === null ? "" : tick(value) + perSecond)) };
+  }
+
+  // "" where there is only one.
+  private nameOfAxis(scale: "y" | "heap"): string {
+    const right = this.onTheRight, { measure } = this.shown!;
+    if (!right.heap) return "";
+    if (scale === "heap") return right.live ? "heap, all that is live" : "heap";
+    return `areas: ${measureLabel(measure).toLowerCase()}`;
   }
 
   private width(): number {
@@ -219,6 +226,17 @@ export class AreaChart {
     this.events.onPoint(index, area);
   }
 
+}
+
+export function rightAxis(stack: Stack, measure: Measure): { live: boolean; heap: boolean } {
+  if (isFlow(measure)) return { live: true, heap: true };
+  let most = 0, heap = 0, live = 0;
+  stack.moments.forEach((moment, i) => {
+    most = Math.max(most, totalAt(stack, i).value);
+    heap = Math.max(heap, moment.heap ?? 0);
+    live = Math.max(live, moment.live);
+  });
+  return { live: live > FLAT * most, heap: Math.max(heap, live) > FLAT * most };
 }
 
 // What was dragged over, which is given back to the chart.

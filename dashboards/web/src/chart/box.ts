@@ -33,7 +33,7 @@ export class ChartBox {
   private readonly plot = make("div", { className: "plot" });
   private readonly message = make("p", { className: "chart-message", hidden: true });
   private readonly note = make("p", { className: "chart-note", hidden: true },
-    "Without the conditions on lifetime, which are not known over time.");
+    "Lifetime conditions are omitted: they are unknown over time.");
   private readonly legend: Legend;
   private readonly heaps: HeapLane;
   private readonly chart: AreaChart;
@@ -108,7 +108,7 @@ export class ChartBox {
       const answer = await this.api.history({ ...this.params(view, spec), measure: spec.measure });
       if (view.live && !view.axis) this.app.noteHistory(spec.pid, answer);
       this.stack = stackOf(answer, spec.groupBy, this.slots, this.stack);
-      this.showMessage(answer.points.length < 2 ? "Nothing recorded in this time yet." : "");
+      this.showMessage(answer.points.length < 2 ? "Nothing recorded in this range yet." : "");
       this.redraw(true);
       this.onStack();
     } catch (error) {

@@ -86,7 +86,7 @@ class MainHead {
     this.groups = choice("Group by", MAIN_GROUPS.map((by) => [by, groupLabel(by)] as const), (groupBy) => store.update({ groupBy }, true));
     this.top = select("Areas", TOPS, (top) => store.setExtra("charts.top", top === "8" ? "" : top));
     this.lines = button("Heap", () => store.setExtra("charts.lines", this.hasLines() ? "0" : ""),
-      { className: "button", title: "Lines: size of the major heap, and all that is live" });
+      { className: "button", title: "Lines: size of the major heap, and all live memory" });
     this.more = button("+ Compare chart", () => this.addChart(), { className: "button", title: "Another chart on the same time axis" });
     this.element = make("div", { className: "chart-head" }, make("h2", {}, "Memory over time"), this.measure.element,
       this.groups.element, this.top.element, this.lines, make("span", { className: "space" }), this.more);

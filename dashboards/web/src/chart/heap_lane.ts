@@ -35,7 +35,7 @@ export class HeapLane {
   private add(heap: KeptHeap): HTMLButtonElement {
     const { store } = this.app, said = `Snapshot of ${clock(msOf(heap.unix_ns))}, heap of ${bytes(Number(heap.heap_bytes))}`;
     const mark = button("", () => store.setExtra("heaps", withHeap(heapsOf(store.get()), heap.name), true),
-      { "aria-label": said, title: `${said}. Choose one, or two to compare`, "data-name": heap.name });
+      { "aria-label": said, title: `${said}. Select one, or two to compare`, "data-name": heap.name });
     this.marks.set(heap.name, mark);
     this.element.append(mark);
     return mark;

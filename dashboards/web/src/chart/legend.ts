@@ -5,6 +5,7 @@ import { button, make } from "../lib/dom";
 import { bytes, count, estimate, interval } from "../lib/format";
 import { groupPlural, unitOf, type Measure } from "../lib/names";
 import type { Palette } from "../lib/palette";
+import { rightAxis } from "./area_chart";
 import { totalAt, type Area, type Stack } from "./stack";
 
 export interface LegendShown {
@@ -53,7 +54,7 @@ export class Legend {
       const name = make("span", { className: "name" }, make("bdi", { dir: "ltr" }, area.label));
       const number = make("span", { className: "number" });
       const element = area.site
-        ? button("", () => this.open(area), { title: `${area.key}\nClick: what it is made of` })
+        ? button("", () => this.open(area), { title: `${area.key}\nClick to split it` })
         : make("div", { title: "all others together" });
       element.replaceChildren(swatch, name, number);
       return { element, number, area };
@@ -88,11 +89,15 @@ export class Legend {
 function factsOf(stack: Stack, measure: Measure, index: number, lines: boolean): HTMLElement[] {
   const moment = stack.moments[index]!, total = totalAt(stack, index);
   const facts: [string, string][] = [["sum", estimate(total.value, total.error) + unitOf(measure)]];
-  if (lines) facts.push(["heap", moment.heap === null ? "not read yet" : bytes(moment.heap)], ["live, all", bytes(moment.live)]);
+  const right = rightAxis(stack, measure), side = (isRight: boolean): string => (isRight ? ", right axis" : "");
+  if (lines) {
+    facts.push([`heap${side(right.heap)}`, moment.heap === null ? "not read yet" : bytes(moment.heap)],
+      [`live, all${side(right.live)}`, bytes(moment.live)]);
+  }
   if (moment.seconds > 0 && index > 0) {
     facts.push(["collections", `${(moment.minor / moment.seconds).toFixed(1)}/s minor, ${count(moment.major)} major`]);
   }
-  if (moment.anew) facts.push(["sampling began anew", "what was live is forgotten"]);
+  if (moment.anew) facts.push(["sampling restarted", "live restarts at zero"]);
   if (moment.compactions > 0) facts.push(["compactions", count(moment.compactions)]);
   if (moment.dropped > 0) facts.push(["lost", `${count(moment.dropped)} events`]);
   return facts.map(([name, value]) => make("div", {}, make("dt", { className: name.replace(/\W.*/, "") }, name), make("dd", {}, value)));

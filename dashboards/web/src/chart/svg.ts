@@ -98,8 +98,8 @@ export function svgOf(picture: Picture): string {
       'font-family="system-ui, sans-serif" font-size="12">',
     `<title>${xmlText(title)}</title><rect width="100%" height="100%" fill="${palette.ground}"/>`,
     text(PLOT.left, 24, title, `font-size="16" font-weight="600" fill="${palette.heap}"`),
-    text(PLOT.left, 42, `${clockRange(axis)} ${zone()}${lines.length > 0 ? "; lines: heap size, and all that is live (dashed)" : ""}; ` +
-      "± is one standard error, numbers are of the end", `fill="${palette.text}"`),
+    text(PLOT.left, 42, `${clockRange(axis)} ${zone()}${lines.length > 0 ? "; lines: heap size, and all live memory (dashed)" : ""}; ` +
+      "± is one standard error, numbers are those of the end", `fill="${palette.text}"`),
     `<clipPath id="plot"><rect x="${PLOT.left}" y="${PLOT.top}" width="${PLOT.width}" height="${PLOT.height}"/></clipPath>`,
     ...axes(picture, scale),
     '<g clip-path="url(#plot)">', ...stack.areas.map((_, i) => polygon(stack, i, scale, palette)), ...lines, "</g>",

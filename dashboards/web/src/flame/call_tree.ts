@@ -10,14 +10,17 @@
 //
 // Both have the same shape. Nodes are numbers, the root is 0. Nothing here
 // recurses: stacks may be 10,000 deep.
+import { count } from "../lib/format";
 import type { Profile, Sides } from "./profile";
 
 // The sums of both sides, by node, of a profile that shows a difference.
 export interface TreeSides {
   before: Column;
   beforeSamples: Column;
+  beforeVariance: Column;
   after: Column;
   afterSamples: Column;
+  afterVariance: Column;
 }
 
 type Column = number[] | Float64Array | Int32Array;
@@ -34,6 +37,9 @@ export interface Tree {
   readonly self: Column;
   readonly samples: Column;
   readonly selfSamples: Column;
+  readonly variance: Column;  // of total, bytes squared
+  readonly selfVariance: Column;
+  readonly frames: Column | null;  // the most frames of a callstack that a node stands for; null: each for one
   readonly sides: TreeSides | null;
   // The children of n are childList[childBegin[n] .. childEnd[n]), the largest first, after
   // prepare(n).
@@ -48,17 +54,25 @@ export interface Tree {
   find(path: string): number;
 }
 
+// What a node is called: "List.init ×312" where recursion is folded.
+export function labelOf(tree: Tree, node: number): string {
+  const name = tree.profile.name(tree.fn[node]), frames = tree.frames?.[node] ?? 1;
+  return frames > 1 ? `${name} ${timesOf(frames)}` : name;
+}
+export const timesOf = (frames: number): string => `×${count(frames)}`;
+
 // What a table of functions shows.
 export interface FunctionSum {
   fn: number;
   oneLine: boolean;  // all of it is at one line
   self: number;
-  selfSamples: number;
+  selfVariance: number;
   total: number;  // counts a recursive function once per stack
+  variance: number;
   samples: number;
 }
 
-const SIDES = ["before", "beforeSamples", "after", "afterSamples"] as const;
+const SIDES = ["before", "beforeSamples", "beforeVariance", "after", "afterSamples", "afterVariance"] as const;
 
 // list[begin..end), ascending: the largest total first, equal ones as they are. Most have
 // few children, for which this is faster than sort().
@@ -84,6 +98,9 @@ export class CallTree implements Tree {
   readonly self: Float64Array;
   readonly samples: Float64Array;
   readonly selfSamples: Float64Array;
+  readonly variance: Float64Array;
+  readonly selfVariance: Float64Array;
+  readonly frames: Int32Array | null;
   readonly sides: Sides | null;
   childList = new Int32Array(0);
   readonly childBegin: Int32Array;
@@ -101,6 +118,9 @@ export class CallTree implements Tree {
     this.selfSamples = profile.samples[key];
     this.total = this.subtree(this.self);
     this.samples = this.subtree(this.selfSamples);
+    this.selfVariance = profile.variance[key];
+    this.variance = this.subtree(this.selfVariance);
+    this.frames = profile.frames;
     this.depth = new Int32Array(size);
     for (let i = 1; i < size; ++i) this.depth[i] = this.depth[this.parent[i]] + 1;
     this.childBegin = new Int32Array(size);
@@ -186,14 +206,15 @@ export class CallTree implements Tree {
     return found.filter((sum): sum is FunctionSum => sum !== undefined);
   }
   private newSum(fn: number): FunctionSum {
-    return { fn, oneLine: true, self: 0, selfSamples: 0, total: 0, samples: 0 };
+    return { fn, oneLine: true, self: 0, selfVariance: 0, total: 0, variance: 0, samples: 0 };
   }
   private addTo(sum: FunctionSum, node: number, isOutermost: boolean): void {
     sum.oneLine &&= this.profile.location(this.fn[node]) === this.profile.location(sum.fn);
     sum.self += this.self[node];
-    sum.selfSamples += this.selfSamples[node];
+    sum.selfVariance += this.selfVariance[node];
     if (!isOutermost) return;
     sum.total += this.total[node];
+    sum.variance += this.variance[node];
     sum.samples += this.samples[node];
   }
 }
@@ -210,6 +231,9 @@ export class CallerTree implements Tree {
   readonly self: number[] = [];
   readonly samples: number[] = [];
   readonly selfSamples: number[] = [];
+  readonly variance: number[] = [];
+  readonly selfVariance: number[] = [];
+  readonly frames: number[] | null;
   readonly sides: TreeSides | null;
   readonly childList: number[] = [];
   readonly childBegin: number[] = [];
@@ -222,7 +246,8 @@ export class CallerTree implements Tree {
 
   constructor(readonly profile: Profile, readonly key: string) {
     this.ownSides = profile.sides?.[key] ?? null;
-    this.sides = this.ownSides && { before: [], beforeSamples: [], after: [], afterSamples: [] };
+    this.sides = this.ownSides && { before: [], beforeSamples: [], beforeVariance: [], after: [], afterSamples: [], afterVariance: [] };
+    this.frames = profile.frames && [];
     this.makeNode(-1, -1);
     for (let i = 0; i < profile.size; ++i) {
       if (profile.self[key][i] <= 0) continue;
@@ -236,9 +261,10 @@ export class CallerTree implements Tree {
     this.parent.push(parent);
     this.fn.push(fn);
     this.depth.push(parent < 0 ? 0 : this.depth[parent] + 1);
-    for (const column of [this.total, this.self, this.samples, this.selfSamples, this.logSum,
-      this.logWeight, this.childBegin, this.childEnd]) column.push(0);
+    for (const column of [this.total, this.self, this.samples, this.selfSamples, this.variance, this.selfVariance,
+      this.logSum, this.logWeight, this.childBegin, this.childEnd]) column.push(0);
     if (this.sides) for (const side of SIDES) (this.sides[side] as number[]).push(0);
+    this.frames?.push(1);
     this.open.push([]);
     return node;
   }
@@ -247,6 +273,7 @@ export class CallerTree implements Tree {
     const bytes = this.profile.self[this.key][leaf];
     this.total[node] += bytes;
     this.samples[node] += this.profile.samples[this.key][leaf];
+    this.variance[node] += this.profile.variance[this.key][leaf];
     if (this.sides && this.ownSides) {
       for (const side of SIDES) this.sides[side][node] += this.ownSides[side][leaf];
     }
@@ -267,6 +294,7 @@ export class CallerTree implements Tree {
       if (place <= 0) {  // the stack ends here
         this.self[node] += this.profile.self[this.key][pairs[i + 1]];
         this.selfSamples[node] += this.profile.samples[this.key][pairs[i + 1]];
+        this.selfVariance[node] += this.profile.variance[this.key][pairs[i + 1]];
         continue;
       }
       const fn = this.profile.fn[place];
@@ -274,6 +302,7 @@ export class CallerTree implements Tree {
       children.set(fn, child);
       this.open[child]?.push(place, pairs[i + 1]);
       this.add(child, pairs[i + 1]);
+      if (this.frames) this.frames[child] = Math.max(this.frames[child], this.profile.frames![place]);
     }
     this.childBegin[node] = this.childList.length;
     const sorted = [...children.values()].sort((a, b) => this.total[b] - this.total[a] || a - b);

@@ -3,7 +3,7 @@
 // changed. They are pixels as a canvas has them: red in the lowest byte, then
 // green, blue, and how opaque.
 import type { Tree } from "./call_tree";
-import { errorOf, type Profile } from "./profile";
+import type { Profile } from "./profile";
 
 export type ColourMode = "module" | "lifetime" | "change";
 
@@ -187,7 +187,6 @@ export function changeOf(tree: Tree, node: number): { change: number; error: num
   if (sides === null) return { change: 0, error: 0, relative: 0 };
   const [before, after] = [sides.before[node], sides.after[node]];
   const change = after - before;
-  const error = Math.hypot(errorOf(before, sides.beforeSamples[node]),
-    errorOf(after, sides.afterSamples[node]));
+  const error = Math.sqrt(sides.beforeVariance[node] + sides.afterVariance[node]);
   return { change, error, relative: change === 0 ? 0 : change / Math.max(before, after) };
 }

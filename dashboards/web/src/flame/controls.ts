@@ -10,8 +10,8 @@ import { choice, type Choice } from "./choice";
 import type { ColourMode } from "./colours";
 import { changeOf } from "./colours";
 import type { Width } from "./difference";
-import { optionsOf, setOptions } from "./options";
-import { errorOf, type Profile } from "./profile";
+import { optionsOf, recursionOf, setOptions } from "./options";
+import type { Profile } from "./profile";
 import type { Found } from "./search";
 
 export class Controls {
@@ -19,6 +19,7 @@ export class Controls {
   private readonly measure: Choice<Measure>;
   private readonly order: Choice<"callees" | "callers">;
   private readonly root: Choice<"flame" | "icicle">;
+  private readonly recursion: Choice<"folded" | "full">;
   private readonly colour: Choice<ColourMode>;
   private readonly width: Choice<Width>;
   private readonly reset: HTMLButtonElement;
@@ -36,19 +37,23 @@ export class Controls {
     this.root = choice("Orientation", [{ value: "flame", label: "Flame", title: "The root below" },
       { value: "icicle", label: "Icicle", title: "The root above" }],
       (value) => setOptions(store, { root: value === "icicle" ? "top" : "" }));
+    this.recursion = choice("Recursion", [
+      { value: "folded", label: "Folded", title: "A function that calls itself, or a cycle of functions, as one frame: List.init ×312" },
+      { value: "full", label: "All frames", title: "Every frame of a recursion" }],
+      (value) => setOptions(store, { recursion: value === "folded" ? "" : value, zoom: "" }, true));
     this.colour = choice("Colour", [
       { value: "module", label: "Module", title: "Colour by module" },
       { value: "lifetime", label: "Lifetime", title: "Colour by how long blocks live" },
       { value: "change", label: "Change", title: "Colour by what changed between the two ranges" }],
       (value) => setOptions(store, { colour: value }));
     this.width = choice("Width of the frames", [
-      { value: "both", label: "Both", title: "As wide as before and after together: also what is gone" },
-      { value: "before", label: "Before", title: "As wide as it was in the range compared with" },
-      { value: "after", label: "After", title: "As wide as it is in the range that is looked at" }],
+      { value: "both", label: "Both", title: "Width: before and after together, so that removed code is visible" },
+      { value: "before", label: "Before", title: "Width: the earlier range" },
+      { value: "after", label: "After", title: "Width: the selected range" }],
       (value) => setOptions(store, { width: value === "both" ? "" : value }));
     this.reset = button("Reset zoom", () => setOptions(store, { zoom: "" }, true), { className: "button" });
-    this.element.append(this.measure.element, this.order.element, this.root.element, this.colour.element,
-      this.width.element, this.reset, make("span", { className: "space" }), this.total, this.matched);
+    this.element.append(this.measure.element, this.order.element, this.root.element, this.recursion.element,
+      this.colour.element, this.width.element, this.reset, make("span", { className: "space" }), this.total, this.matched);
   }
 
   fail(message: string): void {
@@ -64,6 +69,7 @@ export class Controls {
     this.measure.show(view.measure, (measure) => isKnown(measure, mode, view.filter["heap"]));
     this.order.show(options.inverted ? "callers" : "callees");
     this.root.show(options.upwards ? "flame" : "icicle");
+    this.recursion.show(recursionOf(view));
     this.colour.show(options.colour, (value) => value === "change" ? isDifference
       : value !== "lifetime" || (!isDifference && profile?.lifetime != null));
     this.width.element.hidden = !isDifference;
@@ -89,9 +95,9 @@ function totalOf(view: View, profile: Profile, tree: Tree): string {
     return `${format.estimate(total.bytes, total.error)} in ${format.count(total.samples)} samples`;
   }
   const unit = unitOf(view.measure);
-  const { before, beforeSamples, after, afterSamples } = tree.sides;
+  const { before, beforeVariance, after, afterVariance } = tree.sides;
   const { change, error } = changeOf(tree, 0);
-  const of = (bytes: number, samples: number) => format.estimate(bytes, errorOf(bytes, samples)) + unit;
-  return `${of(before[0], beforeSamples[0])} → ${of(after[0], afterSamples[0])}: ` +
+  const of = (bytes: number, variance: number) => format.estimate(bytes, Math.sqrt(variance)) + unit;
+  return `${of(before[0], beforeVariance[0])} → ${of(after[0], afterVariance[0])}: ` +
     `${format.change(change, error)}${unit}`;
 }

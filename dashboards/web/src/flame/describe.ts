@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a graph shows, for scripts and tests.
+import { labelOf } from "./call_tree";
 import { changeOf } from "./colours";
 import type { Box, FlameGraph } from "./flame_graph";
-import { errorOf } from "./profile";
 
 // null: nothing is drawn.
 export function describeFrame(graph: FlameGraph, node: number, box: Box | null = graph.boxOf(node)) {
@@ -12,7 +12,7 @@ export function describeFrame(graph: FlameGraph, node: number, box: Box | null =
   return { node, name: profile.name(tree.fn[node]), location: profile.location(tree.fn[node]),
     depth: tree.depth[node], total: tree.total[node], self: tree.self[node],
     samples: tree.samples[node], selfSamples: tree.selfSamples[node], lifetime: tree.lifetime(node),
-    error: errorOf(tree.total[node], tree.samples[node]), box,
+    error: Math.sqrt(tree.variance[node]), frames: tree.frames?.[node] ?? 1, label: labelOf(tree, node), box,
     matched: matches?.[tree.fn[node]] === 1,
     ...(tree.sides ? { before: tree.sides.before[node], after: tree.sides.after[node], ...changeOf(tree, node) } : {}) };
 }

@@ -24,6 +24,7 @@ class Merger {
   readonly functions: FlameJson["functions"] = [];
   readonly parent: number[] = [-1];
   readonly fn: number[] = [0];
+  readonly frames: number[] = [1];
   private readonly stringIds = new Map<string, number>([["", 0]]);
   private readonly functionIds = new Map<string, number>();
   private readonly children: Map<number, number>[] = [new Map()];  // by node: by function
@@ -32,7 +33,9 @@ class Merger {
     const functions = profile.data.functions.map((_, fn) => this.functionOf(profile, fn));
     const nodes = new Int32Array(profile.size);
     for (let i = 1; i < profile.size; ++i) {
-      nodes[i] = this.child(nodes[profile.parent[i]], functions[profile.fn[i]]);
+      const node = this.child(nodes[profile.parent[i]], functions[profile.fn[i]]);
+      nodes[i] = node;
+      this.frames[node] = Math.max(this.frames[node], profile.frames?.[i] ?? 1);
     }
     return nodes;
   }
@@ -60,6 +63,7 @@ class Merger {
     this.children.push(new Map());
     this.parent.push(node);
     this.fn.push(fn);
+    this.frames.push(1);
     return next;
   }
 }
@@ -75,8 +79,10 @@ function sidesOf(key: string, before: Side, after: Side, size: number): Sides {
   return {
     before: moved(before.profile.self[key], before, size, scale(before)),
     beforeSamples: moved(before.profile.samples[key], before, size, 1),
+    beforeVariance: moved(before.profile.variance[key], before, size, scale(before) ** 2),
     after: moved(after.profile.self[key], after, size, scale(after)),
     afterSamples: moved(after.profile.samples[key], after, size, 1),
+    afterVariance: moved(after.profile.variance[key], after, size, scale(after) ** 2),
   };
 }
 
@@ -101,15 +107,18 @@ export function differenceOf(before: Profile, after: Profile, width: Width): Pro
   const a: Side = { profile: before, nodes: merger.add(before), seconds: secondsOf(before) };
   const size = merger.parent.length;
   const data: FlameJson = { ...after.data, strings: merger.strings, functions: merger.functions,
-    parent: merger.parent, function: merger.fn, self: {}, samples: {}, totals: {}, lifetime_p50: [] };
+    parent: merger.parent, function: merger.fn, frames: merger.frames, self: {}, samples: {}, variance: {},
+    totals: {}, lifetime_p50: [] };
   const sides: Record<string, Sides> = {};
   for (const { key } of after.measures) {
     const both = sidesOf(key, a, b, size);
     sides[key] = both;
     data.self[key] = widths(both.before, both.after, width);
     data.samples[key] = widths(both.beforeSamples, both.afterSamples, width);
-    const [bytes, samples] = [sum(data.self[key]), sum(data.samples[key])];
-    data.totals[key] = [bytes, samples > 0 ? bytes / Math.sqrt(samples) : 0, samples];
+    // Of half of both together the variance is a quarter of its sum.
+    data.variance[key] = widths(both.beforeVariance, both.afterVariance, width)
+      .map((variance) => (width === "both" ? variance / 2 : variance));
+    data.totals[key] = [sum(data.self[key]), Math.sqrt(sum(data.variance[key])), sum(data.samples[key])];
   }
   const profile = new Profile(data);
   profile.sides = sides;

@@ -2,6 +2,7 @@
 // The graph as a picture or as text: all rows of the layout, also those scrolled out of
 // sight.
 import { xmlText } from "../lib/text";
+import { labelOf } from "./call_tree";
 import { css, FADED } from "./colours";
 import { Layout } from "./layout";
 import { colourOf, FONT, FONT_FAMILY, Labels, looksOf, MIN_LABEL, Painter, ROW, type GraphView } from "./painter";
@@ -22,11 +23,11 @@ function svgFrame(view: GraphView, layout: Layout, labels: Labels, depth: number
   const { tree, colours } = view;
   const { isMatch, isFaded } = looksOf(view, node, depth);
   const y = (view.upwards ? layout.rows.length - 1 - depth : depth) * ROW;
-  const name = node < 0 ? "smaller frames" : tree.profile.name(tree.fn[node]);
+  const name = node < 0 ? "smaller frames" : labelOf(tree, node);
   const place = node < 0 ? "" : tree.profile.location(tree.fn[node]);
   const title = [name, place, node < 0 ? "" : `${Math.round(tree.total[node])} bytes, ` +
     `${Math.round(tree.samples[node])} samples`].filter(Boolean).join("\n");
-  const text = row.w[i] < MIN_LABEL ? "" : node < 0 ? "…" : labels.fitted(tree, tree.fn[node], row.w[i] - 10);
+  const text = row.w[i] < MIN_LABEL ? "" : node < 0 ? "…" : labels.fitted(tree, node, row.w[i] - 10);
   const width = Math.max(row.w[i] - (row.w[i] > 3 ? 0.8 : 0), 0.1);
   const fill = css(colourOf(view, node, isMatch));
   const ink = isMatch ? colours.theme.matchText : colours.theme.text;

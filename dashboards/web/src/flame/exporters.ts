@@ -29,7 +29,7 @@ export function addExporters(app: App, panel: Titled): void {
   const width = () => Math.max(WIDTH, panel.graph.element.clientWidth);
   add("svg", "Flame graph as SVG", "svg", (view) => toSvg(view, width(), caption()));
   add("png", "Flame graph as PNG", "png", (view) => toPng(view, width(), caption()));
-  add("collapsed", "Frames shown, collapsed stacks", "collapsed.txt", toCollapsed);
+  add("collapsed", "Visible frames, collapsed stacks", "collapsed.txt", toCollapsed);
 }
 
 function whatOf(app: App): string {

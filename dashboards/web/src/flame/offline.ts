@@ -161,7 +161,7 @@ class Page {
     if (data.dropped_events > 0) {
       at("losses").hidden = false;
       at("losses").textContent = `${format.count(data.dropped_events)} events lost: ` +
-        "what they held is missing from the numbers";
+        "their memory is missing from the numbers";
     }
     at("measures").append(...panels.measureCards(this.profile, this.view.measure,
       (measure) => this.change({ measure })));

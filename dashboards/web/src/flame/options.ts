@@ -25,6 +25,9 @@ export function optionsOf(view: View): FlameOptions {
   };
 }
 
+// Whether recursion is folded, which memprofd does.
+export const recursionOf = (view: View): "folded" | "full" => (view.extra["flame.recursion"] === "full" ? "full" : "folded");
+
 // Several at once; "" is the default.
 export function setOptions(store: Store, change: Record<string, string>, isStep = false): void {
   const extra = { ...store.get().extra };

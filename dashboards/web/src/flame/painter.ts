@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Draws the frames of a layout on a canvas, of which it may show only a part.
-import type { Tree } from "./call_tree";
+import { timesOf, type Tree } from "./call_tree";
 import { faded, type Colours } from "./colours";
 import type { Layout, Row } from "./layout";
 
@@ -52,16 +52,22 @@ export class Labels {
     return width;
   }
 
-  // The name, without its module where space is short, cut where it is shorter still.
-  fitted(tree: Tree, fn: number, space: number): string {
-    const name = tree.profile.name(fn);
-    if (this.widthOf(name) <= space) return name;
+  // The name, without its module where space is short, cut where it is shorter still; how many frames it stands for
+  // stays as long as there is room for some of the name.
+  fitted(tree: Tree, node: number, space: number): string {
+    const fn = tree.fn[node], name = tree.profile.name(fn), frames = tree.frames?.[node] ?? 1;
+    const times = frames > 1 ? ` ${timesOf(frames)}` : "", left = space - (times === "" ? 0 : this.widthOf(times));
+    if (this.widthOf(name) <= left) return name + times;
     const module = tree.profile.module(fn);
     const short = module === "" ? name : name.slice(module.length + 1);
     const width = this.widthOf(short);
-    if (width <= space) return short;
-    const letters = Math.floor((space - 10) / (width / short.length));
-    return letters < 2 ? "" : `${short.slice(0, letters)}…`;
+    if (width <= left) return short + times;
+    const cut = (room: number): string => {
+      const letters = Math.floor((room - 10) / (width / short.length));
+      return letters < 2 ? "" : `${short.slice(0, letters)}…`;
+    };
+    const withTimes = cut(left);
+    return withTimes === "" ? cut(space) : withTimes + times;
   }
 }
 
@@ -143,7 +149,7 @@ export class Painter {
     for (let i = 0; i < row.nodes.length; ++i) {
       if (row.w[i] < MIN_LABEL) continue;
       const node = row.nodes[i];
-      const text = node < 0 ? "…" : this.labels.fitted(tree, tree.fn[node], row.w[i] - 10);
+      const text = node < 0 ? "…" : this.labels.fitted(tree, node, row.w[i] - 10);
       if (text === "") continue;
       const { isMatch, isFaded } = looksOf(view, node, depth);
       context.globalAlpha = isFaded ? 0.7 : 1;

@@ -2,15 +2,15 @@
 // What is around the graph: built anew from the view each time.
 import { make, button } from "../lib/dom";
 import * as format from "../lib/format";
-import type { CallTree, FunctionSum, Tree } from "./call_tree";
+import { labelOf, type CallTree, type FunctionSum, type Tree } from "./call_tree";
 import { changeOf, css, type Colours } from "./colours";
 import type { Item, Place } from "./flame_graph";
-import { errorOf, type FlameJson, type Profile } from "./profile";
+import type { FlameJson, Profile } from "./profile";
 
 const TOP = 30;
 const CRUMBS = 7;
 
-const estimate = (bytes: number, samples: number) => format.estimate(bytes, errorOf(bytes, samples));
+const estimate = (bytes: number, variance: number) => format.estimate(bytes, Math.sqrt(variance));
 
 export function facts(data: FlameJson): HTMLElement[] {
   const version = data.runtime_version ? `OCaml ${data.runtime_version}` : "";
@@ -41,7 +41,7 @@ export function crumbs(tree: Tree, zoom: number, onZoom: (node: number) => void)
   const path: number[] = [];
   for (let node = zoom; node >= 0; node = tree.parent[node]) path.push(node);
   path.reverse();
-  const name = (node: number) => tree.profile.name(tree.fn[node]);
+  const name = (node: number) => labelOf(tree, node);
   const step = (node: number) => node === zoom
     ? make("span", { "aria-current": "true" }, name(node))
     : make("span", {}, button(name(node), () => onZoom(node), { title: name(node) }));
@@ -58,25 +58,27 @@ function factsOfChange(tree: Tree, node: number, unit: string): Fact[] {
   const { sides } = tree;
   if (sides === null) return [];
   const { change, error, relative } = changeOf(tree, node);
-  const of = (bytes: number, samples: number) => `${estimate(bytes, samples)}${unit}`;
+  const of = (bytes: number, variance: number) => `${estimate(bytes, variance)}${unit}`;
   const percent = sides.before[node] > 0 && relative !== 0
     ? `  (${change > 0 ? "+" : "−"}${format.share(Math.abs(change), sides.before[node])})` : "";
-  return [["Before", of(sides.before[node], sides.beforeSamples[node])],
-    ["After", of(sides.after[node], sides.afterSamples[node])],
+  return [["Before", of(sides.before[node], sides.beforeVariance[node])],
+    ["After", of(sides.after[node], sides.afterVariance[node])],
     ["Change", `${format.change(change, error)}${unit}${percent}`]];
 }
 
 function factsOfFrame(tree: Tree, node: number, label: string): Fact[] {
   const [total, samples] = [tree.total[node], tree.samples[node]];
-  const rows: Fact[] = [[label, `${estimate(total, samples)}  (${format.share(total, tree.total[0])})`]];
+  const rows: Fact[] = [[label, `${estimate(total, tree.variance[node])}  (${format.share(total, tree.total[0])})`]];
   if (tree.parent[node] > 0) {
     const of = tree.inverted ? "Of the callee" : "Of the caller";
     rows.push([of, format.share(total, tree.total[tree.parent[node]])]);
   }
-  const selfWords = estimate(tree.self[node], tree.selfSamples[node]);
+  const selfWords = estimate(tree.self[node], tree.selfVariance[node]);
   rows.push([tree.inverted ? "Outermost" : "Self",
     `${selfWords}  (${format.share(tree.self[node], tree.total[0])})`]);
   rows.push(["Samples", `${format.count(samples)}, self ${format.count(tree.selfSamples[node])}`]);
+  const frames = tree.frames?.[node] ?? 1;
+  if (frames > 1) rows.push(["Recursion", `at most ${format.count(frames)} frames, folded`]);
   const lifetime = tree.lifetime(node);
   if (lifetime > 0) rows.push(["Typical lifetime", format.duration(lifetime)]);
   return rows;
@@ -95,7 +97,7 @@ export function tip(tree: Tree, item: Item, measureLabel: string, unit = ""): HT
   const facts = tree.sides ? factsOfChange(tree, item.node, unit)
     : factsOfFrame(tree, item.node, measureLabel);
   for (const [term, words] of facts) list.append(make("dt", {}, term), make("dd", {}, words));
-  return [make("strong", {}, tree.profile.name(fn)),
+  return [make("strong", {}, labelOf(tree, item.node)),
     make("div", { className: "where" }, tree.profile.location(fn)), list];
 }
 
@@ -115,8 +117,8 @@ function topRow(profile: Profile, row: FunctionSum, whole: number,
   return make("tr", {},
     make("td", { className: "text" }, button(name, () => onPick(name), { title: "Search for this function" })),
     cell(row.oneLine ? location : location.replace(/:\d+$/, ""), "text where"),
-    cell(estimate(row.self, row.selfSamples)), cell(format.share(row.self, whole), "dim"),
-    cell(estimate(row.total, row.samples)), cell(format.share(row.total, whole), "dim"),
+    cell(estimate(row.self, row.selfVariance)), cell(format.share(row.self, whole), "dim"),
+    cell(estimate(row.total, row.variance)), cell(format.share(row.total, whole), "dim"),
     cell(format.count(row.samples), "dim"));
 }
 
@@ -175,7 +177,7 @@ export function legend(tree: Tree, colours: Colours): HTMLElement[] {
       key(theme.unknown, "not known")];
   }
   if (colours.mode === "change") {
-    return [make("span", {}, "Change, paler the closer it is to its error"),
+    return [make("span", {}, "Change; paler when close to its error"),
       scaleKey("gone", theme.change, "new")];
   }
   return legendOfModules(tree, colours);

@@ -26,10 +26,14 @@ export interface FlameJson {
   parent: number[];
   // By node: index in functions (ignored for node 0). Siblings have different ones.
   function: number[];
+  // By node: the most frames of a callstack that it stands for, recursion being folded; without this column 1.
+  frames?: number[];
   // By node: bytes, and samples, of the blocks allocated at exactly this callstack. Their sums
   // are the totals.
   self: Record<string, number[]>;
   samples: Record<string, number[]>;
+  // By node: the variance of self, bytes squared. Its sums are those of the totals' errors.
+  variance: Record<string, number[]>;
   // By node: median seconds that its own blocks live; null where that is not reached, and then what
   // it is longer than in the other. Without this column there is no colouring by lifetime.
   lifetime_p50?: (number | null)[];
@@ -46,8 +50,10 @@ export interface Measure {
 export interface Sides {
   before: Float64Array;
   beforeSamples: Float64Array;
+  beforeVariance: Float64Array;
   after: Float64Array;
   afterSamples: Float64Array;
+  afterVariance: Float64Array;
 }
 
 function fail(what: string): never {
@@ -93,6 +99,7 @@ function checkMeasures(data: FlameJson): void {
     if (!isNumbers(data.totals?.[key], 3)) fail(`no totals of ${key}`);
     if (!isNumbers(data.self?.[key], data.parent.length)) fail(`no self values of ${key}`);
     if (!isNumbers(data.samples?.[key], data.parent.length)) fail(`no samples of ${key}`);
+    if (!isNumbers(data.variance?.[key], data.parent.length)) fail(`no variance of ${key}`);
   }
 }
 
@@ -102,10 +109,6 @@ export function moduleOf(name: string): string {
   return dot > 0 && /^\p{Lu}/u.test(name) ? name.slice(0, dot) : "";
 }
 
-// One standard error: the samples of a sum at one rate are Poisson.
-export const errorOf = (bytes: number, samples: number): number =>
-  samples > 0 ? bytes / Math.sqrt(samples) : 0;
-
 export class Profile {
   readonly measures: Measure[];
   readonly size: number;  // nodes
@@ -113,6 +116,8 @@ export class Profile {
   readonly fn: Int32Array;
   readonly self: Record<string, Float64Array> = {};
   readonly samples: Record<string, Float64Array> = {};
+  readonly variance: Record<string, Float64Array> = {};
+  readonly frames: Int32Array | null;  // null: recursion is not folded, or there is none
   readonly lifetime: Float64Array | null;
   readonly modules: string[];  // by function
   // By measure; only of a profile that shows a difference.
@@ -133,7 +138,9 @@ export class Profile {
     for (const { key } of data.measures) {
       this.self[key] = new Float64Array(data.self[key]);
       this.samples[key] = new Float64Array(data.samples[key]);
+      this.variance[key] = new Float64Array(data.variance[key]);
     }
+    this.frames = isNumbers(data.frames, this.size) ? new Int32Array(data.frames!) : null;
     this.lifetime = this.lifetimes(data.lifetime_p50, data.lifetime_p50_longer_than);
     this.modules = data.functions.map(([name]) => moduleOf(data.strings[name]));
   }

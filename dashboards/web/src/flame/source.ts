@@ -3,6 +3,7 @@
 import type { App } from "../app";
 import { Api, filterParams, rangeParams } from "../lib/api";
 import type { View } from "../lib/state";
+import { recursionOf } from "./options";
 import { Profile, type FlameJson } from "./profile";
 
 export interface Loaded {
@@ -15,7 +16,7 @@ export interface Loaded {
 
 // What a profile depends on.
 export function keyOf(view: View): string {
-  return JSON.stringify([view.pid, view.begin, view.live ? "now" : view.end, view.compare, view.filter]);
+  return JSON.stringify([view.pid, view.begin, view.live ? "now" : view.end, view.compare, view.filter, recursionOf(view)]);
 }
 
 // How old a profile of what goes on may become: what is slow is asked for less often.
@@ -63,7 +64,7 @@ export class ProfileSource {
   }
 
   private async ask(api: Api, view: View, range: { begin?: number | undefined; end?: number | undefined }) {
-    const data = await api.flame<FlameJson>({ pids: view.pid,
+    const data = await api.flame<FlameJson>({ pids: view.pid, recursion: recursionOf(view),
       ...rangeParams(range as { begin?: number; end?: number }), ...filterParams(view) });
     return new Profile(data);
   }

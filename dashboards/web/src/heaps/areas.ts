@@ -72,11 +72,11 @@ export class HeapAreas {
     if (!answer?.heaps.length) return;
     const areas = areasOf(answer), palette = paletteOf(dark), left = Number(answer.uncounted);
     this.element.replaceChildren(
-      make("h3", {}, "What was in them, reachable, by type or shape"),
+      make("h3", {}, "Reachable memory in them, by type or shape"),
       ...(answer.heaps.length > 1 ? [chart(answer, areas, palette)] : []),
       table(answer, areas, palette),
       make("p", { className: "muted types" }, `At ${clock(msOf(answer.heaps.at(-1)!.unix_ns))}: ${typesText(answer.types.at(-1))}`),
-      ...(left > 0 ? [make("p", { className: "muted" }, `${count(left)} more are too large to be counted unasked, or not counted yet.`)] : []));
+      ...(left > 0 ? [make("p", { className: "muted" }, `${count(left)} more are too large to be counted automatically, or not counted yet.`)] : []));
   }
 }
 

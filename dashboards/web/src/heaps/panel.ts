@@ -7,11 +7,12 @@ import { clock } from "../lib/axis";
 import { button, make } from "../lib/dom";
 import { bytes, count, duration } from "../lib/format";
 import { typesText } from "../lib/heap_types";
+import { CONTROL_OFF, refused } from "../lib/pause";
 import { heapsOf, withHeap, type View } from "../lib/state";
 import { HeapAreas } from "./areas";
 import { differenceTables, garbageTables, wasteTable } from "./tables";
 
-const OFF = "Answers from snapshots are for who may control memprofd: start it with --web.enable-control, or use memprofctl snapshot";
+const OFF = `Answers from snapshots require control. ${CONTROL_OFF}, or use memprofctl snapshot`;
 
 export function mountHeaps(container: HTMLElement, app: App): Panel {
   return new Heaps(container, app);
@@ -23,7 +24,8 @@ class Heaps implements Panel {
   private readonly api = new Api();
   private readonly said = make("span", { className: "muted" });
   private readonly keep = button("Keep one now", () => void this.keepOne(), { className: "button",
-    title: "Stops the program for a moment; the snapshot stays with memprofd, and is marked above the chart" });
+    title: "Pauses the program briefly; memprofd stores the snapshot, and a mark above the chart shows it" });
+  private readonly refusal = make("div", { "aria-live": "polite" });
   private readonly list = make("div", { className: "kept", role: "group", "aria-label": "Kept snapshots" });
   private readonly areas: HeapAreas;
   private readonly answer = make("div", { className: "answer" });
@@ -34,7 +36,7 @@ class Heaps implements Panel {
     this.areas = new HeapAreas(app);
     container.append(make("div", { className: "card" },
       make("div", { className: "heaps-head" }, make("h2", { id: "heaps-title" }, "Snapshots of the heap"), this.said,
-        make("span", { className: "space" }), this.keep), this.list, this.areas.element, this.answer));
+        make("span", { className: "space" }), this.keep), this.refusal, this.list, this.areas.element, this.answer));
   }
 
   update(view: View): void {
@@ -42,8 +44,9 @@ class Heaps implements Panel {
     this.container.hidden = heaps === undefined;
     if (!heaps) return;
     this.keep.disabled = !this.app.server.control || !this.app.runs() || this.app.target()?.mode === "observe";
-    this.said.textContent = heaps.length === 0 ? "None of this program is kept."
-      : `${count(heaps.length)} kept. Choose one, or two to compare, here or above the chart.`;
+    this.said.textContent = (heaps.length === 0 ? "No snapshots of this program yet."
+      : `${count(heaps.length)} stored. Select one, or two to compare, here or above the chart.`) +
+      (this.app.server.control ? "" : ` ${CONTROL_OFF} to take one here.`);
     const chosen = heapsOf(view).map((name) => heaps.find((heap) => heap.name === name)).filter((heap) => heap !== undefined);
     this.showList(heaps, chosen);
     this.areas.update(view);
@@ -81,29 +84,31 @@ class Heaps implements Panel {
     const last = chosen.at(-1)!, parts: HTMLElement[] = [];
     try {
       if (chosen.length === 2) {
-        parts.push(make("h3", {}, `What has come from ${titleOf(chosen[0]!)} to ${titleOf(last)}`),
+        parts.push(make("h3", {}, `Added from ${titleOf(chosen[0]!)} to ${titleOf(last)}`),
           ...differenceTables(await this.api.compareHeaps(chosen[0]!.name, last.name)));
       }
       const waste = await this.api.wasteOf(last.name);
-      parts.push(make("h3", {}, `What could be had for less at ${titleOf(last)}`), wasteTable(waste),
+      parts.push(make("h3", {}, `Waste at ${titleOf(last)}`), wasteTable(waste),
         make("p", { className: "muted types" }, typesText(waste.types)),
-        make("h3", {}, `What waits for the collector at ${titleOf(last)}`), ...garbageTables(await this.api.garbageOf(last.name)));
+        make("h3", {}, `Floating garbage at ${titleOf(last)}`), ...garbageTables(await this.api.garbageOf(last.name)));
     } catch (error) {
       parts.push(make("p", { className: "error" }, (error as Error).message));
     }
     if (question === this.asked) this.answer.replaceChildren(...parts);
   }
 
-  private async keepOne(): Promise<void> {
-    const { pid } = this.app.store.get(), comm = this.app.target()?.comm ?? "";
+  private async keepOne(pid = this.app.store.get().pid, maxPause?: number): Promise<void> {
+    const comm = this.app.target(pid)?.comm ?? "";
+    this.refusal.replaceChildren();
     this.keep.disabled = true;
     this.app.say(`Snapshot of ${comm} (pid ${pid}) …`);
     try {
-      const { heap } = await this.api.keepHeap(pid);
-      this.app.say(`Snapshot of ${comm} (pid ${pid}): kept, ${bytes(Number(heap.file_bytes))}; the program was paused for ${duration(heap.pause_seconds)}`);
+      const { heap } = await this.api.keepHeap(pid, maxPause);
+      this.app.say(`Snapshot of ${comm} (pid ${pid}): stored, ${bytes(Number(heap.file_bytes))}; the program was paused for ${duration(heap.pause_seconds)}`);
       await this.app.refreshHeaps();
     } catch (error) {
-      this.app.fail(error);
+      this.app.say("");
+      this.refusal.replaceChildren(refused(error, (seconds) => void this.keepOne(pid, seconds)));
     } finally {
       this.keep.disabled = false;
     }

@@ -27,18 +27,18 @@ export function differenceTables(diff: HeapDiffAnswer): HTMLElement[] {
     ["Sites, reachable, estimated from sampled blocks", table("sites",
       ["Change", "Earlier", "Later", ...(isSame ? ["Was there and stayed"] : []), "Site"],
       diff.sites.map((row) => siteRow(row, isSame)), Number(diff.more_sites))]];
-  return [...(isSame ? [] : [make("p", { className: "muted" }, "They are of different processes: no block is known again.")]),
+  return [...(isSame ? [] : [make("p", { className: "muted" }, "They are of different processes: no block can be recognized.")]),
     make("div", { className: "heaps-tables" }, ...parts.map(([title, body]) => make("div", {}, make("h4", {}, title), body)))];
 }
 
 export function garbageTables({ all, young, dead, longest_wait_seconds, sites, more_sites }: HeapGarbage): HTMLElement[] {
   const blocks = (part?: { blocks: string | number }): number => Number(part?.blocks ?? 0);
-  const waits = longest_wait_seconds === undefined ? "; since when is known after two have ended since the attach"
+  const waits = longest_wait_seconds === undefined ? "; the time is known after two have ended since the attach"
     : `, ${duration(longest_wait_seconds)} at most`;
   const kinds = [
     [bytes(Number(all?.bytes ?? 0) - Number(young?.bytes ?? 0)), count(blocks(all) - blocks(young)), `waits for a major collection to find it${waits}`],
     [size(young), count(blocks(young)), "in minor heaps: waits for a minor collection"],
-    [size(dead), count(blocks(dead)), "dead: the collector knows, and has not swept it"]];
+    [size(dead), count(blocks(dead)), "dead: found by the collector, not swept yet"]];
   const sum = (one?: { bytes: number; bytes_stderr: number }) => (one ? estimate(one.bytes, one.bytes_stderr) : "–");
   const rows = sites.map((site) => [sum(site.garbage), sum(site.young), age(site.age_p50_seconds), age(site.age_p90_seconds),
     site.longest_wait_seconds === undefined ? "–" : `≤ ${duration(site.longest_wait_seconds)}`, site.name]);
@@ -48,7 +48,7 @@ export function garbageTables({ all, young, dead, longest_wait_seconds, sites, m
 }
 
 export function wasteTable({ patterns }: HeapWaste): HTMLElement {
-  if (patterns.length === 0) return make("p", { className: "muted" }, "Nothing that shapes tell as waste.");
+  if (patterns.length === 0) return make("p", { className: "muted" }, "No waste found.");
   const rows = patterns.flatMap((row) => [
     [bytes(Number(row.bytes_to_win)), bytes(Number(row.bytes)), count(Number(row.blocks)), `${row.pattern}; instead: ${row.instead}`],
     ...row.places.slice(0, 5).map((place) => [bytes(Number(place.bytes_to_win)), "", "", `  ${place.root}`])]);

@@ -51,7 +51,8 @@ export function rangeParams(range: Partial<Range>, prefix = ""): Params {
   };
 }
 export function filterParams(view: Pick<View, "filter">, prefix = ""): Params {
-  return Object.fromEntries(Object.entries(view.filter).map(([name, value]) => [`${prefix}filter.${name}`, value]));
+  // Sites are named by frames of the application, unless the filter says all.
+  return Object.fromEntries(Object.entries({ frames: "application", ...view.filter }).map(([name, value]) => [`${prefix}filter.${name}`, value]));
 }
 // What the view says of the blocks to count: pid, range and filter. For questions
 // with a selection prefix is "selection."; for sites and profiles "".
@@ -74,15 +75,25 @@ export function query(params: Params): string {
   return out.toString();
 }
 
+// A snapshot that would pause its program for too long, in seconds. predicted 0: not known; enough: what to allow for
+// it not to be refused again.
+export interface PauseRefusal { predicted: number; allowed: number; enough: number }
+
 export class ApiError extends Error {
-  constructor(readonly status: number, message: string) {
+  constructor(readonly status: number, message: string, readonly refusal?: PauseRefusal) {
     super(message);
   }
 }
 
+function refusalIn({ headers }: Response): PauseRefusal | undefined {
+  const seconds = (name: string): number => Number(headers.get(`Memprofd-${name}-Pause-Seconds`));
+  const enough = seconds("Enough");
+  return enough > 0 ? { predicted: seconds("Predicted"), allowed: seconds("Allowed"), enough } : undefined;
+}
+
 async function fetchOk(url: string, init: RequestInit): Promise<Response> {
   const response = await fetch(url, init);
-  if (!response.ok) throw new ApiError(response.status, (await response.text()).trim() || response.statusText);
+  if (!response.ok) throw new ApiError(response.status, (await response.text()).trim() || response.statusText, refusalIn(response));
   return response;
 }
 
@@ -137,21 +148,22 @@ export class Api {
     });
   }
 
-  // The file of a heap snapshot, for memprofctl.
-  async snapshot(pid: number): Promise<Blob> {
-    return (await this.post("snapshot", { pid })).blob();
+  // The file of a heap snapshot, for memprofctl. Here and below maxPause are the seconds for which the program may be
+  // paused; not set: memprofd's default, and the refusal of more says what would be enough.
+  async snapshot(pid: number, maxPause?: number): Promise<Blob> {
+    return (await this.post("snapshot", { pid, max_pause_seconds: maxPause })).blob();
   }
 
   // What is in a heap and what holds it, likewise.
-  async heap(pid: number): Promise<HeapAnswer> {
-    return (await (await this.post("heap", { pid })).json()) as HeapAnswer;
+  async heap(pid: number, maxPause?: number): Promise<HeapAnswer> {
+    return (await (await this.post("heap", { pid, max_pause_seconds: maxPause })).json()) as HeapAnswer;
   }
 
   // Which snapshots of a program memprofd keeps, and what was in them; another one; what two and one of them tell.
   heaps(pid: number): Promise<KeptHeaps> { return this.ask("heaps", { pid }); }
   censuses(pid: number): Promise<Censuses> { return this.ask("censuses", { pid }); }
-  async keepHeap(pid: number): Promise<With<pb.KeepHeapResponse, "heap">> {
-    return (await (await this.post("keep_heap", { pid })).json()) as With<pb.KeepHeapResponse, "heap">;
+  async keepHeap(pid: number, maxPause?: number): Promise<With<pb.KeepHeapResponse, "heap">> {
+    return (await (await this.post("keep_heap", { pid, max_pause_seconds: maxPause })).json()) as With<pb.KeepHeapResponse, "heap">;
   }
   async compareHeaps(base: string, other: string): Promise<HeapDiffAnswer> {
     return (await (await this.post("compare_heaps", { base, other })).json()) as HeapDiffAnswer;
@@ -178,7 +190,7 @@ export class Api {
     return (await (await this.post("adjust", question)).json()) as pb.AdjustResponse;
   }
 
-  // Values of modules that are kept over time; all that are.
+  // Module values that are kept over time; all that are.
   async keepValues(question: { pid: number; pattern: string; forget?: boolean }): Promise<pb.KeepValuesResponse> {
     return (await (await this.post("keep_values", question)).json()) as pb.KeepValuesResponse;
   }
@@ -193,8 +205,8 @@ export class Api {
   }
 
   // What keeps the memory of a site, in a snapshot that is taken for it.
-  async why(pid: number, site: string): Promise<Why> {
-    return (await (await this.post("why", { pid, site })).json()) as Why;
+  async why(pid: number, site: string, maxPause?: number): Promise<Why> {
+    return (await (await this.post("why", { pid, site, max_pause_seconds: maxPause })).json()) as Why;
   }
 
   // Ends what is still asked.

@@ -25,14 +25,15 @@ export function bytes(value: number): string {
   return `${(value / scale).toFixed(scale === 1 ? 0 : decimalsOf(value / scale))} ${name}`;
 }
 
-// "12.3 MiB ± 0.4": as many digits as the error justifies.
+// "12.3 MiB ± 0.4": as many digits as the error justifies, at most three decimals. A smaller error is shown as one of
+// the last digit.
 export function estimate(value: number, error: number): string {
   if (!(error > 0)) return bytes(value);
   const [name, scale] = unitFor(BYTES, Math.max(Math.abs(value), error));
-  const digits = Math.min(4, Math.max(0, -Math.floor(Math.log10(error / scale))));
+  const digits = Math.min(3, Math.max(0, -Math.floor(Math.log10(error / scale))));
   const decimals = scale === 1 ? 0 : digits;
   const number = (value / scale).toFixed(decimals).replace("-", "−");
-  return `${number} ${name} ± ${(error / scale).toFixed(decimals)}`;
+  return `${number} ${name} ± ${Math.max(error / scale, 10 ** -decimals).toFixed(decimals)}`;
 }
 
 // A difference: "+12.3 MiB ± 0.4".

@@ -7,13 +7,13 @@ import { bytes, count, share } from "../lib/format";
 import { table } from "../lib/table";
 import type { View } from "../lib/state";
 
-const OFF = "Where each page is may be asked by who may control memprofd: start it with --web.enable-control, or use memprofctl rss";
+const OFF = "This requires control: start memprofd with --web.enable-control, or use memprofctl rss";
 const MOST_FILES = 12; // of a kind
 
 export class PagesCard {
   readonly element = make("div", { className: "pages", hidden: true });
   readonly button = button("What holds it now", () => this.ask(), { className: "button",
-    title: "Looks at all resident pages: some milliseconds for a small program. It is not stopped" });
+    title: "Reads the state of all resident pages, in some milliseconds for a small program, which is not paused" });
   private readonly api = new Api();
   private pid = 0; // that the answer is of
 
@@ -37,7 +37,7 @@ export class PagesCard {
   }
 
   private async load(pid: number, owners: boolean): Promise<void> {
-    const waits = make("p", { className: "muted" }, "Looking at its pages …");
+    const waits = make("p", { className: "muted" }, "Reading its pages …");
     this.element.replaceChildren(waits);
     try {
       const answer = await this.api.rss(pid, owners);
@@ -49,9 +49,9 @@ export class PagesCard {
 
   private show(answer: RssAnswer): void {
     const close = button("Close", () => { this.element.hidden = true; }, { className: "button small" });
-    const owners = button("Who holds C's memory", () => this.ask(true), { className: "button small",
-      title: "Which custom blocks of the OCaml heap hold chunks of malloc: reads the whole heap, some 100 ms a GB" });
-    const sum = `${bytes(Number(answer.counted_bytes))} in pages that were looked at; the kernel counted ${bytes(Number(answer.rss_bytes))} right after.`;
+    const owners = button("Owners of native memory", () => this.ask(true), { className: "button small",
+      title: "Finds the custom blocks that hold native memory; reads the whole heap, about 100 ms per GB" });
+    const sum = `${bytes(Number(answer.counted_bytes))} in the pages that were read; the kernel counted ${bytes(Number(answer.rss_bytes))} right after.`;
     this.element.replaceChildren(
       make("div", { className: "pages-head" }, make("h3", {}, "Page by page"), make("span", { className: "muted" }, sum),
         make("span", { className: "space" }), owners, close),
@@ -70,7 +70,7 @@ function tablesOf(answer: RssAnswer): [title: string, body: HTMLElement][] {
   if (owners.length > 0 || no_owner) {
     const row = (owner: RssOwner, name: string): string[] =>
       [bytes(Number(owner.bytes)), bytes(Number(owner.resident_bytes)), count(Number(owner.chunks)), name];
-    out.push(["C's memory by the custom blocks that hold it", table("owners", ["Bytes", "Resident", "Chunks", "Identifier"],
+    out.push(["Native memory by the custom blocks that hold it", table("owners", ["Bytes", "Resident", "Chunks", "Identifier"],
       [...owners.map((owner) => row(owner, owner.identifier || "(not known)")), ...(no_owner ? [row(no_owner, "(held by no custom block)")] : [])], 0)]);
   }
   if (arenas.length > 1) {

@@ -27,7 +27,7 @@ export class Memory implements Panel {
   private drawn = "";
   private pointed: { index: number | null; area: Area | null } = { index: null, area: null };
   private readonly plot = make("div", { className: "plot" });
-  private readonly message = make("p", { className: "chart-message", hidden: true }, "Nothing is known of this time.");
+  private readonly message = make("p", { className: "chart-message", hidden: true }, "Nothing is recorded for this time.");
   private readonly legend = make("div", { className: "chart-legend" });
   private readonly pages: PagesCard;
   private readonly chart: AreaChart;

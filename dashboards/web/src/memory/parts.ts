@@ -6,11 +6,11 @@ import { pile, type Area, type Moment, type Stack } from "../chart/stack";
 type Field = Exclude<keyof MemoryParts, "resident_bytes" | "swapped_bytes">;
 // From the bottom up; each with a colour of its own.
 const PARTS: readonly (readonly [field: Field, slot: number, label: string, said: string])[] = [
-  ["heap_used_bytes", 0, "OCaml heap: blocks", "garbage that is not swept yet among them"],
-  ["heap_free_bytes", 8, "OCaml heap: free", "room by the runtime's own count; what of it was never touched is really part of C's memory"],
+  ["heap_used_bytes", 0, "OCaml heap: blocks", "including garbage that is not swept yet"],
+  ["heap_free_bytes", 8, "OCaml heap: free", "free space by the runtime's own count; untouched parts of it are shown as native heap"],
   ["minor_heap_bytes", 1, "OCaml minor heaps", "of all domains"],
-  ["other_anonymous_bytes", 5, "C's memory, stacks, data", "malloc, Bigarrays, stacks, static data, the runtime's tables"],
-  ["file_bytes", 3, "code and mapped files", "what other programs share with this one counts in full"],
+  ["other_anonymous_bytes", 5, "native heap, stacks, data", "malloc, Bigarrays, stacks, static data, the runtime's tables"],
+  ["file_bytes", 3, "code and mapped files", "pages shared with other programs count in full"],
   ["shared_memory_bytes", 4, "shared memory", "without a file on a disk"],
 ];
 export const saidOf = (area: Area): string => PARTS.find(([field]) => field === area.key)?.[3] ?? "";

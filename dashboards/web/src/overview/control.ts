@@ -4,8 +4,7 @@ import type { App } from "../app";
 import { Api, type Target } from "../lib/api";
 import { button, make, saveBlob } from "../lib/dom";
 import { bytes } from "../lib/format";
-
-const HOW = "Control from the page is off: start memprofd with --web.enable-control, or use memprofctl";
+import { CONTROL_OFF, refusalOf } from "../lib/pause";
 
 export class Control {
   private readonly api = new Api();
@@ -18,7 +17,7 @@ export class Control {
 
   // "" when it can be done, else why not.
   reason(): string {
-    return this.isAllowed ? "" : HOW;
+    return this.isAllowed ? "" : `${CONTROL_OFF}, or use memprofctl`;
   }
 
   async run(what: string, action: "attach" | "detach" | "rate", body: object): Promise<boolean> {
@@ -45,7 +44,7 @@ export class Control {
     const field = make("input", { className: "field rate", type: "text", size: 7, value: target.sampling_rate.toExponential(),
       "aria-label": `Sampling rate of pid ${target.pid}, samples per word`, "data-pid": String(target.pid) });
     field.disabled = !this.isAllowed;
-    field.title = this.reason() || "Samples per word, 0 to 1; Enter sets it. What is live is then counted anew.";
+    field.title = this.reason() || "Samples per word, 0 to 1; Enter sets it. On OCaml 4 live then restarts at zero.";
     field.addEventListener("keydown", (event) => {
       if (event.key === "Enter") void this.setRate(target, field);
       if (event.key === "Escape") field.blur();
@@ -57,7 +56,7 @@ export class Control {
     const rate = Control.rateOf(field.value);
     field.setAttribute("aria-invalid", String(rate === null));
     if (rate === null) {
-      this.app.say(`"${field.value}" is no sampling rate: above 0, at most 1, such as 1e-4`, "error");
+      this.app.say(`"${field.value}" is not a sampling rate: write a number above 0 and at most 1, such as 1e-4`, "error");
       return;
     }
     field.blur();
@@ -70,7 +69,7 @@ export class Control {
       { pid: target.pid, process_start_ticks: target.process_start_ticks }),
       { className: "button small", "aria-label": `Detach from pid ${target.pid}` });
     out.disabled = !this.isAllowed;
-    out.title = this.reason() || "Stops sampling; what was counted stays readable";
+    out.title = this.reason() || "Stops sampling; the counts stay readable";
     return out;
   }
 
@@ -78,20 +77,21 @@ export class Control {
     const out = button("Snapshot", () => void this.snapshot(target, out),
       { className: "button small", "aria-label": `Save a heap snapshot of pid ${target.pid}` });
     out.disabled = !this.isAllowed;
-    out.title = this.reason() || "Stops the program for a moment and saves what is in its heap, as a file for memprofctl snapshot";
+    out.title = this.reason() || "Pauses the program briefly and saves its heap as a file for memprofctl snapshot";
     return out;
   }
 
-  private async snapshot(target: Target, pressed: HTMLButtonElement): Promise<void> {
+  private async snapshot(target: Target, pressed: HTMLButtonElement, maxPause?: number): Promise<void> {
     const what = `Snapshot of ${target.comm} (pid ${target.pid})`;
     this.app.say(`${what} …`);
     pressed.disabled = true;
     try {
-      const file = await this.api.snapshot(target.pid), name = `${target.comm}-${target.pid}.heap`;
+      const file = await this.api.snapshot(target.pid, maxPause), name = `${target.comm}-${target.pid}.heap`;
       saveBlob(name, file);
       this.app.say(`${what}: saved, ${bytes(file.size)}. What keeps a site's memory: memprofctl snapshot why ${name} SITE`);
     } catch (error) {
-      this.app.say(`${what}: ${error instanceof Error ? error.message : String(error)}`, "error");
+      const { text, button: allow } = refusalOf(error, (seconds) => void this.snapshot(target, pressed, seconds));
+      this.app.say(`${what}: ${text}`, "error", allow);
     } finally {
       pressed.disabled = false;
     }
@@ -103,7 +103,7 @@ export class Control {
       void look().finally(() => { out.disabled = false; });
     }, { className: "button small", "aria-label": `What is in the heap of pid ${target.pid}` });
     out.disabled = !this.isAllowed;
-    out.title = this.reason() || "Stops the program for a moment and shows what is in its heap and what holds it";
+    out.title = this.reason() || "Pauses the program briefly and shows what is in its heap and what holds it";
     return out;
   }
 

@@ -4,6 +4,7 @@ import { Api, type HeapAnswer, type HeapClass, type HeapHolder } from "../lib/ap
 import { button, make } from "../lib/dom";
 import { bytes, count, duration, share } from "../lib/format";
 import { typesText } from "../lib/heap_types";
+import { refused } from "../lib/pause";
 import { sizeTables } from "./heap_sizes";
 
 const size = (part?: { bytes: string | number }): number => Number(part?.bytes ?? 0);
@@ -12,15 +13,15 @@ export class HeapCard {
   readonly element = make("section", { className: "heap", hidden: true, "aria-label": "What is in a heap" });
   private readonly api = new Api();
 
-  async ask(pid: number, comm: string): Promise<void> {
+  async ask(pid: number, comm: string, maxPause?: number): Promise<void> {
     const waits = make("p", { className: "muted" }, `Taking a snapshot of ${comm} (pid ${pid}) …`);
     this.element.hidden = false;
     this.element.replaceChildren(waits);
     try {
-      const answer = await this.api.heap(pid);
+      const answer = await this.api.heap(pid, maxPause);
       if (waits.isConnected) this.show(`${comm} (pid ${pid})`, answer);
     } catch (error) {
-      if (waits.isConnected) this.element.replaceChildren(make("p", { className: "error" }, (error as Error).message));
+      if (waits.isConnected) this.element.replaceChildren(refused(error, (seconds) => void this.ask(pid, comm, seconds)));
     }
   }
 
@@ -29,8 +30,8 @@ export class HeapCard {
     const close = button("Close", () => { this.element.hidden = true; }, { className: "button small" });
     const longest = garbage?.longest_wait_seconds;
     const sum = `${bytes(size(all.reachable))} reachable, in ${count(Number(all.reachable?.blocks ?? 0))} blocks; ${bytes(size(all.garbage))} garbage ` +
-      `that the collector does not know yet${longest === undefined ? "" : ` (it waits for ${duration(longest)} at most)`}, ${bytes(size(all.dead))} that it has not swept; ${bytes(size(free))} free. ` +
-      (Number(all.outside_bytes) > 0 ? `${bytes(Number(all.outside_bytes))} are held outside of the heap, by Bigarrays, channels and what C code has from malloc. ` : "") +
+      `not collected yet${longest === undefined ? "" : ` (it waits for ${duration(longest)} at most)`}, ${bytes(size(all.dead))} dead, not swept yet; ${bytes(size(free))} free. ` +
+      (Number(all.outside_bytes) > 0 ? `${bytes(Number(all.outside_bytes))} are held outside of the heap, by Bigarrays, channels and native blocks. ` : "") +
       `The program was paused for ${duration(pause_seconds)}.`;
     this.element.replaceChildren(
       make("div", { className: "heap-head" }, make("h3", {}, `Heap of ${program}`), make("span", { className: "space" }), close),

@@ -5,6 +5,7 @@ import type { App, Panel } from "../app";
 import { enumText, msOf, type Overhead, type Target } from "../lib/api";
 import { button, make } from "../lib/dom";
 import { bytes, count, duration, estimate, interval, share } from "../lib/format";
+import { CONTROL_OFF } from "../lib/pause";
 import type { View } from "../lib/state";
 import { Control } from "./control";
 import { HeapCard } from "./heap";
@@ -22,6 +23,7 @@ class Overview implements Panel {
   private readonly title = make("h2", { id: "overview-title" }, "Programs");
   private readonly body = make("tbody");
   private readonly heap = new HeapCard();
+  private readonly off = make("p", { className: "off muted", hidden: true }, `${CONTROL_OFF} to attach, detach and take snapshots here.`);
   private readonly empty = make("p", { className: "empty", hidden: true });
   private readonly table: HTMLElement;
   private form: HTMLElement;
@@ -36,7 +38,7 @@ class Overview implements Panel {
       make("thead", {}, make("tr", {}, ...HEADS.map((text) => make("th", { scope: "col" }, text)))), this.body));
     container.append(make("div", { className: "card" },
       make("div", { className: "overview-head" }, this.title, make("span", { className: "space" }), this.form),
-      this.table, this.empty, this.heap.element));
+      this.off, this.table, this.empty, this.heap.element));
   }
 
   update(view: View): void {
@@ -62,6 +64,7 @@ class Overview implements Panel {
 
   // Whether control is allowed is known once the server has answered.
   private allow(): void {
+    this.off.hidden = this.control.isAllowed || this.app.server.version === "";
     if (this.isAllowed === this.control.isAllowed) return;
     this.isAllowed = this.control.isAllowed;
     const form = this.control.attachForm();
@@ -102,7 +105,7 @@ function endOf({ end }: Target): { text: string; isBad: boolean } | undefined {
 
 class Row {
   readonly element = make("tr");
-  private readonly cells = HEADS.map(() => make("td"));
+  private readonly cells = HEADS.map((head) => make("td", { "data-label": head }));
   private readonly rate: HTMLInputElement;
   private readonly budget = make("span", { className: "budget" });
   private readonly detach: HTMLButtonElement;
@@ -145,8 +148,10 @@ class Row {
     set(1, `${state}${state === "sampling" ? `, ${target.mode}` : end ? `: ${end.text}` : ""}`, (target.message ||
       `attached ${ago(target.attached_unix_ns)}`) + (runs ? "" : `, ${ago(target.ended_unix_ns)}`) + `; callstacks by the ${target.capture}`);
     this.cells[1]!.className = end?.isBad === true ? "failed" : state;
-    if (target.live === undefined) set(2, "–", "not known in observe mode");
-    else set(2, estimate(target.live.bytes, target.live.bytes_stderr), `${interval(target.live.bytes_lower, target.live.bytes_upper)}; ` +
+    // Blocks from before the last restart of sampling, which are no longer followed.
+    const before = target.live_before === undefined ? "" : `, before ${bytes(target.live_before.bytes)}`;
+    if (target.live === undefined) set(2, "–", "unknown in observe mode");
+    else set(2, estimate(target.live.bytes, target.live.bytes_stderr) + before, `${interval(target.live.bytes_lower, target.live.bytes_upper)}; ` +
       `${count(Number(target.live_samples))} blocks followed` + externalText(target));
     set(3, runs && rates ? `${estimate(rates.bytes, rates.error)}/s` : "–", "over the last 10 s");
     const heap = Number(gc?.heap_bytes ?? 0);
@@ -158,24 +163,26 @@ class Row {
     if (document.activeElement !== this.rate) this.rate.value = target.sampling_rate.toExponential();
     const lost = Number(target.dropped_events);
     set(8, lost === 0 ? "none" : count(lost), target.drops.map(({ stage, reason, count: n, given_up }) => `${stage} ${reason}: ${count(Number(n))}` +
-      (given_up ? ", given up on purpose" : "")).join("\n"));
+      (given_up ? ", omitted deliberately" : "")).join("\n"));
     this.cells[8]!.className = lost === 0 ? "" : "lost";
-    this.showBudget(runs ? target.overhead : undefined);
+    this.showBudget(target, runs ? target.overhead : undefined);
     this.detach.hidden = !runs;
     this.heap.hidden = this.snapshot.hidden = state !== "sampling" || target.mode === "observe";
     this.rate.hidden = !runs || target.mode === "observe";
   }
 
-  // "0.7 % of 1.0 %" beside the rate that it has led to; without a budget "0.7 %".
-  private showBudget(overhead?: Overhead): void {
+  // "0.7 % of 1.0 %" beside the rate that it has led to, without a budget "0.7 %"; and the rate that
+  // was asked for, where it is another one.
+  private showBudget(target: Target, overhead?: Overhead): void {
     this.budget.classList.toggle("exhausted", overhead?.exhausted ?? false);
     const limited = (overhead?.budget_ratio ?? 0) > 0;
-    this.budget.textContent = !overhead ? "" : share(overhead.ratio, 1) + (limited ? ` of ${share(overhead.budget_ratio, 1)}` : "");
-    this.budget.title = overhead ? `Profiling takes ${share(overhead.ratio, 1)} of the program's CPU, its budget is ` +
-      `${limited ? share(overhead.budget_ratio, 1) : "not limited"}. Asked for ${overhead.requested_sampling_rate.toExponential()} a word, ` +
+    this.budget.textContent = !overhead ? "" : share(overhead.ratio, 1) + (limited ? ` of ${share(overhead.budget_ratio, 1)}` : "") +
+      (overhead.requested_sampling_rate > target.sampling_rate ? `, requested ${overhead.requested_sampling_rate.toExponential()}` : "");
+    this.budget.title = overhead ? `Profiling costs ${share(overhead.ratio, 1)} of the program's CPU, the budget is ` +
+      `${limited ? share(overhead.budget_ratio, 1) : "not limited"}. Requested ${overhead.requested_sampling_rate.toExponential()} per word, ` +
       `lowered ${count(Number(overhead.rate_lowered))} times, raised ${count(Number(overhead.rate_raised))} times.` +
-      (overhead.exhausted ? " Even the lowest rate takes more: raise the budget, or detach." : "") +
-      (overhead.held ? " Lowered, as memprofd may take no more CPU: raise --cpu.max, or ask for lower rates." : "") : "";
+      (target.message ? ` Now ${target.message}.` : "") +
+      (overhead.exhausted ? " Even the lowest rate costs more: raise the budget, or detach." : "") : "";
   }
 }
 

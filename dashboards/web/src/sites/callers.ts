@@ -67,7 +67,7 @@ class CallersPanel implements Panel {
     if (name === "") {
       this.asked = "";
       this.parts.replaceChildren();
-      this.note.textContent = "Choose a function to see who calls it and what it calls.";
+      this.note.textContent = "Select a function to see its callers and callees.";
       return;
     }
     const asked = JSON.stringify([view.pid, view.begin, view.live ? "now" : view.end, view.filter, view.measure, name]);
@@ -93,7 +93,7 @@ class CallersPanel implements Panel {
       ? `No callstack with a function that matches ${name}.` : "";
     const exact = /^\^(.*)\$$/.exec(name)?.[1]?.replace(/\\(.)/g, "$1") ?? name;
     this.parts.replaceChildren(
-      make("div", { className: "card" }, make("h3", {}, "Callers"), this.list(callers, view, whole, "Nobody: it begins the callstack.")),
+      make("div", { className: "card" }, make("h3", {}, "Callers"), this.list(callers, view, whole, "No caller: it is the outermost frame.")),
       make("div", { className: "card of" }, make("h3", {}, exact), this.numbers(self, total, view)),
       make("div", { className: "card" }, make("h3", {}, "Callees"), this.list(callees, view, whole, "It calls nothing that allocates.")));
   }

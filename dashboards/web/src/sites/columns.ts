@@ -36,7 +36,7 @@ const samples: Column = { key: "samples", label: "Samples", title: "Samples of a
   value: ({ site }) => Number(site.samples), text: ({ site }) => format.count(Number(site.samples)) };
 
 const lifetime: Column = { key: "lifetime", label: "Lifetime", histogram: true, width: "minmax(136px, 0.9fr)",
-  title: "Half of the memory lives at most so long, what is still alive included; > where more than half lives longer. " +
+  title: "Half of the memory lives at most this long, living memory included; > where more than half lives longer. " +
     "The bars are of what died, short lifetimes on the left",
   value: ({ site }) => medianOf(site.lifetime), text: ({ site }) => medianText(site.lifetime) };
 
@@ -55,19 +55,19 @@ function differenceColumns({ measure }: View): readonly Column[] {
       return format.estimate(bytesOf(estimate), errorOf(estimate)) + unit;
     },
   });
-  return [side("base", "Before", "In the range compared with"), side("other", "After", "In the range looked at"), {
+  return [side("base", "Before", "In the earlier range"), side("other", "After", "In the selected range"), {
     key: "change", label: "Change", title: "After minus before; ± is one standard error",
     width: "minmax(170px, 1.4fr)", bar: "signed",
     value: ({ diff }) => diff?.change ?? 0, error: ({ diff }) => diff?.change_stderr ?? 0,
     text: ({ diff }) => format.change(diff?.change ?? 0, diff?.change_stderr ?? 0) + unit,
     limits: ({ diff }) => format.interval(diff?.change_lower ?? 0, diff?.change_upper ?? 0) + unit +
-      ((diff?.change_lower ?? 0) <= 0 && (diff?.change_upper ?? 0) >= 0 ? "; it may be none" : ""),
+      ((diff?.change_lower ?? 0) <= 0 && (diff?.change_upper ?? 0) >= 0 ? "; it may be zero" : ""),
   }];
 }
 
 const growthColumns = (): readonly Column[] => [
   { key: "growth", label: "Growth of live",
-    title: "Over the range; ± is one standard error, with the chance of which blocks the program let go of",
+    title: "Over the range; ± is one standard error, including the program's own randomness",
     width: "minmax(150px, 1.2fr)", bar: "signed",
     value: ({ leak }) => leak?.growth_bytes ?? 0, error: ({ leak }) => leak?.growth_bytes_stderr ?? 0,
     text: ({ leak }) => format.change(leak?.growth_bytes ?? 0, leak?.growth_bytes_stderr ?? 0),
@@ -82,7 +82,7 @@ const growthColumns = (): readonly Column[] => [
     value: ({ leak }) => leak?.confidence ?? 0, text: ({ leak }) => format.share(leak?.confidence ?? 0, 1) },
   { key: "steadiness", label: "Steadiness", title: "Share of the steps of the range in which it grew", width: "88px",
     value: ({ leak }) => leak?.steadiness ?? 0, text: ({ leak }) => format.share(leak?.steadiness ?? 0, 1) },
-  { key: "age", label: "Median age", title: "Half of what is live is older than this", width: "96px",
+  { key: "age", label: "Median age", title: "Half of live memory is older than this", width: "96px",
     value: ({ leak }) => leak?.median_age_seconds ?? 0,
     text: ({ leak }) => format.duration(leak?.median_age_seconds ?? 0),
     limits: ({ leak }) => format.interval(leak?.median_age_seconds_lower ?? 0, leak?.median_age_seconds_upper ?? 0,

@@ -47,7 +47,7 @@ export class Detail {
     const { lifetime } = row.site;
     this.numbers.replaceChildren(numbers(row));
     this.lifetime.replaceChildren(lifetime !== undefined && Number(lifetime.samples) > 0 ? histogram(lifetime)
-      : make("p", { className: "muted" }, "Nothing of it has died in this range."));
+      : make("p", { className: "muted" }, "None of it died in this range."));
     void this.loadStacks(row, answer, view);
   }
 
@@ -147,7 +147,7 @@ function numbers({ site, diff, leak }: Row): HTMLElement {
   }
   if (of.resident) {
     const { bytes, bytes_stderr: error, bytes_lower: lower, bytes_upper: upper } = of.resident;
-    add("Resident", `${format.estimate(bytes, error)} of what is live`, format.interval(lower, upper));
+    add("Resident", `${format.estimate(bytes, error)} of live`, format.interval(lower, upper));
   }
   if (of.live_objects > 0) {
     add("Live blocks", format.countEstimate(of.live_objects, of.live_objects_stderr),
@@ -156,7 +156,7 @@ function numbers({ site, diff, leak }: Row): HTMLElement {
   const { lifetime } = of;
   if (isKnown(lifetime)) {
     add("Lifetime", quantilesText(lifetime));
-    add("Still alive", `${format.share(lifetime.alive_ratio, 1)} of what was followed`);
+    add("Still alive", `${format.share(lifetime.alive_ratio, 1)} of the followed memory`);
   }
   return list;
 }

@@ -18,6 +18,7 @@ type Field = HTMLInputElement | HTMLSelectElement;
 const FRAMES = [["pattern", "Site matches"], ["require", "Callstack has"], ["forbid", "Callstack has no"],
   ["hide", "Hide frames"]] as const;
 const SELECTS = [
+  ["frames", "Sites by", [["", "application frames"], ["all", "all frames"]]],
   ["heap", "Heap", [["", "all"], ["minor", "minor"], ["major", "major"], ["external", "outside"], ["c", "C"]]],
   ["source", "Source", [["", "all"], ["normal", "normal"], ["marshal", "marshal"], ["custom", "custom"]]],
   ["fate", "Fate", [["", "all"], ["alive", "alive at the end"], ["dead", "died in the range"]]],
@@ -35,7 +36,7 @@ class FilterBar implements Panel {
   private readonly fields = new Map<string, Field>();
   private readonly inRange = make("input", { type: "checkbox" });
   private readonly note = make("span", { className: "muted", hidden: true },
-    "Charts over time and growth know no lifetimes: they leave those conditions out.");
+    "Charts over time and growth ignore lifetime conditions.");
   private shown = "";
 
   constructor(private readonly container: HTMLElement, private readonly app: App) {
@@ -134,8 +135,7 @@ class FilterBar implements Panel {
 
   private rangeField(): HTMLElement {
     this.inRange.addEventListener("change", () => this.set("allocated_in_range", this.inRange.checked ? "true" : ""));
-    return make("label", { className: "check", title: "Count only blocks allocated in the range: what is live is " +
-      "what of them is alive at its end" }, this.inRange, "allocated in the range");
+    return make("label", { className: "check", title: "Count only blocks allocated in the range; live then means alive at its end" }, this.inRange, "allocated in the range");
   }
 }
 

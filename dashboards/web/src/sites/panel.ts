@@ -25,6 +25,8 @@ export class SitesPanel implements Panel {
   private readonly detail: Detail;
   private readonly groups: Choice<GroupBy>;
   private readonly modes: Choice<"sites" | "growth">;
+  private readonly controls = make("div", { className: "sites-controls" });
+  private readonly sort = make("select", { className: "field sites-sort", "aria-label": "Sort by" });  // where its column has no room
   private readonly count = make("output", { className: "sites-count" });
   private readonly all: HTMLButtonElement;
   private answer: Rows | null = null;
@@ -44,12 +46,13 @@ export class SitesPanel implements Panel {
       (value) => this.set({ by: value === "site" ? "" : value, open: "" }));
     this.modes = choice("What is listed", [
       { value: "sites", label: "Sizes", title: "What is live, allocated, promoted, dead" },
-      { value: "growth", label: "Growth", title: "What grows over the range: what may leak, the most suspect first" }],
+      { value: "growth", label: "Growth", title: "Growth over the range: possible leaks, most suspect first" }],
       (value) => this.set({ mode: value === "growth" ? value : "", sort: "" }));
     this.all = button("Show all", () => this.set({ all: "1" }), { className: "button" });
     this.table = new Table({
       nameOf: (row) => nameOf(row.site, this.answer?.groupBy ?? "site"),
       onSort: (sort) => this.set({ sort }),
+      onFit: (isNarrow) => this.controls.classList.toggle("narrow", isNarrow),
       onOpen: (row) => this.open(row),
       onMenu: (row, place) => openMenu(this.choicesOf(row), place, "Actions"),
     });
@@ -57,8 +60,9 @@ export class SitesPanel implements Panel {
       this.set({ open: "" });
       this.table.element.focus();
     });
-    container.append(make("div", { className: "sites-controls" }, this.modes.element, this.groups.element,
-      make("span", { className: "space" }), this.count, this.all), this.table.element, this.detail.element);
+    this.sort.addEventListener("change", () => this.set({ sort: this.sort.value }));
+    this.controls.append(this.modes.element, this.groups.element, this.sort, make("span", { className: "space" }), this.count, this.all);
+    container.append(this.controls, this.table.element, this.detail.element);
     app.exporters.push({ id: "sites-csv", label: "Table as CSV",
       available: () => store.get().tab === "sites" && this.answer !== null,
       run: async () => ({ name: `sites-${store.get().pid}.csv`,
@@ -138,6 +142,7 @@ export class SitesPanel implements Panel {
     const sort = sortColumn(columns, sortOf(view), answer.mode, view);
     const rows = sorted(answer.rows, columns, sort, (row) => nameOf(row.site, answer.groupBy).name);
     this.table.show(rows, columns, sort, open, answer);
+    this.sort.replaceChildren(...columns.map(({ key, label }) => make("option", { value: key, selected: key === sort }, `By ${label.toLowerCase()}`)));
     this.showCount(answer);
     this.detail.show(answer.rows.find(({ id }) => id === open) ?? null, answer, view);
     if (open !== this.opened && !this.detail.element.hidden) this.detail.element.scrollIntoView({ block: "nearest" });

@@ -27,7 +27,7 @@ export interface Rows {
   note?: string | undefined; // what has to be known to read the rows
 }
 
-const ANEW = "sampling began anew between the two and forgot what was live: a difference is no growth";
+const ANEW = "sampling restarted between the two; older blocks count as live: a change is the most it can be";
 
 export const FIRST = 500;  // rows asked for; all only when wanted
 
@@ -132,5 +132,5 @@ async function askGrowth(api: Api, given: View): Promise<Rows> {
     .filter(({ site }) => keep(site));
   return { mode: "growth", groupBy, rows, groups: rows.length, total: null,
     begin: answer.range.begin_unix_ns, end: answer.range.end_unix_ns,
-    note: answer.compared_seconds > 0 ? undefined : "too few major collections have ended to tell growth" };
+    note: answer.compared_seconds > 0 ? undefined : "too few major collections have ended to measure growth" };
 }

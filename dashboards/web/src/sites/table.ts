@@ -11,10 +11,21 @@ import type { Row } from "./rows";
 
 const ROW = 42;  // CSS pixels, as in sites.css
 const BEYOND = 2;  // rows made above and below those in sight
+// Pixels that the name and each column take at least. Where not all have room the first ones are left, and the one
+// that rows are sorted by.
+const NAME_PX = 200, COLUMN_PX = 130, ALL_PX = 1040;
+
+function fitting(columns: readonly Column[], sort: string, width: number): readonly Column[] {
+  if (width >= ALL_PX || width === 0) return columns;
+  const room = Math.max(1, Math.floor((width - NAME_PX) / COLUMN_PX));
+  const first = [...columns].sort((a, b) => Number(b.key === sort) - Number(a.key === sort)).slice(0, room);
+  return columns.filter((column) => first.includes(column));
+}
 
 export interface TableHandlers {
   nameOf: (row: Row) => { name: string; where: string };
   onSort: (key: string) => void;
+  onFit: (isNarrow: boolean) => void;  // whether columns are left out
   onOpen: (row: Row) => void;
   onMenu: (row: Row, place: Place) => void;
 }
@@ -25,14 +36,18 @@ export class Table {
   private readonly body = make("div", { className: "sites-body", role: "rowgroup" });
   rows: readonly Row[] = [];  // in the order shown
   sort = "";  // key of the column they are sorted by
-  private columns: readonly Column[] = [];
+  private all: readonly Column[] = [];
+  private columns: readonly Column[] = [];  // of all those that have room
   private largest = new Map<string, number>();  // by column: where a bar is full
   private axis: Axis = axisOf([]);
   private source: object | null = null;  // whose scales these are
   private headOf = "";  // the columns that the head was made for
   private current = "";  // id of the row that keys move
   private frame = 0;
-  private readonly resizes = new ResizeObserver(() => this.draw());
+  private readonly resizes = new ResizeObserver(() => {
+    this.fit();
+    this.draw();
+  });
 
   constructor(private readonly handlers: TableHandlers) {
     this.element.append(this.head, this.body);
@@ -54,14 +69,23 @@ export class Table {
     if (opened !== "") this.current = opened;
     this.rows = rows;
     this.sort = sort;
-    this.columns = columns;
+    this.all = columns;
     if (source !== this.source) this.scale(rows, columns);
     this.source = source;
-    this.element.style.setProperty("--columns", `minmax(220px, 3fr) ${columns.map(({ width }) => width).join(" ")}`);
     this.element.setAttribute("aria-rowcount", String(rows.length + 1));
-    this.showHead(sort);
+    this.fit();
     this.body.style.height = `${rows.length * ROW}px`;
     this.draw();
+  }
+
+  // Chooses the columns that have room.
+  private fit(): void {
+    this.columns = fitting(this.all, this.sort, this.element.clientWidth);
+    const isNarrow = this.columns.length < this.all.length;
+    this.element.style.setProperty("--columns", `minmax(${isNarrow ? 110 : 220}px, 3fr) ` +
+      this.columns.map(({ width }) => (isNarrow ? `${COLUMN_PX}px` : width)).join(" "));
+    if (this.all.length > 0) this.showHead(this.sort);
+    this.handlers.onFit(isNarrow);
   }
 
   private scale(rows: readonly Row[], columns: readonly Column[]): void {

@@ -5,8 +5,9 @@ import { Api, type Why, type WhyWay } from "../lib/api";
 import { button, make } from "../lib/dom";
 import * as format from "../lib/format";
 import { typesOfWhy, typesText } from "../lib/heap_types";
+import { CONTROL_OFF, refused } from "../lib/pause";
 
-const OFF = "Snapshots from the page are off: start memprofd with --web.enable-control, or use memprofctl why";
+const OFF = `${CONTROL_OFF}, or use memprofctl why`;
 const OBSERVED = "Only programs with an agent have snapshots; this one is observed from outside";
 
 export class WhyTree {
@@ -21,25 +22,31 @@ export class WhyTree {
     const ask = button("Take a snapshot and look", () => void this.ask(pid, site), { className: "button" });
     const reason = !this.app.server.control ? OFF : target?.mode === "observe" ? OBSERVED : "";
     ask.disabled = reason !== "";
-    ask.title = reason || "Stops the program for a moment";
-    this.element.replaceChildren(ask);
+    ask.title = reason || "Pauses the program briefly";
+    this.element.replaceChildren(ask, ...(reason === "" ? [] : [make("p", { className: "muted" }, reason)]));
   }
 
-  private async ask(pid: number, site: string): Promise<void> {
+  // At once where that is allowed: for whoever has asked for it already.
+  look(site: string): void {
+    this.offer(site);
+    if (this.app.server.control && this.app.target()?.mode !== "observe") void this.ask(this.app.store.get().pid, site);
+  }
+
+  private async ask(pid: number, site: string, maxPause?: number): Promise<void> {
     const waits = make("p", { className: "muted" }, "Taking a snapshot …");
     this.element.replaceChildren(waits);
     try {
-      const answer = await this.api.why(pid, site);
+      const answer = await this.api.why(pid, site, maxPause);
       if (waits.isConnected) this.show(answer);
     } catch (error) {
-      if (waits.isConnected) this.element.replaceChildren(make("p", { className: "error" }, (error as Error).message));
+      if (waits.isConnected) this.element.replaceChildren(refused(error, (seconds) => void this.ask(pid, site, seconds)));
     }
   }
 
   private show(answer: Why): void {
     const { snapshot, reachable, garbage, paths } = answer;
     const sum = `${format.estimate(reachable.bytes, reachable.bytes_stderr)} reachable, in ${format.count(reachable.sampled_blocks)} sampled blocks; ` +
-      `${format.estimate(garbage.bytes, garbage.bytes_stderr)} are garbage that the collector does not know yet. ` +
+      `${format.estimate(garbage.bytes, garbage.bytes_stderr)} are garbage not collected yet. ` +
       `The program was paused for ${format.duration(snapshot.pause_seconds)}.`;
     this.element.replaceChildren(make("p", {}, sum),
       make("p", { className: "muted types" }, typesText(typesOfWhy(answer))), list(paths, reachable.sampled_blocks));

@@ -176,7 +176,7 @@ export class Strip {
     this.element.setAttribute("aria-valuemax", String(Math.round(now)));
     this.element.setAttribute("aria-valuenow", String(Math.round(cursor)));
     this.element.setAttribute("aria-valuetext", view.live ? "live" : clock(cursor));
-    const top = this.answer && peak > 0 ? ` Red mark: most live, ${peakText(this.answer)} at ${clock(peak)}.` : "";
+    const top = this.answer && peak > 0 ? ` Red mark: peak of live memory, ${peakText(this.answer)} at ${clock(peak)}.` : "";
     this.element.title = `Drag: move the cursor through ${clock(begin)} – ${clock(now)}. Double-click: live.${top}`;
   }
 }

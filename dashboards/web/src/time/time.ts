@@ -22,8 +22,8 @@ export function mountTime(container: HTMLElement, app: App): Panel {
 class Time implements Panel {
   private readonly strip: Strip;
   private readonly replay: Replay;
-  private readonly follow = button("Pause", () => this.toggle(), { className: "button live", title: "Pause or go on (space)" });
-  private readonly play = button("Replay", () => this.togglePlay(), { className: "button", title: "Play what is recorded (r)" });
+  private readonly follow = button("Pause", () => this.toggle(), { className: "button live", title: "Pause or resume (space)" });
+  private readonly play = button("Replay", () => this.togglePlay(), { className: "button", title: "Play the recording (r)" });
   private readonly span = select("Time span", SPANS, (span) =>
     this.app.store.update({ span: Number(span), axis: undefined }, true));
   private readonly speed = select("Replay speed", SPEEDS, (speed) => { this.replay.speed = Number(speed); });
@@ -65,7 +65,7 @@ class Time implements Panel {
     this.fit.disabled = view.axis === undefined;
     this.state.classList.toggle("follows", view.live && this.app.runs());
     this.state.textContent = view.live || view.end === undefined ? this.app.runs() ? "Live" : "Ended"
-      : `${this.replay.isRunning ? "Replaying" : "At"} ${clock(view.end)}, ${duration((now - view.end) / 1000)} ago; recording goes on`;
+      : `${this.replay.isRunning ? "Replaying" : "At"} ${clock(view.end)}, ${duration((now - view.end) / 1000)} ago; recording continues`;
     this.strip.update(view);
     this.showRanges(view, now);
   }
@@ -129,7 +129,7 @@ class Time implements Panel {
         button("✕", () => store.update({ begin: undefined }, true), { "aria-label": "Count since the attach" })),
         small("Zoom to it", () => store.update({ axis: around(range, recorded) }, true), "The time axis shows this range"),
         small("Compare with before", () => store.update({ compare: before(range, recorded) }, true),
-          "What changed against the time as long just before"),
+          "Compare with the equally long time just before"),
         small("Set as base", () => store.update({ compare: range }, true),
           "Then drag over another range: it is compared with this one"));
     }

@@ -114,6 +114,6 @@ export class Feed {
     const { store } = this.app;
     if (isFirst || !last || !store.get().live) return;
     store.update({ live: false, end: ms, axis: showing(this.app.axis(), ms) }, true);
-    this.app.say(`The program says that viewers stop here: ${last.text} (${clock(ms)})`);
+    this.app.say(`The program has reached a pause point: ${last.text} (${clock(ms)})`);
   }
 }

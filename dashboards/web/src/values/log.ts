@@ -5,7 +5,7 @@ import { make } from "../lib/dom";
 import type { Line } from "./feed";
 
 const MOST = 500;
-const OFF = "Lines of the log are for who may control the program: start memprofd with --web.enable-control, or use memprofctl values";
+const OFF = "Log lines require control: start memprofd with --web.enable-control, or use memprofctl values";
 
 export class LogPane {
   readonly element: HTMLElement;
@@ -20,7 +20,7 @@ export class LogPane {
   // until: milliseconds; Infinity: all.
   show(lines: readonly Line[], until: number, mayRead: boolean): void {
     const seen = lines.filter(({ ms }) => ms <= until).slice(-MOST);
-    this.note.textContent = mayRead ? seen.length === 0 ? "No line in this time: a program keeps lines while somebody looks." : "" : OFF;
+    this.note.textContent = mayRead ? seen.length === 0 ? "No lines in this time: a program keeps lines only while a viewer is present." : "" : OFF;
     const shown = JSON.stringify(seen);
     if (shown === this.shown) return;
     this.shown = shown;

@@ -4,12 +4,15 @@ import type { App } from "../app";
 import { Api, type NamedValue } from "../lib/api";
 import { button, make } from "../lib/dom";
 import { count } from "../lib/format";
+import { CONTROL_OFF } from "../lib/pause";
 import { valueText } from "./value_text";
 
 const LIMIT = 200;
 
 export class Modules {
   readonly element: HTMLElement;
+  private readonly form: HTMLFormElement;
+  private readonly off = make("p", { className: "muted" }, `${CONTROL_OFF} to read what the program's modules hold, or use memprofctl values.`);
   private readonly api = new Api();
   private readonly pattern = make("input", { type: "search", className: "field", placeholder: "Cache, ^Cache\\[3\\]$ …", "aria-label": "Names of modules, RE2" });
   private readonly said = make("span", { className: "muted" });
@@ -18,17 +21,19 @@ export class Modules {
 
   constructor(private readonly app: App, private readonly onGraph: (value: NamedValue) => void,
     private readonly onKeep: (value: NamedValue) => void) {
-    const form = make("form", { className: "modules-head" }, make("h3", {}, "Modules"), this.pattern,
+    this.form = make("form", { className: "modules-head" }, make("h3", {}, "Modules"), this.pattern,
       make("button", { type: "submit", className: "button", title: "What modules hold now: references, tables, queues" }, "Read"), this.said);
-    form.addEventListener("submit", (event) => {
+    this.form.addEventListener("submit", (event) => {
       event.preventDefault();
       void this.read();
     });
-    this.element = make("section", { className: "modules", "aria-label": "Values of modules" }, form, this.table);
+    this.element = make("section", { className: "modules", "aria-label": "Module values" }, this.form, this.off, this.table);
   }
 
   update(): void {
-    this.element.hidden = !this.app.server.control || !this.app.runs();
+    this.element.hidden = !this.app.runs();
+    this.form.hidden = !this.app.server.control;
+    this.off.hidden = this.app.server.control;
   }
   clear(): void {
     this.table.hidden = true;
@@ -53,7 +58,7 @@ export class Modules {
     const words = named.value ? valueText(named.value) : "";
     return make("tr", {}, make("td", { className: "name", title: named.source_type }, named.source_name || named.name), make("td", {}, words, " ",
       button("Graph", () => this.onGraph(named), { className: "button small", "aria-label": `${named.name} as a graph` }), " ",
-      button("Keep", () => this.onKeep(named), { className: "button small keep", title: "Keeps its numbers over time, beside what the program says",
+      button("Keep", () => this.onKeep(named), { className: "button small keep", title: "Records its numbers over time",
         "aria-label": `Keep ${named.name} over time` })));
   }
 }

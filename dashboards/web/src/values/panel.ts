@@ -18,7 +18,7 @@ import { Control } from "./switches";
 import "./values.css";
 
 const NODES = 300; // of a graph: more are no picture
-const NOTHING = "This program says nothing about itself; docs/values.md tells how it may. What its modules hold can be read of any program.";
+const NOTHING = "This program publishes no values (see docs/values.md). Module values can be read in any program.";
 
 // The plots that the view has, in its order.
 function plotsOf(view: View): string[] {
@@ -52,10 +52,10 @@ export class ValuesPanel implements Panel {
     this.rows = new Rows({ onPlot: (id) => this.togglePlot(id), onGraph: (observation) => void this.showGraph(observation.name, observation) }, this.control);
     this.modules = new Modules(app, ({ name }) => void this.showGraph(name, null), ({ name }) => void this.control.keep(name));
     this.resume = button("Go on", () => void this.feed.resume(), { className: "button primary", hidden: true,
-      title: "Lets the program go on, which waits in a pause" });
+      title: "Resumes the program, which waits in a pause" });
     const all = (label: string, enabled: boolean): HTMLButtonElement =>
       button(label, () => void this.control.switchAll(this.filter.value, enabled), { className: "button small",
-        title: `${enabled ? "Looks again" : "Looks no longer"} at all that the program says and the field finds` });
+        title: `${enabled ? "Resumes" : "Stops"} updating all values that match the field` });
     this.all = make("span", { className: "switches" }, all("All off", false), all("All on", true));
     this.filter.addEventListener("input", () => app.store.setExtra("values.names", this.filter.value));
     container.append(make("div", { className: "values-controls" }, this.filter, this.said, make("span", { className: "space" }), this.resume, this.all),
@@ -111,8 +111,8 @@ export class ValuesPanel implements Panel {
     else if (all.length === 0) parts.push(NOTHING);
     else parts.push(`${count(shown.length)} of ${count(all.length)}${view.live || view.end === undefined ? "" : `, as at ${clock(view.end)}`}`);
     if (now && now.waiting > 0) parts.push(`${count(now.waiting)} thread${now.waiting === 1 ? "" : "s"} of the program wait in a pause`);
-    if (Number(history?.lost_lines ?? 0) > 0) parts.push(`${count(Number(history!.lost_lines))} lines were gone before they were read`);
-    if (Number(now?.refused_names ?? 0) > 0) parts.push(`for ${count(Number(now!.refused_names))} names the program had no place`);
+    if (Number(history?.lost_lines ?? 0) > 0) parts.push(`${count(Number(history!.lost_lines))} lines were lost before they were read`);
+    if (Number(now?.refused_names ?? 0) > 0) parts.push(`for ${count(Number(now!.refused_names))} names the program's registry had no place`);
     if (now && now.why_nothing_reported !== "") parts.push(now.why_nothing_reported);
     this.said.textContent = parts.join("; ");
   }
@@ -131,7 +131,7 @@ export class ValuesPanel implements Panel {
       const answer = await this.api.values({ pid, pattern: `^${escapeRegExp(name)}$`, only_reported: observation !== null, graph_nodes: NODES });
       const found = observation ? answer.reported.find(({ value }) => value !== undefined) : answer.values[0];
       if (found?.value) this.graph.show(name, found.value);
-      else this.graph.fail(`${name} is not there any more`);
+      else this.graph.fail(`${name} no longer exists`);
       this.graph.element.scrollIntoView({ block: "nearest" });
     } catch (error) {
       this.graph.fail((error as Error).message);

@@ -108,7 +108,7 @@ export class Rows {
     const cell = (...children: (Node | string)[]) => make("td", {}, ...children);
     const spark = draw("polyline", {}), svg = draw("svg", { ...SPARK, "aria-hidden": "true" }, spark);
     const value = make("span"), rate = cell(), switches = this.control.switches(observation);
-    const graph = button("Graph", () => this.events.onGraph(observation), { className: "button small graph", title: "The value with all that it leads to" });
+    const graph = button("Graph", () => this.events.onGraph(observation), { className: "button small graph", title: "The value with everything that it reaches" });
     const element = make("tr", { "data-id": observation.id }, make("td", { className: "name" }, observation.name), cell(observation.kind),
       make("td", { className: "value" }, value, " ", graph, " ", switches.element), rate, cell(svg), cell());
     this.body.append(element);

@@ -32,7 +32,7 @@ export class Control {
       void this.adjust(onlyThat(name), { period_ms: Number(period.value) });
       period.value = "";
     });
-    const forget = button("Forget", () => void this.keep(name, true), { className: "button small forget", title: "Keeps it no longer" });
+    const forget = button("Forget", () => void this.keep(name, true), { className: "button small forget", title: "Stops recording it" });
     const show = ({ now, isKept }: Observation, canControl: boolean): void => {
       forget.hidden = !canControl || isKept !== true;
       toggle.hidden = !canControl || now === undefined;
@@ -40,8 +40,8 @@ export class Control {
       if (now === undefined) return;
       isOff = now.is_off;
       toggle.textContent = isOff ? "On" : "Off";
-      toggle.title = isOff ? "Look at it again" : "Look at it no longer: points and timers count on, functions are not called";
-      period.title = `It is called each ${now.period_ms} ms while somebody looks`;
+      toggle.title = isOff ? "Resume updating it" : "Stop updating it: points and timers continue to count, functions are not called";
+      period.title = `It is called every ${now.period_ms} ms while a viewer is present`;
       if (document.activeElement !== period) period.value = "";
     };
     return { element: make("span", { className: "switches" }, toggle, period, forget), show };

@@ -15,7 +15,7 @@ function stringText(value: Value): string {
 
 function tableText(value: Value): string {
   const all = `Hashtbl of ${count(Number(value.size))} in ${count(Number(value.buckets))} buckets`;
-  if (!value.chains_counted) return `${all}, too large to be counted`;
+  if (!value.chains_counted) return `${all}, chains not measured`;
   const chains = value.chains.slice(1).map((n, i) => `${i + 1}: ${count(Number(n))}`).join(", ");
   return `${all}, ${count(Number(value.empty_buckets))} empty, longest chain ${count(Number(value.longest_chain))}` +
     (chains === "" ? "" : `; chains of ${chains}`);
@@ -42,7 +42,7 @@ export function valueText(value: Value): string {
     case "VALUE_KIND_BLOCK": return `${value.tag === 0 ? "" : `tag ${value.tag} `}${fields(value, "{", "}")}`;
     case "VALUE_KIND_TAG": return `${count(Number(value.size))} marked${least(value.size_is_least)}, ${bytes(Number(value.bytes))}${least(value.bytes_is_least)}`;
     case "VALUE_KIND_UNREAD": return value.why_unread === "" ? ".." : `not read: ${value.why_unread}`;
-    default: return "(a kind that this page does not know)";
+    default: return "(unknown to this page)";
   }
 }
 

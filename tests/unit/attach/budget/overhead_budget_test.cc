@@ -206,6 +206,27 @@ TEST(OverheadBudget, LeavesAnIdleProgramAlone) {
   EXPECT_EQ(simulation.budget.rate(), begun_with);
 }
 
+// What batches of few samples cost it would be 3 % of its CPU, and is 0.003 % of a processor.
+TEST(OverheadBudget, AnIdleProgramIsNeverOverBudgetByFixedCosts) {
+  OverheadBudget budget(kShare, 1e-4, MEMPROF_CAPTURE_BY_RUNTIME, kTrapNs);
+  for (int window = 0; window < 100; ++window) {
+    budget.judge({.seconds = 1, .cpu_seconds = 0.02, .counts = {.samples = 2, .probe_hits = 600}});
+  }
+  EXPECT_EQ(budget.lowered(), 0);
+  EXPECT_FALSE(budget.exhausted());
+  EXPECT_LT(budget.overhead(), kShare);
+}
+
+TEST(OverheadBudget, KnowsWhatASampleCosts) {
+  OverheadBudget budget(kShare, 1e-6, MEMPROF_CAPTURE_BY_KERNEL, kTrapNs);
+  budget.judge({.seconds = 1, .cpu_seconds = 1, .counts = {.samples = 100}});
+  EXPECT_FALSE(budget.sample_seconds()) << "the first window is not judged";
+  budget.judge({.seconds = 1,
+                .cpu_seconds = 1,
+                .counts = {.samples = 100, .probe_hits = 100, .program_ns = 850'000}});
+  EXPECT_NEAR(*budget.sample_seconds(), 450e-9 + 1000e-9 + 8500e-9, 1e-9);
+}
+
 TEST(OverheadBudget, SmallDeviationsChangeNothing) {
   Simulation simulation(1e-2);
   simulation.run(steady(1e8), 1000);

@@ -19,7 +19,7 @@ TEST(KernelWalk, WhereItDoesNotTheRuntimeCaptures) {
 
 TEST(KernelWalk, WhatCannotBeHadIsRefusedWithCauseAndRemedy) {
   constexpr char kRest[] =
-      ": this kernel cannot walk callstacks, as it has no BPF loop helper; boot Linux 5.17 or "
+      ": this kernel cannot walk callstacks, because it has no BPF loop helper; boot Linux 5.17 or "
       "later";
   const absl::Status capture = capture_here(CaptureMode::kKernel, false).status();
   EXPECT_EQ(capture, absl::UnimplementedError(std::string("--capture kernel") + kRest));

@@ -138,7 +138,9 @@ RssReport fixed_rss() {
   };
   part(RssClass::kOcamlUsed, 20'000, 20'000);
   part(RssClass::kOcamlFree, 8000, 8192, "", 192);
-  part(RssClass::kMallocUsed, 12'004, 12'500, "", 320);
+  part(RssClass::kChannel, 4, 76);
+  report.parts.back().number = 1;
+  part(RssClass::kMallocUsed, 12'000, 12'500, "", 320);
   part(RssClass::kMallocFree, 20'000, 20'500);
   part(RssClass::kCode, 1500, 2000, "/lib/libc.so.6");
   part(RssClass::kCode, 1000, 1200, "/srv/shop");
@@ -153,6 +155,7 @@ RssReport fixed_rss() {
   report.mapped_chunks = 3;
   report.space_overhead = 120;
   report.trimmable = 19'000 * kKilo;
+  report.hints = {"something has a reason"};
   report.notes = {"something is not known"};
   advise(report);
   return report;
@@ -163,7 +166,7 @@ TEST(GoldenOutputs, ResidentMemory) {
   expect_golden("rss.txt", ctl::rss_text(to_proto(report), 2, {}));
   report.counted = report.status.resident();
   EXPECT_THAT(ctl::rss_text(to_proto(report), 0, {}),
-              ::testing::HasSubstr("to the byte what the kernel counts"));
+              ::testing::HasSubstr("equal to the kernel's count"));
 }
 
 TEST(GoldenOutputs, OwnersOfCMemory) {
@@ -178,7 +181,7 @@ TEST(GoldenOutputs, OwnersOfCMemory) {
       {.identifier = "x\x1b[31m", .blocks = 1, .chunks = 1, .bytes = 24, .resident = 24}};
   report.no_owner = {.chunks = 300, .bytes = 1 << 20, .resident = 1 << 19};
   const std::string text = ctl::rss_text(to_proto(report), 2, {});
-  expect_golden("rss_owners.txt", text.substr(text.find("C memory")));
+  expect_golden("rss_owners.txt", text.substr(text.find("Native memory")));
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include <deque>
 #include <limits>
 
+#include "daemon/ctl/render/text.h"
+#include "daemon/export/api/grpc_convert.h"
 #include "daemon/export/api/query_service.h"
 #include "tests/kit/fake_service.h"
 #include "tests/kit/golden.h"
@@ -90,18 +92,33 @@ TEST(RenderSessions, AChangeOfTheRateIsNoGrowthAndMarked) {
   request.mutable_other()->set_pid(77);
   request.set_order(pb::MEASURE_LIVE);
   EXPECT_THAT(diff_text(queries.diff_sites(request).value(), request, {}),
-              HasSubstr("Between the two sampling began anew"));
+              HasSubstr("Sampling restarted between the two"));
+  // 20 blocks of 100 words until the change, and 30 of 50 since, whatever became of the 60 before.
+  EXPECT_DOUBLE_EQ(queries.diff_sites(request)->total().change(), (20 * 100 + 30 * 50) * 8);
+  std::swap(*request.mutable_base(), *request.mutable_other());
+  EXPECT_DOUBLE_EQ(queries.diff_sites(request)->total().change(), -(20 * 100 + 30 * 50) * 8);
+  std::swap(*request.mutable_base(), *request.mutable_other());
   request.mutable_other()->mutable_range()->set_end_unix_ns(kStart + 50 * kSecond);
   EXPECT_THAT(diff_text(queries.diff_sites(request).value(), request, {}),
-              Not(HasSubstr("sampling began anew")));
+              Not(HasSubstr("ampling restarted")));
+
+  // Blocks that the session before followed are not live any more, and are not gone either.
+  const pb::Target shown = to_proto(*target);
+  EXPECT_DOUBLE_EQ(shown.live_before().bytes(), 60 * 100 * 8);
+  EXPECT_THAT(live_text(shown), HasSubstr(" lived at "));
+  for (int second = 90; second < 200; ++second) {
+    recording.alloc(second + 1, 1);
+    recording.advance(kSecond);
+  }
+  EXPECT_FALSE(to_proto(recording.snapshot()).has_live_before()) << "more is followed now";
 
   pb::GetHistoryRequest history;
   history.mutable_selection()->set_pid(77);
   EXPECT_THAT(history_text(queries.get_history(history).value(), history, {}),
-              HasSubstr("\nsampling began anew, and forgot what was live: 2023-11-14 22:14:2"));
+              HasSubstr("\nsampling restarted, and live restarted at zero: 2023-11-14 22:14:2"));
   history.mutable_selection()->mutable_range()->set_end_unix_ns(kStart + 50 * kSecond);
   EXPECT_THAT(history_text(queries.get_history(history).value(), history, {}),
-              Not(HasSubstr("sampling began anew")));
+              Not(HasSubstr("ampling restarted")));
 }
 
 TEST_F(RenderAnswersTest, DiffNamesGroupsOfOneSide) {
@@ -197,6 +214,72 @@ TEST_F(RenderAnswersTest, NoLeaks) {
   EXPECT_THAT(leaks_text(response, pb::GROUP_BY_SITE),
               AllOf(HasSubstr("No site has grown by more than chance explains."),
                     HasSubstr("At one site, less than 3.52 MiB per hour could not be told from")));
+}
+
+TEST_F(RenderAnswersTest, WhatOfTheMemoryGrowsComesFirst) {
+  pb::ListLeaksResponse response;
+  response.set_compared_seconds(60);
+  response.set_verdict(pb::LEAK_VERDICT_MEMORY);
+  const auto add = [&](pb::MemoryArea area, double begin, double end, bool grows) {
+    pb::MemoryGrowth& growth = *response.add_memory();
+    growth.set_area(area);
+    growth.set_begin_bytes(begin);
+    growth.set_end_bytes(end);
+    growth.set_moments(20);
+    growth.set_grows(grows);
+    if (!grows) return;
+    growth.set_confidence(0.99999);
+    growth.set_bytes_per_second((end - begin) / 120);
+    growth.set_since_unix_ns(1'700'000'000'000'000'000);
+  };
+  add(pb::MEMORY_AREA_HEAP, 32 << 20, 32 << 20, false);
+  add(pb::MEMORY_AREA_NATIVE, 10 << 20, 50 << 20, true);
+  const std::string text = leaks_text(response, pb::GROUP_BY_SITE);
+  EXPECT_THAT(text,
+              HasSubstr("+40.0 MiB since 2023-11-14 22:13:20 UTC, 20.0 MiB per minute (99.9 % "
+                        "sure)"));
+  EXPECT_LT(text.find("native memory, stacks"), text.find("OCaml heap, in use"));
+  EXPECT_THAT(text, HasSubstr("steady"));
+  response.mutable_memory(0)->set_moments(2);
+  EXPECT_THAT(leaks_text(response, pb::GROUP_BY_SITE),
+              HasSubstr("not known yet: too few major collections"));
+}
+
+TEST_F(RenderAnswersTest, GroupsAreNamedWhereNoSiteIs) {
+  pb::ListLeaksResponse response;
+  response.set_compared_seconds(60);
+  response.set_verdict(pb::LEAK_VERDICT_GROUPS);
+  pb::LeakGroup& module = *response.add_rolled_up();
+  module.set_group_by(pb::GROUP_BY_MODULE);
+  module.mutable_leak()->mutable_site()->set_module("Catalog");
+  module.mutable_leak()->set_growth_bytes(3 << 20);
+  pb::LeakGroup& caller = *response.add_rolled_up();
+  caller.set_group_by(pb::GROUP_BY_FUNCTION);
+  caller.mutable_leak()->mutable_site()->set_function("Poll.turn");
+  const std::string text = leaks_text(response, pb::GROUP_BY_SITE);
+  EXPECT_THAT(text, HasSubstr("these together do"));
+  EXPECT_THAT(text, HasSubstr("module Catalog\n"));
+  EXPECT_THAT(text, HasSubstr("function Poll.turn, with what it calls\n"));
+  response.set_verdict(pb::LEAK_VERDICT_MEMORY);
+  EXPECT_THAT(leaks_text(response, pb::GROUP_BY_SITE), HasSubstr("which may be chance"));
+}
+
+TEST_F(RenderAnswersTest, VariablesThatKeepMore) {
+  pb::ListLeaksResponse response;
+  EXPECT_EQ(containers_text(response), "");
+  response.set_between_snapshots_seconds(30);
+  EXPECT_THAT(containers_text(response), HasSubstr("No variable keeps more than 30"));
+  pb::ContainerChange& change = *response.add_containers();
+  change.set_root("global Catalog.pages");
+  change.set_kind("Hashtbl");
+  change.set_bytes(34 << 20);
+  change.set_change_bytes(3 << 20);
+  change.set_entries(18'352);
+  change.set_change_entries(1'204);
+  change.set_site("Catalog.page catalog.ml:31");
+  EXPECT_THAT(containers_text(response),
+              HasSubstr("  global Catalog.pages: Hashtbl, +3.00 MiB to 34.0 MiB, +1204 to 18,352 "
+                        "entries; filled by Catalog.page catalog.ml:31\n"));
 }
 
 }  // namespace

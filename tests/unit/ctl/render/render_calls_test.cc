@@ -29,7 +29,7 @@ TEST(RenderCalls, ThoseThatAreCalledMostComeFirst) {
             "  12,000     6e+03  Parser.step\n"
             "      10         5  Parser.start\n"
             "  not counted: Parser.loop and 1 more: it loops back to its first instruction\n"
-            "  1 of them take the program ten times as much a call as the others\n");
+            "  1 of them cost the program ten times as much per call as the others\n");
 }
 
 TEST(RenderCalls, TimesAreMiddlesOfBuckets) {
@@ -56,10 +56,10 @@ TEST(RenderCalls, TimesAreMiddlesOfBuckets) {
       "  CALLS  A SECOND    TIME     P50     P90      P99  WORDS  WORDS P99  RAISED  FUNCTION\n"
       "     12         6  500 ms  1.1 ms  2.2 ms  > 4.0 s    200      1,100       2  Parser.step\n"
       "      3       1.5       -       -       -        -      -          -       -  Parser.jump\n"
-      "  1 calls have not come back\n"
+      "  1 calls have not returned\n"
       "  1 calls were lost\n"
-      "  1 calls have ended whose words are not known\n"
-      "  P50, P90 and P99 are known within 13 %; the probes are in the times; WORDS are the mean "
+      "  1 calls have ended with an unknown number of words\n"
+      "  P50, P90 and P99 are known within 13 %; times include the probes; WORDS are the mean "
       "of a call\n"
       "  not timed: Parser.jump: it is one jump\n");
 }

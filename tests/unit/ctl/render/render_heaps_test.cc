@@ -36,7 +36,7 @@ TEST(KeptHeapsText, SaysWhyThereAreNone) {
   ::memprof::v1::ListHeapsResponse heaps;
   EXPECT_NE(std::string::npos, kept_heaps_text(heaps).find("--snapshot.directory DIR"));
   heaps.set_directory("/var/heaps");
-  EXPECT_EQ("no snapshots are kept in /var/heaps\n", kept_heaps_text(heaps));
+  EXPECT_EQ("no snapshots are stored in /var/heaps\n", kept_heaps_text(heaps));
 }
 
 TEST(KeptHeapsText, OneIsALine) {

@@ -34,6 +34,22 @@ pb::ListSitesResponse sites() {
   return QueryService(service).list_sites(request).value();
 }
 
+TEST(Places, LackTheFolderThatAPackageWasBuiltIn) {
+  EXPECT_EQ(location_text("/home/me/.opam/4.14.1/.opam-switch/build/lwt.5.7.0/_build/default/src/"
+                          "core/lwt.ml",
+                          812),
+            "src/core/lwt.ml:812");
+  EXPECT_EQ(location_text("/home/me/.opam/4.14.1/.opam-switch/build/zarith.1.13/z.ml", 3),
+            "zarith.1.13/z.ml:3");
+  EXPECT_EQ(location_text("/build/reproducible-path/ocaml-lwt-5.6.1/a.ml", 3),
+            "ocaml-lwt-5.6.1/a.ml:3");
+  EXPECT_EQ(location_text("/build/ocaml-lwt-5.6.1/a.ml", 0), "ocaml-lwt-5.6.1/a.ml");
+  EXPECT_EQ(location_text("/srv/shop/bin/main.ml", 7), "/srv/shop/bin/main.ml:7");
+  EXPECT_EQ(location_text("a/_build/x.ml", 7), "x.ml:7");
+  EXPECT_EQ(location_text("bin/main.ml", 7), "bin/main.ml:7");
+  EXPECT_EQ(location_text("", 7), "");
+}
+
 TEST(TextTable, AlignsByWidthOnTheTerminal) {
   TextTable table({{"NUMBER", Align::kRight}, {"NAME"}, {"LAST"}});
   table.add_row({"1 ± 2", "é", ""});
@@ -127,7 +143,14 @@ TEST(TargetsJson, HasTheOverheadWhereThereIsABudget) {
   EXPECT_EQ(overhead["ratio"], 0.0075);
   EXPECT_EQ(overhead["requested_sampling_rate"], 1e-2);
   EXPECT_EQ(overhead["rate_lowered"], "3");
-  EXPECT_THAT(target_line(to_proto(*target)), HasSubstr("overhead 0.8 % of 1.0 %"));
+  EXPECT_THAT(target_line(to_proto(*target)),
+              HasSubstr("(1 sample per 7.81 KiB), requested: 0.01, overhead 0.8 % of 1.0 %"));
+  EXPECT_FALSE(overhead.contains("sample_seconds"));
+  target->info.overhead.sample_seconds = 2e-6;
+  EXPECT_EQ(parsed(to_proto(*target))["overhead"]["sample_seconds"], 2e-6);
+  pb::ListTargetsResponse targets;
+  *targets.add_targets() = to_proto(*target);
+  EXPECT_THAT(targets_table(targets, {}), HasSubstr(" 0.001 of 0.01 "));
   target->info.overhead.budget = 0;
   EXPECT_THAT(target_line(to_proto(*target)), HasSubstr("overhead 0.8 %\n"));
   EXPECT_EQ(overhead["rate_raised"], "2");
@@ -174,6 +197,19 @@ TEST(TargetLine, SaysStateRateAndReason) {
   EXPECT_EQ(target_line(target), "pid 4242 (server.exe): waiting: the program is idle\n");
 }
 
+// A program that works in C code alone never has any.
+TEST(Report, NothingWasSampledSaysWhatCMayDo) {
+  pb::ListSitesResponse response;
+  response.mutable_target()->set_pid(4242);
+  response.mutable_target()->set_state(pb::TARGET_STATE_SAMPLING);
+  const std::string report = report_text(response, pb::MEASURE_LIVE, pb::GROUP_BY_SITE);
+  EXPECT_THAT(report, HasSubstr("--mode observe --c-heap"));
+  EXPECT_THAT(sites_table(response, pb::GROUP_BY_SITE, false, {}),
+              HasSubstr("--mode observe --c-heap"));
+  response.mutable_target()->set_alloc_events(1);
+  EXPECT_EQ(sites_table(response, pb::GROUP_BY_SITE, false, {}), "no sites yet\n");
+}
+
 TEST(Report, CopesWithNothing) {
   const std::string text = report_text({}, pb::MEASURE_LIVE, pb::GROUP_BY_SITE);
   EXPECT_THAT(text, HasSubstr("No sites yet."));
@@ -194,7 +230,7 @@ TEST(Findings, ShowLevelAndRemedy) {
   EXPECT_EQ(findings_text(response, {}),
             "ok       kernel         6.1: all that is needed\n"
             "warning  capture probe  single-stepped, about 10 µs a sample\n"
-            "                        -> use a rate of 1e-5 or less\n"
+            "                        -> leave --capture at auto\n"
             "problem  runtime        pid 9 is not an OCaml program\n"
             "                        -> give the pid of one\n");
   EXPECT_EQ(verdict(response, 9).code(), absl::StatusCode::kFailedPrecondition);

@@ -90,7 +90,7 @@ TEST_F(QueryParts, TheirChecksumsAreLookedAtAllTheSame) {
   damaged[damaged.size() / 2] = static_cast<char>(damaged[damaged.size() / 2] ^ 1);
   write(damaged);
   EXPECT_THAT(std::string(ask("SELECT function FROM sites").message()),
-              HasSubstr("is cut off or damaged"));
+              HasSubstr("is truncated or damaged"));
 }
 
 TEST_F(QueryParts, ATableHasTheSameRowsEitherWay) {

@@ -50,10 +50,10 @@ TEST_F(SnapshotCommands, NothingIsToldOfRootsThatWereCutOff) {
                                run_snapshot_garbage, run_snapshot_waste}) {
     const absl::Status status = question(cut);
     EXPECT_EQ(absl::StatusCode::kInvalidArgument, status.code());
-    EXPECT_THAT(std::string(status.message()), HasSubstr("is cut off or damaged"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("is truncated or damaged"));
   }
   ASSERT_TRUE(run_snapshot_show(cut).ok());
-  EXPECT_THAT(shown(), HasSubstr("cut off or damaged"));
+  EXPECT_THAT(shown(), HasSubstr("truncated or damaged"));
   EXPECT_THAT(shown(), Not(HasSubstr("floating garbage")));
   ASSERT_TRUE(run_snapshot_retained(options(bytes)).ok());
   EXPECT_THAT(shown(), HasSubstr("globals"));
@@ -71,7 +71,7 @@ TEST_F(SnapshotCommands, APlaceWithoutTypesOfTheProgramIsRefused) {
 TEST_F(SnapshotCommands, ASnapshotWithoutSampledBlocksSaysWhy) {
   const absl::Status status = run_snapshot_why(options(whole_file()));
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("what was allocated before sampling began has no site"));
+              HasSubstr("blocks from before the attach have no site"));
 }
 
 }  // namespace

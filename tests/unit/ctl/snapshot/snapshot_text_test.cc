@@ -117,8 +117,8 @@ TEST(SnapshotText, SaysHowMuchHasATypeAndWhatSpeaksAgainstIt) {
   const ImageCensus census = count_image(image, ShortestPaths(image));
   const std::string text = census_text(image.info, census, {}, {});
   EXPECT_THAT(text, HasSubstr("Types, and shapes of the rest: block(fields, tag)\n"));
-  EXPECT_THAT(text, HasSubstr("Types of the source: 33 % of what is reachable has one, by files of "
-                              "1 module; 2 have none.\n  3 times a block was not as its type"));
+  EXPECT_THAT(text, HasSubstr("Source types: 33 % of the reachable memory, from files of 1 module; "
+                              "2 have none.\n  3 blocks did not match their type"));
   const Json json = Json::parse(census_json(image.info, census, {}));
   EXPECT_EQ(24, json["types"]["reachable"]["bytes"]);
   EXPECT_EQ(3, json["types"]["disagreed"]);
@@ -131,8 +131,8 @@ TEST(SnapshotText, NamesModulesWhoseFilesAreOfAnotherBuild) {
   image.types_found = {.other_builds = {"Parser", "Path"}, .unverified = true};
   const ImageCensus census = count_image(image, ShortestPaths(image));
   EXPECT_THAT(census_text(image.info, census, {}, {}),
-              HasSubstr("  Passed over, files of another build: Parser, Path.\n"
-                        "  The program does not tell whether the files are of its build.\n"));
+              HasSubstr("  Ignored, files of another build: Parser, Path.\n"
+                        "  It is unknown whether the files are of the program's build.\n"));
   const Json json = Json::parse(census_json(image.info, census, {}));
   EXPECT_EQ((Json{"Parser", "Path"}), json["types"]["other_builds"]);
   EXPECT_TRUE(json["types"]["unverified"].get<bool>());
@@ -146,11 +146,12 @@ TEST(SnapshotText, SaysWhichTypesAreOfTheSitesOfSampledBlocks) {
   set_types(image, {1});
   image.types_found = {.by_site = 1, .sites_unfit = 4, .sites_disagreed = 5};
   const ImageCensus census = count_image(image, ShortestPaths(image));
-  EXPECT_THAT(census_text(image.info, census, {}, {}),
-              HasSubstr("Types of the source: 100 % of what is reachable has one, by files of 0 "
-                        "modules.\n  1 sampled block that no module leads to: the type is of where "
-                        "the source allocates it.\n  4 cannot be what stands there or may be more "
-                        "than one thing, 5 have another type by way of a module.\n"));
+  EXPECT_THAT(
+      census_text(image.info, census, {}, {}),
+      HasSubstr("Source types: 100 % of the reachable memory, from files of 0 modules.\n  1 "
+                "sampled block that no module reaches: the type is that of the allocating "
+                "expression.\n  4 do not fit the expression there or fit several, 5 have "
+                "another type through a module.\n"));
   const Json json = Json::parse(census_json(image.info, census, {}));
   EXPECT_EQ(1, json["types"]["by_site"]);
   EXPECT_EQ(4, json["types"]["sites_unfit"]);
@@ -194,7 +195,7 @@ TEST(SnapshotText, GarbageOfWhichNothingIsKnown) {
   HeapImage image = builder.build();
   const Garbage garbage = find_garbage(image, ShortestPaths(image));
   const std::string text = garbage_text(image.info, garbage, {});
-  EXPECT_THAT(text, HasSubstr("since when is known after two have ended since the attach"));
+  EXPECT_THAT(text, HasSubstr("the time is known after two have ended since the attach"));
   EXPECT_THAT(text, ::testing::ContainsRegex(" 1 +- +- +-  Order.parse"));
   const Json json = Json::parse(garbage_json(image.info, garbage));
   EXPECT_TRUE(json["longest_wait_seconds"].is_null());
@@ -214,7 +215,7 @@ TEST(GoldenSnapshot, Waste) {
 TEST(SnapshotText, AFileThatIsCutOffSaysSo) {
   ImageInfo info = Shop(1).image().info;
   info.complete = false;
-  EXPECT_THAT(snapshot_head_text(info), HasSubstr("cut off"));
+  EXPECT_THAT(snapshot_head_text(info), HasSubstr("truncated"));
 }
 
 TEST(SnapshotText, WhatLiesOutsideIsToldApart) {

@@ -25,8 +25,11 @@ std::string refusal(std::string_view line) {
 }
 
 TEST(TopFilter, NothingIsEverything) {
-  EXPECT_EQ(parsed("").ByteSizeLong(), 0u);
-  EXPECT_EQ(parsed("   ").ByteSizeLong(), 0u);
+  pb::Filter everything;
+  everything.set_frames(pb::FRAMES_APPLICATION);
+  EXPECT_EQ(parsed("").SerializeAsString(), everything.SerializeAsString());
+  EXPECT_EQ(parsed("   ").SerializeAsString(), everything.SerializeAsString());
+  EXPECT_EQ(filter_line(everything), "");
   EXPECT_EQ(filter_line({}), "");
 }
 
@@ -53,7 +56,8 @@ TEST(TopFilter, TakesTheOptionsOfTheCommandLine) {
 
 TEST(TopFilter, ALineSaysTheSameFilterAgain) {
   for (const char* line :
-       {"--match Cache", "--match 'a b'", "--match=-x --forbid=--", "--hide \"it's\"",
+       {"--match Cache", "--match 'a b'", "--match=-x --forbid=--", "--frames all",
+        "--hide \"it's\"",
         "--require a --require b --min-size 1024 --max-size 4096 --heap minor --source custom "
         "--thread 7 --thread 8 --domain 1"}) {
     EXPECT_EQ(filter_line(parsed(line)), line);

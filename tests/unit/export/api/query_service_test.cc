@@ -106,8 +106,7 @@ TEST_F(QueryServiceTest, ASelectionIsAsGoodAsItsParts) {
   EXPECT_EQ(list(asked).SerializeAsString(), list(parts).SerializeAsString());
   EXPECT_THAT(functions(list(asked)), ElementsAre("Cache.fill"));
   asked.set_pid(4242);
-  EXPECT_EQ(refusal(asked),
-            "bad question: it has a selection, and pid, range or filter besides; give one of them");
+  EXPECT_EQ(refusal(asked), "bad request: give a selection, or pid, range and filter, not both");
 }
 
 TEST_F(QueryServiceTest, GroupsAreNamedByWhatMakesThem) {

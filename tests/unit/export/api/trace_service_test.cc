@@ -270,7 +270,7 @@ TEST_F(TraceServiceTest, RefusesAProgramThatIsNotMeant) {
   asked.set_process_start_ticks(testing::kStartTicks + 1);
   for (const absl::Status& status : {traces.start(asked).status(), traces.record(asked).status()}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("pid 4242 is another program now"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("pid 4242 is now another program"));
   }
   asked.set_process_start_ticks(testing::kStartTicks);
   EXPECT_TRUE(traces.start(asked).ok());

@@ -4,11 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
 namespace {
@@ -94,14 +95,14 @@ TEST(AnswerTurns, AUserLeavesSomePlacesToTheOthers) {
 TEST(AnswerTurns, WhoHasNoneIsBeforeThoseWhoHaveSome) {
   AnswerTurns turns({.at_once = 2, .waiting = 16, .patience = kForever});
   std::optional<AnswerTurns::Turn> first(*turns.take("user 7")), second(*turns.take("user 7"));
-  std::mutex mutex;
-  std::vector<std::string> order;
+  Mutex mutex;
+  std::vector<std::string> order ABSL_GUARDED_BY(mutex);
   std::vector<std::jthread> askers;
   for (const char* user : {"user 7", "user 7", ""}) {
     const std::size_t before = turns.waiting();
     askers.emplace_back([&, user] {
       const auto turn = turns.take(user);
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       order.emplace_back(user);
     });
     while (turns.waiting() == before) std::this_thread::yield();

@@ -22,8 +22,8 @@ constexpr const char* kMeasures[] = {"live", "allocated", "promoted", "died_youn
 
 // The tree read back by paths: "a/b" is the node of b below that of a.
 struct Tree {
-  explicit Tree(const std::vector<TargetProfile>& profiles)
-      : data(json::parse(flame_json(profiles))) {
+  explicit Tree(const std::vector<TargetProfile>& profiles, Recursion recursion = Recursion::kFull)
+      : data(json::parse(flame_json(profiles, recursion))) {
     std::vector<std::string> path;
     for (std::size_t i = 0; i < data["parent"].size(); ++i) {
       const auto above = data["parent"][i].get<std::int64_t>();
@@ -80,6 +80,47 @@ TEST(FlameJsonTest, MergedFromTheRoot) {
   EXPECT_EQ(tree.self("main/token", "died_old"), 0);
   EXPECT_EQ(tree.data["samples"]["live"][tree.nodes.at("main/insert/add")], 30);
   EXPECT_EQ(tree.data["parent"][0], -1);
+}
+
+// The error of a node is that of the tables: a block that is sampled for certain has none, however
+// many samples it has.
+TEST(FlameJsonTest, TheVarianceOfEachNode) {
+  ProfileModel model = example();
+  const SampleWeight certain = weight_of_block(1 << 20, ProfileModel::kRate);
+  model.add({0x60, 0x20}, 0).counters.live.add(1, certain);
+  const Tree tree({model.profile});
+  const auto variance = [&](const std::string& path, const char* measure) {
+    return tree.data["variance"][measure][tree.nodes.at(path)].get<double>();
+  };
+  EXPECT_NEAR(variance("main/insert/add", "live"), 30 * 0.99 * 800 * 800, 3e3);
+  EXPECT_NEAR(variance("main/insert/add", "allocated"), 100 * 0.99 * 800 * 800, 1e4);
+  EXPECT_LT(std::sqrt(variance("main/f96", "live")), 8);
+  EXPECT_EQ(variance("main/insert", "live"), 0);
+}
+
+TEST(FlameJsonTest, FoldsRecursionWithTheSameTotals) {
+  ProfileModel model = example();
+  model.add({0x40, run(310), 0x20}, 7, 3);
+  const Tree full({model.profile}), folded({model.profile}, Recursion::kFolded);
+  EXPECT_EQ(folded.self("main/token", "allocated"), 800 * 57);
+  EXPECT_FALSE(folded.nodes.contains("main/token/token"));
+  EXPECT_EQ(folded.data["frames"][folded.nodes.at("main/token")], 311) << "the deepest";
+  EXPECT_EQ(folded.data["frames"][folded.nodes.at("main")], 1);
+  EXPECT_EQ(full.data["totals"], folded.data["totals"]);
+  EXPECT_FALSE(full.data.contains("frames"));
+}
+
+TEST(FlameJsonTest, FoldsRecursionAtAnyLineOfAFunction) {
+  ProfileModel model;
+  model.name(1, {{.function = "walk", .file = "walk.ml", .line = 10}});
+  model.name(2, {{.function = "walk", .file = "walk.ml", .line = 12}});
+  model.name(3, {{.function = "walk", .file = "other.ml", .line = 12}});
+  model.add({1, 2, 1, 3, 9}, 1);
+  const Tree tree({model.profile}, Recursion::kFolded);
+  const std::size_t inner = tree.nodes.at("f9/walk/walk");
+  EXPECT_EQ(tree.data["frames"][inner], 3);
+  EXPECT_EQ(tree.function(inner)[2], 10) << "where it allocates";
+  EXPECT_EQ(tree.data["frames"][tree.nodes.at("f9/walk")], 1) << "another file's";
 }
 
 TEST(FlameJsonTest, FunctionsFilesAndLines) {
@@ -188,12 +229,15 @@ TEST(FlameJsonTest, NamesMayHoldAnything) {
 TEST(FlameJsonTest, DeepRecursionAndDeepStacks) {
   ProfileModel model;
   model.add({1, run(9'999), 2}, 1);
-  EXPECT_EQ(json::parse(flame_json({model.profile}))["parent"].size(), 10'002u);
+  EXPECT_EQ(json::parse(flame_json({model.profile}, Recursion::kFull))["parent"].size(), 10'002u);
+  EXPECT_EQ(json::parse(flame_json({model.profile}))["parent"].size(), 3u);
   ProfileModel mutual;
   std::vector<std::uint64_t> entries;
   for (int i = 0; i < 5'000; ++i) entries.insert(entries.end(), {1, 2});
   mutual.add(entries, 1);
-  EXPECT_EQ(json::parse(flame_json({mutual.profile}))["parent"].size(), 10'001u);
+  EXPECT_EQ(json::parse(flame_json({mutual.profile}, Recursion::kFull))["parent"].size(), 10'001u);
+  const json folded = json::parse(flame_json({mutual.profile}));
+  EXPECT_EQ(folded["frames"], (json{1, 5'000, 5'000}));
 }
 
 // 100 outer paths of 15 frames; callstacks with 5 inner frames of their own.
@@ -221,7 +265,7 @@ TEST(FlameJsonTest, FullTreeLeavesOutTheLightest) {
   ProfileModel model;
   for (std::uint64_t i = 0; i < 200; ++i) model.add({10 + i, 3}, 1);
   model.add({1, 2}, 1'000);
-  const json data = json::parse(flame_json({model.profile}, kNodes));
+  const json data = json::parse(flame_json({model.profile}, Recursion::kFolded, kNodes));
   EXPECT_EQ(data["parent"].size(), kNodes);
   EXPECT_EQ(data["totals"]["allocated"][2], 1'200);
   EXPECT_EQ(data["samples"]["allocated"][2], 1'000) << "the heaviest is whole";

@@ -55,6 +55,15 @@ TEST(CollapsedTest, OutermostFirstSortedWithoutZeros) {
             "caml_main;Main.handle;Cache.insert;Cache.add 24000\n");
 }
 
+TEST(CollapsedTest, FoldsRecursionWhenAsked) {
+  const ProfileModel model = example();
+  const auto text = collapsed_stacks({model.profile}, Measure::kAllocated, Recursion::kFolded);
+  EXPECT_EQ(text.value_or(""),
+            "(unknown) 4000\n"
+            "caml_main;Main.handle;Cache.insert;Cache.add 80000\n"
+            "caml_main;Main.handle;Parse.token 40000\n");
+}
+
 TEST(CollapsedTest, EveryMeasureThatHasSums) {
   const ProfileModel model = example();
   const auto cache = [&](Measure measure) {

@@ -39,6 +39,7 @@ const std::set<std::string> kQuestions = {
     "memprof.v1.Profiler.ListTargets",   "memprof.v1.Profiler.StreamEvents",
     "memprof.v1.Profiler.StreamProfile", "memprof.v1.Profiler.WatchSites",
     "memprof.v1.Trace.ListTraces",       "memprof.v1.Trace.Record",
+    "memprof.v1.Trace.EndRecording",
 };
 
 struct Answer {

@@ -12,10 +12,10 @@
 #include <array>
 #include <cstring>
 #include <future>
-#include <mutex>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/util/threads/mutex.h"
 #include "tests/kit/temp_dir.h"
 
 namespace memprofd {
@@ -30,7 +30,7 @@ class UnixListenerTest : public ::testing::Test {
     ASSERT_TRUE(listener.ok()) << listener.status();
     listener_ = *std::move(listener);
     listener_->serve([this](UniqueFd fd) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       taken_.push_back(std::move(fd));
     });
   }
@@ -45,7 +45,7 @@ class UnixListenerTest : public ::testing::Test {
   // The other end of the newest connection, once there are so many.
   int taken(std::size_t n) {
     for (;;) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (taken_.size() == n) return taken_.back().get();
     }
   }
@@ -60,8 +60,8 @@ class UnixListenerTest : public ::testing::Test {
 
   TempDir dir_;
   const std::string path_ = dir_.path("a.sock");
-  std::mutex mutex_;
-  std::vector<UniqueFd> taken_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<UniqueFd> taken_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<UnixListener> listener_;
 };
 

@@ -137,7 +137,7 @@ TEST_F(KeptHeapsTest, WhatIsNotKeptIsRefused) {
   folder_.write("auto-cut.heap", whole.substr(0, whole.size() - 1));
   const auto cut = compare("auto-a.heap", "auto-cut.heap");
   EXPECT_EQ(absl::StatusCode::kInvalidArgument, cut.status().code());
-  EXPECT_THAT(std::string(cut.status().message()), HasSubstr("is cut off or damaged"));
+  EXPECT_THAT(std::string(cut.status().message()), HasSubstr("is truncated or damaged"));
 }
 
 TEST_F(KeptHeapsTest, OneThatIsTakenIsKept) {

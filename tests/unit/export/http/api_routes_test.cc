@@ -263,7 +263,7 @@ TEST_F(ApiRoutesTest, DeltaIsOfWhatCameMeanwhile) {
 TEST_F(ApiRoutesTest, DeltaHeapIsOfATime) {
   service_.set({target_of_now(4242)});
   expect_refusal(400, "/debug/pprof/delta_heap", {{"pid", "4242"}});
-  EXPECT_THAT(get("/debug/pprof/delta_heap").body, HasSubstr("seconds is missing"));
+  EXPECT_THAT(get("/debug/pprof/delta_heap").body, HasSubstr("missing parameter seconds"));
   EXPECT_EQ(get("/debug/pprof/delta_heap", {{"seconds", "0.001"}}).status, 200);
   EXPECT_EQ(get("/debug/pprof/delta_heap", {{"last_seconds", "5"}}).status, 200);
 }
@@ -344,7 +344,7 @@ TEST_F(ApiRoutesTest, NotAllConnectionsMayWait) {
         const HttpResponse response = get("/debug/pprof/heap", {{"seconds", "600"}});
         (response.status == 503 ? stopped : refused)++;
         EXPECT_THAT(response.body,
-                    HasSubstr(response.status == 503 ? "memprofd stops" : "ask later"));
+                    HasSubstr(response.status == 503 ? "memprofd stops" : "ask again later"));
       });
     }
     while (refused < kAskers - kPlaces) std::this_thread::yield();

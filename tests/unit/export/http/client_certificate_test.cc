@@ -83,7 +83,7 @@ TEST_F(ClientCertificateTest, SaysWhoAsksAndWhoControls) {
 
 TEST_F(ClientCertificateTest, WhoHasNoneThatIsTrustedIsRefused) {
   start();
-  EXPECT_THAT(ask(""), HasSubstr("certificate needed"));
+  EXPECT_THAT(ask(""), HasSubstr("certificate required"));
   EXPECT_THAT(ask(""), HasSubstr("403"));
   for (const char* name : {"stranger", "server"}) {
     EXPECT_THAT(ask(name), HasSubstr("403")) << name;

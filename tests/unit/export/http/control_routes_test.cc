@@ -8,6 +8,7 @@
 
 #include "daemon/export/http/api_routes.h"
 #include "daemon/export/http/value_routes.h"
+#include "daemon/model/pause_refusal.h"
 #include "daemon/util/net_address.h"
 #include "tests/kit/fake_service.h"
 
@@ -18,6 +19,7 @@ using ::testing::ElementsAre;
 using testing::fixed_target;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 using Json = nlohmann::json;
 
 class ControlRoutesTest : public ::testing::Test {
@@ -185,6 +187,22 @@ TEST_F(ControlRoutesTest, ASnapshotThatIsRefusedSaysWhy) {
   EXPECT_EQ(429, response.status);
   EXPECT_EQ(403, post("snapshot", with("x-memprofd-control", "")).status);
   EXPECT_EQ(400, post("snapshot", R"({"pid": 4242, "max_pause_seconds": -1})").status);
+}
+
+// In header fields, so that a client need not read the words.
+TEST_F(ControlRoutesTest, APauseThatIsTooLongSaysHowLongWouldDo) {
+  service_.fail_with(with_refusal(absl::OutOfRangeError("too long"),
+                                  {.predicted_seconds = 0.08, .allowed_seconds = 0.05}));
+  for (const char* route : {"snapshot", "heap"}) {
+    const HttpResponse response = post(route, R"({"pid": 4242})");
+    EXPECT_EQ(409, response.status) << route;
+    EXPECT_THAT(response.fields, ElementsAre(Pair("Memprofd-Predicted-Pause-Seconds", "0.08"),
+                                             Pair("Memprofd-Allowed-Pause-Seconds", "0.05"),
+                                             Pair("Memprofd-Enough-Pause-Seconds", "0.16")))
+        << route;
+  }
+  service_.fail_with(absl::OutOfRangeError("too long"));
+  EXPECT_THAT(post("snapshot", R"({"pid": 4242})").fields, IsEmpty());
 }
 
 // What was sent until then is no file, and must not look like one.

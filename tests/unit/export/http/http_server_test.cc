@@ -469,7 +469,7 @@ TEST_F(HttpServerTest, SaysWhenTheCertificateIsUnusable) {
        dir_.write("web.yml", "tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n")},
       {});
   EXPECT_EQ(server.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(server.status().message()), HasSubstr("cert.pem: holds no PEM"));
+  EXPECT_THAT(std::string(server.status().message()), HasSubstr("cert.pem: is not a PEM file"));
 }
 
 TEST_F(HttpServerTest, QueriesAreDecoded) {

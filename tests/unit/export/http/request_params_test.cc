@@ -73,9 +73,9 @@ TEST(RequestParams, TheNearestFieldIsMeant) {
 
 TEST(RequestParams, WaysThatCouldBeTwoAreNamed) {
   EXPECT_EQ(refusal<pb::DiffSitesRequest>({{"pid", "1"}}),
-            "parameter pid could be base.pid or other.pid; say which");
+            "parameter pid could be base.pid or other.pid; give one");
   EXPECT_EQ(refusal<pb::DiffSitesRequest>({{"pattern", "x"}}),
-            "parameter pattern could be base.filter.pattern or other.filter.pattern; say which");
+            "parameter pattern could be base.filter.pattern or other.filter.pattern; give one");
   filled<pb::DiffSitesRequest>({{"base.filter.pattern", "x"}});
 }
 
@@ -161,7 +161,7 @@ TEST(RequestParams, UnknownNamesAreRefused) {
 
 TEST(RequestParams, MessagesAreNoValues) {
   EXPECT_EQ(refusal<pb::DiffSitesRequest>({{"base.filter", "1"}}),
-            "parameter base.filter is no single value");
+            "parameter base.filter is not a single value");
   EXPECT_EQ(refusal<pb::ListSitesRequest>({{"filter", "1"}}), "unknown parameter filter");
   refusal<pb::ListSitesResponse>({{"sites", "1"}});
   refusal<pb::ListSitesResponse>({{"total.callstack", "1"}});

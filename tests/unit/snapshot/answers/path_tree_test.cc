@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "daemon/snapshot/answers/root_tree.h"
 #include "tests/kit/random_image.h"
 
 namespace memprofd {
@@ -77,6 +78,33 @@ TEST(PathTree, MergesWaysThroughATable) {
               ElementsAre("20global Cache, field 2", "20 → block(4)", "20 field 1 → array",
                           "20[*] → block(3) up to ×2", "20 field 1 → string",
                           "1stack of thread 7, Server.handle server.ml:42", "1 → string"));
+}
+
+// None of them alone has one in a hundred of the blocks.
+TEST(PathTree, ManyThreadsAtOnePlaceAreOneStep) {
+  const auto lines_with = [](std::uint32_t threads) {
+    ImageBuilder builder;
+    for (std::uint32_t i = 0; i < threads; ++i) {
+      const std::uint32_t events = builder.string(9);
+      builder.root({.kind = RootKind::kStack,
+                    .owner = "thread " + std::to_string(i),
+                    .place = {.function = "Watch.loop", .file = "watch.ml", .line = 7}},
+                   events);
+      builder.sample(events, 1, 0);
+    }
+    builder.root({.kind = RootKind::kStack,
+                  .owner = "thread 999",
+                  .place = {.function = "Main.run", .file = "main.ml", .line = 1}},
+                 builder.string(1));
+    HeapImage image = builder.build();
+    join_threads(image);
+    EXPECT_EQ(image.root_names.back().owner, "thread 999");
+    EXPECT_EQ(image.root_names.size(), threads > kFewThreads ? 2 : threads + 1);
+    return lines_of(std::move(image));
+  };
+  EXPECT_THAT(lines_with(500),
+              ElementsAre("500stack of 500 threads, Watch.loop watch.ml:7", "500 → string"));
+  EXPECT_EQ(lines_with(3).size(), 6u) << "few have their own names";
 }
 
 TEST(PathTree, FramesOfAFiberAreNamed) {

@@ -453,9 +453,9 @@ TEST(HeapFile, HasNoMoreAgesThanSamples) {
 }
 
 TEST(HeapFile, TellsWhatItIsNot) {
-  EXPECT_THAT(std::string(image_of("").status().message()), HasSubstr("is no heap snapshot"));
+  EXPECT_THAT(std::string(image_of("").status().message()), HasSubstr("is not a heap snapshot"));
   EXPECT_THAT(std::string(image_of("MPRFHEAX____________").status().message()),
-              HasSubstr("is no heap snapshot"));
+              HasSubstr("is not a heap snapshot"));
   const auto newer = image_of(std::string("MPRFHEAP") + std::string("\x09\0\0\0", 4));
   EXPECT_THAT(std::string(newer.status().message()), HasSubstr("has version 9"));
   EXPECT_FALSE(read_heap_image("/dev/null").ok());

@@ -53,7 +53,7 @@ TEST(HeapFiles, TheOldestGoesAndOthersStay) {
 TEST(HeapFiles, TakeNoMoreThanIsAllowed) {
   const TempDir folder;
   const HeapFiles files({.directory = folder.path(), .max_bytes = 10});
-  EXPECT_THAT(taken_by(files, "more than ten", 0), HasSubstr("--snapshot.max-bytes allows"));
+  EXPECT_THAT(taken_by(files, "more than ten", 0), HasSubstr("fill --snapshot.max-bytes"));
   EXPECT_TRUE(folder.names().empty()) << "nothing is left of it";
   EXPECT_EQ("", taken_by(files, "0123456789", 1));
   EXPECT_THAT(taken_by(files, "", 2), HasSubstr("remove some, or raise"));
@@ -109,7 +109,8 @@ TEST(HeapFiles, WhoHasMostBytesGivesWayToWhoHasLess) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ("", kept_of(files, "hog", 7, std::string(25, 'h'), i));
   EXPECT_EQ("", kept_of(files, "small", 8, std::string(40, 's'), 5));
   EXPECT_EQ(3u, folder.names().size()) << "two of the other's are gone";
-  EXPECT_THAT(kept_of(files, "hog", 7, std::string(40, 'h'), 6), HasSubstr("max-bytes allows"))
+  EXPECT_THAT(kept_of(files, "hog", 7, std::string(40, 'h'), 6),
+              HasSubstr("fill --snapshot.max-bytes"))
       << "it does not take from who has less";
   EXPECT_EQ(3u, folder.names().size());
 }

@@ -285,7 +285,7 @@ TEST(CtfDamage, WhatIsNoTrace) {
   };
   EXPECT_EQ(error_of(""), "this is not a Memtrace trace: it is empty");
   EXPECT_EQ(error_of("hello, I am a text file"),
-            "this is not a Memtrace trace: it does not begin with a packet header");
+            "this is not a Memtrace trace: it does not start with a packet header");
   const MemoryFile file = write_workload(1, 10, 2);
   std::string version_1 = file.text();
   version_1[28] = 1;

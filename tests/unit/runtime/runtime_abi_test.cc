@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/discover/runtime_abi.h"
+#include "daemon/runtime/runtime_abi.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <vector>
 
-#include "daemon/discover/elf_file.h"
-#include "daemon/discover/gc_stats.h"
-#include "daemon/discover/pool_offsets.h"
-#include "tests/kit/fake_memory.h"
-#include "tests/kit/ocaml_program.h"
+#include "daemon/runtime/code_check.h"
 
 namespace memprofd {
 namespace {
@@ -56,7 +52,7 @@ TEST(RuntimeAbi, KnowsTheSupportedVersions) {
 }
 
 TEST(RuntimeAbi, KnowsTheVersionsWithDomains) {
-  for (const char* version : {"5.3.0", "5.3.1", "5.4.1"}) {
+  for (const char* version : {"5.3.0", "5.3.1", "5.4.1", "5.5.2"}) {
     const auto abi = runtime_abi_for(version);
     ASSERT_TRUE(abi.ok()) << abi.status();
     EXPECT_TRUE(abi->domains);
@@ -68,6 +64,7 @@ TEST(RuntimeAbi, KnowsTheVersionsWithDomains) {
   }
   EXPECT_EQ(runtime_abi_for("5.3.0")->external_interrupt, 256u);
   EXPECT_EQ(runtime_abi_for("5.4.1")->external_interrupt, 288u);
+  EXPECT_EQ(runtime_abi_for("5.5.2")->external_interrupt, 288u);
   EXPECT_FALSE(runtime_abi_for("4.14.1")->domains);
 }
 
@@ -222,7 +219,7 @@ TEST(RuntimeAbi, RefusesOthersInOneLine) {
     EXPECT_EQ(abi.status().code(), absl::StatusCode::kFailedPrecondition) << version;
     return std::string(abi.status().message());
   };
-  EXPECT_EQ(why("5.5.0"), "OCaml 5.5.0 is not supported yet, only 4.11 to 4.14 and 5.0 to 5.4 are");
+  EXPECT_EQ(why("5.6.0"), "OCaml 5.6.0 is not supported yet, only 4.11 to 4.14 and 5.0 to 5.4 are");
   EXPECT_EQ(why("4.08.1"),
             "OCaml 4.08.1 is not supported yet, only 4.11 to 4.14 and 5.0 to 5.4 are");
   why("4.1");
@@ -262,136 +259,6 @@ TEST(RuntimeAbi, MismatchNamesTheField) {
             "the OCaml 4.13.1 runtime is a modified build: caml_c_call keeps last_return_address "
             "at 224, expected 216");
   EXPECT_FALSE(verify_runtime_abi(*runtime_abi_for("4.13.1"), {}).ok());
-}
-
-std::vector<std::byte> ocaml_string(const std::string& text) {
-  const std::size_t words = text.size() / 8 + 1;
-  std::vector<std::byte> block(8 * (words + 1));
-  const std::uint64_t header = words << 10 | 0x300 | 252;
-  std::memcpy(block.data(), &header, 8);
-  std::memcpy(block.data() + 8, text.data(), text.size());
-  block.back() = static_cast<std::byte>(8 * words - 1 - text.size());
-  return block;
-}
-
-TEST(RuntimeAbi, FindsTheVersionAmongOtherStrings) {
-  std::vector<std::byte> data(24);
-  for (const char* text : {"Stdlib.Sys.Break", "Unix", "4", "4.13", "", "5.3.0"}) {
-    const auto block = ocaml_string(text);
-    data.insert(data.end(), block.begin(), block.end());
-  }
-  EXPECT_EQ(find_version_string(data), "5.3.0");
-  data.pop_back();
-  EXPECT_EQ(find_version_string(data), std::nullopt);
-  EXPECT_EQ(find_version_string({}), std::nullopt);
-  EXPECT_EQ(find_version_string(ocaml_string("4.14.1+options-a")), "4.14.1+options-a");
-  EXPECT_EQ(find_version_string(ocaml_string("4.14.1 and words")), std::nullopt);
-  auto bad_padding = ocaml_string("4.13.1");
-  bad_padding.back() = std::byte{200};
-  EXPECT_EQ(find_version_string(bad_padding), std::nullopt);
-}
-
-std::string system_ocaml_version() {
-  Child ocamlopt({"ocamlopt", "-version"});
-  return ocamlopt.read_line();
-}
-
-TEST(RuntimeAbi, DetectsTheVersionOfPrograms) {
-  TempDir dir;
-  const std::string full = system_ocaml_version();
-  ASSERT_FALSE(full.empty());
-  const std::string with_sys = compile_ocaml(dir, "sys", "let () = print_string Sys.ocaml_version");
-  const std::string without = compile_ocaml(dir, "nosys", "let () = print_string \"x\"");
-  ASSERT_FALSE(with_sys.empty() || without.empty());
-  EXPECT_EQ(detect_runtime_version(**ElfFile::open(with_sys, "sys")), full);
-  const auto small = ElfFile::open(without, "nosys");
-  ASSERT_FALSE((*small)->find_symbol("camlStdlib__Sys")) << "the fallback is not reached";
-  EXPECT_EQ(detect_runtime_version(**small), full.substr(0, full.rfind('.')));
-}
-
-TEST(GcStats, ReadsTheCounters) {
-  const RuntimeAbi abi = *runtime_abi_for("4.13.1");
-  FakeMemory memory(0x10000);
-  for (int i = 0; i < 64; ++i) memory.put<std::uint64_t>(0);
-  memory.poke<std::uint64_t>(0x10000 + abi.young_ptr, 0x7000'0000);
-  memory.poke<std::uint64_t>(0x10000 + abi.young_alloc_end, 0x7000'0050);
-  const std::uint64_t stats = 0x10000 + abi.stats;
-  memory.poke(stats, 1000.0);
-  memory.poke(stats + 8, 200.0);
-  memory.poke(stats + 16, 300.0);
-  for (std::uint64_t i = 3; i < 10; ++i) memory.poke(stats + 8 * i, i);
-  const auto read = read_gc_stats(memory, 0x10000, abi);
-  ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_TRUE(read->valid);
-  EXPECT_EQ(read->minor_words, 1010.0);
-  EXPECT_EQ(read->promoted_words, 200.0);
-  EXPECT_EQ(read->major_words, 300.0);
-  EXPECT_EQ(read->minor_collections, 3u);
-  EXPECT_EQ(read->major_collections, 4u);
-  EXPECT_EQ(read->heap_words, 5u);
-  EXPECT_EQ(read->top_heap_words, 6u);
-  EXPECT_EQ(read->compactions, 7u);
-  EXPECT_EQ(read->heap_chunks, 9u);
-  EXPECT_FALSE(read->free_words) << "where its count is was not said";
-}
-
-TEST(GcStats, TellsRoomInTheHeapAndTheMinorHeap) {
-  const RuntimeAbi abi = *runtime_abi_for("4.13.1");
-  FakeMemory memory(0x10000);
-  for (int i = 0; i < 65; ++i) memory.put<std::uint64_t>(0);
-  memory.poke<std::uint64_t>(0x10000 + 32, 0x7000'0000);  // young_start
-  memory.poke<std::uint64_t>(0x10000 + 40, 0x7000'8000);  // young_end
-  memory.poke<std::uint64_t>(0x10000 + abi.stats + 40, 1000);
-  memory.poke<std::uint64_t>(0x10000 + 512, 300);
-  const GcCounters counters{.free_words = 0x10000 + 512};
-  auto read = read_gc_stats(memory, 0x10000, abi, counters);
-  ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(read->minor_heap_words, 0x1000u);
-  EXPECT_EQ(read->free_words, 300u);
-  memory.poke<std::uint64_t>(0x10000 + 512, 2000);
-  memory.poke<std::uint64_t>(0x10000 + 40, 0x6000'0000);
-  read = read_gc_stats(memory, 0x10000, abi, counters);
-  EXPECT_EQ(read->free_words, 1000u) << "not more than there is";
-  EXPECT_EQ(read->minor_heap_words, 0u) << "it ends before it begins";
-}
-
-// The statistics of each domain's pools; one that says nonsense makes the sum unknown.
-TEST(GcStats, SumsUpTheRoomOfDomains) {
-  const RuntimeAbi abi = *runtime_abi_for("5.3.0");
-  FakeMemory memory(0x10000);
-  for (int i = 0; i < 1024; ++i) memory.put<std::uint64_t>(0);
-  const GcCounters counters{.minor_collections = 0x11ff0, .major_cycles = 0x11ff8};
-  const std::uint64_t states[] = {0x10000, 0x10400}, heaps[] = {0x10800, 0x10e00};
-  std::vector<DomainGc> domains;
-  for (int i = 0; i < 2; ++i) {
-    memory.poke<std::uint64_t>(states[i] + abi.shared_heap, heaps[i]);
-    memory.poke<std::uint64_t>(states[i] + 16, 0x7000'0000);
-    memory.poke<std::uint64_t>(states[i] + 24, 0x7000'0800);
-    memory.poke<std::uint64_t>(heaps[i] + kHeapStats + kStatPoolWords, 4096);
-    memory.poke<std::uint64_t>(heaps[i] + kHeapStats + kStatPoolLiveWords, 1000 + i);
-    domains.push_back({.state = states[i], .heap_bytes = 32768});
-  }
-  auto read = read_domain_gc_stats(memory, abi, counters, domains, {});
-  ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(read->free_words, 3096u + 3095u);
-  EXPECT_EQ(read->minor_heap_words, 0x200u);
-  memory.poke<std::uint64_t>(heaps[1] + kHeapStats + kStatPoolLiveWords, 5000);
-  read = read_domain_gc_stats(memory, abi, counters, domains, {});
-  EXPECT_FALSE(read->free_words);
-  EXPECT_EQ(read->minor_heap_words, 0x200u);
-}
-
-TEST(GcStats, RefusesGarbage) {
-  const RuntimeAbi abi = *runtime_abi_for("4.13.1");
-  FakeMemory memory(0x10000);
-  for (int i = 0; i < 64; ++i) memory.put<std::uint64_t>(0);
-  ASSERT_TRUE(read_gc_stats(memory, 0x10000, abi).ok());
-  memory.poke<std::uint64_t>(0x10000 + abi.stats, 0x7ff8'0000'0000'0000);  // NaN
-  EXPECT_EQ(read_gc_stats(memory, 0x10000, abi).status().code(), absl::StatusCode::kDataLoss);
-  memory.poke<std::uint64_t>(0x10000 + abi.stats, 0);
-  memory.poke<std::uint64_t>(0x10000 + abi.stats + 24, ~0ull);
-  EXPECT_EQ(read_gc_stats(memory, 0x10000, abi).status().code(), absl::StatusCode::kDataLoss);
-  EXPECT_FALSE(read_gc_stats(memory, 0x90000, abi).ok());
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes into the structures of runtime/shared_heap.c, the same in OCaml 5.0 to 5.4.
+// Bytes into the structures of runtime/shared_heap.c, the same in all series with domains.
 #pragma once
 
 #include <cstdint>

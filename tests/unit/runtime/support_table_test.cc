@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table "OCaml versions" of docs/compatibility.md says what runtime_abi_for() does, and
+// The table "OCaml versions" of docs/compatibility.md says what the table of releases does, and
 // which tests prove it.
 
 #include <gtest/gtest.h>
@@ -8,13 +8,13 @@
 #include <iterator>
 #include <string>
 
-#include "daemon/discover/runtime_abi.h"
+#include "daemon/runtime/runtime_abi.h"
 
 namespace memprofd {
 namespace {
 
 constexpr const char* kSeries[] = {"4.10", "4.11", "4.12", "4.13", "4.14", "5.0",
-                                   "5.1",  "5.2",  "5.3",  "5.4",  "5.5"};
+                                   "5.1",  "5.2",  "5.3",  "5.4",  "5.5",  "5.6"};
 constexpr char kDocument[] = "docs/compatibility.md";
 constexpr char kHead[] =
     "| OCaml | agent: attach, rate change, detach | exact callstacks | promotions, lifetimes "
@@ -32,6 +32,8 @@ std::string tested_by(const std::string& series) {
   if (matrix.find("\"" + series + "\": \"targets") == std::string::npos) return "nothing";
   const bool always = matrix.find("\"" + series + "\": \"targets\"") != std::string::npos ||
                       matrix.find("\"" + series + "\": \"targets-trixie\"") != std::string::npos;
+  if (matrix.find("\"" + series + "\": \"targets-experimental\"") != std::string::npos)
+    return "`make test` in short, `make test-matrix`";
   return always ? "`make test`, `make test-matrix`" : "`make test-matrix`";
 }
 
@@ -46,12 +48,17 @@ std::string observed_by(const std::string& series) {
 std::string row(const std::string& series) {
   const auto abi = runtime_abi_for(series + ".0");
   if (!abi.ok()) return "| " + series + " | no | | | | no | |\n";
+  const auto can = [&abi](Capability what) { return abi->tested.has(what) ? "yes" : "no"; };
   if (!abi->has_memprof) {
     return "| " + series + " | no: Gc.Memprof does not work there | | | | allocations only | " +
            observed_by(series) + " |\n";
   }
-  return "| " + series + " | yes | yes | yes | " + (abi->domains ? "all" : "") + " | yes | " +
-         tested_by(series) + " |\n";
+  if (!abi->tested.has(Capability::kAttach) && !abi->tested.has(Capability::kObserve))
+    return "| " + series + " | no | | | | no | |\n";
+  const std::string agent = can(Capability::kAttach);
+  const std::string domains = abi->tested.has(Capability::kDomains) ? "all" : "";
+  return "| " + series + " | " + agent + " | " + can(Capability::kCapture) + " | " + agent + " | " +
+         domains + " | " + can(Capability::kObserve) + " | " + tested_by(series) + " |\n";
 }
 
 TEST(SupportTable, IsWhatMemprofdDoes) {
@@ -65,7 +72,7 @@ TEST(SupportTable, IsWhatMemprofdDoes) {
 TEST(SupportTable, EveryVersionIsTested) {
   for (const char* series : kSeries) {
     const auto abi = runtime_abi_for(std::string(series) + ".0");
-    if (!abi.ok() || !abi->has_memprof) continue;
+    if (!abi.ok() || !abi->tested.has(Capability::kAttach)) continue;
     EXPECT_NE(tested_by(series), "nothing") << series;
   }
 }

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who captures callstacks where that is left to memprofd (--capture auto): the runtime or the
+// kernel, whichever costs this program less for a sample. Computes only: windows of measurements
+// in, a choice out.
+//
+//   runtime ---- the budget bites, and a hit alone costs less ----> kernel, measured
+//      ^                                                                |
+//      |------- not cheaper by a quarter, or too few samples -----------|
+//      |                                                                v
+//      '------------------- dearer than the runtime was -------------- kernel
+//
+// The runtime comes first: it was cheaper wherever both were measured. Where a probe hit costs
+// little and stacks are deep that is not sure, so there the kernel's price is measured for a
+// moment. Each change begins a session, so a trial is repeated only when the runtime's price has
+// risen by half.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "daemon/attach/budget/profiling_cost.h"
+
+namespace memprofd {
+
+class CaptureChoice {
+ public:
+  static constexpr std::uint64_t kEnoughSamples = 200;  // for a price
+  static constexpr double kTrialSeconds = 10;           // at most, of the kernel's capture
+  static constexpr double kWorthChanging = 0.75;        // of the price
+  static constexpr double kWorthRepeating = 1.5;
+
+  explicit CaptureChoice(double trap_ns) : trap_ns_(trap_ns) {}
+
+  // MEMPROF_CAPTURE_BY_RUNTIME or MEMPROF_CAPTURE_BY_KERNEL.
+  memprof_capture_by wanted() const { return wanted_; }
+  // The kernel's price is being measured: no rate is to be judged by it yet.
+  bool trying() const { return trying_; }
+  // To be called with windows of about a second that follow each other. by: who has captured in it,
+  // which may be the runtime though the kernel was wanted. bites: the budget keeps the rate lower
+  // than asked for. Whether wanted() has changed: a session with that is due.
+  bool judge(double seconds, const ProfilingCounts& counts, memprof_capture_by by, bool bites);
+  // Why it changed last: "runtime capture: a sample costs 10.8 µs by the kernel, 6.1 µs by the
+  // runtime".
+  std::string why() const;
+
+ private:
+  bool change_to(memprof_capture_by wanted, bool trying);
+  bool worth_a_trial() const;
+
+  const double trap_ns_;
+  memprof_capture_by wanted_ = MEMPROF_CAPTURE_BY_RUNTIME;
+  bool trying_ = false;
+  bool settling_ = true;  // the next window is the first of a session
+  // Since the session began, or the last price.
+  double seconds_ = 0;
+  double cost_ = 0;  // seconds
+  std::uint64_t samples_ = 0;
+  // Seconds for a sample; 0: not known.
+  double runtime_price_ = 0;
+  double kernel_price_ = 0;
+  double tried_above_ = 0;  // the runtime's price at the last trial
+};
+
+}  // namespace memprofd

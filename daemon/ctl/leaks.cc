@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// memprofctl leaks: whether a program leaks, what, since when, and which variable keeps it.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/ctl/commands.h"
+#include "daemon/ctl/heap_taking.h"
+#include "daemon/ctl/interrupt.h"
+#include "daemon/ctl/output.h"
+#include "daemon/ctl/questions.h"
+#include "daemon/ctl/render/render_answers.h"
+#include "daemon/ctl/render/text.h"
+#include "daemon/ctl/snapshot/whole_image.h"
+#include "daemon/ctl/snapshot/why_answer.h"
+#include "daemon/snapshot/answers/container_growth.h"
+#include "daemon/snapshot/block_header.h"
+#include "daemon/snapshot/file/heap_file_reader.h"
+#include "daemon/snapshot/file/new_file.h"
+#include "daemon/util/clock.h"
+#include "daemon/util/exit_codes.h"
+#include "daemon/util/status_macros.h"
+#include "daemon/util/units.h"
+
+namespace memprofd::ctl {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kContainers = 5;
+constexpr auto kBetweenAnswers = std::chrono::seconds(2);
+
+// The variables of the program at one moment.
+struct Variables {
+  Clock::time_point time;
+  std::vector<Container> containers;
+};
+
+absl::StatusOr<Variables> read_variables(const Options& options, int pid) {
+  Client client(options.endpoint);
+  Options of_pid = options;
+  of_pid.pid = pid;
+  ASSIGN_OR_RETURN(const pb::TakeHeapRequest request, snapshot_request(of_pid, client));
+  ASSIGN_OR_RETURN(const NamelessFile file, NamelessFile::create());
+  const auto time = Clock::now();
+  RETURN_IF_ERROR(take_snapshot(client, request, [&](std::string_view bytes) {
+                    return file.write(bytes);
+                  }).status());
+  ASSIGN_OR_RETURN(HeapImage image, read_heap_image(file.path()));
+  RETURN_IF_ERROR(add_types(image, options.heap_cmt));
+  image.site_frame = site_frame(options);
+  return Variables{time, find_containers(image)};
+}
+
+bool does_leak(const pb::ListLeaksResponse& answer) {
+  return answer.verdict() == pb::LEAK_VERDICT_SITES ||
+         answer.verdict() == pb::LEAK_VERDICT_GROUPS || answer.verdict() == pb::LEAK_VERDICT_MEMORY;
+}
+
+void add_containers(const Variables& before, const Variables& after,
+                    pb::ListLeaksResponse& answer) {
+  const std::vector<ContainerGrowth> growths =
+      container_growth(before.containers, after.containers);
+  for (std::size_t i = 0; i < std::min(growths.size(), kContainers); ++i) {
+    const ContainerGrowth& growth = growths[i];
+    pb::ContainerChange& change = *answer.add_containers();
+    change.set_root(growth.container.root);
+    change.set_kind(growth.container.kind);
+    change.set_bytes(growth.container.words * kWordBytes);
+    change.set_change_bytes(growth.words * kWordBytes);
+    change.set_entries(growth.container.entries);
+    change.set_change_entries(growth.entries);
+    change.set_site(growth.container.site);
+  }
+  answer.set_between_snapshots_seconds(
+      std::chrono::duration<double>(after.time - before.time).count());
+}
+
+const char* verdict_text(const pb::ListLeaksResponse& answer) {
+  switch (answer.verdict()) {
+    case pb::LEAK_VERDICT_SITES:
+    case pb::LEAK_VERDICT_GROUPS:
+      return "leaks";
+    case pb::LEAK_VERDICT_MEMORY:
+      return "its memory grows";
+    case pb::LEAK_VERDICT_NONE:
+      return "nothing grows by more than chance explains";
+    default:
+      break;
+  }
+  return "too little is known yet";
+}
+
+// One line on a terminal's stderr, overwritten each time.
+void show_progress(const pb::ListLeaksResponse& answer, double seconds, double all) {
+  if (::isatty(STDERR_FILENO) == 0) return;
+  std::fprintf(stderr, "\r\033[K%s of %s: %s", format_duration(seconds).c_str(),
+               format_duration(all).c_str(), verdict_text(answer));
+}
+
+class Search {
+ public:
+  Search(const Options& options, Questions& source, pb::ListLeaksRequest request)
+      : options_(options), source_(source), request_(std::move(request)) {}
+
+  // Asks again and again for so long.
+  absl::StatusOr<pb::ListLeaksResponse> run(double seconds, Waiting& waiting) {
+    ASSIGN_OR_RETURN(pb::ListLeaksResponse answer, source_.list_leaks(request_));
+    if (seconds <= 0) return answer;
+    absl::StatusOr<Variables> before = read_variables(options_, pid());
+    const auto start = Clock::now();
+    const auto end =
+        start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+    for (auto now = start; now < end; now = Clock::now()) {
+      show_progress(answer, std::chrono::duration<double>(now - start).count(), seconds);
+      if (!waiting.wait_until(std::min(end, now + kBetweenAnswers))) break;
+      ASSIGN_OR_RETURN(answer, source_.list_leaks(request_));
+    }
+    if (::isatty(STDERR_FILENO) != 0) std::fputs("\r\033[K", stderr);
+    if (does_leak(answer)) name_variables(before, answer);
+    return answer;
+  }
+  // What a snapshot was refused for; empty: nothing was.
+  const std::string& why_no_variables() const { return why_no_variables_; }
+  int pid() const { return request_.selection().pid(); }
+
+ private:
+  void name_variables(const absl::StatusOr<Variables>& before, pb::ListLeaksResponse& answer) {
+    absl::Status status = before.status();
+    if (status.ok()) {
+      const absl::StatusOr<Variables> after = read_variables(options_, pid());
+      status = after.status();
+      if (status.ok()) add_containers(*before, *after, answer);
+    }
+    if (!status.ok()) why_no_variables_ = std::string(status.message());
+  }
+
+  const Options& options_;
+  Questions& source_;
+  const pb::ListLeaksRequest request_;
+  std::string why_no_variables_;
+};
+
+bool grows(const pb::ListLeaksResponse& answer, pb::MemoryArea wanted) {
+  for (const pb::MemoryGrowth& area : answer.memory()) {
+    if (area.area() == wanted && area.grows()) return true;
+  }
+  return false;
+}
+
+// What to do next.
+std::string advice(const pb::ListLeaksResponse& answer, const Search& search, double seconds) {
+  const std::string command = absl::StrCat("memprofctl leaks --pid ", search.pid());
+  std::string out;
+  if (!search.why_no_variables().empty()) {
+    absl::StrAppend(&out, "\nWhich variable keeps it is not known: ", search.why_no_variables(),
+                    "\n");
+  }
+  if (seconds <= 0 && does_leak(answer)) {
+    absl::StrAppend(&out, "\nWhich variable grows, by two snapshots: ", command, " --for 30s\n");
+  }
+  if (answer.verdict() == pb::LEAK_VERDICT_UNKNOWN) {
+    absl::StrAppend(&out, "\nToo little is known yet: ", command, " --for 2m waits for more\n");
+  }
+  if (grows(answer, pb::MEMORY_AREA_NATIVE) || grows(answer, pb::MEMORY_AREA_MAPPED)) {
+    absl::StrAppend(&out, "\nWhere memory beside the OCaml heap is: memprofctl rss ", search.pid(),
+                    "\nWho calls malloc, when it was attached with --c-heap: memprofctl report "
+                    "--leaks --heap c --pid ",
+                    search.pid(), "\n");
+  }
+  return out;
+}
+
+}  // namespace
+
+absl::Status run_leaks(const Options& options) {
+  double seconds = 0;
+  if (!options.duration.empty()) {
+    ASSIGN_OR_RETURN(seconds, parse_duration(options.duration));
+  }
+  ASSIGN_OR_RETURN(const SelectionSpec spec,
+                   selection_of(options.query, static_cast<std::int64_t>(realtime_ns())));
+  if (!spec.target.file.empty() && seconds > 0) {
+    return absl::InvalidArgumentError("--for waits for a program that runs; a file does not grow");
+  }
+  pb::ListLeaksRequest request;
+  ASSIGN_OR_RETURN(*request.mutable_selection()->mutable_filter(),
+                   filter_of(options.query, options.frames()));
+  *request.mutable_selection()->mutable_range() = spec.range;
+  request.set_group_by(options.query.group_by);
+  request.set_roll_up(true);
+  Interrupt interrupt;
+  Waiting waiting;
+  ASSIGN_OR_RETURN(const QuestionTarget asked, ask(spec.target, options.endpoint));
+  interrupt.on_signal([&] {
+    waiting.interrupt();
+    if (seconds <= 0) asked.source->interrupt();
+  });
+  request.mutable_selection()->set_pid(asked.pid);
+  Search search(options, *asked.source, std::move(request));
+  ASSIGN_OR_RETURN(const pb::ListLeaksResponse answer, search.run(seconds, waiting));
+  if (options.verdict_exit) {
+    constexpr int kLeaks = 1;
+    *options.program_exit = does_leak(answer) ? kLeaks
+                            : answer.verdict() == pb::LEAK_VERDICT_UNKNOWN
+                                ? static_cast<int>(ExitCode::kLimit)
+                                : 0;
+  }
+  if (options.json()) return print_json(answer, options.out);
+  std::string text = leaks_text(answer, options.query.group_by) + containers_text(answer);
+  if (spec.target.file.empty()) {
+    absl::StrAppend(&text, advice(answer, search, seconds), why_hint(answer, search.pid()));
+  }
+  return write_result(text, options.out);
+}
+
+}  // namespace memprofd::ctl

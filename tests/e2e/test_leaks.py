@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""memprofctl leaks: each leak is named with its line and the variable that keeps it, with default
+settings; of a healthy program nothing is."""
+
+import harness
+from harness import E2ETest, TARGETS, eventually
+
+# Kind of leak: function of the site that leaks, and the variable that keeps it.
+LEAKS = {
+    "cache": (("Leaks.Catalog.page",), "Leaks.Catalog.pages"),
+    "timeouts": (("Leaks.Sessions.create",), "Leaks.Sessions.pending"),
+    "buffer": (("Leaks.Audit.log",), "Leaks.Audit.buffer"),
+    "promises": (("Leaks.Poll.turn", "Leaks.Promise.on"), "Leaks.Poll.stop"),
+}
+
+
+class LeakTest(E2ETest):
+    def profile(self, kind):
+        program = self.process(harness.Target("leaks", kind))
+        daemon = self.process(harness.Daemon(self.folder, "--pid", program.pid, usual_budget=True))
+        daemon.wait_state(program.pid, "sampling")
+        return program.pid, daemon
+
+    def verdict(self, daemon, *arguments):
+        return daemon.ctl_json("leaks", *arguments)
+
+    def named(self, answer):
+        leaks = answer["leaks"] + [group["leak"] for group in answer["rolled_up"]]
+        return {leak["site"]["function"] for leak in leaks}
+
+
+class Found(LeakTest):
+    def assert_found(self, kind):
+        functions, variable = LEAKS[kind]
+        pid, daemon = self.profile(kind)
+        sites = ("--frames", "application")
+
+        def found():
+            answer = self.verdict(daemon, *sites)
+            return self.named(answer) & set(functions) and answer
+        answer = eventually(found, f"the leak of {kind} is named", timeout=180)
+        self.assertIn(answer["verdict"], ("LEAK_VERDICT_SITES", "LEAK_VERDICT_GROUPS", "LEAK_VERDICT_MEMORY"))
+
+        def variable_grew():
+            answer = self.verdict(daemon, *sites, "--for", "8s", "--max-pause", "10s", "--cmt", TARGETS / "obj")
+            grown = [c for c in answer["containers"] if variable in c["root"]]
+            return grown and grown[0]
+        grown = eventually(variable_grew, f"{variable} has grown", timeout=180)
+        self.assertGreater(int(grown["change_bytes"]), 0)
+        text = daemon.ctl("leaks", "--pid", pid).stdout
+        self.assertTrue(any(function in text for function in functions), text)
+        # Hidden frames change the name, never whether there is a leak.
+        hidden = self.verdict(daemon, "--hide", functions[0].replace(".", r"\."))
+        self.assertNotEqual("LEAK_VERDICT_NONE", hidden["verdict"])
+        eventually(lambda: daemon.ctl("leaks", "--exit-code", check=False).returncode == 1, "it says so to scripts",
+                   timeout=180)
+
+    def test_a_cache_without_eviction(self):
+        self.assert_found("cache")
+
+    def test_a_table_that_is_not_emptied_on_a_time_out(self):
+        self.assert_found("timeouts")
+
+    def test_a_buffer_that_doubles(self):
+        self.assert_found("buffer")
+
+    def test_promises_that_never_come(self):
+        self.assert_found("promises")
+
+    def test_threads_that_never_end(self):
+        """Their stacks are beside the heap: the kernel's count tells; what they hold in it is sampled."""
+        _, daemon = self.profile("threads")
+
+        def found():
+            answer = self.verdict(daemon, "--frames", "application")
+            native = [area for area in answer["memory"] if area["area"] == "MEMORY_AREA_NATIVE"]
+            return native and native[0]["grows"] and "Leaks.Watch.watch" in self.named(answer) and native[0]
+        native = eventually(found, "threads are named", timeout=180)
+        self.assertGreater(native["confidence"], 0.99)
+        self.assertGreater(native["end_bytes"], native["begin_bytes"])
+
+
+class Healthy(LeakTest):
+    def test_nothing_is_named(self):
+        _, daemon = self.profile("healthy")
+        answers = []
+
+        def known():
+            answer = self.verdict(daemon)
+            if answer["verdict"] != "LEAK_VERDICT_UNKNOWN" and answer["compared_seconds"] > 5:
+                answers.append(answer)
+            return len(answers) >= 20
+        eventually(known, "there are answers", timeout=180)
+        # Of twenty answers one names a site by chance.
+        leaking = [answer for answer in answers if answer["verdict"] != "LEAK_VERDICT_NONE"]
+        self.assertLessEqual(len(leaking), 2, leaking)
+        self.assertFalse([area for answer in answers for area in answer["memory"] if area["grows"]])
+        self.assertEqual(0, daemon.ctl("leaks", "--exit-code", check=False).returncode if not leaking else 0)
+        text = daemon.ctl("leaks").stdout
+        self.assertIn("OCaml heap, in use", text)

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the runtime has beside the OCaml heap: a line each, with its number."""
+
+import collections
+import os
+import unittest
+
+import harness
+from harness import TARGETS, TARGETS5, E2ETest, eventually
+
+CHANNEL = 65_536
+KIB, MIB = 1 << 10, 1 << 20
+
+
+class RssParts(E2ETest):
+    def setUp(self):
+        super().setUp()
+        self.memprofd = self.daemon()
+
+    def rss(self, target, *options):
+        """The answer, and (resident, size, number) by kind; the parts add up while the program rests."""
+        harness.settled(lambda: harness.proc_status(target.pid, "voluntary_ctxt_switches"), "the program rests", quiet=1.2)
+        answer = self.memprofd.ctl_json("rss", "--pid", target.pid, *options)
+        kinds = collections.defaultdict(lambda: [0, 0, 0])
+        for part in answer["parts"]:
+            kind = kinds[part["kind"]]
+            kind[0] += int(part["resident_bytes"])
+            kind[1] += int(part["size_bytes"])
+            kind[2] += int(part["number"])
+        self.assertEqual(answer["rss_bytes"], answer["counted_bytes"])
+        self.assertEqual(int(answer["counted_bytes"]), sum(kind[0] for kind in kinds.values()))
+        return answer, kinds
+
+    def test_channels(self):
+        for folder in (TARGETS, TARGETS5):
+            with self.subTest(folder.name):
+                target = self.target("rss_parts", folder=folder)
+                few = self.rss(target)
+                self.assertEqual(3, few[1]["channels"][2], "stdin, stdout, stderr")
+                self.assertEqual(0, sum("channels" in hint for hint in few[0]["hints"]))
+                target.command("channels 500")
+                answer, kinds = self.rss(target, "--owners")
+                resident, size, number = kinds["channels"]
+                self.assertEqual(503, number)
+                self.assertLess(abs(size - 503 * (CHANNEL + 144)), 503 * 64)
+                self.assertGreater(resident, 503 * 4096)
+                self.assertLess(kinds["runtime_tables"][0], 2 * MIB)
+                # They count once: those that blocks hold are theirs, and no others are "held by no custom block".
+                self.assertLess(int(answer["no_owner"]["bytes"]), 500 * CHANNEL)
+                self.assertEqual(1, sum("channels" in hint for hint in answer["hints"]), answer["hints"])
+                self.assertRegex(self.memprofd.ctl("rss", "--pid", target.pid).stdout, r"OCaml channels \(503\)")
+
+    def test_tables_of_the_runtime(self):
+        for folder in (TARGETS, TARGETS5):
+            with self.subTest(folder.name):
+                target = self.target("rss_parts", folder=folder)
+                _, before = self.rss(target)
+                self.assertGreater(before["frame_tables"][0], 4 * KIB)
+                target.command("remember 30000")
+                _, after = self.rss(target)
+                self.assertGreaterEqual(after["remembered_sets"][0], 30_000 * 8)
+                self.assertLess(after["remembered_sets"][0], 2 * MIB)
+
+    def test_stacks_of_threads_are_one_line_with_their_number(self):
+        for folder in (TARGETS, TARGETS5):
+            with self.subTest(folder.name):
+                target = self.target("rss_parts", folder=folder)
+                target.command("threads 200", timeout=60)
+                # The runtime's own thread that ticks runs on: its sum may differ by a page.
+                number = len(os.listdir(f"/proc/{target.pid}/task"))
+                parts = [part for part in self.memprofd.ctl_json("rss", "--pid", target.pid)["parts"]
+                         if part["kind"] == "thread_stacks"]
+                self.assertEqual([number], [int(part["number"]) for part in parts])
+                self.assertIn(f"thread stacks ({number})", self.memprofd.ctl("rss", "--pid", target.pid).stdout)
+
+    def test_a_deep_stack_of_ocaml5(self):
+        target = self.target("rss_parts", folder=TARGETS5)
+        target.command("deep 2000000", timeout=60)
+        _, kinds = self.rss(target)
+        self.assertGreater(kinds["fiber_stacks"][0], 2_000_000 * 16)
+        self.assertLess(kinds["runtime_tables"][0], 2 * MIB)
+
+    def test_fibers_that_are_large(self):
+        target = self.target("big_fibers", "50", "40000", folder=TARGETS5)
+        _, kinds = self.rss(target)
+        self.assertGreater(kinds["fiber_stacks"][0], 50 * 40_000 * 16)
+        self.assertLessEqual(50, kinds["fiber_stacks"][2])
+        self.assertLess(kinds["malloc_used"][0] + kinds["malloc_mmapped"][0], 2 * MIB)
+
+    def test_pools_that_could_not_be_unmapped(self):
+        target = self.target("lost_pools", "64", folder=TARGETS5)
+        answer, kinds = self.rss(target)
+        lost = kinds["ocaml_heap_lost"]
+        self.assertGreater(lost[0], 32 * MIB)
+        self.assertEqual(lost[1], lost[2] * 32 * KIB)
+        self.assertLess(kinds["other"][0], int(answer["rss_bytes"]) / 20, dict(kinds))
+        self.assertEqual(1, sum("vm.max_map_count" in hint for hint in answer["hints"]), answer["hints"])
+
+        # No agent can be loaded: the reason is said, and what is left of it is none of another build.
+        self.memprofd.ctl("attach", target.pid, check=False)
+
+        def refused():
+            target.command("go")
+            return "vm.max_map_count" in self.memprofd.stderr()
+        eventually(refused, "the reason is logged")
+        self.assertNotIn("another build", self.memprofd.stderr())
+        again = self.memprofd.ctl("attach", target.pid, check=False)
+        self.assertNotIn("another build", again.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/export/grpc/grpc_status.h"
+
+#include <google/protobuf/any.pb.h>
+#include <google/protobuf/unknown_field_set.h>
+#include <gtest/gtest.h>
+
+#include "daemon/model/pause_refusal.h"
+#include "memprof/v1/profiler.pb.h"
+
+namespace memprofd {
+namespace {
+
+TEST(GrpcStatusTest, KeepsCodeAndText) {
+  EXPECT_TRUE(to_grpc(absl::OkStatus()).ok());
+  const grpc::Status status = to_grpc(absl::NotFoundError("no pid 42"));
+  EXPECT_EQ(grpc::StatusCode::NOT_FOUND, status.error_code());
+  EXPECT_EQ("no pid 42", status.error_message());
+  EXPECT_EQ("", status.error_details());
+}
+
+// A google.rpc.Status: 1 code, 2 message, 3 details.
+TEST(GrpcStatusTest, APauseThatIsTooLongHasItsNumbersAsDetails) {
+  const absl::Status refused = with_refusal(absl::FailedPreconditionError("too long"),
+                                            {.predicted_seconds = 0.08, .allowed_seconds = 0.05});
+  const grpc::Status status = to_grpc(refused);
+  EXPECT_EQ("too long", status.error_message());
+  google::protobuf::UnknownFieldSet fields;
+  ASSERT_TRUE(fields.ParseFromString(status.error_details()));
+  ASSERT_EQ(3, fields.field_count());
+  EXPECT_EQ(static_cast<std::uint64_t>(grpc::StatusCode::FAILED_PRECONDITION),
+            fields.field(0).varint());
+  EXPECT_EQ("too long", fields.field(1).length_delimited());
+  google::protobuf::Any any;
+  ASSERT_TRUE(any.ParseFromString(fields.field(2).length_delimited()));
+  ::memprof::v1::PauseRefused told;
+  ASSERT_TRUE(any.UnpackTo(&told));
+  EXPECT_EQ(0.08, told.predicted_seconds());
+  EXPECT_EQ(0.05, told.allowed_seconds());
+  EXPECT_EQ(0.16, told.enough_seconds());
+}
+
+}  // namespace
+}  // namespace memprofd
