@@ -214,7 +214,7 @@ constexpr Release kReleases[] = {
                               .has_atomic_loc = true}}},
     {.series = "5.5",
      .first_symbol = "caml_memprof_is_sampling",
-     .tested = {},
+     .tested = kEverything,
      .facts = {.domains = true,
                .young_limit = 0,
                .young_ptr = 8,

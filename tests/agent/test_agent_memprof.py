@@ -2,14 +2,13 @@
 """The agent alone, in programs that call Gc.Memprof.stop: what it says, and that it goes on."""
 
 import json
+import os
 import struct
 import unittest
 
 import agent_process as agent
-from agent_process import AgentProcess, eventually
-
-# What memprofd tells an agent of OCaml 5.3: external interrupt, memprof, its config, words, heap.
-OFFSETS_53 = struct.pack("<6I", 256, 464, 64, 384, 280, 0)
+from agent_process import BUILD, AgentProcess, eventually
+from walked_program import OFFSETS
 
 
 class Stops(unittest.TestCase):
@@ -19,7 +18,7 @@ class Stops(unittest.TestCase):
         target = AgentProcess("stops_memprof", folder=folder)
         self.addCleanup(lambda: target.process.kill() if target.process.poll() is None else None)
         if folder != "targets":
-            target.write(target.control + agent.OFFSETS, OFFSETS_53)
+            target.write(target.control + agent.OFFSETS, struct.pack("<6I", *OFFSETS[folder]))
         return target
 
     def sampled(self, target, generation=1):
@@ -123,6 +122,23 @@ class Stops(unittest.TestCase):
         words = after["words"] - before["words"]
         self.assertLess(abs(after["own_samples"] - words / 100), 6 * (words / 100) ** 0.5)
         self.work(target, "stop")
+        self.assertEqual(0, target.close()[0])
+
+    @unittest.skipUnless(os.path.exists(os.path.join(BUILD, "targets-experimental/stops_memprof")), "no OCaml 5.5")
+    def test_ocaml55_goes_on_when_the_tracker_stops_that_has_replaced_its_profile(self):
+        target = self.start("targets-experimental")
+        self.sampled(target)
+        for starts in (1, 2):
+            before = self.work(target, "start")
+            self.assertEqual(0, before["failures"])
+            head = self.work_until(target, lambda head: head["conflicts"] == starts)
+            self.assertEqual((agent.SAMPLING, starts, 1), (head["state"], head["program_stops"], head["starts"]))
+            after = self.work(target, "go 200000")
+            words = after["words"] - before["words"]
+            self.assertLess(abs(after["own_samples"] - before["own_samples"] - words / 100), 6 * (words / 100) ** 0.5)
+            self.assertEqual(0, self.work(target, "stop")["failures"])
+            self.work(target)
+            self.assert_samples(target)
         self.assertEqual(0, target.close()[0])
 
 

@@ -219,9 +219,9 @@ TEST(RuntimeAbi, RefusesOthersInOneLine) {
     EXPECT_EQ(abi.status().code(), absl::StatusCode::kFailedPrecondition) << version;
     return std::string(abi.status().message());
   };
-  EXPECT_EQ(why("5.6.0"), "OCaml 5.6.0 is not supported yet, only 4.11 to 4.14 and 5.0 to 5.4 are");
+  EXPECT_EQ(why("5.6.0"), "OCaml 5.6.0 is not supported yet, only 4.11 to 4.14 and 5.0 to 5.5 are");
   EXPECT_EQ(why("4.08.1"),
-            "OCaml 4.08.1 is not supported yet, only 4.11 to 4.14 and 5.0 to 5.4 are");
+            "OCaml 4.08.1 is not supported yet, only 4.11 to 4.14 and 5.0 to 5.5 are");
   why("4.1");
   why("4.131");
   why("");
