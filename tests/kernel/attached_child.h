@@ -34,7 +34,7 @@ class AttachedChild {
     pipeline_.emplace(limits);
     pipeline_->set_observer(observer);
     pipeline_->begin_session(attachment_->next_generation(), rate);
-    return attachment_->begin(rate, rate);
+    return attachment_->begin(rate, capture_of(options.capture));
   }
 
   void consume() {

@@ -12,10 +12,11 @@ constexpr double kRecentSeconds = 5;
 // However wrong the cost is estimated: so much of the CPU is the target's own.
 constexpr double kLeastOwn = 0.05;
 
-// Down to two digits, for people.
+// Down to two digits, for people: 3.8e-05, and not 3.7999999999999995e-05 as by a factor of 1e-06.
 double rounded(double rate) {
-  const double unit = std::pow(10, std::floor(std::log10(rate)) - 1);
-  return std::floor(rate / unit) * unit;
+  const double per_unit = std::pow(10, 1 - std::floor(std::log10(rate)));
+  constexpr double kAsGood = 1 + 1e-9;  // what has two digits keeps them
+  return std::floor(rate * per_unit * kAsGood) / per_unit;
 }
 
 }  // namespace

@@ -2,10 +2,12 @@
 #include "daemon/attach/budget/overhead_budget.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <random>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "gtest/gtest.h"
 
 namespace memprofd {
@@ -134,6 +136,15 @@ TEST(OverheadBudget, SettlesNearTheBudgetOfASteadyProgram) {
     EXPECT_LT(run.cost / run.own, kShare) << words;
     EXPECT_GT(run.overhead_between(60, 3600), 0.4 * kShare) << words;
     EXPECT_LT(simulation.budget.overhead(), kShare) << words;
+  }
+}
+
+TEST(OverheadBudget, RatesHaveTwoDigits) {
+  for (double words = 1e6; words < 1e9; words *= 1.3) {
+    Simulation simulation(1e-2);
+    for (const double rate : simulation.run(steady(words), 60).rates) {
+      EXPECT_EQ(rate, std::strtod(absl::StrFormat("%.1e", rate).c_str(), nullptr)) << words;
+    }
   }
 }
 
