@@ -4,6 +4,7 @@
 #include <chrono>
 #include <string_view>
 #include <thread>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -125,12 +126,13 @@ void ProgramFiles::take_result(Entry& entry) {
 
 std::uint64_t ProgramFiles::end_scan() {
   const bool many = entries_.size() > kMaxFiles / 2;
-  std::erase_if(entries_, [&](auto& item) {
-    Entry& entry = item.second;
+  for (auto it = entries_.begin(); it != entries_.end();) {
+    Entry& entry = it->second;
     if (entry.look && !entry.is_used) take_result(entry);
     const bool used = std::exchange(entry.is_used, false);
-    return !entry.look && !used && (many || !entry.verdict);
-  });
+    const bool stays = entry.look || used || (!many && entry.verdict);
+    it = stays ? std::next(it) : entries_.erase(it);
+  }
   new_ = 0;
   return std::exchange(unread_, 0);
 }

@@ -226,13 +226,13 @@ void PrometheusExporter::add(Block kind, MetricFamilies block, Scrape& scrape) c
 }
 
 // A block of each of the first targets.
-template <typename Collect>
+template <typename Add>
 void PrometheusExporter::add_of_each(Block kind, std::size_t targets, Scrape& scrape,
-                                     Collect collect) const {
+                                     Add add_block) const {
   for (std::size_t i = 0; i < targets; ++i) {
     MetricFamilies block;
     block.set_common_labels(labels_of_target(scrape.targets[i]->info));
-    collect(*scrape.targets[i], block);
+    add_block(*scrape.targets[i], block);
     add(kind, std::move(block), scrape);
   }
 }
@@ -438,8 +438,10 @@ std::vector<prometheus::MetricFamily> PrometheusExporter::Collect() const {
                 top.set_limit(site_limit_);
                 add_c_site_metrics(top.update(SiteTotals(target).c_series()), out);
               });
-  std::erase_if(programs_,
-                [](auto& program) { return !std::exchange(program.second.is_used, false); });
+  for (auto it = programs_.begin(); it != programs_.end();) {
+    const bool is_used = std::exchange(it->second.is_used, false);
+    it = is_used ? std::next(it) : programs_.erase(it);
+  }
   note_held_back(scrape);
   return scrape.out.take();
 }

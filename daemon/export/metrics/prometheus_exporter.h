@@ -135,8 +135,8 @@ class PrometheusExporter : public prometheus::Collectable {
   std::size_t room(const Scrape& scrape) const;
   void add(Block kind, MetricFamilies block, Scrape& scrape) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  template <typename Collect>
-  void add_of_each(Block kind, std::size_t targets, Scrape& scrape, Collect collect) const
+  template <typename Add>
+  void add_of_each(Block kind, std::size_t targets, Scrape& scrape, Add add_block) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void collect_counters(const TargetSnapshot& target, MetricFamilies& out) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
