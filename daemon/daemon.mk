@@ -12,7 +12,7 @@ CXXFLAGS := -std=c++20 -O2 -g1 -fno-omit-frame-pointer $(PREFIX_MAP) $(WARN) -Wn
             -Wno-array-bounds -Wno-missing-field-initializers -Wno-subobject-linkage -MD -MP
 LDFLAGS  := -Wl,--as-needed $(if $(shell command -v mold),-fuse-ld=mold)
 # Named here, since asking pkg-config for grpc++ takes seconds.
-ABSL     := status statusor synchronization strings str_format_internal hash raw_hash_set throw_delegate \
+ABSL     := status statusor cord cord_internal cordz_info cordz_handle synchronization strings str_format_internal hash raw_hash_set throw_delegate \
             cord base time raw_logging_internal
 LIBS     := -lgrpc++_reflection -lgrpc++ -lgrpc -lgpr -lprotobuf -lprometheus-cpp-core -lmicrohttpd -lgnutls \
             -lre2 -lyaml-cpp -lbpf -lelf -lspdlog -lfmt -lsqlite3 -lzstd $(addprefix -labsl_,$(ABSL)) -lz -lcrypt -lpthread
