@@ -58,12 +58,15 @@ end
 module Watch = struct
   let lock = Mutex.create ()
   let never = Condition.create ()
+  let waiting = ref 0
   let[@inline never] rec use k = if k = 0 then 0 else 1 + use (k - 1)
   let[@inline never] watch domain =
     ignore (use 400);
     let events = Array.make 16_000 domain in
     Mutex.lock lock;
-    while true do Condition.wait never lock done;
+    incr waiting;
+    (* What comes behind a loop without end keeps nothing alive. *)
+    while !waiting > 0 do Condition.wait never lock done;
     ignore (Sys.opaque_identity events)
   let[@inline never] start n = ignore (Thread.create watch n)
 end
