@@ -31,6 +31,10 @@ ifneq ($(SANITIZE),)
   # The sanitizer's own crypt would make the linker leave the real one out.
   LDFLAGS  += -fsanitize=$(SANITIZE) -Wl,--no-as-needed -lcrypt -Wl,--as-needed
 endif
+ifeq ($(SANITIZE),thread)
+  # It does not know fences (aggregate/death_counts.h).
+  CXXFLAGS += -Wno-tsan
+endif
 ifneq ($(findstring address,$(SANITIZE)),)
   # Parsers of hostile input report to libFuzzer where they have been; see tests/fuzz/coverage.cc.
   GUIDED   := $(addprefix daemon/,discover/ ingest/ rss/ run/ runtime/ snapshot/ state/ symbolize/ trace/ values/ util/)

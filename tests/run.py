@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the tests and closes with one line: "N passed, M failed, K skipped".
 
-  tests/run.py [--build FOLDER] [SUITE...]     default: every suite but unit
+  tests/run.py [--build FOLDER] [SUITE...]     default: every suite but unit, unit-tsan and tsan
 
-Suites of C++: unit-asan (GoogleTest, with sanitizers), unit-tsan (those that have threads, with
-ThreadSanitizer), unit (all without sanitizers, not run by default), plain (tests that sanitizers would disturb or make last), kernel (the kernel side against the
-kernel that runs), fuzz (each target of tests/fuzz for 5 s).
+Suites of C++: unit-asan (GoogleTest, with sanitizers), unit (the same without), unit-tsan (those that
+have threads, with ThreadSanitizer), plain (tests that sanitizers would disturb or make last), kernel
+(the kernel side against the kernel that runs), fuzz (each target of tests/fuzz for 5 s).
 Suites of Python: agent (the agent alone), e2e (memprofd with programs), calls (call traces, and the
 native heap: malloc), heaps (heap snapshots), hostile (programs that attack memprofd), dashboards
-(Grafana's and the page), bench (the benchmark's own code), runner (tests/run.py, documents, packages);
-tsan (some modules of e2e with memprofd and memprofctl of make tsan, not run by default).
+(Grafana's and the page), bench (the benchmark's own code), runner (tests/run.py, documents, packages),
+tsan (some modules of e2e with memprofd and memprofctl of make tsan).
 A suite may be narrowed: e2e/test_attach to a module, e2e/test_attach:Ways to a class of it,
 kernel:StackTruth* to tests by GoogleTest's filter. Exit code 0: all passed.
 
@@ -50,7 +50,7 @@ PYTHON_SUITES = {"agent": "tests/agent", "e2e": "tests/e2e", "dashboards": "test
 GTEST_SUITES = {"unit": "tests/unit_tests", "unit-asan": "asan/tests/unit_tests",
                 "unit-tsan": "tsan/tests/unit_tests", "plain": "tests/plain_tests",
                 "kernel": "tests/kernel_tests"}
-SUITES = ["unit-asan", "unit-tsan", "fuzz", "plain", "kernel", "agent", "e2e", "calls", "heaps", "hostile", "dashboards", "bench", "runner"]
+SUITES = ["unit-asan", "fuzz", "plain", "kernel", "agent", "e2e", "calls", "heaps", "hostile", "dashboards", "bench", "runner"]
 NEED_ROOT = {"kernel", "tsan", "agent", "e2e", "calls", "heaps", "hostile", "dashboards", "bench"}
 LANES = 6  # on two processors: most modules wait most of the time
 QUIET_LANES = 3
