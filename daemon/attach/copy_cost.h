@@ -4,9 +4,8 @@
 // small pages, and nearly nothing for huge ones. After that each page costs memory that the program
 // writes while the copy exists.
 //
-//     pause = (fixed + (anonymous bytes - bytes in huge pages) / 4 KiB * seconds per page) *
-//     stretch
-//             + wake
+//     CPU = fixed + (anonymous bytes - bytes in huge pages) / 4 KiB * seconds per page
+//     pause = CPU * stretch + wake
 //
 // What a page costs, and how long a process waits for processors now, is rehearsed with a process
 // of our own, anew for each prediction: other programs come and go.

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
-#include <ranges>
 
 namespace memprofd {
 
@@ -25,8 +24,8 @@ class MajorTimes {
   }
   // The last time at which it was so.
   std::optional<std::uint64_t> last_with_at_most(std::uint64_t count) const {
-    for (const Seen& seen : seen_ | std::views::reverse) {
-      if (seen.count <= count) return seen.time_ns;
+    for (auto seen = seen_.rbegin(); seen != seen_.rend(); ++seen) {
+      if (seen->count <= count) return seen->time_ns;
     }
     return std::nullopt;
   }

@@ -7,12 +7,15 @@
    promises   each turn waits for a promise that never comes
    threads    threads that never end
    spread     sixteen parsers, each of which keeps a little
-   healthy    a cache with eviction, a ring, a table that is emptied, short-lived buffers *)
+   healthy    a cache with eviction, a ring, a table that is emptied, short-lived buffers
+
+   Functions end in (), so that none is left by a tail call and each is in callstacks. *)
 
 module Catalog = struct
   let pages : (int, string) Hashtbl.t = Hashtbl.create 16
   let[@inline never] page n =
-    Hashtbl.replace pages n (Bytes.to_string (Bytes.make 8192 'p'))
+    Hashtbl.replace pages n (Bytes.to_string (Bytes.make 8192 'p'));
+    ()
   let[@inline never] cached_page n =
     if Hashtbl.length pages >= 200 then Hashtbl.remove pages (n - 200);
     page n
@@ -20,14 +23,18 @@ end
 
 module Sessions = struct
   let pending : (int, string * float) Hashtbl.t = Hashtbl.create 16
-  let[@inline never] create n = Hashtbl.replace pending n (String.make 6000 's', float_of_int n)
+  let[@inline never] create n =
+    Hashtbl.replace pending n (String.make 6000 's', float_of_int n);
+    ()
   (* One of two requests is never answered. *)
   let[@inline never] answered ~leak n = if (not leak) || n land 1 = 0 then Hashtbl.remove pending n
 end
 
 module Audit = struct
   let buffer = Buffer.create 16
-  let[@inline never] log line = Buffer.add_string buffer line
+  let[@inline never] log line =
+    Buffer.add_string buffer line;
+    ()
 end
 
 (* As Lwt does it: who waits for several promises leaves a callback with each. *)
@@ -51,12 +58,15 @@ end
 module Watch = struct
   let lock = Mutex.create ()
   let never = Condition.create ()
+  let waiting = ref 0
   let[@inline never] rec use k = if k = 0 then 0 else 1 + use (k - 1)
   let[@inline never] watch domain =
     ignore (use 400);
-    let events = Array.make 4000 domain in
+    let events = Array.make 16_000 domain in
     Mutex.lock lock;
-    while true do Condition.wait never lock done;
+    incr waiting;
+    (* What comes behind a loop without end keeps nothing alive. *)
+    while !waiting > 0 do Condition.wait never lock done;
     ignore (Sys.opaque_identity events)
   let[@inline never] start n = ignore (Thread.create watch n)
 end
@@ -106,7 +116,7 @@ let serve kind n =
       Sessions.answered ~leak:true n
   | "buffer" -> Audit.log (String.make 4000 'a')
   | "promises" -> Poll.turn n
-  | "threads" -> if n mod 20 = 0 && n < 10_000 then Watch.start n
+  | "threads" -> if n mod 50 = 0 && n < 60_000 then Watch.start n
   | "spread" -> for i = 1 to 20 do Parsers.parse ((n * 20) + i) done
   | "healthy" ->
       Catalog.cached_page n;

@@ -48,7 +48,8 @@ class FunctionTable {
   // The same for a function at all its lines.
   std::uint32_t without_line(std::uint32_t function) {
     const auto& [name, file, line] = functions_[function];
-    return lineless_ids_.try_emplace({name, file}, static_cast<std::uint32_t>(lineless_ids_.size()))
+    return lineless_ids_
+        .try_emplace(std::pair(name, file), static_cast<std::uint32_t>(lineless_ids_.size()))
         .first->second;
   }
 

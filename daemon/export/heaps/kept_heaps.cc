@@ -5,7 +5,6 @@
 #include <ctime>
 #include <filesystem>
 #include <map>
-#include <ranges>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -176,7 +175,9 @@ absl::StatusOr<pb::ListCensusesResponse> KeptHeaps::censuses(
   }
   pb::ListCensusesResponse out;
   std::vector<ShortCensusPtr> counted;
-  for (const KeptHeap& kept : std::views::reverse(heaps_.kept().list())) {
+  std::vector<KeptHeap> heaps = heaps_.kept().list();
+  std::ranges::reverse(heaps);
+  for (const KeptHeap& kept : heaps) {
     if (request.pid() != 0 && kept.info.pid != static_cast<std::uint32_t>(request.pid())) continue;
     ShortCensusPtr census = heaps_.censuses()->of(kept.info);
     if (census == nullptr) {

@@ -85,7 +85,7 @@ class HeapTaker {
   absl::Status check_cost(const HeapRequest& request) {
     ASSIGN_OR_RETURN(const CopySpeed speed, rehearse_copy(target_.pid));
     ASSIGN_OR_RETURN(CopyCost cost, predict_copy_cost(target_.pid, speed));
-    cost.pause_seconds *= ticket_.pause_ratio;
+    cost.pause_seconds *= ticket_.pause_ratio.load();
     summary_.predicted_pause_seconds = cost.pause_seconds;
     RETURN_IF_ERROR(check_pause(target_.pid, cost, request.max_pause_seconds));
     return check_room(target_.pid, cost);
@@ -136,8 +136,8 @@ class HeapTaker {
   // next copy too. Half of an error is corrected at once: half of it is chance.
   void learn_pause() const {
     const double error = summary_.pause_seconds / summary_.predicted_pause_seconds;
-    ticket_.pause_ratio =
-        std::clamp(ticket_.pause_ratio * std::sqrt(error), kLeastPauseRatio, kMostPauseRatio);
+    ticket_.pause_ratio = std::clamp(ticket_.pause_ratio.load() * std::sqrt(error),
+                                     kLeastPauseRatio, kMostPauseRatio);
   }
 
   // Until the injector has ended and all is taken.

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <future>
 
+#include "daemon/discover/agent_finder.h"
 #include "daemon/discover/elf_file.h"
 #include "daemon/discover/gc_stats.h"
 #include "daemon/discover/program_check.h"
@@ -122,6 +123,19 @@ TEST(Discover, DoesNotWaitForEver) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("has not started its OCaml runtime yet"));
   ::kill(pid, SIGKILL);
   ::waitpid(pid, nullptr, 0);
+}
+
+// A dlopen that fails for want of mappings leaves the file as it was mapped first: read only.
+TEST(Discover, PartsOfAnAgentAreNone) {
+  const std::string path = "/lib/libmemprof_agent.so";
+  std::vector<Mapping> maps{{.begin = 0x1000, .end = 0x3000, .executable = true, .path = path},
+                            {.begin = 0x3000, .end = 0x5000, .readable = true, .path = path}};
+  const AgentLocation agent{.control_address = 0x4800, .semaphore_address = 0x4100};
+  EXPECT_FALSE(has_its_data(agent, maps));
+  maps[1].writable = true;
+  EXPECT_TRUE(has_its_data(agent, maps));
+  maps[1].end = 0x4800;
+  EXPECT_FALSE(has_its_data(agent, maps)) << "the control block is not mapped";
 }
 
 TEST(Discover, NotElf) {

@@ -239,6 +239,33 @@ TEST_F(TraceServiceTest, CountsWhatItWasTooSlowFor) {
   EXPECT_TRUE(replay->summary.complete()) << "what was dropped is no damage";
 }
 
+// With what happens until then, by a number that only its caller has.
+TEST_F(TraceServiceTest, ARecordingThatIsEndedHasWhatCameLast) {
+  TraceService traces(service_, {});
+  std::string file;
+  pb::RecordResponse last;
+  const auto send = [&](const pb::RecordResponse& message) {
+    file += message.data();
+    last = message;
+    return true;
+  };
+  const auto stream = traces.record(options());
+  ASSERT_TRUE(stream.ok()) << stream.status();
+  happens(100);
+  while (file.empty() && (*stream)->step(send)) {
+  }
+  EXPECT_EQ(traces.end_recording(last.recording() + 1).code(), absl::StatusCode::kNotFound);
+  happens(1000);
+  ASSERT_TRUE(traces.end_recording(last.recording()).ok());
+  while ((*stream)->step(send)) {
+  }
+  EXPECT_EQ(last.ended(), "stopped by request");
+  EXPECT_EQ(last.stats().events() + last.stats().unfollowed_events(), counted_events());
+  const auto replay = replay_trace(dir_.write("a.ctf", file));
+  ASSERT_TRUE(replay.ok()) << replay.status();
+  EXPECT_EQ(replay->summary.events(), last.stats().events());
+}
+
 TEST_F(TraceServiceTest, RefusesInOneLine) {
   TraceService nowhere(service_, {});
   EXPECT_THAT(std::string(nowhere.start(options()).status().message()),
