@@ -134,6 +134,7 @@ OverheadBudget::Change OverheadBudget::change_to(double rate, Change change) {
 
 void OverheadBudget::settle() {
   calm_seconds_ = 0;
+  recent_samples_ = 0;  // what one costs at this rate is not known yet
   of_target_.refill(0.5);
   of_memprofd_.refill(0.5);
   settling_ = true;

@@ -84,7 +84,8 @@ class OverheadBudget {
 
   // Cost over CPU without it, over the last seconds at one rate.
   double overhead() const { return recent_own_ > 0 ? recent_cost_ / recent_own_ : 0; }
-  // Seconds that one sample has cost over the last seconds at one rate; nothing: none was taken.
+  // Seconds that one sample has cost over the last seconds at one rate; nothing: none was taken, or
+  // none is judged since the rate or the capture changed.
   std::optional<double> sample_seconds() const {
     if (recent_samples_ < 1) return std::nullopt;
     return recent_cost_ / recent_samples_;

@@ -58,6 +58,15 @@ TEST(RateLimitText, ProposesNoBudgetThatNobodyWouldGive) {
             "memprofd --capture runtime");
 }
 
+// What was measured at another rate says nothing of this one.
+TEST(RateLimitText, SaysThatNothingIsKnownAfterAChange) {
+  OverheadBudget budget(0.01, 1e-2, kKernel, kTrapNs);
+  judge(budget, 100'000);
+  ASSERT_EQ(budget.lowered(), 1);
+  EXPECT_THAT(rate_limit_text(budget, kKernel, CaptureMode::kAuto, 0),
+              ::testing::EndsWith(" until enough samples show what one costs"));
+}
+
 TEST(RateLimitText, SaysThatTheRateWillRise) {
   OverheadBudget budget(0.01, 1e-2, kKernel, kTrapNs);
   judge(budget, 50);
