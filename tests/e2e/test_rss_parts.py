@@ -78,13 +78,13 @@ class RssParts(E2ETest):
         target = self.target("rss_parts", folder=TARGETS5)
         target.command("deep 2000000", timeout=60)
         _, kinds = self.rss(target)
-        self.assertGreater(kinds["fiber_stacks"][0], 2_000_000 * 16)
+        self.assertGreater(kinds["fiber_stacks"][0], 2_000_000 * 8)
         self.assertLess(kinds["runtime_tables"][0], 2 * MIB)
 
     def test_fibers_that_are_large(self):
         target = self.target("big_fibers", "50", "40000", folder=TARGETS5)
         _, kinds = self.rss(target)
-        self.assertGreater(kinds["fiber_stacks"][0], 50 * 40_000 * 16)
+        self.assertGreater(kinds["fiber_stacks"][0], 50 * 40_000 * 8)
         self.assertLessEqual(50, kinds["fiber_stacks"][2])
         self.assertLess(kinds["malloc_used"][0] + kinds["malloc_mmapped"][0], 2 * MIB)
 
@@ -100,6 +100,7 @@ class RssParts(E2ETest):
     def test_no_agent_comes_in_without_mappings(self):
         """The reason is said, and what is left of the agent is none of another build."""
         target = self.target("lost_pools", "8", folder=TARGETS5)
+        target.command("fill")
         for _ in range(2):
             attach = self.process(harness.Process([harness.BUILD / "memprofctl", "--grpc.socket", self.memprofd.socket,
                                                    "attach", target.pid], stdin=subprocess.DEVNULL))
