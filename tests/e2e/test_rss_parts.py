@@ -33,13 +33,13 @@ class RssParts(E2ETest):
         return answer, kinds
 
     def test_channels(self):
-        for folder in (TARGETS, TARGETS5):
+        for folder, command in ((TARGETS, "unflushed"), (TARGETS5, "open")):
             with self.subTest(folder.name):
                 target = self.target("rss_parts", folder=folder)
                 few = self.rss(target)
                 self.assertEqual(3, few[1]["channels"][2], "stdin, stdout, stderr")
                 self.assertEqual(0, sum("channels" in hint for hint in few[0]["hints"]))
-                target.command("channels 500")
+                target.command(f"{command} 500")
                 answer, kinds = self.rss(target, "--owners")
                 resident, size, number = kinds["channels"]
                 self.assertEqual(503, number)
