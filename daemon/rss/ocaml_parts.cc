@@ -29,7 +29,7 @@ constexpr std::uint64_t kPoolsMore = 4096;
 
 // Words of a state that are looked at for what it points to, and of what that points to.
 constexpr std::size_t kStateWords = 56;
-constexpr std::size_t kTableWords = 24;
+constexpr std::size_t kTableWords = 25;
 
 }  // namespace
 
@@ -56,9 +56,11 @@ absl::StatusOr<OcamlRuntime> find_ocaml_runtime(const ElfFile& program, std::uin
 
 std::optional<RssClass> OcamlParts::look_at_chunk(std::uint64_t user, std::uint64_t bytes) {
   // Custom blocks may hold a channel: it stays a chunk until find_tables().
-  if (channels_.size() < kMaxFound && is_channel(memory_, user, bytes)) {
-    channels_.push_back(user);
-    return std::nullopt;
+  if (channels_.size() < kMaxFound) {
+    if (const auto channel = find_channel(memory_, user, bytes)) {
+      channels_.push_back(*channel);
+      return std::nullopt;
+    }
   }
   if (frame_tables_.size() < kMaxFound && is_frame_table(memory_, user, bytes)) {
     frame_tables_.push_back(user);
@@ -309,7 +311,8 @@ void OcamlParts::add_tables_of(const MallocWalk& chunks, std::uint64_t state) {
     std::array<std::uint64_t, kTableWords> inner{};
     if (!chunk || chunk->kind == RssClass::kFiberStack) continue;
     add_table(chunks, word, RssClass::kRuntimeTable);
-    const std::uint64_t bytes = chunk->end - word;
+    // The next chunk's first word is this one's, too.
+    const std::uint64_t bytes = chunk->end + kWordBytes - word;
     if (bytes > sizeof inner) continue;
     const auto begin = std::as_writable_bytes(std::span(inner)).first(bytes);
     if (!memory_.read(word, begin).ok()) continue;
@@ -328,12 +331,13 @@ void OcamlParts::add_remembered_sets(const MallocWalk& chunks,
 
 void OcamlParts::find_tables(const MallocWalk& chunks, ExtentLayer& out) {
   for (const std::uint64_t state : states_) add_tables_of(chunks, state);
-  for (const std::uint64_t user : channels_) add_table(chunks, user, RssClass::kChannel);
-  for (const std::uint64_t user : frame_tables_) add_table(chunks, user, RssClass::kFrameTable);
-  for (const auto& [begin, table] : tables_) {
-    out.add(table);
-    counts_.channels += table.kind == RssClass::kChannel ? 1 : 0;
+  for (const ChannelChunks& channel : channels_) {
+    add_table(chunks, channel.user, RssClass::kChannel);
+    if (channel.buffer != 0) add_table(chunks, channel.buffer, RssClass::kChannel);
   }
+  for (const std::uint64_t user : frame_tables_) add_table(chunks, user, RssClass::kFrameTable);
+  for (const auto& [begin, table] : tables_) out.add(table);
+  counts_.channels = channels_.size();
 }
 
 }  // namespace memprofd

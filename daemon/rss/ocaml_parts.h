@@ -17,6 +17,7 @@
 #include "daemon/rss/extent_layer.h"
 #include "daemon/rss/malloc_walk.h"
 #include "daemon/rss/mapping_classes.h"
+#include "daemon/rss/runtime_shapes.h"
 #include "daemon/snapshot/heap_layout.h"
 #include "daemon/snapshot/heap_map.h"
 
@@ -105,8 +106,9 @@ class OcamlParts {
   const HeapMap* const heap_;
   std::vector<std::uint64_t> heap_states_;  // OCaml 5: struct caml_heap_state of each domain
   std::vector<std::uint64_t> states_;       // of domains
-  std::vector<std::uint64_t> channels_, frame_tables_;  // user's addresses of chunks
-  std::map<std::uint64_t, Extent> tables_;              // by their beginning
+  std::vector<ChannelChunks> channels_;
+  std::vector<std::uint64_t> frame_tables_;  // user's addresses of chunks
+  std::map<std::uint64_t, Extent> tables_;   // by their beginning
   OcamlCounts counts_;
   std::vector<HeapRegion> regions_;
   std::vector<std::uint64_t> chunks_;

@@ -24,6 +24,8 @@ std::uint64_t slack_of(std::uint64_t bytes) {
 
 constexpr std::uint64_t kChannelBuffer = 65'536;
 constexpr std::uint64_t kChannelHeadMin = 64, kChannelHeadMax = 160;
+// Where the buffer has a chunk of its own: bytes of the head, and the place of its pointer.
+constexpr std::uint64_t kChannelApart = 128, kChannelApartBuffer = 112;
 
 constexpr std::uint64_t kLeastFrameTable = 1024;
 constexpr std::size_t kFrameTableWords = 128;  // that are looked at
@@ -38,17 +40,29 @@ constexpr std::uint32_t kMaxStackCache = 64;
 
 }  // namespace
 
-bool is_channel(const MemoryReader& memory, std::uint64_t user, std::uint64_t bytes) {
-  if (bytes < kChannelBuffer + kChannelHeadMin ||
-      bytes > kChannelBuffer + kChannelHeadMax + slack_of(bytes)) {
-    return false;
-  }
+std::optional<ChannelChunks> find_channel(const MemoryReader& memory, std::uint64_t user,
+                                          std::uint64_t bytes) {
+  const bool has_buffer = bytes >= kChannelBuffer + kChannelHeadMin &&
+                          bytes <= kChannelBuffer + kChannelHeadMax + slack_of(bytes);
+  const bool is_apart = bytes >= kChannelApart && bytes < kChannelApart + kSlack;
+  if (!has_buffer && !is_apart) return std::nullopt;
   std::array<std::uint64_t, 5> head{};  // descriptor, offset, end, curr, max
-  if (!memory.read_value(user, head).ok()) return false;
-  const std::uint64_t end = head[2], buffer = end - kChannelBuffer;
-  const auto is_in = [&](std::uint64_t place) { return buffer <= place && place <= end; };
-  return end > kChannelBuffer && buffer >= user + kChannelHeadMin &&
-         buffer <= user + kChannelHeadMax && is_in(head[3]) && is_in(head[4]);
+  if (!memory.read_value(user, head).ok()) return std::nullopt;
+  const auto [descriptor, offset, end, curr, max] = head;
+  const std::uint64_t buffer = end - kChannelBuffer;
+  // One that is written to has no max.
+  if (end <= kChannelBuffer || curr < buffer || curr > end ||
+      (max != 0 && (max < buffer || max > end))) {
+    return std::nullopt;
+  }
+  if (has_buffer) {
+    const bool fits = buffer >= user + kChannelHeadMin && buffer <= user + kChannelHeadMax;
+    return fits ? std::optional(ChannelChunks{.user = user}) : std::nullopt;
+  }
+  std::uint64_t pointed = 0;
+  const bool read = memory.read_value(user + kChannelApartBuffer, pointed).ok();
+  return read && pointed == buffer ? std::optional(ChannelChunks{.user = user, .buffer = buffer})
+                                   : std::nullopt;
 }
 
 bool is_frame_table(const MemoryReader& memory, std::uint64_t user, std::uint64_t bytes) {

@@ -14,8 +14,16 @@
 
 namespace memprofd {
 
-// struct channel: a head, and a buffer of 64 KiB to whose end one of its first words points.
-bool is_channel(const MemoryReader& memory, std::uint64_t user, std::uint64_t bytes);
+// struct channel: a head, one of whose first words points to the end of a buffer of 64 KiB. That
+// lies in the same chunk, or, since OCaml 5.3, in one of its own.
+struct ChannelChunks {
+  std::uint64_t user = 0;
+  std::uint64_t buffer = 0;  // user's address of its chunk; 0: the same
+
+  friend bool operator==(const ChannelChunks&, const ChannelChunks&) = default;
+};
+std::optional<ChannelChunks> find_channel(const MemoryReader& memory, std::uint64_t user,
+                                          std::uint64_t bytes);
 
 // The hash table of frame descriptors. Each entry lies near the place that the return address of
 // its descriptor has.

@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
 (* Compacts a heap of argument 1 MiB while the process has as many mappings as it may, so that the runtime cannot unmap
-   what it has given up. *)
+   what it has given up. Commands: "fill" takes the mappings that are left; "go" allocates; "exit". *)
 
 external fill_mappings : int -> unit = "lost_pools_fill_mappings"
 
@@ -15,6 +15,7 @@ let () =
   Handshake.ready ();
   let rec serve () =
     match Handshake.command () with
+    | [ "fill" ] -> fill_mappings 0; print_endline "{}"; serve ()
     | [ "go" ] ->
       for i = 1 to 100_000 do ignore (Sys.opaque_identity (string_of_int i)) done;
       print_endline "{}";

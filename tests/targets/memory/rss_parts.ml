@@ -1,9 +1,9 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
 (* Takes memory that the runtime and the C library have beside the OCaml heap.
 
-   Commands: "channels N" makes N channels that cannot be flushed, so that the runtime keeps them; "threads N" starts N
-   threads that wait; "remember N" has N pointers from the major heap into the minor one; "deep N" recurses N calls deep;
-   "exit". Each is answered by {}. *)
+   Commands: "unflushed N" makes N channels that cannot be flushed, so that the runtime of OCaml 4 keeps them; "open N"
+   keeps N that are open; "threads N" starts N threads that wait; "remember N" has N pointers from the major heap into
+   the minor one; "deep N" recurses N calls deep; "exit". Each is answered by {}. *)
 
 let answer fd =
   let channel = Unix.out_channel_of_descr fd in
@@ -16,6 +16,13 @@ let make_channels n =
   for _ = 1 to n do answer here done;
   Unix.close here;
   Gc.full_major ()
+
+let opened = ref []
+
+let open_channel () =
+  let channel = Unix.out_channel_of_descr Unix.stdout in
+  output_string channel "A";
+  channel
 
 let lock = Mutex.create ()
 let never = Condition.create ()
@@ -43,11 +50,12 @@ let rec depth n = if n = 0 then 0 else 1 + depth (n - 1)
 
 let rec serve () =
   match Handshake.command () with
-  | [ "channels"; n ] -> make_channels (int_of_string n); done_ ()
+  | [ "unflushed"; n ] -> make_channels (int_of_string n); done_ ()
+  | [ "open"; n ] -> opened := List.init (int_of_string n) (fun _ -> open_channel ()); done_ ()
   | [ "threads"; n ] -> start_threads (int_of_string n); done_ ()
   | [ "remember"; n ] -> remember (int_of_string n); done_ ()
   | [ "deep"; n ] -> ignore (Sys.opaque_identity (depth (int_of_string n))); done_ ()
-  | _ -> exit 0
+  | _ -> Unix._exit 0 (* without what channels have *)
 
 and done_ () = print_endline "{}"; serve ()
 

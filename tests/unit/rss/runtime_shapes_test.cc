@@ -32,13 +32,29 @@ TEST(RuntimeShapes, AChannelPointsToTheEndOfItsBuffer) {
   for (const std::uint64_t head : {72u, 104u}) {
     FakeMemory memory = channel(head);
     const std::uint64_t bytes = head + kBuffer + 8;
-    EXPECT_TRUE(is_channel(memory, kBase, bytes)) << head;
-    EXPECT_TRUE(is_channel(memory, kBase, bytes + 16)) << "malloc gave some more";
-    EXPECT_FALSE(is_channel(memory, kBase, bytes + 2 * kBuffer));
-    EXPECT_FALSE(is_channel(memory, kBase, kBuffer));
+    const std::optional<ChannelChunks> one = ChannelChunks{.user = kBase};
+    EXPECT_EQ(find_channel(memory, kBase, bytes), one) << head;
+    EXPECT_EQ(find_channel(memory, kBase, bytes + 16), one) << "malloc gave some more";
+    EXPECT_EQ(find_channel(memory, kBase, bytes + 2 * kBuffer), std::nullopt);
+    EXPECT_EQ(find_channel(memory, kBase, kBuffer), std::nullopt);
+    memory.poke(kBase + 32, std::uint64_t{0});
+    EXPECT_EQ(find_channel(memory, kBase, bytes), one) << "it is written to";
     memory.poke(kBase + 24, kBase + head + kBuffer + 1);
-    EXPECT_FALSE(is_channel(memory, kBase, bytes)) << "behind its buffer";
+    EXPECT_EQ(find_channel(memory, kBase, bytes), std::nullopt) << "behind its buffer";
   }
+}
+
+TEST(RuntimeShapes, AChannelMayHaveItsBufferElsewhere) {
+  constexpr std::uint64_t kElsewhere = 0x7f0000000010;
+  FakeMemory memory = zeroes(256);
+  memory.poke(kBase + 16, kElsewhere + kBuffer);
+  memory.poke(kBase + 24, kElsewhere);
+  memory.poke(kBase + 112, kElsewhere);
+  EXPECT_EQ(find_channel(memory, kBase, 128),
+            std::optional(ChannelChunks{.user = kBase, .buffer = kElsewhere}));
+  EXPECT_EQ(find_channel(memory, kBase, 192), std::nullopt);
+  memory.poke(kBase + 112, kElsewhere + 16);
+  EXPECT_EQ(find_channel(memory, kBase, 128), std::nullopt);
 }
 
 // Entries of a table of 256 slots, each with a descriptor whose return address belongs there.
@@ -110,8 +126,8 @@ TEST(RuntimeShapes, WordsByChanceEndNothing) {
   for (int round = 0; round < 2000; ++round) {
     FakeMemory memory = zeroes(2048);
     for (int i = 0; i < 16; ++i) memory.poke(kBase + random() % 256 * 8, random() >> random() % 64);
-    for (const std::uint64_t bytes : {1024u, 2048u, 65'700u, 1u << 20}) {
-      (void)is_channel(memory, kBase, bytes);
+    for (const std::uint64_t bytes : {128u, 1024u, 2048u, 65'700u, 1u << 20}) {
+      (void)find_channel(memory, kBase, bytes);
       (void)is_frame_table(memory, kBase, bytes);
       (void)is_fiber_stack(memory, kBase, bytes);
     }
