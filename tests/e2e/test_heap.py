@@ -103,7 +103,8 @@ class HeapWalk(E2ETest):
             _, _, found = self.ask(target, "step")
             self.assert_kept(found)
             dead += found["dead"][0]
-        self.assertGreater(dead, 1_000, "there was something to tell apart")
+        if TARGETS5.name != "targets-experimental":  # the slices of 5.5 sweep what they have marked
+            self.assertGreater(dead, 1_000, "there was something to tell apart")
 
     def test_domains(self):
         target = self.target("heap_domains", folder=TARGETS5)

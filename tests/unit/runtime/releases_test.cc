@@ -118,8 +118,9 @@ TEST(Releases, HeapSnapshotsAreRefused) {
   const Target target = made_up_target();
   std::atomic<double> paused{0};
   alignas(KernelSide) static const std::byte kernel[sizeof(KernelSide)] = {};  // not looked at
-  const auto ticket = std::make_shared<CopyTicket>(
-      target, reinterpret_cast<const KernelSide&>(kernel), SharedFd(), 0, LibcFunctions(), paused);
+  const auto ticket =
+      std::make_shared<CopyTicket>(target, reinterpret_cast<const KernelSide&>(kernel), SharedFd(),
+                                   0, LibcFunctions(), paused, paused);
   expect_refusal(take_heap({.ticket = ticket}, {}, {}).status(), "heap snapshots");
 }
 
@@ -133,7 +134,7 @@ TEST(Releases, TypesAreRefused) {
   EXPECT_EQ(compiler_format_of("5.99.0"), 0);
   EXPECT_EQ(typed_tree_of(releases().back().facts.typed_tree.format + 1), nullptr);
   const auto file = CompilerFile::parse("Caml1999T099");
-  EXPECT_EQ(file.status().message(), "of a compiler that is not known (magic number 99)");
+  EXPECT_THAT(std::string(file.status().message()), HasSubstr("compiler (magic number 99)"));
 }
 
 }  // namespace

@@ -76,8 +76,9 @@ TEST(HeapWalk, PassesOverRunsOfFreeSlots) {
     const bool is_block = i == 0 || i == 4 || i == 6;
     EXPECT_EQ(pool + 32 + 32 * i, seen[i].address);
     EXPECT_EQ(is_block, seen[i].state != BlockState::kFree) << i;
-    if (!is_block) EXPECT_EQ(4u, seen[i].words);
-    if (!is_block) EXPECT_TRUE(seen[i].fields.empty());
+    if (is_block) continue;
+    EXPECT_EQ(4u, seen[i].words);
+    EXPECT_TRUE(seen[i].fields.empty());
   }
   EXPECT_EQ(BlockState::kDead, seen[4].state);
 }
