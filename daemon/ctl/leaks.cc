@@ -216,7 +216,8 @@ absl::Status run_leaks(const Options& options) {
   if (options.json()) return print_json(answer, options.out);
   std::string text = leaks_text(answer, options.query.group_by) + containers_text(answer);
   if (spec.target.file.empty()) {
-    absl::StrAppend(&text, advice(answer, search, seconds), why_hint(answer, search.pid()));
+    const std::string why = why_hint(answer, search.pid());
+    absl::StrAppend(&text, advice(answer, search, seconds), why.empty() ? "" : "\n", why);
   }
   return write_result(text, options.out);
 }

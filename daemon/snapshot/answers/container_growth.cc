@@ -80,7 +80,7 @@ std::vector<Container> find_containers(HeapImage& image) {
     const bool is_shared = row.what == RetainedRow::What::kShared;
     const std::uint32_t name = is_shared ? row.number : name_of_node[row.number];
     if (name == kNoName) continue;  // of many roots, which have rows of their own
-    Container container{.root = is_shared ? row.name : root_text(image.root_names[name]),
+    Container container{.root = root_text(image.root_names[name]) + (is_shared ? ", shared" : ""),
                         .words = row.words,
                         .site = sites[name]};
     if (const std::uint32_t block = block_of_name[name]; block != HeapImage::kNoBlock) {
@@ -115,6 +115,11 @@ std::vector<ContainerGrowth> container_growth(const std::vector<Container>& befo
     }
   }
   std::ranges::stable_sort(result, std::greater<>(), &ContainerGrowth::words);
+  // Frames of stacks come and go, and entries are replaced by larger ones.
+  constexpr std::uint64_t kSmallest = 50;
+  std::erase_if(result, [most = result.empty() ? 0 : result[0].words](const ContainerGrowth& row) {
+    return row.words < most / kSmallest;
+  });
   return result;
 }
 

@@ -12,7 +12,8 @@ namespace memprofd {
 
 // What one root keeps: a field of a module, a frame of a stack; or several roots together.
 struct Container {
-  std::string root;           // "global Cache.table"; "several, nearest global Cache.table"
+  // "global Cache.table"; "global Cache.table, shared": reached from other roots too.
+  std::string root;
   std::string kind;           // "Hashtbl", "list", "Map or Set", or the class of the block
   bool has_entries = false;   // of the largest collection that the root leads to in a few steps
   std::uint64_t entries = 0;  // bindings, elements
@@ -30,7 +31,7 @@ struct ContainerGrowth {
   std::int64_t entries = 0;  // more, of those that have entries in both
 };
 
-// What retains more, the most grown first.
+// What retains more, the most grown first; without what has grown by less than a fiftieth of that.
 std::vector<ContainerGrowth> container_growth(const std::vector<Container>& before,
                                               const std::vector<Container>& after);
 
