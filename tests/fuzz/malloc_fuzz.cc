@@ -55,7 +55,6 @@ OcamlRuntime runtime_of(std::uint8_t number, std::uint64_t variables) {
     runtime.layout = HeapLayout{runtime.abi, ChunkHeap{variables, variables + 8, variables + 16}};
     runtime.state_pointer = variables + 24;
   }
-  runtime.channels = variables + 32;
   return runtime;
 }
 
