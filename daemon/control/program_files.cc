@@ -2,9 +2,9 @@
 #include "daemon/control/program_files.h"
 
 #include <chrono>
+#include <iterator>
 #include <string_view>
 #include <thread>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -165,7 +165,6 @@ std::string doubt_text(const pb::ListLeaksResponse& response) {
                       "or at\ntwice the sampling rate.\n");
 }
 
-
 const char* area_text(pb::MemoryArea area) {
   if (area == pb::MEMORY_AREA_HEAP) return "OCaml heap, in use";
   return area == pb::MEMORY_AREA_NATIVE ? "native memory, stacks" : "mapped files, shared";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first thing on the page: whether the view's program leaks, where, and since when, of all that is recorded.
+// In the first view, below the programs, whose buttons it does not move: whether the view's program leaks, where, and
+// since when, over everything that is recorded.
 import "./verdict.css";
 import type { App, Panel } from "../app";
 import { openTab } from "../flame/frame_menu";
@@ -14,6 +15,8 @@ import { verdictOf, type Suspect, type Verdict } from "./verdict";
 // A question about all that is recorded is asked seldom, and more seldom where the answer takes long.
 const AGE_MS = 10_000, LOAD = 0.02;
 const SERIES = 20, POINTS = 120;
+// As high as most answers, so that what is below stays where it is.
+const LOOKING: Verdict = { kind: "unknown", title: "Looking for leaks …", detail: "Over everything that is recorded.", suspects: [] };
 const OBSERVED: Verdict = { kind: "unknown", title: "Whether something leaks is not known in observe mode",
   detail: "What is live is followed only with an agent in the program. Resident memory, below, shows whether the process grows.", suspects: [] };
 const HEADS: Record<Verdict["kind"], string> = { leak: "Leak", none: "No leak seen", unknown: "Not known" };
@@ -41,11 +44,12 @@ export class VerdictPanel implements Panel {
       this.pid = view.pid;
       this.next = 0;
       this.shown = null;
-      this.container.hidden = true;
       this.why.element.replaceChildren();
     }
     const target = this.app.target();
+    this.container.hidden = !target;
     if (!target) return;
+    if (this.shown === null) this.put(LOOKING);
     if (target.mode === "observe") this.show(OBSERVED);
     else if (performance.now() >= this.next) void this.ask(view.pid);
   }
@@ -79,7 +83,10 @@ export class VerdictPanel implements Panel {
     const isUsed = this.list.contains(document.activeElement) && verdict.kind === this.shown?.kind;
     if (isUsed || JSON.stringify(verdict) === JSON.stringify(this.shown)) return;
     this.shown = verdict;
-    this.container.hidden = false;
+    this.put(verdict);
+  }
+
+  private put(verdict: Verdict): void {
     this.container.dataset["kind"] = verdict.kind;
     this.mark.textContent = HEADS[verdict.kind];
     this.title.textContent = verdict.title;
