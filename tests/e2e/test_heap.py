@@ -15,6 +15,8 @@ import harness
 from harness import TARGETS, TARGETS5, E2ETest, Process, children, eventually, proc_status
 
 TARGETS4 = harness.BUILD / "targets" if TARGETS5 == TARGETS else TARGETS
+# The slices of OCaml 5.5 sweep what they have marked: at times there is no garbage.
+SWEPT_AT_ONCE = harness.BUILD / "targets-experimental"
 WALK = harness.BUILD / "tests" / "heap_walk"
 COPY = harness.BUILD / "tests" / "heap_copy"
 # What heap_shapes keeps: (tag, fields) and how many.
@@ -103,7 +105,7 @@ class HeapWalk(E2ETest):
             _, _, found = self.ask(target, "step")
             self.assert_kept(found)
             dead += found["dead"][0]
-        if TARGETS5.name != "targets-experimental":  # the slices of 5.5 sweep what they have marked
+        if TARGETS5 != SWEPT_AT_ONCE:
             self.assertGreater(dead, 1_000, "there was something to tell apart")
 
     def test_domains(self):
@@ -209,7 +211,8 @@ class Contents(HeapCopy):
             self.assertEqual(OLD, {key: found.get(key) for key in OLD})
             self.assertIn(told["kept_words"], answer["retained"], "Obj.reachable_words of what only one global keeps")
             self.assertGreater(answer["reachable"][1], told["kept_words"])
-            self.assertLess(answer["reachable"][0], heap["used"][0] + heap["minor"][0], "there is garbage")
+            least = 0 if self.programs == SWEPT_AT_ONCE else 1
+            self.assertLessEqual(answer["reachable"][0] + least, heap["used"][0] + heap["minor"][0], "there is garbage")
 
     def test_a_program_without_the_agent_is_refused(self):
         target = self.target("busy_threads", folder=self.programs)

@@ -73,7 +73,6 @@ let step path =
     if not (walk path) && n > 0 then go (n - 1)
   in
   go (if Sys.ocaml_version < "5" then 100_000 else 10);
-  if Sys.ocaml_version >= "5" then make_garbage (); (* the slices of 5.5 have swept what there was *)
   answer (walk path) (Gc.quick_stat ())
 
 (* ------------------------------------------------------------ what does not keep *)
