@@ -67,8 +67,9 @@ class PanelTest(PageTest):
         return (int(span["end_unix_ns"]) - int(span["begin_unix_ns"])) / 1e9
 
     def sites_of(self, **parameters):
-        """What memprofd says of the range that the page shows."""
-        return self.answer("sites", page_size=1000, pid=self.server.pid, **range_parameters(self.range), **parameters)
+        """What memprofd says of the range that the page shows, by frames of the application unless told otherwise."""
+        return self.answer("sites", page_size=1000, pid=self.server.pid,
+                           **{**range_parameters(self.range), "filter.frames": "application", **parameters})
 
     def link(self, tab, compare=False, **parameters):
         begin, end = (int(moment * 1e3) for moment in self.range)
@@ -216,7 +217,7 @@ class Sites(PanelTest):
         def named():
             end = int(self.answer("history", **{"selection.pid": self.server.pid, "points": 300})["points"][-2]
                       ["time_unix_ns"]) / 1e9
-            leaks = self.answer("leaks", **{"selection.pid": self.server.pid,
+            leaks = self.answer("leaks", **{"selection.pid": self.server.pid, "selection.filter.frames": "application",
                                             **range_parameters((self.base[0], end), "selection.")})["leaks"]
             names = [leak["site"]["function"] for leak in leaks]
             return (end, leaks) if "Demo_server.Sessions.make_session" in names[:2] else None
@@ -254,7 +255,7 @@ class Sites(PanelTest):
         shown = self.open_sites(compare=True, m="allocated")
         self.assertEqual(shown["mode"], "difference")
         answer = self.answer("diff", order="allocated", per_second="true",
-                             **{"base.pid": self.server.pid, "other.pid": self.server.pid,
+                             **{"base.filter.frames": "application", "other.filter.frames": "application", "base.pid": self.server.pid, "other.pid": self.server.pid,
                                 **range_parameters(self.base, "base."), **range_parameters(self.range, "other.")})
         self.assertEqual([row["name"] for row in shown["rows"]],
                          [(d["other"] if int(d["other"]["samples"]) else d["base"])["function"] for d in answer["diffs"]])
@@ -459,7 +460,7 @@ class Flame(PanelTest):
         for frame in flame["frames"]:
             if frame["depth"] == 1:
                 first[frame["name"]] = first.get(frame["name"], 0) + frame["samples"]
-        for site in self.sites_of(group_by="function", order="allocated", limit=5)["sites"]:
+        for site in self.sites_of(group_by="function", order="allocated", limit=5, **{"filter.frames": "all"})["sites"]:
             self.assertEqual(first[site["function"]], int(site["samples"]))
 
     def test_icicle(self):
