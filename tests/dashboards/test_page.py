@@ -330,7 +330,7 @@ class Charts(PageTest):
 
     def test_areas_are_what_memprofd_says(self):
         self.wait_recorded(8)
-        self.open()
+        self.open(f"pid={self.server.pid}&f.frames=all")  # the server itself is one module
         self.press("❚❚ Pause")  # so that nothing moves
         chart = self.chart()
         # At the end of a window of the history: the same question, and the same answer.
@@ -348,7 +348,7 @@ class Charts(PageTest):
 
     def test_drills_from_module_to_callstacks_and_back(self):
         self.wait_recorded(4)
-        self.open()
+        self.open(f"pid={self.server.pid}&f.frames=all")
         self.browser.wait_for("memprofd.charts()[0].areas.length > 3")
         self.click_area("Demo_server")
         self.wait_groups("function")
@@ -368,7 +368,7 @@ class Charts(PageTest):
         self.press("All", ".drill-path")
         self.wait_groups("module")
         self.browser.wait_for("memprofd.charts()[0].areas.length > 3")
-        self.assertEqual(self.view()["filter"], {})
+        self.assertEqual(self.view()["filter"], {"frames": "all"})
 
     def filter_of(self, by, **parts):
         """Of the view after a click on a group; None: there is no way into it."""
@@ -652,7 +652,7 @@ class Saving(PageTest):
         texts = [element.text for element in root.iter(SVG + "text")]
         self.assertIn(f"demo_server (pid {self.server.pid}): live by module", texts)
         self.assertIn("Demo_server", texts)
-        self.assertGreater(len(list(root.iter(SVG + "polygon"))), 2)
+        self.assertGreater(len(list(root.iter(SVG + "polygon"))), 0)  # all of the application is one module
 
     def test_a_chart_is_xml_whatever_the_program_is_called(self):
         program = self.start_named("<\x01&\"'>")

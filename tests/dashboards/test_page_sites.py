@@ -53,8 +53,14 @@ class PanelTest(PageTest):
         cls.range = (times[3], times[-2])
         cls.base = (times[0], times[3])
 
+    # Where each question has the filter: the page asks for sites of the application.
+    FILTERS = {"sites": ("",), "diff": ("base.", "other."), "history": ("selection.",), "leaks": ("selection.",),
+               "callers": ("selection.",)}
+
     @classmethod
     def answer(cls, endpoint, **parameters):
+        for prefix in cls.FILTERS.get(endpoint, ()):
+            parameters.setdefault(f"{prefix}filter.frames", "application")
         query = urllib.parse.urlencode(parameters, doseq=True)
         status, text = harness.http_get(f"{cls.url}/api/v1/{endpoint}?{query}", timeout=harness.TIMEOUT)
         if status != 200:
