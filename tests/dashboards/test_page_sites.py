@@ -53,8 +53,14 @@ class PanelTest(PageTest):
         cls.range = (times[3], times[-2])
         cls.base = (times[0], times[3])
 
+    # Where each question has the filter: the page asks for sites of the application.
+    FILTERS = {"sites": ("",), "diff": ("base.", "other."), "history": ("selection.",), "leaks": ("selection.",),
+               "callers": ("selection.",)}
+
     @classmethod
     def answer(cls, endpoint, **parameters):
+        for prefix in cls.FILTERS.get(endpoint, ()):
+            parameters.setdefault(f"{prefix}filter.frames", "application")
         query = urllib.parse.urlencode(parameters, doseq=True)
         status, text = harness.http_get(f"{cls.url}/api/v1/{endpoint}?{query}", timeout=harness.TIMEOUT)
         if status != 200:
@@ -67,9 +73,8 @@ class PanelTest(PageTest):
         return (int(span["end_unix_ns"]) - int(span["begin_unix_ns"])) / 1e9
 
     def sites_of(self, **parameters):
-        """What memprofd says of the range that the page shows, by frames of the application unless told otherwise."""
-        return self.answer("sites", page_size=1000, pid=self.server.pid,
-                           **{**range_parameters(self.range), "filter.frames": "application", **parameters})
+        """What memprofd says of the range that the page shows."""
+        return self.answer("sites", page_size=1000, pid=self.server.pid, **range_parameters(self.range), **parameters)
 
     def link(self, tab, compare=False, **parameters):
         begin, end = (int(moment * 1e3) for moment in self.range)
@@ -217,7 +222,7 @@ class Sites(PanelTest):
         def named():
             end = int(self.answer("history", **{"selection.pid": self.server.pid, "points": 300})["points"][-2]
                       ["time_unix_ns"]) / 1e9
-            leaks = self.answer("leaks", **{"selection.pid": self.server.pid, "selection.filter.frames": "application",
+            leaks = self.answer("leaks", **{"selection.pid": self.server.pid,
                                             **range_parameters((self.base[0], end), "selection.")})["leaks"]
             names = [leak["site"]["function"] for leak in leaks]
             return (end, leaks) if "Demo_server.Sessions.make_session" in names[:2] else None
@@ -255,7 +260,7 @@ class Sites(PanelTest):
         shown = self.open_sites(compare=True, m="allocated")
         self.assertEqual(shown["mode"], "difference")
         answer = self.answer("diff", order="allocated", per_second="true",
-                             **{"base.filter.frames": "application", "other.filter.frames": "application", "base.pid": self.server.pid, "other.pid": self.server.pid,
+                             **{"base.pid": self.server.pid, "other.pid": self.server.pid,
                                 **range_parameters(self.base, "base."), **range_parameters(self.range, "other.")})
         self.assertEqual([row["name"] for row in shown["rows"]],
                          [(d["other"] if int(d["other"]["samples"]) else d["base"])["function"] for d in answer["diffs"]])
