@@ -4,7 +4,7 @@
 import "./verdict.css";
 import type { App, Panel } from "../app";
 import { openTab } from "../flame/frame_menu";
-import { Api, isAbort, type LeaksAnswer } from "../lib/api";
+import { Api, filterParams, isAbort, type LeaksAnswer } from "../lib/api";
 import { button, make } from "../lib/dom";
 import type { View } from "../lib/state";
 import { WhyTree } from "../sites/why";
@@ -68,7 +68,8 @@ export class VerdictPanel implements Panel {
     const began = performance.now();
     this.next = Infinity;  // not while this one runs
     try {
-      const selection = { "selection.pid": pid };
+      // Named by frames of the application, whatever the filter says: it is of the whole program.
+      const selection = { "selection.pid": pid, ...filterParams({ filter: {} }, "selection.") };
       const [answer, history] = await Promise.all([this.leaks.leaks({ ...selection, group_by: "site", limit: 0 }),
         this.history.history({ ...selection, measure: "live", group_by: "site", limit: SERIES, points: POINTS })]);
       if (pid === this.pid) this.show(verdictOf(answer as LeaksAnswer, history));
