@@ -329,14 +329,16 @@ void OcamlParts::add_remembered_sets(const MallocWalk& chunks,
   }
 }
 
-void OcamlParts::find_tables(const MallocWalk& chunks, ExtentLayer& out) {
+void OcamlParts::find_tables(const MallocWalk& chunks, ExtentLayer& out, ExtentLayer& channels) {
   for (const std::uint64_t state : states_) add_tables_of(chunks, state);
   for (const ChannelChunks& channel : channels_) {
     add_table(chunks, channel.user, RssClass::kChannel);
     if (channel.buffer != 0) add_table(chunks, channel.buffer, RssClass::kChannel);
   }
   for (const std::uint64_t user : frame_tables_) add_table(chunks, user, RssClass::kFrameTable);
-  for (const auto& [begin, table] : tables_) out.add(table);
+  for (const auto& [begin, table] : tables_) {
+    (table.kind == RssClass::kChannel ? channels : out).add(table);
+  }
   counts_.channels = channels_.size();
 }
 

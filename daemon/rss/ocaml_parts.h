@@ -62,7 +62,8 @@ class OcamlParts {
   // Once all arenas have been walked: what it has found, in a layer above malloc's chunks, not
   // sealed. The first call, before chunks with mappings of their own are known, finds the heaps.
   void find_heaps(ExtentLayer& out);
-  void find_tables(const MallocWalk& chunks, ExtentLayer& out);
+  // channels: those, which custom blocks may hold.
+  void find_tables(const MallocWalk& chunks, ExtentLayer& out, ExtentLayer& channels);
   // Pools of OCaml 5 that are in no list of the runtime, in a stretch of anonymous memory. runs: as
   // of walk_mapped(); known: sealed.
   void find_lost_pools(const Stretch& stretch, std::span<const Stretch> runs,

@@ -38,10 +38,11 @@ void PartFinder::find(const ClassifiedMappings& mappings) {
   find_mapped(mappings);
   walk_.chunks().seal();
   walk_.find_cached(arenas_);
-  if (ocaml_) ocaml_->find_tables(walk_, tables_);
+  if (ocaml_) ocaml_->find_tables(walk_, tables_, channels_);
   stacks_.seal();
   if (ocaml_) find_lost_pools(mappings);
   tables_.seal();
+  channels_.seal();
 }
 
 void PartFinder::find_lost_pools(const ClassifiedMappings& mappings) {

@@ -39,9 +39,11 @@ class PartFinder {
   const std::vector<Arena>& arenas() const { return arenas_; }
   OcamlParts* ocaml() { return ocaml_ ? &*ocaml_ : nullptr; }
   MallocWalk& walk() { return walk_; }
-  // Sealed, each above the one before it: stacks, malloc's chunks, those in caches, tables, heaps.
+  // Sealed, each above the one before it: stacks, malloc's chunks, those in caches, tables,
+  // channels, heaps.
   const ExtentLayer& stacks() const { return stacks_; }
   const ExtentLayer& tables() const { return tables_; }
+  const ExtentLayer& channels() const { return channels_; }
   const ExtentLayer& heaps() const { return heaps_; }
   // Channels, stacks and the like by class; of other classes 0.
   std::uint64_t number_of(RssClass kind) const;
@@ -56,7 +58,7 @@ class PartFinder {
   std::optional<OcamlParts> ocaml_;
   MallocWalk walk_;
   std::vector<Arena> arenas_;
-  ExtentLayer stacks_, tables_, heaps_;
+  ExtentLayer stacks_, tables_, channels_, heaps_;
   std::uint64_t thread_stacks_ = 0;
 };
 

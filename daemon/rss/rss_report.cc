@@ -140,7 +140,8 @@ class Accounting {
     const ClassifiedMappings mappings = classify_mappings(maps_, report_.program, names_);
     MallocWalk& walk = parts_->walk();
     const ExtentLayer* const layers[] = {&mappings.layer, &parts_->stacks(), &walk.chunks(),
-                                         &walk.cached(),  &parts_->tables(), &parts_->heaps()};
+                                         &walk.cached(),  &parts_->tables(), &parts_->channels(),
+                                         &parts_->heaps()};
     for (const Extent& mapping : mappings.layer.extents()) {
       cut_by_layers(layers, mapping.begin, mapping.end,
                     [this](const Extent& piece) { count_.add_size(piece); });
@@ -184,6 +185,7 @@ class Accounting {
     owners_.find(heap, ocaml->heap_map(), chunks);
     chunks.exclude(parts_->tables());
     chunks.follow();
+    chunks.exclude(parts_->channels());  // those that no block holds any more
     owners_.sum_up(chunks, owned_);
     report_.has_owners = true;
     if (!walk.kept_all()) {
