@@ -36,7 +36,7 @@ class Doctor(E2ETest):
         target = self.target("busy_threads")
         findings = self.findings(target.pid)
         self.assertEqual({"ok"}, {level for level, _, _ in findings.values()}, findings)
-        for subject, words in (("target", "OCaml"), ("symbols", " of the runtime's found"), ("mode", "to be injected"),
+        for subject, words in (("target", "OCaml"), ("symbols", " of the runtime's found"), ("mode", "by injection"),
                                ("capture probe", "emulated"), ("safe point probe", "on `"), ("batch probe", "a batch of samples, measured here"),
                                ("frame tables", "in the kernel"), ("namespaces", "those of memprofd"),
                                ("C library", "GNU"), ("seccomp", "no filter"), ("stack limit", "MiB"),
