@@ -45,13 +45,14 @@ class ElfContract(unittest.TestCase):
 
     def test_hooks_are_there_after_what_they_call(self):
         """Another domain may call a hook as soon as it is stored: what it calls next has to be stored by then."""
-        for function, stored in (("chain_hooks", "next"), ("memprof_pauses_begin", "next_")):
+        # The one of a new domain is stored in one of two places, whichever the release has.
+        for function, stored, stores in (("chain_hooks", "next", 4), ("memprof_pauses_begin", "next_", 3)):
             code = subprocess.run(["objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}", AGENT],
                                   capture_output=True, text=True).stdout
             kept = [m.start() for m in re.finditer(rf"\tmov\w*\s+%\w+,0x\w+\(%rip\)\s+# \w+ <{stored}", code)]
             hooked = [m.start() for m in re.finditer(r"\tmov\s+%\w+,\(%\w+\)", code)]
             self.assertGreaterEqual(len(kept), 2, code)  # two of the three may share a register
-            self.assertEqual(len(hooked), 3, code)
+            self.assertEqual(len(hooked), stores, code)
             self.assertLess(max(kept), min(hooked), f"{function} publishes a hook too early:\n{code}")
 
     def test_its_probe_is_in_one_mapping_of_its_load(self):

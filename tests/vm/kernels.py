@@ -42,7 +42,7 @@ ARGUMENTS = "console=ttyS0 rdinit=/init quiet panic=-1 mitigations=off nosoftloc
 HERE = pathlib.PurePosixPath("/memprofd")  # in the guest
 PROGRAMS = ("memprofd", "memprofctl", "libmemprof_agent.so", "tests/kernel_tests", "targets/busy_threads",
             "targets/known_alloc", "targets/forks", "targets-trixie/domains", "targets-trixie/known_alloc")
-SOURCES = ("tests/run.py", "tests/outcomes.py", "tests/fuzz/fuzz.py", "tests/kit/harness.py", "tests/kit/answers.py", "tests/vm/guest.py")
+SOURCES = ("tests/run.py", "tests/outcomes.py", "tests/tsan.py", "tests/fuzz/fuzz.py", "tests/kit/harness.py", "tests/kit/answers.py", "tests/vm/guest.py")
 # Folders of Python's library that no test needs.
 NOT_OF_PYTHON = ("test", "idlelib", "lib2to3", "tkinter", "ensurepip", "dist-packages", "__pycache__", "pydoc_data")
 
