@@ -17,7 +17,7 @@
 #include "absl/strings/str_replace.h"
 #include "daemon/ctl/render/text.h"
 #include "daemon/util/estimate.h"
-#include "daemon/util/one_sided_limit.h"
+#include "daemon/util/lower_limit.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 
@@ -36,7 +36,6 @@ constexpr KindRow kKinds[] = {
     {RuleKind::kLive, "max-live", &RuleOptions::max_live, "live at the end"},
     {RuleKind::kPeak, "max-peak", &RuleOptions::max_peak, "live at the peak"},
     {RuleKind::kAllocated, "max-allocated", &RuleOptions::max_allocated, "allocated"},
-    {RuleKind::kGrowth, "max-growth", &RuleOptions::max_growth, "growth in the second half"},
 };
 
 const KindRow& row_of(RuleKind kind) { return *std::ranges::find(kKinds, kind, &KindRow::kind); }
@@ -82,8 +81,7 @@ absl::Status file_error(const std::string& path, const YAML::Mark& mark, std::st
 }
 
 absl::StatusOr<HeapRule> rule_of_node(const std::string& path, const YAML::Node& node) {
-  constexpr char kForm[] =
-      "write one of max-live, max-peak, max-allocated, max-growth, and of for a pattern";
+  constexpr char kForm[] = "write one of max-live, max-peak, max-allocated, and of for a pattern";
   if (!node.IsMap()) return file_error(path, node.Mark(), absl::StrCat("not a rule; ", kForm));
   const KindRow* kind = nullptr;
   std::string size, pattern;
@@ -167,8 +165,8 @@ pb::ListSitesRequest request_of(const HeapRule& rule, int pid) {
   return request;
 }
 
-absl::StatusOr<RuleResult> check_sum(Questions& questions, const CheckedRun& run,
-                                     const HeapRule& rule) {
+absl::StatusOr<RuleResult> check_rule(Questions& questions, const CheckedRun& run,
+                                      const HeapRule& rule) {
   ASSIGN_OR_RETURN(const pb::ListSitesResponse sites,
                    questions.list_sites(request_of(rule, run.pid)));
   RuleResult result{.rule = rule};
@@ -187,37 +185,6 @@ absl::StatusOr<RuleResult> check_sum(Questions& questions, const CheckedRun& run
   }
   if (!sites.sites().empty()) {
     result.largest_site = site_text(sites.sites(0), pb::GROUP_BY_UNSPECIFIED);
-  }
-  return result;
-}
-
-absl::StatusOr<RuleResult> check_growth(Questions& questions, const CheckedRun& run,
-                                        const HeapRule& rule) {
-  const auto middle = static_cast<std::int64_t>(run.began_ns + (run.ended_ns - run.began_ns) / 2);
-  const pb::ListSitesRequest at_end = request_of(rule, run.pid);
-  pb::ListSitesRequest in_middle = at_end, stayed = at_end;
-  in_middle.mutable_range()->set_end_unix_ns(middle);
-  stayed.mutable_range()->set_begin_unix_ns(middle);
-  stayed.mutable_filter()->set_allocated_in_range(true);
-  stayed.mutable_filter()->set_fate(pb::FATE_ALIVE);
-  ASSIGN_OR_RETURN(const pb::ListSitesResponse end, questions.list_sites(at_end));
-  ASSIGN_OR_RETURN(const pb::ListSitesResponse before, questions.list_sites(in_middle));
-  ASSIGN_OR_RETURN(const pb::ListSitesResponse born, questions.list_sites(stayed));
-  const pb::Estimate& live = end.total().live();
-  const pb::Estimate& live_before = before.total().live();
-  const pb::Estimate& allocated = born.total().live();
-  // What was live in the middle, less what of it is live at the end.
-  const auto square = [](double value) { return value * value; };
-  pb::Estimate freed;
-  freed.set_bytes(std::max(0.0, live_before.bytes() - (live.bytes() - allocated.bytes())));
-  freed.set_bytes_stderr(
-      std::sqrt(std::max(0.0, square(live_before.bytes_stderr()) - square(live.bytes_stderr()) +
-                                  square(allocated.bytes_stderr()))));
-  RuleResult result{.rule = rule, .measured = difference(allocated, freed)};
-  result.at_least_bytes = sure_lower_growth(allocated, freed, run.rate);
-  result.broken = result.at_least_bytes > rule.limit_bytes;
-  if (!born.sites().empty()) {
-    result.largest_site = site_text(born.sites(0), pb::GROUP_BY_UNSPECIFIED);
   }
   return result;
 }
@@ -247,15 +214,6 @@ double sure_lower_bytes(const pb::Estimate& estimate, double rate) {
                         grain_words(rate) * kBytesPerWord, kSure);
 }
 
-// As in difference_limits (util/estimate.h).
-double sure_lower_growth(const pb::Estimate& allocated, const pb::Estimate& freed, double rate) {
-  const double grain = grain_words(rate) * kBytesPerWord;
-  const double below = allocated.bytes() - sure_lower_bytes(allocated, rate);
-  const double above =
-      upper_limit_of(freed.bytes(), freed.bytes_stderr(), grain, kSure) - freed.bytes();
-  return allocated.bytes() - freed.bytes() - std::hypot(below, above);
-}
-
 absl::StatusOr<std::vector<HeapRule>> parse_rules(const RuleOptions& options) {
   std::vector<HeapRule> rules;
   for (const KindRow& row : kKinds) {
@@ -263,10 +221,6 @@ absl::StatusOr<std::vector<HeapRule>> parse_rules(const RuleOptions& options) {
       ASSIGN_OR_RETURN(HeapRule rule, parse_rule(row.kind, text));
       rules.push_back(std::move(rule));
     }
-  }
-  for (const std::string& pattern : options.forbid_growth_of) {
-    ASSIGN_OR_RETURN(HeapRule rule, make_rule(RuleKind::kGrowth, pattern, "0", pattern));
-    rules.push_back(std::move(rule));
   }
   if (!options.file.empty()) {
     ASSIGN_OR_RETURN(std::vector<HeapRule> more, read_rules(options.file));
@@ -280,17 +234,15 @@ absl::StatusOr<std::vector<HeapRule>> parse_rules(const RuleOptions& options) {
   }
   if (!rules.empty()) return rules;
   return absl::InvalidArgumentError(
-      "check: no rule is given: use --max-live, --max-peak, --max-allocated, --max-growth, "
-      "--forbid-growth-of, --rules or --baseline");
+      "check: no rule is given: use --max-live, --max-peak, --max-allocated, --rules or "
+      "--baseline");
 }
 
 absl::StatusOr<std::vector<RuleResult>> check_rules(Questions& questions, const CheckedRun& run,
                                                     const std::vector<HeapRule>& rules) {
   std::vector<RuleResult> results;
   for (const HeapRule& rule : rules) {
-    ASSIGN_OR_RETURN(RuleResult result, rule.kind == RuleKind::kGrowth
-                                            ? check_growth(questions, run, rule)
-                                            : check_sum(questions, run, rule));
+    ASSIGN_OR_RETURN(RuleResult result, check_rule(questions, run, rule));
     results.push_back(std::move(result));
   }
   return results;

@@ -6,13 +6,8 @@
 //
 //   --max-peak 100MiB     measured 104 MiB ± 3: from 95 MiB on, holds
 //                         measured 130 MiB ± 3: from 121 MiB on, broken
-//
-// Growth is what is live at the end minus what was live in the middle of the run. Blocks that are
-// live at both moments cancel out, so its error comes only from those that were allocated between
-// them and are still live (b), and those that were freed between them (d); growth is b - d.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -22,7 +17,7 @@
 
 namespace memprofd::ctl {
 
-enum class RuleKind { kLive, kPeak, kAllocated, kGrowth };
+enum class RuleKind { kLive, kPeak, kAllocated };
 
 struct HeapRule {
   RuleKind kind = RuleKind::kLive;
@@ -36,12 +31,11 @@ struct HeapRule {
 // What the command line gives.
 struct RuleOptions {
   // "64MiB", or "Cache\.=64MiB" for callstacks with a matching frame.
-  std::vector<std::string> max_live, max_peak, max_allocated, max_growth;
-  std::vector<std::string> forbid_growth_of;  // patterns: as max_growth "PATTERN=0"
+  std::vector<std::string> max_live, max_peak, max_allocated;
   // A YAML file: a list "rules" of mappings, each with one limit and, if wanted, a pattern:
   //   rules:
   //     - max-peak: 100MiB
-  //     - max-growth: 0
+  //     - max-live: 10MiB
   //       of: Cache\.
   std::string file;              // empty: none
   std::string baseline;          // a .json file of memprofctl run; empty: none
@@ -51,7 +45,7 @@ struct RuleOptions {
 
 struct RuleResult {
   HeapRule rule;
-  pb::Estimate measured;      // of growth: may be below 0
+  pb::Estimate measured;
   double at_least_bytes = 0;  // the lower limit of measured or, with a baseline, of what exceeds it
   bool broken = false;
   std::string largest_site;  // of what was measured: "Cache.add  cache.ml:12"; empty: none
@@ -60,8 +54,6 @@ struct RuleResult {
 // The lower limit of an estimate at the stated probability, one in a thousand. rate: samples per
 // word.
 double sure_lower_bytes(const pb::Estimate& estimate, double rate);
-// The same of allocated minus freed, which are independent.
-double sure_lower_growth(const pb::Estimate& allocated, const pb::Estimate& freed, double rate);
 
 // kInvalidArgument: a rule or file that makes no sense, or no rule at all.
 absl::StatusOr<std::vector<HeapRule>> parse_rules(const RuleOptions& options);
@@ -69,8 +61,7 @@ absl::StatusOr<std::vector<HeapRule>> parse_rules(const RuleOptions& options);
 // The run that is checked.
 struct CheckedRun {
   int pid = 0;
-  double rate = 0;                           // samples per word
-  std::uint64_t began_ns = 0, ended_ns = 0;  // CLOCK_REALTIME
+  double rate = 0;  // samples per word
 };
 absl::StatusOr<std::vector<RuleResult>> check_rules(Questions& questions, const CheckedRun& run,
                                                     const std::vector<HeapRule>& rules);

@@ -155,8 +155,7 @@ class CommandLine {
         add("check", "Run a program and exit with 1 if its heap breaks a limit; for tests and CI",
             &ctl::run_run);
     check->preparse_callback([this](std::size_t) { options_.rules.emplace(); });
-    const auto add_rule = [check, this](const char* name, auto member, const char* help,
-                                        const char* type = "[REGEX=]SIZE") {
+    const auto add_rule = [check, this](const char* name, auto member, const char* help) {
       check
           ->add_option_function<std::vector<std::string>>(
               name,
@@ -164,7 +163,7 @@ class CommandLine {
                 (*options_.rules).*member = texts;
               },
               help)
-          ->type_name(type)
+          ->type_name("[REGEX=]SIZE")
           ->expected(1)
           ->allow_extra_args(false)
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -173,10 +172,6 @@ class CommandLine {
              "Limit live bytes at the end, of all sites or of callstacks that match REGEX");
     add_rule("--max-peak", &ctl::RuleOptions::max_peak, "Limit live bytes at the peak");
     add_rule("--max-allocated", &ctl::RuleOptions::max_allocated, "Limit all allocated bytes");
-    add_rule("--max-growth", &ctl::RuleOptions::max_growth,
-             "Limit growth: live bytes at the end, less those in the middle of the run");
-    add_rule("--forbid-growth-of", &ctl::RuleOptions::forbid_growth_of,
-             "Forbid growth of callstacks that match REGEX", "REGEX");
     const auto add_text = [check, this](const char* name, auto member, const char* help,
                                         const char* type) {
       check

@@ -5,7 +5,7 @@
 #include <array>
 #include <limits>
 
-#include "daemon/util/one_sided_limit.h"
+#include "daemon/util/lower_limit.h"
 
 namespace memprofd {
 namespace {
@@ -103,12 +103,6 @@ double lower_limit_of(double value, double standard_error, double grain, double 
   // often where few samples are.
   const double lower = count > 0.5 ? std::max(0.0, byar(count - 0.5, -quantile)) : 0;
   return std::max(0.0, value - grain * (count - lower));
-}
-
-double upper_limit_of(double value, double standard_error, double grain, double quantile) {
-  if (!(grain > 0)) return value;
-  const double count = standard_error * standard_error / (grain * grain);
-  return value + grain * (byar(count + 0.5, quantile) - count);
 }
 
 Limits difference_limits(double a, const Limits& of_a, double b, const Limits& of_b) {

@@ -203,20 +203,6 @@ class Check(RunCase):
         self.assertEqual(1, self.check("--baseline", baseline, text="hold 30\nexit 0\n").returncode)
         self.assertEqual(0, self.check("--baseline", baseline, "--tolerance", "90%", text="hold 30\nexit 0\n").returncode)
 
-    def test_growth(self):
-        """What was taken early, and what replaces other blocks, is no growth; what is taken late is."""
-        early, late = "hold 20\nchurn 4000\nexit 0\n", "churn 1000\nhold 20\nexit 0\n"
-        done = self.check("--max-growth", "0", "--forbid-growth-of", r"Ends\.", text=early)
-        self.assertEqual(0, done.returncode, done.stderr)
-        self.assertEqual(2, done.stderr.count("ok      growth in the second half <= 0 B"), done.stderr)
-        done = self.check("-q", "--max-growth", "10MiB", "--max-growth", "40MiB", "--forbid-growth-of", r"Ends\.hold",
-                          "--forbid-growth-of", r"Ends\.churn", text=late)
-        self.assertEqual(1, done.returncode, done.stderr)
-        self.assertRegex(done.stderr, r"(?m)^BROKEN  growth in the second half <= 10.0 MiB: .*most of it: (Ends.hold|Stdlib__Bytes.make)")
-        self.assertRegex(done.stderr, r"(?m)^ok      growth in the second half <= 40.0 MiB: ")
-        self.assertRegex(done.stderr, r"(?m)^BROKEN  growth in the second half <= 0 B of Ends\\.hold: 20 MiB")
-        self.assertRegex(done.stderr, r"(?m)^ok      growth in the second half <= 0 B of Ends\\.churn: ")
-
     def test_file_of_rules(self):
         rules = self.folder / "rules.yaml"
         rules.write_text("rules:\n  - max-live: 40MiB\n  - max-live: 10MiB\n    of: Ends\\.hold\n")

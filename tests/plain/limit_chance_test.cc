@@ -44,31 +44,5 @@ TEST(LimitChance, ChanceSeldomBreaksALimit) {
   EXPECT_GT(share_broken(1000 / kRate, 800 / kRate), 0.99);
 }
 
-// The same of growth: what is allocated replaces what is freed, or a little more.
-TEST(LimitChance, ChanceSeldomMakesGrowth) {
-  constexpr double kRate = 1e-4;
-  constexpr int kRuns = 100'000;
-  std::mt19937_64 random(20261129);
-  const auto share_broken = [&](double allocated, double freed, double limit) {
-    std::poisson_distribution<int> born(allocated), died(freed);
-    int broken = 0;
-    for (int run = 0; run < kRuns; ++run) {
-      // One after the other: arguments may be evaluated in any order.
-      const pb::Estimate more = estimate_of(born(random), kRate);
-      const pb::Estimate less = estimate_of(died(random), kRate);
-      if (sure_lower_growth(more, less, kRate) > limit / kRate * kBytesPerWord) ++broken;
-    }
-    return static_cast<double>(broken) / kRuns;
-  };
-  const double allowed = 1e-3 + 4 * std::sqrt(1e-3 / kRuns);
-  for (const double samples : {0.01, 0.5, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0}) {
-    EXPECT_LE(share_broken(samples, samples, 0), allowed) << samples;
-    EXPECT_LE(share_broken(2 * samples, samples, samples), allowed) << samples;
-    EXPECT_LE(share_broken(samples, 0, samples), allowed) << samples;
-  }
-  EXPECT_GT(share_broken(40, 0, 0), 0.99);
-  EXPECT_GT(share_broken(1400, 1000, 0), 0.99);
-}
-
 }  // namespace
 }  // namespace memprofd::ctl

@@ -28,7 +28,7 @@ OTHERS         := $(foreach release,$(OTHER_RELEASES),$(addprefix $(BUILD)/targe
 $(foreach release,$(OTHER_RELEASES),$(eval targets-$(release): $(filter $(BUILD)/targets-$(release)/%,$(OTHERS))))
 targets: $(filter $(BUILD)/targets-trixie/%,$(OTHERS))
 # Those of tests/e2e/test_newest_ocaml.py, where that OCaml can be had (compile-with.sh).
-NEWEST_NAMES := known_alloc domains uses_memprof stops_memprof demo_server heap_shapes heap_domains heap_roots values value_domains stacks fibers traced traced_fibers c_memory
+NEWEST_NAMES := known_alloc busy_threads domains domain_caches uses_memprof stops_memprof demo_server heap_shapes heap_domains heap_roots values value_domains stacks fibers traced traced_fibers c_memory
 targets: $(NEWEST_NAMES:%=$(BUILD)/targets-experimental/%) $(BUILD)/targets-experimental/nog_target
 $(foreach name,$(OTHER_NAMES) $(OF_OCAML5),$(eval $(filter %/$(name),$(OTHERS)): tests/targets/$(name).ml))
 COMPILE_WITH = $(addprefix tests/targets/,handshake.ml compile-with.sh debian-prefix.sh cache.sh ocaml-from-npm.sh)
@@ -274,7 +274,7 @@ $(TARGETS_DIR)/ways: agent-lib/examples/ways.ml $(FINDLIB)/META
 # What C allocates, for the agent's own walk; also in each other OCaml, in targets-RELEASE.
 LATE := tests/targets/late/late_stacks.ml tests/targets/late/late_stacks_stubs.c
 LATE_OTHERS := $(OTHER_RELEASES:%=$(BUILD)/targets-%/late_stacks)
-targets: $(TARGETS_DIR)/late_stacks $(BUILD)/targets-trixie/late_stacks
+targets: $(TARGETS_DIR)/late_stacks $(BUILD)/targets-trixie/late_stacks $(BUILD)/targets-experimental/late_stacks
 $(foreach release,$(OTHER_RELEASES),$(eval targets-$(release): $(BUILD)/targets-$(release)/late_stacks))
 $(TARGETS_DIR)/late_stacks: $(LATE) $(TARGETS_DIR)/obj/handshake.cmx
 	$(call say,OCAML,$@)

@@ -14,17 +14,13 @@ using ::testing::HasSubstr;
 TEST(HeapRules, RulesAreSizesWithOrWithoutAPattern) {
   const auto rules = parse_rules({.max_live = {"64MiB", "Cache\\.=1MiB"},
                                   .max_peak = {"a=b=2KiB"},
-                                  .max_allocated = {"Debug=0"},
-                                  .max_growth = {"1MiB"},
-                                  .forbid_growth_of = {"a=b"}});
+                                  .max_allocated = {"Debug=0"}});
   ASSERT_TRUE(rules.ok()) << rules.status();
-  ASSERT_EQ(rules->size(), 6u);
+  ASSERT_EQ(rules->size(), 4u);
   EXPECT_EQ(rule_text((*rules)[0]), "live at the end <= 64.0 MiB");
   EXPECT_EQ(rule_text((*rules)[1]), "live at the end <= 1.00 MiB of Cache\\.");
   EXPECT_EQ(rule_text((*rules)[2]), "live at the peak <= 2.00 KiB of a=b");
   EXPECT_EQ(rule_text((*rules)[3]), "allocated <= 0 B of Debug");
-  EXPECT_EQ(rule_text((*rules)[4]), "growth in the second half <= 1.00 MiB");
-  EXPECT_EQ(rule_text((*rules)[5]), "growth in the second half <= 0 B of a=b");
 }
 
 TEST(HeapRules, AFileHasRulesToo) {
@@ -33,12 +29,12 @@ TEST(HeapRules, AFileHasRulesToo) {
                                   .file = dir.write("rules.yaml",
                                                     "rules:\n"
                                                     "  - max-peak: 100MiB\n"
-                                                    "  - max-growth: 0\n"
+                                                    "  - max-live: 0\n"
                                                     "    of: 'Cache\\.|a=b'\n")});
   ASSERT_TRUE(rules.ok()) << rules.status();
   ASSERT_EQ(rules->size(), 3u);
   EXPECT_EQ(rule_text((*rules)[1]), "live at the peak <= 100 MiB");
-  EXPECT_EQ(rule_text((*rules)[2]), "growth in the second half <= 0 B of Cache\\.|a=b");
+  EXPECT_EQ(rule_text((*rules)[2]), "live at the end <= 0 B of Cache\\.|a=b");
 }
 
 TEST(HeapRules, AFileThatMakesNoSenseIsRefusedWithItsLine) {
