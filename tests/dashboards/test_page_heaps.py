@@ -49,7 +49,7 @@ class KeptSnapshots(KeptTest):
         self.browser.wait_for("document.querySelector('#heaps').hidden === false")
         self.assertIn("No snapshots of this program yet", self.text("#heaps .heaps-head"))
         self.keep(1)
-        self.assertRegex(self.text("#notice"), rf"Snapshot of demo_server \(pid {self.server.pid}\): kept, .* was paused for")
+        self.assertRegex(self.text("#notice"), rf"Snapshot of demo_server \(pid {self.server.pid}\): stored, .* was paused for")
         self.keep(2)
         first, last = [path.name for path in self.files()]
         self.check_marks(first, last)

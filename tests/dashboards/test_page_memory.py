@@ -70,7 +70,7 @@ class Memory(MemoryTest):
             return memory and int(memory["other_anonymous_bytes"]) > 0.8 * held
         harness.eventually(told, "a part that holds it")
         self.open(f"pid={holder.pid}")
-        self.browser.wait_for(f"memprofd.memory().areas.some(({{label, values}}) => label.startsWith(\"C's\") && values.at(-1) > {0.8 * held})")
+        self.browser.wait_for(f"memprofd.memory().areas.some(({{label, values}}) => label.startsWith(\"native heap\") && values.at(-1) > {0.8 * held})")
         self.daemon.detach(holder.pid)
 
     def test_the_legend_tells_of_the_moment_that_is_pointed_at(self):

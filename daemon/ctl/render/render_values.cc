@@ -206,7 +206,7 @@ std::vector<SizedValue> by_size(const pb::ListValuesResponse& values,
   return sorted;
 }
 
-// Display columns of a module's value: one long type makes no table of 600 columns. JSON has all.
+// Display columns of a module's value on a terminal: one long type makes no table of 600 columns.
 constexpr std::size_t kWidestName = 60, kWidestValue = 120;
 
 }  // namespace
@@ -231,12 +231,15 @@ std::string render_values(const pb::ListValuesResponse& values, const Style& sty
       table.add_row({"  " + domain_name(share), domain_text(one, share)});
     }
   }
+  const auto fitted = [&](const std::string& text, std::size_t widest) {
+    return style.width > 0 ? fit_width(text, widest) : text;
+  };
   for (const SizedValue& sized : by_size(values, before)) {
     const pb::NamedValue& named = *sized.named;
     const bool has_type = !named.source_type().empty() && named.source_type() != "_";
     const std::string type = has_type ? " : " + named.source_type() : "";
-    table.add_row({fit_width(printable(name_of(named) + type), kWidestName),
-                   fit_width(value_text(named.value()), kWidestValue) +
+    table.add_row({fitted(printable(name_of(named) + type), kWidestName),
+                   fitted(value_text(named.value()), kWidestValue) +
                        (sized.growth != 0 ? fmt::format(" ({:+})", sized.growth) : "") +
                        (named.value().is_changing() ? " (changing)" : "")});
   }

@@ -243,7 +243,7 @@ TEST(ModuleValues, AreListedByTheirSizeInColumnsThatFit) {
        .size = 1,
        .fields = {{.kind = ValueKind::kTable, .size = 18'000, .chains_counted = true}}});
   add("Audit.buffer", {.kind = ValueKind::kString, .size = 300});
-  const std::string text = ctl::render_values(values, {});
+  const std::string text = ctl::render_values(values, {.width = 200});
   const std::size_t pages = text.find("Cache.pages"), buffer = text.find("Audit.buffer"),
                     small = text.find("Queue.small"), hits = text.find("Counter.hits");
   EXPECT_LT(pages, buffer);
@@ -251,6 +251,8 @@ TEST(ModuleValues, AreListedByTheirSizeInColumnsThatFit) {
   EXPECT_LT(small, hits);
   EXPECT_NE(hits, std::string::npos);
   EXPECT_EQ(text.find(std::string(61, 't')), std::string::npos);
+  EXPECT_NE(ctl::render_values(values, {}).find(std::string(200, 't')), std::string::npos)
+      << "whole where it is no terminal";
   const pb::ListValuesResponse before = values;
   values.mutable_values(1)->mutable_value()->set_size(19);
   const std::string later = ctl::render_values(values, {}, &before);
