@@ -288,9 +288,9 @@ void PrometheusExporter::add_lifetimes(const TargetSnapshot& target,
   TargetMemory& memory = remember(target);
   ProgramMemory& program = programs_[program_key(target.info)];
   const bool is_first = memory.lifetimes.empty();
-  std::map<SiteKey, Lifetimes> now;
+  std::map<SiteKey, LifetimeSums> now;
   for (const auto& [key, series] : sites) {
-    const Lifetimes& lifetimes = now[key] = series.counts.lifetimes;
+    const LifetimeSums& lifetimes = now[key] = series.counts.lifetimes;
     program.sites.insert(key);
     const auto [sum, is_new] = program.lifetimes.try_emplace(key);
     const auto before = memory.lifetimes.find(key);

@@ -106,14 +106,14 @@ class PrometheusExporter : public prometheus::Collectable {
     GcStats gc;
     DropCounters drops;
     std::uint64_t refusals = 0;                        // what it says could not be read
-    std::map<SiteKey, Lifetimes> lifetimes;            // as last added to those of its program
+    std::map<SiteKey, LifetimeSums> lifetimes;         // as last added to those of its program
     std::chrono::steady_clock::time_point ended_at{};  // when a scrape first found it so
   };
   // What is summed over the targets of one program, those that have ended included.
   struct ProgramMemory {
     GcPauses pauses{};
     bool has_pauses = false;
-    std::map<SiteKey, Lifetimes> lifetimes;
+    std::map<SiteKey, LifetimeSums> lifetimes;
     std::set<SiteKey> sites;  // of this scrape: others end
     bool is_used = false;     // in this scrape
   };

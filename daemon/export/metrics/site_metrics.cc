@@ -83,7 +83,7 @@ bool is_c(const ProfileRow& row) { return row.alloc_class.source == Source::kMal
 
 bool is_other(const ProfileRow& row) { return !is_c(row); }
 
-prometheus::ClientMetric::Histogram histogram_of(const Lifetimes& lifetimes) {
+prometheus::ClientMetric::Histogram histogram_of(const LifetimeSums& lifetimes) {
   prometheus::ClientMetric::Histogram histogram;
   double words = 0;
   for (int i = 0; i < kLifetimeBounds; ++i) {
@@ -167,7 +167,7 @@ void add_site_metrics(const SiteSeriesMap& sites, bool follows_blocks, MetricFam
   }
 }
 
-void add_lifetime_metrics(const std::map<SiteKey, Lifetimes>& sites, MetricFamilies& out) {
+void add_lifetime_metrics(const std::map<SiteKey, LifetimeSums>& sites, MetricFamilies& out) {
   for (const auto& [key, lifetimes] : sites) {
     out.histogram(kSiteLifetime, {{"function", key.function}, {"location", key.location}},
                   histogram_of(lifetimes));

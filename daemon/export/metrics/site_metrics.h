@@ -35,7 +35,7 @@ inline constexpr std::size_t kSeriesOfSite = 6 + 2 * kLiveAges;
 inline constexpr std::size_t kSeriesOfNativeSite = 6;
 
 void add_site_metrics(const SiteSeriesMap& sites, bool follows_blocks, MetricFamilies& out);
-void add_lifetime_metrics(const std::map<SiteKey, Lifetimes>& sites, MetricFamilies& out);
+void add_lifetime_metrics(const std::map<SiteKey, LifetimeSums>& sites, MetricFamilies& out);
 void add_c_site_metrics(const SiteSeriesMap& sites, MetricFamilies& out);
 
 }  // namespace memprofd

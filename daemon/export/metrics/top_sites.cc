@@ -43,7 +43,7 @@ double lifetime_bound_seconds(int index) {
          kNsPerSecond;
 }
 
-void Lifetimes::add(const LifetimeHistogram& histogram) {
+void LifetimeSums::add(const LifetimeHistogram& histogram) {
   sum_seconds += histogram.sum_ns() / kNsPerSecond;
   for (int bucket = 0; bucket < LifetimeHistogram::kBuckets; ++bucket) {
     const int above_first = std::max(0, bucket - kFirstBoundBucket);
@@ -52,14 +52,14 @@ void Lifetimes::add(const LifetimeHistogram& histogram) {
   }
 }
 
-Lifetimes& Lifetimes::operator+=(const Lifetimes& other) {
+LifetimeSums& LifetimeSums::operator+=(const LifetimeSums& other) {
   sum_seconds += other.sum_seconds;
   for (std::size_t i = 0; i < words.size(); ++i) words[i] += other.words[i];
   return *this;
 }
 
-Lifetimes Lifetimes::growth_since(const Lifetimes& earlier) const {
-  Lifetimes out;
+LifetimeSums LifetimeSums::growth_since(const LifetimeSums& earlier) const {
+  LifetimeSums out;
   out.sum_seconds = std::max(0.0, sum_seconds - earlier.sum_seconds);
   for (std::size_t i = 0; i < words.size(); ++i) {
     out.words[i] = std::max(0.0, words[i] - earlier.words[i]);

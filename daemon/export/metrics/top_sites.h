@@ -47,15 +47,15 @@ namespace memprofd {
 inline constexpr int kLifetimeBounds = 8;
 double lifetime_bound_seconds(int index);
 
-struct Lifetimes {
+struct LifetimeSums {
   double sum_seconds = 0;  // of all words
   // Words by lifetime, not cumulative; the last: longer than every bound.
   std::array<double, kLifetimeBounds + 1> words{};
 
   void add(const LifetimeHistogram& histogram);
-  Lifetimes& operator+=(const Lifetimes& other);
+  LifetimeSums& operator+=(const LifetimeSums& other);
   // The growth since earlier; no part of it is below zero.
-  Lifetimes growth_since(const Lifetimes& earlier) const;
+  LifetimeSums growth_since(const LifetimeSums& earlier) const;
 };
 
 struct SiteKey {
@@ -73,7 +73,7 @@ struct SiteCounts {
   double allocated_variance_bytes2 = 0;
   double promoted_bytes = 0;
   double promoted_variance_bytes2 = 0;
-  Lifetimes lifetimes;
+  LifetimeSums lifetimes;
 
   SiteCounts& operator+=(const SiteCounts& other);
   // The growth since earlier; no part of it is below zero.

@@ -195,7 +195,7 @@ TEST(CopyProcess, AThreadIsNone) {
     CopyProcess process(couple.second());
     const absl::Status bound = process.bind();
     EXPECT_EQ(StatusCode::kAborted, bound.code());
-    EXPECT_THAT(std::string(bound.message()), HasSubstr("no process"));
+    EXPECT_THAT(std::string(bound.message()), HasSubstr("not a process"));
   }
   EXPECT_TRUE(couple.lives());
   EXPECT_EQ(0, ProcFs().thread_status(couple.pid(), couple.second())->tracer_pid) << "it is let go";

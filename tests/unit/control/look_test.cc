@@ -169,7 +169,7 @@ TEST_F(LookTest, ThereAreSoManyAtMost) {
   looks.clear();  // given up, and still there
   const auto refused = Look<int>::start(gate.work(0), [] {});
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(refused.status().message()), ::testing::HasSubstr("32 looks"));
+  EXPECT_THAT(std::string(refused.status().message()), ::testing::HasSubstr("32 inspections"));
   gate.open();
 }
 

@@ -252,7 +252,7 @@ TEST(Discover, UnsupportedVersion) {
   EXPECT_EQ(proc.discover().code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(proc.message(), "pid " + proc.pid() + " (" + patched +
                                 "): OCaml 4.10.2 is not supported yet, only 4.11 to 4.14 and 5.0 "
-                                "to 5.4 are");
+                                "to 5.5 are");
 }
 
 // Between its status and its stat the process has ended.

@@ -74,8 +74,8 @@ TEST_F(ElfBombs, NamesThatDoNotFitAreRefused) {
   EXPECT_FALSE(file->find_symbol("one").has_value());
   EXPECT_TRUE(file->dynamic_symbols([](auto) { return true; }).empty());
   EXPECT_EQ(file->why_incomplete(),
-            "/lib/x.so: the names of its symbols take 1.00 GiB, more than is left of the 256 MiB "
-            "that are kept of one target");
+            "/lib/x.so: the names of its symbols need 1.00 GiB, more than is left of the 256 MiB "
+            "that one target may use");
   EXPECT_EQ(budget_->peak(), 0u);
   EXPECT_EQ(budget_->refused(), 2u) << "its symbol, each time";
   EXPECT_EQ(file->function_at(0x12)->name, "one") << "one name is read alone";
@@ -87,8 +87,8 @@ TEST_F(ElfBombs, AProgramWhoseNamesDoNotFitIsNotCalledAnother) {
                   1024 * kMega);
   const auto file = opened(elf);
   EXPECT_EQ(check_program(*file).status().message(),
-            "cannot be read: /lib/x.so: the names of its symbols take 1.00 GiB, more than is "
-            "left of the 256 MiB that are kept of one target; shorten its symbol table (strip -x)");
+            "cannot be read: /lib/x.so: the names of its symbols need 1.00 GiB, more than is "
+            "left of the 256 MiB that one target may use; shorten its symbol table (strip -x)");
 }
 
 TEST_F(ElfBombs, NamesAreGivenBackAfterEachQuestion) {

@@ -112,8 +112,8 @@ TEST(ByteBudget, HoldsBetweenThreads) {
 
 TEST(ByteBudget, SaysWhatDidNotFit) {
   EXPECT_EQ(over_budget("the names of /bin/x", 1ull << 30),
-            "the names of /bin/x take 1.00 GiB, more than is left of the 256 MiB that are kept of "
-            "one target");
+            "the names of /bin/x need 1.00 GiB, more than is left of the 256 MiB that "
+            "one target may use");
 }
 
 }  // namespace

@@ -216,7 +216,7 @@ TEST_F(TopModelTest, StepsThroughTheHistoryWithinItsLimits) {
   EXPECT_EQ(model_.message(), "");
   for (int i = 0; i < 20; ++i) model_.press('{');
   EXPECT_EQ(model_.look().until_ns, model_.answer().program.target().attached_unix_ns() + kSecond);
-  EXPECT_THAT(model_.message(), HasSubstr("older"));
+  EXPECT_THAT(model_.message(), HasSubstr("oldest"));
   model_.press('}');
   EXPECT_GT(model_.look().until_ns, model_.answer().program.target().attached_unix_ns() + kSecond);
 }

@@ -94,7 +94,9 @@ TEST(RecursionTest, EveryFrameIsCountedAndNothingRepeatsAfterwards) {
         EXPECT_FALSE(repeats) << stack << " at " << at;
       }
     }
-    if (!stack.empty()) EXPECT_EQ(static_cast<std::uint32_t>(stack.back()), frames.back().location);
+    if (!stack.empty()) {
+      EXPECT_EQ(static_cast<std::uint32_t>(stack.back()), frames.back().location);
+    }
   }
 }
 

@@ -153,7 +153,7 @@ TEST(TopSites, CountersNeverFallAndGrowthIsCountedOnce) {
       const int amount = static_cast<int>(random() % 1000);
       site.counts.allocated_bytes += amount;
       site.counts.promoted_bytes += amount / 2;
-      Lifetimes& lifetimes = site.counts.lifetimes;
+      LifetimeSums& lifetimes = site.counts.lifetimes;
       lifetimes.words[random() % lifetimes.words.size()] += amount;
       lifetimes.sum_seconds += amount;
       site.live_bytes = static_cast<int>(random() % 5000);
@@ -169,7 +169,7 @@ TEST(TopSites, CountersNeverFallAndGrowthIsCountedOnce) {
       const SiteCounts& now = shown.at(site).counts;
       EXPECT_GE(now.allocated_bytes, before.counts.allocated_bytes);
       EXPECT_GE(now.promoted_bytes, before.counts.promoted_bytes);
-      const Lifetimes &after = now.lifetimes, &earlier = before.counts.lifetimes;
+      const LifetimeSums &after = now.lifetimes, &earlier = before.counts.lifetimes;
       EXPECT_GE(after.sum_seconds, earlier.sum_seconds);
       for (std::size_t i = 0; i < after.words.size(); ++i) {
         EXPECT_GE(after.words[i], earlier.words[i]);
@@ -194,7 +194,7 @@ TEST(TopSites, CountersNeverFallAndGrowthIsCountedOnce) {
   EXPECT_LE(shown_before.size(), 2 * 5 + 1u);
 }
 
-TEST(Lifetimes, RollUpToBoundsWithoutSplitting) {
+TEST(LifetimeSums, RollUpToBoundsWithoutSplitting) {
   EXPECT_DOUBLE_EQ(lifetime_bound_seconds(0), 1.024e-3);
   EXPECT_DOUBLE_EQ(lifetime_bound_seconds(7), 2147.483648);
   LifetimeHistogram histogram;
@@ -203,7 +203,7 @@ TEST(Lifetimes, RollUpToBoundsWithoutSplitting) {
   histogram.add(1'024'001, 5, 5);           // just above it
   histogram.add(2'147'483'640'000, 6, 6);   // just below the last
   histogram.add(90'000'000'000'000, 7, 7);  // above the last
-  Lifetimes lifetimes;
+  LifetimeSums lifetimes;
   lifetimes.add(histogram);
   EXPECT_EQ(lifetimes.words[0], 7u);
   EXPECT_EQ(lifetimes.words[1], 5u);
