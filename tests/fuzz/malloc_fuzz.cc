@@ -75,16 +75,25 @@ bool read(std::string_view bytes) {
   for (std::size_t i = 0; i < arenas.size(); ++i) {
     walk.walk_arena(arenas[i], static_cast<std::uint32_t>(i), heap);
   }
-  ExtentLayer heaps, tables;
+  ExtentLayer heaps, tables, channels, lost;
   ocaml.find_heaps(heaps);
   heaps.seal();
   for (const Stretch& stretch : heap) walk.walk_mapped(stretch, std::span(&stretch, 1), heaps);
   walk.chunks().seal();
   check_places(walk.chunks(), arenas, heap);
   walk.find_cached(arenas);
-  ocaml.find_tables(walk, tables);
+  ocaml.find_tables(walk, tables, channels);
   tables.seal();
-  for (const ExtentLayer* layer : {&walk.chunks(), &walk.cached(), &heaps, &tables}) check(*layer);
+  channels.seal();
+  const std::array<const ExtentLayer*, 2> known{&walk.chunks(), &heaps};
+  for (const Stretch& stretch : heap) {
+    ocaml.find_lost_pools(stretch, std::span(&stretch, 1), known, lost);
+  }
+  lost.seal();
+  for (const ExtentLayer* layer :
+       {&walk.chunks(), &walk.cached(), &heaps, &tables, &channels, &lost}) {
+    check(*layer);
+  }
   return !arenas.empty() && walk.walked() > 10;
 }
 
