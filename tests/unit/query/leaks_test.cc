@@ -441,7 +441,8 @@ TEST(Leaks, WhatIsHiddenDoesNotHideThatThereIsALeak) {
   }
   const auto named = [&](const Filter& filter) {
     std::vector<std::string> functions;
-    for (const LeakSuspect& suspect : find_leaks(recording.snapshot(), {}, filter, {})->suspects) {
+    const auto answer = find_leaks(recording.snapshot(), {}, filter, {});
+    for (const LeakSuspect& suspect : answer->suspects) {
       functions.push_back(suspect.group.location.function);
     }
     return functions;
