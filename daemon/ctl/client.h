@@ -77,9 +77,11 @@ class Client {
   absl::StatusOr<pb::ListHeapsResponse> list_heaps(int pid);
   absl::StatusOr<pb::KeepHeapResponse> keep_heap(const pb::KeepHeapRequest& request);
 
+  // Of a record() that runs, by the number in its messages: what memprofd has not sent yet follows.
+  absl::Status end_recording(std::uint64_t recording);
+
   // Until the stream ends, which is no error, or a message is answered with an
   // error, or interrupt() is called.
-  absl::Status end_recording(std::uint64_t recording);
   absl::Status record(const pb::RecordRequest& request,
                       const std::function<absl::Status(const pb::RecordResponse&)>& use);
   absl::Status take_snapshot(

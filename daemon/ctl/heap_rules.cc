@@ -12,7 +12,6 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "daemon/ctl/render/text.h"
@@ -40,9 +39,9 @@ constexpr KindRow kKinds[] = {
 
 const KindRow& row_of(RuleKind kind) { return *std::ranges::find(kKinds, kind, &KindRow::kind); }
 
-// source: the text of the rule, for messages.
+// source: the text of the rule, for messages. form: what to write instead of a bad size.
 absl::StatusOr<HeapRule> make_rule(RuleKind kind, std::string pattern, const std::string& size,
-                                   const std::string& source) {
+                                   const std::string& source, const char* form) {
   HeapRule rule{.kind = kind, .pattern = std::move(pattern)};
   if (!rule.pattern.empty()) {
     const RE2 compiled(rule.pattern, RE2::Quiet);
@@ -55,7 +54,7 @@ absl::StatusOr<HeapRule> make_rule(RuleKind kind, std::string pattern, const std
     const absl::StatusOr<std::uint64_t> bytes = parse_size(size);
     if (!bytes.ok()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("rule ", source, ": ", bytes.status().message()));
+          absl::StrCat("rule ", source, ": ", bytes.status().message(), form));
     }
     rule.limit_bytes = static_cast<double>(*bytes);
   }
@@ -66,12 +65,9 @@ absl::StatusOr<HeapRule> make_rule(RuleKind kind, std::string pattern, const std
 absl::StatusOr<HeapRule> parse_rule(RuleKind kind, const std::string& text) {
   const std::size_t equals = text.rfind('=');
   const bool has_pattern = equals != std::string::npos;
-  absl::StatusOr<HeapRule> rule =
-      make_rule(kind, has_pattern ? text.substr(0, equals) : std::string(),
-                has_pattern ? text.substr(equals + 1) : text, text);
-  if (rule.ok() || absl::StrContains(rule.status().message(), "bad pattern")) return rule;
-  return absl::InvalidArgumentError(
-      absl::StrCat(rule.status().message(), "; write SIZE, or PATTERN=SIZE"));
+  return make_rule(kind, has_pattern ? text.substr(0, equals) : std::string(),
+                   has_pattern ? text.substr(equals + 1) : text, text,
+                   "; write SIZE, or PATTERN=SIZE");
 }
 
 absl::Status file_error(const std::string& path, const YAML::Mark& mark, std::string_view why) {
@@ -101,7 +97,7 @@ absl::StatusOr<HeapRule> rule_of_node(const std::string& path, const YAML::Node&
   }
   if (kind == nullptr) return file_error(path, node.Mark(), absl::StrCat("no limit; ", kForm));
   absl::StatusOr<HeapRule> rule =
-      make_rule(kind->kind, pattern, size, absl::StrCat(kind->key, " ", size));
+      make_rule(kind->kind, pattern, size, absl::StrCat(kind->key, " ", size), "");
   if (!rule.ok()) return file_error(path, node.Mark(), std::string(rule.status().message()));
   return rule;
 }
@@ -141,13 +137,6 @@ absl::StatusOr<pb::ListSitesResponse> read_baseline(const std::string& path) {
   return sites;
 }
 
-pb::Estimate difference(const pb::Estimate& a, const pb::Estimate& b) {
-  pb::Estimate difference;
-  difference.set_bytes(a.bytes() - b.bytes());
-  difference.set_bytes_stderr(std::hypot(a.bytes_stderr(), b.bytes_stderr()));
-  return difference;
-}
-
 HeapRule baseline_rule(RuleKind kind, const pb::Estimate& before, double tolerance) {
   return {.kind = kind,
           .limit_bytes = before.bytes() * (1 + tolerance),
@@ -165,22 +154,20 @@ pb::ListSitesRequest request_of(const HeapRule& rule, int pid) {
   return request;
 }
 
-absl::StatusOr<RuleResult> check_rule(Questions& questions, const CheckedRun& run,
+absl::StatusOr<RuleResult> check_rule(Questions& questions, int pid, double rate,
                                       const HeapRule& rule) {
-  ASSIGN_OR_RETURN(const pb::ListSitesResponse sites,
-                   questions.list_sites(request_of(rule, run.pid)));
+  ASSIGN_OR_RETURN(const pb::ListSitesResponse sites, questions.list_sites(request_of(rule, pid)));
   RuleResult result{.rule = rule};
   result.measured =
       rule.kind == RuleKind::kAllocated ? sites.total().allocated() : sites.total().live();
   if (rule.from_baseline) {
-    pb::Estimate before;
-    before.set_bytes(rule.limit_bytes);
-    before.set_bytes_stderr(rule.limit_stderr_bytes);
-    const pb::Estimate more = difference(result.measured, before);
+    pb::Estimate more = result.measured;
+    more.set_bytes(result.measured.bytes() - rule.limit_bytes);
+    more.set_bytes_stderr(std::hypot(result.measured.bytes_stderr(), rule.limit_stderr_bytes));
     result.at_least_bytes = more.bytes() - kSure * more.bytes_stderr();
     result.broken = result.at_least_bytes > 0;
   } else {
-    result.at_least_bytes = sure_lower_bytes(result.measured, run.rate);
+    result.at_least_bytes = sure_lower_bytes(result.measured, rate);
     result.broken = result.at_least_bytes > rule.limit_bytes;
   }
   if (!sites.sites().empty()) {
@@ -238,11 +225,11 @@ absl::StatusOr<std::vector<HeapRule>> parse_rules(const RuleOptions& options) {
       "--baseline");
 }
 
-absl::StatusOr<std::vector<RuleResult>> check_rules(Questions& questions, const CheckedRun& run,
+absl::StatusOr<std::vector<RuleResult>> check_rules(Questions& questions, int pid, double rate,
                                                     const std::vector<HeapRule>& rules) {
   std::vector<RuleResult> results;
   for (const HeapRule& rule : rules) {
-    ASSIGN_OR_RETURN(RuleResult result, check_rule(questions, run, rule));
+    ASSIGN_OR_RETURN(RuleResult result, check_rule(questions, pid, rate, rule));
     results.push_back(std::move(result));
   }
   return results;

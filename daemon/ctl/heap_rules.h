@@ -57,13 +57,7 @@ double sure_lower_bytes(const pb::Estimate& estimate, double rate);
 
 // kInvalidArgument: a rule or file that makes no sense, or no rule at all.
 absl::StatusOr<std::vector<HeapRule>> parse_rules(const RuleOptions& options);
-
-// The run that is checked.
-struct CheckedRun {
-  int pid = 0;
-  double rate = 0;  // samples per word
-};
-absl::StatusOr<std::vector<RuleResult>> check_rules(Questions& questions, const CheckedRun& run,
+absl::StatusOr<std::vector<RuleResult>> check_rules(Questions& questions, int pid, double rate,
                                                     const std::vector<HeapRule>& rules);
 
 // "peak <= 64.0 MiB of Cache\."

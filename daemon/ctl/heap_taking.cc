@@ -5,6 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/ctl/progress.h"
+#include "daemon/ctl/snapshot/whole_image.h"
+#include "daemon/ctl/snapshot/why_answer.h"
+#include "daemon/snapshot/file/heap_file_reader.h"
+#include "daemon/snapshot/file/new_file.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 
@@ -40,6 +44,18 @@ absl::StatusOr<pb::SnapshotSummary> take_snapshot(
                                  : client.take_snapshot(request.snapshot(), each));
   if (!summary) return absl::CancelledError("interrupted: no snapshot was taken");
   return *std::move(summary);
+}
+
+absl::StatusOr<HeapImage> take_image(Client& client, const pb::TakeHeapRequest& request,
+                                     const Options& options) {
+  ASSIGN_OR_RETURN(const NamelessFile file, NamelessFile::create());
+  RETURN_IF_ERROR(take_snapshot(client, request, [&](std::string_view bytes) {
+                    return file.write(bytes);
+                  }).status());
+  ASSIGN_OR_RETURN(HeapImage image, read_heap_image(file.path()));
+  RETURN_IF_ERROR(add_types(image, options.heap_cmt));
+  image.site_frame = site_frame(options);
+  return image;
 }
 
 }  // namespace memprofd::ctl

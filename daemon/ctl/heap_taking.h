@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/ctl/client.h"
 #include "daemon/ctl/commands.h"
+#include "daemon/snapshot/heap_image.h"
 
 namespace memprofd::ctl {
 
@@ -19,5 +20,8 @@ absl::StatusOr<pb::TakeHeapRequest> snapshot_request(const Options& options, Cli
 absl::StatusOr<pb::SnapshotSummary> take_snapshot(
     Client& client, const pb::TakeHeapRequest& request,
     const std::function<absl::Status(std::string_view)>& use);
+// The image of one that is kept in no file, with the types and site frames that the options want.
+absl::StatusOr<HeapImage> take_image(Client& client, const pb::TakeHeapRequest& request,
+                                     const Options& options);
 
 }  // namespace memprofd::ctl

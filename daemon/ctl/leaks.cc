@@ -18,12 +18,8 @@
 #include "daemon/ctl/questions.h"
 #include "daemon/ctl/render/render_answers.h"
 #include "daemon/ctl/render/text.h"
-#include "daemon/ctl/snapshot/whole_image.h"
-#include "daemon/ctl/snapshot/why_answer.h"
 #include "daemon/snapshot/answers/container_growth.h"
 #include "daemon/snapshot/block_header.h"
-#include "daemon/snapshot/file/heap_file_reader.h"
-#include "daemon/snapshot/file/new_file.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/status_macros.h"
@@ -48,14 +44,8 @@ absl::StatusOr<Variables> read_variables(const Options& options, int pid) {
   Options of_pid = options;
   of_pid.pid = pid;
   ASSIGN_OR_RETURN(const pb::TakeHeapRequest request, snapshot_request(of_pid, client));
-  ASSIGN_OR_RETURN(const NamelessFile file, NamelessFile::create());
   const auto time = Clock::now();
-  RETURN_IF_ERROR(take_snapshot(client, request, [&](std::string_view bytes) {
-                    return file.write(bytes);
-                  }).status());
-  ASSIGN_OR_RETURN(HeapImage image, read_heap_image(file.path()));
-  RETURN_IF_ERROR(add_types(image, options.heap_cmt));
-  image.site_frame = site_frame(options);
+  ASSIGN_OR_RETURN(HeapImage image, take_image(client, request, options));
   return Variables{time, find_containers(image)};
 }
 

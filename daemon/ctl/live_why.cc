@@ -6,12 +6,9 @@
 #include "daemon/ctl/commands.h"
 #include "daemon/ctl/heap_taking.h"
 #include "daemon/ctl/interrupt.h"
-#include "daemon/ctl/snapshot/whole_image.h"
 #include "daemon/ctl/snapshot/why_answer.h"
 #include "daemon/export/api/heap_why.h"
 #include "daemon/snapshot/answers/root_tree.h"
-#include "daemon/snapshot/file/heap_file_reader.h"
-#include "daemon/snapshot/file/new_file.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd::ctl {
@@ -33,13 +30,7 @@ absl::Status run_why(const Options& options) {
   interrupt.on_signal([&client] { client.interrupt(); });
   ASSIGN_OR_RETURN(const pb::TakeHeapRequest request, snapshot_request(options, client));
   RETURN_IF_ERROR(check_lives(client, request.snapshot().pid(), options.heap_site));
-  ASSIGN_OR_RETURN(const NamelessFile file, NamelessFile::create());
-  RETURN_IF_ERROR(take_snapshot(client, request, [&](std::string_view bytes) {
-                    return file.write(bytes);
-                  }).status());
-  ASSIGN_OR_RETURN(HeapImage image, read_heap_image(file.path()));
-  RETURN_IF_ERROR(add_types(image, options.heap_cmt));
-  image.site_frame = site_frame(options);
+  ASSIGN_OR_RETURN(HeapImage image, take_image(client, request, options));
   join_threads(image);
   return answer_why(image, options, absl::StrCat("the snapshot of pid ", request.snapshot().pid()),
                     "memprofctl sites");

@@ -239,9 +239,8 @@ std::string why_nothing(const RunTarget& run, const std::string& program) {
 absl::Status check(RunTarget& run, Questions& questions, const std::vector<HeapRule>& rules,
                    const Options& options) {
   ASSIGN_OR_RETURN(const TargetSnapshotPtr snapshot, run.snapshot(run.pid()));
-  ASSIGN_OR_RETURN(
-      const std::vector<RuleResult> results,
-      check_rules(questions, {.pid = run.pid(), .rate = snapshot->info.sampling_rate}, rules));
+  ASSIGN_OR_RETURN(const std::vector<RuleResult> results,
+                   check_rules(questions, run.pid(), snapshot->info.sampling_rate, rules));
   const std::string& program = options.program[0];
   std::fputs(absl::StrCat(options.quiet ? "" : "\n", results_text(results)).c_str(), stderr);
   if (!options.rules->junit.empty()) {

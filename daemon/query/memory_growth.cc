@@ -11,7 +11,6 @@ namespace memprofd {
 namespace {
 
 constexpr std::size_t kFloorSteps = 20;
-constexpr std::size_t kFewestFloors = 6;  // fewer never rise by less than a chance of 1 %
 constexpr double kHighestChance = 0.01;
 constexpr double kLeastGrowth = 1 << 20;  // bytes
 constexpr double kLeastShare = 0.02;      // of the first floor

@@ -25,6 +25,9 @@ namespace memprofd {
 enum class MemoryArea { kHeap, kNative, kMapped };
 inline constexpr int kMemoryAreas = 3;
 
+// Nothing is known of fewer: they never rise by less than a chance of 1 %.
+inline constexpr std::size_t kFewestFloors = 6;
+
 struct MemoryFloor {
   std::uint64_t time_ns = 0;
   double bytes = 0;

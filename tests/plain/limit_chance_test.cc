@@ -11,15 +11,6 @@
 namespace memprofd::ctl {
 namespace {
 
-pb::Estimate estimate_of(int samples, double rate) {
-  Estimate estimate;
-  estimate.add(static_cast<std::uint64_t>(samples), weight_of_word(rate));
-  pb::Estimate measured;
-  measured.set_bytes(estimate.bytes());
-  measured.set_bytes_stderr(estimate.stderr_bytes());
-  return measured;
-}
-
 // A program that has exactly what is allowed breaks the limit in at most one of a thousand runs,
 // and one that has a quarter more and enough samples nearly always does.
 TEST(LimitChance, ChanceSeldomBreaksALimit) {
@@ -30,9 +21,12 @@ TEST(LimitChance, ChanceSeldomBreaksALimit) {
     std::poisson_distribution<int> samples(words * kRate);
     int broken = 0;
     for (int run = 0; run < kRuns; ++run) {
-      if (sure_lower_bytes(estimate_of(samples(random), kRate), kRate) >
-          limit_words * kBytesPerWord)
-        ++broken;
+      Estimate estimate;
+      estimate.add(static_cast<std::uint64_t>(samples(random)), weight_of_word(kRate));
+      pb::Estimate measured;
+      measured.set_bytes(estimate.bytes());
+      measured.set_bytes_stderr(estimate.stderr_bytes());
+      if (sure_lower_bytes(measured, kRate) > limit_words * kBytesPerWord) ++broken;
     }
     return static_cast<double>(broken) / kRuns;
   };

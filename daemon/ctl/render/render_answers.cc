@@ -14,6 +14,7 @@
 #include "daemon/ctl/render/text.h"
 #include "daemon/ctl/render/text_table.h"
 #include "daemon/model/measure.h"
+#include "daemon/query/memory_growth.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
 #include "re2/re2.h"
@@ -182,7 +183,6 @@ std::string memory_text(const pb::ListLeaksResponse& response) {
   for (const pb::MemoryGrowth& area : response.memory()) areas.push_back(&area);
   std::stable_sort(areas.begin(), areas.end(),
                    [](const auto* a, const auto* b) { return a->grows() && !b->grows(); });
-  constexpr std::uint32_t kFewest = 6;  // as of the engine
   TextTable table({{"MEMORY"}, {"NOW", Align::kRight}, {"GROWTH"}});
   for (const pb::MemoryGrowth* area : areas) {
     std::string words = "steady";
@@ -191,7 +191,7 @@ std::string memory_text(const pb::ListLeaksResponse& response) {
                            utc_text(area->since_unix_ns()), ", ",
                            format_bytes(area->bytes_per_second() * 60), " per minute (",
                            confidence_text(area->confidence()), " sure)");
-    } else if (area->moments() < kFewest) {
+    } else if (area->moments() < kFewestFloors) {
       words = area->area() == pb::MEMORY_AREA_HEAP ? "not known yet: too few major collections"
                                                    : "not known yet";
     }
