@@ -127,8 +127,13 @@ class CEvents(CEventTest):
         def taken_by(function, taken):
             return [e.block for e in taken.values() if e.callstack_id and stream.site(e.callstack_id).function == function]
 
+        # What the runtime takes for itself, like OCaml 5's first table of custom blocks at some reading of a channel, may stay.
+        def of_this_program(event):
+            return not event.callstack_id or stream.site(event.callstack_id).function.startswith("C_memory.")
+
         def all_ended():
             taken, freed = self.lives(stream)
+            taken = {number: event for number, event in taken.items() if of_this_program(event)}
             return (taken, freed) if taken_by("C_memory.run", taken) and set(taken) <= set(freed) else None
         taken, freed = eventually(all_ended, "each is told to be freed")
         self.assertTrue(taken_by("C_memory.resize", taken))

@@ -283,8 +283,8 @@ class HardTargets(E2ETest):
         sender.kill()
         answer = target.exit()
         self.assertEqual(0, answer["errors"])
-        self.assertGreater(answer["timer"], 1_000)
-        self.assertGreater(answer["usr1"], 1_000)
+        self.assertGreater(answer["timer"], 100)
+        self.assertGreater(answer["usr1"], 100)
 
     def test_small_stack_limit(self):
         """With room for the dynamic linker it is attached to, without it waits; it always goes on."""
