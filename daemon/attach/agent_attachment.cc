@@ -151,7 +151,8 @@ void AgentAttachment::find_c_heap() {
   if (c_interval_ == 0 || c_heap_) return;
   const absl::Status known = check_capability(target_.abi, Capability::kNativeHeap);
   if (!known.ok()) {
-    log_warning("pid {}: C memory is not followed: {}", target_.pid, std::string(known.message()));
+    log_warning("pid {}: the native heap is not followed: {}", target_.pid,
+                std::string(known.message()));
     return;
   }
   if (agent_.c_heap_address == 0 || agent_.c_alloc_offset == 0) {
