@@ -164,7 +164,7 @@ enum memprof_kernel_drop {
 	MEMPROF_KERNEL_DROPS = 14,
 };
 
-/* What the kernel side did; index into the counts map (per CPU, u64). */
+/* Counters of the kernel side; index into the counts map (per CPU, u64). */
 enum memprof_kernel_count {
 	MEMPROF_COUNT_CAPTURES = 0,
 	MEMPROF_COUNT_STACKS_SENT = 1,
@@ -175,7 +175,7 @@ enum memprof_kernel_count {
 	MEMPROF_KERNEL_COUNTS = 6,
 };
 
-/* How the program has ended (bpf/program_end.bpf.h): its status, as wait() has it, and */
+/* End of the program (bpf/program_end.bpf.h): its status as wait() reports it, and */
 #define MEMPROF_END_STATUS 0xffffULL
 #define MEMPROF_END_KNOWN (1ULL << 32)
 #define MEMPROF_END_OUT_OF_MEMORY (1ULL << 33) /* it was the OOM killer's choice */

@@ -314,7 +314,7 @@ static inline void memprof_start_walk(struct memprof_walk *walk, __s32 alloc_idx
 	walk->done = 0;
 }
 
-/* Where the walk begins; -1 when that is unreadable. */
+/* Start of the walk; -1 if it is unreadable. */
 static inline long memprof_find_top(struct memprof_walk *walk, __u64 top)
 {
 	__u64 state[2]; /* bottom_of_stack, last_return_address */

@@ -12,7 +12,7 @@
 #ifndef MEMPROF_TAILS_BPF_H
 #define MEMPROF_TAILS_BPF_H
 
-/* By buffer: records below this number were sent from here. */
+/* Per buffer: records below this number were sent from here. */
 __u64 tails_sent[MEMPROF_BUFFERS] = {};
 
 /* Not static: the kernel looks at it once, not once for each buffer. */

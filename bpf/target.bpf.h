@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Whose events these are, and what they begin with: common to all objects of a target.
+ * Identity of the target and the header of its events, common to all BPF objects of a target.
  */
 #ifndef MEMPROF_TARGET_BPF_H
 #define MEMPROF_TARGET_BPF_H

@@ -11,8 +11,8 @@
 /* Shared with the watcher. */
 extern struct memprof_c_heap memprof_c_heap;
 
-/* What the hooks tell. A block of so many bytes was allocated, of which some may be sampled;
- * answers with the block. 0: there was no memory. */
+/* Called by the hooks. A block of this size was allocated, some bytes of which may be sampled.
+ * Returns the block, or null if there was no memory. */
 void *memprof_c_allocated(void *block, uint64_t bytes);
 /* A block of that number is about to be freed; 0: it is not sampled. */
 void memprof_c_freed(const void *block, uint64_t number);

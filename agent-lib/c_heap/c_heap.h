@@ -10,7 +10,7 @@
 #include "c_blocks.h"
 #include "linker.h"
 
-/* Whether memprof_c_heap_check() has anything to do, at no cost. */
+/* True if memprof_c_heap_check() has work to do; costs nothing. */
 static inline int memprof_c_heap_needs_care(void)
 {
 	return memprof_c_heap.requested_interval != 0 || memprof_c_heap.slots != 0 ||

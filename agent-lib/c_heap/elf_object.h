@@ -34,14 +34,14 @@ struct elf_object {
  * within the file's own segments, and can be read: the list of files may tell of one that is not
  * there, and a program may have taken from its files what it does not need any more. */
 int elf_object_read(struct elf_object *object, const struct dl_phdr_info *info);
-/* Whether all of it lies in one segment that has these permissions (PF_R, PF_W, PF_X). */
+/* True if the whole range lies in one segment with these permissions (PF_R, PF_W, PF_X). */
 int elf_object_has(const struct elf_object *object, uintptr_t address, size_t bytes,
 		   unsigned flags);
 /* There is one, but the file chooses at run time which. */
 #define ELF_OBJECT_UNKNOWN_FUNCTION UINTPTR_MAX
 /* The function of that name which the file itself has; 0: none. */
 uintptr_t elf_object_function(struct elf_object *object, const char *name);
-/* Whether it is the dynamic linker. */
+/* True for the dynamic linker. */
 int elf_object_is_linker(struct elf_object *object);
 /* The symbol of a relocation; null when it is none. */
 const ElfW(Sym) * elf_object_symbol(struct elf_object *object, const ElfW(Rela) * relocation);

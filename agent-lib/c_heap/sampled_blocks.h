@@ -17,7 +17,7 @@
 #define SAMPLED_REGION_BITS 12 /* bytes of a region */
 #define SAMPLED_REGIONS 16384u /* then they have the counts of others */
 
-/* How many sampled blocks there are in a region, 255 and more as 255. */
+/* Number of sampled blocks in each region, at most 255. */
 extern uint8_t memprof_sampled_regions[SAMPLED_REGIONS];
 
 static inline uint8_t *memprof_region_of(const void *block)

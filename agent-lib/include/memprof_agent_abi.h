@@ -89,7 +89,7 @@ struct memprof_record {
 	__u32 origin;	  /* tid << 8 | source << 4 | kind, see the macros below */
 };
 
-/* Who records callstacks. */
+/* The component that records callstacks. */
 enum memprof_capture_by {
 	MEMPROF_CAPTURE_BY_KERNEL = 0,	/* a probe where the runtime samples; plain batches */
 	MEMPROF_CAPTURE_BY_RUNTIME = 1, /* Gc.Memprof; packed batches */
@@ -171,7 +171,7 @@ struct memprof_packed {
 	__u32 words[MEMPROF_PACKED_WORDS];
 };
 
-/* What the records of a batch are. */
+/* Format of the records in a batch. */
 enum memprof_batch_format {
 	MEMPROF_BATCH_PLAIN = 0,  /* struct memprof_record, as many as it has */
 	MEMPROF_BATCH_PACKED = 1, /* struct memprof_packed */
@@ -197,8 +197,8 @@ struct memprof_pauses {
 };
 
 /*
- * Where every OCaml 5 runtime that an agent samples keeps these in the domain state; bytes. The
- * watcher starts no session in another one.
+ * Offsets in the domain state that are the same in every OCaml 5 runtime that an agent samples;
+ * bytes. The watcher starts no session in any other runtime.
  */
 enum memprof_domain_place {
 	MEMPROF_DOMAIN_YOUNG_PTR = 8,
@@ -210,8 +210,8 @@ enum memprof_domain_place {
 };
 
 /*
- * Where an OCaml 5 runtime keeps what it exports no function for; bytes. They differ
- * between versions, which the watcher knows. All 0: not told.
+ * Offsets in an OCaml 5 runtime for which it exports no function; bytes. They differ between
+ * versions; the watcher supplies them. All 0: not supplied yet.
  */
 struct memprof_runtime_offsets {
 	__u32 external_interrupt; /* domain state: requested_external_interrupt */
@@ -223,7 +223,7 @@ struct memprof_runtime_offsets {
 				*/
 };
 
-/* What the domain that has an index now has allocated. */
+/* Allocation counts of the domain that currently has this index. */
 struct memprof_domain {
 	__u64 state;	     /* its domain state; 0: not known, or none */
 	__u64 heap_bytes;    /* its part of the major heap, at its last minor collection */
@@ -289,8 +289,8 @@ struct memprof_agent_control {
 	 * that of the running session, whose start forgets all. Set before the announcement. */
 	__u32 followed_since;
 	__u32 callstacks_moved; /* samples whose callstack was none any more */
-	/* What domains have allocated at changes of the session, from the end of one until each
-	 * sampled in the next. */
+	/* Words that domains allocated during changes of the session: from the end of one session
+	 * until each domain sampled in the next. */
 	__u64 unsampled_words;
 	/* Sessions that the agent is to capture. */
 	__u32 walk_state;     /* enum memprof_walk_state, of the last one */

@@ -8,7 +8,7 @@
 
 #define MEMPROF_TOLD_DEBUGINFO (UINT64_C(1) << 63)
 
-/* Until the next sample. */
+/* Valid until the next sample. */
 struct memprof_told {
 	const uint64_t *frames; /* outermost first; an innermost one may be the address of its
 				   debuginfo, with MEMPROF_TOLD_DEBUGINFO */
