@@ -55,7 +55,7 @@ struct CBlock {
   std::uint32_t thread = 0;
 };
 
-// What is live of one session: how old it is, by class.
+// Live memory of one session by age and class.
 struct LiveOfSession {
   double rate = 0;
   std::vector<std::pair<ClassId, AgeCounts>> ages;
@@ -98,7 +98,7 @@ class Aggregator {
   // The same, but what was sampled in sessions of the last kSessions - 1 generations before this
   // one goes on being followed, if that is so.
   void begin_session(double rate, std::uint32_t generation, bool follow);
-  // Whether blocks of that session are followed, or may be: it runs, or is not too long ago.
+  // True if blocks of that session are followed, or may be: it runs, or ended not too long ago.
   bool follows(std::uint32_t generation) const;
   // Forgets the blocks of sessions of generations before this one.
   void forget_before(std::uint32_t generation);
@@ -116,7 +116,7 @@ class Aggregator {
   double rate() const { return running().rate; }
   // The time of what was told last, on the clock of records.
   std::uint64_t now_ns() const { return now_ns_; }
-  // How often what was followed was forgotten, or a session begun that followed nothing.
+  // Number of times that followed blocks were forgotten, or a session began that followed none.
   std::uint64_t sessions() const { return forgettings_; }
 
   // All three take a record of the matching kind, checked by valid_record(). stands_for_log2: as of
@@ -150,22 +150,23 @@ class Aggregator {
   // All that happened until then has been told: what is live has got as old as that. Records tell
   // the time too.
   void told_until(std::uint64_t time_ns) { now_ns_ = std::max(now_ns_, time_ns); }
-  // How old what is live was when the target was last heard of, for the sessions of which anything
-  // is. Looks at each live sample: some 20 ms for a million.
+  // Ages of live memory at the last event of the target, by session; only sessions that have any.
+  // Visits each live sample: some 20 ms for a million.
   std::vector<LiveOfSession> live_by_session() const;
 
   // Counts a hit as one sample at the rate of 1 / weight. What becomes of its block is
   // not known: it is not live.
   void observe(const ObservedHit& hit);
 
-  // What happened since the last call, one call of use(interval, rate) for each
-  // rate, in order.
+  // Reports the events since the last call: one call of use(interval, rate) for each rate, in
+  // order.
   void close_interval(const std::function<void(const Interval&, double)>& use);
   // The same without an end: the next close_interval() tells it again.
   void peek(const std::function<void(const Interval&, double)>& use) const;
 
   const TargetCounters& totals() const { return totals_; }
-  // By ClassId; may be shorter than the class table. Valid until the next call of any other.
+  // Indexed by ClassId; may be shorter than the class table. Valid until the next call of any other
+  // function.
   const std::vector<Counters>& by_class() const;
   const AllocClassTable& classes() const { return classes_; }
   const LiveSet& live() const { return live_; }

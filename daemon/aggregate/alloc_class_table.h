@@ -56,7 +56,7 @@ class AllocClassTable {
   absl::flat_hash_set<std::uint32_t> threads_;
   std::uint32_t last_thread_ = AllocClass::kAnyThread;  // one told apart
   std::vector<AllocClass> classes_;                     // by id
-  // By callstack, the class that it had last: most have one, which need not be looked for then.
+  // The last class of each callstack. Most callstacks have only one, which then needs no search.
   std::vector<ClassId> latest_;
   ByteCharge charge_;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the sampled blocks of C's memory are that live, and how much of each is resident.
+// Addresses of live sampled native blocks, and how much of each is resident.
 //
-// A block whose end nobody saw would live for ever. Who finds twice, at two looks, that it is gone
-// has missed that end: a look at memory that changes may err, once.
+// A block whose end was missed would stay live for ever. A block that two readings find gone has
+// ended; one reading alone may be wrong, because memory changes meanwhile.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class CResidence {
   void add(const CBlockPlace& block);
   // The share of it that was resident at the last look; nothing where it was not looked at.
   std::optional<float> take(std::uint64_t number);
-  // Whether anything had been noted of any.
+  // Returns true if there was anything to clear.
   bool clear();
 
   std::vector<CBlockPlace> all() const;
@@ -32,7 +32,7 @@ class CResidence {
   std::optional<float> note(std::uint64_t number, float share);
   // After all of a look: those that two looks have found gone, which are there no longer.
   std::vector<std::uint64_t> missed(const CBlockLook& look);
-  // Whether the end of a block was missed that is told now, after all. Once.
+  // True, once, if the end that is reported now had been assumed missed.
   bool was_missed(std::uint64_t number) { return missed_.erase(number) != 0; }
 
  private:

@@ -47,7 +47,7 @@ class CallstackTable {
   // Before the first intern(): a callstack of another table under the id it had there, by ascending
   // id. Those in between that nobody kept have no entries.
   void keep(const Callstack& callstack);
-  // Whether there was no room for a whole callstack: from then on all new ones are cut.
+  // True if a whole callstack did not fit: from then on all new ones are truncated.
   bool overflowed() const { return first_cut_.has_value(); }
   // Counts what find() or intern() answered when that was cut or nothing, which becomes the
   // unknown one.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is counted: per target by heap and source, per allocation class, and losses.
+// Counters: per target by heap and source, per allocation class, and losses.
 #pragma once
 
 #include <array>
@@ -64,8 +64,8 @@ struct TargetCounters {
   std::uint64_t promote_events = 0;
   std::uint64_t dealloc_events = 0;
   std::uint64_t unsampled_words = 0;  // between two sessions, of OCaml 5
-  // What was live when following it ended last, of which no end is seen since; of two times within
-  // Aggregator::kForgottenNs the larger. Since when only later blocks are followed.
+  // Live memory when blocks were last forgotten and whose end is unknown; of two times within
+  // Aggregator::kForgottenNs the larger. Then, the time since which only later blocks are followed.
   Estimate forgotten_live;
   std::uint64_t forgotten_ns = 0;  // on the clock of records; 0: never
 

@@ -21,7 +21,7 @@ namespace memprofd {
 
 class LetGo {
  public:
-  // How far the numbers of a buffer's blocks are apart.
+  // id_step: difference between consecutive block numbers of one buffer.
   explicit LetGo(std::uint64_t id_step) : buffers_(id_step) {}
 
   void see(SampleId id) { of(id).seen = std::max(of(id).seen, id.value()); }
@@ -30,7 +30,7 @@ class LetGo {
   void add_all_seen() {
     for (Buffer& buffer : buffers_) buffer.until = buffer.seen;
   }
-  // Whether a block that is not followed was let go.
+  // True if a block that is not followed was released deliberately.
   bool has(SampleId id) const { return id.value() <= buffers_[id.value() % buffers_.size()].until; }
 
  private:

@@ -48,7 +48,7 @@ class LiveSample {
   ClassId alloc_class() const { return ClassId(class_); }
   // In which it was sampled.
   std::uint32_t session() const { return session_; }
-  // Where the block is now.
+  // The heap that the block is in now.
   Heap heap() const { return major_ ? Heap::kMajor : Heap::kMinor; }
   void move_to_major() { major_ = 1; }
   const LiveSample& whole() const { return *this; }
@@ -102,7 +102,7 @@ class LiveSet {
   std::size_t memory_bytes() const;
 
  private:
-  // What most numbers and samples are, without padding: together 20 bytes.
+  // A number and a sample count that fit into 20 bytes together, without padding, as most do.
   struct [[gnu::packed, gnu::aligned(2)]] SmallId {
     std::uint64_t number : 48;
 

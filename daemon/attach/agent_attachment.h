@@ -31,7 +31,7 @@
 
 namespace memprofd {
 
-// What both modes ask of the kernel's side.
+// The part of the kernel's configuration that both modes share.
 KernelConfig kernel_config(const Target& target, const AttachOptions& options);
 // With the probes that both modes have: the process's life, its plugins.
 absl::StatusOr<std::unique_ptr<KernelSide>> load_for(const Target& target,
@@ -102,7 +102,7 @@ class AgentAttachment final : public AttachedTarget {
   bool is_stopped() const;
   std::vector<std::uint64_t> probe_addresses() const;
   absl::Status start_injection();
-  // Where it is, and what it says.
+  // An agent in the process: its location and its answers.
   struct SeenAgent {
     AgentLocation at;
     absl::StatusOr<AgentStatus> status;
@@ -113,7 +113,7 @@ class AgentAttachment final : public AttachedTarget {
                                                   const std::string& name);
   void adopt(const AgentLocation& agent);
   absl::Status attach_agent_probes(const SharedFd& file, const AgentLocation& at);
-  // Where the runtime notes where OCaml code has called C (memprof_c_heap_abi.h).
+  // Address at which the runtime records calls from OCaml to C (memprof_c_heap_abi.h).
   std::uint64_t note_place() const;
   void find_c_heap();
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether an agent can be in a program and how it gets there, decided before anything is done to
+// Decides whether an agent can be in a program and how it gets there, before anything is done to
 // the process.
 #pragma once
 
@@ -34,9 +34,9 @@ struct AgentPlan {
   LibcFunctions libc;       // of the process, when a thread may be borrowed
 };
 
-// What of the plan the agents decide that the process holds: there and agent, others, why_none. An
-// agent that was loaded stays until the program ends, so that upgrades of memprofd find those of
-// earlier builds. kFailedPrecondition: it has our agent twice.
+// The parts of the plan that depend on agents already in the process: there, agent, others,
+// why_none. A loaded agent stays until the program ends, so an upgraded memprofd finds agents of
+// earlier builds. kFailedPrecondition if the process has our agent twice.
 absl::StatusOr<AgentPlan> look_at_agents(const Target& target);
 
 // Reads files of the process, so not for the thread that cares for all targets. An error means that

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an attach is told besides the target.
+// Options of an attach.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct AttachOptions {
   bool follow_forks = false;  // tell of children
   CaptureMode capture = CaptureMode::kKernel;
   std::uint64_t c_heap_interval = 0;  // bytes of C's memory for one sample; 0: it is not followed
-  // Where probes follow it: what they may cost the program, in hits a second.
+  // With probes: the number of hits per second that following the native heap may cost the program.
   std::uint64_t c_heap_max_hits = kUsualCHeapMaxHits;
   std::uint32_t max_frames = 0;
   std::uint32_t ring_bytes = 0;  // 0: as KernelConfig has it

@@ -74,8 +74,8 @@ class AttachedTarget {
   // does.
   virtual double c_heap_rate() const { return 0; }
   virtual const CHeapControl* c_heap() const { return nullptr; }
-  // Whether its blocks are followed now; where probes do that, it is to be looked after often, and
-  // may come to its end, for a reason in one line without the pid.
+  // True if native blocks are followed now. When probes do that, call watch_c_heap() often;
+  // following may then end, for a reason of one line without the pid.
   virtual void watch_c_heap() {}
   virtual bool follows_c_heap() const { return c_heap() != nullptr; }
   virtual std::string why_no_c_heap() const { return ""; }
@@ -83,9 +83,9 @@ class AttachedTarget {
   // address space.
   virtual bool injecting() const = 0;
   virtual double paused_seconds() const = 0;
-  // Who records callstacks in the session that was asked for last.
+  // The capture mode of the last requested session.
   virtual memprof_capture_by capture() const = 0;
-  // Whether observe mode: there never is an agent, nor a sampling rate.
+  // True in observe mode, which has neither an agent nor a sampling rate.
   virtual bool observes() const = 0;
 };
 

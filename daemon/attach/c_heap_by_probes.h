@@ -26,7 +26,7 @@ class CHeapByProbes {
   // why_not() says it.
   CHeapByProbes(const Target& target, const AttachOptions& options);
 
-  // What the kernel's side is to be loaded with, if anything.
+  // Configuration of the kernel's side; nothing if it is not needed.
   std::optional<CProbesConfig> config() const;
   // Samples per word; 0 where it is not asked for, or cannot be.
   double rate() const;

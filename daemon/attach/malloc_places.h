@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a program has malloc and its like from, and where probes go there.
+// Finds the malloc functions that a program uses, and the addresses for probes in them.
 #pragma once
 
 #include <string>

@@ -43,7 +43,7 @@
 
 namespace memprofd {
 
-// What users do not say is in Config.
+// Settings that do not come from users; those are in Config.
 struct DaemonOptions {
   AttachOptions attach;
   AttachMode mode = AttachMode::kAuto;
@@ -51,7 +51,7 @@ struct DaemonOptions {
   double max_overhead = kUsualMaxOverhead;  // share of a target's CPU; 0: no budget
   double cpu_max = kUsualCpuMax;            // of a processor, for memprofd itself; 0: no bound
   std::size_t history_bytes = 0;            // of all targets together
-  // How long the counts of a target that has ended stay.
+  // Time for which the counts of an ended target are kept.
   std::chrono::seconds retention{};
   std::vector<std::string> cmt;  // places of compilers' files
 };
@@ -65,7 +65,7 @@ class Daemon : public ProfilerService {
   // Detaches from every target: each ends up as it was. Questions are still answered then,
   // requests are not.
   void stop();
-  // Whether it was attached to when an earlier memprofd ended, and goes on.
+  // True if the previous memprofd was attached to the process and this one resumes it.
   bool goes_on(int pid) const { return going_on_.contains(pid); }
   // Answers all who wait for something with kAborted, from now on at once. Any thread.
   void cancel_requests();
@@ -101,13 +101,13 @@ class Daemon : public ProfilerService {
   }
   SelfStats self_stats() override;
   Discoveries discovered() override { return discoveries_->get(); }
-  // Where the search for programs writes what it finds.
+  // The results of the search for programs.
   std::shared_ptr<DiscoveryBook> discovery_book() const { return discoveries_; }
-  // Where a target waits for snapshots of it. Errors as of take_heap(); any thread.
+  // The points at which a target waits for snapshots. Errors as of take_heap(); any thread.
   absl::StatusOr<HeapPoints> heap_points(int pid);
-  // What it took to sum up all targets, for who asked. Any thread.
+  // Durations of summing up all targets for a query. Any thread.
   DurationCounts publications() const { return ingest_.publications(); }
-  // What has become of snapshots, counted by whoever refuses one too.
+  // Outcomes of heap snapshots; whoever refuses one counts it here.
   std::shared_ptr<HeapOutcomes> heap_outcomes() const { return heap_outcomes_; }
 
  private:
@@ -137,7 +137,8 @@ class Daemon : public ProfilerService {
   // going_on.cc
   void show_stored();
   void go_on_with_next();
-  // What was answered to who asked for it is to be known to the next memprofd.
+  // Writes the state before a client gets an answer, so that the next memprofd knows what was
+  // answered.
   void write_down();
   std::deque<TargetSnapshotPtr>::const_iterator waiting_to_go_on(int pid) const;
   absl::StatusOr<bool> give_up_going_on(const AskedProcess& process);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of the targets that have ended is forgotten next: nobody's programs drive out all of
-// another's.
+// Chooses the ended target to forget next, so that no user's programs displace all of another
+// user's.
 #pragma once
 
 #include <sys/types.h>

@@ -75,9 +75,9 @@ class ForkedChildren {
       std::chrono::steady_clock::time_point now);
   // The look at a child has ended, or is waited for no longer. Any other pid means nothing.
   void look_over(int pid, bool given_up);
-  // Whether children of it wait or are looked at.
+  // True if children of this parent wait or are being inspected.
   bool any_of(int parent) const;
-  // Whether some wait.
+  // True if children wait.
   bool waiting() const;
 
  private:
@@ -88,7 +88,7 @@ class ForkedChildren {
   std::list<ForkFamilyPtr> families_;  // those in use, the next in turn first
 };
 
-// Whether this process sees pids as the kernel counts them.
+// True if this process sees pids as the kernel counts them.
 bool in_initial_pid_namespace();
 
 }  // namespace memprofd

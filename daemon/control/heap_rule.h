@@ -31,7 +31,7 @@ struct HeapRule {
 // kInvalidArgument, with what can be written.
 absl::StatusOr<HeapRule> parse_heap_rule(std::string_view text);
 
-// What is looked at of a target that is sampled.
+// The numbers of a sampled target that rules compare.
 struct HeapMoment {
   double live_bytes = 0;
   std::optional<std::uint64_t> major_collections;  // nothing: not known

@@ -34,7 +34,7 @@ struct HeapWatchOptions {
   double rest_seconds = 60;
   // Told of what is refused before the service is asked.
   std::function<void(const absl::Status&)> count;
-  // Where a target waits for a snapshot, when a rule is about that.
+  // The points at which a target waits for a snapshot, for rules about points.
   std::function<absl::StatusOr<HeapPoints>(int pid)> points;
   std::chrono::milliseconds interval{2000};  // of looks
 };
@@ -51,7 +51,8 @@ class HeapWatch {
   using Clock = std::chrono::steady_clock;
   // At once, of all programs; one of each program.
   static constexpr std::size_t kMostTaken = 8;
-  // How long a program waits at a point for its snapshot, and for it to come where it is copied.
+  // Time for which a program waits at a point for its snapshot, and for reaching a place where it
+  // can be copied.
   static constexpr std::chrono::seconds kPointPatience{10};
 
   // A process: its pid may be another one's later.

@@ -15,7 +15,7 @@ class LeftAlone {
 
   // Counts one; whether it is the first for this reason.
   bool add(Reason reason) { return counts_[reason]++ == 0; }
-  // How many were not logged when they came.
+  // Number of programs that were not logged when they appeared.
   std::uint64_t unsaid() const {
     return std::accumulate(counts_.begin(), counts_.end(), std::uint64_t{0},
                            [](std::uint64_t sum, std::uint64_t n) { return sum + (n - (n != 0)); });

@@ -28,12 +28,12 @@
 
 namespace memprofd {
 
-// How long a look may take. Below what memprofctl waits for an attach (ctl/client.cc).
+// Maximum duration of an inspection; shorter than memprofctl waits for an attach (ctl/client.cc).
 constexpr std::chrono::seconds kLookBudget{30};
-// How much of a processor it may take.
+// Maximum CPU time of an inspection.
 constexpr std::chrono::seconds kLookCpuBudget{10};
 
-// What is told of one that took longer.
+// The error of an inspection that took longer.
 absl::Status look_took_too_long(int pid);
 
 // The threads of all looks, those that were given up among them.
@@ -47,11 +47,11 @@ class LookThreads {
   // kResourceExhausted when there are too many.
   static absl::Status start(std::function<void()> work);
   static std::size_t count();
-  // Until none is left, or the time has passed; whether none is left.
+  // Waits until none is left or the time is over. Returns true if none is left.
   static bool wait_for_all(std::chrono::milliseconds patience);
 };
 
-// Of a thread of this process that is there.
+// CPU time of a running thread of this process.
 std::chrono::nanoseconds cpu_time_of_thread(pid_t thread);
 
 template <typename Result>
@@ -117,7 +117,7 @@ class Look {
       ended.notify_all();
     }
 
-    // What is dropped is destroyed outside the lock: that may take its time.
+    // Dropped results are destroyed outside the lock, because that may take a while.
     void give_up() {
       std::optional<Result> dropped;
       stop.request_stop();

@@ -29,8 +29,8 @@ struct PreparedTarget {
 absl::StatusOr<PreparedTarget> prepare_target(int pid, const AttachOptions& options,
                                               AttachMode mode, const std::stop_token& stop = {});
 
-// What a look has found, without what was attached to it. The target's file and plugins have gone
-// to the other two.
+// Result of an inspection, without what was attached. The target's file and plugins have been moved
+// into the other two members.
 struct FoundProgram {
   Target target;
   std::shared_ptr<OcamlSymbolizer> symbolizer;

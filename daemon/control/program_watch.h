@@ -22,8 +22,8 @@
 
 namespace memprofd {
 
-// Whether a program is meant: a pattern with a slash is that of its whole path, others are of the
-// last part. exe is what /proc/PID/exe points to.
+// True if the pattern names the program: a pattern with a slash is compared with its whole path,
+// others with the last part. exe is the target of /proc/PID/exe.
 bool is_named(std::string_view exe, const std::string& pattern);
 
 struct ProgramWatchOptions {
@@ -72,7 +72,7 @@ class ProgramWatch {
   void note_result(int pid, Found& found, const absl::Status& result);
 
   const ProgramWatchOptions options_;
-  // Of thread_:
+  // Members of thread_:
   std::map<int, Found> found_;
   ProgramFiles files_;
   std::uint64_t ended_early_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What profiling takes of one target's CPU, and its budget at work: takes measurements window by
-// window and has OverheadBudget judge them. Owned by the control thread.
+// Measures the share of one target's CPU that profiling uses, and applies its budget: passes
+// measurements to OverheadBudget, window by window. Owned by the control thread.
 #pragma once
 
 #include <chrono>
@@ -37,7 +37,7 @@ class TargetOverhead {
   OverheadBudget& budget() { return budget_; }
   const OverheadBudget& budget() const { return budget_; }
   OverheadInfo info() const;
-  // Who is to capture.
+  // The capture mode that the next session should have.
   memprof_capture_by capture() const { return choice_ ? choice_->wanted() : capture_of(mode_); }
   std::string why_capture() const { return choice_ ? choice_->why() : ""; }
 

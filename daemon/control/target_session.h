@@ -51,7 +51,7 @@
 
 namespace memprofd {
 
-// What a session was asked for.
+// The request for a session.
 struct SessionOptions {
   int pid = 0;
   AttachOptions attach;
@@ -69,7 +69,7 @@ struct FiredProbes {
   bool capture = false;
 };
 
-// What all sessions share. It outlives them.
+// Shared by all sessions; outlives them.
 struct SessionContext {
   IngestThread& ingest;
   LeaseKeeper& leases;
@@ -111,7 +111,7 @@ class TargetSession {
   }
   int forked_from() const { return options_.forked_from; }
   const std::string& user() const { return options_.user; }
-  // Of the process, when the session began; nothing: not known.
+  // Owner of the process when the session began; nothing if unknown.
   std::optional<uid_t> owner() const { return owner_; }
   const ForkFamily* family() const { return options_.family.get(); }
 
@@ -127,7 +127,8 @@ class TargetSession {
   bool look_over() const {
     return look_->done() || look_->over_budget() || Clock::now() >= look_until_;
   }
-  // What the look has found becomes a session; the error that made it impossible, and the end.
+  // Starts the session with the result of the inspection. Returns the error that prevents it; then
+  // the session has ended.
   absl::Status take_over_look();
   // The end of a session that is not attached; nobody waits any longer for what a look finds.
   void give_up_look(const absl::Status& why);

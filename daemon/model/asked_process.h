@@ -50,8 +50,8 @@ inline absl::Status not_of_user(int pid, const ProcessUser& user) {
                    "as root, or start memprofd with --grpc.group-controls"));
 }
 
-// Whether a process is the one that is meant, and its owner the user who asks. owner: nothing: only
-// root may look into it.
+// Checks that a process is the requested one and that the caller owns it. owner: nothing: only root
+// may inspect it.
 inline absl::Status check_is_meant(const AskedProcess& asked, std::uint64_t start_time_ticks,
                                    const std::optional<ProcessUser>& owner) {
   if (asked.start_time_ticks != 0 && asked.start_time_ticks != start_time_ticks) {

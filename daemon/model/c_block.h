@@ -20,7 +20,7 @@ struct CBlockFound {
   bool gone = false;  // nothing of the program is there, or malloc has it back
 };
 
-// What was found of all blocks that lived when it began.
+// Findings about all blocks that lived when the reading began.
 using CBlockLook = std::vector<CBlockFound>;
 
 }  // namespace memprofd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is asked of the daemon's control and what it says of itself.
+// Requests to the daemon's control, and its reports about itself.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ inline constexpr double kUsualSamplingRate = 1e-4;
 // The share of a program's CPU that profiling may take, if nothing else is asked for.
 inline constexpr double kUsualMaxOverhead = 0.01;
 
-// What memprofd itself takes of a processor at most, if nothing else is asked for.
+// Default of --cpu.max: the share of a processor that memprofd itself may use.
 inline constexpr double kUsualCpuMax = 0.5;
 
 // Bytes of C's memory for one sample, where it is followed and nothing else is asked for.
@@ -53,7 +53,7 @@ struct RateRequest {
   std::optional<double> max_overhead;
 };
 
-// What a snapshot keeps of strings and float arrays, which may be secret.
+// Contents of strings and float arrays that a snapshot keeps; they may be secret.
 enum class HeapContents : std::uint8_t {
   kNone,
   kFingerprints,  // which strings are equal
@@ -75,7 +75,7 @@ struct HeapSummary {
   std::uint64_t file_bytes = 0;
 };
 
-// Who asked. Both answer false when no more is wanted.
+// The client of a snapshot. Both functions return false if it wants no more data.
 struct HeapClient {
   std::function<bool(std::string_view bytes)> take;
   std::function<bool()> waits;
@@ -97,7 +97,7 @@ struct SelfStats {
   std::uint64_t resident_bytes = 0;
   std::uint64_t events = 0;         // ring buffer records consumed, all targets
   std::uint64_t history_bytes = 0;  // memory taken by the histories of all targets
-  // What else is kept of targets takes, and may take.
+  // Memory for all other data about targets: used, and allowed.
   std::uint64_t target_bytes = 0, target_bytes_max = 0;
   // Memory servers of targets that have gone which a file system still holds.
   std::uint64_t abandoned_memory_servers = 0;

@@ -32,7 +32,7 @@ enum class GroupBy {
   kDomain,
 };
 
-// What the sites of one group have in common.
+// The parts of a site that all sites of one group share.
 struct SiteParts {
   bool function = false;
   bool file = false;

@@ -17,13 +17,13 @@ namespace memprofd {
 
 enum class Fate { kAny, kDead, kAlive };
 
-// Which frame of a callstack names the site of its blocks.
+// The frame of a callstack that names the allocation site.
 enum class SiteFrame {
   kInnermost,
   kApplication,  // the innermost that is no is_library_code; where all are, the innermost
 };
 
-// Which blocks by what became of them. Default: all.
+// Selects blocks by their fate. Default: all.
 struct LifetimeFilter {
   double min_seconds = 0;
   double max_seconds = 0;  // 0: any

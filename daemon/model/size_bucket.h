@@ -65,8 +65,8 @@ class SizeBucket {
     const std::uint64_t words = smallest_words();
     return words < 2 ? *this : coarse_of(std::uint64_t{3} << (std::bit_width(words) - 2));
   }
-  // What stands for every size in the bucket. Infinity when it is not told: words are of no
-  // known number of such blocks, and none is added for them.
+  // The size that represents all sizes in the bucket. Infinity if the size is unknown: then words
+  // correspond to no known number of blocks, and none is added for them.
   constexpr double middle_words() const {
     if (!told()) return std::numeric_limits<double>::infinity();
     return (static_cast<double>(smallest_words()) + static_cast<double>(largest_words())) / 2;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory what is kept of one target may take: whatever grows with what a program, its
-// files, its memory or its samples say is charged here before it is allocated, and refused when it
-// does not fit.
+// Limits the memory for the data of each target. Everything whose size a program, its files, its
+// memory or its samples determine is charged here before it is allocated, and refused if it does
+// not fit.
 //
 //   process (--memory.max) <- programs (1 GiB) <- program of a target (256 MiB, 32 assured)
 //                          <- samples of a target (2 MiB assured)
 //
-// Who needs more takes it, as long as there is some; what is assured each target has in any case.
-// History has a share of its own.
+// Targets take more as long as there is some; each has its assured part in any case. History has a
+// share of its own.
 #pragma once
 
 #include <atomic>
@@ -47,11 +47,11 @@ class ByteBudget {
 
   // False, and nothing is charged, unless `spare` bytes are left over after it.
   bool take(std::uint64_t bytes, std::uint64_t spare = 0);
-  // Whether or not that fits: what has been taken already.
+  // Charges bytes that are already allocated, whether they fit or not.
   void take_anyway(std::uint64_t bytes);
   void give_back(std::uint64_t bytes);
 
-  // What is used stays used.
+  // Memory in use is not affected.
   void set_limit(std::uint64_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
 
   // Notes that so many things, of whatever size, were left out as they did not fit.

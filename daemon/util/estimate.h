@@ -67,7 +67,7 @@ Limits limits_of(double value, double variance, double skew, double unseen);
 // "Construction of confidence limits about effect measures".)
 Limits difference_limits(double a, const Limits& of_a, double b, const Limits& of_b);
 
-// What a sample stands for, and its share of the third central moment of a sum.
+// The weight of a sample, and its share of the third central moment of a sum.
 struct SampleWeight {
   double words = 0;
   double variance_words2 = 0;

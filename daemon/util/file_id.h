@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which file it is, asked of the kernel alone: the file's own server (FUSE, NFS), which may never
-// answer, is not asked for attributes that have grown old. So any thread may ask.
+// Identity of a file, from the kernel alone: the file's own server (FUSE, NFS), which may never
+// answer, is not asked to refresh attributes. So any thread may call this.
 #pragma once
 
 #include <cstdint>

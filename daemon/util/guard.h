@@ -10,12 +10,12 @@
 
 namespace memprofd {
 
-// Of this process. Any thread.
+// Errors of this process. Any thread.
 std::uint64_t unexpected_errors();
 // Counts one. doing: as a message has it: "to write state".
 void note_unexpected_error(std::string_view doing, const std::exception& error);
 
-// Whether work() came to its end.
+// Returns true if work() completed.
 template <typename Work>
 bool guarded(std::string_view doing, Work&& work) {
   try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all programs tell of themselves to Prometheus.
+// The metrics of the process itself that Prometheus clients usually export.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which memprofd this is. The build writes both texts (deploy/version.sh).
+// Version of this memprofd. The build writes both texts (deploy/version.sh).
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct ProgramVersion {
 
 ProgramVersion program_version();
 
-// What gRPC, HTTP and JSON speak: the last part of the proto's package.
+// Version of the API in gRPC, HTTP and JSON: the last part of the proto's package.
 inline constexpr char kApiVersion[] = "v1";
 
 // For people: "0.2.0 (v0.2.0-3-g0123456789ab)".

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who captures callstacks where that is left to memprofd (--capture auto): the runtime or the
-// kernel, whichever costs this program less for a sample. Computes only: windows of measurements
-// in, a choice out.
+// Chooses the capture mode for --capture auto: runtime or kernel capture, whichever costs this
+// program less per sample. Has no side effects: windows of measurements in, a choice out.
 //
 //   runtime ---- the budget bites, and a hit alone costs less ----> kernel, measured
 //      ^                                                                |
@@ -9,9 +8,9 @@
 //      |                                                                v
 //      '------------------- dearer than the runtime was -------------- kernel
 //
-// The runtime comes first: it was cheaper wherever both were measured. Where a probe hit costs
-// little and stacks are deep that is not sure, so there the kernel's price is measured for a
-// moment. Each change begins a session, so a trial is repeated only when the runtime's price has
+// Runtime capture comes first: it was cheaper wherever both were measured. That is uncertain if a
+// probe hit is cheap and stacks are deep; then the cost of kernel capture is measured for a moment.
+// Each change begins a session, so a trial is repeated only if the cost of runtime capture has
 // risen by half.
 #pragma once
 

@@ -46,7 +46,8 @@ class OverheadBudget {
   static constexpr double kAim = Allowance::kAim;  // of the budget
   static constexpr double kWorthRaising = 1.5;
   static constexpr double kWorthLowering = 0.8;
-  // What is asked for is begun with, if the worst program would take so many budgets then.
+  // Sampling begins with the requested rate if that costs the worst program at most this many
+  // budgets.
   static constexpr double kBearable = 1.5;
   static constexpr double kFirstWaitSeconds = 2;
   static constexpr double kLongestWaitSeconds = 600;
@@ -54,7 +55,8 @@ class OverheadBudget {
   static constexpr double kMostWordsPerSecond = 3e8;
   // Windows with less of it say nothing.
   static constexpr double kLeastCpuSeconds = 0.02;
-  // Of a processor: a budget of 1 % is 0.1 % of a processor at least.
+  // Share of a processor that an idle program counts as using: a budget of 1 % is at least 0.1 % of
+  // a processor.
   static constexpr double kIdleCores = 0.1;
 
   // share: of the target's CPU without profiling; 0: no budget. ceiling: the rate asked for.
@@ -105,7 +107,7 @@ class OverheadBudget {
     double own = 0;  // CPU seconds of the target's own, or those of kIdleCores
     double cost = 0;
     double samples = 0;
-    // Where samples are few, with what chance may hold back.
+    // Upper bounds of the costs: with few samples, chance may hide a higher cost.
     double cost_at_most = 0;
     double memprofds_at_most = 0;
   };
@@ -119,7 +121,7 @@ class OverheadBudget {
   double usable(double rate) const;
   // The rate may be another one than that asked for.
   bool limited() const { return of_target_.limited() || of_memprofd_.limited(); }
-  // So many times the rate would be right for the target, and for memprofd.
+  // Factors by which the rate should change: for the target, and for memprofd.
   struct Factors {
     double target;
     double memprofd;

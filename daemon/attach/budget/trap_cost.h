@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a probe hit costs on this machine apart from its program: from half a microsecond to
-// several, and most where the processor is a virtual one.
+// Measures the cost of a probe hit on this machine, without its BPF program: from half a
+// microsecond to several, and most on virtual processors.
 #pragma once
 
 namespace memprofd {

@@ -66,10 +66,10 @@ struct AgentTail {
   std::variant<PlainTail, PackedTail> batch;
 };
 
-// Where an OCaml 5 runtime keeps what the agent is told of.
+// The offsets of an OCaml 5 runtime that the agent needs.
 memprof_runtime_offsets runtime_offsets(const RuntimeAbi& abi);
 
-// What a session is to be.
+// Parameters of a session.
 struct SessionRequest {
   double rate = 0;  // samples per word; 0: none
   std::uint32_t generation = 0;
@@ -88,11 +88,11 @@ struct AgentBuild {
 };
 static_assert(offsetof(memprof_agent_control, domain_count) == offsetof(AgentBuild, domain_count));
 
-// Whether that is an interface that this memprofd speaks: its own, or the one before, whose control
-// block ends where followed_since is now.
+// True if this memprofd supports the agent's interface: its own version or the previous one, whose
+// control block ends where followed_since is now.
 bool is_our_build(const AgentBuild& build);
 
-// What a control block says, as a part of a question that is about other things, too.
+// Reads a control block, as part of a larger memory question.
 class AgentLook {
  public:
   static constexpr std::size_t kPieces = 2;
@@ -105,10 +105,10 @@ class AgentLook {
   memprof_agent_control block_{};
 };
 
-// What a watcher tells an agent at once, in the order that is right for it.
+// Orders to an agent, written together and in the right order.
 struct AgentOrders {
   std::optional<OwnerToken> owner;
-  // Where an OCaml 5 runtime keeps things. Before the first session.
+  // Offsets of an OCaml 5 runtime; needed before the first session.
   std::optional<memprof_runtime_offsets> offsets;
   // Its generation must be new. It ends by itself unless AgentControl::renew() is called within
   // kLeaseNs. Its capture is one that the agent knows (capture_known_to).
@@ -136,12 +136,12 @@ class AgentControl {
   std::vector<DomainGc> domains(const AgentStatus& now) const;
   absl::Status give(const AgentOrders& orders) const;
   absl::Status renew() const;
-  // Whose it is; agent_owner.h has the rules.
+  // Reads the owner; agent_owner.h has the rules.
   absl::Status read_owner(OwnerToken& token) const;
   static constexpr std::uint64_t kLeaseNs = 15'000'000'000;
 
  private:
-  // How struct memprof_batch_buffer begins.
+  // The first fields of struct memprof_batch_buffer.
   struct BufferHead {
     std::uint64_t first_seq = 0;
     std::uint32_t count = 0, generation = 0;

@@ -21,7 +21,7 @@
 
 namespace memprofd {
 
-// What the process calls the copy, and what its mappings say then.
+// Name of the copy in the process, and in its mappings.
 inline constexpr std::string_view kAgentMemfdName = "memprof_agent";
 inline constexpr std::string_view kAgentMemfdMapping = "/memfd:memprof_agent (deleted)";
 
@@ -30,8 +30,8 @@ inline constexpr std::string_view kAgentMemfdMapping = "/memfd:memprof_agent (de
 // have taken its place since.
 std::string name_beside(std::string path, std::size_t agents);
 
-// Whether a path names the same file for the process as for us, and its mappings
-// show it under that path.
+// True if a path names the same file for the process as for us, and its mappings show it under that
+// path.
 bool sees_file(const ProcFs& proc, int pid, const std::string& path);
 
 // kFailedPrecondition with the remedy when the process cannot open its own descriptors
@@ -46,7 +46,7 @@ absl::StatusOr<std::vector<std::byte>> read_whole_file(const std::string& path);
 // Before Linux 6.9 it is looked for among the descriptors of the process' first thread.
 absl::StatusOr<UniqueFd> take_descriptor(int tid, int process_pidfd, int number);
 
-// Whether the process may open a file; yes where that is not to be found out.
+// True if the process may open another file, or if that cannot be determined.
 bool has_free_descriptor(const ProcFs& proc, int pid);
 
 // kFailedPrecondition unless it is a memfd as a process has just created it to be sealed: empty,
@@ -57,7 +57,7 @@ absl::Status check_fresh_memfd(int fd);
 // when it holds anything else then, as when another process wrote to it meanwhile.
 absl::Status fill_memfd(int fd, std::span<const std::byte> contents);
 
-// Whether both descriptors refer to the same file, and whether a mapping is one of it.
+// True if both descriptors refer to the same file; if a mapping belongs to it.
 bool same_file(int a, int b);
 bool is_mapping_of(const Mapping& mapping, int fd);
 

@@ -40,7 +40,7 @@ class BorrowedThread {
   BorrowedThread(const Target& target, const LibcFunctions& libc, PtraceSession& session,
                  const WaitingProgram& program, const InterruptedCall& waits, ThreadState state);
 
-  // Of a thread that waits; null: it stands at the safe point.
+  // Set for a thread that waits in a system call; null for one at the safe point.
   const WaitingProgram* program() const { return program_; }
   // A thread that waits, but is none of OCaml's.
   void mark_unusable() { is_unusable_ = true; }
@@ -73,7 +73,7 @@ class BorrowedThread {
   void look_after();
   // Does the work, on another thread where that has to be.
   void look_after_while(const std::function<void()>& work);
-  // Which closes the copy; nothing when the program has put something else there meanwhile.
+  // The call that closes the copy; nothing if the program has reused that descriptor meanwhile.
   std::optional<RemoteCall> close_call(const Copy& copy) const;
 
   // Ours while the thread is in raise: says that the call before has returned.

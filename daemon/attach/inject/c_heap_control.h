@@ -14,7 +14,7 @@
 
 namespace memprofd {
 
-// What of seccomp is in force for a process.
+// The seccomp state of a process.
 struct Filters {
   int mode = 0;
   int count = 0;

@@ -45,7 +45,7 @@
 
 namespace memprofd {
 
-// What of an agent takes part; addresses in the process.
+// The parts of an agent that take part in a copy; addresses in the process.
 struct CopyAgent {
   std::uint64_t block = 0;         // memprof_snapshot
   std::uint64_t function = 0;      // memprof_agent_snapshot
@@ -87,7 +87,7 @@ class CopyProcess {
   UniqueFd pidfd_;
 };
 
-// What one scanner of the runtime has found.
+// Roots that one scanner of the runtime has found.
 struct RootSection {
   memprof_root_kind kind = MEMPROF_ROOT_MODULE;
   std::uint32_t domain = 0;  // by its place in HeapCopy::states()
@@ -141,7 +141,7 @@ class HeapCopy {
   std::span<const RootSection> sections() const { return sections_; }
   std::span<const memprof_root> roots() const { return roots_; }  // in no order
   std::uint64_t roots_of(memprof_root_kind kind) const;
-  // How long the borrowed thread was in the agent, and how long it stood still in all.
+  // Time that the borrowed thread spent in the agent; total time of the pause.
   std::uint64_t clone_ns() const { return times_.clone_ns; }
   std::uint64_t pause_ns() const { return times_.pause_ns; }
   // CLOCK_MONOTONIC; the program has gone on by then.

@@ -49,7 +49,7 @@
 
 namespace memprofd {
 
-// Where a thread is caught in place of the target's safe point.
+// A place at which to catch a thread, instead of the target's safe point.
 struct CatchingPlace {
   ProbeSite site;
   std::uint64_t address = 0;  // in the process
@@ -60,15 +60,14 @@ struct Injection {
   ProbeRemoval* removal = nullptr;  // likewise; takes the probe out in the end
   // Empty when the agent is in the process already: then only poll is called.
   std::string agent_path;
-  // What that file holds, when the process does not see it and gets a copy.
+  // Contents of that file, if the process cannot see it and gets a copy.
   std::vector<std::byte> agent_copy;
   std::size_t agents = 0;  // that the process holds already, of other builds
   LibcFunctions libc;
   std::optional<CatchingPlace> place;
   std::span<const FilteredCall> calls = kAgentCalls;  // which the thread is to make
-  // Whether it may be done on a thread that waits in a system call, while nobody passes the safe
-  // point. There only the agent is loaded; poll is not called, for which the runtime lock is
-  // needed.
+  // Whether a thread that waits in a system call may be used while none passes the safe point. Such
+  // a thread only loads the agent; poll needs the runtime lock and is not called.
   bool while_waiting = false;
   // When set: what is done with the thread in place of all that, on the thread that traces it; it
   // is told since when (CLOCK_MONOTONIC) the borrowed one stands still. It lets that one go in any
@@ -90,7 +89,7 @@ struct InjectionResult {
 // Why the thread that came last could not be used.
 enum class Obstacle { kNone, kStack, kSignalBlocked, kTraced, kNoThread };
 
-// What is waited for and how to help, one line; empty for kNone.
+// What the injection waits for and how to help, in one line; empty for kNone.
 std::string_view obstacle_text(Obstacle obstacle);
 
 class Injector {

@@ -25,9 +25,10 @@ struct LibcFunctions {
   std::uint64_t loaded_list = 0;
   // The entry of that list that was its last when the program was looked at; 0: not known.
   std::uint64_t loaded_last = 0;
-  // Where the C library keeps errno's distance from the thread pointer; 0: not found.
+  // Address at which the C library keeps the distance of errno from the thread pointer; 0: not
+  // found.
   std::uint64_t errno_slot = 0;
-  // What was there when the program was looked at, which stays; nothing: not known.
+  // Value there at the inspection, which never changes; nothing: unknown.
   std::optional<std::uint64_t> errno_distance;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the dynamic linker of a process says that it has loaded. It says so in the process's
-// own memory, where the process may write anything: an answer is a claim to be checked.
+// The list of loaded files of a process's dynamic linker. It is in the process's own memory, where
+// the process may write anything: an entry is a claim that has to be checked.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,7 @@ struct LoadedAt {
   std::uint64_t bias = 0;   // difference between addresses in the process and in the file
   std::size_t answers = 0;  // how many of the pieces are there that ask() has added
 };
-// What else is to be known of a file with that bias; of the last one that is asked about, if that
-// has the name.
+// Adds questions about a file with that bias; called for the last file with the name.
 using AskOfFile = std::function<void(std::uint64_t bias, MemoryQuestion&)>;
 // The first with that name of the kLoadedLast files that were loaded after that entry. Some small
 // reads, however many files there are: the process may stand still meanwhile.

@@ -11,7 +11,7 @@
 
 namespace memprofd {
 
-// Where the main thread's stack is; empty when that is not known.
+// Address range of the main thread's stack; empty if unknown.
 AddressRange find_main_stack(const std::vector<Mapping>& maps);
 
 // True when at least `bytes` lie below stack_pointer: in pages that are there, or, for

@@ -31,18 +31,18 @@
 
 namespace memprofd {
 
-// How a thread goes on that was stopped in its system call.
+// How to resume a thread that was stopped in its system call.
 class InterruptedCall {
  public:
   // regs: at the stop. timeout_end_ns: when epoll_wait's time is over, by monotonic_ns().
   InterruptedCall(const user_regs_struct& regs, std::optional<std::uint64_t> timeout_end_ns)
       : regs_(regs), timeout_end_ns_(timeout_end_ns) {}
 
-  // Which begin the call anew, whatever the kernel remembers of it.
+  // Registers that restart the call, whatever the kernel remembers of it.
   user_regs_struct anew() const;
   // From which the kernel goes on with it, when they are set at a stop on the way out of a call.
   user_regs_struct going_on() const;
-  // Where its instruction is.
+  // Address of its instruction.
   std::uint64_t instruction() const { return regs_.rip - 2; }
 
  private:

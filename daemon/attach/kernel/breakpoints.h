@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a program's own memory shows probes. The kernel takes a breakpoint out some ten
-// milliseconds after its link was closed, and needs as long again and more until it is done with
-// the link.
+// Checks whether a program's own memory shows probes. The kernel removes a breakpoint some ten
+// milliseconds after its link was closed, and needs at least as long again to release the link.
 #pragma once
 
 #include <cstdint>

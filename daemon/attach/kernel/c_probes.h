@@ -29,7 +29,7 @@ class CProbes {
   absl::Status attach(const ProbeSites& calls, const ProbeSites& frees);
   // Blocks are sampled and followed from then on.
   void arm();
-  // What hits have cost, in those of MEMPROF_C_HIT_CHEAP, since they were attached.
+  // Cost of all hits since the probes were attached, in units of MEMPROF_C_HIT_CHEAP.
   std::uint64_t hits() const;
   // More in one second than were granted: nothing is followed any more, but hits cost what they do
   // until the probes are removed.

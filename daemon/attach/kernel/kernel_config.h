@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the BPF programs of one target are told before they are loaded.
+// Configuration of the BPF programs of one target, set before they are loaded.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct CProbesConfig {
 struct KernelConfig {
   int pid = 0;  // as this process sees it
   UprobeKind uprobes = best_uprobe_kind();
-  // Which programs are loaded: those of observe mode, or those of the agent, with the
-  // capture unless the runtime does all of that.
+  // Programs to load: those of observe mode, or those of the agent, the latter without the capture
+  // if the runtime captures everything.
   bool observe = false;
   bool capture = true;
   bool c_heap = false;                    // C's memory too

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel side needs of the running kernel and of this process's
-// privileges, each with what to do when it is missing. Used by doctor and to
-// explain a failed load.
+// Requirements of the kernel side on the running kernel and on this process's privileges, each with
+// a remedy. Used by doctor and to explain a failed load.
 #pragma once
 
 #include <functional>

@@ -21,9 +21,9 @@ struct KernelObject {
 
   std::shared_ptr<const ScratchMap> scratch;  // of main
   BpfOwner<memprof_bpf, memprof_bpf__destroy> main;
-  // What reads the kernel's own structures: the program that tells of forks, that which says how
-  // the target ends, and that which finds thread pointers. Null where the kernel does not tell how
-  // they look; forks are not followed there.
+  // Programs that read the kernel's own structures: they report forks, detect how the target ends,
+  // and find thread pointers. Null on a kernel without type information (BTF); forks are not
+  // followed there.
   BpfOwner<tasks_bpf, tasks_bpf__destroy> tasks;
 };
 

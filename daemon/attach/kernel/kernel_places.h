@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the kernel keeps what probes read of its own structures.
+// Offsets of fields of the kernel's own structures that probes read.
 #pragma once
 
 #include <cstdint>

@@ -34,12 +34,12 @@ class ProbeRemoval {
     }
   }
 
-  // Whether all that was added is closed.
+  // True if everything that was added is closed.
   bool done() {
     erase_closed(pending_);
     return pending_.empty();
   }
-  // Until it is.
+  // Waits until done().
   void wait() { pending_.clear(); }
   // Leaves what is not closed yet to memprofd, whose end waits for it; false where that has too
   // many already.

@@ -63,8 +63,8 @@ class Probes {
   // what the kernel still does is left to it then.
   bool detached(const MemoryReader& memory, std::span<const std::uint64_t> addresses);
 
-  // How often the uprobes ran, as far as the kernel has counted (BpfStatistics). Nothing where it
-  // could not say so now: it needs memory for that.
+  // Number of runs of the uprobes, as counted by the kernel (BpfStatistics). Nothing if the kernel
+  // had no memory to report it.
   std::optional<ProbeRuns> runs() const;
 
  private:

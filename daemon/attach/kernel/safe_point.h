@@ -27,7 +27,8 @@ class SafePoint {
 
   // The next thread that passes knocks, but for those that are skipped.
   void watch();
-  // Who has knocked since; waits for that until `patience` is over or cancel_fd is readable.
+  // The thread that has reported itself; waits for one until `patience` is over or cancel_fd is
+  // readable.
   std::optional<memprof_knock> wait_knock(int cancel_fd, std::chrono::milliseconds patience);
   // Once for a watch(): has the thread that knocked get the signal, now if it still waits, or when
   // it passes again before the lease is over. renew() moves its end on.
