@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a probe in a function of C still finds what it was called with.
+// Finds a place in a C function at which a probe still finds the arguments.
 #pragma once
 
 #include <cstddef>

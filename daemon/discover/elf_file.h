@@ -70,7 +70,7 @@ class ElfFile {
   const std::vector<ElfSegment>& segments() const { return segments_; }
   // The GNU build id in lower-case hex; empty: the file has none.
   const std::string& build_id() const { return build_id_; }
-  // Whether there is a full symbol table (.symtab): the file is not stripped.
+  // True if there is a full symbol table (.symtab): the file is not stripped.
   bool has_symtab() const { return !sections_.full.symbols.empty(); }
   // Why symbols or probes that are in the file may not have been found, one line; empty: all
   // that were asked for were looked at.
@@ -90,8 +90,8 @@ class ElfFile {
   // room for them (why_incomplete()).
   void for_each_function(const std::function<void(const ElfFunction&)>& fn);
   std::vector<StapProbe> stap_probes() const;
-  // Where a program (not a library) has a thread-local variable that find_symbol() found,
-  // from the thread pointer: x86-64 puts them below it.
+  // Offset from the thread pointer of a program's (not a library's) thread-local variable that
+  // find_symbol() found; x86-64 places them below it.
   std::optional<std::int64_t> thread_local_offset(const ElfSymbol& variable) const;
 
   // File offset of an address that has bytes in the file.
@@ -99,8 +99,8 @@ class ElfFile {
   // Bytes at an address; the zeros beyond the file's part of a segment (.bss)
   // included. Fails when the range is not inside one segment.
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const;
-  // What to add to the file's addresses when an executable mapping of the file
-  // starts at address `start` with file offset `offset`.
+  // Difference between addresses in the process and in the file, for an executable mapping of the
+  // file that starts at address `start` with file offset `offset`.
   std::optional<std::uint64_t> load_bias(std::uint64_t start, std::uint64_t end,
                                          std::uint64_t offset) const;
 

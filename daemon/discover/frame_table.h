@@ -91,8 +91,8 @@ struct KernelFrameTable {
 // allows. There is room for as many more descriptors as are reserved.
 KernelFrameTable build_kernel_frame_table(const FrameTable& table, std::uint64_t reserved = 0,
                                           const SharedBudget& budget = nullptr);
-// How many to reserve for plugins when a program of so many descriptors may load some, and
-// has loaded so many.
+// Number of descriptors to reserve for plugins, for a program with this number of descriptors and
+// loaded plugins with that one.
 std::uint64_t room_for_plugins(std::uint64_t descriptors, std::uint64_t loaded);
 
 }  // namespace memprofd

@@ -38,7 +38,7 @@ class MemoryViewer {
                                                           std::size_t bytes) const = 0;
 };
 
-// What also changes that memory. Who only reads takes a MemoryReader.
+// A reader that can also change that memory. Code that only reads takes a MemoryReader.
 class WritableMemory : public MemoryReader {
  public:
   // Writes all of bytes; when it fails, some may be written.

@@ -54,7 +54,7 @@ class PluginFinder {
   void set_room(std::uint64_t descriptors) { room_ = std::min(room_, descriptors); }
   // Plugins that were left out for one of the caps.
   std::uint64_t left_out() const { return left_out_; }
-  // What else of plugins could not be used, and why: a line for the first of each reason.
+  // Other plugins that could not be used: one line for the first of each reason.
   const std::vector<std::string>& problems() const { return problems_; }
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may look into a process beside root, as the kernel decides it (ptrace_may_access): real,
-// effective and saved user and group are all his, it has no rights that he lacks, and it can be
-// dumped, as a process cannot that has changed its user. The one place where that is decided, for
-// all that is asked about a process.
+// The user beside root who may inspect a process, as the kernel decides it (ptrace_may_access):
+// real, effective and saved user and group are all that user's, the process has no capabilities
+// that the user lacks, and it can be dumped, which a process that has changed its user cannot. All
+// requests about a process use this decision.
 #pragma once
 
 #include <cstdint>

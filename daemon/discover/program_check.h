@@ -51,8 +51,7 @@ struct OcamlProgram {
 // the rest of a sentence that starts with "pid 4242 ".
 absl::StatusOr<OcamlProgram> check_program(const ElfFile& file);
 
-// Which of the symbols that profiling takes the file does not have, by the kind of runtime
-// that it has. For doctor.
+// Symbols for profiling that the file lacks, for its kind of runtime. For doctor.
 struct RuntimeSymbolCheck {
   std::size_t wanted = 0;
   std::vector<std::string> missing;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether nobody runs OCaml code in a program, collects or begins a domain: what the runtime's own
-// words say while all threads sleep. Then its heap is whole, and its roots are where the scanners
-// look. Where those words are is read from the machine code of exported functions, so that stripped
-// programs are no different.
+// Checks that no thread of a program runs OCaml code, collects or starts a domain, from the
+// runtime's own words while all threads sleep. Then its heap is consistent, and its roots are where
+// the scanners expect them. The addresses of those words are read from the machine code of exported
+// functions, so stripped programs work too.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ struct EnterHook {
 // address: where the code runs. Nothing: it is neither.
 std::optional<EnterHook> read_enter_hook(std::span<const std::byte> code, std::uint64_t address);
 
-// Of OCaml 5, by caml_try_run_on_all_domains_with_spin_work: addresses as of that of the code.
+// Words of OCaml 5, found in caml_try_run_on_all_domains_with_spin_work; addresses as those of the
+// code.
 struct SectionWords {
   std::uint64_t leader = 0;   // not 0: a stop-the-world section
   std::uint64_t domains = 0;  // int, and 8 bytes behind it the address of dom_internal*[]

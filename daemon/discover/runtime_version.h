@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which OCaml a program was built with.
+// Determines the OCaml version with which a program was built.
 #pragma once
 
 #include <cstddef>

@@ -37,7 +37,8 @@ struct Target {
   int container_pid = 0;               // in its own pid namespace; 0: the same
   std::uint64_t start_time_ticks = 0;  // field 22 of /proc/PID/stat; pid + this name a process
   UniqueFd pidfd;
-  // Who beside root may look into it (process_owner.h), of the address space that memory is of.
+  // The user beside root who may inspect it (process_owner.h); belongs to the address space of
+  // memory.
   std::optional<ProcessUser> owner;
   std::string comm;
   Workload workload;
@@ -74,10 +75,11 @@ struct Target {
   std::vector<AgentLocation> agents;     // more than one: of other builds, or by mistake
 };
 
-// Whether the process has ended.
+// True if the process has ended.
 bool has_exited(const Target& target);
-// Whether the process still runs the program that was looked at. kNotFound: it has ended;
-// kFailedPrecondition: it has replaced itself (exec); kDeadlineExceeded: it cannot be known now.
+// Checks that the process still runs the inspected program. kNotFound: it has ended;
+// kFailedPrecondition: it has become another program (exec); kDeadlineExceeded: unknown at the
+// moment.
 absl::Status check_same_program(const Target& target);
 
 // Looks at a process and answers with everything attach needs, in either mode, or with one line

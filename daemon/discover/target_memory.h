@@ -27,13 +27,13 @@
 
 namespace memprofd {
 
-// Where to read, and what it fills.
+// An address range to read, and the buffer that it fills.
 struct MemoryPiece {
   std::uint64_t address = 0;
   std::span<std::byte> out;
 };
 
-// Where to write, and what.
+// An address range to write, and its contents.
 struct WrittenPiece {
   std::uint64_t address = 0;
   std::span<const std::byte> bytes;
@@ -73,7 +73,8 @@ class MemoryQuestion {
     pieces_.push_back({address, out});
     return *this;
   }
-  // How many of them are there, of the first on; errors as of read_pieces().
+  // Reads the pieces in order and returns how many, from the first on, are there; errors as of
+  // read_pieces().
   absl::StatusOr<std::size_t> ask_some(const MemoryReader& memory) const {
     return read_pieces(memory, pieces_);
   }
@@ -148,9 +149,10 @@ class TargetMemory final : public WritableMemory,
 
   // kNotFound when the address space has gone: by the end of the program, or by exec.
   absl::Status check() const;
-  // How long it has not been answering: 0 when it does. What was read before is so old.
+  // Time since the last answer while the target is silent; 0 otherwise. Data read before is that
+  // old.
   std::chrono::nanoseconds silent_for() const { return channel_.silent_for(); }
-  // What a silence means, one line.
+  // One line that explains the silence.
   absl::Status silent() const;
 
  private:

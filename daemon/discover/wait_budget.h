@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long callers may wait for something slow, in sum: a reserve that waiting consumes and
-// that comes back with a share of the time that passes. Times come from the caller.
+// Limits the total time that callers wait for something slow: a reserve that waiting consumes and
+// that recovers by a share of the elapsed time. Times come from the caller.
 #pragma once
 
 #include <algorithm>
@@ -21,13 +21,13 @@ class WaitBudget {
     filled_at_ns_ = now_ns;
     return reserve_ns_;
   }
-  // How much of it there was.
+  // Returns how much of ns the reserve covered.
   std::uint64_t spend(std::uint64_t ns) {
     const std::uint64_t spent = std::min(reserve_ns_, ns);
     reserve_ns_ -= spent;
     return spent;
   }
-  // What was spent and should not have been.
+  // Returns time that was spent but should not have been charged.
   void give_back(std::uint64_t ns) { reserve_ns_ = std::min(full_ns_, reserve_ns_ + ns); }
 
  private:

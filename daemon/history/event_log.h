@@ -43,7 +43,7 @@ struct EventClass {
   std::shared_ptr<const Callstack> callstack;  // never null
 };
 
-// What never came of a target.
+// Events of a target that never arrived.
 struct EventLosses {
   std::uint64_t records = 0;
   std::uint64_t c_events = 0;  // the same of C's memory
@@ -78,7 +78,7 @@ struct EventChunk {
 };
 using EventChunkPtr = std::shared_ptr<const EventChunk>;
 
-// Where a reader is. Can be kept and resumed at the same log.
+// Position of a reader. It can be kept and resumed in the same log.
 struct EventCursor {
   std::uint64_t log = 0;
   std::uint64_t next_event = 0;
@@ -128,7 +128,7 @@ class EventLog {
 
   // ---- The writer's.
 
-  // Whether to record.
+  // True if there are readers, so that events must be recorded.
   bool wanted() const;
   // Recording begins with that number, which is not below any before.
   void begin(std::uint64_t next_event);

@@ -67,7 +67,7 @@ struct WindowCell {
   std::uint64_t never_followed = 0;          // of allocated
   std::uint64_t forgotten = 0;               // of what was live: sum of ages
   std::array<std::uint64_t, kHeaps> died{};  // by heap: sums of deaths
-  // By code; those of a heap are missing when they are not read.
+  // Ordered by code; entries of a heap are missing if they are not read.
   std::span<const DeathCounts::Entry> deaths;
   std::span<const AgeCounts::Entry> ages;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a question about the memory of a target is answered from and with.
+// Input and context of a question about the memory of a target.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct ProfileRow {
   Counters counters;
 };
 
-// Whether a location matches some pattern. Thread-safe.
+// Tests whether a location matches any of the patterns. Thread-safe.
 class LocationMatcher {
  public:
   virtual ~LocationMatcher() = default;
@@ -53,7 +53,8 @@ struct TargetProfile {
   bool follows_blocks = true;  // false in observe mode: only what was allocated is known
   TimeRange range;             // of the counts; both ends set
   bool since_attach = false;   // the range is all that is known up to its end
-  // What the system's clock was set by since the attach: what times of the range lack.
+  // Total by which the system's clock was set since the attach; times in the range do not contain
+  // it.
   std::int64_t clock_set_by_ns = 0;
   UnseenWords unseen;  // of all rows in the range, whatever passes the filter
   std::vector<ProfileRow> rows;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was aggregated of a target, as readers see it.
+// Converts the aggregate of a target to the counts that readers see.
 #pragma once
 
 #include "daemon/aggregate/aggregator.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where readers and the ingest thread meet: readers ask, the ingest thread
-// publishes. A reader is answered by a publication that began after it asked.
+// Connects readers and the ingest thread: readers ask, the ingest thread publishes. A reader is
+// answered by a publication that began after it asked.
 //
 //   reader          fresh() asks: ticket 7 ............ waits ......... answered
 //   ingest thread        ... wanted(): sees 7, gathers snapshots, publish() ^
@@ -38,7 +38,7 @@ class SnapshotHub {
   // As fresh_in_time(); when it returns in time, histories have a limit where this was asked for.
   void mark_moment(std::chrono::milliseconds timeout);
   std::vector<TargetSnapshotPtr> latest() const;
-  // What fresh() calls to end the ingest thread's sleep; set before any reader.
+  // Wakes the ingest thread; called by fresh(). Set it before the first reader exists.
   void set_wake_up(std::function<void()> wake_up) { wake_up_ = std::move(wake_up); }
 
   // Ingest thread only. Whether a reader waits; what is gathered from here on

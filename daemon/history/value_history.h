@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program has said about itself over time; owned by the ingest thread. Windows have the
-// widths of the history's (history.h) and share its bound. Each tier is made from all samples, and
-// complete from its first window on:
+// Published values of a program over time; owned by the ingest thread. Windows have the widths of
+// the history's (history.h) and share its bound. Each tier is made from all samples, and complete
+// from its first window on:
 //
 //    60 s |-------|-------|-------|...       |  the one that runs
 //    10 s         |-|-|-|-|-|-|-|-|-|...
 //     1 s                         |||||||||||...
 //
-// Each series is a column of a window, by the series' number; numbers are given in the order in
-// which series come up, and never again.
+// Each series is a column of a window, by the series' number; numbers are assigned in the order of
+// first appearance and never reused.
 #pragma once
 
 #include <array>

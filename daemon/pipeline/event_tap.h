@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a pipeline's events leave it for the event log. Owned by the ingest
-// thread, like the pipeline. While nobody reads, the pipeline has no observer.
+// Passes a pipeline's events to the event log. Owned by the ingest thread, like the pipeline.
+// Without readers the pipeline has no observer.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,7 @@ class EventTap final : public SampleObserver {
   EventLosses lost_before_;
   std::vector<SampleEvent> events_;
   std::vector<ClassId> classes_;  // each once
-  // By class: the number of the chunk (chunk_) that last had it.
+  // Per class: number of the last chunk (chunk_) that contained it.
   std::vector<std::uint64_t> last_chunk_;
   std::uint64_t chunk_ = 1;
 };

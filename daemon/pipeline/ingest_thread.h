@@ -37,7 +37,7 @@ class IngestThread {
 
   // Ring buffer records consumed, all targets. Any thread.
   std::uint64_t records() const { return records_; }
-  // What publications took. Any thread.
+  // Durations of publications. Any thread.
   DurationCounts publications() const;
   // Taken by the histories of all targets. Any thread.
   std::size_t history_bytes() const { return history_bytes_; }
@@ -45,7 +45,7 @@ class IngestThread {
  private:
   void loop();
   void run_tasks();
-  // Until when nothing has to be looked at, unless the kernel or a task comes first.
+  // Time until something is due, unless the kernel or a task comes first.
   int wait_ms(bool busy) const;
   bool consume_all();
   void keep_history();

@@ -26,11 +26,12 @@
 
 namespace memprofd {
 
-// What a lane shows other threads while it runs. Only the ingest thread writes. The control thread
-// reads: exec_seen ends the session, batches_seen says whether the probes work once all that came
-// before consumed_until is taken in, records that it is to be looked after, alloc_events,
-// captures_seen, frames_seen, records_lost and ingest_ns are what the budget is reckoned from, and
-// frametables_registered makes it look for plugins. All count from the attach.
+// Counters that a target's pipeline publishes to other threads. The ingest thread is the only
+// writer; the control thread polls them. All count from the attach. exec_seen ends the session;
+// batches_seen proves that the probes work, once everything before consumed_until has been
+// processed; records shows that the target needs attention; frametables_registered triggers the
+// search for plugins. The budget uses alloc_events, captures_seen, frames_seen, records_lost and
+// ingest_ns.
 struct LaneSignals {
   std::atomic<bool> exec_seen{false};
   std::atomic<std::chrono::steady_clock::time_point> consumed_until{};
@@ -63,10 +64,10 @@ class Lane {
   // Takes all that the ring holds at this moment and the agent's unflushed records, so that
   // nothing that has happened in the target is missing. What comes meanwhile is left.
   void catch_up();
-  // Which callstacks have allocated those blocks that live, and when, of all that has happened by
-  // now.
+  // Callstack and time of the allocation of these blocks, for those that live, as of all events up
+  // to now.
   SampleSites sites_of(std::span<const SampleId> numbers);
-  // Whether that is to be done now, asked in each turn.
+  // True if that is due; called in each turn.
   bool catch_up_due(std::chrono::steady_clock::time_point now);
   // The sampled blocks of C's memory that live, and what a look at the program has found of them.
   std::vector<CBlockPlace> c_blocks() const { return pipeline_.aggregator().c_blocks(); }
@@ -88,7 +89,7 @@ class Lane {
     return history_.memory_bytes() + values_.memory_bytes() +
            pipeline_.aggregator().observed_bytes();
   }
-  // What the program says about itself now; times in CLOCK_MONOTONIC.
+  // Stores the values that the program publishes now; times in CLOCK_MONOTONIC.
   void note_values(ValueSample sample);
   // Gives up the oldest history; false when there is none.
   bool shed_history();
@@ -103,7 +104,7 @@ class Lane {
   TargetInfo info() const;
   void update_info(const std::function<void(TargetInfo&)>& change);
   LaneSignals& signals() { return signals_; }
-  // How often there was no memory left for what samples take.
+  // Number of times that no memory was left for samples.
   std::uint64_t memory_refused() const { return memory_->refused(); }
   // To be called by the control thread before the agent is asked for that session: what it tells
   // belongs to the rate.

@@ -52,7 +52,7 @@ struct PipelineLimits {
   CallstackTableLimits callstacks;
   AllocClassLimits classes;
   PairerLimits pairing;
-  // How far the numbers of a buffer's sampled blocks are apart.
+  // Difference between consecutive numbers of a buffer's sampled blocks.
   std::uint64_t sample_id_step = 1;
   SharedBudget memory;     // what the live set is charged to; null: nobody
   double c_heap_rate = 0;  // samples per word of C's memory; 0: it is not followed
@@ -60,7 +60,7 @@ struct PipelineLimits {
   std::optional<HeapMeter::Format> observe;
 };
 
-// What a buffer has had so far.
+// Progress of a buffer.
 struct BufferPosition {
   std::uint64_t records = 0;  // handed over
   std::uint64_t sampled = 0;  // blocks, those of records that it still holds included
@@ -85,15 +85,15 @@ class Pipeline {
   // The agent goes on telling of blocks that were sampled in sessions of this generation and later.
   // Unless called, each session that begins forgets those before it.
   void follow_since(std::uint32_t generation);
-  // What the agent says was allocated between two sessions, since the last call.
+  // Words allocated between two sessions since the last call, as the agent reports.
   void unsampled(std::uint64_t words) { aggregator_.unsampled(words); }
   // One ring buffer record, aligned to 8 bytes.
   void on_ring_record(std::span<const std::byte> data);
   // Before the first session: where each buffer is, as an agent at rest says; nowhere yet where it
   // says nothing. Without it what was before a buffer's first batch is no loss.
   void expect(std::span<const BufferPosition> positions);
-  // How far a buffer was, as it said before the ring was drained: of the records that it had handed
-  // over by then those that have not come are lost.
+  // Position of a buffer, as reported before the ring was drained: records handed over by then that
+  // have not arrived are lost.
   void on_reached(std::uint32_t buffer, const BufferPosition& position);
   // The unflushed records of a buffer, read out of the process as memprof_agent_abi.h says.
   // Order: read them, then drain the ring, then call this: the captures that
@@ -118,7 +118,7 @@ class Pipeline {
 
   // The number of a buffer's next record; 0 where none is known yet.
   std::uint64_t next_seq(std::uint32_t buffer = 0) const { return next_seq_[buffer].value_or(0); }
-  // Whether that is the session that runs: something of it has arrived.
+  // True if that session runs: some of its data has arrived.
   bool announced(std::uint32_t generation) const { return sessions_.runs(generation); }
   // Null unless in observe mode.
   const HeapMeter* heap_meter() const { return meter_ ? &*meter_ : nullptr; }

@@ -10,7 +10,7 @@
 
 namespace memprofd {
 
-// Which callstacks have allocated sampled blocks, and when.
+// Callstacks and allocation times of sampled blocks.
 struct SampleSites {
   static constexpr std::uint32_t kUnknown = ~0u;
   std::vector<std::shared_ptr<const Callstack>> callstacks;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a cell of history adds to a measure.
+// The contribution of a cell of history to a measure.
 #pragma once
 
 #include "absl/status/status.h"
@@ -34,7 +34,7 @@ inline double cell_samples(const WindowCell& cell, Blocks blocks) {
   }
   return died(Heap::kMinor) + died(Heap::kMajor);
 }
-// What one sample adds to a sum, in a unit that can be summed.
+// The contribution of one sample to a sum, in a unit that can be summed.
 struct SampleValue {
   double value = 0;
   double variance = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is different between two selections: other minus base.
+// The difference between two selections: other minus base.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a group of rows is called and what is counted of it.
+// Name and counts of a group of rows.
 #pragma once
 
 #include <compare>
@@ -15,8 +15,7 @@
 
 namespace memprofd {
 
-// What makes a group; other fields are empty. A row's site is its innermost
-// visible location.
+// Identifies a group; other fields are empty. A row's site is its innermost visible location.
 struct GroupName {
   Location location;  // the key's SiteParts; library is location.library
   std::string unit;
@@ -34,7 +33,7 @@ struct GroupName {
   }
 };
 
-// How sure a number of blocks is.
+// Error of a number of blocks.
 struct BlockMoments {
   double variance = 0;  // blocks squared
   double skew = 0;      // the variance times the grain, blocks cubed
@@ -73,7 +72,7 @@ struct Group : GroupName, GroupCounts {
   void set_callstack(VisibleFrames& frames);
 };
 
-// What is known of such blocks.
+// The estimate for these blocks.
 Estimate estimate_of(const Counters& counters, Blocks blocks);
 // In the measure's unit; of kLifetime what the median is longer than where it is not reached.
 double measure_value(const Counters& counters, Measure measure);

@@ -62,7 +62,7 @@ struct LeakGrowth {
   // Half of the live bytes at the end are older; 0 when nothing is live.
   double median_age_seconds = 0;
   Limits median_age_limits;  // 95 %, in seconds
-  // That it has grown at all, 0 to 1; of this one site, however many others there are.
+  // Probability, 0 to 1, that it has grown at all; of this one site, however many others there are.
   double confidence = 0;
   double steadiness = 0;  // share of the range's steps in which it grew, 0 to 1
 };
@@ -82,11 +82,11 @@ struct LeakRollUp {
 struct LeakAnswer {
   TimeRange range;
   double compared_seconds = 0;  // of the range: in which growth was looked at; 0: nowhere
-  // What one site has to leak steadily to be named, when it does nothing else. In half the time,
-  // or at half the rate, it is twice as much. 0: not known.
+  // The steady leak that a site needs to be named if it does nothing else. In half the time, or at
+  // half the rate, it is twice as much. 0: unknown.
   double least_leak_bytes_per_second = 0;
   std::vector<LeakSuspect> suspects;
-  // Where there is none, and they were asked for.
+  // Groups that grow, if no single site does and groups were requested.
   std::vector<LeakRollUp> rolled_up;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a target has said about itself in a range of time.
+// Published values of a target in a range of time.
 #pragma once
 
 #include <cstdint>

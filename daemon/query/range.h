@@ -22,8 +22,8 @@ struct RangeRows {
   std::vector<ProfileRow> rows;  // those with any count, by id
 };
 
-// Whether counters of a range have their deaths, ages and late entries, which most of the work is
-// for. Without them all that is told of samples, words and blocks is the same.
+// Whether counters of a range include deaths, ages and late entries, which take most of the work.
+// Samples, words and blocks are the same without them.
 enum class Lifetimes { kCounted, kLeftOut };
 
 // Counters of a row: allocated, promoted, deallocated and deaths are of the

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What estimates of lifetimes in a range need beside the deaths: how old is what has not died, and
-// from which age on it was watched.
+// Data for estimates of lifetimes in a range, besides the deaths: the ages of blocks that have not
+// died, and the age from which each was watched.
 //
 // A block counts with the part of its life that lies in the range. One that was there before the
 // range began comes into it at the age that it had then (LateEntries); it cannot have died before,
-// and says nothing of younger ages.
+// and adds nothing to younger ages.
 //
 //   range         b|---------------------------|e
 //   one block      #####X                            born in it, died
@@ -24,7 +24,7 @@
 
 namespace memprofd {
 
-// Which of them count.
+// Selects the ages that count.
 struct AgeFilter {
   LifetimeSpan span;  // of the age at the end
   bool allocated_in_range = false;

@@ -77,7 +77,7 @@ struct LifetimeSpan {
   bool all() const { return min_ns <= 0 && max_ns == std::numeric_limits<double>::infinity(); }
 };
 
-// What the variances of an answer are about.
+// The uncertainty that the variances of an answer describe.
 enum class Doubt {
   kSampling,  // which words were sampled: how far the answer may be from the truth
   kChance,    // that too, and that the program might as well have allocated or let go of another
@@ -126,12 +126,12 @@ class RangeCounter {
   std::vector<HistoryWindowPtr> cover(std::uint64_t begin_ns, std::uint64_t end_ns) const {
     return view_.cover(begin_ns, end_ns);
   }
-  // Whether the span is all that was recorded: then the snapshot's totals tell it, whatever windows
-  // are gone.
+  // True if the span covers everything that was recorded: then the snapshot's totals are exact,
+  // whatever windows were dropped.
   bool whole(std::uint64_t begin_ns, std::uint64_t end_ns) const {
     return begin_ns <= begin_ns_ && end_ns >= now_ns_;
   }
-  // Whether the windows since then are kept.
+  // True if the windows since then are kept.
   bool knows(std::uint64_t time_ns) const { return view_.oldest_ns() <= time_ns; }
   std::vector<HistoryWindowPtr> finest(std::uint64_t begin_ns, std::uint64_t end_ns) const {
     return view_.finest(begin_ns, end_ns);
@@ -139,14 +139,14 @@ class RangeCounter {
   std::optional<std::uint64_t> session_at(std::uint64_t time_ns) const {
     return view_.session_at(time_ns);
   }
-  // What was forgotten in the span: it lived then, and its end is not seen.
+  // Blocks forgotten in the span: they lived then, and their end is unknown.
   std::vector<Portion> forgotten(std::uint64_t begin_ns, std::uint64_t end_ns) const;
   // Takes what was live at the end back to what was live at the begin.
   void rewind(std::uint64_t begin_ns, std::uint64_t end_ns, std::vector<Portion>& live) const;
   // fn(row, cell, weight) for the cells of a window, with the deaths that choose(part) answers.
   template <typename Choose, typename Fn>
   void for_each_cell(const HistoryWindow& window, Choose choose, Fn fn) const;
-  // What a sample of a row stands for.
+  // Weight of a sample of a row.
   const SampleWeight& weight(int row, double rate) const {
     LastWeight& last = last_weights_[row];
     if (last.rate != rate) last = {rate, weight_at(row, rate)};
@@ -186,7 +186,7 @@ class RangeCounter {
   void take_deaths(const HistoryWindow& window, std::span<const std::uint64_t> times_ns,
                    std::span<std::vector<Portion>> live) const;
   SampleWeight weight_at(int row, double rate) const;
-  // What one sample of the row has seen of a block.
+  // Words of a block that one sample of the row represents.
   double sampled_words(std::size_t row) const;
 
   const TargetSnapshot& snapshot_;

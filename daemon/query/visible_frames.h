@@ -47,7 +47,7 @@ class VisibleFrames {
   // The visible location that names the site, by site_frame; what the library's functions of
   // Bigarrays allocate is their caller's in any case. Where all are passed over: the innermost.
   LocationId site(const Callstack& callstack);
-  // Whether it may name a site, by site_frame.
+  // True if the location may name a site, according to site_frame.
   bool names_sites(LocationId id) { return !is_passed_over(id); }
   // At most kMaxLocations.
   std::vector<LocationId> location_ids(const Callstack& callstack);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of sampled blocks of C's memory is resident, and which of them are gone though nobody
-// has told of their end: where nothing is mapped, or where glibc's malloc says that it is free.
-// Read from outside, as RssReport is.
+// Finds how much of sampled native blocks is resident, and which of them are gone although their
+// end was not reported: nothing is mapped there, or glibc's malloc has the memory free. Read from
+// outside, as RssReport is.
 #pragma once
 
 #include <stop_token>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which chunks of C's malloc are held by whom: those that an owner's words point to, and what these
-// chunks lead to. A word points to a chunk when it is the very address that malloc gave.
+// Assigns chunks of malloc to owners: the chunks to which an owner's words point, and those to
+// which these lead. A word points to a chunk if it is exactly the address that malloc returned.
 //
 //     owner    | .. | word |           chunk       | .. | word |           chunk
 //                       └──────────────▶                    └──────────────▶
 //
-// So a pointer into the middle of a chunk, or one in disguise, is missed, and a stale word in a
-// chunk that is followed holds too much. A chunk has one owner: who points to it himself, or else
-// who was first.
+// So a pointer into the middle of a chunk, or a disguised one, is missed, and a stale word in a
+// followed chunk claims too much. A chunk has one owner: one that points to it directly, otherwise
+// the first.
 #pragma once
 
 #include <bitset>

@@ -32,7 +32,7 @@ class ExtentLayer {
   // More are not kept: neighbours of one kind are one extent.
   static constexpr std::size_t kMaxExtents = 1u << 22;
 
-  // What is empty is left out; false when the layer is full.
+  // Ignores an empty extent; returns false if the layer is full.
   bool add(const Extent& extent);
   // Sorts. Where two overlap, the one that begins first has what is common.
   void seal();

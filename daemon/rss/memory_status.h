@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What /proc/PID/status says of a process's memory: the kernel's own counters, read at once.
+// Memory counters of /proc/PID/status: the kernel's own, read at one moment.
 #pragma once
 
 #include <cstdint>

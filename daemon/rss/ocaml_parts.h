@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where an OCaml runtime keeps what, in a program that runs: its heaps, its stacks, its tables.
-// What the runtime allocates by malloc is found among malloc's chunks: OCaml 5 has no symbol that
-// leads to its domains, and no thread does while all of them wait.
+// Finds the heaps, stacks and tables of the OCaml runtime in a running program. Memory that the
+// runtime allocates with malloc is found among malloc's chunks: OCaml 5 has no symbol that leads to
+// its domains, and no thread does while all of them wait.
 #pragma once
 
 #include <cstdint>
@@ -36,14 +36,14 @@ struct OcamlRuntime {
 // kFailedPrecondition when it is no OCaml program, or of a version that is not known.
 absl::StatusOr<OcamlRuntime> find_ocaml_runtime(const ElfFile& program, std::uint64_t load_bias);
 
-// What the runtime's own numbers say of its heap, in bytes.
+// Size of the heap according to the runtime's own counters, in bytes.
 struct OcamlCounts {
   bool known = false;
   std::uint64_t heap = 0;  // of the major heap, resident or not
   std::uint64_t free = 0;  // of that
   std::uint64_t domains = 0;
   std::uint64_t percent_free = 0;  // space_overhead; 0: not known
-  // What else was found, by number.
+  // Numbers of other parts that were found.
   std::uint64_t channels = 0;
   std::uint64_t stacks = 0;      // OCaml 5, those that are kept for later fibers included
   std::uint64_t lost_pools = 0;  // OCaml 5

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is in a process's memory beyond what its mappings tell: malloc's chunks, the OCaml heap,
+// Finds the parts of a process's memory that mappings do not show: malloc's chunks, the OCaml heap,
 // stacks of threads, tables of the runtime, each in a layer of extents.
 #pragma once
 

@@ -37,7 +37,7 @@ class ResidentReader final : public MemoryReader {
 
   // Calls it a program that has gone, or does not answer: nothing more can be read.
   const absl::Status& broken() const { return broken_; }
-  // Whether something was asked for when there was no time any more.
+  // True if something was requested after the time was over.
   bool late() const { return late_; }
 
  private:

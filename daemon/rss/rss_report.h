@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a process's resident memory is: every resident page is counted once, by what it holds, so
-// that the parts add up to what the kernel counts. Read from outside; the process is not stopped,
-// and nothing is asked of it.
+// Breaks down a process's resident memory: every resident page is counted once, by its use, so that
+// the parts add up to the kernel's count. Read from outside; the process is not stopped and not
+// asked for anything.
 //
-// The pages are counted at last and at once: while the process runs, the sum is as old as the
-// kernel's own number, and what was learnt of malloc and the heap before is a moment older.
+// The pages are counted last, in one pass. While the process runs, the sum is as old as the
+// kernel's own number, and the knowledge of malloc and the heap is a moment older.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,8 @@ struct RssArena {
   std::uint64_t unwalked = 0;
 };
 
-// What would give memory back. Nothing is advised that gives back less than a twentieth of all.
+// Actions that would return memory. Advice for less than a twentieth of the resident memory is
+// omitted.
 struct RssAdvice {
   std::string action;       // "call Gc.compact ()"
   std::string reason;       // one line: why, and what it costs

@@ -45,7 +45,7 @@ class RunTarget final : public SnapshotSource {
   // The program that was started has ended; after a last update().
   void finish(const ProgramEnd& end);
 
-  // Whether a program's agent has taken the memory, and events can be read.
+  // True if a program's agent has taken the memory and events can be read.
   bool begun() const { return pipeline_ != nullptr; }
   // One line when it has, and cannot be profiled all the same; else empty.
   const std::string& problem() const { return problem_; }

@@ -43,7 +43,7 @@ class SharedAgent {
 
   // For the program to inherit: not closed on exec.
   int descriptor() const { return file_.get(); }
-  // Where the OCaml 5 runtime keeps things. Before the program starts, or once it has taken the
+  // Sets the offsets of an OCaml 5 runtime, before the program starts or once it has taken the
   // memory.
   void set_offsets(const memprof_runtime_offsets& offsets);
   // Nothing yet.
@@ -55,7 +55,7 @@ class SharedAgent {
   void drain(Pipeline& pipeline);
   // The same, and then what unfinished batches hold.
   void catch_up(Pipeline& pipeline);
-  // What the agent says about itself. kOutOfRange: nobody has taken the memory.
+  // State reported by the agent. kOutOfRange: no program has taken the memory.
   absl::StatusOr<AgentStatus> status() const;
   // The program has written what no agent writes.
   bool damaged() const { return damaged_; }

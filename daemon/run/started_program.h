@@ -33,7 +33,7 @@ class StartedProgram {
   StartedProgram(StartedProgram&&) = default;
 
   pid_t pid() const { return pid_; }
-  // Whether it has ended within that time.
+  // Waits; returns true if the program has ended within that time.
   bool wait(std::chrono::milliseconds time);
   // After its end: as waitpid() says it.
   int status() const { return status_; }

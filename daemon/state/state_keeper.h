@@ -40,7 +40,7 @@ class StateKeeper {
   StateKeeper(const StateKeeper&) = delete;
   StateKeeper& operator=(const StateKeeper&) = delete;
 
-  // What was there; once.
+  // The targets that were stored; call once.
   std::vector<StoredTarget> take_stored() { return std::move(stored_); }
   // From now on targets are kept as hub, which must outlive this or stop(), shows them. Those that
   // were there are kept until it has shown them and shows them no more.

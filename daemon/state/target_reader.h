@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a TargetWriter has kept, as the snapshot that it was told of last.
+// Reads the file of a TargetWriter, as the last snapshot that was written to it.
 #pragma once
 
 #include <string>

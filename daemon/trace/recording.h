@@ -43,7 +43,7 @@
 
 namespace memprofd {
 
-// Where the files of a recording go.
+// Destination of a recording's files.
 class TraceOutput {
  public:
   virtual ~TraceOutput() = default;
@@ -52,7 +52,7 @@ class TraceOutput {
   virtual absl::Status write(std::span<const std::byte> packet) = 0;
 };
 
-// What traces of C's memory say about themselves.
+// Marks traces of the native heap.
 inline constexpr char kCMemoryContext[] = "memprofd, C's memory";
 
 struct RecordingOptions {
@@ -64,7 +64,7 @@ struct RecordingOptions {
   // A file ends a little before: by what may wait in the writer, 64 KiB and 32 KiB
   // more for each further domain. 0: no limit.
   std::uint64_t max_bytes = 0;
-  // Whether another file follows one that is full or whose sampling rate is past.
+  // Whether to start another file when one is full or its sampling rate has changed.
   bool rotate = false;
   // Blocks followed at a time, of 16 bytes each; of others only the allocation
   // is in the file.

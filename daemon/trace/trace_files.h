@@ -14,7 +14,7 @@
 
 namespace memprofd {
 
-// What all traces in a directory may take, unless something else is asked for.
+// Default limit for the size of all traces in a directory.
 constexpr std::uint64_t kUsualTraceBytes = 10ull << 30;
 
 // Each is created here, mode 0600: one that is there already is an error, a

@@ -30,7 +30,7 @@ namespace memprofd {
 // opened, and answer nothing after its end.
 struct MemoryFiles {
   int pid = 0;
-  // Where this address space has bytes that no other has: its AT_RANDOM. 0: not known.
+  // Address of 16 bytes that identify this address space (AT_RANDOM). 0: unknown.
   std::uint64_t mark = 0;
   UniqueFd mem;  // read and write
   UniqueFd maps;
@@ -38,9 +38,8 @@ struct MemoryFiles {
   UniqueFd window = UniqueFd();
 };
 
-// What goes over a server's socket, a message each: a request, behind it the bytes to be
-// written, or a list of pieces and what is written to them; an answer, behind it the bytes that
-// were read.
+// The protocol of a server's socket, one message each: a request, followed by the bytes to write,
+// or by a list of pieces and the bytes for them; an answer, followed by the bytes that were read.
 struct MemoryRequest {
   // kWriteStack also writes below a stack, which grows it. kReadPieces has a list of pieces behind
   // it, of `bytes` bytes, and is answered by what could be read of them, up to the first that

@@ -69,7 +69,7 @@ class Writer {
   // Afterwards the sink has everything: a readable file.
   absl::Status flush();
 
-  // What the sink has taken; what is still open is in none of these.
+  // Counts of data that the sink has taken, without the open packet.
   std::uint64_t bytes_written() const { return bytes_written_; }
   // Allocations, promotions and collections that went down with the sink.
   std::uint64_t events_lost() const { return events_lost_; }
