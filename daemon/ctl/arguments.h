@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What command lines leave open.
+// Completes arguments that command lines may omit.
 #pragma once
 
 #include <string>

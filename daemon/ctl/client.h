@@ -40,7 +40,7 @@ struct Endpoint {
 // kInvalidArgument: the address is none, or the options of TLS contradict it or each other.
 absl::Status check(const Endpoint& endpoint);
 
-// Whether memprofd is older than memprofctl and does not know what it was asked.
+// True if memprofd is older than memprofctl and does not know the request.
 bool is_of_older_daemon(const absl::Status& status);
 
 // One call at a time.
@@ -65,7 +65,7 @@ class Client {
   absl::StatusOr<pb::ListValuesResponse> list_values(const pb::ListValuesRequest& request);
   absl::StatusOr<pb::GetValueHistoryResponse> get_value_history(
       const pb::GetValueHistoryRequest& request);
-  // How many threads go on.
+  // Number of threads that resume.
   absl::StatusOr<std::uint32_t> resume(int pid);
   absl::StatusOr<::memprof::v1::AskResponse> ask(const ::memprof::v1::AskRequest& request);
   absl::StatusOr<pb::AdjustResponse> adjust(const pb::AdjustRequest& request);
@@ -77,11 +77,12 @@ class Client {
   absl::StatusOr<pb::ListHeapsResponse> list_heaps(int pid);
   absl::StatusOr<pb::KeepHeapResponse> keep_heap(const pb::KeepHeapRequest& request);
 
-  // Of a record() that runs, by the number in its messages: what memprofd has not sent yet follows.
+  // Ends a running record(), by the number in its messages; data that memprofd has not sent yet
+  // still arrives.
   absl::Status end_recording(std::uint64_t recording);
 
-  // Until the stream ends, which is no error, or a message is answered with an
-  // error, or interrupt() is called.
+  // Runs until the stream ends, which is no error, or `use` returns an error for a message, or
+  // interrupt() is called.
   absl::Status record(const pb::RecordRequest& request,
                       const std::function<absl::Status(const pb::RecordResponse&)>& use);
   absl::Status take_snapshot(

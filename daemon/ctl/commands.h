@@ -18,7 +18,7 @@
 
 namespace memprofd::ctl {
 
-// What the command line says, for all subcommands.
+// Options of the command line, for all subcommands.
 struct Options {
   Endpoint endpoint;
   std::string format = kTable;  // or kJson; of reports one of report_formats()
@@ -116,7 +116,7 @@ struct Options {
   bool by_domain = false;
 
   bool json() const { return format == kJson; }
-  // Of sites, where the command line does not say: tables are for people.
+  // The default frames of sites: application frames in tables, which are for people.
   ::memprof::v1::Frames frames() const {
     return format == kTable ? ::memprof::v1::FRAMES_APPLICATION : ::memprof::v1::FRAMES_UNSPECIFIED;
   }

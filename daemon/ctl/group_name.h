@@ -10,12 +10,12 @@ namespace memprofd::ctl {
 
 namespace pb = ::memprof::v1;
 
-// What makes the group, without counts.
+// The fields that identify the group, without counts.
 pb::Site name_of(const pb::Site& group, pb::GroupBy group_by);
 // Equal for one group in several answers.
 std::string group_key(const pb::Site& group, pb::GroupBy group_by);
-// Whether blocks with that callstack belong to the group. Of groups by a number: callstacks
-// of an answer to the narrowed filter.
+// True if blocks with that callstack belong to the group. For groups by a number: callstacks of an
+// answer to the narrowed filter.
 bool in_group(const pb::Site& callstack, const pb::Site& group, pb::GroupBy group_by);
 // Narrows the filter to the group; what is left is a little more than that.
 void narrow(const pb::Site& group, pb::GroupBy group_by, pb::Filter& filter);

@@ -23,12 +23,12 @@ struct HeapRule {
   RuleKind kind = RuleKind::kLive;
   std::string pattern;  // RE2: only callstacks with a matching frame count; empty: all
   double limit_bytes = 0;
-  // Of a rule that compares with a run before; 0: the limit is exact.
+  // For a rule that compares with an earlier run; 0: the limit is exact.
   double limit_stderr_bytes = 0;
   bool from_baseline = false;
 };
 
-// What the command line gives.
+// Limits from the command line.
 struct RuleOptions {
   // "64MiB", or "Cache\.=64MiB" for callstacks with a matching frame.
   std::vector<std::string> max_live, max_peak, max_allocated;

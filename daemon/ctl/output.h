@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where results go.
+// Destinations of results.
 #pragma once
 
 #include <cstdio>

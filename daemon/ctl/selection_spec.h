@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How command lines say which target and which time are meant.
+// Parses targets and times on command lines.
 //
 //   TARGET    4242 (a pid), trace.ctf (a file)
 //   RANGE     FROM..TO, either may be empty: from the attach, until now

@@ -186,7 +186,7 @@ class RangeCounter {
   void take_deaths(const HistoryWindow& window, std::span<const std::uint64_t> times_ns,
                    std::span<std::vector<Portion>> live) const;
   SampleWeight weight_at(int row, double rate) const;
-  // Words of a block that one sample of the row represents.
+  // Words that one sample of the row proves: the whole block if it counts once, otherwise one.
   double sampled_words(std::size_t row) const;
 
   const TargetSnapshot& snapshot_;

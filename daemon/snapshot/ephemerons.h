@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ephemerons keep: their data, as long as the ephemeron and all its keys are reachable by
-// other ways than through that data (runtime/weak.c, of 4.11 to 5.4). An ephemeron's data may lead
-// to another one's key, so that this is a fixpoint.
+// Memory that ephemerons keep alive: their data, as long as the ephemeron and all its keys are
+// reachable by paths other than through that data (runtime/weak.c, of 4.11 to 5.4). An ephemeron's
+// data may lead to another one's key, so that this is a fixpoint.
 //
 //     root -> ephemeron ~> key          the key is not kept
 //                       -> data         kept as long as something else keeps the key

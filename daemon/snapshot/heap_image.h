@@ -40,19 +40,19 @@ struct ImageInfo {
 inline constexpr std::string_view kEphemeronName = "ephemeron";
 inline constexpr std::string_view kWeakArrayName = "weak array";  // or an ephemeron without data
 
-// What blocks have in common, each once. There are few: hundreds, or thousands.
+// Properties that blocks share; each shape exists once. There are hundreds or thousands of shapes.
 struct BlockShape {
   std::uint8_t tag = 0;
   // A number of texts: a closure's function, a custom block's identifier, what an abstract one is;
   // 0: none.
   std::uint32_t name = 0;
   std::uint64_t words = 0;  // header included
-  // Where the stack of a continuation's fiber is in sites, a location for each frame; kNoSite: it
-  // is not known, or the block is none.
+  // Index in sites of the stack of a continuation's fiber, one location per frame; kNoSite:
+  // unknown, or not a continuation.
   static constexpr std::uint32_t kNoSite = ~0u;
   std::uint32_t site = kNoSite;
-  // What each holds outside of the heap, by what it is: a Bigarray its elements, a channel its
-  // buffer. HeapImage::outside_bytes() has all.
+  // Memory that each block holds outside of the heap, by its kind: a Bigarray its elements, a
+  // channel its buffer. HeapImage::outside_bytes() has the total.
   std::uint64_t outside_bytes = 0;
   std::uint32_t type = 0;  // of HeapImage::types; 0: not known
 
@@ -79,8 +79,8 @@ struct RootName {
   std::string owner;               // empty: not known
   std::uint32_t field = kNoField;  // of a module's block
   Location place = {};             // function, file, line; empty function: not known
-  // What the field is called in the source, "table", "Sessions.all" of a module in it; valid UTF-8,
-  // of one field of the owner alone. Empty: not known.
+  // Name of the field in the source, "table", "Sessions.all" for an inner module; valid UTF-8,
+  // unique in its owner. Empty: unknown.
   std::string label = {};
 
   friend bool operator==(const RootName&, const RootName&) = default;
@@ -108,7 +108,7 @@ struct WeakPointer {
   friend bool operator==(const WeakPointer&, const WeakPointer&) = default;
 };
 
-// What a string or a float array has, where somebody asked for that.
+// Contents of a string or a float array, if they were requested.
 struct BlockContents {
   std::uint32_t block = 0;
   std::uint32_t kept = 0;    // bytes that are known, from the first on
@@ -133,7 +133,7 @@ struct BlockRange {
   std::uint32_t end = 0;
 };
 
-// What blocks of a type of the program's source are: of a record, of one constructor's arguments.
+// Blocks of a type of the program's source: of a record, or of the arguments of one constructor.
 struct BlockType {
   std::string name;          // "string list", "Shop.order", "Shop.shape.Circle"; empty: not known
   bool is_array = false;     // its fields are all alike
@@ -148,7 +148,7 @@ inline constexpr std::size_t kDigestBytes = 16;
 inline constexpr std::size_t kMostUnitName = 1024;
 inline constexpr std::size_t kMostLinkedUnits = 1 << 16;
 
-// What types were given to an image's blocks, and what was refused.
+// Counts of types that were assigned to an image's blocks, and of those that were refused.
 struct TypesFound {
   std::uint64_t disagreed = 0;  // times that a block could not be of the type, or was of another
   std::uint32_t modules = 0;    // with roots and with files
@@ -165,7 +165,7 @@ struct TypesFound {
   std::uint64_t sites_disagreed = 0;  // have another type, by way of a module
 };
 
-// What a block has of C's memory by chunks of malloc that it leads to; each chunk is one block's.
+// Native memory of a block in chunks of malloc that it leads to; each chunk belongs to one block.
 struct ChunkBytes {
   std::uint64_t bytes = 0;     // beyond what the block's shape tells
   std::uint64_t resident = 0;  // of all that it has, what is in pages that are in memory
@@ -184,17 +184,17 @@ struct HeapImage {
   std::vector<std::string> texts{""};  // valid UTF-8; number 0 is no name
   std::vector<BlockShape> shapes;
 
-  // By block, in the order of their addresses.
+  // Indexed by block, in the order of their addresses.
   std::vector<std::uint32_t> shape_of;  // of shapes
   EdgeLists edges;                      // first has one more than there are blocks, also for none
   std::vector<std::uint8_t> fields;     // of each of edges.to; never falling within a block, from 0
   std::vector<BlockRange> young;        // those of minor heaps
 
-  // By block, of those that lead to chunks of malloc.
+  // Keyed by block; only those that lead to chunks of malloc.
   absl::flat_hash_map<std::uint32_t, ChunkBytes> chunk_bytes;
 
-  // By block, the ones that have some. The data of an ephemeron is among edges if its keys are
-  // reachable, so that who follows edges alone finds what the collector would keep.
+  // Ordered by block; only those that have some. The data of an ephemeron is among edges if its
+  // keys are reachable, so edges alone show what the collector would keep.
   std::vector<WeakPointer> weak;
 
   SizeTable dead;  // blocks that the collector knows to be dead and has not swept
@@ -204,7 +204,7 @@ struct HeapImage {
   std::vector<RootName> root_names;
   std::vector<ImageRoot> roots;
 
-  // By block, of some.
+  // Ordered by block; only some blocks.
   std::vector<BlockContents> contents;
   std::vector<BlockFingerprint> fingerprints;
   std::vector<BufferUse> buffers;

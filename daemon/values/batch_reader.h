@@ -25,7 +25,7 @@
 
 namespace memprofd {
 
-// What was found when a value was read, for who reads it again.
+// Result of reading a value, for the next reading.
 struct KnownValue {
   Footprint footprint;
   std::unique_ptr<const Value> value;  // null: nobody will ask for it
@@ -40,7 +40,7 @@ struct ValueSlot {
   KnownValue* known = nullptr;  // null: nobody reads it again
 };
 
-// What it means, if it is asked for.
+// Meaning of the value, if requested.
 struct ReadValue {
   bool is_constant = false;
   bool is_torn = false;  // its parts do not fit together
@@ -65,11 +65,11 @@ class BatchReader {
     return pages_.set_mappings(mappings, options_.image);
   }
 
-  // Whether the words of each are not as they are known: of the others nothing has to be read. The
-  // collector does not matter: what is made of the same words is the same value.
+  // For each value, whether its words have changed; only these have to be read again. The collector
+  // does not matter: the same words are the same value.
   std::vector<bool> find_changed(std::span<const ValueSlot> slots);
 
-  // What one question may take.
+  // Limits of one question.
   struct Bounds {
     std::size_t graph_nodes = 0;
     std::size_t blocks_of_tag = 0;
@@ -86,8 +86,7 @@ class BatchReader {
                                                    std::span<const MemoryPiece> before,
                                                    std::span<const MemoryPiece> after);
 
-  // What read_twice() has met: more pages than there is room for; other memory than is mapped was
-  // asked for.
+  // Whether read_twice() has used all pages, or asked for memory that is not mapped here.
   bool full() const { return pages_.full(); }
   bool missed() const { return pages_.missed(); }
   // Memory did not answer, at the first look or the second.

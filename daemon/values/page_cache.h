@@ -50,12 +50,12 @@ class PageCache final : public MemoryReader {
   std::size_t noted() const { return noted_.size(); }
   // Reads those, as fetch() does.
   void fetch_noted();
-  // What is read from now on is of a later moment.
+  // Later reads belong to a later moment.
   void forget();
   bool full() const { return pages_.size() >= kMaxPages; }
-  // Whether other memory was asked for since forget(): the program may have got it meanwhile.
+  // True if other memory was requested since forget(); it may have been fetched meanwhile.
   bool missed() const { return missed_; }
-  // Whether memory did not answer since forget(): what is there is not known.
+  // True if memory did not answer since forget(): its contents are unknown.
   bool was_late() const { return was_late_; }
 
  private:
@@ -76,7 +76,7 @@ class PageCache final : public MemoryReader {
   const std::byte* peeked(std::uint64_t address, std::size_t bytes) const;
 
   static constexpr std::size_t kNoSlice = static_cast<std::size_t>(-1);
-  // What was peeked of a page.
+  // The part of a page that was peeked.
   struct Slice {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;

@@ -54,8 +54,8 @@ struct ValuesRequest {
   // lines.
   bool only_looks_on = false;
   std::chrono::milliseconds patience{5000};
-  // Who asks the same of a program again and again is answered with what has changed since. Not
-  // with graphs, nor with fields. Null: all is answered.
+  // A client that repeats a question about a program gets only what has changed since. Not for
+  // graphs or fields. Null: everything is returned.
   ValueWatch* watch = nullptr;
 };
 
@@ -78,7 +78,7 @@ struct ValuesAnswer {
   std::uint64_t left_out = 0;      // beyond the limit
   std::uint64_t repeated = 0;      // tries that the collector overtook
   std::uint64_t not_reached = 0;   // fields for which there was no time
-  // Of names in the source, as in TypesFound.
+  // Names from the source, as in TypesFound.
   std::vector<std::string> other_builds;
   bool unverified = false;
 };

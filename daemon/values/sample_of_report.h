@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What history keeps of what a program says about itself.
+// Converts published values to the samples that history keeps.
 #pragma once
 
 #include <cstdint>

@@ -69,7 +69,7 @@ struct Value {
   // Buckets by their number of bindings, from 0 on; the last one kCountedChains has those of more.
   std::vector<std::uint64_t> chains;
   std::vector<Value> fields;  // the first ones
-  // Where it was asked for; null: not.
+  // The graph, if requested; otherwise null.
   std::shared_ptr<const ValueGraph> graph;
 
   static constexpr std::size_t kCountedChains = 16;
@@ -78,7 +78,7 @@ struct Value {
   bool same_as(const Value& other) const;
 };
 
-// What a block holds in one place: a block, by its number, or something that is none.
+// A field of a block: another block, by its number, or a value that is no block.
 struct GraphField {
   std::uint32_t node = 0;  // from 1 on; 0: see value
   Value value;

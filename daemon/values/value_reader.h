@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a word of an OCaml program means, from its memory at one moment (heap_clock.h). Total on
-// whatever that holds: blocks, pages and depth are bounded, and what looks like a table or a tree
-// is one only when all of it fits together.
+// Decodes words of an OCaml program, from its memory at one moment (heap_clock.h). Total on
+// whatever that holds: blocks, pages and depth are bounded, and data counts as a table or a tree
+// only if all of it is consistent.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace memprofd {
 
-// What a function at an address of its code is called.
+// Name of the function at an address of its code.
 using FunctionNames = std::function<std::string(std::uint64_t code)>;
 
 class ValueReader {
@@ -30,7 +30,7 @@ class ValueReader {
   // with_contents: those of strings, which may be secret.
   ValueReader(const MemoryReader& memory, const FunctionNames& functions, bool with_contents)
       : memory_(memory), functions_(functions), with_contents_(with_contents) {}
-  // What values are made of is written down.
+  // Records the words of which values are made.
   ValueReader(const RecordingReader& memory, const FunctionNames& functions, bool with_contents)
       : memory_(memory), recorder_(&memory), functions_(functions), with_contents_(with_contents) {}
 
@@ -43,8 +43,8 @@ class ValueReader {
   };
   // Nothing when no block is there.
   std::optional<Alone> block_alone(std::uint64_t word, std::size_t fields);
-  // Whether something in what was read last fits together but for what a change in the middle
-  // explains: a queue or a table whose count is not that of its cells.
+  // True if the last data was consistent except for what a concurrent change explains: a queue or a
+  // table whose count is not that of its cells.
   bool is_torn() const { return is_torn_; }
 
  private:

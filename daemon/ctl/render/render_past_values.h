@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program has said about itself, over time, as text.
+// Published values over time, as text.
 #pragma once
 
 #include <string>

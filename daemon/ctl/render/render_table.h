@@ -26,7 +26,7 @@ std::string ended_table(const pb::ListTargetsResponse& response, std::int64_t no
 std::string target_line(const pb::Target& target);
 // Why there may be no samples for long, a line; empty where some were taken.
 std::string no_samples_hint(const pb::Target& target);
-// Which memprofd it is, what it can do and what its limits are.
+// Version, features and limits of a memprofd.
 std::string info_text(const pb::GetServerInfoResponse& info);
 std::string sites_table(const pb::ListSitesResponse& response, pb::GroupBy group_by,
                         bool with_callstacks, const Style& style);

@@ -18,7 +18,7 @@
 
 namespace memprofd::ctl {
 
-// Which program, when, and what a reader has to know of it. All end in a newline.
+// The program, the time, and remarks that a reader needs. All end in a newline.
 std::string snapshot_head_text(const ImageInfo& info);
 std::string census_text(const ImageInfo& info, const ImageCensus& census,
                         const std::vector<SiteRow>& sites, const SnapshotView& view);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of an answer from a heap snapshot is shown, and how its tables are put into words.
+// The shown part of an answer about a heap snapshot, and the texts of its tables.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ std::string share_of(std::uint64_t part, std::uint64_t whole);
 std::string sum_text(const SampledSum& sum);
 // Behind an empty line.
 std::string with_title(const std::string& title, const TextTable& table, const Style& style);
-// So many of the rows.
+// Number of rows to show.
 std::size_t shown(std::size_t rows, const SnapshotView& view);
 // A line about the others, if there are any.
 std::string more_text(std::size_t rows, const SnapshotView& view);

@@ -11,9 +11,9 @@
 
 namespace memprofd::ctl {
 
-// What of an answer the options have shown.
+// The part of an answer that the options select.
 SnapshotView snapshot_view(const Options& options);
-// By which frames the options name sites.
+// The frames by which the options name sites.
 SiteFrame site_frame(const Options& options);
 // Writes what keeps the memory of sites that match the options' pattern. source: of messages, the
 // file or process that the image is of; list_sites: the command that names sites there are.

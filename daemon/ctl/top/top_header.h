@@ -21,7 +21,7 @@ Pieces program_pieces(const TopAnswer& answer);  // its memory, at the time of t
 Pieces look_pieces(const TopAnswer& answer);     // what the table is about
 // "LIVE", "PAUSED at 12:00:00 UTC, 4.0 s ago", "RECONNECTING: ...".
 std::string state_text(const TopModel& model);
-// What hinders, in a line; else empty.
+// The current problem in one line, or empty.
 std::string problem_text(const TopModel& model);
 
 }  // namespace memprofd::ctl

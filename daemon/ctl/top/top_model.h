@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `top` shows and what keys do to it; asks and draws nothing itself.
+// State of `top` and the effects of keys on it; sends no requests and draws nothing itself.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace memprofd::ctl {
 
-// What is drawn over the list, or instead of it.
+// An overlay over the list, or in place of it.
 enum class TopOverlay {
   kNone,
   kHelp,
@@ -40,7 +40,7 @@ class TopModel {
   const TopLook& look() const { return look_; }
   // Changes with the look: an answer with another number is of an earlier one.
   std::uint64_t number() const { return number_; }
-  // Whether to ask at once, and whether to ask again and again.
+  // Whether to send a request now, and whether to repeat it.
   bool wants_answer() const { return answered_ != number_; }
   bool moves() const { return !paused() || look_.view == TopView::kTargets || !problem_.ok(); }
 
@@ -51,7 +51,7 @@ class TopModel {
   const absl::Status& problem() const { return problem_; }
   double waiting_seconds() const { return waiting_seconds_; }
   bool paused() const { return look_.until_ns != 0; }
-  // Whether the answer is to the present look.
+  // True if the answer belongs to the present view.
   bool current() const { return answer_.number == number_; }
   TopOverlay overlay() const { return overlay_; }
   const LineEdit& edit() const { return edit_; }

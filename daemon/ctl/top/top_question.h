@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `top` looks at, and how the daemon is asked for it.
+// The view of `top`, and the requests for it.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct TopLook {
   pb::Site drilled;                // kCallstacks: the group whose they are
   std::uint32_t limit = kTopRows;  // rows; 0: all
 
-  // What rows of the view are grouped by.
+  // The group key of the view's rows.
   pb::GroupBy row_group() const {
     return view == TopView::kCallstacks ? pb::GROUP_BY_CALLSTACK : group_by;
   }
@@ -55,7 +55,7 @@ struct TopAnswer {
   double seconds() const;
 };
 
-// What is asked.
+// The requests of a view.
 pb::ListSitesRequest program_request(const TopLook& look);
 pb::ListSitesRequest sites_request(const TopLook& look);
 pb::GetHistoryRequest history_request(const TopLook& look);

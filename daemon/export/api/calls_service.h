@@ -12,7 +12,7 @@
 
 namespace memprofd {
 
-// What one request is answered with, message by message. Not thread-safe.
+// The answer to one request, message by message. Not thread-safe.
 class CallsStream {
  public:
   // kInvalidArgument when the request makes no sense, else what ProfilerService says.

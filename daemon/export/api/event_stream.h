@@ -18,7 +18,7 @@
 
 namespace memprofd {
 
-// What one reader wants.
+// The selection of one reader.
 struct EventQuery {
   std::uint32_t kinds = 0;  // bit k: EventKind k
   bool of_c = false;        // C's memory, and nothing else; or all but that

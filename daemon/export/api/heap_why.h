@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What keeps the memory of allocation sites alive: of a snapshot that is there, or of one that is
-// taken for it.
+// Finds what keeps the memory of allocation sites alive, in a stored snapshot or in one that is
+// taken for the answer.
 #pragma once
 
 #include <string>
@@ -18,11 +18,11 @@ namespace memprofd {
 
 // kInvalidArgument: it is no pattern of a site.
 absl::Status check_site_pattern(const std::string& pattern);
-// By site of the image, whether the pattern is found in one of its frames.
+// For each site of the image, whether the pattern matches one of its frames.
 absl::StatusOr<std::vector<bool>> sites_matching(const HeapImage& image,
                                                  const std::string& pattern);
 
-// Whether anything of such a site is alive is asked before the program is stopped.
+// Request that tells whether such a site has live memory, sent before the program is paused.
 ::memprof::v1::ListSitesRequest live_sites_request(int pid, const std::string& pattern);
 // kNotFound: nothing is. In observe mode that is not known, and the taking says that none is taken.
 absl::Status check_live_sites(const ::memprof::v1::ListSitesResponse& answer,

@@ -36,7 +36,7 @@ class InnerHeaps {
       : kept_(std::move(kept)), types_(std::move(cmt)) {}
 
   const HeapFiles& kept() const { return kept_; }
-  // What was in those that have been looked at.
+  // Censuses of the heaps that have been analysed.
   std::shared_ptr<const CensusBook> censuses() const { return censuses_; }
   // Has one taken, and looked at. Errors as of taking one; kResourceExhausted: the heap has too
   // much in it, or another one is being looked at. waits: whether somebody still waits for the
@@ -55,7 +55,7 @@ class InnerHeaps {
  private:
   // Those that nobody waits for take less memory.
   static constexpr ImageLimits kUnasked{.blocks = 3'000'000, .pointers = 30'000'000};
-  // How long who asks waits for what is looked at before.
+  // Time for which a caller waits for earlier analyses.
   static constexpr std::chrono::seconds kPatience{10};
 
   absl::StatusOr<AnswerTurns::Turn> my_turn();

@@ -22,7 +22,7 @@ AskedProcess process_of(const Request& request) {
   return {request.pid(), request.process_start_ticks()};
 }
 
-// Whether the process that a request acts on is the one that is meant, if it says which.
+// Checks that the process of a request is the intended one, if the request identifies it.
 inline absl::Status check_process(ProfilerService& service, const AskedProcess& process) {
   RETURN_IF_ERROR(check_pid(process.pid));
   if (process.start_time_ticks == 0) return absl::OkStatus();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which memprofd answers and what its limits are, for gRPC and HTTP alike.
+// Version and limits of this memprofd, for gRPC and HTTP.
 #pragma once
 
 #include <sys/utsname.h>

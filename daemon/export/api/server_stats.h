@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the servers count of themselves, for /metrics. Any thread.
+// Counters that the servers keep about themselves, for /metrics. Any thread.
 #pragma once
 
 #include <atomic>

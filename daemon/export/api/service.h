@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the servers ask of the rest of the daemon. Implemented by Daemon (and by
-// a fake in unit tests); every call may come from any thread.
+// The interface of the daemon to its servers. Implemented by Daemon (and by a fake in unit tests);
+// every call may come from any thread.
 //
-// A call for an AskedProcess fails as check_is_meant() has it when the target, or what is looked
-// at, is another process than that, or not the user's.
+// A call for an AskedProcess fails with the error of check_is_meant() if the target or the
+// inspected process is a different one, or belongs to another user.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ class ProfilerService : public SnapshotSource {
                                                    const std::function<bool()>& wanted) = 0;
   // pid 0: kernel and privileges only.
   virtual std::vector<Finding> diagnose(const AskedProcess& process) = 0;
-  // Where the resident memory of a program is, a target or not; errors as of
+  // Breaks down the resident memory of a program, a target or not; errors as of
   // memprofd::account_rss().
   virtual absl::StatusOr<RssReport> account_rss(const AskedProcess& process,
                                                 RssOptions options) = 0;
@@ -56,7 +56,7 @@ class ProfilerService : public SnapshotSource {
   virtual absl::StatusOr<std::shared_ptr<CallTrace>> trace_calls(const AskedProcess& process,
                                                                  const CallsRequest& request) = 0;
   virtual SelfStats self_stats() = 0;
-  // What the search for programs has found last, without what is known of targets
+  // Results of the last search for programs, without what is known of targets
   // (history/discoveries.h).
   virtual Discoveries discovered() { return {}; }
   // Has all threads go on that wait in a pause of Memprof_values. How many did.

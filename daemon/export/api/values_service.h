@@ -51,7 +51,7 @@ class ValuesService {
   ProfilerService& service_;
 };
 
-// What one request to watch values is answered with, message by message. Not thread-safe.
+// The answer to one request to watch values, message by message. Not thread-safe.
 class ValuesStream {
  public:
   // service must outlive it. kInvalidArgument when the request makes no sense. All messages are of
@@ -76,14 +76,14 @@ class ValuesStream {
   std::unique_ptr<ValueWatch> watch_ = std::make_unique<ValueWatch>();
 };
 
-// What was asked, as memprofd's log has it: "adjust 'queue' {route=/a} (off, period 100 ms)".
+// Text of a request in memprofd's log: "adjust 'queue' {route=/a} (off, period 100 ms)".
 std::string text_of(const ::memprof::v1::AdjustRequest& request);
 std::string text_of(const ::memprof::v1::KeepValuesRequest& request);
 
 ::memprof::v1::Value to_proto(const Value& value);
 void put_labels(const ValueLabels& labels,
                 google::protobuf::RepeatedPtrField<::memprof::v1::ReportedLabel>& out);
-// What a target has said about itself. kInvalidArgument when the request makes no sense.
+// Published values of a target over time. kInvalidArgument for an invalid request.
 absl::StatusOr<::memprof::v1::GetValueHistoryResponse> value_history(
     const TargetSnapshot& target, const ::memprof::v1::GetValueHistoryRequest& request);
 

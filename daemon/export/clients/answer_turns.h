@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many answers are made at once: each takes a processor, and memory that no budget counts.
-// Others wait; who has fewest of those that are made is next, of several the one who has come
-// first. Each has a thread meanwhile,
-// and a connection, so that there may be only so many, and of each user (util/user_places.h).
+// Limits how many answers are made at once: each takes a processor, and memory that no budget
+// counts. Others wait. The user with the fewest running answers is next, and of several the one
+// that came first. Each waiting request occupies a thread and a connection, so their number is
+// limited too, also per user (util/user_places.h).
 #pragma once
 
 #include <chrono>
@@ -56,7 +56,7 @@ class AnswerTurns {
   absl::StatusOr<Turn> take(const std::string& user = "");
   // For memprofd itself, without waiting: none while anybody has one or waits for it.
   std::optional<Turn> take_if_idle();
-  // How many wait now.
+  // Number of waiting requests.
   std::size_t waiting() const;
 
  private:

@@ -16,7 +16,7 @@ namespace memprofd {
 // Any thread.
 class RequestCounts {
  public:
-  // What is asked, as labels of Prometheus with their values. Of few words: a client makes up none.
+  // Prometheus labels of a request, with values from a small fixed set: a client cannot invent any.
   using Kind = std::vector<std::pair<std::string, std::string>>;
   struct Counts {
     std::uint64_t begun = 0;

@@ -12,7 +12,7 @@
 
 namespace memprofd {
 
-// Which value tools show first.
+// The value that tools show first.
 enum class PprofKind {
   kHeap,    // inuse_space
   kAllocs,  // alloc_space

@@ -19,7 +19,7 @@ namespace memprofd {
 struct RenderOptions {
   Measure measure = Measure::kLive;
   bool within_limits = false;  // pprof: of those who receive it, kReceiverLimits
-  // Of flame graphs and collapsed stacks; nothing: folded in the former, full in the latter.
+  // For flame graphs and collapsed stacks; nothing: folded in the former, full in the latter.
   std::optional<Recursion> recursion = {};
 };
 

@@ -84,7 +84,7 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
   static constexpr AnswerLimits kTurns{.waiting = 16};
 
  public:
-  // That are made or waited for at the same time, a thread each, those of streams left out.
+  // Answers that are made or awaited at the same time, one thread each, without streams.
   static constexpr int kMostAnswers = static_cast<int>(kTurns.at_once + kTurns.waiting);
 
  private:

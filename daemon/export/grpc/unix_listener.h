@@ -24,7 +24,7 @@
 
 namespace memprofd {
 
-// Who is at the other end of a Unix socket, as of its connect().
+// The process at the other end of a Unix socket, at the time of its connect().
 struct UnixPeer {
   pid_t pid = 0;
   uid_t uid = 0;
@@ -37,7 +37,7 @@ std::optional<UnixPeer> unix_peer(std::string_view peer);
 struct UnixListenerLimits {
   std::size_t connections = 512;
   std::size_t connections_a_user = 64;  // that is not root
-  // What was sent and not taken for so long ends the connection.
+  // A connection ends if data is not accepted for this time.
   std::chrono::milliseconds patience{30'000};
 };
 

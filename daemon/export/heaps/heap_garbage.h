@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of a heap waits for the collector and for how long, as the API's message.
+// Floating garbage of a heap and how long it waits, as the API's message.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is in a target's heap and what holds it, as the API's messages.
+// Contents of a target's heap and what keeps them alive, as the API's messages.
 #pragma once
 
 #include <functional>

@@ -22,7 +22,7 @@ class KeptHeaps {
   KeptHeaps(InnerHeaps& heaps, ProfilerService& service) : heaps_(heaps), service_(service) {}
 
   ::memprof::v1::ListHeapsResponse list(const ::memprof::v1::ListHeapsRequest& request) const;
-  // What was in those that are counted. kInvalidArgument: too many classes.
+  // Censuses of the heaps that have been counted. kInvalidArgument: too many classes.
   absl::StatusOr<::memprof::v1::ListCensusesResponse> censuses(
       const ::memprof::v1::ListCensusesRequest& request) const;
   // Errors as of taking one and of HeapFiles; waits: whether somebody still waits for it.

@@ -12,8 +12,8 @@ struct MHD_Connection;
 
 namespace memprofd {
 
-// What Prometheus' web configuration calls NoClientCert, VerifyClientCertIfGiven and
-// RequireAndVerifyClientCert.
+// NoClientCert, VerifyClientCertIfGiven and RequireAndVerifyClientCert of Prometheus' web
+// configuration.
 enum class ClientCertificates { kNone, kIfGiven, kRequired };
 
 // The names that it is for, of its subject and alternative ones (DNS, mail); empty when none is

@@ -24,7 +24,7 @@
 
 namespace memprofd {
 
-// What the routes ask; all must outlive them. stop ends what takes its time.
+// Services that the routes call; all must outlive them. stop ends calls that take long.
 struct ControlParts {
   ControlService& control;
   QueryService& queries;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who asks over HTTP, and what he may: by password, by certificate, or by the name that he calls
-// this machine.
+// Identifies HTTP clients and their rights: by password, by certificate, or by the host name that
+// they use for this machine.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ namespace memprofd {
 // Thread-safe.
 class HttpAccess {
  public:
-  // What one reading of the web config asks for.
+  // Requirements from one reading of the web configuration.
   struct Rules {
     std::shared_ptr<BasicAuth> passwords;  // null: none are asked for
     ClientCertificates certificates = ClientCertificates::kNone;
@@ -40,7 +40,7 @@ class HttpAccess {
   HttpAccess(const HttpServerOptions& options, bool loopback)
       : options_(options), loopback_(loopback) {}
 
-  // That such a web config lets nobody control programs who should not.
+  // Checks that with this web configuration no client can control programs without the right to.
   absl::Status check(const WebConfig& config) const;
   Rules rules() const;
   void set_rules(Rules rules);

@@ -24,7 +24,7 @@ HttpResponse http_answer(const absl::StatusOr<Message>& message) {
   return message.ok() ? http_json(*message) : http_failure(message.status());
 }
 
-// What answer() says, in a turn of its own; or why there is none.
+// The result of answer(), in a turn of its own; or an error if there was no turn.
 HttpResponse in_turn(AnswerTurns& turns, const std::function<HttpResponse()>& answer);
 
 }  // namespace memprofd

@@ -54,7 +54,7 @@ struct HttpResponse {
 
 // Runs on a thread of its connection, and may take its time.
 using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
-// By exact path; "POST /path" for that method, which has a body of at most 64 KiB.
+// Keyed by exact path; "POST /path" for that method, which has a body of at most 64 KiB.
 using HttpRoutes = std::map<std::string, HttpHandler>;
 
 struct HttpServerOptions {
@@ -65,7 +65,7 @@ struct HttpServerOptions {
   // Other names of this machine than localhost under which it may be asked without a password,
   // where that could be another site's name for it (check_host()).
   std::vector<std::string> host_names = {};
-  // Who may control: users, and names of clients' certificates. Empty: all who may ask.
+  // Clients that may control: users, and names of clients' certificates. Empty: all who may ask.
   std::vector<std::string> controllers = {};
   // A client that has not sent a whole request, or takes nothing of the answer, for so long is
   // left. The time that a handler takes does not count.
@@ -107,7 +107,7 @@ class HttpServer {
   void retire(Daemon daemon);
   HttpResponse answer(MHD_Connection* connection, std::string_view method, const char* path,
                       std::string body) const;
-  // What is asked for, in words of which there are few.
+  // Labels of a request, from a small fixed set.
   RequestCounts::Kind kind_of(std::string_view method, const std::string& path) const;
   friend struct HttpCallbacks;
 

@@ -36,7 +36,7 @@ class SnapshotStream {
   std::optional<std::string> next();
 
  private:
-  // How long a piece waits for a client that takes none.
+  // Time for which a piece waits for a client that accepts none.
   static constexpr std::chrono::seconds kPatience{5};
 
   SnapshotStream() = default;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program says about itself, under its own names.
+// Published values as metrics, under the program's own names.
 #pragma once
 
 #include <cstddef>

@@ -37,7 +37,7 @@ class BlockClasses {
   // All blocks of the class have so many fields; 0: they have different ones.
   std::uint64_t fields(std::uint32_t block_class) const { return fields_[block_class]; }
 
-  // What the field of a record is called; empty: it has no name.
+  // Name of a record's field; empty if it has none.
   const std::string& label(std::uint32_t block_class, std::uint64_t field) const;
   // All its fields are alike.
   bool is_array(std::uint32_t block_class) const { return is_array_[block_class]; }
@@ -64,10 +64,10 @@ class BlockClasses {
   absl::flat_hash_map<std::uint32_t, std::vector<std::string>> labels_;
 };
 
-// What a tag means: "block" (tags below those that the runtime knows), "closure", "string". The
-// tags of continuations are constructors' before OCaml 5.
+// Meaning of a tag: "block" (tags below those that the runtime reserves), "closure", "string".
+// Before OCaml 5 the tags of continuations belong to constructors.
 std::string tag_text(unsigned tag, bool domains);
-// Whether the image is of a runtime with domains.
+// True if the image belongs to a runtime with domains.
 bool has_domains(const HeapImage& image);
 
 }  // namespace memprofd

@@ -34,7 +34,7 @@ using ShortCensusPtr = std::shared_ptr<const ShortCensus>;
 
 ShortCensus shortened(const ImageInfo& info, const ImageCensus& census);
 
-// By snapshot: of one process at one moment there is one. Thread-safe.
+// Censuses by snapshot; a process has one snapshot per moment. Thread-safe.
 class CensusBook {
  public:
   // The one of the earliest snapshot gives way to a further one.

@@ -35,9 +35,9 @@ std::optional<Collection> find_collection(const HeapImage& image, std::uint32_t 
 // is not.
 std::uint64_t reachable_words(const HeapImage& image, std::uint32_t block);
 
-// What the field of a module holds; kNoBlock: no block, or there is no such module.
+// The block in a field of a module; kNoBlock: the field holds no block, or there is no such module.
 std::uint32_t block_of_global(const HeapImage& image, std::string_view module, std::uint32_t field);
-// What the field of a block holds; kNoBlock: no block of the image.
+// The block in a field of a block; kNoBlock: no block of the image.
 std::uint32_t block_in_field(const HeapImage& image, std::uint32_t block, std::uint32_t field);
 
 }  // namespace memprofd

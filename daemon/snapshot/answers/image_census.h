@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is in a heap, counted: by what blocks are, by size, and whether anything leads to them.
+// Counts the contents of a heap by class of block, by size, and by reachability.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct FreeRow {
   BlockCount count;              // larger ones than the row before has
 };
 
-// How much of what is reachable has a type of the source.
+// Reachable memory that has a type of the source.
 struct TypedCount {
   BlockCount typed;
   BlockCount reachable;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is different between two snapshots. Blocks move, so what is compared are sums: by root, by
-// class, by site. Sampled blocks alone are known again, by their number, in a snapshot of the same
-// process.
+// Compares two snapshots. Blocks move, so sums are compared: by root, by class, by site. Only
+// sampled blocks can be recognised by their number in a later snapshot of the same process.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +20,7 @@ struct SampledSummary {
   SampledSum sum;
 };
 
-// What of a snapshot is compared.
+// The part of a snapshot that is compared.
 struct ImageSummary {
   ImageInfo info;
   CensusRow total;

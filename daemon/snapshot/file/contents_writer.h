@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What strings and float arrays hold, for those who have asked for it: their bytes, or fingerprints
-// of strings by a key that nobody ever sees, which tell that two are equal and nothing else.
+// Writes the contents of strings and float arrays, if requested: their bytes, or fingerprints of
+// strings with a secret key, which show only whether two strings are equal.
 #pragma once
 
 #include <cstdint>

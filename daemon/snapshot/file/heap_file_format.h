@@ -59,8 +59,8 @@ namespace memprofd {
 
 inline constexpr std::string_view kHeapFileMagic = "MPRFHEAP";
 inline constexpr std::uint32_t kHeapFileVersion = 6;
-// That is read. Version 1 has no kWeak, version 2 neither kAges nor kOutside, version 3 nothing of
-// what blocks hold, version 4 no kGuessed, version 5 no kInterfaces.
+// The oldest version that can be read. Version 1 has no kWeak, version 2 neither kAges nor
+// kOutside, version 3 no contents of blocks, version 4 no kGuessed, version 5 no kInterfaces.
 inline constexpr std::uint32_t kOldestHeapFileVersion = 1;
 inline constexpr std::size_t kHeapFileStartBytes = 12;
 
@@ -86,7 +86,7 @@ enum class PieceKind : std::uint32_t {
 };
 inline constexpr PieceKind kLastPieceKind = PieceKind::kInterfaces;
 
-// What a row of kCounts is about; it goes on with tag, size and number, as in HeapImage.
+// Kind of a row of kCounts; tag, size and number follow, as in HeapImage.
 enum class CountKind : std::uint8_t { kDead, kFree, kFragments };
 
 // kFiber: a continuation, which holds what is on a stack outside of the heap. kWeak: an ephemeron
@@ -116,7 +116,7 @@ inline constexpr std::size_t kMaxFiberSites = 1u << 14;
 // Custom blocks of so many different sizes outside of the heap are told by theirs; those of further
 // ones by the next power of two.
 inline constexpr std::size_t kMaxOutsideSizes = 1u << 14;
-// What is kept of one block's contents, and in all.
+// Limits for the contents of one block, and in all.
 inline constexpr std::size_t kMaxContentBytes = 1u << 16;
 inline constexpr std::uint64_t kMostContentBytes = std::uint64_t{1} << 30;
 // Functions and identifiers that are looked for.

@@ -11,7 +11,7 @@
 
 namespace memprofd {
 
-// What an image may have at most. It is read no further than about a piece beyond.
+// Limits of an image. Reading stops about a piece beyond them.
 struct ImageLimits {
   std::uint64_t blocks = ~std::uint64_t{0};
   std::uint64_t pointers = ~std::uint64_t{0};
@@ -20,11 +20,11 @@ struct ImageLimits {
 // In one line: kInvalidArgument, it is no heap file, or damaged in what it says, not only cut off;
 // kResourceExhausted: it has more than the limits allow; else as of open_regular_file().
 absl::StatusOr<HeapImage> read_heap_image(const std::string& path, const ImageLimits& limits = {});
-// What is said of no block: callstacks, names, sizes of dead and free ones. Of blocks there are
-// none, nor what leads to them: their pieces are checked, and not decoded. Errors as above.
+// Reads tables without blocks: callstacks, names, sizes of dead and free blocks. Pieces with blocks
+// and pointers are checked, but not decoded. Errors as above.
 absl::StatusOr<HeapImage> read_heap_tables(const std::string& path);
-// What is said of it at its beginning, of which no more is read; whether it is complete is not
-// looked at. Errors as above.
+// Reads the information at the beginning only; does not check that the file is complete. Errors as
+// above.
 absl::StatusOr<ImageInfo> read_heap_info(const std::string& path);
 
 }  // namespace memprofd

@@ -30,7 +30,7 @@
 
 namespace memprofd {
 
-// What is on the stack of a fiber that waits, and of those that it returns to.
+// Pointers on the stack of a waiting fiber, and of those to which it returns.
 struct FiberStack {
   struct Held {
     std::uint32_t frame = 0;
@@ -46,13 +46,13 @@ struct Ephemerons {
   std::uint64_t nothing = 0;                  // stands where there is no data and no key
 };
 
-// What the words of blocks mean in the program; empty: not known.
+// Meaning of certain words of blocks in the program; an empty function: unknown.
 struct WordNames {
   std::function<std::string(std::uint64_t code)> function;      // of a closure
   std::function<std::string(std::uint64_t operations)> custom;  // identifier of a custom block
-  // What one holds outside of the heap (outside_bytes.h); may be 0.
+  // Memory that a block holds outside of the heap (outside_bytes.h); may be 0.
   std::function<std::uint64_t(std::span<const std::uint64_t> fields)> outside;
-  // By the first field of a continuation, in OCaml 5; nothing: it has been continued.
+  // Keyed by the first field of a continuation, in OCaml 5; nothing: it has been continued.
   std::function<std::optional<FiberStack>(std::uint64_t word)> fiber;
 };
 
@@ -66,7 +66,7 @@ class HeapFileWriter {
   HeapFileWriter(Sink sink, WordNames names)
       : sink_(std::move(sink)), word_names_(std::move(names)) {}
 
-  // What is known before the walk; the map outlives the writer.
+  // Facts that are known before the walk; the map outlives the writer.
   void begin(const ImageInfo& info, const HeapMap& map);
   // After begin(): those of the program.
   void add_interfaces(const InterfaceDigests& interfaces);
@@ -89,7 +89,7 @@ class HeapFileWriter {
 
   // After the walk. block: the address of the header.
   void add_outside(std::uint64_t block, const ChunkBytes& held);
-  // Whether a value points into a region of the heap.
+  // True if a value points into a region of the heap.
   bool in_heap(std::uint64_t value) { return stretches_.contain(value); }
   bool is_ephemeron(std::uint64_t block) const { return ephemerons_.blocks.contains(block); }
 

@@ -22,7 +22,8 @@ struct HeapFilesOptions {
   std::string directory;
   // Complete ones. Of the program that has most of them, by its name, the oldest are removed.
   std::size_t keep = 10;
-  // Of all. The program that has most gives way to one that has less; nobody else does.
+  // Limit for all files. A program with fewer bytes replaces files of the program with the most; no
+  // other file is replaced.
   std::uint64_t max_bytes = 10ull << 30;
 };
 

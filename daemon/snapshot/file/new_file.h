@@ -11,7 +11,7 @@
 
 namespace memprofd {
 
-// What errno says of it.
+// The error of a failed write, from errno.
 absl::Status cannot_write(const std::string& what);
 
 class NewFile {

@@ -20,7 +20,7 @@ struct sqlite3_stmt;
 namespace memprofd {
 
 struct QueryLimits {
-  // What SQLite may take for sorting and grouping. It is of the whole process.
+  // Memory for sorting and grouping in SQLite; one limit for the whole process.
   std::int64_t memory_bytes = std::int64_t{1} << 30;
 };
 
@@ -32,7 +32,7 @@ class HeapQuery {
                                            const QueryLimits& limits = {});
 
   const std::vector<std::string>& columns() const { return columns_; }
-  // How much of a file it is about.
+  // The part of a file that the query needs.
   enum class Needs : std::uint8_t { kHead, kTables, kBlocks };
   Needs needs() const { return *needs_; }
   // Each row as it is found, until there are no more or use has enough (false); its cells live

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What blocks of a copy's heap hold of C's memory: chunks of glibc's malloc that they point to, and
-// what these lead to, each chunk once (rss/chunk_owners.h). Custom and abstract blocks, and in
-// OCaml 4 any block with a pointer out of the heap. What Bigarrays and channels are known to hold
-// (snapshot/outside_bytes.h) is no part of what is told.
+// Native memory that blocks of a copy's heap hold: chunks of glibc's malloc to which they point,
+// and those to which these lead, each chunk once (rss/chunk_owners.h). Owners are custom and
+// abstract blocks, and in OCaml 4 any block with a pointer out of the heap. Memory that Bigarrays
+// and channels are known to hold (snapshot/outside_bytes.h) is not included.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ namespace memprofd {
 
 class CMemory {
  public:
-  // What the walk knows of blocks.
+  // Facts about blocks that the walk supplies.
   struct Blocks {
     std::function<const std::string&(std::uint64_t operations)> identifier;
     std::function<bool(std::uint64_t block)> is_ephemeron;  // by the address of its header

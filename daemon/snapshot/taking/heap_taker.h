@@ -36,7 +36,7 @@ struct HeapSource {
   std::function<SampleSites(std::vector<SampleId> numbers)> sites;
 };
 
-// Where a target waits for a snapshot of it.
+// The points at which a target waits for a snapshot of it.
 absl::StatusOr<HeapPoints> points_of(const CopyTicket& ticket);
 
 // Hands out a heap file (snapshot/file/), in pieces, as it is made. In one line:

@@ -24,7 +24,7 @@
 
 namespace memprofd {
 
-// What is found in the program's file.
+// Facts from the program's file.
 struct HeapProgram {
   std::unique_ptr<ElfFile> file;
   HeapLayout layout;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one thread makes and another one takes, a few pieces at a time.
+// Passes a few pieces at a time from one thread to another.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What fields of a compilation unit's block are called in its source, and of which type they are.
+// Names and types, from the source, of the fields of a compilation unit's block.
 #pragma once
 
 #include <cstddef>

@@ -56,7 +56,7 @@ class GuardedTypes {
   // here, not another one outside of its container.
   void give(HeapImage& image) const;
 
-  // What fields of a running program's units are called; of units without files nothing.
+  // Names of the fields of a running program's units; none for units without files.
   struct Program {
     std::uint32_t pid = 0;
     std::string path;

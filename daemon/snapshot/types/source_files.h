@@ -26,7 +26,7 @@ namespace memprofd {
 // For who reads files with more rights than those have who may have put them there, or who hears of
 // it.
 struct SourceRights {
-  // Who owns no file: he may read what everybody may.
+  // A user who owns no file and may read only what everybody may.
   static constexpr uid_t kNobody = ~uid_t{0};
 
   // No link is followed; and of what is not in a place that was given only that is read which this
@@ -36,7 +36,7 @@ struct SourceRights {
   std::uint64_t most_memory = ~std::uint64_t{0};
 };
 
-// What tells whether files are of the build of a program.
+// Evidence that files belong to the build of a program.
 struct BuildProof {
   InterfaceDigests interfaces = {};  // of its units; empty: nothing tells
   // It has loaded units at run time, which are not among these: nothing tells of those.
@@ -99,7 +99,7 @@ class SourceFiles {
   std::size_t entries_ = 0;
   std::uint64_t bytes_ = 0;
   std::uint64_t memory_ = 0;
-  // By name without folder, with a small letter first.
+  // Keyed by name without folder, with a small first letter.
   absl::flat_hash_map<std::string, std::multimap<Place, std::string>> files_;
   std::set<std::string> folders_;
   absl::flat_hash_map<std::string, std::unique_ptr<Unit>> units_;

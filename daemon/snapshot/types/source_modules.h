@@ -43,7 +43,7 @@ class SourceModules {
     ModuleId module = 0;  // where it stands, and where what it says is looked up
     MarshalValue what;    // Types.type_declaration
   };
-  // What a module's block has at run time, in the order of its fields.
+  // A field of a module's block at run time, in the order of the block.
   struct Field {
     enum class What : std::uint8_t { kValue, kModule, kException, kOther };
     What what = What::kOther;
@@ -59,9 +59,9 @@ class SourceModules {
   SourceModules(const SourceModules&) = delete;
   SourceModules& operator=(const SourceModules&) = delete;
 
-  // What is known of a unit: how it is implemented, or else what it exports.
+  // The implementation of a unit; otherwise its exports.
   ModuleId unit(const std::string& name);
-  // What it exports, with its implementation behind that.
+  // The exports of a unit, backed by its implementation.
   ModuleId interface_of(const std::string& name);
   // The module that an item of a module's signature describes.
   ModuleId module_in(ModuleId module, const Field& field);
@@ -71,7 +71,7 @@ class SourceModules {
   const Declaration* behind(const Declaration& declaration);
   const Declaration* type_named(ModuleId module, const std::string& name);
 
-  // What a module that is a structure or has a signature has.
+  // Fields of a module that is a structure or has a signature.
   std::vector<Field> fields_of(ModuleId module);
   // All fields of the structures that a structure has in itself: one after the other, those of
   // inner ones behind the module that they are in.
@@ -163,7 +163,7 @@ class SourceModules {
   std::deque<Module> modules_{1};
   std::deque<Item> items_;
   absl::flat_hash_map<std::string, ModuleId> units_, interfaces_;
-  // By node and scope, functor and argument.
+  // Keyed by node and scope; by functor and argument.
   absl::flat_hash_map<Key, ModuleId> structures_, applications_;
   absl::flat_hash_map<std::pair<Key, ModuleId>, ModuleId> signatures_;
 };

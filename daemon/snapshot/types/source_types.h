@@ -56,7 +56,7 @@ class SourceTypes {
   TypeId of_field(ModuleId module, const SourceModules::Field& field);
 
   std::deque<BlockKind>& kinds(TypeId type);
-  // Where a lazy value was computed, its block may be of this type instead.
+  // A lazy value that has been computed may have a block of this type instead.
   bool is_lazy(TypeId type) const { return types_[known_by(type)].head == "lazy_t"; }
   TypeId instead_of(TypeId type) const { return types_[known_by(type)].instead; }
   // Some part of it is not known: where it is found in two ways the other may say more.
