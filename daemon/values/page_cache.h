@@ -53,7 +53,8 @@ class PageCache final : public MemoryReader {
   // Later reads belong to a later moment.
   void forget();
   bool full() const { return pages_.size() >= kMaxPages; }
-  // True if other memory was requested since forget(); it may have been fetched meanwhile.
+  // True if memory outside of the known mappings was requested since forget(); the program may have
+  // mapped it meanwhile.
   bool missed() const { return missed_; }
   // True if memory did not answer since forget(): its contents are unknown.
   bool was_late() const { return was_late_; }
