@@ -13,7 +13,7 @@
 namespace memprofd {
 
 struct AllocClass {
-  // Thread and domain of blocks whose class does not tell.
+  // Thread and domain of blocks whose class does not contain them.
   static constexpr std::uint32_t kAnyThread = 0;
   static constexpr std::uint16_t kAnyDomain = 0xffff;
 

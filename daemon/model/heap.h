@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kinds of blocks that the runtime tells apart.
+// The kinds of blocks that the runtime distinguishes.
 #pragma once
 
 namespace memprofd {

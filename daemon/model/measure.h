@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The measures: what can be told of a group of blocks. Everything that the command line,
-// the API and the page know of a measure is in its row here.
+// The measures of a group of blocks. The row of a measure has everything that the command line, the
+// API and the page need.
 #pragma once
 
 #include <span>
@@ -77,7 +77,7 @@ std::span<const MeasureRow> measures();
 const MeasureRow& measure_row(Measure measure);
 // Unspecified is live; null: the message's enum has no such value.
 const MeasureRow* find_measure(::memprof::v1::Measure order);
-// For those who answer what they were asked: live for a value that is unknown.
+// For code that must answer any request: the row of live for an unknown value.
 const MeasureRow& measure_row(::memprof::v1::Measure order);
 
 }  // namespace memprofd

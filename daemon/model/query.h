@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions: one model behind command line, gRPC and HTTP. The fields mean what
-// proto/memprof/v1/profiler.proto says of those with the same names.
+// Questions: one model for command line, gRPC and HTTP. Fields have the meaning of those with the
+// same names in proto/memprof/v1/profiler.proto.
 #pragma once
 
 #include <cstdint>

@@ -41,13 +41,13 @@ std::string_view mode_name(TargetMode mode);
 // only memprofd_cores is known.
 struct OverheadInfo {
   double budget = 0;          // most of the target's own CPU that profiling may take; 0: no limit
-  double measured = 0;        // what it has taken over the last seconds, likewise
+  double measured = 0;        // the share used in the last seconds, likewise
   double requested_rate = 0;  // the sampling rate is this or lower; 0: in observe mode
   double sample_seconds = 0;  // of the target's CPU that one sample costs; 0: not known yet
   std::uint64_t lowered = 0;  // times
   std::uint64_t raised = 0;
   bool exhausted = false;     // the lowest rate costs more than the budget
-  bool held = false;          // the rate is lower than asked for by --cpu.max
+  bool held = false;          // --cpu.max keeps the rate below the requested one
   double memprofd_cores = 0;  // of a processor that memprofd takes for it, over the last seconds
 };
 
@@ -72,11 +72,12 @@ struct TargetInfo {
   std::string runtime_version;  // "4.13.1"
   std::string ocamlrunparam;    // what the program was started with
   TargetMode mode = TargetMode::kAgent;
-  std::string capture;  // who records callstacks: "runtime" or "kernel"
+  std::string capture;  // capture mode: "runtime" or "kernel"
   TargetState state = TargetState::kWaiting;
-  std::string message;  // one line: why waiting or observed, or why sampled at a lower rate than
-                        // asked for; what failed, how it ended
-  ProgramEnd end;       // once it is kExited
+  // one line: why it waits, is observed, or is sampled at a lower rate than requested; what failed;
+  // how it ended
+  std::string message;
+  ProgramEnd end;            // once it is kExited
   double sampling_rate = 0;  // per word, of the running session; 0 in observe mode
   OverheadInfo overhead;
   double attach_seconds = 0;  // daemon time from the request to sampling
@@ -86,7 +87,7 @@ struct TargetInfo {
   // Empty for good once the kernel has denied that user access.
   std::optional<ProcessUser> owner;
   AttachRequest asked;    // to attach to it as it is attached now: nothing is left to a default
-  bool is_asked = false;  // nobody has detached it, and nothing was wrong with it
+  bool is_asked = false;  // still requested: not detached by a user, and without a fault
   // A trace of C's memory, which has that as external: the format has no other word for it.
   bool external_is_c = false;
 

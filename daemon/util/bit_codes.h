@@ -49,7 +49,7 @@ class BitWriter {
   std::uint64_t bits_ = 0;
 };
 
-// Reads what a BitWriter wrote and finished; the bytes must stay.
+// Reads the output of a finished BitWriter; the bytes must outlive it.
 class BitReader {
  public:
   BitReader(const std::uint8_t* bytes, std::uint64_t position)

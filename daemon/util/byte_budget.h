@@ -19,8 +19,8 @@
 
 namespace memprofd {
 
-// The bounds of one target, of all that are looked at or kept at the same time, and of what each
-// has even when others have used that up, which suffices for most programs.
+// Limits for one target; for all that are inspected or kept at the same time; and the part assured
+// to each even if others have used up the rest, which suffices for most programs.
 inline constexpr std::uint64_t kTargetBytes = 256ull << 20;
 inline constexpr std::uint64_t kAllTargetsBytes = 1ull << 30;
 inline constexpr std::uint64_t kAssuredBytes = 32ull << 20;
@@ -30,7 +30,7 @@ inline constexpr std::uint64_t kNoLimit = ~0ull;
 // Thread-safe.
 class ByteBudget {
  public:
-  // total: is charged with the same bytes, may be null; refuses none of the first `assured`.
+  // total: also charged with these bytes, may be null; never refuses the first `assured` bytes.
   explicit ByteBudget(std::uint64_t limit, std::shared_ptr<ByteBudget> total = nullptr,
                       std::uint64_t assured = 0)
       : limit_(limit), assured_(assured), total_(std::move(total)) {}
@@ -38,7 +38,7 @@ class ByteBudget {
   ByteBudget(const ByteBudget&) = delete;
   ByteBudget& operator=(const ByteBudget&) = delete;
 
-  // The one to which all that is kept of targets is charged.
+  // The budget for the data of all targets.
   static const std::shared_ptr<ByteBudget>& of_process();
   // One of kTargetBytes, under the kAllTargetsBytes of this process.
   static std::shared_ptr<ByteBudget> for_target();
@@ -54,7 +54,7 @@ class ByteBudget {
   // Memory in use is not affected.
   void set_limit(std::uint64_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
 
-  // Notes that so many things, of whatever size, were left out as they did not fit.
+  // Counts things, of any size, that were omitted because they did not fit.
   void count_refused(std::uint64_t things) {
     refused_.fetch_add(things, std::memory_order_relaxed);
   }

@@ -17,7 +17,7 @@ struct FileId {
 
 // Identifies an open file. Nothing when the descriptor is none.
 std::optional<FileId> file_id(int descriptor);
-// Identifies what a link of /proc/PID names, such as exe: other paths ask their file servers.
+// Identity of the target of a link in /proc/PID, such as exe: other paths ask their file servers.
 std::optional<FileId> file_id(const std::string& path);
 
 }  // namespace memprofd

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps what the standard library throws where no code expects it (no memory, no thread, a file
-// system's error) from ending memprofd: handlers of requests and turns of threads run in a guard.
-// What has thrown is given up, counted, and said once a minute.
+// Keeps exceptions of the standard library (no memory, no thread, a file system's error) from
+// ending memprofd where no code expects them: request handlers and turns of threads run in a guard.
+// Work that throws is abandoned and counted; a log line reports it once a minute.
 #pragma once
 
 #include <cstdint>

@@ -18,8 +18,8 @@ absl::Status file_error(int error, std::string_view action);
 // Descriptors of an attached target without plugins.
 inline constexpr int kFilesOfTarget = 40;
 
-// The same error when that many cannot be opened now. For who hands over to a library that takes
-// the lack of descriptors for the lack of something else.
+// The same error if that many files cannot be opened now. For callers of a library that misreports
+// a lack of descriptors.
 absl::Status check_free_files(int number, std::string_view action);
 
 }  // namespace memprofd

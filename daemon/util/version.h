@@ -8,7 +8,7 @@ namespace memprofd {
 
 struct ProgramVersion {
   std::string version;        // of CHANGELOG.md: "0.2.0"
-  std::string revision = {};  // what git describe says; empty when built without git
+  std::string revision = {};  // output of git describe; empty if built without git
 };
 
 ProgramVersion program_version();
