@@ -24,7 +24,8 @@ absl::StatusOr<std::vector<bool>> sites_matching(const HeapImage& image,
 
 // Request that tells whether such a site has live memory, sent before the program is paused.
 ::memprof::v1::ListSitesRequest live_sites_request(int pid, const std::string& pattern);
-// kNotFound: nothing is. In observe mode that is not known, and the taking says that none is taken.
+// kNotFound: no memory of the site is live. In observe mode that is unknown, and taking the
+// snapshot fails with the reason.
 absl::Status check_live_sites(const ::memprof::v1::ListSitesResponse& answer,
                               const std::string& pattern);
 

@@ -21,7 +21,7 @@
 
 namespace memprofd {
 
-// A message of a stream has so much of a profile.
+// Bytes of a profile in one message of a stream.
 inline constexpr std::size_t kProfilePieceBytes = 1 << 20;
 
 // Options of a scraped profile.

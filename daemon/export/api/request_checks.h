@@ -16,7 +16,7 @@ inline absl::Status check_pid(int pid) {
   return absl::InvalidArgumentError(absl::StrCat("bad pid ", pid, ": it is a positive number"));
 }
 
-// The process that a request is about, for who may look into all.
+// The process of a request, for a user who may inspect all.
 template <typename Request>
 AskedProcess process_of(const Request& request) {
   return {request.pid(), request.process_start_ticks()};

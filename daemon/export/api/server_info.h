@@ -22,7 +22,7 @@ struct ServerFacts {
   ProgramVersion version = program_version();
   std::uint64_t started_ns = realtime_ns();  // CLOCK_REALTIME
   bool kernel_capture = false;
-  double sampling_rate = 0;  // samples per word; this and the next two unless others are asked for
+  double sampling_rate = 0;  // samples per word; this and the next two are defaults
   double max_overhead = 0;
   AttachMode mode = AttachMode::kDefault;
   bool http_control = false;

@@ -22,8 +22,8 @@ class ValuesService {
   // service must outlive this.
   explicit ValuesService(ProfilerService& service) : service_(service) {}
 
-  // wanted: whether somebody still waits. kInvalidArgument when the request makes no sense, else
-  // what ProfilerService says.
+  // wanted: whether a client still waits. kInvalidArgument for an invalid request, otherwise the
+  // errors of ProfilerService.
   absl::StatusOr<::memprof::v1::ListValuesResponse> list_values(
       const ::memprof::v1::ListValuesRequest& request, const AskedProcess& process,
       const std::function<bool()>& wanted);
@@ -41,8 +41,8 @@ class ValuesService {
                                                  const AskedProcess& process,
                                                  const std::function<bool()>& wanted);
 
-  // Numbers are those that metrics have: everybody's. Lines are for the owner of the target that
-  // answers, which may have ended; user: who asks for them, nothing: one who may have all.
+  // Every user may see the numbers, which are also in metrics. Only the owner of the target, which
+  // may have ended, may see log lines. user: the caller; nothing: one who may see everything.
   absl::StatusOr<::memprof::v1::GetValueHistoryResponse> history(
       const ::memprof::v1::GetValueHistoryRequest& request,
       const std::optional<ProcessUser>& user = std::nullopt);

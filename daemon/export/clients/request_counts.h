@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests to a server, by what is asked, what becomes of it and how long that takes.
+// Counts requests to a server by kind and result, with their durations.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Profiles as lists of callstacks: collapsed stacks and speedscope's file format.
-// Callstacks are cut as stack_table.h says. With several targets the outermost
-// frame of each callstack is "comm (pid N)".
+// Profiles as lists of callstacks: collapsed stacks and speedscope's file format. Callstacks are
+// truncated as in stack_table.h. With several targets the outermost frame of each callstack is
+// "comm (pid N)".
 #pragma once
 
 #include <string>

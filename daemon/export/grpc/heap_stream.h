@@ -22,7 +22,7 @@ class HeapStream {
   // Ends all of them, soon.
   void stop() { stop_.stop(); }
 
-  // For who may, and with a line in the log.
+  // For callers who have the right; logged.
   grpc::Status send(grpc::ServerContext& context, const ::memprof::v1::TakeSnapshotRequest& request,
                     HeapContents contents,
                     grpc::ServerWriter<::memprof::v1::TakeSnapshotResponse>& writer);

@@ -42,7 +42,7 @@ class StreamPlaces {
   StreamPlaces& operator=(const StreamPlaces&) = delete;
 
   static constexpr int kPlaces = 32;
-  static constexpr int kPlacesOfUser = 21;  // that is not root, beside nobody else's
+  static constexpr int kPlacesOfUser = 21;  // for a user other than root, if no one else has any
 
  private:
   struct Stream {
@@ -77,11 +77,11 @@ class StreamPlaces {
 
     StreamPlaces* places_;
     std::list<Stream>::iterator stream_;
-    std::unique_ptr<Asker> asker_;  // its thread asks for the stream's user
+    std::unique_ptr<Asker> asker_;  // its thread works for the stream's user
   };
 
-  // None when all are taken, or all that the user may have. The places and the context must outlive
-  // it. user: empty: who may have all.
+  // Nothing if all places are taken, or all that the user may have. The places and the context must
+  // outlive it. user: empty: one who may take all.
   std::optional<Place> take(grpc::ServerContext& context, const std::string& user);
   std::optional<Place> take(grpc::ServerContext& context) {
     return take(context, GrpcAccess::caller(context).user());

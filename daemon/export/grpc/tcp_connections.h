@@ -19,7 +19,7 @@ class TcpConnections {
  public:
   static constexpr std::size_t kMost = 128;
 
-  // Looks on a thread of its own, as long as it is there. stats: counts those that give way.
+  // Checks on a thread of its own. stats: counts the closed connections.
   TcpConnections(std::uint16_t port, std::shared_ptr<ServerStats> stats);
   ~TcpConnections();
   TcpConnections(const TcpConnections&) = delete;

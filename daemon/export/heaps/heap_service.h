@@ -21,7 +21,7 @@ namespace memprofd {
 ::memprof::v1::DescribeHeapResponse describe_heap(
     HeapImage& image, const ::memprof::v1::DescribeHeapRequest& request);
 
-// A snapshot is taken for it; waits: whether somebody still waits for the answer. Errors as of
+// Takes a snapshot for the answer; waits: whether a client still waits. Errors as of
 // InnerHeaps::look_at_taken().
 absl::StatusOr<::memprof::v1::DescribeHeapResponse> describe_heap(
     InnerHeaps& heaps, ControlService& control, const ::memprof::v1::DescribeHeapRequest& request,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Snapshots of heaps that memprofd keeps: which there are, another one, and what two of them tell,
-// as the API's messages.
+// Stored heap snapshots: their list, storing another one, and comparisons, as the API's messages.
 #pragma once
 
 #include <functional>
@@ -25,7 +24,7 @@ class KeptHeaps {
   // Censuses of the heaps that have been counted. kInvalidArgument: too many classes.
   absl::StatusOr<::memprof::v1::ListCensusesResponse> censuses(
       const ::memprof::v1::ListCensusesRequest& request) const;
-  // Errors as of taking one and of HeapFiles; waits: whether somebody still waits for it.
+  // Errors as of taking one and of HeapFiles; waits: whether a client still waits.
   absl::StatusOr<::memprof::v1::KeepHeapResponse> keep(
       const ::memprof::v1::KeepHeapRequest& request, const std::function<bool()>& waits);
   // Errors as of InnerHeaps::look_at_kept().

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The certificate that a client of HTTPS shows. libmicrohttpd asks for one and leaves it to us to
-// look at it.
+// The certificate of an HTTPS client. libmicrohttpd requests one but leaves its verification to us.
 #pragma once
 
 #include <string>

@@ -12,8 +12,9 @@
 
 namespace memprofd {
 
-// Adds POST /api/v1/NAME. It is refused unless allowed, to a page of another site (same_site.h),
-// without a Content-Type of application/json, and to who may only ask, which is audited.
+// Adds POST /api/v1/NAME. A request is refused unless allowed, from a page of another site
+// (same_site.h), without a Content-Type of application/json, and from a client without the right to
+// control, which is audited.
 void add_command(const char* name, bool allowed, HttpHandler handler, HttpRoutes& routes);
 
 template <typename Request>

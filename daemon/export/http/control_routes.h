@@ -11,8 +11,8 @@
 // and, questions for all, GET /api/v1/heaps and /api/v1/censuses: which snapshots are kept, and
 // what they had in them.
 //
-// They are for no page of another site (same_site.h), and have a Content-Type of
-// application/json. Each leaves a line in the log (audit.h).
+// Pages of other sites may not use them (same_site.h), and they need a Content-Type of
+// application/json. Each is logged (audit.h).
 #pragma once
 
 #include "daemon/export/api/control_service.h"
@@ -34,7 +34,7 @@ struct ControlParts {
   StopSignal& stop;
 };
 
-// Routes that refuse and say how control is allowed, unless allowed.
+// Adds the routes; unless allowed, they refuse and explain how to allow control.
 void add_control_routes(const ControlParts& parts, bool allowed, HttpRoutes& routes);
 
 }  // namespace memprofd

@@ -24,14 +24,14 @@ class HttpAccess {
  public:
   // Requirements from one reading of the web configuration.
   struct Rules {
-    std::shared_ptr<BasicAuth> passwords;  // null: none are asked for
+    std::shared_ptr<BasicAuth> passwords;  // null: no password is required
     ClientCertificates certificates = ClientCertificates::kNone;
   };
   struct Caller {
     std::vector<std::string> names;  // his user's, and those of his certificate
     std::string address;
 
-    // Whom limits are for: never empty, as nobody over HTTP is known to be root.
+    // The user to whom limits apply; never empty, because no HTTP client is known to be root.
     std::string user() const;
     std::string text() const;  // "alice at 10.0.0.7 port 4711"
   };
@@ -45,7 +45,7 @@ class HttpAccess {
   Rules rules() const;
   void set_rules(Rules rules);
 
-  // Null when the request may go on; says who asks.
+  // Null if the request is permitted; also returns the caller.
   std::optional<HttpResponse> refusal(MHD_Connection* connection, std::string_view path,
                                       Caller& caller) const;
   bool may_control(const Caller& caller) const;

@@ -105,7 +105,7 @@ class PrometheusExporter : public prometheus::Collectable {
     std::size_t sites = 0;  // its share of SiteLimits::total; none once it has ended
     GcStats gc;
     DropCounters drops;
-    std::uint64_t refusals = 0;                        // what it says could not be read
+    std::uint64_t refusals = 0;                        // published values could not be read
     std::map<SiteKey, LifetimeSums> lifetimes;         // as last added to those of its program
     std::chrono::steady_clock::time_point ended_at{};  // when a scrape first found it so
   };
@@ -165,7 +165,7 @@ class PrometheusExporter : public prometheus::Collectable {
   mutable std::map<std::string, ProgramMemory> programs_ ABSL_GUARDED_BY(mutex_);
   // Limit for each target.
   mutable std::size_t site_limit_ ABSL_GUARDED_BY(mutex_) = std::numeric_limits<std::size_t>::max();
-  // The log has said so.
+  // The log has reported it.
   mutable bool has_held_back_ ABSL_GUARDED_BY(mutex_) = false;
   mutable DropCounters retired_drops_ ABSL_GUARDED_BY(mutex_);
 };

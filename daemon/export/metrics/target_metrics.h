@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Series of one target as a whole: what it is, what was sampled, what it costs.
+// Series of one target as a whole: identity, samples, cost.
 #pragma once
 
 #include <string>
