@@ -19,12 +19,12 @@
 
 /* More than can be allocated. */
 #define MEMPROF_SAMPLER_MAX_BYTES (1ULL << 47)
-/* A block below MEMPROF_C_HEAP_ONE_SAMPLE has hardly more, at the least interval. */
+/* A block below MEMPROF_C_HEAP_ONE_SAMPLE rarely has more, at the smallest interval. */
 #define MEMPROF_SAMPLER_MAX_SAMPLES 64u
 
 #define MEMPROF_LN2 0xb17217f7d1cf79abULL /* times 2^64 */
 
-/* Not static in the kernel: it looks at each once, not on every path to it. */
+/* Not static in the kernel, so that each function is verified once, not on every path to it. */
 #ifdef __bpf__
 #define MEMPROF_SAMPLER_PART __attribute__((noinline))
 #else

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * C memory: the agent tells of a block in the middle of malloc, deep in C code. Which OCaml code
- * called that is what the runtime has noted in caml_c_call, if it has: an external that is
- * [@@noalloc] is called without a note, and a thread that has released the runtime lock finds that
- * of another one. A note that is not proved to be of this very call is not used.
+ * Native heap: the agent reports a block in the middle of malloc, deep in C code. The runtime's
+ * note in caml_c_call leads to the OCaml code that called C, if there is one: a [@@noalloc]
+ * external is called without a note, and a thread that has released the runtime lock sees the note
+ * of another thread. A note is used only if it is proved to belong to this very call.
  *
  * OCaml 4 notes bottom_of_stack B and last_return_address r, and jumps to the C function, whose
  * own return address so stays where it was:

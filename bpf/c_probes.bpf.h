@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * C memory without an agent: probes at the entries of malloc and its like, and of free, in whatever
- * file the program has them from.
+ * Native heap without an agent: probes at the entries of malloc, its relatives and free, in the
+ * file from which the program has them.
  *
  *   entry of malloc: are any of the bytes sampled? no: that is all
  *                    yes: the callstack is sent, the call is noted, its return is waited for
@@ -101,7 +101,7 @@ static __always_inline void tell_c_block(__u64 number, __u64 address, const stru
 		count_done(MEMPROF_COUNT_C_EVENTS);
 }
 
-/* The block ends, whoever is first to see it. */
+/* Ends the block; the first caller to see its end wins. */
 static __always_inline void end_c_block(__u64 address, __u32 tid)
 {
 	__u64 *found = bpf_map_lookup_elem(&c_blocks, &address);
@@ -114,7 +114,7 @@ static __always_inline void end_c_block(__u64 address, __u32 tid)
 		tell_c_block(number, address, NULL, tid);
 }
 
-/* Not static: the kernel looks at it once. */
+/* Not static, so that the kernel verifies it once. */
 __noinline __u64 walk_c_stack(__u64 sp, __u32 tid)
 {
 	struct memprof_c_event event = {.thread_pointer = thread_pointer()};
@@ -316,8 +316,9 @@ static __always_inline bool take_c_hit(__u64 cookie, __u64 now)
 	return budget.armed && pay_hits(now, MEMPROF_C_COOKIE_COST(cookie));
 }
 
-/* A session of uprobes: at the entries, and at the returns for which it has answered 0 there. Where
- * it is tells the instruction pointer: at a return that is where the program goes on. */
+/* A session of uprobes: runs at the entries, and at the returns for which it returned 0 at the
+ * entry. The instruction pointer shows which: at a return it is the address at which the program
+ * continues. */
 SEC("uprobe")
 int c_call_probe(struct pt_regs *ctx)
 {

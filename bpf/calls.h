@@ -45,7 +45,7 @@ struct memprof_call_counts {
 	__u64 calls;
 	__u64 returned;
 	__u64 tails;	 /* ended by a call of another function in their place */
-	__u64 raised;	 /* left by an exception, as far as it has been noticed */
+	__u64 raised;	 /* left by an exception, as far as it was noticed */
 	__u64 lost;	 /* there was no room for them, or no stack was found */
 	__u64 unmatched; /* ends of calls that are lost or had begun before arming */
 	__u64 total_ns;	 /* of those that returned or ended in a tail call, as the next */

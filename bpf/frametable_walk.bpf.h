@@ -67,7 +67,7 @@
  * is this many bytes above its sp. */
 #define MEMPROF_CHUNK_BOTTOM 0xFFFFu
 #define MEMPROF_CALLBACK_LINK 16u
-/* OCaml 5: what a chunk's bottom takes; the parent's place in a fiber's handler. */
+/* OCaml 5: size of a chunk's bottom; offset of the parent in a fiber's handler. */
 #define MEMPROF_FIBER_BOTTOM 32u
 #define MEMPROF_FIBER_PARENT 24u
 

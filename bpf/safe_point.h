@@ -27,13 +27,13 @@ enum memprof_gate {
 /* Time for which a thread waits for an answer. */
 #define MEMPROF_KNOCK_WAIT_NS 500000ull
 
-/* Threads that are not let knock. */
+/* Threads that may not report themselves. */
 #define MEMPROF_SKIPPED_THREADS 8u
 
 struct memprof_knock {
 	__u64 time_ns; /* CLOCK_MONOTONIC */
 	__u32 tid;     /* as the host numbers threads */
-	__u32 own_tid; /* as the thread's gettid() says */
+	__u32 own_tid; /* as in gettid() of the thread */
 };
 
 #endif

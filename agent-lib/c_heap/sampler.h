@@ -35,7 +35,7 @@ void memprof_c_sampler_set(uint64_t interval);
 /* Number of sampled bytes, in the running session, of a block for which memprof_c_passes() was
  * false; for a large block 1 if any byte is sampled. */
 uint32_t memprof_c_samples(uint64_t bytes);
-/* The bytes for which such a block stands, so many of whose bytes are sampled. */
+/* Bytes that such a block stands for, given its number of sampled bytes. */
 uint64_t memprof_c_weight(uint64_t bytes, uint32_t n_samples);
 
 #endif

@@ -6,9 +6,9 @@
 //               included;
 //   self        when f is the innermost of them;
 //   caller g    when somewhere f has been called by g directly, g not being f;
-// callee g    when somewhere f has called g directly, g not being f; and in each of these once,
-// however often that occurs, as the edges of `pprof -peek`. A call of f by f is no edge. Name and
-// file identify a function.
+//   callee g    when somewhere f has called g directly, g not being f;
+// and in each of these once, however often that occurs, as the edges of `pprof -peek`. A call of f
+// by f is no edge. Name and file identify a function.
 //
 // Example: f = "List.map"; callstacks innermost first
 //
