@@ -130,11 +130,11 @@ class AgentAttachment final : public AttachedTarget {
   bool claimed_ = false;  // control_'s agent is ours (agent_owner.h)
   CaptureMode capture_mode_ = CaptureMode::kKernel;
   std::optional<KernelCapture> kernel_capture_;  // while its probe is there
-  SessionRequest session_;                       // the last that was asked for
+  SessionRequest session_;                       // the last request
   bool begun_ = false;
   std::chrono::steady_clock::time_point begun_at_;
   ProbeRemoval removal_;
-  std::unique_ptr<Injector> injector_;  // last: it uses what is above
+  std::unique_ptr<Injector> injector_;  // last: it uses the members above
   std::chrono::steady_clock::time_point tripped_at_;
   bool injected_ = false;
   SharedFd agent_copy_;  // that was mapped, where it is one

@@ -26,9 +26,9 @@ struct AgentPlan {
   std::size_t others = 0;             // idle agents of other builds in the process; they stay so
   std::optional<AgentFile> file;      // the agent to inject, when there is none
   bool copy_file = false;             // the process does not see that file
-  // Its probe is put in place when it is loaded and the program runs again, not before. Then it
-  // begins a little later; but a program with many mappings stands still for as long as the kernel
-  // looks through them for the probe's semaphore, and a copy is no file yet.
+  // Whether its probe is placed only after it is loaded and the program runs again. Sampling then
+  // begins a little later. But a program with many mappings would be stopped for as long as the
+  // kernel searches them for the probe's semaphore, and a copy is no file yet.
   bool listen_late = false;
   bool may_inject = false;  // a thread may be borrowed, also to start an agent that is there
   LibcFunctions libc;       // of the process, when a thread may be borrowed

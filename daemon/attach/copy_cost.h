@@ -33,10 +33,10 @@ struct CopyCost {
   double pause_seconds = 0;
 };
 
-// The parser of /proc/PID/smaps_rollup; total on any text. kDataLoss when it does not say.
+// Parses /proc/PID/smaps_rollup; total on any text. kDataLoss if it lacks the numbers.
 absl::StatusOr<CopyCost> parse_smaps_rollup(std::string_view text);
 
-// Takes as long as the kernel needs to look at the mappings, tens of milliseconds a GB; the program
+// Takes as long as the kernel needs to read the mappings, tens of milliseconds per GB; the program
 // waits only if it maps or unmaps memory meanwhile. Errors as of ProcFs.
 absl::StatusOr<CopyCost> predict_copy_cost(int pid, const CopySpeed& speed,
                                            const ProcFs& proc = ProcFs());

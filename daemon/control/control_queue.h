@@ -28,8 +28,8 @@ class ControlQueue {
 
   // False once the queue is closed: the request is not run.
   bool post(std::function<void()> request);
-  // Runs the request on the control thread, and waits until somebody gives its answer:
-  // kDeadlineExceeded when nobody did in time, kAborted when the queue is closed.
+  // Runs the request on the control thread and waits for its answer: kDeadlineExceeded if none came
+  // in time, kAborted if the queue is closed.
   template <typename Result>
   Result ask(std::function<void(Answer<Result>)> request,
              std::chrono::milliseconds patience = kPatience);
@@ -55,7 +55,7 @@ class ControlQueue {
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Exactly one answer to who asked for something: kAborted at the end if none was given before.
+// Exactly one answer to a request: kAborted at the end if none was given before.
 template <typename Result>
 class Answer {
  public:

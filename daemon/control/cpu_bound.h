@@ -20,7 +20,7 @@ namespace memprofd {
 
 class CpuBound {
  public:
-  static constexpr double kRecentSeconds = 5;  // shares are of what was taken over about so much
+  static constexpr double kRecentSeconds = 5;  // shares are averages over about this time
   static constexpr double kForTargets = 0.5;   // of the bound, at least
   // In all; of one to which it has happened before.
   static constexpr double kPatienceSeconds = 15, kShortPatienceSeconds = 2;
@@ -47,14 +47,14 @@ class CpuBound {
     Use* use;
     double cpu_seconds;   // of memprofd's, for this target, in the window
     bool held;            // its rate is held down
-    bool behind = false;  // not all that it has told is read
+    bool behind = false;  // some of its events are still unread
   };
   // To be called with windows that follow each other. Answers with the limit of each target, in
   // cores; 0: none.
   double judge(double seconds, double cpu_seconds, std::span<const Target> targets);
 
   double cores() const { return cores_; }
-  // Taken recently by all that is not for targets.
+  // Recent CPU use for everything but targets.
   double other_cores() const { return other_cores_; }
 
  private:

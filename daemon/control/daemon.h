@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control thread: answers the servers' requests, and has all targets (target_session.h)
-// cared for in turn. It owns their attachments; the ingest thread owns their data.
+// The control thread: answers the servers' requests, and takes care of all targets
+// (target_session.h) in turn. It owns their attachments; the ingest thread owns their data.
 //
-// Threads of memprofd and what each owns:
-//   main      signals, servers' life, this object's life
-//   control   TargetSession and what it has: AttachedTarget, budget, plugins
-//   look      one a target that is looked at, or searched for plugins: what it finds (look.h)
-//   lease     nothing: it renews what the agents sample under (lease_keeper.h)
+// Threads of memprofd and the data that each owns:
+//
+//   main      signals, lifetime of the servers and of this object
+//   control   TargetSession with its AttachedTarget, budget, plugins
+//   look      one per target that is inspected, or searched for plugins: the result (look.h)
+//   lease     nothing: it renews the leases under which agents sample (lease_keeper.h)
 //   ingest    Lane, Pipeline, EventRing
-//   state     nothing of targets: it reads immutable snapshots and keeps them in files
-//   values    nothing of targets: it reads what they say and posts it to ingest
+//   state     nothing of targets: it writes immutable snapshots to files
+//   values    nothing of targets: it reads published values and posts them to ingest
 //   servers   nothing: they read immutable snapshots and post requests here
 //   injector  one short-lived thread per injection: the seized threads
 #pragma once
@@ -67,7 +68,7 @@ class Daemon : public ProfilerService {
   void stop();
   // True if the previous memprofd was attached to the process and this one resumes it.
   bool goes_on(int pid) const { return going_on_.contains(pid); }
-  // Answers all who wait for something with kAborted, from now on at once. Any thread.
+  // Answers all waiting requests with kAborted, from now on at once. Any thread.
   void cancel_requests();
   bool cancelled() const { return cancelled_; }
 
@@ -107,7 +108,7 @@ class Daemon : public ProfilerService {
   absl::StatusOr<HeapPoints> heap_points(int pid);
   // Durations of summing up all targets for a query. Any thread.
   DurationCounts publications() const { return ingest_.publications(); }
-  // Outcomes of heap snapshots; whoever refuses one counts it here.
+  // Outcomes of heap snapshots; code that refuses one counts it here.
   std::shared_ptr<HeapOutcomes> heap_outcomes() const { return heap_outcomes_; }
 
  private:
@@ -129,8 +130,8 @@ class Daemon : public ProfilerService {
   void leave_alone(int parent, LeftAlone::Reason reason, const std::string& why);
   void forget_ended();
 
-  // Begins to look at it, for who asks on this thread. forked_from: the target that it is a child
-  // of, or 0.
+  // Begins to inspect a process for the user of this thread. forked_from: the target whose child it
+  // is, or 0.
   absl::StatusOr<TargetSession*> open_target(const AttachRequest& request, int forked_from,
                                              ForkFamilyPtr family,
                                              TargetSnapshotPtr goes_on_from = nullptr);
@@ -169,8 +170,8 @@ class Daemon : public ProfilerService {
   Sessions targets_;      // control thread only
   CpuKeeper cpu_keeper_;  // control thread only
   const std::unique_ptr<StateKeeper> state_;
-  std::set<int> going_on_;                  // constant once this is there
-  std::deque<TargetSnapshotPtr> to_go_on_;  // control thread only: not looked at yet
+  std::set<int> going_on_;                  // control thread only: not inspected yet
+  std::deque<TargetSnapshotPtr> to_go_on_;  // control thread only: not inspected yet
   JoinedLooks<AskedProcess, std::vector<Finding>> diagnoses_;
   RssDesk rss_desk_;
   CallDesk call_desk_;

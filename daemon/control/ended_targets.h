@@ -18,8 +18,8 @@ struct EndedTarget {
   std::chrono::steady_clock::time_point ended_at;
 };
 
-// Its pid: one that ended before `until`, else, where there are more than so many, the oldest of
-// the user who has most of them. Nothing: all may stay.
+// A pid to forget: a program that ended before `until`; otherwise, if there are more than `most`,
+// the oldest of the user with the most. Nothing: all may stay.
 std::optional<int> next_to_forget(const std::vector<EndedTarget>& ended, std::size_t most,
                                   std::chrono::steady_clock::time_point until);
 

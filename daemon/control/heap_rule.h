@@ -38,7 +38,7 @@ struct HeapMoment {
   std::tm time{};                                  // of the machine's clock
 };
 
-// A rule of the first four kinds, and what it has seen of one target.
+// A rule of the first four kinds, and its state for one target.
 class HeapRuleState {
  public:
   explicit HeapRuleState(const HeapRule& rule) : rule_(&rule) {}  // which outlives it

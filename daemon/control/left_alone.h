@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Children of one target that are not followed. A program forks as often as it likes: the first
-// for each reason is logged, all are counted, and the sum is told at the target's end.
+// Children of one target that are not followed. A program may fork at any rate: the first child for
+// each reason is logged, all are counted, and the sum is logged at the target's end.
 #pragma once
 
 #include <array>

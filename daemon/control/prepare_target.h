@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a pid to what a session begins with: the program is looked at once, then it is decided
-// whether an agent can be in it or it is observed, then that way is prepared.
+// Prepares a session for a pid: inspects the program once, decides whether it gets an agent or is
+// observed, and prepares that.
 #pragma once
 
 #include <memory>

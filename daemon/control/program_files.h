@@ -28,7 +28,7 @@ struct FileVerdict {
 Discovery discovery_of(const absl::Status& status);
 
 // Examines the executable behind path, which messages call exe. Nothing: it cannot be read now, or
-// is another file than the one that is meant.
+// is not the intended file.
 std::optional<FileVerdict> examine_program(const std::string& path, const std::string& exe,
                                            FileId meant);
 
@@ -46,8 +46,8 @@ class ProgramFiles {
 
   // The verdict about the file; null if there is none, or none yet.
   const FileVerdict* verdict(const std::string& path, const std::string& exe, FileId file);
-  // Forgets files that no process runs any more, if there are many. Files that were asked for in
-  // this scan and could not be examined.
+  // Forgets files that no process runs any more, if there are many. Returns the number of files
+  // that were requested in this scan and could not be examined.
   std::uint64_t end_scan();
 
  private:

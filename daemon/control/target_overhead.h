@@ -19,8 +19,8 @@ namespace memprofd {
 
 class TargetOverhead {
  public:
-  // share and ceiling as OverheadBudget has them. Where the kernel does not measure BPF programs
-  // for us, their share of the cost is estimated from what they have sent.
+  // share and ceiling as in OverheadBudget. If the kernel does not measure BPF programs for us,
+  // their share of the cost is estimated from the events that they have sent.
   TargetOverhead(double share, double ceiling, CaptureMode capture);
 
   // To be called again and again while the target is sampled: at the end of a window, the
@@ -55,7 +55,7 @@ class TargetOverhead {
   std::optional<BpfStatistics> statistics_;  // not set: not permitted
   OverheadBudget budget_;
   const CaptureMode mode_;
-  // Not set: it was told, or what the kernel's capture costs cannot be measured.
+  // Unset if the mode was requested, or the cost of kernel capture cannot be measured.
   std::optional<CaptureChoice> choice_;
   std::optional<Reading> began_;
 };

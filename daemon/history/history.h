@@ -43,8 +43,8 @@ class History {
   std::uint64_t last_close_ns() const { return last_close_ns_; }
   // Ends the window that runs. now_ns never goes back.
   void close_window(std::uint64_t now_ns, const IntervalSource& source, const HistoryPoint& point);
-  // To be told after each window: keeps the highest. gone_words: allocated so far and no
-  // longer live. by_class: by ClassId.
+  // Called after each window; keeps the highest. gone_words: allocated so far and no longer live.
+  // by_class: by ClassId.
   void note_live(std::uint64_t now_ns, const Estimate& live, double gone_words,
                  const std::vector<Counters>& by_class);
 
@@ -85,7 +85,7 @@ class History {
   std::uint64_t session_ = 0;  // of the last window
   std::uint64_t highest_session_ = 0, peak_session_ = 0;
   Highest highest_;
-  double most_upper_bytes_ = 0;  // upper limit of what was live at any moment
+  double most_upper_bytes_ = 0;  // largest upper limit of live memory at any moment
   std::shared_ptr<const PeakLive> peak_;
 };
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Immutable views of what is known, published by the ingest thread and shared
-// by every reader.
+// Immutable views of targets, published by the ingest thread and shared by all readers.
 #pragma once
 
 #include <algorithm>
@@ -42,20 +41,20 @@ struct TargetSnapshot {
   std::uint64_t ring_bytes_used = 0;
   std::uint64_t ring_bytes_total = 0;
   std::vector<ProfileRow> rows;            // classes with samples, by id
-  std::vector<LiveOfSession> live;         // what is live of each, by rate
+  std::vector<LiveOfSession> live;         // live memory of each session, by rate
   std::shared_ptr<const void> callstacks;  // owns those of rows
   HistoryView history;                     // empty: none is kept
-  ValueHistoryViewPtr values;              // null: it says nothing about itself
+  ValueHistoryViewPtr values;              // null: it publishes no values
   // Never null; shared by all snapshots of the target.
   std::shared_ptr<Symbolizer> symbolizer;
   std::shared_ptr<EventLog> events;  // of all snapshots of the target; null: none
 
-  // The end of what is known on the clock that ranges are of: that of the attach plus the
-  // time since. It does not know when the system's clock was set in between.
+  // End of the data, on the clock of ranges: the time of the attach plus the time since. Later
+  // settings of the system's clock do not affect it.
   std::uint64_t now_ns() const { return history.empty() ? time_ns : history.newest_ns(); }
   // Offset from that clock to the system's clock.
   std::int64_t clock_set_by_ns() const { return static_cast<std::int64_t>(time_ns - now_ns()); }
-  // The part of what is live that is outside of the heap, held by custom blocks.
+  // The part of live memory outside of the heap, held by custom blocks.
   Estimate live_external() const {
     Estimate external;
     for (const ProfileRow& row : rows) {

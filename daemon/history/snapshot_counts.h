@@ -13,8 +13,8 @@ namespace memprofd {
 void fill_counts(const Aggregator& aggregator, const CallstackTable& callstacks,
                  TargetSnapshot& snapshot);
 
-// The other way round, before anything is counted: a pipeline goes on where the snapshot of the
-// same program ends, of which nothing is followed any more. Ids stay what they were.
+// The reverse, before anything is counted: a pipeline continues from the snapshot of the same
+// program, none of whose blocks are followed any more. Ids stay the same.
 void go_on_from(const TargetSnapshot& snapshot, Aggregator& aggregator, CallstackTable& callstacks);
 
 }  // namespace memprofd

@@ -45,7 +45,7 @@ struct ValueSeries {
   ValueLabels labels;
   std::string unit;
 
-  // The unit is no part of what it is.
+  // The unit does not identify a series.
   bool operator<(const ValueSeries& other) const { return key() < other.key(); }
   std::string full_name() const { return name_with_labels(name, labels); }
   std::size_t memory_bytes() const;

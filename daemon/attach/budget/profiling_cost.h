@@ -23,10 +23,10 @@ struct ProfilingCounts {
   std::uint64_t program_ns = 0;  // of the BPF programs at them
 };
 
-// Nanoseconds, on the slow side of what `tests/bench/bench.py --only overhead` measured, which
-// was 375 to 514 a sample at 10 frames and 1,156 to 1,549 at 90. The first holds for the whole life
-// of a sampled block: the runtime's engine, the allocation, promotion and deallocation callbacks,
-// and what they push out of the caches.
+// Nanoseconds, at the upper end of the results of `tests/bench/bench.py --only overhead`: 375 to
+// 514 per sample at 10 frames and 1,156 to 1,549 at 90. The first covers the whole life of a
+// sampled block: the runtime's engine, the allocation, promotion and deallocation callbacks, and
+// their effect on the caches.
 inline constexpr double kSampleNs = 450;
 inline constexpr double kFrameNs = 25;
 // Most of them are verified, not walked: 0.8 to 1.2 by `tests/bench/bench.py --only captures`.

@@ -10,8 +10,8 @@ struct TrapCost {
   bool measured = false;  // else it is kUsualTrapNs
 };
 
-// Measured by a probe at a function of this process when it is first asked for, in about a
-// tenth of a second, where that is possible.
+// Measured, if possible, by a probe at a function of this process on the first call, in about a
+// tenth of a second.
 TrapCost trap_cost();
 inline double trap_ns() { return trap_cost().ns; }
 

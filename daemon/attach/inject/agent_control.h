@@ -37,9 +37,9 @@ struct AgentStatus {
   std::array<std::uint64_t, 3> ended_words{};
   std::uint32_t buffers_used = 0;  // at most MEMPROF_BUFFERS
   std::uint32_t domains_used = 0;  // at most MEMPROF_DOMAINS
-  std::uint64_t buffers = 0;       // their addresses, as the target says
+  std::uint64_t buffers = 0;       // their addresses, as reported by the target
   std::uint64_t domains = 0;
-  // Nothing when the agent does not know (interface 5): each session forgets.
+  // Nothing if the agent does not report it (interface 5): each session forgets earlier blocks.
   std::optional<std::uint32_t> followed_since;
   std::uint64_t unsampled_words = 0;
   std::uint32_t callstacks_moved = 0;  // wraps
@@ -96,9 +96,10 @@ bool is_our_build(const AgentBuild& build);
 class AgentLook {
  public:
   static constexpr std::size_t kPieces = 2;
-  // To be asked while this is there.
+  // Adds its pieces to a question; this object must outlive the question.
   void add_to(MemoryQuestion& question, std::uint64_t control_address);
-  // read: so many of its pieces. kOutOfRange: nothing is there; kDataLoss: another build's agent.
+  // read: number of its pieces that were read. kOutOfRange: nothing is there; kDataLoss: another
+  // build's agent.
   absl::StatusOr<AgentStatus> status(int pid, std::size_t read) const;
 
  private:
@@ -111,7 +112,7 @@ struct AgentOrders {
   // Offsets of an OCaml 5 runtime; needed before the first session.
   std::optional<memprof_runtime_offsets> offsets;
   // Its generation must be new. It ends by itself unless AgentControl::renew() is called within
-  // kLeaseNs. Its capture is one that the agent knows (capture_known_to).
+  // kLeaseNs. Its capture mode must be one that the agent supports (capture_known_to).
   std::optional<SessionRequest> session;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Points at which a program waits for a snapshot of it, where its code says so or when it exits
-// (agent-lib/snapshot_point.c). It waits while somebody wants those, some seconds at most.
+// Points at which a program waits for a snapshot of itself: where its code requests one, and at
+// exit (agent-lib/snapshot_point.c). It waits only if a client wants those, some seconds at most.
 #pragma once
 
 #include <cstdint>

@@ -49,8 +49,8 @@ class PtraceSession;
 absl::Status check_filters(const PtraceSession& session, int pid,
                            std::span<const FilteredCall> calls);
 
-// Why this process cannot read filters of others, a few words; empty when it can: the kernel shows
-// them to who has CAP_SYS_ADMIN and no filter of its own.
+// Why this process cannot read filters of others, in a few words; empty if it can: the kernel shows
+// them to a process with CAP_SYS_ADMIN and without a filter of its own.
 std::string why_filters_are_hidden();
 
 }  // namespace memprofd

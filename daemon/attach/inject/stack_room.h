@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Is there room on a thread's stack for a few more calls? Asked while the thread is stopped, so
-// without a look at all mappings of the process.
+// Checks whether a thread's stack has room for a few more calls. Called while the thread is
+// stopped, so it does not read all mappings of the process.
 #pragma once
 
 #include <cstdint>

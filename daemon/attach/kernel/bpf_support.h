@@ -35,7 +35,7 @@ std::vector<std::string> verifier_reason(std::string_view message);
 // Checks that memprofd may open the files that the BPF programs of one target need.
 absl::Status check_room_for_programs(int pid);
 
-// A failed load as a Status: asks the kernel what is missing and names it.
+// A failed load as a Status: finds out what the kernel lacks and names it.
 absl::Status bpf_load_error(int error);
 
 // A failed attach of `what` ("the capture probe") to `where` ("/proc/42/exe+0x1f0").

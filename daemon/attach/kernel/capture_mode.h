@@ -12,10 +12,10 @@
 namespace memprofd {
 
 enum class CaptureMode {
-  kAuto,     // by what a sample costs the program (attach/budget/capture_choice.h)
+  kAuto,     // by the cost of a sample for the program (attach/budget/capture_choice.h)
   kKernel,   // whole callstacks; nothing more is allocated in the program's heap
   kRuntime,  // MEMPROF_PACKED_FRAMES innermost frames, far fewer probe hits
-  kAgent,    // whole callstacks, as few hits, only what has changed is walked
+  kAgent,    // whole callstacks with as few hits; only changed frames are walked
 };
 
 // With kAuto: at first.

@@ -16,9 +16,9 @@ namespace memprofd {
 
 inline constexpr std::size_t kMaxKernelCaptures = 8;  // of a program
 
-// One of a program's captures by the kernel, counted while it lives. On any thread. Programs are
-// told apart by inode alone: each container sees the file of a common image on a device of its own.
-// Two that share a number by chance share the bound.
+// One kernel capture of a program, counted while it exists. On any thread. Programs are
+// distinguished by inode alone: each container sees the file of a common image on a device of its
+// own. Two programs that share a number by chance share the limit.
 class KernelCapture {
  public:
   // Nothing when there are as many as there may be.

@@ -14,7 +14,7 @@ namespace memprofd {
 struct FeatureCheck {
   std::string name;  // "BPF ring buffer"
   bool ok = false;
-  std::string detail;      // what was found
+  std::string detail;      // the finding
   std::string remedy;      // empty when ok
   bool required = true;    // else memprofd does less without it
   bool privilege = false;  // of this process, not of the kernel

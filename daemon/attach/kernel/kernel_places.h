@@ -20,7 +20,7 @@ struct KernelPlaces {
   std::uint32_t awaited_slot = 0;        // struct return_instance: where its address was put
 };
 
-// kUnimplemented: the kernel does not tell.
+// kUnimplemented: the kernel has no type information.
 absl::StatusOr<KernelPlaces> kernel_places();
 
 }  // namespace memprofd

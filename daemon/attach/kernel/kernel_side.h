@@ -66,14 +66,15 @@ class KernelSide {
   // The target's events, for their reader; null on the second call.
   std::unique_ptr<EventRing> take_ring() { return std::move(ring_); }
 
-  // The address of the agent's control block: what it has not handed over when the program is
-  // killed comes by the ring, as a batch, all the same.
+  // Sets the address of the agent's control block: if the program is killed, its unflushed records
+  // still arrive through the ring, as a batch.
   void set_agent(std::uint64_t control_address);
 
   // Adds frames of code loaded later. kResourceExhausted when the table is full.
   absl::Status add_frames(const KernelFrameTable& table);
 
-  // The target's threads' thread pointers; none for OCaml 4 and on kernels that do not say.
+  // Thread pointers of the target's threads; none for OCaml 4 and on kernels that do not report
+  // them.
   std::vector<std::uint64_t> thread_pointers() const;
 
   // How the program ended; kUnknown while it runs, and on kernels that do not report it.
