@@ -67,11 +67,11 @@ class DeathCounts {
   void add_plain(const Plain& deaths, double words_each);
   // For lifetimes known by their bucket only, which count with its middle.
   void add(const Entry& entry);
-  // The same for several of one weight, by ascending code; their words and squares are not looked
-  // at. squares_each: of a block's words, for each of its samples.
+  // The same for several entries of one weight, by ascending code; their words and squares are
+  // ignored. squares_each: of a block's words, for each of its samples.
   void add_codes(std::span<const Entry> deaths, double words_each, double squares_each);
   DeathCounts& operator+=(const DeathCounts& other);
-  // Takes back what was added before; to the bucket's precision.
+  // Subtracts what was added before, to the precision of the bucket.
   void remove_code(std::uint8_t code, std::uint64_t n_samples, double words_each);
   // Keeps the memory, unless it is shared.
   void clear();

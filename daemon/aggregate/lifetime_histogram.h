@@ -34,7 +34,7 @@ class LifetimeHistogram {
   static double middle_ns(int bucket);
 
   void add(std::uint64_t lifetime_ns, std::uint64_t n_samples, double words);
-  // Samples whose lifetimes are known by bucket; their sum is told by itself.
+  // Samples whose lifetimes are known by bucket; their sum is added separately.
   void add_bucket(int bucket, std::uint64_t n_samples, double words);
   void set_sum_ns(double sum_ns) { sum_ns_ = sum_ns; }
   LifetimeHistogram& operator+=(const LifetimeHistogram& other);

@@ -61,7 +61,7 @@ class SurvivalCurve {
     double upper = 1;
   };
 
-  // Takes all blocks that the deaths, forgotten, ages and late of these tell of.
+  // Includes all blocks in the deaths, forgotten, ages and late of these counters.
   explicit SurvivalCurve(const Counters& counters);
 
   // Nobody was watched: nothing is known.

@@ -13,7 +13,7 @@
 
 namespace memprofd {
 
-// In samples, as AllocClass::counted() says.
+// In samples, as counted by AllocClass::counted().
 struct Tally {
   ClassId alloc_class;
   std::uint64_t allocated = 0;

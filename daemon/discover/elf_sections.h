@@ -11,7 +11,7 @@
 
 namespace memprofd {
 
-// Inside the file, as long as it was when it was looked at; empty: not there.
+// A range within the file's size at the inspection; empty: not present.
 struct FileRange {
   std::uint64_t offset = 0;
   std::uint64_t size = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Symbol tables of an untrusted ELF file. Symbols are read piece by piece; their names are in
-// memory only while symbols are looked for by name, and charged to a budget meanwhile.
+// Symbol tables of an untrusted ELF file. Symbols are read piece by piece. Their names are in
+// memory only during a search by name, and charged to a budget meanwhile.
 #pragma once
 
 #include <elf.h>

@@ -18,7 +18,7 @@
 
 namespace memprofd {
 
-// Bytes of one function; a longer one is not looked at.
+// Maximum size of a function; longer ones are not examined.
 inline constexpr std::uint64_t kMaxFunctionBytes = 1u << 20;
 
 // The end of a call. The stack pointer has the value that it had at the function's first
@@ -32,8 +32,8 @@ struct FunctionExit {
 struct FunctionEntry {
   std::uint64_t at = 0;   // bytes from the function's begin
   bool is_cheap = false;  // the kernel emulates the instruction there
-  // A timed_entry has these: words by which the stack pointer lies below that at the first
-  // instruction, and by which the end of what is free in the minor heap (r15) does.
+  // For a timed_entry: words by which the stack pointer, and the end of the free part of the minor
+  // heap (r15), are below their values at the first instruction.
   std::uint32_t stack_words = 0;
   std::uint32_t young_words = 0;
 };
@@ -44,8 +44,8 @@ struct FunctionCode {
   std::string why_uncounted;
   FunctionEntry entry;
 
-  // Why calls cannot be timed, a few words: "it is one jump"; empty: timed_entry is none of the
-  // exits, and those are all; one by an exception is not among them.
+  // Why calls cannot be timed, a few words: "it is one jump". Empty: timed_entry is not an exit,
+  // and the exits are complete except for exceptions.
   std::string why_untimed;
   FunctionEntry timed_entry;
   std::vector<FunctionExit> exits;

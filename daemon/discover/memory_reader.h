@@ -26,7 +26,7 @@ class MemoryReader {
   }
 };
 
-// A memory that can show what it has instead of copying it, a piece at a time.
+// Memory that can show its contents, a piece at a time, instead of copying them.
 class MemoryViewer {
  public:
   virtual ~MemoryViewer() = default;

@@ -39,14 +39,14 @@ class PluginFinder {
   static constexpr std::size_t kMaxFiles = 8192;              // mapped, and known to be no plugin
 
   PluginFinder() = default;
-  // exe: the program's own file, as maps prints it; it is no plugin.
-  // budget: the target's, for what is kept of plugins.
+  // exe: the program's own file, as maps prints it, which is no plugin. budget: that of the target,
+  // for data about plugins.
   PluginFinder(int pid, std::string exe, ProcFs proc = ProcFs(), SharedBudget budget = nullptr)
       : pid_(pid), exe_(std::move(exe)), proc_(std::move(proc)), budget_(std::move(budget)) {}
 
-  // The plugins among the mapped files that were not answered before, each once, however often
-  // it is mapped. A file that is just being loaded is left for the next time, and so are all
-  // that come after the stop.
+  // The plugins among the mapped files that were not returned before, each once, however often it
+  // is mapped. A file that is just being loaded is left for the next call, and so are all after the
+  // stop.
   std::vector<OcamlCode> find_new(const std::vector<Mapping>& maps, const MemoryReader& memory,
                                   const std::stop_token& stop = {});
 
@@ -73,7 +73,7 @@ class PluginFinder {
   std::string exe_;
   ProcFs proc_;
   SharedBudget budget_;
-  std::map<FileId, std::uint64_t> known_;  // where each is mapped: of what is mapped now
+  std::map<FileId, std::uint64_t> known_;  // where each is mapped now
   std::size_t plugins_ = 0;
   std::uint64_t room_ = kMaxDescriptors;
   std::uint64_t left_out_ = 0;

@@ -80,11 +80,11 @@ class ProcFs {
   // True if a process, or a thread by its own id, exists and has not ended.
   bool exists(int pid) const;
   absl::StatusOr<ProcessStatus> thread_status(int pid, int tid) const;
-  // Nothing when it does not sleep, or not in a system call. It is off its processor then, which a
-  // state of S alone does not say.
+  // Nothing if the thread does not sleep, or not in a system call. Otherwise it is off its
+  // processor, which a state of S alone does not guarantee.
   absl::StatusOr<std::optional<SleepingCall>> sleeping_call(int pid, int tid) const;
-  // Milliseconds, by the clock of the processor that it was on, when the thread was last put on it
-  // or accounted for. kFailedPrecondition: this kernel does not tell.
+  // Time at which the thread was last scheduled or accounted for, in milliseconds by the clock of
+  // its processor. kFailedPrecondition: this kernel does not report it.
   absl::StatusOr<double> last_run_ms(int pid, int tid) const;
   // The one that the thread runs on, or ran on last.
   absl::StatusOr<std::uint64_t> last_processor(int pid, int tid) const;

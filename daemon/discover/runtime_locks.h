@@ -22,7 +22,7 @@ namespace memprofd {
 // caml_enter_blocking_section_hook of OCaml 4, by its code.
 struct EnterHook {
   bool does_nothing = false;  // no library of threads: the section leaves no trace
-  std::uint64_t busy = 0;     // address of the int that is 0 while nobody has the master lock
+  std::uint64_t busy = 0;     // address of the int that is 0 while the master lock is free
 };
 // address: where the code runs. Nothing: it is neither.
 std::optional<EnterHook> read_enter_hook(std::span<const std::byte> code, std::uint64_t address);
@@ -47,8 +47,9 @@ class RuntimeLocks {
   // kFailedPrecondition, a few words: they are not to be found.
   static absl::StatusOr<RuntimeLocks> find(const Target& target);
 
-  // All threads sleep, that one in that call. The states of the domains; in OCaml 4 the one.
-  // kUnavailable, a few words that begin with "it" or "a": somebody may run OCaml code.
+  // Call it while all threads sleep, this one in that call. Returns the states of the domains; in
+  // OCaml 4 the only one. kUnavailable, a few words that begin with "it" or "a": a thread may run
+  // OCaml code.
   absl::StatusOr<std::vector<std::uint64_t>> free_states(const MemoryReader& memory,
                                                          const SleepingCall& call) const;
 

@@ -37,8 +37,9 @@ class WaitBudget {
   std::uint64_t filled_at_ns_ = 0;
 };
 
-// Waits in turns: one in which this process stood still (stopped, a machine that sleeps) is as long
-// as it was, and still only one of them. `wait` is told for how long, and whether it has come.
+// Waits in turns: a turn in which this process was stopped or the machine slept counts with its
+// length, and still as one turn. `wait` gets the time to wait, and returns whether the event has
+// come.
 template <typename Wait>
 bool wait_in_turns(std::chrono::milliseconds patience, Wait&& wait) {
   constexpr int kTurns = 20;
@@ -49,14 +50,14 @@ bool wait_in_turns(std::chrono::milliseconds patience, Wait&& wait) {
   return false;
 }
 
-// For how long something has been silent while somebody was there to hear it. An observer that
-// was away itself knows of no more than kMostAtOnce.
+// Duration of a silence during which an observer was present. An observer that was away counts at
+// most kMostAtOnce.
 class HeardSilence {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::seconds kMostAtOnce{1};
 
-  // silent: for how long, by the clock, about what it is asked now. The answer is at most that.
+  // silent: duration by the clock of the silence that is asked about. The result is at most that.
   std::chrono::nanoseconds so_far(Clock::time_point now, std::chrono::nanoseconds silent) {
     const std::chrono::nanoseconds passed = now - std::exchange(heard_at_, now);
     const std::chrono::nanoseconds more = std::min<std::chrono::nanoseconds>(passed, kMostAtOnce);

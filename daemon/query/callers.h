@@ -21,8 +21,8 @@
 //   callers      Main.a 14, Cache.fill 4
 //   callees      Cache.add 4, Cache.fill 4
 //
-// So callees and self sum up to total, and callers to what is not outermost,
-// unless f is entered again through another function, as by Cache.fill here.
+// So callees and self sum up to total, and callers to the part that is not outermost, unless f is
+// entered again through another function, as by Cache.fill here.
 #pragma once
 
 #include <string>

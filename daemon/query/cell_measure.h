@@ -12,7 +12,7 @@ namespace memprofd {
 
 // kInvalidArgument for measures that are no sum over cells.
 absl::Status check_summable(Measure measure);
-// Samples of such blocks; below zero when what is live falls.
+// Samples of such blocks; below zero if live memory falls.
 inline double cell_samples(const WindowCell& cell, Blocks blocks) {
   const auto died = [&](Heap heap) {
     return static_cast<double>(cell.died[static_cast<int>(heap)]);

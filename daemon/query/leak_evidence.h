@@ -15,7 +15,7 @@ class LiveCourse {
  public:
   explicit LiveCourse(double live_bytes = 0) : live_{live_bytes}, now_bytes_(live_bytes) {}
 
-  // Samples that stand for so many bytes each.
+  // Samples that stand for this number of bytes each.
   void born(double samples, double bytes_each);
   void gone(double samples, double bytes_each);
   void end_window(double seconds);
@@ -31,9 +31,8 @@ class LiveCourse {
   // births differ that much more between windows, and so do the steps, each by the error that the
   // samples of its span have.
   double dispersion() const;
-  // chance_of_rise() of what is live: Kendall's rank correlation with time. What goes up and down,
-  // as a cache does or what waits for a major collection, has no order, however much of it there
-  // is.
+  // chance_of_rise() of live memory: Kendall's rank correlation with time. Memory that goes up and
+  // down, such as a cache or floating garbage, has no order, however much of it there is.
   double chance_of_rise() const;
   // It has grown much more in the first half of the time than later. stderr_bytes: of the growth.
   bool has_slowed_down(double stderr_bytes) const;
@@ -66,9 +65,10 @@ double chance_of_rise(const std::vector<double>& values);
 // Selects the probabilities that are low given their number: of those selected, one in twenty is
 // low by chance (Benjamini and Hochberg).
 std::vector<bool> discoveries(const std::vector<double>& chances);
-// The samples that have to be kept, with none let go, to be a discovery among so many sites.
+// Number of samples that must be kept, with none freed, to be a discovery among this number of
+// sites.
 double samples_to_be_named(std::size_t sites);
-// The chance of more than so many standard errors, one-sided.
+// Probability of more than this number of standard errors, one-sided.
 double chance_beyond(double standard_errors);
 
 }  // namespace memprofd

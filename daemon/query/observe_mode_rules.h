@@ -38,7 +38,7 @@ bool is_known(const std::vector<TargetProfile>& profiles, Measure measure);
 // The measures of formats with several values: those in bytes that are known for all of them.
 std::vector<const MeasureRow*> known_byte_measures(const std::vector<TargetProfile>& profiles);
 
-// Leaves out of an answer what is not known of this target.
+// Removes values from an answer that are unknown for this target.
 void leave_unknown_out(const TargetSnapshot& target, const Filter& filter,
                        ::memprof::v1::Site& site);
 

@@ -11,8 +11,8 @@
 // Each window adds to its own interval what was born less what died in it, which needs no
 // lifetimes; then those deaths whose lifetimes reach back before the interval are moved to the one
 // they were born in, by the share of moments of both at which they were (RangeCounter). When
-// following begins anew the oldest are forgotten first, since all are. Before the first interval
-// that matters stands what was live there, whose age is not asked.
+// following restarts the oldest are forgotten first, since all are. The memory that was live before
+// the first relevant interval has no age here.
 #pragma once
 
 #include <vector>

@@ -12,9 +12,9 @@
 //   a third                        ##############..  alive at 13
 //
 // Ages at the end are those of the live set where it is now, exact to their bucket; at an earlier
-// end they are known to an octave, and those below a second to the second (past_ages.h). When the
-// range began tells the age then of a block that leaves in a window: by that window's time and the
-// bucket of its lifetime, spread over both.
+// end they are known to an octave, and those below a second to the second (past_ages.h). The age at
+// the begin of the range, of a block that leaves in a window, follows from that window's time and
+// the bucket of its lifetime, spread over both.
 #pragma once
 
 #include <vector>
@@ -30,13 +30,13 @@ struct AgeFilter {
   bool allocated_in_range = false;
 };
 
-// Ages of what is live at a window limit, by row. live: counter.live_at(time_ns).
+// Ages of live memory at a window limit, by row. live: counter.live_at(time_ns).
 std::vector<AgeCounts> ages_at(const RangeCounter& counter, const TargetSnapshot& snapshot,
                                std::uint64_t time_ns, const std::vector<Portion>& live);
-// Ages of what is live at the end of the range.
+// Ages of live memory at the end of the range.
 std::vector<AgeCounts> ages_at_end(const RangeCounter& counter, const TargetSnapshot& snapshot,
                                    const TimeRange& range, const AgeFilter& filter);
-// Ages of what was forgotten in the range.
+// Ages of memory that was forgotten in the range.
 std::vector<AgeCounts> forgotten_ages(const RangeCounter& counter, const TargetSnapshot& snapshot,
                                       const TimeRange& range, const AgeFilter& filter);
 // Sets `late` of counters whose deaths, forgotten and ages are of the range.

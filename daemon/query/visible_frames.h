@@ -38,10 +38,10 @@ class VisibleFrames {
 
   // The visible locations of a frame; valid until the next call.
   Locations locations(FrameId frame);
-  // Calls fn(locations, times) for each run of a frame with visible locations,
-  // innermost first, until it answers false. When there is none: once, with
-  // "(unknown)" if the callstack is empty, else with "(hidden)". The locations
-  // are valid during the call, in which no other callstack may be looked at.
+  // Calls fn(locations, times) for each run of a frame with visible locations, innermost first,
+  // until it returns false. If there is none: once, with "(unknown)" if the callstack is empty,
+  // otherwise with "(hidden)". The locations are valid during the call, in which no other callstack
+  // may be read.
   template <typename Fn>
   void walk(const Callstack& callstack, Fn fn);
   // The visible location that names the site, by site_frame; what the library's functions of

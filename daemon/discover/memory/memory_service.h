@@ -24,7 +24,7 @@ struct MemoryService {
   int window_file() const { return files[3]; }
 };
 
-// Its errno, instead of a server: to what was asked already, or will be.
+// Answers earlier and later requests with this errno, because there is no server.
 void say_no_server(const MemoryService& service, int error);
 
 [[noreturn]] void serve(MemoryService& service);
