@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Has a program do what it offers by a name (Memprof_values.on_request): the request is words of
-// its registry, which it comes to by itself, at a moment of its own (memprof_values_abi.h).
+// Requests an action that the program has registered (Memprof_values.on_request): words in its
+// registry, which the program reads at a moment of its own (memprof_values_abi.h).
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace memprofd {
 
-// Requests may be asked for so long.
+// Maximum timeout of a request.
 inline constexpr std::chrono::seconds kMaxRequestTimeout{60};
 
 struct ReportRequest {
