@@ -63,6 +63,8 @@ class Lane {
   // Takes all that the ring holds at this moment and the agent's unflushed records, so that
   // nothing that has happened in the target is missing. What comes meanwhile is left.
   void catch_up();
+  // The same without a question to a program that has not run since the last time.
+  void catch_up_if_run();
   // Which callstacks have allocated those blocks that live, and when, of all that has happened by
   // now.
   SampleSites sites_of(std::span<const SampleId> numbers);
