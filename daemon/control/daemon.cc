@@ -531,7 +531,7 @@ bool tells_something(ValueProgram& program) {
 
 }  // namespace
 
-// On the value keeper's thread.
+// Any thread but the control thread.
 std::vector<TellingTarget> Daemon::telling_targets() {
   using Targets = absl::StatusOr<std::vector<TellingTarget>>;
   auto told = queue_->ask<Targets>([this](Answer<Targets> answer) {
@@ -547,6 +547,18 @@ std::vector<TellingTarget> Daemon::telling_targets() {
     answer.give(std::move(telling));
   });
   return told.ok() ? *std::move(told) : std::vector<TellingTarget>();
+}
+
+// On the caller's thread.
+std::vector<PublishedValues> Daemon::read_published(const ValuesRequest& request) {
+  ValuesRequest with_types = request;
+  with_types.types = &types_;
+  std::vector<PublishedValues> published;
+  for (const TellingTarget& target : telling_targets()) {
+    published.push_back({target.program->pid(),
+                         memprofd::read_values(*target.program, with_types, [] { return true; })});
+  }
+  return published;
 }
 
 std::vector<CBlockTarget> Daemon::c_block_targets() {

@@ -92,6 +92,7 @@ class Daemon : public ProfilerService {
   absl::StatusOr<ValuesAnswer> read_values(const AskedProcess& process,
                                            const ValuesRequest& request,
                                            const std::function<bool()>& wanted) override;
+  std::vector<PublishedValues> read_published(const ValuesRequest& request) override;
   std::vector<Finding> diagnose(const AskedProcess& process) override;
   absl::StatusOr<RssReport> account_rss(const AskedProcess& process, RssOptions options) override {
     return rss_desk_.ask(process, options);

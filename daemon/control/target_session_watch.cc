@@ -47,7 +47,7 @@ std::string overhead_text(const OverheadInfo& overhead) {
 
 void say_exhausted(int pid, double rate, const OverheadInfo& overhead) {
   log_warning(
-      "pid {}: {} even at {}, the lowest that a budget leads to; raise --max-overhead, or detach",
+      "pid {}: {} even at {}, the lowest rate that a budget sets; raise --max-overhead, or detach",
       pid, overhead_text(overhead), format_rate(rate));
 }
 

@@ -73,6 +73,14 @@ class CommandLine {
     try {  // CLI11 reports through exceptions
       app_.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
+      const std::vector<std::string> rest = app_.remaining();
+      if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError) &&
+          app_.get_subcommands().empty() && !rest.empty() && !rest[0].starts_with('-')) {
+        std::fprintf(stderr,
+                     "memprofctl: unknown command \"%s\"; `memprofctl --help` lists all commands\n",
+                     rest[0].c_str());
+        return static_cast<int>(ExitCode::kUsage);
+      }
       return static_cast<int>(app_.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage);
     }
     absl::Status status = ctl::check(options_.endpoint);

@@ -260,6 +260,10 @@ bool Lane::has_run_since(std::uint64_t cpu_ns) const {
   return now_ns == 0 || now_ns != cpu_ns;
 }
 
+void Lane::catch_up_if_run() {
+  if (!finished() && has_run_since(caught_up_cpu_ns_)) catch_up();
+}
+
 void Lane::catch_up() {
   if (finished() || slow_to_ > 0) return;
   const Meter meter(*this);
@@ -420,7 +424,7 @@ void Lane::keep_history() {
   if (finished() || !history_.due(history_now())) return;
   const Meter meter(*this);
   // Records that belong to this window: the agent may hold allocations since its last batch.
-  if (agent_ && has_run_since(caught_up_cpu_ns_)) catch_up();
+  if (agent_) catch_up_if_run();
   read_for_history();
   close_window();
 }
@@ -483,7 +487,7 @@ TargetSnapshotPtr Lane::snapshot() {
     return copy;
   }
   auto snapshot = std::make_shared<TargetSnapshot>();
-  read_gc_stats_of_target();
+  if (has_run_since(gc_cpu_ns_)) read_gc_stats_of_target();
   read_memory_of_target();
   read_counters(*snapshot);
   snapshot->info = shown_info();

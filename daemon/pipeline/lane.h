@@ -64,6 +64,8 @@ class Lane {
   // Processes everything that the ring holds now and the agent's unflushed records, so that all
   // events of the target up to now are counted. Later ones are left.
   void catch_up();
+  // The same, unless the program has not run since the last time: then it is asked nothing.
+  void catch_up_if_run();
   // Callstack and time of the allocation of these blocks, for those that live, as of all events up
   // to now.
   SampleSites sites_of(std::span<const SampleId> numbers);

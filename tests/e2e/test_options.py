@@ -113,6 +113,9 @@ class BadOptions(unittest.TestCase):
             with self.subTest(name):
                 self.assertIn(reason, said_of("--name", name))
 
+    def test_a_command_that_there_is_not(self):
+        self.assertIn('unknown command "snapshto"', said_of("snapshto", "take", program="memprofctl"))
+
     def test_a_duration_needs_a_unit(self):
         self.assertIn("write a number and a unit", said_of("--history.retention", "5"))
         self.assertIn("write a number and a unit", said_of("sites", "--last", "5", program="memprofctl"))

@@ -142,18 +142,22 @@ class AgentControl {
   static constexpr std::uint64_t kLeaseNs = 15'000'000'000;
 
  private:
-  // The first fields of struct memprof_batch_buffer.
+  // The first fields of struct memprof_batch_buffer, and the batch's head before its first record.
   struct BufferHead {
-    std::uint64_t first_seq = 0;
-    std::uint32_t count = 0, generation = 0;
-    std::uint64_t last_sample = 0;
+    struct Counts {
+      std::uint64_t first_seq = 0;
+      std::uint32_t count = 0, generation = 0;
+      std::uint64_t last_sample = 0;
+    } counts;
+    struct Batch {
+      std::uint32_t words = 0, format = 0;
+    } batch;
+    void add_to(MemoryQuestion& question, std::uint64_t at);
   };
   // at: the buffer whose head was read. Nothing when it was flushed while it was read.
   absl::StatusOr<std::optional<AgentTail>> tail(std::uint64_t at, std::uint32_t buffer,
                                                 const BufferHead& head) const;
-  absl::StatusOr<PlainTail> plain_tail(std::uint64_t at, std::uint32_t records) const;
-  absl::StatusOr<PackedTail> packed_tail(std::uint64_t at, std::uint32_t records,
-                                         std::uint32_t words) const;
+  absl::Status check_packed(std::uint32_t records, std::uint32_t words) const;
   template <typename T>
   absl::Status write(std::size_t offset, const T& value) const;
 

@@ -161,9 +161,9 @@ std::string compared_text(const pb::ListLeaksResponse& response) {
 std::string doubt_text(const pb::ListLeaksResponse& response) {
   const double least = response.least_leak_bytes_per_second();
   if (least <= 0) return "";
-  return absl::StrCat("At one site, less than ", format_bytes(least * 3600),
-                      " per hour could not be told from chance: half of that can in twice the time "
-                      "or at\ntwice the sampling rate.\n");
+  return absl::StrCat("So far only growth above ", format_bytes(least * 3600),
+                      " per hour at one site would show: half of that in twice the time or at\n"
+                      "twice the sampling rate.\n");
 }
 
 const char* area_text(pb::MemoryArea area) {
@@ -283,8 +283,7 @@ std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_
     if (!response.rolled_up().empty()) {
       return absl::StrCat(out, rolled_up_text(response), "\n", doubt_text(response));
     }
-    return absl::StrCat(out, "\nNo site has grown by more than chance explains.\n",
-                        doubt_text(response));
+    return absl::StrCat(out, "\nNo significant growth yet.\n", doubt_text(response));
   }
   int number = 0;
   for (const pb::Leak& leak : response.leaks()) {

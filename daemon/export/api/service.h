@@ -25,6 +25,11 @@
 
 namespace memprofd {
 
+struct PublishedValues {
+  int pid = 0;
+  absl::StatusOr<ValuesAnswer> answer;
+};
+
 class ProfilerService : public SnapshotSource {
  public:
   // Fresh snapshots that are written to the state first, so that reported counts do not fall if
@@ -45,6 +50,9 @@ class ProfilerService : public SnapshotSource {
   virtual absl::StatusOr<ValuesAnswer> read_values(const AskedProcess& process,
                                                    const ValuesRequest& request,
                                                    const std::function<bool()>& wanted) = 0;
+  // As read_values() for each target that publishes something or of which values are kept. However
+  // many there are, they are asked for at once.
+  virtual std::vector<PublishedValues> read_published(const ValuesRequest& request) = 0;
   // pid 0: kernel and privileges only.
   virtual std::vector<Finding> diagnose(const AskedProcess& process) = 0;
   // Breaks down the resident memory of a program, a target or not; errors as of

@@ -33,6 +33,7 @@
 #include "daemon/export/api/service.h"
 #include "daemon/export/metrics/gc_metrics.h"
 #include "daemon/export/metrics/metric_families.h"
+#include "daemon/export/metrics/site_metrics.h"
 #include "daemon/export/metrics/top_sites.h"
 #include "daemon/model/duration_counts.h"
 #include "daemon/snapshot/answers/census_book.h"
@@ -121,6 +122,7 @@ class PrometheusExporter : public prometheus::Collectable {
   struct Scrape {
     std::vector<TargetSnapshotPtr> targets;  // those that run first, by their attach
     std::size_t running = 0;
+    std::vector<std::unique_ptr<SiteTotals>> totals;  // of those that run; null: not needed yet
     MetricFamilies out;
     std::array<std::uint64_t, kBlockNames.size()> held_back{};
   };
@@ -140,8 +142,9 @@ class PrometheusExporter : public prometheus::Collectable {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void collect_counters(const TargetSnapshot& target, MetricFamilies& out) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void collect_reported(const TargetSnapshot& target, std::size_t& room, MetricFamilies& out) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void collect_published(Scrape& scrape) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static const SiteTotals& totals_of(std::size_t target, Scrape& scrape);
+  void collect_native_sites(Scrape& scrape) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void collect_sites(Scrape& scrape) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void add_lifetimes(const TargetSnapshot& target, const SiteSeriesMap& sites) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
