@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent: drives the runtime's Memprof engine with a tracker that is static
- * data and machine code only. It owns no thread, allocates nothing on the OCaml
- * heap and does nothing until somebody raises the semaphore of memprof:batch.
+ * The agent: drives the runtime's Memprof engine with a tracker that is static data and machine
+ * code only. It owns no thread, allocates nothing on the OCaml heap and does nothing until a
+ * watcher raises the semaphore of memprof:batch.
  *
  * 1. Data. The tracker, its five closures, the rate and the `Some id` block are
  *    static OCaml values outside the heap. memprof_agent_control is shared with

@@ -76,7 +76,7 @@ uint32_t memprof_domain_index(void)
 	return LIKELY(index < MEMPROF_DOMAINS) ? index : MEMPROF_DOMAINS - 1;
 }
 
-/* Held for the time of a record or a probe hit, by threads that wait for nobody. */
+/* Held for the time of a record or a probe hit; its holder waits for no other thread. */
 static int shared_buffer_taken;
 
 void memprof_lock_shared_buffer(void)

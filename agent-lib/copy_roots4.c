@@ -55,8 +55,8 @@ static void scan_others(const struct memprof_state_layout *at)
 	memprof_end_root_section(MEMPROF_ROOT_THREAD, 0);
 }
 
-/* Roots of modules have no scanner of their own. The scanner of all begins with them and goes on
- * with what the others find, so that those are known by their number. */
+/* Roots of modules have no scanner of their own. The scanner of all roots begins with them and
+ * continues with the results of the others, so those are identified by their number. */
 void memprof_scan_ocaml4(const struct memprof_state_layout *at)
 {
 	uint64_t others;

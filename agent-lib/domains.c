@@ -158,7 +158,7 @@ static int start_in_session(void)
 	return 1;
 }
 
-/* Sessions are told apart by how many there have been. */
+/* The number of sessions so far identifies a session. */
 static uint64_t this_session(void) { return memprof_agent_control.starts; }
 
 int memprof_domain_samples(void)

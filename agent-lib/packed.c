@@ -129,7 +129,7 @@ static uint32_t *put_told(uint32_t *to, uint64_t base, const struct memprof_told
 
 /* ------------------------------------------------------------------ records */
 
-/* told: null when the runtime has captured. */
+/* told: null if the runtime has captured. */
 static uint32_t *put_alloc(uint32_t *to, struct packer *packer, const struct memprof_record *record,
 			   uint64_t base, value callstack, const struct memprof_told *told)
 {
@@ -244,7 +244,8 @@ static void put_record(struct memprof_batch_buffer *buffer, struct packer *packe
 	__atomic_store_n(&buffer->words, (uint32_t)(to - buffer->packed.words), __ATOMIC_RELEASE);
 }
 
-/* OCaml 5: whether a domain's callstacks are told; while they are not, how deep they are. */
+/* OCaml 5: true if the agent reports a domain's callstacks; while it does not, measures their
+ * depth. */
 static int is_switched(uint32_t index, value callstack)
 {
 	if (memprof_switch_is_on(index))

@@ -104,7 +104,7 @@ static uint32_t capture_of_session(void)
 						      : MEMPROF_CAPTURE_BY_RUNTIME;
 }
 
-/* OCaml 5: something has happened to a block that is followed and was not told. */
+/* OCaml 5: an event of a followed block was not reported. */
 static atomic_int untold;
 
 int memprof_session_follows(void)
@@ -127,8 +127,8 @@ static int may_begin(void)
 	return memprof_domains_cleared();
 }
 
-/* Since which session blocks are followed by one that begins. Here no domain is in the middle of a
- * callback that has not been told: all have been stopped since the session is wanted. */
+/* The first session whose blocks a new session follows. No domain is in a callback that has not
+ * been reported: all have been stopped since the session was requested. */
 static uint32_t followed_since(uint32_t generation)
 {
 	if (!memprof_has_domains())
@@ -277,8 +277,8 @@ static void end_if_stopped(void)
 	answer(MEMPROF_AGENT_STOPPED, memprof_agent_control.running_generation);
 }
 
-/* Asks when so much has been allocated without a callback that ours cannot be running, and
- * then ever more seldom: asking raises an exception, when it is the program that samples. */
+/* Checks after so much allocation without a callback that our session cannot be running, and then
+ * less and less often: the check raises an exception if the program itself samples. */
 static void look_for_silence(void)
 {
 	static uint64_t records;

@@ -180,8 +180,8 @@ static int is_asked(uint64_t begin_ns)
 }
 
 /*
- * To be called at the safe point, by a thread that is traced by whoever has written the
- * request. Does nothing when there is none.
+ * Called at the safe point, by a thread that the author of the request traces. Does nothing without
+ * a request.
  */
 __attribute__((visibility("default"))) void memprof_agent_snapshot(void)
 {

@@ -26,7 +26,7 @@ struct entry {
 struct table {
 	struct entry *entries;
 	uint64_t least_capacity, capacity, size;
-	uint64_t young, evict, active; /* entries before it are old, kept, told */
+	uint64_t young, evict, active; /* entries before it are old, kept, reported */
 	value profile;
 };
 
@@ -173,7 +173,7 @@ static value promoted_to(value block, domain_state *state)
 	return to == 0 || to % 8 != 0 || (to >= begin && to < end) ? 0 : (value)to;
 }
 
-/* The runtime has taken it for dead, and has not told so. */
+/* The runtime has counted the block as dead, but not reported it. */
 static int is_taken_for_dead(const struct entry *entry)
 {
 	return (entry->flags & (DEALLOCATED | DELETED | PROMOTED)) == DEALLOCATED &&
@@ -217,7 +217,7 @@ static void forget(struct noted *of)
 	of->count = 0;
 }
 
-/* In the collection that was the last one so many collections ago. */
+/* True if the domain was noted in the collection that many collections ago. */
 static int has_noted(uint32_t domain, uint64_t ago)
 {
 	const struct noted *of = noted_of(domain);

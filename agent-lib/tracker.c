@@ -41,8 +41,8 @@ static value follow(uint32_t domain, value id)
 	return VALUE_OF(*some_id);
 }
 
-/* A session runs and is over: whether it goes on for this callback. In OCaml 5 another one
- * begins in the hook, and not before: what is allocated until then would have no sample. */
+/* A session runs and is over: returns true if it continues for this callback. In OCaml 5 the next
+ * one begins in the hook, and not before: allocations until then would have no sample. */
 static int still_in_session(void)
 {
 	if (!memprof_has_domains() || !memprof_session_wanted()) {

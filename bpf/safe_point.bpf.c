@@ -52,7 +52,7 @@ volatile __u32 skipped[MEMPROF_SKIPPED_THREADS] = {};
 volatile __u32 knocked_turn = 0; /* the last one in which a thread knocked */
 volatile __u32 firing = 0;	 /* threads that may be about to send */
 
-/* A page, for 170 threads that knock at once. */
+/* One page, for 170 threads that report themselves at once. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);

@@ -190,7 +190,7 @@ const char* name_of(Signal signal) {
   std::abort();
 }
 
-// Has the files read anew that may be.
+// Re-reads the files that may be reloaded.
 void reload(HttpServer& http) {
   const absl::Status status = http.reload();
   if (status.ok()) {
@@ -471,8 +471,8 @@ absl::Status start(Running& running, Config& config) {
   return start_servers(running, config);
 }
 
-// The start, on the other thread: its status, or nothing when a signal is to end memprofd. A start
-// that goes on then is left behind with the process.
+// The start, on the other thread: its status, or nothing if a signal is to end memprofd. A start
+// that is still running then is left to the end of the process.
 std::optional<absl::Status> start_until_signal(Running& running, Config& config,
                                                const Signals& signals, SpareThread& spare) {
   absl::Status status;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The runtime's two hooks, caml_enter_ and caml_leave_blocking_section_hook, are called with the
- * lock held before and after. Other threads may call ours while they are put in or taken out: what
- * ours call next stays what it was, and a session's number tells notes of earlier sections, whose
- * end was not seen, from those of now. Where others have chained themselves above, ours stay, and
- * only pass calls on outside sessions.
+ * lock held before and after. Other threads may call ours while they are set or restored: the
+ * functions that ours call next stay the same, and a session's number distinguishes notes of
+ * earlier sections, whose end was not seen, from current ones. If other hooks were chained above
+ * ours, ours stay, and only pass calls on outside sessions.
  *
- * The library of threads does not chain but overwrites, when its module begins: then nothing is
- * remembered any more.
+ * The threads library does not chain but overwrites the hooks when its module begins: then nothing
+ * is remembered any more.
  */
 #include "blocking.h"
 

@@ -104,7 +104,7 @@ static void follow_libraries(void)
 
 /* ------------------------------------------------------------------ whose turn it is */
 
-/* The thread pointer of who begins, ends, or looks for libraries; 0: nobody. */
+/* Thread pointer of the thread that starts, stops, or searches for libraries; 0: none. */
 static uintptr_t turn;
 /* The one that has taken it for a fork. */
 static uintptr_t forking;
@@ -129,14 +129,15 @@ void memprof_c_heap_check(int wanted)
 
 	if (!take_turn())
 		return;
-	/* For children, which may not look any more; not at the load, when nobody waits for it yet.
-	 */
+	/* For children, which may not inspect files any more; not at the load, when no one waits
+	 * for it yet. */
 	if (memprof_c_heap.hands_off == 0)
 		memprof_linker_look();
 	if (memprof_c_heap.hands_off == MEMPROF_C_HEAP_FILTERED)
 		stop();
 	else if (memprof_c_heap.hands_off != 0)
-		; /* goes on with the slots that there are, until the watcher has looked */
+		/* continues with the existing slots until the watcher has inspected the process */
+		;
 	else if (!wanted || interval == 0 || generation == 0)
 		put_slots_back();
 	else if (generation != memprof_c_heap.generation)
@@ -147,7 +148,7 @@ void memprof_c_heap_check(int wanted)
 }
 
 /* A child that is forked meanwhile would find the dynamic linker locked for ever, and a page of its
- * files open. Who forks in the middle of it, in a handler of a signal, has to go on. */
+ * files open. A thread that forks in the middle of it, in a signal handler, must continue. */
 void memprof_c_heap_before_fork(void)
 {
 	uint64_t until_ns = memprof_now_ns() + MAX_FORK_WAIT_NS;

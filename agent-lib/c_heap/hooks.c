@@ -119,8 +119,8 @@ static void *hook_reallocarray(void *block, size_t n, size_t each)
 	return hook_realloc(block, bytes);
 }
 
-/* Functions that take, or give back, as malloc and free do; what else they are told is handed on,
- * be it anything. One that throws passes us by. */
+/* Functions that allocate or free like malloc and free; all their arguments are passed on
+ * unchanged. A C++ exception passes through us. */
 #define TAKES(name, which)                                                                         \
 	static void *hook_##name(size_t bytes, long a, long b)                                     \
 	{                                                                                          \

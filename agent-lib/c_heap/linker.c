@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lock. dl_iterate_phdr holds it while it calls us, and fork() does not wait for who holds it:
- * in the child it may be held by a thread that does not exist, for ever, and who asks for it stands
- * still. It has no name, but a shape: a recursive mutex in the linker's data that is this thread's
- * while we are called, and is not afterwards. In the child it is looked at before anybody else can
- * have it.
+ * The lock. dl_iterate_phdr holds it while it calls us, and fork() does not wait for its holder: in
+ * the child a thread that does not exist may hold it for ever, and any thread that needs it hangs.
+ * It has no name, but a shape: a recursive mutex in the linker's data that is this thread's while
+ * we are called, and is not afterwards. The child reads it before any other thread can have it.
  */
 #define _GNU_SOURCE
 #include "linker.h"
@@ -27,7 +26,7 @@ typedef int iterate_function(memprof_each_file *take, void *data);
 
 /* The words of a mutex of the C library. */
 struct lock {
-	uint32_t word; /* 0: nobody has it */
+	uint32_t word; /* 0: free */
 	uint32_t count;
 	uint32_t owner;
 	uint32_t users;

@@ -29,7 +29,7 @@ int memprof_is_readable(uintptr_t at, size_t bytes)
 	}
 }
 
-/* Sets no bit of the word, in one step, and wakes whoever waits for a word that nobody knows. */
+/* Sets no bit of the word, atomically, and wakes waiters of a word that has none. */
 int memprof_is_writable(uintptr_t at)
 {
 	static uint32_t nobodys;

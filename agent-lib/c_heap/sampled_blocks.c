@@ -42,7 +42,7 @@ static struct sampled *place(uint64_t hash, uint32_t i)
 
 static uint8_t *filter_of(uint64_t hash) { return &filter[hash >> (64 - FILTER_BITS)]; }
 
-/* A count of 255 stays: nobody knows how many there are. */
+/* A count of 255 stays, because the exact number is unknown. */
 static void add_to(uint8_t *count, int change)
 {
 	uint8_t now = __atomic_load_n(count, __ATOMIC_RELAXED);

@@ -68,7 +68,7 @@ static int begin(struct memprof_c_thread *thread, uint32_t session)
 {
 	if (session == 0) {
 		thread->session = 0;
-		thread->left = UINT64_MAX; /* goes on without us */
+		thread->left = UINT64_MAX; /* the thread continues unsampled */
 		return 0;
 	}
 	if (thread->session != session) {

@@ -58,8 +58,8 @@ value memprof_values_ml_point(value name, value labels, value unit)
 		&memprof_values_registry.lanes[memprof_values_lane(0)].points[slot];
 
 	if (cell->header == 0) {
-		/* Black, as OCaml 4 wants it where its collector has no page table to ask whose a
-		 * block is (--disable-naked-pointers; --enable-naked-pointers-checker tells). */
+		/* Black, as OCaml 4 requires if its collector has no page table to look up a block
+		 * (--disable-naked-pointers; checked by --enable-naked-pointers-checker). */
 		cell->header = (uint64_t)1 << 10 | 0x300;
 		cell->hits = Val_long(0);
 	}
@@ -203,8 +203,8 @@ value memprof_values_ml_watch_bytes(value *arguments, int count)
 				       arguments[4], arguments[5], arguments[6]);
 }
 
-/* The tag of that name: made when there is none yet, which then is what the registry keeps alive.
- * One for which there is no place marks for nobody. */
+/* The tag of that name, created if necessary; the registry then keeps it alive. A tag without a
+ * place in the registry has no effect. */
 value memprof_values_ml_tag(value name, value labels, value made)
 {
 	uint32_t index = memprof_values_slot(MEMPROF_SLOT_TAG, text_of(name), text_of(labels),

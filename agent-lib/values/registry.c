@@ -232,7 +232,7 @@ static void forget_requests(void)
 	}
 }
 
-/* The child counts for itself, and whoever wrote while it came to be is not there. */
+/* The child counts for itself, and threads that were writing at the fork do not exist in it. */
 static void in_forked_child(void)
 {
 	static const pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;

@@ -27,7 +27,7 @@ static int find_begin(const struct memprof_armed *armed, struct memprof_fiber_be
 	return end - sp == armed->depth && memprof_stack_word(sp) == armed->pc;
 }
 
-/* The innermost frames of a stack that has more than are told. */
+/* Keeps the innermost frames of a stack that has more than can be reported. */
 static void cut(struct fiber_stack *own, uint32_t count, struct memprof_frames *found)
 {
 	uint32_t frames = 0;

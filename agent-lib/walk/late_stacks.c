@@ -15,7 +15,7 @@ typedef uint64_t *allocator(uint64_t words); /* of the header; null: no room */
 extern allocator *caml_fl_p_allocate WEAK;
 extern void (*caml_scan_roots_hook)(scanning_action) WEAK;
 
-/* The runtime allocates so many words for the callstack of a late sample. */
+/* Words that the runtime allocates for the callstack of a late sample. */
 #ifndef MEMPROF_MAY_BE_CALLSTACK
 #define MEMPROF_MAY_BE_CALLSTACK(words) ((words) == 1)
 #endif
@@ -26,8 +26,8 @@ extern void (*caml_scan_roots_hook)(scanning_action) WEAK;
 #endif
 #define WORDS MEMPROF_LATE_WORDS
 #define NONE UINT16_MAX
-/* A program that itself allocates so many blocks of that size, for each callstack and at least,
- * would pay for a walk with each. */
+/* A program that itself allocates this many blocks of that size, per callstack and at least, would
+ * pay for a walk at each of them. */
 #define STRANGERS_EACH 16u
 #ifndef MEMPROF_STRANGERS_MIN
 #define MEMPROF_STRANGERS_MIN 4096u
@@ -111,8 +111,8 @@ static uint16_t new_one(void)
 	return i;
 }
 
-/* Those kept one after the other may have the same words. The oldest ones go when there is no room
- * for all and so many more. */
+/* Consecutive kept stacks may share words. The oldest ones are dropped if there is no room for all
+ * and `more` words. */
 static void move_words(uint32_t more)
 {
 	uint32_t used = 0, before = WORDS, now = 0;

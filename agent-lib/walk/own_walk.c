@@ -13,11 +13,11 @@ extern uint64_t caml_frame_descriptors_mask WEAK;
 #define YOUNG_END 40
 #define CODE_BYTES 32 /* of caml_c_call, that are looked at */
 
-/* A stack that was too deep to be remembered is tried again after so many samples. */
+/* A stack that was too deep to be remembered is tried again after this number of samples. */
 #define DEEP_PATIENCE 256u
 
-/* Threads share them: a remembered stack is right for any, and one that is of another thread only
- * has to be walked anew. Nothing of a thread has to be freed when it ends. */
+/* Threads share them: a remembered stack is valid for any thread, and one of another thread only
+ * has to be walked again. Nothing has to be freed when a thread ends. */
 #define STACKS 8u
 static struct own_stack {
 	struct memprof_stack stack;
@@ -214,8 +214,8 @@ int memprof_agrees(uint32_t index, value slot, uint64_t frame)
 	return 1;
 }
 
-/* A debuginfo tells which one of combined allocations; without debug information the place has
- * their lengths. */
+/* A debuginfo identifies one of the combined allocations; without debug information the descriptor
+ * has their lengths. */
 int memprof_is_of_ocaml_code(value callstack)
 {
 	const struct memprof_descriptor *descriptor;

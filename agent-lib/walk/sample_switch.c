@@ -8,7 +8,7 @@
 
 #define TRIGGER (memprof_agent_control.offsets.memprof + MEMPROF_DOMAIN_TRIGGER)
 
-/* Combined allocations take so much at most; what is further from a sample has none. */
+/* Maximum size of combined allocations; an allocation farther from a sample has none. */
 #define MOST_ALLOCATED (8u * 1024u)
 #define KNOWN_LENGTHS 256u
 /* Samples between two looks at how deep stacks are. */

@@ -8,7 +8,7 @@
 #include "sample_switch.h"
 
 static struct teller {
-	/* The callstack told last. */
+	/* The last reported callstack. */
 	uint64_t frames[MEMPROF_PACKED_MOST_FRAMES];
 	uint32_t depth;
 	const struct memprof_stack *stack; /* that it was found in, by this walk of it; or null */
@@ -69,7 +69,7 @@ static int find(value callstack, uint32_t source, struct memprof_frames *found)
 	return 0;
 }
 
-/* The innermost frame alone, which the runtime has told. */
+/* Reports only the innermost frame, from the runtime. */
 static void have_innermost(struct teller *teller, value slot, struct memprof_frames *found)
 {
 	__atomic_fetch_add(&memprof_agent_control.callstacks_cut, 1, __ATOMIC_RELAXED);
@@ -101,7 +101,8 @@ static uint64_t next_frame(const struct memprof_stack *stack, uint32_t *slot)
 	return stack->slots[(*slot)++].word;
 }
 
-/* The frames become those told last; answers how many outermost ones were that before. */
+/* Stores the frames as the last reported ones; returns the number of outermost ones that are
+ * unchanged. */
 static uint32_t take(struct teller *last, const struct memprof_frames *found, uint64_t innermost)
 {
 	uint32_t shared = known_shared(last, found);

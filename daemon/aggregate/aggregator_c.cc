@@ -24,7 +24,7 @@ SampleEvent alloc_event(const CBlock& block, ClassId alloc_class) {
           .alloc_time_ns = block.time_ns};
 }
 
-// thread: 0: nobody has freed it before our eyes.
+// thread: 0: no thread was seen freeing it.
 memprof_record free_record(std::uint64_t number, std::uint64_t time_ns, std::uint32_t thread) {
   return {.time_ns = time_ns,
           .sample_id = c_sample(number).value(),

@@ -9,7 +9,7 @@
 namespace memprofd {
 namespace {
 
-// Takes from a class what is told of it at one step but not at the next.
+// Removes a property from a class that one step distinguishes but the next one does not.
 using Coarsen = void (*)(AllocClass&);
 constexpr Coarsen kCoarsen[] = {
     [](AllocClass& c) { c.thread = AllocClass::kAnyThread; },
@@ -66,7 +66,7 @@ AllocClassTable::Interned AllocClassTable::find_or_add(AllocClass alloc_class) {
   }
 }
 
-// Ids that nobody kept are the unknown class.
+// Unused ids are the unknown class.
 void AllocClassTable::keep(ClassId id, const AllocClass& alloc_class) {
   if (id.value() < classes_.size()) return;
   classes_.resize(id.value());

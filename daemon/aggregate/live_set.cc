@@ -95,7 +95,7 @@ LiveSet::Inserted LiveSet::insert_into_table(SampleId id, const LiveSample& samp
     if (!has_room(large_)) return Inserted::kFull;
     large_.try_emplace(id, sample);
   }
-  // Blocks that have gone may leave so many marks in the table that it grows before it is full.
+  // Removed blocks may leave so many marks in the table that it grows before it is full.
   if (memory_bytes() > charge_.bytes()) charge_.grow_anyway(memory_bytes() - charge_.bytes());
   return Inserted::kYes;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of a target with an agent: who may take one, and that it is not let go of meanwhile.
+// Copies of a target with an agent: grants them, and keeps the target attached meanwhile.
 #include <fmt/core.h>
 
 #include <string_view>

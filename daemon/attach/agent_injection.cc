@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AgentAttachment: how the agent comes into the program, and is told what to do.
+// AgentAttachment: how the agent gets into the program and gets its orders.
 #include <chrono>
 #include <thread>
 
@@ -36,7 +36,7 @@ absl::Status AgentAttachment::advance_injection() {
   const auto now = std::chrono::steady_clock::now();
   if (!injector_) {
     if (control_ && copying()) return absl::OkStatus();  // its thread may be borrowed for that
-    // A stopped program is left as its user wants it until it goes on.
+    // A stopped program stays stopped, as its user wants, until it continues.
     if (!plan_.may_inject || injected_ || starts_by_itself(now) || is_stopped()) {
       return absl::OkStatus();
     }
@@ -89,7 +89,7 @@ absl::Status AgentAttachment::start_injection() {
   return absl::OkStatus();
 }
 
-// While the target stands still: reads its mappings only when its dynamic linker does not say.
+// While the target is paused: reads its mappings only if its dynamic linker's list cannot be read.
 std::optional<AgentAttachment::SeenAgent> AgentAttachment::find_loaded_agent(
     const std::string& name) const {
   const std::string path = plan_.copy_file ? std::string(kAgentMemfdMapping) : plan_.file->path;
@@ -144,7 +144,7 @@ absl::StatusOr<AgentLocation> AgentAttachment::tell_loaded_agent(const SessionRe
   ASSIGN_OR_RETURN(const AgentStatus status, seen);
   RETURN_IF_ERROR(check_owner(status.owner, target_.pid));
   injected_agent_ = agent;  // what is not told any more may be claimed yet
-  // Before somebody listens it would begin unheard.
+  // Without a listener its first records would be lost.
   AgentOrders told = plan_.listen_late ? AgentOrders() : orders(status, session);
   told.owner = OwnerToken::ours();
   RETURN_IF_ERROR(AgentControl(target_.pid, *target_.memory, agent.control_address).give(told));
@@ -207,7 +207,7 @@ bool AgentAttachment::end_waking() {
   return true;
 }
 
-// Without waiting for it: it may be in the middle of a program that stands still.
+// Does not wait for it: it may hold a paused thread of a program.
 bool AgentAttachment::injector_gone() {
   if (!injector_) return true;
   injector_->give_up();

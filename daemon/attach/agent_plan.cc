@@ -48,7 +48,7 @@ absl::StatusOr<BorrowObstacle> why_not_borrowed(int pid) {
   return BorrowObstacle();
 }
 
-// The search through so many takes the kernel a quarter of a millisecond.
+// The search through this many mappings takes the kernel a quarter of a millisecond.
 constexpr std::size_t kManyMappings = 5000;
 
 absl::StatusOr<LibcFunctions> libc_of(const Target& target, const std::vector<Mapping>& maps) {
@@ -63,8 +63,8 @@ absl::StatusOr<LibcFunctions> libc_of(const Target& target, const std::vector<Ma
   return libc;
 }
 
-// One of another build does nothing, and never will, while nobody holds its semaphore up, whatever
-// its control block looks like.
+// An agent of another build does nothing, and never will, while its semaphore is down, whatever its
+// control block looks like.
 bool is_idle(const Target& target, const AgentLocation& agent) {
   std::uint16_t listeners = 0;
   return target.memory->read_value(agent.semaphore_address, listeners).ok() && listeners == 0;

@@ -23,7 +23,7 @@
 namespace memprofd {
 namespace {
 
-// More than will ever ask, unless somebody is up to no good: nobody takes the connections.
+// More than will ever ask, except in an attack: no one accepts the connections.
 constexpr int kBacklog = 4096;
 
 struct Holder {
@@ -33,7 +33,7 @@ struct Holder {
 
 bool is_memprofd(uid_t uid) { return uid == 0 || uid == ::geteuid(); }
 
-// The name and the user of a socket that netlink tells of.
+// Name and user of a socket, from netlink.
 struct ToldSocket {
   std::string_view name;
   std::optional<uid_t> uid;
@@ -62,7 +62,8 @@ ToldSocket told_socket(const nlmsghdr& message) {
 
 constexpr auto kNobody = static_cast<uid_t>(-1);
 
-// The user of the socket that listens at that name, or kNobody; nothing: the kernel does not tell.
+// The user of the socket that listens at that name, or kNobody; nothing: the kernel does not report
+// it.
 std::optional<uid_t> listener_at(std::string_view name) {
   const UniqueFd asking(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
   struct {
@@ -96,7 +97,7 @@ std::optional<uid_t> listener_at(std::string_view name) {
 Holder find_holder(int socket, const sockaddr_un& address, socklen_t length) {
   if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), length) != 0) {
     if (errno != EAGAIN) return {};
-    // Somebody listens, whose queue another has filled. Who is not known may be memprofd.
+    // A socket listens, whose queue another process has filled. An unknown user may be memprofd.
     const std::string_view name(address.sun_path, length - offsetof(sockaddr_un, sun_path));
     const auto uid = listener_at(name);
     return {.is_memprofd = !uid || is_memprofd(*uid)};

@@ -40,7 +40,7 @@ absl::StatusOr<std::shared_ptr<CallTrace>> CallDesk::start(const AskedProcess& p
                                       const MutexLock lock(places->mutex);
                                       places->pids.erase(pid);
                                     });
-  // The thread that looks may hang in a file of the program: nobody waits for it then.
+  // The inspecting thread may hang in a file of the program; then nothing waits for it.
   ASSIGN_OR_RETURN(Started started,
                    look_in_time<Started>(pid, [process, request](const std::stop_token& stop) {
                      return look_and_start(process, request, stop);

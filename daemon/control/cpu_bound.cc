@@ -9,8 +9,8 @@
 namespace memprofd {
 namespace {
 
-// The level to which so much fills vessels of these sizes, poured into all at once; infinite where
-// all of it is taken up by none.
+// The common level when this amount is poured into vessels of these sizes at once; infinite if all
+// of them overflow.
 double level(double poured, std::vector<double> sizes) {
   std::sort(sizes.begin(), sizes.end());
   auto left = static_cast<double>(sizes.size());

@@ -39,7 +39,7 @@ constexpr auto kAttachDeadline = kLookBudget + ControlQueue::kPatience;
 // Time at the end for the kernel to remove the probes of all targets.
 constexpr std::chrono::seconds kDetachPatience{30};
 constexpr milliseconds kSnapshotTimeout{2000};
-// Numbers that are so old are told to be: longer than a publication of many targets takes.
+// Age from which numbers are marked as old: longer than a publication of many targets takes.
 constexpr milliseconds kStaleAge{5000};
 constexpr std::size_t kMaxEnded = 100;
 
@@ -100,7 +100,7 @@ void Daemon::stop() {
   stop_ = true;
   queue_->wake();
   control_.join();
-  value_keeper_->stop();  // programs are let go of first: its memory may hang
+  value_keeper_->stop();  // programs are released first: their memory may hang
   c_block_keeper_->stop();
   if (state_ != nullptr) state_->stop();
 }
@@ -110,7 +110,7 @@ void Daemon::cancel_requests() {
   queue_->close();
 }
 
-// Everything again and again; what somebody waits for more often.
+// Everything periodically; work that a client waits for more often.
 void Daemon::loop() {
   ::pthread_setname_np(::pthread_self(), "control");
   auto next_tick = Clock::now();
@@ -119,7 +119,7 @@ void Daemon::loop() {
     const auto until = anybody_waits() ? Clock::now() + kPollInterval : next_tick;
     const auto requests = queue_->wait_until(std::min(until, next_tick));
     if (cancelled_) drop_requests();
-    // A request may take a second: nobody waits for more than one.
+    // A request may take a second: no client waits for more than one.
     for (const auto& request : requests) {
       guarded("to handle a request", request);
       guarded("to supervise targets", [this] { tick(Whom::kDue); });
@@ -188,7 +188,7 @@ void Daemon::take_over_looks() {
   }
 }
 
-// One at a time: whoever asks something in between gets an answer.
+// One at a time, so that requests in between get an answer.
 void Daemon::follow_child() {
   const auto due = children_.next(Clock::now());
   if (!due) return;
@@ -347,7 +347,7 @@ void Daemon::do_set_rate(const AskedProcess& process, const RateRequest& request
   (*session)->tell_when_sampling(std::move(answer), TargetSession::kRatePatience);
 }
 
-// Also what nobody has an answer to yet: looks end by themselves.
+// Also drops requests that cannot be answered yet: inspections end by themselves.
 void Daemon::drop_requests() {
   for (auto& [pid, session] : targets_) {
     if (session->state() == TargetSession::State::kLooking) {
@@ -466,7 +466,7 @@ absl::StatusOr<HeapSummary> Daemon::take_heap(const HeapRequest& request,
   return summary;
 }
 
-// On the caller's thread, once the control thread has told which program it is.
+// On the caller's thread, once the control thread has identified the program.
 absl::StatusOr<std::shared_ptr<ValueProgram>> Daemon::value_program(const AskedProcess& process) {
   using Program = absl::StatusOr<std::shared_ptr<ValueProgram>>;
   return queue_->ask<Program>([this, process](Answer<Program> answer) {
@@ -575,7 +575,7 @@ std::vector<CBlockTarget> Daemon::c_block_targets() {
 }
 
 std::vector<Finding> Daemon::diagnose(const AskedProcess& process) {
-  // Only who asks for the same process as the same user is told the same.
+  // Only the same user who asks for the same process gets the same answer.
   auto found =
       diagnoses_.ask(process, process.pid,
                      [process, agent = options_.attach.agent_path](const std::stop_token& stop) {

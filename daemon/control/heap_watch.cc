@@ -121,7 +121,7 @@ void HeapWatch::look_at(const TargetSnapshot& target, Watched& watched) {
   if (taking != nullptr) taking->due = std::move(due);
 }
 
-// They cannot be had while somebody else takes a snapshot.
+// They cannot be had while another snapshot is taken.
 void HeapWatch::keep_points(int pid, Watched& watched) const {
   if (point_kinds_ == 0) return;
   if (!watched.points) {

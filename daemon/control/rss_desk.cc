@@ -20,7 +20,7 @@ absl::StatusOr<RssReport> RssDesk::ask(const AskedProcess& process, RssOptions o
     if (found != answers_.end()) return found->report;
   }
   ASSIGN_OR_RETURN(const auto place, places_.take(Asker::current()));
-  // The thread that looks may hang in a file of the program: nobody waits for it then.
+  // The inspecting thread may hang in a file of the program; then nothing waits for it.
   ASSIGN_OR_RETURN(absl::StatusOr<RssReport> report,
                    looks_.ask({process, options.owners}, process.pid,
                               [process, options](const std::stop_token& stop) {

@@ -179,8 +179,8 @@ void TargetSession::use(PreparedTarget prepared, double rate) {
   keep_lease();
 }
 
-// The agent is in the program and stays idle: it found that it cannot sample. What the look has
-// found is used again, as soon as the ingest thread has let go of it.
+// The agent is in the program and stays idle: it found that it cannot sample. The result of the
+// inspection is used again, as soon as the ingest thread has released it.
 void TargetSession::observe_instead(const std::string& why_no_agent) {
   attached_->target->begin_detach();
   const auto before = std::make_shared<Attached>(end_attached(TargetState::kFailed, why_no_agent));

@@ -41,7 +41,7 @@ std::string summary_text(const std::string& file, const pb::SnapshotSummary& sum
       format_duration(summary.pause_seconds()), format_duration(summary.predicted_pause_seconds()));
 }
 
-// The name may be a default that nobody knows beforehand.
+// The name may be a default, which is not known beforehand.
 std::string summary_json(const std::string& file, const pb::SnapshotSummary& summary) {
   const nlohmann::ordered_json json{{"file", file},
                                     {"file_bytes", summary.file_bytes()},

@@ -89,7 +89,7 @@ class Watch {
     request_.set_with_contents(options.with_contents);
   }
 
-  // JSON has all at each look; an older memprofd does not tell what has changed.
+  // JSON has all values at each reading; an older memprofd does not report which have changed.
   absl::Status run() {
     if (options_.json()) return ask_again_and_again();
     const absl::Status status = follow();

@@ -81,8 +81,8 @@ class Jumps {
   }
 
   // lea table(%rip), base; movslq (base, index, 4), register; add; jmp. Entries are distances from
-  // the table, whose length nothing tells: it has ended by the first that leads elsewhere. What
-  // follows it may be another table of the same function, which does no harm.
+  // the table, whose length is unknown: it ends at the latest at the first entry that leads
+  // elsewhere. Another table of the same function may follow, which does no harm.
   bool follow_table(std::size_t jump) {
     for (std::size_t i = jump; i-- > 0 && jump - i <= 4;) {
       const Placed& one = all_[i];
@@ -115,7 +115,7 @@ class Jumps {
   std::set<std::uint64_t> targets_;
 };
 
-// Exits of one function that are kept; no compiler makes so many.
+// Maximum number of exits of one function; no compiler makes more.
 constexpr std::size_t kMaxExits = 1000;
 
 constexpr std::uint8_t kYoungPtr = 15;  // in OCaml code
@@ -258,7 +258,7 @@ std::optional<std::uint32_t> words_at(const std::vector<Placed>& all, const Plac
   return static_cast<std::uint32_t>(bytes / 8);
 }
 
-// A place where a call both begins and ends cannot tell one from the other.
+// At a place where a call both begins and ends the two cannot be distinguished.
 void choose_entries(const std::vector<Placed>& all, const Jumps& jumps, FunctionCode& result) {
   const Placed* const cheap = cheap_entry(all);
   if (cheap != nullptr && !jumps.lead_to(1, cheap->at)) {

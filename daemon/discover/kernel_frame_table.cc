@@ -12,8 +12,7 @@ namespace {
 
 constexpr std::uint32_t kMinBits = 4;
 constexpr std::uint32_t kMaxBits = 24;
-// A table of so many times the usual size can only be needed by addresses made
-// to collide.
+// Only addresses that were made to collide need a table larger than the usual size by this factor.
 constexpr std::uint32_t kMaxExtraBits = 4;
 constexpr std::uint64_t kPluginDescriptors = 65536;
 // Slots for each descriptor once the reserved room is used: probe sequences of 64 suffice.

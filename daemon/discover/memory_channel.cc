@@ -24,7 +24,7 @@ bool is_readable(int socket, int timeout_ms) {
   return ready > 0;  // an answer, or its end
 }
 
-// The sockets of servers that stand still: readable when those do not any more.
+// The sockets of hung servers: readable when they run again.
 struct Abandoned {
   Mutex mutex;
   std::vector<UniqueFd> sockets ABSL_GUARDED_BY(mutex);
@@ -60,7 +60,7 @@ MemoryChannel::~MemoryChannel() {
 
 std::chrono::nanoseconds MemoryChannel::silent_for() const {
   const std::uint64_t since = waiting_since_ns_;
-  // An answer that nobody has fetched yet is none that is missing.
+  // An answer that was not fetched yet is not missing.
   const bool silent = since != 0 && (dead_ || !is_readable(socket_.get(), 0));
   return std::chrono::nanoseconds(silent ? monotonic_ns() - since : 0);
 }

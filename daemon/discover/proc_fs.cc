@@ -100,7 +100,7 @@ std::optional<Mapping> parse_mapping(std::string_view line) {
   return mapping;
 }
 
-// Real, effective, saved. One that is not there is nobody's.
+// Real, effective, saved. A missing one is that of kNobody.
 template <typename Id>
 void parse_ids(std::string_view text, std::array<Id, 3>& ids) {
   for (Id& id : ids) id = parse_number<Id>(take_word(text)).value_or(static_cast<Id>(-1));

@@ -197,7 +197,7 @@ absl::StatusOr<std::size_t> TargetMemory::read_some(std::span<const MemoryPiece>
     list.push_back({piece.address, piece.out.size()});
     bytes += piece.out.size();
   }
-  // The allocator tidies up whenever so much is given back.
+  // The allocator trims its memory whenever a block of this size is freed.
   thread_local std::vector<std::byte> read;
   read.resize(std::max(read.size(), bytes));
   MemoryAnswer answer;

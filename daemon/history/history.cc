@@ -11,13 +11,12 @@
 namespace memprofd {
 namespace {
 
-// The highest of many estimates is high by chance, the more so the more independent ones
-// there are: of n differences, each with one standard error, the largest is about
-// sqrt(2 ln n) of them. What is live is another estimate each time that as much as was
-// live has gone; while nothing goes, each growth is one. Blocks that are live at both
-// moments are in both and add nothing to the error: those of the peak that cannot have gone.
-//
-// least_errors: it has to be higher by so many standard errors of one comparison.
+// The highest of many estimates is too high by chance, the more so the more independent ones there
+// are: of n differences, each with one standard error, the largest is about sqrt(2 ln n) of them.
+// Live memory is a new estimate whenever as much as was live has gone; while nothing goes, each
+// growth is one. Blocks that are live at both moments add nothing to the error: those of the peak
+// that cannot have gone. least_errors: number of standard errors of one comparison by which it must
+// be higher.
 bool is_higher(const Estimate& live, double gone_words, const Estimate& peak,
                double peak_gone_words, double least_errors) {
   const double renewals = std::max(0.0, gone_words - peak_gone_words) / peak.words;
@@ -34,7 +33,7 @@ constexpr double kOtherSessionErrors = 0.5;
 
 }  // namespace
 
-// A tier with no window left goes on with all that a finer one has.
+// A tier without remaining windows continues with everything that a finer one has.
 History::History(const HistoryView& before)
     : begin_ns_(before.begin_ns),
       last_close_ns_(before.newest_ns()),

@@ -21,7 +21,7 @@ class DeathSum {
       used_[death.code / 64] |= std::uint64_t{1} << death.code % 64;
     }
   }
-  // Valid until the next call; begins anew.
+  // Valid until the next call; starts afresh.
   std::span<const DeathCounts::Entry> take() {
     entries_.clear();
     if ((used_[0] | used_[1] | used_[2] | used_[3]) == 0) return entries_;

@@ -31,7 +31,7 @@ bool differ(const std::vector<double>& a, const std::vector<double>& b) {
   return !std::equal(a.begin(), a.end(), b.begin(), b.end(), is_same);
 }
 
-// A window that goes on for as long as another one does.
+// Extends a window by the length of another one.
 void extend(ValueWindow& window, const ValueWindow& by) {
   if (window.low.empty() && (!by.low.empty() || differ(window.last, by.last))) {
     window.low = window.high = window.last;
@@ -54,7 +54,7 @@ ValueWindowPtr window_after(const ValueHistoryView::Tier& tier, std::uint64_t ti
   return found == tier.end() ? nullptr : *found;
 }
 
-// The widest tier of which so many windows are enough.
+// The widest tier of which this number of windows suffices.
 int tier_for(std::uint64_t length_ns, std::size_t steps) {
   const std::uint64_t step_ns = length_ns / std::max<std::size_t>(steps, 1);
   int tier = 0;

@@ -7,8 +7,7 @@
 namespace memprofd {
 namespace {
 
-// Small chunks are put together, within one look at the ring, until they have so
-// many events.
+// Small chunks of one pass over the ring are merged until they have this number of events.
 constexpr std::size_t kChunkEvents = 512;
 
 EventLosses losses_of(const Pipeline& pipeline) {

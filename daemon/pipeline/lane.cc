@@ -38,7 +38,7 @@ PipelineLimits pipeline_limits(const AttachedTarget& attachment, const SharedBud
   return limits;
 }
 
-// OCaml 4 has one domain, and where its counters are is known; in OCaml 5 the hits tell.
+// OCaml 4 has one domain, with counters at a known place; in OCaml 5 the hits contain them.
 std::optional<ObservedView> counters_now(const Target& target) {
   if (target.abi.domains) return std::nullopt;
   const std::uint64_t state = target.caml_state_address;
@@ -106,8 +106,8 @@ Lane::Lane(TargetSnapshotPtr ended)
   final_ = std::move(final);
 }
 
-// The time in which nobody was there is a window of its own: what was live before it is forgotten
-// in it, and nothing is known to have been allocated.
+// The time without a memprofd is a window of its own: older live memory is forgotten in it, and no
+// allocation is known.
 void Lane::go_on_from(const TargetSnapshot& before) {
   before_ = without_counts(before);
   pipeline_.go_on_from(before);
@@ -174,7 +174,7 @@ int Lane::take_in(std::uint64_t end) {
     signals_.frametables_registered = pipeline_.frametables_registered();
     signals_.batches_seen = pipeline_.batches_seen();
     tell_counts();
-    signals_.records += static_cast<std::uint64_t>(records);  // after all that they tell
+    signals_.records += static_cast<std::uint64_t>(records);  // after everything that they report
   }
   if (slow_to_ > 0) end = ring_->written();
   if (ring_->read() >= end) signals_.consumed_until = now;  // after the counts

@@ -12,7 +12,7 @@
 namespace memprofd {
 namespace {
 
-// One pattern's program and the memory it matches with take so many bytes at most.
+// Memory limit for the program of one pattern and its matching.
 constexpr std::int64_t kMaxPatternMemory = 1 << 20;
 
 class HiddenFrames : public LocationMatcher {

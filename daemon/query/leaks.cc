@@ -27,7 +27,7 @@ namespace {
 
 constexpr double kQuantile95 = 1.645;
 constexpr std::size_t kSteps = 20;
-// Ages looked at, youngest first, each so many times the one before.
+// Ages to examine, youngest first, each a multiple of the previous one.
 constexpr std::uint64_t kYoungestAge = 1'000'000'000;
 constexpr std::uint64_t kAgeFactor = 2;
 // Groups that have grown most, shown where none is certain; and certain ones.
@@ -140,7 +140,7 @@ struct Counted {
 };
 using All = std::vector<Counted*>;
 
-// Ages at the end of a range that history can tell, ascending: those between ends of its windows.
+// Ages at the end of a range that history can resolve, ascending: those at ends of its windows.
 std::vector<std::uint64_t> ages_within(const RangeCounter& counter, std::uint64_t end_ns) {
   const std::uint64_t span_ns = end_ns - counter.begin_ns();
   std::vector<std::uint64_t> ages;
@@ -334,7 +334,7 @@ double seconds_of(const std::vector<SessionSpan>& spans) {
 struct Compared {
   const TargetSnapshot& snapshot;
   const RangeCounter& counter;
-  const TargetProfile& profile;  // of all that the filter passes, whenever it was
+  const TargetProfile& profile;  // of everything that the filter passes, at any time
   const std::vector<SessionSpan>& spans;
   const std::vector<std::uint64_t>& ages;
   double unseen_words;  // of what is live at the end
@@ -525,7 +525,7 @@ LeakRollUp rolled_up(const Search& search, std::size_t group, bool certain,
   return result;
 }
 
-// Groups that grow by more than chance explains among so many, those that have grown most first.
+// Groups that grow by more than chance explains among so many, the largest growth first.
 std::vector<std::size_t> discovered(const Search& search) {
   const std::vector<std::size_t> groups = search.live_groups();
   std::vector<double> chances;

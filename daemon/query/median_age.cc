@@ -29,10 +29,10 @@ double between_ages(const OlderShares& live) {
   return age;
 }
 
-// Between the ages that the share which is older is above and below a half by more than its error.
-// That of the share is as of so many throws of a coin as there are samples, or as samples that
-// stand for different words are worth; half a sample more is taken, since they are whole. Of 100
-// samples 60 have to be older than an age for the median to be so.
+// Between the ages at which the older share differs from a half by more than its error. The error
+// of the share is that of as many coin tosses as there are samples, or their equivalent if samples
+// stand for different words; half a sample is added, because they are whole. Of 100 samples 60 have
+// to be older than an age for the median to be so.
 Limits age_limits(const OlderShares& live) {
   const double one = std::max(0.0, live.variance_words2) / (live.words * live.words);
   const double error = 0.5 * kBothSides95 * std::sqrt(one) + 0.5 * one;

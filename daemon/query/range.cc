@@ -85,9 +85,9 @@ Estimate allocated(const Counters& passed, const Counters* born, const LifetimeF
   return sum;
 }
 
-// Counts the ages of those that pass and have not died, as far as lifetimes of all that pass are
-// asked for. Where only the dead are, or a longest lifetime is given, which is only known of the
-// dead, they are not.
+// Counts the ages of blocks that pass and have not died, if lifetimes of all that pass are
+// requested. They are not counted if only dead blocks are requested, or a longest lifetime, which
+// is known for dead blocks only.
 void count_ages(const RangeCounter& counter, const TargetSnapshot& snapshot, const TimeRange& range,
                 const LifetimeFilter& filter, std::vector<Counters>& counters) {
   if (filter.fate == Fate::kDead || filter.max_seconds > 0) return;

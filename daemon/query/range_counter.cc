@@ -355,8 +355,8 @@ void RangeCounter::for_each_death(std::uint64_t begin_ns, std::uint64_t end_ns, 
   }
 }
 
-// Forwards: what was born in the windows up to until_ns, less the deaths in all windows up to at_ns
-// that were of such blocks. A death tells a lifetime bucket and a window, not the time of birth: it
+// Forwards: blocks born in the windows up to until_ns, less the deaths of such blocks in all
+// windows up to at_ns. A death contains a lifetime bucket and a window, not the time of birth: it
 // counts by the share of moments in both at which the block was born after after_ns and before
 // until_ns.
 std::vector<Portion> RangeCounter::survivors(std::uint64_t after_ns, std::uint64_t until_ns,

@@ -13,7 +13,7 @@ constexpr std::size_t kMaxSpans = 16;
 
 // The way in which a session began.
 enum class Begin {
-  kLongAgo,  // before all that is looked at
+  kLongAgo,  // before everything that is examined
   kFresh,    // at the attach or a change of the rate
   kLoss,
 };

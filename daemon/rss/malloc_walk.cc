@@ -68,8 +68,8 @@ std::uint64_t MallocWalk::resynchronize(std::uint64_t address, std::uint64_t end
   return end;
 }
 
-// A chunk is told from the next one's bit, so each waits until that has been read. Behind the end
-// of memory is no heap, and an address rounded up may be 0.
+// The next chunk's bit shows whether a chunk is free, so each waits until that has been read. There
+// is no heap behind the end of memory, and an address rounded up may be 0.
 void MallocWalk::walk(std::uint64_t begin, std::uint64_t end, std::uint64_t top,
                       std::uint32_t name) {
   if (end > kEndOfMemory) return;

@@ -14,7 +14,7 @@ constexpr std::uint64_t kLeastShare = 20;
 // The usual minor heap of a domain, 256 k words.
 constexpr std::uint64_t kUsualMinorHeap = 2 << 20;
 constexpr std::uint64_t kFewArenas = 2;
-// A process is at its limit of mappings when less than one in so many is left.
+// A process is at its limit of mappings if less than this part of them is left.
 constexpr std::uint64_t kFewMappingsLeft = 100;
 
 bool compacts(const std::string& version) {

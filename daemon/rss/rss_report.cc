@@ -24,8 +24,7 @@
 namespace memprofd {
 namespace {
 
-// For all that is read of the program's memory: lists behind malloc's chunks have no end of their
-// own.
+// For all reading of the program's memory: lists behind malloc's chunks may have no end.
 constexpr std::chrono::seconds kReadTime{10};
 
 class Accounting {
@@ -78,7 +77,7 @@ class Accounting {
     return check_number(maps_, report_.pid);
   }
 
-  // Without one the program's memory is told apart all the same.
+  // Without a runtime the rest of the program's memory is still classified.
   void find_runtime() {
     auto file = ElfFile::open(ProcFs().path(report_.pid, "exe"), report_.program);
     if (!file.ok()) return note("no OCaml runtime: {}", file.status());
@@ -164,8 +163,8 @@ class Accounting {
     });
   }
 
-  // The identifiers of custom blocks may be where nobody has looked for long: a page for each is
-  // read all the same.
+  // The identifiers of custom blocks may be in pages that were not used for long: one page for each
+  // is read nevertheless.
   std::string identifier(std::uint64_t operations) const {
     std::string name = custom_identifier(*reader_, operations);
     return name.empty() ? custom_identifier(*memory_, operations) : name;

@@ -46,7 +46,7 @@ bool is_lea(std::span<const std::byte> code, std::size_t at) {
   return (code[at] & std::byte{0xf8}) == std::byte{0x48} && code[at + 1] == std::byte{0x8d};
 }
 
-// Slots fill a pool from its end, so that the sizes tell how many words are left at its front.
+// Slots fill a pool from its end, so the sizes determine how many words are left at its front.
 bool agree(std::span<const std::uint32_t> slot_words, std::span<const std::uint8_t> wastage) {
   std::uint32_t before = 0;
   for (std::size_t i = 0; i < slot_words.size(); ++i) {

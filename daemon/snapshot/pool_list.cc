@@ -62,7 +62,7 @@ class PoolHeads {
   absl::StatusOr<PoolHead> at(std::uint64_t pool) {
     if (const auto known = known_.find(pool); known != known_.end()) {
       const PoolHead head = known->second;
-      known_.erase(known);  // nobody asks for it again
+      known_.erase(known);  // not needed any more
       was_of_use_ = true;
       return head;
     }

@@ -166,7 +166,7 @@ void StoredRecords::add_rows(TargetSnapshot& snapshot) {
   snapshot.callstacks = std::move(kept);
 }
 
-// Adds up what the windows tell since the first moment.
+// Adds up the windows since the first moment.
 void StoredRecords::count(TargetSnapshot& snapshot) {
   const std::vector<Counters> since =
       RangeCounter(snapshot).flows(counted_until_ns_, snapshot.history.newest_ns());
@@ -210,7 +210,7 @@ void StoredRecords::add_live(TargetSnapshot& snapshot) {
   }
 }
 
-// Later ones are where a window ended that is left, so that the windows tell what was then.
+// Later peaks are where a remaining window ended, so the windows contain the counts of that moment.
 std::shared_ptr<const PeakLive> StoredRecords::peak(const TargetSnapshot& snapshot) const {
   if (!moment_.has_peak()) return nullptr;
   auto peak = std::make_shared<PeakLive>();

@@ -20,7 +20,7 @@ namespace {
 
 // A record is not much larger; the file's largest is one of these and a window.
 constexpr std::size_t kRecordBytes = 1u << 20;
-// A file may grow by so much and by what it had at first before it is written anew.
+// A file may grow by this and by its first size before it is rewritten.
 constexpr std::uint64_t kGrowthBytes = 1u << 20;
 // In a row, as far as they count.
 constexpr int kMaxFailures = 4;
@@ -46,7 +46,7 @@ std::uint64_t last_end_ns(const HistoryView& history) {
   return history.tiers[0][ended_windows(history, 0) - 1]->end_ns();
 }
 
-// Grows with all that happens to a class.
+// Grows with every event of a class.
 std::uint64_t events_of(const Counters& counters) {
   std::uint64_t events = counters.allocated.samples + counters.promoted.samples;
   for (const Estimate& died : counters.deallocated) events += died.samples;

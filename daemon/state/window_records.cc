@@ -72,8 +72,7 @@ class EntryReader {
 
   bool sound() const { return sound_; }
   bool at_end() const { return next_ == entries_.size(); }
-  // Valid as long as this; each code once, in order. Nothing: there are not so many, or in no
-  // order.
+  // Valid as long as this; each code once, in order. Nothing: there are fewer, or in no order.
   std::optional<Entries> take(std::size_t n) {
     if (n > entries_.size() - next_) return std::nullopt;
     const Entries taken(entries_.data() + next_, n);

@@ -12,7 +12,7 @@
 namespace memprofd {
 namespace {
 
-// One part in so many of what remains to names stays for bare addresses.
+// This part of the remaining room for names is reserved for bare addresses.
 constexpr std::uint64_t kShareForAddresses = 8;
 // Maximum size of a frame.
 constexpr std::uint64_t kLargeFrameBytes = 4u << 20;

@@ -18,7 +18,7 @@
 namespace memprofd {
 namespace {
 
-// Files that somebody removes meanwhile do not count.
+// Files that are removed meanwhile do not count.
 std::uint64_t bytes_of_traces(const std::string& directory) {
   std::uint64_t sum = 0;
   std::error_code error;
@@ -74,7 +74,7 @@ absl::Status TraceFiles::write(std::span<const std::byte> packet) {
   return absl::OkStatus();
 }
 
-// Somebody may have been faster; then there is nothing to do.
+// Another process may have been faster; then there is nothing to do.
 void TraceFiles::remove_oldest() {
   ::unlink(paths_.front().c_str());
   paths_.pop_front();

@@ -70,7 +70,7 @@ class Asking {
            began_ns_ - asked <= nanoseconds(kMaxRequestTimeout);
   }
 
-  // Its number is the time: no two are the same, whoever asks.
+  // Its number is the time, so no two clients use the same.
   absl::Status write() const {
     const std::string& argument = request_.argument;
     if (!argument.empty()) {

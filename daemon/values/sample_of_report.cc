@@ -8,8 +8,8 @@
 namespace memprofd {
 namespace {
 
-// A function that was not evaluated for so many of its periods is not any more: nobody looks, or
-// the program does not allocate.
+// A function that was not evaluated for this number of its periods is not evaluated any more: there
+// is no viewer, or the program does not allocate.
 constexpr double kPeriods = 3;
 constexpr double kLeastSeconds = 10;
 

@@ -56,7 +56,7 @@ std::optional<double> ns_per_tick_of_kernel() {
   return rate;
 }
 
-// Both clocks at one moment: of several looks the one that nobody has interrupted.
+// Both clocks at one moment: of several readings the one that was not interrupted.
 TickMoment read_both() {
   TickMoment best;
   std::uint64_t shortest = ~std::uint64_t{0};

@@ -7,9 +7,9 @@
 namespace memprofd {
 namespace {
 
-// overhead() is over about so much time.
+// Time over which overhead() is measured.
 constexpr double kRecentSeconds = 5;
-// However wrong the cost is estimated: so much of the CPU is the target's own.
+// Minimum share of the CPU that is the target's own, however wrong the cost estimate.
 constexpr double kLeastOwn = 0.05;
 
 // Down to two digits, for people: 3.8e-05, and not 3.7999999999999995e-05 as by a factor of 1e-06.

@@ -201,7 +201,7 @@ memprof_capture_by capture_known_to(const AgentStatus& agent, memprof_capture_by
 
 static_assert(sizeof(SessionRequest::capture) == sizeof(memprof_agent_control::requested_capture));
 
-// The generation is the last: whoever sees it sees what it is of.
+// The generation is written last, so that its readers see the data that belongs to it.
 absl::Status AgentControl::give(const AgentOrders& orders) const {
   const auto at = [this](std::size_t offset) { return address_ + offset; };
   const SessionRequest session = orders.session.value_or(SessionRequest());

@@ -23,7 +23,7 @@ namespace {
 
 // dlopen takes half a millisecond; longer means a slow disk or a held lock.
 constexpr std::chrono::milliseconds kLoadPatience{2000};
-// The agent waits for up to 3 s until all domains stand still.
+// The agent waits for up to 3 s until all domains have stopped.
 constexpr std::chrono::milliseconds kAgentPatience{5000};
 // A system call that takes no locks of others.
 constexpr std::chrono::milliseconds kCallPatience{1000};
@@ -127,8 +127,8 @@ absl::Status BorrowedThread::finish(std::optional<RemoteCall> call) {
   return session_.release();
 }
 
-// The image lies below all that the thread has on its stack: until its registers are
-// set, nothing has changed for it.
+// The image lies below everything on the thread's stack: until its registers are set, nothing has
+// changed for the thread.
 absl::Status BorrowedThread::put_frame(RemoteCall function, std::optional<RemoteCall> second,
                                        const std::string& text) {
   frame_ = build_remote_frame(state_, libc_.restorer, function, second, text);
@@ -174,8 +174,8 @@ absl::StatusOr<std::int64_t> BorrowedThread::call_system(RemoteCall call, const 
   return *result;
 }
 
-// The image before is left first: were we killed while the next one is written over it, the call
-// would begin anew. Signals are blocked last, as the image undoes that.
+// The previous image is left first: if we were killed while the next one is written over it, the
+// call would restart. Signals are blocked last, because the image undoes that.
 absl::Status BorrowedThread::put_call_of_waiting(RemoteCall function, const std::string& text) {
   if (frame_.frame2 != 0) {
     RETURN_IF_ERROR(session_.set_signal_mask(state_.signal_mask));
@@ -191,8 +191,8 @@ absl::Status BorrowedThread::return_from_call(std::chrono::milliseconds patience
   return session_.run_to_return(frame_.frame2 + sizeof(std::uint64_t), patience);
 }
 
-// In that stop the call begins anew, whatever becomes of us; in the next one the kernel goes on
-// with it.
+// After that stop the call restarts, whatever happens to us; after the next one the kernel resumes
+// it.
 absl::Status BorrowedThread::go_on_waiting() {
   if (frame_.frame2 != 0) {
     RETURN_IF_ERROR(session_.set_signal_mask(state_.signal_mask));
@@ -251,7 +251,7 @@ absl::Status BorrowedThread::not_done(std::string_view action) const {
                    " (slow disk? a constructor that waits?); the program continues, attach again"));
 }
 
-// A call may change it; whoever is interrupted at the safe point need not expect that.
+// A call may change errno; code that is interrupted at the safe point does not expect that.
 void BorrowedThread::save_errno() {
   if (!libc_.errno_distance) return;
   const std::uint64_t address = state_.regs.fs_base + *libc_.errno_distance;

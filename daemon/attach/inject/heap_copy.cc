@@ -51,7 +51,7 @@ absl::Status cannot(const Target& target, std::string_view why) {
       absl::StrCat("no snapshot can be taken of pid ", target.pid, ": ", std::string(why)));
 }
 
-// A filter of seccomp is looked at when a thread stands still.
+// Seccomp filters are checked when a thread is stopped.
 absl::Status check_program(const Target& target) {
   ASSIGN_OR_RETURN(const ProcessStatus status, ProcFs().status(target.pid));
   if (status.state == 'T') {
@@ -105,7 +105,7 @@ absl::Status say_killed(absl::Status status) {
       "the copy of the program was killed while it was read (was memory short?); try again");
 }
 
-// While nothing of the target stands still, others may go before us again.
+// While no thread of the target is stopped, other processes may run before us again.
 void end_priority() {
   const sched_param parameters{};
   (void)pthread_setschedparam(pthread_self(), SCHED_OTHER, &parameters);
@@ -142,7 +142,7 @@ absl::Status CopyMemory::read(std::uint64_t address, std::span<std::byte> out) c
   }
   const auto done = memory_->read_pieces_without_files(pieces);
   if (!pieces.empty() && done.ok() && *done == pieces.size()) return absl::OkStatus();
-  return say_killed(memory_->read(address, out));  // or tells why not
+  return say_killed(memory_->read(address, out));  // or returns the reason
 }
 
 absl::StatusOr<std::size_t> CopyMemory::read_pieces(std::span<const MemoryPiece> pieces) const {
@@ -167,7 +167,7 @@ absl::StatusOr<std::span<const std::byte>> CopyMemory::view(std::uint64_t addres
   return shown;
 }
 
-// A tracee that stands still keeps its number until then. There is no descriptor of a thread.
+// A stopped tracee keeps its pid until then. There is no descriptor of a thread.
 CopyProcess::CopyProcess(pid_t pid)
     : pid_(pid), pidfd_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) {}
 
@@ -266,8 +266,8 @@ absl::Status HeapCopy::prepare(const Target& target, const CopyAgent& agent,
                                     block.answered + 1);
 }
 
-// An attempt before this one may have answered the request. Of a program that waits the copy is of
-// that moment if nobody has run since it was found to wait.
+// An earlier attempt may have answered the request. The copy of a waiting program is consistent if
+// no thread has run since the program was found waiting.
 absl::Status HeapCopy::call(const Target& target, const CopyAgent& agent, BorrowedThread& thread) {
   const WaitingProgram* const waiting = thread.program();
   if (waiting == nullptr) return thread.call_agent(agent.function);

@@ -51,8 +51,8 @@ constexpr milliseconds kAskAgain{500};
 // The same while the program waits, but no thread could be used just then.
 constexpr milliseconds kTryAgain{100};
 
-// While a thread of the target stands still, no other thread may preempt this one. Without the
-// privilege it only takes longer. The thread hardly runs: it waits or sleeps.
+// While a thread of the target is stopped, no other thread may preempt this one. Without the
+// privilege it only takes longer. The thread rarely runs: it waits or sleeps.
 void take_priority() {
   const sched_param parameters{.sched_priority = 1};
   (void)pthread_setschedparam(pthread_self(), SCHED_FIFO, &parameters);
@@ -89,7 +89,8 @@ std::string_view obstacle_text(Obstacle obstacle) {
   std::abort();
 }
 
-// One knock and its answer, on a thread of its own. Nothing: it came to nothing, try again.
+// One thread that reports itself, and the answer, on a thread of its own. Nothing: the attempt
+// failed, try again.
 class Injector::Round {
  public:
   using Outcome = absl::StatusOr<std::optional<InjectionResult>>;
@@ -135,7 +136,7 @@ class Injector::Round {
     return tid;
   }
 
-  // BPF tells how the host numbers it; memprofd may be in a pid namespace.
+  // BPF reports the host's thread id; memprofd may be in a pid namespace.
   std::optional<pid_t> thread_that_knocked() {
     const auto is_it = [&](int tid) {
       auto status = ProcFs().thread_status(target_.pid, tid);
@@ -163,8 +164,8 @@ class Injector::Round {
     if (absl::IsNotFound(seized)) return std::nullopt;
     RETURN_IF_ERROR(seized);
     safe_point_.open(knock_, kSignal, kLease);
-    // While it comes to its stop: that the program is still the one that was looked at. From the
-    // seize on an exec is told of.
+    // While the thread comes to its stop: checks that the program is still the inspected one. From
+    // the seizure on an exec is reported.
     const absl::Status same = target_.memory->check();
     if (!wait_at_safe_point()) {
       if (session_.exec_seen()) return replaced();
@@ -400,7 +401,7 @@ std::string Injector::why_not_waiting() const {
 void Injector::run() {
   const auto cancelled = [this](milliseconds time) { return is_readable(cancel_.get(), time); };
   result_ = absl::CancelledError("the attach was cancelled");
-  // A knock that was answered too late has cost the program its wait: not too often.
+  // A late answer has cost the program its wait, so this must not happen too often.
   for (int before = 0;
        !cancelled(milliseconds(misses_ > before ? 10 << std::min(misses_, 5) : 0));) {
     before = misses_;

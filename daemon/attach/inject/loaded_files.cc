@@ -9,7 +9,7 @@
 namespace memprofd {
 namespace {
 
-// A process with more loaded files than that is not one that tells the truth.
+// A process with a longer list is lying.
 constexpr int kMaxFiles = 1 << 16;
 
 // struct r_debug and struct link_map of <link.h>, as far as they are read.

@@ -101,7 +101,8 @@ bool PtraceSession::pass_event(int status) {
   return true;
 }
 
-// The next stop that is not an event, as waitpid tells it. Nothing: gone, or no patience left.
+// The next stop that is not an event, as waitpid reports it. Nothing: the thread has gone, or the
+// patience is used up.
 std::optional<int> PtraceSession::next_stop(Patience& patience) {
   while (!gone() && !patience.is_over()) {
     int status = 0;
@@ -127,7 +128,7 @@ bool PtraceSession::is_child(pid_t tid, int status) const {
   return expects_child_ && tid != tid_ && WIFSTOPPED(status) && status >> 16 == PTRACE_EVENT_STOP;
 }
 
-// Looks once more when the time is over, as who stood still itself may find it there.
+// Checks once more when the time is over, because this process itself may have been stopped.
 std::optional<pid_t> PtraceSession::wait_child(std::chrono::milliseconds time) {
   Patience patience(time);
   for (bool is_last = false; child_ == 0;) {

@@ -32,8 +32,8 @@ constexpr long kRestartSys = -512, kRestartNoIntr = -513, kRestartNoHand = -514,
 constexpr std::chrono::milliseconds kStopPatience{1000};
 constexpr std::uint64_t kSyscallBytes = 0x050f;  // the instruction, as read
 
-// Calls that a stop interrupts and the kernel then goes on with, with the time that is left and
-// nothing done by halves.
+// Calls that a stop interrupts and the kernel then resumes, with the remaining time and without
+// partial effects.
 struct WaitingCall {
   long number;
   std::string_view name;
@@ -103,8 +103,8 @@ user_regs_struct InterruptedCall::going_on() const {
   return regs;
 }
 
-// The call first, which is told of a thread that is off its processor only; then how often it has
-// gone off it.
+// First the call, which is known only for a thread that is off its processor; then its number of
+// context switches.
 absl::StatusOr<std::vector<WaitingProgram::Thread>> WaitingProgram::look_at_threads(
     int pid, std::optional<int> but) {
   const ProcFs proc;
@@ -188,8 +188,8 @@ absl::Status WaitingProgram::check_descriptor(const Thread& thread) const {
   return not_now(absl::StrCat("it waits in ", name, " of no socket, pipe or terminal"));
 }
 
-// When epoll_wait's time is over. The scheduler tells when a thread ran last, by the clock of its
-// processor, which this thread reads there too.
+// The time at which epoll_wait times out. The scheduler reports when a thread ran last, by the
+// clock of its processor, which this thread reads on that processor.
 absl::Status WaitingProgram::measure_timeout() {
   const int timeout = static_cast<int>(chosen_.call.arguments[3]);
   if (!is_epoll(chosen_.call.number) || timeout <= 0) return absl::OkStatus();

@@ -121,9 +121,9 @@ std::string lockdown_mode(const std::string& sys_root) {
   return line->substr(open + 1, close - open - 1);
 }
 
-// Integrity forbids BPF to write user memory, which the programs do not. Confidentiality forbids
-// it to read kernel memory, and the loader (libbpf) takes that for a kernel that cannot tell
-// reads of user memory from those.
+// Integrity mode forbids BPF to write user memory, which the programs do not. Confidentiality mode
+// forbids it to read kernel memory, and the loader (libbpf) mistakes that for a kernel that cannot
+// distinguish reads of user memory.
 FeatureCheck check_lockdown(const std::string& sys_root) {
   const std::string mode = lockdown_mode(sys_root);
   if (mode == "none") return passed("kernel lockdown", "none");

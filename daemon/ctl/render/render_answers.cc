@@ -148,7 +148,7 @@ std::string history_text(const pb::GetHistoryResponse& response,
 
 namespace {
 
-// Sampling began anew in the range: not all of it can be compared.
+// Sampling restarted in the range, so not all of it can be compared.
 std::string compared_text(const pb::ListLeaksResponse& response) {
   const auto range_ns =
       static_cast<double>(response.range().end_unix_ns() - response.range().begin_unix_ns());

@@ -22,7 +22,7 @@ bool ended(const TopAnswer& answer) {
   return state != pb::TARGET_STATE_SAMPLING && state != pb::TARGET_STATE_WAITING;
 }
 
-// Waits so long for nobody to read any more.
+// Waits this long for the reader to leave.
 bool reader_leaves(double seconds) {
   pollfd out{STDOUT_FILENO, 0, 0};  // errors and hang-ups only
   return ::poll(&out, 1, static_cast<int>(seconds * 1000)) > 0;

@@ -13,7 +13,7 @@
 namespace memprofd::ctl {
 namespace {
 
-constexpr std::size_t kBelowHeader = 4;  // lines at least, where there are so many
+constexpr std::size_t kBelowHeader = 4;  // minimum number of lines, if there are as many
 constexpr std::size_t kTallScreen = 16;  // has room for more than what is needed most
 constexpr std::size_t kTallList = 10;    // has room for frames below it
 
@@ -32,11 +32,11 @@ class Canvas {
     std::string line = fit_width(in_charset(text, charset_), size_.width);
     lines_.push_back({in_charset(std::move(line), charset_), paint});
   }
-  // Leaves so many lines free at the bottom.
+  // Leaves this number of lines free at the bottom.
   void fill_to(std::size_t free) {
     while (left() > free) add("");
   }
-  // Leaves no more than so many.
+  // Leaves at most this number of lines.
   void cut_to(std::size_t lines) { lines_.resize(std::min(lines_.size(), lines)); }
   std::vector<PaintedLine> take() { return std::move(lines_); }
 

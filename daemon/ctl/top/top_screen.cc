@@ -52,8 +52,8 @@ void start_colors() {
   ::init_pair(kRed, COLOR_RED, -1);
 }
 
-// At most so many columns wide, as the terminal counts them. Names are a stranger's: what
-// would not take a column of its own (marks, directions of writing) is '?'.
+// At most `width` columns, as the terminal counts them. Names are untrusted: characters without a
+// column of their own (marks, directions of writing) become '?'.
 std::wstring for_screen(const std::string& text, int width) {
   std::wstring out;
   std::mbstate_t state{};

@@ -23,7 +23,7 @@ constexpr pb::Measure kSecond[] = {pb::MEASURE_LIFETIME, pb::MEASURE_PROMOTED};
 constexpr pb::Measure kThird[] = {pb::MEASURE_SAMPLES, pb::MEASURE_DIED_YOUNG,
                                   pb::MEASURE_DIED_OLD};
 constexpr std::size_t kGap = 2;
-// Names get so much at least, beside what is most important and beside what is not.
+// Minimum width of names beside the most important columns, and beside the others.
 constexpr std::size_t kShortName = 26, kLongName = 44;
 constexpr std::size_t kPipeWidth = 140;  // gives text the columns of a screen of this width
 constexpr std::size_t kNarrowSparkline = kTopPoints / 3, kWideSparkline = kTopPoints;
@@ -140,7 +140,7 @@ class TableMaker {
   std::vector<std::string> lines(std::size_t width) const { return table_.lines(width); }
 
  private:
-  // Samples tell how much the other numbers rest on: all of them.
+  // Samples show the basis of all other numbers.
   bool per_second(const MeasureRow& column) const {
     return column.is_flow() && column.unit != Unit::kSamples && answer_.look.window_seconds > 0;
   }

@@ -66,8 +66,8 @@ bool has_left(const MemoryService& service) {
   return ::pread(service.mem(), mark, sizeof mark, static_cast<off_t>(service.mark)) > 0;
 }
 
-// A place that no program can map answers whether the address space is still there. A
-// process that dies lets go of it thread by thread.
+// A place that no program can map shows whether the address space still exists. A dying process
+// releases it thread by thread.
 int why_not_there(const MemoryService& service, int error) {
   if (error == ESRCH) return 0;
   constexpr off_t kNowhere = (off_t{1} << 62);

@@ -20,7 +20,7 @@ namespace {
 
 // A minute, for each user.
 constexpr std::uint64_t kDoneLines = 600, kRefusedLines = 20;
-// Users that are told apart; there are more only in an attack.
+// Users that are distinguished; there are more only in an attack.
 constexpr std::size_t kMostUsers = 256;
 
 std::atomic<std::uint64_t> unlogged = 0;
@@ -28,7 +28,7 @@ std::atomic<std::uint64_t> unlogged = 0;
 // Thread-safe.
 class LinesOfUsers {
  public:
-  // left_out: before, that were not told of yet.
+  // left_out: lines omitted before that were not reported yet.
   bool may_write(const std::string& user, bool is_done, std::uint64_t& left_out) {
     if (user.empty()) return true;
     const auto now = std::chrono::steady_clock::now();

@@ -69,8 +69,8 @@ void fill_block(const SampleEvent& event, const EventClass& alloc_class, pb::Sam
   out.set_callstack_id(block.callstack.value());
 }
 
-// Numbers of C's blocks are told apart from others by their highest bit, which would cost those
-// their precision who take numbers for floating-point ones.
+// Native blocks have the highest bit of their number set. For the others that would cost precision
+// in clients that read numbers as floating-point ones.
 std::uint64_t block_number(const SampleEvent& event) {
   return event.of_c() ? event.record.sample_id << 1 >> 1 : event.record.sample_id;
 }
@@ -157,7 +157,7 @@ bool EventStream::lifetime_passes(const SampleEvent& event) const {
   const double min = query_.min_lifetime_seconds;
   const double max = query_.max_lifetime_seconds;
   if ((min <= 0 && max <= 0) || !is_dealloc(event)) return true;
-  if (event.alloc_time_ns == 0) return false;  // nobody knows
+  if (event.alloc_time_ns == 0) return false;  // unknown
   const double lifetime = lifetime_seconds(event);
   return lifetime >= min && (max <= 0 || lifetime <= max);
 }

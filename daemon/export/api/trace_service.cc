@@ -28,7 +28,7 @@ namespace pb = ::memprof::v1;
 
 constexpr char kDaemonStops[] = "memprofd stops";
 constexpr char kStopAsked[] = "stopped by request";
-// A message has so many bytes at most; by default clients take 4 MiB.
+// Maximum size of a message; by default clients accept 4 MiB.
 constexpr std::size_t kMessageBytes = 1 << 20;
 // A caller sees sooner than a file what has happened.
 constexpr std::chrono::milliseconds kStreamFlush{250};
@@ -85,7 +85,7 @@ class MessageOutput : public TraceOutput {
   std::deque<std::string> pieces_;
 };
 
-// why_stop: null: goes on.
+// why_stop: null: continue.
 void advance(TraceRecorder& recorder, const char* why_stop) {
   if (why_stop != nullptr) {
     recorder.finish(why_stop);
@@ -215,7 +215,7 @@ absl::StatusOr<pb::TraceInfo> TraceService::start(const pb::TraceOptions& option
   info.set_id(id);
   *info.mutable_options() = options;
   info.set_started_unix_ns(static_cast<std::int64_t>(realtime_ns()));
-  // The first step creates the file, or tells why not.
+  // The first step creates the file, or returns an error.
   if (!work->recorder->step() && work->files.paths().empty()) {
     return absl::FailedPreconditionError(work->recorder->ended());
   }

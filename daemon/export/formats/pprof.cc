@@ -86,9 +86,9 @@ class SampleSet {
     return frame - static_cast<std::uint32_t>(table_.frames().size());
   }
 
-  // Leaves at most so many samples, unless there are more targets: the smaller ones become
-  // "(other)" below their callers, as far down the stack as it takes. No sum of a target, heap or
-  // source changes.
+  // Leaves at most `most` samples, unless there are more targets: the smaller ones become "(other)"
+  // below their callers, as far down the stack as necessary. No sum of a target, heap or source
+  // changes.
   void fold(std::size_t most) {
     bool changed = true;
     for (std::size_t frames = 1; size() > most && changed; frames *= 2) {
@@ -121,7 +121,7 @@ class SampleSet {
     return shares;
   }
 
-  // Folds n samples by so many frames. False: there was nothing left to fold.
+  // Folds n samples by this number of frames. False: there was nothing left to fold.
   bool fold_smallest(std::size_t n, std::size_t frames) {
     const std::vector<double> share = shares();
     std::vector<std::size_t> order(size());
@@ -299,9 +299,9 @@ class PprofWriter {
     }
   }
 
-  // The return address in the lower 48 bits, below what tells apart by content: receivers know a
-  // location by its address from profile to profile, and several allocations have one return
-  // address, what is unknown has none, and programs overlap.
+  // The return address in the lower 48 bits, below bits that distinguish by content: receivers
+  // identify a location by its address from profile to profile, but several allocations share a
+  // return address, unknown frames have none, and programs overlap.
   std::uint64_t free_address(std::uint64_t return_address, std::uint64_t content) {
     constexpr std::uint64_t kReturnAddress = (std::uint64_t{1} << 48) - 1;
     constexpr std::uint64_t kMarks = (1u << 15) - 1;

@@ -152,7 +152,7 @@ StackTable::StackTable(const std::vector<TargetProfile>& profiles, const StackLi
   shorten_all(limits.in_all);
 }
 
-// Locations of the stack with at most so many repeats of each run.
+// Locations of the stack with at most this number of repeats of each run.
 std::size_t StackTable::length(const Stack& stack, std::uint32_t repeats) const {
   std::size_t sum = 0;
   for (const Run& run : stack) {

@@ -64,7 +64,7 @@ RequestCounts::Kind kind_of(const grpc::experimental::ServerRpcInfo& call) {
           {"grpc_method", known ? path.second : "unknown"}};
 }
 
-// gRPC catches what a method throws, and answers UNKNOWN, which nobody else does here.
+// gRPC catches exceptions of methods and returns UNKNOWN, which no other code here does.
 void tell_of_error(grpc::experimental::InterceptorBatchMethods& methods) {
   if (methods.GetSendStatus().error_code() != grpc::StatusCode::UNKNOWN) return;
   note_unexpected_error("to answer a call over gRPC",
@@ -112,7 +112,7 @@ class CountedCall : public grpc::experimental::Interceptor {
   grpc::ServerContextBase& context_;
   UserPlaces* reflections_ = nullptr;  // null: it is none
   std::optional<UserPlaces::Place> place_;
-  const bool has_one_answer_;  // a stream sees by itself that nobody reads it
+  const bool has_one_answer_;  // a stream itself notices that it has no reader
   const RequestCounts::Kind kind_;
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 };

@@ -33,7 +33,7 @@ namespace {
 constexpr std::chrono::seconds kGrace{1};
 // More calls get RESOURCE_EXHAUSTED: those who wait for a turn, watch or do not read leave some.
 constexpr int kMaxThreads = 4 * StreamPlaces::kPlaces;
-// Those are told no at once for whom there is no place; some threads are left for that.
+// Calls without a place are refused at once; some threads are reserved for that.
 static_assert(StreamPlaces::kPlaces + UnreadAnswers::kMost + GrpcService::kMostAnswers +
                   GrpcAccess::kMostCalls + CallCounter::kMostReflections + 12 <=
               kMaxThreads);
@@ -59,7 +59,7 @@ absl::StatusOr<std::string> tcp_address(const std::string& text, const GrpcTls& 
                      " could read all counts: give --grpc.tls.cert-file, --grpc.tls.key-file and "
                      "--grpc.tls.client-ca-file, or listen on 127.0.0.1"));
   }
-  // Only tried, and given back: gRPC does not tell why it could not bind.
+  // Only a test, and closed again: gRPC does not report why it could not bind.
   RETURN_IF_ERROR(bind_tcp(address, "--grpc.listen-address").status());
   if (address.host.empty()) address.host = "::";
   return address.to_string();

@@ -20,8 +20,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// How soon a stream sees that its client has gone.
-// What a stream whose client does not read keeps of a log that goes on.
+// Events of a continuing log that a stream keeps for a client that does not read.
 constexpr std::size_t kEventsARead = 4096;
 constexpr double kShortestInterval = 0.1;
 constexpr double kLongestInterval = 3600;

@@ -110,8 +110,8 @@ grpc::Status GrpcValuesService::Ask(grpc::ServerContext* context, const pb::AskR
       });
 }
 
-// Numbers are those that metrics have; lines are for those who may control the program, or might
-// while it ran: whoever has its pid now has no part in it.
+// Numbers are those of metrics; lines are for users who may control the program, or could while it
+// ran. A process that has its pid now is irrelevant.
 grpc::Status GrpcValuesService::GetValueHistory(grpc::ServerContext* context,
                                                 const pb::GetValueHistoryRequest* request,
                                                 pb::GetValueHistoryResponse* response) {

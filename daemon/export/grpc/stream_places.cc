@@ -60,7 +60,7 @@ void StreamPlaces::end_who_does_not_read() {
   const auto now = Clock::now();
   for (Stream& stream : streams_) {
     if (!stream.writing_since || now - *stream.writing_since < patience_) continue;
-    stream.writing_since.reset();  // so that it is told once
+    stream.writing_since.reset();  // so that it is reported once
     stream.context.TryCancel();
     ++stats_->grpc_cut_off;
     log_warning("gRPC: ended a stream of {}, which has not read for {} s", stream.context.peer(),

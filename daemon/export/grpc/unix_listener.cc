@@ -54,7 +54,7 @@ absl::Status bad_path(const std::string& path, const char* why) {
       absl::StrCat("gRPC socket ", path, ": ", why, "; choose another with --grpc.socket"));
 }
 
-// 0 when somebody listens, else errno of the attempt to connect.
+// 0 if a process listens, otherwise errno of the attempt to connect.
 int try_connect(const sockaddr_un& address) {
   const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return errno;
@@ -77,7 +77,7 @@ absl::Status make_way(const std::string& path, const sockaddr_un& address) {
     return absl::PermissionDeniedError(absl::StrCat(
         "gRPC socket ", path, ": belongs to another user; choose another with --grpc.socket"));
   }
-  // Connected, or a full queue of connections: somebody listens.
+  // Connected, or a full queue of connections: a process listens.
   return absl::UnavailableError(
       absl::StrCat("gRPC socket ", path,
                    ": another memprofd listens there; stop it or choose another with "

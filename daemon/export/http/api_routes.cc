@@ -83,8 +83,8 @@ absl::StatusOr<double> parse_seconds(const std::string& text) {
       absl::StrCat("bad value \"", text, "\" of parameter seconds: above 0, at most 600"));
 }
 
-// Sets the request's range from now on and waits so many seconds. What would be
-// refused is so before the wait.
+// Sets the request's range from now on and waits for this number of seconds. Invalid requests are
+// refused before the wait.
 absl::Status wait_for_delta(const std::string& text, Shared& shared, pb::GetProfileRequest& request,
                             ScrapeOptions& options) {
   ASSIGN_OR_RETURN(const double seconds, parse_seconds(text));
@@ -111,7 +111,7 @@ bool has_begin(const pb::TimeRange& range) {
 // Answer of a path under /debug/pprof/.
 struct PprofPath {
   pb::Measure first;  // value that tools show first
-  bool is_delta;      // never since the attach, and in use is all that is
+  bool is_delta;      // never since the attach; in use is all live memory
 };
 
 absl::StatusOr<pb::GetProfileResponse> pprof_profile(Params params, const PprofPath& path,

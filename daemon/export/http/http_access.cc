@@ -91,8 +91,8 @@ absl::Status HttpAccess::check_host(std::string_view host, std::string_view path
                    "with --web.host-name, or set passwords with --web.config.file"));
 }
 
-// Health is for who looks after the machine, and tells nothing of programs. What other sites have a
-// browser send has no certificate: that is of a name which is not theirs.
+// Health is for operators, and reveals nothing about programs. Requests that other sites make a
+// browser send have no certificate, because that belongs to a name which is not theirs.
 std::optional<HttpResponse> HttpAccess::refusal(MHD_Connection* connection, std::string_view path,
                                                 Caller& caller) const {
   caller.address = client_address(connection);

@@ -353,7 +353,7 @@ void PrometheusExporter::collect_published(Scrape& scrape) const {
               });
 }
 
-// Their rows are grouped once, for all that is told of them in a scrape.
+// Their rows are grouped once, for all metrics of a scrape.
 const SiteTotals& PrometheusExporter::totals_of(std::size_t target, Scrape& scrape) {
   std::unique_ptr<SiteTotals>& totals = scrape.totals[target];
   if (totals == nullptr) totals = std::make_unique<SiteTotals>(*scrape.targets[target]);

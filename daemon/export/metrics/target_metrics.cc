@@ -104,7 +104,7 @@ void add_overhead(const OverheadInfo& overhead, MetricFamilies& out) {
   out.counter(kRateChanges, {{"reason", "below_budget"}}, static_cast<double>(overhead.raised));
 }
 
-// Empty where memprofd let go of a program that ran on.
+// Empty if memprofd detached from a program that continued.
 std::string end_cause(const TargetInfo& info) {
   return info.state == TargetState::kExited ? std::string(cause_name(info.end.cause)) : "";
 }

@@ -153,8 +153,8 @@ void TopSites::show_named(const SiteSeriesMap& sites) {
       series = now->second;
       continue;
     }
-    // It bears another name since symbols were found: its counters stay, and what is live
-    // is told under that name.
+    // The site got another name since symbols were found: its counters stay, and live memory is
+    // exported under the new name.
     series.live_bytes = series.live_variance_bytes2 = 0;
     series.resident_bytes = series.resident_variance_bytes2 = 0;
     series.older = {};

@@ -14,7 +14,7 @@
 namespace memprofd {
 namespace {
 
-constexpr std::uint64_t kExactWords = 16;  // larger sizes are told by powers of two
+constexpr std::uint64_t kExactWords = 16;  // larger sizes are counted by powers of two
 
 std::uint64_t most_words_of_row(std::uint64_t words) {
   return words <= kExactWords ? words : std::bit_ceil(words);
@@ -75,7 +75,7 @@ std::vector<CensusRow> grouped(const std::vector<ShapeCount>& counts, Key key, N
   return rows;
 }
 
-// Dead blocks have no names: they are not told by class.
+// Dead blocks have no names, so they are not counted by class.
 std::vector<CensusRow> count_classes(const HeapImage& image, const ShortestPaths& paths,
                                      const BlockClasses& classes) {
   std::vector<CensusRow> rows(classes.size());

@@ -32,7 +32,7 @@ class TableBuilder {
 
   RetainedTable build(DominatorTree tree) {
     const auto order = tree.order();
-    const auto row_of = tree.take_dominators();  // each gives way to its block's row
+    const auto row_of = tree.take_dominators();  // its block's row replaces each
     nearest_ = ShortestPaths(image_).nearest_roots();
     for (std::size_t i = 0; i < order.size(); ++i) {
       const std::uint32_t node = order[i];

@@ -7,7 +7,7 @@
 namespace memprofd {
 namespace {
 
-// A frame beyond is told from no other one where the image is read.
+// Further frames are not distinguished when the image is read.
 constexpr std::size_t kMaxNamedFrames = 255;
 
 // The place where the fiber waits, if known.
@@ -57,7 +57,7 @@ std::uint32_t HeapFileWriter::fiber_site(const std::vector<Location>& frames) {
   return site;
 }
 
-// False when it is no ephemeron. The next one in the runtime's list is held by nobody.
+// False if it is no ephemeron. The next one in the runtime's list is not kept alive by it.
 bool HeapFileWriter::put_weak(const BlockPart& part) {
   if (part.fields.size() < kFirstKey || !ephemerons_.blocks.contains(part.address)) return false;
   const bool has_data = part.fields[kEphemeronData] != ephemerons_.nothing;

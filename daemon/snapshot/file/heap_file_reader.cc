@@ -113,7 +113,7 @@ class ImageReader {
   std::uint64_t pointers_ = 0;
   std::vector<HeldPlace> roots_;
   std::vector<Sample> samples_;
-  std::size_t ages_ = 0;  // samples from the first on that have been told theirs
+  std::size_t ages_ = 0;  // leading samples whose age was read
   std::vector<Outside> outside_;
 };
 

@@ -58,7 +58,7 @@ std::map<std::string, std::uint64_t> sum_by_program(const std::vector<Kept>& fil
   return sums;
 }
 
-// Files that somebody removes meanwhile do not count.
+// Files that are removed meanwhile do not count.
 std::vector<Kept> files_in(const std::string& directory) {
   std::vector<Kept> files;
   std::error_code error;
@@ -194,7 +194,8 @@ std::uint64_t HeapFiles::make_room(const std::string& path, std::uint64_t has,
   return room();
 }
 
-// Others may be written meanwhile: what is left is found out anew after some.
+// Other files may be written meanwhile, so the remaining space is determined again after some
+// pieces.
 bool HeapFiles::File::has_room(std::uint64_t bytes) {
   if (bytes > room_ || unchecked_ > kCheckedBytes) {
     room_ = files_.make_room(path_, written_, bytes);

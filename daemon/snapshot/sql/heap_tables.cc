@@ -152,7 +152,7 @@ SqlCell HeapTables::block_cell(std::uint32_t block, int column) {
 }
 
 void HeapTables::add_edges() {
-  // Fields that are not told apart are NULL.
+  // Fields that are not distinguished are NULL.
   const auto cell = [this](std::uint64_t row, int column) -> SqlCell {
     if (column == 2) return number(image_.edges.to[row]);
     if (column == 1) {

@@ -199,7 +199,7 @@ class HeapTaker {
   HeapProgram program_;
   CopyAgent agent_;
   PiecePipe pipe_{kTakerPatience};
-  bool waits_at_point_ = false;  // holding the runtime lock: nobody comes to the safe point
+  bool waits_at_point_ = false;  // holding the runtime lock: no thread reaches the safe point
   std::atomic<bool> began_{false};
   HeapSummary summary_;  // of the thread that runs the round, until that has ended
 };

@@ -22,7 +22,7 @@
 namespace memprofd {
 namespace {
 
-// The memory of the copy, as long as somebody wants what is written.
+// The memory of the copy, as long as a client wants the file.
 class WantedMemory final : public MemoryReader, public PieceReader, public MemoryViewer {
  public:
   WantedMemory(const CopyMemory& memory, const HeapFileWriter& writer)

@@ -15,8 +15,8 @@
 namespace memprofd {
 namespace {
 
-// The list is searched for in so much of the program's data, and at most so many strings that look
-// like marshalled values are read.
+// Limits of the search for the list: bytes of the program's data, and strings that look like
+// marshalled values.
 constexpr std::uint64_t kMostSearchedBytes = std::uint64_t{1} << 30;
 constexpr int kMostTried = 64;
 constexpr std::size_t kWindowBytes = 1 << 16;

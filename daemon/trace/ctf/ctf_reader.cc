@@ -98,7 +98,7 @@ ReadSummary Reader::Impl::read(Visitor& visitor) {
   return summary_;
 }
 
-// bytes are at least a whole packet, or all that is left.
+// bytes are at least a whole packet, or the rest.
 void Reader::Impl::read_packet(std::span<const std::byte> bytes) {
   PacketHeader header;
   const HeaderState state = get_header(bytes, header);
