@@ -25,11 +25,11 @@ namespace memprofd::ctl {
 namespace {
 
 constexpr int kTimeoutSeconds = 20;
-// What the gRPC library says when this side has waited long enough.
+// The gRPC library's message when this side has waited long enough.
 constexpr char kOwnDeadline[] = "Deadline Exceeded";
 constexpr int kLookTimeoutSeconds = 120;
 constexpr int kReconnectMs = 1000;
-// What has neither pages nor pieces has no more, such as a history of many series.
+// Limit for answers without pages or pieces, such as a history of many series.
 constexpr int kMaxAnswerBytes = 64 << 20;
 
 constexpr absl::string_view kHttps = "https://";
@@ -132,7 +132,7 @@ struct Client::Stub {
     if (!interrupted) running = context;
     return !interrupted;
   }
-  // Whether the call was interrupted.
+  // Returns true if the call was interrupted.
   bool end() {
     const MutexLock lock(mutex);
     running = nullptr;
@@ -193,7 +193,7 @@ absl::Status Client::error_of(const Status& status, const char* timeout) const {
     return unreachable(status.error_message());
   }
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-    // What memprofd itself waited for in vain it says in its own words.
+    // A deadline inside memprofd has a message of its own.
     if (status.error_message() != kOwnDeadline) {
       return absl::UnavailableError(status.error_message());
     }

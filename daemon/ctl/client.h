@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gRPC service of a running memprofd, as function calls. Errors are one
-// line for people; when nobody answers, it says where was asked and what to do.
+// The gRPC service of a running memprofd as function calls. Errors are one line for people; if
+// memprofd does not answer, the line has its address and a remedy.
 #pragma once
 
 #include <cstdint>

@@ -39,7 +39,7 @@ struct Options {
   bool callstacks = false;
   bool leaks = false;  // report
   ::memprof::v1::Recursion recursion = ::memprof::v1::RECURSION_UNSPECIFIED;
-  bool verdict_exit = false;  // leaks: program_exit says what was found
+  bool verdict_exit = false;  // leaks: the exit code shows the result
   bool per_second = false;    // diff
   std::string base, other;    // diff: TARGET[@RANGE]
   std::string function;       // callers
@@ -122,7 +122,7 @@ struct Options {
   }
 };
 
-// The pid to act on (choose_pid); which targets there are is only asked when none is given.
+// The pid to act on (choose_pid); asks for targets only if none is given.
 absl::StatusOr<int> pid_to_use(Client& client, int asked);
 
 // Control.
@@ -168,7 +168,7 @@ absl::Status run_trace_start(const Options& options);
 absl::Status run_trace_stop(const Options& options);
 absl::Status run_trace_list(const Options& options);
 
-// Heap snapshots: what their files tell.
+// Commands on files of heap snapshots.
 absl::Status run_snapshot_show(const Options& options);
 absl::Status run_snapshot_retained(const Options& options);
 absl::Status run_snapshot_why(const Options& options);

@@ -11,7 +11,7 @@ namespace memprofd::ctl {
 // exists (pid != 0).
 ::memprof::v1::DiagnoseResponse local_findings(const absl::Status& unreachable, int pid);
 
-// Ok, or one line that says how many problems there are.
+// Ok, or one line with the number of problems.
 absl::Status verdict(const ::memprof::v1::DiagnoseResponse& response, int pid);
 
 }  // namespace memprofd::ctl

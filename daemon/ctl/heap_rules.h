@@ -48,7 +48,7 @@ struct RuleResult {
   pb::Estimate measured;
   double at_least_bytes = 0;  // the lower limit of measured or, with a baseline, of what exceeds it
   bool broken = false;
-  std::string largest_site;  // of what was measured: "Cache.add  cache.ml:12"; empty: none
+  std::string largest_site;  // of the measured amount: "Cache.add  cache.ml:12"; empty: none
 };
 
 // The lower limit of an estimate at the stated probability, one in a thousand. rate: samples per
@@ -62,7 +62,7 @@ absl::StatusOr<std::vector<RuleResult>> check_rules(Questions& questions, int pi
 
 // "peak <= 64.0 MiB of Cache\."
 std::string rule_text(const HeapRule& rule);
-// One line for each rule: what was measured, ok or broken.
+// One line for each rule: the amount, ok or broken.
 std::string results_text(const std::vector<RuleResult>& results);
 std::string results_junit(const std::vector<RuleResult>& results, const std::string& program);
 std::string results_markdown(const std::vector<RuleResult>& results, const std::string& program);

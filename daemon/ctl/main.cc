@@ -592,7 +592,7 @@ class CommandLine {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // What gRPC has to say of itself is not for people; what went wrong is in our status.
+  // gRPC's own log is not for people; errors are in our status.
   gpr_set_log_function([](gpr_log_func_args*) {});
   return CommandLine().run(argc, argv);
 }

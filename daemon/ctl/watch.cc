@@ -55,7 +55,7 @@ class Pauses {
   std::optional<std::uint64_t> seen_;
 };
 
-// Whether to go on: somebody at a terminal has said so.
+// Returns true if a user at a terminal has chosen to continue.
 absl::StatusOr<bool> stop_at(const std::string& pause, const Options& options, Client& client,
                              int pid) {
   const bool is_asked = ::isatty(STDIN_FILENO) != 0 && !options.json();

@@ -13,7 +13,7 @@
 
 namespace memprofd {
 
-// All of the blocks are looked at, in any order. Errors as of account_rss().
+// Reads all of the blocks, in any order. Errors as of account_rss().
 absl::StatusOr<CBlockLook> look_at_c_blocks(int pid, const TargetMemory& memory,
                                             std::vector<CBlockPlace> blocks,
                                             const std::stop_token& stop = {});

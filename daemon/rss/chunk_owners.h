@@ -33,13 +33,13 @@ class ChunkOwners {
   // memory must outlive this. chunks: in use, in any order.
   ChunkOwners(const MemoryReader& memory, std::vector<MallocChunk> chunks);
 
-  // Chunks that nobody has yet and that share bytes with a sealed layer are nobody's to have.
+  // Chunks without an owner that overlap a sealed layer can have none.
   void exclude(const ExtentLayer& layer);
-  // False: there is none where the word points to. It is asked about each word of a heap, most of
-  // which lead to places that malloc has nothing in.
+  // Fast test: false if the word points to no chunk. Called for each word of a heap, most of which
+  // point to memory without chunks.
   bool may_own(std::uint64_t word) const { return has_chunks_[word / kStretch % kStretches]; }
-  // The chunk that the word points to is the owner's, and what can be reached from there in so many
-  // steps. False when it points to none that is still free to have.
+  // Assigns the chunk to which the word points, and chunks that can be reached from there in this
+  // number of steps, to the owner. False if it points to no unassigned chunk.
   bool own(std::uint64_t word, std::uint32_t owner, std::uint32_t steps = kAllTheWay);
   // After all owners' own words: where their chunks lead.
   void follow();

@@ -47,7 +47,7 @@ class SparseMemory : public MemoryReader {
 
 class CustomOwners {
  public:
-  // A block's operations, by address, are told by their identifier.
+  // Returns the identifier of a block's operations, by their address.
   using Identifiers = std::function<std::string(std::uint64_t)>;
   static constexpr std::size_t kMostIdentifiers = 4096;
   // Times that the walk of a heap may end early.

@@ -51,16 +51,16 @@ struct OcamlCounts {
 
 class OcamlParts {
  public:
-  // All must outlive this. heap: of a program that stands still, whose lists were followed before;
-  // null: they are followed here.
+  // All must outlive this. heap: of a stopped program, whose lists were followed before; null: they
+  // are followed here.
   OcamlParts(const MemoryReader& memory, const OcamlRuntime& runtime, const HeapMap* heap)
       : memory_(memory), runtime_(runtime), heap_(heap) {}
 
-  // Looks at a chunk of malloc's that is in use: remembers domains, and tells stacks of fibers.
+  // Examines a chunk of malloc in use: remembers domains, and recognises stacks of fibers.
   std::optional<RssClass> look_at_chunk(std::uint64_t user, std::uint64_t bytes);
 
-  // Once all arenas have been walked: what it has found, in a layer above malloc's chunks, not
-  // sealed. The first call, before chunks with mappings of their own are known, finds the heaps.
+  // Adds the results to a layer above malloc's chunks, not sealed, once all arenas have been
+  // walked. The first call, before chunks with mappings of their own are known, finds the heaps.
   void find_heaps(ExtentLayer& out);
   // channels: those, which custom blocks may hold.
   void find_tables(const MallocWalk& chunks, ExtentLayer& out, ExtentLayer& channels);
@@ -69,8 +69,8 @@ class OcamlParts {
   void find_lost_pools(const Stretch& stretch, std::span<const Stretch> runs,
                        std::span<const ExtentLayer* const> known, ExtentLayer& out);
 
-  // The heaps that were found, as a walk of their blocks takes them. The program runs: what it has
-  // done since may make them end in the middle of a block.
+  // The heaps that were found, for a walk of their blocks. The program runs, so they may end in the
+  // middle of a block.
   HeapMap heap_map() const;
 
   const OcamlCounts& counts() const { return counts_; }

@@ -21,7 +21,7 @@
 namespace memprofd {
 
 inline constexpr std::chrono::seconds kChunkWalkTime{5};
-// Chunks of which it is asked who holds them.
+// Maximum number of chunks whose owner is searched.
 inline constexpr std::size_t kMostOwnedChunks = 1u << 22;
 
 class PartFinder {

@@ -32,7 +32,7 @@ struct RssPart {
 // Resident bytes of an arena of malloc.
 struct RssArena {
   bool is_main = false;
-  std::uint64_t system = 0;  // what it has taken, by its own count
+  std::uint64_t system = 0;  // memory taken by malloc, by its own count
   std::uint64_t used = 0;
   std::uint64_t free = 0;
   std::uint64_t cached = 0;
@@ -43,7 +43,7 @@ struct RssArena {
 // omitted.
 struct RssAdvice {
   std::string action;       // "call Gc.compact ()"
-  std::string reason;       // one line: why, and what it costs
+  std::string reason;       // one line: reason and cost
   std::uint64_t bytes = 0;  // at most
 };
 
@@ -64,7 +64,7 @@ struct RssReport {
   std::uint64_t walked_chunks = 0;  // all
   std::uint64_t ocaml_domains = 0;
   std::uint64_t space_overhead = 0;  // of the runtime; 0: not known
-  // OCaml 4: the chunks of its heap in the runtime's order, in bytes, and what is used in them.
+  // OCaml 4: the chunks of its heap in the runtime's order, in bytes, and their used parts.
   std::vector<std::uint64_t> ocaml_chunks;
   std::uint64_t ocaml_chunks_used = 0;
   std::uint64_t mappings = 0;
@@ -72,8 +72,8 @@ struct RssReport {
   std::uint64_t trimmable = 0;     // pages that malloc_trim() would give back
   std::vector<RssAdvice> advice;   // the largest first
   std::vector<std::string> hints;  // what explains a part and where to look, a line each
-  std::vector<std::string> notes;  // what is not known and why, a line each
-  bool has_owners = false;         // those were asked for, and the OCaml heap could be walked
+  std::vector<std::string> notes;  // unknown parts with the reason, a line each
+  bool has_owners = false;         // owners were requested, and the OCaml heap could be walked
   std::vector<COwner> owners;      // the largest first
   COwner no_owner;                 // what malloc has given and no custom block holds
 
@@ -82,8 +82,8 @@ struct RssReport {
   std::uint64_t number_of(RssClass kind) const;  // the largest of them
 };
 
-// kNotFound: there is no such process; kPermissionDenied; kResourceExhausted: it has more mappings
-// than are looked at; what check_is_meant() says of the process that was looked at.
+// kNotFound: there is no such process; kPermissionDenied; kResourceExhausted: it has too many
+// mappings; errors of check_is_meant() about the inspected process.
 absl::StatusOr<RssReport> account_rss(const AskedProcess& process, RssOptions options = {},
                                       const std::stop_token& stop = {});
 

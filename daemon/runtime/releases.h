@@ -25,7 +25,7 @@ enum class Capability : std::uint8_t {
   kTypes,       // types of the source, from the compiler's files
   kValues,      // values of modules, read from the running program
   kCalls,       // counted calls of functions
-  kCallTimes,   // their time, and what they allocate
+  kCallTimes,   // durations of calls, and their allocations
   kRss,         // the OCaml heap as a part of resident memory
   kNativeHeap,  // calls of malloc and its relatives
 };
@@ -98,8 +98,8 @@ struct RuntimeFacts {
 
   // Major heap of OCaml 5 (runtime/shared_heap.c), beside pool_offsets.h.
   std::uint32_t pool_class_mask = 0;  // of the word that a pool has its class in
-  // The first slot of a run of free ones has a header of its own, whose size is how many further
-  // ones follow; their words say nothing. Else each free slot begins with 0.
+  // Whether the first slot of a run of free ones has a header of its own, whose size is the number
+  // of further ones; their words are undefined. Otherwise each free slot begins with 0.
   bool free_runs = false;
 
   // Hooks that the runtime calls on a new domain. caml_domain_initialize_hook_exn returns unit or

@@ -11,8 +11,8 @@
 
 namespace memprofd {
 
-// Takes the edges to data that is not kept out of the image. Each block is looked at once, and only
-// where an ephemeron has both data and keys.
+// Removes edges to data that is not kept alive from the image. Each block is visited once, and only
+// if an ephemeron has both data and keys.
 void drop_data_without_keys(HeapImage& image);
 
 }  // namespace memprofd

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One snapshot as questions see it, in memory: every block of a heap that is not known to be dead,
-// what points to what, which roots there are, and which blocks were sampled. Contents of blocks are
-// not in it unless somebody asked for them, nor are addresses.
+// One snapshot in memory, for questions: every block of a heap that is not known to be dead, the
+// pointers, the roots, and the sampled blocks. It has no addresses, and contents of blocks only if
+// they were requested.
 //
-// Whoever makes one keeps to what is written here; who asks relies on it. Flat arrays, because
+// The rules below bind the code that makes an image; questions rely on them. Flat arrays, because
 // there are tens of millions of blocks: 6 bytes each, and 5 for a pointer.
 #pragma once
 
@@ -33,10 +33,10 @@ struct ImageInfo {
   // No block outside of minor heaps has been garbage for longer: the last major collection that has
   // ended would have found it. 0: not known.
   std::uint64_t longest_wait_ns = 0;
-  bool complete = true;  // false: the file was cut off, some of what was there is missing
+  bool complete = true;  // false: the file was truncated, so data is missing
 };
 
-// Names of such blocks, whose tag says only that they are abstract.
+// Names of blocks whose tag only shows that they are abstract.
 inline constexpr std::string_view kEphemeronName = "ephemeron";
 inline constexpr std::string_view kWeakArrayName = "weak array";  // or an ephemeron without data
 
@@ -92,7 +92,7 @@ struct ImageRoot {
 };
 
 struct SampledBlock {
-  std::uint32_t block = 0;      // kNoBlock: the collector knows that it is dead, or has no address
+  std::uint32_t block = 0;      // kNoBlock: found dead by the collector, or without an address
   std::uint32_t samples = 0;    // at least 1
   std::uint64_t sample_id = 0;  // the same in another snapshot of the same session: the same block
   std::uint32_t site = 0;       // of sites
@@ -137,7 +137,7 @@ struct BlockRange {
 struct BlockType {
   std::string name;          // "string list", "Shop.order", "Shop.shape.Circle"; empty: not known
   bool is_array = false;     // its fields are all alike
-  bool is_function = false;  // the name is of what a closure takes and gives
+  bool is_function = false;  // the name describes argument and result of a closure
   std::uint64_t fields = 0;  // 0: they have different ones
   std::vector<std::string> labels = {};  // of a record's fields, valid UTF-8; or none
 };
@@ -167,8 +167,8 @@ struct TypesFound {
 
 // Native memory of a block in chunks of malloc that it leads to; each chunk belongs to one block.
 struct ChunkBytes {
-  std::uint64_t bytes = 0;     // beyond what the block's shape tells
-  std::uint64_t resident = 0;  // of all that it has, what is in pages that are in memory
+  std::uint64_t bytes = 0;     // in addition to the size from the block's shape
+  std::uint64_t resident = 0;  // part of all its memory that is resident
 
   friend bool operator==(const ChunkBytes&, const ChunkBytes&) = default;
 };
@@ -197,7 +197,7 @@ struct HeapImage {
   // keys are reachable, so edges alone show what the collector would keep.
   std::vector<WeakPointer> weak;
 
-  SizeTable dead;  // blocks that the collector knows to be dead and has not swept
+  SizeTable dead;  // blocks that the collector has found dead and not swept
   SizeTable free;  // free blocks and slots by all their words, header included, under tag 0
   std::uint64_t fragments = 0;  // OCaml 4: words alone between blocks
 

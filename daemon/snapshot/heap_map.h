@@ -45,7 +45,7 @@ struct HeapRegion {
 
 enum class BlockState : std::uint8_t {
   kUsed,      // live, or not known to be dead
-  kDead,      // the collector knows, and has not swept it: its fields may lead anywhere
+  kDead,      // found dead by the collector, not swept: its fields may point anywhere
   kFree,      // room for blocks; the header is part of it
   kFragment,  // OCaml 4: a word alone, too small for a block
 };

@@ -47,7 +47,7 @@ namespace memprofd {
 class TraceOutput {
  public:
   virtual ~TraceOutput() = default;
-  // The file before, if any, is complete; what is written from here on is the next.
+  // Starts the next file; the previous one, if any, is complete.
   virtual absl::Status begin_file() = 0;
   virtual absl::Status write(std::span<const std::byte> packet) = 0;
 };
@@ -56,7 +56,7 @@ class TraceOutput {
 inline constexpr char kCMemoryContext[] = "memprofd, C's memory";
 
 struct RecordingOptions {
-  // Below this a file would hardly hold anything beside its description.
+  // Below this a file would contain little but its description.
   static constexpr std::uint64_t kMinFileBytes = 256 << 10;
 
   int version = ctf::kVersionOneDomain;
@@ -98,7 +98,7 @@ class TraceRecording {
   bool end(const std::string& why);
 
   const RecordingStats& stats() const { return stats_; }
-  // Why; empty while the recording goes on.
+  // Reason of the end; empty while recording.
   const std::string& ended() const { return ended_; }
 
  private:

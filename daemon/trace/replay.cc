@@ -45,7 +45,7 @@ struct TraceEvent {
 
 std::uint64_t ns_of(std::uint64_t time_us) { return std::min(time_us, kMaxTimeUs) * 1000; }
 
-// What is external of C's memory cannot die young: it is no block of a minor heap.
+// External memory of a native trace cannot die young: it is no block of a minor heap.
 std::uint32_t origin_of(ctf::Source source, bool of_c) {
   switch (source) {
     case ctf::Source::kMajor:

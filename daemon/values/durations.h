@@ -31,7 +31,7 @@ class Durations {
   };
 
   void add(const memprof_timer_histogram& lane);
-  // The longest that was counted in some lane, as its cell says.
+  // The longest interval counted in some lane, from its cell.
   void note_longest(std::uint64_t ticks) { longest_ticks_ = std::max(longest_ticks_, ticks); }
   void set_ns_per_tick(double ns_per_tick) { ns_per_tick_ = ns_per_tick; }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words that a value was made of: as long as all of them are as they were, so is the value,
-// which need not be made again. Bounded; what is made of more words is always made again.
+// The words of which a value was made: as long as all of them are unchanged, so is the value, which
+// need not be built again. Bounded; a value of more words is always built again.
 #pragma once
 
 #include <cstddef>

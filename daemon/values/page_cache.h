@@ -33,19 +33,18 @@ class PageCache final : public MemoryReader {
   // may be read than before.
   bool set_mappings(std::span<const Mapping> mappings, const AddressRange& image);
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const override;
-  // Reads the pages of these in few steps, in their order, as far as they may be read and there is
-  // room, for who will want them.
+  // Reads the pages of these addresses in few steps, in their order, as long as they may be read
+  // and there is room.
   void fetch(std::span<const std::uint64_t> addresses) const;
-  // The same for who only asks whether these are as they were, until forget() (peek_pieces): of
-  // each page no more than from the first of them to the last.
+  // The same for callers that only check whether data is unchanged, until forget() (peek_pieces):
+  // of each page only the part from the first to the last of the ranges.
   void peek(std::span<const AddressRange> ranges) const;
-  // The same two times over, with other pieces before and after, all in this order in one question
-  // if that has room for them. Until show_second() the first look is what is read. False: not all
-  // of it is there.
+  // The same twice, with other pieces before and after, all in this order in one question if there
+  // is room. Until show_second() reads return the first reading. False: some could not be read.
   bool peek_twice(std::span<const AddressRange> ranges, std::span<const MemoryPiece> before,
                   std::span<const MemoryPiece> after);
   void show_second();
-  // From now on pages that are not there are noted instead of read: who reads gets an error.
+  // From now on missing pages are noted instead of read: reading them is an error.
   void only_note(bool notes) { notes_ = notes; }
   std::size_t noted() const { return noted_.size(); }
   // Reads those, as fetch() does.
@@ -68,7 +67,7 @@ class PageCache final : public MemoryReader {
   void add_slices(std::span<const AddressRange> ranges) const;
   void add_slice(std::uint64_t page, std::uint64_t begin, std::uint64_t end) const;
   void make_room_for_slices(std::size_t times) const;
-  // Pieces that read the slices to that place in slice_bytes_; what is the place behind them.
+  // Pieces that read the slices into slice_bytes_ at that place; returns the place after them.
   std::size_t add_pieces(std::size_t place, std::vector<MemoryPiece>& pieces) const;
   void read_slices() const;
 
@@ -83,7 +82,7 @@ class PageCache final : public MemoryReader {
     std::uint64_t end = 0;
     const std::byte* bytes = nullptr;  // null: it is not there
   };
-  // One of the pages that were looked at last.
+  // One of the most recently used pages.
   struct Recent {
     std::uint64_t begin = ~std::uint64_t{0};
     const Page* page = nullptr;

@@ -11,7 +11,8 @@
 
 namespace memprofd {
 
-// Empty when it says nothing. Errors as of read_report(); kInvalidArgument: a bad pattern.
+// Empty if the program publishes no values. Errors as of read_report(); kInvalidArgument: a bad
+// pattern.
 absl::StatusOr<Report> read_reported(const ValueProgram& program, const ValueProgram::Found& found,
                                      const ValuesRequest& request,
                                      const std::function<bool()>& wanted);

@@ -34,7 +34,7 @@ struct Reported {
   std::uint64_t starts = 0;
   std::uint64_t stops = 0;
   double seconds = 0;      // what runs included, up to now
-  double max_seconds = 0;  // of what was stopped with its token
+  double max_seconds = 0;  // of intervals that were stopped with their token
   DurationsPtr durations;  // of the same; null: none, or the program has an older library
   // One domain's part of a point, timer or phase that it has counted; only if requested.
   struct OfLane {
@@ -49,7 +49,7 @@ struct Reported {
   memprof_value_type type = MEMPROF_VALUE_ANY;
   memprof_value_source source = MEMPROF_VALUE_SET;
   std::uint64_t root = 0;
-  std::uint32_t control = 0;                // what a viewer has asked of it: MEMPROF_CONTROL_...
+  std::uint32_t control = 0;                // settings by viewers: MEMPROF_CONTROL_...
   std::uint32_t period_ms = 0;              // of a function that is called: how often
   std::uint64_t no_mark = 0;                // of a tag: what empty places of its weak arrays hold
   Value value;                              // of kOcaml and kAddress: still to be read
@@ -96,7 +96,8 @@ struct Report {
 absl::StatusOr<Report> read_report(const MemoryReader& memory, std::uint64_t address,
                                    const TickMoment& now, bool by_lane = false);
 
-// Tells the program that somebody looks, for a minute from now on. Whether nobody did before.
+// Registers a viewer with the program, for a minute from now on. Returns true if there was none
+// before.
 absl::StatusOr<bool> observe_report(const WritableMemory& memory, std::uint64_t address,
                                     std::uint64_t now_ns);
 

@@ -23,7 +23,7 @@ namespace memprofd {
 // One thread at a time.
 class ValueWatch {
  public:
-  // Forgets all that is of another program.
+  // Forgets everything if the program is another one.
   void begin(std::shared_ptr<const ValueProgram::Found> found);
 
   // Module values to watch; nothing yet: they are to be chosen.
@@ -37,16 +37,16 @@ class ValueWatch {
   // State of the published value at that address.
   KnownValue* known_at(std::uint64_t address);
 
-  // As it was looked for last; null: it is time to do so again.
+  // The last search's result; null: it is time to search again.
   std::shared_ptr<ValueProgram> program() const;
   // kNotFound: another one runs there than at the beginning.
   absl::Status set_program(std::shared_ptr<ValueProgram> program);
 
-  // Null: they are to be looked at.
+  // Null: they must be read.
   const std::vector<Mapping>* mappings() const;
   void set_mappings(std::vector<Mapping> mappings);
 
-  // Leaves what has changed since it was told; all at the first time.
+  // Keeps only values that have changed since they were reported; all the first time.
   void leave_changed(Report& report);
 
  private:

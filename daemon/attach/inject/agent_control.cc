@@ -61,7 +61,7 @@ bool is_our_build(const AgentBuild& build) {
          build.domain_count == MEMPROF_DOMAINS;
 }
 
-// What is behind the block of the interface before may not be there.
+// Data behind the control block of the previous interface may be missing.
 void AgentLook::add_to(MemoryQuestion& question, std::uint64_t control_address) {
   const auto bytes = std::as_writable_bytes(std::span(&block_, 1));
   question.about(control_address, bytes.first(kBytesBefore))

@@ -53,7 +53,7 @@ void add_series(const pb::HistorySeries& series, const std::string& name, pb::Me
                  sparkline(values_of(series), top.value), name});
 }
 
-// Where the lines of what is live fall though nothing went.
+// Times at which the lines of live memory fall although no block died.
 std::string sessions_text(const pb::GetHistoryResponse& response) {
   std::vector<std::string> begins;
   for (int i = 1; i < response.points_size(); ++i) {
@@ -157,7 +157,7 @@ std::string compared_text(const pb::ListLeaksResponse& response) {
                       " of it (each session of sampling by itself, between major collections)");
 }
 
-// What leak would not have been found, and what to do about it.
+// The leak that would not have been found, and a remedy.
 std::string doubt_text(const pb::ListLeaksResponse& response) {
   const double least = response.least_leak_bytes_per_second();
   if (least <= 0) return "";
@@ -200,7 +200,7 @@ std::string memory_text(const pb::ListLeaksResponse& response) {
   return absl::StrCat(joined(table, {}), "\n");
 }
 
-// What is known of one that grows, below its name.
+// Facts about a growing site, below its name.
 void append_growth(const pb::Leak& leak, std::string& out) {
   absl::StrAppend(&out, "     ",
                   format_estimate(leak.growth_bytes_per_second() * 3600,

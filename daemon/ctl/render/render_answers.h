@@ -9,7 +9,7 @@
 
 namespace memprofd::ctl {
 
-// request: what was asked; decides units and names.
+// request: the question, which determines units and names.
 std::string diff_text(const pb::DiffSitesResponse& response, const pb::DiffSitesRequest& request,
                       const Style& style);
 std::string callers_text(const pb::ListCallersResponse& response,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers as JSON, in all commands alike: the messages of the API in protobuf's JSON, as HTTP
-// answers them too, with the proto's names. 64 bit numbers are strings there; what is not known is
-// left out. Scripts rely on the names of an api_version; fields may be added.
+// Answers as JSON, the same for all commands: the messages of the API in protobuf's JSON, as over
+// HTTP, with the proto's names. 64-bit numbers are strings; unknown values are omitted. Scripts
+// rely on the names of an api_version; fields may be added.
 #pragma once
 
 #include <string>

@@ -20,7 +20,7 @@ struct Style {
 std::string targets_table(const pb::ListTargetsResponse& response, const Style& style);
 // All OCaml programs that run, and why each is or is not profiled.
 std::string discovered_table(const pb::ListTargetsResponse& response, const Style& style);
-// Those that have ended: when, how, and what was live then.
+// Ended targets: when, how, and their live memory then.
 std::string ended_table(const pb::ListTargetsResponse& response, std::int64_t now_unix_ns,
                         const Style& style);
 std::string target_line(const pb::Target& target);

@@ -41,7 +41,7 @@ std::string_view without_build_folder(std::string_view file);
 // "server.ml:42", "server.ml", "" when the file is not known; without its build folder.
 std::string location_text(const std::string& file, std::uint32_t line);
 std::string losses_text(const pb::Target& target);  // "none", "12 events (kernel/ring_full 12)"
-// The same of what was given up on purpose; empty: nothing.
+// The same for deliberate omissions; empty: none.
 std::string given_up_text(const pb::Target& target);
 std::string utc_text(std::int64_t unix_ns);    // "2026-01-31 12:00:00 UTC"
 std::string clock_text(std::int64_t unix_ns);  // "12:00:00 UTC"

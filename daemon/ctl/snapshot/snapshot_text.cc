@@ -39,7 +39,7 @@ std::string totals_table(const ImageInfo& info, const ImageCensus& census,
   return with_title("Heap", table, view.style);
 }
 
-// What dead blocks are is known by tag and size alone.
+// Dead blocks are known by tag and size only.
 std::string census_table(const std::string& title, const std::vector<CensusRow>& rows,
                          std::uint64_t reachable_words, bool with_dead, const SnapshotView& view) {
   std::vector<Column> columns{{"REACHABLE", Align::kRight},
@@ -61,7 +61,7 @@ std::string census_table(const std::string& title, const std::vector<CensusRow>&
   return with_title(title, table, view.style) + more_text(rows.size(), view);
 }
 
-// What a Bigarray is for is not in the heap.
+// The use of a Bigarray is not in the heap.
 std::string outside_text(const ImageCensus& census) {
   const double reachable = static_cast<double>(census.total.outside_reachable_bytes);
   const double garbage = static_cast<double>(census.total.outside_garbage_bytes);
@@ -78,7 +78,7 @@ std::string outside_text(const ImageCensus& census) {
   return text;
 }
 
-// How much of what is there has a type, and what speaks against the files that it is from.
+// The share of memory that has a type, and the evidence against the files.
 std::string site_types_text(const TypesFound& found) {
   const std::uint64_t refused = found.sites_unfit + found.sites_disagreed;
   if (found.by_site + refused == 0) return "";
@@ -93,7 +93,7 @@ std::string site_types_text(const TypesFound& found) {
                     format_count(found.sites_unfit), format_count(found.sites_disagreed));
 }
 
-// Which files are of another build, or may be.
+// Files of another build, certain or possible.
 std::string build_text(const TypesFound& found) {
   std::string text;
   if (!found.other_builds.empty()) {
@@ -172,7 +172,7 @@ std::string diff_table(const std::string& title, const std::vector<DiffRow>& row
   return with_title(title, table, view.style) + more_text(rows.size(), view);
 }
 
-// What stayed is known of one process alone.
+// The part that stayed is known for the same process only.
 std::string site_diff_table(const ImageDiff& diff, const SnapshotView& view) {
   if (diff.sites.empty()) return "";
   std::vector<Column> columns{
@@ -229,7 +229,7 @@ std::string ways_table(const PathTree& tree, const char* blocks, const SnapshotV
   return with_title("Shortest paths to the reachable blocks", table, {});
 }
 
-// What of the heap a pattern has to take at least, to be shown.
+// Minimum share of the heap for a pattern to be shown.
 constexpr double kLeastWaste = 0.001;
 
 bool is_small(std::uint64_t part, std::uint64_t whole, double least, const SnapshotView& view) {

@@ -23,19 +23,19 @@ enum class TopOverlay {
 
 class TopModel {
  public:
-  // look: of the first question. Without a pid it lists targets, and when there is
-  // only one that can be meant goes on to it.
+  // look: the first question. Without a pid it lists targets, and continues to the only candidate
+  // if there is just one.
   explicit TopModel(TopLook look);
 
   // ---- what happens
   void press(int key);
   void take(TopAnswer answer);
-  // The list has room for so many rows.
+  // Number of rows for which the list has room.
   void set_page(std::size_t rows);
-  // The daemon is being asked and has not answered for so long.
+  // Time for which the daemon has not answered the current question.
   void set_waiting(double seconds) { waiting_seconds_ = seconds; }
 
-  // ---- what is to be done
+  // ---- actions
   bool quit() const { return quit_; }
   const TopLook& look() const { return look_; }
   // Changes with the look: an answer with another number is of an earlier one.
@@ -44,8 +44,8 @@ class TopModel {
   bool wants_answer() const { return answered_ != number_; }
   bool moves() const { return !paused() || look_.view == TopView::kTargets || !problem_.ok(); }
 
-  // ---- what is shown
-  // The last good one; its look may be an earlier one. number 0: none yet.
+  // ---- data to show
+  // The last good answer, possibly to an earlier question. number 0: none yet.
   const TopAnswer& answer() const { return answer_; }
   // Why there is no newer answer.
   const absl::Status& problem() const { return problem_; }

@@ -19,7 +19,7 @@ enum class TopView {
   kCallstacks,  // of one of them
 };
 
-// Sparklines have so many steps at most.
+// Maximum number of steps of a sparkline.
 inline constexpr std::uint32_t kTopPoints = 30;
 // More groups than anybody scrolls through.
 inline constexpr std::uint32_t kTopRows = 1000;
@@ -41,9 +41,9 @@ struct TopLook {
   }
 };
 
-// All of one instant or nearly so: the questions are asked one after the other.
+// Answers of about one moment: the questions are sent one after the other.
 struct TopAnswer {
-  TopLook look;              // that was asked for
+  TopLook look;              // the question
   std::uint64_t number = 0;  // of the look, as the asker was given
   absl::Status status;
   pb::ListTargetsResponse targets;  // kTargets; all else is empty then

@@ -28,7 +28,7 @@ class TopSignals {
 
 // True if stdin and stdout are a terminal that can be drawn on, according to TERM.
 bool has_screen();
-// The charset that the locale says. Sets the program's locale.
+// The charset of the locale. Sets the program's locale.
 Charset terminal_charset();
 
 }  // namespace memprofd::ctl

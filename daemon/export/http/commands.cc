@@ -47,7 +47,7 @@ int pid_of(const std::string& body) {
   return parsed.ok() ? request.pid() : 0;
 }
 
-// What each of them asks before anything else.
+// The checks that come first in each of them.
 HttpHandler guarded(HttpHandler handler) {
   return [handler = std::move(handler)](const HttpRequest& http) {
     if (absl::Status status = check_command(http); !status.ok()) return http_failure(status);

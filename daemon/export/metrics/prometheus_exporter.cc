@@ -86,10 +86,10 @@ constexpr MetricName kRefusals{
     "memprofd_reported_refusals_total",
     "Scrapes in which the program's published values could not be read."};
 
-// Of the three above.
+// Series of the three metrics above.
 constexpr std::size_t kSeriesOfLimits = 2 + kBlockNames.size();
 
-// What a busy collector may take of a scrape, for each target.
+// Time in a scrape for a program with a busy collector, per target.
 constexpr std::chrono::milliseconds kReportPatience{200};
 
 // One of each pid, the latest attach.
@@ -187,7 +187,7 @@ void PrometheusExporter::retire_forgotten(const std::vector<TargetSnapshotPtr>& 
   }
 }
 
-// What counts from scrape to scrape, whether or not there is room to show it.
+// State that advances from scrape to scrape, whether or not there is room to show it.
 void PrometheusExporter::advance(const TargetSnapshot& target) const {
   TargetMemory& memory = remember(target);
   ProgramMemory& program = programs_[program_key(target.info)];
@@ -260,7 +260,8 @@ void PrometheusExporter::collect_sites(Scrape& scrape) const {
       kSeriesOfSite + kLifetimeBounds + 3 + (native ? kSeriesOfNativeSite : 0);
   const std::size_t fair = room(scrape) / of_site / scrape.running;
   const std::size_t limit = std::max<std::size_t>(fair, 2) - 1;  // besides `other`
-  // Where programs come and go it does not follow them up, as sites would come and go with it.
+  // The limit does not follow every change of the number of programs, because sites would come and
+  // go with it.
   if (limit < site_limit_ || limit / 2 >= site_limit_) site_limit_ = limit;
   for (std::size_t i = 0; i < scrape.running; ++i) {
     // Sums over all callstacks of a target that would be in vain.

@@ -37,7 +37,7 @@ ShortCensus shortened(const ImageInfo& info, const ImageCensus& census);
 // Censuses by snapshot; a process has one snapshot per moment. Thread-safe.
 class CensusBook {
  public:
-  // The one of the earliest snapshot gives way to a further one.
+  // Maximum number of censuses; that of the earliest snapshot is dropped.
   static constexpr std::size_t kMost = 1000;
 
   void add(ShortCensus census);

@@ -48,7 +48,7 @@ struct GarbageRow {
 struct Garbage {
   BlockCount all;                 // counted
   BlockCount young;               // of it in minor heaps, where the next minor collection finds it
-  BlockCount dead;                // beside it: the collector knows, and has not swept it
+  BlockCount dead;                // beside it: found by the collector, not swept yet
   std::vector<GarbageRow> sites;  // estimated; those with the most first
 };
 

@@ -15,8 +15,8 @@ namespace memprofd {
 struct CensusRow {
   std::string name;
   BlockCount reachable;
-  BlockCount garbage;  // nothing leads there, and the collector does not know yet
-  BlockCount dead;     // the collector knows, and has not swept it
+  BlockCount garbage;  // unreachable, not found by the collector yet
+  BlockCount dead;     // found by the collector, not swept yet
   // Held by those outside of the heap, in no other number.
   std::uint64_t outside_reachable_bytes = 0;
   std::uint64_t outside_garbage_bytes = 0;
@@ -44,7 +44,7 @@ struct TypedCount {
 
 struct ImageCensus {
   CensusRow total;
-  BlockCount young;  // of all that is in the image: in minor heaps
+  BlockCount young;  // of everything in the image: in minor heaps
   BlockCount free;
   std::uint64_t largest_free_words = 0;
   std::vector<FreeRow> free_sizes;  // by powers of two, without empty rows

@@ -26,7 +26,7 @@ struct ImageSummary {
   CensusRow total;
   BlockCount free;
   TypedCount types;
-  std::vector<NamedCount> roots;    // what they retain: "globals", "globals / Cache / field 2"
+  std::vector<NamedCount> roots;    // retained sizes: "globals", "globals / Cache / field 2"
   std::vector<NamedCount> classes;  // reachable ones
   std::vector<SiteRow> sites;
   std::vector<SampledSummary> sampled;  // reachable blocks
@@ -56,7 +56,7 @@ struct SiteDiffRow {
 struct ImageDiff {
   bool same_process = false;
   std::vector<DiffRow> totals;  // reachable, garbage, dead, free: always these four
-  std::vector<DiffRow> roots;   // from here on what has grown most first, without equal rows
+  std::vector<DiffRow> roots;   // from here on the largest growth first, without equal rows
   std::vector<DiffRow> classes;
   std::vector<SiteDiffRow> sites;  // all of them
 };

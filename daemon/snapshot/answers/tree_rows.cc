@@ -26,7 +26,7 @@ class TreeWalk {
         weight_(std::move(weight)),
         leave_out_(std::move(leave_out)) {}
 
-  // What comes first is put last.
+  // Items are taken in reverse order.
   void put(std::uint32_t item) { todo_.push_back({.item = item}); }
   // down: at which item a line ends that begins with one.
   template <typename Down>

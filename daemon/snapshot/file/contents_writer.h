@@ -45,7 +45,7 @@ class ContentsWriter {
   std::uint64_t last_buffer_ = 0;
   std::uint64_t bytes_ = 0;  // of contents in all
 
-  // These are of the block that is being told.
+  // Buffers for the current block.
   Fingerprint fingerprint_{key_};
   bool is_string_ = false;
   std::uint64_t words_left_ = 0;

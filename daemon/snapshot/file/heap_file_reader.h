@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a heap file, which may be anybody's, or was cut off when something died: the image has what
-// its whole pieces tell. Memory and time grow with the file alone, whatever it claims.
+// Reads a heap file, which may come from anyone or be truncated: the image has the contents of its
+// whole pieces. Memory and time depend on the size of the file only, whatever it claims.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct ImageLimits {
   std::uint64_t pointers = ~std::uint64_t{0};
 };
 
-// In one line: kInvalidArgument, it is no heap file, or damaged in what it says, not only cut off;
-// kResourceExhausted: it has more than the limits allow; else as of open_regular_file().
+// In one line: kInvalidArgument, it is no heap file, or damaged and not only truncated;
+// kResourceExhausted: it exceeds the limits; otherwise as of open_regular_file().
 absl::StatusOr<HeapImage> read_heap_image(const std::string& path, const ImageLimits& limits = {});
 // Reads tables without blocks: callstacks, names, sizes of dead and free blocks. Pieces with blocks
 // and pointers are checked, but not decoded. Errors as above.

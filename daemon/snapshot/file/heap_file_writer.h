@@ -72,7 +72,7 @@ class HeapFileWriter {
   void add_interfaces(const InterfaceDigests& interfaces);
   // Walks are of kWholeContents then.
   void keep(ContentsWriter contents) { contents_ = std::move(contents); }
-  // The block that came last is a Buffer.t which has so many bytes in use.
+  // The last block is a Buffer.t with this number of bytes in use.
   void add_buffer(std::uint64_t used) { contents_.add_buffer(blocks_put_ - 1, used); }
   // Abstract blocks that are not among these hold nothing.
   void know(Ephemerons ephemerons) { ephemerons_ = std::move(ephemerons); }
@@ -122,7 +122,7 @@ class HeapFileWriter {
     std::uint64_t number = 0;            // as in kBlocks
     std::uint32_t guesses = kNoGuesses;  // where those for its pointers begin
   };
-  // A shape that was put before, by what tells it from others: most blocks have one of a few.
+  // A shape that was written before, by its distinguishing fields: most blocks have one of a few.
   struct KnownShape {
     std::uint64_t header = 0;  // without its colour
     std::uint64_t code = 0;    // of a closure
@@ -152,7 +152,7 @@ class HeapFileWriter {
   DefinedShape shape(const Shape& shape);
   DefinedShape masked_shape(const BlockPart& part, std::uint32_t mask);
   DefinedShape new_masked_shape(const BlockPart& part, std::uint32_t mask);
-  // The place of what a value points to.
+  // Place of the block to which a value points.
   static std::uint64_t place_of(std::uint64_t value) { return value / kWordBytes - 1; }
   void put_place(Piece& piece, std::uint64_t value, std::uint64_t& before);
 
@@ -206,7 +206,7 @@ class HeapFileWriter {
   std::uint64_t last_outside_ = 0;                                              // likewise
 
   const HeapRegion* region_ = nullptr;
-  std::uint64_t gap_ = 0;         // words without a block that are not told yet
+  std::uint64_t gap_ = 0;         // words without a block that are not written yet
   bool in_list_ = false;          // the block before lists its pointers
   std::uint64_t last_field_ = 0;  // of it; counts from 1
   std::uint64_t last_place_ = 0;  // of a pointer or block

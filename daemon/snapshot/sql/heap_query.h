@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One SELECT over the tables of a heap. SQL can read these and compute, nothing else: no file is
-// opened or written, whatever the query says, and its memory has an end.
+// One SELECT over the tables of a heap. SQL can read these and compute, nothing else: it opens and
+// writes no file, whatever the query contains, and its memory is limited.
 #pragma once
 
 #include <cstdint>

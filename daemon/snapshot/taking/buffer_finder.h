@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers of the standard library (Buffer.t), among all blocks of a heap. They are told by what
-// they hold, which nothing else has by chance:
+// Finds buffers of the standard library (Buffer.t) among all blocks of a heap, by their contents,
+// which no other block has by chance:
 //
 //     OCaml 4        { buffer; position; length; initial_buffer }
 //     from 5.2 on    { inner = { buffer; length }; position; initial_buffer }

@@ -36,14 +36,13 @@ class CMemory {
     std::function<bool(std::uint64_t value)> in_heap;
   };
 
-  // Walks malloc's chunks of the copy, a process that stands still and that outlives this with its
-  // memory and the map of its heap. file: the program's. kFailedPrecondition: its malloc is not
-  // glibc's.
+  // Walks malloc's chunks of the copy, a stopped process that outlives this with its memory and the
+  // map of its heap. file: the program's. kFailedPrecondition: its malloc is not glibc's.
   static absl::StatusOr<std::unique_ptr<CMemory>> look(int pid, const MemoryReader& memory,
                                                        const HeapMap& heap, const Target& target,
                                                        const ElfFile& file, Blocks blocks);
 
-  // The visitor of a walk of the heap: with most blocks a look at their words is all.
+  // The visitor of a walk of the heap; for most blocks it only checks their words.
   void operator()(const BlockPart& part) {
     if (part.state == BlockState::kUsed && may_hold(part)) look_at(part);
   }
@@ -55,7 +54,7 @@ class CMemory {
           Blocks blocks);
   struct Holder {
     std::uint64_t block = 0;
-    std::uint64_t known_bytes = 0;  // that its shape tells already
+    std::uint64_t known_bytes = 0;  // already known from its shape
   };
   static constexpr std::uint64_t kChunkAlignment = 16;
 

@@ -38,8 +38,8 @@ class FiberWalk {
   // the frame is of code that is not in the table. False: it is enough.
   using OnFrame = std::function<bool(std::uint64_t return_address, std::span<const Slot> slots)>;
 
-  // Words looked at in all walks: stacks of 2 GiB. They may lead round in a circle, and frames be
-  // told that hold thousands of values.
+  // Maximum number of words in all walks: stacks of 2 GiB. They may lead in a circle, and frames
+  // may claim thousands of values.
   static constexpr std::uint64_t kMostWords = std::uint64_t{1} << 28;
 
   // Both outlive it.

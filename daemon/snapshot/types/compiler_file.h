@@ -39,7 +39,7 @@ struct CompilerFile {
   MarshalValue signature() const;
   // Typedtree.structure; an integer when there is none, as of an interface.
   MarshalValue structure() const;
-  // Folders that the compiler looked for interfaces in. Relative ones are below build_folder.
+  // Folders in which the compiler searched for interfaces. Relative ones are below build_folder.
   std::vector<std::string> load_path() const;
   std::string build_folder() const;
   // True if it belongs to a unit of that name whose interface has that digest, and refers to other

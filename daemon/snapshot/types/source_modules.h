@@ -29,7 +29,7 @@ struct SourceUnit {
   const CompilerFile* interface = nullptr;
   const CompilerFile* implementation = nullptr;
   bool is_of_other_build = false;  // the only files of that name are of another build
-  bool is_unverified = false;      // nothing tells whether the files are of the program's build
+  bool is_unverified = false;      // no evidence whether the files belong to the program's build
 };
 using FindUnit = std::function<SourceUnit(const std::string& name)>;
 
@@ -40,7 +40,7 @@ class SourceModules {
 
   struct Declaration {
     std::string name;     // "t"
-    ModuleId module = 0;  // where it stands, and where what it says is looked up
+    ModuleId module = 0;  // the module that contains it, in which its paths are resolved
     MarshalValue what;    // Types.type_declaration
   };
   // A field of a module's block at run time, in the order of the block.
@@ -67,7 +67,7 @@ class SourceModules {
   ModuleId module_in(ModuleId module, const Field& field);
 
   const Declaration* type_at(MarshalValue path, ModuleId from);
-  // The same type as it is implemented, when the declaration says nothing of that.
+  // The same type in its implementation, if the declaration is abstract.
   const Declaration* behind(const Declaration& declaration);
   const Declaration* type_named(ModuleId module, const std::string& name);
 
@@ -89,9 +89,9 @@ class SourceModules {
   // "Demo_server.Sessions", "Map.Make(Int)".
   const std::string& name_of(ModuleId module) const { return modules_[module].name; }
   int format_of(ModuleId module) const { return modules_[module].format; }
-  // Units that were asked for and whose files are of another build, as sources name them.
+  // Requested units whose files belong to another build, by their names in the source.
   const std::set<std::string>& other_builds() const { return other_builds_; }
-  // Files were taken of which nothing tells whether they are of the program's build.
+  // True if files were used without evidence that they belong to the program's build.
   bool has_unverified() const { return has_unverified_; }
 
   // "Hashtbl.t" for a type t of Stdlib__Hashtbl.
