@@ -33,6 +33,7 @@
 #include "daemon/export/grpc/grpc_server.h"
 #include "daemon/export/grpc/stream_places.h"
 #include "daemon/export/heaps/census_thread.h"
+#include "daemon/export/heaps/heap_service.h"
 #include "daemon/export/http/api_routes.h"
 #include "daemon/export/http/control_routes.h"
 #include "daemon/export/http/health_routes.h"
@@ -315,6 +316,7 @@ struct Services {
         queries(daemon, answers, [&daemon] { return daemon.discovered(); }),
         control(daemon),
         values(daemon),
+        taken_heaps(*heaps, control, queries),
         kept_heaps(*heaps, daemon),
         census(*heaps),
         facts(facts_of(config)),
@@ -325,7 +327,7 @@ struct Services {
     HttpRoutes routes = make_routes(exporter, {.ready = [this] { return ready.load(); },
                                                .healthy = [this] { return healthy(); }});
     add_api_routes(queries, traces, stopping, routes);
-    add_control_routes({control, queries, *heaps, kept_heaps, daemon, stopping}, control_allowed,
+    add_control_routes({control, taken_heaps, kept_heaps, daemon, stopping}, control_allowed,
                        routes);
     add_value_routes(values, stopping, control_allowed, routes);
     add_web_page(facts, routes);
@@ -348,6 +350,7 @@ struct Services {
   QueryService queries;
   ControlService control;
   ValuesService values;
+  HeapService taken_heaps;
   KeptHeaps kept_heaps;
   CensusThread census;
   const ServerFacts facts;

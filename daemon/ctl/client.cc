@@ -110,10 +110,6 @@ absl::Status check(const Endpoint& endpoint) {
   return absl::OkStatus();
 }
 
-bool is_of_older_daemon(const absl::Status& status) {
-  return status.GetPayload(kOlderDaemonPayload).has_value();
-}
-
 struct Client::Stub {
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<pb::Profiler::Stub> methods;
@@ -313,8 +309,7 @@ absl::StatusOr<pb::GetHistoryResponse> Client::get_history(const pb::GetHistoryR
                                       kTimeoutSeconds);
 }
 
-absl::StatusOr<pb::GetProfileResponse> Client::stream_profile(
-    const pb::GetProfileRequest& request) {
+absl::StatusOr<pb::GetProfileResponse> Client::get_profile(const pb::GetProfileRequest& request) {
   pb::GetProfileResponse profile;
   std::size_t total = 1;
   RETURN_IF_ERROR(
@@ -330,13 +325,6 @@ absl::StatusOr<pb::GetProfileResponse> Client::stream_profile(
                                         }));
   if (profile.data().size() != total) return absl::CancelledError("interrupted");
   return profile;
-}
-
-absl::StatusOr<pb::GetProfileResponse> Client::get_profile(const pb::GetProfileRequest& request) {
-  absl::StatusOr<pb::GetProfileResponse> pieces = stream_profile(request);
-  if (!is_of_older_daemon(pieces.status())) return pieces;
-  return call<pb::GetProfileResponse>(*stub_->methods, &pb::Profiler::Stub::GetProfile, request,
-                                      kTimeoutSeconds);
 }
 
 absl::StatusOr<pb::ListValuesResponse> Client::list_values(const pb::ListValuesRequest& request) {

@@ -40,9 +40,6 @@ struct Endpoint {
 // kInvalidArgument: the address is none, or the options of TLS contradict it or each other.
 absl::Status check(const Endpoint& endpoint);
 
-// True if memprofd is older than memprofctl and does not know the request.
-bool is_of_older_daemon(const absl::Status& status);
-
 // One call at a time.
 class Client {
  public:
@@ -60,7 +57,7 @@ class Client {
   absl::StatusOr<pb::ListCallersResponse> list_callers(const pb::ListCallersRequest& request);
   absl::StatusOr<pb::ListLeaksResponse> list_leaks(const pb::ListLeaksRequest& request);
   absl::StatusOr<pb::GetHistoryResponse> get_history(const pb::GetHistoryRequest& request);
-  // In pieces, of any size; from an older memprofd in one message.
+  // Of any size.
   absl::StatusOr<pb::GetProfileResponse> get_profile(const pb::GetProfileRequest& request);
   absl::StatusOr<pb::ListValuesResponse> list_values(const pb::ListValuesRequest& request);
   absl::StatusOr<pb::GetValueHistoryResponse> get_value_history(
@@ -106,7 +103,6 @@ class Client {
   template <typename Response, typename Service, typename Request, typename Method>
   absl::StatusOr<Response> call(Service& service, Method method, const Request& request,
                                 int timeout_seconds);
-  absl::StatusOr<pb::GetProfileResponse> stream_profile(const pb::GetProfileRequest& request);
   template <typename Response, typename Service, typename Request, typename Method>
   absl::Status stream(Service& service, Method method, const Request& request,
                       const std::function<absl::Status(const Response&)>& use);

@@ -168,13 +168,10 @@ absl::Status run_trace_start(const Options& options);
 absl::Status run_trace_stop(const Options& options);
 absl::Status run_trace_list(const Options& options);
 
-// Commands on files of heap snapshots.
-absl::Status run_snapshot_show(const Options& options);
+// Heap snapshots: the contents of their files.
 absl::Status run_snapshot_retained(const Options& options);
 absl::Status run_snapshot_why(const Options& options);
 absl::Status run_snapshot_diff(const Options& options);
-absl::Status run_snapshot_garbage(const Options& options);
-absl::Status run_snapshot_waste(const Options& options);
 absl::Status run_snapshot_query(const Options& options);
 absl::Status run_snapshot_convert(const Options& options);
 

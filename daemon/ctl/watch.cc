@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// memprofctl watch: chosen values of a program, again and again, until it pauses; memprofctl
+// memprofctl values watch: chosen values of a program, again and again, until it pauses; memprofctl
 // resume.
 #include <unistd.h>
 
@@ -89,12 +89,8 @@ class Watch {
     request_.set_with_contents(options.with_contents);
   }
 
-  // JSON has all values at each reading; an older memprofd does not report which have changed.
-  absl::Status run() {
-    if (options_.json()) return ask_again_and_again();
-    const absl::Status status = follow();
-    return is_of_older_daemon(status) ? ask_again_and_again() : status;
-  }
+  // JSON has all values at each reading, text only those that have changed.
+  absl::Status run() { return options_.json() ? ask_again_and_again() : follow(); }
 
  private:
   enum class Next { kLook, kPause, kEnd };

@@ -220,7 +220,7 @@ absl::Status check(const ctf::TraceInfo& info, const std::string& path) {
   if (info.word_bits == 64) return absl::OkStatus();
   return absl::UnimplementedError(
       absl::StrCat(path, " is of a program with words of ", info.word_bits,
-                   " bits, and reports are for 64; memprofctl dump shows its events"));
+                   " bits, and reports are for 64; memprofctl trace dump shows its events"));
 }
 
 }  // namespace

@@ -90,7 +90,8 @@ void append_log(const pb::ListValuesResponse& values, std::string& text) {
     absl::StrAppend(&text, line_text(values.lines(i)), "\n");
   }
   if (values.waiting() > 0) {
-    absl::StrAppend(&text, "the program waits in a pause; resume it with `memprofctl resume`\n");
+    absl::StrAppend(&text,
+                    "the program waits in a pause; resume it with `memprofctl values resume`\n");
   }
   if (!values.why_nothing_reported().empty()) {
     absl::StrAppend(&text, values.why_nothing_reported(), "\n");

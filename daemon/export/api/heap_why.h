@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds what keeps the memory of allocation sites alive, in a stored snapshot or in one that is
-// taken for the answer.
+// Allocation sites by pattern, as questions about a heap select them.
 #pragma once
 
 #include <string>
@@ -8,11 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/export/api/control_service.h"
-#include "daemon/export/api/inner_heap.h"
-#include "daemon/export/api/query_service.h"
 #include "daemon/snapshot/heap_image.h"
-#include "daemon/util/stop_signal.h"
+#include "memprof/v1/profiler.pb.h"
 
 namespace memprofd {
 
@@ -28,26 +24,5 @@ absl::StatusOr<std::vector<bool>> sites_matching(const HeapImage& image,
 // snapshot fails with the reason.
 absl::Status check_live_sites(const ::memprof::v1::ListSitesResponse& answer,
                               const std::string& pattern);
-
-// Takes snapshots and answers from them, within memprofd: the image of a heap takes memory there.
-class HeapWhy {
- public:
-  // All must outlive this.
-  HeapWhy(InnerHeaps& heaps, ControlService& control, QueryService& queries, StopSignal& stop)
-      : heaps_(heaps), control_(control), queries_(queries), stop_(stop) {}
-
-  // The JSON of memprofctl why. Errors as of InnerHeaps::look_at_taken(); kNotFound: no such site
-  // has anything alive.
-  absl::StatusOr<std::string> answer(const ::memprof::v1::AskWhyRequest& request);
-
- private:
-  static absl::StatusOr<std::string> answer_from(const HeapImage& image,
-                                                 const ::memprof::v1::AskWhyRequest& request);
-
-  InnerHeaps& heaps_;
-  ControlService& control_;
-  QueryService& queries_;
-  StopSignal& stop_;
-};
 
 }  // namespace memprofd

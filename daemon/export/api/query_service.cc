@@ -26,10 +26,10 @@ bool in_one_session(const HistoryView& history, const TimeRange& a, const TimeRa
   return !before || !after || *before == *after;
 }
 
-// Older clients know no selection in this question.
+// From a selection, or from the fields of the request that name one target.
 absl::StatusOr<pb::Selection> selection_of(const pb::ListSitesRequest& request) {
-  const bool is_older = request.pid() != 0 || request.has_range() || request.has_filter();
-  if (request.has_selection() && is_older) {
+  const bool has_fields = request.pid() != 0 || request.has_range() || request.has_filter();
+  if (request.has_selection() && has_fields) {
     return absl::InvalidArgumentError(
         "bad request: give a selection, or pid, range and filter, not both");
   }

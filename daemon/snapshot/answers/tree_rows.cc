@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/snapshot/answers/tree_rows.h"
 
-#include <fmt/core.h>
-
 #include <functional>
 #include <utility>
-
-#include "daemon/util/utf8.h"
 
 namespace memprofd {
 namespace {
@@ -105,13 +101,6 @@ std::vector<TreeLine> path_lines(const PathTree& tree, const TreeLimits& limits)
     }
     return last;
   });
-}
-
-std::string sites_title(const Why& why) {
-  if (why.sites().empty()) return "no sampled block";
-  const std::string first = printable(why.sites()[0].name);
-  if (why.sites().size() == 1) return first;
-  return fmt::format("{} sites, {} and others", why.sites().size(), first);
 }
 
 }  // namespace memprofd

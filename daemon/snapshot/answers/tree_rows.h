@@ -33,7 +33,5 @@ std::vector<TreeLine> retained_lines(const RetainedTable& table,
                                      const std::vector<std::uint32_t>& tops,
                                      const TreeLimits& limits);
 std::vector<TreeLine> path_lines(const PathTree& tree, const TreeLimits& limits);
-// "Cache.add cache.ml:41", "3 sites, Cache.add cache.ml:41 and others".
-std::string sites_title(const Why& why);
 
 }  // namespace memprofd
