@@ -7,7 +7,7 @@
 
      ocamlfind ocamlopt -package memprof-agent.values -linkpkg ways.ml -o ways
      ./ways 1000000
-     sudo memprofctl watch --pid $(pidof ways) . *)
+     sudo memprofctl values watch --pid $(pidof ways) . *)
 open Memprof_values
 
 (* Ocamlviz.Point.create "steps", and Ocamlviz.Point.observe at each step *)
