@@ -93,11 +93,11 @@ val poll : unit -> unit
 (** {1 Actions} *)
 
 val on_request : ?only_at_poll:bool -> string -> (string -> string) -> unit
-(** Registers an action for [memprofctl values call NAME ARGUMENT]. The reply is the result of the function, of which the first
-    3016 bytes count, or its exception, which goes no further. Arguments have up to 1024 bytes. The function runs after the
-    next minor collection, under the same rules as functions of values; with [only_at_poll] only in [poll], so that the
-    program decides when. One action runs at a time. Registering a name again replaces its function. There are at most
-    sixteen names. *)
+(** Registers an action for [memprofctl values call NAME ARGUMENT]. The reply is the result of the function, of which
+    the first 3016 bytes count, or its exception, which goes no further. Arguments have up to 1024 bytes. The function
+    runs after the next minor collection, under the same rules as functions of values; with [only_at_poll] only in
+    [poll], so that the program decides when. One action runs at a time. Registering a name again replaces its function.
+    There are at most sixteen names. *)
 
 (** Marks on values: how many marked values live or have not been collected yet, and how much memory they hold; shared
     memory counts once. A mark keeps nothing alive. *)
@@ -123,6 +123,6 @@ module Log : sig
 end
 
 val pause : ?wait_ms:int -> string -> bool
-(** Stops viewers: [memprofctl values watch] ends, or waits for its user, and the log has the name. With [wait_ms] the calling
-    thread waits too, at most that long, until a viewer resumes it ([memprofctl values resume]), even one that arrives meanwhile.
-    Returns whether a viewer resumed it. *)
+(** Stops viewers: [memprofctl values watch] ends, or waits for its user, and the log has the name. With [wait_ms] the
+    calling thread waits too, at most that long, until a viewer resumes it ([memprofctl values resume]), even one that
+    arrives meanwhile. Returns whether a viewer resumed it. *)
