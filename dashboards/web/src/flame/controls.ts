@@ -32,7 +32,7 @@ export class Controls {
       (measure) => store.update({ measure }, true));
     this.order = choice("Order of the frames", [
       { value: "callees", label: "Callees", title: "Above each function, what it calls" },
-      { value: "callers", label: "Callers", title: "Above each function that allocates, who calls it" }],
+      { value: "callers", label: "Callers", title: "The callers above each function that allocates" }],
       (value) => setOptions(store, { order: value === "callers" ? value : "", zoom: "" }, true));
     this.root = choice("Orientation", [{ value: "flame", label: "Flame", title: "The root below" },
       { value: "icicle", label: "Icicle", title: "The root above" }],

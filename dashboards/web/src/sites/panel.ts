@@ -45,7 +45,7 @@ export class SitesPanel implements Panel {
     this.groups = choice("Group by", groupOptions().map(([value, label]) => ({ value, label })),
       (value) => this.set({ by: value === "site" ? "" : value, open: "" }));
     this.modes = choice("What is listed", [
-      { value: "sites", label: "Sizes", title: "What is live, allocated, promoted, dead" },
+      { value: "sites", label: "Sizes", title: "Live, allocated, promoted and dead memory" },
       { value: "growth", label: "Growth", title: "Growth over the range: possible leaks, most suspect first" }],
       (value) => this.set({ mode: value === "growth" ? value : "", sort: "" }));
     this.all = button("Show all", () => this.set({ all: "1" }), { className: "button" });

@@ -18,7 +18,7 @@ const SERIES = 20, POINTS = 120;
 // As high as most answers, so that what is below stays where it is.
 const LOOKING: Verdict = { kind: "unknown", title: "Looking for leaks …", detail: "Over everything that is recorded.", suspects: [] };
 const OBSERVED: Verdict = { kind: "unknown", title: "Whether something leaks is not known in observe mode",
-  detail: "What is live is followed only with an agent in the program. Resident memory, below, shows whether the process grows.", suspects: [] };
+  detail: "Live memory is known only with an agent in the program. Resident memory, below, shows whether the process grows.", suspects: [] };
 const HEADS: Record<Verdict["kind"], string> = { leak: "Leak", none: "No leak seen", unknown: "Not known" };
 
 export class VerdictPanel implements Panel {
