@@ -35,7 +35,7 @@ struct Config {
   SiteLimits top_sites;                      // with series of their own
   std::size_t history_bytes = 128u << 20;    // of all targets together
   double cpu_max = kUsualCpuMax;             // of a processor, for this process; 0: no bound
-  std::uint64_t memory_max = 0;              // of this process; 0: not said
+  std::uint64_t memory_max = 0;              // of this process; 0: not given
   double retention_seconds = 3600;           // of targets that ended
   std::string state_directory;               // empty: nothing outlives this memprofd
   std::uint64_t state_max_bytes = 1u << 30;  // of its files

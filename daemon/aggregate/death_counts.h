@@ -89,7 +89,7 @@ class DeathCounts {
   // Not shared with any other.
   Plain& own() {
     if (counts_ != nullptr && counts_.use_count() == 1) {
-      // After the last reads by those who shared it.
+      // After the last reads by threads that shared it.
       std::atomic_thread_fence(std::memory_order_acquire);
       return *counts_;
     }

@@ -21,7 +21,7 @@ struct Quantiles {
 struct CallTimes {
   std::uint64_t returned = 0;
   std::uint64_t tail_calls = 0;  // ended by a call of another function in their place
-  std::uint64_t raised = 0;      // left by an exception, as far as it has been noticed
+  std::uint64_t raised = 0;      // left by an exception, as far as noticed
   std::uint64_t running = 0;     // have not come back
   std::uint64_t lost = 0;        // have begun, their end is not known
   std::uint64_t unmatched = 0;   // ends of calls whose begin is not known; not in calls

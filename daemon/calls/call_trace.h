@@ -17,8 +17,8 @@
 
 namespace memprofd {
 
-// Hits a second of all probes together, unless the request says otherwise. A hit takes the program
-// 1 us where the kernel emulates the probed instruction, else 10 us.
+// Default limit for the hits per second of all probes together. A hit costs the program 1 us if the
+// kernel emulates the probed instruction, otherwise 10 us.
 inline constexpr std::uint64_t kUsualMaxCallHits = 20'000;
 
 struct CallsRequest {
@@ -32,7 +32,7 @@ struct FunctionCalls {
   std::uint64_t address = 0;  // in the program's file
   std::uint64_t calls = 0;
   std::string why_uncounted;  // a few words; empty: it is counted
-  std::string why_untimed;    // a few words; empty: times has them, where they were asked for
+  std::string why_untimed;    // a few words; empty: times has them, if requested
   CallTimes times;
 };
 
@@ -58,7 +58,7 @@ class CallTrace {
   static absl::StatusOr<std::unique_ptr<CallTrace>> start(Target target,
                                                           const CallsRequest& request);
 
-  // Once a report says why it ended, all later ones do, with the same numbers.
+  // Once a report contains the reason of the end, all later ones do, with the same numbers.
   CallsReport report();
 
  private:
@@ -74,7 +74,7 @@ class CallTrace {
   std::uint64_t costly_ = 0;
   std::unique_ptr<CallProbes> probes_;
   std::uint64_t began_ns_ = 0;  // CLOCK_MONOTONIC
-  CallsReport last_;            // when it says why it ended
+  CallsReport last_;            // once it contains the reason of the end
 };
 
 }  // namespace memprofd

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// When memprofd takes a snapshot of a target's heap by itself (--snapshot.when):
+// Rules for automatic snapshots of a target's heap (--snapshot.when):
 //
-//     live>2GiB     what is live, as sampling has it, has come above that
-//     live+500MiB   it has grown by that since the snapshot before, or since the rule first saw it
-//     majors=100    so many major collections have ended since then
+//     live>2GiB     estimated live memory has risen above this
+//     live+500MiB   it has grown by this since the last snapshot, or since the rule first saw it
+//     majors=100    this number of major collections have ended since then
 //     at=03:00      once a day, at that time of the machine's clock
-//     point         the program says so (Memprof_agent.snapshot)
+//     point         the program requests it (Memprof_agent.snapshot)
 //     end           the program calls exit
 #pragma once
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A look at a program that may take long, or hang in a file of that program: a thread of its
-// own does it, and the control thread takes over what it has found.
+// An inspection of a program, which may take long, or hang in a file of that program: a thread of
+// its own does it, and the control thread takes over the result.
 //
 //   start() ──▶ running ──work returns──▶ done ──take()──▶ over
 //                  └── the Look is destroyed ──▶ given up: the thread ends when it can, and
-//                                                destroys what it has found itself
+//                                                destroys its result itself
 //
-// The work owns all that it touches: nobody waits for one that is given up.
+// The work owns everything that it uses, because nothing waits for an abandoned inspection.
 #pragma once
 
 #include <unistd.h>

@@ -10,13 +10,13 @@
 //    |                                                             v
 //    '--- refused, given up, detached --------------------------> kEnded ----> forgotten
 //
-//   kLooking   has look_: a thread of its own looks at the program, to which nothing is done yet.
-//              lane_ has what is left of a session before at this pid, or is null.
-//   kWaiting   has attached_ and lane_: a rate was asked for, at which nothing is sampled yet.
-//   kSampling  has attached_ and lane_: what was asked for last runs.
-//   kStopping  has attached_ and lane_: the agent has been asked to stop, a detached one has a
-//              moment to do so; then the kernel takes the probes out.
-//   kEnded     lane_ has the final counts; null, when there never were any.
+//   kLooking   has look_: a thread of its own inspects the program, to which nothing is done yet.
+//              lane_ has the rest of an earlier session at this pid, or is null.
+//   kWaiting   has attached_ and lane_: a rate was requested, but nothing is sampled at it yet.
+//   kSampling  has attached_ and lane_: the last request is in effect.
+//   kStopping  has attached_ and lane_: the agent was asked to stop, and has a moment to do so if
+//              the target is detached; then the kernel removes the probes.
+//   kEnded     lane_ has the final counts; null if there never were any.
 #pragma once
 
 #include <chrono>

@@ -2,16 +2,16 @@
 // Chooses the sampling rate of a target whose profiling may use a certain share of its CPU. Has no
 // side effects: windows of measurements in, rates out.
 //
-// Each change forgets the blocks that were followed, so changes are few:
+// On OCaml 4 each change forgets the followed blocks, so changes are few:
 //
-//   lowered  when the target has been charged more than a credit allows. The credit fills with
-//            the budget and is emptied by the cost: far over the budget it is gone in a second
-//            or two, a little over it in half a minute, and a burst within it changes nothing.
-//   raised   when for a time every window would have allowed half as much again, or all that was
-//            asked for. That time doubles each time that the rate had to be lowered.
+//   lowered  if the target was charged more than a credit allows. The budget fills the credit and
+//            the cost empties it: far above the budget within a second or two, slightly above it
+//            within half a minute. A burst within the credit changes nothing.
+//   raised   if for some time every window would have allowed half as much again, or the requested
+//            rate. That time doubles whenever the rate had to be lowered.
 //
-// In between is room: a rate is chosen for kAim of the budget. It starts where even a
-// program that does nothing but allocate keeps the budget, or nearly.
+// In between there is room: a rate is chosen for kAim of the budget. The first rate is one at which
+// even a program that does nothing but allocate keeps the budget, or nearly.
 //
 // Without a budget the rate is the requested one, and the cost is only measured.
 //

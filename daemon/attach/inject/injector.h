@@ -68,21 +68,22 @@ struct Injection {
   // Whether a thread that waits in a system call may be used while none passes the safe point. Such
   // a thread only loads the agent; poll needs the runtime lock and is not called.
   bool while_waiting = false;
-  // When set: what is done with the thread in place of all that, on the thread that traces it; it
-  // is told since when (CLOCK_MONOTONIC) the borrowed one stands still. It lets that one go in any
-  // case, and may take longer than that. kUnavailable, on a thread that waits: try again.
+  // If set, it replaces all that: it runs on the thread that traces the borrowed one, with the time
+  // since which that one is stopped (CLOCK_MONOTONIC). It releases the thread in any case, and may
+  // run longer than that. kUnavailable, on a waiting thread: try again.
   std::function<absl::Status(BorrowedThread&, std::uint64_t stopped_at_ns)> errand;
   // Called once the agent is loaded under that name, on a thread of the injector, while the
-  // target's thread is stopped: finds the agent and tells it what to do. Not by calls without a
-  // deadline: where it looks the program may have put a page that never comes.
+  // target's thread is stopped: finds the agent and gives it its orders. Must not use calls without
+  // a deadline, because the program may have placed a page there that never arrives.
   std::function<absl::StatusOr<AgentLocation>(const std::string& name)> on_loaded;
 };
 
 struct InjectionResult {
   AgentLocation agent;
-  SharedFd copy;              // that is mapped; null: it was not asked for
-  double paused_seconds = 0;  // from the knock, or the stop when that came later, until release
-  bool polled = true;         // the agent was asked to begin
+  SharedFd copy;  // that is mapped; null: not requested
+  // from the thread's report, or the stop if that came later, until release
+  double paused_seconds = 0;
+  bool polled = true;  // the agent was asked to begin
 };
 
 // Why the thread that came last could not be used.
@@ -93,19 +94,18 @@ std::string_view obstacle_text(Obstacle obstacle);
 
 class Injector {
  public:
-  // Watches and waits. The status says why that is impossible.
+  // Starts to watch and wait. The status has the reason if that is impossible.
   static absl::StatusOr<std::unique_ptr<Injector>> start(Injection injection);
   ~Injector();  // gives up, and waits until it has
   Injector(const Injector&) = delete;
   Injector& operator=(const Injector&) = delete;
 
   Obstacle obstacle() const { return obstacle_; }
-  // Why no thread that waits could be used when nobody came, a few words; empty: that was not
-  // tried.
+  // Why no waiting thread could be used when none came, a few words; empty: that was not tried.
   std::string why_not_waiting() const;
-  // Nothing was done, for what the program's filters of seccomp may do then: the result says it.
+  // True if nothing was done, because of the program's seccomp filters: the result has the reason.
   bool left_alone() const { return left_alone_; }
-  // Has it end soon; not in the middle of what it does with a borrowed thread.
+  // Makes it end soon, but not while it works with a borrowed thread.
   void give_up();
   void wait();  // gives up, and waits until it has ended
   // Nothing while it waits. kNotFound: the process ended, or replaced itself. kCancelled: it was
@@ -129,7 +129,7 @@ class Injector {
   std::set<int> unusable_;  // threads that wait, but have given copies without roots
   mutable Mutex mutex_;
   std::string why_not_waiting_ ABSL_GUARDED_BY(mutex_);
-  int misses_ = 0;  // knocks that were answered too late, in a row
+  int misses_ = 0;  // consecutive reports that were answered too late
   std::atomic<bool> given_up_{false};
   std::atomic<bool> done_{false};
   std::atomic<bool> left_alone_{false};

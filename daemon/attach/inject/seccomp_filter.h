@@ -43,8 +43,8 @@ const FilteredCall* first_refused(std::span<const SeccompFilter> filters,
 // determined.
 bool has_one_set_of_filters(int pid, const ProcessStatus& thread);
 
-// kFailedPrecondition, with the reason in one line, unless the thread that stands still under that
-// session, of that process, may make all of the calls.
+// kFailedPrecondition, with the reason in one line, unless the stopped thread of that session, of
+// that process, may make all of the calls.
 class PtraceSession;
 absl::Status check_filters(const PtraceSession& session, int pid,
                            std::span<const FilteredCall> calls);

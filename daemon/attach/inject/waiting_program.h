@@ -40,7 +40,8 @@ class InterruptedCall {
 
   // Registers that restart the call, whatever the kernel remembers of it.
   user_regs_struct anew() const;
-  // From which the kernel goes on with it, when they are set at a stop on the way out of a call.
+  // Registers with which the kernel resumes the call, if they are set at a stop on the exit path of
+  // a call.
   user_regs_struct going_on() const;
   // Address of its instruction.
   std::uint64_t instruction() const { return regs_.rip - 2; }
@@ -94,8 +95,8 @@ struct StoppedCall {
   ThreadState state;
   InterruptedCall waits;
 };
-// Seizes the thread that is to be used, stops it in its call and looks once more. kUnavailable, a
-// few words: it was not to be; kNotFound: it has ended; it has gone on then. Other errors as of
+// Seizes the thread to use, stops it in its call and checks again. kUnavailable, a few words: the
+// thread cannot be used, and runs on; kNotFound: it has ended. Other errors as of
 // PtraceSession::seize().
 absl::StatusOr<StoppedCall> stop_in_call(const WaitingProgram& program, PtraceSession& session);
 // Lets a thread go on that was stopped there, with nothing done to it.

@@ -8,11 +8,11 @@
 //      raises the agent's semaphore ---+             |
 //   Probes::detach (lowers it) <---------------------+
 //
-// Captures must be there before the semaphore makes the agent sample. Destruction
-// detaches all as well. Were the daemon killed, the kernel does the same by itself.
+// Captures must be in place before the semaphore makes the agent sample. Destruction also detaches
+// everything. If the daemon is killed, the kernel does the same.
 //
 // Owned by the control thread; program_end(), counters() and probes().runs() may be called from any
-// thread. The ring is another object, whose owner is who takes it.
+// thread. The ring is a separate object that belongs to the caller of take_ring().
 #pragma once
 
 #include <array>
