@@ -33,6 +33,9 @@ void memprof_set_profile(double rate, intptr_t callstack_size);
  * profile, in OCaml 5 of this domain; IS_EXCEPTION_RESULT when one runs already. */
 value memprof_start_profile(void);
 
+/* OCaml 4: has the runtime make its generator of samples. 0: the program samples. */
+int memprof_make_generator(void);
+
 /* The rest is OCaml 5 only. */
 
 /* What a domain samples with, VAL_UNIT when nothing. */
