@@ -33,6 +33,7 @@
 #include "buffers.h"
 #include "domain_words.h"
 #include "profiles.h"
+#include "random.h"
 #include "sections.h"
 #include "share_ring.h"
 #include "walk/sample_switch.h"
@@ -145,6 +146,7 @@ static int start_in_session(void)
 		count(&memprof_agent_control.domains_left_out);
 		return 0;
 	}
+	memprof_seed_domain();
 	profile = memprof_start_profile();
 	if (IS_EXCEPTION_RESULT(profile)) {
 		count(&memprof_agent_control.conflicts);
@@ -261,8 +263,10 @@ static void begin_domain(void)
 	memprof_switch_share();
 	if (session_is_due())
 		begin_gap(this_domain(), caml_state);
-	if (memprof_activity.sampling)
+	if (memprof_activity.sampling) {
+		memprof_seed_domain(); /* it has its parent's profile */
 		ask_for_hook(caml_state);
+	}
 }
 
 static void on_initialize(void)

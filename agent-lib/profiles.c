@@ -63,6 +63,20 @@ value memprof_start_profile(void)
 	return caml_callback_exn(VALUE_OF(start), VAL_UNIT);
 }
 
+/* Without a rate none of its numbers are used. */
+int memprof_make_generator(void)
+{
+	double rate = rate_block.rate;
+	int is_made;
+
+	rate_block.rate = 0;
+	is_made = !IS_EXCEPTION_RESULT(memprof_start_profile());
+	if (is_made)
+		caml_memprof_stop(VAL_UNIT);
+	rate_block.rate = rate;
+	return is_made;
+}
+
 value memprof_profile_of(domain_state *state)
 {
 	const struct memprof_runtime_offsets *offsets = &memprof_agent_control.offsets;

@@ -33,6 +33,9 @@ void memprof_set_profile(double rate, intptr_t callstack_size);
  * called where the runtime may run callbacks, in OCaml 4 also in a collection hook. */
 value memprof_start_profile(void);
 
+/* OCaml 4: has the runtime make its generator of samples. 0: the program samples. */
+int memprof_make_generator(void);
+
 /* The rest is OCaml 5 only. */
 
 /* The profile with which a domain samples; VAL_UNIT if it does not sample. */

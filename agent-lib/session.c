@@ -8,6 +8,7 @@
 #include "walk/sample_switch.h"
 #include "pauses.h"
 #include "profiles.h"
+#include "random.h"
 
 /* Callstack size asked of the runtime when the kernel side walks the stack instead. */
 #ifndef MEMPROF_CALLSTACK_SIZE
@@ -66,6 +67,7 @@ static int in_use(void)
 		return memprof_domains_in_use_at_stop();
 	if (memprof_has_domains())
 		return layout_is_right() < 0 ? 1 : memprof_domains_in_use();
+	memprof_seed_program();
 	return IS_EXCEPTION_RESULT(memprof_start_profile());
 }
 

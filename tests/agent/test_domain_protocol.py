@@ -6,7 +6,7 @@ import unittest
 
 import fake_runtime
 
-PARTS = ("session.c", "pauses.c", "tracked_entries.c", "domains.c", "profiles.c", "sections.c", "domain_words.c", "buffers.c", "share_ring.c", "batch.c",
+PARTS = ("session.c", "pauses.c", "tracked_entries.c", "domains.c", "profiles.c", "random.c", "sections.c", "domain_words.c", "buffers.c", "share_ring.c", "batch.c",
          "packed.c", "callstacks.c", "snapshot_domains.c", *fake_runtime.WALK)
 
 

@@ -80,6 +80,16 @@ class Numbers(RunCase):
             self.assertGreater((self.folder / file).stat().st_size, 100, file)
         self.assertEqual([], [path.name for path in self.folder.iterdir() if path.name.startswith("a.") and path.name not in files])
 
+    def test_runs_have_samples_of_their_own(self):
+        """The runtime's generator begins with the same number in every process; runs that do the same would have the same errors."""
+        found = []
+        for file in ("a.json", "b.json"):
+            done = self.run_to_end(self.program("known_alloc"), options=["--out", self.folder / file], text="go 20\nexit\n")
+            self.assertEqual(0, done.returncode, done.stderr)
+            found.append({name: int(site["samples"]) for name, site in self.sites(file).items() if "Known_alloc.site" in name})
+        self.assertGreater(sum(found[0].values()), 100)
+        self.assertNotEqual(*found)
+
     def test_every_block(self):
         """At rate 1 nothing is missing: not what the standard library allocates before the program's first line."""
         done = self.run_to_end(self.program("ends"), options=["--out", self.folder / "a.json"], rate=1, text="exit 0\n")

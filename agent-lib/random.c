@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "random.h"
+
+#include <stdatomic.h>
+
+#include "buffers.h"
+#include "profiles.h"
+
+#define STREAMS 64
+#define WORDS (4 * STREAMS) /* their first words, second ones, third and fourth */
+/* OCaml 5: where the runtime keeps the generator of a domain beside its profile. */
+#define PROFILE_AT 64
+#define GENERATOR_AT 120
+#define ALIGNMENT ((uintptr_t)16)
+/* OCaml 4: variables of the runtime that the generator lies between, as its files are linked in a
+ * fixed order. What is between two variables can be read, when they are not further apart. */
+#define MOST_BETWEEN 16384u
+
+extern void *caml_memprof_young_trigger WEAK;
+
+/* SplitMix64, by Sebastiano Vigna, which is in the public domain. */
+#define STEP 0x9e3779b97f4a7c15u
+#define FACTOR1 0xbf58476d1ce4e5b9u
+#define FACTOR2 0x94d049bb133111ebu
+
+static uint64_t next(uint64_t *seed)
+{
+	uint64_t z = *seed += STEP;
+
+	z = (z ^ z >> 30) * FACTOR1;
+	z = (z ^ z >> 27) * FACTOR2;
+	return z ^ z >> 31;
+}
+
+/* z ^ z >> bits came out */
+static uint64_t unshift(uint64_t out, unsigned bits)
+{
+	uint64_t z = out;
+
+	for (unsigned known = bits; known < 64; known += bits)
+		z = out ^ z >> bits;
+	return z;
+}
+
+/* The seed that next() began with. */
+static uint64_t seed_of(uint64_t out)
+{
+	const uint64_t inverse1 = 0x96de1b173f119089u,
+		       inverse2 = 0x319642b2d24d8ec3u; /* mod 2^64 */
+
+	out = unshift(out, 31) * inverse2;
+	out = unshift(out, 27) * inverse1;
+	return unshift(out, 30) - STEP;
+}
+
+static uint64_t pair(const uint32_t *state, unsigned i)
+{
+	return state[i] | (uint64_t)state[i + STREAMS] << 32;
+}
+
+int memprof_is_unused_generator(const uint32_t *state)
+{
+	uint64_t seed = seed_of(pair(state, 0));
+
+	for (unsigned i = 0; i < STREAMS; i++)
+		if (pair(state, i) != next(&seed) || pair(state + 2 * STREAMS, i) != next(&seed))
+			return 0;
+	return 1;
+}
+
+static void fill(uint32_t *state, uint64_t seed)
+{
+	for (unsigned i = 0; i < 2 * STREAMS; i++) {
+		uint64_t random = next(&seed);
+
+		state[2 * i] = (uint32_t)random;
+		state[2 * i + 1] = (uint32_t)(random >> 32);
+	}
+}
+
+/* The watcher's token is random; forked children and domains differ by the rest. */
+static uint64_t new_seed(const uint32_t *state)
+{
+	uint64_t seed = memprof_agent_control.owner[0] ^ __builtin_ia32_rdtsc();
+	uint64_t mixed = next(&seed) ^ memprof_agent_control.owner[1] ^ (uintptr_t)state;
+
+	return next(&mixed) ^ memprof_now_ns();
+}
+
+/* Null when there is none that is unused. */
+static uint32_t *find_between(uintptr_t from, uintptr_t to)
+{
+	const uintptr_t bytes = WORDS * sizeof(uint32_t);
+
+	if (from > to || to - from > MOST_BETWEEN)
+		return 0;
+	for (from = (from + ALIGNMENT - 1) & -ALIGNMENT; from + bytes <= to; from += ALIGNMENT)
+		if (memprof_is_unused_generator((uint32_t *)from))
+			return (uint32_t *)from;
+	return 0;
+}
+
+void memprof_seed_program(void)
+{
+	static int has_looked;
+	static uint32_t *state;
+
+	if (!has_looked) {
+		if (!&caml_memprof_young_trigger || !memprof_make_generator())
+			return;
+		has_looked = 1;
+		state = find_between((uintptr_t)&caml_memprof_young_trigger,
+				     (uintptr_t)&Caml_state);
+	}
+	if (state)
+		fill(state, new_seed(state));
+}
+
+/* Null where the rest of what is known of the runtime does not fit. */
+static uint32_t *generator_of(domain_state *state)
+{
+	const struct memprof_runtime_offsets *offsets = &memprof_agent_control.offsets;
+	char *memprof;
+
+	if (offsets->memprof == 0 || offsets->memprof_config != PROFILE_AT)
+		return 0;
+	memprof = *(char **)(state + offsets->memprof);
+	if (!memprof || *(domain_state **)memprof != state)
+		return 0;
+	return (uint32_t *)(memprof + GENERATOR_AT);
+}
+
+void memprof_seed_domain(void)
+{
+	static atomic_int is_proven; /* of one domain: that of others is at the same place */
+	uint32_t *state = generator_of(caml_state);
+
+	if (!state)
+		return;
+	if (!atomic_load(&is_proven) && !memprof_is_unused_generator(state))
+		return;
+	atomic_store(&is_proven, 1);
+	fill(state, new_seed(state));
+}
