@@ -99,7 +99,8 @@ __attribute__((visibility("default"))) void memprof_agent_poll(void)
 /* Referenced by the OCaml side of the findlib package, so that linking keeps the agent. */
 __attribute__((visibility("default"))) value memprof_agent_keep(value unit) { return unit; }
 
-/* The child shares no watcher with its parent: it stops at its next callback. */
+/* The child shares no watcher with its parent: it stops at its next callback, unless it then gets
+ * one of its own (memprof_share_join). */
 static void in_forked_child(void)
 {
 	memprof_share_forked();
@@ -120,6 +121,7 @@ __attribute__((constructor)) static void load(void)
 {
 	if (!runtime_usable()) {
 		memprof_agent_control.state = MEMPROF_AGENT_UNSUPPORTED;
+		memprof_share_no_runtime();
 		return;
 	}
 	memprof_profiles_load(memprof_tracker_load(), memprof_tracker_alloc_minor());

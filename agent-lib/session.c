@@ -9,6 +9,7 @@
 #include "pauses.h"
 #include "profiles.h"
 #include "random.h"
+#include "share.h"
 
 /* Callstack size asked of the runtime when the kernel side walks the stack instead. */
 #ifndef MEMPROF_CALLSTACK_SIZE
@@ -230,10 +231,12 @@ static void note_stop(void)
 	memprof_agent_control.state = MEMPROF_AGENT_IDLE;
 }
 
-void memprof_session_change(void)
+int memprof_session_change(void)
 {
+	if (memprof_share_join())
+		return 1;
 	if (!take_turn())
-		return;
+		return 0;
 	if (memprof_activity.sampling && stop_sampling()) { /* else the next callback tries again */
 		note_stop();
 		just_stopped = 1;
@@ -242,6 +245,7 @@ void memprof_session_change(void)
 	}
 	end_turn();
 	memprof_session_start_if_due();
+	return 0;
 }
 
 /* Profiles that are kept for a session which is due, until it is not. */
@@ -257,7 +261,7 @@ static void forget_if_not_due(void)
 void memprof_session_work(void)
 {
 	if (memprof_activity.sampling && memprof_session_over())
-		memprof_session_change();
+		(void)memprof_session_change();
 	else
 		memprof_session_start_if_due();
 	forget_if_not_due();

@@ -26,8 +26,9 @@ void memprof_session_start_if_due(void);
  * another one is wanted, which follows them. If it is not, the next one follows none. */
 int memprof_session_follows(void);
 /* Ends the session that runs and starts the one that is wanted. In OCaml 4 only inside a
- * tracker callback, in OCaml 5 where the runtime may run callbacks too. */
-void memprof_session_change(void);
+ * tracker callback, in OCaml 5 where the runtime may run callbacks too. Returns 1 if the one that
+ * runs goes on instead: a forked child has found a reader. */
+int memprof_session_change(void);
 /* Starts a session that is due, or changes one that is over, where OCaml 5 may run callbacks. */
 void memprof_session_work(void);
 /* At the end of a minor collection of this domain, in a session: the lease may have run out,

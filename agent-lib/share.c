@@ -2,59 +2,82 @@
 #define _GNU_SOURCE
 #include "share.h"
 
+#include <errno.h>
+#include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "buffers.h"
 #include "share_ring.h"
 
 static int starting; /* the runtime has not run OCaml code yet */
-static struct memprof_agent_control initial_control;
 
 __attribute__((visibility("default"))) void memprof_agent_poll(void);
 #define OCAML4_YOUNG_START 32
 
-/* ------------------------------------------------------------------ taking it */
+/* ------------------------------------------------------------------ the agent's data */
 
-static void *map_shared(void *place, size_t bytes, int flags, int fd, uint64_t offset)
+static void *map_shared(size_t bytes, int fd, uint64_t offset)
 {
-	return mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, (off_t)offset);
+	return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
 }
 
-static int map_over(void *place, size_t bytes, int fd, uint64_t offset)
+/* fd: -1 for memory of this process alone. */
+static void *map_part(size_t bytes, int fd, uint64_t offset)
 {
-	return map_shared(place, bytes, MAP_FIXED, fd, offset) == place;
+	if (fd >= 0)
+		return map_shared(bytes, fd, offset);
+	return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
-static void map_private(void *place, size_t bytes)
+static void unmap(void *part, size_t bytes)
 {
-	(void)mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
-		   -1, 0);
+	if (part != MAP_FAILED)
+		munmap(part, bytes);
 }
 
-static void make_private(void)
+static int put_over(void *place, size_t bytes, void *part)
 {
-	map_private(&memprof_agent_control, MEMPROF_SHARE_CONTROL_BYTES);
-	map_private(memprof_domains, MEMPROF_SHARE_DOMAINS_BYTES);
-	map_private(memprof_buffers, MEMPROF_SHARE_BUFFERS_BYTES);
-	memprof_agent_control = initial_control;
+	return mremap(part, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place) == place;
 }
 
-static int share_data(int fd)
+/*
+ * Puts other memory in the place of the agent's data. What is known of the session, domains and
+ * samples stays; records that no batch was made of are left out.
+ */
+static int move_data(int fd)
 {
-	if (map_over(memprof_buffers, MEMPROF_SHARE_BUFFERS_BYTES, fd, MEMPROF_SHARE_BUFFERS) &&
-	    map_over(memprof_domains, MEMPROF_SHARE_DOMAINS_BYTES, fd, MEMPROF_SHARE_DOMAINS) &&
-	    map_over(&memprof_agent_control, MEMPROF_SHARE_CONTROL_BYTES, fd,
-		     MEMPROF_SHARE_CONTROL)) {
-		memprof_agent_control = initial_control;
-		return 1;
+	struct memprof_agent_control *control =
+		map_part(MEMPROF_SHARE_CONTROL_BYTES, fd, MEMPROF_SHARE_CONTROL);
+	struct memprof_domain *domains =
+		map_part(MEMPROF_SHARE_DOMAINS_BYTES, fd, MEMPROF_SHARE_DOMAINS);
+	struct memprof_batch_buffer *buffers =
+		map_part(MEMPROF_SHARE_BUFFERS_BYTES, fd, MEMPROF_SHARE_BUFFERS);
+
+	if (control == MAP_FAILED || domains == MAP_FAILED || buffers == MAP_FAILED) {
+		unmap(control, MEMPROF_SHARE_CONTROL_BYTES);
+		unmap(domains, MEMPROF_SHARE_DOMAINS_BYTES);
+		unmap(buffers, MEMPROF_SHARE_BUFFERS_BYTES);
+		return 0;
 	}
-	make_private();
-	return 0;
+	*control = memprof_agent_control;
+	memcpy(domains, memprof_domains, control->domains_used * sizeof(*domains));
+	for (uint32_t i = 0; i < control->buffers_used; i++)
+		buffers[i].last_sample = memprof_buffers[i].last_sample;
+	return put_over(memprof_buffers, MEMPROF_SHARE_BUFFERS_BYTES, buffers) &&
+	       put_over(memprof_domains, MEMPROF_SHARE_DOMAINS_BYTES, domains) &&
+	       put_over(&memprof_agent_control, MEMPROF_SHARE_CONTROL_BYTES, control);
 }
+
+/* ------------------------------------------------------------------ taking shared memory */
 
 static int is_ours(const struct memprof_share *share)
 {
@@ -84,61 +107,175 @@ static void request_session(const struct memprof_share *share)
 	control->requested_generation = 1;
 }
 
+/* "": it is longer. */
+static void path_of_program(char exe[MEMPROF_SHARE_PATH])
+{
+	ssize_t length = readlink("/proc/self/exe", exe, MEMPROF_SHARE_PATH);
+
+	if (length < 0 || length == (ssize_t)MEMPROF_SHARE_PATH)
+		length = 0;
+	exe[length] = 0;
+}
+
 static void introduce(struct memprof_share *share)
 {
-	ssize_t length = readlink("/proc/self/exe", share->exe, sizeof(share->exe));
-
-	if (length < 0 || length == (ssize_t)sizeof(share->exe))
-		length = 0;
-	share->exe[length] = 0;
+	path_of_program(share->exe);
 	share->domains = (uintptr_t)memprof_domains;
 	share->buffers = (uintptr_t)memprof_buffers;
 	share->callback_exn = (uintptr_t)caml_callback_exn;
 	__atomic_store_n(&share->control, (uintptr_t)&memprof_agent_control, __ATOMIC_RELEASE);
 }
 
-/* Returns whether this process has taken the memory. */
+/* Returns whether this process has taken the memory. Closes the descriptor if it is of such memory:
+ * any other is the program's. */
 static int take(int fd)
 {
-	struct memprof_share *share = map_shared(NULL, MEMPROF_SHARE_CONTROL, 0, fd, 0);
+	struct memprof_share *share = map_shared(MEMPROF_SHARE_CONTROL, fd, 0);
+	int ours, taken = 0;
 
 	if (share == MAP_FAILED)
 		return 0;
-	if (is_ours(share) && claim(share)) {
-		char *ring = map_shared(NULL, share->ring_bytes, 0, fd, MEMPROF_SHARE_RING);
+	ours = is_ours(share);
+	if (ours && claim(share)) {
+		uint64_t ring_bytes = share->ring_bytes;
+		char *ring = map_shared(ring_bytes, fd, MEMPROF_SHARE_RING);
 
-		initial_control = memprof_agent_control;
-		if (ring != MAP_FAILED && share_data(fd)) {
+		taken = ring != MAP_FAILED && move_data(fd);
+		if (taken) {
 			request_session(share);
 			introduce(share);
-			memprof_share_begin(share, ring);
-			return 1;
+			memprof_share_begin(share, ring, ring_bytes);
+		} else {
+			unmap(ring, ring_bytes);
 		}
 	}
-	munmap(share, MEMPROF_SHARE_CONTROL);
-	return 0;
+	if (ours)
+		close(fd);
+	if (!taken)
+		munmap(share, MEMPROF_SHARE_CONTROL);
+	return taken;
 }
 
+/* ------------------------------------------------------------------ asking for it */
+
+static char reader[MEMPROF_SHARE_NAME]; /* of its socket; "": it follows one process */
+
+#define PATIENCE_US 500000 /* a reader that is stopped holds no program up for longer */
+#define TRIES 16	   /* of a call that signals interrupt */
+
+static int connect_to_reader(void)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct timeval patience = {.tv_usec = PATIENCE_US};
+	size_t length = strlen(reader);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -1;
+	memcpy(address.sun_path + 1, reader, length);
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	for (int i = 0; i < TRIES; i++) {
+		if (connect(fd, (struct sockaddr *)&address,
+			    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)) == 0)
+			return fd;
+		if (errno != EINTR)
+			break;
+	}
+	close(fd);
+	return -1;
+}
+
+static int send_request(int fd, enum memprof_share_kind kind)
+{
+	struct memprof_share_request request = {
+		.magic = MEMPROF_SHARE_MAGIC, .abi_version = MEMPROF_AGENT_ABI, .kind = kind};
+
+	path_of_program(request.exe);
+	return send(fd, &request, sizeof(request), MSG_NOSIGNAL) == sizeof(request);
+}
+
+/* The descriptor of memory that the reader has made for this process; -1: none. */
+static int receive_memory(int fd)
+{
+	char answer, control[CMSG_SPACE(sizeof(int))];
+	struct iovec data = {.iov_base = &answer, .iov_len = 1};
+	struct msghdr message = {.msg_iov = &data,
+				 .msg_iovlen = 1,
+				 .msg_control = control,
+				 .msg_controllen = sizeof(control)};
+	const struct cmsghdr *head;
+	ssize_t length = -1;
+	int memory;
+
+	for (int i = 0; i < TRIES && length < 0; i++) {
+		length = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+		if (length < 0 && errno != EINTR)
+			return -1;
+	}
+	head = length == 1 ? CMSG_FIRSTHDR(&message) : NULL;
+	if (!head || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS ||
+	    head->cmsg_len != CMSG_LEN(sizeof(int)))
+		return -1;
+	memcpy(&memory, CMSG_DATA(head), sizeof(memory));
+	return memory;
+}
+
+/* Returns whether this process has got memory and taken it. */
+static int ask(enum memprof_share_kind kind)
+{
+	int error = errno, taken = 0, memory, fd;
+
+	if (!*reader)
+		return 0;
+	fd = connect_to_reader();
+	if (fd >= 0) {
+		memory = -1;
+		if (send_request(fd, kind) && kind != MEMPROF_SHARE_NO_RUNTIME)
+			memory = receive_memory(fd);
+		taken = memory >= 0 && take(memory);
+		close(fd);
+	}
+	errno = error;
+	return taken;
+}
+
+static void remember_reader(void)
+{
+	const char *name = getenv(MEMPROF_SHARE_SOCKET);
+
+	if (name && strlen(name) < sizeof(reader))
+		strcpy(reader, name);
+}
+
+void memprof_share_no_runtime(void)
+{
+	remember_reader();
+	(void)ask(MEMPROF_SHARE_NO_RUNTIME);
+}
+
+/* Children are to load the agent too if the reader follows them. */
 static void restore_environment(void)
 {
 	const char *preload = getenv(MEMPROF_SHARE_PRELOAD);
 
+	unsetenv(MEMPROF_SHARE_FD);
+	if (*reader)
+		return;
 	if (preload && *preload)
 		setenv("LD_PRELOAD", preload, 1);
 	else if (preload)
 		unsetenv("LD_PRELOAD");
 	unsetenv(MEMPROF_SHARE_PRELOAD);
-	unsetenv(MEMPROF_SHARE_FD);
 }
 
 void memprof_share_load(void)
 {
 	const char *number = getenv(MEMPROF_SHARE_FD);
-	int fd = number ? atoi(number) : -1;
 
-	if (fd < 0 || !take(fd))
+	remember_reader();
+	if (!(number && take(atoi(number))) && !ask(MEMPROF_SHARE_STARTED))
 		return;
-	close(fd);
 	restore_environment();
 	memprof_activity.watchers = 1;
 	starting = 1;
@@ -173,12 +310,40 @@ __attribute__((visibility("default"))) int sigaltstack(const stack_t *stack, sta
 	return (int)result;
 }
 
+/* ------------------------------------------------------------------ forked children */
+
+/* In a child: whether it may ask for memory of its own, or a thread of it does. */
+enum { NO_CHILD, MAY_ASK, ASKS };
+static int child;
+
 void memprof_share_forked(void)
 {
 	if (!memprof_share)
 		return;
-	memprof_share = NULL;
+	memprof_share_end();
 	starting = 0;
 	memprof_activity.watchers = 0;
-	make_private();
+	(void)move_data(-1);
+	child = memprof_activity.sampling && *reader ? MAY_ASK : NO_CHILD;
+}
+
+int memprof_share_join(void)
+{
+	int may_ask = MAY_ASK, joined;
+
+	if (LIKELY(__atomic_load_n(&child, __ATOMIC_ACQUIRE) == NO_CHILD))
+		return 0;
+	if (!__atomic_compare_exchange_n(&child, &may_ask, ASKS, 0, __ATOMIC_ACQ_REL,
+					 __ATOMIC_ACQUIRE)) {
+		while (__atomic_load_n(&child, __ATOMIC_ACQUIRE) == ASKS)
+			sched_yield();
+		return memprof_share != NULL;
+	}
+	joined = ask(MEMPROF_SHARE_FORKED);
+	if (joined) {
+		memprof_announce(memprof_agent_control.running_generation);
+		memprof_activity.watchers = 1;
+	}
+	__atomic_store_n(&child, NO_CHILD, __ATOMIC_RELEASE);
+	return joined;
 }

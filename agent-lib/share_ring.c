@@ -4,16 +4,24 @@
 #include <sched.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
 
 struct memprof_share *memprof_share;
 static char *ring;
 static uint64_t ring_bytes; /* read once: the reader may not change it under us */
 
-void memprof_share_begin(struct memprof_share *share, char *mapped_ring)
+void memprof_share_begin(struct memprof_share *share, char *mapped_ring, uint64_t bytes)
 {
 	ring = mapped_ring;
-	ring_bytes = share->ring_bytes;
+	ring_bytes = bytes;
 	memprof_share = share;
+}
+
+void memprof_share_end(void)
+{
+	munmap(memprof_share, MEMPROF_SHARE_CONTROL);
+	munmap(ring, ring_bytes);
+	memprof_share = NULL;
 }
 
 #define PATIENCE 1000 /* yields to writers, each of which copies a batch */

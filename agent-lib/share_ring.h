@@ -21,8 +21,10 @@ struct memprof_handed {
 	uint64_t first_seq;
 };
 
-/* Once, before any batch: ring is mapped where the reader's is. */
-void memprof_share_begin(struct memprof_share *share, char *ring);
+/* Before any batch: ring is what the reader's is mapped to. */
+void memprof_share_begin(struct memprof_share *share, char *ring, uint64_t ring_bytes);
+/* Unmaps both. */
+void memprof_share_end(void);
 /* Copies a batch into the ring if there is room. Any thread. */
 void memprof_share_hand_over(const struct memprof_handed *handed,
 			     const struct memprof_packed *batch);

@@ -45,10 +45,8 @@ static value follow(uint32_t domain, value id)
  * one begins in the hook, and not before: allocations until then would have no sample. */
 static int still_in_session(void)
 {
-	if (!memprof_has_domains() || !memprof_session_wanted()) {
-		memprof_session_change();
-		return 0;
-	}
+	if (!memprof_has_domains() || !memprof_session_wanted())
+		return memprof_session_change();
 	memprof_domains_call_back();
 	return 1;
 }

@@ -47,13 +47,33 @@
 #define MEMPROF_SHARE_RING (MEMPROF_SHARE_BUFFERS + MEMPROF_SHARE_BUFFERS_BYTES)
 
 /* Environment of the program: the number of the memfd, and what LD_PRELOAD was before ("" when it
- * was not set). The agent that takes the memory removes both and restores LD_PRELOAD, so the
- * program and its children see the environment that they would have had. */
+ * was not set). The agent that takes the memory removes the first. If the reader follows no
+ * children it removes the second too and restores LD_PRELOAD, so the program and its children see
+ * the environment that they would have had. */
 #define MEMPROF_SHARE_FD "MEMPROF_SHARE_FD"
 #define MEMPROF_SHARE_PRELOAD "MEMPROF_SHARE_PRELOAD"
+/* The name of the reader's socket, abstract and SOCK_SEQPACKET, if it follows children. A process
+ * that has not taken the memfd sends a memprof_share_request and receives one byte with the
+ * descriptor of a memfd of its own, or the end of the connection: it is not followed. A forked
+ * child asks at its first sample, so one that calls exec at once costs nothing. */
+#define MEMPROF_SHARE_SOCKET "MEMPROF_SHARE_SOCKET"
+#define MEMPROF_SHARE_NAME 64u /* the longest name, with a final zero */
 
 /* The longest path of a program that the agent reports, with its final zero. */
 #define MEMPROF_SHARE_PATH 1024u
+
+enum memprof_share_kind {
+	MEMPROF_SHARE_STARTED = 1,    /* an OCaml program */
+	MEMPROF_SHARE_FORKED = 2,     /* a child of one, which runs the same program */
+	MEMPROF_SHARE_NO_RUNTIME = 3, /* another program, which waits for no answer */
+};
+
+struct memprof_share_request {
+	__u64 magic;	   /* MEMPROF_SHARE_MAGIC */
+	__u32 abi_version; /* MEMPROF_AGENT_ABI */
+	__u32 kind;	   /* enum memprof_share_kind */
+	char exe[MEMPROF_SHARE_PATH];
+};
 
 struct memprof_share {
 	__u64 magic;

@@ -18,6 +18,9 @@
 
 namespace memprofd::ctl {
 
+// Handling of the program's children by run.
+inline constexpr char kSumChildren[] = "sum", kEachChild[] = "each", kNoChildren[] = "no";
+
 // Options of the command line, for all subcommands.
 struct Options {
   Endpoint endpoint;
@@ -98,8 +101,10 @@ struct Options {
   std::vector<std::string> outs;     // files, in the formats that their names end in
   std::string agent;                 // path; empty: that beside memprofctl
   bool quiet = false;
-  std::optional<RuleOptions> rules;  // check
-  int* program_exit = nullptr;       // set to what memprofctl exits with when the program has run
+  bool live = false;                    // show it while it runs
+  std::string children = kSumChildren;  // or kEachChild, kNoChildren
+  std::optional<RuleOptions> rules;     // check
+  int* program_exit = nullptr;  // set to what memprofctl exits with when the program has run
 
   // adjust
   std::vector<std::string> labels;  // "key=value"

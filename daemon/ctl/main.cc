@@ -212,9 +212,19 @@ class CommandLine {
 
   void add_run() {
     options_.program_exit = &program_exit_;
-    add_run_options(add(
+    CLI::App* run = add(
         "run", "Start a program and profile it from its first allocation to its end; needs no root",
-        &ctl::run_run));
+        &ctl::run_run);
+    add_run_options(run);
+    run->add_option(
+           "--children", options_.children,
+           "Also profile the children that it forks or starts: sum them by program, report "
+           "each, or no (default: sum)")
+        ->check(CLI::IsMember({ctl::kSumChildren, ctl::kEachChild, ctl::kNoChildren}))
+        ->type_name("MODE");
+    run->add_flag(
+        "--live", options_.live,
+        "Print to stderr once a second what is live, as top does, while the program runs");
     CLI::App* check =
         add("check", "Run a program and exit with 1 if its heap breaks a limit; for tests and CI",
             &ctl::run_run);

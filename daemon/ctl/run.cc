@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -24,7 +26,13 @@
 #include "daemon/ctl/render/render_json.h"
 #include "daemon/ctl/render/render_table.h"
 #include "daemon/ctl/render/text.h"
+#include "daemon/ctl/top/top_question.h"
+#include "daemon/ctl/top/top_render.h"
+#include "daemon/ctl/top/top_terminal.h"
 #include "daemon/export/formats/profile_formats.h"
+#include "daemon/run/program_sum.h"
+#include "daemon/run/run_children.h"
+#include "daemon/run/run_program.h"
 #include "daemon/run/run_target.h"
 #include "daemon/run/started_program.h"
 #include "daemon/snapshot/file/new_file.h"
@@ -40,23 +48,41 @@ namespace {
 constexpr std::chrono::milliseconds kPace{5};  // between looks at the ring
 constexpr double kRunRate = 1e-4;              // samples per word
 constexpr std::uint32_t kReportRows = 5;
+constexpr std::uint32_t kLiveRows = 10;
+constexpr std::chrono::seconds kLivePace{1};
 constexpr char kTraceEnding[] = ".ctf", kJsonEnding[] = ".json", kFoldedEnding[] = ".folded";
 constexpr int kBroken = 1;
 constexpr int kKilled = 128;  // plus the signal, as shells say it
 
 // ---------------------------------------------------------------- files
 
-// Null: a trace, or JSON. kInvalidArgument: no format has that ending.
-absl::StatusOr<const ProfileFormatRow*> format_of(const std::string& file) {
+struct FileFormat {
+  std::string_view ending;
+  const ProfileFormatRow* profile = nullptr;  // null: a trace, or JSON
+};
+
+// kInvalidArgument: no format has that ending.
+absl::StatusOr<FileFormat> format_of(const std::string& file) {
   std::string endings = absl::StrCat(kTraceEnding, ", ", kFoldedEnding, ", ", kJsonEnding);
   for (const ProfileFormatRow& row : profile_formats()) {
-    if (absl::EndsWith(file, row.extension)) return &row;
+    if (absl::EndsWith(file, row.extension)) return FileFormat{row.extension, &row};
     absl::StrAppend(&endings, ", ", row.extension);
   }
-  if (absl::EndsWith(file, kFoldedEnding)) return find_profile_format("collapsed");
-  if (absl::EndsWith(file, kTraceEnding) || absl::EndsWith(file, kJsonEnding)) return nullptr;
+  if (absl::EndsWith(file, kFoldedEnding)) {
+    return FileFormat{kFoldedEnding, find_profile_format("collapsed")};
+  }
+  if (absl::EndsWith(file, kTraceEnding)) return FileFormat{kTraceEnding};
+  if (absl::EndsWith(file, kJsonEnding)) return FileFormat{kJsonEnding};
   return absl::InvalidArgumentError(
       absl::StrCat("--out ", file, ": the name's ending selects the format: ", endings));
+}
+
+// "a.html" and "worker" make "a.worker.html".
+std::string labelled(const std::string& file, const std::string& label) {
+  const absl::StatusOr<FileFormat> format = format_of(file);
+  const std::size_t ending = format.ok() ? format->ending.size() : 0;
+  const std::size_t end = file.size() - ending;
+  return absl::StrCat(file.substr(0, end), ".", label, file.substr(end));
 }
 
 // A trace that is written while the program runs. It has its name once it is complete.
@@ -105,13 +131,13 @@ class RunFiles {
   static absl::StatusOr<RunFiles> open(const std::vector<std::string>& names) {
     RunFiles files;
     for (const std::string& name : names) {
-      ASSIGN_OR_RETURN(const ProfileFormatRow* format, format_of(name));
-      if (absl::EndsWith(name, kTraceEnding)) {
+      ASSIGN_OR_RETURN(const FileFormat format, format_of(name));
+      if (format.ending == kTraceEnding) {
         ASSIGN_OR_RETURN(std::unique_ptr<RunTrace> trace, RunTrace::create(name));
         files.traces_.push_back(std::move(trace));
       } else {
         ASSIGN_OR_RETURN(NewFile file, NewFile::create(name));
-        files.profiles_.push_back({std::move(file), format});
+        files.profiles_.push_back({std::move(file), format.profile});
       }
     }
     return files;
@@ -185,8 +211,8 @@ std::string peak_text(const pb::GetHistoryResponse& history, std::uint64_t began
   return absl::StrCat(estimate_text(peak), ", ", format_duration(seconds), " after the start");
 }
 
-absl::StatusOr<std::string> report(RunTarget& run, Questions& questions) {
-  const int pid = run.pid();
+absl::StatusOr<std::string> report(SnapshotSource& run, Questions& questions, int pid,
+                                   const std::string& pid_text) {
   ASSIGN_OR_RETURN(const TargetSnapshotPtr snapshot, run.snapshot(pid));
   ASSIGN_OR_RETURN(const pb::ListTargetsResponse targets, questions.list_targets());
   const pb::Target& target = targets.targets(0);
@@ -196,7 +222,7 @@ absl::StatusOr<std::string> report(RunTarget& run, Questions& questions) {
   request.set_points(2);
   ASSIGN_OR_RETURN(const pb::GetHistoryResponse history, questions.get_history(request));
   std::string out = absl::StrCat(
-      "\nmemprofctl: ", target.comm(), ", OCaml ", target.runtime_version(), ", ran for ",
+      "\nmemprofctl: ", target.comm(), pid_text, ", OCaml ", target.runtime_version(), ", ran for ",
       format_duration(static_cast<double>(snapshot->time_ns - snapshot->attached_ns) / 1e9), "; ",
       format_count(target.allocated().samples()), " samples\n", "  allocated         ",
       estimate_text(target.allocated()), "\n", "  live at the peak  ",
@@ -210,19 +236,255 @@ absl::StatusOr<std::string> report(RunTarget& run, Questions& questions) {
   return out;
 }
 
-std::string losses_of(const RunTarget& run, const pb::Target& target) {
-  std::string out;
-  if (target.dropped_events() > 0) {
-    absl::StrAppend(&out, "memprofctl: lost ", losses_text(target),
-                    "; a lower --sampling-rate loses less\n");
-  }
-  if (run.agent().damaged()) {
-    out +=
-        "memprofctl: the program overwrote the memory that its agent shares; later samples are "
-        "missing\n";
-  }
-  return out;
+// whose: " of worker", or nothing.
+std::string losses_of(const std::string& whose, const pb::Target& target) {
+  if (target.dropped_events() == 0) return "";
+  return absl::StrCat("memprofctl: lost ", losses_text(target), whose,
+                      "; a lower --sampling-rate loses less\n");
 }
+
+std::string damage_of(const std::string& program, const RunTarget& run) {
+  if (!run.agent().damaged()) return "";
+  return absl::StrCat("memprofctl: ", program,
+                      " overwrote the memory that its agent shares; later samples are missing\n");
+}
+
+// ---------------------------------------------------------------- while it runs
+
+// Prints what is live once a second.
+class LiveFrames {
+ public:
+  explicit LiveFrames(RunTarget& run) : run_(run), questions_(ask_source(run)) {
+    look_.limit = kLiveRows;
+    look_.filter.set_frames(pb::FRAMES_APPLICATION);
+  }
+
+  void update() {
+    const auto now = std::chrono::steady_clock::now();
+    if (!run_.begun() || now < next_) return;
+    next_ = now + kLivePace;
+    run_.refresh();
+    look_.pid = run_.pid();
+    const TopAnswer answer = ask_top(*questions_, look_);
+    // What is not known yet is in the next frame.
+    if (answer.status.ok()) {
+      std::fputs(absl::StrCat(top_text(answer, charset_), "\n").c_str(), stderr);
+    }
+  }
+
+ private:
+  RunTarget& run_;
+  const std::unique_ptr<Questions> questions_;
+  const Charset charset_ = terminal_charset();
+  TopLook look_;
+  std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + kLivePace;
+};
+
+// ---------------------------------------------------------------- children
+
+// The last snapshot of a process that has ended.
+class LastSnapshot : public SnapshotSource {
+ public:
+  explicit LastSnapshot(TargetSnapshotPtr snapshot) : snapshot_(std::move(snapshot)) {}
+  absl::StatusOr<TargetSnapshotPtr> snapshot(int) override { return snapshot_; }
+  std::vector<TargetSnapshotPtr> snapshots() override { return {snapshot_}; }
+
+ private:
+  const TargetSnapshotPtr snapshot_;
+};
+
+// What is reported of the processes that the program forks or starts.
+class ChildReports : public RunChildrenUser {
+ public:
+  explicit ChildReports(const Options& options)
+      : each_(options.children == kEachChild), outs_(options.outs) {}
+
+  void began(RunTarget& target) override {
+    ++processes_;
+    if (!each_ || outs_.empty()) return;
+    if (processes_ > kMostFiles) {
+      ++without_files_;
+      return;
+    }
+    absl::StatusOr<RunFiles> files =
+        RunFiles::open(names(absl::StrCat(target.comm(), ".", target.pid())));
+    if (!files.ok()) return note(files.status());
+    note(files->begin(target));
+    files_.emplace(&target, *std::move(files));
+  }
+
+  void ended(RunTarget& target) override {
+    const auto snapshot = target.snapshot(target.pid());
+    if (!snapshot.ok()) return note(snapshot.status());
+    damages_ += damage_of(absl::StrCat(target.comm(), ", pid ", target.pid(), ","), target);
+    if (each_) {
+      finish_files(target);
+      keep(*snapshot);
+    } else {
+      note(add(target, **snapshot));
+    }
+  }
+
+  std::uint64_t processes() const { return processes_; }
+
+  // After the last end: writes the files of sums. The report, or the first error of all.
+  absl::StatusOr<std::string> finish() {
+    if (!each_) RETURN_IF_ERROR(write_sums());
+    RETURN_IF_ERROR(first_error_);
+    return each_ ? text_of_each() : text_of_sums();
+  }
+  const std::string& damages() const { return damages_; }
+
+ private:
+  static constexpr std::size_t kMostFiles = 1000;   // processes with files of their own
+  static constexpr std::size_t kMostReports = 20;   // of single processes
+  static constexpr std::size_t kMostPrograms = 64;  // with a sum
+
+  void note(const absl::Status& status) { first_error_.Update(status); }
+
+  // Each label once.
+  std::vector<std::string> names(std::string label) {
+    if (const int times = ++labels_[label]; times > 1) absl::StrAppend(&label, "-", times);
+    std::vector<std::string> names;
+    for (const std::string& out : outs_) names.push_back(labelled(out, label));
+    return names;
+  }
+
+  void finish_files(RunTarget& target) {
+    const auto files = files_.find(&target);
+    if (files == files_.end()) return;
+    note(files->second.finish(*ask_source(target), target.pid()));
+    files_.erase(files);
+  }
+
+  // Those that have allocated most are reported.
+  void keep(TargetSnapshotPtr snapshot) {
+    const auto first = [](const TargetSnapshotPtr& a, const TargetSnapshotPtr& b) {
+      return a->counters.all_allocated().words > b->counters.all_allocated().words;
+    };
+    kept_.push_back(std::move(snapshot));
+    std::ranges::stable_sort(kept_, first);
+    if (kept_.size() > kMostReports) kept_.pop_back();
+  }
+
+  absl::Status add(const RunTarget& target, const TargetSnapshot& snapshot) {
+    const auto found =
+        std::ranges::find(sums_, &target.program(), [](const Sum& sum) { return sum.program; });
+    if (found != sums_.end()) {
+      found->counts->add(snapshot, target.load_bias());
+      return absl::OkStatus();
+    }
+    if (sums_.size() >= kMostPrograms) {
+      ++without_sum_;
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(std::unique_ptr<ProgramSum> counts,
+                     ProgramSum::create(target.program().shared_from_this()));
+    counts->add(snapshot, target.load_bias());
+    sums_.push_back({&target.program(), std::move(counts)});
+    return absl::OkStatus();
+  }
+
+  // A trace is of one process: a sum has none.
+  absl::Status write_sums() {
+    std::erase_if(outs_, [](const std::string& out) { return absl::EndsWith(out, kTraceEnding); });
+    for (const Sum& sum : sums_) {
+      ASSIGN_OR_RETURN(const TargetSnapshotPtr snapshot, sum.counts->snapshot(0));
+      ASSIGN_OR_RETURN(RunFiles files, RunFiles::open(names(snapshot->info.comm)));
+      RETURN_IF_ERROR(files.finish(*ask_source(*sum.counts), snapshot->info.pid));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::string> text_of_each() const {
+    std::string out;
+    for (const TargetSnapshotPtr& snapshot : kept_) {
+      LastSnapshot source(snapshot);
+      const std::unique_ptr<Questions> questions = ask_source(source);
+      const int pid = snapshot->info.pid;
+      ASSIGN_OR_RETURN(const std::string text,
+                       report(source, *questions, pid, absl::StrCat(", pid ", pid)));
+      ASSIGN_OR_RETURN(const pb::ListTargetsResponse targets, questions->list_targets());
+      absl::StrAppend(&out, text, losses_of(absl::StrCat(" of pid ", pid), targets.targets(0)));
+    }
+    if (processes_ > kept_.size()) {
+      absl::StrAppend(&out, "\nmemprofctl: ", processes_ - kept_.size(),
+                      " more processes, which allocated less\n");
+    }
+    if (without_files_ > 0) {
+      absl::StrAppend(&out, "memprofctl: ", without_files_, " processes have no files: the first ",
+                      kMostFiles, " have\n");
+    }
+    return out;
+  }
+
+  absl::StatusOr<std::string> text_of_sums() const {
+    std::string out;
+    for (const Sum& sum : sums_) {
+      const std::unique_ptr<Questions> questions = ask_source(*sum.counts);
+      ASSIGN_OR_RETURN(const pb::ListTargetsResponse targets, questions->list_targets());
+      const pb::Target& target = targets.targets(0);
+      const Estimate& peak = sum.counts->largest_peak();
+      pb::Estimate largest;
+      largest.set_bytes(peak.bytes());
+      largest.set_bytes_stderr(peak.stderr_bytes());
+      absl::StrAppend(&out, "\nmemprofctl: ", target.comm(), ", OCaml ", target.runtime_version(),
+                      ", ", sum.counts->processes(),
+                      sum.counts->processes() == 1 ? " other process; " : " other processes; ",
+                      format_count(target.allocated().samples()), " samples\n  allocated         ",
+                      estimate_text(target.allocated()), "\n  largest peak      ",
+                      peak.samples == 0 ? "none"
+                                        : absl::StrCat(estimate_text(largest), ", pid ",
+                                                       sum.counts->pid_of_largest()),
+                      "\n  live at the end   ", estimate_text(target.live()), "\n");
+      ASSIGN_OR_RETURN(const std::string allocated,
+                       top_sites(*questions, target.pid(), pb::MEASURE_ALLOCATED, false));
+      if (!allocated.empty()) absl::StrAppend(&out, "\nAllocated\n", allocated);
+      absl::StrAppend(&out, losses_of(absl::StrCat(" of ", target.comm()), target));
+    }
+    if (without_sum_ > 0) {
+      absl::StrAppend(&out, "\nmemprofctl: ", without_sum_,
+                      " processes are of further programs: ", "no more than ", kMostPrograms,
+                      " are summed\n");
+    }
+    return out;
+  }
+
+  struct Sum {
+    const RunProgram* program;
+    std::unique_ptr<ProgramSum> counts;
+  };
+
+  const bool each_;
+  std::vector<std::string> outs_;
+  std::uint64_t processes_ = 0, without_files_ = 0, without_sum_ = 0;
+  std::map<const RunTarget*, RunFiles> files_;
+  std::map<std::string, int> labels_;
+  std::vector<TargetSnapshotPtr> kept_;
+  std::vector<Sum> sums_;
+  std::string damages_;
+  absl::Status first_error_;
+};
+
+// One line for each reason.
+std::string not_profiled_text(const RunChildren& children) {
+  std::map<std::string, std::string> by_reason;
+  for (const auto& [process, times] : children.not_profiled()) {
+    std::string& names = by_reason[process.second];
+    absl::StrAppend(&names, names.empty() ? "" : ", ", process.first);
+    if (times > 1) absl::StrAppend(&names, " (", times, " processes)");
+  }
+  std::string out;
+  for (const auto& [reason, names] : by_reason) {
+    absl::StrAppend(&out, "memprofctl: not profiled: ", names, ": ", reason, "\n");
+  }
+  if (children.unnamed() > 0) {
+    absl::StrAppend(&out, "memprofctl: not profiled: ", children.unnamed(), " more processes\n");
+  }
+  return out.empty() ? out : absl::StrCat("\n", out);
+}
+
+// ---------------------------------------------------------------- the command
 
 // Why there is nothing to report.
 std::string why_nothing(const RunTarget& run, const std::string& program) {
@@ -260,12 +522,19 @@ absl::Status tell(RunTarget& run, RunFiles& files, const std::vector<HeapRule>& 
   const std::unique_ptr<Questions> questions = ask_source(run);
   RETURN_IF_ERROR(files.finish(*questions, run.pid()));
   ASSIGN_OR_RETURN(const pb::ListTargetsResponse targets, questions->list_targets());
-  std::fputs(losses_of(run, targets.targets(0)).c_str(), stderr);
+  std::fputs(absl::StrCat(losses_of("", targets.targets(0)), damage_of("the program", run)).c_str(),
+             stderr);
   if (!options.quiet) {
-    ASSIGN_OR_RETURN(const std::string text, report(run, *questions));
+    ASSIGN_OR_RETURN(const std::string text, report(run, *questions, run.pid(), ""));
     std::fputs(text.c_str(), stderr);
   }
   return rules.empty() ? absl::OkStatus() : check(run, *questions, rules, options);
+}
+
+absl::Status tell_of_children(ChildReports& reports, bool quiet) {
+  ASSIGN_OR_RETURN(const std::string text, reports.finish());
+  std::fputs(absl::StrCat(reports.damages(), quiet ? "" : text).c_str(), stderr);
+  return absl::OkStatus();
 }
 
 int exit_of(const ProgramEnd& end) {
@@ -286,20 +555,41 @@ absl::Status run_run(const Options& options) {
   const std::string path = path_of_command(options.program[0]);
   ShareOptions share;
   share.rate = asked_rate > 0 ? asked_rate : kRunRate;
+  RunPrograms programs;
   ASSIGN_OR_RETURN(const std::unique_ptr<RunTarget> run,
-                   RunTarget::create(path, path.substr(path.rfind('/') + 1), share));
+                   RunTarget::create(programs, path, path.substr(path.rfind('/') + 1), share));
+  ChildReports reports(options);
+  std::unique_ptr<RunChildren> children;
+  // Rules are of the program itself.
+  if (!options.rules && options.children != kNoChildren) {
+    ASSIGN_OR_RETURN(children, RunChildren::create(share, programs, reports));
+  }
   ASSIGN_OR_RETURN(StartedProgram program,
-                   StartedProgram::start({options.program, agent.path, run->descriptor()}));
+                   StartedProgram::start({options.program, agent.path, run->descriptor(),
+                                          children != nullptr ? children->socket_name() : ""}));
+  std::optional<LiveFrames> live;
+  if (options.live) live.emplace(*run);
   absl::Status recording;
   for (bool ended = false; !ended;) {
-    ended = program.wait(kPace);
+    ended = program.wait(kPace, children != nullptr ? children->descriptor() : -1);
     run->update();
     if (run->begun() && recording.ok()) recording = files.begin(*run);
+    if (children != nullptr) children->update();
+    if (live) live->update();
   }
   const ProgramEnd end = ProgramEnd::of_status(program.status(), false);
   *options.program_exit = exit_of(end);
   run->finish(end);
-  const absl::Status told = recording.ok() ? tell(*run, files, rules, options) : recording;
+  if (children != nullptr) children->finish();
+  absl::Status told = recording.ok() ? tell(*run, files, rules, options) : recording;
+  if (reports.processes() > 0) {
+    // The program itself may be a script, or of another language.
+    if (!run->begun()) told = absl::OkStatus();
+    told.Update(tell_of_children(reports, options.quiet));
+  }
+  if (told.ok() && children != nullptr && !options.quiet) {
+    std::fputs(not_profiled_text(*children).c_str(), stderr);
+  }
   // A check that could not be made is no success.
   if (!told.ok() && options.rules && end == ProgramEnd{.cause = EndCause::kExit}) {
     *options.program_exit = static_cast<int>(exit_code_of(told));

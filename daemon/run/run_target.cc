@@ -2,14 +2,9 @@
 #include "daemon/run/run_target.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
+#include <optional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "daemon/discover/frame_table.h"
-#include "daemon/discover/relocated_file.h"
-#include "daemon/symbolize/ocaml_symbolizer.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
 
@@ -28,77 +23,66 @@ std::string name_of_capture(memprof_capture_by capture) {
 
 }  // namespace
 
-RunTarget::RunTarget(SharedAgent agent, std::string comm, double rate)
-    : agent_(std::move(agent)),
+RunTarget::RunTarget(RunPrograms& programs, SharedAgent agent, std::string comm, double rate)
+    : programs_(programs),
+      agent_(std::move(agent)),
       comm_(std::move(comm)),
       rate_(rate),
       began_ns_(realtime_ns()),
       history_(began_ns_) {}
 
-absl::StatusOr<std::unique_ptr<RunTarget>> RunTarget::create(const std::string& program,
+absl::StatusOr<std::unique_ptr<RunTarget>> RunTarget::create(RunPrograms& programs,
+                                                             const std::string& program,
                                                              std::string comm,
                                                              const ShareOptions& options) {
   ASSIGN_OR_RETURN(SharedAgent agent, SharedAgent::create(options));
-  std::unique_ptr<RunTarget> target(new RunTarget(std::move(agent), std::move(comm), options.rate));
+  std::unique_ptr<RunTarget> target(
+      new RunTarget(programs, std::move(agent), std::move(comm), options.rate));
   // A program of another kind may start one of OCaml; what that is shows when it has.
-  std::error_code error;
-  const std::string path =
-      std::filesystem::canonical(program, error).string();  // as the agent says
-  if (absl::StatusOr<Program> found = look_at(path); found.ok()) {
-    target->agent_.set_offsets(runtime_offsets(found->ocaml.abi));
+  if (auto found = programs.find(program); found.ok()) {
     target->program_ = *std::move(found);
-    target->expected_path_ = path;
+    target->agent_.set_offsets(runtime_offsets(target->program_->abi()));
   }
   return target;
 }
 
-absl::StatusOr<RunTarget::Program> RunTarget::look_at(const std::string& path) {
-  Program program;
-  ASSIGN_OR_RETURN(program.file, ElfFile::open(path, path, ByteBudget::for_target()));
-  ASSIGN_OR_RETURN(program.ocaml, check_program(*program.file));
-  if (!program.ocaml.why_no_agent.empty()) {
-    return absl::FailedPreconditionError(program.ocaml.why_no_agent);
-  }
-  return program;
-}
-
-absl::StatusOr<std::shared_ptr<Symbolizer>> RunTarget::symbolizer(const ShareTaker& taker,
-                                                                  Program program) {
-  const auto callback = program.file->find_symbol("caml_callback_exn");
-  if (!callback) return absl::FailedPreconditionError("has no symbol caml_callback_exn");
-  const std::uint64_t bias = taker.callback_exn - callback->address;
-  ASSIGN_OR_RETURN(const RelocatedFile memory, RelocatedFile::open(*program.file, bias));
-  ASSIGN_OR_RETURN(
-      FrameTable frames,
-      read_frame_table(memory, memory.mappings(), program.ocaml.symbols.frametable.address + bias));
-  return std::make_shared<OcamlSymbolizer>(
-      std::move(program.file), bias, std::move(frames),
-      program.ocaml.abi.end_lines ? LocationFormat::kLines : LocationFormat::kLine,
-      ByteBudget::for_target());
+absl::StatusOr<std::unique_ptr<RunTarget>> RunTarget::create(RunPrograms& programs, int pid,
+                                                             std::shared_ptr<RunProgram> program,
+                                                             const ShareOptions& options) {
+  ASSIGN_OR_RETURN(SharedAgent agent, SharedAgent::create(options));
+  std::string comm = program->name().substr(program->name().rfind('/') + 1);
+  std::unique_ptr<RunTarget> target(
+      new RunTarget(programs, std::move(agent), std::move(comm), options.rate));
+  target->agent_.set_offsets(runtime_offsets(program->abi()));
+  target->program_ = std::move(program);
+  target->is_certain_ = true;
+  target->pid_ = pid;
+  return target;
 }
 
 absl::Status RunTarget::begin_pipeline(const ShareTaker& taker) {
-  exe_ = taker.exe.empty() ? expected_path_ : taker.exe;
-  if (!program_ || exe_ != expected_path_) {
-    ASSIGN_OR_RETURN(program_, look_at(exe_));
-    agent_.set_offsets(runtime_offsets(program_->ocaml.abi));
+  if (!is_certain_ &&
+      (program_ == nullptr || (!taker.exe.empty() && taker.exe != program_->name()))) {
+    ASSIGN_OR_RETURN(program_, programs_.find(taker.exe));
+    agent_.set_offsets(runtime_offsets(program_->abi()));
   }
-  const RuntimeAbi& abi = program_->ocaml.abi;
+  exe_ = taker.exe.empty() ? program_->name() : taker.exe;
+  const RuntimeAbi& abi = program_->abi();
   version_ = abi.version;
-  const bool domains = abi.domains;
-  ASSIGN_OR_RETURN(symbolizer_, symbolizer(taker, *std::exchange(program_, std::nullopt)));
+  ASSIGN_OR_RETURN(load_bias_, program_->load_bias(taker.callback_exn));
+  ASSIGN_OR_RETURN(symbolizer_, program_->names_at(load_bias_));
   PipelineLimits limits;
-  if (domains) limits.sample_id_step = MEMPROF_BUFFERS;
+  if (abi.domains) limits.sample_id_step = MEMPROF_BUFFERS;
   pipeline_ = std::make_unique<Pipeline>(limits);
   pipeline_->expect({});
   pipeline_->begin_session(kGeneration, rate_);
-  if (domains) pipeline_->follow_since(kGeneration);
+  if (abi.domains) pipeline_->follow_since(kGeneration);
   tap_ = std::make_unique<EventTap>(*pipeline_, std::make_shared<EventLog>());
   return absl::OkStatus();
 }
 
 void RunTarget::begin(const ShareTaker& taker) {
-  pid_ = taker.pid;
+  if (!is_certain_) pid_ = taker.pid;
   if (const absl::Status status = begin_pipeline(taker); !status.ok()) {
     problem_ = std::string(status.message());
     return;
@@ -131,13 +115,19 @@ void RunTarget::update() {
   if (!begun()) {
     // Events in the ring wait for the next call, so that a recording can start in between.
     const std::optional<ShareTaker> taker = agent_.taker();
-    if (taker && pid_ == 0) begin(*taker);
+    if (taker && problem_.empty()) begin(*taker);
     return;
   }
   tap_->update();
   agent_.drain(*pipeline_);
   if (window_is_due()) close_window();
   tap_->flush();
+}
+
+void RunTarget::refresh() {
+  if (!begun()) return;
+  close_window();
+  publish(TargetState::kSampling, "");
 }
 
 void RunTarget::finish(const ProgramEnd& end) {

@@ -6,23 +6,23 @@
 //   its agent takes it      update() finds the program's file, names and runtime; events are read
 //                           from here on, those before are in the ring
 //   it ends                 finish(): unfinished batches, the last window, the final snapshot
+//
+// A child of it is a target of its own (run_children.h).
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/discover/elf_file.h"
-#include "daemon/discover/program_check.h"
 #include "daemon/history/history.h"
 #include "daemon/history/snapshot.h"
 #include "daemon/model/program_end.h"
 #include "daemon/pipeline/event_tap.h"
 #include "daemon/pipeline/pipeline.h"
+#include "daemon/run/run_program.h"
 #include "daemon/run/shared_agent.h"
 #include "daemon/util/threads/mutex.h"
 
@@ -32,16 +32,25 @@ namespace memprofd {
 class RunTarget final : public SnapshotSource {
  public:
   // program: the path of the file that is about to start; it may turn out to be another one
-  // (a script). comm: what the target is called.
-  static absl::StatusOr<std::unique_ptr<RunTarget>> create(const std::string& program,
+  // (a script). comm: what the target is called. programs must outlive the target.
+  static absl::StatusOr<std::unique_ptr<RunTarget>> create(RunPrograms& programs,
+                                                           const std::string& program,
                                                            std::string comm,
                                                            const ShareOptions& options);
+  // Of a process that asks for memory and waits for it.
+  static absl::StatusOr<std::unique_ptr<RunTarget>> create(RunPrograms& programs, int pid,
+                                                           std::shared_ptr<RunProgram> program,
+                                                           const ShareOptions& options);
 
-  // For the program to inherit.
+  // For the program to inherit, or to be sent to.
   int descriptor() const { return agent_.descriptor(); }
   // Finds the process that has taken the memory; later calls read new events and close due windows
   // of the history. A recording of events can start in between.
   void update();
+  // While it runs: snapshots have what has come so far.
+  void refresh();
+  // Before finish() if the program still runs: it continues without a session.
+  void withdraw() { agent_.end_session(); }
   // The program that was started has ended; after a last update().
   void finish(const ProgramEnd& end);
 
@@ -51,6 +60,10 @@ class RunTarget final : public SnapshotSource {
   const std::string& problem() const { return problem_; }
   // 0 until begun().
   int pid() const { return pid_; }
+  const std::string& comm() const { return comm_; }
+  // Since begun().
+  RunProgram& program() const { return *program_; }
+  std::uint64_t load_bias() const { return load_bias_; }
   const SharedAgent& agent() const { return agent_; }
 
   // kNotFound until begun().
@@ -58,27 +71,22 @@ class RunTarget final : public SnapshotSource {
   std::vector<TargetSnapshotPtr> snapshots() override;
 
  private:
-  struct Program {
-    std::unique_ptr<ElfFile> file;
-    OcamlProgram ocaml;
-  };
-
-  RunTarget(SharedAgent agent, std::string comm, double rate);
-  static absl::StatusOr<Program> look_at(const std::string& path);
+  RunTarget(RunPrograms& programs, SharedAgent agent, std::string comm, double rate);
   // The agent has taken the memory.
   void begin(const ShareTaker& taker);
   absl::Status begin_pipeline(const ShareTaker& taker);
-  absl::StatusOr<std::shared_ptr<Symbolizer>> symbolizer(const ShareTaker& taker, Program program);
   void close_window();
   bool window_is_due() const;
   void publish(TargetState state, const std::string& message);
 
+  RunPrograms& programs_;
   SharedAgent agent_;
   const std::string comm_;
   const double rate_;
-  const std::uint64_t began_ns_;    // CLOCK_REALTIME
-  std::string expected_path_;       // of program_
-  std::optional<Program> program_;  // the file that is about to start, until begin()
+  const std::uint64_t began_ns_;         // CLOCK_REALTIME
+  std::shared_ptr<RunProgram> program_;  // until begin(): null, or the file that is about to start
+  bool is_certain_ = false;              // it is that one
+  std::uint64_t load_bias_ = 0;
   std::string problem_;
   int pid_ = 0;
   std::string exe_, version_, capture_;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -115,6 +116,15 @@ void SharedAgent::renew() {
   __atomic_store_n(&head().until_ns, monotonic_ns() + AgentControl::kLeaseNs, __ATOMIC_RELEASE);
   const auto shared = memory();
   if (shared) control(*shared).renew().IgnoreError();
+}
+
+void SharedAgent::end_session() {
+  const auto shared = memory();
+  if (!shared) return;
+  // No session is wanted without a rate, whatever its generation.
+  control(*shared)
+      .give({.session = SessionRequest{.generation = std::numeric_limits<std::uint32_t>::max()}})
+      .IgnoreError();
 }
 
 void SharedAgent::drain(Pipeline& pipeline) {

@@ -50,6 +50,8 @@ class SharedAgent {
   std::optional<ShareTaker> taker() const;
   // Moves the lease on: without it the agent stops to sample after AgentControl::kLeaseNs.
   void renew();
+  // The agent stops at its next callback.
+  void end_session();
 
   // Hands over what the ring holds. Once the memory is damaged, nothing more is read from the ring.
   void drain(Pipeline& pipeline);

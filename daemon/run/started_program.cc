@@ -53,6 +53,9 @@ std::vector<std::string> environment(const StartOptions& options) {
   variables.push_back(absl::StrCat(kPreload, "=", before, separator, options.agent));
   variables.push_back(absl::StrCat(MEMPROF_SHARE_PRELOAD, "=", before));
   variables.push_back(absl::StrCat(MEMPROF_SHARE_FD, "=", options.share));
+  if (!options.children.empty()) {
+    variables.push_back(absl::StrCat(MEMPROF_SHARE_SOCKET, "=", options.children));
+  }
   return variables;
 }
 
@@ -113,10 +116,10 @@ absl::StatusOr<StartedProgram> StartedProgram::start(const StartOptions& options
   return StartedProgram(pid, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))));
 }
 
-bool StartedProgram::wait(std::chrono::milliseconds time) {
-  pollfd ended{pidfd_.get(), POLLIN, 0};
+bool StartedProgram::wait(std::chrono::milliseconds time, int descriptor) {
+  pollfd waited[] = {{pidfd_.get(), POLLIN, 0}, {descriptor, POLLIN, 0}};
   // Kernels before 5.3 have no such descriptor: then it is asked for after the time.
-  ::poll(&ended, 1, static_cast<int>(time.count()));
+  ::poll(waited, 2, static_cast<int>(time.count()));
   if (::waitpid(pid_, &status_, WNOHANG) != pid_) return false;
   passed_to = 0;
   return true;

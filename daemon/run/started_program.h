@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A child process that runs as it would without us: same standard files, terminal, process group
-// and signals; only its environment has what the agent needs, which the agent removes again.
+// and signals; only its environment has what the agent needs, which the agent removes again unless
+// children are followed.
 #pragma once
 
 #include <sys/types.h>
@@ -19,6 +20,7 @@ struct StartOptions {
   std::vector<std::string> command;  // as for a shell: searched for in PATH
   std::string agent;                 // path of the agent's library
   int share = -1;                    // the descriptor that the program inherits
+  std::string children;              // RunChildren::socket_name(); empty: none is followed
 };
 
 // The path of the file that a command would run; the command itself when there is none.
@@ -33,8 +35,9 @@ class StartedProgram {
   StartedProgram(StartedProgram&&) = default;
 
   pid_t pid() const { return pid_; }
-  // Waits; returns true if the program has ended within that time.
-  bool wait(std::chrono::milliseconds time);
+  // Waits; returns true if the program has ended within that time. Returns earlier when this
+  // descriptor is readable; -1: none.
+  bool wait(std::chrono::milliseconds time, int descriptor = -1);
   // Status as of waitpid(), after its end.
   int status() const { return status_; }
 

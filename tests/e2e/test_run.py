@@ -105,6 +105,17 @@ class Numbers(RunCase):
         self.assertGreater(float(found[1]), 15)
 
 
+    def test_while_it_runs(self):
+        run = self.ready("ends", options=["--live"])
+        run.send("hold 20")
+        self.assertEqual("held", run.read_line())
+        eventually(lambda: "Ends.hold" in run.stderr(), "what is held is shown")
+        self.assertNotIn("live at the end", run.stderr())
+        run.send("exit 0")
+        self.assertEqual(0, run.wait(), run.stderr())
+        self.assertIn("live at the end", run.stderr())
+
+
 class Numbers5(Numbers):
     targets = TARGETS5
     user = UNPRIVILEGED  # their libraries are in the home folder of root
@@ -173,6 +184,128 @@ class Ends(RunCase):
         self.assertNotIn("Forks.child_work", self.sites("a.json"))
 
 
+class Children(RunCase):
+    """Each OCaml process of a run has its own counts, which are summed by program or reported."""
+
+    CHILD_WORDS = 400_000  # of forks.ml's child_work
+    CHILD_RATE = 1e-2
+
+    def run_forks(self, children, times, *options):
+        done = self.run_to_end(self.program("forks"), options=["--out", self.folder / "a.json", *options],
+                               rate=self.CHILD_RATE, text=f"work {children} {times}\nexit\n")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertNotIn("Forks.child_work", self.sites("a.json"), "a child is not its parent")
+        return done
+
+    def assert_child_work(self, file, loops):
+        self.assert_estimate(file, sum_sites(self.sites(file).values(), "child_work")["allocated_bytes"],
+                             loops * self.CHILD_WORDS, self.CHILD_RATE)
+
+    def files(self):
+        return sorted(path.name for path in self.folder.iterdir() if path.name.startswith("a."))
+
+    def test_forked_children_are_summed(self):
+        done = self.run_forks(3, 4)
+        self.assertRegex(done.stderr, r"memprofctl: forks, OCaml [0-9.]+, 3 other processes; ")
+        self.assertIn("Forks.child_work", done.stderr)
+        self.assert_child_work("a.forks.json", 12)
+        self.assertEqual(["a.forks.json", "a.json"], self.files())
+
+    def test_each_child(self):
+        done = self.run_forks(3, 4, "--children", "each", "--out", self.folder / "a.ctf")
+        pids = re.findall(r"memprofctl: forks, pid (\d+), OCaml", done.stderr)
+        self.assertEqual(3, len(set(pids)), done.stderr)
+        self.assertEqual(sorted(["a.json", "a.ctf", *(f"a.forks.{pid}.{ending}" for pid in pids for ending in ("json", "ctf"))]),
+                         self.files())
+        for pid in pids:
+            self.assert_child_work(f"a.forks.{pid}.json", 4)
+            traced = answers.answer(memprofctl("report", "-o", "json", self.folder / f"a.forks.{pid}.ctf").stdout)
+            whole = answers.answer((self.folder / f"a.forks.{pid}.json").read_text())
+            self.assertEqual(whole["total"]["samples"], traced["total"]["samples"], "the trace has every sample")
+
+    def test_no_child(self):
+        done = self.run_forks(3, 4, "--children", "no")
+        self.assertNotIn("other process", done.stderr)
+        self.assertEqual(["a.json"], self.files())
+
+    def test_started_children_are_summed(self):
+        """The first process has its own report, those that come later have one sum; the rest are named."""
+        program = self.program("known_alloc")
+        script = self.folder / "script"
+        script.write_text("#!/bin/sh\n/bin/true\n" + f"printf 'go 20\\nexit\\n' | {program}\n" * 3)
+        script.chmod(0o755)
+        done = self.run_to_end(script, options=["--out", self.folder / "a.json"])
+        self.assertEqual(0, done.returncode, done.stderr)
+        truths = [json.loads(line)["sites"] for line in done.stdout.splitlines() if line.startswith("{") and "sites" in line]
+        self.assertEqual(3, len(truths), done.stdout)
+        for file, times in (("a.json", 1), ("a.known_alloc.json", 2)):
+            sites = self.sites(file)
+            for name in ("site_small", "site_live", "site_major", "site_promoted"):
+                found = sum_sites(sites.values(), name)["allocated_bytes"]
+                self.assert_estimate(f"{file} {name}", found, times * truths[0][name]["allocated_words"], RATE)
+        self.assertIn("known_alloc, OCaml", done.stderr)
+        self.assertIn("2 other processes", done.stderr)
+        self.assertRegex(done.stderr, r"(?m)^memprofctl: not profiled: .*true.*: has no OCaml runtime")
+
+    def test_exec(self):
+        """The program that comes by exec is a process of its own."""
+        run = self.ready("execer", options=["--out", self.folder / "a.json"])
+        run.send(f"exec {self.program('ends')}")
+        self.assertEqual("ready", run.read_line().split()[0])
+        run.send("hold 20")
+        self.assertEqual("held", run.read_line())
+        run.send("exit 5")
+        self.assertEqual(5, run.wait(), run.stderr())
+        self.assertIn("Execer.allocate", self.sites("a.json"))
+        self.assertIn("Ends.hold", self.sites("a.ends.json"))
+
+    def test_many(self):
+        """Those beyond the limit run as they would, and are counted."""
+        done = self.run_forks(400, 1)
+        self.assertIn('{"pid":400}', done.stdout)
+        profiled = re.search(r"forks, OCaml [0-9.]+, (\d+) other processes", done.stderr)
+        refused = re.findall(r"not profiled: forks(?: \((\d+) processes\))?: ", done.stderr)
+        self.assertEqual(400, int(profiled[1]) + sum(int(times or 1) for times in refused), done.stderr)
+
+    def test_killed(self):
+        """Whoever is killed, the others go on, and nothing is left behind."""
+        for victim in ("memprofctl", "program", "child"):
+            with self.subTest(victim):
+                run = self.ready("forks", rate=self.CHILD_RATE)
+                (program,) = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+                run.send("fork")
+                child = json.loads(run.read_line())["pid"]
+                eventually(lambda: self.is_profiled(child, program), "its agent has memory of its own")  # pylint: disable=cell-var-from-loop
+                os.kill({"memprofctl": run.pid, "program": int(program), "child": child}[victim], signal.SIGKILL)
+                if victim == "child":
+                    run.send("exit")
+                self.assertEqual({"memprofctl": -signal.SIGKILL, "program": 128 + signal.SIGKILL, "child": 0}[victim], run.wait())
+                if victim == "memprofctl":
+                    run.send("work 1 1")
+                    self.assertEqual(1, json.loads(run.read_line())["pid"], "the program goes on")
+                    run.send("exit")
+                else:
+                    self.assertIn("1 other process;", run.stderr())
+                for pid in (program, child):
+                    eventually(lambda: not pathlib.Path(f"/proc/{pid}").exists(), "it ends")  # pylint: disable=cell-var-from-loop
+                self.assertNotIn("@memprof-run-", pathlib.Path("/proc/net/unix").read_text())
+
+    def is_profiled(self, child, program):
+        """It has memory that is not its parent's, and rests after its first work."""
+        own = self.shared_memory(child)
+        return own and not own & self.shared_memory(program) and \
+            pathlib.Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+    def shared_memory(self, pid):
+        lines = pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()
+        return {line.split()[4] for line in lines if "memfd:memprof-share" in line}
+
+
+class Children5(Children):
+    targets = TARGETS5
+    user = UNPRIVILEGED  # their libraries are in the home folder of root
+
+
 class Ends5(Ends):
     targets = TARGETS5
     user = UNPRIVILEGED  # their libraries are in the home folder of root
@@ -236,7 +369,7 @@ class Program(RunCase):
     """The program is what it would be without us."""
 
     def test_environment(self):
-        """It is not changed, for its children either, whatever LD_PRELOAD was before."""
+        """Unless children are followed it is not changed, for them either, whatever LD_PRELOAD was before."""
         library = self.folder / "libother.so"
         subprocess.run(["cc", "-shared", "-o", library, "-x", "c", os.devnull], check=True)
         for before in (None, str(library)):
@@ -247,8 +380,11 @@ class Program(RunCase):
                 subprocess.run(["ocamlfind", "ocamlopt", script, "-o", self.folder / "env"], check=True, cwd=self.folder)
                 alone = subprocess.run([*NOBODY, self.folder / "env"], capture_output=True, text=True, check=True,
                                        env={**os.environ, **env})
-                done = self.run_to_end(self.folder / "env", env=env)
+                done = self.run_to_end(self.folder / "env", options=["--children", "no"], env=env)
                 self.assertEqual((0, alone.stdout), (done.returncode, done.stdout), done.stderr)
+                done = self.run_to_end(self.folder / "env", env=env)
+                others = [line for line in done.stdout.splitlines() if not line.startswith(("LD_PRELOAD=", "MEMPROF_SHARE_"))]
+                self.assertEqual([line for line in alone.stdout.splitlines() if not line.startswith("LD_PRELOAD=")], others)
 
     def test_its_own_options(self):
         """They are not taken for memprofctl's, whatever stands before --."""

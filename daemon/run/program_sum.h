@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The counts of all ended processes of one program, as one target without a history.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "daemon/aggregate/callstack_table.h"
+#include "daemon/history/snapshot.h"
+#include "daemon/run/run_program.h"
+
+namespace memprofd {
+
+// Owned by one thread.
+class ProgramSum final : public SnapshotSource {
+ public:
+  // kFailedPrecondition: the program's names cannot be read.
+  static absl::StatusOr<std::unique_ptr<ProgramSum>> create(std::shared_ptr<RunProgram> program);
+
+  // The last snapshot of a process.
+  void add(const TargetSnapshot& process, std::uint64_t load_bias);
+
+  std::uint64_t processes() const { return processes_; }
+  // The process that had most live at once.
+  const Estimate& largest_peak() const { return largest_peak_; }
+  int pid_of_largest() const { return pid_of_largest_; }
+
+  // Under the pid of the first process, whatever pid is asked for.
+  absl::StatusOr<TargetSnapshotPtr> snapshot(int pid) override;
+  std::vector<TargetSnapshotPtr> snapshots() override;
+
+ private:
+  ProgramSum(std::shared_ptr<RunProgram> program, std::shared_ptr<Symbolizer> names)
+      : program_(std::move(program)), names_(std::move(names)) {}
+  CallstackId callstack(const Callstack& of_process, std::uint64_t load_bias);
+
+  const std::shared_ptr<RunProgram> program_;
+  const std::shared_ptr<Symbolizer> names_;
+  TargetSnapshot sum_;  // but for what points into this
+  CallstackTable callstacks_;
+  absl::flat_hash_map<AllocClass, std::size_t> rows_;  // indices of sum_.rows
+  std::uint64_t processes_ = 0;
+  Estimate largest_peak_;
+  int pid_of_largest_ = 0;
+};
+
+}  // namespace memprofd
