@@ -12,6 +12,7 @@
 #include "profiles.h"
 #include "sections.h"
 #include "session.h"
+#include "share.h"
 #include "snapshot_domains.h"
 
 #define DOMAINS 3
@@ -53,6 +54,7 @@ void (*caml_domain_external_interrupt_hook)(void) = no_hook;
 
 value caml_ml_domain_index(value unit) { return (void)unit, VAL_LONG(current); }
 value caml_ml_domain_id(value unit) { return (void)unit, VAL_LONG(current); }
+int memprof_share_join(void) { return 0; }  // no process here is a child of one
 int caml_bt_is_self(void) { return fakes[current].blocked; }
 void caml_interrupt_self(void) {}
 void caml_set_action_pending(domain_state* state) { (void)state; }
