@@ -33,12 +33,18 @@ void fact(std::string& out, const char* name, const std::string& value) {
   absl::StrAppendFormat(&out, "  %-11s %s\n", name, value);
 }
 
+bool is_trace(const pb::Target& target) { return target.mode() == mode_name(TargetMode::kTrace); }
+
 std::string state_text(const pb::ListSitesResponse& response) {
   const pb::Target& target = response.target();
+  const double seconds =
+      static_cast<double>(response.time_unix_ns() - target.attached_unix_ns()) / kNsPerSecond;
+  if (is_trace(target)) {
+    return absl::StrCat("a trace of ", format_duration(seconds), " from ",
+                        utc_text(target.attached_unix_ns()), " on");
+  }
   std::string out(state_word(target.state()));
   if (target.attached_unix_ns() > 0) {
-    const double seconds =
-        static_cast<double>(response.time_unix_ns() - target.attached_unix_ns()) / kNsPerSecond;
     absl::StrAppend(&out, ", attached ", utc_text(target.attached_unix_ns()), ", ",
                     format_duration(seconds), " ago");
   }
@@ -115,9 +121,12 @@ void append_header(const pb::ListSitesResponse& response, std::string& out) {
   const pb::Target& target = response.target();
   absl::StrAppend(&out, "memprofd report: ", printable(target.comm()), " (pid ", target.pid(),
                   ")\n\n");
+  // A trace has neither.
   fact(out, "program",
-       absl::StrCat(printable(target.exe()), ", OCaml ", printable(target.runtime_version()), ", ",
-                    printable(target.mode()), " mode"));
+       is_trace(target)
+           ? printable(target.exe())
+           : absl::StrCat(printable(target.exe()), ", OCaml ", printable(target.runtime_version()),
+                          ", ", printable(target.mode()), " mode"));
   fact(out, "state", state_text(response));
   if (is_observed(target)) {
     append_observed(target, out);
@@ -125,9 +134,11 @@ void append_header(const pb::ListSitesResponse& response, std::string& out) {
     append_followed(target, out);
   }
   if (target.has_gc()) append_gc(target, out);
-  fact(out, "cost",
-       absl::StrCat("stopped for ", format_duration(target.paused_seconds()),
-                    " in all, attached in ", format_duration(target.attach_seconds())));
+  if (!is_trace(target)) {
+    fact(out, "cost",
+         absl::StrCat("stopped for ", format_duration(target.paused_seconds()),
+                      " in all, attached in ", format_duration(target.attach_seconds())));
+  }
   fact(out, "losses", losses_text(target));
   if (target.given_up_events() > 0) fact(out, "given up", given_up_text(target));
 }

@@ -216,6 +216,20 @@ TEST(Report, CopesWithNothing) {
   EXPECT_THAT(text, Not(HasSubstr("nan")));
 }
 
+TEST(Report, OfATraceHasNothingOfAnAttach) {
+  pb::ListSitesResponse response = sites();
+  pb::Target& target = *response.mutable_target();
+  target.set_mode("trace");
+  target.clear_runtime_version();
+  target.set_attached_unix_ns(1'700'000'000'000'000'000);
+  response.set_time_unix_ns(1'700'000'060'000'000'000);
+  const std::string text = report_text(response, pb::MEASURE_LIVE, pb::GROUP_BY_SITE);
+  EXPECT_THAT(text, HasSubstr("a trace of 1.0 min from 2023-11-14 22:13:20 UTC on"));
+  for (const char* words : {"OCaml ,", "attached in", "ago", "mode"}) {
+    EXPECT_THAT(text, Not(HasSubstr(words)));
+  }
+}
+
 TEST(Report, CutsLongCallstacks) {
   pb::ListSitesResponse response = sites();
   for (int i = 0; i < 100; ++i) response.mutable_sites(0)->add_callstack()->set_function("f");
