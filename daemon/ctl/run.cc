@@ -313,7 +313,7 @@ class ChildReports : public RunChildrenUser {
     files_.emplace(&target, *std::move(files));
   }
 
-  void ended(RunTarget& target) override {
+  void ended(RunTarget& target, bool forked) override {
     const auto snapshot = target.snapshot(target.pid());
     if (!snapshot.ok()) return note(snapshot.status());
     damages_ += damage_of(absl::StrCat(target.comm(), ", pid ", target.pid(), ","), target);
@@ -321,7 +321,7 @@ class ChildReports : public RunChildrenUser {
       finish_files(target);
       keep(*snapshot);
     } else {
-      note(add(target, **snapshot));
+      note(add(target, **snapshot, forked));
     }
   }
 
@@ -367,11 +367,11 @@ class ChildReports : public RunChildrenUser {
     if (kept_.size() > kMostReports) kept_.pop_back();
   }
 
-  absl::Status add(const RunTarget& target, const TargetSnapshot& snapshot) {
+  absl::Status add(const RunTarget& target, const TargetSnapshot& snapshot, bool forked) {
     const auto found =
         std::ranges::find(sums_, &target.program(), [](const Sum& sum) { return sum.program; });
     if (found != sums_.end()) {
-      found->counts->add(snapshot, target.load_bias());
+      found->counts->add(snapshot, target.load_bias(), forked);
       return absl::OkStatus();
     }
     if (sums_.size() >= kMostPrograms) {
@@ -380,7 +380,7 @@ class ChildReports : public RunChildrenUser {
     }
     ASSIGN_OR_RETURN(std::unique_ptr<ProgramSum> counts,
                      ProgramSum::create(target.program().shared_from_this()));
-    counts->add(snapshot, target.load_bias());
+    counts->add(snapshot, target.load_bias(), forked);
     sums_.push_back({&target.program(), std::move(counts)});
     return absl::OkStatus();
   }

@@ -2,6 +2,7 @@
 """memprofctl run: programs from their first allocation to their end, by a user without any privilege."""
 
 import json
+import math
 import os
 import pathlib
 import re
@@ -197,9 +198,10 @@ class Children(RunCase):
         self.assertNotIn("Forks.child_work", self.sites("a.json"), "a child is not its parent")
         return done
 
-    def assert_child_work(self, file, loops):
+    def assert_child_work(self, file, loops, children=1):
+        """Forked children have the same random numbers, so their errors add up."""
         self.assert_estimate(file, sum_sites(self.sites(file).values(), "child_work")["allocated_bytes"],
-                             loops * self.CHILD_WORDS, self.CHILD_RATE)
+                             loops * self.CHILD_WORDS, self.CHILD_RATE, sigmas=4 * math.sqrt(children))
 
     def files(self):
         return sorted(path.name for path in self.folder.iterdir() if path.name.startswith("a."))
@@ -208,7 +210,10 @@ class Children(RunCase):
         done = self.run_forks(3, 4)
         self.assertRegex(done.stderr, r"memprofctl: forks, OCaml [0-9.]+, 3 other processes; ")
         self.assertIn("Forks.child_work", done.stderr)
-        self.assert_child_work("a.forks.json", 12)
+        self.assert_child_work("a.forks.json", 12, children=3)
+        allocated = self.sites("a.forks.json")["Forks.child_work"]["allocated"]
+        independent = math.sqrt(int(allocated["samples"])) / self.CHILD_RATE * 8
+        self.assertGreater(allocated["bytes_stderr"], 1.6 * independent, "the error of three that are alike")
         self.assertEqual(["a.forks.json", "a.json"], self.files())
 
     def test_each_child(self):
