@@ -63,11 +63,14 @@ class LiveCourse {
 
 // How likely it is that values in their order rise as they do when the order means nothing.
 double chance_of_rise(const std::vector<double>& values);
-// Which chances are low for how many there are: of those, one in twenty is low by chance
-// (Benjamini and Hochberg).
-std::vector<bool> discoveries(const std::vector<double>& chances);
+// The share of discoveries that may be there by chance, where nothing else is asked for.
+inline constexpr double kFalseDiscoveries = 0.05;
+// Which chances are low for how many there are: of those, that share is low by chance (Benjamini
+// and Hochberg).
+std::vector<bool> discoveries(const std::vector<double>& chances,
+                              double false_discoveries = kFalseDiscoveries);
 // The samples that have to be kept, with none let go, to be a discovery among so many sites.
-double samples_to_be_named(std::size_t sites);
+double samples_to_be_named(std::size_t sites, double false_discoveries = kFalseDiscoveries);
 // The chance of more than so many standard errors, one-sided.
 double chance_beyond(double standard_errors);
 

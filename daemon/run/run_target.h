@@ -23,6 +23,7 @@
 #include "daemon/model/program_end.h"
 #include "daemon/pipeline/event_tap.h"
 #include "daemon/pipeline/pipeline.h"
+#include "daemon/run/runtime_counters.h"
 #include "daemon/run/shared_agent.h"
 #include "daemon/util/threads/mutex.h"
 
@@ -69,6 +70,7 @@ class RunTarget final : public SnapshotSource {
   void begin(const ShareTaker& taker);
   absl::Status begin_pipeline(const ShareTaker& taker);
   absl::StatusOr<std::shared_ptr<Symbolizer>> symbolizer(const ShareTaker& taker, Program program);
+  void read_counters();
   void close_window();
   bool window_is_due() const;
   void publish(TargetState state, const std::string& message);
@@ -83,6 +85,8 @@ class RunTarget final : public SnapshotSource {
   int pid_ = 0;
   std::string exe_, version_, capture_;
   ProgramEnd end_;
+  std::optional<RuntimeCounters> counters_;  // nothing: they cannot be read
+  GcStats gc_;                               // as last read
   std::shared_ptr<Symbolizer> symbolizer_;
   std::unique_ptr<Pipeline> pipeline_;
   std::unique_ptr<EventTap> tap_;

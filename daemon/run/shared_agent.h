@@ -57,6 +57,8 @@ class SharedAgent {
   void catch_up(Pipeline& pipeline);
   // What the agent says about itself. kOutOfRange: nobody has taken the memory.
   absl::StatusOr<AgentStatus> status() const;
+  // OCaml 5: its domains, as of that status.
+  std::vector<DomainGc> domains(const AgentStatus& status) const;
   // The program has written what no agent writes.
   bool damaged() const { return damaged_; }
 
