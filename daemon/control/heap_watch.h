@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes snapshots of targets' heaps by itself, when rules say so (heap_rule.h): a thread of its own
+// Takes snapshots of targets' heaps by itself, when conditions (heap_rule.h) or broken rules
+// (rules/rule_book.h) say so: a thread of its own
 // looks at targets as any reader does, and has each snapshot taken by another one, so that no
 // program holds up the others.
 #pragma once
@@ -20,6 +21,7 @@
 #include "daemon/attach/inject/heap_points.h"
 #include "daemon/control/heap_rule.h"
 #include "daemon/export/api/service.h"
+#include "daemon/rules/rule_book.h"
 #include "daemon/snapshot/file/heap_files.h"
 #include "daemon/util/stop_signal.h"
 #include "daemon/util/user_places.h"
@@ -36,6 +38,7 @@ struct HeapWatchOptions {
   std::function<void(const absl::Status&)> count;
   // Where a target waits for a snapshot, when a rule is about that.
   std::function<absl::StatusOr<HeapPoints>(int pid)> points;
+  std::shared_ptr<RuleBook> book = std::make_shared<RuleBook>();
   std::chrono::milliseconds interval{2000};  // of looks
 };
 
@@ -76,7 +79,7 @@ class HeapWatch {
     const int pid;
     const std::uint64_t attached_ns;
     UserPlaces::Place place;
-    std::vector<std::size_t> due;       // rules that it is for
+    std::vector<std::size_t> due;       // conditions that it is for
     std::optional<HeapPoints> points;   // where the program waits for it, if it does
     std::optional<WaitingPoint> point;  // likewise
     absl::Status outcome;               // of the thread, until it has ended
