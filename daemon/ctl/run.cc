@@ -497,12 +497,11 @@ std::string why_nothing(const RunTarget& run, const std::string& program) {
       "environment (env -i, sudo): name the OCaml program itself");
 }
 
-// A broken rule is memprofctl's exit code unless the program has failed by itself.
-absl::Status check(RunTarget& run, Questions& questions, const std::vector<HeapRule>& rules,
-                   const Options& options) {
+// A broken rule is memprofctl's exit code unless the program has failed by itself. One that could
+// not be checked is an error.
+absl::Status check(RunTarget& run, const std::vector<MemoryRule>& rules, const Options& options) {
   ASSIGN_OR_RETURN(const TargetSnapshotPtr snapshot, run.snapshot(run.pid()));
-  ASSIGN_OR_RETURN(const std::vector<RuleResult> results,
-                   check_rules(questions, run.pid(), snapshot->info.sampling_rate, rules));
+  const std::vector<RuleOutcome> results = check_rules(*snapshot, rules);
   const std::string& program = options.program[0];
   std::fputs(absl::StrCat(options.quiet ? "" : "\n", results_text(results)).c_str(), stderr);
   if (!options.rules->junit.empty()) {
@@ -511,12 +510,18 @@ absl::Status check(RunTarget& run, Questions& questions, const std::vector<HeapR
   if (!options.rules->markdown.empty()) {
     RETURN_IF_ERROR(write_result(results_markdown(results, program), options.rules->markdown));
   }
-  const bool broken = std::ranges::any_of(results, &RuleResult::broken);
-  if (broken && *options.program_exit == 0) *options.program_exit = kBroken;
+  const auto any = [&](RuleVerdict verdict) {
+    return std::ranges::find(results, verdict, &RuleOutcome::verdict) != results.end();
+  };
+  if (any(RuleVerdict::kBroken)) {
+    if (*options.program_exit == 0) *options.program_exit = kBroken;
+  } else if (any(RuleVerdict::kUnknown)) {
+    return absl::FailedPreconditionError("some rules could not be checked");
+  }
   return absl::OkStatus();
 }
 
-absl::Status tell(RunTarget& run, RunFiles& files, const std::vector<HeapRule>& rules,
+absl::Status tell(RunTarget& run, RunFiles& files, const std::vector<MemoryRule>& rules,
                   const Options& options) {
   if (!run.begun()) return absl::FailedPreconditionError(why_nothing(run, options.program[0]));
   const std::unique_ptr<Questions> questions = ask_source(run);
@@ -528,7 +533,7 @@ absl::Status tell(RunTarget& run, RunFiles& files, const std::vector<HeapRule>& 
     ASSIGN_OR_RETURN(const std::string text, report(run, *questions, run.pid(), ""));
     std::fputs(text.c_str(), stderr);
   }
-  return rules.empty() ? absl::OkStatus() : check(run, *questions, rules, options);
+  return rules.empty() ? absl::OkStatus() : check(run, rules, options);
 }
 
 absl::Status tell_of_children(ChildReports& reports, bool quiet) {
@@ -545,7 +550,7 @@ int exit_of(const ProgramEnd& end) {
 
 absl::Status run_run(const Options& options) {
   ASSIGN_OR_RETURN(const double asked_rate, rate_of(options.rate, options.interval));
-  std::vector<HeapRule> rules;
+  std::vector<MemoryRule> rules;
   if (options.rules) {
     ASSIGN_OR_RETURN(rules, parse_rules(*options.rules));
   }

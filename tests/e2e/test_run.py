@@ -362,12 +362,50 @@ class Check(RunCase):
         self.assertEqual(harness.USAGE, done.returncode, done.stderr)
         self.assertIn("line 2: unexpected max-life", done.stderr)
 
+    def test_lifetimes_and_ages(self):
+        done = self.check("-q", "--max-age", "1ms", "--max-age", "1h", "--max-lifetime", "1h", "--max-lifetime", "Elsewhere=0")
+        self.assertEqual(1, done.returncode, done.stderr)
+        self.assertRegex(done.stderr, r"(?m)^BROKEN  age <= 1.0 ms: .*; the oldest: ")
+        self.assertEqual(3, len(re.findall("(?m)^ok  ", done.stderr)), done.stderr)
+
     def test_what_is_not_checked_is_no_success(self):
         """The program's own failure comes first."""
         self.assertEqual(7, self.check("--max-live", "1KiB", text="hold 20\nexit 7\n").returncode)
         static = self.check("--max-live", "1MiB", program="static_target", text="exit\n")
         self.assertEqual(harness.NOT_PROFILABLE, static.returncode, static.stderr)
         self.assertEqual(harness.USAGE, self.check().returncode)
+
+
+class Growth(RunCase):
+    """memprofctl check --max-growth, for which the runtime's collections are counted."""
+
+    def check_growth(self, what, *options, rounds=400):
+        command = [*self.user, self.folder / "memprofctl", "check", "-q", "--sampling-rate", f"{RATE:g}", *options,
+                   "--", self.program("growth"), what, rounds]
+        return subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                              timeout=harness.TIMEOUT, check=False)
+
+    def test_growth(self):
+        """A full cache does not grow, however much of it is garbage; 50 kB a round that leak do."""
+        done = self.check_growth("cache", "--max-growth", "0")
+        self.assertEqual(0, done.returncode, done.stderr)
+        done = self.check_growth("leak", "--max-growth", "0", "--max-growth", r"Growth\.replace=0")
+        self.assertEqual(1, done.returncode, done.stderr)
+        self.assertRegex(done.stderr, r"(?m)^BROKEN  growth <= 0 B: .*most of it: Growth\.keep")
+        self.assertRegex(done.stderr, r"(?m)^ok      growth <= 0 B of Growth\\.replace: ")
+        # 200 rounds of 100 blocks of 520 bytes with a list's cell of 24, from the middle on.
+        found = re.search(r"growth <= 0 B: ([0-9.]+) MiB", done.stderr)
+        self.assertAlmostEqual(200 * 100 * 544 / 2**20, float(found[1]), delta=4, msg=done.stderr)
+
+    def test_growth_needs_major_collections(self):
+        done = self.check_growth("cache", "--max-growth", "0", rounds=1)
+        self.assertEqual(harness.NOT_PROFILABLE, done.returncode, done.stderr)
+        self.assertIn("major collections", done.stderr)
+
+
+class Growth5(Growth):
+    targets = TARGETS5
+    user = UNPRIVILEGED  # their libraries are in the home folder of root
 
 
 class Program(RunCase):
