@@ -32,8 +32,6 @@ ifneq ($(SANITIZE),)
   LDFLAGS  += -fsanitize=$(SANITIZE) -Wl,--no-as-needed -lcrypt -Wl,--as-needed
 endif
 ifeq ($(SANITIZE),thread)
-  # It does not know fences (aggregate/death_counts.h).
-  CXXFLAGS += -Wno-tsan
   LDFLAGS  += -Wl,--version-script=tests/tsan.map
 endif
 ifneq ($(findstring address,$(SANITIZE)),)
