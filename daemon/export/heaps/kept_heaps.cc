@@ -13,6 +13,7 @@
 #include "daemon/export/api/grpc_convert.h"
 #include "daemon/export/heaps/heap_garbage.h"
 #include "daemon/export/heaps/heap_service.h"
+#include "daemon/history/snapshot.h"
 #include "daemon/snapshot/answers/root_tree.h"
 #include "daemon/snapshot/answers/waste.h"
 #include "daemon/snapshot/block_header.h"
