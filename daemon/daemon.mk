@@ -32,8 +32,7 @@ ifneq ($(SANITIZE),)
   LDFLAGS  += -fsanitize=$(SANITIZE) -Wl,--no-as-needed -lcrypt -Wl,--as-needed
 endif
 ifeq ($(SANITIZE),thread)
-  # It does not know fences (aggregate/death_counts.h).
-  CXXFLAGS += -Wno-tsan
+  LDFLAGS  += -Wl,--version-script=tests/tsan.map
 endif
 ifneq ($(findstring address,$(SANITIZE)),)
   # Parsers of hostile input report to libFuzzer where they have been; see tests/fuzz/coverage.cc.
@@ -58,7 +57,7 @@ PROTO := $(wildcard proto/*/*.proto proto/*/*/*.proto)
 PB_CC := $(PROTO:proto/%.proto=$(BUILD)/gen/%.pb.cc) \
          $(patsubst proto/%.proto,$(BUILD)/gen/%.grpc.pb.cc,$(filter proto/memprof/%,$(PROTO)))
 PB_H  := $(PB_CC:.cc=.h)
-PB_OBJ := $(PB_CC:.cc=.o)
+PB_OBJ := $(PB_CC:$(BUILD)/%.cc=$(or $(PLAIN),$(BUILD))/%.o)
 GRPC_PLUGIN := $(shell command -v grpc_cpp_plugin)
 
 # $(call protoc,PLUGIN OPTIONS): files that stay as they are keep their time stamps, so that a comment in
@@ -94,6 +93,14 @@ ifeq ($(UNITY),0)
   LIB_OBJ := $(call obj,$(LIB_SRC))
 else
   LIB_OBJ := $(patsubst %.cc,%.o,$(call units,,$(LIB_SRC)))
+endif
+ifneq ($(PLAIN),)
+  # A short form of ThreadSanitizer's build: folders without threads and mutexes, whose data no two
+  # threads change, are taken as they ship, like the generated code, from the build in $(PLAIN).
+  UNWATCHED := attach/budget/ calls/ ctl/render/ ctl/snapshot/ doctor/ export/formats/ query/ rss/ runtime/ snapshot/ \
+               snapshot/file/ snapshot/sql/ trace/ trace/ctf/
+  shipped   = $(if $(filter $(UNWATCHED),$(dir $(1:$(BUILD)/units/daemon/%=%))),$(1:$(BUILD)/%=$(PLAIN)/%),$(1))
+  LIB_OBJ  := $(foreach object,$(LIB_OBJ),$(call shipped,$(object)))
 endif
 MAIN_OBJ := $(call obj,daemon/main.cc)
 CTL_OBJ  := $(call obj,daemon/ctl/main.cc)
@@ -131,7 +138,7 @@ $(VERSION_OBJ): $(VERSION_H)
 # ---------------------------------------------------------------- programs
 
 # Thin archives: they name the objects and do not copy them. What only memprofctl needs is apart.
-CTL_LIB_OBJ := $(filter $(BUILD)/units/daemon/ctl/% $(BUILD)/obj/daemon/ctl/%,$(LIB_OBJ))
+CTL_LIB_OBJ := $(foreach folder,$(BUILD)/units $(BUILD)/obj $(PLAIN)/units,$(filter $(folder)/daemon/ctl/%,$(LIB_OBJ)))
 $(BUILD)/libmemprofd.a: $(filter-out $(CTL_LIB_OBJ),$(LIB_OBJ)) $(PB_OBJ) $(COVERAGE_OBJ)
 $(BUILD)/libmemprofctl.a: $(CTL_LIB_OBJ)
 $(BUILD)/lib%.a:
@@ -149,4 +156,4 @@ $(BUILD)/memprofctl: $(CTL_OBJ) $(VERSION_OBJ) $(BUILD)/libmemprofctl.a $(BUILD)
 # For tests: all of both programs but their main functions.
 LIBRARIES := $(BUILD)/libmemprofctl.a $(BUILD)/libmemprofd.a
 
--include $(LIB_OBJ:.o=.d) $(PB_OBJ:.o=.d) $(VERSION_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(CTL_OBJ:.o=.d)
+-include $(patsubst %.o,%.d,$(filter $(BUILD)/%,$(LIB_OBJ) $(PB_OBJ))) $(VERSION_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(CTL_OBJ:.o=.d)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the tests and closes with one line: "N passed, M failed, K skipped".
 
-  tests/run.py [--build FOLDER] [SUITE...]     default: every suite but unit, unit-tsan and tsan
+  tests/run.py [--build FOLDER] [SUITE...]     default: every suite but unit and tsan
 
 Suites of C++: unit-asan (GoogleTest, with sanitizers), unit (the same without), unit-tsan (those that
 have threads, with ThreadSanitizer), plain (tests that sanitizers would disturb or make last), kernel
@@ -50,12 +50,12 @@ PYTHON_SUITES = {"agent": "tests/agent", "e2e": "tests/e2e", "dashboards": "test
 GTEST_SUITES = {"unit": "tests/unit_tests", "unit-asan": "asan/tests/unit_tests",
                 "unit-tsan": "tsan/tests/unit_tests", "plain": "tests/plain_tests",
                 "kernel": "tests/kernel_tests"}
-SUITES = ["unit-asan", "fuzz", "plain", "kernel", "agent", "e2e", "calls", "heaps", "hostile", "dashboards", "bench", "runner"]
+SUITES = ["unit-asan", "unit-tsan", "fuzz", "plain", "kernel", "agent", "e2e", "calls", "heaps", "hostile", "dashboards", "bench", "runner"]
 NEED_ROOT = {"kernel", "tsan", "agent", "e2e", "calls", "heaps", "hostile", "dashboards", "bench"}
 LANES = 6  # on two processors: most modules wait most of the time
 QUIET_LANES = 3
 FUZZ_SECONDS = 5
-SHARDS = {"unit": 4, "unit-asan": 4, "plain": 2}  # so many processes share the tests of a program
+SHARDS = {"unit": 4, "unit-asan": 4, "unit-tsan": 2, "plain": 2}  # so many processes share the tests of a program
 ALONE = {"e2e/test_crowd"}  # 140 domains, which all have to run for each to go on
 # With few others: what memprofd does in time is judged, and it must be seen who takes the processors from it.
 QUIET = {"e2e/test_budget", "bench/test_bench"}
@@ -66,7 +66,7 @@ SLOWEST = 10  # modules that are listed at the end
 MOST_AGAIN = 3  # modules that failed; more have not by chance
 # Begun before all others, as they wait longest: lanes should end together.
 FIRST = ["e2e/test_looks", "dashboards/test_page", "dashboards/test_page_sites", "e2e/test_queries", "dashboards/test_alerts",
-         "unit-asan-1", "unit-asan-2", "unit-asan-3", "unit-asan-4", "e2e/test_service", "e2e/test_attach",
+         "unit-tsan-1", "unit-tsan-2", "unit-asan-1", "unit-asan-2", "unit-asan-3", "unit-asan-4", "e2e/test_service", "e2e/test_attach",
          "e2e/test_containers", "e2e/test_accuracy", "e2e/test_snapshots", "e2e/test_history", "e2e/test_events",
          "e2e/test_process_life", "e2e/test_losses", "e2e/test_capture", "e2e/test_attach_faults", "e2e/test_domains",
          "e2e/test_limits", "e2e/test_stalls", "e2e/test_agent_stops", "e2e/test_budget", "bench/test_bench",
@@ -122,7 +122,7 @@ def python_module(build, path, chosen, log, prefix=(), environment=()):
 def tsan_module(build, path, chosen, log):
     """One of e2e, with the programs of make tsan."""
     tsan.forget_reports(log)
-    outcome = python_module(build / "tsan", path, chosen, log, tsan.COMMAND, tsan.environment(log))
+    outcome = python_module(build / "tsan-whole", path, chosen, log, tsan.COMMAND, tsan.environment(log))
     tsan.note_reports(log, outcome)
     return outcome
 

@@ -80,8 +80,9 @@ RUN_TESTS   = /usr/bin/python3 tests/run.py --build $(BUILD)
 ASAN_MAKE   = $(SUBMAKE) BUILD=$(BUILD)/asan WEB=$(WEB) SANITIZE=address,undefined
 ASAN_TESTS  = $(ASAN_MAKE) $(BUILD)/asan/tests/unit_tests
 FUZZ_BINARY = $(BUILD)/asan/tests/fuzz_targets
-TSAN_MAKE   = $(SUBMAKE) BUILD=$(BUILD)/tsan WEB=$(WEB) SANITIZE=thread
-TSAN_TESTS  = $(TSAN_MAKE) $(BUILD)/tsan/tests/unit_tests
+TSAN_MAKE   = $(SUBMAKE) WEB=$(WEB) SANITIZE=thread
+TSAN_TESTS  = $(TSAN_MAKE) BUILD=$(BUILD)/tsan PLAIN=$(BUILD) $(BUILD)/tsan/tests/unit_tests
+TSAN_WHOLE  = $(BUILD)/tsan-whole
 
 # Programs that e2e tests start.
 E2E_PROGRAMS = $(addprefix $(BUILD)/tests/,watch_events history_bench heap_walk heap_copy heap_image open_load step_calls libfaults.so libchange_user.so)
@@ -117,16 +118,18 @@ unit-test: $(BUILD)/tests/unit_tests $(BUILD)/tests/plain_tests
 test-asan:
 	$(Q)$(ASAN_TESTS)
 	$(Q)$(RUN_TESTS) unit-asan
-# Unit tests of what has threads; with tsan also memprofd and memprofctl, with real programs: all else
-# in the folder of that build is the usual one.
+# Unit tests of what has threads; tsan also runs memprofd and memprofctl, all of which ThreadSanitizer
+# watches then, with real programs: all else in the folder of that build is the usual one.
 .PHONY: unit-tsan tsan
-unit-tsan:
+unit-tsan: $(LIBRARIES)
 	$(Q)$(TSAN_TESTS) -j$(JOBS)
 	$(Q)$(RUN_TESTS) unit-tsan
-tsan: all targets $(E2E_PROGRAMS)
-	$(Q)$(TSAN_TESTS) $(addprefix $(BUILD)/tsan/,memprofd memprofctl) -j$(JOBS)
+tsan: all targets $(E2E_PROGRAMS) $(LIBRARIES)
+	$(Q)$(TSAN_TESTS) -j$(JOBS)
+	$(Q)$(TSAN_MAKE) BUILD=$(TSAN_WHOLE) $(addprefix $(TSAN_WHOLE)/,memprofd memprofctl) -j$(JOBS)
+	$(Q)mkdir -p $(TSAN_WHOLE)/tests
 	$(Q)for path in $(BUILD)/*.so $(BUILD)/targets* $(BUILD)/tests/*; do \
-	  there=$(BUILD)/tsan/$${path#$(BUILD)/}; [ -e "$$there" ] || ln -s "$$(realpath $$path)" "$$there"; done
+	  there=$(TSAN_WHOLE)/$${path#$(BUILD)/}; [ -e "$$there" ] || ln -s "$$(realpath $$path)" "$$there"; done
 	$(Q)$(RUN_TESTS) --lanes 2 unit-tsan tsan
 # Each fuzz target for so long, one after the other. What was found stays in build/fuzz, and is where
 # the next run begins. make fuzz FUZZ_SECONDS=60 FUZZ_TARGETS='elf state'

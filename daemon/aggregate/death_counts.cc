@@ -40,15 +40,8 @@ void merge(std::vector<Entry>& entries, std::span<const Entry> added, Weighed we
 DeathCounts DeathCounts::of(std::vector<Entry> entries, double sum_ns) {
   DeathCounts result;
   if (entries.empty()) return result;
-  result.counts_ = std::make_shared<Plain>();
-  result.counts_->entries = std::move(entries);
-  result.counts_->sum_ns = sum_ns;
+  result.counts_ = CopyOnWrite(Plain{std::move(entries), sum_ns});
   return result;
-}
-
-DeathCounts::Plain& DeathCounts::copy() {
-  counts_ = counts_ == nullptr ? std::make_shared<Plain>() : std::make_shared<Plain>(*counts_);
-  return *counts_;
 }
 
 void DeathCounts::Plain::add(const Entry& added, double added_ns) {
@@ -64,12 +57,12 @@ void DeathCounts::Plain::add(const Entry& added, double added_ns) {
 }
 
 void DeathCounts::add(const Entry& entry) {
-  own().add(entry, LifetimeHistogram::middle_ns(entry.bucket()) * entry.words);
+  counts_.own().add(entry, LifetimeHistogram::middle_ns(entry.bucket()) * entry.words);
 }
 
 void DeathCounts::add_plain(const Plain& deaths, double words_each) {
   if (deaths.entries.empty()) return;
-  Plain& counts = own();
+  Plain& counts = counts_.own();
   merge(counts.entries, deaths.entries, [=](const Entry& death) {
     return Entry{death.code, death.n, death.words * words_each,
                  death.squares * words_each * words_each};
@@ -79,7 +72,7 @@ void DeathCounts::add_plain(const Plain& deaths, double words_each) {
 
 void DeathCounts::remove_code(std::uint8_t code, std::uint64_t n_samples, double words_each) {
   if (empty()) return;
-  Plain& counts = own();
+  Plain& counts = counts_.own();
   const auto found = std::find_if(counts.entries.begin(), counts.entries.end(),
                                   [&](const Entry& entry) { return entry.code == code; });
   if (found == counts.entries.end()) return;
@@ -99,7 +92,7 @@ void DeathCounts::remove_code(std::uint8_t code, std::uint64_t n_samples, double
 
 void DeathCounts::add_codes(std::span<const Entry> deaths, double words_each, double squares_each) {
   if (deaths.empty()) return;
-  Plain& counts = own();
+  Plain& counts = counts_.own();
   merge(counts.entries, deaths, [=](const Entry& death) {
     const auto n = static_cast<double>(death.n);
     return Entry{death.code, death.n, n * words_each, n * squares_each};
@@ -111,25 +104,24 @@ void DeathCounts::add_codes(std::span<const Entry> deaths, double words_each, do
 }
 
 DeathCounts& DeathCounts::operator+=(const DeathCounts& other) {
-  if (other.counts_ == nullptr) return *this;
-  if (counts_ == nullptr) {
+  if (other.counts_.get() == nullptr) return *this;
+  if (counts_.get() == nullptr) {
     counts_ = other.counts_;
     return *this;
   }
-  const std::shared_ptr<Plain> added = other.counts_;  // may be ours
-  Plain& counts = own();
-  merge(counts.entries, added->entries, [](const Entry& death) { return death; });
-  counts.sum_ns += added->sum_ns;
+  const CopyOnWrite<Plain> added = other.counts_;  // may be ours
+  Plain& counts = counts_.own();
+  merge(counts.entries, added.get()->entries, [](const Entry& death) { return death; });
+  counts.sum_ns += added.get()->sum_ns;
   return *this;
 }
 
 void DeathCounts::clear() {
-  if (counts_ == nullptr) return;
-  if (counts_.use_count() > 1) {
-    counts_.reset();
+  if (!counts_.is_unique()) {
+    counts_ = {};
     return;
   }
-  Plain& counts = own();
+  Plain& counts = counts_.own();
   counts.entries.clear();
   counts.sum_ns = 0;
 }

@@ -5,14 +5,13 @@
 // changes, so that a snapshot of all classes costs little; each copy is for one thread at a time.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
 #include "daemon/aggregate/lifetime_histogram.h"
 #include "daemon/model/heap.h"
+#include "daemon/util/copy_on_write.h"
 
 namespace memprofd {
 
@@ -61,7 +60,7 @@ class DeathCounts {
 
   // One block. words_each: that one of its samples stands for.
   void add(Heap heap, std::uint64_t lifetime_ns, std::uint64_t n_samples, double words_each) {
-    own().add_block(heap, lifetime_ns, n_samples, words_each);
+    counts_.own().add_block(heap, lifetime_ns, n_samples, words_each);
   }
   // Those of another, in which one sample stood for one word.
   void add_plain(const Plain& deaths, double words_each);
@@ -79,25 +78,14 @@ class DeathCounts {
   bool empty() const { return entries().empty(); }
   // Ordered by code; each once, n above 0.
   std::span<const Entry> entries() const {
-    return counts_ == nullptr ? std::span<const Entry>() : counts_->entries;
+    return counts_.get() == nullptr ? std::span<const Entry>() : counts_.get()->entries;
   }
   // Lifetimes, each by its words, summed up.
-  double sum_ns() const { return counts_ == nullptr ? 0 : counts_->sum_ns; }
+  double sum_ns() const { return counts_.get() == nullptr ? 0 : counts_.get()->sum_ns; }
   LifetimeHistogram histogram() const;
 
  private:
-  // Not shared with any other.
-  Plain& own() {
-    if (counts_ != nullptr && counts_.use_count() == 1) {
-      // After the last reads by threads that shared it.
-      std::atomic_thread_fence(std::memory_order_acquire);
-      return *counts_;
-    }
-    return copy();
-  }
-  Plain& copy();
-
-  std::shared_ptr<Plain> counts_;  // null: nothing
+  CopyOnWrite<Plain> counts_;
 };
 
 // Ages of blocks that had not died when they were last seen, with the heap left out: kMinor.

@@ -13,6 +13,7 @@
 #include "daemon/discover/proc_fs.h"
 #include "daemon/export/api/audit.h"
 #include "daemon/export/api/control_service.h"
+#include "daemon/history/snapshot.h"
 #include "daemon/util/asker.h"
 #include "daemon/util/guard.h"
 #include "daemon/util/status_macros.h"

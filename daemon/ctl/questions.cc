@@ -9,6 +9,7 @@
 #include "daemon/ctl/value_recording.h"
 #include "daemon/export/api/query_service.h"
 #include "daemon/export/api/values_service.h"
+#include "daemon/history/snapshot.h"
 #include "daemon/trace/replay.h"
 #include "daemon/util/status_macros.h"
 

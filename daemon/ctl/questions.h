@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/ctl/client.h"
 #include "daemon/ctl/selection_spec.h"
-#include "daemon/history/snapshot.h"
+#include "daemon/history/snapshot_source.h"
 
 namespace memprofd::ctl {
 

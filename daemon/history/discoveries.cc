@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "daemon/history/snapshot.h"
+
 namespace memprofd {
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "daemon/history/snapshot.h"
+#include "daemon/history/snapshot_source.h"
 #include "daemon/model/discovery.h"
 
 namespace memprofd {

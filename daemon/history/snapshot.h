@@ -10,13 +10,12 @@
 #include <optional>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "daemon/aggregate/aggregator.h"
 #include "daemon/aggregate/counters.h"
 #include "daemon/discover/gc_stats.h"
 #include "daemon/history/history_view.h"
 #include "daemon/history/profile.h"
+#include "daemon/history/snapshot_source.h"
 #include "daemon/history/value_history.h"
 #include "daemon/model/target_info.h"
 #include "daemon/rss/memory_status.h"
@@ -96,22 +95,6 @@ struct TargetSnapshot {
   std::chrono::nanoseconds age(std::uint64_t realtime_ns) const {
     return std::chrono::nanoseconds(realtime_ns - std::min(realtime_ns, time_ns));
   }
-};
-using TargetSnapshotPtr = std::shared_ptr<const TargetSnapshot>;
-
-// A source of snapshots: a daemon or a file. Calls may come from any thread.
-class SnapshotSource {
- public:
-  virtual ~SnapshotSource() = default;
-
-  // Makes this moment one at which ranges of all running targets can begin. Where there are many
-  // such moments already it does nothing: then one of them is near.
-  virtual void mark_moment() {}
-
-  // Fresh snapshots of all targets, those that ended included, ordered by pid.
-  virtual std::vector<TargetSnapshotPtr> snapshots() = 0;
-  // kNotFound when the pid is not a target.
-  virtual absl::StatusOr<TargetSnapshotPtr> snapshot(int pid) = 0;
 };
 
 }  // namespace memprofd

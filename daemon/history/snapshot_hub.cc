@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "daemon/history/snapshot.h"
+
 namespace memprofd {
 
 std::uint64_t SnapshotHub::ask() {

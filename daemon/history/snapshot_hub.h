@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "daemon/history/snapshot.h"
+#include "daemon/history/snapshot_source.h"
 #include "daemon/util/threads/mutex.h"
 
 namespace memprofd {

@@ -10,7 +10,6 @@
 
 #include "daemon/model/group_key.h"
 #include "daemon/model/heap.h"
-#include "daemon/model/measure.h"
 #include "daemon/model/time_range.h"
 
 namespace memprofd {

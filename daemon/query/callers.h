@@ -31,6 +31,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/history/profile.h"
+#include "daemon/model/measure.h"
 #include "daemon/query/roll_up.h"
 
 namespace memprofd {

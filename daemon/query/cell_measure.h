@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "daemon/history/history_window.h"
 #include "daemon/model/alloc_class.h"
+#include "daemon/model/measure.h"
 #include "daemon/model/query.h"
 #include "daemon/util/estimate.h"
 

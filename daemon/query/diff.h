@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "daemon/history/profile.h"
+#include "daemon/model/measure.h"
 #include "daemon/query/roll_up.h"
 
 namespace memprofd {

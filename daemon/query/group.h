@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/history/profile.h"
+#include "daemon/model/measure.h"
 #include "daemon/model/query.h"
 #include "daemon/query/visible_frames.h"
 #include "daemon/util/estimate.h"

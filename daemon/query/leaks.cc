@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "daemon/model/measure.h"
 #include "daemon/query/cell_measure.h"
 #include "daemon/query/leak_evidence.h"
 #include "daemon/query/leak_steps.h"

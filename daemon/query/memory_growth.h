@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "daemon/history/snapshot.h"
+#include "daemon/history/history_view.h"
 #include "daemon/model/time_range.h"
 
 namespace memprofd {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/history/snapshot.h"
 #include "memprof/v1/profiler.pb.h"
 
 namespace memprofd {

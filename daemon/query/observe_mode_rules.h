@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "daemon/history/profile.h"
-#include "daemon/history/snapshot.h"
+#include "daemon/model/measure.h"
 #include "daemon/model/query.h"
 
 namespace memprof::v1 {
@@ -15,6 +15,8 @@ class Site;
 }
 
 namespace memprofd {
+
+struct TargetSnapshot;
 
 // kFailedPrecondition, in one line, when the question is about what became of blocks and
 // that is not known of this target.

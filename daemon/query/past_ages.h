@@ -17,7 +17,7 @@
 
 #include <vector>
 
-#include "daemon/history/snapshot.h"
+#include "daemon/aggregate/death_counts.h"
 #include "daemon/query/range_counter.h"
 
 namespace memprofd {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "daemon/history/history_merge.h"
+#include "daemon/model/measure.h"
 #include "daemon/query/cell_measure.h"
 #include "daemon/query/range.h"
 

@@ -7,7 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "daemon/history/snapshot.h"
+#include "daemon/history/profile.h"
+#include "daemon/model/measure.h"
 #include "daemon/query/group.h"
 #include "daemon/query/grouper.h"
 

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/history/history_window.h"
 #include "daemon/history/snapshot.h"
+#include "daemon/model/measure.h"
 #include "daemon/model/query.h"
 #include "daemon/query/roll_up.h"
 #include "daemon/util/estimate.h"

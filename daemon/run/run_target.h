@@ -19,7 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/history/history.h"
-#include "daemon/history/snapshot.h"
+#include "daemon/history/snapshot_source.h"
 #include "daemon/model/program_end.h"
 #include "daemon/pipeline/event_tap.h"
 #include "daemon/pipeline/pipeline.h"

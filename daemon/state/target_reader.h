@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "daemon/history/snapshot.h"
+#include "daemon/history/snapshot_source.h"
 
 namespace memprofd {
 

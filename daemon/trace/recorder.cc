@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/history/snapshot.h"
 #include "daemon/query/observe_mode_rules.h"
 #include "daemon/util/estimate.h"
 #include "daemon/util/status_macros.h"

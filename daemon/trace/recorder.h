@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/history/event_log.h"
-#include "daemon/history/snapshot.h"
+#include "daemon/history/snapshot_source.h"
 #include "daemon/trace/recording.h"
 
 namespace memprofd {

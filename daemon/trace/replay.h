@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "daemon/history/snapshot.h"
+#include "daemon/history/snapshot_source.h"
 #include "daemon/trace/ctf/ctf_reader.h"
 
 namespace memprofd {

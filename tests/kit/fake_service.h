@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/export/api/service.h"
+#include "daemon/history/snapshot.h"
 #include "daemon/util/threads/mutex.h"
 
 namespace memprofd::testing {

@@ -75,6 +75,17 @@ def rank_of(path):
 
 
 class Layout(unittest.TestCase):
+    def test_thread_sanitizer_watches_what_has_threads(self):
+        """The short form of its build takes other folders as they ship."""
+        makefile = (ROOT / "daemon/daemon.mk").read_text()
+        folders = re.search(r"^  UNWATCHED := ((?:.*\\\n)*.*)$", makefile, re.M)[1].replace("\\", "").split()
+        self.assertTrue(folders)
+        for folder in folders:
+            paths = [path for path in (ROOT / "daemon" / folder).iterdir() if path.suffix in (".cc", ".h")]
+            self.assertTrue(paths, folder)
+            for path in paths:
+                self.assertNotRegex(path.read_text(), r"\bMutex\b|std::(j?thread|async|atomic)\b|\bstart_(thread|async)\b", str(path))
+
     def test_a_stage_includes_no_later_one(self):
         wrong, seen = [], 0
         for path in tracked():

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/export/api/grpc_convert.h"
 #include "daemon/export/api/request_checks.h"
+#include "daemon/history/snapshot.h"
 #include "daemon/model/pause_refusal.h"
 #include "daemon/snapshot/block_header.h"
 #include "daemon/util/status_macros.h"

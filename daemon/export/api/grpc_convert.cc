@@ -7,6 +7,7 @@
 #include <string>
 
 #include "daemon/export/api/rss_convert.h"
+#include "daemon/history/snapshot.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/utf8.h"
 

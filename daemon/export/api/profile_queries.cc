@@ -13,6 +13,7 @@
 #include "daemon/export/api/query_service.h"
 #include "daemon/export/formats/profile_formats.h"
 #include "daemon/history/discoveries.h"
+#include "daemon/model/measure.h"
 #include "daemon/query/observe_mode_rules.h"
 #include "daemon/query/select.h"
 #include "daemon/util/clock.h"

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/export/api/grpc_convert.h"
+#include "daemon/model/measure.h"
 #include "daemon/model/query.h"
 #include "daemon/query/callers.h"
 #include "daemon/query/diff.h"

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/export/api/query_convert.h"
+#include "daemon/model/measure.h"
 #include "daemon/query/observe_mode_rules.h"
 #include "daemon/query/select.h"
 #include "daemon/util/status_macros.h"

@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/export/api/kept_answers.h"
 #include "daemon/history/profile.h"
-#include "daemon/history/snapshot.h"
+#include "daemon/history/snapshot_source.h"
 #include "daemon/model/discovery.h"
 #include "memprof/v1/profiler.pb.h"
 

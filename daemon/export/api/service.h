@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/calls/call_trace.h"
-#include "daemon/history/snapshot.h"
+#include "daemon/history/snapshot_source.h"
 #include "daemon/model/asked_process.h"
 #include "daemon/model/control.h"
 #include "daemon/model/discovery.h"

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/export/api/trace_options.h"
+#include "daemon/history/snapshot.h"
 #include "daemon/query/observe_mode_rules.h"
 #include "daemon/util/asker.h"
 #include "daemon/util/clock.h"

@@ -18,7 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/history/snapshot.h"
+#include "daemon/history/snapshot_source.h"
 #include "daemon/model/asked_process.h"
 #include "daemon/trace/recorder.h"
 #include "daemon/trace/trace_files.h"

@@ -8,6 +8,7 @@
 #include "daemon/discover/process_owner.h"
 #include "daemon/export/api/query_convert.h"
 #include "daemon/export/api/request_checks.h"
+#include "daemon/history/snapshot.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/utf8.h"

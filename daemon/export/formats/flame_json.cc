@@ -15,6 +15,7 @@
 #include "daemon/export/formats/recursion.h"
 #include "daemon/export/formats/rounding.h"
 #include "daemon/export/formats/stack_table.h"
+#include "daemon/model/measure.h"
 #include "daemon/query/group.h"
 #include "daemon/query/observe_mode_rules.h"
 #include "daemon/util/json_text.h"

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/export/formats/recursion.h"
 #include "daemon/history/profile.h"
+#include "daemon/model/measure.h"
 #include "daemon/model/query.h"
 
 namespace memprofd {

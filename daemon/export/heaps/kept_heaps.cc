@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "daemon/export/heaps/heap_answers.h"
+#include "daemon/history/snapshot.h"
 #include "daemon/snapshot/file/heap_file_reader.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/utf8.h"

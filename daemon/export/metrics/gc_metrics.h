@@ -6,8 +6,8 @@
 #include <array>
 #include <string>
 
+#include "daemon/discover/gc_stats.h"
 #include "daemon/export/metrics/metric_families.h"
-#include "daemon/history/snapshot.h"
 
 namespace memprofd {
 

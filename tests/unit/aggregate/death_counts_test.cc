@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <map>
+#include <thread>
+#include <utility>
 
 #include "tests/kit/quantile.h"
 
@@ -141,6 +144,38 @@ TEST(DeathCounts, NeitherStopNorWrapAt32Bits) {
   EXPECT_EQ(deaths.entries().front().n, 2 * (kMost + 10ull));
   deaths.remove_code(deaths.entries().front().code, kMost + 10ull, 1);
   EXPECT_EQ(deaths.histogram().count(0), kMost + 10ull);
+}
+
+// Only the number of owners orders the reader before the change: ThreadSanitizer sees whether it
+// does.
+TEST(DeathCounts, ChangesComeAfterTheReadsOfFormerCopies) {
+  DeathCounts deaths;
+  deaths.add(Heap::kMinor, 500, 1, 1);
+  std::atomic<bool> dropped = false;
+  std::thread reader([copy = deaths, &dropped]() mutable {
+    EXPECT_EQ(copy.entries().front().n, 1u);
+    copy = DeathCounts();
+    dropped.store(true, std::memory_order_relaxed);
+  });
+  while (!dropped.load(std::memory_order_relaxed)) std::this_thread::yield();
+  deaths.add(Heap::kMinor, 500, 1, 1);
+  reader.join();
+  EXPECT_EQ(deaths.entries().front().n, 2u);
+}
+
+TEST(DeathCounts, ACopyStaysAsItWas) {
+  DeathCounts deaths;
+  deaths.add(Heap::kMinor, 500, 1, 1);
+  const DeathCounts copy = deaths;
+  deaths.add(Heap::kMinor, 500, 1, 1);
+  DeathCounts moved = std::move(deaths);
+  deaths = copy;
+  deaths.clear();
+  EXPECT_TRUE(deaths.empty());
+  EXPECT_EQ(copy.entries().front().n, 1u);
+  EXPECT_EQ(moved.entries().front().n, 2u);
+  moved.clear();
+  EXPECT_TRUE(moved.empty());
 }
 
 TEST(DeathCounts, HistogramIsOfBothHeaps) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "daemon/history/snapshot.h"
 #include "tests/kit/fake_service.h"
 
 namespace memprofd {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/history/snapshot_hub.h"
+#include "daemon/history/snapshot.h"
 
 #include <gtest/gtest.h>
 

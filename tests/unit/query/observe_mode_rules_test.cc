@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/query/observe_mode_rules.h"
+#include "daemon/history/snapshot.h"
 
 #include <gtest/gtest.h>
 
