@@ -10,8 +10,8 @@
 
 namespace memprofd {
 
-struct TargetSnapshot;
-using TargetSnapshotPtr = std::shared_ptr<const TargetSnapshot>;
+struct ProfileSnapshot;
+using ProfileSnapshotPtr = std::shared_ptr<const ProfileSnapshot>;
 
 // A source of snapshots: a daemon or a file. Calls may come from any thread.
 class SnapshotSource {
@@ -23,9 +23,9 @@ class SnapshotSource {
   virtual void mark_moment() {}
 
   // Fresh snapshots of all targets, those that ended included, ordered by pid.
-  virtual std::vector<TargetSnapshotPtr> snapshots() = 0;
+  virtual std::vector<ProfileSnapshotPtr> snapshots() = 0;
   // kNotFound when the pid is not a target.
-  virtual absl::StatusOr<TargetSnapshotPtr> snapshot(int pid) = 0;
+  virtual absl::StatusOr<ProfileSnapshotPtr> snapshot(int pid) = 0;
 };
 
 }  // namespace memprofd
