@@ -70,7 +70,7 @@ void RuleWatch::check_all() {
   std::set<RuleBook::Target> targets;
   std::set<std::string> names;
   for (const MemoryRule& rule : rules) names.insert(rule.name);
-  for (const TargetSnapshotPtr& target : source_.snapshots()) {
+  for (const ProfileSnapshotPtr& target : source_.snapshots()) {
     if (target->info.state != TargetState::kSampling) continue;
     targets.emplace(target->info.pid, target->attached_ns);
     for (const MemoryRule& rule : rules) {
@@ -82,7 +82,7 @@ void RuleWatch::check_all() {
   book_->keep_only(targets, names);
 }
 
-void RuleWatch::check(const TargetSnapshot& target, const MemoryRule& rule) {
+void RuleWatch::check(const ProfileSnapshot& target, const MemoryRule& rule) {
   const RuleOutcome outcome = check_rule(target, rule, kCheck);
   const std::optional<RuleVerdict> before =
       book_->note({target.info.pid, target.attached_ns}, outcome);

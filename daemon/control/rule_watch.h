@@ -50,7 +50,7 @@ class RuleWatch {
   static absl::StatusOr<std::vector<MemoryRule>> read(const RuleWatchOptions& options);
   void run();
   void check_all();
-  void check(const TargetSnapshot& target, const MemoryRule& rule);
+  void check(const ProfileSnapshot& target, const MemoryRule& rule);
 
   SnapshotSource& source_;
   const RuleWatchOptions options_;

@@ -99,7 +99,7 @@ absl::StatusOr<std::vector<MemoryRule>> parse_rules(const RuleOptions& options) 
       "--max-lifetime, --max-age, --rules or --baseline");
 }
 
-std::vector<RuleOutcome> check_rules(const TargetSnapshot& snapshot,
+std::vector<RuleOutcome> check_rules(const ProfileSnapshot& snapshot,
                                      const std::vector<MemoryRule>& rules) {
   std::vector<RuleOutcome> results;
   for (const MemoryRule& rule : rules) {

@@ -25,7 +25,7 @@ struct RuleOptions {
 absl::StatusOr<std::vector<MemoryRule>> parse_rules(const RuleOptions& options);
 
 // Those of this program, each as it was at its end.
-std::vector<RuleOutcome> check_rules(const TargetSnapshot& snapshot,
+std::vector<RuleOutcome> check_rules(const ProfileSnapshot& snapshot,
                                      const std::vector<MemoryRule>& rules);
 
 // One line for each rule: ok, BROKEN or UNKNOWN, and what was measured.

@@ -19,7 +19,7 @@ namespace memprofd {
 // Thread-safe.
 class RuleBook {
  public:
-  // A target, from one attach on: pid and TargetSnapshot::attached_ns.
+  // A target, from one attach on: pid and ProfileSnapshot::attached_ns.
   using Target = std::pair<int, std::uint64_t>;
   struct State {
     std::string rule;  // its name

@@ -68,7 +68,7 @@ void judge(const Estimate& amount, double rate, double quantile, RuleOutcome& ou
 }
 
 // Live and allocated bytes of a range.
-absl::Status check_amount(const TargetSnapshot& snapshot, const TimeRange& range, double quantile,
+absl::Status check_amount(const ProfileSnapshot& snapshot, const TimeRange& range, double quantile,
                           RuleOutcome& outcome) {
   ASSIGN_OR_RETURN(const TargetProfile profile,
                    select(snapshot, range, filter_of(outcome.rule), Lifetimes::kLeftOut));
@@ -85,7 +85,7 @@ absl::Status check_amount(const TargetSnapshot& snapshot, const TimeRange& range
 
 // Volume per interval: of a run the interval that breaks the limit by most. The chance is shared
 // out over all of them.
-absl::Status check_intervals(const TargetSnapshot& snapshot, const RuleCheck& check,
+absl::Status check_intervals(const ProfileSnapshot& snapshot, const RuleCheck& check,
                              RuleOutcome& outcome) {
   const auto per_ns = static_cast<std::uint64_t>(outcome.rule.per_seconds * 1e9);
   const RangeCounter counter(snapshot);
@@ -113,7 +113,7 @@ absl::Status check_intervals(const TargetSnapshot& snapshot, const RuleCheck& ch
   return absl::OkStatus();
 }
 
-absl::Status check_growth(const TargetSnapshot& snapshot, const RuleCheck& check,
+absl::Status check_growth(const ProfileSnapshot& snapshot, const RuleCheck& check,
                           RuleOutcome& outcome) {
   if (!snapshot.gc.valid) {
     return absl::FailedPreconditionError(
@@ -151,7 +151,7 @@ absl::Status check_growth(const TargetSnapshot& snapshot, const RuleCheck& check
 }
 
 // The rows and the sum of their counters, with lifetimes and ages.
-absl::StatusOr<std::pair<TargetProfile, Counters>> with_lifetimes(const TargetSnapshot& snapshot,
+absl::StatusOr<std::pair<TargetProfile, Counters>> with_lifetimes(const ProfileSnapshot& snapshot,
                                                                   const MemoryRule& rule) {
   ASSIGN_OR_RETURN(TargetProfile profile, select(snapshot, {}, filter_of(rule)));
   Counters all;
@@ -159,7 +159,8 @@ absl::StatusOr<std::pair<TargetProfile, Counters>> with_lifetimes(const TargetSn
   return std::pair(std::move(profile), std::move(all));
 }
 
-absl::Status check_lifetime(const TargetSnapshot& snapshot, double quantile, RuleOutcome& outcome) {
+absl::Status check_lifetime(const ProfileSnapshot& snapshot, double quantile,
+                            RuleOutcome& outcome) {
   ASSIGN_OR_RETURN(const auto counted, with_lifetimes(snapshot, outcome.rule));
   const auto& [profile, all] = counted;
   outcome.verdict = RuleVerdict::kHolds;
@@ -182,7 +183,7 @@ double oldest_seconds(const Counters& counters) {
   return oldest < 0 ? 0 : LifetimeHistogram::value_at(oldest, 0) / 1e9;
 }
 
-absl::Status check_age(const TargetSnapshot& snapshot, RuleOutcome& outcome) {
+absl::Status check_age(const ProfileSnapshot& snapshot, RuleOutcome& outcome) {
   ASSIGN_OR_RETURN(const auto counted, with_lifetimes(snapshot, outcome.rule));
   const auto& [profile, all] = counted;
   outcome.measured = outcome.at_least = oldest_seconds(all);
@@ -197,7 +198,7 @@ absl::Status check_age(const TargetSnapshot& snapshot, RuleOutcome& outcome) {
   return absl::OkStatus();
 }
 
-absl::Status check_into(const TargetSnapshot& snapshot, const RuleCheck& check,
+absl::Status check_into(const ProfileSnapshot& snapshot, const RuleCheck& check,
                         RuleOutcome& outcome) {
   const MemoryRule& rule = outcome.rule;
   if (rule.kind != RuleKind::kAllocated) {
@@ -233,7 +234,7 @@ double quantile_of_chance(double chance) {
   return high;
 }
 
-RuleOutcome check_rule(const TargetSnapshot& snapshot, const MemoryRule& rule,
+RuleOutcome check_rule(const ProfileSnapshot& snapshot, const MemoryRule& rule,
                        const RuleCheck& check) {
   RuleOutcome outcome{.rule = rule};
   if (const absl::Status status = check_into(snapshot, check, outcome); !status.ok()) {

@@ -42,7 +42,7 @@ struct RuleOutcome {
   std::string why_unknown = {};
 };
 
-RuleOutcome check_rule(const TargetSnapshot& snapshot, const MemoryRule& rule,
+RuleOutcome check_rule(const ProfileSnapshot& snapshot, const MemoryRule& rule,
                        const RuleCheck& check);
 
 // "104 MiB ± 3", of a broken rule "130 MiB ± 3, certainly at least 121 MiB; most of it:

@@ -52,7 +52,7 @@ class RuleCheckTest : public ::testing::Test {
 
   Recording recording_;
   std::uint64_t id_ = 0;
-  TargetSnapshot snapshot_;
+  ProfileSnapshot snapshot_;
 };
 
 TEST_F(RuleCheckTest, LiveBytesAreLimitedByTheLowerLimitOfTheEstimate) {
@@ -137,7 +137,7 @@ TEST(RuleCheck, OneBlockThatIsKnownIsExact) {
   recording.symbolizer = std::make_shared<testing::ModelSymbolizer>();
   recording.alloc(1, 1, 1000, 1 << 17);
   recording.advance(kSecond);
-  TargetSnapshot snapshot = recording.snapshot();
+  ProfileSnapshot snapshot = recording.snapshot();
   snapshot.info.mode = TargetMode::kAgent;
   snapshot.info.sampling_rate = 0.01;
   const RuleOutcome outcome =
