@@ -213,7 +213,7 @@ std::string peak_text(const pb::GetHistoryResponse& history, std::uint64_t began
 
 absl::StatusOr<std::string> report(SnapshotSource& run, Questions& questions, int pid,
                                    const std::string& pid_text) {
-  ASSIGN_OR_RETURN(const TargetSnapshotPtr snapshot, run.snapshot(pid));
+  ASSIGN_OR_RETURN(const ProfileSnapshotPtr snapshot, run.snapshot(pid));
   ASSIGN_OR_RETURN(const pb::ListTargetsResponse targets, questions.list_targets());
   const pb::Target& target = targets.targets(0);
   pb::GetHistoryRequest request;
@@ -276,7 +276,7 @@ class LiveFrames {
   RunTarget& run_;
   const std::unique_ptr<Questions> questions_;
   const Charset charset_ = terminal_charset();
-  TopLook look_;
+  TopViewState look_;
   std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + kLivePace;
 };
 
@@ -285,12 +285,12 @@ class LiveFrames {
 // The last snapshot of a process that has ended.
 class LastSnapshot : public SnapshotSource {
  public:
-  explicit LastSnapshot(TargetSnapshotPtr snapshot) : snapshot_(std::move(snapshot)) {}
-  absl::StatusOr<TargetSnapshotPtr> snapshot(int) override { return snapshot_; }
-  std::vector<TargetSnapshotPtr> snapshots() override { return {snapshot_}; }
+  explicit LastSnapshot(ProfileSnapshotPtr snapshot) : snapshot_(std::move(snapshot)) {}
+  absl::StatusOr<ProfileSnapshotPtr> snapshot(int) override { return snapshot_; }
+  std::vector<ProfileSnapshotPtr> snapshots() override { return {snapshot_}; }
 
  private:
-  const TargetSnapshotPtr snapshot_;
+  const ProfileSnapshotPtr snapshot_;
 };
 
 // What is reported of the processes that the program forks or starts.
@@ -358,8 +358,8 @@ class ChildReports : public RunChildrenUser {
   }
 
   // Those that have allocated most are reported.
-  void keep(TargetSnapshotPtr snapshot) {
-    const auto first = [](const TargetSnapshotPtr& a, const TargetSnapshotPtr& b) {
+  void keep(ProfileSnapshotPtr snapshot) {
+    const auto first = [](const ProfileSnapshotPtr& a, const ProfileSnapshotPtr& b) {
       return a->counters.all_allocated().words > b->counters.all_allocated().words;
     };
     kept_.push_back(std::move(snapshot));
@@ -367,7 +367,7 @@ class ChildReports : public RunChildrenUser {
     if (kept_.size() > kMostReports) kept_.pop_back();
   }
 
-  absl::Status add(const RunTarget& target, const TargetSnapshot& snapshot) {
+  absl::Status add(const RunTarget& target, const ProfileSnapshot& snapshot) {
     const auto found =
         std::ranges::find(sums_, &target.program(), [](const Sum& sum) { return sum.program; });
     if (found != sums_.end()) {
@@ -389,7 +389,7 @@ class ChildReports : public RunChildrenUser {
   absl::Status write_sums() {
     std::erase_if(outs_, [](const std::string& out) { return absl::EndsWith(out, kTraceEnding); });
     for (const Sum& sum : sums_) {
-      ASSIGN_OR_RETURN(const TargetSnapshotPtr snapshot, sum.counts->snapshot(0));
+      ASSIGN_OR_RETURN(const ProfileSnapshotPtr snapshot, sum.counts->snapshot(0));
       ASSIGN_OR_RETURN(RunFiles files, RunFiles::open(names(snapshot->info.comm)));
       RETURN_IF_ERROR(files.finish(*ask_source(*sum.counts), snapshot->info.pid));
     }
@@ -398,7 +398,7 @@ class ChildReports : public RunChildrenUser {
 
   absl::StatusOr<std::string> text_of_each() const {
     std::string out;
-    for (const TargetSnapshotPtr& snapshot : kept_) {
+    for (const ProfileSnapshotPtr& snapshot : kept_) {
       LastSnapshot source(snapshot);
       const std::unique_ptr<Questions> questions = ask_source(source);
       const int pid = snapshot->info.pid;
@@ -460,7 +460,7 @@ class ChildReports : public RunChildrenUser {
   std::uint64_t processes_ = 0, without_files_ = 0, without_sum_ = 0;
   std::map<const RunTarget*, RunFiles> files_;
   std::map<std::string, int> labels_;
-  std::vector<TargetSnapshotPtr> kept_;
+  std::vector<ProfileSnapshotPtr> kept_;
   std::vector<Sum> sums_;
   std::string damages_;
   absl::Status first_error_;
@@ -500,7 +500,7 @@ std::string why_nothing(const RunTarget& run, const std::string& program) {
 // A broken rule is memprofctl's exit code unless the program has failed by itself.
 absl::Status check(RunTarget& run, Questions& questions, const std::vector<HeapRule>& rules,
                    const Options& options) {
-  ASSIGN_OR_RETURN(const TargetSnapshotPtr snapshot, run.snapshot(run.pid()));
+  ASSIGN_OR_RETURN(const ProfileSnapshotPtr snapshot, run.snapshot(run.pid()));
   ASSIGN_OR_RETURN(const std::vector<RuleResult> results,
                    check_rules(questions, run.pid(), snapshot->info.sampling_rate, rules));
   const std::string& program = options.program[0];
@@ -516,8 +516,8 @@ absl::Status check(RunTarget& run, Questions& questions, const std::vector<HeapR
   return absl::OkStatus();
 }
 
-absl::Status tell(RunTarget& run, RunFiles& files, const std::vector<HeapRule>& rules,
-                  const Options& options) {
+absl::Status report_results(RunTarget& run, RunFiles& files, const std::vector<HeapRule>& rules,
+                            const Options& options) {
   if (!run.begun()) return absl::FailedPreconditionError(why_nothing(run, options.program[0]));
   const std::unique_ptr<Questions> questions = ask_source(run);
   RETURN_IF_ERROR(files.finish(*questions, run.pid()));
@@ -581,20 +581,20 @@ absl::Status run_run(const Options& options) {
   *options.program_exit = exit_of(end);
   run->finish(end);
   if (children != nullptr) children->finish();
-  absl::Status told = recording.ok() ? tell(*run, files, rules, options) : recording;
+  absl::Status reported = recording.ok() ? report_results(*run, files, rules, options) : recording;
   if (reports.processes() > 0) {
     // The program itself may be a script, or of another language.
-    if (!run->begun()) told = absl::OkStatus();
-    told.Update(tell_of_children(reports, options.quiet));
+    if (!run->begun()) reported = absl::OkStatus();
+    reported.Update(tell_of_children(reports, options.quiet));
   }
-  if (told.ok() && children != nullptr && !options.quiet) {
+  if (reported.ok() && children != nullptr && !options.quiet) {
     std::fputs(not_profiled_text(*children).c_str(), stderr);
   }
   // A check that could not be made is no success.
-  if (!told.ok() && options.rules && end == ProgramEnd{.cause = EndCause::kExit}) {
-    *options.program_exit = static_cast<int>(exit_code_of(told));
+  if (!reported.ok() && options.rules && end == ProgramEnd{.cause = EndCause::kExit}) {
+    *options.program_exit = static_cast<int>(exit_code_of(reported));
   }
-  return told;
+  return reported;
 }
 
 }  // namespace memprofd::ctl

@@ -53,7 +53,7 @@ CallstackId ProgramSum::callstack(const Callstack& of_process, std::uint64_t loa
   return callstacks_.counted(id, sum_.drops);
 }
 
-void ProgramSum::add(const TargetSnapshot& process, std::uint64_t load_bias) {
+void ProgramSum::add(const ProfileSnapshot& process, std::uint64_t load_bias) {
   if (processes_++ == 0) {
     sum_.info = process.info;
     sum_.attached_ns = process.attached_ns;
@@ -82,17 +82,17 @@ void ProgramSum::add(const TargetSnapshot& process, std::uint64_t load_bias) {
   }
 }
 
-absl::StatusOr<TargetSnapshotPtr> ProgramSum::snapshot(int) {
+absl::StatusOr<ProfileSnapshotPtr> ProgramSum::snapshot(int) {
   if (processes_ == 0) return absl::NotFoundError("no process of the program has ended");
-  auto snapshot = std::make_shared<TargetSnapshot>(sum_);
+  auto snapshot = std::make_shared<ProfileSnapshot>(sum_);
   snapshot->stacks_interned = callstacks_.size();
   snapshot->callstacks = callstacks_.kept();
   snapshot->symbolizer = names_;
   return snapshot;
 }
 
-std::vector<TargetSnapshotPtr> ProgramSum::snapshots() {
-  const absl::StatusOr<TargetSnapshotPtr> one = snapshot(0);
+std::vector<ProfileSnapshotPtr> ProgramSum::snapshots() {
+  const absl::StatusOr<ProfileSnapshotPtr> one = snapshot(0);
   if (!one.ok()) return {};
   return {*one};
 }

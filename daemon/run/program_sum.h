@@ -22,7 +22,7 @@ class ProgramSum final : public SnapshotSource {
   static absl::StatusOr<std::unique_ptr<ProgramSum>> create(std::shared_ptr<RunProgram> program);
 
   // The last snapshot of a process.
-  void add(const TargetSnapshot& process, std::uint64_t load_bias);
+  void add(const ProfileSnapshot& process, std::uint64_t load_bias);
 
   std::uint64_t processes() const { return processes_; }
   // The process that had most live at once.
@@ -30,8 +30,8 @@ class ProgramSum final : public SnapshotSource {
   int pid_of_largest() const { return pid_of_largest_; }
 
   // Under the pid of the first process, whatever pid is asked for.
-  absl::StatusOr<TargetSnapshotPtr> snapshot(int pid) override;
-  std::vector<TargetSnapshotPtr> snapshots() override;
+  absl::StatusOr<ProfileSnapshotPtr> snapshot(int pid) override;
+  std::vector<ProfileSnapshotPtr> snapshots() override;
 
  private:
   ProgramSum(std::shared_ptr<RunProgram> program, std::shared_ptr<Symbolizer> names)
@@ -40,7 +40,7 @@ class ProgramSum final : public SnapshotSource {
 
   const std::shared_ptr<RunProgram> program_;
   const std::shared_ptr<Symbolizer> names_;
-  TargetSnapshot sum_;  // but for what points into this
+  ProfileSnapshot sum_;  // but for what points into this
   CallstackTable callstacks_;
   absl::flat_hash_map<AllocClass, std::size_t> rows_;  // indices of sum_.rows
   std::uint64_t processes_ = 0;

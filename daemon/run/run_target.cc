@@ -142,7 +142,7 @@ void RunTarget::finish(const ProgramEnd& end) {
 }
 
 void RunTarget::publish(TargetState state, const std::string& message) {
-  auto snapshot = std::make_shared<TargetSnapshot>();
+  auto snapshot = std::make_shared<ProfileSnapshot>();
   const absl::StatusOr<AgentStatus> status = agent_.status();
   snapshot->info = {.pid = pid_,
                     .comm = comm_,
@@ -165,13 +165,13 @@ void RunTarget::publish(TargetState state, const std::string& message) {
   published_ = std::move(snapshot);
 }
 
-absl::StatusOr<TargetSnapshotPtr> RunTarget::snapshot(int) {
+absl::StatusOr<ProfileSnapshotPtr> RunTarget::snapshot(int) {
   const MutexLock lock(mutex_);
   if (published_ == nullptr) return absl::NotFoundError("the program has not started");
   return published_;
 }
 
-std::vector<TargetSnapshotPtr> RunTarget::snapshots() {
+std::vector<ProfileSnapshotPtr> RunTarget::snapshots() {
   const MutexLock lock(mutex_);
   if (published_ == nullptr) return {};
   return {published_};

@@ -67,8 +67,8 @@ class RunTarget final : public SnapshotSource {
   const SharedAgent& agent() const { return agent_; }
 
   // kNotFound until begun().
-  absl::StatusOr<TargetSnapshotPtr> snapshot(int pid) override;
-  std::vector<TargetSnapshotPtr> snapshots() override;
+  absl::StatusOr<ProfileSnapshotPtr> snapshot(int pid) override;
+  std::vector<ProfileSnapshotPtr> snapshots() override;
 
  private:
   RunTarget(RunPrograms& programs, SharedAgent agent, std::string comm, double rate);
@@ -98,7 +98,7 @@ class RunTarget final : public SnapshotSource {
   std::uint64_t renewed_ns_ = 0;  // CLOCK_MONOTONIC
 
   Mutex mutex_;
-  TargetSnapshotPtr published_ ABSL_GUARDED_BY(mutex_);
+  ProfileSnapshotPtr published_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace memprofd
