@@ -11,7 +11,7 @@
 #define MEMPROF_EVENTS_H
 
 #include "../agent-lib/include/memprof_agent_abi.h"
-#include "../agent-lib/include/memprof_c_heap_abi.h"
+#include "../agent-lib/include/memprof_native_heap_abi.h"
 
 /* Entries one captured stack holds at most (after run-length coding). Further,
  * outer frames are cut off and MEMPROF_CAPTURE_TRUNCATED is set. */

@@ -20,7 +20,7 @@ PartFinder::PartFinder(const ResidentReader& reader, const PageMap& pages,
       pages_(pages),
       walk_(reader,
             [this](std::uint64_t user, std::uint64_t bytes) {
-              return ocaml_ ? ocaml_->look_at_chunk(user, bytes) : std::nullopt;
+              return ocaml_ ? ocaml_->check_chunk(user, bytes) : std::nullopt;
             },
             {.max_kept = max_kept,
              .deadline = std::chrono::steady_clock::now() + kChunkWalkTime,
@@ -47,8 +47,8 @@ void PartFinder::find(const ClassifiedMappings& mappings) {
 
 void PartFinder::find_lost_pools(const ClassifiedMappings& mappings) {
   const ExtentLayer* const known[] = {&heaps_, &stacks_, &walk_.chunks()};
-  for (const Stretch& stretch : mappings.anonymous) {
-    ocaml_->find_lost_pools(stretch, resident_runs(stretch), known, tables_);
+  for (const AddressSpan& span : mappings.anonymous) {
+    ocaml_->find_lost_pools(span, resident_runs(span), known, tables_);
   }
 }
 
@@ -62,9 +62,9 @@ std::uint64_t PartFinder::number_of(RssClass kind) const {
 }
 
 // Resident parts of it, for callers that read each page.
-std::vector<Stretch> PartFinder::resident_runs(const Stretch& stretch) const {
-  std::vector<Stretch> runs;
-  const absl::Status scanned = pages_.scan(stretch.begin, stretch.end, [&](const PageRun& run) {
+std::vector<AddressSpan> PartFinder::resident_runs(const AddressSpan& span) const {
+  std::vector<AddressSpan> runs;
+  const absl::Status scanned = pages_.scan(span.begin, span.end, [&](const PageRun& run) {
     if (run.swapped || runs.size() >= kMaxRuns) return;
     const bool continues = !runs.empty() && runs.back().end == run.begin;
     if (continues) {
@@ -73,7 +73,7 @@ std::vector<Stretch> PartFinder::resident_runs(const Stretch& stretch) const {
       runs.push_back({run.begin, run.end});
     }
   });
-  return scanned.ok() ? runs : std::vector<Stretch>();
+  return scanned.ok() ? runs : std::vector<AddressSpan>();
 }
 
 // Chunks with mappings of their own and threads' stacks, in what nothing is known of yet.
@@ -85,17 +85,17 @@ void PartFinder::find_mapped(const ClassifiedMappings& mappings) {
     }
   }
   known.seal();
-  for (const Stretch& stretch : mappings.guarded) {
-    if (known.find(stretch.begin) != nullptr) continue;
-    const bool found = find_thread_stack(reader_, stretch, resident_runs(stretch), stacks_);
+  for (const AddressSpan& span : mappings.guarded) {
+    if (known.find(span.begin) != nullptr) continue;
+    const bool found = find_thread_stack(reader_, span, resident_runs(span), stacks_);
     thread_stacks_ += found ? 1 : 0;
   }
   thread_stacks_ += mappings.has_main_stack ? 1 : 0;
   for (const Extent& stack : stacks_.extents()) known.add(stack);
   known.seal();
   if (arenas_.empty()) return;
-  for (const Stretch& stretch : mappings.anonymous) {
-    walk_.walk_mapped(stretch, resident_runs(stretch), known);
+  for (const AddressSpan& span : mappings.anonymous) {
+    walk_.walk_mapped(span, resident_runs(span), known);
   }
 }
 

@@ -49,7 +49,7 @@ class PartFinder {
   std::uint64_t number_of(RssClass kind) const;
 
  private:
-  std::vector<Stretch> resident_runs(const Stretch& stretch) const;
+  std::vector<AddressSpan> resident_runs(const AddressSpan& span) const;
   void find_mapped(const ClassifiedMappings& mappings);
   void find_lost_pools(const ClassifiedMappings& mappings);
 

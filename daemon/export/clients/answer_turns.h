@@ -15,7 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/util/threads/mutex.h"
-#include "daemon/util/user_places.h"
+#include "daemon/util/user_slots.h"
 
 namespace memprofd {
 
@@ -29,7 +29,7 @@ struct AnswerLimits {
 class AnswerTurns {
  public:
   explicit AnswerTurns(AnswerLimits limits = {})
-      : limits_(limits), places_(limits.waiting, "questions wait for an answer already") {}
+      : limits_(limits), slots_(limits.waiting, "questions wait for an answer already") {}
   AnswerTurns(const AnswerTurns&) = delete;
   AnswerTurns& operator=(const AnswerTurns&) = delete;
 
@@ -65,7 +65,7 @@ class AnswerTurns {
   void leave(const std::string& user);
 
   const AnswerLimits limits_;
-  UserPlaces places_;  // of waiting requests
+  UserSlots slots_;  // of waiting requests
   mutable Mutex mutex_;
   Condition changed_;
   std::size_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
