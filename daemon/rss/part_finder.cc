@@ -76,6 +76,21 @@ std::vector<Stretch> PartFinder::resident_runs(const Stretch& stretch) const {
   return scanned.ok() ? runs : std::vector<Stretch>();
 }
 
+// Those behind a mapping that nothing may touch, and behind guard regions: glibc 2.42 and later has
+// those below stacks, so that the kernel makes one mapping of many stacks.
+std::vector<Stretch> PartFinder::guarded(const ClassifiedMappings& mappings) const {
+  std::vector<Stretch> all = mappings.guarded;
+  for (const Stretch& stretch : mappings.anonymous) {
+    const std::size_t before = all.size();
+    const absl::Status scanned = pages_.scan_guards(stretch.begin, stretch.end, [&](PageRun run) {
+      if (all.size() > before) all.back().end = run.begin;
+      if (run.end < stretch.end && all.size() < kMaxRuns) all.push_back({run.end, stretch.end});
+    });
+    if (!scanned.ok()) all.resize(before);
+  }
+  return all;
+}
+
 // Chunks with mappings of their own and threads' stacks, in what nothing is known of yet.
 void PartFinder::find_mapped(const ClassifiedMappings& mappings) {
   ExtentLayer known = heaps_;
@@ -85,7 +100,7 @@ void PartFinder::find_mapped(const ClassifiedMappings& mappings) {
     }
   }
   known.seal();
-  for (const Stretch& stretch : mappings.guarded) {
+  for (const Stretch& stretch : guarded(mappings)) {
     if (known.find(stretch.begin) != nullptr) continue;
     const bool found = find_thread_stack(reader_, stretch, resident_runs(stretch), stacks_);
     thread_stacks_ += found ? 1 : 0;

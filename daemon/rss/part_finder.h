@@ -50,6 +50,7 @@ class PartFinder {
 
  private:
   std::vector<Stretch> resident_runs(const Stretch& stretch) const;
+  std::vector<Stretch> guarded(const ClassifiedMappings& mappings) const;
   void find_mapped(const ClassifiedMappings& mappings);
   void find_lost_pools(const ClassifiedMappings& mappings);
 
