@@ -39,6 +39,9 @@ CASES = [
     "test_calls.Times.test_ocaml5",
     "test_calls.Times.test_fibers",
     "test_c_memory.CMemoryOfOcaml5.test_a_leak_is_charged_to_its_line",
+    "test_totals.ResidentMemory.test_to_the_byte_of_programs_that_stand_still",
+    "test_totals.ResidentMemory.test_custom_blocks_own_what_malloc_gave_to_them",
+    "test_rss_parts.RssParts.test_tables_of_the_runtime",
 ]
 
 
