@@ -32,6 +32,8 @@ void memprof_set_profile(double rate, intptr_t callstack_size);
 /* Where the runtime may run callbacks, in a collection hook of OCaml 4 too: starts a
  * profile, in OCaml 5 of this domain; IS_EXCEPTION_RESULT when one runs already. */
 value memprof_start_profile(void);
+/* Whether this thread is inside of that. */
+int memprof_starts_profile(void);
 
 /* The rest is OCaml 5 only. */
 
