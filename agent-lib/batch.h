@@ -9,11 +9,10 @@
 
 #include "buffers.h"
 
-/* Appends one record, its time and thread filled in, and flushes when the batch is full.
- * callstack: of an allocation, as the runtime gives it; not looked at when the kernel
- * captures. */
+/* Appends one record with its time and thread, and flushes if the batch is full. callstack: of an
+ * allocation, from the runtime; ignored in kernel capture. */
 void memprof_append(uint32_t buffer, struct memprof_record *record, value callstack);
-/* What happened to a block that is followed; takes the domain's buffer itself. */
+/* Records an event of a followed block; locks the domain's buffer itself. */
 void memprof_append_follow(uint32_t domain, value id, enum memprof_record_kind kind);
 /* Flushes when the oldest record of the domain's buffer waits for long. */
 void memprof_batch_minor_gc_ended(uint32_t domain, uint64_t now_ns);

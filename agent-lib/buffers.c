@@ -207,7 +207,7 @@ void memprof_flush_domain(uint32_t domain)
 	memprof_give_back_buffer(buffer);
 }
 
-/* Who ends the program may be in the middle of a record: nothing is waited for. */
+/* The thread that ends the program may be in the middle of a record, so nothing is waited for. */
 void memprof_flush_all(void)
 {
 	for (uint32_t i = 0; i < memprof_agent_control.buffers_used; i++) {

@@ -70,7 +70,7 @@ enum memprof_batch_format memprof_batch_format(const struct memprof_batch_buffer
 /* Hands the batch over. Without a watcher the records are discarded, numbers kept. */
 void memprof_flush(uint32_t buffer);
 void memprof_flush_domain(uint32_t domain);
-/* When the program ends, on any thread: all that are used. */
+/* Flushes all used buffers, when the program ends, on any thread. */
 void memprof_flush_all(void);
 /* Records there have been, flushed or not. */
 uint64_t memprof_records_of(uint32_t buffer);

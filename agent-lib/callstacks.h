@@ -23,7 +23,8 @@ static inline int memprof_is_address(uint64_t address)
 }
 
 /* A slot is an address with bit 0 set: a frame descriptor, whose first word is the return address,
- * or, with bit 1 set too, a debuginfo. No pointer and hardly an integer of OCaml looks like one. */
+ * or, with bit 1 set too, a debuginfo. No pointer of OCaml looks like one, and very few integers
+ * do. */
 static inline int memprof_is_slot(value slot)
 {
 	return (slot & 1) != 0 && memprof_is_address((uint64_t)slot);

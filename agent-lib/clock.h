@@ -17,17 +17,17 @@
 #include <stdint.h>
 
 #define MEMPROF_CLOCK_SHIFT 20		   /* scale: nanoseconds a tick, times 1 << this */
-#define MEMPROF_CLOCK_MIN_SPAN_NS 1000000u /* of two reads that tell the scale */
+#define MEMPROF_CLOCK_MIN_SPAN_NS 1000000u /* between two reads that determine the scale */
 #define MEMPROF_CLOCK_MAX_SPAN_NS 1000000000u
 /* A read that took longer was interrupted: its two parts are not of one moment. */
 #define MEMPROF_CLOCK_MAX_READ_TICKS 65536u
-#define MEMPROF_CLOCK_CARRY_NS 10000000u /* for so long a read is carried on */
+#define MEMPROF_CLOCK_CARRY_NS 10000000u /* time for which a read is extrapolated */
 
 struct memprof_clock {
 	uint64_t ticks, ns; /* of the last read that counts */
 	uint64_t scale;
 	uint64_t carry_ticks; /* 0: the scale is not known */
-	uint64_t last_ns;     /* what was answered last */
+	uint64_t last_ns;     /* the last result */
 };
 
 /* The clock has been read: ns at ticks. */
@@ -36,7 +36,7 @@ static inline void memprof_clock_set(struct memprof_clock *clock, uint64_t ticks
 	uint64_t span_ns = ns - clock->ns, span_ticks = ticks - clock->ticks;
 
 	if (clock->carry_ticks == 0 && span_ns < MEMPROF_CLOCK_MIN_SPAN_NS)
-		return; /* the span goes on */
+		return; /* the span continues */
 	clock->ticks = ticks;
 	clock->ns = ns;
 	clock->carry_ticks = 0;

@@ -12,7 +12,8 @@
 /* Memory for the list. Pages are there when they are written. */
 int memprof_roots_make_room(void);
 void memprof_note_root(value held, value *slot);
-/* How many were noted. The next ones take the place of those beyond. */
+/* Number of noted roots. memprof_roots_go_back() drops the later ones; the next roots replace
+ * them. */
 uint64_t memprof_roots_noted(void);
 void memprof_roots_go_back(uint64_t noted);
 /* Those noted since the section before are of that kind and domain. */
@@ -20,7 +21,7 @@ void memprof_end_root_section(enum memprof_root_kind kind, uint32_t domain);
 /* Tells the watcher where they are. 0: there was no room for all. */
 int memprof_tell_roots(struct memprof_snapshot *snapshot);
 
-/* Whether the runtime is of that kind, and has all scanners. */
+/* True if the runtime is of that series and has all scanners. */
 int memprof_can_scan_ocaml4(void);
 int memprof_can_scan_ocaml5(void);
 void memprof_scan_ocaml4(const struct memprof_state_layout *at);

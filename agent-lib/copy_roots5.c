@@ -30,7 +30,7 @@ static void note(void *data, value held, value *slot)
 	memprof_note_root(held, slot);
 }
 
-/* Where the first field of all modules is. */
+/* Address of the first field of all modules. */
 static value *first_of_modules(void)
 {
 	for (value **module = caml_globals; *module; module++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OCaml 5: what the watcher needs to know of each domain to sum up what all allocate. */
+/* OCaml 5: the facts about each domain from which the watcher sums up all allocations. */
 #ifndef MEMPROF_DOMAIN_WORDS_H
 #define MEMPROF_DOMAIN_WORDS_H
 

@@ -123,7 +123,7 @@ static void pass(struct domain *domain)
 	atomic_fetch_sub(&passes, 1);
 }
 
-/* Where callbacks may run: clears away once all have passed. */
+/* Discards profiles once all domains have passed. Called where callbacks may run. */
 static void try_to_clear(void)
 {
 	int waiting = 1;
@@ -136,7 +136,7 @@ static void try_to_clear(void)
 
 static void count(__u64 *counter) { __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
 
-/* Whether this domain samples for the session. */
+/* Returns true if this domain samples for the session. */
 static int start_in_session(void)
 {
 	value profile;
@@ -168,8 +168,8 @@ int memprof_domain_samples(void)
 	return memprof_is_sampling(profile) && memprof_is_ours(profile);
 }
 
-/* Whether it has not joined yet, or samples no longer or again what it likes: the program has
- * stopped our profile, or its own. */
+/* True if the domain has not joined yet, if the program has stopped our profile, or if it has
+ * stopped a profile of its own that kept the domain from joining. */
 static int may_join(const struct domain *domain)
 {
 	if (domain->session != this_session())
@@ -229,12 +229,12 @@ static void on_interrupt(void)
 {
 	struct domain *domain = this_domain();
 
-	/* Nobody but the agent has asked. */
+	/* Only the agent has requested the interrupt. */
 	if (atomic_load(interrupt_flag(caml_state)) == MEMPROF_SWITCH_ASKS) {
 		memprof_switch_look();
 		return;
 	}
-	/* What we call runs pending actions, and with them this. */
+	/* The functions that we call run pending actions, and with them this function. */
 	if (caml_bt_is_self() || domain->working) {
 		call(next.interrupt);
 		return;

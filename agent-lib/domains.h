@@ -5,42 +5,42 @@
 
 #include "runtime_abi.h"
 
-/* Once, when the agent is loaded: what the hook calls where the runtime may run callbacks, and
- * whether a session is to run that does not yet. */
+/* Called once, when the agent is loaded. The hook calls work where the runtime may run callbacks;
+ * is_due reports whether a session is requested that does not run yet. */
 void memprof_domains_load(void (*work)(void), int (*is_due)(void));
-/* Whether the program's runtime is OCaml 5. */
+/* True if the program's runtime is OCaml 5. */
 int memprof_has_domains(void);
-/* Whether it has everything that sessions need, and the watcher has told the offsets. */
+/* True if it has everything that sessions need, and the watcher has supplied the offsets. */
 int memprof_domains_usable(void);
 
-/* Where the runtime may run callbacks: whether a domain samples by itself; -1: the world
- * could not be stopped to look. */
+/* The next functions may be called only where the runtime may run callbacks. */
+
+/* True if the program itself samples in some domain; -1 if the world could not be stopped. */
 int memprof_domains_in_use(void);
-/* In the same places: all domains begin to sample soon, at the latest after their next minor
- * collection. */
+/* Starts sampling in all domains, in each at the latest after its next minor collection. */
 void memprof_domains_start(void);
-/* Where the runtime may run callbacks, or in one: no domain samples when it returns. 0:
- * the world could not be stopped, and all go on. */
+/* Stops sampling in all domains; may also be called in a callback. Returns 0 if the world could not
+ * be stopped; then all domains continue to sample. */
 int memprof_domains_stop(void);
-/* Whether the program sampled by itself when it did. */
+/* True if the program itself sampled in some domain at the last memprof_domains_stop(). */
 int memprof_domains_in_use_at_stop(void);
-/* Profiles are to be discarded once all domains have passed, unless a session is due then. */
+/* Requests that profiles are discarded once no domain can be in a sampling function, unless a
+ * session is due then. */
 void memprof_domains_clear(void);
-/* Where the runtime may run callbacks: clears the last session away, if that is possible
- * already, and tells. */
+/* Discards the profiles of the last session if that is possible already. Returns true if done. */
 int memprof_domains_cleared(void);
-/* The same for what it has left to be followed by a session that is not due any more. */
+/* Discards the profiles that were kept for a following session, which is no longer due. */
 void memprof_domains_forget(void);
 
-/* Whether this domain samples with a profile of ours. */
+/* True if this domain samples with a profile of ours. */
 int memprof_domain_samples(void);
-/* At the end of a minor collection of this domain, in a session: it joins, if it does not
- * sample; when the session is over, has the work called soon. */
+/* Called at the end of a minor collection of this domain, in a session. A domain that does not
+ * sample yet joins the session. If the session is over, the hook soon calls the work. */
 void memprof_domains_remind(int session_is_over);
-/* In the same places, without a session: has the work called soon. */
+/* Called in the same places, without a session: makes the hook call the work soon. */
 void memprof_domains_call_back(void);
-/* At the end of a minor collection of a session: the hooks are ours again, once, if systhreads has
- * been initialised after the session began and has put its own there. */
+/* Called at the end of a minor collection of a session. Restores our hooks, once, if systhreads was
+ * initialised after the session began and replaced them. */
 void memprof_domains_keep_hooks(void);
 
 #endif

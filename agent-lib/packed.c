@@ -16,7 +16,7 @@
 #define MAX_RECORD_WORDS RECORD_WORDS(MEMPROF_PACKED_FRAMES)
 #define MAX_BATCH_NS ((uint64_t)UINT32_MAX * MEMPROF_PACKED_TIME_NS)
 
-/* What the batch's next record is told apart from. */
+/* State from which the batch's next record is encoded. */
 struct packer {
 	struct memprof_clock clock;
 	uint64_t last_sample;
@@ -52,7 +52,7 @@ static uint32_t *put_frame(uint32_t *to, uint64_t address, uint64_t base)
 	return put_wide(put(to, MEMPROF_PACKED_FAR), address);
 }
 
-/* How many values before these two ends are the same, limit at most. */
+/* Number of equal values before these two ends, at most limit. */
 static uint32_t same_before(const value *a, const value *b, uint32_t limit)
 {
 	uint32_t n = 0;
@@ -102,7 +102,7 @@ static uint32_t *put_callstack(uint32_t *begin, struct packer *packer, uint64_t 
 	return to;
 }
 
-/* How many frames the batch has and how many follow. */
+/* Writes the number of shared frames and of those that follow. */
 static uint32_t *put_counts(uint32_t *to, uint32_t shared, uint32_t new, uint32_t *bits)
 {
 	if (LIKELY(shared <= MEMPROF_PACKED_MAX_COUNT && new <= MEMPROF_PACKED_MAX_COUNT)) {
@@ -186,7 +186,7 @@ static uint64_t now_ns(struct packer *packer)
 	return packer->clock.last_ns;
 }
 
-/* What a minor collection did happened at its end: then time need not be asked for. */
+/* Events of a minor collection have the time of its end, so the clock need not be read. */
 static uint64_t time_of(struct packer *packer, enum memprof_record_kind kind)
 {
 	int of_collection = kind == MEMPROF_PROMOTE || kind == MEMPROF_DEALLOC_MINOR;
@@ -202,7 +202,7 @@ void memprof_packed_minor_gc_ended(uint32_t index, uint64_t time_ns)
 		clock->last_ns = time_ns;
 }
 
-/* Whether the batch has room for a record of so many words, and is not too old for it. */
+/* True if the batch has room for a record of this size, and is not too old for it. */
 static int has_room(const struct memprof_batch_buffer *buffer, uint32_t words, uint64_t time_ns)
 {
 	return buffer->words <= MEMPROF_PACKED_WORDS - words &&
@@ -255,7 +255,8 @@ static int is_switched(uint32_t index, value callstack)
 	return 0;
 }
 
-/* Whether the agent finds the callstack of the record itself, and what it has found. */
+/* Walks the callstack of the record, if the agent captures it. Returns true if the result is
+ * used. */
 static int tell(uint32_t index, const struct memprof_record *record, value callstack,
 		struct memprof_told *told)
 {

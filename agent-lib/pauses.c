@@ -11,7 +11,7 @@ typedef void (*hook)(void);
 
 static hook next_minor_begin, next_slice_begin, next_slice_end;
 static int chained;
-/* By domain. 0: no collection under way that began while the hooks were in place. */
+/* Indexed by domain. 0: no collection in progress that began while the hooks were set. */
 static uint64_t minor_began_ns[MEMPROF_DOMAINS], slice_began_ns[MEMPROF_DOMAINS];
 
 static void count_pause(enum memprof_gc_phase phase, uint64_t *began_ns, uint64_t now_ns)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles: what Gc.Memprof runs. OCaml 4 has one; OCaml 5 has one of each domain that
- * started it, which the domains that it spawns use too.
+ * Profiles of Gc.Memprof. OCaml 4 has one. OCaml 5 has one for each domain that started one, and
+ * domains that it spawns share it.
  *
  * Profiles of OCaml 5 are stopped by their status, as caml_memprof_stop and
- * caml_memprof_discard do; the runtime may go on looking at them, so that they stay roots
- * until then.
+ * caml_memprof_discard do. The runtime may still use a stopped profile, so it stays a root until it
+ * is discarded.
  */
 #ifndef MEMPROF_PROFILES_H
 #define MEMPROF_PROFILES_H
@@ -13,54 +13,55 @@
 #include "buffers.h"
 #include "runtime_abi.h"
 
-/* Frames that the runtime is to record of a sample which the agent walks the stack for: the
- * innermost one tells combined allocations apart and proves the walk, and in OCaml 4 a sample whose
- * callback is late makes a block that its stack is found by. */
+/* Frames that the runtime records for a sample whose stack the agent walks. The innermost one
+ * distinguishes combined allocations and proves the walk; in OCaml 4 the stack of a late sample is
+ * found by the block that this callstack occupies. */
 #ifndef MEMPROF_WALKED_CALLSTACK_SIZE
 #define MEMPROF_WALKED_CALLSTACK_SIZE 1
 #endif
-/* OCaml 5: of all others. */
+/* OCaml 5: frames that the runtime records for all other samples. */
 #ifndef MEMPROF_UNWALKED_CALLSTACK_SIZE
 #define MEMPROF_UNWALKED_CALLSTACK_SIZE ((intptr_t)MEMPROF_PACKED_FRAMES)
 #endif
 
-/* Once, when the agent is loaded. first_callback tells our profiles from others. */
+/* Called once, when the agent is loaded. first_callback identifies our profiles. */
 void memprof_profiles_load(value tracker, value first_callback);
 
-/* What profiles are to be from now on. No profile samples that is kept. */
+/* Sets the parameters of profiles started from now on. No kept profile may be sampling. */
 void memprof_set_profile(double rate, intptr_t callstack_size);
-/* Where the runtime may run callbacks, in a collection hook of OCaml 4 too: starts a
- * profile, in OCaml 5 of this domain; IS_EXCEPTION_RESULT when one runs already. */
+/* Starts a profile, in OCaml 5 for this domain. IS_EXCEPTION_RESULT if one runs already. May be
+ * called where the runtime may run callbacks, in OCaml 4 also in a collection hook. */
 value memprof_start_profile(void);
 /* Whether this thread is inside of that. */
 int memprof_starts_profile(void);
 
 /* The rest is OCaml 5 only. */
 
-/* What a domain samples with, VAL_UNIT when nothing. */
+/* The profile with which a domain samples; VAL_UNIT if it does not sample. */
 value memprof_profile_of(domain_state *state);
 int memprof_is_sampling(value profile);
 int memprof_is_ours(value profile);
-/* Where the runtime may run callbacks, before the first profile that samples: whether the
- * runtime keeps profiles where the watcher says; -1: not known, the program samples. */
+/* True if the runtime keeps profiles at the offset that the watcher supplied; -1: unknown, because
+ * the program itself samples. Call it where the runtime may run callbacks, before the first
+ * profile that samples. */
 int memprof_profile_place_is_right(void);
 
-/* Whether there is room for the profiles of all domains that may be starting one now. */
+/* True if there is room for the profiles of all domains that may be starting one now. */
 int memprof_profiles_have_room(void);
-/* Whether there are profiles that are stopped and not discarded. */
+/* True if there are profiles that are stopped and not discarded. */
 int memprof_profiles_follow(void);
 /* Remembers a profile of the session. */
 void memprof_keep_profile(value profile);
-/* In a section: none of the profiles kept samples any longer. Those that do not go on telling
- * of their blocks until they are discarded. */
+/* Called in a section: stops all kept profiles. They continue to report events of their blocks
+ * until they are discarded. */
 void memprof_mark_profiles_stopped(void);
-/* Discards those, once no domain can be in the middle of a sampling function. One call at a
- * time: discarding a profile twice would raise. */
+/* Discards the stopped profiles. Call it once no domain can be in a sampling function, and never
+ * from two threads at once: discarding a profile twice would raise. */
 void memprof_discard_profiles(void);
-/* The same for those of sessions that another one, about to begin, does not go on following.
- * Answers with the generation of the oldest session that it does, maybe its own. */
+/* Discards the stopped profiles that the session about to begin does not follow. Returns the
+ * generation of the oldest session that it follows, possibly its own. */
 uint32_t memprof_discard_old_profiles(uint32_t generation);
-/* Ends a profile of this domain that nobody else uses. */
+/* Ends a profile of this domain that no other domain uses. */
 void memprof_end_profile(value profile);
 
 #endif

@@ -21,7 +21,7 @@ typedef intptr_t value;
 #define IS_BLOCK(v) (((v)&1) == 0)
 #define FIELD(v, i) (((value *)(v))[i])
 #define WORDS_OF(v) (((uint64_t *)(v))[-1] >> 10)
-/* What caml_callback_exn returns when the callback raised. */
+/* Result of caml_callback_exn if the callback raised. */
 #define IS_EXCEPTION_RESULT(v) (((v)&3) == 2)
 #define EXCEPTION_RESULT ((value)2) /* one of no exception */
 

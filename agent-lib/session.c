@@ -45,8 +45,8 @@ int memprof_session_due(void)
 	       control->requested_generation != control->generation && layout_is_told();
 }
 
-/* What the watcher has told of the runtime is tried in this domain before it is used in
- * others: whether it is right; -1: not known, the program samples. */
+/* Tests the watcher's offsets in this domain before others use them. Returns true if they are
+ * right; -1: unknown, because the program samples. */
 static int layout_is_right(void)
 {
 	static int is_right = -1;
@@ -56,10 +56,10 @@ static int layout_is_right(void)
 	return is_right;
 }
 
-/* Whose turn it is has stopped a session, on all domains. */
+/* Set if the current turn has stopped a session, on all domains. */
 static int just_stopped;
 
-/* Whether the program uses Memprof itself; -1: not known, ask again later. */
+/* True if the program itself uses Memprof; -1: unknown, ask again later. */
 static int in_use(void)
 {
 	if (memprof_has_domains() && just_stopped)
@@ -88,7 +88,7 @@ static intptr_t callstack_size(void)
 	}
 }
 
-/* Who captures a session that begins. */
+/* The capture mode of a session that begins. */
 static uint32_t capture_of_session(void)
 {
 	struct memprof_agent_control *control = &memprof_agent_control;
@@ -117,7 +117,7 @@ int memprof_session_follows(void)
 	return 0;
 }
 
-/* Whether one may begin. Profiles must not be discarded before all domains have passed. */
+/* True if a session may begin. Profiles must not be discarded before all domains have passed. */
 static int may_begin(void)
 {
 	if (!memprof_has_domains())
@@ -150,7 +150,7 @@ static void begin_session(double rate, uint32_t generation)
 	control->followed_since = followed_since(generation);
 	answer(MEMPROF_AGENT_SAMPLING, generation);
 	memprof_announce(generation);
-	/* What happens meanwhile to blocks of sessions before is told as theirs. */
+	/* Events of blocks of earlier sessions are reported as theirs meanwhile. */
 	control->running_generation = generation;
 	memprof_activity.sampling = 1;
 	if (memprof_has_domains())

@@ -5,7 +5,7 @@
 
 #include "buffers.h"
 
-/* Whether a session is to run, as the tracker's callbacks ask it for each sample. */
+/* True if a session is to run. The tracker's callbacks call this for each sample. */
 static inline int memprof_session_wanted(void)
 {
 	return memprof_activity.watchers != 0 && memprof_agent_control.requested_rate > 0;
@@ -17,7 +17,7 @@ static inline int memprof_session_over(void)
 	       memprof_agent_control.requested_generation != memprof_agent_control.generation;
 }
 
-/* Whether a session is wanted that does not run yet. A refused generation is not tried again. */
+/* True if a session is requested that does not run yet. A refused generation is not tried again. */
 int memprof_session_due(void);
 /* Starts one that is due. Only where the runtime may run callbacks, in OCaml 4 also at the
  * end of a minor collection. */

@@ -105,7 +105,7 @@ static void find_roots(void)
 __attribute__((noreturn)) static void child_main(void)
 {
 	find_roots();
-	/* Who traces it has bound it to itself; without that, the int3 ends it. */
+	/* The tracer has tied the copy to itself; without that, the int3 ends it. */
 	SYSCALL(SYS_prctl, PR_SET_PDEATHSIG, 0, 0, 0);
 	__asm__ volatile("int3");
 	for (;;)
@@ -167,7 +167,7 @@ static void answer(long child, uint64_t begin_ns)
 	__atomic_store_n(&snapshot->answered, snapshot->request, __ATOMIC_RELEASE);
 }
 
-/* Whether there is a request that can be answered now; one that cannot is answered. */
+/* True if there is a request that can be answered now; one that cannot is refused. */
 static int is_asked(uint64_t begin_ns)
 {
 	if (memprof_snapshot.request == memprof_snapshot.answered)

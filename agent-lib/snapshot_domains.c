@@ -32,7 +32,7 @@ static uint64_t patient_until_ns;
 /* Static: others may look when the leader has gone on. */
 static uint32_t made;
 
-/* Nobody is left of the section before, and nobody has come to this one. */
+/* No domain is left in the previous section, and none has entered this one. */
 static void before_section(domain_state *state)
 {
 	(void)state;

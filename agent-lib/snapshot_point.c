@@ -20,7 +20,7 @@
 
 static volatile int somebody_waits;
 
-/* Where the watcher's probe stands. */
+/* Place of the watcher's probe. */
 __attribute__((visibility("default"), noinline, naked)) void memprof_agent_at_point(void)
 {
 	__asm__("nop\n\tnop\n\tret");

@@ -84,7 +84,7 @@ static struct tracker_domain *tracker_of(domain_state *state)
 	return domain;
 }
 
-/* Of profiles of ours that have not been discarded. */
+/* True for tables of our profiles that have not been discarded. */
 static int is_our_table(const struct table *table)
 {
 	return is_sane(table) && IS_BLOCK(table->profile) && memprof_is_ours(table->profile) &&
@@ -111,7 +111,7 @@ static void for_each_table(struct tracker_domain *tracker, uint32_t domain, use_
 
 /* ------------------------------------------------------------------ blocks of a minor heap */
 
-/* What an entry was of when the last minor collection began. */
+/* The block of an entry at the begin of the last minor collection. */
 struct young {
 	const struct table *table; /* not followed: it may be gone */
 	uint64_t index;
@@ -151,8 +151,8 @@ static void note_young(struct table *table, uint32_t domain)
 	}
 }
 
-/* Where a block of the minor heap has been promoted to; 0: it has not been, or nothing is known of
- * it any more, as the domain has allocated over it. */
+/* New address of a promoted block of the minor heap; 0: it was not promoted, or that is unknown
+ * because the domain has allocated over it. */
 static value promoted_to(value block, domain_state *state)
 {
 	uint64_t begin = *(uint64_t *)(state + MEMPROF_DOMAIN_YOUNG_START);

@@ -14,7 +14,7 @@ STATIC_CLOSURE(promote, memprof_stub_promote);
 STATIC_CLOSURE(dealloc_minor, memprof_stub_dealloc_minor);
 STATIC_CLOSURE(dealloc_major, memprof_stub_dealloc_major);
 
-/* Where OCaml 5 enters. */
+/* Entries from OCaml 5. */
 extern value memprof_stub5_alloc_minor(void), memprof_stub5_alloc_major(void);
 extern value memprof_stub5_promote(void);
 extern value memprof_stub5_dealloc_minor(void), memprof_stub5_dealloc_major(void);
@@ -31,7 +31,7 @@ static struct some_id {
 	value id;
 } some_ids[MEMPROF_DOMAINS];
 
-/* What the block is followed by. */
+/* The value by which the block is followed. */
 static value follow(uint32_t domain, value id)
 {
 	struct some_id *some_id = &some_ids[domain];
@@ -53,7 +53,7 @@ static int still_in_session(void)
 	return 1;
 }
 
-/* Whether a callback of the session that runs; else of one that has ended. */
+/* True in a callback of the running session; false for one that has ended. */
 static inline int in_session(void)
 {
 	if (LIKELY(memprof_activity.sampling && !memprof_session_over()))
@@ -61,7 +61,7 @@ static inline int in_session(void)
 	return memprof_activity.sampling && still_in_session();
 }
 
-/* What happens to blocks that a session goes on following is told before it begins too. */
+/* Events of blocks that a session follows are also reported before it begins. */
 static inline int is_told(void) { return in_session() || memprof_session_follows(); }
 
 /* OCaml 5: a sample of the session before, whose callback has been on its way while the world was

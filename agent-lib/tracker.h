@@ -7,7 +7,7 @@
 
 /* Once, when the agent is loaded: the tracker, for caml_memprof_start. */
 value memprof_tracker_load(void);
-/* By which a profile of OCaml 5 is told to be ours. */
+/* Identifies a profile of OCaml 5 as ours. */
 value memprof_tracker_alloc_minor(void);
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Where the thread that runs is: its thread pointer, and whether a return that the kernel waits for
- * may still come.
+ * Finds the thread pointer of the running thread, and tracks whether a return that the kernel
+ * awaits may still come.
  *
- * The kernel waits by its own address in the place of the return address, the begin of a page that
- * it maps into the program ("[uprobes]"). It remembers what was there thread by thread, and takes a
- * wait for over as soon as a call or a return is seen higher up. That is wrong where a thread has
- * several stacks, a signal handler's or those of coroutines: what comes back to the kernel's
- * address then is killed (SIGILL). So a thread has one such wait at most, and gets no second one
- * while that address lies where the first one has put it; nor one above a wait of others: of an
- * earlier session, which only the kernel remembers, or of another profiler.
+ * To await a return, the kernel replaces the return address by an address of its own, the start of
+ * a page that it maps into the program ("[uprobes]"). It remembers the replaced address per thread,
+ * and ends a wait when it sees a call or a return higher on the stack. That is wrong if a thread
+ * has several stacks, those of a signal handler or of coroutines: a function that then returns to
+ * the kernel's address is killed (SIGILL). Therefore a thread has at most one such wait. It gets no
+ * second one while the kernel's address is still in place, and none above a wait of an earlier
+ * session, which only the kernel remembers, or of another profiler.
  */
 #ifndef MEMPROF_AWAITED_RETURN_BPF_H
 #define MEMPROF_AWAITED_RETURN_BPF_H
@@ -46,9 +46,9 @@ enum awaited_return {
 	RETURN_AWAITED, /* the call is not over */
 };
 
-/* What has become of the call that has its return address in that slot, as one at that stack
- * pointer begins. The kernel's code at its own address puts there first what the call has answered
- * with, and may be interrupted then; no block has an odd address, and no error is large. */
+/* State of the call whose return address is in that slot, for a call that begins at this stack
+ * pointer. The kernel's code at its own address first puts the result of the call there, and may be
+ * interrupted then; no block has an odd address, and no error number is large. */
 static __always_inline enum awaited_return find_awaited(__u64 slot, __u64 sp)
 {
 	__u64 memory = kernel_word(bpf_get_current_task() + task_memory_at);
@@ -63,8 +63,8 @@ static __always_inline enum awaited_return find_awaited(__u64 slot, __u64 sp)
 	return slot != sp && (word < 4096 || word % 8 == 0) ? RETURN_UNSURE : RETURN_GONE;
 }
 
-/* Whether the kernel waits for a return to this thread that lies below, and may still come. Not
- * static: the kernel looks at it once. */
+/* True if the kernel awaits a return of this thread that lies below sp and may still come. Not
+ * static, so that the kernel verifies it only once. */
 __noinline bool any_awaited_below(__u64 sp)
 {
 	__u64 probes = kernel_word(bpf_get_current_task() + task_probes_at), at, slot;

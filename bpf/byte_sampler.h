@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Which bytes of C's memory are sampled: each with the same probability, 1 / interval, on its own,
- * as the agent's sampler does it (agent-lib/c_heap/sampler.c), without floating point. How far the
- * next sampled byte is does not depend on where those before were, so nothing is remembered between
- * two calls: no thread has a count-down, and none that comes between spoils another's.
+ * Samples bytes of the native heap, each independently with probability 1 / interval, as the
+ * agent's sampler does (agent-lib/c_heap/sampler.c), but without floating point. The distance to
+ * the next sampled byte does not depend on earlier ones, so nothing is remembered between calls,
+ * and calls of different threads do not influence each other.
  *
  * The distance is -ln(u) times the interval, u drawn from (0, 1], rounded up. The same source runs
  * in the kernel and, for tests, on the host.
@@ -19,12 +19,12 @@
 
 /* More than can be allocated. */
 #define MEMPROF_SAMPLER_MAX_BYTES (1ULL << 47)
-/* A block below MEMPROF_C_HEAP_ONE_SAMPLE has hardly more, at the least interval. */
+/* A block below MEMPROF_C_HEAP_ONE_SAMPLE rarely has more, at the smallest interval. */
 #define MEMPROF_SAMPLER_MAX_SAMPLES 64u
 
 #define MEMPROF_LN2 0xb17217f7d1cf79abULL /* times 2^64 */
 
-/* Not static in the kernel: it looks at each once, not on every path to it. */
+/* Not static in the kernel, so that each function is verified once, not on every path to it. */
 #ifdef __bpf__
 #define MEMPROF_SAMPLER_PART __attribute__((noinline))
 #else
@@ -103,7 +103,7 @@ MEMPROF_SAMPLER_PART __u64 memprof_sampler_step(__u64 random, __u64 scale)
 	return (distance >> 8) + 1;
 }
 
-/* How many of the bytes are sampled; of a large block 1 if any is. */
+/* Number of sampled bytes; for a large block 1 if any byte is sampled. */
 MEMPROF_SAMPLER_PART __u32 memprof_sample_bytes(__u64 bytes, __u64 scale)
 {
 	__u64 random = memprof_random(), step;

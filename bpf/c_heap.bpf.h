@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * C memory: the agent tells of a block in the middle of malloc, deep in C code. Which OCaml code
- * called that is what the runtime has noted in caml_c_call, if it has: an external that is
- * [@@noalloc] is called without a note, and a thread that has released the runtime lock finds that
- * of another one. A note that is not proved to be of this very call is not used.
+ * Native heap: the agent reports a block in the middle of malloc, deep in C code. The runtime's
+ * note in caml_c_call leads to the OCaml code that called C, if there is one: a [@@noalloc]
+ * external is called without a note, and a thread that has released the runtime lock sees the note
+ * of another thread. A note is used only if it is proved to belong to this very call.
  *
  * OCaml 4 notes bottom_of_stack B and last_return_address r, and jumps to the C function, whose
  * own return address so stays where it was:
@@ -52,7 +52,7 @@
 #define ADD_TO_RSP_32 0xc48148ULL /* and four bytes */
 #define RET_INSTRUCTION 0xc3ULL
 #define EXCEPTION_POINTER 16 /* in the domain state of OCaml 4 */
-/* What a search does at most: returns that are looked at, code and frames of each. */
+/* Limits of a search: candidate returns, and frames of each candidate. */
 #define C_SEARCH_MAX_CANDIDATES 16u
 #define C_SEARCH_MAX_FRAMES 256u
 #define FRAME_END_MAX_BYTES 256u
@@ -119,8 +119,8 @@ static long follow_frame_above(__u32 index, struct memprof_frames_above *frames)
 	return sp > frames->end;
 }
 
-/* Whether the word there, a return from a call without a note, may be live. An exception handler
- * takes two words more. */
+/* True if the word there, a return from a call without a note, may be live. An exception handler
+ * occupies two more words. */
 static __always_inline bool may_be_live(__u64 address, __u64 word, __u64 end)
 {
 	struct memprof_frame_end function = {word, 0};
@@ -164,7 +164,7 @@ static long look_for_noalloc_call(__u32 index, struct memprof_c_search *search)
 	return search->found;
 }
 
-/* Whether no callback to OCaml runs that C code above that place in the stack has made. */
+/* True if no callback to OCaml is running that C code above that place on the stack has made. */
 static __always_inline bool callbacks_are_over(__u64 end)
 {
 	__u64 handler;
@@ -174,8 +174,8 @@ static __always_inline bool callbacks_are_over(__u64 end)
 	       handler >= end;
 }
 
-/* Whether C code may have been called without a note from what lies up to the noted call. is_now:
- * the note is what the runtime has now. */
+/* True if C code may have been called without a note from the stack up to the noted call. is_now:
+ * the note is the runtime's current one. */
 static __always_inline bool is_called_without_note(struct memprof_walk *walk, __u64 sp, __u64 end,
 						   bool is_now)
 {
@@ -189,7 +189,7 @@ static __always_inline bool is_called_without_note(struct memprof_walk *walk, __
 	return search.found != 0;
 }
 
-/* Where the walk begins, -1 with the reason when that is not certain. */
+/* Start of the walk; -1, with the reason, if it is not certain. */
 static __always_inline long find_c_caller4(struct memprof_walk *walk,
 					   const struct memprof_c_event *event, __u64 sp,
 					   __u32 *reason)
@@ -254,7 +254,7 @@ static __always_inline __u64 send_c_stack(const struct memprof_c_event *event, _
 		memprof_walk_on(slot, -1);
 		capture->flags |= MEMPROF_CAPTURE_OF_C;
 		id = capture->stack_id;
-		/* What does not go on to its end was no stack of now. */
+		/* A walk that does not reach the end was not on the current stack. */
 		if (capture->flags & MEMPROF_CAPTURE_BROKEN) {
 			reason = MEMPROF_DROP_C_NO_RECORD;
 			id = 0;

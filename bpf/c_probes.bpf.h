@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * C memory without an agent: probes at the entries of malloc and its like, and of free, in whatever
- * file the program has them from.
+ * Native heap without an agent: probes at the entries of malloc, its relatives and free, in the
+ * file from which the program has them.
  *
  *   entry of malloc: are any of the bytes sampled? no: that is all
  *                    yes: the callstack is sent, the call is noted, its return is waited for
@@ -37,7 +37,7 @@ static __always_inline __u64 memprof_random(void)
 const volatile __u64 sampler_scale = 0;	      /* MEMPROF_SAMPLER_SCALE */
 const volatile __s64 domain_state_offset = 0; /* OCaml 5: from the thread pointer */
 
-/* What is called later than that after it, or deeper in the stack, is no part of a call. */
+/* A call later than this, or deeper on the stack, is not part of the outer call. */
 #define C_CALL_MAX_NS 1000000000ULL
 #define C_CALL_MAX_DEPTH (64ULL << 10)
 
@@ -54,7 +54,7 @@ struct c_call {
 	__u16 nests; /* enum memprof_c_nests */
 };
 
-/* By thread, as the kernel numbers it. */
+/* Keyed by the kernel's thread id. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* before load */
@@ -77,7 +77,7 @@ __u32 malloc_nests = 0; /* one whose nests are MAYBE has called another function
 /* Samples that were given up: too many of such blocks live. */
 __u64 c_blocks_left_out = 0;
 
-/* Where the function has its return address: nothing has been pushed yet. */
+/* Address of the return address at the entry of a function: nothing has been pushed yet. */
 static __always_inline __u64 return_slot(struct pt_regs *ctx) { return PT_REGS_SP(ctx); }
 
 static __always_inline void tell_c_block(__u64 number, __u64 address, const struct c_call *call,
@@ -101,7 +101,7 @@ static __always_inline void tell_c_block(__u64 number, __u64 address, const stru
 		count_done(MEMPROF_COUNT_C_EVENTS);
 }
 
-/* The block ends, whoever is first to see it. */
+/* Ends the block; the first caller to see its end wins. */
 static __always_inline void end_c_block(__u64 address, __u32 tid)
 {
 	__u64 *found = bpf_map_lookup_elem(&c_blocks, &address);
@@ -114,7 +114,7 @@ static __always_inline void end_c_block(__u64 address, __u32 tid)
 		tell_c_block(number, address, NULL, tid);
 }
 
-/* Not static: the kernel looks at it once. */
+/* Not static, so that the kernel verifies it once. */
 __noinline __u64 walk_c_stack(__u64 sp, __u32 tid)
 {
 	struct memprof_c_event event = {.thread_pointer = thread_pointer()};
@@ -156,11 +156,11 @@ static __always_inline bool bytes_of_call(struct pt_regs *ctx, struct c_call *ca
 		break;
 	}
 	call->bytes = n * each;
-	/* What overflows fails. */
+	/* A product that overflows fails. */
 	return n == 0 || (n <= MEMPROF_SAMPLER_MAX_BYTES && each <= MEMPROF_SAMPLER_MAX_BYTES / n);
 }
 
-/* Whether one that is not over yet calls it as a part of what it does. */
+/* True if an unfinished outer call makes this call as part of its own work. */
 static __always_inline bool is_inner_call(const struct c_call *outer, __u64 sp, __u64 now)
 {
 	if (outer->nests == MEMPROF_C_NESTS_NEVER || sp > outer->sp ||
@@ -171,7 +171,7 @@ static __always_inline bool is_inner_call(const struct c_call *outer, __u64 sp, 
 	return true;
 }
 
-/* Whether its end is waited for though it is not sampled. */
+/* True if the end of the call is awaited although it is not sampled. */
 static __always_inline bool has_inner_calls(const struct c_call *call)
 {
 	return call->nests == MEMPROF_C_NESTS_ALWAYS ||
@@ -222,7 +222,7 @@ static __always_inline bool note_c_call(__u32 thread, struct c_call *call, __u32
 	return true;
 }
 
-/* Whether the return is to be waited for. */
+/* Returns true if the return of the call is to be awaited. */
 static __always_inline bool enter_c_call(struct pt_regs *ctx, __u64 cookie, __u64 now)
 {
 	__u32 thread = (__u32)bpf_get_current_pid_tgid();
@@ -307,7 +307,7 @@ static __always_inline void leave_c_call(struct pt_regs *ctx)
 		begin_c_block(block, &call, tid);
 }
 
-/* Whether the hit is more than counted. */
+/* Returns true if the hit needs more than counting. */
 static __always_inline bool take_c_hit(__u64 cookie, __u64 now)
 {
 	if (budget.off != MEMPROF_CALLS_ON)
@@ -316,8 +316,9 @@ static __always_inline bool take_c_hit(__u64 cookie, __u64 now)
 	return budget.armed && pay_hits(now, MEMPROF_C_COOKIE_COST(cookie));
 }
 
-/* A session of uprobes: at the entries, and at the returns for which it has answered 0 there. Where
- * it is tells the instruction pointer: at a return that is where the program goes on. */
+/* A session of uprobes: runs at the entries, and at the returns for which it returned 0 at the
+ * entry. The instruction pointer shows which: at a return it is the address at which the program
+ * continues. */
 SEC("uprobe")
 int c_call_probe(struct pt_regs *ctx)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * How the daemon and the probes at malloc and its like agree (c_probes.bpf.h).
+ * Contract between the daemon and the probes at malloc and its relatives (c_probes.bpf.h).
  */
 #ifndef MEMPROF_C_PROBES_H
 #define MEMPROF_C_PROBES_H
@@ -15,7 +15,7 @@
  * 1 / interval, in 256ths: -1 / ln(1 - 1/n) is n - 1/2 but for a twelfth of 1/n. */
 #define MEMPROF_SAMPLER_SCALE(interval) (((__u64)(interval) << 8) - 128)
 
-/* Which arguments tell how many bytes are asked for. */
+/* The arguments that determine the requested number of bytes. */
 enum memprof_c_function {
 	MEMPROF_C_CALL_MALLOC = 0,	   /* (bytes) */
 	MEMPROF_C_CALL_CALLOC = 1,	   /* (n, bytes each) */
@@ -26,21 +26,21 @@ enum memprof_c_function {
 	MEMPROF_C_CALL_FREE = 6,	   /* (block) */
 };
 
-/* What a hit costs the program, in microseconds: where the kernel emulates the probed instruction,
- * and where it single-steps it. */
+/* Cost of a hit for the program, in microseconds: if the kernel emulates the probed instruction,
+ * and if it single-steps it. */
 #define MEMPROF_C_HIT_CHEAP 1u
 #define MEMPROF_C_HIT_COSTLY 10u
 /* A return that is waited for costs that beside. */
 #define MEMPROF_C_HIT_RETURN 2u
 
-/* Whether a function calls another one that is probed, whose block is then its own. */
+/* Whether a function calls another probed function, whose block is then its own. */
 enum memprof_c_nests {
 	MEMPROF_C_NESTS_NEVER = 0,
 	MEMPROF_C_NESTS_MAYBE = 1, /* once one has been seen to, all are taken for such */
 	MEMPROF_C_NESTS_ALWAYS = 2,
 };
 
-/* What a probe's cookie says: which function; what a hit costs; and enum memprof_c_nests. */
+/* Cookie of a probe: the function, the cost of a hit, and enum memprof_c_nests. */
 #define MEMPROF_C_COOKIE(function, cost, nests)                                                    \
 	((__u64)(function) | (__u64)(cost) << 8 | (__u64)(nests) << 16)
 #define MEMPROF_C_COOKIE_FUNCTION(cookie) ((__u32)(cookie)&0xffu)

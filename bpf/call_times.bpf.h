@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * When calls begin and end. Nothing is put where the program would return to: its collector reads
- * return addresses. A call is known by its stack, a thread's in OCaml 4, a fiber's in OCaml 5, and
- * by how deep in it the function was entered, from an end of the stack that stays when the
- * runtime moves the stack to a larger one. Calls of one stack that have not come back are
- * a list, the innermost first. An exception leaves calls without a word: they are gone when
- * something happens on their stack that is not deeper than they were.
+ * Measures calls from begin to end. Return addresses are not replaced, because the collector reads
+ * them. A call is identified by its stack, a thread's in OCaml 4, a fiber's in OCaml 5, and by the
+ * depth at which the function was entered, measured from the end of the stack that stays when the
+ * runtime moves the stack to a larger one. Unfinished calls of one stack form a list, the innermost
+ * first. An exception leaves calls without a trace: they have ended when something happens on their
+ * stack that is not deeper.
  *
  *   entry at depth d:  all at d or deeper have been left by an exception; one more is open
  *   exit at depth d:   all deeper than d have been; the one at d ends, or its begin is not known
  *
- * A stack belongs to the thread that runs on it, so nobody else changes its list.
+ * A stack belongs to the thread that runs on it, so no other thread changes its list.
  *
  * Beside the time it is what the domain allocates meanwhile, by the runtime's own counters, which
  * go on over collections. A fiber may go on in another domain: those words are not known.
@@ -93,9 +93,9 @@ static __always_inline __u64 whole_number(__u64 bits)
 	return mantissa << ((exponent - 1075) & 63);
 }
 
-/* All words that the domain which runs here has allocated so far; young_words are of what the
- * function has just begun to allocate. OCaml code has the domain's state in r14, in r15 the end of
- * what is free in the minor heap. False: they cannot be read. */
+/* Total of words that the running domain has allocated so far; young_words: those that the function
+ * has just begun to allocate. OCaml code has the domain's state in r14 and the end of the free part
+ * of the minor heap in r15. False: they cannot be read. */
 static __always_inline bool read_words(struct pt_regs *ctx, __u32 young_words, __u64 *words)
 {
 	__u64 state = ctx->r14, stats[3], young_end, more;

@@ -50,7 +50,7 @@ static __always_inline bool is_target(void)
 	       ids.tgid == target_tgid;
 }
 
-/* Whether this hit counts. */
+/* True if this hit counts. */
 static __always_inline bool take_hit(__u64 now)
 {
 	if (!budget.armed || budget.off != MEMPROF_CALLS_ON || !is_target() || !pay_hits(now, 1))

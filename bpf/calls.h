@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * How the daemon and the probes at functions agree (calls.bpf.c): what a probe is told of its
- * place, what is counted, and each limit. All integers are little-endian.
+ * Contract between the daemon and the probes at functions (calls.bpf.c): the place of a probe, the
+ * counters, and each limit. All integers are little-endian.
  */
 #ifndef MEMPROF_CALLS_H
 #define MEMPROF_CALLS_H
@@ -23,8 +23,8 @@ enum memprof_call_place {
 	MEMPROF_CALL_TAIL = 3,	 /* a jump to another function */
 };
 
-/* What a probe's cookie says: which function, by its index, enum memprof_call_place, and how many
- * words the stack pointer there, and the pointer to free memory of the minor heap, lie below those
+/* Cookie of a probe: index of the function, enum memprof_call_place, and the number of words by
+ * which the stack pointer, and the pointer to free memory of the minor heap, are below their values
  * at the function's first instruction. */
 #define MEMPROF_CALL_COOKIE(function, place, stack_words, young_words)                             \
 	((__u64)(function) | (__u64)(place) << 16 | (__u64)(stack_words) << 24 |                   \
@@ -39,18 +39,19 @@ enum memprof_call_place {
  * 2^42 ns on. */
 #define MEMPROF_CALL_BUCKETS 164u
 
-/* What one function did, since the probes were armed. Of calls that are timed:
- * calls = returned + tails + raised + lost + what has not come back. */
+/* Counters of one function since the probes were armed. Of timed calls: calls = returned + tails +
+ * raised + lost + those that have not returned. */
 struct memprof_call_counts {
 	__u64 calls;
 	__u64 returned;
 	__u64 tails;	 /* ended by a call of another function in their place */
-	__u64 raised;	 /* left by an exception, as far as it has been noticed */
+	__u64 raised;	 /* left by an exception, as far as it was noticed */
 	__u64 lost;	 /* there was no room for them, or no stack was found */
 	__u64 unmatched; /* ends of calls that are lost or had begun before arming */
 	__u64 total_ns;	 /* of those that returned or ended in a tail call, as the next */
 	__u64 buckets[MEMPROF_CALL_BUCKETS];
-	/* What their domains have allocated from begin to end; of all of them but unsized. */
+	/* Words that their domains allocated from begin to end, of all calls but the unsized
+	 * ones. */
 	__u64 unsized;
 	__u64 words;
 	__u64 word_buckets[MEMPROF_CALL_BUCKETS];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Counting what was done and what was lost. Additions are atomic although the
- * maps are per CPU: another thread's program may preempt this one in between.
+ * Counters of events and losses. Additions are atomic although the maps are per CPU: another
+ * thread's program may preempt this one in between.
  */
 #ifndef MEMPROF_DROPS_BPF_H
 #define MEMPROF_DROPS_BPF_H

@@ -17,11 +17,11 @@
  * outer frames are cut off and MEMPROF_CAPTURE_TRUNCATED is set. */
 #define MEMPROF_MAX_STACK_ENTRIES 8192u
 
-/* An entry with this bit is a run: its low 32 bits say how many more times the
- * address in the entry before it follows. "f f f f g" is [f, RUN|3, g]. */
+/* An entry with this bit is a run: its low 32 bits are the number of further repeats of the address
+ * in the entry before it. "f f f f g" is [f, RUN|3, g]. */
 #define MEMPROF_RUN_MARK (1ULL << 63)
 
-/* Frames the walk visits at most, whatever the option says. */
+/* Maximum number of frames of a walk, whatever the option. */
 #define MEMPROF_MAX_FRAMES (1u << 20)
 
 /* Ids of stacks recently sent, so that a repeated stack is sent as its id only. */
@@ -30,7 +30,7 @@
 /* Processes forked by the target that live and have not called exec. */
 #define MEMPROF_MAX_CHILDREN 1024u
 
-/* Slots for concurrent walks that a walk looks at; one that finds none free is dropped. */
+/* Number of slots for concurrent walks that a walk tries; if none is free it is dropped. */
 #define MEMPROF_SCRATCH_TRIES 4u
 
 enum memprof_event_kind {
@@ -46,10 +46,10 @@ enum memprof_event_kind {
 struct memprof_event_header {
 	__u32 kind; /* enum memprof_event_kind */
 	__u32 tgid; /* the process as the daemon numbers it */
-	__u32 tid;  /* the thread as its own gettid() says, like the agent's records */
-	/* Low half of the captures of this target lost so far, 0 when not told. A batch
-	 * must tell: a capture may be lost between the last one that arrived and the
-	 * batch's records. */
+	__u32 tid;  /* thread id as in gettid() of the program, like the agent's records */
+	/* Low half of the number of this target's captures lost so far, 0 if not reported. A batch
+	 * must report it: a capture may be lost between the last one that arrived and the batch's
+	 * records. */
 	__u32 captures_dropped;
 	__u64 time_ns; /* CLOCK_MONOTONIC */
 };
@@ -88,8 +88,8 @@ struct memprof_batch {
 	struct memprof_record records[];
 };
 
-/* A packed batch, copied likewise. Without words it is an announcement, and its head says
- * nothing. */
+/* A packed batch, copied likewise. Without words it is an announcement, and its head has no
+ * meaning. */
 struct memprof_packed_batch {
 	struct memprof_event_header header;
 	__u64 first_seq;
@@ -119,7 +119,7 @@ struct memprof_c_block {
 	struct memprof_event_header header;
 	__u64 stack_id; /* 0: the stack is not known */
 	__u64 id;
-	__u64 bytes; /* 0: the block is freed, and what follows says nothing */
+	__u64 bytes; /* 0: the block is freed, and the following fields have no meaning */
 	__u32 n_samples;
 	__u32 generation;
 	__u64 lost;    /* such events lost so far */
@@ -164,7 +164,7 @@ enum memprof_kernel_drop {
 	MEMPROF_KERNEL_DROPS = 14,
 };
 
-/* What the kernel side did; index into the counts map (per CPU, u64). */
+/* Counters of the kernel side; index into the counts map (per CPU, u64). */
 enum memprof_kernel_count {
 	MEMPROF_COUNT_CAPTURES = 0,
 	MEMPROF_COUNT_STACKS_SENT = 1,
@@ -175,7 +175,7 @@ enum memprof_kernel_count {
 	MEMPROF_KERNEL_COUNTS = 6,
 };
 
-/* How the program has ended (bpf/program_end.bpf.h): its status, as wait() has it, and */
+/* End of the program (bpf/program_end.bpf.h): its status as wait() reports it, and */
 #define MEMPROF_END_STATUS 0xffffULL
 #define MEMPROF_END_KNOWN (1ULL << 32)
 #define MEMPROF_END_OUT_OF_MEMORY (1ULL << 33) /* it was the OOM killer's choice */

@@ -67,7 +67,7 @@
  * is this many bytes above its sp. */
 #define MEMPROF_CHUNK_BOTTOM 0xFFFFu
 #define MEMPROF_CALLBACK_LINK 16u
-/* OCaml 5: what a chunk's bottom takes; the parent's place in a fiber's handler. */
+/* OCaml 5: size of a chunk's bottom; offset of the parent in a fiber's handler. */
 #define MEMPROF_FIBER_BOTTOM 32u
 #define MEMPROF_FIBER_PARENT 24u
 
@@ -314,7 +314,7 @@ static inline void memprof_start_walk(struct memprof_walk *walk, __s32 alloc_idx
 	walk->done = 0;
 }
 
-/* Where the walk begins; -1 when that is unreadable. */
+/* Start of the walk; -1 if it is unreadable. */
 static inline long memprof_find_top(struct memprof_walk *walk, __u64 top)
 {
 	__u64 state[2]; /* bottom_of_stack, last_return_address */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * A budget of probe hits, by the second of the kernel's clock. Who hits beyond it switches all of
- * them off, for good.
+ * A budget of probe hits per second of the kernel's clock. A hit beyond it switches all of them
+ * off, for good.
  */
 #ifndef MEMPROF_HIT_BUDGET_BPF_H
 #define MEMPROF_HIT_BUDGET_BPF_H
@@ -19,8 +19,8 @@ static __always_inline void switch_hits_off(__u32 why, __u64 now)
 	budget.off = why;
 }
 
-/* Whether there is still something left of what this second may cost. Two threads that begin a
- * second at once may grant themselves a few hits more. */
+/* True if some of this second's budget remains. Two threads that begin a second at the same time
+ * may exceed it by a few hits. */
 static __always_inline bool pay_hits(__u64 now, __u64 hits)
 {
 	__u64 own_second = now / 1000000000ULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What hits of probes in a program's code may cost it, shared with the daemon (hit_budget.bpf.h).
+ * Limit on the cost of probe hits for a program, shared with the daemon (hit_budget.bpf.h).
  */
 #ifndef MEMPROF_HIT_BUDGET_H
 #define MEMPROF_HIT_BUDGET_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What is used of the kernel's own structures. The loader finds where each field lies in
- * the kernel that runs, by its type information (BTF).
+ * The fields of the kernel's own structures that we use. The loader finds their offsets in the
+ * running kernel by its type information (BTF).
  */
 #ifndef MEMPROF_KERNEL_TYPES_BPF_H
 #define MEMPROF_KERNEL_TYPES_BPF_H

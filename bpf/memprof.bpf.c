@@ -100,8 +100,8 @@ static __always_inline bool in_range(__u64 address, __u64 begin, __u64 end)
 	return address >= begin && address < end;
 }
 
-/* Who asked for a callstack with alloc_idx -1, by the return addresses near the
- * top of the native stack; uses the walk's chunk buffer before the walk does. */
+/* Finds the function that requested a callstack with alloc_idx -1, by the return addresses near the
+ * top of the native stack. Uses the walk's chunk buffer before the walk does. */
 static __always_inline enum caller find_caller(struct memprof_walk *walk, __u64 native_sp)
 {
 	__u32 i;
@@ -258,7 +258,8 @@ int observe_domains(struct pt_regs *ctx)
 /* Address of the agent's memprof_agent_control, written by the daemon; 0: there is none yet. */
 __u64 agent_control = 0;
 
-/* By buffer, of the last batch that could not be sent: records and sampled blocks up to its end. */
+/* Per buffer, for the last batch that could not be sent: records and sampled blocks up to its
+ * end. */
 __u64 lost_records[MEMPROF_BUFFERS] = {};
 __u64 lost_samples[MEMPROF_BUFFERS] = {};
 
@@ -288,7 +289,7 @@ struct batch_args {
 	__u32 n_records;
 };
 
-/* Whether it was flushed while it was read. */
+/* True if the tail was flushed while it was read. */
 static __always_inline bool tail_has_gone(const struct batch_args *args)
 {
 	__u64 first_seq = 0;

@@ -5,9 +5,8 @@
  * caml_call_gc, C code from its own allocations; both have stored where the OCaml
  * stack ends, and young_ptr, from which the request is already subtracted.
  *
- * Each hit tells the stack and the domain's counters. What it stands for, all that
- * was allocated since the one before, is for the daemon to find: it knows which hits
- * it has got.
+ * Each hit sends the stack and the domain's counters. It stands for everything that was allocated
+ * since the previous hit; the daemon computes that, because only it knows which hits arrived.
  */
 #ifndef MEMPROF_OBSERVE_BPF_H
 #define MEMPROF_OBSERVE_BPF_H
@@ -32,7 +31,7 @@ struct observed_block {
 struct observed_choice {
 	const __u8 *lengths;
 	__u32 blocks;
-	__u32 word; /* of the request, headers included, that is looked for */
+	__u32 word; /* of the request, headers included, that is searched */
 	struct observed_block block;
 };
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * How the target ends. The first thread that runs into the end of the whole program knows its
- * status already, as wait() will tell it to the parent:
+ * Detects how the target ends. The first thread that reaches the end of the whole program already
+ * has its status, as wait() will report it to the parent:
  *
  *   exit(2), a signal ---> signal_struct: SIGNAL_GROUP_EXIT, group_exit_code ---> each thread: here
  *   oom/mark_victim   ---> signal_struct: oom_mm, then SIGKILL -----------------'
  *
- * The mark that the OOM killer leaves in its victim is read instead of its tracepoint: that runs in
- * whatever process has asked for memory, with a number of the victim that says nothing of pid
- * namespaces, and has other arguments from kernel to kernel. To be included by tasks.bpf.c.
+ * The mark that the OOM killer leaves in its victim is used instead of its tracepoint. The
+ * tracepoint runs in the process that requested memory, identifies the victim without its pid
+ * namespace, and has different arguments in different kernels. Included by tasks.bpf.c.
  */
 #ifndef MEMPROF_PROGRAM_END_BPF_H
 #define MEMPROF_PROGRAM_END_BPF_H

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * How the daemon and the probe at the safe point agree on one thread to borrow. A thread that
- * passes while the gate is watched knocks, once in a turn: it says who it is and waits some hundred
- * microseconds for an answer, so that one pass is enough. Until it has knocked nothing is done to
- * the program, and a daemon that does not answer costs it that wait, once.
+ * Contract by which the daemon and the probe at the safe point choose one thread to borrow. A
+ * thread that passes while the gate is watched knocks, once per turn: it reports its id and waits
+ * up to half a millisecond for an answer, so that one pass is enough. Until then nothing is done to
+ * the program. A daemon that does not answer costs it that wait, once.
  *
  *   CLOSED --daemon--> WATCHED, a new turn --daemon--> OPEN for one who knocked --that thread--+
  *                                                                                              |
  *     the signal is on its way to the thread, which the daemon has seized meanwhile: FIRED <---+
  *
- * The daemon goes back to CLOSED from anywhere. safe_point.bpf.c says why that is enough for no
- * signal to be sent afterwards, and for no more than one to be sent before.
+ * The daemon returns to CLOSED from any state. safe_point.bpf.c explains why no signal can be sent
+ * afterwards, and at most one before.
  */
 #ifndef MEMPROF_SAFE_POINT_H
 #define MEMPROF_SAFE_POINT_H
@@ -24,16 +24,16 @@ enum memprof_gate {
 	MEMPROF_GATE_FIRED = 3,
 };
 
-/* How long a thread waits for an answer to its knock. */
+/* Time for which a thread waits for an answer. */
 #define MEMPROF_KNOCK_WAIT_NS 500000ull
 
-/* Threads that are not let knock. */
+/* Threads that may not report themselves. */
 #define MEMPROF_SKIPPED_THREADS 8u
 
 struct memprof_knock {
 	__u64 time_ns; /* CLOCK_MONOTONIC */
 	__u32 tid;     /* as the host numbers threads */
-	__u32 own_tid; /* as the thread's gettid() says */
+	__u32 own_tid; /* as in gettid() of the thread */
 };
 
 #endif

@@ -6,16 +6,17 @@
  *
  *   SIGKILL ---> each thread: signal_deliver ---> here ---> exit, memory is freed
  *
- * Threads of the program may still run meanwhile: what changes while it is read is not sent, and
- * who comes later sends what is new. To be included by memprof.bpf.c, behind what sends batches.
+ * Threads of the program may still run meanwhile: records that change while they are read are not
+ * sent, and a later thread sends new ones. Included by memprof.bpf.c, after the code that sends
+ * batches.
  */
 #ifndef MEMPROF_TAILS_BPF_H
 #define MEMPROF_TAILS_BPF_H
 
-/* By buffer: records below this number were sent from here. */
+/* Per buffer: records below this number were sent from here. */
 __u64 tails_sent[MEMPROF_BUFFERS] = {};
 
-/* Not static: the kernel looks at it once, not once for each buffer. */
+/* Not static, so that the kernel verifies it once, not once for each buffer. */
 __noinline int send_tail(__u32 index, __u32 tid)
 {
 	struct memprof_agent_control *control = (void *)agent_control;
@@ -58,8 +59,8 @@ static __always_inline void send_tails(__u32 tid)
 	}
 }
 
-/* signal_deliver(sig, info, ka): a signal without a handler ends the program, or does it no harm
- * to be looked at. The first field of struct k_sigaction is the handler; 0 is SIG_DFL. */
+/* signal_deliver(sig, info, ka): a signal without a handler ends the program, or is harmless. The
+ * first field of struct k_sigaction is the handler; 0 is SIG_DFL. */
 SEC("raw_tp/signal_deliver")
 int on_signal(struct bpf_raw_tracepoint_args *ctx)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Whose events these are, and what they begin with: common to all objects of a target.
+ * Identity of the target and the header of its events, common to all BPF objects of a target.
  */
 #ifndef MEMPROF_TARGET_BPF_H
 #define MEMPROF_TARGET_BPF_H
@@ -21,7 +21,7 @@ const volatile __u64 pid_namespace_device = 0;
 const volatile __u64 pid_namespace_inode = 0; /* 0: count pids as the host does */
 const volatile __u64 wakeup_bytes = 1;	      /* ring fill from which the daemon is woken */
 
-/* The thread's id as its own gettid() says, 0 when it is not the target's. */
+/* Thread id as in gettid() of the program; 0 if the thread is not the target's. */
 static __always_inline __u32 target_tid(void)
 {
 	struct bpf_pidns_info ids = {};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Where the threads of a process have their thread-local variables: an iterator over
- * tasks that writes each one's thread pointer, 8 bytes. Nothing of the process is
- * touched or stopped. Which process, the daemon says when it attaches the iterator.
+ * Iterator over the tasks of a process that writes each one's thread pointer, 8 bytes, which leads
+ * to its thread-local variables. The process is not touched or stopped. The daemon selects it when
+ * it attaches the iterator.
  */
 #ifndef MEMPROF_THREAD_POINTERS_BPF_H
 #define MEMPROF_THREAD_POINTERS_BPF_H

@@ -299,7 +299,7 @@ void add_output_options(CLI::App& app, Config& config) {
       ->capture_default_str();
 }
 
-// What this process takes by itself: code, threads, requests that are answered.
+// Memory of the process itself: code, threads, requests in progress.
 constexpr std::uint64_t kOwnBytes = 64u << 20;
 // With a usual history and what memprofd takes by itself 1.5 GiB.
 constexpr std::uint64_t kUsualTargetBytes = 1344u << 20;

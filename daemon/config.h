@@ -56,8 +56,8 @@ struct Config {
   std::string log_format = "logfmt";
 };
 
-// What main() does after parsing: run, or end with this exit code (help and
-// version were asked for, or the command line is wrong; the text was printed).
+// Result of parsing: run, or end with this exit code, because help or version were requested or the
+// command line is wrong; the text was printed.
 struct ParsedConfig {
   Config config;
   bool run = false;
@@ -65,8 +65,8 @@ struct ParsedConfig {
 };
 ParsedConfig parse_config(int argc, char** argv);
 
-// What is kept of targets may take so many bytes, beside history and memprofd itself.
-// kInvalidArgument: history would take most of --memory.max.
+// Bytes for the data of targets, besides history and memprofd itself. kInvalidArgument: history
+// would take most of --memory.max.
 absl::StatusOr<std::uint64_t> target_memory(const Config& config);
 
 }  // namespace memprofd

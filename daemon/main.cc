@@ -33,6 +33,7 @@
 #include "daemon/export/grpc/grpc_server.h"
 #include "daemon/export/grpc/stream_places.h"
 #include "daemon/export/heaps/census_thread.h"
+#include "daemon/export/heaps/heap_service.h"
 #include "daemon/export/http/api_routes.h"
 #include "daemon/export/http/control_routes.h"
 #include "daemon/export/http/health_routes.h"
@@ -59,7 +60,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How long looks that were given up may take to end with memprofd.
+// Time for abandoned inspections to end with memprofd.
 constexpr milliseconds kLastLookPatience{200};
 constexpr milliseconds kPoll{10};
 constexpr milliseconds kSearch{2'000}, kSlowSearch{10'000};  // for programs, from one to the next
@@ -82,7 +83,7 @@ int fail(const absl::Status& status) {
   return static_cast<int>(exit_code_of(status));
 }
 
-// What was asked for, as this machine can do it.
+// The requested configuration, adapted to this machine.
 absl::StatusOr<Config> fit_to_machine(Config config) {
   RETURN_IF_ERROR(kernel_features_status(check_kernel_features()));
   RETURN_IF_ERROR(learn_kernel_features());
@@ -141,7 +142,7 @@ absl::Status attach_all(Daemon& daemon, const Config& config) {
   return any ? absl::OkStatus() : first_failure;
 }
 
-// What was detached, or could not be profiled, is left alone also by the memprofd after that.
+// Programs that were detached, or could not be profiled, are also ignored by the next memprofd.
 absl::Status attach_named(Daemon& daemon, int pid, std::uint64_t start_time_ticks) {
   for (const TargetSnapshotPtr& target : daemon.snapshots()) {
     const TargetInfo& info = target->info;
@@ -200,7 +201,7 @@ void reload(HttpServer& http) {
   }
 }
 
-// Whether a signal came that ends memprofd; obeys the others.
+// Returns true if a signal came that ends memprofd; handles the others.
 bool asked_to_end(const Signals& signals, milliseconds time, HttpServer& http) {
   const auto signal = signals.wait(time);
   if (signal == Signal::kReload) reload(http);
@@ -225,8 +226,8 @@ std::optional<absl::Status> attach_until_signal(Daemon& daemon, const Config& co
   return status;
 }
 
-// Whether a signal has come that ends memprofd at once: what was asked for at that time is asked
-// for again.
+// True if a signal has come that ends memprofd at once; signals right after the first one count as
+// the same.
 bool asked_again(const Signals& signals, std::chrono::steady_clock::time_point asked_at) {
   const auto signal = signals.wait(milliseconds(0));
   if (signal != Signal::kInterrupt && signal != Signal::kTerminate) return false;
@@ -235,8 +236,8 @@ bool asked_again(const Signals& signals, std::chrono::steady_clock::time_point a
   return true;
 }
 
-// Whether work, on the other thread, ends in time and before another signal. If not, it goes on
-// with what it refers to: only _exit() may follow.
+// Returns true if the work, on the other thread, ends in time and before another signal. If not, it
+// continues to use its references: only _exit() may follow.
 bool ends_in_time(SpareThread& spare, std::function<void()> work, milliseconds patience,
                   const Signals& signals, std::chrono::steady_clock::time_point asked_at) {
   const std::future<void> over = spare.run(std::move(work));
@@ -304,7 +305,7 @@ ServerFacts facts_of(const Config& config) {
   return facts;
 }
 
-// What the servers serve.
+// Services of the servers.
 struct Services {
   Services(Daemon& daemon, const Config& config)
       : daemon(daemon),
@@ -315,6 +316,7 @@ struct Services {
         queries(daemon, answers, [&daemon] { return daemon.discovered(); }),
         control(daemon),
         values(daemon),
+        taken_heaps(*heaps, control, queries),
         kept_heaps(*heaps, daemon),
         census(*heaps),
         facts(facts_of(config)),
@@ -325,7 +327,7 @@ struct Services {
     HttpRoutes routes = make_routes(exporter, {.ready = [this] { return ready.load(); },
                                                .healthy = [this] { return healthy(); }});
     add_api_routes(queries, traces, stopping, routes);
-    add_control_routes({control, queries, *heaps, kept_heaps, daemon, stopping}, control_allowed,
+    add_control_routes({control, taken_heaps, kept_heaps, daemon, stopping}, control_allowed,
                        routes);
     add_value_routes(values, stopping, control_allowed, routes);
     add_web_page(facts, routes);
@@ -348,6 +350,7 @@ struct Services {
   QueryService queries;
   ControlService control;
   ValuesService values;
+  HeapService taken_heaps;
   KeptHeaps kept_heaps;
   CensusThread census;
   const ServerFacts facts;
@@ -383,7 +386,8 @@ void say_ready(const std::string& url, const Config& config) {
   std::fflush(stdout);
 }
 
-// What runs. It ends with the programs first, of which memprofd lets go whatever its clients do.
+// Everything that runs. At the end, programs come first: memprofd detaches from them whatever its
+// clients do.
 struct Running {
   std::unique_ptr<Daemon> daemon;
   std::unique_ptr<ProgramWatch> watch;
@@ -528,8 +532,8 @@ int run(const Config& asked) {
 }  // namespace
 }  // namespace memprofd
 
-// What throws here, as memory or a thread that is not there at the start, ends the program at once,
-// with a word.
+// Exceptions here, such as no memory or thread at the start, end the program at once, with a
+// message.
 int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   const memprofd::ParsedConfig parsed = memprofd::parse_config(argc, argv);
   if (!parsed.run) return parsed.exit_code;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what memprofd --help and memprofctl --help print, which manual pages and completions are made of."""
+"""Reads what memprofd --help and memprofctl --help-all print, which manual pages and completions are made of."""
 
+import pathlib
 import re
 import subprocess
 
@@ -8,7 +9,8 @@ COLUMN = 30  # where texts of options begin, or on the next line, where a name i
 
 
 def help_of(program, *command):
-    done = subprocess.run([program, *command, "--help"], capture_output=True, text=True, check=True,
+    is_short = pathlib.Path(program).name == "memprofctl" and not command
+    done = subprocess.run([program, *command, "--help-all" if is_short else "--help"], capture_output=True, text=True, check=True,
                           env={"TERM": "dumb", "COLUMNS": "80"})
     return done.stdout
 

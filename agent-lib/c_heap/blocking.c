@@ -20,7 +20,7 @@ extern void (*caml_leave_blocking_section_hook)(void) WEAK;
 
 typedef void (*hook)(void);
 
-/* What each section reads, in one line of the processor's cache. */
+/* The words that each section reads, in one line of the processor's cache. */
 static struct {
 	uint64_t place_of_note;
 	int has_domains;
@@ -35,7 +35,7 @@ struct chained {
 	int there;
 };
 
-/* What this thread has noted, while it has no lock. */
+/* This thread's note, while it does not hold the lock. */
 static __thread struct {
 	uint64_t note[2];
 	uint32_t session; /* 0: it has it, or nothing was remembered */

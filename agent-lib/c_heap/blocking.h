@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that have released the runtime lock. Where OCaml code called C is what the runtime has
- * noted, but without the lock a thread cannot know whose note that is now (OCaml 4), or has none
- * (OCaml 5). So each one remembers its own when it lets go of the lock, for as long as it has not
- * got it back.
+ * Threads that have released the runtime lock. The runtime's note of where OCaml code called C may
+ * belong to another thread meanwhile (OCaml 4), or is absent (OCaml 5). So each thread remembers
+ * its own note when it releases the lock, until it has the lock again.
  */
 #ifndef MEMPROF_BLOCKING_H
 #define MEMPROF_BLOCKING_H

@@ -23,7 +23,7 @@ void memprof_c_forget_blocks(void)
 	first_number = __atomic_load_n(&last_number, __ATOMIC_RELAXED) + 1;
 }
 
-/* Nobody may have had time to put the slots back. */
+/* True while blocks are followed; slots may still be set after that. */
 static int still_wanted(void)
 {
 	if (memprof_activity.watchers != 0 && memprof_c_heap.requested_interval != 0)

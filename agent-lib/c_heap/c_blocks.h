@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of C memory, as the functions in slots tell of them: which are sampled, and what is said
- * of those. */
+/* Blocks of the native heap, as reported by the functions in slots: selects the sampled ones and
+ * reports their events. */
 #ifndef MEMPROF_C_BLOCKS_H
 #define MEMPROF_C_BLOCKS_H
 
@@ -11,8 +11,8 @@
 /* Shared with the watcher. */
 extern struct memprof_c_heap memprof_c_heap;
 
-/* What the hooks tell. A block of so many bytes was allocated, of which some may be sampled;
- * answers with the block. 0: there was no memory. */
+/* Called by the hooks. A block of this size was allocated, some bytes of which may be sampled.
+ * Returns the block, or null if there was no memory. */
 void *memprof_c_allocated(void *block, uint64_t bytes);
 /* A block of that number is about to be freed; 0: it is not sampled. */
 void memprof_c_freed(const void *block, uint64_t number);
@@ -25,7 +25,7 @@ void memprof_c_alloc_probe(const void *block, uint64_t bytes, uint64_t weight,
 void memprof_c_free_probe(const void *block, uint64_t zero, uint64_t also,
 			  const struct memprof_c_event *event);
 
-/* No end of a block until now is told any more. While no session runs. */
+/* Forgets all blocks: their ends are not reported. Call it while no session runs. */
 void memprof_c_forget_blocks(void);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which files of the program have malloc and its like, and whose are called. */
+/* Finds the files of the program that define malloc and its relatives, and those that are
+ * called. */
 #ifndef MEMPROF_DEFINERS_H
 #define MEMPROF_DEFINERS_H
 

@@ -30,18 +30,18 @@ struct elf_object {
 	uintptr_t readable[2]; /* pages that were found to be, of symbols and of names */
 };
 
-/* 0 when it is not as files are on this machine: it is left alone. Everything that is pointed to is
- * within the file's own segments, and can be read: the list of files may tell of one that is not
- * there, and a program may have taken from its files what it does not need any more. */
+/* Returns 0 for a file that does not have the form of this machine's files; it is ignored.
+ * Everything that is pointed to lies within the file's own segments and can be read: the list of
+ * files may contain one that is not there, and a program may have unmapped parts of its files. */
 int elf_object_read(struct elf_object *object, const struct dl_phdr_info *info);
-/* Whether all of it lies in one segment that has these permissions (PF_R, PF_W, PF_X). */
+/* True if the whole range lies in one segment with these permissions (PF_R, PF_W, PF_X). */
 int elf_object_has(const struct elf_object *object, uintptr_t address, size_t bytes,
 		   unsigned flags);
 /* There is one, but the file chooses at run time which. */
 #define ELF_OBJECT_UNKNOWN_FUNCTION UINTPTR_MAX
 /* The function of that name which the file itself has; 0: none. */
 uintptr_t elf_object_function(struct elf_object *object, const char *name);
-/* Whether it is the dynamic linker. */
+/* True for the dynamic linker. */
 int elf_object_is_linker(struct elf_object *object);
 /* The symbol of a relocation; null when it is none. */
 const ElfW(Sym) * elf_object_symbol(struct elf_object *object, const ElfW(Rela) * relocation);

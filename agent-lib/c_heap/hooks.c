@@ -164,7 +164,7 @@ GIVES_BACK(delete_array_nothrow, MEMPROF_C_DELETE_ARRAY_NOTHROW)
 GIVES_BACK(delete_aligned_nothrow, MEMPROF_C_DELETE_ALIGNED_NOTHROW)
 GIVES_BACK(delete_array_aligned_nothrow, MEMPROF_C_DELETE_ARRAY_ALIGNED_NOTHROW)
 
-/* What looks at slots makes system calls, for which a filter may kill. */
+/* Inspecting slots makes system calls, for which a filter may kill the program. */
 static int hook_prctl(int what, long a, long b, long c, long d)
 {
 	if (what == PR_SET_SECCOMP)

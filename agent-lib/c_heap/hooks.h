@@ -45,14 +45,14 @@ enum memprof_c_function {
 	MEMPROF_C_DELETE_ARRAY_NOTHROW,
 	MEMPROF_C_DELETE_ALIGNED_NOTHROW,
 	MEMPROF_C_DELETE_ARRAY_ALIGNED_NOTHROW,
-	/* By which a program gets itself under a filter of system calls. */
+	/* The call with which a program puts itself under a seccomp filter. */
 	MEMPROF_C_PRCTL,
 	MEMPROF_C_FUNCTIONS,
 };
 
 extern const char *const memprof_c_names[MEMPROF_C_FUNCTIONS];
 extern void *const memprof_c_hooks[MEMPROF_C_FUNCTIONS];
-/* Whether it takes memory; realloc does, too. */
+/* True if the function allocates memory, as realloc also does. */
 static inline int memprof_c_takes(int which)
 {
 	return (which < MEMPROF_C_STANDARD && which != MEMPROF_C_FREE) ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What may be done with memory of this process, asked of the kernel: a page that is not there, or
- * not as its file says, is then no fault. */
+/* Asks the kernel which accesses to this process's memory are possible, so that a page that is
+ * missing or truncated causes no fault. */
 #ifndef MEMPROF_OWN_MEMORY_H
 #define MEMPROF_OWN_MEMORY_H
 
@@ -11,9 +11,10 @@
 
 static inline uintptr_t memprof_page_of(uintptr_t at) { return at & -MEMPROF_PAGE; }
 
-/* Whether all of it can be read; none of it counts as readable when the kernel does not tell. */
+/* True if the whole range can be read; false if the kernel gives no answer. */
 int memprof_is_readable(uintptr_t at, size_t bytes);
-/* Whether the word can be written. It keeps its value, whoever writes it meanwhile. */
+/* True if the word can be written. The word keeps its value, even if another thread writes it
+ * meanwhile. */
 int memprof_is_writable(uintptr_t at);
 
 #endif

@@ -25,8 +25,7 @@ struct sampled {
 };
 
 uint8_t memprof_sampled_regions[SAMPLED_REGIONS];
-/* Tells most of the others apart in regions that have a sampled block. By hash: how many there are,
- * 255 and more as 255. */
+/* Rejects most other blocks in regions that have a sampled one. Count by hash, at most 255. */
 static uint8_t filter[1 << FILTER_BITS];
 static struct sampled table[1 << TABLE_BITS];
 static int used; /* since it was cleared */
@@ -128,7 +127,8 @@ uint64_t memprof_sampled_take(const void *block)
 	return 0;
 }
 
-/* Where a block is being added now that stays, and is counted: two never write to one place. */
+/* A place to which another thread is adding a block stays, and is counted: no place has two
+ * writers. */
 void memprof_sampled_clear(void)
 {
 	size_t i;

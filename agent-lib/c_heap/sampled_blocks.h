@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sampled blocks that live, by address, and the filter that tells most others apart: a count
- * for each region of memory. What a program frees lies near what it has freed before, so that a few
- * lines of the processor's cache have what it asks for; by a hash of the address each free would
- * miss that cache.
+ * The live sampled blocks, by address, and the filter that rejects most others: a count for each
+ * region of memory. Programs free blocks near those that they freed before, so a few cache lines
+ * suffice; with a hash of the address each free would miss the cache.
  *
- * No locks: this is used in the middle of malloc and free of any thread, under whatever
- * locks the program holds. One thread at a time has to do with an address: who has just got it from
- * the C library, or is about to give it back.
+ * No locks: this runs inside malloc and free of any thread, under any locks that the program holds.
+ * Only one thread at a time uses an address: the one that has just got it from the C library, or is
+ * about to return it.
  */
 #ifndef MEMPROF_SAMPLED_BLOCKS_H
 #define MEMPROF_SAMPLED_BLOCKS_H
@@ -17,7 +16,7 @@
 #define SAMPLED_REGION_BITS 12 /* bytes of a region */
 #define SAMPLED_REGIONS 16384u /* then they have the counts of others */
 
-/* How many sampled blocks there are in a region, 255 and more as 255. */
+/* Number of sampled blocks in each region, at most 255. */
 extern uint8_t memprof_sampled_regions[SAMPLED_REGIONS];
 
 static inline uint8_t *memprof_region_of(const void *block)
@@ -33,9 +32,9 @@ static inline int memprof_may_be_sampled(const void *block)
 
 /* 0 when there is no room. number: not 0. */
 int memprof_sampled_add(const void *block, uint64_t number);
-/* Its number, 0 when it is none of them; it is no longer one then. */
+/* Removes the block and returns its number; 0 if it is not a sampled one. */
 uint64_t memprof_sampled_take(const void *block);
-/* While nobody samples. A block that another thread adds meanwhile may stay. */
+/* Call it while no thread samples. A block that another thread adds meanwhile may remain. */
 void memprof_sampled_clear(void);
 
 #endif

@@ -93,7 +93,7 @@ uint32_t memprof_c_samples(uint64_t bytes)
 	}
 	rest = bytes - thread->left;
 	step = draw(thread);
-	/* Where the next one is does not depend on where those before were. */
+	/* The distance to the next one does not depend on earlier ones. */
 	for (; bytes < MEMPROF_C_HEAP_ONE_SAMPLE && step <= rest; n++) {
 		rest -= step;
 		step = draw(thread);
@@ -102,7 +102,7 @@ uint32_t memprof_c_samples(uint64_t bytes)
 	return n;
 }
 
-/* How likely none of so many bytes is sampled. */
+/* Probability that none of these bytes is sampled. */
 static double chance_of_none(uint64_t bytes)
 {
 	double result = 1, power = 1 - 1 / (double)one_in;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which bytes of C memory are sampled: each with the same probability, 1 / interval, on its own. A
- * thread counts down to the next one, so that a call that has none costs a subtraction.
+ * Samples bytes of the native heap, each independently with probability 1 / interval. A thread
+ * counts down to the next sampled byte, so that a call without one costs a subtraction.
  */
 #ifndef MEMPROF_C_SAMPLER_H
 #define MEMPROF_C_SAMPLER_H
@@ -19,7 +19,7 @@ extern __thread struct memprof_c_thread memprof_c_thread;
 /* The session that samples, 0: none. */
 extern volatile uint32_t memprof_c_session;
 
-/* Whether none of so many bytes is sampled; if so they are counted. */
+/* Counts these bytes and returns true if none of them is sampled. */
 static inline int memprof_c_passes(uint64_t bytes)
 {
 	struct memprof_c_thread *thread = &memprof_c_thread;
@@ -32,10 +32,10 @@ static inline int memprof_c_passes(uint64_t bytes)
 
 /* While no session runs. */
 void memprof_c_sampler_set(uint64_t interval);
-/* How many of the bytes are sampled, in the session that runs, of a block for which
- * memprof_c_passes() was not true; of a large one 1 if any is. */
+/* Number of sampled bytes, in the running session, of a block for which memprof_c_passes() was
+ * false; for a large block 1 if any byte is sampled. */
 uint32_t memprof_c_samples(uint64_t bytes);
-/* The bytes for which such a block stands, so many of whose bytes are sampled. */
+/* Bytes that such a block stands for, given its number of sampled bytes. */
 uint64_t memprof_c_weight(uint64_t bytes, uint32_t n_samples);
 
 #endif

@@ -70,8 +70,8 @@ static int in_relro(const struct elf_object *object, uintptr_t at, size_t bytes)
 	return at >= object->relro_begin && at + bytes <= object->relro_end;
 }
 
-/* Whether the linker has done with it, as far as one can see: the entry that ends the dynamic
- * section is closed then. */
+/* True if the linker has finished the file, as far as can be seen: then the last entry of the
+ * dynamic section is closed. */
 static int is_relocated(const struct elf_object *object)
 {
 	uintptr_t end = (uintptr_t)&object->dynamic[object->n_dynamic];
@@ -145,8 +145,8 @@ static int is_unbound(struct file *file, const ElfW(Rela) * relocation, void *he
 	       elf_object_function(&file->object, memprof_c_names[which]) != (uintptr_t)held;
 }
 
-/* What the linker would make of a call that is not bound is known if there is only one malloc; or
- * if another call of this file is bound to the first one, which it has so found before others. */
+/* The target of a call that is not bound yet is certain if there is only one malloc, or if another
+ * call of this file is bound to the first one, which the linker therefore found before others. */
 static int is_certain(const struct file *file, int which)
 {
 	if (which == MEMPROF_C_PRCTL)
@@ -155,7 +155,7 @@ static int is_certain(const struct file *file, int which)
 				    (which < MEMPROF_C_STANDARD || file->look->first_of_cxx));
 }
 
-/* What the program has put there itself in the meantime stays. */
+/* A value that the program has written itself meanwhile stays. */
 static int put(struct file *file, void **slot, void *held, void *function)
 {
 	return may_write(file, (uintptr_t)slot) &&
@@ -220,7 +220,7 @@ static void look_at_slot(struct file *file, const ElfW(Rela) * relocation, void 
 		restore_slot(file, slot, which);
 }
 
-/* How many there are. */
+/* Returns their number. */
 static size_t each_slot(struct file *file, const struct elf_relocations *relocations,
 			void (*take)(struct file *, const ElfW(Rela) *, void **, int))
 {

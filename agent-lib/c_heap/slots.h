@@ -21,8 +21,8 @@ struct memprof_slots {
 int memprof_slots_patch(struct memprof_slots *found);
 /* Puts those of the C library back, wherever ours are. */
 int memprof_slots_restore(struct memprof_slots *found);
-/* Asked at each minor collection: whether files have been loaded or unloaded since
- * memprof_slots_patch(), or it is time to look again at what was left then. */
+/* Called at each minor collection: true if files have been loaded or unloaded since
+ * memprof_slots_patch(), or if it is time to retry what remained then. */
 int memprof_slots_changed(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The contract between the in-process agent and whoever watches it.
+ * The contract between the in-process agent and its watcher.
  *
  * Two objects carry it, both found through the agent's ELF file:
  *
@@ -10,21 +10,21 @@
  *    Its semaphore is the on/off switch: sampling runs only while it is raised.
  *
  *  - the symbol memprof_agent_control, one struct memprof_agent_control in the
- *    agent's writable data; it says where the rest is. The watcher reads it from
- *    outside and writes only the requested_* fields, requested_generation last, before
- *    them, once, the offsets of an OCaml 5 runtime, and before everything its token.
+ *    agent's writable data, which leads to the rest. The watcher reads it from outside
+ *    and writes only the requested_* fields, requested_generation last, before them,
+ *    once, the offsets of an OCaml 5 runtime, and before everything its token.
  *
- * Life. Sampling needs both a raised semaphore and a lease that has not run out.
- * The kernel lowers the semaphore when the watcher dies, but there are kernels
- * that forget to when it is killed while it detaches; then the lease ends it.
+ * Life. Sampling needs both a raised semaphore and a lease that has not run out. The kernel lowers
+ * the semaphore when the watcher dies. Some kernels fail to do so if it is killed while it
+ * detaches; then the lease ends sampling.
  *
- * Batch protocol. Records of a buffer are numbered from 0 without gaps over the life
- * of the process. records[0 .. count) hold the numbers first_seq .. first_seq + count.
- * The agent writes a record (and words), then count; a flush hits the probe, zeroes count,
- * then adds to first_seq. What format a batch has is said in its buffer, before its first record. A
- * watcher that reads first_seq, count and the records, then first_seq again and finds it unchanged,
- * has a valid copy of the unflushed tail; the same records arrive once more with the next batch and
- * are recognised by their numbers. A hole in the numbers is a lost batch.
+ * Batch protocol. Records of a buffer are numbered from 0 without gaps over the life of the
+ * process. records[0 .. count) hold the numbers first_seq .. first_seq + count. The agent writes a
+ * record (and words), then count; a flush hits the probe, zeroes count, then adds to first_seq. The
+ * buffer contains the format of a batch, before its first record. A watcher that reads first_seq,
+ * count and the records, then first_seq again and finds it unchanged, has a valid copy of the
+ * unflushed tail; the same records arrive once more with the next batch and are recognised by their
+ * numbers. A hole in the numbers is a lost batch.
  *
  *     first_seq = 512  count = 2                       flush
  *     records   [#512 alloc id 40][#513 promote id 12] ------> probe(ptr, 2, 512, gen)
@@ -59,8 +59,8 @@
 #define MEMPROF_BUFFERS 128u
 #define MEMPROF_SHARED_BUFFER (MEMPROF_BUFFERS - 1)
 
-/* OCaml 5: the sessions whose blocks are told of, the one that runs among them: those whose
- * generations are fewer than this before its own. */
+/* OCaml 5: number of sessions whose blocks are followed, the running one included: those whose
+ * generation is less than this below its own. */
 #define MEMPROF_FOLLOWED_SESSIONS 16u
 
 /* Pause histogram: bucket i counts pauses below 1024 << i ns, the last one all longer ones. */
@@ -89,7 +89,7 @@ struct memprof_record {
 	__u32 origin;	  /* tid << 8 | source << 4 | kind, see the macros below */
 };
 
-/* Who records callstacks. */
+/* The component that records callstacks. */
 enum memprof_capture_by {
 	MEMPROF_CAPTURE_BY_KERNEL = 0,	/* a probe where the runtime samples; plain batches */
 	MEMPROF_CAPTURE_BY_RUNTIME = 1, /* Gc.Memprof; packed batches */
@@ -103,10 +103,10 @@ enum memprof_walk_state {
 	 * its allocator is not the runtime's own. */
 	MEMPROF_WALK_UNKNOWN_RUNTIME = 1,
 	MEMPROF_WALK_ALLOCATOR = 2, /* in a session too */
-	/* In a session, which goes on with innermost frames, in OCaml 5 with the runtime's
-	 * callstacks: the walk did not find the runtime's
-	 * innermost frame; what it went through was no stack; the program allocates so many blocks
-	 * of one word by C that each would cost more than the runtime's capture. */
+	/* The session continues with innermost frames, in OCaml 5 with the runtime's callstacks.
+	 * Reasons: the walk did not find the runtime's innermost frame; the walked memory was no
+	 * stack; the program allocates so many blocks of one word from C that each would cost more
+	 * than runtime capture. */
 	MEMPROF_WALK_DIFFERED = 3,
 	MEMPROF_WALK_BROKEN_STACK = 4,
 	MEMPROF_WALK_CROWDED = 5,
@@ -171,7 +171,7 @@ struct memprof_packed {
 	__u32 words[MEMPROF_PACKED_WORDS];
 };
 
-/* What the records of a batch are. */
+/* Format of the records in a batch. */
 enum memprof_batch_format {
 	MEMPROF_BATCH_PLAIN = 0,  /* struct memprof_record, as many as it has */
 	MEMPROF_BATCH_PACKED = 1, /* struct memprof_packed */
@@ -199,8 +199,8 @@ struct memprof_pauses {
 };
 
 /*
- * Where every OCaml 5 runtime that an agent samples keeps these in the domain state; bytes. The
- * watcher starts no session in another one.
+ * Offsets in the domain state that are the same in every OCaml 5 runtime that an agent samples;
+ * bytes. The watcher starts no session in any other runtime.
  */
 enum memprof_domain_place {
 	MEMPROF_DOMAIN_YOUNG_PTR = 8,
@@ -212,8 +212,8 @@ enum memprof_domain_place {
 };
 
 /*
- * Where an OCaml 5 runtime keeps what it exports no function for; bytes. They differ
- * between versions, which the watcher knows. All 0: not told.
+ * Offsets in an OCaml 5 runtime for which it exports no function; bytes. They differ between
+ * versions; the watcher supplies them. All 0: not supplied yet.
  */
 struct memprof_runtime_offsets {
 	__u32 external_interrupt; /* domain state: requested_external_interrupt */
@@ -230,7 +230,7 @@ enum memprof_state_place {
 	MEMPROF_STATE_LOCAL_ROOTS = 80,
 };
 
-/* What the domain that has an index now has allocated. */
+/* Allocation counts of the domain that currently has this index. */
 struct memprof_domain {
 	__u64 state;	     /* its domain state; 0: not known, or none */
 	__u64 heap_bytes;    /* its part of the major heap, at its last minor collection */
@@ -286,24 +286,25 @@ struct memprof_agent_control {
 
 	__u32 running_generation; /* session that new records belong to */
 	__u32 buffers_used;	  /* those from here on have never held anything */
-	/* enum memprof_capture_by, of the running session: what was requested or, where the agent
-	 * cannot walk, the runtime. */
+	/* enum memprof_capture_by of the running session: the requested mode or, if the agent
+	 * cannot walk, runtime capture. */
 	__u32 running_capture;
 	__u32 domains_used; /* like buffers_used */
 
 	/* Since interface 6. Blocks that were sampled in sessions of this generation and later are
-	 * told of as long as they live; those of sessions before are forgotten. In OCaml 4 it is
-	 * that of the running session, whose start forgets all. Set before the announcement. */
+	 * followed for their whole life; those of earlier sessions are forgotten. In OCaml 4 it is
+	 * the generation of the running session, whose start forgets all earlier blocks. Set before
+	 * the announcement. */
 	__u32 followed_since;
 	__u32 callstacks_moved; /* samples whose callstack was none any more */
-	/* What domains have allocated at changes of the session, from the end of one until each
-	 * sampled in the next. */
+	/* Words that domains allocated during changes of the session: from the end of one session
+	 * until each domain sampled in the next. */
 	__u64 unsampled_words;
 	/* Sessions that the agent is to capture. */
 	__u32 walk_state;     /* enum memprof_walk_state, of the last one */
-	__u32 callstacks_cut; /* samples told with their innermost frame alone; wraps */
-	/* OCaml 5: deaths in a minor heap that may be promotions: the runtime has taken the blocks
-	 * for dead, and nothing is left of them that would tell. */
+	__u32 callstacks_cut; /* samples reported with their innermost frame only; wraps */
+	/* OCaml 5: deaths in a minor heap that may be promotions: the runtime counted the blocks as
+	 * dead, and nothing remains that would show otherwise. */
 	__u64 uncertain_deaths;
 };
 

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the agent tells of memory that C code allocates, and how it is asked to.
+ * How the agent reports memory that C code allocates, and how the watcher requests that.
  *
  * The symbol memprof_c_heap is one struct memprof_c_heap in the agent's writable data; the watcher
- * reads it from outside and writes the requested_* fields, requested_generation last. It follows C
- * memory while it may sample OCaml's too (memprof_agent_abi.h): while memprof:batch is watched and
- * its lease runs. It begins, ends and looks for new libraries at the end of a minor collection.
+ * reads it from outside and writes the requested_* fields, requested_generation last. The agent
+ * follows the native heap while it may also sample the OCaml heap (memprof_agent_abi.h): while
+ * memprof:batch is watched and its lease runs. It starts, stops and searches for new libraries at
+ * the end of a minor collection.
  *
  * The symbols memprof_c_alloc_probe and memprof_c_free_probe are functions whose first instruction
  * is a one-byte nop: they are called for each sampled block that is allocated, before the program
- * gets it, and for each such block that is freed, before the C library has it back. So events of a
- * block are in order, whatever thread they come from. They are the USDT probes of OpenTelemetry's
- * contract for memory profiles, too, which others may listen to while blocks are followed:
+ * gets it, and for each such block that is freed, before the C library has it back. Therefore the
+ * events of a block are in order, whatever threads they come from. They are the USDT probes of
+ * OpenTelemetry's contract for memory profiles, which other tools may use while blocks are
+ * followed:
  *
  *     otel_memory:alloc(block, bytes, weight)    registers rdi, rsi, rdx; weight: bytes for which
  *                                                the block stands
@@ -45,7 +47,7 @@ enum memprof_c_heap_state {
 	MEMPROF_C_HEAP_LINKER_LOCKED = 4,
 };
 
-/* Whether a system call might be the program's end. If so slots stay as they are. */
+/* Whether system calls are filtered. If one could end the program, slots are not changed. */
 enum memprof_c_heap_hands {
 	MEMPROF_C_HEAP_NOT_FILTERED = 0,
 	MEMPROF_C_HEAP_FILTERED = 1, /* for good; nothing is followed */
@@ -63,9 +65,9 @@ struct memprof_c_heap {
 	__u64 requested_interval; /* bytes for one sample on average; 0: do not follow */
 	__u32 requested_generation;
 	__u32 hands_off; /* enum memprof_c_heap_hands; the agent writes it, too */
-	/* Where the runtime notes where OCaml code has called C: in OCaml 4 the address of
-	 * bottom_of_stack, which last_return_address follows, in OCaml 5 of c_stack in a domain
-	 * state. 0: not known. */
+	/* Address at which the runtime records that OCaml code has called C: in OCaml 4 that of
+	 * bottom_of_stack, which last_return_address follows; in OCaml 5 that of c_stack in a
+	 * domain state. 0: unknown. */
 	__u64 note_place;
 
 	/* Written by the agent. */
@@ -88,8 +90,9 @@ struct memprof_c_event {
 	__u32 generation;
 	__u64 thread_pointer;
 	__u64 domain_state; /* of this thread in OCaml 5, if it holds the runtime lock; else 0 */
-	/* What the runtime had noted when this thread released the lock, if it has: in OCaml 4
-	 * bottom_of_stack and last_return_address, in OCaml 5 c_stack and 0. Else zeroes. */
+	/* The runtime's record when this thread released the lock: bottom_of_stack and
+	 * last_return_address in OCaml 4, c_stack and 0 in OCaml 5. Zero while it holds the
+	 * lock. */
 	__u64 note[2];
 };
 

@@ -63,8 +63,8 @@ struct memprof_share {
 	__u64 ring_bytes;  /* a multiple of the page size */
 	double rate;	   /* samples per word */
 	__u64 until_ns;	   /* the first lease (requested_until_ns) */
-	/* Of an OCaml 5 runtime. All 0: not known yet; the reader writes them to the control block
-	 * once it has seen which program runs. */
+	/* Offsets of an OCaml 5 runtime. All 0: unknown; the reader writes them to the control
+	 * block once it has identified the program. */
 	struct memprof_runtime_offsets offsets;
 	/* Written by the agent. */
 	__u32 pid;  /* of the process that has taken it, in its namespace; 0: none yet */

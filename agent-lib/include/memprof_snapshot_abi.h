@@ -27,7 +27,7 @@
 #define MEMPROF_SNAPSHOT_MAGIC 0x70616e734d50524dULL /* "MRPMsnap" read as bytes */
 #define MEMPROF_SNAPSHOT_ABI 3u
 
-/* Who holds a value from outside of the heap, by the scanner that found it. */
+/* Kind of a root, by the scanner that found it. */
 enum memprof_root_kind {
 	MEMPROF_ROOT_MODULE = 0,   /* a field of a module, linked or loaded */
 	MEMPROF_ROOT_STACK = 1,	   /* a frame of the thread that runs in the domain */
@@ -44,7 +44,7 @@ struct memprof_root {
 	__u64 value;
 };
 
-/* So many of the roots, from where the section before ended. */
+/* A run of roots of one kind; it begins where the previous section ended. */
 struct memprof_root_section {
 	__u32 kind;   /* enum memprof_root_kind */
 	__u32 domain; /* of OCaml 5, by its place in `domains`; 0 for what no domain has */
@@ -59,7 +59,7 @@ enum memprof_copy_state {
 };
 
 #define MEMPROF_MAX_ROOTS (1u << 22)
-/* What no domain has, and five kinds of each. */
+/* Two sections that belong to no domain, and five for each domain. */
 #define MEMPROF_MAX_ROOT_SECTIONS (2u + 5u * MEMPROF_DOMAINS)
 
 /* Bytes into the state of an OCaml 4 runtime, or of a domain. */
@@ -70,7 +70,7 @@ struct memprof_state_layout {
 	__u32 local_roots;
 };
 
-/* Where the program waits for a snapshot of it, of its own accord; bits of points_wanted. */
+/* Reasons for which the program waits for a snapshot of itself; bits of points_wanted. */
 enum memprof_point_kind {
 	MEMPROF_POINT_OF_PROGRAM = 1, /* Memprof_agent.snapshot */
 	MEMPROF_POINT_EXIT = 2,

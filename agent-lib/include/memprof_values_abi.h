@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What a program says about itself (points, timers, values, phases, log lines), in its own memory,
- * and how a watcher reads it from outside.
+ * Values that a program publishes (points, timers, values, phases, log lines) in its own memory,
+ * and the protocol by which a watcher reads them from outside.
  *
  * Finding it: the USDT note memprof:values of the program's file; the address of its semaphore is
- * that of `semaphore` in struct memprof_values_head, with which struct memprof_values begins.
- * Nobody has to raise it, and no probe is ever hit.
+ * that of `semaphore` in struct memprof_values_head, with which struct memprof_values begins. No
+ * one has to raise it, and no probe is ever hit.
  *
  * Names are keys: a second point of the same name and labels is the same slot. Slots are never
  * taken back, so what the first slots_used of them hold stays. When all are used, points and
@@ -19,10 +19,10 @@
  *                       +-- lanes[1].points[slot]    hits of domain 1
  *                       +-- lanes[127].points[slot]  hits of C code
  *
- * Torn reads: a word is whole. What is of several words (timer cells, values, log entries) stands
- * between `done` and `seq`. A writer makes seq odd, writes, then sets done and then seq to the next
- * even number. A reader that reads upwards and finds both the same and even has what was written
- * last. A copy by one instruction (rep movs) goes upwards within a cache line only.
+ * Torn reads: a single word is always whole. Items of several words (timer cells, values, log
+ * entries) stand between `done` and `seq`. A writer makes seq odd, writes, then sets done and then
+ * seq to the next even number. A reader that reads upwards and finds both equal and even has the
+ * last written item. A copy by one instruction (rep movs) goes upwards within a cache line only.
  *
  * The watcher writes observed_until_ns: until then functions are evaluated and log lines formatted;
  * and, when somebody says so, resumed, control of slots, and its part of a request. It writes
@@ -77,7 +77,7 @@ enum memprof_value_type {
 	MEMPROF_VALUE_ANY = 5, /* an OCaml value as it is */
 };
 
-/* Where a value is. */
+/* Location of a value. */
 enum memprof_value_source {
 	MEMPROF_VALUE_SET = 0,	    /* in the slot: a function's result, or set by C code */
 	MEMPROF_VALUE_OCAML = 1,    /* root is an OCaml value: a reference, or what type ANY has */
@@ -92,9 +92,9 @@ enum memprof_value_state {
 };
 
 /*
- * What a watcher has asked of a slot: that its function is not called, its phase leaves no lines;
- * how often the function is called (0: period_ms). A watcher reads nothing of what is off; points
- * and timers, for which a test would cost as much as the count, count all the same.
+ * Settings of a slot, written by the watcher: off (its function is not called, its phase logs no
+ * lines), and how often the function is called (0: period_ms). A watcher reads nothing of a slot
+ * that is off. Points and timers continue to count, because a test would cost as much as the count.
  */
 #define MEMPROF_CONTROL_OFF 0x80000000u
 #define MEMPROF_CONTROL_PERIOD_MS 0x7fffffffu
@@ -130,9 +130,9 @@ struct memprof_point_cell {
 };
 
 /*
- * How long the intervals took that were stopped with the token of their start. Bucket b has those
- * of MEMPROF_BUCKET_TICKS ticks and more that are below the next one's, so each is a quarter as
- * wide as its lower limit at most; the last one has all that are longer.
+ * Histogram of intervals that were stopped with the token of their start. Bucket b counts those of
+ * at least MEMPROF_BUCKET_TICKS ticks that are below the limit of the next bucket, so a bucket is
+ * at most a quarter as wide as its lower limit; the last one counts all longer intervals.
  *
  *     unit 32 ticks    0 1 2 3 | 4 5 6 7 | 8 10 12 14 | 16 20 24 28 | ..
  */
@@ -205,7 +205,7 @@ struct memprof_log_entry {
 	__u64 seq;
 };
 
-/* Where a request is answered. */
+/* Place at which the program answers a request. */
 enum memprof_request_place {
 	MEMPROF_REQUEST_ANYWHERE = 0, /* after a minor collection, or as the next */
 	MEMPROF_REQUEST_AT_POLL = 1,  /* where the program says so */
@@ -220,12 +220,12 @@ enum memprof_request_state {
 #define MEMPROF_REQUEST_ARGUMENT 1024u
 
 /*
- * What a watcher may ask the program to do. The watcher writes the argument, a new number to
- * asked, then the same to asked_last of the head. The program sets running to that number, looks
- * at asked again, does it, and writes the answer with its number, when running is 0 again.
+ * A request to the program. The watcher writes the argument, a new number to asked, then the same
+ * number to asked_last of the head. The program sets running to that number, checks asked again,
+ * runs the action, and writes the answer with its number; then running is 0 again.
  *
- * A watcher that waits no longer sets asked to 0 and then looks at running: when that is not its
- * number, the program does nothing, as it would see the 0 after it had set running.
+ * A watcher that gives up sets asked to 0 and then reads running: if that is not its number, the
+ * program will not run the action, because it would see the 0 after it had set running.
  */
 struct memprof_request {
 	/* Written by the program. */
@@ -244,7 +244,7 @@ struct memprof_request {
 	char argument[MEMPROF_REQUEST_ARGUMENT];
 };
 
-/* What ticks are. */
+/* Unit of ticks. */
 enum memprof_values_clock {
 	MEMPROF_VALUES_TSC = 0,
 	MEMPROF_VALUES_MONOTONIC_NS = 1,
@@ -288,7 +288,8 @@ struct memprof_values {
 	struct memprof_log_entry log[MEMPROF_VALUES_LOG];
 	struct memprof_lane lanes[MEMPROF_VALUES_LANES];
 	struct memprof_request requests[MEMPROF_VALUES_REQUESTS];
-	/* What an older library has not got stands at the end: the rest stays where it was. */
+	/* Fields that an older library lacks are at the end, so that all others keep their
+	 * places. */
 	struct memprof_lane_histograms histograms[MEMPROF_VALUES_LANES];
 };
 

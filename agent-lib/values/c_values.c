@@ -184,7 +184,7 @@ int memprof_values_observed(void)
 		return 0;
 	if (memprof_values_ns(CLOCK_MONOTONIC_COARSE) < until)
 		return 1;
-	/* So that the next one need not look at the clock. */
+	/* Lets the next call skip the clock. */
 	__atomic_compare_exchange_n(&HEAD.observed_until_ns, &until, 0, 0, __ATOMIC_RELAXED,
 				    __ATOMIC_RELAXED);
 	return 0;

@@ -57,7 +57,7 @@ void memprof_value_set_f64(memprof_value value, double number);
 void memprof_value_set_bool(memprof_value value, int is_true);
 void memprof_value_set_string(memprof_value value, const char *text);
 
-/* Whether a viewer is present, now or in the last minute. */
+/* True if a viewer is present, or was in the last minute. */
 int memprof_values_observed(void);
 /* Stops viewers: memprofctl watch ends, or waits for its user. With wait_ms the calling thread
  * waits too, at most that long, until a viewer resumes it (memprofctl resume). Returns whether one

@@ -101,7 +101,7 @@ static void answer(struct memprof_request *request, uint64_t number, value resul
 	caml_stat_free(why);
 }
 
-/* Whether there is something to do, and nobody does not wait for it any more. */
+/* True if there is a request whose client still waits. */
 static int begin(struct memprof_request *request, uint64_t number)
 {
 	if (number == 0 || number == request->answered)

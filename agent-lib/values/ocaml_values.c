@@ -114,7 +114,7 @@ intnat memprof_values_ml_start(value unit)
 	return (intnat)memprof_values_ticks();
 }
 
-/* Who writes a lane of its own need not wait for others, but tells readers. */
+/* The writer of a lane of its own need not wait for others, but marks the cell for readers. */
 static inline struct memprof_timer_cell *open_cell(intnat timer, uint32_t lane)
 {
 	struct memprof_timer_cell *cell = memprof_values_timer(lane, (uint32_t)timer & 0xffff);
@@ -223,7 +223,7 @@ value memprof_values_ml_tag(value name, value labels, value made)
 	return (value)slot->root;
 }
 
-/* Whether nobody has asked before. */
+/* True on the first call. */
 value memprof_values_ml_first(value unit)
 {
 	static char is_armed;
@@ -307,5 +307,5 @@ value memprof_values_ml_now(value unit)
 	return Val_long(memprof_values_ns(CLOCK_MONOTONIC));
 }
 
-/* What bytecode would call: the package is of native code. */
+/* Called from bytecode, which the package does not support. */
 value memprof_values_no_bytecode(value unit) { return unit; }

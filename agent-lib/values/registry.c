@@ -219,7 +219,7 @@ static void clear_lane(uint32_t index)
 		}
 }
 
-/* Nobody has asked the child. */
+/* Requests to the parent are not for the child. */
 static void forget_requests(void)
 {
 	for (uint32_t i = 0; i < HEAD.requests_used; i++) {

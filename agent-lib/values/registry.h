@@ -29,12 +29,12 @@ void memprof_values_add_line(enum memprof_log_kind kind, uint32_t slot, struct m
 /* A viewer stops here. Whether to wait for one, see is_waiting; then memprofd may have it go on.
  * Its number, from 1 on. */
 uint64_t memprof_values_begin_pause(struct memprof_text name, int is_waiting);
-/* Whether to wait no longer: a viewer has it go on (1), until_ns of CLOCK_MONOTONIC is over (-1).
- * Else sleeps for some milliseconds first (0). */
+/* Returns 1 if a viewer has resumed the program, and -1 after until_ns of CLOCK_MONOTONIC.
+ * Otherwise sleeps for some milliseconds and returns 0. */
 int memprof_values_wait(uint64_t pause, uint64_t until_ns);
 void memprof_values_end_wait(void);
 
-/* What a watcher has asked of a slot, MEMPROF_CONTROL_.... */
+/* Settings that a watcher has written for a slot, MEMPROF_CONTROL_.... */
 static inline __u32 memprof_values_control(uint32_t slot)
 {
 	return __atomic_load_n(&memprof_values_registry.slots[slot % MEMPROF_VALUES_SLOTS].control,

@@ -157,8 +157,8 @@ static inline int memprof_eight_same(const struct memprof_stack_slot *slots, uin
 	return changed == 0;
 }
 
-/* How many of the outermost slots are left when the first changed one is met and dropped too,
- * from the one before `end` outward; -1: none has changed. */
+/* Drops slots from the one before `end` outward, up to and including the first changed one. Returns
+ * the number of outermost slots that remain; -1 if none has changed. */
 static inline int64_t memprof_first_changed(const struct memprof_stack_slot *slots, uint32_t end)
 {
 	while (end > 0) {
@@ -286,7 +286,7 @@ static inline void memprof_count_frames(struct memprof_stack *stack)
 	stack->walks++;
 }
 
-/* What was walked comes behind what was kept. */
+/* Appends the walked slots to those that were kept. */
 static inline void memprof_remember(struct memprof_stack *stack, const struct memprof_walk *walk)
 {
 	uint32_t walked = MEMPROF_STACK_SLOTS - walk->top;

@@ -63,8 +63,8 @@ static int walk(uint32_t index, const struct memprof_fiber_begin *begin,
 	return 1;
 }
 
-/* What has so many frames was recorded when it was switched. Where all are recorded for a test, it
- * is the first sample after that. */
+/* A callstack of this length was recorded when the number of frames was switched. If a test records
+ * all frames, it is the first sample after that. */
 static int may_be_walked(value callstack, const struct memprof_armed *armed)
 {
 	if (armed->pc == 0 || WORDS_OF(callstack) > MEMPROF_WALKED_CALLSTACK_SIZE)

@@ -31,7 +31,7 @@
 #define MEMPROF_FIBER_PARENT 24u /* beyond the end */
 #define MEMPROF_BOTTOM_BYTES 32u
 
-/* Where a walk begins. */
+/* Start of a walk. */
 struct memprof_fiber_begin {
 	uint64_t fiber, end, parent;
 	uint64_t sp, pc; /* above the return address; it */
@@ -55,7 +55,7 @@ static inline int memprof_is_entry(const struct memprof_stack *stack, uint32_t s
 	return memprof_slot_kind(&stack->slots[slot]) == MEMPROF_SLOT_ENTRY;
 }
 
-/* Where the slots of the fiber begin that the slot before `end` is of. */
+/* Index of the first slot of the fiber to which the slot before `end` belongs. */
 static inline uint32_t memprof_fiber_first(const struct memprof_stack *stack, uint32_t end)
 {
 	for (uint32_t i = stack->other_count; i-- > 0;) {
@@ -134,8 +134,8 @@ static inline int64_t memprof_first_changed_frame(const struct memprof_stack_slo
 	return -1;
 }
 
-/* How many of the outermost slots are left when the first changed one is met and dropped too,
- * from the one before `end` outward; -1: none has changed. */
+/* Drops slots from the one before `end` outward, up to and including the first changed one. Returns
+ * the number of outermost slots that remain; -1 if none has changed. */
 static inline int64_t memprof_first_changed_of_fibers(const struct memprof_stack *stack,
 						      const struct memprof_fiber_walk *at,
 						      uint32_t end)
@@ -161,7 +161,7 @@ static inline int64_t memprof_first_changed_of_fibers(const struct memprof_stack
 
 /* ------------------------------------------------------------------ walking */
 
-/* What is remembered gives way. */
+/* Overwrites remembered slots if there is no room. */
 static inline int memprof_fiber_push(struct memprof_stack *stack, struct memprof_fiber_walk *at,
 				     uint64_t place, uint64_t word)
 {

@@ -45,8 +45,8 @@ memprof_find_descriptor(const struct memprof_frame_table *table, uint64_t return
 	return NULL;
 }
 
-/* What the allocations that are combined there take, with their headers; 0: it has none. Lengths
- * are told without the header and reduced by one. */
+/* Words, headers included, of the allocations that are combined at this descriptor; 0 if there are
+ * none. The table stores lengths without the header, minus one. */
 static inline uint32_t memprof_allocated_words(const struct memprof_descriptor *descriptor)
 {
 	const uint8_t *lengths = (const uint8_t *)(descriptor->live + descriptor->live_count);
@@ -59,7 +59,7 @@ static inline uint32_t memprof_allocated_words(const struct memprof_descriptor *
 	return words;
 }
 
-/* Whether that is the debuginfo of one of the allocations that are combined there. */
+/* True if this is the debuginfo of one of the allocations that are combined there. */
 static inline int memprof_has_debuginfo(const struct memprof_descriptor *descriptor,
 					uint64_t debuginfo)
 {

@@ -157,7 +157,7 @@ static uint32_t keep_words(const struct memprof_frames *found)
 	return words_used - found->depth;
 }
 
-/* Whether the walk that found these frames has found all as it was for the one kept last. */
+/* True if the walk that found these frames found everything unchanged since the last kept one. */
 static int is_last_again(const struct memprof_frames *found)
 {
 	const struct late_stack *last = &late[newest];

@@ -28,7 +28,7 @@
 
 /* When the agent is loaded. */
 void memprof_late_stacks_load(void);
-/* Whether the runtime has all that is needed, as it is expected. */
+/* True if the runtime has everything that is needed, in the expected form. */
 int memprof_late_stacks_are_possible(void);
 
 /* With a session. None of what was kept before is left; all that was written is undone. */

@@ -27,7 +27,7 @@ static struct own_stack {
 
 static uint64_t innermost[MEMPROF_PACKED_FRAMES]; /* of a stack that is cut */
 
-/* Where the domain state has the innermost OCaml frame when OCaml calls the runtime. */
+/* Offsets in the domain state of the innermost OCaml frame when OCaml calls the runtime. */
 static struct {
 	uint32_t bottom_of_stack, last_return_address; /* 0: not known */
 } state_offsets;
@@ -113,7 +113,7 @@ char *memprof_state_of_c_calls(uint32_t offset)
 
 /* ------------------------------------------------------------------ walking */
 
-/* Whether this thread's stack was too deep when it was no deeper than now. */
+/* True if this thread's stack was too deep when it was at most as deep as now. */
 static int is_too_deep(struct own_stack *own, uint32_t tid, uint64_t sp)
 {
 	if (LIKELY(own->deep_sp == 0))

@@ -16,14 +16,15 @@ struct memprof_frames {
 	const uint64_t *list;
 };
 
-/* Whether the runtime is an OCaml 4 whose stacks the agent can walk. */
+/* True for an OCaml 4 runtime whose stacks the agent can walk. */
 int memprof_walk_is_possible(void);
-/* Where OCaml code has called the runtime, and in the callback of a sample that is not late.
- * 0: that is no stack. One that is deeper than a batch has room for is cut. */
+/* Walks the stack where OCaml code has called the runtime, and in the callback of a sample that is
+ * not late. Returns 0 if that is no valid stack. Truncates a stack for which a batch has no
+ * room. */
 int memprof_walk_own(struct memprof_frames *found);
 
-/* What it finds, or what it is found by, is not as expected: nothing is walked any more in this
- * session, and the control block says why. */
+/* Records why a walk failed. No stack is walked any more in this session, and the control block
+ * reports the reason. */
 void memprof_walk_failed(enum memprof_walk_state why);
 
 /* The slot of a frame by its number from the outermost one. */
@@ -33,9 +34,9 @@ uint64_t memprof_innermost_frame(const struct memprof_frames *frames);
 #define MEMPROF_TELLERS 16u
 /* The same, which it remembers; index: of the domain. */
 int memprof_agrees(uint32_t index, value slot, uint64_t frame);
-/* Whether OCaml code has allocated what the runtime's callstack is of; C code has not. */
+/* True if OCaml code, not C code, allocated the block of this callstack. */
 int memprof_is_of_ocaml_code(value callstack);
-/* Whether that is what the runtime has as the slot of this frame. */
+/* True if the runtime's slot is this frame. */
 int memprof_is_same_frame(value slot, uint64_t frame);
 
 struct memprof_frame_table memprof_frame_table(void);

@@ -198,7 +198,7 @@ void memprof_switch_count(uint32_t index, uint32_t frames)
 
 /* ------------------------------------------------------------------ arming */
 
-/* What OCaml code allocates that has called the runtime there; 0: nothing. */
+/* Words that the OCaml code which called the runtime there allocates; 0: none. */
 static uint64_t words_allocated_at(struct sample_switch *own, uint64_t pc)
 {
 	uint64_t at = (pc ^ pc >> 8) % KNOWN_LENGTHS;
@@ -214,8 +214,8 @@ static uint64_t words_allocated_at(struct sample_switch *own, uint64_t pc)
 	return own->lengths[at].words;
 }
 
-/* Whether the allocation that the runtime has been called for there has a sample, and needs no
- * collection before: then there will be another hook. */
+/* True if the allocation for which the runtime was called there has a sample, and needs no
+ * collection first: otherwise there will be another hook. */
 static int is_sampled(struct sample_switch *own, const domain_state *state, uint64_t pc)
 {
 	uint64_t young = state_word(state, MEMPROF_DOMAIN_YOUNG_PTR),
@@ -230,7 +230,7 @@ static int is_sampled(struct sample_switch *own, const domain_state *state, uint
 	       after < trigger;
 }
 
-/* Whether the stack was too deep when it was no deeper than now. */
+/* True if the stack was too deep when it was at most as deep as now. */
 static int is_too_deep(struct sample_switch *own, uint64_t fiber, uint64_t sp)
 {
 	if (LIKELY(own->patience == 0))

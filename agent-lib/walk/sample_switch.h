@@ -37,7 +37,7 @@
 /* In requested_external_interrupt. */
 #define MEMPROF_SWITCH_ASKS 2u
 
-/* Whether the runtime has all that is needed, as it is expected. */
+/* True if the runtime has everything that is needed, in the expected form. */
 int memprof_switch_is_possible(void);
 
 /* This domain has begun a session with a profile of its own. */
@@ -49,7 +49,7 @@ void memprof_switch_end(domain_state *state);
 
 /* In the hook of this domain: arms for a sample that is about to be. */
 void memprof_switch_look(void);
-/* What is to be left in requested_external_interrupt. */
+/* Value to leave in requested_external_interrupt. */
 uintptr_t memprof_switch_asks(void);
 
 /* In the callback of a sample. Whether this domain's are told by memprof_tell_stack. */
@@ -57,7 +57,7 @@ int memprof_switch_is_on(uint32_t index);
 /* Counts one: its frames, of what OCaml code has allocated, else 0. */
 void memprof_switch_count(uint32_t index, uint32_t frames);
 
-/* What it was armed for when the last one was. */
+/* The allocation for which the switch was last armed. */
 struct memprof_armed {
 	uint64_t pc;	 /* of the allocation; 0: none */
 	uint64_t depth;	 /* bytes from there to its fiber's end */

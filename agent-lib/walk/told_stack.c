@@ -19,8 +19,8 @@ static_assert(MEMPROF_TELLERS >= MEMPROF_SWITCHES, "each domain that is switched
 
 /* ------------------------------------------------------------------ finding */
 
-/* Whether it is of a late sample. A collection may have moved that of another one, which the
- * runtime tells by a debuginfo where there is one: only of what OCaml code allocates. */
+/* True for the callstack of a late sample. A collection may have moved that of another sample. The
+ * runtime uses a debuginfo, if there is one, only for allocations by OCaml code. */
 static int is_late(value callstack)
 {
 	return !memprof_is_of_this_moment(callstack) && !memprof_is_debuginfo(FIELD(callstack, 0));
@@ -79,8 +79,8 @@ static void have_innermost(struct teller *teller, value slot, struct memprof_fra
 
 /* ------------------------------------------------------------------ telling */
 
-/* How many outermost frames are known to be those told last without a look at them. The innermost
- * one of either may be told as its debuginfo. */
+/* Number of outermost frames that are known to equal those of the last report without comparing
+ * them. The innermost of either may be reported as its debuginfo. */
 static uint32_t known_shared(const struct teller *last, const struct memprof_frames *found)
 {
 	const struct memprof_stack *stack = found->stack;
@@ -129,7 +129,7 @@ void memprof_forget_told(uint32_t index)
 		tellers[index].depth = 0;
 }
 
-/* What the runtime has recorded agrees with itself. */
+/* The runtime's record is consistent with the walk. */
 static int is_right(uint32_t index, value slot, const struct memprof_frames *found)
 {
 	if (found->list == tellers[index].recorded)

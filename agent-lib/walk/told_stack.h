@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Callstacks of the samples of a session that the agent captures, told apart from the one told
- * before. All calls under the runtime lock, in OCaml 5 that of the domain. */
+/* Callstacks of the samples that the agent captures in a session, each encoded as the difference
+ * from the one reported before. All calls under the runtime lock, in OCaml 5 that of the domain. */
 #ifndef MEMPROF_TOLD_STACK_H
 #define MEMPROF_TOLD_STACK_H
 
@@ -8,7 +8,7 @@
 
 #define MEMPROF_TOLD_DEBUGINFO (UINT64_C(1) << 63)
 
-/* Until the next sample. */
+/* Valid until the next sample. */
 struct memprof_told {
 	const uint64_t *frames; /* outermost first; an innermost one may be the address of its
 				   debuginfo, with MEMPROF_TOLD_DEBUGINFO */

@@ -32,8 +32,8 @@ namespace memprofd {
 struct AggregatorLimits {
   std::size_t live_samples = 3'600'000;
   AllocClassLimits classes;
-  std::uint64_t sample_id_step = 1;  // how far the numbers of a buffer's blocks are apart
-  SharedBudget memory;               // what the live set is charged to; null: nobody
+  std::uint64_t sample_id_step = 1;  // difference between consecutive numbers of a buffer's blocks
+  SharedBudget memory;               // charged for the live set; null: nothing is charged
 };
 
 // A hit of observe mode: a block that stands for many words.
@@ -55,24 +55,24 @@ struct CBlock {
   std::uint32_t thread = 0;
 };
 
-// What is live of one session: how old it is, by class.
+// Live memory of one session by age and class.
 struct LiveOfSession {
   double rate = 0;
   std::vector<std::pair<ClassId, AgeCounts>> ages;
 };
 
-// Over all sessions, by ClassId; as long as classes says.
+// Sums over all sessions, by ClassId, for this number of classes.
 std::vector<AgeCounts> ages_by_class(std::span<const LiveOfSession> live, std::size_t classes);
 
-// A class of another aggregator, with what it had counted.
+// A class of another aggregator, with its counters.
 struct KeptClass {
   ClassId id;
   AllocClass alloc_class;
   Counters counters;
 };
 
-// Blocks are counted at the rate of the session in which they were sampled. Where the runtime goes
-// on telling of them (OCaml 5), those of several sessions are followed at once:
+// Blocks are counted at the rate of the session in which they were sampled. If the runtime
+// continues to report their events (OCaml 5), blocks of several sessions are followed at once:
 //
 //   session   1 at 1e-3        2 at 1e-4               17
 //   records   alloc A          alloc B   A dies        (as many sessions as are followed)
@@ -87,36 +87,36 @@ class Aggregator {
         live_(limits.live_samples, limits.memory, limits.sample_id_step),
         let_go_(limits.sample_id_step) {}
 
-  // Before the first session: goes on where another aggregator of the same program has ended, of
-  // which nothing is followed any more: what was live there is forgotten, at the age that it had.
-  // classes: by id. sessions: as sessions() said there.
+  // Called before the first session: continues from another aggregator of the same program, none of
+  // whose blocks are followed any more: its live memory is forgotten, at its age. classes: by id.
+  // sessions: the other's sessions().
   void go_on(const TargetCounters& totals, std::span<const KeptClass> classes,
              std::span<const LiveOfSession> live, std::uint64_t sessions);
-  // Ends the session before it, if any, and forgets what was followed. rate in samples per word,
-  // above 0.
+  // Ends the previous session, if any, and forgets followed blocks. rate in samples per word, above
+  // 0.
   void begin_session(double rate) { begin_session(rate, running().generation + 1, false); }
-  // The same, but what was sampled in sessions of the last kSessions - 1 generations before this
-  // one goes on being followed, if that is so.
+  // The same, but with `follow` blocks that were sampled in the last kSessions - 1 generations
+  // before this one remain followed.
   void begin_session(double rate, std::uint32_t generation, bool follow);
-  // Whether blocks of that session are followed, or may be: it runs, or is not too long ago.
+  // True if blocks of that session are followed, or may be: it runs, or ended not too long ago.
   bool follows(std::uint32_t generation) const;
   // Forgets the blocks of sessions of generations before this one.
   void forget_before(std::uint32_t generation);
-  // Lets what is followed go, as a new session at the same rate. A record that was lost may have
-  // told the end of any block that is followed, and nothing would tell it again: the block would
-  // stay live for ever. Blocks allocated after the loss are followed again:
+  // Forgets followed blocks, like a new session at the same rate. A lost record may have been the
+  // end of any followed block, which would then stay live for ever. Blocks allocated after the loss
+  // are followed:
   //
   //   records    alloc A   alloc B   (2 lost)    alloc C   A dies (of no block that is followed)
   //   live             A       A B   nothing           C        C
   //
-  // Takes time for what is followed, however many classes there are, and no new interval: losses
-  // may come by the thousand.
+  // Takes time for the followed blocks, whatever the number of classes, and begins no new interval,
+  // because there may be thousands of losses.
   void begin_anew();
   static constexpr std::uint64_t kForgottenNs = 600'000'000'000;
   double rate() const { return running().rate; }
-  // The time of what was told last, on the clock of records.
+  // Time of the last event, on the clock of records.
   std::uint64_t now_ns() const { return now_ns_; }
-  // How often what was followed was forgotten, or a session begun that followed nothing.
+  // Number of times that followed blocks were forgotten, or a session began that followed none.
   std::uint64_t sessions() const { return forgettings_; }
 
   // All three take a record of the matching kind, checked by valid_record(). stands_for_log2: as of
@@ -127,45 +127,45 @@ class Aggregator {
   SampleEvent promote(const memprof_record& record);
   SampleEvent dealloc(const memprof_record& record);
 
-  // C's memory has sessions, blocks and numbers of its own. Begins one, of that rate in samples per
-  // word, and forgets what was followed in the one before.
+  // The native heap has sessions, blocks and numbers of its own. Begins a session with that rate in
+  // samples per word, and forgets followed native blocks.
   void begin_c_session(double rate);
   SampleEvent c_alloc(const CBlock& block, CallstackId callstack);
-  // Nothing when its end has been told before, by a look.
+  // Nothing if a reading of pages has already reported its end.
   std::optional<SampleEvent> c_free(std::uint64_t number, std::uint64_t time_ns,
                                     std::uint32_t thread);
   // A block's end may have been lost.
   void forget_c_blocks();
-  // Those that live; and what a look at the program has found of them. It answers with the ends of
-  // those that are gone.
+  // The live ones; and the results of a reading of their pages, which returns the ends of those
+  // that are gone.
   std::vector<CBlockPlace> c_blocks() const { return residence_.all(); }
   std::vector<SampleEvent> note_c_blocks(const CBlockLook& look);
 
-  // Gives back the memory of what is followed, of which nobody will ask any more.
+  // Frees the memory of followed blocks, which will not be queried any more.
   void release_live() { live_.clear(); }
 
   // Words that were allocated between two sessions, of which no sample was taken.
   void unsampled(std::uint64_t words) { totals_.unsampled_words += words; }
 
-  // All that happened until then has been told: what is live has got as old as that. Records tell
-  // the time too.
+  // All events until then have arrived, so live memory is that old. Records also advance the time.
   void told_until(std::uint64_t time_ns) { now_ns_ = std::max(now_ns_, time_ns); }
-  // How old what is live was when the target was last heard of, for the sessions of which anything
-  // is. Looks at each live sample: some 20 ms for a million.
+  // Ages of live memory at the last event of the target, by session; only sessions that have any.
+  // Visits each live sample: some 20 ms for a million.
   std::vector<LiveOfSession> live_by_session() const;
 
   // Counts a hit as one sample at the rate of 1 / weight. What becomes of its block is
   // not known: it is not live.
   void observe(const ObservedHit& hit);
 
-  // What happened since the last call, one call of use(interval, rate) for each
-  // rate, in order.
+  // Reports the events since the last call: one call of use(interval, rate) for each rate, in
+  // order.
   void close_interval(const std::function<void(const Interval&, double)>& use);
-  // The same without an end: the next close_interval() tells it again.
+  // The same without ending the interval: the next close_interval() reports it again.
   void peek(const std::function<void(const Interval&, double)>& use) const;
 
   const TargetCounters& totals() const { return totals_; }
-  // By ClassId; may be shorter than the class table. Valid until the next call of any other.
+  // Indexed by ClassId; may be shorter than the class table. Valid until the next call of any other
+  // function.
   const std::vector<Counters>& by_class() const;
   const AllocClassTable& classes() const { return classes_; }
   const LiveSet& live() const { return live_; }
@@ -211,8 +211,8 @@ class Aggregator {
   }
   LiveSet::Inserted follow(SampleId id, const LiveSample& sample, std::uint64_t n, Tally& tally);
   std::uint64_t die(const LiveSample& sample, Heap heap, std::uint64_t time_ns);
-  // Adds what is tallied to counters and intervals: before these are read, and before anything else
-  // changes what lives. Nobody sees a difference.
+  // Adds tallies to counters and intervals, before these are read, and before anything else changes
+  // the live set. Has no visible effect.
   void settle() const;
   void settle(const Session& session) const;
   // Forgets the blocks of which is_gone() is true; answers whether there was any.
@@ -242,7 +242,8 @@ class Aggregator {
   CResidence residence_;                     // of its blocks
   std::vector<ClosedInterval> closed_;       // of the sessions before, in this interval
   ObservedCells observed_;                   // the same of hits, at their own weights
-  std::mt19937_64 dice_;                     // for the weight scale, and who is followed
+  // for the weight scale, and the choice of followed blocks
+  std::mt19937_64 dice_;
 };
 
 }  // namespace memprofd

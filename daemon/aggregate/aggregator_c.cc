@@ -93,7 +93,7 @@ SampleEvent Aggregator::end_c_block(std::uint64_t number, const LiveSample& samp
   return event_of(freed, sample);
 }
 
-// That of a share of the block.
+// Weight of a share of the block.
 SampleWeight Aggregator::resident_weight(const LiveSample& sample, float share) const {
   const double part = share;
   const SampleWeight each = c_session_.weight_of(classes_.get(sample.alloc_class()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What has been tallied, in counters and in intervals.
+// Conversion of tallies to counters and intervals.
 #include <utility>
 
 #include "daemon/aggregate/aggregator.h"

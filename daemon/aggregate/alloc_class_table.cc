@@ -25,8 +25,8 @@ constexpr std::size_t kSteps = std::size(kCoarsen);
 constexpr std::uint64_t kClassBytes =
     2 * (sizeof(AllocClass) + sizeof(Counters)) + 2 * (sizeof(AllocClass) + sizeof(ClassId) + 1);
 
-// How many classes there may be while new ones are told apart as at that step: half of the
-// table, and half of the rest at each further one.
+// Number of classes up to which new ones are distinguished as at that step: half of the table, and
+// half of the rest at each further step.
 std::size_t room_at(std::size_t step, std::size_t limit) {
   return step == kSteps ? limit : limit - (limit >> (step + 1));
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The allocation classes of one target, each kept once.
 //
-// A table that fills tells new classes apart less and less, so that a program of many classes does
-// not end up under "unknown". Of N classes, those that come
+// A table that fills up distinguishes new classes less and less, so that a program with many
+// classes does not end up under "unknown". Of N classes, those that come
 //
 //   before N/2    are as they are
 //   before 3N/4   have no thread
@@ -23,9 +23,9 @@ namespace memprofd {
 
 struct AllocClassLimits {
   std::size_t classes = 131072;  // the unknown one not counted
-  // Threads told apart; the blocks of all later ones have AllocClass::kAnyThread.
+  // Threads that are distinguished; blocks of all later ones have AllocClass::kAnyThread.
   std::size_t threads = 64;
-  SharedBudget memory;  // what they are charged to; null: nobody
+  SharedBudget memory;  // charged for the table; null: nothing is charged
 };
 
 // Ids are dense, start at 1 and are never reused.
@@ -35,7 +35,7 @@ class AllocClassTable {
 
   struct Interned {
     ClassId id;          // the unknown class when the table is full and the class is new
-    bool whole = false;  // all of the class is told
+    bool whole = false;  // all properties of the class are known
   };
   Interned intern(AllocClass alloc_class);
   // Before the first intern(): a class of another table under the id it had there, by ascending id.
@@ -54,9 +54,9 @@ class AllocClassTable {
   AllocClassLimits limits_;
   absl::flat_hash_map<AllocClass, ClassId> ids_;
   absl::flat_hash_set<std::uint32_t> threads_;
-  std::uint32_t last_thread_ = AllocClass::kAnyThread;  // one told apart
+  std::uint32_t last_thread_ = AllocClass::kAnyThread;  // the last distinguished one
   std::vector<AllocClass> classes_;                     // by id
-  // By callstack, the class that it had last: most have one, which need not be looked for then.
+  // The last class of each callstack. Most callstacks have only one, which then needs no search.
   std::vector<ClassId> latest_;
   ByteCharge charge_;
 };

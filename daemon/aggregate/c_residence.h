@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the sampled blocks of C's memory are that live, and how much of each is resident.
+// Addresses of live sampled native blocks, and how much of each is resident.
 //
-// A block whose end nobody saw would live for ever. Who finds twice, at two looks, that it is gone
-// has missed that end: a look at memory that changes may err, once.
+// A block whose end was missed would stay live for ever. A block that two readings find gone has
+// ended; one reading alone may be wrong, because memory changes meanwhile.
 #pragma once
 
 #include <cstddef>
@@ -22,29 +22,29 @@ class CResidence {
   static constexpr std::size_t kMostBlocks = 1u << 17;
 
   void add(const CBlockPlace& block);
-  // The share of it that was resident at the last look; nothing where it was not looked at.
+  // The share that was resident at the last reading; nothing if it was not read.
   std::optional<float> take(std::uint64_t number);
-  // Whether anything had been noted of any.
+  // Returns true if there was anything to clear.
   bool clear();
 
   std::vector<CBlockPlace> all() const;
-  // Notes what a look has found of a block that lives; what was noted before.
+  // Stores the result of a reading for a live block; returns the previous one.
   std::optional<float> note(std::uint64_t number, float share);
-  // After all of a look: those that two looks have found gone, which are there no longer.
+  // Called after a reading: blocks that two readings found gone, which are removed.
   std::vector<std::uint64_t> missed(const CBlockLook& look);
-  // Whether the end of a block was missed that is told now, after all. Once.
+  // True, once, if the end that is reported now had been assumed missed.
   bool was_missed(std::uint64_t number) { return missed_.erase(number) != 0; }
 
  private:
   struct Block {
     std::uint64_t address;
     std::uint64_t bytes;
-    float share;  // below 0: not looked at
+    float share;  // below 0: not read yet
   };
   bool noted_ = false;
   absl::flat_hash_map<std::uint64_t, Block> blocks_;
-  absl::flat_hash_set<std::uint64_t> gone_;    // as the last look says
-  absl::flat_hash_set<std::uint64_t> missed_;  // whose end may still be told
+  absl::flat_hash_set<std::uint64_t> gone_;    // according to the last reading
+  absl::flat_hash_set<std::uint64_t> missed_;  // whose end may still be reported
 };
 
 }  // namespace memprofd

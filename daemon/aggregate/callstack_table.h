@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The callstacks of one target, each kept once. When there are too many, further ones are cut:
-// those with the same kCutEntries innermost entries become one, which still tells the site and
-// its nearest callers. With room for two whole ones, and cutting to two entries:
+// The callstacks of one target, each kept once. When there are too many, further ones are
+// truncated: those with the same kCutEntries innermost entries become one, which still has the site
+// and its nearest callers. With room for two whole ones, and truncation to two entries:
 //
 //   arrives   a<b<c   a<b<d   a<e<f   a<e<g   a<b<c
 //   kept      a<b<c   a<b<d   a<e     a<e     a<b<c
@@ -29,12 +29,12 @@ struct CallstackTableLimits {
   std::size_t entries = 8u << 20;      // over all whole ones, 8 bytes each
   std::size_t cut_callstacks = 16384;  // of at most kCutEntries
   std::size_t cut_hashes = 262144;     // remembered of whole ones that were cut
-  SharedBudget memory;                 // what they are charged to; null: nobody
+  SharedBudget memory;                 // charged for the table; null: nothing is charged
 };
 
-// Ids are dense, start at 1 and are never reused; id 0 is the unknown
-// callstack, which has no entries. Entries are what the first arrival of a hash
-// said; later arrivals of the same hash change nothing.
+// Ids are dense, start at 1 and are never reused; id 0 is the unknown callstack, which has no
+// entries. The first arrival of a hash determines the entries; later arrivals of the same hash
+// change nothing.
 class CallstackTable {
  public:
   static constexpr std::size_t kCutEntries = 16;
@@ -44,10 +44,10 @@ class CallstackTable {
   std::optional<CallstackId> find(StackHash hash) const;
   // nullopt when there is no room left even for cut ones, and the hash is new.
   std::optional<CallstackId> intern(const CallstackView& view);
-  // Before the first intern(): a callstack of another table under the id it had there, by ascending
-  // id. Those in between that nobody kept have no entries.
+  // Called before the first intern(): stores a callstack of another table under its id there, in
+  // ascending order. Ids in between have no entries.
   void keep(const Callstack& callstack);
-  // Whether there was no room for a whole callstack: from then on all new ones are cut.
+  // True if a whole callstack did not fit: from then on all new ones are truncated.
   bool overflowed() const { return first_cut_.has_value(); }
   // Counts what find() or intern() answered when that was cut or nothing, which becomes the
   // unknown one.

@@ -13,7 +13,7 @@
 
 namespace memprofd {
 
-// Cell: has an alloc_class, and a clear() that makes all else what it was at first.
+// Cell: has an alloc_class, and a clear() that resets everything else.
 template <typename Cell>
 class ClassCells {
  public:

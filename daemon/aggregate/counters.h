@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is counted: per target by heap and source, per allocation class, and losses.
+// Counters: per target by heap and source, per allocation class, and losses.
 #pragma once
 
 #include <array>
@@ -19,15 +19,15 @@ struct Counters {
   Estimate allocated;
   Estimate promoted;
   Estimate live;
-  Estimate resident;  // of live, native heap: as of the last look at its pages
+  Estimate resident;  // part of live, native heap: as of the last reading of its pages
   std::array<Estimate, kHeaps> deallocated;
   // Blocks: the words by those of one block.
   double allocated_objects = 0;
   double live_objects = 0;
   DeathCounts deaths;
   AgeCounts forgotten;  // when following ended without a death
-  AgeCounts ages;       // of live, where it was asked for (Aggregator::live_ages)
-  LateEntries late;     // in counts of a range: what was not watched from its birth on
+  AgeCounts ages;       // of live, if requested (Aggregator::live_ages)
+  LateEntries late;     // in counts of a range: blocks that were not watched from their birth
 
   // block_words: AllocClass::block_words().
   void add_allocated(std::uint64_t n_samples, const SampleWeight& each, double block_words) {
@@ -64,13 +64,13 @@ struct TargetCounters {
   std::uint64_t promote_events = 0;
   std::uint64_t dealloc_events = 0;
   std::uint64_t unsampled_words = 0;  // between two sessions, of OCaml 5
-  // What was live when following it ended last, of which no end is seen since; of two times within
-  // Aggregator::kForgottenNs the larger. Since when only later blocks are followed.
+  // Live memory when blocks were last forgotten and whose end is unknown; of two times within
+  // Aggregator::kForgottenNs the larger. Then, the time since which only later blocks are followed.
   Estimate forgotten_live;
   std::uint64_t forgotten_ns = 0;  // on the clock of records; 0: never
 
   Estimate all_allocated() const;
-  // The part of all that was allocated that is dead or no longer followed.
+  // The dead or no longer followed part of everything that was allocated.
   double gone_words() const;
 };
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many samples of one class died in which heap after which time, the words that they stand for
-// and the squares of these, block by block: samples of several weights cannot be told apart later.
-// Made for size: most classes know a few lifetimes only. Copies share their memory until one of
-// them changes, so that a snapshot of all classes costs little; each copy is for one thread at a
-// time.
+// Deaths of one class by heap and lifetime: number of samples, the words that they stand for, and
+// the sum of squares per block, because samples of several weights cannot be distinguished later.
+// Compact: most classes have only a few lifetimes. Copies share their memory until one of them
+// changes, so that a snapshot of all classes costs little; each copy is for one thread at a time.
 #pragma once
 
 #include <atomic>
@@ -19,8 +18,8 @@ namespace memprofd {
 
 class DeathCounts {
  public:
-  // Where and after what time; n in samples. words are not told by a window of the history, whose
-  // parts have one rate each.
+  // Heap and lifetime of n samples. A window of the history does not set words, because each of its
+  // parts has one rate.
   struct Entry {
     std::uint8_t code = 0;     // heap and bucket of LifetimeHistogram
     std::uint64_t n : 56 = 0;  // a sample each nanosecond for two years
@@ -57,7 +56,7 @@ class DeathCounts {
     }
   };
 
-  // What entries() and sum_ns() of another said.
+  // Restores counts from the entries() and sum_ns() of another one.
   static DeathCounts of(std::vector<Entry> entries, double sum_ns);
 
   // One block. words_each: that one of its samples stands for.
@@ -68,17 +67,17 @@ class DeathCounts {
   void add_plain(const Plain& deaths, double words_each);
   // For lifetimes known by their bucket only, which count with its middle.
   void add(const Entry& entry);
-  // The same for several of one weight, by ascending code; their words and squares are not looked
-  // at. squares_each: of a block's words, for each of its samples.
+  // The same for several entries of one weight, by ascending code; their words and squares are
+  // ignored. squares_each: of a block's words, for each of its samples.
   void add_codes(std::span<const Entry> deaths, double words_each, double squares_each);
   DeathCounts& operator+=(const DeathCounts& other);
-  // Takes back what was added before; to the bucket's precision.
+  // Subtracts what was added before, to the precision of the bucket.
   void remove_code(std::uint8_t code, std::uint64_t n_samples, double words_each);
   // Keeps the memory, unless it is shared.
   void clear();
 
   bool empty() const { return entries().empty(); }
-  // By code; each once, n above 0.
+  // Ordered by code; each once, n above 0.
   std::span<const Entry> entries() const {
     return counts_ == nullptr ? std::span<const Entry>() : counts_->entries;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happened to each class in an interval: the raw material of history.
+// Events of each class in an interval, from which history is made.
 //
 //  begin                                                 end
 //    | class 7: alloc 2   class 9: alloc 1                |

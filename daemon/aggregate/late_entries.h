@@ -55,7 +55,7 @@ class LateEntries {
   }
 
   bool empty() const { return entries_.empty(); }
-  // By bucket; each once.
+  // Ordered by bucket; each once.
   std::span<const Entry> entries() const { return entries_; }
 
  private:

@@ -30,11 +30,11 @@ class LifetimeHistogram {
   // The lifetime in ns at a fraction of a bucket, evenly on the log scale; the first bucket begins
   // at 0 and is linear, the last one has no end and answers its beginning.
   static double value_at(int bucket, double fraction);
-  // What stands for every lifetime in a bucket, in ns.
+  // The lifetime that represents all those in a bucket, in ns.
   static double middle_ns(int bucket);
 
   void add(std::uint64_t lifetime_ns, std::uint64_t n_samples, double words);
-  // Samples whose lifetimes are known by bucket; their sum is told by itself.
+  // Samples whose lifetimes are known by bucket; their sum is added separately.
   void add_bucket(int bucket, std::uint64_t n_samples, double words);
   void set_sum_ns(double sum_ns) { sum_ns_ = sum_ns; }
   LifetimeHistogram& operator+=(const LifetimeHistogram& other);

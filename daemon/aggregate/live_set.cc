@@ -48,7 +48,7 @@ LiveSet::Inserted LiveSet::insert(SampleId id, const LiveSample& sample) {
   return Inserted::kYes;
 }
 
-// Whether its domain has had no such number before, so that nothing is followed under it.
+// True if its domain has had no such number before, so that no block is followed under it.
 bool LiveSet::is_next(SampleId id) {
   std::uint64_t& latest = latest_[id.value() & (latest_.size() - 1)];
   if (id.value() <= latest || id.value() >= kNotCounted) return false;

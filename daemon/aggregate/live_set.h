@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sampled blocks that are followed: allocated, not yet deallocated.
 //
-// Most die young, about in the order in which they came, and their numbers ascend. So the latest
-// are at a place that their number tells, where nothing is looked for. One that still lives when
-// another comes to its place goes into a table. Of four places:
+// Most blocks die young, roughly in the order of their allocation, and their numbers ascend. So the
+// latest are in slots indexed by their number, without a search. A block that still lives when
+// another needs its slot moves to a table. With four slots:
 //
 //   numbers   1 2 3 4 5 6    7 8 9 10        2, 3, 4, 5, 7 and 8 have died
 //   places                     9 10 (7) (8)
 //   table     1         6
 //
-// The table is made for size: a block costs a 20-byte slot and one control byte of an open
-// addressing table that is between 7/16 and 7/8 full, so 24 to 48 bytes. What has no room in such a
-// slot, the few blocks of 65,536 samples and more, is in a table of larger ones.
+// The table is compact: a block costs a 20-byte slot and one control byte of an open addressing
+// table that is between 7/16 and 7/8 full, so 24 to 48 bytes. The few blocks of 65,536 samples and
+// more, which need larger slots, have a table of their own.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +48,7 @@ class LiveSample {
   ClassId alloc_class() const { return ClassId(class_); }
   // In which it was sampled.
   std::uint32_t session() const { return session_; }
-  // Where the block is now.
+  // The heap that the block is in now.
   Heap heap() const { return major_ ? Heap::kMajor : Heap::kMinor; }
   void move_to_major() { major_ = 1; }
   const LiveSample& whole() const { return *this; }
@@ -66,15 +66,15 @@ class LiveSet {
  public:
   enum class Inserted { kYes, kAlreadyThere, kFull };
 
-  // memory: what it is charged to; null: nobody. id_step: how far the numbers of one domain's
-  // blocks are apart, a power of two.
+  // memory: charged for the set; null: nothing is charged. id_step: difference between consecutive
+  // numbers of one domain's blocks, a power of two.
   explicit LiveSet(std::size_t max_samples, SharedBudget memory = nullptr,
                    std::uint64_t id_step = 1);
 
   Inserted insert(SampleId id, const LiveSample& sample);
   std::optional<LiveSample> find(SampleId id) const;
-  // Moves a block to the major heap, and answers what it was before; nothing when it is not
-  // followed or has been there.
+  // Moves a block to the major heap and returns its previous state; nothing if it is not followed
+  // or was there already.
   std::optional<LiveSample> promote(SampleId id);
   std::optional<LiveSample> take(SampleId id);
 
@@ -102,7 +102,7 @@ class LiveSet {
   std::size_t memory_bytes() const;
 
  private:
-  // What most numbers and samples are, without padding: together 20 bytes.
+  // A number and a sample count that fit into 20 bytes together, without padding, as most do.
   struct [[gnu::packed, gnu::aligned(2)]] SmallId {
     std::uint64_t number : 48;
 
@@ -131,10 +131,9 @@ class LiveSet {
     void move_to_major() { major = 1; }
   };
 
-  // Samples that follow each other, of one domain too (their ids are 128 apart), are
-  // neighbours in the table: what happens to them happens at about the same time, so that
-  // one cache miss serves all eight. The table takes the low 7 bits to tell the samples of
-  // a place apart, the others as the place.
+  // Consecutive samples, also those of one domain (their ids are 128 apart), are neighbours in the
+  // table. Their events occur at about the same time, so one cache miss serves eight. The table
+  // uses the low 7 bits to distinguish the samples of a group, and the others as the group.
   struct Hash {
     std::size_t operator()(SampleId id) const {
       constexpr std::uint64_t kNeighbours = 7u << 7;
@@ -151,8 +150,8 @@ class LiveSet {
   // last one.
   static constexpr std::uint64_t kNotCounted = std::uint64_t{1} << 63;
   static constexpr SampleId kNobody = SampleId(~std::uint64_t{0});
-  // Places: so many at first, and at last, which are as many as a busy program's minor heap has of
-  // blocks, and fit into a processor's own cache.
+  // Number of slots, at first and at most: as many as a busy program's minor heap has sampled
+  // blocks, and few enough for a processor's own cache.
   static constexpr std::size_t kFewestPlaces = 256, kMostPlaces = 8192;
 
   struct Young {
@@ -178,7 +177,7 @@ class LiveSet {
   const int step_log2_;
   std::vector<Young> young_;  // by place; empty, or a power of two
   std::size_t young_blocks_ = 0;
-  std::size_t moved_on_ = 0;           // since there are so many places
+  std::size_t moved_on_ = 0;           // since the last change of the number of slots
   std::vector<std::uint64_t> latest_;  // the number, by domain
   SmallTable small_;
   LargeTable large_;

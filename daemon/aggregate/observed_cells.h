@@ -22,8 +22,8 @@ class ObservedCells {
   // Together they take 2 MiB at most.
   static constexpr std::size_t kMaxCells = 65'536;
 
-  // Whether there is room for a hit of that class and step of WeightScale. The unknown class has
-  // room always: one cell for each step at most.
+  // True if there is room for a hit of that class and step of WeightScale. The unknown class always
+  // has room: at most one cell per step.
   bool fits(ClassId alloc_class, std::size_t step) const {
     return hits_.size() < kMaxCells || alloc_class == ClassId() ||
            hits_.contains({static_cast<std::uint32_t>(step), alloc_class});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One accepted record with what is known of its block.
+// One accepted record with the known facts about its block.
 #pragma once
 
 #include <cstdint>

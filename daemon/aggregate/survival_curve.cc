@@ -22,7 +22,7 @@ BlockWords add(const DeathCounts& counts, ByBucket& to) {
   return all;
 }
 
-// What was at risk in each bucket: r above, and its squares.
+// The words at risk in each bucket (r above), and their squares.
 ByBucket at_risk(const ByBucket& died, const ByBucket& last_seen, const LateEntries& late) {
   ByBucket result;
   BlockWords longer;  // of those that leave in a later bucket
@@ -99,7 +99,7 @@ SurvivalCurve::SurvivalCurve(const Counters& counters) {
   EffectiveSize size;
   Share before;
   for (int i = 0; i < kBuckets; ++i) {
-    // What enters and leaves in one bucket is known to some rounding only.
+    // Blocks that enter and leave in one bucket are known only to some rounding.
     const BlockWords here{std::max(risk[i].words, died[i].words),
                           std::max(risk[i].squares, died[i].squares)};
     if (died[i].words + last_seen[i].words > 0) {

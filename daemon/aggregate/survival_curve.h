@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long blocks live, estimated from those that died and those that have not yet.
+// Estimates how long blocks live, from those that died and those that still live.
 //
-// The blocks that have died are the short-lived ones: of blocks that live for 60 s in the mean,
-// those that died within a minute of watching lived for 19 s. A block that is still alive, or that
-// was followed no longer, has lived for its age at least, and that counts: it was at risk to die up
-// to that age and did not. S, the share of the words that live longer than an age, falls at each
-// bucket of ages by the share q of those at risk that die in it (product-limit estimate: Kaplan and
-// Meier, J. Am. Stat. Assoc. 53, 1958; for ages by class the actuarial one: Cutler and Ederer,
-// J. Chronic Dis. 8, 1958):
+// Blocks that have died are the short-lived ones: of blocks with a mean life of 60 s, those that
+// died within a minute of watching lived for 19 s. A block that is still alive, or is no longer
+// followed, has lived for at least its age, and that counts: it was at risk of dying up to that age
+// and did not. S, the share of the words that live longer than an age, falls at each bucket of ages
+// by the share q of those at risk that die in it (product-limit estimate: Kaplan and Meier, J. Am.
+// Stat. Assoc. 53, 1958; for ages by class the actuarial one: Cutler and Ederer, J. Chronic Dis. 8,
+// 1958):
 //
 //   q_i = d_i / r_i      S_i = S_(i-1) (1 - q_i)      r_i = n_i - c_i / 2 - m_i
 //
@@ -32,8 +32,8 @@
 // pass it (Brookmeyer and Crowley, Biometrics 38, 1982), moved out to the ends of their buckets,
 // since a lifetime is known by its bucket only.
 //
-// It is taken for granted that what was forgotten does not differ from what was not. The limits are
-// about which blocks were sampled.
+// The method assumes that forgotten blocks do not differ from the others. The limits cover the
+// chance of which blocks were sampled.
 #pragma once
 
 #include <array>
@@ -61,7 +61,7 @@ class SurvivalCurve {
     double upper = 1;
   };
 
-  // Takes all blocks that the deaths, forgotten, ages and late of these tell of.
+  // Includes all blocks in the deaths, forgotten, ages and late of these counters.
   explicit SurvivalCurve(const Counters& counters);
 
   // Nobody was watched: nothing is known.
@@ -84,8 +84,8 @@ class SurvivalCurve {
   double alive_ratio_ = 0;
 };
 
-// What is shown where one number is asked for: the median in ns, or what it is longer than; 0 when
-// nothing is known.
+// The lifetime to show if one number is requested: the median in ns, or the time that it exceeds; 0
+// if nothing is known.
 double median_at_least_ns(const Counters& counters);
 
 }  // namespace memprofd

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What has happened to the blocks of one class and one rate since it was last added to counters:
-// all that an event changes of its class, in few and whole numbers. What they stand for is reckoned
-// when somebody asks.
+// Events of the blocks of one class and one rate since they were last added to counters: everything
+// that an event changes in its class, in few and whole numbers. Weights are computed on demand.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@
 
 namespace memprofd {
 
-// In samples, as AllocClass::counted() says.
+// In samples, as counted by AllocClass::counted().
 struct Tally {
   ClassId alloc_class;
   std::uint64_t allocated = 0;

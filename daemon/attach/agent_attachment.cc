@@ -151,7 +151,8 @@ void AgentAttachment::find_c_heap() {
   if (c_interval_ == 0 || c_heap_) return;
   const absl::Status known = check_capability(target_.abi, Capability::kNativeHeap);
   if (!known.ok()) {
-    log_warning("pid {}: C memory is not followed: {}", target_.pid, std::string(known.message()));
+    log_warning("pid {}: the native heap is not followed: {}", target_.pid,
+                std::string(known.message()));
     return;
   }
   if (agent_.c_heap_address == 0 || agent_.c_alloc_offset == 0) {
@@ -202,7 +203,7 @@ absl::Status AgentAttachment::begin(double rate, memprof_capture_by wanted) {
   return tell_session();
 }
 
-// What comes too late is said again (keep_alive), until it has been heard.
+// A request that arrives too late is repeated (keep_alive) until the agent has it.
 absl::Status AgentAttachment::tell_session() const {
   const auto agent = control_->status();
   absl::Status told = agent.ok() ? control_->give(orders(*agent, session_)) : agent.status();
@@ -255,7 +256,8 @@ absl::StatusOr<AgentAttachment::Progress> AgentAttachment::agent_progress() {
       note_capture(status);
       return Progress::kSampling;
     case MEMPROF_AGENT_IN_USE:
-      // By an agent of another build, which notices at its next collection that nobody listens.
+      // In use by an agent of another build, which will notice at its next collection that it has
+      // no watcher.
       if (plan_.others > 0 && in_use_++ < kInUsePatience) return Progress::kAgain;
       why_no_agent_ =
           absl::StrCat("pid ", target_.pid, " uses Gc.Memprof itself",

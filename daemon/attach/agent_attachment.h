@@ -31,7 +31,7 @@
 
 namespace memprofd {
 
-// What both modes ask of the kernel's side.
+// The part of the kernel's configuration that both modes share.
 KernelConfig kernel_config(const Target& target, const AttachOptions& options);
 // With the probes that both modes have: the process's life, its plugins.
 absl::StatusOr<std::unique_ptr<KernelSide>> load_for(const Target& target,
@@ -102,7 +102,7 @@ class AgentAttachment final : public AttachedTarget {
   bool is_stopped() const;
   std::vector<std::uint64_t> probe_addresses() const;
   absl::Status start_injection();
-  // Where it is, and what it says.
+  // An agent in the process: its location and its answers.
   struct SeenAgent {
     AgentLocation at;
     absl::StatusOr<AgentStatus> status;
@@ -113,7 +113,7 @@ class AgentAttachment final : public AttachedTarget {
                                                   const std::string& name);
   void adopt(const AgentLocation& agent);
   absl::Status attach_agent_probes(const SharedFd& file, const AgentLocation& at);
-  // Where the runtime notes where OCaml code has called C (memprof_c_heap_abi.h).
+  // Address at which the runtime records calls from OCaml to C (memprof_c_heap_abi.h).
   std::uint64_t note_place() const;
   void find_c_heap();
 
@@ -130,11 +130,11 @@ class AgentAttachment final : public AttachedTarget {
   bool claimed_ = false;  // control_'s agent is ours (agent_owner.h)
   CaptureMode capture_mode_ = CaptureMode::kKernel;
   std::optional<KernelCapture> kernel_capture_;  // while its probe is there
-  SessionRequest session_;                       // the last that was asked for
+  SessionRequest session_;                       // the last request
   bool begun_ = false;
   std::chrono::steady_clock::time_point begun_at_;
   ProbeRemoval removal_;
-  std::unique_ptr<Injector> injector_;  // last: it uses what is above
+  std::unique_ptr<Injector> injector_;  // last: it uses the members above
   std::chrono::steady_clock::time_point tripped_at_;
   bool injected_ = false;
   SharedFd agent_copy_;  // that was mapped, where it is one

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an attachment ends: the agent stops, then the probes go, then another may take the target.
+// The end of an attachment: the agent stops, then the probes are removed, then another memprofd may
+// take the target.
 #include <utility>
 #include <vector>
 

@@ -14,10 +14,9 @@
 namespace memprofd {
 namespace {
 
-// How long an agent that is there may take to start by itself before a thread
-// is borrowed to wake it.
+// Time for an agent in the process to start by itself before a thread is borrowed to wake it.
 constexpr auto kOwnStartPatience = std::chrono::milliseconds(200);
-// How long one that waits may take to end.
+// Time for a waiting injection to end.
 constexpr auto kGiveUpPatience = std::chrono::milliseconds(100);
 // Mappings that loading the agent takes, at most.
 constexpr std::size_t kAgentMappings = 16;
@@ -152,8 +151,8 @@ absl::StatusOr<AgentLocation> AgentAttachment::tell_loaded_agent(const SessionRe
   return agent;
 }
 
-// What the injector has come to. What it has claimed is ours from then on, to be let go of, also
-// when it failed after that, or when no one waits for it any longer.
+// Takes the injector's result. Everything that it has claimed is ours from then on and must be
+// released, even if it failed later, or if no one waits for it any longer.
 absl::Status AgentAttachment::take_injection() {
   const auto result = *injector_->result();
   injected_ = true;
@@ -178,7 +177,7 @@ absl::Status AgentAttachment::take_injection() {
   return absl::OkStatus();
 }
 
-// Nobody has listened to it until now, so it has not begun.
+// No probe listened to the agent until now, so it has not begun.
 absl::Status AgentAttachment::listen_late() {
   if (!control_ || kernel_->probes().attached(Probe::kBatch)) return absl::OkStatus();
   const SharedFd& file = plan_.copy_file ? agent_copy_ : plan_.file->elf->descriptor();
@@ -193,8 +192,8 @@ void AgentAttachment::leave_alone(const absl::Status& why) {
   why_no_agent_ = absl::StrCat(why.message(), "; start it with LD_PRELOAD=libmemprof_agent.so");
 }
 
-// Whether no thread is to be borrowed to wake the agent: who waits for one can wait later. In time
-// for a caller of the control thread.
+// Ends the attempt to borrow a thread to wake the agent, which can be repeated later. Returns true
+// if it has ended. Fast enough for a caller of the control thread.
 bool AgentAttachment::end_waking() {
   if (!injector_) return true;
   injector_->give_up();

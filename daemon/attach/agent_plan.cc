@@ -133,7 +133,7 @@ absl::StatusOr<AgentPlan> plan_agent(const Target& target, const AttachOptions& 
     return no_agent(absl::StrCat("pid ", pid, ": ", target.why_no_agent));
   }
   const absl::StatusOr<BorrowObstacle> obstacle = why_not_borrowed(pid);
-  // What could not be found out is no reason to wait for an agent that never comes.
+  // A failed check is no reason to wait for an agent that never comes.
   if (!obstacle.ok() && !absl::IsFailedPrecondition(obstacle.status())) return obstacle.status();
   ASSIGN_OR_RETURN(AgentPlan plan, look_at_agents(target));
   if (!plan.why_none.empty()) return plan;

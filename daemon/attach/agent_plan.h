@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether an agent can be in a program and how it gets there, decided before anything is done to
+// Decides whether an agent can be in a program and how it gets there, before anything is done to
 // the process.
 #pragma once
 
@@ -26,17 +26,17 @@ struct AgentPlan {
   std::size_t others = 0;             // idle agents of other builds in the process; they stay so
   std::optional<AgentFile> file;      // the agent to inject, when there is none
   bool copy_file = false;             // the process does not see that file
-  // Its probe is put in place when it is loaded and the program runs again, not before. Then it
-  // begins a little later; but a program with many mappings stands still for as long as the kernel
-  // looks through them for the probe's semaphore, and a copy is no file yet.
+  // Whether its probe is placed only after it is loaded and the program runs again. Sampling then
+  // begins a little later. But a program with many mappings would be stopped for as long as the
+  // kernel searches them for the probe's semaphore, and a copy is no file yet.
   bool listen_late = false;
   bool may_inject = false;  // a thread may be borrowed, also to start an agent that is there
   LibcFunctions libc;       // of the process, when a thread may be borrowed
 };
 
-// What of the plan the agents decide that the process holds: there and agent, others, why_none. An
-// agent that was loaded stays until the program ends, so that upgrades of memprofd find those of
-// earlier builds. kFailedPrecondition: it has our agent twice.
+// The parts of the plan that depend on agents already in the process: there, agent, others,
+// why_none. A loaded agent stays until the program ends, so an upgraded memprofd finds agents of
+// earlier builds. kFailedPrecondition if the process has our agent twice.
 absl::StatusOr<AgentPlan> look_at_agents(const Target& target);
 
 // Reads files of the process, so not for the thread that cares for all targets. An error means that

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an attach is told besides the target.
+// Options of an attach.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,15 @@ inline constexpr std::uint64_t kUsualCHeapMaxHits = 20'000, kMaxCHeapMaxHits = 1
 struct AttachOptions {
   std::string agent_path;
   bool no_inject = false;
-  bool follow_forks = false;  // tell of children
+  bool follow_forks = false;  // report children
   CaptureMode capture = CaptureMode::kKernel;
   std::uint64_t c_heap_interval = 0;  // bytes of C's memory for one sample; 0: it is not followed
-  // Where probes follow it: what they may cost the program, in hits a second.
+  // With probes: the number of hits per second that following the native heap may cost the program.
   std::uint64_t c_heap_max_hits = kUsualCHeapMaxHits;
   std::uint32_t max_frames = 0;
   std::uint32_t ring_bytes = 0;  // 0: as KernelConfig has it
-  // The process that is meant began then: its pid may be another one's by now. 0: whichever has it.
+  // Start time of the requested process, whose pid may have been reused. 0: any process with the
+  // pid.
   std::uint64_t start_time_ticks = 0;
   std::optional<ProcessUser> user;  // whose program it has to be; nothing: anybody's
 };

@@ -27,18 +27,16 @@ class AttachedTarget {
  public:
   virtual ~AttachedTarget() = default;
 
-  // The next session's number and rate, to be told to whoever consumes its
-  // records before begin().
+  // Number of the next session, which the consumer of its records needs before begin().
   virtual std::uint32_t next_generation() const = 0;
-  // Asks for a session with this rate: the first one, or a new rate. wanted: who is to capture;
-  // capture() tells who does.
+  // Requests a session with this rate: the first one, or a new rate. wanted: the capture mode;
+  // capture() has the actual one.
   virtual absl::Status begin(double rate, memprof_capture_by wanted) = 0;
 
   enum class Progress { kWaiting, kSampling, kAgain, kNoAgent };
-  // Takes the next step towards sampling; to be called again and again while it
-  // answers kWaiting. kAgain: what has kept this session from beginning ends soon; ask for another.
-  // kNoAgent: the agent is there and cannot sample; observe mode is left. The
-  // status says why an attach is impossible.
+  // Takes the next step towards sampling; call it repeatedly while it returns kWaiting. kAgain: the
+  // obstacle to this session ends soon; request another. kNoAgent: the agent is there and cannot
+  // sample; observe mode remains. The status explains why an attach is impossible.
   virtual absl::StatusOr<Progress> advance() = 0;
   // After kNoAgent, one line that begins with the pid.
   virtual std::string why_no_agent() const = 0;
@@ -51,16 +49,17 @@ class AttachedTarget {
   // Asks for the end of sampling; true once it has come.
   virtual void request_stop() = 0;
   virtual bool stopped() const = 0;
-  // Gives up a copy that is being taken, and begins to take the probes out; can be repeated.
-  // Detached is a program that has none of them any more: the kernel may not be done with them yet.
+  // Abandons a copy that is being taken, and begins to remove the probes; can be repeated. A
+  // program is detached when it has no probes any more, even if the kernel has not released them
+  // yet.
   virtual void begin_detach() = 0;
   virtual bool detached() = 0;
   // Gives the target up, which another session may then take; waits until it is detached. What
   // the ring holds, and the agent, stays readable.
   virtual void let_go() = 0;
 
-  // For a heap snapshot, one at a time. Its holder ends soon once the target is to be let go of.
-  // kFailedPrecondition, in one line: why none can be taken now.
+  // For one heap snapshot at a time. Its holder ends soon if the target is to be detached.
+  // kFailedPrecondition, in one line, if none can be taken now.
   virtual absl::StatusOr<std::shared_ptr<const CopyTicket>> copy_ticket() = 0;
 
   virtual const Target& target() const = 0;
@@ -74,18 +73,18 @@ class AttachedTarget {
   // does.
   virtual double c_heap_rate() const { return 0; }
   virtual const CHeapControl* c_heap() const { return nullptr; }
-  // Whether its blocks are followed now; where probes do that, it is to be looked after often, and
-  // may come to its end, for a reason in one line without the pid.
+  // True if native blocks are followed now. When probes do that, call watch_c_heap() often;
+  // following may then end, for a reason of one line without the pid.
   virtual void watch_c_heap() {}
   virtual bool follows_c_heap() const { return c_heap() != nullptr; }
   virtual std::string why_no_c_heap() const { return ""; }
-  // One of its threads may be held at this moment: nothing that takes time may be asked of its
-  // address space.
+  // True if one of its threads may be held now: then nothing that takes time may access its address
+  // space.
   virtual bool injecting() const = 0;
   virtual double paused_seconds() const = 0;
-  // Who records callstacks in the session that was asked for last.
+  // The capture mode of the last requested session.
   virtual memprof_capture_by capture() const = 0;
-  // Whether observe mode: there never is an agent, nor a sampling rate.
+  // True in observe mode, which has neither an agent nor a sampling rate.
   virtual bool observes() const = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// C's memory of a program without an agent: followed by probes at its malloc, where few enough
-// calls hit them. That is looked at first, for a second, and in each second after.
+// Follows the native heap of a program without an agent, by probes at its malloc, if few enough
+// calls hit them. The calls are counted for a second first, and in each second after.
 //
 //     begin() ---> kCounting --- a second ---> kFollowing --- too many hits ---> kOff
 //                      '--- too many hits ------------------------------------->'
@@ -22,21 +22,21 @@ class CHeapByProbes {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Looks for the program's malloc. What keeps its memory from being followed is no error:
-  // why_not() says it.
+  // Finds the program's malloc. If its memory cannot be followed, that is no error: why_not() has
+  // the reason.
   CHeapByProbes(const Target& target, const AttachOptions& options);
 
-  // What the kernel's side is to be loaded with, if anything.
+  // Configuration of the kernel's side; nothing if it is not needed.
   std::optional<CProbesConfig> config() const;
-  // Samples per word; 0 where it is not asked for, or cannot be.
+  // Samples per word; 0 if not requested, or impossible.
   double rate() const;
 
-  // Once what it is loaded with is, and as often as one likes.
+  // Call it once the kernel's side is loaded with config(); can be repeated.
   void begin(KernelSide& kernel);
   void watch();
   bool follows() const { return state_ == State::kFollowing; }
-  // Why it is not followed, or not any more, one line without the pid; empty: it is, it will be, or
-  // nobody has asked.
+  // Why it is not followed, or not any more, in one line without the pid; empty if it is or will be
+  // followed, or was not requested.
   const std::string& why_not() const { return why_not_; }
 
   void begin_detach();

@@ -80,7 +80,7 @@ struct Spent {
 
 pid_t raw_clone() { return static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0)); }
 
-// What the child tells its parent, in shared memory.
+// Results of the child for its parent, in shared memory.
 struct Rehearsal {
   double page_cpu[kTrials];  // of all test pages
   double base_cpu[kTrials];
@@ -169,7 +169,7 @@ absl::StatusOr<CopyCost> predict_copy_cost(int pid, const CopySpeed& speed, cons
 
 namespace {
 
-// Whether it could be measured.
+// Returns true if it could be measured.
 bool rehearse_once(Rehearsal& out, int nice) {
   errno = 0;
   const pid_t pid = raw_clone();

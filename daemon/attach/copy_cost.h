@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a copy of a program will cost it, predicted before anything is done to it. The program is
-// paused while the kernel copies the tables of its anonymous pages: as many entries as there are
-// small pages, and nearly nothing for huge ones. After that each page costs memory that the program
-// writes while the copy exists.
+// Predicts the cost of a copy of a program, before anything is done to the program. It is paused
+// while the kernel copies the tables of its anonymous pages: one entry per small page, and almost
+// nothing for huge ones. After that, each page that the program writes while the copy exists costs
+// memory.
 //
 //     CPU = fixed + (anonymous bytes - bytes in huge pages) / 4 KiB * seconds per page
 //     pause = CPU * stretch + wake
 //
-// What a page costs, and how long a process waits for processors now, is rehearsed with a process
-// of our own, anew for each prediction: other programs come and go.
+// The cost of a page and the waiting time for processors are measured with a process of our own,
+// again for each prediction, because other programs come and go.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace memprofd {
 
-// What the rehearsal has found, in seconds.
+// Results of that rehearsal, in seconds.
 struct CopySpeed {
   double page_seconds = 0;   // CPU for a small page that is copied for the first time since a write
   double fixed_seconds = 0;  // CPU for the rest: the copy's process, and borrowing the thread
@@ -33,10 +33,10 @@ struct CopyCost {
   double pause_seconds = 0;
 };
 
-// The parser of /proc/PID/smaps_rollup; total on any text. kDataLoss when it does not say.
+// Parses /proc/PID/smaps_rollup; total on any text. kDataLoss if it lacks the numbers.
 absl::StatusOr<CopyCost> parse_smaps_rollup(std::string_view text);
 
-// Takes as long as the kernel needs to look at the mappings, tens of milliseconds a GB; the program
+// Takes as long as the kernel needs to read the mappings, tens of milliseconds per GB; the program
 // waits only if it maps or unmaps memory meanwhile. Errors as of ProcFs.
 absl::StatusOr<CopyCost> predict_copy_cost(int pid, const CopySpeed& speed,
                                            const ProcFs& proc = ProcFs());

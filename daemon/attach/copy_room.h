@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether machine and cgroups of a program have room for a copy of it: in the worst case the
-// program writes each of its anonymous pages while the copy lives, and each is there twice then. In
-// a cgroup without room the kernel would end the program, not only the copy (memory.oom.group).
+// Checks whether machine and cgroups of a program have room for a copy of it. In the worst case the
+// program writes each of its anonymous pages while the copy exists, so that each is there twice. In
+// a cgroup without room the kernel would kill the program, not only the copy (memory.oom.group).
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What may be used of a target to take a copy of it, on any one thread. The target is not let go of
-// while somebody has its ticket, who looks at given_up() often and gives the ticket back soon then.
+// Access to a target for one copy of it, on any one thread. The target stays attached while a
+// ticket exists. Its holder checks given_up() often, and then returns the ticket soon.
 #pragma once
 
 #include <atomic>
@@ -19,9 +19,9 @@ struct CopyTicket {
   SharedFd agent_file;
   std::uint64_t control_address = 0;  // memprof_agent_control in the process
   LibcFunctions libc;
-  // How long its threads have stood still for copies, told by whoever has the ticket.
+  // Time for which its threads were paused for copies; written by the holder.
   std::atomic<double>& paused_seconds;
-  // What the pauses of its copies were to what was predicted of them, told likewise.
+  // Ratio of actual to predicted pauses of its copies; written by the holder.
   std::atomic<double>& pause_ratio;
   std::atomic<bool> given_up{false};
 };

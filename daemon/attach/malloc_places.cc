@@ -62,7 +62,7 @@ bool defines_malloc(const ElfFile& file) {
   return file.find_symbol("malloc").has_value() && file.find_symbol("free").has_value();
 }
 
-// Where the dynamic linker has its list of files; 0: not known.
+// Address of the dynamic linker's list of files; 0: unknown.
 std::uint64_t list_of_files(const Target& target, const std::vector<Mapping>& maps) {
   for (const Mapping& mapping : maps) {
     if (!mapping.executable || !is_linker(base_name(mapping.path))) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a program has malloc and its like from, and where probes go there.
+// Finds the malloc functions that a program uses, and the addresses for probes in them.
 #pragma once
 
 #include <string>
@@ -18,10 +18,11 @@ struct MallocPlaces {
   ProbeSites frees;
 };
 
-// The malloc of that file which the dynamic linker has loaded first of those that have one, as it
-// binds calls of the program; without such a list the program's own, else that of a library that
-// stands in for the C library's, else that. Reads files of the process. kFailedPrecondition, a few
-// words: none is found, or not to be told which, or its code is not understood.
+// The malloc of the file that the dynamic linker loaded first of those that have one, as it binds
+// calls of the program; without such a list the program's own, otherwise that of a library that
+// replaces the C library's, otherwise the C library's. Reads files of the process.
+// kFailedPrecondition, a few words: none is found, they cannot be distinguished, or its code is not
+// understood.
 absl::StatusOr<MallocPlaces> find_malloc(const Target& target);
 
 }  // namespace memprofd

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A target in observe mode: one probe where the runtime's allocations find no room in
-// the minor heap (bpf/observe.bpf.h). Nothing is written to the process, nothing runs in
-// it, it is never stopped or traced; detaching takes the probe out and is all. C's memory is
-// followed by probes, too, where that is asked for (c_heap_by_probes.h).
+// A target in observe mode: one probe where the runtime's allocations find no room in the minor
+// heap (bpf/observe.bpf.h). Nothing is written to the process, nothing runs in it, and it is never
+// stopped or traced; detaching only removes the probe. The native heap is followed by probes too,
+// if requested (c_heap_by_probes.h).
 #pragma once
 
 #include <cstdint>

@@ -9,10 +9,10 @@
 
 namespace memprofd {
 
-// Holds the abstract unix socket "memprofd/PID/START" until destroyed or until
-// this process dies, however it dies. kAlreadyExists names the holder's pid. A process of another
-// user that has the name is no holder: nothing is held then, and the agent's owner (agent_owner.h)
-// tells of another memprofd, as it does where the two have different network namespaces.
+// Holds the abstract Unix socket "memprofd/PID/START" until destroyed or until this process dies,
+// however it dies. kAlreadyExists names the holder's pid. A process of another user that has the
+// name is no holder: then nothing is held, and the agent's owner (agent_owner.h) reveals another
+// memprofd, as it does if the two have different network namespaces.
 class TargetLock {
  public:
   static absl::StatusOr<TargetLock> acquire(int pid, std::uint64_t start_time_ticks);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long calls of one function took, from the kernel's counts.
+// Durations of calls of one function, from the kernel's counters.
 #pragma once
 
 #include <cstdint>

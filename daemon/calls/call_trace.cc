@@ -26,7 +26,7 @@ absl::StatusOr<FunctionList> choose(const Target& target, const CallsRequest& re
   ASSIGN_OR_RETURN(const Patterns wanted, Patterns::compile("function", {request.pattern}));
   const FunctionNames names(program, target.load_bias, target.frames,
                             target.abi.end_lines ? LocationFormat::kLines : LocationFormat::kLine);
-  // By the name without modules in between, too.
+  // Also matches the name without inner modules.
   const auto name_of = [&](const ElfFunction& function) -> std::optional<std::string> {
     std::string name = names.of(function);
     const bool chosen = wanted.any_in(name) || wanted.any_in(demangle(function.name));
@@ -51,7 +51,7 @@ absl::StatusOr<FunctionList> choose(const Target& target, const CallsRequest& re
 // Probes of one trace: an entry and nine exits for each of the most functions.
 constexpr std::size_t kMaxPlaces = 20'000;
 
-// Where the probes of the chosen functions go, and what is known of each before they do.
+// Places of the probes for the chosen functions, and the facts about each.
 struct Places {
   std::vector<FunctionCalls> functions;
   ProbeSites sites;
@@ -111,7 +111,7 @@ absl::Status check_times(const RuntimeAbi& abi) {
       fmt::format("{}; count the calls, without --time", std::string(known.message())));
 }
 
-// Where the program counts what it allocates; nothing when that is not known of its runtime.
+// Location of the program's allocation counters; nothing if unknown for its runtime.
 std::optional<AllocatedWords> words_of(const Target& target) {
   if (!target.abi.tested.has(Capability::kCallTimes)) return std::nullopt;
   AllocatedWords words{.stats = target.abi.stats, .young_end = target.abi.young_alloc_end};

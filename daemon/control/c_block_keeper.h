@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks again and again how much of the sampled blocks of C's memory is resident, and which of them
-// have gone unseen (daemon/rss/c_block_look.h). A thread of its own sees to it; a look, which may
-// hang in a file of the program, has another one, for which nobody waits.
+// Reads periodically how much of the sampled native blocks is resident, and which of them have
+// ended unseen (daemon/rss/c_block_look.h). A thread of its own schedules this. Each reading, which
+// may hang in a file of the program, has another thread, for which nothing waits.
 #pragma once
 
 #include <chrono>
@@ -29,8 +29,8 @@ struct CBlockTarget {
 
 class CBlockKeeper {
  public:
-  // From the end of a look to the next one of that target, at least; and so many times as long as
-  // that look took.
+  // Minimum time between two readings of a target, and the same as a multiple of the reading's own
+  // time.
   static constexpr std::chrono::seconds kInterval{5};
   static constexpr int kRest = 200;
 

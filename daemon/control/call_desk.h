@@ -20,10 +20,10 @@ class CallDesk {
   // Traces at once: each has a map of counts and its probes.
   static constexpr std::size_t kMaxTraces = 8;
 
-  // Looks at the program in a thread of its own, at most as long as for any look. The trace holds
-  // its place until it is destroyed, and may outlive this. kAlreadyExists: another trace of the
-  // program runs; kResourceExhausted: too many run; else what discover_target() and
-  // CallTrace::start() and check_is_meant() say.
+  // Inspects the program in a thread of its own, with the time limit of any inspection. The trace
+  // holds its place until it is destroyed, and may outlive this. kAlreadyExists: another trace of
+  // the program runs; kResourceExhausted: too many run; otherwise the errors of discover_target(),
+  // CallTrace::start() and check_is_meant().
   absl::StatusOr<std::shared_ptr<CallTrace>> start(const AskedProcess& process,
                                                    const CallsRequest& request);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What other threads ask the control thread to do. A request owns all that it touches: who
-// asked may have stopped waiting by the time it runs.
+// Requests of other threads to the control thread. A request owns everything that it uses, because
+// its caller may have stopped waiting by the time it runs.
 #pragma once
 
 #include <chrono>
@@ -23,17 +23,17 @@ class ControlQueue {
  public:
   using Requests = std::deque<std::function<void()>>;
 
-  // How long a caller waits for the control thread. Below what memprofctl waits.
+  // Time for which a caller waits for the control thread; shorter than memprofctl's own.
   static constexpr std::chrono::seconds kPatience{10};
 
   // False once the queue is closed: the request is not run.
   bool post(std::function<void()> request);
-  // Runs the request on the control thread, and waits until somebody gives its answer:
-  // kDeadlineExceeded when nobody did in time, kAborted when the queue is closed.
+  // Runs the request on the control thread and waits for its answer: kDeadlineExceeded if none came
+  // in time, kAborted if the queue is closed.
   template <typename Result>
   Result ask(std::function<void(Answer<Result>)> request,
              std::chrono::milliseconds patience = kPatience);
-  // Whether there are requests that have not been begun.
+  // True if there are requests that have not begun.
   bool waiting();
 
   // Ends the control thread's wait, or its next one.
@@ -55,7 +55,7 @@ class ControlQueue {
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Exactly one answer to who asked for something: kAborted at the end if none was given before.
+// Exactly one answer to a request: kAborted at the end if none was given before.
 template <typename Result>
 class Answer {
  public:

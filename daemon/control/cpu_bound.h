@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// How --cpu.max is shared: what memprofd may take of a processor for each of its targets.
-// Computes only: windows of measurements in, shares out.
+// Divides --cpu.max among targets: how much of a processor memprofd may use for each. Has no side
+// effects: windows of measurements in, shares out.
 //
-// What is left of the bound after all else that memprofd does is for the targets, half of it
-// whatever its clients ask. As long as they take less there is no limit. Then the dearest are
-// limited first, to a share that is the same for each of them, so that all together take what there
-// is: who takes less than that share is not touched, and nobody's share grows by taking more. A
-// target whose rate is held down by it wants as much as it can get.
+// Targets get the part of the bound that memprofd's other work leaves, and at least half of it.
+// While they use less, no target is limited. Otherwise the costliest are limited first, all to the
+// same share, so that the sum fits: a target below that share is not limited, and using more never
+// increases a share. A target whose rate is lowered by the bound counts as wanting as much as it
+// can get.
 //
-// A limit is kept by the target's sampling rate (OverheadBudget::allow_memprofd). One that has
-// taken more than twice its limit for kPatience all the same (it is at the lowest rate, has none,
-// or does not follow) is to be read no faster than its limit, the last resort, until it takes less
-// and all is read.
+// The sampling rate enforces a limit (OverheadBudget::allow_memprofd). A target that still uses
+// more than twice its limit for kPatience (it has the lowest rate or none, or ignores it) is read
+// no faster than its limit, as a last resort, until it uses less and everything is read.
 #pragma once
 
 #include <span>
@@ -21,7 +20,7 @@ namespace memprofd {
 
 class CpuBound {
  public:
-  static constexpr double kRecentSeconds = 5;  // shares are of what was taken over about so much
+  static constexpr double kRecentSeconds = 5;  // shares are averages over about this time
   static constexpr double kForTargets = 0.5;   // of the bound, at least
   // In all; of one to which it has happened before.
   static constexpr double kPatienceSeconds = 15, kShortPatienceSeconds = 2;
@@ -29,7 +28,7 @@ class CpuBound {
   // cores: the bound, 1 is one processor; 0: none.
   explicit CpuBound(double cores) : cores_(cores) {}
 
-  // What is known of one target.
+  // State of one target.
   class Use {
    public:
     double cores() const { return cores_; }
@@ -48,14 +47,14 @@ class CpuBound {
     Use* use;
     double cpu_seconds;   // of memprofd's, for this target, in the window
     bool held;            // its rate is held down
-    bool behind = false;  // not all that it has told is read
+    bool behind = false;  // some of its events are still unread
   };
   // To be called with windows that follow each other. Answers with the limit of each target, in
   // cores; 0: none.
   double judge(double seconds, double cpu_seconds, std::span<const Target> targets);
 
   double cores() const { return cores_; }
-  // Taken recently by all that is not for targets.
+  // Recent CPU use for everything but targets.
   double other_cores() const { return other_cores_; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps memprofd to --cpu.max: measures window by window what it takes, in all and for each
-// target, and tells the targets what CpuBound leaves them. Owned by the control thread.
+// Keeps memprofd within --cpu.max: measures its CPU use, in all and for each target, and applies
+// the shares of CpuBound to the targets. Owned by the control thread.
 #pragma once
 
 #include <chrono>

@@ -30,13 +30,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// What is due within that time is done in one turn.
+// Work that is due within this time is done in one turn.
 constexpr milliseconds kTogether{5};
-// How long an attach request keeps its caller until it answers "waiting".
+// Time for which an attach request keeps its caller until it answers "waiting".
 constexpr milliseconds kAttachPatience{1500};
-// How long an attach request waits at most, whatever the control thread is at.
+// Maximum time for an attach request, whatever the control thread does.
 constexpr auto kAttachDeadline = kLookBudget + ControlQueue::kPatience;
-// How long it waits at its end for the kernel to take out the probes of all targets.
+// Time at the end for the kernel to remove the probes of all targets.
 constexpr std::chrono::seconds kDetachPatience{30};
 constexpr milliseconds kSnapshotTimeout{2000};
 // Numbers that are so old are told to be: longer than a publication of many targets takes.
@@ -63,7 +63,7 @@ Finding doctor_given_up(const absl::Status& why) {
   return {Finding::Level::kProblem, "look", std::string(why.message()), ""};
 }
 
-// What is found by the pid is told to a user if all of it was his program's.
+// Findings by pid are shown to a user only if the program was the user's throughout.
 std::vector<Finding> diagnose_for(const AskedProcess& process, const std::string& agent,
                                   const std::stop_token& stop) {
   if (!process.user) return run_doctor(process.pid, agent, stop);
@@ -531,7 +531,7 @@ bool tells_something(ValueProgram& program) {
 
 }  // namespace
 
-// On the value keeper's thread.
+// Any thread but the control thread.
 std::vector<TellingTarget> Daemon::telling_targets() {
   using Targets = absl::StatusOr<std::vector<TellingTarget>>;
   auto told = queue_->ask<Targets>([this](Answer<Targets> answer) {
@@ -547,6 +547,18 @@ std::vector<TellingTarget> Daemon::telling_targets() {
     answer.give(std::move(telling));
   });
   return told.ok() ? *std::move(told) : std::vector<TellingTarget>();
+}
+
+// On the caller's thread.
+std::vector<PublishedValues> Daemon::read_published(const ValuesRequest& request) {
+  ValuesRequest with_types = request;
+  with_types.types = &types_;
+  std::vector<PublishedValues> published;
+  for (const TellingTarget& target : telling_targets()) {
+    published.push_back({target.program->pid(),
+                         memprofd::read_values(*target.program, with_types, [] { return true; })});
+  }
+  return published;
 }
 
 std::vector<CBlockTarget> Daemon::c_block_targets() {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control thread: answers the servers' requests, and has all targets (target_session.h)
-// cared for in turn. It owns their attachments; the ingest thread owns their data.
+// The control thread: answers the servers' requests, and takes care of all targets
+// (target_session.h) in turn. It owns their attachments; the ingest thread owns their data.
 //
-// Threads of memprofd and what each owns:
-//   main      signals, servers' life, this object's life
-//   control   TargetSession and what it has: AttachedTarget, budget, plugins
-//   look      one a target that is looked at, or searched for plugins: what it finds (look.h)
-//   lease     nothing: it renews what the agents sample under (lease_keeper.h)
+// Threads of memprofd and the data that each owns:
+//
+//   main      signals, lifetime of the servers and of this object
+//   control   TargetSession with its AttachedTarget, budget, plugins
+//   look      one per target that is inspected, or searched for plugins: the result (look.h)
+//   lease     nothing: it renews the leases under which agents sample (lease_keeper.h)
 //   ingest    Lane, Pipeline, EventRing
-//   state     nothing of targets: it reads immutable snapshots and keeps them in files
-//   values    nothing of targets: it reads what they say and posts it to ingest
+//   state     nothing of targets: it writes immutable snapshots to files
+//   values    nothing of targets: it reads published values and posts them to ingest
 //   servers   nothing: they read immutable snapshots and post requests here
 //   injector  one short-lived thread per injection: the seized threads
 #pragma once
@@ -43,7 +44,7 @@
 
 namespace memprofd {
 
-// What users do not say is in Config.
+// Settings that do not come from users; those are in Config.
 struct DaemonOptions {
   AttachOptions attach;
   AttachMode mode = AttachMode::kAuto;
@@ -51,7 +52,7 @@ struct DaemonOptions {
   double max_overhead = kUsualMaxOverhead;  // share of a target's CPU; 0: no budget
   double cpu_max = kUsualCpuMax;            // of a processor, for memprofd itself; 0: no bound
   std::size_t history_bytes = 0;            // of all targets together
-  // How long the counts of a target that has ended stay.
+  // Time for which the counts of an ended target are kept.
   std::chrono::seconds retention{};
   std::vector<std::string> cmt;  // places of compilers' files
 };
@@ -65,9 +66,9 @@ class Daemon : public ProfilerService {
   // Detaches from every target: each ends up as it was. Questions are still answered then,
   // requests are not.
   void stop();
-  // Whether it was attached to when an earlier memprofd ended, and goes on.
+  // True if the previous memprofd was attached to the process and this one resumes it.
   bool goes_on(int pid) const { return going_on_.contains(pid); }
-  // Answers all who wait for something with kAborted, from now on at once. Any thread.
+  // Answers all waiting requests with kAborted, from now on at once. Any thread.
   void cancel_requests();
   bool cancelled() const { return cancelled_; }
 
@@ -91,6 +92,7 @@ class Daemon : public ProfilerService {
   absl::StatusOr<ValuesAnswer> read_values(const AskedProcess& process,
                                            const ValuesRequest& request,
                                            const std::function<bool()>& wanted) override;
+  std::vector<PublishedValues> read_published(const ValuesRequest& request) override;
   std::vector<Finding> diagnose(const AskedProcess& process) override;
   absl::StatusOr<RssReport> account_rss(const AskedProcess& process, RssOptions options) override {
     return rss_desk_.ask(process, options);
@@ -101,13 +103,13 @@ class Daemon : public ProfilerService {
   }
   SelfStats self_stats() override;
   Discoveries discovered() override { return discoveries_->get(); }
-  // Where the search for programs writes what it finds.
+  // The results of the search for programs.
   std::shared_ptr<DiscoveryBook> discovery_book() const { return discoveries_; }
-  // Where a target waits for snapshots of it. Errors as of take_heap(); any thread.
+  // The points at which a target waits for snapshots. Errors as of take_heap(); any thread.
   absl::StatusOr<HeapPoints> heap_points(int pid);
-  // What it took to sum up all targets, for who asked. Any thread.
+  // Durations of summing up all targets for a query. Any thread.
   DurationCounts publications() const { return ingest_.publications(); }
-  // What has become of snapshots, counted by whoever refuses one too.
+  // Outcomes of heap snapshots; code that refuses one counts it here.
   std::shared_ptr<HeapOutcomes> heap_outcomes() const { return heap_outcomes_; }
 
  private:
@@ -129,15 +131,16 @@ class Daemon : public ProfilerService {
   void leave_alone(int parent, LeftAlone::Reason reason, const std::string& why);
   void forget_ended();
 
-  // Begins to look at it, for who asks on this thread. forked_from: the target that it is a child
-  // of, or 0.
+  // Begins to inspect a process for the user of this thread. forked_from: the target whose child it
+  // is, or 0.
   absl::StatusOr<TargetSession*> open_target(const AttachRequest& request, int forked_from,
                                              ForkFamilyPtr family,
                                              TargetSnapshotPtr goes_on_from = nullptr);
   // going_on.cc
   void show_stored();
   void go_on_with_next();
-  // What was answered to who asked for it is to be known to the next memprofd.
+  // Writes the state before a client gets an answer, so that the next memprofd knows what was
+  // answered.
   void write_down();
   std::deque<TargetSnapshotPtr>::const_iterator waiting_to_go_on(int pid) const;
   absl::StatusOr<bool> give_up_going_on(const AskedProcess& process);
@@ -168,8 +171,8 @@ class Daemon : public ProfilerService {
   Sessions targets_;      // control thread only
   CpuKeeper cpu_keeper_;  // control thread only
   const std::unique_ptr<StateKeeper> state_;
-  std::set<int> going_on_;                  // constant once this is there
-  std::deque<TargetSnapshotPtr> to_go_on_;  // control thread only: not looked at yet
+  std::set<int> going_on_;                  // control thread only: not inspected yet
+  std::deque<TargetSnapshotPtr> to_go_on_;  // control thread only: not inspected yet
   JoinedLooks<AskedProcess, std::vector<Finding>> diagnoses_;
   RssDesk rss_desk_;
   CallDesk call_desk_;

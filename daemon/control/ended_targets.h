@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of the targets that have ended is forgotten next: nobody's programs drive out all of
-// another's.
+// Chooses the ended target to forget next, so that no user's programs displace all of another
+// user's.
 #pragma once
 
 #include <sys/types.h>
@@ -18,8 +18,8 @@ struct EndedTarget {
   std::chrono::steady_clock::time_point ended_at;
 };
 
-// Its pid: one that ended before `until`, else, where there are more than so many, the oldest of
-// the user who has most of them. Nothing: all may stay.
+// A pid to forget: a program that ended before `until`; otherwise, if there are more than `most`,
+// the oldest of the user with the most. Nothing: all may stay.
 std::optional<int> next_to_forget(const std::vector<EndedTarget>& ended, std::size_t most,
                                   std::chrono::steady_clock::time_point until);
 

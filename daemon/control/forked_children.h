@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Children of targets that are to become targets, from the fork until they have been looked at.
+// Children of targets that are to become targets, from the fork until they have been inspected.
 // Owned by the control thread.
 //
-// Many a child runs a command or ends at once. One that is still there after a moment,
-// and still runs its parent's program, is meant to stay.
+// Many children run a command or end at once. A child that still exists after a moment, and still
+// runs its parent's program, is likely to stay.
 //
-// A target that somebody asked for and all that descend from it are a family. Each family has a
-// queue, a share of targets and one look at a time, and they take turns: a program that forks
-// without end, or whose children take long to look at, is in its own family's way only.
+// A requested target and all its descendants are a family. Each family has a queue, a share of
+// targets and one inspection at a time, and families take turns. A program that forks without end,
+// or whose children take long to inspect, delays only its own family.
 #pragma once
 
 #include <chrono>
@@ -27,7 +27,7 @@ struct ForkedChild {
   int pid = 0;
   int parent = 0;           // the target
   std::string exe;          // the target's program
-  double rate = 0;          // that was asked for it
+  double rate = 0;          // the requested rate
   double max_overhead = 0;  // its budget, 0: none
   std::chrono::steady_clock::time_point seen_at;
 };
@@ -39,7 +39,7 @@ class ForkFamily {
   // Looks that may be given up. Each may keep a thread for ever, of which there are few (look.h).
   static constexpr int kMaxGivenUp = 2;
 
-  // user: who asked for the first of them, and whose programs all have to be; nothing: anybody's.
+  // user: the user who requested the first of them and must own all of them; nothing: any owner.
   explicit ForkFamily(std::optional<ProcessUser> user = std::nullopt) : user_(user) {}
 
   const std::optional<ProcessUser>& user() const { return user_; }
@@ -68,16 +68,15 @@ class ForkedChildren {
 
   // False when too many of its family wait already.
   bool add(const ForkFamilyPtr& family, ForkedChild child);
-  // One whose time has come and that lives on in its parent's program, of the family whose turn
-  // it is. It is being looked at until look_over() says otherwise. Those that do not live on are
-  // dropped.
+  // The next child that is due and still runs its parent's program, of the family whose turn it is.
+  // It counts as being inspected until look_over(). Children that have not stayed are dropped.
   std::optional<std::pair<ForkFamilyPtr, ForkedChild>> next(
       std::chrono::steady_clock::time_point now);
-  // The look at a child has ended, or is waited for no longer. Any other pid means nothing.
+  // The inspection of a child has ended, or was abandoned. Any other pid is ignored.
   void look_over(int pid, bool given_up);
-  // Whether children of it wait or are looked at.
+  // True if children of this parent wait or are being inspected.
   bool any_of(int parent) const;
-  // Whether some wait.
+  // True if children wait.
   bool waiting() const;
 
  private:
@@ -88,7 +87,7 @@ class ForkedChildren {
   std::list<ForkFamilyPtr> families_;  // those in use, the next in turn first
 };
 
-// Whether this process sees pids as the kernel counts them.
+// True if this process sees pids as the kernel counts them.
 bool in_initial_pid_namespace();
 
 }  // namespace memprofd

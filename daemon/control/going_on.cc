@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a memprofd does with the targets of the one before it. All are shown as they were; those
-// whose program still runs are attached to again, a few at a time, and go on.
+// Resumes the targets of the previous memprofd. All are shown as they were; those whose program
+// still runs are attached again, a few at a time, and continue.
 #include <algorithm>
 #include <utility>
 
@@ -17,10 +17,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// So many are looked at at the same time.
+// Number of inspections at the same time.
 constexpr int kLooksAtOnce = 8;
 
-// Whether it was being profiled, and still may be.
+// True if it was being profiled, and still may be.
 bool still_runs(const StoredTarget& stored) {
   const TargetInfo& info = stored.snapshot->info;
   const ProcFs proc;
@@ -87,7 +87,7 @@ std::deque<TargetSnapshotPtr>::const_iterator Daemon::waiting_to_go_on(int pid) 
                       [pid](const TargetSnapshotPtr& waiting) { return waiting->info.pid == pid; });
 }
 
-// Whether it was waiting.
+// Returns true if it was waiting.
 absl::StatusOr<bool> Daemon::give_up_going_on(const AskedProcess& process) {
   const auto waiting = waiting_to_go_on(process.pid);
   if (waiting == to_go_on_.end()) return false;

@@ -31,14 +31,14 @@ struct HeapRule {
 // kInvalidArgument, with what can be written.
 absl::StatusOr<HeapRule> parse_heap_rule(std::string_view text);
 
-// What is looked at of a target that is sampled.
+// The numbers of a sampled target that rules compare.
 struct HeapMoment {
   double live_bytes = 0;
   std::optional<std::uint64_t> major_collections;  // nothing: not known
   std::tm time{};                                  // of the machine's clock
 };
 
-// A rule of the first four kinds, and what it has seen of one target.
+// A rule of the first four kinds, and its state for one target.
 class HeapRuleState {
  public:
   explicit HeapRuleState(const HeapRule& rule) : rule_(&rule) {}  // which outlives it

@@ -81,7 +81,7 @@ void HeapWatch::run() {
                           : std::min(options_.interval, kPointInterval)));
 }
 
-// What is not sampled now is begun anew when it is.
+// Rules for targets that are not sampled now start afresh when they are.
 void HeapWatch::look() {
   std::map<int, Watched> still_there;
   std::set<Process> known;

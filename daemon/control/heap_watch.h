@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes snapshots of targets' heaps by itself, when rules say so (heap_rule.h): a thread of its own
-// looks at targets as any reader does, and has each snapshot taken by another one, so that no
-// program holds up the others.
+// Takes automatic heap snapshots of targets according to rules (heap_rule.h). A thread of its own
+// checks targets as any reader does. Another thread takes each snapshot, so that no program delays
+// the others.
 #pragma once
 
 #include <atomic>
@@ -32,11 +32,11 @@ struct HeapWatchOptions {
   double max_pause_seconds = 0.05;
   // From one attempt at a target to the next, but for that at its end.
   double rest_seconds = 60;
-  // Told of what is refused before the service is asked.
+  // Called for refusals that occur before the service is called.
   std::function<void(const absl::Status&)> count;
-  // Where a target waits for a snapshot, when a rule is about that.
+  // The points at which a target waits for a snapshot, for rules about points.
   std::function<absl::StatusOr<HeapPoints>(int pid)> points;
-  std::chrono::milliseconds interval{2000};  // of looks
+  std::chrono::milliseconds interval{2000};  // between checks
 };
 
 class HeapWatch {
@@ -51,7 +51,8 @@ class HeapWatch {
   using Clock = std::chrono::steady_clock;
   // At once, of all programs; one of each program.
   static constexpr std::size_t kMostTaken = 8;
-  // How long a program waits at a point for its snapshot, and for it to come where it is copied.
+  // Time for which a program waits at a point for its snapshot, and for reaching a place where it
+  // can be copied.
   static constexpr std::chrono::seconds kPointPatience{10};
 
   // A process: its pid may be another one's later.
@@ -107,7 +108,7 @@ class HeapWatch {
   const std::uint32_t point_kinds_;  // bits of memprof_point_kind
   UserPlaces places_{kMostTaken, "snapshots are being taken by rules"};
   std::map<int, Watched> watched_;              // of thread_
-  std::set<Process> ended_;                     // likewise: have said that they end
+  std::set<Process> ended_;                     // likewise: programs that wait at their end
   std::list<std::unique_ptr<Taking>> takings_;  // likewise
   StopSignal stop_;
   std::thread thread_;

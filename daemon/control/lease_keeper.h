@@ -22,8 +22,8 @@ class LeaseKeeper {
   explicit LeaseKeeper(std::chrono::milliseconds interval = kInterval);
   ~LeaseKeeper();
 
-  // Calls renew again and again until drop(), and maybe once more after it: it owns all that it
-  // touches. In place of the one that was there. Any thread.
+  // Calls renew periodically until drop(), and possibly once more after it, so it must own
+  // everything that it uses. Replaces the previous function of this pid. Any thread.
   void keep(int pid, std::function<void()> renew);
   void drop(int pid);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Children of one target that are not followed. A program forks as often as it likes: the first
-// for each reason is logged, all are counted, and the sum is told at the target's end.
+// Children of one target that are not followed. A program may fork at any rate: the first child for
+// each reason is logged, all are counted, and the sum is logged at the target's end.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ class LeftAlone {
 
   // Counts one; whether it is the first for this reason.
   bool add(Reason reason) { return counts_[reason]++ == 0; }
-  // How many were not logged when they came.
+  // Number of programs that were not logged when they appeared.
   std::uint64_t unsaid() const {
     return std::accumulate(counts_.begin(), counts_.end(), std::uint64_t{0},
                            [](std::uint64_t sum, std::uint64_t n) { return sum + (n - (n != 0)); });

@@ -28,30 +28,30 @@
 
 namespace memprofd {
 
-// How long a look may take. Below what memprofctl waits for an attach (ctl/client.cc).
+// Maximum duration of an inspection; shorter than memprofctl waits for an attach (ctl/client.cc).
 constexpr std::chrono::seconds kLookBudget{30};
-// How much of a processor it may take.
+// Maximum CPU time of an inspection.
 constexpr std::chrono::seconds kLookCpuBudget{10};
 
-// What is told of one that took longer.
+// The error of an inspection that took longer.
 absl::Status look_took_too_long(int pid);
 
-// The threads of all looks, those that were given up among them.
+// The threads of all inspections, abandoned ones included.
 class LookThreads {
  public:
   static constexpr std::size_t kMax = 32;
-  // For one user who is not root.
+  // Limit for one user who is not root.
   static constexpr std::size_t kMaxOfUser = 8;
 
-  // Runs the work in a thread that nobody joins, for who asks on this one (util/asker.h).
-  // kResourceExhausted when there are too many.
+  // Runs the work in a detached thread, for the user of this one (util/asker.h). kResourceExhausted
+  // if there are too many.
   static absl::Status start(std::function<void()> work);
   static std::size_t count();
-  // Until none is left, or the time has passed; whether none is left.
+  // Waits until none is left or the time is over. Returns true if none is left.
   static bool wait_for_all(std::chrono::milliseconds patience);
 };
 
-// Of a thread of this process that is there.
+// CPU time of a running thread of this process.
 std::chrono::nanoseconds cpu_time_of_thread(pid_t thread);
 
 template <typename Result>
@@ -61,7 +61,7 @@ class Look {
   static absl::StatusOr<Look> start(std::function<Result(std::stop_token)> work,
                                     std::function<void()> when_done);
   Look(Look&&) noexcept = default;
-  // Gives up one that still runs: its stop token says so.
+  // Abandons a running inspection, with its stop token.
   Look& operator=(Look&& other) noexcept {
     std::swap(shared_, other.shared_);
     std::swap(began_, other.began_);
@@ -103,7 +103,7 @@ class Look {
     std::optional<Result> result ABSL_GUARDED_BY(mutex);
     bool given_up ABSL_GUARDED_BY(mutex) = false;
     pid_t thread ABSL_GUARDED_BY(mutex) = 0;   // 0: has not begun
-    bool over ABSL_GUARDED_BY(mutex) = false;  // the thread goes on for a moment
+    bool over ABSL_GUARDED_BY(mutex) = false;  // the thread still runs for a moment
     Condition ended;
     std::stop_source stop;
 
@@ -117,7 +117,7 @@ class Look {
       ended.notify_all();
     }
 
-    // What is dropped is destroyed outside the lock: that may take its time.
+    // Dropped results are destroyed outside the lock, because that may take a while.
     void give_up() {
       std::optional<Result> dropped;
       stop.request_stop();
@@ -133,8 +133,8 @@ class Look {
 
   static constexpr std::chrono::milliseconds kBudgetCheck{100};
 
-  // With the mutex held, so that the thread is there while it is asked about. One that has ended
-  // without a result is over its budget, too.
+  // Needs the mutex, so that the thread still exists while its time is read. One that has ended
+  // without a result counts as over its budget, too.
   bool is_over_budget() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared_->mutex) {
     if (age() > kLookBudget || (shared_->over && !shared_->result)) return true;
     return shared_->thread != 0 && !shared_->over &&
@@ -173,8 +173,8 @@ absl::StatusOr<Result> look_in_time(int pid, std::function<Result(std::stop_toke
   return look_took_too_long(pid);
 }
 
-// Looks at programs for those who wait for what is found; who asks for the same meanwhile waits for
-// the same look. Thread-safe.
+// Shares inspections among callers: a caller that asks for the same meanwhile waits for the same
+// inspection. Thread-safe.
 template <typename Key, typename Result>
 class JoinedLooks {
  public:

@@ -88,7 +88,7 @@ void PluginFollower::take_over(AttachedTarget& target) {
   Found found = look_->take();
   look_.reset();
   finder_ = std::move(found.finder);
-  // What was read of another program that it has become is of no use.
+  // Data of another program that the process has become is useless.
   if (!check_same_program(target.target()).ok()) return;
   found_ = std::move(found.plugins);
   add_found(target);

@@ -22,7 +22,7 @@ namespace memprofd {
 class PluginFollower {
  public:
   PluginFollower() = default;
-  // Takes what was found of plugins when the target was looked at.
+  // Takes over the plugins that the target's inspection found.
   PluginFollower(Target& target, std::shared_ptr<OcamlSymbolizer> symbolizer);
 
   // Adds those that were found: to be called before the first session, for its samples to

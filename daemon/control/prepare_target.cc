@@ -15,7 +15,7 @@
 namespace memprofd {
 namespace {
 
-// What nobody waits for any more must not get as far as to take the target's lock.
+// An abandoned inspection must not get as far as taking the target's lock.
 absl::StatusOr<FoundProgram> find_program(int pid, const std::stop_token& stop) {
   absl::StatusOr<Target> found = discover_target(pid, "/proc", stop);
   if (stop.stop_requested()) return absl::CancelledError("given up");

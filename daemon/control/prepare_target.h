@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a pid to what a session begins with: the program is looked at once, then it is decided
-// whether an agent can be in it or it is observed, then that way is prepared.
+// Prepares a session for a pid: inspects the program once, decides whether it gets an agent or is
+// observed, and prepares that.
 #pragma once
 
 #include <memory>
@@ -29,8 +29,8 @@ struct PreparedTarget {
 absl::StatusOr<PreparedTarget> prepare_target(int pid, const AttachOptions& options,
                                               AttachMode mode, const std::stop_token& stop = {});
 
-// What a look has found, without what was attached to it. The target's file and plugins have gone
-// to the other two.
+// Result of an inspection, without what was attached. The target's file and plugins have been moved
+// into the other two members.
 struct FoundProgram {
   Target target;
   std::shared_ptr<OcamlSymbolizer> symbolizer;

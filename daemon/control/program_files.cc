@@ -60,8 +60,8 @@ std::optional<FileVerdict> examine_program(const std::string& path, const std::s
                                     ", which hides its program; start the program itself")};
   }
   const auto file = ElfFile::open(path, exe);
-  // What is no program, or a damaged one, stays so; a process that has gone says nothing of its
-  // file.
+  // A file that is no program, or a damaged one, stays so; a process that has gone is no evidence
+  // about its file.
   if (absl::IsFailedPrecondition(file.status()) || absl::IsDataLoss(file.status())) {
     return FileVerdict();
   }
@@ -111,7 +111,7 @@ const FileVerdict* ProgramFiles::verdict(const std::string& path, const std::str
   return &*entry.verdict;
 }
 
-// What takes longer than an inspection may counts as no OCaml program.
+// A file that takes longer than an inspection may counts as no OCaml program.
 void ProgramFiles::take_result(Entry& entry) {
   if (entry.look->done()) {
     entry.verdict = entry.look->take();

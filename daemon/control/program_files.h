@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which executables are OCaml programs that could be profiled. Each file is examined once, by a
-// thread that may take as long as an inspection: a file system that does not answer holds up no
-// one.
+// Finds the executables that are OCaml programs and can be profiled. Each file is examined once, by
+// a thread of its own: a file system that does not answer delays no one else.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +28,7 @@ struct FileVerdict {
 Discovery discovery_of(const absl::Status& status);
 
 // Examines the executable behind path, which messages call exe. Nothing: it cannot be read now, or
-// is another file than the one that is meant.
+// is not the intended file.
 std::optional<FileVerdict> examine_program(const std::string& path, const std::string& exe,
                                            FileId meant);
 
@@ -45,10 +44,10 @@ class ProgramFiles {
 
   explicit ProgramFiles(Examine examine = examine_program) : examine_(std::move(examine)) {}
 
-  // What is known of the file; null: nothing, or nothing yet.
+  // The verdict about the file; null if there is none, or none yet.
   const FileVerdict* verdict(const std::string& path, const std::string& exe, FileId file);
-  // Forgets files that no process runs any more, if there are many. Files that were asked for in
-  // this scan and could not be examined.
+  // Forgets files that no process runs any more, if there are many. Returns the number of files
+  // that were requested in this scan and could not be examined.
   std::uint64_t end_scan();
 
  private:

@@ -156,7 +156,7 @@ void ProgramWatch::note_result(int pid, Found& found, const absl::Status& result
   }
   const bool may_pass = absl::IsResourceExhausted(result) || absl::IsNotFound(result);
   found.outcome = may_pass ? Discovery::kWaiting : discovery_of(result);
-  // What is full for the moment is not the program's fault.
+  // A temporary limit is not the program's fault.
   if (!absl::IsResourceExhausted(result)) ++found.refused;
   found.again = Clock::now() + options_.interval * (1 << found.refused);
   found.done = found.refused >= kTries;

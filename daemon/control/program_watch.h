@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attaches to programs by the names of their files, to those that run and to those that start
-// later, and finds out which other OCaml programs run. A thread of its own searches /proc; a
-// process is looked at again and again, as it may become such a program (exec).
+// Attaches to programs by the names of their files, now and later, and finds the other OCaml
+// programs that run. A thread of its own searches /proc. A process is examined repeatedly, because
+// it may become such a program (exec).
 #pragma once
 
 #include <chrono>
@@ -22,8 +22,8 @@
 
 namespace memprofd {
 
-// Whether a program is meant: a pattern with a slash is that of its whole path, others are of the
-// last part. exe is what /proc/PID/exe points to.
+// True if the pattern names the program: a pattern with a slash is compared with its whole path,
+// others with the last part. exe is the target of /proc/PID/exe.
 bool is_named(std::string_view exe, const std::string& pattern);
 
 struct ProgramWatchOptions {
@@ -47,7 +47,7 @@ class ProgramWatch {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // A process that is meant.
+  // A process that a rule names.
   struct Found {
     std::uint64_t start_time_ticks = 0;
     std::string exe;
@@ -62,8 +62,8 @@ class ProgramWatch {
 
   void run();
   void scan();
-  // Takes a process that is meant to those that are still there, another one that is an OCaml
-  // program to those that were discovered.
+  // Sorts a process: one that a rule names goes to still_there, another OCaml program to
+  // discovered.
   void note(int pid, std::map<int, Found>& still_there, Discoveries& discovered);
   void note_other(int pid, const std::string& exe, Discoveries& discovered);
   void publish(Discoveries discovered);
@@ -72,7 +72,7 @@ class ProgramWatch {
   void note_result(int pid, Found& found, const absl::Status& result);
 
   const ProgramWatchOptions options_;
-  // Of thread_:
+  // Members of thread_:
   std::map<int, Found> found_;
   ProgramFiles files_;
   std::uint64_t ended_early_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gives out where programs' memory is, not more often than is good for them: to look at many
-// mappings keeps a program from changing them for some milliseconds a GB.
+// Answers questions about resident memory, but not too often for the program: reading many mappings
+// keeps it from changing them for some milliseconds per GB.
 #pragma once
 
 #include <chrono>
@@ -23,14 +23,14 @@ class RssDesk {
   // An answer that is younger is given again.
   static constexpr std::chrono::seconds kFresh{1};
 
-  // Waits for a thread of its own that looks, at most as long as for any look; who asks for the
-  // same meanwhile, as the same user, is told the same.
+  // Waits for a thread of its own, with the time limit of any inspection. The same question by the
+  // same user meanwhile gets the same answer.
   absl::StatusOr<RssReport> ask(const AskedProcess& process, RssOptions options);
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Answer {
-    AskedProcess process;  // as it was asked for: others may not be told
+    AskedProcess process;  // as requested: others may not get the answer
     bool owners = false;
     RssReport report;
     Clock::time_point made;

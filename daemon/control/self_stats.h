@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// This process's own use of the machine, and what it leaves there.
+// The resources that this process uses and leaves behind.
 #pragma once
 
 #include "daemon/model/control.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What profiling takes of one target's CPU, and its budget at work: takes measurements window by
-// window and has OverheadBudget judge them. Owned by the control thread.
+// Measures the share of one target's CPU that profiling uses, and applies its budget: passes
+// measurements to OverheadBudget, window by window. Owned by the control thread.
 #pragma once
 
 #include <chrono>
@@ -19,8 +19,8 @@ namespace memprofd {
 
 class TargetOverhead {
  public:
-  // share and ceiling as OverheadBudget has them. Where the kernel does not measure BPF programs
-  // for us, their share of the cost is estimated from what they have sent.
+  // share and ceiling as in OverheadBudget. If the kernel does not measure BPF programs for us,
+  // their share of the cost is estimated from the events that they have sent.
   TargetOverhead(double share, double ceiling, CaptureMode capture);
 
   // To be called again and again while the target is sampled: at the end of a window, the
@@ -37,7 +37,7 @@ class TargetOverhead {
   OverheadBudget& budget() { return budget_; }
   const OverheadBudget& budget() const { return budget_; }
   OverheadInfo info() const;
-  // Who is to capture.
+  // The capture mode that the next session should have.
   memprof_capture_by capture() const { return choice_ ? choice_->wanted() : capture_of(mode_); }
   std::string why_capture() const { return choice_ ? choice_->why() : ""; }
 
@@ -55,7 +55,7 @@ class TargetOverhead {
   std::optional<BpfStatistics> statistics_;  // not set: not permitted
   OverheadBudget budget_;
   const CaptureMode mode_;
-  // Not set: it was told, or what the kernel's capture costs cannot be measured.
+  // Unset if the mode was requested, or the cost of kernel capture cannot be measured.
   std::optional<CaptureChoice> choice_;
   std::optional<Reading> began_;
 };

@@ -17,9 +17,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How long a look that is given up may take to let go of its program.
+// Time for an abandoned inspection to release its program.
 constexpr milliseconds kLookStopPatience{1000};
-// How long a copy of a program waits for what is known of its sampled blocks.
+// Time for which a copy of a program waits for the sites of its sampled blocks.
 constexpr milliseconds kSitesPatience{2000};
 
 // Nothing is left to a default of the next memprofd.
@@ -97,7 +97,7 @@ absl::Status TargetSession::look(LookFunction look) {
   auto started = TargetLook::start(
       [look = std::move(look)](const std::stop_token& stop) -> absl::StatusOr<PreparedTarget> {
         auto prepared = look(stop);
-        // What nobody wants any more is let go of here: that may take its time.
+        // An unwanted result is destroyed here, because that may take a while.
         if (stop.stop_requested()) return absl::AbortedError("given up");
         return prepared;
       },
@@ -114,7 +114,7 @@ void TargetSession::give_up_look(const absl::Status& why) {
   enter(State::kEnded);
 }
 
-// Who attaches again has to find the program free, so the look may let go of it first.
+// The next attach must find the program free, so the inspection may release it first.
 void TargetSession::detach_look() {
   if (look_until_ != TimePoint::max()) return;
   look_until_ = Clock::now() + kLookStopPatience;
@@ -137,7 +137,7 @@ absl::Status TargetSession::take_over_look() {
   return begun;
 }
 
-// What the look has found is of use as long as that program runs.
+// The result of the inspection is valid as long as that program runs.
 absl::Status TargetSession::begin(PreparedTarget prepared) {
   RETURN_IF_ERROR(check_same_program(prepared.target->target()));
   RETURN_IF_ERROR(check_goes_on(prepared.target->target()));

@@ -51,7 +51,7 @@
 
 namespace memprofd {
 
-// What a session was asked for.
+// The request for a session.
 struct SessionOptions {
   int pid = 0;
   AttachOptions attach;
@@ -69,7 +69,7 @@ struct FiredProbes {
   bool capture = false;
 };
 
-// What all sessions share. It outlives them.
+// Shared by all sessions; outlives them.
 struct SessionContext {
   IngestThread& ingest;
   LeaseKeeper& leases;
@@ -78,7 +78,7 @@ struct SessionContext {
   std::function<void()> wake;  // ends the control thread's wait; any thread
 };
 
-// To who asked a session for something.
+// The answer to a request to a session.
 using SessionAnswer = Answer<absl::StatusOr<TargetInfo>>;
 
 class TargetSession {
@@ -87,9 +87,9 @@ class TargetSession {
   using TimePoint = Clock::time_point;
   enum class State { kLooking, kWaiting, kSampling, kStopping, kEnded };
 
-  // Begins to look at the program. before: what has ended at this pid, or null; its counts are
-  // shown until there are new ones. An error leaves it as it is. goes_on_from: the last snapshot
-  // of the same program by an earlier memprofd, or null.
+  // Begins to inspect the program. before: the ended target at this pid, or null; its counts are
+  // shown until there are new ones. An error leaves it unchanged. goes_on_from: the last snapshot
+  // of the same program by the previous memprofd, or null.
   static absl::StatusOr<std::unique_ptr<TargetSession>> open(SessionOptions options,
                                                              const SessionContext& context,
                                                              TargetSession* before,
@@ -104,21 +104,21 @@ class TargetSession {
 
   State state() const { return state_; }
   bool attached() const { return attached_.has_value(); }
-  // It is to end, and has not let go of the program yet.
+  // True if it is to end but is not detached from the program yet.
   bool letting_go() const {
     return state_ == State::kStopping ||
            (state_ == State::kLooking && look_until_ != TimePoint::max());
   }
   int forked_from() const { return options_.forked_from; }
   const std::string& user() const { return options_.user; }
-  // Of the process, when the session began; nothing: not known.
+  // Owner of the process when the session began; nothing if unknown.
   std::optional<uid_t> owner() const { return owner_; }
   const ForkFamily* family() const { return options_.family.get(); }
 
-  // Whoever asked for it, or for a rate, is told when it samples, has ended, or takes long.
+  // Answers a request to attach, or for a rate, when it samples, has ended, or takes long.
   void tell_when_sampling(SessionAnswer answer, std::chrono::milliseconds patience);
   void tell_when_ended(SessionAnswer answer);
-  // While attached: whether somebody waits for an answer.
+  // True if it is attached and a request waits for an answer.
   bool answer_awaited() const { return attached() && !pending_answers_.empty(); }
   void give_answers();
   void drop_answers() { pending_answers_.clear(); }
@@ -127,9 +127,10 @@ class TargetSession {
   bool look_over() const {
     return look_->done() || look_->over_budget() || Clock::now() >= look_until_;
   }
-  // What the look has found becomes a session; the error that made it impossible, and the end.
+  // Starts the session with the result of the inspection. Returns the error that prevents it; then
+  // the session has ended.
   absl::Status take_over_look();
-  // The end of a session that is not attached; nobody waits any longer for what a look finds.
+  // Ends a session that is not attached; the result of its inspection is dropped.
   void give_up_look(const absl::Status& why);
 
   // While attached, again and again: brings it to sampling, sees that it still does, notices
@@ -145,19 +146,19 @@ class TargetSession {
   void limit_cpu(double limit);
   // While attached: whether a request is about this program.
   absl::Status check_is_meant(const AskedProcess& asked) const;
-  // While attached. How long whoever asked for a rate waits for the target to follow.
+  // Time for which a request for a rate waits for the target, while attached.
   static constexpr std::chrono::milliseconds kRatePatience{500};
   absl::Status set_rate(const RateRequest& request);
-  // While attached: what a snapshot of its heap is made from. kFailedPrecondition, in one line,
-  // when none can be taken now.
+  // Source for a snapshot of the heap, while attached. kFailedPrecondition, in one line, if none
+  // can be taken now.
   absl::StatusOr<HeapSource> heap_source();
   // While attached: nothing where C's memory is not followed. For any thread.
   std::optional<CBlockTarget> c_block_target() const;
   // While attached: its modules' values, for any thread.
   std::shared_ptr<ValueProgram> values();
-  // Begins to undo all; the end comes soon, when everything that the target has told is taken in.
-  // The message is shown then. still_asked: by those who asked for it, so that the next memprofd
-  // goes on with it.
+  // Begins to undo everything; the session ends soon, when all events of the target have been
+  // processed. The message is shown then. still_asked: the request remains, so that the next
+  // memprofd resumes the target.
   void detach(std::string message, bool still_asked);
 
   // While kEnded.
@@ -167,8 +168,9 @@ class TargetSession {
   std::chrono::steady_clock::time_point ended_at() const { return ended_at_; }
   // Takes its counts out of sight.
   void forget();
-  // One of an earlier memprofd has ended with what it had, after all. The next one tries again,
-  // unless why is kNotFound: the program is gone, or kCancelled: it was detached.
+  // A target of the previous memprofd could not be resumed and has ended with its counts. The next
+  // memprofd tries again, unless why is kNotFound: the program has gone, or kCancelled: it was
+  // detached.
   void cannot_go_on(const absl::Status& why);
 
   // A child of it is not followed; whether that is the first for this reason.
@@ -184,7 +186,7 @@ class TargetSession {
     std::shared_ptr<OcamlSymbolizer> symbolizer;
     PluginFollower plugins;
     std::optional<TargetOverhead> overhead;  // not in observe mode
-    std::shared_ptr<ValueProgram> values;    // null until somebody asks
+    std::shared_ptr<ValueProgram> values;    // null until the first question
     std::string why_observed;                // one line, in observe mode
     bool probes_c_heap = false;              // likewise: C's memory is followed
     std::string why_no_c_heap;               // likewise, one line
@@ -198,20 +200,21 @@ class TargetSession {
     bool said_memory_full = false;
     TimePoint sampling_since;
     TimePoint lost_since;  // a thread that the attach needed; not set: none
-    TimePoint looked_at;   // by tick_when_due(), and what it found then
+    TimePoint looked_at;   // time of the last check by tick_when_due(), and its result
     std::uint64_t looked_cpu_ns = 0;
     std::uint64_t looked_records = 0;
     TimePoint owner_seen_at;
     TimePoint kept_alive_at;
     std::uint64_t alive_cpu_ns = 0;  // of the program, just before that
     HeardSilence silence;            // of its memory
-    // While kStopping: what it ends as, and until when the agent may go on.
+    // In kStopping: the final state, and the time until which the agent may continue.
     TargetState end_state = TargetState::kDetached;
     std::string end_message;
     ProgramEnd how_ended;
     bool still_asked = false;
-    TimePoint stops_until;        // the agent is asked till then
-    std::future<void> caught_up;  // with what the program told before its end, once that is seen
+    TimePoint stops_until;  // end of the time for the agent to stop
+    // done when the events before the target's end have been processed
+    std::future<void> caught_up;
   };
 
   struct PendingAnswer {

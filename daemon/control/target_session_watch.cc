@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is done for a session again and again: bring it to sampling, see that it still does,
-// keep it to its budget, notice its end, its plugins and its children.
+// Periodic work of a session: bring it to sampling, check that it still samples, keep it within its
+// budget, notice its end, its plugins and its children.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -26,8 +26,8 @@ constexpr milliseconds kKeepAliveInterval{1000};
 constexpr milliseconds kOwnerInterval{1000};
 // A ring is read every 50 ms at least, when the processors are not taken.
 constexpr milliseconds kBehind{1000};
-// How long a target's memory may take to answer. On a machine that has far more to do than it can
-// (a load of 30 on 2 processors) the process that reads it has waited for more than 10 s.
+// Time for a target's memory to answer. On an overloaded machine (a load of 30 on 2 processors) the
+// process that reads it has waited for more than 10 s.
 constexpr std::chrono::seconds kSilentPatience{30};
 
 // One line; empty for a target with an agent.
@@ -47,7 +47,7 @@ std::string overhead_text(const OverheadInfo& overhead) {
 
 void say_exhausted(int pid, double rate, const OverheadInfo& overhead) {
   log_warning(
-      "pid {}: {} even at {}, the lowest that a budget leads to; raise --max-overhead, or detach",
+      "pid {}: {} even at {}, the lowest rate that a budget sets; raise --max-overhead, or detach",
       pid, overhead_text(overhead), format_rate(rate));
 }
 
@@ -62,8 +62,8 @@ void say_memory_full(int pid) {
 
 }  // namespace
 
-// What is looked after has happened by a program that has run, or has been told by its ring. What
-// takes no part in that is due once a second.
+// Everything that a session checks is caused by a program that has run, or reported by its ring.
+// The rest is due once a second.
 bool TargetSession::at_rest() {
   if (state_ != State::kSampling || attached_->target->observes()) return false;
   const TimePoint now = Clock::now();
@@ -125,7 +125,7 @@ void TargetSession::look_after() {
   if (running()) watch_c_heap();
 }
 
-// What the kernel keeps from a user while the program runs is kept from him after its end.
+// Access that the kernel denies a user while the program runs stays denied after its end.
 void TargetSession::look_who_owns() {
   const auto owner = lane_->info().owner;
   if (!owner || Clock::now() - attached_->owner_seen_at < kOwnerInterval) return;
@@ -188,7 +188,7 @@ void TargetSession::end_attach(const absl::Status& why) {
                                          why.message(), "); attach again"));
 }
 
-// What there is to say of one that is sampled.
+// The message of a sampled target.
 std::string TargetSession::sampling_text() const {
   std::string observe = observe_text(attached_->why_observed);
   if (!attached_->why_no_c_heap.empty())

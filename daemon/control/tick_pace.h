@@ -21,7 +21,7 @@ class TickPace {
 
   // Another state than before: its first tick is due.
   void enter(TimePoint now) { entered_at_ = due_at_ = now; }
-  // Who asked for the end is waiting.
+  // Ticks at once, because a caller waits for the end.
   void ticked_stopping(TimePoint now) { ticked(now, kAtOnce); }
   void ticked_steady(TimePoint now) { due_at_ = now + kSteady; }
   // Nothing that was waited for since enter().

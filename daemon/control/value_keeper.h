@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps the history of what targets say about themselves, and of values of their modules that
-// somebody has chosen: a thread of its own, which reads all of
-// them once a second, from outside. It only looks on: functions are evaluated and lines are kept
-// for who asks or scrapes. What it takes of a processor is bounded: the more there is to read, the
-// less often it does.
+// Keeps the history of published values, and of module values that a user has chosen. A thread of
+// its own reads all of them once a second, from outside. It is no viewer: functions are evaluated
+// and lines kept only for clients that ask or scrape. Its CPU use is limited: the more there is to
+// read, the less often it reads.
 #pragma once
 
 #include <chrono>
@@ -18,7 +17,7 @@
 
 namespace memprofd {
 
-// A target that says something about itself, or of which values are kept.
+// A target that publishes values, or whose module values are kept.
 struct TellingTarget {
   std::shared_ptr<ValueProgram> program;
   std::function<void(ValueSample)> keep;  // its times are of CLOCK_MONOTONIC
@@ -37,7 +36,7 @@ class ValueKeeper {
   ValueKeeper& operator=(const ValueKeeper&) = delete;
   void stop();
 
-  // From one look to the next, of which the last one has taken so much CPU time.
+  // Time until the next reading, given the CPU time of the last one.
   static std::chrono::nanoseconds rest_after(std::chrono::nanoseconds cpu_time);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the control thread waits for what a target does in a moment or not at all.
+// Short waits of the control thread for something that a target does within a moment or not at all.
 #pragma once
 
 #include <chrono>
@@ -8,10 +8,10 @@
 namespace memprofd {
 
 constexpr std::chrono::milliseconds kPollInterval{1};
-// How long the agent may take to stop at its next callback.
+// Time for the agent to stop at its next callback.
 constexpr std::chrono::milliseconds kStopPatience{300};
 
-// Until condition() or the deadline; true when the condition came.
+// Waits until condition() is true or the time is over. Returns true if it became true.
 template <typename Condition>
 bool wait_for(std::chrono::milliseconds patience, Condition condition) {
   const auto deadline = std::chrono::steady_clock::now() + patience;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// memprofctl adjust: what a program says about itself, off, on, or more and less often.
+// memprofctl values set: what a program says about itself, off, on, or more and less often.
 #include <string>
 #include <vector>
 

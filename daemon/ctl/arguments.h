@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What command lines leave open.
+// Completes arguments that command lines may omit.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace memprofd::ctl {
 
 namespace pb = ::memprof::v1;
 
-// The pid to act on: the one asked for, else the only target that is active,
-// else the only one there is.
+// The pid to act on: the requested one, otherwise the only active target, otherwise the only
+// target.
 absl::StatusOr<int> choose_pid(int asked, const pb::ListTargetsResponse& targets);
 
 // Rate from either form; 0 when neither is given, an error when both are.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// memprofctl ask: has a program do what it offers by a name, and prints its answer.
+// memprofctl values call: has a program do what it offers by a name, and prints its answer.
 #include <string>
 #include <vector>
 

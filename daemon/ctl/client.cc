@@ -25,11 +25,11 @@ namespace memprofd::ctl {
 namespace {
 
 constexpr int kTimeoutSeconds = 20;
-// What the gRPC library says when this side has waited long enough.
+// The gRPC library's message when this side has waited long enough.
 constexpr char kOwnDeadline[] = "Deadline Exceeded";
 constexpr int kLookTimeoutSeconds = 120;
 constexpr int kReconnectMs = 1000;
-// What has neither pages nor pieces has no more, such as a history of many series.
+// Limit for answers without pages or pieces, such as a history of many series.
 constexpr int kMaxAnswerBytes = 64 << 20;
 
 constexpr absl::string_view kHttps = "https://";
@@ -110,10 +110,6 @@ absl::Status check(const Endpoint& endpoint) {
   return absl::OkStatus();
 }
 
-bool is_of_older_daemon(const absl::Status& status) {
-  return status.GetPayload(kOlderDaemonPayload).has_value();
-}
-
 struct Client::Stub {
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<pb::Profiler::Stub> methods;
@@ -132,7 +128,7 @@ struct Client::Stub {
     if (!interrupted) running = context;
     return !interrupted;
   }
-  // Whether the call was interrupted.
+  // Returns true if the call was interrupted.
   bool end() {
     const MutexLock lock(mutex);
     running = nullptr;
@@ -193,7 +189,7 @@ absl::Status Client::error_of(const Status& status, const char* timeout) const {
     return unreachable(status.error_message());
   }
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-    // What memprofd itself waited for in vain it says in its own words.
+    // A deadline inside memprofd has a message of its own.
     if (status.error_message() != kOwnDeadline) {
       return absl::UnavailableError(status.error_message());
     }
@@ -313,8 +309,7 @@ absl::StatusOr<pb::GetHistoryResponse> Client::get_history(const pb::GetHistoryR
                                       kTimeoutSeconds);
 }
 
-absl::StatusOr<pb::GetProfileResponse> Client::stream_profile(
-    const pb::GetProfileRequest& request) {
+absl::StatusOr<pb::GetProfileResponse> Client::get_profile(const pb::GetProfileRequest& request) {
   pb::GetProfileResponse profile;
   std::size_t total = 1;
   RETURN_IF_ERROR(
@@ -330,13 +325,6 @@ absl::StatusOr<pb::GetProfileResponse> Client::stream_profile(
                                         }));
   if (profile.data().size() != total) return absl::CancelledError("interrupted");
   return profile;
-}
-
-absl::StatusOr<pb::GetProfileResponse> Client::get_profile(const pb::GetProfileRequest& request) {
-  absl::StatusOr<pb::GetProfileResponse> pieces = stream_profile(request);
-  if (!is_of_older_daemon(pieces.status())) return pieces;
-  return call<pb::GetProfileResponse>(*stub_->methods, &pb::Profiler::Stub::GetProfile, request,
-                                      kTimeoutSeconds);
 }
 
 absl::StatusOr<pb::ListValuesResponse> Client::list_values(const pb::ListValuesRequest& request) {

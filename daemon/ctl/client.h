@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gRPC service of a running memprofd, as function calls. Errors are one
-// line for people; when nobody answers, it says where was asked and what to do.
+// The gRPC service of a running memprofd as function calls. Errors are one line for people; if
+// memprofd does not answer, the line has its address and a remedy.
 #pragma once
 
 #include <cstdint>
@@ -40,9 +40,6 @@ struct Endpoint {
 // kInvalidArgument: the address is none, or the options of TLS contradict it or each other.
 absl::Status check(const Endpoint& endpoint);
 
-// Whether memprofd is older than memprofctl and does not know what it was asked.
-bool is_of_older_daemon(const absl::Status& status);
-
 // One call at a time.
 class Client {
  public:
@@ -60,12 +57,12 @@ class Client {
   absl::StatusOr<pb::ListCallersResponse> list_callers(const pb::ListCallersRequest& request);
   absl::StatusOr<pb::ListLeaksResponse> list_leaks(const pb::ListLeaksRequest& request);
   absl::StatusOr<pb::GetHistoryResponse> get_history(const pb::GetHistoryRequest& request);
-  // In pieces, of any size; from an older memprofd in one message.
+  // Of any size.
   absl::StatusOr<pb::GetProfileResponse> get_profile(const pb::GetProfileRequest& request);
   absl::StatusOr<pb::ListValuesResponse> list_values(const pb::ListValuesRequest& request);
   absl::StatusOr<pb::GetValueHistoryResponse> get_value_history(
       const pb::GetValueHistoryRequest& request);
-  // How many threads go on.
+  // Number of threads that resume.
   absl::StatusOr<std::uint32_t> resume(int pid);
   absl::StatusOr<::memprof::v1::AskResponse> ask(const ::memprof::v1::AskRequest& request);
   absl::StatusOr<pb::AdjustResponse> adjust(const pb::AdjustRequest& request);
@@ -77,11 +74,12 @@ class Client {
   absl::StatusOr<pb::ListHeapsResponse> list_heaps(int pid);
   absl::StatusOr<pb::KeepHeapResponse> keep_heap(const pb::KeepHeapRequest& request);
 
-  // Of a record() that runs, by the number in its messages: what memprofd has not sent yet follows.
+  // Ends a running record(), by the number in its messages; data that memprofd has not sent yet
+  // still arrives.
   absl::Status end_recording(std::uint64_t recording);
 
-  // Until the stream ends, which is no error, or a message is answered with an
-  // error, or interrupt() is called.
+  // Runs until the stream ends, which is no error, or `use` returns an error for a message, or
+  // interrupt() is called.
   absl::Status record(const pb::RecordRequest& request,
                       const std::function<absl::Status(const pb::RecordResponse&)>& use);
   absl::Status take_snapshot(
@@ -105,7 +103,6 @@ class Client {
   template <typename Response, typename Service, typename Request, typename Method>
   absl::StatusOr<Response> call(Service& service, Method method, const Request& request,
                                 int timeout_seconds);
-  absl::StatusOr<pb::GetProfileResponse> stream_profile(const pb::GetProfileRequest& request);
   template <typename Response, typename Service, typename Request, typename Method>
   absl::Status stream(Service& service, Method method, const Request& request,
                       const std::function<absl::Status(const Response&)>& use);

@@ -18,7 +18,7 @@
 
 namespace memprofd::ctl {
 
-// What the command line says, for all subcommands.
+// Options of the command line, for all subcommands.
 struct Options {
   Endpoint endpoint;
   std::string format = kTable;  // or kJson; of reports one of report_formats()
@@ -39,7 +39,7 @@ struct Options {
   bool callstacks = false;
   bool leaks = false;  // report
   ::memprof::v1::Recursion recursion = ::memprof::v1::RECURSION_UNSPECIFIED;
-  bool verdict_exit = false;  // leaks: program_exit says what was found
+  bool verdict_exit = false;  // leaks: the exit code shows the result
   bool per_second = false;    // diff
   std::string base, other;    // diff: TARGET[@RANGE]
   std::string function;       // callers
@@ -116,13 +116,13 @@ struct Options {
   bool by_domain = false;
 
   bool json() const { return format == kJson; }
-  // Of sites, where the command line does not say: tables are for people.
+  // The default frames of sites: application frames in tables, which are for people.
   ::memprof::v1::Frames frames() const {
     return format == kTable ? ::memprof::v1::FRAMES_APPLICATION : ::memprof::v1::FRAMES_UNSPECIFIED;
   }
 };
 
-// The pid to act on (choose_pid); which targets there are is only asked when none is given.
+// The pid to act on (choose_pid); asks for targets only if none is given.
 absl::StatusOr<int> pid_to_use(Client& client, int asked);
 
 // Control.
@@ -168,13 +168,10 @@ absl::Status run_trace_start(const Options& options);
 absl::Status run_trace_stop(const Options& options);
 absl::Status run_trace_list(const Options& options);
 
-// Heap snapshots: what their files tell.
-absl::Status run_snapshot_show(const Options& options);
+// Heap snapshots: the contents of their files.
 absl::Status run_snapshot_retained(const Options& options);
 absl::Status run_snapshot_why(const Options& options);
 absl::Status run_snapshot_diff(const Options& options);
-absl::Status run_snapshot_garbage(const Options& options);
-absl::Status run_snapshot_waste(const Options& options);
 absl::Status run_snapshot_query(const Options& options);
 absl::Status run_snapshot_convert(const Options& options);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What memprofctl itself has to say about findings.
+// Findings that memprofctl adds to those of memprofd.
 #pragma once
 
 #include "absl/status/status.h"
@@ -7,11 +7,11 @@
 
 namespace memprofd::ctl {
 
-// What can be told without a daemon: that it could not be asked, and why; who we
-// are; whether the process exists (pid != 0).
+// Findings that need no daemon: why it could not be reached; the current user; whether the process
+// exists (pid != 0).
 ::memprof::v1::DiagnoseResponse local_findings(const absl::Status& unreachable, int pid);
 
-// Ok, or one line that says how many problems there are.
+// Ok, or one line with the number of problems.
 absl::Status verdict(const ::memprof::v1::DiagnoseResponse& response, int pid);
 
 }  // namespace memprofd::ctl

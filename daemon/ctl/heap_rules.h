@@ -23,12 +23,12 @@ struct HeapRule {
   RuleKind kind = RuleKind::kLive;
   std::string pattern;  // RE2: only callstacks with a matching frame count; empty: all
   double limit_bytes = 0;
-  // Of a rule that compares with a run before; 0: the limit is exact.
+  // For a rule that compares with an earlier run; 0: the limit is exact.
   double limit_stderr_bytes = 0;
   bool from_baseline = false;
 };
 
-// What the command line gives.
+// Limits from the command line.
 struct RuleOptions {
   // "64MiB", or "Cache\.=64MiB" for callstacks with a matching frame.
   std::vector<std::string> max_live, max_peak, max_allocated;
@@ -48,7 +48,7 @@ struct RuleResult {
   pb::Estimate measured;
   double at_least_bytes = 0;  // the lower limit of measured or, with a baseline, of what exceeds it
   bool broken = false;
-  std::string largest_site;  // of what was measured: "Cache.add  cache.ml:12"; empty: none
+  std::string largest_site;  // of the measured amount: "Cache.add  cache.ml:12"; empty: none
 };
 
 // The lower limit of an estimate at the stated probability, one in a thousand. rate: samples per
@@ -62,7 +62,7 @@ absl::StatusOr<std::vector<RuleResult>> check_rules(Questions& questions, int pi
 
 // "peak <= 64.0 MiB of Cache\."
 std::string rule_text(const HeapRule& rule);
-// One line for each rule: what was measured, ok or broken.
+// One line for each rule: the amount, ok or broken.
 std::string results_text(const std::vector<RuleResult>& results);
 std::string results_junit(const std::vector<RuleResult>& results, const std::string& program);
 std::string results_markdown(const std::vector<RuleResult>& results, const std::string& program);

@@ -15,7 +15,7 @@ namespace memprofd::ctl {
 
 // As the options have it; which target it is about is settled.
 absl::StatusOr<pb::TakeHeapRequest> snapshot_request(const Options& options, Client& client);
-// Gives the file piece by piece; it is whole when this succeeds. Says on stderr what is going on.
+// Passes on the file piece by piece; it is complete if this succeeds. Shows progress on stderr.
 // kCancelled: the client was interrupted.
 absl::StatusOr<pb::SnapshotSummary> take_snapshot(
     Client& client, const pb::TakeHeapRequest& request,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ctrl-C ends a stream, not the program: what was received stays.
+// Ctrl-C ends a stream, not the program: received data is kept.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@ class Interrupt {
   std::thread thread_;
 };
 
-// Waits that Ctrl-C ends, where what is known by then is shown. Thread-safe.
+// Waits that Ctrl-C ends; then the results so far are shown. Thread-safe.
 class Waiting {
  public:
   // False: interrupted, then or before.

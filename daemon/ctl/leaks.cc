@@ -117,7 +117,7 @@ class Search {
     if (does_leak(answer)) name_variables(before, answer);
     return answer;
   }
-  // What a snapshot was refused for; empty: nothing was.
+  // The reason why a snapshot was refused; empty: none was.
   const std::string& why_no_variables() const { return why_no_variables_; }
   int pid() const { return request_.selection().pid(); }
 
@@ -145,7 +145,7 @@ bool grows(const pb::ListLeaksResponse& answer, pb::MemoryArea wanted) {
   return false;
 }
 
-// What to do next.
+// The next step.
 std::string advice(const pb::ListLeaksResponse& answer, const Search& search, double seconds) {
   const std::string command = absl::StrCat("memprofctl leaks --pid ", search.pid());
   std::string out;

@@ -6,7 +6,9 @@
 #include <cstdio>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_join.h"
@@ -25,9 +27,45 @@ using memprofd::ctl::Command;
 using memprofd::ctl::Options;
 namespace ctl = memprofd::ctl;
 
+// All commands on one screen of 24 lines. --help-all has the options too, and the exit codes.
+constexpr char kHelp[] =
+    R"(memprofctl: queries and controls memprofd, the memory profiler for running OCaml programs
+Usage: memprofctl [OPTIONS] COMMAND     (COMMAND --help explains a command and its options)
+
+  run, check               Start a program and profile it to its end; check limits its heap, for CI
+  attach, detach, rate     Start or stop profiling a running process; change its sampling rate
+  targets, info, doctor    List targets and OCaml processes; show limits of memprofd; find problems
+
+  top                      Watch allocation sites live
+  leaks                    Say whether a process leaks memory, where, and since when
+  report, sites, callers   Show allocation sites, live or of a trace file; export profiles
+  history, diff            Show counts over time; compare time ranges, targets or trace files
+  rss                      Break down the resident memory of a process
+
+  why                      Show what keeps the blocks of an allocation site alive
+  snapshot                 Take, list, compare and analyze heap snapshots
+  values                   Show, watch and set values of a running program; call its actions
+  trace, events            Record traces in Memtrace's format; print events as they happen
+  trace-calls              Count and time calls of functions
+
+  --address HOST:PORT      Connect to memprofd over TCP; --grpc.socket PATH: another Unix socket
+  --help-all, --version    Print all options, commands and exit codes; print the version
+)";
+
+class Help : public CLI::Formatter {
+ public:
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override {
+    const bool is_short = app->get_parent() == nullptr && mode == CLI::AppFormatMode::Normal;
+    return is_short ? kHelp
+                    : CLI::Formatter::make_help(app, std::move(name), CLI::AppFormatMode::Normal);
+  }
+};
+
 class CommandLine {
  public:
   CommandLine() {
+    app_.formatter(std::make_shared<Help>());
     app_.require_subcommand(1);
     app_.fallthrough();
     app_.footer(memprofd::kExitCodeHelp);
@@ -59,13 +97,15 @@ class CommandLine {
         [this](CLI::App& parent, const char* name, const char* help, Command command) {
           return add_to(parent, name, help, command);
         });
-    add_values();
-    add_value_history();
-    add_watch();
-    add_adjust();
-    add_pid_of(add("resume", "Resume a program that waits in a pause point", &ctl::run_resume));
-    add_ask();
+    CLI::App* values = add_values();
+    add_watch(values->add_subcommand("watch"));
+    add_value_history(values->add_subcommand("history"));
+    add_adjust(values->add_subcommand("set"));
+    add_ask(values->add_subcommand("call"));
+    add_resume(values->add_subcommand("resume"));
     add_trace_calls();
+    add_earlier_names();
+    app_.set_help_all_flag("--help-all", "Print all options, commands and exit codes");
   }
 
   // The exit code.
@@ -73,6 +113,14 @@ class CommandLine {
     try {  // CLI11 reports through exceptions
       app_.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
+      const std::vector<std::string> rest = app_.remaining();
+      if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError) &&
+          app_.get_subcommands().empty() && !rest.empty() && !rest[0].starts_with('-')) {
+        std::fprintf(stderr,
+                     "memprofctl: unknown command \"%s\"; `memprofctl --help` lists all commands\n",
+                     rest[0].c_str());
+        return static_cast<int>(ExitCode::kUsage);
+      }
       return static_cast<int>(app_.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage);
     }
     absl::Status status = ctl::check(options_.endpoint);
@@ -95,9 +143,25 @@ class CommandLine {
     return add_to(app_, name, help, command);
   }
   CLI::App* add_to(CLI::App& parent, const char* name, const char* help, Command command) {
-    CLI::App* sub = parent.add_subcommand(name, help);
-    sub->callback([this, command] { command_ = command; });
+    return set_up(parent.add_subcommand(name), help, command);
+  }
+  CLI::App* set_up(CLI::App* sub, const char* help, Command command) {
+    sub->description(help);
+    sub->callback([this, sub, command] {  // of a command below it first
+      if (sub->get_subcommands().empty()) command_ = command;
+    });
     return sub;
+  }
+  // Commands that have moved below values and trace.
+  void add_earlier_names() {
+    const auto hidden = [this](const char* name) { return app_.add_subcommand(name)->group(""); };
+    add_watch(hidden("watch"));
+    add_value_history(hidden("value-history"));
+    add_adjust(hidden("adjust"));
+    add_ask(hidden("ask"));
+    add_resume(hidden("resume"));
+    add_record(hidden("record"));
+    add_dump(hidden("dump"));
   }
 
   // It is a format in all other commands.
@@ -385,26 +449,34 @@ class CommandLine {
         ->check(CLI::IsMember({"c"}));
   }
 
-  void add_stream_commands() {
-    CLI::App* record = add("record", "Record a trace in Memtrace's format", &ctl::run_record);
+  void add_record(CLI::App* record) {
+    set_up(record, "Record a trace in Memtrace's format", &ctl::run_record);
     add_trace_options(record);
     record->add_option("--out", options_.trace_file, "Write to this file")
         ->type_name("FILE")
         ->required();
     refuse_output(record);
-    CLI::App* dump = add("dump", "Print every event of a trace file", &ctl::run_dump);
+  }
+  void add_dump(CLI::App* dump) {
+    set_up(dump, "Print every event of a trace file", &ctl::run_dump);
     dump->add_option("file", options_.trace_file, "Trace file to read")
         ->type_name("FILE")
         ->required();
+  }
+  void add_stream_commands() {
     CLI::App* events = add("events", "Print sampled events as they happen", &ctl::run_events);
     add_target(*events, options_.query);
     add_filter(*events, options_.query, true);
     add_format(events, {ctl::kTable, ctl::kJson});
     events->add_flag("--callstacks", options_.full_callstacks, "Print complete callstacks");
     events->add_option("-n,--limit", options_.event_limit, "Stop after N events");
-    CLI::App* trace = app_.add_subcommand("trace", "Have memprofd write traces to its own disk");
+    CLI::App* trace =
+        app_.add_subcommand("trace", "Record traces, here or by memprofd on its own disk");
     trace->require_subcommand(1);
-    CLI::App* start = add_to(*trace, "start", "Start a trace", &ctl::run_trace_start);
+    add_record(trace->add_subcommand("record"));
+    add_dump(trace->add_subcommand("dump"));
+    CLI::App* start = add_to(*trace, "start", "Have memprofd write a trace to its own disk",
+                             &ctl::run_trace_start);
     add_trace_options(start);
     start->add_option(
         "--max-files", options_.max_files,
@@ -419,7 +491,7 @@ class CommandLine {
                {ctl::kTable, ctl::kJson});
   }
 
-  void add_values() {
+  CLI::App* add_values() {
     CLI::App* values =
         add("values", "Show published values and the values of modules", &ctl::run_values);
     values
@@ -455,11 +527,15 @@ class CommandLine {
         ->excludes(watch);
     ctl::add_max_pause(*values, options_);
     add_format(values, {ctl::kTable, ctl::kJson, ctl::kDot});
+    return values;
   }
 
-  void add_value_history() {
-    CLI::App* history = add("value-history", "Show published values over time, live or recorded",
-                            &ctl::run_value_history);
+  void add_resume(CLI::App* resume) {
+    add_pid_of(set_up(resume, "Resume a program that waits in a pause point", &ctl::run_resume));
+  }
+
+  void add_value_history(CLI::App* history) {
+    set_up(history, "Show published values over time, live or recorded", &ctl::run_value_history);
     add_target(*history, options_.query);
     add_range(*history, options_.query);
     history
@@ -472,9 +548,8 @@ class CommandLine {
     add_format(history, {ctl::kTable, ctl::kJson});
   }
 
-  void add_adjust() {
-    CLI::App* adjust =
-        add("adjust", "Turn published values off or on, or change their period", &ctl::run_adjust);
+  void add_adjust(CLI::App* adjust) {
+    set_up(adjust, "Turn published values off or on, or change their period", &ctl::run_adjust);
     adjust
         ->add_option("pattern", options_.value_pattern,
                      "Change only names that match, such as '^requests' (default: all)")
@@ -492,9 +567,8 @@ class CommandLine {
         ->check(CLI::Range(0, 86'400'000));
   }
 
-  void add_ask() {
-    CLI::App* ask = add("ask", "Call an action that the program registered, and print its reply",
-                        &ctl::run_ask);
+  void add_ask(CLI::App* ask) {
+    set_up(ask, "Call an action that the program registered, and print its reply", &ctl::run_ask);
     ask->add_option("name", options_.request_name,
                     "Name of the action, as `memprofctl values` lists it")
         ->required()
@@ -509,8 +583,8 @@ class CommandLine {
     add_format(ask, {ctl::kTable, ctl::kJson});
   }
 
-  void add_watch() {
-    CLI::App* watch = add("watch", "Print values as they change", &ctl::run_watch);
+  void add_watch(CLI::App* watch) {
+    set_up(watch, "Print values as they change", &ctl::run_watch);
     watch
         ->add_option("names", options_.watched,
                      "Names or patterns, as `memprofctl values` prints them")
@@ -584,7 +658,7 @@ class CommandLine {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // What gRPC has to say of itself is not for people; what went wrong is in our status.
+  // gRPC's own log is not for people; errors are in our status.
   gpr_set_log_function([](gpr_log_func_args*) {});
   return CommandLine().run(argc, argv);
 }

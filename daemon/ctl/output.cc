@@ -16,7 +16,7 @@ namespace memprofd::ctl {
 
 namespace {
 
-// Whether the terminal understands colours and bold letters, and they are wanted (no-color.org).
+// True if the terminal supports colours and bold letters, and they are wanted (no-color.org).
 bool may_paint() {
   const char* terminal = std::getenv("TERM");
   const char* no_color = std::getenv("NO_COLOR");

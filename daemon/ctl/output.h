@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where results go.
+// Destinations of results.
 #pragma once
 
 #include <cstdio>
@@ -15,19 +15,19 @@
 
 namespace memprofd::ctl {
 
-// Colours and width of stdout, if it is a terminal; no colours where TERM or NO_COLOR says so.
+// Colours and width of stdout, if it is a terminal; no colours if TERM or NO_COLOR forbid them.
 Style stdout_style();
 absl::Status print(const std::string& text);
-// As the HTTP API says it; ends in a newline. To stdout when there is no file.
+// In the form of the HTTP API; ends in a newline. To stdout without a file.
 absl::Status print_json(const google::protobuf::Message& message, const std::string& file = "");
 // To the file, or to stdout when there is none.
 absl::Status write_result(const std::string& data, const std::string& file);
-// The same piece by piece, for what is not to be held as a whole.
+// The same piece by piece, for large results.
 class ResultStream {
  public:
   // To stdout when there is no file.
   static absl::StatusOr<ResultStream> open(const std::string& file);
-  // After an error nothing more is written; finish() tells it.
+  // After an error nothing more is written; finish() returns it.
   void write(std::string_view text);
   bool failed() const { return !status_.ok(); }
   absl::Status finish();

@@ -6,8 +6,8 @@
 
 namespace memprofd::ctl {
 
-// Says on stderr what is going on when it takes more than a second, if that is
-// a terminal. Lives as long as the work.
+// Shows on stderr the activity if it takes more than a second and stderr is a terminal. Exists as
+// long as the work.
 class Progress {
  public:
   explicit Progress(std::string what);

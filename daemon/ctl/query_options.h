@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options that say which blocks a command is about; the same for all.
+// The options that select the blocks of a question; the same for all commands.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ struct QueryOptions {
   bool until_peak = false;
   std::string min_size, max_size;          // sizes
   std::string min_lifetime, max_lifetime;  // durations
-  pb::Filter filter;                       // all that needs no parsing
+  pb::Filter filter;                       // everything that needs no parsing
   pb::GroupBy group_by = pb::GROUP_BY_SITE;
   pb::Measure order = pb::MEASURE_LIVE;
   int limit = -1;  // 0: all; -1: the command's default

@@ -23,7 +23,7 @@ namespace {
 constexpr int kTableLimit = 20;
 constexpr int kReportLimit = 10;
 
-// Who is asked, and what about.
+// A question and its source.
 struct Question {
   std::unique_ptr<Questions> source;
   pb::Selection selection;

@@ -48,7 +48,7 @@ class QuestionsTo : public Questions {
   virtual Source& source() = 0;
 };
 
-// How often it is begun anew; others' questions may need the room each time.
+// Number of retries; other questions may need the room each time.
 constexpr int kTries = 3;
 
 // One page after the other, all of one answer.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whom a command asks: a running memprofd, or a trace file. Answers are the same
-// messages, so that all renderings serve both.
+// The source of a command's answers: a running memprofd, or a trace file. Answers are the same
+// messages, so all renderings serve both.
 #pragma once
 
 #include <memory>
@@ -24,22 +24,21 @@ class Questions {
   virtual absl::StatusOr<pb::GetProfileResponse> get_profile(const pb::GetProfileRequest&) = 0;
   virtual absl::StatusOr<pb::GetValueHistoryResponse> get_value_history(
       const pb::GetValueHistoryRequest&) = 0;
-  // Gives up the question that is asked, where that can take long, and all later ones. Any
-  // thread.
+  // Abandons the current question, if it may take long, and all later ones. Any thread.
   virtual void interrupt() {}
 };
 
-// All rows, page by page. When memprofd forgets the answer meanwhile it is asked for anew.
+// All rows, page by page. If memprofd drops the answer meanwhile, the question is repeated.
 absl::StatusOr<pb::ListSitesResponse> all_sites(Questions& source, pb::ListSitesRequest request);
 absl::StatusOr<pb::DiffSitesResponse> all_diffs(Questions& source, pb::DiffSitesRequest request);
 
-// Reads the file at once; what of it is damaged is said on stderr.
+// Reads the file at once; damage is reported on stderr.
 absl::StatusOr<std::unique_ptr<Questions>> ask_file(const std::string& path);
 std::unique_ptr<Questions> ask_daemon(const Endpoint& endpoint);
 // source must outlive the answer.
 std::unique_ptr<Questions> ask_source(SnapshotSource& source);
 
-// A target of a source: the source, and the pid to ask it for.
+// A target of a source: the source, and the target's pid there.
 struct QuestionTarget {
   std::unique_ptr<Questions> source;
   int pid = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `memprofctl report -o` takes.
+// Formats of `memprofctl report -o`.
 #pragma once
 
 #include <string>

@@ -60,8 +60,8 @@ absl::StatusOr<std::int64_t> parse_time(std::string_view view, std::int64_t now_
       "bad time \"", text, "\": give -10m, 14:05, 14:05:30 or 2026-01-31T14:05:30Z (UTC)"));
 }
 
-// Where the '@' before the range is; the text's size when there is no range. A
-// range has ".." and no '/', any other '@' belongs to a file's name.
+// Position of the '@' before the range; the text's size if there is no range. A range has ".." and
+// no '/', any other '@' belongs to a file's name.
 std::size_t find_range(std::string_view text) {
   const std::size_t slash = text.rfind('/');
   const std::size_t at = text.find('@', slash == text.npos ? 0 : slash);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How command lines say which target and which time are meant.
+// Parses targets and times on command lines.
 //
 //   TARGET    4242 (a pid), trace.ctf (a file)
 //   RANGE     FROM..TO, either may be empty: from the attach, until now
-//   FROM, TO  -10m (so long ago), 14:05[:30] (today, UTC), 2026-01-31T14:05:30Z,
+//   FROM, TO  -10m (10 minutes ago), 14:05[:30] (today, UTC), 2026-01-31T14:05:30Z,
 //             or @seconds since the Unix epoch
 //   both      TARGET@RANGE, TARGET or @RANGE
 #pragma once

@@ -19,9 +19,9 @@ class SnapshotCommandLine {
     snapshot_->require_subcommand(1);
     add_take();
     add_list();
-    add_frames(*add_question("show", "Count blocks by kind, shape, size and site, and free memory",
-                             &run_snapshot_show),
-               options_.query);
+    for (const FileQuestion& question : file_questions()) {
+      add_frames(*add_question(question.name, question.help, question.run), options_.query);
+    }
     add_retained();
     add_why();
     CLI::App* diff = add_question("diff", "Compare with a later snapshot", &run_snapshot_diff);
@@ -29,12 +29,6 @@ class SnapshotCommandLine {
         ->type_name("OTHER")
         ->required();
     add_frames(*diff, options_.query);
-    add_frames(
-        *add_question("garbage",
-                      "Show floating garbage (unreachable, not yet collected) by site and age",
-                      &run_snapshot_garbage),
-        options_.query);
-    add_question("waste", "Show wasted memory", &run_snapshot_waste);
     add_query();
     add_convert();
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "daemon/ctl/commands.h"
@@ -18,6 +19,13 @@ using Command = absl::Status (*)(const Options&);
 using AddCommand =
     std::function<CLI::App*(CLI::App& parent, const char* name, const char* help, Command command)>;
 
+// A question about the file of a snapshot that has no options of its own.
+struct FileQuestion {
+  const char* name;
+  const char* help;
+  Command run;
+};
+std::vector<FileQuestion> file_questions();
 // Each command that takes a snapshot has this option.
 void add_max_pause(CLI::App& sub, Options& options);
 // memprofctl why, and all of memprofctl snapshot. options must outlive app.

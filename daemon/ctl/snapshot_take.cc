@@ -57,7 +57,7 @@ std::string told(const std::string& file, const pb::SnapshotSummary& summary,
   return options.json() ? summary_json(file, summary) : summary_text(file, summary);
 }
 
-// What is said of it goes to stderr then.
+// The summary goes to stderr then.
 absl::Status take_to_stdout(Client& client, const pb::TakeHeapRequest& request,
                             const Options& options) {
   if (::isatty(STDOUT_FILENO) != 0) {

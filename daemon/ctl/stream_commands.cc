@@ -103,8 +103,7 @@ absl::Status print_trace(const Options& options, const pb::TraceInfo& trace) {
 
 }  // namespace
 
-// What history has of the time from begin on. Tells people what has become of it; nothing where
-// nothing was said.
+// History from begin on. Reports the result to people; nothing if no values were published.
 absl::StatusOr<std::string> record_values(Client& client, int pid, std::int64_t begin_unix_ns,
                                           const std::string& trace_file) {
   constexpr std::uint32_t kMostPoints = 10'000;
@@ -134,7 +133,7 @@ absl::Status run_record(const Options& options) {
   if (file == nullptr) return cannot_write(options.trace_file);
   Client client(options.endpoint);
   std::atomic<std::uint64_t> recording = 0;
-  // What memprofd has not sent yet is lost with a stream that is cancelled.
+  // If a stream is cancelled, events that memprofd has not sent yet are lost.
   interrupt.on_signal(
       [&] {
         if (!end_recording(options.endpoint, recording)) client.interrupt();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// memprofctl value-history: what a program has said about itself, or a recording has of that.
+// memprofctl values history: what a program has said about itself, or a recording has of that.
 #include <utility>
 
 #include "daemon/ctl/commands.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program said about itself while a trace of it was recorded: a file beside the trace's,
-// "trace.ctf.values", which has an answer of memprof.v1.Values/GetValueHistory.
+// Published values during the recording of a trace: a file beside the trace's, "trace.ctf.values",
+// which has an answer of memprof.v1.Values/GetValueHistory.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// memprofctl watch: chosen values of a program, again and again, until it pauses; memprofctl
+// memprofctl values watch: chosen values of a program, again and again, until it pauses; memprofctl
 // resume.
 #include <unistd.h>
 
@@ -55,7 +55,7 @@ class Pauses {
   std::optional<std::uint64_t> seen_;
 };
 
-// Whether to go on: somebody at a terminal has said so.
+// Returns true if a user at a terminal has chosen to continue.
 absl::StatusOr<bool> stop_at(const std::string& pause, const Options& options, Client& client,
                              int pid) {
   const bool is_asked = ::isatty(STDIN_FILENO) != 0 && !options.json();
@@ -89,12 +89,8 @@ class Watch {
     request_.set_with_contents(options.with_contents);
   }
 
-  // JSON has all at each look; an older memprofd does not tell what has changed.
-  absl::Status run() {
-    if (options_.json()) return ask_again_and_again();
-    const absl::Status status = follow();
-    return is_of_older_daemon(status) ? ask_again_and_again() : status;
-  }
+  // JSON has all at each look, text only what has changed.
+  absl::Status run() { return options_.json() ? ask_again_and_again() : follow(); }
 
  private:
   enum class Next { kLook, kPause, kEnd };

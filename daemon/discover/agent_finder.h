@@ -37,12 +37,12 @@ std::vector<AgentLocation> find_agents(const ProcFs& proc, int pid,
                                        const SharedBudget& budget = nullptr,
                                        const std::stop_token& stop = {});
 
-// Whether what the agent writes to is mapped so. A dlopen that failed for want of mappings leaves
-// parts of the file: the control block then lies in bytes of it that are something else.
+// True if the agent's writable data is mapped. A dlopen that failed for lack of mappings leaves
+// parts of the file, with other bytes at the control block's address.
 bool has_its_data(const AgentLocation& agent, const std::vector<Mapping>& maps);
 
-// Where the program has what it says about itself (struct memprof_values) in the process; 0: it
-// says nothing.
+// Address of the program's published values (struct memprof_values) in the process; 0 if it
+// publishes none.
 std::uint64_t find_registry(const ElfFile& program, std::uint64_t load_bias);
 
 // A file that the process has mapped, and the path that it was opened by.

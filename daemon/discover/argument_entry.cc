@@ -8,7 +8,7 @@
 namespace memprofd {
 namespace {
 
-// What an instruction writes into.
+// The registers and memory that an instruction writes.
 struct Written {
   bool known = false;
   std::vector<std::uint8_t> registers;

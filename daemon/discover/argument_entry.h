@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a probe in a function of C still finds what it was called with.
+// Finds a place in a C function at which a probe still finds the arguments.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +25,9 @@ struct ArgumentEntry {
   bool is_cheap = false;  // the kernel emulates the instruction there
 };
 
-// The first instruction that the kernel emulates, if what is wanted is there, else the function's
-// first one. Nothing where the code is not understood, or a call may pass there twice. Arguments as
-// of read_function_code().
+// The first instruction that the kernel emulates, if the arguments are still there, otherwise the
+// function's first one. Nothing if the code is not understood, or a call may pass there twice.
+// Arguments as of read_function_code().
 std::optional<ArgumentEntry> find_argument_entry(std::span<const std::byte> code,
                                                  std::uint64_t address, const ReadProgram& read,
                                                  const WantedArguments& wanted);

@@ -27,7 +27,7 @@ constexpr std::uint64_t kMaxBuildIdBytes = 64;
 constexpr std::uint64_t kMaxTlsBytes = 1ull << 30;
 constexpr std::uint32_t kOfSymtab = 1u << 31;
 
-// What the thread-local variables of a program take; 0 when the header makes no sense.
+// Size of a program's thread-local variables; 0 if the header is invalid.
 std::uint64_t aligned_size(const Elf64_Phdr& header) {
   const std::uint64_t align = std::max<std::uint64_t>(header.p_align, 1);
   if (header.p_memsz > kMaxTlsBytes || align > kMaxTlsBytes) return 0;
@@ -195,7 +195,7 @@ std::optional<ElfStrings> ElfFile::names_of(const ElfSymbolTable& table) const {
   return strings.ok() ? std::optional(*std::move(strings)) : std::nullopt;
 }
 
-// Whether all have been found.
+// Returns true if all have been found.
 bool ElfFile::find_in(const ElfSymbolTable& table, std::span<const std::string_view> names,
                       std::vector<std::optional<ElfSymbol>>& found) const {
   auto missing = std::count(found.begin(), found.end(), std::nullopt);

@@ -40,7 +40,7 @@ struct ElfSegment {  // PT_LOAD
 
 struct ElfSymbol {
   std::uint64_t address = 0;
-  std::uint64_t size = 0;  // 0 when the file does not say
+  std::uint64_t size = 0;  // 0 if the file does not contain it
 };
 
 struct ElfFunction {
@@ -52,9 +52,9 @@ struct ElfFunction {
 // Not thread-safe, except read(), offset_of() and segments().
 class ElfFile {
  public:
-  // display_name is what messages call the file; budget is that of the target whose file it
-  // is, null: one of its own. Errors: kFailedPrecondition when it is not an ELF file of a
-  // supported kind, kDataLoss when it is damaged, else what open() said.
+  // display_name names the file in messages; budget is that of its target, null: one of its own.
+  // Errors: kFailedPrecondition if it is not an ELF file of a supported kind, kDataLoss if it is
+  // damaged, otherwise that of open().
   static absl::StatusOr<std::unique_ptr<ElfFile>> open(const std::string& path,
                                                        std::string display_name,
                                                        SharedBudget budget = nullptr);
@@ -64,16 +64,16 @@ class ElfFile {
                                                           SharedBudget budget = nullptr);
 
   const std::string& display_name() const { return display_name_; }
-  // The file itself, for who has to be sure that it is the one that was parsed.
+  // The open file, to be sure that it is the one that was parsed.
   const SharedFd& descriptor() const { return fd_; }
   std::uint16_t machine() const { return machine_; }  // EM_X86_64 or EM_AARCH64
   const std::vector<ElfSegment>& segments() const { return segments_; }
   // The GNU build id in lower-case hex; empty: the file has none.
   const std::string& build_id() const { return build_id_; }
-  // Whether there is a full symbol table (.symtab): the file is not stripped.
+  // True if there is a full symbol table (.symtab): the file is not stripped.
   bool has_symtab() const { return !sections_.full.symbols.empty(); }
-  // Why symbols or probes that are in the file may not have been found, one line; empty: all
-  // that were asked for were looked at.
+  // Why symbols or probes of the file may not have been found, one line; empty: everything that was
+  // requested was examined.
   const std::string& why_incomplete() const { return why_incomplete_; }
 
   // A defined symbol of .dynsym or, failing that, .symtab.
@@ -86,12 +86,12 @@ class ElfFile {
   // The function symbol around an address. The first call reads and sorts all function
   // symbols, without their names.
   std::optional<ElfFunction> function_at(std::uint64_t address);
-  // Each function symbol by address, one an address; names are read at once, as far as there is
-  // room for them (why_incomplete()).
+  // Calls fn for each function symbol by address, one per address; names are read at once, as long
+  // as there is room for them (why_incomplete()).
   void for_each_function(const std::function<void(const ElfFunction&)>& fn);
   std::vector<StapProbe> stap_probes() const;
-  // Where a program (not a library) has a thread-local variable that find_symbol() found,
-  // from the thread pointer: x86-64 puts them below it.
+  // Offset from the thread pointer of a program's (not a library's) thread-local variable that
+  // find_symbol() found; x86-64 places them below it.
   std::optional<std::int64_t> thread_local_offset(const ElfSymbol& variable) const;
 
   // File offset of an address that has bytes in the file.
@@ -99,8 +99,8 @@ class ElfFile {
   // Bytes at an address; the zeros beyond the file's part of a segment (.bss)
   // included. Fails when the range is not inside one segment.
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const;
-  // What to add to the file's addresses when an executable mapping of the file
-  // starts at address `start` with file offset `offset`.
+  // Difference between addresses in the process and in the file, for an executable mapping of the
+  // file that starts at address `start` with file offset `offset`.
   std::optional<std::uint64_t> load_bias(std::uint64_t start, std::uint64_t end,
                                          std::uint64_t offset) const;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where an ELF file has the few sections that memprofd reads. The file is untrusted: its section
-// headers are read piece by piece, and nothing is kept of those that are not wanted.
+// Locates the few sections of an ELF file that memprofd reads. The file is untrusted: its section
+// headers are read piece by piece, and those of other sections are not kept.
 #pragma once
 
 #include <elf.h>
@@ -11,7 +11,7 @@
 
 namespace memprofd {
 
-// Inside the file, as long as it was when it was looked at; empty: not there.
+// A range within the file's size at the inspection; empty: not present.
 struct FileRange {
   std::uint64_t offset = 0;
   std::uint64_t size = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Symbol tables of an untrusted ELF file. Symbols are read piece by piece; their names are in
-// memory only while symbols are looked for by name, and charged to a budget meanwhile.
+// Symbol tables of an untrusted ELF file. Symbols are read piece by piece. Their names are in
+// memory only during a search by name, and charged to a budget meanwhile.
 #pragma once
 
 #include <elf.h>
@@ -33,7 +33,7 @@ class ElfStrings {
   // kResourceExhausted, one line: they do not fit.
   static absl::StatusOr<ElfStrings> load(int fd, const FileRange& strings, SharedBudget budget);
 
-  // Whether that is the string at the offset.
+  // True if the string at the offset is text.
   bool is(std::uint64_t offset, std::string_view text) const;
   // The string at the offset; empty when it is none.
   std::string_view at(std::uint64_t offset) const;

@@ -54,7 +54,7 @@ class Window {
  private:
   static constexpr std::size_t kStep = 256 << 10;
 
-  // How many bytes from an address are in its mapping; of what is in none, in its page.
+  // Bytes from an address to the end of its mapping; outside of all mappings, of its page.
   std::uint64_t mapped_behind(std::uint64_t address) const {
     constexpr std::uint64_t kPage = 4096;
     const auto after =
@@ -124,7 +124,7 @@ class Collector {
     if (!full_) descriptors_.push_back(descriptor);
     return !full_;
   }
-  // Whether it was the budget that had no room.
+  // True if the budget had no room.
   bool full() const { return full_; }
   FrameTable finish() && { return FrameTable(std::move(descriptors_), std::move(charge_)); }
 

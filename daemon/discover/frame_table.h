@@ -57,11 +57,11 @@ class FrameTable {
   std::shared_ptr<const Contents> contents_;
 };
 
-// Reads caml_frametable: a null-terminated array of pointers to tables, each an
-// 8-byte count and that many descriptors. Total on garbage: absurd counts and
-// unreadable memory end in skipped descriptors, an empty result in an error.
-// mappings: of that memory, in order. A page that no table says that it reaches into is not
-// touched but in the mapping of one: what is mapped behind it may be a file that never answers.
+// Reads caml_frametable: a null-terminated array of pointers to tables, each an 8-byte count and
+// that many descriptors. Total on garbage: absurd counts and unreadable memory end in skipped
+// descriptors, an empty result in an error. mappings: of that memory, in order. Only pages that a
+// table claims to reach, or in the mapping of one, are touched: the next mapping may be a file that
+// never answers.
 absl::StatusOr<FrameTable> read_frame_table(const MemoryReader& memory,
                                             std::span<const Mapping> mappings,
                                             std::uint64_t caml_frametable,
@@ -70,8 +70,8 @@ absl::StatusOr<FrameTable> read_frame_table(const MemoryReader& memory,
 // Descriptors read of one program; far more than any has.
 inline constexpr std::uint64_t kMaxDescriptors = 4'000'000;
 
-// Reads the tables at these addresses; as total, and empty when there is nothing. Keeps at most
-// so many descriptors.
+// Reads the tables at these addresses; total likewise, and empty if there is nothing. Keeps at most
+// this number of descriptors.
 FrameTable read_frame_tables(const MemoryReader& memory, std::span<const Mapping> mappings,
                              std::span<const std::uint64_t> tables,
                              const SharedBudget& budget = nullptr,
@@ -82,7 +82,7 @@ struct KernelFrameTable {
   std::uint32_t bits = 0;
   std::vector<std::uint64_t> slots;
   std::uint64_t left_out = 0;  // descriptors without a slot
-  // For the slots and for the kernel's copy of them; null: nobody's.
+  // Charged for the slots and for the kernel's copy of them; null: nothing is charged.
   std::shared_ptr<ByteCharge> charge;
 };
 // Grows the table until no probe sequence exceeds MEMPROF_MAX_PROBES. Addresses
@@ -91,8 +91,8 @@ struct KernelFrameTable {
 // allows. There is room for as many more descriptors as are reserved.
 KernelFrameTable build_kernel_frame_table(const FrameTable& table, std::uint64_t reserved = 0,
                                           const SharedBudget& budget = nullptr);
-// How many to reserve for plugins when a program of so many descriptors may load some, and
-// has loaded so many.
+// Number of descriptors to reserve for plugins, for a program with this number of descriptors and
+// loaded plugins with that one.
 std::uint64_t room_for_plugins(std::uint64_t descriptors, std::uint64_t loaded);
 
 }  // namespace memprofd

@@ -35,7 +35,7 @@ std::optional<std::vector<Placed>> decode_all(std::span<const std::byte> code) {
 
 bool is_indirect_jump(const X86Instruction& code) { return code.is(0xff) && code.reg == 4; }
 
-// Whether the code behind it is reached by jumps only.
+// True if the following code is reached by jumps only.
 bool ends_a_block(const X86Instruction& code) {
   return code.is(0xc3) || code.is(0xe9) || code.is(0xeb) || is_indirect_jump(code);
 }
@@ -69,7 +69,7 @@ class Jumps {
                       (before.is(0x03) && before.reg == jump.rm);
     return adds && before.wide;
   }
-  // Whether one leads to [begin, end].
+  // True if one leads to [begin, end].
   bool lead_to(std::uint64_t begin, std::uint64_t end) const {
     const auto first = targets_.lower_bound(begin);
     return first != targets_.end() && *first <= end;
@@ -120,8 +120,8 @@ constexpr std::size_t kMaxExits = 1000;
 
 constexpr std::uint8_t kYoungPtr = 15;  // in OCaml code
 
-// Whether the instruction writes into the register by its ModRM byte; what only reads it does not
-// count. Even opcodes are of bytes: what is number 4 there is another register.
+// True if the instruction writes the register of its ModRM byte; reading does not count. Even
+// opcodes work on bytes: number 4 is another register there.
 bool may_write(const X86Instruction& code, std::uint8_t number) {
   if (code.map != X86Instruction::Map::kOne || code.is_vex || !code.has_modrm) return false;
   const unsigned op = code.opcode;
@@ -137,7 +137,7 @@ bool may_write(const X86Instruction& code, std::uint8_t number) {
   return writes_reg && code.reg == number;
 }
 
-// What an instruction adds to the register by its ModRM byte; nothing when that is not known.
+// The amount that an instruction adds to the register of its ModRM byte; nothing if unknown.
 std::optional<std::int64_t> added_to(const X86Instruction& code, std::uint8_t number) {
   if (!may_write(code, number)) return 0;
   if ((code.is(0x81) || code.is(0x83)) && code.rm_is_register(number) && code.wide) {
@@ -148,7 +148,7 @@ std::optional<std::int64_t> added_to(const X86Instruction& code, std::uint8_t nu
   return std::nullopt;
 }
 
-// What an instruction adds to rsp; nothing when that is not known.
+// The amount that an instruction adds to rsp; nothing if unknown.
 std::optional<std::int64_t> added_to_rsp(const X86Instruction& code) {
   const bool one_byte = code.map == X86Instruction::Map::kOne && !code.is_vex;
   if (!one_byte) return 0;
@@ -182,9 +182,9 @@ class StackPointer {
       is_own_ = false;
     }
   }
-  // What follows is reached by jumps.
+  // The following code is reached by jumps.
   void begin_anew() { *this = StackPointer(); }
-  // Whether it is that of the function.
+  // True if it is the function's own.
   bool is_own() const { return is_own_; }
 
  private:

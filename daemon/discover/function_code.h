@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a compiled OCaml function is entered and left, by its machine code: where probes go that
-// count its calls and time them.
+// Finds the entry and the exits of a compiled OCaml function in its machine code: the places for
+// probes that count and time its calls.
 //
-// A call is an entry from outside. A function that calls itself last jumps back into itself, which
-// is a turn of a loop and no call. A probe is put where the code passes once a call: at the first
-// instruction of the entry that the kernel emulates (a single-stepped one costs ten times as
+// A call is an entry from outside. A self tail call jumps back into the function, which is an
+// iteration of a loop and not a call. A probe is placed where the code passes once per call: at the
+// first instruction of the entry that the kernel emulates (a single-stepped one costs ten times as
 // much), unless a jump comes back before it.
 #pragma once
 
@@ -18,21 +18,22 @@
 
 namespace memprofd {
 
-// Bytes of one function; a longer one is not looked at.
+// Maximum size of a function; longer ones are not examined.
 inline constexpr std::uint64_t kMaxFunctionBytes = 1u << 20;
 
-// Where a call ends. The stack pointer is what it was at the function's first instruction.
+// The end of a call. The stack pointer has the value that it had at the function's first
+// instruction.
 struct FunctionExit {
   std::uint64_t at = 0;       // bytes from the function's begin
   bool is_tail_call = false;  // a jump to another function; else a return
 };
 
-// Where a call is noticed.
+// The place at which a call is counted.
 struct FunctionEntry {
   std::uint64_t at = 0;   // bytes from the function's begin
   bool is_cheap = false;  // the kernel emulates the instruction there
-  // A timed_entry has these: words by which the stack pointer lies below that at the first
-  // instruction, and by which the end of what is free in the minor heap (r15) does.
+  // For a timed_entry: words by which the stack pointer, and the end of the free part of the minor
+  // heap (r15), are below their values at the first instruction.
   std::uint32_t stack_words = 0;
   std::uint32_t young_words = 0;
 };
@@ -43,8 +44,8 @@ struct FunctionCode {
   std::string why_uncounted;
   FunctionEntry entry;
 
-  // Why calls cannot be timed, a few words: "it is one jump"; empty: timed_entry is none of the
-  // exits, and those are all; one by an exception is not among them.
+  // Why calls cannot be timed, a few words: "it is one jump". Empty: timed_entry is not an exit,
+  // and the exits are complete except for exceptions.
   std::string why_untimed;
   FunctionEntry timed_entry;
   std::vector<FunctionExit> exits;

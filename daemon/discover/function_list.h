@@ -16,7 +16,7 @@
 namespace memprofd {
 
 struct ListedFunction {
-  std::string name;           // as name_of says
+  std::string name;           // from name_of
   std::uint64_t address = 0;  // the file's own
   std::uint64_t size = 0;     // bytes of code
   FunctionCode code;
@@ -28,13 +28,13 @@ struct FunctionList {
 };
 
 struct FunctionChoice {
-  // What people call the function; nothing: they have not asked for it.
+  // The function's name for users; nothing if it was not requested.
   std::function<std::optional<std::string>(const ElfFunction& function)> name_of;
   std::size_t most = 0;
 };
 
-// Reads the code of the functions that are wanted. kFailedPrecondition, one line: the program is
-// stripped, so that nothing says where its functions are.
+// Reads the code of the requested functions. kFailedPrecondition, one line: the program is
+// stripped, so its functions cannot be found.
 absl::StatusOr<FunctionList> list_functions(ElfFile& program, const FunctionChoice& choice);
 
 }  // namespace memprofd

@@ -64,7 +64,7 @@ std::optional<std::uint64_t> free_words_of_heap(const MemoryReader& memory, std:
   return pools - live;
 }
 
-// What a domain adds; not known for one is not known for all.
+// Adds a domain's part; if it is unknown for one domain, the sum is unknown.
 void add_room(const MemoryReader& memory, const DomainWords& domain, GcStats& stats) {
   if (is_minor_heap(domain.minor_heap)) stats.minor_heap_words += domain.minor_heap.words();
   const auto free_words = free_words_of_heap(memory, domain.shared_heap);

@@ -38,7 +38,7 @@ struct GcCounters {
   std::uint64_t compactions = 0;
 };
 
-// OCaml 5: one domain as the agent knows it.
+// OCaml 5: one domain, as reported by the agent.
 struct DomainGc {
   std::uint64_t state = 0;  // address
   std::uint64_t heap_bytes = 0;
@@ -53,8 +53,8 @@ absl::StatusOr<GcStats> read_domain_gc_stats(const MemoryReader& memory, const R
                                              std::span<const DomainGc> domains,
                                              const std::array<std::uint64_t, 3>& ended_words);
 
-// The same in observe mode: words are those that the hits told, and so lag behind by up
-// to a minor heap of each domain; the heap is not known.
+// The same in observe mode: words are those of the hits, and lag behind by up to a minor heap per
+// domain; the heap is unknown.
 absl::StatusOr<GcStats> read_observed_gc_stats(const MemoryReader& memory,
                                                const GcCounters& counters,
                                                const std::array<double, 3>& words);

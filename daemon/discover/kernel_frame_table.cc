@@ -31,7 +31,7 @@ bool insert_slot(KernelFrameTable& table, const FrameDescriptor& descriptor) {
   return false;
 }
 
-// Whether the slots and the kernel's copy fit.
+// Returns true if the slots and the kernel's copy fit.
 bool charge_slots(KernelFrameTable& table) {
   const std::uint64_t bytes = 2 * sizeof(table.slots[0]) << table.bits;
   return bytes <= table.charge->bytes() || table.charge->grow(bytes - table.charge->bytes());

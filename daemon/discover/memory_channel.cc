@@ -81,7 +81,7 @@ MemoryChannel::Outcome MemoryChannel::call(MemoryRequest request, std::span<cons
   return await(answer, out, patience_ns);
 }
 
-// Until nothing is left unanswered.
+// Waits until no request is unanswered.
 MemoryChannel::Outcome MemoryChannel::await(MemoryAnswer& answer, std::span<std::byte> out,
                                             std::uint64_t patience_ns) {
   while (sent_ != answered_) {
@@ -100,7 +100,7 @@ bool MemoryChannel::send(const MemoryRequest& request, std::span<const std::byte
   return ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL) >= 0;
 }
 
-// Until the socket has something; within the caller's patience and what is left of that of all.
+// Waits until the socket has data, within the caller's patience and the remaining total.
 bool MemoryChannel::wait_readable(std::uint64_t patience_ns) {
   if (is_readable(socket_.get(), 0)) return true;
   const std::uint64_t began = monotonic_ns();

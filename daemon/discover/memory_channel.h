@@ -19,7 +19,7 @@ namespace memprofd {
 class MemoryChannel {
  public:
   explicit MemoryChannel(UniqueFd socket) : socket_(std::move(socket)) {}
-  // A server that stands still is left alone: it ends when its file system answers.
+  // A server that hangs is left alone: it ends when its file system answers.
   ~MemoryChannel();
   MemoryChannel(const MemoryChannel&) = delete;
   MemoryChannel& operator=(const MemoryChannel&) = delete;
@@ -29,19 +29,19 @@ class MemoryChannel {
     kLate,  // it will be done, or not, at some time; `out` is not touched any more
     kNoServer,
   };
-  // Does the request; its number is given here. in: what to write. out: gets what was read.
-  // Waits for the answers to earlier requests first. Any thread.
+  // Performs the request and assigns its number. in: bytes to write. out: receives the bytes that
+  // were read. Waits for the answers to earlier requests first. Any thread.
   Outcome call(MemoryRequest request, std::span<const std::byte> in, std::span<std::byte> out,
                MemoryAnswer& answer, std::chrono::nanoseconds patience);
 
-  // For how long a request has been waiting for its answer; 0 when none does, or one has come that
-  // nobody has fetched yet. Any thread, at once.
+  // Time for which a request has been waiting for its answer; 0 if none is waiting, or an answer
+  // has arrived but was not fetched. Any thread; does not wait.
   std::chrono::nanoseconds silent_for() const;
 
   // Why there is no server, an errno; 0: it has ended. After kNoServer.
   int why_no_server() const { return why_no_server_; }
 
-  // Servers of channels that have gone which still stand still, and how many there may be.
+  // Number of hung servers of destroyed channels, and its limit.
   static std::size_t abandoned();
   static constexpr std::size_t kMaxAbandoned = 64;
   // CPU time of all servers until their last answers that were fetched.

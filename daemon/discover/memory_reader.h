@@ -26,7 +26,7 @@ class MemoryReader {
   }
 };
 
-// A memory that can show what it has instead of copying it, a piece at a time.
+// Memory that can show its contents, a piece at a time, instead of copying them.
 class MemoryViewer {
  public:
   virtual ~MemoryViewer() = default;
@@ -38,7 +38,7 @@ class MemoryViewer {
                                                           std::size_t bytes) const = 0;
 };
 
-// What also changes that memory. Who only reads takes a MemoryReader.
+// A reader that can also change that memory. Code that only reads takes a MemoryReader.
 class WritableMemory : public MemoryReader {
  public:
   // Writes all of bytes; when it fails, some may be written.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a target may claim about its minor heap, and where it says it.
+// The minor heap that a target claims to have, and the limits of such a claim.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@ struct MinorHeap {
   std::uint64_t words() const { return (end - begin) / 8; }
 };
 
-// Whether that can be.
+// True if the claim is possible.
 inline bool is_minor_heap(const MinorHeap& heap) {
   return heap.end >= heap.begin && heap.end - heap.begin <= kMaxMinorHeapBytes;
 }
 
-// The one of the domain whose state is there; nothing when that says nothing that can be.
+// The minor heap of the domain with that state; nothing if its claim is impossible.
 inline std::optional<MinorHeap> read_minor_heap(const MemoryReader& memory,
                                                 const RuntimeFacts& facts, std::uint64_t state) {
   MinorHeap heap;

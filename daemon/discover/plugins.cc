@@ -21,7 +21,8 @@ bool names_frame_table(std::string_view symbol) {
          (symbol.ends_with("__frametable") || symbol.ends_with(".frametable"));
 }
 
-// Until the dynamic linker has relocated a file, its tables hold the file's addresses.
+// True once the dynamic linker has relocated a file; until then its tables hold the file's
+// addresses.
 bool is_relocated(const FrameTable& frames, const ElfFile& file, std::uint64_t load_bias) {
   const auto& all = frames.descriptors();
   return std::all_of(all.begin(), all.end(), [&](const FrameDescriptor& descriptor) {
@@ -60,7 +61,7 @@ void PluginFinder::note_incomplete(const ElfFile& file, const FrameTable& frames
   }
 }
 
-// What cannot be opened for lack of descriptors is left for the next time.
+// A file that cannot be opened for lack of descriptors is left for the next time.
 PluginFinder::Found PluginFinder::read_plugin(const Mapping& mapping, std::span<const Mapping> maps,
                                               const MemoryReader& memory, OcamlCode& out) {
   absl::StatusOr<MappedFile> mapped = open_mapping(proc_, pid_, mapping, budget_);

@@ -39,14 +39,14 @@ class PluginFinder {
   static constexpr std::size_t kMaxFiles = 8192;              // mapped, and known to be no plugin
 
   PluginFinder() = default;
-  // exe: the program's own file, as maps prints it; it is no plugin.
-  // budget: the target's, for what is kept of plugins.
+  // exe: the program's own file, as maps prints it, which is no plugin. budget: that of the target,
+  // for data about plugins.
   PluginFinder(int pid, std::string exe, ProcFs proc = ProcFs(), SharedBudget budget = nullptr)
       : pid_(pid), exe_(std::move(exe)), proc_(std::move(proc)), budget_(std::move(budget)) {}
 
-  // The plugins among the mapped files that were not answered before, each once, however often
-  // it is mapped. A file that is just being loaded is left for the next time, and so are all
-  // that come after the stop.
+  // The plugins among the mapped files that were not returned before, each once, however often it
+  // is mapped. A file that is just being loaded is left for the next call, and so are all after the
+  // stop.
   std::vector<OcamlCode> find_new(const std::vector<Mapping>& maps, const MemoryReader& memory,
                                   const std::stop_token& stop = {});
 
@@ -54,7 +54,7 @@ class PluginFinder {
   void set_room(std::uint64_t descriptors) { room_ = std::min(room_, descriptors); }
   // Plugins that were left out for one of the caps.
   std::uint64_t left_out() const { return left_out_; }
-  // What else of plugins could not be used, and why: a line for the first of each reason.
+  // Other plugins that could not be used: one line for the first of each reason.
   const std::vector<std::string>& problems() const { return problems_; }
 
  private:
@@ -73,7 +73,7 @@ class PluginFinder {
   std::string exe_;
   ProcFs proc_;
   SharedBudget budget_;
-  std::map<FileId, std::uint64_t> known_;  // where each is mapped: of what is mapped now
+  std::map<FileId, std::uint64_t> known_;  // where each is mapped now
   std::size_t plugins_ = 0;
   std::uint64_t room_ = kMaxDescriptors;
   std::uint64_t left_out_ = 0;

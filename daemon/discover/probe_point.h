@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where in a function a uprobe goes, and what a hit will cost.
+// Chooses the place of a uprobe in a function, and predicts the cost of a hit.
 //
-// The kernel emulates a few instructions under a uprobe and single-steps all
-// others, which costs ten times as much. The arguments must still be in their
-// registers, so the choice is only between the entry and the instruction after
-// an endbr64 there, or the jump at a function's end.
+// The kernel emulates a few instructions under a uprobe and single-steps all others, which costs
+// ten times as much. The arguments must still be in their registers, so the choice is only between
+// the entry and the instruction after an endbr64 there, or the jump at a function's end.
 #pragma once
 
 #include <cstddef>

@@ -137,7 +137,7 @@ void parse_status_field(std::string_view key, std::string_view value, ProcessSta
   }
 }
 
-// Whether this process has what suffices for programs of all users.
+// True if this process has the capabilities for programs of all users.
 bool is_privileged() {
   constexpr std::uint64_t kNeeded = 1u << CAP_SYS_PTRACE | 1u << CAP_DAC_OVERRIDE;
   const auto status = ProcFs().status(::getpid());

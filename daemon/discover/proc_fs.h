@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What /proc says about a process. Every answer is a snapshot that may be stale
-// when it arrives; pid and start time together name a process.
+// Reads /proc about a process. Every answer is a snapshot that may be stale when it arrives; pid
+// and start time together identify a process.
 #pragma once
 
 #include <sys/types.h>
@@ -38,11 +38,11 @@ struct ProcessStatus {
   std::uint64_t signals_caught = 0;
   std::uint64_t switches = 0;  // of a thread: how often it has gone off its processor
 
-  // What is left waits to be collected.
+  // True for a process that only waits to be reaped.
   bool has_ended() const { return state == 'Z' || state == 'X'; }
 };
 
-// Where a thread sleeps in the kernel (/proc/PID/task/TID/syscall).
+// The system call in which a thread sleeps (/proc/PID/task/TID/syscall).
 struct SleepingCall {
   long number = -1;
   std::array<std::uint64_t, 6> arguments{};
@@ -77,27 +77,26 @@ class ProcFs {
 
   absl::StatusOr<ProcessStatus> status(int pid) const;
   absl::StatusOr<ProcessStatus> status_of_self() const;
-  // Whether a process, or a thread by its own id, is there and has not ended.
+  // True if a process, or a thread by its own id, exists and has not ended.
   bool exists(int pid) const;
   absl::StatusOr<ProcessStatus> thread_status(int pid, int tid) const;
-  // Nothing when it does not sleep, or not in a system call. It is off its processor then, which a
-  // state of S alone does not say.
+  // Nothing if the thread does not sleep, or not in a system call. Otherwise it is off its
+  // processor, which a state of S alone does not guarantee.
   absl::StatusOr<std::optional<SleepingCall>> sleeping_call(int pid, int tid) const;
-  // Milliseconds, by the clock of the processor that it was on, when the thread was last put on it
-  // or accounted for. kFailedPrecondition: this kernel does not tell.
+  // Time at which the thread was last scheduled or accounted for, in milliseconds by the clock of
+  // its processor. kFailedPrecondition: this kernel does not report it.
   absl::StatusOr<double> last_run_ms(int pid, int tid) const;
   // The one that the thread runs on, or ran on last.
   absl::StatusOr<std::uint64_t> last_processor(int pid, int tid) const;
   // Clock ticks since boot (field 22 of stat).
   absl::StatusOr<std::uint64_t> start_time(int pid) const;
-  // Where the environment lies that the program was started with; both 0 when not allowed.
+  // Address range of the environment with which the program was started; both 0 if not allowed.
   absl::StatusOr<std::pair<std::uint64_t, std::uint64_t>> environment_range(int pid) const;
   absl::StatusOr<std::string> comm(int pid) const;
-  // Where the exe link points; kFailedPrecondition when there is none, as for
-  // kernel threads.
+  // Target of the exe link; kFailedPrecondition if there is none, as for kernel threads.
   absl::StatusOr<std::string> exe(int pid) const;
   absl::StatusOr<std::vector<Mapping>> maps(int pid) const;
-  // How many mappings a process may have (vm.max_map_count); 0: not known.
+  // Maximum number of mappings of a process (vm.max_map_count); 0: unknown.
   std::uint64_t max_mappings() const;
   // Thread ids, ascending.
   absl::StatusOr<std::vector<int>> tasks(int pid) const;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may look into a process beside root, as the kernel decides it (ptrace_may_access): real,
-// effective and saved user and group are all his, it has no rights that he lacks, and it can be
-// dumped, as a process cannot that has changed its user. The one place where that is decided, for
-// all that is asked about a process.
+// The user beside root who may inspect a process, as the kernel decides it (ptrace_may_access):
+// real, effective and saved user and group are all that user's, the process has no capabilities
+// that the user lacks, and it can be dumped, which a process that has changed its user cannot. All
+// requests about a process use this decision.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,16 @@ namespace memprofd {
 struct OwnedProcess {
   std::uint64_t start_time_ticks = 0;
   std::optional<ProcessUser> owner;  // nothing: root alone
-  bool has_ended = false;            // or is about to: it has let go of its memory
+  bool has_ended = false;            // or is about to: it has released its memory
 };
 
-// Both are of one process, whoever gets the pid meanwhile. Errors as of ProcFs.
-//
-// A caller that opens the memory of the process before, and sees afterwards that it still answers
+// Both belong to one process, whoever gets the pid meanwhile. Errors as of ProcFs. A caller that
+// has opened the memory of the process before, and afterwards finds that it still answers
 // (TargetMemory::check()), knows that the kernel would have let the owner open it.
 absl::StatusOr<OwnedProcess> look_who_owns(const ProcFs& proc, int pid);
 
-// The process that is meant, if it is the one, and its user's, now (check_is_meant()). kNotFound:
-// it has ended.
+// The requested process, if it is that one now and belongs to the user (check_is_meant()).
+// kNotFound: it has ended.
 absl::StatusOr<OwnedProcess> look_who_is_meant(const ProcFs& proc, const AskedProcess& asked);
 absl::Status check_is_meant_now(const ProcFs& proc, const AskedProcess& asked);
 

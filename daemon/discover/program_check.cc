@@ -24,7 +24,7 @@ absl::Status refuse(Refusal reason, fmt::format_string<Args...> format, Args&&..
   return refused(reason, fmt::format(format, std::forward<Args>(args)...));
 }
 
-// Whether the read-only bytes of the file hold the text.
+// True if the read-only bytes of the file contain the text.
 bool contains_text(const ElfFile& file, std::string_view needle) {
   constexpr std::uint64_t kMaxBytes = 64 << 20;
   constexpr std::uint64_t kChunk = 1 << 20;
@@ -101,7 +101,7 @@ constexpr WantedSymbol kAgentInOcaml5[] = {
     {"caml_alloc_shr", &RuntimeSymbols::alloc_shr},
 };
 constexpr Wanted kAgentCode = Wanted(kAgentInOcaml5).last(4);
-// What is shown when it is there.
+// Symbols that are shown if they exist.
 constexpr WantedSymbol kOptional[] = {
     {"caml_get_current_callstack", &RuntimeSymbols::user_callstack},
     {"caml_minor_collections_count", &RuntimeSymbols::minor_collections},
@@ -130,7 +130,8 @@ const WantedSymbol* find_symbols(const ElfFile& file, Wanted wanted, RuntimeSymb
   return first_missing;
 }
 
-// Where plugins register their frame tables, in a program that can load any.
+// Finds the function with which plugins register their frame tables, in a program that can load
+// any.
 void find_dynlink(const ElfFile& file, OcamlProgram& program) {
   if (!file.find_symbol("camlDynlink")) return;
   const auto registers = file.find_symbol(program.abi.domains ? "caml_register_frametables"
@@ -180,7 +181,7 @@ absl::Status check_agent(const ElfFile& file, OcamlProgram& program) {
                  program.symbols);
 }
 
-// Which modes are possible; an error when none is. Both read the domain state of OCaml 5.
+// Finds the possible modes; an error if there is none. Both read the domain state of OCaml 5.
 absl::Status find_modes(const ElfFile& file, OcamlProgram& program) {
   absl::Status agent = check_agent(file, program);
   if (agent.ok() && program.abi.domains) RETURN_IF_ERROR(verify_agent_layout(file, program));

@@ -32,7 +32,7 @@ struct RuntimeSymbols {
   ElfSymbol register_frametable;  // what Dynlink registers frame tables with; zeros: cannot
   ElfSymbol pending_actions;      // OCaml 4: caml_something_to_do, an int
   ElfSymbol free_words;           // OCaml 4: caml_fl_cur_wsz, a word
-  // OCaml 5: functions whose code tells where the runtime keeps things.
+  // OCaml 5: functions whose code contains offsets of the runtime.
   ElfSymbol process_interrupt, delete_domain, minor_words, alloc_shr;
   ElfSymbol slow_allocation;  // caml_alloc_small_dispatch
   // OCaml 5: counters of the whole program, 8-byte words; zeros when absent.
@@ -51,8 +51,7 @@ struct OcamlProgram {
 // the rest of a sentence that starts with "pid 4242 ".
 absl::StatusOr<OcamlProgram> check_program(const ElfFile& file);
 
-// Which of the symbols that profiling takes the file does not have, by the kind of runtime
-// that it has. For doctor.
+// Symbols for profiling that the file lacks, for its kind of runtime. For doctor.
 struct RuntimeSymbolCheck {
   std::size_t wanted = 0;
   std::vector<std::string> missing;

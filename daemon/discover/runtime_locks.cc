@@ -147,7 +147,7 @@ std::optional<DomainPlaces> read_domain_places(std::span<const std::byte> code) 
 }
 
 absl::StatusOr<RuntimeLocks> RuntimeLocks::find(const Target& target) {
-  // Of its own: the target's is for one thread.
+  // A file of its own, because the target's is for one thread.
   ASSIGN_OR_RETURN(const auto program, ElfFile::from_fd(target.program_file, target.exe));
   RuntimeLocks locks;
   locks.has_domains_ = target.abi.domains;

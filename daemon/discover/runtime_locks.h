@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether nobody runs OCaml code in a program, collects or begins a domain: what the runtime's own
-// words say while all threads sleep. Then its heap is whole, and its roots are where the scanners
-// look. Where those words are is read from the machine code of exported functions, so that stripped
-// programs are no different.
+// Checks that no thread of a program runs OCaml code, collects or starts a domain, from the
+// runtime's own words while all threads sleep. Then its heap is consistent, and its roots are where
+// the scanners expect them. The addresses of those words are read from the machine code of exported
+// functions, so stripped programs work too.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,13 @@ namespace memprofd {
 // caml_enter_blocking_section_hook of OCaml 4, by its code.
 struct EnterHook {
   bool does_nothing = false;  // no library of threads: the section leaves no trace
-  std::uint64_t busy = 0;     // address of the int that is 0 while nobody has the master lock
+  std::uint64_t busy = 0;     // address of the int that is 0 while the master lock is free
 };
 // address: where the code runs. Nothing: it is neither.
 std::optional<EnterHook> read_enter_hook(std::span<const std::byte> code, std::uint64_t address);
 
-// Of OCaml 5, by caml_try_run_on_all_domains_with_spin_work: addresses as of that of the code.
+// Words of OCaml 5, found in caml_try_run_on_all_domains_with_spin_work; addresses as those of the
+// code.
 struct SectionWords {
   std::uint64_t leader = 0;   // not 0: a stop-the-world section
   std::uint64_t domains = 0;  // int, and 8 bytes behind it the address of dom_internal*[]
@@ -46,8 +47,9 @@ class RuntimeLocks {
   // kFailedPrecondition, a few words: they are not to be found.
   static absl::StatusOr<RuntimeLocks> find(const Target& target);
 
-  // All threads sleep, that one in that call. The states of the domains; in OCaml 4 the one.
-  // kUnavailable, a few words that begin with "it" or "a": somebody may run OCaml code.
+  // Call it while all threads sleep, this one in that call. Returns the states of the domains; in
+  // OCaml 4 the only one. kUnavailable, a few words that begin with "it" or "a": a thread may run
+  // OCaml code.
   absl::StatusOr<std::vector<std::uint64_t>> free_states(const MemoryReader& memory,
                                                          const SleepingCall& call) const;
 

@@ -16,7 +16,7 @@
 namespace memprofd {
 namespace {
 
-// Whether it looks like Sys.ocaml_version: "4.13.1", "5.3.0~beta1", "4.14.0+flambda".
+// True if it looks like Sys.ocaml_version: "4.13.1", "5.3.0~beta1", "4.14.0+flambda".
 bool is_full_version(std::string_view text) {
   const std::string_view series = series_of(text);
   if (series.empty() || text.size() < series.size() + 2 || text[series.size()] != '.') return false;
@@ -67,8 +67,8 @@ Code code_of(const ElfFile& program, std::string_view function) {
   return code;
 }
 
-// Of a series and those after it that have no symbol of their own, the one that agrees with the
-// program's code; the newest when none does, which is refused later.
+// Of a series and the later ones without a symbol of their own, the one that agrees with the
+// program's code; the newest if none does, which is refused later.
 std::string_view choose_by_code(std::span<const Release> from, const ElfFile& program) {
   std::size_t count = 1;
   while (count < from.size() && from[count].first_symbol.empty()) ++count;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which OCaml a program was built with.
+// Determines the OCaml version with which a program was built.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,8 @@ namespace memprofd {
 // static OCaml string. section is 8-byte aligned in the program.
 std::optional<std::string> find_version_string(std::span<const std::byte> section);
 
-// Version of the runtime in a program: what Sys.ocaml_version says or, where
-// that module is not linked, the series by the runtime's symbols and code.
-// The program has caml_frametable.
+// Version of the runtime in a program: that of Sys.ocaml_version or, if that module is not linked,
+// the series according to the runtime's symbols and code. The program must have caml_frametable.
 std::string detect_runtime_version(const ElfFile& program);
 
 }  // namespace memprofd

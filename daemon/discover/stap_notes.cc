@@ -43,7 +43,7 @@ std::optional<StapProbe> parse_probe(std::string_view bytes, std::uint64_t base_
                    .semaphore = words[2] == 0 ? 0 : words[2] + moved};
 }
 
-// So many bytes and the padding to 4, cut off the front; nothing when they are not there.
+// Removes this number of bytes and the padding to 4 from the front; nothing if they are missing.
 std::optional<std::string_view> take_padded(std::string_view& bytes, std::uint64_t size) {
   const std::uint64_t padded = (size + 3) & ~std::uint64_t{3};
   if (size > bytes.size()) return std::nullopt;

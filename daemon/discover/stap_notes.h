@@ -19,8 +19,8 @@ struct StapProbe {
   std::uint64_t semaphore = 0;  // 0: none
 };
 
-// Total: what is no such note is passed over, and all ends at the first that is cut.
-// base_section: address of .stapsdt.base, 0: there is none.
+// Total: other notes are skipped, and parsing ends at the first truncated one. base_section:
+// address of .stapsdt.base, 0: there is none.
 std::vector<StapProbe> parse_stap_notes(std::string_view notes, std::uint64_t base_section);
 
 }  // namespace memprofd

@@ -241,7 +241,7 @@ absl::StatusOr<Target> look_at(const ProcFs& proc, int pid, const std::stop_toke
   RETURN_IF_ERROR(identify(proc, target));
   const absl::Status looked = look_at_program(proc, stop, target);
   if (looked.ok()) return target;
-  // What seems wrong with a program that has gone meanwhile says nothing of the one that runs.
+  // An error about a program that has gone meanwhile does not concern the one that runs.
   const absl::Status memory = target.memory->check();
   return absl::IsNotFound(memory) ? memory : looked;
 }
@@ -265,7 +265,7 @@ bool has_exited(const Target& target) {
   return ::poll(&fd, 1, 0) == 1;
 }
 
-// What was read by pid was this process's as long as its pidfd says that it lives.
+// Data read by pid belonged to this process as long as its pidfd reports it alive.
 absl::Status check_same_program(const Target& target) {
   const absl::Status memory = target.memory->check();
   if (absl::IsDeadlineExceeded(memory)) return memory;

@@ -37,18 +37,20 @@ struct Target {
   int container_pid = 0;               // in its own pid namespace; 0: the same
   std::uint64_t start_time_ticks = 0;  // field 22 of /proc/PID/stat; pid + this name a process
   UniqueFd pidfd;
-  // Who beside root may look into it (process_owner.h), of the address space that memory is of.
+  // The user beside root who may inspect it (process_owner.h); belongs to the address space of
+  // memory.
   std::optional<ProcessUser> owner;
   std::string comm;
   Workload workload;
   std::string ocamlrunparam;  // that environment variable, as the program was started with it
   std::string exe;            // readlink of /proc/PID/exe
   SharedFd program_file;      // the file that was parsed: where probes go
-  // Bounds all that is kept of it; charged with what its files and its memory hold.
+  // Limits the data about the target; charged with contents of its files and its memory.
   SharedBudget budget = ByteBudget::for_target();
   RuntimeAbi abi;
   std::uint64_t caml_state_address = 0;  // value of the Caml_state pointer; 0 in OCaml 5
-  std::uint64_t pending_actions = 0;     // OCaml 4: the int that says that callbacks wait
+  // OCaml 4: address of the int that is set while callbacks wait
+  std::uint64_t pending_actions = 0;
   // OCaml 5: where a thread keeps its domain's state, from its thread pointer.
   std::optional<std::int64_t> state_offset;
   ProbePoint capture;          // where the runtime captures a callstack
@@ -62,26 +64,27 @@ struct Target {
   AddressRange c_calls;            // the runtime's code that calls C; empty: not known
   ProbePoint register_frametable;  // where Dynlink registers frame tables; 0: cannot
   FrameTable frames;               // of the program
-  PluginFinder plugin_finder;      // knows plugins
+  PluginFinder plugin_finder;      // finds and remembers plugins
   std::vector<OcamlCode> plugins;  // loaded by now
   // Frame descriptors to reserve in the kernel's table: of those plugins and of more to
   // come; 0 when the program cannot load any.
   std::uint64_t room_for_plugins = 0;
-  std::shared_ptr<TargetMemory> memory;  // shared with looks at the running program
+  std::shared_ptr<TargetMemory> memory;  // shared with inspections of the running program
   std::unique_ptr<ElfFile> program;      // kept open: it outlives the process
   std::uint64_t load_bias = 0;           // from the file's addresses to the process's
-  std::uint64_t registry = 0;            // where the program says something of itself; 0: nowhere
+  std::uint64_t registry = 0;            // address of the published values; 0: none
   std::vector<AgentLocation> agents;     // more than one: of other builds, or by mistake
 };
 
-// Whether the process has ended.
+// True if the process has ended.
 bool has_exited(const Target& target);
-// Whether the process still runs the program that was looked at. kNotFound: it has ended;
-// kFailedPrecondition: it has replaced itself (exec); kDeadlineExceeded: it cannot be known now.
+// Checks that the process still runs the inspected program. kNotFound: it has ended;
+// kFailedPrecondition: it has become another program (exec); kDeadlineExceeded: unknown at the
+// moment.
 absl::Status check_same_program(const Target& target);
 
-// Looks at a process and answers with everything attach needs, in either mode, or with one line
-// that says what is wrong and what to do. Waits up to 2 s for one that has just begun. Error codes:
+// Inspects a process and returns everything that an attach needs, in either mode, or an error of
+// one line with cause and remedy. Waits up to 2 s for a process that has just begun. Error codes:
 //   kNotFound            no such process, or it ended meanwhile
 //   kFailedPrecondition  not an OCaml program that can be profiled
 //   kPermissionDenied    may not look into it

@@ -27,13 +27,13 @@
 
 namespace memprofd {
 
-// Where to read, and what it fills.
+// An address range to read, and the buffer that it fills.
 struct MemoryPiece {
   std::uint64_t address = 0;
   std::span<std::byte> out;
 };
 
-// Where to write, and what.
+// An address range to write, and its contents.
 struct WrittenPiece {
   std::uint64_t address = 0;
   std::span<const std::byte> bytes;
@@ -56,12 +56,12 @@ class PieceWriter {
 // each is a read.
 absl::StatusOr<std::size_t> read_pieces(const MemoryReader& memory,
                                         std::span<const MemoryPiece> pieces);
-// The same for who only asks whether something is as it was: of a target's memory at a quarter of
-// the cost.
+// The same for callers that only check whether data is unchanged: at a quarter of the cost for a
+// target's memory.
 absl::StatusOr<std::size_t> peek_pieces(const MemoryReader& memory,
                                         std::span<const MemoryPiece> pieces);
 
-// Values that are asked for together, as each question takes a switch to the server and back.
+// Values that are read together, because each request needs a switch to the server and back.
 class MemoryQuestion {
  public:
   template <typename T>
@@ -73,7 +73,8 @@ class MemoryQuestion {
     pieces_.push_back({address, out});
     return *this;
   }
-  // How many of them are there, of the first on; errors as of read_pieces().
+  // Reads the pieces in order and returns how many, from the first on, are there; errors as of
+  // read_pieces().
   absl::StatusOr<std::size_t> ask_some(const MemoryReader& memory) const {
     return read_pieces(memory, pieces_);
   }
@@ -84,8 +85,9 @@ class MemoryQuestion {
   std::vector<MemoryPiece> pieces_;
 };
 
-// Values that are written together, one after the other: who sees one sees those before it. Of a
-// target's memory none is written unless all of them are mapped. They must stay until then.
+// Values that are written together and in order: a reader that sees one sees all earlier ones. For
+// a target's memory, nothing is written unless all of them are mapped. The values must outlive the
+// call.
 class MemoryOrder {
  public:
   template <typename T>
@@ -101,9 +103,9 @@ class MemoryOrder {
   std::vector<WrittenPiece> pieces_;
 };
 
-// A page of a file whose file system hangs never comes. So a process of its own does the
-// transfers (memory_server.h), and who waits for it gives up after a time: the answer is
-// then kDeadlineExceeded, soon also to all further calls, until that page has come.
+// A page of a file whose file system hangs never arrives. So a process of its own does the
+// transfers (memory_server.h), and a caller stops waiting after a time: the answer is then
+// kDeadlineExceeded, soon also to all further calls, until that page has come.
 //
 // Other errors: kNotFound when the program has ended or has replaced itself (exec),
 // kOutOfRange when part of the range is not mapped (a partial transfer is an error; of a
@@ -123,24 +125,25 @@ class TargetMemory final : public WritableMemory,
   static absl::StatusOr<std::unique_ptr<TargetMemory>> open_to_view(int pid);
 
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const override;
-  // These two are several times as fast, and for what the caller knows to be in mappings without a
-  // file, as those of a process that does not run stay: a page of a hung file system would keep
-  // others from that address space as well. kUnimplemented of what was not opened to be viewed.
+  // These two are several times as fast. They are for memory that the caller knows to be in
+  // mappings without a file, such as those of a stopped process: a page of a hung file system would
+  // block others from that address space as well. kUnimplemented if it was not opened to be viewed.
   absl::StatusOr<std::size_t> read_pieces_without_files(std::span<const MemoryPiece> pieces) const;
   absl::StatusOr<std::span<const std::byte>> view(std::uint64_t address,
                                                   std::size_t bytes) const override;
   // As many at once as a server takes, which spares the waits for it.
   absl::StatusOr<std::size_t> read_pieces(std::span<const MemoryPiece> pieces) const override;
   absl::StatusOr<std::size_t> peek_pieces(std::span<const MemoryPiece> pieces) const;
-  // Pages that the program may not write are written too, as a private copy: what is written
-  // where is the caller's to check.
+  // Also writes to pages that the program may not write, as a private copy: the caller must check
+  // the addresses.
   absl::Status write(std::uint64_t address, std::span<const std::byte> bytes) const override;
   absl::Status write_pieces(std::span<const WrittenPiece> pieces) const override;
 
   // Grows the stack as the program itself would.
   absl::Status write_stack(std::uint64_t address, std::span<const std::byte> bytes) const;
 
-  // The same memory for who has other targets to care for: gives up after a tenth of a second.
+  // The same memory for callers that serve other targets too: they wait for a tenth of a second at
+  // most.
   const WritableMemory& quick() const { return quick_; }
 
   // The mappings of this address space.
@@ -148,9 +151,10 @@ class TargetMemory final : public WritableMemory,
 
   // kNotFound when the address space has gone: by the end of the program, or by exec.
   absl::Status check() const;
-  // How long it has not been answering: 0 when it does. What was read before is so old.
+  // Time since the last answer while the target is silent; 0 otherwise. Data read before is that
+  // old.
   std::chrono::nanoseconds silent_for() const { return channel_.silent_for(); }
-  // What a silence means, one line.
+  // One line that explains the silence.
   absl::Status silent() const;
 
  private:

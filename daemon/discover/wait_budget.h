@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long callers may wait for something slow, in sum: a reserve that waiting consumes and
-// that comes back with a share of the time that passes. Times come from the caller.
+// Limits the total time that callers wait for something slow: a reserve that waiting consumes and
+// that recovers by a share of the elapsed time. Times come from the caller.
 #pragma once
 
 #include <algorithm>
@@ -21,13 +21,13 @@ class WaitBudget {
     filled_at_ns_ = now_ns;
     return reserve_ns_;
   }
-  // How much of it there was.
+  // Returns how much of ns the reserve covered.
   std::uint64_t spend(std::uint64_t ns) {
     const std::uint64_t spent = std::min(reserve_ns_, ns);
     reserve_ns_ -= spent;
     return spent;
   }
-  // What was spent and should not have been.
+  // Returns time that was spent but should not have been charged.
   void give_back(std::uint64_t ns) { reserve_ns_ = std::min(full_ns_, reserve_ns_ + ns); }
 
  private:
@@ -37,8 +37,9 @@ class WaitBudget {
   std::uint64_t filled_at_ns_ = 0;
 };
 
-// Waits in turns: one in which this process stood still (stopped, a machine that sleeps) is as long
-// as it was, and still only one of them. `wait` is told for how long, and whether it has come.
+// Waits in turns: a turn in which this process was stopped or the machine slept counts with its
+// length, and still as one turn. `wait` gets the time to wait, and returns whether the event has
+// come.
 template <typename Wait>
 bool wait_in_turns(std::chrono::milliseconds patience, Wait&& wait) {
   constexpr int kTurns = 20;
@@ -49,14 +50,14 @@ bool wait_in_turns(std::chrono::milliseconds patience, Wait&& wait) {
   return false;
 }
 
-// For how long something has been silent while somebody was there to hear it. An observer that
-// was away itself knows of no more than kMostAtOnce.
+// Duration of a silence during which an observer was present. An observer that was away counts at
+// most kMostAtOnce.
 class HeardSilence {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::seconds kMostAtOnce{1};
 
-  // silent: for how long, by the clock, about what it is asked now. The answer is at most that.
+  // silent: duration by the clock of the silence that is asked about. The result is at most that.
   std::chrono::nanoseconds so_far(Clock::time_point now, std::chrono::nanoseconds silent) {
     const std::chrono::nanoseconds passed = now - std::exchange(heard_at_, now);
     const std::chrono::nanoseconds more = std::min<std::chrono::nanoseconds>(passed, kMostAtOnce);

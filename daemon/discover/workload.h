@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a process belongs to: names that its successor has too after a deploy, read off the control
-// groups that systemd and container runtimes put it into.
+// The service or container of a process: names that its successor also has after a deploy, read
+// from the control groups of systemd and container runtimes.
 #pragma once
 
 #include <string>

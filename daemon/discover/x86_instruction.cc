@@ -10,7 +10,7 @@ using Map = X86Instruction::Map;
 
 constexpr std::size_t kMaxLength = 15;
 
-// What follows an opcode.
+// The bytes that follow an opcode.
 struct Form {
   bool known = true;
   bool modrm = false;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long an instruction of x86-64 is and what it is made of: enough to find the jumps, the
-// returns and what is done to a register in compiled code, not what it means.
+// Decodes length and parts of an x86-64 instruction: enough to find jumps, returns and changes of a
+// register in compiled code, but not what an instruction means.
 //
 // Formulas: Intel SDM volume 2, chapter 2 (format) and appendix A (opcode maps). Integer, SSE and
-// AVX code; what is not known there (EVEX, XOP, 3DNow, far jumps) is nothing rather than a guess.
+// AVX code; everything else (EVEX, XOP, 3DNow, far jumps) is reported as unknown, not guessed.
 #pragma once
 
 #include <cstddef>

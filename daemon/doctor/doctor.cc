@@ -139,7 +139,7 @@ Finding observed(Level level, const std::string& why, const std::string& remedy)
           remedy.empty() ? "boot Linux 5.17 or later" : remedy};
 }
 
-// What attach would do.
+// The mode that an attach would choose.
 Finding mode_of(const Target& target, const absl::StatusOr<AgentPlan>& there,
                 const Findings& process) {
   if (!there.ok()) return {Level::kProblem, "mode", std::string(there.status().message()), ""};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What memprofd finds in the kernel, in its own privileges and in one program,
-// and what to do about each problem. Looks only; changes nothing.
+// Checks the kernel, memprofd's privileges and one program, with a remedy for each problem. Reads
+// only; changes nothing.
 #pragma once
 
 #include <stop_token>

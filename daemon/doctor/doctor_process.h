@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What doctor finds about a process, whatever program it runs.
+// The checks of a process that do not depend on its program.
 #pragma once
 
 #include <string>

@@ -8,8 +8,8 @@
 
 namespace memprofd {
 
-// What the search of /proc has found, corrected and completed by the targets, which may have been
-// attached in other ways and since.
+// Completes and corrects the results of the last search of /proc by the current targets, which may
+// have been attached in other ways, or since.
 Discoveries with_targets(Discoveries found, const std::vector<TargetSnapshotPtr>& targets);
 
 }  // namespace memprofd

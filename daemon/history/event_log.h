@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The latest events of one target, for readers that want every one of them. One
-// writer, the ingest thread, which never waits for a reader; any number of
-// readers, each at its own pace. What a reader was too slow for is counted.
+// The latest events of one target, for readers that need every event. One writer, the ingest
+// thread, which never waits for a reader; any number of readers, each at its own pace. Events that
+// a slow reader misses are counted.
 //
-// Events are numbered over the life of the target, those that nobody asked for
-// included, so that every hole has a size. The kept ones have no hole:
+// Events are numbered over the life of the target, unrecorded ones included, so that every hole has
+// a size. The kept ones have no hole:
 //
 //     number   0 ........ 900 ............ 1500 ...... 2000 ...... 2400
 //              not recorded |  pushed out    [   chunk   ][  chunk  ) next
@@ -13,8 +13,8 @@
 //     reader at 1200: is told of 300 dropped events, gets 1500 .. 2400
 //     cursor of  700: is told of 800 dropped events, gets 1500 .. 2400
 //
-// Recording runs while there are readers and for a while after the last one, so
-// that its cursor can be resumed without loss. With nobody there it costs nothing.
+// Recording runs while there are readers and for a while after the last one, so that its cursor can
+// be resumed without loss. Without readers it costs nothing.
 #pragma once
 
 #include <atomic>
@@ -43,7 +43,7 @@ struct EventClass {
   std::shared_ptr<const Callstack> callstack;  // never null
 };
 
-// What never came of a target.
+// Events of a target that never arrived.
 struct EventLosses {
   std::uint64_t records = 0;
   std::uint64_t c_events = 0;  // the same of C's memory
@@ -78,7 +78,7 @@ struct EventChunk {
 };
 using EventChunkPtr = std::shared_ptr<const EventChunk>;
 
-// Where a reader is. Can be kept and resumed at the same log.
+// Position of a reader. It can be kept and resumed in the same log.
 struct EventCursor {
   std::uint64_t log = 0;
   std::uint64_t next_event = 0;
@@ -123,23 +123,22 @@ class EventLog {
   EventLog(const EventLog&) = delete;
   EventLog& operator=(const EventLog&) = delete;
 
-  // Random: tells the logs of all attaches and daemons apart.
+  // Random: identifies the log among those of all attaches and daemons.
   std::uint64_t id() const { return id_; }
 
   // ---- The writer's.
 
-  // Whether to record.
+  // True if there are readers, so that events must be recorded.
   bool wanted() const;
   // Recording begins with that number, which is not below any before.
   void begin(std::uint64_t next_event);
-  // Only while recording. chunk->first is the number begin() said or the end of
-  // the chunk before.
-  void append(EventChunkPtr chunk);
-  // Recording ends and what is kept goes. False, and nothing happened, when a
-  // reader has come meanwhile.
-  bool stop();
-  // No events will follow; readers get the rest. stop() still lets go of it. lost: since the last
+  // Only while recording. chunk->first is the number from begin(), or the end of the previous
   // chunk.
+  void append(EventChunkPtr chunk);
+  // Stops recording and frees the kept events. Returns false, without effect, if a reader has come
+  // meanwhile.
+  bool stop();
+  // No events will follow; readers get the rest. stop() still frees it. lost: since the last chunk.
   void close(EventLosses lost = {});
 
  private:
@@ -154,7 +153,7 @@ class EventLog {
   const EventLogOptions options_;
   const std::uint64_t id_;
   std::atomic<int> readers_{0};
-  std::atomic<std::uint64_t> kept_until_ns_{0};  // 0: nobody has read yet
+  std::atomic<std::uint64_t> kept_until_ns_{0};  // 0: no reader so far
 
   Mutex mutex_;  // held for moves of pointers only
   Condition changed_;
@@ -178,8 +177,8 @@ class EventReader {
   EventReader(EventReader&& other) noexcept = default;
   EventReader& operator=(EventReader&&) = delete;
 
-  // Waits until there is something to tell. Whole chunks, until there are at
-  // least max_events or records were lost between two.
+  // Waits for events or losses. Returns whole chunks, at least max_events unless records were lost
+  // between two.
   EventRead read(std::size_t max_events, std::chrono::milliseconds timeout);
 
  private:

@@ -26,7 +26,7 @@ inline constexpr std::array<HistoryTier, kHistoryTiers> kHistoryTierLimits = {{
     {3'600'000'000'000, 24},
 }};
 
-// What a window is made from: calls use(interval, rate) for each rate.
+// Source of a window: calls use(interval, rate) for each rate.
 using IntervalSource = std::function<void(const std::function<void(const Interval&, double)>& use)>;
 
 class History {
@@ -38,13 +38,13 @@ class History {
   // Goes on where that of the same program has ended; its last window, finished or not, is one.
   explicit History(const HistoryView& before);
 
-  // Whether a window's end lies behind.
+  // True if a window should have ended by now.
   bool due(std::uint64_t now_ns) const;
   std::uint64_t last_close_ns() const { return last_close_ns_; }
   // Ends the window that runs. now_ns never goes back.
   void close_window(std::uint64_t now_ns, const IntervalSource& source, const HistoryPoint& point);
-  // To be told after each window: keeps the highest. gone_words: allocated so far and no
-  // longer live. by_class: by ClassId.
+  // Called after each window; keeps the highest. gone_words: allocated so far and no longer live.
+  // by_class: by ClassId.
   void note_live(std::uint64_t now_ns, const Estimate& live, double gone_words,
                  const std::vector<Counters>& by_class);
 
@@ -73,7 +73,7 @@ class History {
   std::array<std::uint64_t, kHistoryTiers> ends_ns_{};
   std::array<std::size_t, kHistoryTiers> bytes_{};
   std::size_t memory_bytes_ = 0;
-  // What was the highest in the session that runs, as far as is_higher() tells.
+  // The highest live memory of the running session, as judged by is_higher().
   struct Highest {
     Estimate live;
     double gone_words = 0;
@@ -85,7 +85,7 @@ class History {
   std::uint64_t session_ = 0;  // of the last window
   std::uint64_t highest_session_ = 0, peak_session_ = 0;
   Highest highest_;
-  double most_upper_bytes_ = 0;  // upper limit of what was live at any moment
+  double most_upper_bytes_ = 0;  // largest upper limit of live memory at any moment
   std::shared_ptr<const PeakLive> peak_;
 };
 

@@ -11,9 +11,9 @@
 
 namespace memprofd {
 
-// Calls use(cell, rate) for each class and rate with the sum over windows: by rate,
-// then by ascending class; with the deaths that are asked for. only: ascending classes, others are
-// left out; empty: all.
+// Calls use(cell, rate) for each class and rate with the sum over windows: by rate, then by
+// ascending class; with the requested deaths. only: ascending classes, others are omitted; empty:
+// all.
 void sum_windows(std::span<const HistoryWindowPtr> windows,
                  const std::function<void(const WindowCell&, double)>& use,
                  const DeathsToRead& deaths = kAllDeaths, std::span<const ClassId> only = {});

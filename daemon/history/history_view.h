@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What readers see of a target's history: windows of several widths, the finest
-// for the last minutes only. Immutable.
+// A target's history for readers: windows of several widths, the finest for the last minutes only.
+// Immutable.
 //
 // Every tier is complete from its first window on, and a tier's first window
 // begins where one of the next tier does:
@@ -56,11 +56,11 @@ struct HistoryView {
   Limits peak_limits;
 
   bool empty() const { return tiers[0].empty(); }
-  // Where the oldest window that is left begins; later than begin_ns when some
-  // are gone. 0 when there is none.
+  // Start of the oldest remaining window; later than begin_ns if some were dropped. 0 if there is
+  // none.
   std::uint64_t oldest_ns() const;
   std::uint64_t newest_ns() const;
-  // How many there were by the end, as HistoryPoint::session tells.
+  // Number of sessions at the end, as in HistoryPoint::session.
   std::uint64_t sessions() const { return empty() ? 0 : tiers[0].back()->at_end().session; }
   // The window limit nearest to the time.
   std::uint64_t snap(std::uint64_t time_ns) const;

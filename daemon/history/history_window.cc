@@ -69,7 +69,7 @@ void HistoryWindow::put_mark() {
   ++part.marks;
 }
 
-// How many there are.
+// Returns their number.
 std::uint64_t HistoryWindow::put_lifetimes(std::span<const DeathCounts::Entry> deaths, Heap heap,
                                            std::uint8_t longest, BitWriter& out) {
   std::uint64_t all = 0;

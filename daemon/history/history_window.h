@@ -55,7 +55,7 @@ struct HistoryPoint {
   std::uint64_t major_collections = 0;
   std::uint64_t compactions = 0;
   std::uint64_t dropped_events = 0;
-  std::uint64_t session = 0;  // changes when what was followed is forgotten
+  std::uint64_t session = 0;  // changes when followed blocks are forgotten
   MemoryParts memory;         // of the whole process; nothing resident: not read yet
 };
 
@@ -65,9 +65,9 @@ struct WindowCell {
   std::uint64_t allocated = 0;
   std::uint64_t promoted = 0;
   std::uint64_t never_followed = 0;          // of allocated
-  std::uint64_t forgotten = 0;               // of what was live: sum of ages
+  std::uint64_t forgotten = 0;               // of live memory: sum of ages
   std::array<std::uint64_t, kHeaps> died{};  // by heap: sums of deaths
-  // By code; those of a heap are missing when they are not read.
+  // Ordered by code; entries of a heap are missing if they are not read.
   std::span<const DeathCounts::Entry> deaths;
   std::span<const AgeCounts::Entry> ages;
 };

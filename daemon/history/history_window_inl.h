@@ -13,7 +13,7 @@ class WindowCountReader {
 
   std::uint32_t next_class() const { return class_; }  // or a later one
 
-  // Whether there is a next cell, which is then in `cell`.
+  // Advances to the next cell and returns true if there is one.
   [[gnu::always_inline]] bool next(WindowCell& cell) {
     if (left_ == 0) return false;
     --left_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a question about the memory of a target is answered from and with.
+// Input and context of a question about the memory of a target.
 #pragma once
 
 #include <cstdint>
@@ -26,15 +26,15 @@ struct ProfileRow {
   Counters counters;
 };
 
-// Whether a location matches some pattern. Thread-safe.
+// Tests whether a location matches any of the patterns. Thread-safe.
 class LocationMatcher {
  public:
   virtual ~LocationMatcher() = default;
   virtual bool matches(const Location& location) const = 0;
 };
 
-// The mean grain, in words, of what samples have seen and so of what they have not
-// (util/estimate.h): of all that happened in a range, and of what is live at its end.
+// The mean grain, in words, of samples and so of memory without samples (util/estimate.h): of all
+// events in a range, and of live memory at its end.
 struct UnseenWords {
   double flow = 0;
   double live = 0;
@@ -50,10 +50,11 @@ struct TargetProfile {
   std::string runtime_version;
   double sampling_rate = 0;  // per word, of the running session
   std::uint64_t dropped_events = 0;
-  bool follows_blocks = true;  // false in observe mode: only what was allocated is known
+  bool follows_blocks = true;  // false in observe mode: only allocations are known
   TimeRange range;             // of the counts; both ends set
-  bool since_attach = false;   // the range is all that is known up to its end
-  // What the system's clock was set by since the attach: what times of the range lack.
+  bool since_attach = false;   // the range begins where all knowledge begins
+  // Total by which the system's clock was set since the attach; times in the range do not contain
+  // it.
   std::int64_t clock_set_by_ns = 0;
   UnseenWords unseen;  // of all rows in the range, whatever passes the filter
   std::vector<ProfileRow> rows;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Immutable views of what is known, published by the ingest thread and shared
-// by every reader.
+// Immutable views of targets, published by the ingest thread and shared by all readers.
 #pragma once
 
 #include <algorithm>
@@ -42,20 +41,20 @@ struct TargetSnapshot {
   std::uint64_t ring_bytes_used = 0;
   std::uint64_t ring_bytes_total = 0;
   std::vector<ProfileRow> rows;            // classes with samples, by id
-  std::vector<LiveOfSession> live;         // what is live of each, by rate
+  std::vector<LiveOfSession> live;         // live memory of each session, by rate
   std::shared_ptr<const void> callstacks;  // owns those of rows
   HistoryView history;                     // empty: none is kept
-  ValueHistoryViewPtr values;              // null: it says nothing about itself
+  ValueHistoryViewPtr values;              // null: it publishes no values
   // Never null; shared by all snapshots of the target.
   std::shared_ptr<Symbolizer> symbolizer;
   std::shared_ptr<EventLog> events;  // of all snapshots of the target; null: none
 
-  // The end of what is known on the clock that ranges are of: that of the attach plus the
-  // time since. It does not know when the system's clock was set in between.
+  // End of the data, on the clock of ranges: the time of the attach plus the time since. Later
+  // settings of the system's clock do not affect it.
   std::uint64_t now_ns() const { return history.empty() ? time_ns : history.newest_ns(); }
-  // What has to be added to times on that clock for those of the system's.
+  // Offset from that clock to the system's clock.
   std::int64_t clock_set_by_ns() const { return static_cast<std::int64_t>(time_ns - now_ns()); }
-  // The part of what is live that is outside of the heap, held by custom blocks.
+  // The part of live memory outside of the heap, held by custom blocks.
   Estimate live_external() const {
     Estimate external;
     for (const ProfileRow& row : rows) {
@@ -63,7 +62,7 @@ struct TargetSnapshot {
     }
     return external;
   }
-  // What C has allocated since its memory is followed, and what of it lives.
+  // Native memory allocated since following began, and the live part of it.
   struct CHeap {
     Estimate allocated, live, resident;
   };
@@ -77,7 +76,7 @@ struct TargetSnapshot {
     }
     return c_heap;
   }
-  // What died in each heap, and what was outside of them.
+  // Bytes that died in each heap, and outside of them.
   std::array<Estimate, kPlaces> deallocated_by_place() const {
     std::array<Estimate, kPlaces> died;
     for (const ProfileRow& row : rows) {
@@ -93,14 +92,14 @@ struct TargetSnapshot {
     return {counters.all_allocated().grain_or(info.sampling_rate),
             counters.live.grain_or(info.sampling_rate)};
   }
-  // How old it is at a time of CLOCK_REALTIME; none when that clock was set back since.
+  // Age at a time of CLOCK_REALTIME; 0 if that clock was set back since.
   std::chrono::nanoseconds age(std::uint64_t realtime_ns) const {
     return std::chrono::nanoseconds(realtime_ns - std::min(realtime_ns, time_ns));
   }
 };
 using TargetSnapshotPtr = std::shared_ptr<const TargetSnapshot>;
 
-// Where snapshots come from: a daemon, a file. Calls may come from any thread.
+// A source of snapshots: a daemon or a file. Calls may come from any thread.
 class SnapshotSource {
  public:
   virtual ~SnapshotSource() = default;

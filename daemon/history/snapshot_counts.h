@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was aggregated of a target, as readers see it.
+// Converts the aggregate of a target to the counts that readers see.
 #pragma once
 
 #include "daemon/aggregate/aggregator.h"
@@ -13,8 +13,8 @@ namespace memprofd {
 void fill_counts(const Aggregator& aggregator, const CallstackTable& callstacks,
                  TargetSnapshot& snapshot);
 
-// The other way round, before anything is counted: a pipeline goes on where the snapshot of the
-// same program ends, of which nothing is followed any more. Ids stay what they were.
+// The reverse, before anything is counted: a pipeline continues from the snapshot of the same
+// program, none of whose blocks are followed any more. Ids stay the same.
 void go_on_from(const TargetSnapshot& snapshot, Aggregator& aggregator, CallstackTable& callstacks);
 
 }  // namespace memprofd

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where readers and the ingest thread meet: readers ask, the ingest thread
-// publishes. A reader is answered by a publication that began after it asked.
+// Connects readers and the ingest thread: readers ask, the ingest thread publishes. A reader is
+// answered by a publication that began after it asked.
 //
 //   reader          fresh() asks: ticket 7 ............ waits ......... answered
 //   ingest thread        ... wanted(): sees 7, gathers snapshots, publish() ^
@@ -35,14 +35,14 @@ class SnapshotHub {
   // kDeadlineExceeded: that is not known.
   absl::StatusOr<TargetSnapshotPtr> fresh_of(int pid, std::chrono::milliseconds timeout,
                                              std::chrono::milliseconds time_for_new);
-  // As fresh_in_time(); when it returns in time, histories have a limit where this was asked for.
+  // As fresh_in_time(); if it returns in time, histories have a limit at this moment.
   void mark_moment(std::chrono::milliseconds timeout);
   std::vector<TargetSnapshotPtr> latest() const;
-  // What fresh() calls to end the ingest thread's sleep; set before any reader.
+  // Wakes the ingest thread; called by fresh(). Set it before the first reader exists.
   void set_wake_up(std::function<void()> wake_up) { wake_up_ = std::move(wake_up); }
 
-  // Ingest thread only. Whether a reader waits; what is gathered from here on
-  // answers every reader that has asked by now.
+  // Ingest thread only. True if a reader waits; data gathered from here on answers every reader
+  // that has asked by now.
   bool wanted();
   // Ingest thread only, after wanted(). Whether some of those readers want histories to have a
   // limit now.
@@ -62,7 +62,7 @@ class SnapshotHub {
 
   std::function<void()> wake_up_;
   std::atomic<std::uint64_t> asked_{0};  // tickets given out
-  std::atomic<bool> mark_{false};        // set before the ticket of who wants it
+  std::atomic<bool> mark_{false};        // set before the ticket of the reader that wants it
   std::uint64_t seen_ = 0;               // ingest thread's: asked_ at the last wanted()
 
   mutable Mutex mutex_;

@@ -107,7 +107,7 @@ ValueHistoryView::Tier ValueHistoryView::cover(std::uint64_t begin_ns, std::uint
     for (const int tier : order) {
       ValueWindowPtr window = window_after(tiers[tier], at);
       if (window == nullptr || window->end_ns > end_ns) continue;
-      // Where none is known yet: the one that begins first.
+      // If none is known yet: the one that begins first.
       const bool is_nearer = next == nullptr || window->begin_ns < next->begin_ns;
       if (is_nearer) next = std::move(window);
       if (next->begin_ns <= at) break;
@@ -152,7 +152,7 @@ ValueHistory::ValueHistory(const ValueHistoryView& before)
     if (!before.tiers[tier].empty())
       last_ns_ = std::max(last_ns_, before.tiers[tier].back()->end_ns);
   }
-  // What no window of a tier has yet is in those of the finer one.
+  // Samples that no window of a tier has yet are in those of the finer tier.
   for (int tier = 0; tier < kHistoryTiers; ++tier) {
     const auto& windows = tiers_[tier].windows;
     ValueWindow& open = tiers_[tier].open;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program has said about itself over time; owned by the ingest thread. Windows have the
-// widths of the history's (history.h) and share its bound. Each tier is made from all samples, and
-// complete from its first window on:
+// Published values of a program over time; owned by the ingest thread. Windows have the widths of
+// the history's (history.h) and share its bound. Each tier is made from all samples, and complete
+// from its first window on:
 //
 //    60 s |-------|-------|-------|...       |  the one that runs
 //    10 s         |-|-|-|-|-|-|-|-|-|...
 //     1 s                         |||||||||||...
 //
-// Each series is a column of a window, by the series' number; numbers are given in the order in
-// which series come up, and never again.
+// Each series is a column of a window, by the series' number; numbers are assigned in the order of
+// first appearance and never reused.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@
 
 namespace memprofd {
 
-// From one sample to another one. A series that is not told then has no number (NaN).
+// The time from one sample to another. A series that was not reported then has no number (NaN).
 struct ValueWindow {
   std::uint64_t begin_ns = 0;
   std::uint64_t end_ns = 0;  // when the last sample was
@@ -77,7 +77,7 @@ class ValueHistory {
   void end();
   bool empty() const { return series_.empty() && lines_.empty() && phases_.empty(); }
 
-  // Null: nothing was ever said.
+  // Null: no values were ever published.
   ValueHistoryViewPtr view() const;
 
   std::size_t memory_bytes() const;
@@ -115,7 +115,7 @@ class ValueHistory {
   std::uint64_t waited_for_ = 0;  // what next_line_ was when a line was not whole
   std::uint64_t refused_ = 0;
   std::uint64_t lost_lines_ = 0;
-  mutable ValueHistoryViewPtr view_;  // null: to be made anew
+  mutable ValueHistoryViewPtr view_;  // null: must be rebuilt
 };
 
 }  // namespace memprofd

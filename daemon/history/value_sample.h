@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program said about itself at one moment, as history keeps it: numbers, each of a series,
-// and lines of its log.
+// Published values of one moment in the form that history keeps: numbers, one per series, and lines
+// of the log.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace memprofd {
 
-// Which number of an observation a series has.
+// The quantity of an observation that a series records.
 enum class ValueQuantity {
   kHits,     // of a point
   kSeconds,  // of a timer or phase, what runs included
@@ -26,7 +26,7 @@ enum class ValueQuantity {
 };
 inline constexpr int kValueQuantities = static_cast<int>(ValueQuantity::kBytes) + 1;
 
-// Whether it only grows while the program runs.
+// True if it never falls while the program runs.
 constexpr bool is_count(ValueQuantity quantity) {
   return quantity == ValueQuantity::kHits || quantity == ValueQuantity::kSeconds ||
          quantity == ValueQuantity::kStops;
@@ -45,7 +45,7 @@ struct ValueSeries {
   ValueLabels labels;
   std::string unit;
 
-  // The unit is no part of what it is.
+  // The unit does not identify a series.
   bool operator<(const ValueSeries& other) const { return key() < other.key(); }
   std::string full_name() const { return name_with_labels(name, labels); }
   std::size_t memory_bytes() const;

@@ -95,7 +95,7 @@ using EventView = std::variant<CaptureView, BatchView, PackedView, LifecycleView
 // as the ring buffer's records are; other data is refused as kDecodeTooShort.
 std::optional<EventView> decode_event(std::span<const std::byte> data, DropCounters& drops);
 
-// Whether a record makes sense by itself; ids are not checked against others.
+// True if a record is valid by itself; ids are not compared with others.
 bool valid_record(const memprof_record& record);
 
 constexpr bool is_alloc_kind(std::uint32_t kind) {

@@ -29,7 +29,7 @@ class HeapMeter {
   // drops must outlive the meter.
   HeapMeter(Format format, DropCounters& drops) : format_(format), drops_(drops) {}
 
-  // What the counters are now; only they and the domain state are looked at.
+  // Sets the current counters; only they and the domain state are used.
   void begin(const ObservedView& counters) { (void)advance(counters); }
   // Words allocated in the minor heap since the hit before. Of a domain that was not
   // seen before: all when it has not collected yet, else nothing. Never below 0.

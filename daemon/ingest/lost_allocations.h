@@ -42,8 +42,8 @@ class LostAllocations {
   // id_step: how far the numbers of a buffer's sampled blocks are apart.
   explicit LostAllocations(std::uint64_t id_step) : id_step_(id_step) {}
 
-  // So many of the buffer's blocks were sampled before. Without it a hole before its first
-  // allocation is not made up for.
+  // Number of the buffer's blocks that were sampled before. Without it a hole before the buffer's
+  // first allocation is not corrected.
   void begin_after(std::uint32_t buffer, std::uint64_t sampled) {
     buffers_[buffer].last_id = sampled * id_step_;
   }
@@ -57,7 +57,7 @@ class LostAllocations {
   int on_alloc(std::uint32_t buffer, std::uint64_t sample_id);
   // At another rate than before, maybe; in samples per word.
   void begin_session(double rate);
-  // So many of the buffer's blocks were sampled so far, those that were lost included.
+  // Number of the buffer's blocks that were sampled so far, lost ones included.
   void on_reached(std::uint32_t buffer, std::uint64_t sampled) {
     buffers_[buffer].sampled = sampled;
   }

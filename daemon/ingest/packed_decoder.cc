@@ -119,7 +119,7 @@ bool PackedDecoder::take_frames(std::uint32_t shared, std::uint32_t added) {
     hashes_.resize(shared + added + 1);
   }
   depth_ = shared + added;
-  // What the loop changes is in variables of its own: it runs for each frame.
+  // Local copies of the variables that the loop changes, because it runs for each frame.
   Words words = words_;
   const std::uint64_t base = head_.base_address;
   std::uint64_t* const frames = frames_.data();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which captured callstack belongs to which alloc record.
+// Pairs captured callstacks with alloc records.
 //
 // The runtime (OCaml 4.11 to 4.14) captures the stack when it samples a block
 // and calls the alloc callback later. Captures come through the ring buffer at

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What blocks that are counted together have in common.
+// The properties that blocks of one class share; such blocks are counted together.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace memprofd {
 
 struct AllocClass {
-  // Thread and domain of blocks whose class does not tell.
+  // Thread and domain of blocks whose class does not contain them.
   static constexpr std::uint32_t kAnyThread = 0;
   static constexpr std::uint16_t kAnyDomain = 0xffff;
 
@@ -30,7 +30,7 @@ struct AllocClass {
   Place place() const { return place_of(heap, source); }  // where it was allocated
   // All of one block that can be sampled: a header too, which memory outside of the heap lacks.
   double block_words() const { return size.middle_words() + (in_heap(place()) ? 1 : 0); }
-  // What is counted of a block with n sampled words, and what each stands for.
+  // The count of a block with n sampled words, and the weight of each unit.
   std::uint64_t counted(std::uint64_t n_samples) const { return size.fine() ? 1 : n_samples; }
   SampleWeight weight(double rate) const {
     const auto among = static_cast<double>(std::uint64_t{1} << stands_for_log2);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process that a request is about, and the user whom it is asked for. It goes with the request
-// to where something is done: there it is compared with the process that was opened, as the pid may
-// be another one's by then, or the process may have become one of more rights (exec of setuid).
+// The process of a request, and the user who asks. Both accompany the request to the place of the
+// action. There they are compared with the process that was opened, because the pid may have been
+// reused, or the process may have gained rights (exec of a setuid program).
 #pragma once
 
 #include <sys/types.h>
@@ -25,13 +25,14 @@ struct ProcessUser {
 
 struct AskedProcess {
   AskedProcess() = default;
-  // Whichever has the pid, for who may look into all: NOLINTNEXTLINE(google-explicit-constructor)
+  // Any process with the pid, for a user who may inspect all:
+  // NOLINTNEXTLINE(google-explicit-constructor)
   AskedProcess(int pid, std::uint64_t start_time_ticks = 0, std::optional<ProcessUser> user = {})
       : pid(pid), start_time_ticks(start_time_ticks), user(user) {}
 
   int pid = 0;
   std::uint64_t start_time_ticks = 0;  // 0: whichever has the pid
-  // The one who has to be the process's owner (discover/process_owner.h); nothing: anybody may be.
+  // The required owner of the process (discover/process_owner.h); nothing: any.
   std::optional<ProcessUser> user;
 
   friend auto operator<=>(const AskedProcess&, const AskedProcess&) = default;
@@ -50,8 +51,8 @@ inline absl::Status not_of_user(int pid, const ProcessUser& user) {
                    "as root, or start memprofd with --grpc.group-controls"));
 }
 
-// Whether a process is the one that is meant, and its owner the user who asks. owner: nothing: only
-// root may look into it.
+// Checks that a process is the requested one and that the caller owns it. owner: nothing: only root
+// may inspect it.
 inline absl::Status check_is_meant(const AskedProcess& asked, std::uint64_t start_time_ticks,
                                    const std::optional<ProcessUser>& owner) {
   if (asked.start_time_ticks != 0 && asked.start_time_ticks != start_time_ticks) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sampled blocks of C's memory that live: where they are, and what a look at the program's pages
-// has found of them.
+// Live sampled blocks of the native heap: their addresses, and the state of their pages.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,7 @@ namespace memprofd {
 struct CBlockPlace {
   std::uint64_t number = 0;
   std::uint64_t address = 0;
-  std::uint64_t bytes = 0;  // that were asked for
+  std::uint64_t bytes = 0;  // size that the program requested
 };
 
 struct CBlockFound {
@@ -20,7 +19,7 @@ struct CBlockFound {
   bool gone = false;  // nothing of the program is there, or malloc has it back
 };
 
-// What was found of all blocks that lived when it began.
+// Findings about all blocks that lived when the reading began.
 using CBlockLook = std::vector<CBlockFound>;
 
 }  // namespace memprofd

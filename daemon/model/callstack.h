@@ -20,7 +20,7 @@ struct Callstack {
   StackHash hash;
   // Innermost first; MEMPROF_RUN_MARK entries as in bpf/events.h.
   std::vector<std::uint64_t> entries;
-  // Which of the combined allocations at the innermost frame; -1: not known, or
+  // Index among the allocations that are combined at the innermost frame; -1: unknown, or
   // kDebuginfoIsInnermost.
   std::int32_t alloc_idx = -1;
   std::uint32_t n_frames = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is asked of the daemon's control and what it says of itself.
+// Requests to the daemon's control, and its reports about itself.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,16 @@
 
 namespace memprofd {
 
-// Samples per word, if nothing else is asked for: at most, as a budget may lower it.
+// Default sampling rate in samples per word; a budget may lower it.
 inline constexpr double kUsualSamplingRate = 1e-4;
 
-// The share of a program's CPU that profiling may take, if nothing else is asked for.
+// Default share of a program's CPU that profiling may use.
 inline constexpr double kUsualMaxOverhead = 0.01;
 
-// What memprofd itself takes of a processor at most, if nothing else is asked for.
+// Default of --cpu.max: the share of a processor that memprofd itself may use.
 inline constexpr double kUsualCpuMax = 0.5;
 
-// Bytes of C's memory for one sample, where it is followed and nothing else is asked for.
+// Default sampling interval of the native heap, if it is followed: bytes per sample.
 inline constexpr std::uint64_t kUsualCHeapInterval = 512u << 10;
 inline constexpr std::uint64_t kMinCHeapInterval = 1u << 10, kMaxCHeapInterval = 1ull << 40;
 
@@ -40,20 +40,20 @@ struct AttachRequest {
   bool follow_forks = false;  // its children become targets too
   // Share of the target's CPU; 0: no budget; not set: the daemon's default.
   std::optional<double> max_overhead;
-  std::uint64_t start_time_ticks = 0;  // of the process that is meant; 0: whichever has the pid
+  std::uint64_t start_time_ticks = 0;  // of the requested process; 0: any process with the pid
   std::optional<ProcessUser> user;     // whose program it has to be; nothing: anybody's
   // Bytes of C's memory for one sample; 0: it is not followed; not set: the daemon's default.
   std::optional<std::uint64_t> c_heap_interval;
 };
 
-// A change of what a target is sampled at.
+// A change of a target's sampling rate or budget.
 struct RateRequest {
   double sampling_rate = 0;  // 0: stays as it is
   // Share of the target's CPU; 0: no budget; not set: stays as it is.
   std::optional<double> max_overhead;
 };
 
-// What a snapshot keeps of strings and float arrays, which may be secret.
+// Contents of strings and float arrays that a snapshot keeps; they may be secret.
 enum class HeapContents : std::uint8_t {
   kNone,
   kFingerprints,  // which strings are equal
@@ -75,13 +75,13 @@ struct HeapSummary {
   std::uint64_t file_bytes = 0;
 };
 
-// Who asked. Both answer false when no more is wanted.
+// The client of a snapshot. Both functions return false if it wants no more data.
 struct HeapClient {
   std::function<bool(std::string_view bytes)> take;
   std::function<bool()> waits;
 };
 
-// One finding of doctor: what was looked at, what was found, what to do.
+// One finding of doctor: the subject, the finding, the remedy.
 struct Finding {
   enum class Level { kOk, kWarning, kProblem };
   Level level = Level::kOk;
@@ -97,13 +97,13 @@ struct SelfStats {
   std::uint64_t resident_bytes = 0;
   std::uint64_t events = 0;         // ring buffer records consumed, all targets
   std::uint64_t history_bytes = 0;  // memory taken by the histories of all targets
-  // What else is kept of targets takes, and may take.
+  // Memory for all other data about targets: used, and allowed.
   std::uint64_t target_bytes = 0, target_bytes_max = 0;
   // Memory servers of targets that have gone which a file system still holds.
   std::uint64_t abandoned_memory_servers = 0;
   std::uint64_t state_bytes = 0;         // of the files in which targets are kept
   std::uint64_t state_write_errors = 0;  // a target that could not be written, each time
-  // Since the control thread has last looked at what there is to do, which it does all the time.
+  // Time since the control thread last checked for work, which it does continuously.
   double control_silent_seconds = 0;
 };
 

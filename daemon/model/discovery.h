@@ -27,7 +27,7 @@ enum class Discovery {
   kSeccomp,    // a filter forbids the injection
   kLoader,     // started through ld.so, whose file /proc names instead of the program's
   kNotOcaml,   // a rule names it, but it is no OCaml program
-  kRefused,    // the reason says why
+  kRefused,    // the reason explains it
 };
 inline constexpr std::array<std::string_view, 13> kDiscoveryNames{
     "profiled", "observed",   "waiting", "no_rule", "detached",  "too_young", "bytecode",
@@ -67,7 +67,7 @@ struct Discoveries {
   }
 };
 
-// The latest discoveries, from the thread that makes them to those who ask. Thread-safe.
+// The latest discoveries, from the searching thread to its readers. Thread-safe.
 class DiscoveryBook {
  public:
   void set(Discoveries found) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long something took, each time, by the limits of one of Prometheus' histograms.
+// Durations of one kind of event, counted by the limits of a Prometheus histogram.
 #pragma once
 
 #include <algorithm>

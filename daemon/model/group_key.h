@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The group keys: what blocks can be grouped by. Everything that the command line, the API
-// and the page know of a key is in its row here.
+// The group keys by which blocks can be grouped. The row of a key has everything that the command
+// line, the API and the page need.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ enum class GroupBy {
   kDomain,
 };
 
-// What the sites of one group have in common.
+// The parts of a site that all sites of one group share.
 struct SiteParts {
   bool function = false;
   bool file = false;
@@ -65,7 +65,7 @@ struct GroupRow {
   std::array<std::string_view, 2> patterns{};
   // RE2 that the group's module has to match for the patterns to hold; empty: any.
   std::string_view patterns_need{};
-  std::optional<GroupBy> below{};  // what a group is looked into by
+  std::optional<GroupBy> below{};  // key into which a group is unfolded
 
   bool is_number() const { return number.of != nullptr; }
 };
@@ -75,7 +75,7 @@ std::span<const GroupRow> group_keys();
 const GroupRow& group_row(GroupBy group_by);
 // Unspecified is site; null: the message's enum has no such value.
 const GroupRow* find_group_key(::memprof::v1::GroupBy group_by);
-// For those who answer what they were asked: site for a value that is unknown.
+// For code that must answer any request: the row of site for an unknown value.
 const GroupRow& group_row(::memprof::v1::GroupBy group_by);
 
 // The number of a group by one, in messages.

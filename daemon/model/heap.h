@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kinds of blocks that the runtime tells apart.
+// The kinds of blocks that the runtime distinguishes.
 #pragma once
 
 namespace memprofd {
 
-// Which heap a block was allocated in, or, for deallocations, died in.
+// The heap in which a block was allocated or, for deallocations, died.
 enum class Heap { kMinor = 0, kMajor = 1 };
 inline constexpr int kHeaps = 2;
 
@@ -14,10 +14,10 @@ inline constexpr int kSources = 4;
 inline constexpr int kMemprofSources = 3;
 inline constexpr const char* kSourceWords[kSources] = {"normal", "marshal", "custom", "malloc"};
 
-// Where the memory is that a block is counted for. What a custom block holds outside, as a Bigarray
-// does, is in neither heap, whichever the runtime names with it. C's memory is seen from the other
-// side: much of it is what custom blocks hold, and some is the OCaml heap itself, so that it adds
-// up with no other place.
+// The memory for which a block is counted. What a custom block holds outside of the heap, as a
+// Bigarray does, is in neither OCaml heap, whichever the runtime reports for it. The native heap
+// overlaps with the others: custom blocks hold much of it, and some is the OCaml heap itself. So it
+// cannot be added to any other.
 enum class Place { kMinor = 0, kMajor = 1, kExternal = 2, kC = 3 };
 inline constexpr int kPlaces = 4;
 inline constexpr const char* kPlaceWords[kPlaces] = {"minor", "major", "external", "c"};

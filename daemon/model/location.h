@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where in a program something happens.
+// A place in a program.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct Location {
   }
 };
 
-// Whether it can be the name of a compilation unit: a capital letter, then letters, digits,
-// _ and '. kUnitNamePattern says the same to those who ask with regular expressions.
+// True if this can be the name of a compilation unit: a capital letter, then letters, digits, _ and
+// '. kUnitNamePattern is the same as a regular expression.
 bool is_unit_name(std::string_view name);
 inline constexpr char kUnitNamePattern[] = "^[A-Z][A-Za-z0-9_']*$";
 
@@ -36,9 +36,9 @@ inline constexpr char kUnitNamePattern[] = "^[A-Z][A-Za-z0-9_']*$";
 // "server.exe"), which is no unit's name, or "(no module)". Part of the arguments.
 std::string_view compilation_unit(std::string_view function, std::string_view elf_file);
 
-// Whether it is code that comes with the compiler or the C library: OCaml's standard library
-// (Stdlib and its Camlinternal units), the runtime (caml_*), libc and the dynamic linker. All else,
-// unknown code too, is the application's.
+// True for code that comes with the compiler or the C library: OCaml's standard library (Stdlib and
+// its Camlinternal units), the runtime (caml_*), libc and the dynamic linker. All other code,
+// unknown code included, is the application's.
 bool is_library_code(const Location& location);
 
 }  // namespace memprofd

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The measures: what can be told of a group of blocks. Everything that the command line,
-// the API and the page know of a measure is in its row here.
+// The measures of a group of blocks. The row of a measure has everything that the command line, the
+// API and the page need.
 #pragma once
 
 #include <span>
@@ -26,7 +26,7 @@ enum class Measure {
   kAllocatedObjects,
 };
 
-// Which blocks a measure counts.
+// The blocks that a measure counts.
 enum class Blocks {
   kAllocated,
   kPromoted,
@@ -36,7 +36,7 @@ enum class Blocks {
   kDied,       // deallocated in either
 };
 
-// What it counts of them.
+// The unit in which it counts them.
 enum class Unit {
   kBytes,
   kBlocks,   // of allocated and live ones only
@@ -59,12 +59,12 @@ struct MeasureRow {
   Blocks blocks;
   Unit unit;
 
-  // Whether it is counted over a span of time, and so can be told per second; else it is of
-  // a moment, or a property of blocks.
+  // True if it is counted over a span of time, so that it can be shown per second; false for a
+  // property of a moment or of blocks.
   constexpr bool is_flow() const { return blocks != Blocks::kLive && unit != Unit::kSeconds; }
-  // Whether it is the sum of what the parts of a whole have.
+  // True if the value of a whole heap is the sum over its parts.
   constexpr bool is_sum() const { return unit != Unit::kSeconds; }
-  // Whether it is about what becomes of blocks, which observe mode does not know.
+  // True if it needs the fate of blocks, which is unknown in observe mode.
   constexpr bool needs_followed_blocks() const { return blocks != Blocks::kAllocated; }
   // "died_young".
   std::string api_word() const;
@@ -77,7 +77,7 @@ std::span<const MeasureRow> measures();
 const MeasureRow& measure_row(Measure measure);
 // Unspecified is live; null: the message's enum has no such value.
 const MeasureRow* find_measure(::memprof::v1::Measure order);
-// For those who answer what they were asked: live for a value that is unknown.
+// For code that must answer any request: the row of live for an unknown value.
 const MeasureRow& measure_row(::memprof::v1::Measure order);
 
 }  // namespace memprofd

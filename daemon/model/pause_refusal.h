@@ -17,7 +17,7 @@ struct PauseRefusal {
   double predicted_seconds = 0;  // of the pause; 0: not known, as its domains did not stop in time
   double allowed_seconds = 0;
 
-  // What to allow for it not to be refused again: predictions are right within a factor of 1.5.
+  // A limit that will not be refused again: predictions are right within a factor of 1.5.
   double enough_seconds() const {
     const double seconds = predicted_seconds > 0 ? 2 * predicted_seconds : 4 * allowed_seconds;
     return std::min(seconds, kLongestPauseSeconds);

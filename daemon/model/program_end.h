@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a program has ended.
+// How a program ended.
 #pragma once
 
 #include <string>

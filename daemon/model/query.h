@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions: one model behind command line, gRPC and HTTP. The fields mean what
-// proto/memprof/v1/profiler.proto says of those with the same names.
+// Questions: one model for command line, gRPC and HTTP. Fields have the meaning of those with the
+// same names in proto/memprof/v1/profiler.proto.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ namespace memprofd {
 
 enum class Fate { kAny, kDead, kAlive };
 
-// Which frame of a callstack names the site of its blocks.
+// The frame of a callstack that names the allocation site.
 enum class SiteFrame {
   kInnermost,
   kApplication,  // the innermost that is no is_library_code; where all are, the innermost
 };
 
-// Which blocks by what became of them. Default: all.
+// Selects blocks by their fate. Default: all.
 struct LifetimeFilter {
   double min_seconds = 0;
   double max_seconds = 0;  // 0: any

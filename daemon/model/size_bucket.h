@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Block sizes on a scale. A block has at least one word: 0 is the bucket of those whose size is
-// not told.
+// Block sizes on a scale. A block has at least one word; bucket 0 is for unknown sizes.
 //
 //   1 to 64 words        each
 //   up to 511            16 buckets an octave: a bucket's middle is within 3.2 % of each size in it
@@ -8,8 +7,8 @@
 //   2,048 to 2^40 - 1    1,024 buckets an octave: within 0.05 %
 //   more                 16 an octave
 //
-// From 512 words to 2^40 a size is fine: known so well that a block's own size says what it counts.
-// Sizes that are no blocks' own are on the coarse scale, which has 16 buckets an octave there too.
+// From 512 words to 2^40 a size is fine: exact enough that a block counts with its own size. Sizes
+// that do not belong to a block are on the coarse scale, which has 16 buckets an octave there too.
 #pragma once
 
 #include <bit>
@@ -65,8 +64,8 @@ class SizeBucket {
     const std::uint64_t words = smallest_words();
     return words < 2 ? *this : coarse_of(std::uint64_t{3} << (std::bit_width(words) - 2));
   }
-  // What stands for every size in the bucket. Infinity when it is not told: words are of no
-  // known number of such blocks, and none is added for them.
+  // The size that represents all sizes in the bucket. Infinity if the size is unknown: then words
+  // correspond to no known number of blocks, and none is added for them.
   constexpr double middle_words() const {
     if (!told()) return std::numeric_limits<double>::infinity();
     return (static_cast<double>(smallest_words()) + static_cast<double>(largest_words())) / 2;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of a target besides its counts.
+// Facts about a target other than its counts.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace memprofd {
 
-// Where a target is on its way. The words shown are those of state_name().
+// State of a target. state_name() has the words that are shown.
 enum class TargetState {
   kWaiting,  // attached or about to; the target has not reached a safe point yet
   kSampling,
@@ -29,7 +29,7 @@ constexpr bool is_active(TargetState state) {
   return state == TargetState::kSampling || state == TargetState::kWaiting;
 }
 
-// How a target's numbers come about. The words shown are those of mode_name().
+// Origin of a target's numbers. mode_name() has the words that are shown.
 enum class TargetMode {
   kAgent,    // an agent in the program samples
   kObserve,  // seen from outside: of blocks only their allocation is known
@@ -37,17 +37,17 @@ enum class TargetMode {
 };
 std::string_view mode_name(TargetMode mode);
 
-// What profiling takes of a target's CPU, and what its budget has come to. In observe mode only
-// memprofd_cores is known.
+// The share of a target's CPU that profiling uses, and the effect of its budget. In observe mode
+// only memprofd_cores is known.
 struct OverheadInfo {
   double budget = 0;          // most of the target's own CPU that profiling may take; 0: no limit
-  double measured = 0;        // what it has taken over the last seconds, likewise
+  double measured = 0;        // the share used in the last seconds, likewise
   double requested_rate = 0;  // the sampling rate is this or lower; 0: in observe mode
   double sample_seconds = 0;  // of the target's CPU that one sample costs; 0: not known yet
   std::uint64_t lowered = 0;  // times
   std::uint64_t raised = 0;
   bool exhausted = false;     // the lowest rate costs more than the budget
-  bool held = false;          // the rate is lower than asked for by --cpu.max
+  bool held = false;          // --cpu.max keeps the rate below the requested one
   double memprofd_cores = 0;  // of a processor that memprofd takes for it, over the last seconds
 };
 
@@ -60,8 +60,7 @@ struct ProgramIdentity {
   friend bool operator==(const ProgramIdentity&, const ProgramIdentity&) = default;
 };
 
-// What does not change while attached, except state, capture, rate, message, overhead, and what is
-// asked for.
+// Constant while attached, except state, capture, rate, message, overhead, and requested settings.
 struct TargetInfo {
   int pid = 0;
   int container_pid = 0;  // in the target's own pid namespace; 0: the same
@@ -73,37 +72,38 @@ struct TargetInfo {
   std::string runtime_version;  // "4.13.1"
   std::string ocamlrunparam;    // what the program was started with
   TargetMode mode = TargetMode::kAgent;
-  std::string capture;  // who records callstacks: "runtime" or "kernel"
+  std::string capture;  // capture mode: "runtime" or "kernel"
   TargetState state = TargetState::kWaiting;
-  std::string message;  // one line: why waiting or observed, or why sampled at a lower rate than
-                        // asked for; what failed, how it ended
-  ProgramEnd end;       // once it is kExited
+  // one line: why it waits, is observed, or is sampled at a lower rate than requested; what failed;
+  // how it ended
+  std::string message;
+  ProgramEnd end;            // once it is kExited
   double sampling_rate = 0;  // per word, of the running session; 0 in observe mode
   OverheadInfo overhead;
   double attach_seconds = 0;  // daemon time from the request to sampling
   double paused_seconds = 0;  // sum of the time the target was stopped by us
   ProgramIdentity program;
-  // Who beside root may be told what the program holds, and has said, after its end too. Once the
-  // kernel has kept it from him, nobody.
+  // The user beside root who may see what the program holds and has published, even after its end.
+  // Empty for good once the kernel has denied that user access.
   std::optional<ProcessUser> owner;
   AttachRequest asked;    // to attach to it as it is attached now: nothing is left to a default
-  bool is_asked = false;  // nobody has detached it, and nothing was wrong with it
+  bool is_asked = false;  // still requested: not detached by a user, and without a fault
   // A trace of C's memory, which has that as external: the format has no other word for it.
   bool external_is_c = false;
 
-  // Whether it is known what becomes of blocks: not in observe mode.
+  // True if the fate of blocks is known: not in observe mode.
   bool follows_blocks() const { return mode != TargetMode::kObserve; }
   // Bytes of C's memory for one sample; 0: it is not followed.
   std::uint64_t c_heap_interval() const {
     return follows_blocks() ? asked.c_heap_interval.value_or(0) : 0;
   }
-  // Which a budget may have lowered.
+  // The rate before a budget lowered it.
   double requested_rate() const {
     return overhead.requested_rate > 0 ? overhead.requested_rate : sampling_rate;
   }
 };
 
-// What a target is known by: the labels of its metrics, which select it in a scrape.
+// Labels that identify a target in metrics and select it in a scrape.
 inline constexpr std::array<std::string_view, 6> kTargetLabels{
     "comm", "exe", "unit", "container", "runtime_version", "mode"};
 // Their values, in that order.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When the unflushed records of a program are fetched that says nothing by itself. Times come from
+// Decides when to fetch the unflushed records of a program that sends no batches. Times come from
 // the caller.
 //
 //     batch           fetched          fetched: nothing              again     batch
@@ -26,8 +26,8 @@ class CatchUpPace {
     idle_ = !anything;
     stands_still_ = false;
   }
-  // Nothing was fetched, as the program has not run since: that is asked again as soon as after
-  // something.
+  // Nothing was fetched because the program has not run since: the next check comes as soon as
+  // after a fetch.
   void stood_still(TimePoint now) {
     fetched(now, true);
     stands_still_ = true;
@@ -35,7 +35,7 @@ class CatchUpPace {
   bool quiet(TimePoint now) const { return now - came_at_ >= kQuiet; }
   // Nothing has come by itself for long, and it has not run since the last fetch.
   bool at_rest(TimePoint now) const { return stands_still_ && now - came_at_ >= kIdle; }
-  // watched: somebody waits for each event.
+  // watched: a client waits for each event.
   bool due(TimePoint now, bool watched) const {
     return quiet(now) && now - fetched_at_ >= (idle_ && !watched ? kIdle : kQuiet);
   }

@@ -42,7 +42,7 @@ void EventTap::update() {
   }
 }
 
-// What was lost goes before the event that comes next.
+// Losses are reported before the next event.
 void EventTap::note_losses() {
   const EventLosses lost = losses_of(pipeline_);
   if (lost == lost_) return;

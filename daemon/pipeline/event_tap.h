@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a pipeline's events leave it for the event log. Owned by the ingest
-// thread, like the pipeline. While nobody reads, the pipeline has no observer.
+// Passes a pipeline's events to the event log. Owned by the ingest thread, like the pipeline.
+// Without readers the pipeline has no observer.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ class EventTap final : public SampleObserver {
   EventTap& operator=(const EventTap&) = delete;
   ~EventTap() override;
 
-  // Begins or ends recording as the log's readers want it. Between batches, and
-  // from time to time after close(), which lets go of what nobody reads.
+  // Starts or stops recording, depending on the log's readers. Called between batches, and from
+  // time to time after close(), to free what no one reads.
   void update();
-  // Hands over what has been collected; update() and flush() go around each look
-  // at the ring.
+  // Hands over the collected events; call update() before and flush() after each pass over the
+  // ring.
   void flush();
   // The target has ended; readers get the rest.
   void close();
@@ -47,7 +47,7 @@ class EventTap final : public SampleObserver {
   bool recording_ = false;
   bool closed_ = false;
 
-  EventLosses lost_;  // of the target, as far as it has been told
+  EventLosses lost_;  // of the target, as reported so far
 
   // The chunk being collected.
   std::uint64_t first_ = 0;  // number of its first event
@@ -55,7 +55,7 @@ class EventTap final : public SampleObserver {
   EventLosses lost_before_;
   std::vector<SampleEvent> events_;
   std::vector<ClassId> classes_;  // each once
-  // By class: the number of the chunk (chunk_) that last had it.
+  // Per class: number of the last chunk (chunk_) that contained it.
   std::vector<std::uint64_t> last_chunk_;
   std::uint64_t chunk_ = 1;
 };

@@ -134,7 +134,7 @@ void IngestThread::publish() {
   run_tasks();  // who asked after a task was posted sees what it has done: a new target, say
   const bool mark = hub_.take_mark();
   for_each_lane([mark](Lane& lane) {
-    lane.catch_up();
+    lane.catch_up_if_run();
     if (mark) lane.mark_moment();
   });
   std::vector<TargetSnapshotPtr> snapshots;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one thread that consumes ring buffers and owns what is made of them.
+// The only thread that consumes ring buffers; it owns everything made from them.
 #pragma once
 
 #include <atomic>
@@ -24,9 +24,9 @@ class IngestThread {
   IngestThread(SnapshotHub& hub, std::size_t history_bytes);
   ~IngestThread();  // after the lanes' last look
 
-  // Has a task run on the ingest thread, which comes to it after one turn of one ring: ready when
-  // it has. Tasks are run in their order, all that were posted before the end too: each owns what
-  // it touches. Any thread.
+  // Runs a task on the ingest thread, after at most one turn of one ring; the future is ready when
+  // it has run. Tasks run in order, including all that were posted before the end: each owns what
+  // it uses. Any thread.
   std::future<void> post(std::function<void()> task);
 
   // Tasks' business.
@@ -37,7 +37,7 @@ class IngestThread {
 
   // Ring buffer records consumed, all targets. Any thread.
   std::uint64_t records() const { return records_; }
-  // What publications took. Any thread.
+  // Durations of publications. Any thread.
   DurationCounts publications() const;
   // Taken by the histories of all targets. Any thread.
   std::size_t history_bytes() const { return history_bytes_; }
@@ -45,7 +45,7 @@ class IngestThread {
  private:
   void loop();
   void run_tasks();
-  // Until when nothing has to be looked at, unless the kernel or a task comes first.
+  // Time until something is due, unless the kernel or a task comes first.
   int wait_ms(bool busy) const;
   bool consume_all();
   void keep_history();

@@ -14,7 +14,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What is read in one turn of what is read slowly, so that the rests between are short.
+// Bytes read in one turn from a target that is read slowly, so that the pauses in between are
+// short.
 constexpr std::uint64_t kSlowBytes = 256u << 10;
 
 // Those who ask for ranges from now on could fill the history with windows.
@@ -61,7 +62,7 @@ ValueHistory values_before(const TargetSnapshot* before) {
   return any ? ValueHistory(*before->values) : ValueHistory();
 }
 
-// What stays of it once its counts have been taken over.
+// The rest of it once its counts have been taken over.
 TargetSnapshotPtr without_counts(const TargetSnapshot& snapshot) {
   auto rest = std::make_shared<TargetSnapshot>();
   rest->info = snapshot.info;
@@ -259,6 +260,10 @@ bool Lane::has_run_since(std::uint64_t cpu_ns) const {
   return now_ns == 0 || now_ns != cpu_ns;
 }
 
+void Lane::catch_up_if_run() {
+  if (!finished() && has_run_since(caught_up_cpu_ns_)) catch_up();
+}
+
 void Lane::catch_up() {
   if (finished() || slow_to_ > 0) return;
   const Meter meter(*this);
@@ -360,7 +365,7 @@ void Lane::count_agent_drops(const AgentStatus& agent) {
       attachment_->target().pid);
 }
 
-// What was freed before it began has been told by then.
+// Blocks that were freed before the reading began have been reported by then.
 void Lane::note_c_blocks(const CBlockLook& look) {
   if (finished()) return;
   catch_up();
@@ -418,8 +423,8 @@ HistoryPoint Lane::history_point() const {
 void Lane::keep_history() {
   if (finished() || !history_.due(history_now())) return;
   const Meter meter(*this);
-  // What belongs to this window: the agent may hold what was allocated since its last batch.
-  if (agent_ && has_run_since(caught_up_cpu_ns_)) catch_up();
+  // Records that belong to this window: the agent may hold allocations since its last batch.
+  if (agent_) catch_up_if_run();
   read_for_history();
   close_window();
 }
@@ -482,7 +487,7 @@ TargetSnapshotPtr Lane::snapshot() {
     return copy;
   }
   auto snapshot = std::make_shared<TargetSnapshot>();
-  read_gc_stats_of_target();
+  if (has_run_since(gc_cpu_ns_)) read_gc_stats_of_target();
   read_memory_of_target();
   read_counters(*snapshot);
   snapshot->info = shown_info();
@@ -538,7 +543,7 @@ TargetInfo Lane::info() const {
   return info_;
 }
 
-// What counts from the attach continues from what an earlier memprofd has counted.
+// Counts since the attach continue those of the previous memprofd.
 TargetInfo Lane::shown_info() const {
   TargetInfo shown = info();
   if (before_ == nullptr) return shown;

@@ -26,11 +26,12 @@
 
 namespace memprofd {
 
-// What a lane shows other threads while it runs. Only the ingest thread writes. The control thread
-// reads: exec_seen ends the session, batches_seen says whether the probes work once all that came
-// before consumed_until is taken in, records that it is to be looked after, alloc_events,
-// captures_seen, frames_seen, records_lost and ingest_ns are what the budget is reckoned from, and
-// frametables_registered makes it look for plugins. All count from the attach.
+// Counters that a target's pipeline publishes to other threads. The ingest thread is the only
+// writer; the control thread polls them. All count from the attach. exec_seen ends the session;
+// batches_seen proves that the probes work, once everything before consumed_until has been
+// processed; records shows that the target needs attention; frametables_registered triggers the
+// search for plugins. The budget uses alloc_events, captures_seen, frames_seen, records_lost and
+// ingest_ns.
 struct LaneSignals {
   std::atomic<bool> exec_seen{false};
   std::atomic<std::chrono::steady_clock::time_point> consumed_until{};
@@ -46,8 +47,8 @@ struct LaneSignals {
 
 class Lane {
  public:
-  // before: the last snapshot of the same program by an earlier memprofd, where this goes on; or
-  // null.
+  // before: the last snapshot of the same program by the previous memprofd, which this continues;
+  // or null.
   Lane(std::shared_ptr<AttachedTarget> attachment, std::shared_ptr<Symbolizer> symbolizer,
        TargetInfo info, TargetSnapshotPtr before = nullptr);
   // A target that has ended: the lane is finished, and this is its final snapshot.
@@ -60,20 +61,23 @@ class Lane {
   // Takes what the ring holds, a turn at most (EventRing::consume): other targets wait meanwhile.
   // Answers with the number of records.
   int consume(std::uint64_t end = std::numeric_limits<std::uint64_t>::max());
-  // Takes all that the ring holds at this moment and the agent's unflushed records, so that
-  // nothing that has happened in the target is missing. What comes meanwhile is left.
+  // Processes everything that the ring holds now and the agent's unflushed records, so that all
+  // events of the target up to now are counted. Later ones are left.
   void catch_up();
-  // Which callstacks have allocated those blocks that live, and when, of all that has happened by
-  // now.
+  // The same, unless the program has not run since the last time: then it is asked nothing.
+  void catch_up_if_run();
+  // Callstack and time of the allocation of these blocks, for those that live, as of all events up
+  // to now.
   SampleSites sites_of(std::span<const SampleId> numbers);
-  // Whether that is to be done now, asked in each turn.
+  // True if that is due; called in each turn.
   bool catch_up_due(std::chrono::steady_clock::time_point now);
-  // The sampled blocks of C's memory that live, and what a look at the program has found of them.
+  // Addresses of the live sampled native blocks, and the state of their pages.
   std::vector<CBlockPlace> c_blocks() const { return pipeline_.aggregator().c_blocks(); }
   void note_c_blocks(const CBlockLook& look);
   void end_c_heap();
 
-  // It has told nothing for long, and nobody waits for each event: it is looked at seldom.
+  // True if it has sent nothing for long and no client waits for each event: then it is checked
+  // rarely.
   bool at_rest(std::chrono::steady_clock::time_point now) const {
     return finished() || (catch_up_pace_.at_rest(now) && !tap_.log()->wanted());
   }
@@ -88,7 +92,7 @@ class Lane {
     return history_.memory_bytes() + values_.memory_bytes() +
            pipeline_.aggregator().observed_bytes();
   }
-  // What the program says about itself now; times in CLOCK_MONOTONIC.
+  // Stores the values that the program publishes now; times in CLOCK_MONOTONIC.
   void note_values(ValueSample sample);
   // Gives up the oldest history; false when there is none.
   bool shed_history();
@@ -103,13 +107,13 @@ class Lane {
   TargetInfo info() const;
   void update_info(const std::function<void(TargetInfo&)>& change);
   LaneSignals& signals() { return signals_; }
-  // How often there was no memory left for what samples take.
+  // Number of times that no memory was left for samples.
   std::uint64_t memory_refused() const { return memory_->refused(); }
-  // To be called by the control thread before the agent is asked for that session: what it tells
-  // belongs to the rate.
+  // Called by the control thread before the agent gets the request for that session: its events
+  // belong to the rate.
   void request_session(std::uint32_t generation, double rate);
-  // Reads what it tells so slowly that it takes so much of a processor; 0: as it comes. What finds
-  // no room meanwhile is counted by the kernel.
+  // Limits the reading of its events to this share of a processor; 0: no limit. Events that find no
+  // room meanwhile are counted by the kernel.
   void slow_to(double cores) { slow_to_ = cores; }
   // The children that the program has forked since the last call.
   std::vector<int> take_children();
@@ -118,7 +122,7 @@ class Lane {
   struct RequestedSession {
     std::uint32_t generation;
     double rate;
-    // The first session has what Pipeline::expect() is to be told; nothing where it is not known.
+    // Positions for Pipeline::expect() in the first session; nothing if unknown.
     std::optional<std::vector<BufferPosition>> positions;
   };
 
@@ -158,8 +162,8 @@ class Lane {
   std::optional<CHeapControl> c_heap_;
   std::optional<std::uint64_t> c_blocks_before_;  // that it had given up at first
   bool c_heap_told_ = false;                      // what of it is not followed
-  std::optional<AgentStatus> first_status_;       // of the agent; what it had counted before
-  std::optional<std::uint64_t> unsampled_words_;  // as it said last
+  std::optional<AgentStatus> first_status_;       // of the agent; its earlier counts
+  std::optional<std::uint64_t> unsampled_words_;  // as last reported
   bool own_use_told_ = false;                     // that the program samples a domain itself
   CatchUpPace catch_up_pace_;
   // CPU time of the program before its memory was read: as long as it is the same, so is that.
@@ -171,10 +175,10 @@ class Lane {
   MemoryParts memory_parts_;  // as they were last
   std::shared_ptr<Symbolizer> symbolizer_;
   // History's clock is CLOCK_MONOTONIC moved to Unix time once: it never goes back.
-  TargetSnapshotPtr before_;  // that this goes on from, without rows and history; or null
+  TargetSnapshotPtr before_;  // the snapshot that this continues, without rows and history; or null
   std::uint64_t began_ns_;
   std::uint64_t began_monotonic_ns_;
-  std::uint64_t attached_ns_;  // by an earlier memprofd, if this goes on
+  std::uint64_t attached_ns_;  // by the previous memprofd, if this continues one
   History history_;
   ValueHistory values_;
   TargetSnapshotPtr final_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a program had ended how many major collections, as far as somebody looked.
+// Times at which a program had completed a number of major collections, as far as they were
+// observed.
 //
 //   note(10 s, 3)  note(11 s, 3)  note(12 s, 7)
 //   last_with_at_most(2) nothing     (3), (6) 11 s     (7) 12 s

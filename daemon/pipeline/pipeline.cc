@@ -276,7 +276,7 @@ void Pipeline::on_records(const BatchView& batch) {
   if (observer_ != nullptr && !fresh.empty()) observer_->on_batch_end();
 }
 
-// Whether records of this session are wanted; else the fresh ones are counted.
+// True if records of this session are processed; otherwise the new ones are counted.
 bool Pipeline::is_wanted(std::uint32_t generation, std::size_t records, std::size_t fresh) {
   of_before_ = false;
   switch (sessions_.see(generation)) {

@@ -52,15 +52,15 @@ struct PipelineLimits {
   CallstackTableLimits callstacks;
   AllocClassLimits classes;
   PairerLimits pairing;
-  // How far the numbers of a buffer's sampled blocks are apart.
+  // Difference between consecutive numbers of a buffer's sampled blocks.
   std::uint64_t sample_id_step = 1;
-  SharedBudget memory;     // what the live set is charged to; null: nobody
+  SharedBudget memory;     // charged for the live set; null: nothing is charged
   double c_heap_rate = 0;  // samples per word of C's memory; 0: it is not followed
   // Observe mode: captures come with hits instead of records, and counters like these.
   std::optional<HeapMeter::Format> observe;
 };
 
-// What a buffer has had so far.
+// Progress of a buffer.
 struct BufferPosition {
   std::uint64_t records = 0;  // handed over
   std::uint64_t sampled = 0;  // blocks, those of records that it still holds included
@@ -72,68 +72,65 @@ class Pipeline {
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
-  // Before all else: goes on where a snapshot of the same program ends.
+  // Called first: continues from a snapshot of the same program.
   void go_on_from(const TargetSnapshot& before) {
     memprofd::go_on_from(before, aggregator_, callstacks_);
     alloc_events_before_ = before.counters.alloc_events;
   }
-  // Announces a session before its first record can arrive. The session before
-  // it goes on until the first batch of the new one. rate in samples per word.
+  // Announces a session before its first record can arrive. The previous session continues until
+  // the first batch of the new one. rate in samples per word.
   void begin_session(std::uint32_t generation, double rate);
-  // Observe mode: what a domain's counters are before its first hit.
+  // Observe mode: counters of a domain before its first hit.
   void observe_from(const ObservedView& counters);
-  // The agent goes on telling of blocks that were sampled in sessions of this generation and later.
-  // Unless called, each session that begins forgets those before it.
+  // The agent continues to report blocks that were sampled in sessions of this generation and
+  // later. Unless called, each new session forgets earlier blocks.
   void follow_since(std::uint32_t generation);
-  // What the agent says was allocated between two sessions, since the last call.
+  // Words allocated between two sessions since the last call, as the agent reports.
   void unsampled(std::uint64_t words) { aggregator_.unsampled(words); }
   // One ring buffer record, aligned to 8 bytes.
   void on_ring_record(std::span<const std::byte> data);
-  // Before the first session: where each buffer is, as an agent at rest says; nowhere yet where it
-  // says nothing. Without it what was before a buffer's first batch is no loss.
+  // Called before the first session: positions of the buffers of an agent at rest. Without it,
+  // records before a buffer's first batch are no loss.
   void expect(std::span<const BufferPosition> positions);
-  // How far a buffer was, as it said before the ring was drained: of the records that it had handed
-  // over by then those that have not come are lost.
+  // Position of a buffer, as reported before the ring was drained: records handed over by then that
+  // have not arrived are lost.
   void on_reached(std::uint32_t buffer, const BufferPosition& position);
-  // The unflushed records of a buffer, read out of the process as memprof_agent_abi.h says.
-  // Order: read them, then drain the ring, then call this: the captures that
-  // belong to them are in the ring, and so may be their batch. Records seen
-  // before are skipped by number. More than MEMPROF_BATCH_RECORDS are no tail and
-  // are ignored.
-  // time_ns: when it was read.
+  // The unflushed records of a buffer, read out of the process as memprof_agent_abi.h says. Order:
+  // read them, then drain the ring, then call this: the captures that belong to them are in the
+  // ring, and so may be their batch. Known records are skipped by number. More than
+  // MEMPROF_BATCH_RECORDS are no tail and are ignored. time_ns: when it was read.
   void on_tail(const BatchView& tail);
   // The same of a packed batch.
   void on_packed_tail(const PackedView& tail);
-  // The same of all buffers, of either format, and how far each was.
+  // The same for all buffers, of either format, with their positions.
   void on_tails(std::span<const AgentTail> tails, std::uint64_t time_ns);
-  // Captures lost so far in all, as the kernel side counts at time_ns
-  // (CLOCK_MONOTONIC). Captures and batches tell by themselves; call it before
-  // on_tail with a number read after the tail.
+  // Total of lost captures, counted by the kernel side at time_ns (CLOCK_MONOTONIC). Captures and
+  // batches report it themselves; call this before on_tail with a number read after the tail.
   void on_captures_dropped(std::uint64_t captures_dropped, std::uint64_t time_ns);
-  // No more records come: what is still to be made up for never is, and is counted. What was live
-  // stays so.
+  // No more records come: lost allocations that were not corrected yet never will be, and are
+  // counted. Live memory stays.
   void end();
   // After the last snapshot: gives back the memory of blocks that were followed.
   void release_live() { aggregator_.release_live(); }
 
   // The number of a buffer's next record; 0 where none is known yet.
   std::uint64_t next_seq(std::uint32_t buffer = 0) const { return next_seq_[buffer].value_or(0); }
-  // Whether that is the session that runs: something of it has arrived.
+  // True if that session runs: some of its data has arrived.
   bool announced(std::uint32_t generation) const { return sessions_.runs(generation); }
   // Null unless in observe mode.
   const HeapMeter* heap_meter() const { return meter_ ? &*meter_ : nullptr; }
-  // Callstacks, whoever captured them.
+  // Callstacks of any capture mode.
   std::uint64_t captures_seen() const { return captures_seen_; }
   // Frames of the callstacks that the runtime captured.
   std::uint64_t frames_seen() const { return frames_seen_; }
   // Batches that came by the probe, empty ones too; tails do not count.
   std::uint64_t batches_seen() const { return batches_seen_; }
-  // All that was told of the target so far; the number of the next event.
+  // Number of events of the target so far, which is the number of the next one.
   std::uint64_t events() const {
     const TargetCounters& totals = aggregator_.totals();
     return totals.alloc_events + totals.promote_events + totals.dealloc_events + c_events_;
   }
-  // Allocations that were told to this pipeline.
+  // Allocation events of this pipeline.
   std::uint64_t alloc_events() const {
     return aggregator_.totals().alloc_events - alloc_events_before_;
   }
@@ -204,16 +201,16 @@ class Pipeline {
   Aggregator aggregator_;
   LostAllocations lost_allocations_;
   Sessions sessions_;
-  bool follows_ = false;    // the agent goes on following over sessions
+  bool follows_ = false;    // the agent follows blocks over sessions
   bool of_before_ = false;  // the batch is of a session before the one that runs
   PackedDecoder packed_;
-  bool runtime_captures_ = false;   // as the last batch that came by the probe says
+  bool runtime_captures_ = false;   // as reported by the last batch from the probe
   std::optional<HeapMeter> meter_;  // observe mode
   const double c_heap_rate_;
   bool c_ended_ = false;
   std::uint32_t c_generation_ = 0;   // of C's memory; 0: nothing of it has come
-  std::uint64_t c_events_ = 0;       // of C's memory, that were told
-  std::uint64_t c_events_lost_ = 0;  // as the kernel said with the last one
+  std::uint64_t c_events_ = 0;       // of the native heap
+  std::uint64_t c_events_lost_ = 0;  // as reported with the last one
   // In observe mode, and of C's memory: the callstack of the capture that came last.
   StackHash last_captured_;
   CallstackId last_callstack_;
@@ -225,7 +222,7 @@ class Pipeline {
   std::uint64_t frames_seen_ = 0;
   std::uint64_t batches_seen_ = 0;
   std::uint64_t captures_dropped_ = 0;
-  std::uint64_t captures_known_ns_ = 0;  // when captures_dropped_ was last told
+  std::uint64_t captures_known_ns_ = 0;  // time of the last captures_dropped_
   std::uint64_t frametables_registered_ = 0;
   bool exec_seen_ = false;
   std::vector<int> children_;

@@ -10,11 +10,11 @@
 
 namespace memprofd {
 
-// Which callstacks have allocated sampled blocks, and when.
+// Callstacks and allocation times of sampled blocks.
 struct SampleSites {
   static constexpr std::uint32_t kUnknown = ~0u;
   std::vector<std::shared_ptr<const Callstack>> callstacks;
-  // For each number that was asked for.
+  // One for each requested number.
   std::vector<std::uint32_t> of;            // or kUnknown
   std::vector<std::uint64_t> allocated_ns;  // CLOCK_MONOTONIC; 0: not known
   MajorTimes majors;                        // of the program

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who calls a function that allocates, and whom it calls.
+// Finds callers and callees of a function that allocates.
 //
-// The functions that match are taken together as one, f. A row counts in
+// All matching functions count as one, f. A row counts in
 //   total       when f is anywhere among its visible locations, inlined ones
 //               included;
 //   self        when f is the innermost of them;
 //   caller g    when somewhere f has been called by g directly, g not being f;
 //   callee g    when somewhere f has called g directly, g not being f;
-// and in each of these once, however often it is so: as the edges of
-// `pprof -peek`. A call of f by f is no edge. Functions are told apart by name
-// and file.
+// and in each of these once, however often that occurs, as the edges of `pprof -peek`. A call of f
+// by f is no edge. Name and file identify a function.
 //
 // Example: f = "List.map"; callstacks innermost first
 //
@@ -22,8 +21,8 @@
 //   callers      Main.a 14, Cache.fill 4
 //   callees      Cache.add 4, Cache.fill 4
 //
-// So callees and self sum up to total, and callers to what is not outermost,
-// unless f is entered again through another function, as by Cache.fill here.
+// So callees and self sum up to total, and callers to the part that is not outermost, unless f is
+// entered again through another function, as by Cache.fill here.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a cell of history adds to a measure.
+// The contribution of a cell of history to a measure.
 #pragma once
 
 #include "absl/status/status.h"
@@ -12,7 +12,7 @@ namespace memprofd {
 
 // kInvalidArgument for measures that are no sum over cells.
 absl::Status check_summable(Measure measure);
-// Samples of such blocks; below zero when what is live falls.
+// Samples of such blocks; below zero if live memory falls.
 inline double cell_samples(const WindowCell& cell, Blocks blocks) {
   const auto died = [&](Heap heap) {
     return static_cast<double>(cell.died[static_cast<int>(heap)]);
@@ -34,7 +34,7 @@ inline double cell_samples(const WindowCell& cell, Blocks blocks) {
   }
   return died(Heap::kMinor) + died(Heap::kMajor);
 }
-// What one sample adds to a sum, in a unit that can be summed.
+// The contribution of one sample to a sum, in a unit that can be summed.
 struct SampleValue {
   double value = 0;
   double variance = 0;

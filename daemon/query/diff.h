@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is different between two selections: other minus base.
+// The difference between two selections: other minus base.
 #pragma once
 
 #include <vector>
@@ -14,8 +14,7 @@ struct DiffQuery {
   Measure order = Measure::kLive;
   std::size_t limit = 0;  // 0: all
   bool with_callstack = true;
-  // Changes of what is counted over a range are per second of each range; those
-  // of what is live and of lifetimes stay what they are.
+  // Changes of flows are per second of each range; those of live memory and lifetimes are not.
   bool per_second = false;
 };
 

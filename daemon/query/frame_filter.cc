@@ -137,7 +137,7 @@ bool FrameFilter::passes(const AllocClass& alloc_class) const {
   if (max_size_bytes_ > 0 && bytes > max_size_bytes_) return false;
   if (heap_ && *heap_ != alloc_class.place()) return false;
   if (source_ && *source_ != alloc_class.source) return false;
-  // What C has taken adds up with nothing else: it is shown to who asks for it.
+  // Native memory cannot be added to anything else: it is shown on request only.
   if (!heap_ && !source_ && alloc_class.place() == Place::kC) return false;
   if (!threads_.empty() && !threads_.contains(alloc_class.thread)) return false;
   return domains_.empty() || domains_.contains(alloc_class.domain);

@@ -47,7 +47,7 @@ class Patterns {
   std::vector<std::shared_ptr<const re2::RE2>> compiled_;
 };
 
-// Thread-safe; copies share what was compiled.
+// Thread-safe; copies share the compiled patterns.
 class FrameFilter {
  public:
   // kInvalidArgument: a bad pattern, or limits that no block can be within.
@@ -83,7 +83,7 @@ class RowFilter {
  public:
   // symbolizer must outlive this.
   RowFilter(FrameFilter filter, Symbolizer& symbolizer);
-  // Hidden frames are left out before anything else is looked at.
+  // Hidden frames are removed before any other condition is tested.
   bool passes(const AllocClass& alloc_class, const Callstack& callstack);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a group of rows is called and what is counted of it.
+// Name and counts of a group of rows.
 #pragma once
 
 #include <compare>
@@ -15,8 +15,7 @@
 
 namespace memprofd {
 
-// What makes a group; other fields are empty. A row's site is its innermost
-// visible location.
+// Identifies a group; other fields are empty. A row's site is its innermost visible location.
 struct GroupName {
   Location location;  // the key's SiteParts; library is location.library
   std::string unit;
@@ -34,18 +33,18 @@ struct GroupName {
   }
 };
 
-// How sure a number of blocks is.
+// Error of a number of blocks.
 struct BlockMoments {
   double variance = 0;  // blocks squared
   double skew = 0;      // the variance times the grain, blocks cubed
   // Words of the smallest and of the largest block seen.
   double smallest_words = std::numeric_limits<double>::infinity();
   double largest_words = 0;
-  Estimate untold;  // of blocks whose size is not told: they are in no number of blocks
+  Estimate untold;  // of blocks of unknown size, which are in no number of blocks
 
-  // Takes in blocks of one size. 0 objects: the size is not told.
+  // Adds blocks of one size. 0 objects: the size is unknown.
   void add(const Estimate& estimate, double objects);
-  // Limits of a number of blocks that stand for so many words; unseen_words as of UnseenWords.
+  // Limits of a number of blocks that stand for these words; unseen_words as of UnseenWords.
   Limits limits(double objects, double words, double unseen_words) const;
 };
 
@@ -65,7 +64,7 @@ struct Group : GroupName, GroupCounts {
   // The group's callstack that weighs most by the query's measure; owned by
   // its profile. Null: no rows.
   const Callstack* heaviest = nullptr;
-  // Its locations, when asked for; of kCallstack always.
+  // Its locations, if requested; always for kCallstack.
   std::vector<Location> callstack;
 
   const GroupName& name() const { return *this; }
@@ -73,12 +72,12 @@ struct Group : GroupName, GroupCounts {
   void set_callstack(VisibleFrames& frames);
 };
 
-// What is known of such blocks.
+// The estimate for these blocks.
 Estimate estimate_of(const Counters& counters, Blocks blocks);
 // In the measure's unit; of kLifetime what the median is longer than where it is not reached.
 double measure_value(const Counters& counters, Measure measure);
-// One standard error of it; 0 for kLifetime. Of samples: how far the number goes
-// up and down from run to run.
+// One standard error of it; 0 for kLifetime. For samples: how much the number varies from run to
+// run.
 double measure_stderr(const GroupCounts& counts, Measure measure);
 // Its 95 % interval; nothing for kLifetime.
 Limits measure_limits(const GroupCounts& counts, Measure measure);

@@ -43,7 +43,7 @@ class Grouper {
     std::uint32_t number = 0;    // of the key
     const Path* path = nullptr;  // kCallstack; in by_path_
   };
-  // What sites of one group have in common; texts are the symbolizer's.
+  // The parts that all sites of one group share; texts belong to the symbolizer.
   struct SiteKey {
     std::string_view function, file, unit, library;
     std::uint32_t line = 0;

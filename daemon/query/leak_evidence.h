@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the course of a site's live bytes says of a leak. Computes only.
+// Judges whether the course of a site's live bytes is a leak. Has no side effects.
 #pragma once
 
 #include <cstddef>
@@ -7,15 +7,15 @@
 
 namespace memprofd {
 
-// What was live at the ends of steps, and what came and went on the way, in bytes. Told window by
+// Live bytes at the ends of steps, and bytes that came and went in between. Filled window by
 // window: the samples of a window, its end, after some windows the end of a step, and after some
-// steps the end of a span. Steps may differ in length; samples stand for as much in all steps of a
-// span, and may for more or less in another one.
+// steps the end of a span. Steps may differ in length. A sample has the same weight in all steps of
+// a span, and may have another in the next span.
 class LiveCourse {
  public:
   explicit LiveCourse(double live_bytes = 0) : live_{live_bytes}, now_bytes_(live_bytes) {}
 
-  // Samples that stand for so many bytes each.
+  // Samples that stand for this number of bytes each.
   void born(double samples, double bytes_each);
   void gone(double samples, double bytes_each);
   void end_window(double seconds);
@@ -26,14 +26,13 @@ class LiveCourse {
   const std::vector<double>& live_bytes() const { return live_; }
   // Share of the steps in which it grew.
   double steadiness() const;
-  // How much more what is live moves than it does when blocks come and go one by one, as a factor
-  // of the variance, at least 1. A site that allocates five blocks at a time and lets them go
-  // together has five: so much more do births differ between windows, and so much more the steps,
-  // each by the error that the samples of its span have.
+  // Factor, at least 1, by which the variance of live bytes exceeds that of blocks that come and go
+  // one by one. A site that allocates five blocks at a time and releases them together has five:
+  // births differ that much more between windows, and so do the steps, each by the error that the
+  // samples of its span have.
   double dispersion() const;
-  // chance_of_rise() of what is live: Kendall's rank correlation with time. What goes up and down,
-  // as a cache does or what waits for a major collection, has no order, however much of it there
-  // is.
+  // chance_of_rise() of live memory: Kendall's rank correlation with time. Memory that goes up and
+  // down, such as a cache or floating garbage, has no order, however much of it there is.
   double chance_of_rise() const;
   // It has grown much more in the first half of the time than later. stderr_bytes: of the growth.
   bool has_slowed_down(double stderr_bytes) const;
@@ -61,14 +60,15 @@ class LiveCourse {
   std::size_t windows_ = 0;
 };
 
-// How likely it is that values in their order rise as they do when the order means nothing.
+// Probability that values rise at least this much in their order if the order means nothing.
 double chance_of_rise(const std::vector<double>& values);
-// Which chances are low for how many there are: of those, one in twenty is low by chance
-// (Benjamini and Hochberg).
+// Selects the probabilities that are low given their number: of those selected, one in twenty is
+// low by chance (Benjamini and Hochberg).
 std::vector<bool> discoveries(const std::vector<double>& chances);
-// The samples that have to be kept, with none let go, to be a discovery among so many sites.
+// Number of samples that must be kept, with none freed, to be a discovery among this number of
+// sites.
 double samples_to_be_named(std::size_t sites);
-// The chance of more than so many standard errors, one-sided.
+// Probability of more than this number of standard errors, one-sided.
 double chance_beyond(double standard_errors);
 
 }  // namespace memprofd

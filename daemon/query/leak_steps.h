@@ -15,7 +15,7 @@ struct LargeBlock {
   double words = 0;
 };
 
-// How a site's large blocks grow.
+// Growth of a site's large blocks.
 struct StepGrowth {
   double begin_words = 0, end_words = 0;  // of the first block and the last
   double seconds = 0;                     // between their births

@@ -38,7 +38,7 @@ constexpr double kMostOfGrowth = 0.8;
 // More large blocks of one site are no steps.
 constexpr std::size_t kMostLargeBlocks = 64;
 
-// What is live at the begin and at the end of each span, and at both the same blocks.
+// Live memory at the begin and at the end of each span, and the blocks that are in both.
 struct Ends {
   Portion begin, end, old;
 };
@@ -69,7 +69,7 @@ struct Growth {
   std::vector<double> older;  // words older than each age
 };
 
-// How a search makes groups.
+// How a search forms groups.
 struct GroupsBy {
   const LocationMatcher* hidden = nullptr;
   SiteFrame site_frame = SiteFrame::kInnermost;
@@ -192,7 +192,7 @@ void add_steps(const RangeCounter& counter, const std::vector<SessionSpan>& span
   }
 }
 
-// What is live, by row, to one of the ends.
+// Adds live memory, by row, to one of the ends.
 void add_live(const RangeCounter& counter, const std::vector<Portion>& live, Portion Ends::*end,
               const All& all) {
   const std::vector<Portion> sampled = counter.sampled(live);
@@ -211,13 +211,13 @@ void end_span(const SessionSpan& span, const All& all) {
   }
 }
 
-// What is live at both ends of the span.
+// Adds memory that is live at both ends of the span.
 void add_old(const RangeCounter& counter, const SessionSpan& span, const All& all) {
   add_live(counter, counter.born_before({&span.begin_ns, 1}, span.end_ns).front(), &Ends::old, all);
 }
 
-// What of the live bytes at the end of the range is older than each age, and than the last span:
-// in one go, since each reads the history.
+// Adds the live bytes at the end of the range that are older than each age, and than the last span,
+// in one pass, because each reads the history.
 void add_ages(const RangeCounter& counter, const std::vector<std::uint64_t>& ages,
               const SessionSpan& last, const All& all) {
   std::vector<std::uint64_t> times{last.begin_ns};
@@ -263,8 +263,8 @@ double confidence(const Growth& growth) {
   return chance_beyond(-std::copysign(beyond, of.growth) / std::sqrt(variance));
 }
 
-// Where an end has more than both; of lifetimes known by bucket a little less than nothing may be
-// left, which is then less on both sides.
+// The part of each end that is not in both. With lifetimes known by bucket the result may be
+// slightly negative, which then reduces both sides.
 Limits growth_limits(const Ends& of, double unseen_words) {
   const double missing =
       std::min({0.0, of.end.words - of.old.words, of.begin.words - of.old.words});
@@ -296,7 +296,7 @@ double at_least(const LeakGrowth& growth) {
   return growth.growth_bytes - kQuantile95 * growth.growth_bytes_stderr;
 }
 
-// How likely a group seems to leak and does not.
+// Probability that a group without a leak looks like this.
 double chance_of(const Growth& growth, const LeakGrowth& summary) {
   const double error = summary.growth_bytes_stderr;
   if (error <= 0 || growth.course.has_slowed_down(error)) return 1;
@@ -330,7 +330,7 @@ double seconds_of(const std::vector<SessionSpan>& spans) {
                          [](double sum, const SessionSpan& span) { return sum + span.seconds(); });
 }
 
-// What all searches of one question look at.
+// Data that all searches of one question compare.
 struct Compared {
   const TargetSnapshot& snapshot;
   const RangeCounter& counter;
@@ -340,7 +340,7 @@ struct Compared {
   double unseen_words;  // of what is live at the end
 };
 
-// What is known of all groups of one kind. Made, then judged once growth has been counted.
+// Facts about all groups of one kind. First built, then judged when growth has been counted.
 class Search : public Counted {
  public:
   Search(const Compared& compared, const GroupsBy& asked)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The age that half of what is live has passed, known from how much is older than some ages.
+// The median age of live memory, from the amounts that are older than some ages.
 #pragma once
 
 #include <cstdint>

@@ -105,7 +105,7 @@ MemoryGrowth judge_floors(MemoryArea area, const std::vector<MemoryFloor>& floor
 }
 
 std::vector<MemoryGrowth> memory_growth(const HistoryView& history, const TimeRange& asked) {
-  // What came before is only known as a sum.
+  // Earlier memory is only known as a sum.
   const TimeRange range{std::max(asked.begin_ns, history.oldest_ns()), asked.end_ns};
   std::vector<MemoryFloor> floors[kMemoryAreas];
   std::optional<std::uint64_t> collections;

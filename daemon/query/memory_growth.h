@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the memory of a process grows, by counters that need no samples.
+// Judges whether the memory of a process grows, by counters that need no samples.
 //
-// The range is divided into steps of time, and of each the lowest value counts: what goes up and
-// down within a step has a floor, and a leak lifts the floor. Of the heap only ends of major
-// collections are looked at: between two of them it fills with garbage, leak or not.
+// The range is divided into steps of time, and the lowest value of each step counts: memory that
+// goes up and down within a step has a floor, and a leak lifts the floor. Of the heap only ends of
+// major collections count: between two of them it fills with garbage, leak or not.
 //
 // An area grows when its floors
 //
@@ -43,7 +43,7 @@ struct MemoryGrowth {
   std::size_t moments = 0;  // floors
 };
 
-// What the floors of an area say.
+// Judges an area by its floors.
 MemoryGrowth judge_floors(MemoryArea area, const std::vector<MemoryFloor>& floors);
 // One for each area of which anything is known in the range, which has both ends.
 std::vector<MemoryGrowth> memory_growth(const HistoryView& history, const TimeRange& range);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What cannot be told of a target in observe mode: everything but what it allocated; of C's memory,
-// where probes follow it, all of it can, in answers about nothing else.
+// Lists what is unknown about a target in observe mode: everything but its allocations. Of the
+// native heap, if probes follow it, everything is known, in answers about nothing else.
 #pragma once
 
 #include <vector>
@@ -26,19 +26,19 @@ absl::Status check_follows_blocks(const TargetSnapshot& target, const Filter& fi
 // The same when it is about events of C's memory, and that is not followed.
 absl::Status check_follows_c(const TargetSnapshot& target);
 
-// Whether blocks of C's memory are followed, by the agent or, in observe mode, by probes: what is
-// asked for is taken back there where it cannot be.
+// True if native blocks are followed, by the agent or, in observe mode, by probes. There the
+// request is withdrawn if it cannot be met.
 bool follows_c_blocks(const TargetInfo& info);
-// Whether it is known what became of the blocks that pass.
+// True if the fate of the blocks that pass the filter is known.
 bool follows_blocks(const TargetSnapshot& target, const Filter& filter);
 
-// Whether it is known of all of them.
+// True if the measure is known for all of them.
 bool is_known(const std::vector<TargetProfile>& profiles, Measure measure);
 
-// What formats with several values show: the measures in bytes that are known of all of them.
+// The measures of formats with several values: those in bytes that are known for all of them.
 std::vector<const MeasureRow*> known_byte_measures(const std::vector<TargetProfile>& profiles);
 
-// Leaves out of an answer what is not known of this target.
+// Removes values from an answer that are unknown for this target.
 void leave_unknown_out(const TargetSnapshot& target, const Filter& filter,
                        ::memprof::v1::Site& site);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deaths of which only a part counts, and how they become whole samples.
+// Deaths that count only partly, and their rounding to whole samples.
 #pragma once
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How old was what was live at a window limit in the past.
+// Computes the ages of live memory at a window limit in the past.
 //
-// The live set of then is gone; the windows before it tell when blocks were born. Ages are told
-// apart to an octave, those below a second not at all:
+// The live set of that moment is gone, but the windows before it contain when blocks were born.
+// Ages are known to an octave, and those below a second not at all:
 //
 //   intervals of birth      3    |      2      |   1   | 0 |t      each as long as all after it
 //   a window of interval 1                      ..#..              21 born, 20 died in it
@@ -11,8 +11,8 @@
 // Each window adds to its own interval what was born less what died in it, which needs no
 // lifetimes; then those deaths whose lifetimes reach back before the interval are moved to the one
 // they were born in, by the share of moments of both at which they were (RangeCounter). When
-// following begins anew the oldest are forgotten first, since all are. Before the first interval
-// that matters stands what was live there, whose age is not asked.
+// following restarts the oldest are forgotten first, since all are. The memory that was live before
+// the first relevant interval has no age here.
 #pragma once
 
 #include <vector>
@@ -22,8 +22,8 @@
 
 namespace memprofd {
 
-// By row. live: RangeCounter::live_at(time_ns), before the newest limit; the ages of a row add up
-// to that.
+// One per row. live: RangeCounter::live_at(time_ns), before the newest limit; the ages of a row add
+// up to that.
 std::vector<AgeCounts> past_ages(const RangeCounter& counter, std::uint64_t time_ns,
                                  const std::vector<Portion>& live);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a target has said about itself in a range of time.
+// Published values of a target in a range of time.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct PhaseSpan {
 };
 
 struct PastValues {
-  // If a range meets more, the last ones are told.
+  // If a range has more, the last ones are returned.
   static constexpr std::size_t kMaxPhases = 1000;
 
   TimeRange range;
@@ -45,7 +45,7 @@ struct PastValues {
   std::vector<ValueLinePtr> lines;  // in the range
 };
 
-// kInvalidArgument: a bad pattern. Nothing of a target that says nothing.
+// kInvalidArgument: a bad pattern. Empty for a target that publishes no values.
 absl::StatusOr<PastValues> past_values(const TargetSnapshot& target, const TimeRange& range,
                                        const PastValuesQuery& query);
 

@@ -140,8 +140,7 @@ std::vector<Counters> count_filtered(const RangeCounter& counter, const TargetSn
   return result;
 }
 
-// What was counted when it was the peak: its moment needs no window limit. Ages are those at the
-// nearest one.
+// Counts at the peak, whose moment needs no window limit. Ages are those at the nearest limit.
 RangeRows until_peak(const RangeCounter& counter, const TargetSnapshot& snapshot,
                      Lifetimes lifetimes) {
   const PeakLive& peak = *snapshot.history.peak;

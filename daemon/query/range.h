@@ -18,19 +18,19 @@ inline double ns_between(std::uint64_t from, std::uint64_t to) {
 }
 
 struct RangeRows {
-  TimeRange range;               // what was counted: the asked one, moved to window limits
+  TimeRange range;               // the counted range: the requested one, moved to window limits
   std::vector<ProfileRow> rows;  // those with any count, by id
 };
 
-// Whether counters of a range have their deaths, ages and late entries, which most of the work is
-// for. Without them all that is told of samples, words and blocks is the same.
+// Whether counters of a range include deaths, ages and late entries, which take most of the work.
+// Samples, words and blocks are the same without them.
 enum class Lifetimes { kCounted, kLeftOut };
 
-// Counters of a row: allocated, promoted, deallocated and deaths are of the
-// range, live and its ages are at its end. Under a lifetime filter only blocks that pass it are
-// in any of them; promoted is then known of dead blocks only. carried_since_ns: what was forgotten
-// after that window limit is in live too, without its age, as a later session follows it no longer
-// and nobody sees its end; 0, or under a lifetime filter: it is not.
+// Counters of a row: allocated, promoted, deallocated and deaths belong to the range; live and its
+// ages to its end. Under a lifetime filter all contain only blocks that pass it; promoted is then
+// known for dead blocks only. carried_since_ns: memory forgotten after that window limit is
+// included in live, without its age, because no later session follows it and its end is unknown; 0,
+// or under a lifetime filter: not included.
 RangeRows rows_in_range(const TargetSnapshot& snapshot, const TimeRange& range,
                         const LifetimeFilter& lifetime, Lifetimes lifetimes = Lifetimes::kCounted,
                         std::uint64_t carried_since_ns = 0);

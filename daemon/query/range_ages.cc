@@ -21,7 +21,7 @@ void add_share(AgeCounts& to, const AgeCounts::Entry& entry, double share) {
   to.add({DeathCounts::code_of(Heap::kMinor, entry.bucket()), n, words, entry.squares * share});
 }
 
-// Where x lies between the ends of a bucket, 0 to 1.
+// Position of x between the ends of a bucket, 0 to 1.
 double place_in(int bucket, double ns) { return LifetimeHistogram::share_within(bucket, 0, ns); }
 
 // For all buckets of a window, computed when asked for.
@@ -29,7 +29,7 @@ class LateTable {
  public:
   LateTable(double from_ns, double to_ns) : from_ns_(from_ns), to_ns_(to_ns) {}
 
-  // Whether any that left in the bucket came late; else all were born in the range.
+  // True if any block that left in the bucket came late; otherwise all were born in the range.
   bool any(int left_in) const { return LifetimeHistogram::upper_bound_ns(left_in) > from_ns_; }
   // The deaths of a part that are needed.
   DeathsToRead to_read(const LongestBuckets& longest) const {

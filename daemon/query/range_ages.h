@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What estimates of lifetimes in a range need beside the deaths: how old is what has not died, and
-// from which age on it was watched.
+// Data for estimates of lifetimes in a range, besides the deaths: the ages of blocks that have not
+// died, and the age from which each was watched.
 //
 // A block counts with the part of its life that lies in the range. One that was there before the
 // range began comes into it at the age that it had then (LateEntries); it cannot have died before,
-// and says nothing of younger ages.
+// and adds nothing to younger ages.
 //
 //   range         b|---------------------------|e
 //   one block      #####X                            born in it, died
@@ -12,9 +12,9 @@
 //   a third                        ##############..  alive at 13
 //
 // Ages at the end are those of the live set where it is now, exact to their bucket; at an earlier
-// end they are known to an octave, and those below a second to the second (past_ages.h). When the
-// range began tells the age then of a block that leaves in a window: by that window's time and the
-// bucket of its lifetime, spread over both.
+// end they are known to an octave, and those below a second to the second (past_ages.h). The age at
+// the begin of the range, of a block that leaves in a window, follows from that window's time and
+// the bucket of its lifetime, spread over both.
 #pragma once
 
 #include <vector>
@@ -24,19 +24,19 @@
 
 namespace memprofd {
 
-// Which of them count.
+// Selects the ages that count.
 struct AgeFilter {
   LifetimeSpan span;  // of the age at the end
   bool allocated_in_range = false;
 };
 
-// Ages of what is live at a window limit, by row. live: counter.live_at(time_ns).
+// Ages of live memory at a window limit, by row. live: counter.live_at(time_ns).
 std::vector<AgeCounts> ages_at(const RangeCounter& counter, const TargetSnapshot& snapshot,
                                std::uint64_t time_ns, const std::vector<Portion>& live);
-// Ages of what is live at the end of the range.
+// Ages of live memory at the end of the range.
 std::vector<AgeCounts> ages_at_end(const RangeCounter& counter, const TargetSnapshot& snapshot,
                                    const TimeRange& range, const AgeFilter& filter);
-// Ages of what was forgotten in the range.
+// Ages of memory that was forgotten in the range.
 std::vector<AgeCounts> forgotten_ages(const RangeCounter& counter, const TargetSnapshot& snapshot,
                                       const TimeRange& range, const AgeFilter& filter);
 // Sets `late` of counters whose deaths, forgotten and ages are of the range.

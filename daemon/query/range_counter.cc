@@ -56,8 +56,9 @@ Taken share_of(const WindowCell& cell, const Shares& shares) {
   return taken;
 }
 
-// By heap: the variance of its deaths beside the squares of what their samples stand for. 1 for
-// samples of words at one rate, more for several rates, less for blocks that count once.
+// For each heap: the variance of its deaths in relation to the squares of the weights of their
+// samples. 1 for samples of words at one rate, more for several rates, less for blocks that count
+// once.
 std::array<double, kHeaps> variance_by_squares(const Counters& counters) {
   std::array<double, kHeaps> alike{};
   for (const DeathCounts::Entry& death : counters.deaths.entries()) {
@@ -100,7 +101,7 @@ double variance_of(const Taken& part, const SampleWeight& each) {
          2 * (part.samples - part.squares) * each.words * each.words;
 }
 
-// What is left has the other shares. Nothing is left of blocks that are forgotten: a session's end
+// The remainder has the other shares. Nothing remains of forgotten blocks: the end of a session
 // forgets older ones too.
 void take(Portion& from, const Taken& died, const WindowCell& cell, const SampleWeight& each) {
   from.samples -= died.samples;
@@ -415,7 +416,7 @@ void RangeCounter::take_deaths(const HistoryWindow& window, std::span<const std:
     by_time.push_back(
         shares([&](int bucket) { return share_born_before(bucket, window, time_ns); }));
   }
-  // By bucket: how many of the times its deaths may be before.
+  // For each bucket: number of times that lie before its deaths.
   std::array<std::size_t, LifetimeHistogram::kBuckets> reach{};
   for (std::size_t i = 0; i < by_time.size(); ++i) {
     for (std::size_t bucket = 0; bucket < reach.size(); ++bucket) {

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts of a snapshot's rows in spans of its history.
 //
-// Flows between two window limits are sums over windows. What was live at a limit
-// is what is live now, taken back through the windows since:
+// Flows between two window limits are sums over windows. Live memory at a limit is the present one,
+// taken back through the windows since:
 //
 //   live(t) = live(now) - followed(t, now] + died(t, now] + forgotten(t, now]
 //
 // where followed are those of the allocated blocks that were followed at all. When sampling
 // begins anew all that is live is forgotten, however old.
 //
-// Blocks born between x and y and still alive at b are those allocated then, less
-// the deaths up to b whose lifetime tells that they were born then. A window does
-// not say when within it a block died (at any time alike), and a lifetime is known
-// by its bucket (spread evenly on the log scale), so this one is no exact count; the
-// others are.
+// Blocks born between x and y and still alive at b are those allocated then, less the deaths up to
+// b whose lifetime tells that they were born then. A window does not contain when within it a block
+// died (every time is equally likely), and a lifetime is known by its bucket (spread evenly on the
+// log scale), so this count is not exact; the others are.
 //
 //      x      y              b
 //      |######|--------------|      allocated in ## , died up to b:
@@ -60,8 +59,8 @@ struct Portion {
     skew_words3 += other.skew_words3;
     return *this;
   }
-  // Nothing below zero, which shared out deaths may lead to: only to be asked of the sum
-  // that is shown. samples are rounded, words are not.
+  // Raises negative values, which partial deaths may cause, to zero: call it only for the sum that
+  // is shown. samples are rounded, words are not.
   Estimate estimate(SampleRounding& rounding) const;
   Estimate estimate() const {
     SampleRounding alone;
@@ -77,11 +76,11 @@ struct LifetimeSpan {
   bool all() const { return min_ns <= 0 && max_ns == std::numeric_limits<double>::infinity(); }
 };
 
-// What the variances of an answer are about.
+// The uncertainty that the variances of an answer describe.
 enum class Doubt {
-  kSampling,  // which words were sampled: how far the answer may be from the truth
-  kChance,    // that too, and that the program might as well have allocated or let go of another
-              // block: how far what is live moves when nothing drives it
+  kSampling,  // which words were sampled: the distance from the truth
+  kChance,    // that, and that the program might as well have allocated or freed another
+              // block: the variation of live memory without a trend
 };
 
 // For one thread.
@@ -96,8 +95,8 @@ class RangeCounter {
 
   // All answers are by row of the snapshot; times are window limits.
 
-  // Everything but live, its ages and late entries. Deaths and what was forgotten may be missing
-  // unless they are asked for: most of the work is for them.
+  // Everything but live, its ages and late entries. Deaths and forgotten memory may be missing
+  // unless they are requested, because they take most of the work.
   std::vector<Counters> flows(std::uint64_t begin_ns, std::uint64_t end_ns,
                               bool with_deaths = true) const;
   std::vector<Portion> live_at(std::uint64_t time_ns) const;
@@ -126,12 +125,12 @@ class RangeCounter {
   std::vector<HistoryWindowPtr> cover(std::uint64_t begin_ns, std::uint64_t end_ns) const {
     return view_.cover(begin_ns, end_ns);
   }
-  // Whether the span is all that was recorded: then the snapshot's totals tell it, whatever windows
-  // are gone.
+  // True if the span covers everything that was recorded: then the snapshot's totals are exact,
+  // whatever windows were dropped.
   bool whole(std::uint64_t begin_ns, std::uint64_t end_ns) const {
     return begin_ns <= begin_ns_ && end_ns >= now_ns_;
   }
-  // Whether the windows since then are kept.
+  // True if the windows since then are kept.
   bool knows(std::uint64_t time_ns) const { return view_.oldest_ns() <= time_ns; }
   std::vector<HistoryWindowPtr> finest(std::uint64_t begin_ns, std::uint64_t end_ns) const {
     return view_.finest(begin_ns, end_ns);
@@ -139,34 +138,33 @@ class RangeCounter {
   std::optional<std::uint64_t> session_at(std::uint64_t time_ns) const {
     return view_.session_at(time_ns);
   }
-  // What was forgotten in the span: it lived then, and its end is not seen.
+  // Blocks forgotten in the span: they lived then, and their end is unknown.
   std::vector<Portion> forgotten(std::uint64_t begin_ns, std::uint64_t end_ns) const;
-  // Takes what was live at the end back to what was live at the begin.
+  // Takes the live memory at the end back to the begin.
   void rewind(std::uint64_t begin_ns, std::uint64_t end_ns, std::vector<Portion>& live) const;
   // fn(row, cell, weight) for the cells of a window, with the deaths that choose(part) answers.
   template <typename Choose, typename Fn>
   void for_each_cell(const HistoryWindow& window, Choose choose, Fn fn) const;
-  // What a sample of a row stands for.
+  // Weight of a sample of a row.
   const SampleWeight& weight(int row, double rate) const {
     LastWeight& last = last_weights_[row];
     if (last.rate != rate) last = {rate, weight_at(row, rate)};
     return last.weight;
   }
-  // Live portions with Doubt::kChance, by row, as they are with Doubt::kSampling. A sample of a
-  // block of b words that stands for w words was there with the probability b / w (of a word: 1 /
-  // w), which tells its variance w^2 (1 - b / w) and its grain.
+  // Live portions with Doubt::kChance, by row, converted to Doubt::kSampling. A sample of a block
+  // of b words that stands for w words was taken with the probability b / w (for a word: 1 / w),
+  // which determines its variance w^2 (1 - b / w) and its grain.
   std::vector<Portion> sampled(const std::vector<Portion>& live) const;
-  // The square of the words of its block, for each sample of a row that stands for so many: a small
-  // block has 1 + rate * (its words - 1) samples when it has any (binomial, the square's mean by
-  // the mean).
+  // The square of the words of its block, for each sample of a row with this weight: a small block
+  // with a sample has 1 + rate * (its words - 1) samples (binomial, the square's mean by the mean).
   double squares(int row, double words_each) const {
     const AllocClass& of = snapshot_.rows[row].alloc_class;
     const double block = of.block_words();
     const double samples = !of.size.fine() ? 1 + std::max(0.0, block - 1) / words_each : 1;
     return words_each * words_each * samples;
   }
-  // The share of a window's deaths, or of what it forgot, whose blocks were born after a time and
-  // lived as long as the span says.
+  // The share of a window's deaths, or of its forgotten memory, that was born after a time and
+  // lived for a time in the span.
   double share_born_after(int bucket, const HistoryWindow& window, std::uint64_t time_ns,
                           const LifetimeSpan& span) const;
   // The row of a class; -1: none.
@@ -186,7 +184,7 @@ class RangeCounter {
   void take_deaths(const HistoryWindow& window, std::span<const std::uint64_t> times_ns,
                    std::span<std::vector<Portion>> live) const;
   SampleWeight weight_at(int row, double rate) const;
-  // What one sample of the row has seen of a block.
+  // Words that one sample of the row proves: the whole block if it counts once, otherwise one.
   double sampled_words(std::size_t row) const;
 
   const TargetSnapshot& snapshot_;

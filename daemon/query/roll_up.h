@@ -48,9 +48,9 @@ class GroupedRows {
   const Grouper& grouper() const { return grouper_; }
   std::size_t group_of_row(std::size_t row) const { return group_of_row_[row]; }
 
-  // By group.
+  // One per group.
   std::vector<double> values(Measure measure) const;
-  // Which rows count.
+  // Selects the rows that count.
   using RowTest = bool (*)(const ProfileRow&);
   static bool any_row(const ProfileRow&) { return true; }
   // The sums of the chosen groups, in that order; heaviest: by the measure, null where no row of

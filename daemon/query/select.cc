@@ -21,7 +21,7 @@ UnseenWords unseen_words(const std::vector<ProfileRow>& rows, double rate) {
   return {allocated.grain_or(rate), live.grain_or(rate)};
 }
 
-// Who asks for C's memory means what such a trace has instead.
+// A filter for the native heap selects what such a trace has instead.
 Filter in_words_of(const TargetInfo& info, Filter filter) {
   if (!info.external_is_c) return filter;
   if (filter.heap == Place::kC) filter.heap = Place::kExternal;

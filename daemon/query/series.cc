@@ -41,7 +41,7 @@ struct PlainSum {
   void add(double n, const SampleValue& each) { sum += n * each.value; }
 };
 
-// What one unseen sample would add.
+// The value that one unseen sample would add.
 double unseen_value(double words, Unit unit) {
   return unit == Unit::kBytes    ? words * kBytesPerWord
          : unit == Unit::kBlocks ? words / kSmallestBlockWords

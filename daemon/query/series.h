@@ -42,8 +42,8 @@ struct SeriesAnswer {
   Series other;                // sum of all others
 };
 
-// kInvalidArgument: a filter that does not compile or asks for lifetimes, or a
-// measure without history.
+// kInvalidArgument: a filter that does not compile or restricts lifetimes, or a measure without
+// history.
 absl::StatusOr<SeriesAnswer> history_series(const TargetSnapshot& snapshot, const TimeRange& range,
                                             const Filter& filter, const SeriesQuery& query);
 

@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint64_t kWarmUpNs = 600'000'000'000;
 constexpr std::size_t kMaxSpans = 16;
 
-// How a session began.
+// The way in which a session began.
 enum class Begin {
   kLongAgo,  // before all that is looked at
   kFresh,    // at the attach or a change of the rate

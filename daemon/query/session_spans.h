@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The spans of a range in which what is live can be compared: each within one session, or several
-// of which none has forgotten what the one before followed (HistoryPoint::session).
+// The spans of a range in which live memory can be compared: each within one session, or several of
+// which none has forgotten what the one before followed (HistoryPoint::session).
 //
-// When sampling begins anew, what was followed is forgotten. What is live falls to nothing, and
-// then rises because nothing is known of what was there before, as it does at the attach. So growth
-// is a sum over sessions, each less the time in which its caches may have filled: half of it, 10
-// minutes at most. After lost records it is 10 minutes in any case: a session that losses begin is
-// no evidence as long as it may be filling up.
+// When sampling restarts, followed blocks are forgotten. Live memory falls to zero, and then rises
+// because older memory is unknown, as at the attach. So growth is a sum over sessions, each without
+// the time in which its caches may have filled: half of it, at most 10 minutes. After lost records
+// it is always 10 minutes: such a session is no evidence while it may be filling up.
 //
 //   range           |---------------------------------|
 //   sessions  |----1----|--------2--------|------3-----
 //   spans           |===|        |========|      |====|      1: warm since before the range
 //
-// A block that is dropped lives on until a major collection has found it, so that what is live
-// rises between any two, leak or not. Spans that are told by collections therefore begin and end
-// where one has ended, as exactly as windows tell, and hold several in all.
+// An unreachable block counts as live until a major collection has found it, so live memory rises
+// between any two collections, leak or not. Spans therefore begin and end at ends of major
+// collections, to the precision of windows, and contain several of them.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +33,8 @@ struct SessionSpan {
 
 enum class SpanEnds {
   kAnywhere,
-  // At ends of major collections, kMinCollections of them apart in all, else there is no span;
-  // anywhere where the history does not know them (trace files).
+  // At ends of major collections, which must be kMinCollections apart in all, otherwise there is no
+  // span; anywhere if the history does not contain collections (trace files).
   kAtCollections,
 };
 inline constexpr std::size_t kMinCollections = 2;

@@ -38,16 +38,16 @@ class VisibleFrames {
 
   // The visible locations of a frame; valid until the next call.
   Locations locations(FrameId frame);
-  // Calls fn(locations, times) for each run of a frame with visible locations,
-  // innermost first, until it answers false. When there is none: once, with
-  // "(unknown)" if the callstack is empty, else with "(hidden)". The locations
-  // are valid during the call, in which no other callstack may be looked at.
+  // Calls fn(locations, times) for each run of a frame with visible locations, innermost first,
+  // until it returns false. If there is none: once, with "(unknown)" if the callstack is empty,
+  // otherwise with "(hidden)". The locations are valid during the call, in which no other callstack
+  // may be read.
   template <typename Fn>
   void walk(const Callstack& callstack, Fn fn);
   // The visible location that names the site, by site_frame; what the library's functions of
   // Bigarrays allocate is their caller's in any case. Where all are passed over: the innermost.
   LocationId site(const Callstack& callstack);
-  // Whether it may name a site, by site_frame.
+  // True if the location may name a site, according to site_frame.
   bool names_sites(LocationId id) { return !is_passed_over(id); }
   // At most kMaxLocations.
   std::vector<LocationId> location_ids(const Callstack& callstack);

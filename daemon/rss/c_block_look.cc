@@ -47,7 +47,7 @@ class BlockLook {
   }
 
  private:
-  // How many bytes from there on, in mappings that follow upon each other.
+  // Number of bytes from there on, in consecutive mappings.
   std::uint64_t mapped_from(std::uint64_t address) const {
     auto after = std::ranges::upper_bound(maps_, address, {}, &Mapping::begin);
     if (after == maps_.begin() || address >= std::prev(after)->end) return 0;
@@ -56,7 +56,7 @@ class BlockLook {
     return end - address;
   }
 
-  // What malloc has free, or keeps in a cache.
+  // Finds blocks that malloc lists as free, or keeps in a cache.
   void find_gone() {
     const std::string exe = ProcFs().exe(pid_).value_or("");
     PartNames names;

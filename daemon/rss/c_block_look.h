@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of sampled blocks of C's memory is resident, and which of them are gone though nobody
-// has told of their end: where nothing is mapped, or where glibc's malloc says that it is free.
-// Read from outside, as RssReport is.
+// Finds how much of sampled native blocks is resident, and which of them are gone although their
+// end was not reported: nothing is mapped there, or glibc's malloc has the memory free. Read from
+// outside, as RssReport is.
 #pragma once
 
 #include <stop_token>
@@ -13,7 +13,7 @@
 
 namespace memprofd {
 
-// All of the blocks are looked at, in any order. Errors as of account_rss().
+// Reads all of the blocks, in any order. Errors as of account_rss().
 absl::StatusOr<CBlockLook> look_at_c_blocks(int pid, const TargetMemory& memory,
                                             std::vector<CBlockPlace> blocks,
                                             const std::stop_token& stop = {});

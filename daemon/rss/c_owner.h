@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all custom blocks of one identifier hold of C's memory.
+// Native memory that all custom blocks of one identifier hold.
 #pragma once
 
 #include <cstdint>

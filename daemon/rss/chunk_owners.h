@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which chunks of C's malloc are held by whom: those that an owner's words point to, and what these
-// chunks lead to. A word points to a chunk when it is the very address that malloc gave.
+// Assigns chunks of malloc to owners: the chunks to which an owner's words point, and those to
+// which these lead. A word points to a chunk if it is exactly the address that malloc returned.
 //
 //     owner    | .. | word |           chunk       | .. | word |           chunk
 //                       └──────────────▶                    └──────────────▶
 //
-// So a pointer into the middle of a chunk, or one in disguise, is missed, and a stale word in a
-// chunk that is followed holds too much. A chunk has one owner: who points to it himself, or else
-// who was first.
+// So a pointer into the middle of a chunk, or a disguised one, is missed, and a stale word in a
+// followed chunk claims too much. A chunk has one owner: one that points to it directly, otherwise
+// the first.
 #pragma once
 
 #include <bitset>
@@ -33,13 +33,13 @@ class ChunkOwners {
   // memory must outlive this. chunks: in use, in any order.
   ChunkOwners(const MemoryReader& memory, std::vector<MallocChunk> chunks);
 
-  // Chunks that nobody has yet and that share bytes with a sealed layer are nobody's to have.
+  // Chunks without an owner that overlap a sealed layer can have none.
   void exclude(const ExtentLayer& layer);
-  // False: there is none where the word points to. It is asked about each word of a heap, most of
-  // which lead to places that malloc has nothing in.
+  // Fast test: false if the word points to no chunk. Called for each word of a heap, most of which
+  // point to memory without chunks.
   bool may_own(std::uint64_t word) const { return has_chunks_[word / kStretch % kStretches]; }
-  // The chunk that the word points to is the owner's, and what can be reached from there in so many
-  // steps. False when it points to none that is still free to have.
+  // Assigns the chunk to which the word points, and chunks that can be reached from there in this
+  // number of steps, to the owner. False if it points to no unassigned chunk.
   bool own(std::uint64_t word, std::uint32_t owner, std::uint32_t steps = kAllTheWay);
   // After all owners' own words: where their chunks lead.
   void follow();

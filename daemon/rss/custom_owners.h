@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of C's memory custom blocks hold, by their identifier: streams of a library, Bigarrays,
-// channels, mutexes. After the fact: no sampling, nothing is asked of the program, which may run.
-//
-// Blocks that are dead count as well: as long as they have not been swept, what they hold has not
-// been freed.
+// Finds how much native memory custom blocks hold, by their identifier: streams of a library,
+// Bigarrays, channels, mutexes. Works after the fact: without samples, and without the program's
+// help, which may run. Dead blocks count as well: until they are swept, their memory has not been
+// freed.
 #pragma once
 
 #include <chrono>
@@ -48,7 +47,7 @@ class SparseMemory : public MemoryReader {
 
 class CustomOwners {
  public:
-  // A block's operations, by address, are told by their identifier.
+  // Returns the identifier of a block's operations, by their address.
   using Identifiers = std::function<std::string(std::uint64_t)>;
   static constexpr std::size_t kMostIdentifiers = 4096;
   // Times that the walk of a heap may end early.
@@ -62,7 +61,7 @@ class CustomOwners {
   // Once chunks were followed. layer: their bytes, by the number of the owner + 1.
   void sum_up(const ChunkOwners& chunks, ExtentLayer& layer);
 
-  // By number.
+  // Indexed by number.
   const std::vector<COwner>& owners() const { return owners_; }
   // Those that hold something, the largest first.
   std::vector<COwner> largest() const;
@@ -76,7 +75,8 @@ class CustomOwners {
 
  private:
   std::uint32_t number_of(std::uint64_t operations);
-  // What the regions up to that one have behind where the walk came to; then they are left out.
+  // Marks the regions up to that one as not walked from the address that the walk reached; they are
+  // left out.
   void lose(HeapMap& map, const HeapRegion* last, std::uint64_t reached);
   void take_block(std::span<const std::uint64_t> fields, ChunkOwners& chunks);
 
@@ -88,7 +88,7 @@ class CustomOwners {
   COwner no_owner_;
 };
 
-// What operations of custom blocks say that they are called; empty when that cannot be read.
+// The identifier in the operations of custom blocks; empty if it cannot be read.
 std::string custom_identifier(const MemoryReader& memory, std::uint64_t operations);
 
 // Gives the words of a custom block to chunks: its operations come first. False: it holds none.

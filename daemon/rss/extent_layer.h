@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stretches of an address space and what they are, in layers: what an upper layer says of a byte
-// holds, what it does not know the layer below may know.
+// Classified ranges of an address space, in layers: an upper layer overrides those below it, and
+// leaves bytes that it does not cover to them.
 //
 //     OCaml heap, minor heap, tables, caches   |      |####|        |##|
 //     malloc's chunks                          |  |##########|  |######|
@@ -26,15 +26,15 @@ struct Extent {
   friend bool operator==(const Extent&, const Extent&) = default;
 };
 
-// First all is added, then it is sealed, then asked.
+// Order of use: add everything, seal, then query.
 class ExtentLayer {
  public:
   // More are not kept: neighbours of one kind are one extent.
   static constexpr std::size_t kMaxExtents = 1u << 22;
 
-  // What is empty is left out; false when the layer is full.
+  // Ignores an empty extent; returns false if the layer is full.
   bool add(const Extent& extent);
-  // Sorts. Where two overlap, the one that begins first has what is common.
+  // Sorts. If two extents overlap, the first one has the common part.
   void seal();
 
   const std::vector<Extent>& extents() const { return extents_; }
@@ -45,8 +45,8 @@ class ExtentLayer {
   std::vector<Extent> extents_;
 };
 
-// Cuts [begin, end) at the borders of extents; each piece is given once, in the order of addresses.
-// layers: from the lowest to the uppermost; what none knows is kOther.
+// Cuts [begin, end) at the borders of extents; each piece is returned once, in the order of
+// addresses. layers: from the lowest to the uppermost; pieces outside of all are kOther.
 void cut_by_layers(std::span<const ExtentLayer* const> layers, std::uint64_t begin,
                    std::uint64_t end, const std::function<void(const Extent&)>& take);
 

@@ -20,7 +20,7 @@ constexpr std::uint64_t kTopBefore = 16;
 constexpr std::uint64_t kNext = 2048;
 constexpr std::uint64_t kSystem = 2072;  // then the most that it was
 constexpr std::uint64_t kArenaEnd = 2088;
-// What comes before the bins, with fastbins and without.
+// Bytes before the bins, with fastbins and without.
 constexpr std::uint64_t kBinsInArena[] = {112, 32, 24};
 // struct heap_info since 2.35 and before.
 constexpr std::uint64_t kHeapHeads[] = {48, 32};

@@ -4,9 +4,10 @@
 //     | previous size | size and 3 bits | user's bytes .. | previous size | ..
 //     ^ chunk                           ^ user's address
 //
-// A chunk is free when the next one says so (PREV_INUSE is clear). Those in caches look used: they
-// are found by the lists of tcaches and fastbins. The process runs on: where the sizes lead nowhere
-// the walk looks for the next place where they do, and what lies between is not known.
+// A chunk is free if PREV_INUSE of the next one is clear. Chunks in caches look used: they are
+// found by the lists of tcaches and fastbins. The process runs meanwhile: if sizes are
+// inconsistent, the walk searches for the next consistent place, and the memory in between is
+// unknown.
 #pragma once
 
 #include <chrono>
@@ -30,7 +31,7 @@ struct MallocOptions {
   std::stop_token stop = {};
 };
 
-// A chunk in use, as its owner knows it.
+// A chunk in use, with its owner's address and size.
 struct MallocChunk {
   std::uint64_t user = 0;   // the address that malloc gave
   std::uint64_t bytes = 0;  // that may be written there: malloc_usable_size()
@@ -40,7 +41,8 @@ struct MallocChunk {
 
 class MallocWalk {
  public:
-  // A chunk in use: user's address and user's bytes. What it is, when the visitor knows.
+  // Called for a chunk in use, with the user's address and bytes. Returns its class, if the visitor
+  // recognises it.
   using Visitor = std::function<std::optional<RssClass>(std::uint64_t, std::uint64_t)>;
 
   // memory must outlive this.
@@ -49,8 +51,8 @@ class MallocWalk {
 
   // Extents have the arena's number + 1 as their name.
   void walk_arena(const Arena& arena, std::uint32_t number, const std::vector<Stretch>& break_heap);
-  // Chunks that have mappings of their own, in a stretch of anonymous memory. runs: what of it is
-  // resident, in the order of addresses; covered: what is known of it.
+  // Walks chunks with mappings of their own, in a range of anonymous memory. runs: its resident
+  // parts, in the order of addresses; covered: parts whose class is already known.
   void walk_mapped(const Stretch& stretch, std::span<const Stretch> runs,
                    const ExtentLayer& covered);
   // The free chunks in tcaches and of the arena's fastbins, which were seen to be in use.
@@ -60,9 +62,9 @@ class MallocWalk {
   ExtentLayer& cached() { return cached_; }  // lies above
   std::uint64_t walked() const { return walked_; }
   std::uint64_t mapped() const { return mapped_; }
-  // Chunks that were seen in use and that the visitor does not know, cached ones among them.
+  // Chunks in use that the visitor did not recognise, cached ones included.
   std::vector<MallocChunk>& kept() { return kept_; }
-  // False when there were more of them than were asked for.
+  // False if there were more of them than requested.
   bool kept_all() const { return kept_all_; }
   // False when time, chunks or extents did not suffice.
   bool complete() const { return complete_; }

@@ -60,7 +60,7 @@ class Classifier {
                       .name = has_names(kind) ? names_.number_of(name) : 0});
     }
     note(mapping, kind, name);
-    // What continues a library's data keeps its name for what continues that.
+    // A mapping that continues a library's data passes the name on to the next one.
     before_ = mapping;
     before_.path = name;
     before_kind_ = kind;

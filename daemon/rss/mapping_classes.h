@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What mappings tell by themselves: their files, their rights and what is beside them.
+// Classifies mappings by their files, their rights and their neighbours.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The resident memory of a process in the parts that cost hardly anything to know: by the kernel's
-// counters and the runtime's, no page is looked at. rss_report.h tells more, at a price.
+// The parts of a process's resident memory that are cheap to know: from the kernel's counters and
+// the runtime's, without reading pages. rss_report.h has more detail, at a higher cost.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,10 @@
 
 namespace memprofd {
 
-// In bytes; all but the last add up to what is resident.
+// In bytes; all but the last add up to the resident memory.
 struct MemoryParts {
-  // Anonymous memory. Blocks were written to and minor heaps are, so they are resident as far as
-  // anything is; room in the heap may never have been touched: there may be less of it, and more of
-  // the rest.
+  // Anonymous memory. Blocks and minor heaps were written to, so they are resident if anything is.
+  // Free space of the heap may never have been touched: then it is smaller, and the rest larger.
   std::uint64_t heap_used = 0;        // garbage that is not swept yet among it
   std::uint64_t heap_free = 0;        // 0 as well where the runtime's count of it is not known
   std::uint64_t minor_heaps = 0;      // of all domains

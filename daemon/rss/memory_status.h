@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What /proc/PID/status says of a process's memory: the kernel's own counters, read at once.
+// Memory counters of /proc/PID/status: the kernel's own, read at one moment.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,7 @@ struct MemoryStatus {
   std::uint64_t resident() const { return anonymous + files + shared; }
 };
 
-// Total on any text. kDataLoss when it does not say what is resident, as of a process that has
-// ended.
+// Total on any text. kDataLoss if it lacks the resident memory, as for a process that has ended.
 absl::StatusOr<MemoryStatus> parse_memory_status(std::string_view text);
 
 // Errors as of ProcFs.

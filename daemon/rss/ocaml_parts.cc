@@ -128,7 +128,7 @@ void OcamlParts::find_pool_heaps(ExtentLayer& out) {
                    out);
   }
   if (heap_states_.empty()) why_no_heap_ = "no domain was found among malloc's chunks";
-  // What domains that have ended have left.
+  // Memory of domains that have ended.
   if (const auto* pools = pool_layout()) {
     find_pool_heap({.stats = pools->orphans + kOrphanStats,
                     .pools = pools->orphans + kOrphanPoolLists,
@@ -301,7 +301,7 @@ void OcamlParts::add_table(const MallocWalk& chunks, std::uint64_t user, RssClas
   if (!is_told_apart) table = {.begin = chunk->begin, .end = chunk->end, .kind = kind};
 }
 
-// What the state points to is the runtime's, and what small structures of it point to.
+// Adds the chunks to which the state points, and those to which its small structures point.
 void OcamlParts::add_tables_of(const MallocWalk& chunks, std::uint64_t state) {
   std::array<std::uint64_t, kStateWords> words{};
   add_table(chunks, state, RssClass::kRuntimeTable);

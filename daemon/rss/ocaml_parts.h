@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where an OCaml runtime keeps what, in a program that runs: its heaps, its stacks, its tables.
-// What the runtime allocates by malloc is found among malloc's chunks: OCaml 5 has no symbol that
-// leads to its domains, and no thread does while all of them wait.
+// Finds the heaps, stacks and tables of the OCaml runtime in a running program. Memory that the
+// runtime allocates with malloc is found among malloc's chunks: OCaml 5 has no symbol that leads to
+// its domains, and no thread does while all of them wait.
 #pragma once
 
 #include <cstdint>
@@ -36,14 +36,14 @@ struct OcamlRuntime {
 // kFailedPrecondition when it is no OCaml program, or of a version that is not known.
 absl::StatusOr<OcamlRuntime> find_ocaml_runtime(const ElfFile& program, std::uint64_t load_bias);
 
-// What the runtime's own numbers say of its heap, in bytes.
+// Size of the heap according to the runtime's own counters, in bytes.
 struct OcamlCounts {
   bool known = false;
   std::uint64_t heap = 0;  // of the major heap, resident or not
   std::uint64_t free = 0;  // of that
   std::uint64_t domains = 0;
   std::uint64_t percent_free = 0;  // space_overhead; 0: not known
-  // What else was found, by number.
+  // Numbers of other parts that were found.
   std::uint64_t channels = 0;
   std::uint64_t stacks = 0;      // OCaml 5, those that are kept for later fibers included
   std::uint64_t lost_pools = 0;  // OCaml 5
@@ -51,16 +51,16 @@ struct OcamlCounts {
 
 class OcamlParts {
  public:
-  // All must outlive this. heap: of a program that stands still, whose lists were followed before;
-  // null: they are followed here.
+  // All must outlive this. heap: of a stopped program, whose lists were followed before; null: they
+  // are followed here.
   OcamlParts(const MemoryReader& memory, const OcamlRuntime& runtime, const HeapMap* heap)
       : memory_(memory), runtime_(runtime), heap_(heap) {}
 
-  // Looks at a chunk of malloc's that is in use: remembers domains, and tells stacks of fibers.
+  // Examines a chunk of malloc in use: remembers domains, and recognises stacks of fibers.
   std::optional<RssClass> look_at_chunk(std::uint64_t user, std::uint64_t bytes);
 
-  // Once all arenas have been walked: what it has found, in a layer above malloc's chunks, not
-  // sealed. The first call, before chunks with mappings of their own are known, finds the heaps.
+  // Adds the results to a layer above malloc's chunks, not sealed, once all arenas have been
+  // walked. The first call, before chunks with mappings of their own are known, finds the heaps.
   void find_heaps(ExtentLayer& out);
   // channels: those, which custom blocks may hold.
   void find_tables(const MallocWalk& chunks, ExtentLayer& out, ExtentLayer& channels);
@@ -69,8 +69,8 @@ class OcamlParts {
   void find_lost_pools(const Stretch& stretch, std::span<const Stretch> runs,
                        std::span<const ExtentLayer* const> known, ExtentLayer& out);
 
-  // The heaps that were found, as a walk of their blocks takes them. The program runs: what it has
-  // done since may make them end in the middle of a block.
+  // The heaps that were found, for a walk of their blocks. The program runs, so they may end in the
+  // middle of a block.
   HeapMap heap_map() const;
 
   const OcamlCounts& counts() const { return counts_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pieces of memory summed up by what they are: the numbers of an RssReport.
+// Sums up pieces of memory by class: the numbers of an RssReport.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,9 @@ class PageCount {
   // Addresses, resident or not.
   void add_size(const Extent& piece) { amounts(piece).size += piece.end - piece.begin; }
   void add(const Extent& piece, bool swapped);
-  // Once all is added. The runtime counts what is free, not where. Blocks were written to: their
-  // pages are resident or swapped out; what is resident beyond them is room.
+  // Called when everything is added. The runtime counts free memory but not its place. Blocks were
+  // written to, so their pages are resident or swapped out; the rest of the resident pages is free
+  // space.
   void split_ocaml_heap(const OcamlCounts& counts);
   // At last. number_of: of the things of a class; 0: they are not counted.
   void make_parts(const PartNames& names, const std::function<std::uint64_t(RssClass)>& number_of);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which pages of a process are resident and which are swapped out, from /proc/PID/pagemap. Nothing
-// of the process is touched by that, and it does not wait.
+// Pages of a process that are resident or swapped out, from /proc/PID/pagemap. Reading it neither
+// touches the process nor waits.
 //
-// Linux 6.7 tells of whole runs (PAGEMAP_SCAN); older kernels a word a page, of which that of the
-// zero page is known by its frame.
+// Linux 6.7 reports whole runs (PAGEMAP_SCAN); older kernels one word per page, in which the zero
+// page is recognised by its frame.
 #pragma once
 
 #include <cstdint>

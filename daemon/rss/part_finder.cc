@@ -61,7 +61,7 @@ std::uint64_t PartFinder::number_of(RssClass kind) const {
   return 0;
 }
 
-// What of it is resident, for those who look at each page.
+// Resident parts of it, for callers that read each page.
 std::vector<Stretch> PartFinder::resident_runs(const Stretch& stretch) const {
   std::vector<Stretch> runs;
   const absl::Status scanned = pages_.scan(stretch.begin, stretch.end, [&](const PageRun& run) {

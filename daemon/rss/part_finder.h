@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is in a process's memory beyond what its mappings tell: malloc's chunks, the OCaml heap,
+// Finds the parts of a process's memory that mappings do not show: malloc's chunks, the OCaml heap,
 // stacks of threads, tables of the runtime, each in a layer of extents.
 #pragma once
 
@@ -21,7 +21,7 @@
 namespace memprofd {
 
 inline constexpr std::chrono::seconds kChunkWalkTime{5};
-// Chunks of which it is asked who holds them.
+// Maximum number of chunks whose owner is searched.
 inline constexpr std::size_t kMostOwnedChunks = 1u << 22;
 
 class PartFinder {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program's memory as far as it is resident. A page that was never touched is not read, as that
-// would map one there; nor is one that is swapped out, as that would bring it back.
+// Reads only the resident part of a program's memory. Reading a page that was never touched would
+// map one there, and reading one that is swapped out would bring it back.
 #pragma once
 
 #include <chrono>
@@ -17,11 +17,10 @@
 
 namespace memprofd {
 
-// Keeps the last piece that was read, so that a walk from low to high addresses asks seldom. For
-// one thread.
+// Caches the last piece, so that a walk from low to high addresses reads rarely. For one thread.
 //
-// What is read are lists of a program that may be hostile, and lead round in circles: whoever
-// follows them ends when nothing can be read any more, once the time is over or nobody wants it.
+// The lists that are read belong to a program that may be hostile, and may lead in circles: callers
+// end when reads fail, once the time is over or the answer is not wanted any more.
 class ResidentReader final : public MemoryReader {
  public:
   using Clock = std::chrono::steady_clock;
@@ -37,7 +36,7 @@ class ResidentReader final : public MemoryReader {
 
   // Calls it a program that has gone, or does not answer: nothing more can be read.
   const absl::Status& broken() const { return broken_; }
-  // Whether something was asked for when there was no time any more.
+  // True if something was requested after the time was over.
   bool late() const { return late_; }
 
  private:

@@ -8,7 +8,7 @@
 namespace memprofd {
 namespace {
 
-// What gives back less, or less than one part in so many of all, is not worth a line.
+// Advice that returns less, or less than this part of the total, is omitted.
 constexpr std::uint64_t kLeast = 1 << 20;
 constexpr std::uint64_t kLeastShare = 20;
 // The usual minor heap of a domain, 256 k words.
@@ -26,9 +26,9 @@ void add(RssReport& report, std::uint64_t bytes, std::string action, std::string
   report.advice.push_back({std::move(action), std::move(reason), bytes});
 }
 
-// What OCaml 4 has of its heap after a compaction: blocks move to the first chunks, and of the
-// empty ones the first stay until what is free is overhead times what lives. If even that is more
-// than twice what it wants, all moves to one new chunk (runtime/compact.c). All of it is resident
+// Size of OCaml 4's heap after a compaction: blocks move to the first chunks, and of the empty ones
+// the first stay until free space is overhead times live memory. If even that is more than twice
+// the wanted size, everything moves to one new chunk (runtime/compact.c). All of it is resident
 // then.
 std::uint64_t compacted_chunks(const RssReport& report, double overhead) {
   const auto live = static_cast<double>(report.ocaml_chunks_used);
@@ -58,7 +58,7 @@ void advise_heap(RssReport& report) {
   }
 }
 
-// What a lower one would save depends on what the program does from then on: no amount is promised.
+// The saving of a lower one depends on the program's later behaviour: no amount is promised.
 void hint_at_overhead(RssReport& report) {
   const std::uint64_t free = report.resident(RssClass::kOcamlFree);
   if (report.space_overhead < 2 || free < kLeast || free < report.counted / kLeastShare) return;

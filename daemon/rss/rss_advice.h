@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What would give memory back to the system, and how much at most; and where to look further.
+// Advice: actions that would return memory to the system, with the largest amount; and where to
+// search further.
 #pragma once
 
 #include "daemon/rss/rss_report.h"

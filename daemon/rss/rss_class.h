@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a byte of a process's memory is for. Each byte has one class, so that classes add up.
+// Use of a byte of a process's memory. Each byte has one class, so that classes add up.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ struct RssClassWords {
 };
 const RssClassWords& words_of(RssClass kind);
 
-// Whether parts of this class have names of files.
+// True if parts of this class have names of files.
 bool has_names(RssClass kind);
 
 }  // namespace memprofd

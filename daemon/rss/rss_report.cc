@@ -63,7 +63,7 @@ class Accounting {
   absl::Status open() {
     const ProcFs proc;
     ASSIGN_OR_RETURN(memory_, TargetMemory::open(report_.pid));
-    // That it is of this program still is seen at the end.
+    // A check at the end shows that it still belongs to this program.
     RETURN_IF_ERROR(check_is_meant_now(proc, process_));
     ASSIGN_OR_RETURN(PageMap pages, PageMap::open(report_.pid));
     pages_ = std::make_unique<PageMap>(std::move(pages));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a process's resident memory is: every resident page is counted once, by what it holds, so
-// that the parts add up to what the kernel counts. Read from outside; the process is not stopped,
-// and nothing is asked of it.
+// Breaks down a process's resident memory: every resident page is counted once, by its use, so that
+// the parts add up to the kernel's count. Read from outside; the process is not stopped and not
+// asked for anything.
 //
-// The pages are counted at last and at once: while the process runs, the sum is as old as the
-// kernel's own number, and what was learnt of malloc and the heap before is a moment older.
+// The pages are counted last, in one pass. While the process runs, the sum is as old as the
+// kernel's own number, and the knowledge of malloc and the heap is a moment older.
 #pragma once
 
 #include <cstdint>
@@ -32,17 +32,18 @@ struct RssPart {
 // Resident bytes of an arena of malloc.
 struct RssArena {
   bool is_main = false;
-  std::uint64_t system = 0;  // what it has taken, by its own count
+  std::uint64_t system = 0;  // memory taken by malloc, by its own count
   std::uint64_t used = 0;
   std::uint64_t free = 0;
   std::uint64_t cached = 0;
   std::uint64_t unwalked = 0;
 };
 
-// What would give memory back. Nothing is advised that gives back less than a twentieth of all.
+// Actions that would return memory. Advice for less than a twentieth of the resident memory is
+// omitted.
 struct RssAdvice {
   std::string action;       // "call Gc.compact ()"
-  std::string reason;       // one line: why, and what it costs
+  std::string reason;       // one line: reason and cost
   std::uint64_t bytes = 0;  // at most
 };
 
@@ -63,7 +64,7 @@ struct RssReport {
   std::uint64_t walked_chunks = 0;  // all
   std::uint64_t ocaml_domains = 0;
   std::uint64_t space_overhead = 0;  // of the runtime; 0: not known
-  // OCaml 4: the chunks of its heap in the runtime's order, in bytes, and what is used in them.
+  // OCaml 4: the chunks of its heap in the runtime's order, in bytes, and their used parts.
   std::vector<std::uint64_t> ocaml_chunks;
   std::uint64_t ocaml_chunks_used = 0;
   std::uint64_t mappings = 0;
@@ -71,8 +72,8 @@ struct RssReport {
   std::uint64_t trimmable = 0;     // pages that malloc_trim() would give back
   std::vector<RssAdvice> advice;   // the largest first
   std::vector<std::string> hints;  // what explains a part and where to look, a line each
-  std::vector<std::string> notes;  // what is not known and why, a line each
-  bool has_owners = false;         // those were asked for, and the OCaml heap could be walked
+  std::vector<std::string> notes;  // unknown parts with the reason, a line each
+  bool has_owners = false;         // owners were requested, and the OCaml heap could be walked
   std::vector<COwner> owners;      // the largest first
   COwner no_owner;                 // what malloc has given and no custom block holds
 
@@ -81,8 +82,8 @@ struct RssReport {
   std::uint64_t number_of(RssClass kind) const;  // the largest of them
 };
 
-// kNotFound: there is no such process; kPermissionDenied; kResourceExhausted: it has more mappings
-// than are looked at; what check_is_meant() says of the process that was looked at.
+// kNotFound: there is no such process; kPermissionDenied; kResourceExhausted: it has too many
+// mappings; errors of check_is_meant() about the inspected process.
 absl::StatusOr<RssReport> account_rss(const AskedProcess& process, RssOptions options = {},
                                       const std::stop_token& stop = {});
 

@@ -129,7 +129,7 @@ void RunTarget::update() {
     agent_.renew();
   }
   if (!begun()) {
-    // What is in the ring waits for the next call: who records joins in between.
+    // Events in the ring wait for the next call, so that a recording can start in between.
     const std::optional<ShareTaker> taker = agent_.taker();
     if (taker && pid_ == 0) begin(*taker);
     return;

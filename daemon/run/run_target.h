@@ -28,7 +28,7 @@
 
 namespace memprofd {
 
-// Owned by one thread; snapshots may be asked for by any.
+// Owned by one thread; any thread may ask for snapshots.
 class RunTarget final : public SnapshotSource {
  public:
   // program: the path of the file that is about to start; it may turn out to be another one
@@ -39,13 +39,13 @@ class RunTarget final : public SnapshotSource {
 
   // For the program to inherit.
   int descriptor() const { return agent_.descriptor(); }
-  // Finds out who has taken the memory; in later calls reads what has come and closes windows of
-  // the history that are due. Whoever records events joins in between.
+  // Finds the process that has taken the memory; later calls read new events and close due windows
+  // of the history. A recording of events can start in between.
   void update();
   // The program that was started has ended; after a last update().
   void finish(const ProgramEnd& end);
 
-  // Whether a program's agent has taken the memory, and events can be read.
+  // True if a program's agent has taken the memory and events can be read.
   bool begun() const { return pipeline_ != nullptr; }
   // One line when it has, and cannot be profiled all the same; else empty.
   const std::string& problem() const { return problem_; }

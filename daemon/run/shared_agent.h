@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reader's side of memory that an agent shares (agent-lib/include/memprof_share_abi.h). The
-// program may write anything there at any time: positions and lengths are checked, and what is
-// decoded is a copy.
+// program may write anything there at any time: positions and lengths are checked, and only copies
+// are decoded.
 #pragma once
 
 #include <cstddef>
@@ -38,12 +38,12 @@ struct ShareTaker {
 // Owned by one thread.
 class SharedAgent {
  public:
-  // kResourceExhausted, kUnavailable: there is no memory of that kind to be had.
+  // kResourceExhausted, kUnavailable: memory of that kind cannot be created.
   static absl::StatusOr<SharedAgent> create(const ShareOptions& options);
 
   // For the program to inherit: not closed on exec.
   int descriptor() const { return file_.get(); }
-  // Where the OCaml 5 runtime keeps things. Before the program starts, or once it has taken the
+  // Sets the offsets of an OCaml 5 runtime, before the program starts or once it has taken the
   // memory.
   void set_offsets(const memprof_runtime_offsets& offsets);
   // Nothing yet.
@@ -55,7 +55,7 @@ class SharedAgent {
   void drain(Pipeline& pipeline);
   // The same, and then what unfinished batches hold.
   void catch_up(Pipeline& pipeline);
-  // What the agent says about itself. kOutOfRange: nobody has taken the memory.
+  // State reported by the agent. kOutOfRange: no program has taken the memory.
   absl::StatusOr<AgentStatus> status() const;
   // The program has written what no agent writes.
   bool damaged() const { return damaged_; }
@@ -88,7 +88,7 @@ class SharedAgent {
   SharedAgent(UniqueFd file, std::unique_ptr<std::byte, Unmap> shared, const ShareOptions& options)
       : file_(std::move(file)), shared_(std::move(shared)), ring_bytes_(options.ring_bytes) {}
   memprof_share& head() const { return *reinterpret_cast<memprof_share*>(shared_.get()); }
-  // Nothing while nobody has taken the memory.
+  // Nothing while no process has taken the memory.
   std::optional<Memory> memory() const;
   AgentControl control(const Memory& memory) const;
 

@@ -24,8 +24,8 @@ struct StartOptions {
 // The path of the file that a command would run; the command itself when there is none.
 std::string path_of_command(const std::string& command);
 
-// While it lives, this process ignores what the terminal sends to both (SIGINT, SIGQUIT) and passes
-// on what is sent to it alone (SIGTERM, SIGHUP, SIGUSR1, SIGUSR2): the program decides.
+// While it exists, this process ignores signals that the terminal sends to both (SIGINT, SIGQUIT)
+// and passes on those sent to it alone (SIGTERM, SIGHUP, SIGUSR1, SIGUSR2): the program decides.
 class StartedProgram {
  public:
   // kNotFound, kPermissionDenied: as a shell's 127 and 126; kResourceExhausted: no process.
@@ -33,9 +33,9 @@ class StartedProgram {
   StartedProgram(StartedProgram&&) = default;
 
   pid_t pid() const { return pid_; }
-  // Whether it has ended within that time.
+  // Waits; returns true if the program has ended within that time.
   bool wait(std::chrono::milliseconds time);
-  // After its end: as waitpid() says it.
+  // Status as of waitpid(), after its end.
   int status() const { return status_; }
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a program's machine code uses the runtime's structures as the table of releases says.
+// Checks that a program's machine code uses the runtime's structures as the table of releases
+// describes them.
 #pragma once
 
 #include <cstddef>

@@ -56,7 +56,7 @@ constexpr Release kReleases[] = {
                .heap_chunks = 368,
                .entry = kEntryOfOcaml4,
                .typed_tree = {.format = 29}}},
-    // Told from 4.12 by young_ptr.
+    // Distinguished from 4.12 by young_ptr.
     {.series = "4.13",
      .first_symbol = "",
      .tested = kWithoutDomains,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What memprofd knows about OCaml's release series: one table (releases.cc), one row per series.
+// Facts about OCaml's release series: one table (releases.cc), one row per series.
 //
 // A fact about a series belongs there, not beside the code that uses it. A new row enables nothing:
 // each capability is switched on in the row after its tests have passed there, and until then
@@ -25,7 +25,7 @@ enum class Capability : std::uint8_t {
   kTypes,       // types of the source, from the compiler's files
   kValues,      // values of modules, read from the running program
   kCalls,       // counted calls of functions
-  kCallTimes,   // their time, and what they allocate
+  kCallTimes,   // durations of calls, and their allocations
   kRss,         // the OCaml heap as a part of resident memory
   kNativeHeap,  // calls of malloc and its relatives
 };
@@ -51,7 +51,7 @@ struct MemprofEntryLayout {
   std::uint32_t words_behind = 0;  // from the user data on, itself included
 };
 
-// What the compiler writes into .cmi and .cmt files (typing/types.mli, typedtree.mli).
+// Format of the compiler's .cmi and .cmt files (typing/types.mli, typedtree.mli).
 struct TypedTree {
   int format = 0;                     // in the magic of the files: 30 in Caml1999I030
   bool has_unit_application = false;  // Typedtree.module_expr has Tmod_apply_unit
@@ -67,7 +67,7 @@ struct RuntimeFacts {
   bool domains = false;     // OCaml 5: each domain has a state and a Memprof, each fiber a stack
   bool has_memprof = true;  // false: Gc.Memprof is a stub that raises
 
-  // Of the domain state (runtime/caml/domain_state.tbl), which is Caml_state.
+  // Domain state (runtime/caml/domain_state.tbl), to which Caml_state points.
   std::uint32_t young_limit = 0;
   std::uint32_t young_ptr = 0;
   std::uint32_t young_start = 0;  // followed by young_end
@@ -92,21 +92,21 @@ struct RuntimeFacts {
   std::uint32_t memprof = 0;          // OCaml 5
   std::uint32_t memprof_trigger = 0;  // OCaml 5: memprof_young_trigger
 
-  // Of a fiber's stack_info (runtime/caml/fiber.h).
+  // A fiber's stack_info (runtime/caml/fiber.h).
   std::uint32_t fiber_end = 0;  // its handler: points to the stack's fixed end
   std::uint32_t fiber_id = 0;   // which no two fibers share
 
-  // Of the major heap of OCaml 5 (runtime/shared_heap.c), beside pool_offsets.h.
+  // Major heap of OCaml 5 (runtime/shared_heap.c), beside pool_offsets.h.
   std::uint32_t pool_class_mask = 0;  // of the word that a pool has its class in
-  // The first slot of a run of free ones has a header of its own, whose size is how many further
-  // ones follow; their words say nothing. Else each free slot begins with 0.
+  // Whether the first slot of a run of free ones has a header of its own, whose size is the number
+  // of further ones; their words are undefined. Otherwise each free slot begins with 0.
   bool free_runs = false;
 
-  // Of the hooks: what the runtime calls on a new domain. caml_domain_initialize_hook_exn returns
-  // unit or an exception.
+  // Hooks that the runtime calls on a new domain. caml_domain_initialize_hook_exn returns unit or
+  // an exception.
   std::string_view domain_hook;  // OCaml 5
 
-  // Of Memprof (runtime/memprof.c).
+  // Memprof (runtime/memprof.c).
   std::uint32_t memprof_config = 0;  // OCaml 5: in struct memprof_domain_s
   MemprofEntryLayout entry;
   // Blocks allocated by C wait for their callbacks in one queue of the process, which any thread
@@ -143,7 +143,7 @@ static_assert(sizeof(StatisticsOfOcaml4) == 64);
 // One row for each series that is known, from the oldest to the newest.
 std::span<const Release> releases();
 
-// Whether a row has the facts that what it enables needs.
+// True if a row has the facts that its enabled capabilities need.
 constexpr bool is_complete(const Release& release) {
   const RuntimeFacts& facts = release.facts;
   const auto needs = [&](Capability what, std::initializer_list<std::int64_t> told) {

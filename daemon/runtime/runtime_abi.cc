@@ -12,7 +12,7 @@
 namespace memprofd {
 namespace {
 
-// What is refused: "heap snapshots of OCaml 5.6.0 are not supported yet".
+// Names in refusals: "heap snapshots of OCaml 5.6.0 are not supported yet".
 constexpr std::array<std::string_view, kCapabilities> kNames = {
     "agents in programs",
     "sessions over the domains",

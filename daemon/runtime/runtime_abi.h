@@ -20,11 +20,12 @@ struct RuntimeAbi : RuntimeFacts {
                               // not known
 };
 
-// That of a version ("4.13.1", "4.14"); kFailedPrecondition, in one line, for one without a row.
+// The interface of a version ("4.13.1", "4.14"); kFailedPrecondition, in one line, for one without
+// a row.
 absl::StatusOr<RuntimeAbi> runtime_abi_for(std::string_view version);
 
-// Whether that may be done with the runtime; kFailedPrecondition, in one line, when it is not known
-// to work there: "heap snapshots of OCaml 5.6.0 are not supported yet, only those of ...".
+// Checks that the capability was tested with the runtime; otherwise kFailedPrecondition, in one
+// line: "heap snapshots of OCaml 5.6.0 are not supported yet, only those of ...".
 absl::Status check_capability(const RuntimeAbi& abi, Capability what);
 
 // "4.13" of "4.13.1+flambda"; empty when the text is no version.

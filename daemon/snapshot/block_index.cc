@@ -40,7 +40,7 @@ const BlockIndex::Stretch* BlockIndex::stretch_at(std::uint64_t address) const {
 
 void BlockIndex::add(std::uint64_t address) { add_to(*stretch_at(address), address); }
 
-// What is farther into a block than find_before() looks is in no stretch.
+// Words farther into a block than find_before() searches are in no range.
 void BlockIndex::append(std::uint64_t address, std::uint64_t words) {
   if (stretches_.empty() || address >= stretches_.back().end + kGapBytes) {
     stretches_.push_back({.begin = address, .end = address, .first_bit = bits_.size() * kBits});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers for the blocks of a heap, in the order of their addresses, and the way from a value to
-// the block that it points to. A bit for each word of the heap says whether a header is there; a
-// block's number is how many there are before it: 12 bytes for each 64 words in all.
+// Numbers the blocks of a heap in the order of their addresses, and finds the block of a value. One
+// bit per word of the heap shows a header; a block's number is the count of headers before it: 12
+// bytes for each 64 words in all.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class BlockIndex {
   static constexpr std::uint32_t kNone = ~0u;
 
   explicit BlockIndex(const HeapMap& map);
-  // For blocks that append() tells, and as large as they take.
+  // For blocks that append() adds; as large as they need.
   BlockIndex() = default;
 
   // The block with its header there, which is in a region of the map. All of them come before

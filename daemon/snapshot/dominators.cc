@@ -28,7 +28,7 @@ std::vector<bool> find_leaves(const EdgeLists& edges, std::span<const std::uint3
   return is_held;
 }
 
-// Where nodes are reached from, by number, beside the parents in the search.
+// Predecessors of nodes, by number, besides the parents in the search.
 struct OtherWays {
   Numbers first;
   Numbers from;
@@ -67,7 +67,7 @@ class Forest {
     ancestor_[node] = parent;
     linked_ = node;
   }
-  // What was given at the beginning, of a node that is not in the forest yet.
+  // The value given at the beginning, for a node that is not in the forest yet.
   std::uint32_t given(std::uint32_t node) const { return ancestor_[node]; }
 
   std::uint32_t least_above(std::uint32_t node) {
@@ -97,7 +97,7 @@ class Forest {
 
 DominatorTree::DominatorTree(const EdgeLists& edges, std::span<const std::uint32_t> entries)
     : number_(edges.nodes()) {
-  // What is not used of it takes no memory.
+  // Unused capacity takes no memory.
   for (Numbers* by_number : {&order_, &dominator_, &semi_}) by_number->reserve(edges.nodes() + 1);
   order_.push_back(kRoot);
   dominator_.push_back(0);
@@ -147,7 +147,7 @@ void DominatorTree::find_semidominators(const EdgeLists& edges,
   Numbers().swap(number_);  // order_ has the same until this, which takes most, is over
   semi_.resize(order_.size());
   std::iota(semi_.begin(), semi_.end(), 0);
-  // Where a node's ways begin is known no longer when it is in the forest.
+  // The begin of a node's predecessors is not known any more when it is in the forest.
   std::size_t end = ways.from.size();
   Forest forest(std::move(ways.first), semi_);
   for (auto i = static_cast<std::uint32_t>(order_.size()) - 1; i > 0; --i) {

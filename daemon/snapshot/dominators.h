@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is reachable in a graph from some entries, and who keeps what alive: a node dominates
-// another when every way from an entry to that one goes through it. What a node retains is the sum
-// of all that it dominates, itself included: that much would be free if it were.
+// Reachability in a graph from some entries, and dominators: a node dominates another if every path
+// from an entry to the other goes through it. A node retains the sum of all nodes that it
+// dominates, itself included: the memory that would be freed if it were gone.
 //
 // The algorithm is semi-NCA (Georgiadis, Linear-Time Algorithms for Dominators and Related
 // Problems, 2005): semi-dominators by path compression over a depth-first search, then the nearest
@@ -33,14 +33,14 @@ class DominatorTree {
   std::uint32_t dominator_of(std::uint32_t node) const;
   // Reachable nodes, each behind the one that dominates it.
   std::span<const std::uint32_t> order() const { return std::span(order_).subspan(1); }
-  // Where order() has what dominates each of its nodes, counted from 1; 0: kRoot.
-  // Nothing else but order() may be asked any more.
+  // For each node of order(), the position in order() of its dominator, counted from 1; 0: kRoot.
+  // Afterwards only order() may be called.
   std::span<std::uint32_t> take_dominators() {
     std::vector<std::uint32_t>().swap(number_);
     return std::span(dominator_).subspan(1);
   }
 
-  // By node, with the weight of each: what it retains; 0 when it is not reachable.
+  // For each node, given their weights, the retained sum; 0 if unreachable.
   std::vector<std::uint64_t> retained(std::span<const std::uint64_t> weights) const;
 
  private:

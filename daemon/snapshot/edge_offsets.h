@@ -28,7 +28,7 @@ class EdgeOffsets {
     __builtin_prefetch(&groups_[i / kGroup]);
   }
   std::uint32_t back() const { return (*this)[size() - 1]; }
-  // How many of them are not above a number.
+  // Number of entries that are at most `number`.
   std::size_t up_to(std::uint32_t number) const {
     std::size_t begin = 0;
     for (std::size_t left = size(); left != 0;) {

@@ -65,7 +65,7 @@ class LiveBlocks {
     waiting_.erase(found);
     for (const std::uint32_t ephemeron : ephemerons) look_at(ephemeron);
   }
-  // What is alive stays so: each key is looked at once.
+  // A live key stays alive, so each key is checked once.
   std::optional<std::uint32_t> missing_key(std::uint32_t ephemeron) {
     for (std::size_t& i = keys_.at(ephemeron);
          i < image_.weak.size() && image_.weak[i].block == ephemeron; ++i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ephemerons keep: their data, as long as the ephemeron and all its keys are reachable by
-// other ways than through that data (runtime/weak.c, of 4.11 to 5.4). An ephemeron's data may lead
-// to another one's key, so that this is a fixpoint.
+// Memory that ephemerons keep alive: their data, as long as the ephemeron and all its keys are
+// reachable by paths other than through that data (runtime/weak.c, of 4.11 to 5.4). An ephemeron's
+// data may lead to another one's key, so that this is a fixpoint.
 //
 //     root -> ephemeron ~> key          the key is not kept
 //                       -> data         kept as long as something else keeps the key
@@ -11,8 +11,8 @@
 
 namespace memprofd {
 
-// Takes the edges to data that is not kept out of the image. Each block is looked at once, and only
-// where an ephemeron has both data and keys.
+// Removes edges to data that is not kept alive from the image. Each block is visited once, and only
+// if an ephemeron has both data and keys.
 void drop_data_without_keys(HeapImage& image);
 
 }  // namespace memprofd

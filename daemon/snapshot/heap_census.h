@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a walk found, counted: the numbers of Gc.stat, blocks by tag and size, and whether that is
-// what the runtime itself has counted.
+// Counts of a walk: the numbers of Gc.stat, blocks by tag and size, and whether they equal the
+// runtime's own counts.
 #pragma once
 
 #include <array>

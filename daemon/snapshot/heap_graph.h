@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who points to whom in a heap: its blocks by number, with tag and size, and the pointers among
-// them. Blocks that the collector knows to be dead are not in it.
+// The graph of a heap: its blocks by number, with tag and size, and the pointers among them. Blocks
+// that the collector knows to be dead are not in it.
 //
-// What a block holds that is no pointer to a block (integers, code, static data of the program, C
-// memory) is left out. Ephemerons and weak arrays hold nothing here.
+// Words that do not point to a block (integers, code, static data of the program, native memory)
+// are omitted. Ephemerons and weak arrays keep nothing alive here.
 #pragma once
 
 #include <cstdint>

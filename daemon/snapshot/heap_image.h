@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One snapshot as questions see it, in memory: every block of a heap that is not known to be dead,
-// what points to what, which roots there are, and which blocks were sampled. Contents of blocks are
-// not in it unless somebody asked for them, nor are addresses.
+// One snapshot in memory, for questions: every block of a heap that is not known to be dead, the
+// pointers, the roots, and the sampled blocks. It has no addresses, and contents of blocks only if
+// they were requested.
 //
-// Whoever makes one keeps to what is written here; who asks relies on it. Flat arrays, because
+// The rules below bind the code that makes an image; questions rely on them. Flat arrays, because
 // there are tens of millions of blocks: 6 bytes each, and 5 for a pointer.
 #pragma once
 
@@ -33,26 +33,26 @@ struct ImageInfo {
   // No block outside of minor heaps has been garbage for longer: the last major collection that has
   // ended would have found it. 0: not known.
   std::uint64_t longest_wait_ns = 0;
-  bool complete = true;  // false: the file was cut off, some of what was there is missing
+  bool complete = true;  // false: the file was truncated, so data is missing
 };
 
-// Names of such blocks, whose tag says only that they are abstract.
+// Names of blocks whose tag only shows that they are abstract.
 inline constexpr std::string_view kEphemeronName = "ephemeron";
 inline constexpr std::string_view kWeakArrayName = "weak array";  // or an ephemeron without data
 
-// What blocks have in common, each once. There are few: hundreds, or thousands.
+// Properties that blocks share; each shape exists once. There are hundreds or thousands of shapes.
 struct BlockShape {
   std::uint8_t tag = 0;
   // A number of texts: a closure's function, a custom block's identifier, what an abstract one is;
   // 0: none.
   std::uint32_t name = 0;
   std::uint64_t words = 0;  // header included
-  // Where the stack of a continuation's fiber is in sites, a location for each frame; kNoSite: it
-  // is not known, or the block is none.
+  // Index in sites of the stack of a continuation's fiber, one location per frame; kNoSite:
+  // unknown, or not a continuation.
   static constexpr std::uint32_t kNoSite = ~0u;
   std::uint32_t site = kNoSite;
-  // What each holds outside of the heap, by what it is: a Bigarray its elements, a channel its
-  // buffer. HeapImage::outside_bytes() has all.
+  // Memory that each block holds outside of the heap, by its kind: a Bigarray its elements, a
+  // channel its buffer. HeapImage::outside_bytes() has the total.
   std::uint64_t outside_bytes = 0;
   std::uint32_t type = 0;  // of HeapImage::types; 0: not known
 
@@ -79,8 +79,8 @@ struct RootName {
   std::string owner;               // empty: not known
   std::uint32_t field = kNoField;  // of a module's block
   Location place = {};             // function, file, line; empty function: not known
-  // What the field is called in the source, "table", "Sessions.all" of a module in it; valid UTF-8,
-  // of one field of the owner alone. Empty: not known.
+  // Name of the field in the source, "table", "Sessions.all" for an inner module; valid UTF-8,
+  // unique in its owner. Empty: unknown.
   std::string label = {};
 
   friend bool operator==(const RootName&, const RootName&) = default;
@@ -92,7 +92,7 @@ struct ImageRoot {
 };
 
 struct SampledBlock {
-  std::uint32_t block = 0;      // kNoBlock: the collector knows that it is dead, or has no address
+  std::uint32_t block = 0;      // kNoBlock: found dead by the collector, or without an address
   std::uint32_t samples = 0;    // at least 1
   std::uint64_t sample_id = 0;  // the same in another snapshot of the same session: the same block
   std::uint32_t site = 0;       // of sites
@@ -108,7 +108,7 @@ struct WeakPointer {
   friend bool operator==(const WeakPointer&, const WeakPointer&) = default;
 };
 
-// What a string or a float array has, where somebody asked for that.
+// Contents of a string or a float array, if they were requested.
 struct BlockContents {
   std::uint32_t block = 0;
   std::uint32_t kept = 0;    // bytes that are known, from the first on
@@ -133,11 +133,11 @@ struct BlockRange {
   std::uint32_t end = 0;
 };
 
-// What blocks of a type of the program's source are: of a record, of one constructor's arguments.
+// Blocks of a type of the program's source: of a record, or of the arguments of one constructor.
 struct BlockType {
   std::string name;          // "string list", "Shop.order", "Shop.shape.Circle"; empty: not known
   bool is_array = false;     // its fields are all alike
-  bool is_function = false;  // the name is of what a closure takes and gives
+  bool is_function = false;  // the name describes argument and result of a closure
   std::uint64_t fields = 0;  // 0: they have different ones
   std::vector<std::string> labels = {};  // of a record's fields, valid UTF-8; or none
 };
@@ -148,7 +148,7 @@ inline constexpr std::size_t kDigestBytes = 16;
 inline constexpr std::size_t kMostUnitName = 1024;
 inline constexpr std::size_t kMostLinkedUnits = 1 << 16;
 
-// What types were given to an image's blocks, and what was refused.
+// Counts of types that were assigned to an image's blocks, and of those that were refused.
 struct TypesFound {
   std::uint64_t disagreed = 0;  // times that a block could not be of the type, or was of another
   std::uint32_t modules = 0;    // with roots and with files
@@ -165,10 +165,10 @@ struct TypesFound {
   std::uint64_t sites_disagreed = 0;  // have another type, by way of a module
 };
 
-// What a block has of C's memory by chunks of malloc that it leads to; each chunk is one block's.
+// Native memory of a block in chunks of malloc that it leads to; each chunk belongs to one block.
 struct ChunkBytes {
-  std::uint64_t bytes = 0;     // beyond what the block's shape tells
-  std::uint64_t resident = 0;  // of all that it has, what is in pages that are in memory
+  std::uint64_t bytes = 0;     // in addition to the size from the block's shape
+  std::uint64_t resident = 0;  // part of all its memory that is resident
 
   friend bool operator==(const ChunkBytes&, const ChunkBytes&) = default;
 };
@@ -184,27 +184,27 @@ struct HeapImage {
   std::vector<std::string> texts{""};  // valid UTF-8; number 0 is no name
   std::vector<BlockShape> shapes;
 
-  // By block, in the order of their addresses.
+  // Indexed by block, in the order of their addresses.
   std::vector<std::uint32_t> shape_of;  // of shapes
   EdgeLists edges;                      // first has one more than there are blocks, also for none
   std::vector<std::uint8_t> fields;     // of each of edges.to; never falling within a block, from 0
   std::vector<BlockRange> young;        // those of minor heaps
 
-  // By block, of those that lead to chunks of malloc.
+  // Keyed by block; only those that lead to chunks of malloc.
   absl::flat_hash_map<std::uint32_t, ChunkBytes> chunk_bytes;
 
-  // By block, the ones that have some. The data of an ephemeron is among edges if its keys are
-  // reachable, so that who follows edges alone finds what the collector would keep.
+  // Ordered by block; only those that have some. The data of an ephemeron is among edges if its
+  // keys are reachable, so edges alone show what the collector would keep.
   std::vector<WeakPointer> weak;
 
-  SizeTable dead;  // blocks that the collector knows to be dead and has not swept
+  SizeTable dead;  // blocks that the collector has found dead and not swept
   SizeTable free;  // free blocks and slots by all their words, header included, under tag 0
   std::uint64_t fragments = 0;  // OCaml 4: words alone between blocks
 
   std::vector<RootName> root_names;
   std::vector<ImageRoot> roots;
 
-  // By block, of some.
+  // Ordered by block; only some blocks.
   std::vector<BlockContents> contents;
   std::vector<BlockFingerprint> fingerprints;
   std::vector<BufferUse> buffers;

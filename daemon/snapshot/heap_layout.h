@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the walk of a heap needs to know of a runtime: where its lists begin, and how they are laid
-// out. runtime/memory.h and shared_heap.c of each release have the structures; whatever can be
-// read from the program's machine code is read there and has to agree.
+// Layout of a runtime's heap for the walk: where its lists begin and how they are built.
+// runtime/memory.h and shared_heap.c of each release define the structures; everything that the
+// program's machine code reveals is read there and has to agree.
 #pragma once
 
 #include <array>
@@ -55,8 +55,8 @@ absl::StatusOr<HeapLayout> find_heap_layout(const ElfFile& program, std::uint64_
 std::vector<std::uint64_t> decode_data_addresses(std::span<const std::byte> code,
                                                  std::uint64_t address);
 
-// Whether caml_heap_size reads pool_words and large_words of the statistics where they are looked
-// for.
+// True if caml_heap_size reads pool_words and large_words of the statistics at the expected
+// offsets.
 bool heap_size_agrees(std::span<const std::byte> code);
 
 }  // namespace memprofd

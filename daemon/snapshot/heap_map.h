@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a heap is: the stretches of memory that are full of blocks, found by the runtime's own
-// lists, and how to tell blocks in use from others there.
+// Map of a heap: the regions of memory that contain blocks, found by the runtime's own lists, and
+// the rules that distinguish blocks in use from others there.
 //
-// The lists are the program's and may be hostile or torn: each is followed only as far as the
-// runtime's own sums say that it goes, and a heap that does not add up to them is refused.
+// The lists are in the program's memory and may be hostile or torn: each is followed only as far as
+// the runtime's own counters say, and a heap that does not add up to them is refused.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct HeapRegion {
   RegionKind kind = RegionKind::kChunk;
 
   std::uint64_t end() const { return begin + words * kWordBytes; }
-  // Where the runtime's own words before the blocks begin, if there are any.
+  // Address of the runtime's own words before the blocks, if there are any.
   std::uint64_t head() const {
     if (kind == RegionKind::kPool) return end() - PoolHeap::kPoolWords * kWordBytes;
     return kind == RegionKind::kLarge ? begin - kLargeHeadWords * kWordBytes : begin;
@@ -45,20 +45,20 @@ struct HeapRegion {
 
 enum class BlockState : std::uint8_t {
   kUsed,      // live, or not known to be dead
-  kDead,      // the collector knows, and has not swept it: its fields may lead anywhere
+  kDead,      // found dead by the collector, not swept: its fields may point anywhere
   kFree,      // room for blocks; the header is part of it
   kFragment,  // OCaml 4: a word alone, too small for a block
 };
 inline constexpr int kBlockStates = 4;
 
-// What the colours of a heap mean at that moment.
+// Meaning of the colours of a heap at that moment.
 struct HeapColours {
   bool domains = false;
   std::uint64_t garbage = 0;                  // OCaml 5: the colour of dead blocks
   std::uint64_t unswept = ~std::uint64_t{0};  // OCaml 4: white headers from here on are dead
   bool free_runs = false;                     // OCaml 5: as in RuntimeFacts
 
-  // Whether a slot of a pool, not inside a run, is free by its header.
+  // True if a slot of a pool, not inside a run, is free by its header.
   bool is_free_slot(std::uint64_t header) const {
     constexpr std::uint64_t kTagAndColour = 0x3ff, kNotMarkable = 0x300;
     return free_runs ? (header & kTagAndColour) == (kNotMarkable | kAbstractTag) : header == 0;
@@ -82,7 +82,7 @@ struct HeapColours {
   }
 };
 
-// What the runtime itself has counted.
+// The runtime's own counters.
 struct RuntimeSums {
   std::uint64_t chunks = 0;       // OCaml 4
   std::uint64_t heap_words = 0;   // OCaml 4: of chunks; OCaml 5: of pools and large blocks

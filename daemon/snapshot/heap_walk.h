@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every block of a heap, by address. The walk is total: whatever the memory holds, it ends, having
-// looked at each word once at most, or refuses with kDataLoss at the first block that does not fit
-// in where it is.
+// Visits every block of a heap, by address. The walk is total: whatever the memory holds, it ends,
+// having read each word at most once, or fails with kDataLoss at the first block that does not fit
+// into its region.
 //
-// A block larger than the window comes in parts; one of a tag above kWhole comes with the fields
-// that were at hand, 21 at least when it has them: those of a Bigarray (bytes of a long string are
-// not even read, unless they are asked for).
+// A block larger than the window comes in parts. One of a tag above kWhole comes with the fields in
+// the window, at least 21 if it has them, as a Bigarray needs (bytes of a long string are not read
+// unless requested).
 //
 //     window        |h1 f f|h2 f f f f f f f f f f|
 //     parts          h1: first 0, fields 2

@@ -10,7 +10,7 @@ constexpr std::size_t kMostIdentifier = 64;
 constexpr std::size_t kDimensionCount = 2, kFlags = 3, kFirstDimension = 5;
 constexpr std::uint64_t kMostDimensions = 16;
 constexpr std::uint64_t kKindMask = 0xff;
-// By kind: float32, float64, int8 and 16 signed and unsigned, int32, int64, int, nativeint,
+// Indexed by kind: float32, float64, int8 and 16 signed and unsigned, int32, int64, int, nativeint,
 // complex32, complex64, char, float16.
 constexpr std::array<std::uint64_t, 14> kElementBytes = {4, 8, 1, 1, 2, 2, 4, 8, 8, 8, 8, 16, 1, 2};
 // IO_BUFFER_SIZE of all versions.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What custom blocks of the standard library hold outside of the heap, by their identifier: the
-// elements of a Bigarray, the buffer of a channel; and how that is read.
+// Memory that custom blocks of the standard library hold outside of the heap, by their identifier:
+// the elements of a Bigarray, the buffer of a channel; and how to read it.
 //
-// A Bigarray's fields, the same from 4.11 to 5.4: operations, data, number of dimensions, flags
+// Fields of a Bigarray, the same from 4.11 to 5.4: operations, data, number of dimensions, flags
 // with the kind of its elements, proxy, dimensions. Parts of one that share its memory
-// (Bigarray.Array1.sub) are each told with what they show.
+// (Bigarray.Array1.sub) each count with the memory that they show.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ inline constexpr std::uint64_t kMostOutsideBytes = std::uint64_t{1} << 47;
 inline constexpr std::string_view kBigarrayIdentifier = "_bigarr02";
 inline constexpr std::string_view kChannelIdentifier = "_chan";
 
-// What operations of custom blocks, a block's first field, say that they are called: the first 64
-// bytes, up to one that is not printable. Empty when it cannot be read.
+// Identifier in the operations of custom blocks, a block's first field: the first 64 bytes, up to
+// one that is not printable. Empty if it cannot be read.
 struct CustomIdentifier {
   std::string text;
   bool is_printable = true;  // nothing that is not follows

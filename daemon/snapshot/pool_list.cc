@@ -126,7 +126,7 @@ class LargeHeads {
   std::uint64_t begin_ = kNone;  // of what is in them
 };
 
-// Whether a list that is followed leads back to where it was (R. P. Brent's way).
+// Detects a list that leads back to an earlier element (R. P. Brent's method).
 class CircleCheck {
  public:
   bool is_back(std::uint64_t address) {

@@ -56,7 +56,7 @@ void put_drops(const DropCounters& drops, state::Moment& out) {
   }
 }
 
-// What this memprofd does not know any more is left out.
+// Reasons that this memprofd does not know any more are omitted.
 DropCounters get_drops(const state::Moment& message) {
   DropCounters drops;
   for (const state::Drop& stored : message.drops()) {

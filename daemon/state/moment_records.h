@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is of one moment of a target, and counts of its classes, as records have them and back. What
-// is read may be anything: what makes no sense becomes nothing.
+// Converts one moment of a target and the counts of its classes to records and back. Input may be
+// anything: invalid data becomes nothing.
 #pragma once
 
 #include <string>

@@ -41,7 +41,7 @@ absl::Status failed(std::string_view action, const std::string& path) {
                                              path, ": ", std::strerror(errno)));
 }
 
-// Whether all of out was there.
+// Returns true if all of out was read.
 bool read_exactly(int fd, std::uint64_t offset, void* out, std::size_t size) {
   auto* at = static_cast<char*>(out);
   while (size > 0) {

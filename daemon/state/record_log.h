@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file of records that are whole or are not believed.
+// A file of records; a damaged record is rejected as a whole.
 //
 //   head     "memprofd" and the version of what the records say, 4 bytes
 //   record   length, 4 bytes; CRC-32 of length and bytes, 4 bytes; bytes
 //   record   ...
 //
-// Numbers are little endian. A writer that is killed leaves a record torn at the end, a disk may
-// change any byte: what a reader gets is what had been written by some earlier moment.
+// Numbers are little endian. A killed writer leaves a torn record at the end, and a disk may change
+// any byte: a reader gets the state of some earlier moment.
 #pragma once
 
 #include <cstdint>

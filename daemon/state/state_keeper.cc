@@ -78,7 +78,7 @@ absl::StatusOr<std::unique_ptr<StateKeeper>> StateKeeper::open(StateOptions opti
   return keeper;
 }
 
-// What has another name is not ours.
+// Files with other names are not ours.
 void StateKeeper::read_all() {
   const MutexLock lock(write_mutex_);
   for (const std::string& name : names_in(options_.directory)) {

@@ -33,14 +33,14 @@ struct StateOptions {
 
 class StateKeeper {
  public:
-  // Makes the directory if it is not there, and reads what is in it: files that cannot be read are
-  // removed. kUnavailable: another memprofd has it.
+  // Creates the directory if necessary, and reads its files; unreadable ones are removed.
+  // kUnavailable: another memprofd has it.
   static absl::StatusOr<std::unique_ptr<StateKeeper>> open(StateOptions options);
   ~StateKeeper() { stop(); }
   StateKeeper(const StateKeeper&) = delete;
   StateKeeper& operator=(const StateKeeper&) = delete;
 
-  // What was there; once.
+  // The targets that were stored; call once.
   std::vector<StoredTarget> take_stored() { return std::move(stored_); }
   // From now on targets are kept as hub, which must outlive this or stop(), shows them. Those that
   // were there are kept until it has shown them and shows them no more.
@@ -48,8 +48,9 @@ class StateKeeper {
   // After a last look.
   void stop();
 
-  // Any thread. Writes these down, unless later ones are; of those that have ended the oldest give
-  // way to others. A disk that does not answer holds one caller up, others for a second.
+  // Any thread. Writes these snapshots, unless later ones were written; the oldest ended targets
+  // are removed to make room. A disk that does not answer blocks one caller, and others for a
+  // second.
   void write(const std::vector<TargetSnapshotPtr>& snapshots);
   // The same of all targets that there are: the files of others go.
   void keep(const std::vector<TargetSnapshotPtr>& snapshots);
@@ -89,7 +90,7 @@ class StateKeeper {
   std::atomic<std::uint64_t> write_errors_ = 0;
   TimedMutex write_mutex_;
   std::map<int, Kept> kept_ ABSL_GUARDED_BY(write_mutex_);  // by pid
-  bool failing_ ABSL_GUARDED_BY(write_mutex_) = false;      // that has been said
+  bool failing_ ABSL_GUARDED_BY(write_mutex_) = false;      // that was logged
   Mutex mutex_;
   Condition stopped_;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;

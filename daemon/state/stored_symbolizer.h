@@ -11,7 +11,7 @@
 
 namespace memprofd {
 
-// Nothing may be added once something was asked for.
+// Nothing may be added after the first query.
 class StoredSymbolizer : public Symbolizer {
  public:
   using Symbolizer::Symbolizer;

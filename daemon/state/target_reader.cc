@@ -20,8 +20,8 @@
 namespace memprofd {
 namespace {
 
-// What words may differ by when they are added up in another order. Counters may not fall, so
-// those that have no exact number beside them are a little higher.
+// Maximum difference of words that are summed in another order. Counters may not fall, so those
+// without an exact number are a little higher.
 constexpr double kRounding = 1e-9;
 
 struct ExactWords {

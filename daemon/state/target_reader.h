@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a TargetWriter has kept, as the snapshot that it was told of last.
+// Reads the file of a TargetWriter, as the last snapshot that was written to it.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@ namespace memprofd {
 
 struct StoredTarget {
   TargetSnapshotPtr snapshot;  // with a StoredSymbolizer and no log of events; its history ended
-  std::string boot_id;         // when the machine ran on which pids and times since boot are told
+  std::string boot_id;         // the boot to which pids and times since boot belong
 };
 
-// The last whole moment of the file. Every count is what it was; of variances and lifetimes of
-// classes, rounding may differ. kFailedPrecondition: it is no such file, or of another version.
-// kDataLoss: there is no whole moment in it.
+// The last whole moment of the file. Every count is exact; variances and lifetimes of classes may
+// differ by rounding. kFailedPrecondition: it is no such file, or of another version. kDataLoss:
+// there is no whole moment in it.
 absl::StatusOr<StoredTarget> read_target(const std::string& path);
 
 }  // namespace memprofd

@@ -73,7 +73,7 @@ absl::Status TargetWriter::write_now(const TargetSnapshot& snapshot, std::uint64
   absl::Status status = put(snapshot, false);
   file_bytes_ = log_->bytes();
   if (status.ok() && file_bytes_ > room) return write_anew(snapshot, room);
-  // What of it is in the file is not known any more.
+  // The contents of the file are unknown now.
   if (!status.ok()) log_.reset();
   return status;
 }
@@ -91,7 +91,7 @@ bool TargetWriter::can_append(const TargetSnapshot& snapshot) const {
       log_->bytes() > 2 * written_.first_bytes + kGrowthBytes) {
     return false;
   }
-  // What happened since has to be told by windows that are left.
+  // The remaining windows must contain all events since.
   const std::uint64_t until_ns = last_end_ns(snapshot.history);
   const auto since = snapshot.history.cover(written_.ends_ns[0], until_ns);
   return written_.ends_ns[0] == until_ns || (!since.empty() && since.back()->end_ns() == until_ns);

@@ -46,7 +46,7 @@ class TargetWriter {
   void remove();
 
  private:
-  // What the file has.
+  // The position up to which the file is written.
   struct Written {
     std::uint64_t attached_ns = 0;
     std::shared_ptr<Symbolizer> symbolizer;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a target has said about itself over time, as records have it and back. What is read may be
-// anything: nothing of a message that makes no sense is taken.
+// Converts published values over time to records and back. Input may be anything: nothing is taken
+// from an invalid message.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace memprofd {
 
-// What a file has of it.
+// The position up to which a file has them.
 struct WrittenValues {
   std::size_t series = 0;
   std::array<std::uint64_t, kHistoryTiers> ends_ns{};

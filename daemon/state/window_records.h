@@ -22,7 +22,7 @@ Estimate get_estimate(const state::Estimate& message);
 void put_window(const HistoryWindow& window, int tier, state::Window& out);
 HistoryWindowPtr get_window(const state::Window& message);  // null: it makes no sense
 
-// What is live of a session as if it were forgotten.
+// Writes the live memory of a session as forgotten.
 void put_live(const LiveOfSession& live, state::Part& out);
 // The entries have no words yet.
 std::optional<LiveOfSession> get_live(const state::Part& message);

@@ -40,7 +40,7 @@ std::optional<std::string> read_string(const MemoryReader& memory, std::uint64_t
   return std::nullopt;
 }
 
-// Where the debuginfo offsets of a descriptor are, and how many.
+// Place and number of a descriptor's debuginfo offsets.
 struct OffsetTable {
   std::uint64_t address = 0;
   std::uint32_t count = 0;

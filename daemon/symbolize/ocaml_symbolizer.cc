@@ -59,7 +59,7 @@ std::string OcamlSymbolizer::build_id(std::string_view library) {
   return {};
 }
 
-// Where nothing can be read there is no location.
+// If nothing can be read there is no location.
 std::vector<Location> OcamlSymbolizer::look_up_debuginfo(std::uint64_t address) {
   for (auto code = code_.rbegin(); code != code_.rend(); ++code) {
     std::vector<Location> found = code->from_debuginfo(address, format_);

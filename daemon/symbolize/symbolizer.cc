@@ -14,7 +14,7 @@ namespace {
 
 // One part in so many of what remains to names stays for bare addresses.
 constexpr std::uint64_t kShareForAddresses = 8;
-// What the largest frame may take.
+// Maximum size of a frame.
 constexpr std::uint64_t kLargeFrameBytes = 4u << 20;
 // Vectors and hash tables double: an element may stand for two.
 constexpr std::uint64_t kFrameBytes =

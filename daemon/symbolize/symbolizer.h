@@ -72,7 +72,7 @@ class Symbolizer {
   std::span<const LocationId> locations(FrameId id) const { return frames_[id.value()].locations; }
   std::uint64_t return_address(FrameId id) const { return frames_[id.value()].return_address; }
   const Location& location(LocationId id) const { return locations_[id.value()]; }
-  // How often a frame was not told as it could have been, for lack of room. Any thread.
+  // Number of frames that were named incompletely for lack of room. Any thread.
   std::uint64_t frames_without_room() const { return without_room_; }
   // The build id, in hex, of a Location's library, of the program where it is empty; empty: not
   // known. Any thread.
@@ -132,7 +132,7 @@ class Symbolizer {
   absl::flat_hash_map<std::pair<std::uint64_t, std::int32_t>, FrameId> frame_ids_
       ABSL_GUARDED_BY(mutex_);
   StableSpans<LocationId> spans_ ABSL_GUARDED_BY(mutex_);  // what frames_ points to
-  // By CallstackId; not seen yet: kUnknownFrame, empty.
+  // Indexed by CallstackId; if not seen yet: kUnknownFrame, empty.
   std::vector<FrameId> innermost_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::span<const FrameRun>> callstacks_ ABSL_GUARDED_BY(mutex_);
   StableSpans<FrameRun> runs_ ABSL_GUARDED_BY(mutex_);

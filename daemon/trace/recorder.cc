@@ -19,7 +19,7 @@ using std::chrono::steady_clock;
 
 constexpr std::size_t kEventsARead = 4096;
 constexpr std::chrono::milliseconds kStep{100};
-// What finish() takes at most: more has happened since it was called than before.
+// Limit for finish(): then more events have happened since its call than before.
 constexpr std::size_t kLastEvents = 1u << 18;
 
 std::string host_name() {

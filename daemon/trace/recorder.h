@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records a live target: from its event log through a TraceRecording to an
-// output. Only a reader of the log: it holds up nobody, and what it is too slow
-// for is counted.
+// Records a live target: from its event log through a TraceRecording to an output. It only reads
+// the log, so it delays no one, and events that it misses are counted.
 #pragma once
 
 #include <chrono>
@@ -18,7 +17,7 @@
 namespace memprofd {
 
 struct RecorderOptions {
-  std::uint64_t start_time_ticks = 0;  // of the process that is meant; 0: whichever has the pid
+  std::uint64_t start_time_ticks = 0;  // of the requested process; 0: any process with the pid
   int version = 0;                     // 2 or 3; 0: 2 for runtimes that have one domain only
   double max_seconds = 0;              // 0: no limit
   RecordingOptions recording;          // its version is not used
@@ -28,17 +27,16 @@ struct RecorderOptions {
 // Not thread-safe.
 class TraceRecorder {
  public:
-  // Events that happen after it has returned are recorded. source and output must
-  // outlive the recorder. kNotFound: not a target; kFailedPrecondition: nothing
-  // will happen to it any more, or another process is meant.
+  // Records events from its return on. source and output must outlive the recorder. kNotFound: not
+  // a target; kFailedPrecondition: the target has ended, or is not the requested process.
   static absl::StatusOr<std::unique_ptr<TraceRecorder>> start(SnapshotSource& source, int pid,
                                                               TraceOutput& output,
                                                               const RecorderOptions& options);
 
-  // Takes what has happened, or waits a tenth of a second for it. False: the
-  // recording has ended, by a limit or with the target, and the output is complete.
+  // Records new events, or waits a tenth of a second for some. False: the recording has ended, by a
+  // limit or with the target, and the output is complete.
   bool step();
-  // Takes what has happened up to now and ends.
+  // Records all events up to now and ends.
   void finish(const std::string& why);
 
   const RecordingStats& stats() const { return recording_.stats(); }

@@ -67,7 +67,7 @@ bool TraceRecording::put(const EventChunk& chunk, const SampleEvent& event) {
 }
 
 bool TraceRecording::open_file_for(double rate, std::uint64_t time_ns) {
-  // What happened just before may arrive just after.
+  // An earlier event may arrive a little later.
   if (writer_ == nullptr) return begin_file(rate, std::min(time_ns, began_ns_));
   std::string why;
   if (rate != info_.sampling_rate) {
@@ -174,7 +174,7 @@ bool TraceRecording::end(const std::string& why) {
   return false;
 }
 
-// What was not written yet is lost; it was counted as it came.
+// Unwritten events are lost; they were counted when they arrived.
 bool TraceRecording::fail(const absl::Status& status) {
   ended_ = std::string(status.message());
   if (writer_ != nullptr) stats_.events -= std::min(stats_.events, writer_->events_lost());

@@ -43,20 +43,20 @@
 
 namespace memprofd {
 
-// Where the files of a recording go.
+// Destination of a recording's files.
 class TraceOutput {
  public:
   virtual ~TraceOutput() = default;
-  // The file before, if any, is complete; what is written from here on is the next.
+  // Starts the next file; the previous one, if any, is complete.
   virtual absl::Status begin_file() = 0;
   virtual absl::Status write(std::span<const std::byte> packet) = 0;
 };
 
-// What traces of C's memory say about themselves.
+// Marks traces of the native heap.
 inline constexpr char kCMemoryContext[] = "memprofd, C's memory";
 
 struct RecordingOptions {
-  // Below this a file would hardly hold anything beside its description.
+  // Below this a file would contain little but its description.
   static constexpr std::uint64_t kMinFileBytes = 256 << 10;
 
   int version = ctf::kVersionOneDomain;
@@ -64,7 +64,7 @@ struct RecordingOptions {
   // A file ends a little before: by what may wait in the writer, 64 KiB and 32 KiB
   // more for each further domain. 0: no limit.
   std::uint64_t max_bytes = 0;
-  // Whether another file follows one that is full or whose sampling rate is past.
+  // Whether to start another file when one is full or its sampling rate has changed.
   bool rotate = false;
   // Blocks followed at a time, of 16 bytes each; of others only the allocation
   // is in the file.
@@ -98,7 +98,7 @@ class TraceRecording {
   bool end(const std::string& why);
 
   const RecordingStats& stats() const { return stats_; }
-  // Why; empty while the recording goes on.
+  // Reason of the end; empty while recording.
   const std::string& ended() const { return ended_; }
 
  private:

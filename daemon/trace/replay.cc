@@ -45,7 +45,7 @@ struct TraceEvent {
 
 std::uint64_t ns_of(std::uint64_t time_us) { return std::min(time_us, kMaxTimeUs) * 1000; }
 
-// What is external of C's memory cannot die young: it is no block of a minor heap.
+// External memory of a native trace cannot die young: it is no block of a minor heap.
 std::uint32_t origin_of(ctf::Source source, bool of_c) {
   switch (source) {
     case ctf::Source::kMajor:
@@ -220,7 +220,7 @@ absl::Status check(const ctf::TraceInfo& info, const std::string& path) {
   if (info.word_bits == 64) return absl::OkStatus();
   return absl::UnimplementedError(
       absl::StrCat(path, " is of a program with words of ", info.word_bits,
-                   " bits, and reports are for 64; memprofctl dump shows its events"));
+                   " bits, and reports are for 64; memprofctl trace dump shows its events"));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ namespace memprofd {
 
 struct Replay {
   TargetSnapshotPtr snapshot;  // never null; its clock is the trace's
-  ctf::ReadSummary summary;    // what was read and what was lost
+  ctf::ReadSummary summary;    // contents and losses
   int version = 0;             // of the format
 };
 
@@ -31,7 +31,7 @@ struct Replay {
 // exceeds it is counted in the snapshot's drops.
 absl::StatusOr<Replay> replay_trace(const std::string& path);
 
-// The one target of a file. It is asked for by its pid, or by pid 0.
+// The only target of a file, requested by its pid or by pid 0.
 class TraceFileSource final : public SnapshotSource {
  public:
   explicit TraceFileSource(Replay replay) : replay_(std::move(replay)) {}

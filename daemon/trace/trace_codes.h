@@ -4,10 +4,9 @@
 //   bit 63 .. 61   60 .. 48           47 .. 0
 //        0         alloc_idx + 1      return address
 //
-// alloc_idx tells apart the allocations that the compiler has combined at one
-// address; 0 in its place: not known, or a call; all bits set: the address is that of
-// the allocation's debuginfo. So codes are injective, and
-// stay below the numbers that the format uses for itself.
+// alloc_idx distinguishes the allocations that the compiler has combined at one address; 0 in its
+// place: unknown, or a call; all bits set: the address is that of the allocation's debuginfo. So
+// codes are injective, and stay below the numbers that the format uses for itself.
 #pragma once
 
 #include <cstddef>

@@ -14,16 +14,16 @@
 
 namespace memprofd {
 
-// What all traces in a directory may take, unless something else is asked for.
+// Default limit for the size of all traces in a directory.
 constexpr std::uint64_t kUsualTraceBytes = 10ull << 30;
 
 // Each is created here, mode 0600: one that is there already is an error, a
 // symbolic link is not followed.
 class TraceFiles : public TraceOutput {
  public:
-  // directory is an absolute path, of which traces may take max_bytes, whoever has written them;
-  // it is looked at every kQuotaStep. stem is a file name's beginning. max_files are kept, the
-  // oldest are removed; 0: all.
+  // directory is an absolute path, in which traces of any writer may use max_bytes; it is checked
+  // every kQuotaStep. stem is the beginning of file names. max_files are kept, the oldest are
+  // removed; 0: all.
   TraceFiles(std::string directory, std::string stem, std::size_t max_files,
              std::uint64_t max_bytes);
   static constexpr std::uint64_t kQuotaStep = 1u << 20;

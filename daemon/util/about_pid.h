@@ -20,7 +20,7 @@ inline std::size_t pid_length(int pid, std::string_view text) {
   return found ? begin.size() : 0;
 }
 
-// "pid 4242: " and the text, which may say that already.
+// The text with the prefix "pid 4242: ", unless it has it already.
 inline std::string about_pid(int pid, std::string_view text) {
   return pid_length(pid, text) != 0 ? std::string(text) : fmt::format("pid {}: {}", pid, text);
 }
@@ -30,7 +30,7 @@ inline absl::Status about_pid(int pid, const absl::Status& status) {
   return reworded(status, about_pid(pid, std::string(status.message())));
 }
 
-// The text without that, for a line that has said of whom it is.
+// The text without that prefix, for a line that already names the process.
 inline std::string without_pid(int pid, std::string_view text) {
   if (const std::size_t length = pid_length(pid, text); length != 0) {
     text.remove_prefix(length);

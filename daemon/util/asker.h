@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For whom a thread does what it does. Limits of users (user_places.h) are for him, in whichever
-// stage they are; a thread that goes on for another says so itself.
+// The user for whom a thread works. Limits per user (user_places.h) apply to that user in every
+// stage; a thread that works for another user sets it.
 #pragma once
 
 #include <string>

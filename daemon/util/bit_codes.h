@@ -16,7 +16,7 @@ namespace memprofd {
 
 class BitWriter {
  public:
-  // What a reader may touch behind the last bit, in bytes.
+  // Bytes behind the last bit that a reader may touch.
   static constexpr std::size_t kPadding = 16;
 
   // value at least 1, below 2^57.
@@ -49,7 +49,7 @@ class BitWriter {
   std::uint64_t bits_ = 0;
 };
 
-// Reads what a BitWriter wrote and finished; the bytes must stay.
+// Reads the output of a finished BitWriter; the bytes must outlive it.
 class BitReader {
  public:
   BitReader(const std::uint8_t* bytes, std::uint64_t position)
@@ -78,7 +78,7 @@ class BitReader {
   }
 
  private:
-  // What the code at the lowest bit says.
+  // Value of the code at the lowest bit.
   static std::uint64_t value_of(std::uint64_t bits, int low_bits) {
     const std::uint64_t mask = (std::uint64_t{1} << low_bits) - 1;
     return mask + 1 + (bits >> (low_bits + 1) & mask);

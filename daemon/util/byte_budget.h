@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory what is kept of one target may take: whatever grows with what a program, its
-// files, its memory or its samples say is charged here before it is allocated, and refused when it
-// does not fit.
+// Limits the memory for the data of each target. Everything whose size a program, its files, its
+// memory or its samples determine is charged here before it is allocated, and refused if it does
+// not fit.
 //
 //   process (--memory.max) <- programs (1 GiB) <- program of a target (256 MiB, 32 assured)
 //                          <- samples of a target (2 MiB assured)
 //
-// Who needs more takes it, as long as there is some; what is assured each target has in any case.
-// History has a share of its own.
+// Targets take more as long as there is some; each has its assured part in any case. History has a
+// share of its own.
 #pragma once
 
 #include <atomic>
@@ -19,8 +19,8 @@
 
 namespace memprofd {
 
-// The bounds of one target, of all that are looked at or kept at the same time, and of what each
-// has even when others have used that up, which suffices for most programs.
+// Limits for one target; for all that are inspected or kept at the same time; and the part assured
+// to each even if others have used up the rest, which suffices for most programs.
 inline constexpr std::uint64_t kTargetBytes = 256ull << 20;
 inline constexpr std::uint64_t kAllTargetsBytes = 1ull << 30;
 inline constexpr std::uint64_t kAssuredBytes = 32ull << 20;
@@ -30,7 +30,7 @@ inline constexpr std::uint64_t kNoLimit = ~0ull;
 // Thread-safe.
 class ByteBudget {
  public:
-  // total: is charged with the same bytes, may be null; refuses none of the first `assured`.
+  // total: also charged with these bytes, may be null; never refuses the first `assured` bytes.
   explicit ByteBudget(std::uint64_t limit, std::shared_ptr<ByteBudget> total = nullptr,
                       std::uint64_t assured = 0)
       : limit_(limit), assured_(assured), total_(std::move(total)) {}
@@ -38,7 +38,7 @@ class ByteBudget {
   ByteBudget(const ByteBudget&) = delete;
   ByteBudget& operator=(const ByteBudget&) = delete;
 
-  // The one to which all that is kept of targets is charged.
+  // The budget for the data of all targets.
   static const std::shared_ptr<ByteBudget>& of_process();
   // One of kTargetBytes, under the kAllTargetsBytes of this process.
   static std::shared_ptr<ByteBudget> for_target();
@@ -47,14 +47,14 @@ class ByteBudget {
 
   // False, and nothing is charged, unless `spare` bytes are left over after it.
   bool take(std::uint64_t bytes, std::uint64_t spare = 0);
-  // Whether or not that fits: what has been taken already.
+  // Charges bytes that are already allocated, whether they fit or not.
   void take_anyway(std::uint64_t bytes);
   void give_back(std::uint64_t bytes);
 
-  // What is used stays used.
+  // Memory in use is not affected.
   void set_limit(std::uint64_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
 
-  // Notes that so many things, of whatever size, were left out as they did not fit.
+  // Counts things, of any size, that were omitted because they did not fit.
   void count_refused(std::uint64_t things) {
     refused_.fetch_add(things, std::memory_order_relaxed);
   }

@@ -62,7 +62,7 @@ enum class Drop {
   kAgentCBlocksFull,       // sample of C's memory that was given up: too many of its blocks live
   kAgentCallstackMoved,    // sample counted, its callstack unknown: the runtime had left it behind
   kAgentCallstackCut,      // sample with its innermost frame alone: the agent did not see its stack
-  kAgentUncertainDeath,    // block taken for dead in a minor heap that may live: nothing tells
+  kAgentUncertainDeath,    // block counted as dead in a minor heap that may live: no information
   // Looking at the program, its files and its plugins.
   kDiscoverMemoryFull,  // frame descriptor, function or symbol left out: no memory left for it
   // Names of code.
@@ -87,7 +87,7 @@ class DropCounters {
     return *this;
   }
   std::uint64_t get(Drop drop) const { return counts_[static_cast<int>(drop)]; }
-  // Sums over losses, and over what was given up.
+  // Sums over losses, and over deliberate omissions.
   std::uint64_t lost() const { return sum(false); }
   std::uint64_t given_up() const { return sum(true); }
   std::uint64_t total() const { return lost() + given_up(); }

@@ -37,7 +37,8 @@ double mean_at(double count, double probability) {
   return (low + high) / 2;
 }
 
-// How far the limits are from the count, by its square root, where they are nearly straight lines.
+// Distances of the limits from the count, indexed by its square root, of which they are nearly
+// linear functions.
 class CountLimits {
  public:
   static constexpr double kLargestRoot = 10;

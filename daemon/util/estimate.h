@@ -9,18 +9,16 @@
 // between samples. (Gc.Memprof documentation; the math is that of heapprofd's and
 // tcmalloc's Poisson samplers.)
 //
-// That a large block has 1,023 or 1,101 samples says nothing that its size does
-// not say better. It counts once, with its own words w: with probability
-// p = 1 - (1 - rate)^w it has any sample, so that w / p is unbiased, and the
-// error is only that of blocks which were not sampled at all. (The estimator of
-// Horvitz and Thompson; the variance is theirs too, (w / p)^2 (1 - p).)
+// A large block counts once, with its own words w, whatever its number of samples. It has a sample
+// with probability p = 1 - (1 - rate)^w, so w / p is unbiased, and the only error is that of blocks
+// without any sample (the estimator of Horvitz and Thompson; its variance is (w / p)^2 (1 - p)).
 //
 //   ten blocks of 2^21 words at a rate of 1e-4: p = 1 - 1e-91, 10 * 2^21 words +- 0
 //
-// The 95 % interval is the one of a count. A sum whose variance is v is as sure as a
-// count of k = v / g^2 samples of g words each, where the grain g is the mean, by
-// variance, of 1 / -log(1 - rate), what each word sampled at that rate makes of the
-// error. The count's limits (count_limits) are then moved to the sum:
+// The 95 % interval is that of a count. A sum with variance v is as certain as a count of k = v /
+// g^2 samples of g words each. The grain g is the mean, weighted by variance, of 1 / -log(1 -
+// rate), the contribution of a word sampled at that rate to the error. The limits of the count
+// (count_limits) are then moved to the sum:
 //
 //   lower = words - g (k - lower of k),   upper = words + g (upper of k - k)
 //
@@ -28,10 +26,10 @@
 //   none:                                             0, 0 to 300,000
 //   a block of 2^21 words:       k = 3e-7:        2,097,152 words, that to 300,000 more
 //
-// The last line: nothing is unsure of that block, but as much as without any sample may
-// have been allocated beside it and not sampled. (The gamma interval of Fay and Feuer 1997
-// for weighted sums of Poisson counts, in its mid-P form of Fay and Kim 2017, with the
-// grain, as Tiwari, Clegg and Zou 2006 do, a mean and not the largest weight.)
+// The last line: that block is certain, but small blocks without a sample may have been allocated
+// beside it, as many as without any sample. (The gamma interval of Fay and Feuer 1997 for weighted
+// sums of Poisson counts, in the mid-P form of Fay and Kim 2017, with a mean as the grain, as in
+// Tiwari, Clegg and Zou 2006, instead of the largest weight.)
 #pragma once
 
 #include <cmath>
@@ -56,10 +54,10 @@ struct Limits {
 // likelier than 2.5 % (the mid-P interval; 0: 0 to 3.0, 1: 0.05 to 4.9, 3: 0.76 to 8.2).
 Limits count_limits(double count);
 
-// A value whose variance is that of samples with a grain in the value's unit; skew is the sum of
-// variance times grain. unseen: the mean grain of all that was sampled, this or not, which counts
-// where there is no sample; where it is the larger one, part of this may have been allocated while
-// samples stood for more, and 3.0 times the difference have gone unseen. Not below 0.
+// Limits of a value whose variance is that of samples with a grain in the value's unit; skew is the
+// sum of variance times grain. unseen: the mean grain of all samples, of this value or others. It
+// counts if there is no sample. If it is the larger grain, part of the value may have been
+// allocated while samples stood for more, and 3.0 times the difference may be unseen. Not below 0.
 Limits limits_of(double value, double variance, double skew, double unseen);
 
 // The same for b - a, from the intervals of independent values: the distance to each limit is that
@@ -67,7 +65,7 @@ Limits limits_of(double value, double variance, double skew, double unseen);
 // "Construction of confidence limits about effect measures".)
 Limits difference_limits(double a, const Limits& of_a, double b, const Limits& of_b);
 
-// What a sample stands for, and its share of the third central moment of a sum.
+// The weight of a sample, and its share of the third central moment of a sum.
 struct SampleWeight {
   double words = 0;
   double variance_words2 = 0;
@@ -85,10 +83,10 @@ inline SampleWeight weight_of_word(double rate) {
   return {1 / rate, variance, variance * grain_words(rate)};
 }
 
-// The same for a word of a block of so many words that was seen among so many blocks (among):
-// whether it was seen is chance of its own, and the block's samples come or go together.
-// With c for among and m samples in a block that has any, m = 1 + rate (block_words - 1), n samples
-// vary by c n (1 - rate) / rate^2 for their words and c (c - 1) m n / rate^2 for their blocks.
+// The same for a word that was seen in one of `among` blocks of block_words words. Whether a block
+// was seen is chance of its own, and its samples come or go together. With c for among and m
+// samples in a block that has any, m = 1 + rate (block_words - 1), n samples vary by c n (1 - rate)
+// / rate^2 for their words and c (c - 1) m n / rate^2 for their blocks.
 inline SampleWeight weight_of_word(double rate, double among, double block_words) {
   const double samples = 1 + rate * (block_words - 1);
   const double variance = among * ((1 - rate) + (among - 1) * samples) / (rate * rate);
@@ -152,7 +150,7 @@ struct Estimate {
   double grain() const { return variance_words2 > 0 ? skew_words3 / variance_words2 : 0; }
   // The same; of a rate where there is no sample.
   double grain_or(double rate) const { return samples > 0 ? grain() : grain_words(rate); }
-  // Limits of bytes(). unseen_words: the mean grain of all that was sampled.
+  // Limits of bytes(). unseen_words: the mean grain of all samples.
   Limits limits_bytes(double unseen_words) const {
     return limits_of(words, variance_words2, skew_words3, unseen_words).scaled(kBytesPerWord);
   }

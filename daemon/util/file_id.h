@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which file it is, asked of the kernel alone: the file's own server (FUSE, NFS), which may never
-// answer, is not asked for attributes that have grown old. So any thread may ask.
+// Identity of a file, from the kernel alone: the file's own server (FUSE, NFS), which may never
+// answer, is not asked to refresh attributes. So any thread may call this.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct FileId {
 
 // Identifies an open file. Nothing when the descriptor is none.
 std::optional<FileId> file_id(int descriptor);
-// Identifies what a link of /proc/PID names, such as exe: other paths ask their file servers.
+// Identity of the target of a link in /proc/PID, such as exe: other paths ask their file servers.
 std::optional<FileId> file_id(const std::string& path);
 
 }  // namespace memprofd

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps what the standard library throws where no code expects it (no memory, no thread, a file
-// system's error) from ending memprofd: handlers of requests and turns of threads run in a guard.
-// What has thrown is given up, counted, and said once a minute.
+// Keeps exceptions of the standard library (no memory, no thread, a file system's error) from
+// ending memprofd where no code expects them: request handlers and turns of threads run in a guard.
+// Work that throws is abandoned and counted; a log line reports it once a minute.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace memprofd {
 
-// Of this process. Any thread.
+// Errors of this process. Any thread.
 std::uint64_t unexpected_errors();
 // Counts one. doing: as a message has it: "to write state".
 void note_unexpected_error(std::string_view doing, const std::exception& error);
 
-// Whether work() came to its end.
+// Returns true if work() completed.
 template <typename Work>
 bool guarded(std::string_view doing, Work&& work) {
   try {

@@ -10,7 +10,7 @@
 
 namespace memprofd {
 
-// The text in quotes; what is not UTF-8 becomes U+FFFD.
+// The text in quotes; invalid UTF-8 becomes U+FFFD.
 inline std::string json_string(std::string_view text) {
   using Json = nlohmann::json;
   return Json(std::string(text)).dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -34,7 +34,7 @@ void append(std::string_view text, spdlog::memory_buf_t& out) {
   out.append(text.data(), text.data() + text.size());
 }
 
-// What follows the level: the pid as a field of its own, and the message, quoted as JSON is.
+// The part after the level: the pid as a field of its own, and the message, quoted as in JSON.
 class Fields : public spdlog::custom_flag_formatter {
  public:
   explicit Fields(bool json) : json_(json) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Log lines on stderr, one event a line. Any thread may write them. Only log.cc knows what
-// writes them: that library's header would be the costliest to compile in every other file.
+// Log lines on stderr, one event per line; any thread. Only log.cc includes the logging library,
+// whose header would be the costliest to compile in every other file.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
 // level: debug, info, warn or error. format: logfmt or json.
 void set_up_log(const std::string& level, const std::string& format);
-// Writes what is left, for a process that ends without destructors while its threads still log.
+// Writes pending lines, for a process that ends without destructors while its threads still log.
 void end_log();
 
 bool is_logged(LogLevel level);

@@ -30,11 +30,10 @@ absl::StatusOr<NetAddress> resolve(const NetAddress& address);
 // privileges; kInvalidArgument: not an address of this machine.
 absl::StatusOr<UniqueFd> bind_tcp(const NetAddress& numeric, std::string_view option);
 
-// Whether only this machine can reach a numeric address.
+// True if only this machine can reach a numeric address.
 bool is_loopback(const NetAddress& numeric);
 
-// Whether "host" or "host:port" is an address or localhost, which no DNS server can point
-// elsewhere.
+// True if "host" or "host:port" is an IP address or localhost, which no DNS server can redirect.
 bool is_local_name(std::string_view host);
 
 // The port a socket is bound to.

@@ -16,7 +16,7 @@
 namespace memprofd {
 namespace {
 
-// What memprofd.service has: some 1,000 targets, or as many plugins.
+// The limit of memprofd.service: some 1,000 targets, or as many plugins.
 constexpr rlim_t kEnough = 65536;
 
 }  // namespace

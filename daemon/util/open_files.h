@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an error of a call that opens something means, when it is that no descriptor is left.
+// Explains errors of calls that open something, if no descriptor is left.
 #pragma once
 
 #include <string>
@@ -15,11 +15,11 @@ std::string out_of_files(int error);
 // "ACTION: why", kResourceExhausted with the remedy when that is it. action: "cannot open FILE".
 absl::Status file_error(int error, std::string_view action);
 
-// What an attached target takes, its plugins aside.
+// Descriptors of an attached target without plugins.
 inline constexpr int kFilesOfTarget = 40;
 
-// The same error when that many cannot be opened now. For who hands over to a library that takes
-// the lack of descriptors for the lack of something else.
+// The same error if that many files cannot be opened now. For callers of a library that misreports
+// a lack of descriptors.
 absl::Status check_free_files(int number, std::string_view action);
 
 }  // namespace memprofd

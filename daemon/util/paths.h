@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where daemon and clients meet when nothing is said on the command line.
+// Default paths at which daemon and clients meet.
 #pragma once
 
 #include <sys/types.h>
@@ -14,8 +14,7 @@ std::string default_grpc_socket();
 // The same rule as a pure function; xdg_runtime_dir may be null.
 std::string default_grpc_socket(uid_t euid, const char* xdg_runtime_dir);
 
-// What a client uses: the default, unless nothing is there and the socket of a
-// daemon run by root is.
+// The socket for a client: the default, or that of a daemon run by root if only that exists.
 std::string find_grpc_socket();
 
 }  // namespace memprofd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all programs tell of themselves to Prometheus.
+// The metrics of the process itself that Prometheus clients usually export.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct ProcessStats {
   std::uint64_t max_descriptors = 0;
 };
 
-// Tells of this process; 0 is what /proc does not say.
+// Statistics of this process; 0 if /proc has no value.
 ProcessStats process_stats();
 
 }  // namespace memprofd

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads pages of a file into the page cache. A kernel that puts a breakpoint into a page reads it
-// by itself if it is not there, and Linux 6.18 does so on ext4 without the lock that it asks for,
-// which it says by a warning with a stack (and ends there where panic_on_warn is set).
+// Reads pages of a file into the page cache. A kernel that places a breakpoint in a page reads a
+// missing page itself; on ext4 Linux 6.18 does so without the lock that it requires, and prints a
+// warning with a stack (which ends the machine if panic_on_warn is set).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace memprofd {
 
 inline constexpr std::uint64_t kCodePageBytes = 4096;
 
-// Those of these offsets. What cannot be read is left to who needs it.
+// Reads the pages at these offsets. Errors are left to later users of the pages.
 void read_in(int file, std::span<const std::uint64_t> offsets);
 // All of a regular file.
 void read_in_whole(const std::string& path);

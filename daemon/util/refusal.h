@@ -13,7 +13,7 @@
 namespace memprofd {
 
 enum class Refusal {
-  kOther,      // the message says why
+  kOther,      // the message explains it
   kNotOcaml,   // no OCaml runtime in its file
   kBytecode,   // OCaml, not compiled by ocamlopt
   kVersion,    // of OCaml, not supported

@@ -26,7 +26,7 @@ absl::Status check_may(int fd, std::optional<uid_t> user, mode_t others, const s
   return absl::PermissionDeniedError(absl::StrCat("user ", *user, " may not read ", path));
 }
 
-// What a descriptor that opens nothing is of.
+// Opens the file of a descriptor that opens nothing.
 UniqueFd opened(const UniqueFd& place) {
   return UniqueFd(
       ::open(absl::StrCat("/proc/self/fd/", place.get()).c_str(), O_RDONLY | O_CLOEXEC));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A vector whose elements never move: it grows by blocks, each as large as all
-// before it. One thread at a time appends; others may read, meanwhile and without a
-// lock, the elements that they learned of after their append (by a lock, say).
+// A vector whose elements never move: it grows by blocks, each as large as all before it. One
+// thread at a time appends. Meanwhile others may read, without a lock, the elements whose append
+// they know of (through a lock, for example).
 #pragma once
 
 #include <array>

@@ -75,7 +75,7 @@ std::optional<double> parse_decimal(std::string_view text) {
 template <std::size_t N>
 const Unit& unit_for(const std::array<Unit, N>& units, double value) {
   for (std::size_t i = N; i-- > 1;) {
-    // What would be shown as 1000 or more of the smaller unit belongs to the larger one.
+    // A value that would be shown as 1000 or more of the smaller unit uses the larger one.
     if (value >= units[i].scale * 0.9995) return units[i];
   }
   return units[0];

@@ -8,7 +8,7 @@
 
 namespace memprofd {
 
-// That a user may have beside what others have.
+// Maximum for a user, given the places of others.
 std::size_t UserPlaces::most_for(const State& state, std::size_t of_others) {
   const std::size_t for_users = state.all - std::max<std::size_t>(state.all / 8, 1);
   if (of_others >= for_users) return 0;

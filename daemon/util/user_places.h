@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places that requests take for as long as they wait, or cost something that there is little of.
-// An eighth of them, one at least, is for root alone. Of the others each user may have three
-// quarters of what all others have left, so that there are some for whoever comes next.
+// Places for requests that wait or use something scarce. An eighth, at least one, is for root
+// alone. Each user may have three quarters of the others that no one else has taken, so that some
+// remain for the next user.
 #pragma once
 
 #include <cstddef>
@@ -33,8 +33,8 @@ class UserPlaces {
     std::shared_ptr<void> taken_;
   };
 
-  // kResourceExhausted when all are taken, or all that the user may have. user: empty: root, or
-  // memprofd itself, who may have all.
+  // kResourceExhausted if all places are taken, or all that the user may have. user: empty: root or
+  // memprofd itself, which may take all.
   absl::StatusOr<Place> take(const std::string& user);
   std::size_t taken() const;
 
@@ -48,7 +48,7 @@ class UserPlaces {
     const std::size_t most_of_user;
     Mutex mutex;
     std::size_t taken ABSL_GUARDED_BY(mutex) = 0;
-    std::map<std::string, std::size_t> of ABSL_GUARDED_BY(mutex){};  // users who have some
+    std::map<std::string, std::size_t> of ABSL_GUARDED_BY(mutex){};  // users with places
   };
 
   static std::size_t most_for(const State& state, std::size_t of_others);

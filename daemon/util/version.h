@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which memprofd this is. The build writes both texts (deploy/version.sh).
+// Version of this memprofd. The build writes both texts (deploy/version.sh).
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@ namespace memprofd {
 
 struct ProgramVersion {
   std::string version;        // of CHANGELOG.md: "0.2.0"
-  std::string revision = {};  // what git describe says; empty when built without git
+  std::string revision = {};  // output of git describe; empty if built without git
 };
 
 ProgramVersion program_version();
 
-// What gRPC, HTTP and JSON speak: the last part of the proto's package.
+// Version of the API in gRPC, HTTP and JSON: the last part of the proto's package.
 inline constexpr char kApiVersion[] = "v1";
 
 // For people: "0.2.0 (v0.2.0-3-g0123456789ab)".

@@ -13,22 +13,22 @@
 namespace memprofd {
 namespace {
 
-// Whether it is of more words than one that the program may change.
+// True if it consists of several words that the program may change.
 bool is_compound(const Value& value) {
   if (value.graph != nullptr && value.graph->nodes.size() > 1) return true;
   if (value.kind == ValueKind::kReference) return is_compound(value.fields.front());
   return !value.fields.empty() || value.kind == ValueKind::kTable;
 }
 
-// Whether a pointer leads to it.
+// True if a pointer leads to it.
 bool is_pointed_to(const Value& value) {
   const bool is_held = value.kind == ValueKind::kReference;
   return (is_held ? value.fields.front() : value).kind != ValueKind::kInteger;
 }
 
-// What is of several words and differs has been changed in between. Of a value that is read alone
-// no page was read before its pointer. A tag counts words, each of which was there: the program may
-// go on marking.
+// A value of several words that differs was changed in between. For a value that is read alone no
+// page was read before its pointer. A tag counts words, each of which was there: the program may
+// continue to mark.
 void compare(const std::vector<ReadValue>& first, std::vector<ReadValue>& second) {
   for (std::size_t i = 0; i < second.size(); ++i) {
     second[i].is_torn |= first[i].is_torn;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of a program's memory, some at once and all of them twice, so that what the program has
-// changed in between shows. Whether the collector has moved anything meanwhile is the caller's to
-// ask (heap_clock.h).
+// Reads values of a program's memory, several at a time and all of them twice, so that changes by
+// the program in between show. The caller checks whether the collector has moved anything meanwhile
+// (heap_clock.h).
 //
-// What a pointer leads to may lie on a page that was read for another value, before the pointer
-// was: then it is what stood there before. So of values that are read together what pointers lead
-// to counts as changed, too, when it is another one at the second look.
+// The target of a pointer may lie on a page that was read for another value, before the pointer
+// was: then its content is older. So among values that are read together, targets of pointers also
+// count as changed if the second reading differs.
 #pragma once
 
 #include <cstddef>
@@ -25,10 +25,10 @@
 
 namespace memprofd {
 
-// What was found when a value was read, for who reads it again.
+// Result of reading a value, for the next reading.
 struct KnownValue {
   Footprint footprint;
-  std::unique_ptr<const Value> value;  // null: nobody will ask for it
+  std::unique_ptr<const Value> value;  // null: not needed
 };
 
 // A word of a module, or of the registry.
@@ -37,10 +37,10 @@ struct ValueSlot {
   std::size_t module = 0;  // or kReported: field is the place in Report::all
   std::uint32_t field = 0;
   std::uint64_t address = 0;
-  KnownValue* known = nullptr;  // null: nobody reads it again
+  KnownValue* known = nullptr;  // null: not read again
 };
 
-// What it means, if it is asked for.
+// Meaning of the value, if requested.
 struct ReadValue {
   bool is_constant = false;
   bool is_torn = false;  // its parts do not fit together
@@ -65,11 +65,11 @@ class BatchReader {
     return pages_.set_mappings(mappings, options_.image);
   }
 
-  // Whether the words of each are not as they are known: of the others nothing has to be read. The
-  // collector does not matter: what is made of the same words is the same value.
+  // For each value, whether its words have changed; only these have to be read again. The collector
+  // does not matter: the same words are the same value.
   std::vector<bool> find_changed(std::span<const ValueSlot> slots);
 
-  // What one question may take.
+  // Limits of one question.
   struct Bounds {
     std::size_t graph_nodes = 0;
     std::size_t blocks_of_tag = 0;
@@ -78,16 +78,15 @@ class BatchReader {
   std::vector<ReadValue> read_twice(std::span<const ValueSlot> batch,
                                     const std::vector<Reported>& all, const Bounds& bounds);
 
-  // The same in one question, with other pieces before and after, so that hardly anything comes in
-  // between. Nothing: a value is not known, has other parts than it had, or these are not there.
+  // The same in one question, with other pieces before and after, to minimise the time in between.
+  // Nothing: a value is unknown, has other parts than before, or these cannot be read.
   std::optional<std::vector<ReadValue>> peek_twice(std::span<const ValueSlot> batch,
                                                    const std::vector<Reported>& all,
                                                    const Bounds& bounds,
                                                    std::span<const MemoryPiece> before,
                                                    std::span<const MemoryPiece> after);
 
-  // What read_twice() has met: more pages than there is room for; other memory than is mapped was
-  // asked for.
+  // Whether read_twice() has used all pages, or asked for memory that is not mapped here.
   bool full() const { return pages_.full(); }
   bool missed() const { return pages_.missed(); }
   // Memory did not answer, at the first look or the second.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long intervals of a program's timers took, by the buckets of its registry
-// (memprof_values_abi.h): of all lanes together. Total on whatever that memory holds.
+// Durations of a program's timers, by the buckets of its registry (memprof_values_abi.h), summed
+// over all lanes. Total on whatever that memory holds.
 #pragma once
 
 #include <algorithm>
@@ -31,24 +31,24 @@ class Durations {
   };
 
   void add(const memprof_timer_histogram& lane);
-  // The longest that was counted in some lane, as its cell says.
+  // The longest interval counted in some lane, from its cell.
   void note_longest(std::uint64_t ticks) { longest_ticks_ = std::max(longest_ticks_, ticks); }
   void set_ns_per_tick(double ns_per_tick) { ns_per_tick_ = ns_per_tick; }
 
   std::uint64_t count() const;
   double seconds() const { return static_cast<double>(sum_ticks_) * ns_per_tick_ / 1e9; }
-  // That are not empty, from the shortest on.
+  // Buckets that are not empty, from the shortest on.
   std::vector<Bucket> buckets() const;
   // The longest; where the cell was read before the histogram, at least what that has seen. 0 when
   // there are none.
   double longest_seconds() const;
-  // What this share of the intervals do not exceed; nothing when there are none. Never above the
-  // longest.
+  // Range that this share of the intervals does not exceed; nothing if there are none. Never above
+  // the longest.
   std::optional<Range> quantile(double share) const;
-  // How many are not longer: a bucket is on the side on which its middle lies, so that the limit is
-  // one eighth off at most.
+  // Number of intervals that are not longer. A bucket counts where its middle lies, so the limit is
+  // at most one eighth off.
   std::uint64_t not_above(double seconds) const;
-  // What has come since then, of the same program.
+  // Intervals added since then, for the same program.
   Durations since(const Durations& before) const;
 
  private:

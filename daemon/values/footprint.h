@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words that a value was made of: as long as all of them are as they were, so is the value,
-// which need not be made again. Bounded; what is made of more words is always made again.
+// The words of which a value was made: as long as all of them are unchanged, so is the value, which
+// need not be built again. Bounded; a value of more words is always built again.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +19,12 @@ class Footprint {
   static constexpr std::size_t kMostParts = 256;
   static constexpr std::size_t kMostBytes = 4096;
 
-  // What was read there, or that nothing can be read there; in the order in which it was.
+  // Records bytes that were read, or that they could not be read; in the order of reading.
   void add(std::uint64_t address, std::span<const std::byte> bytes, bool is_there);
   // The same of a block's header: the collector changes its color, which makes no other value.
   void add_header(std::uint64_t address, std::uint64_t header, bool is_there);
   bool is_known() const { return is_all_ && !parts_.empty(); }
-  // Whether there is one, and memory holds it.
+  // True if there is a footprint and memory still holds it.
   bool is_in(const MemoryReader& memory) const;
   // Places on all pages where it is, in that order.
   void add_places(std::vector<std::uint64_t>& places) const;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether blocks of a running program may have moved, or been freed, between two moments. Who reads
-// its heap without stopping it looks at the clock before and after: what was read in between is
-// whole when both moments are equal and neither is in the middle of a move. Exact: the runtime
-// writes each of these words before it moves the first block, or after the last.
+// Detects whether blocks of a running program may have moved, or been freed, between two moments. A
+// reader that does not stop the program reads the clock before and after: the data in between is
+// consistent if both moments are equal and neither is in the middle of a move. This is exact,
+// because the runtime writes each of these words before it moves the first block, or after the
+// last.
 //
 //     OCaml 4   in_minor_collection, the counts of both kinds of collections, the phase of the
 //               major one, the free words of the heap, which are 0 while it is compacted
@@ -25,7 +26,7 @@ namespace memprofd {
 
 class HeapClock {
  public:
-  // Where the program's clock is to be found.
+  // Location of the program's clock.
   struct Place {
     std::uint64_t load_bias = 0;
     std::uint64_t caml_state = 0;  // OCaml 4
@@ -38,15 +39,15 @@ class HeapClock {
   struct Moment {
     std::vector<std::uint64_t> words;
     bool moving = false;
-    // Whether nothing has moved, nor been freed, since.
+    // True if nothing has moved or been freed since.
     bool still(const Moment& later) const {
       return !moving && !later.moving && words == later.words;
     }
   };
   absl::StatusOr<Moment> now(const MemoryReader& memory) const;
 
-  // The same for who reads other memory in the same question: the pieces to be read into words,
-  // which must stay, and what these say then.
+  // The same for callers that read other memory in the same question: the pieces to read into
+  // words, which must outlive the question, and their meaning afterwards.
   static constexpr std::size_t kMostWords = 8;
   using Words = std::array<std::uint64_t, kMostWords>;
   void add_pieces(Words& words, std::vector<MemoryPiece>& pieces) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Module values whose numbers are kept over time, because somebody has chosen them: each is a
-// place in a module, and stays that until the program ends.
+// Module values whose numbers are kept over time because a user has chosen them: each is a place in
+// a module until the program ends.
 #pragma once
 
 #include <cstddef>
@@ -53,7 +53,8 @@ struct KeepRequest {
 absl::StatusOr<std::vector<std::string>> keep_values(ValueProgram& program,
                                                      const KeepRequest& request);
 
-// Values as if the program reported them: what a reference holds stands for it.
+// Adds the values to a report as if the program published them; a reference counts with its
+// contents.
 void report_kept(const std::vector<NamedValue>& values, Report& report);
 
 }  // namespace memprofd

@@ -33,29 +33,29 @@ class PageCache final : public MemoryReader {
   // may be read than before.
   bool set_mappings(std::span<const Mapping> mappings, const AddressRange& image);
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const override;
-  // Reads the pages of these in few steps, in their order, as far as they may be read and there is
-  // room, for who will want them.
+  // Reads the pages of these addresses in few steps, in their order, as long as they may be read
+  // and there is room.
   void fetch(std::span<const std::uint64_t> addresses) const;
-  // The same for who only asks whether these are as they were, until forget() (peek_pieces): of
-  // each page no more than from the first of them to the last.
+  // The same for callers that only check whether data is unchanged, until forget() (peek_pieces):
+  // of each page only the part from the first to the last of the ranges.
   void peek(std::span<const AddressRange> ranges) const;
-  // The same two times over, with other pieces before and after, all in this order in one question
-  // if that has room for them. Until show_second() the first look is what is read. False: not all
-  // of it is there.
+  // The same twice, with other pieces before and after, all in this order in one question if there
+  // is room. Until show_second() reads return the first reading. False: some could not be read.
   bool peek_twice(std::span<const AddressRange> ranges, std::span<const MemoryPiece> before,
                   std::span<const MemoryPiece> after);
   void show_second();
-  // From now on pages that are not there are noted instead of read: who reads gets an error.
+  // From now on missing pages are noted instead of read: reading them is an error.
   void only_note(bool notes) { notes_ = notes; }
   std::size_t noted() const { return noted_.size(); }
   // Reads those, as fetch() does.
   void fetch_noted();
-  // What is read from now on is of a later moment.
+  // Later reads belong to a later moment.
   void forget();
   bool full() const { return pages_.size() >= kMaxPages; }
-  // Whether other memory was asked for since forget(): the program may have got it meanwhile.
+  // True if memory outside of the known mappings was requested since forget(); the program may have
+  // mapped it meanwhile.
   bool missed() const { return missed_; }
-  // Whether memory did not answer since forget(): what is there is not known.
+  // True if memory did not answer since forget(): its contents are unknown.
   bool was_late() const { return was_late_; }
 
  private:
@@ -67,7 +67,7 @@ class PageCache final : public MemoryReader {
   void add_slices(std::span<const AddressRange> ranges) const;
   void add_slice(std::uint64_t page, std::uint64_t begin, std::uint64_t end) const;
   void make_room_for_slices(std::size_t times) const;
-  // Pieces that read the slices to that place in slice_bytes_; what is the place behind them.
+  // Pieces that read the slices into slice_bytes_ at that place; returns the place after them.
   std::size_t add_pieces(std::size_t place, std::vector<MemoryPiece>& pieces) const;
   void read_slices() const;
 
@@ -76,13 +76,13 @@ class PageCache final : public MemoryReader {
   const std::byte* peeked(std::uint64_t address, std::size_t bytes) const;
 
   static constexpr std::size_t kNoSlice = static_cast<std::size_t>(-1);
-  // What was peeked of a page.
+  // The part of a page that was peeked.
   struct Slice {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
     const std::byte* bytes = nullptr;  // null: it is not there
   };
-  // One of the pages that were looked at last.
+  // One of the most recently used pages.
   struct Recent {
     std::uint64_t begin = ~std::uint64_t{0};
     const Page* page = nullptr;

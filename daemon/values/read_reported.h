@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program says about itself, but for values of its heap, which take a clock to be read.
+// Reads published values, except values of the heap, which need a clock to be read.
 #pragma once
 
 #include <functional>
@@ -11,12 +11,13 @@
 
 namespace memprofd {
 
-// Empty when it says nothing. Errors as of read_report(); kInvalidArgument: a bad pattern.
+// Empty if the program publishes no values. Errors as of read_report(); kInvalidArgument: a bad
+// pattern.
 absl::StatusOr<Report> read_reported(const ValueProgram& program, const ValueProgram::Found& found,
                                      const ValuesRequest& request,
                                      const std::function<bool()>& wanted);
 
-// Where the registry keeps the root of a value.
+// Address at which the registry keeps the root of a value.
 std::uint64_t root_address(const ValueProgram& program, const Reported& value);
 // A value of the heap is what its reference holds.
 void set_value(Reported& reported, Value value);

@@ -24,7 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using What = ValuesRequest::What;
 
-// How many times the collector may overtake a value.
+// Maximum number of times that the collector may overtake a value.
 constexpr int kBatchTries = 50;
 // And what a tag marks, before half as much of it is looked at.
 constexpr int kTriesOfSize = 3;
@@ -72,7 +72,7 @@ class BatchReading {
   }
 
  private:
-  // By the pattern; else they are given, or none are wanted.
+  // True if the pattern selects them; otherwise they are given, or none are wanted.
   bool finds_modules() const {
     return request_.what == What::kAll || request_.what == What::kModules;
   }
@@ -146,7 +146,7 @@ class BatchReading {
     return absl::OkStatus();
   }
 
-  // Whether what is mapped is not what it was.
+  // Returns true if the mappings have changed.
   absl::StatusOr<bool> look_at_mappings() {
     ASSIGN_OR_RETURN(std::vector<Mapping> mappings, program_.mappings());
     const bool is_new = reader_.set_mappings(mappings);
@@ -168,7 +168,7 @@ class BatchReading {
     return changed;
   }
 
-  // What there was no room for is not looked at again, nor told.
+  // Values for which there was no room are neither read nor reported any more.
   void finish_watch() {
     ValueWatch& watch = *request_.watch;
     if (answer_.left_out > 0) watch.set_slots(watch.slots());
@@ -176,8 +176,8 @@ class BatchReading {
     watch.leave_changed(answer_.report);
   }
 
-  // Whether the batch is over: read in one piece, or given up. Batches shrink until the collector
-  // and the program leave time for them.
+  // Returns true if the batch is finished: read in one piece, or abandoned. Batches shrink until
+  // the collector and the program leave time for them.
   absl::StatusOr<bool> try_batch(std::span<const ValueSlot> batch) {
     ASSIGN_OR_RETURN(Looks looks, look_at(batch));
     WhyUnread why = WhyUnread::kMoving;
@@ -228,8 +228,8 @@ class BatchReading {
     return Looks{found_.clock->moment_of(before), found_.clock->moment_of(after), *std::move(read)};
   }
 
-  // Whether no page was missing that could be had: memory that the program has just got, or when
-  // fewer values are read at once.
+  // Returns true unless a page was missing that can be had: memory that the program has just got,
+  // or if fewer values are read at once.
   absl::StatusOr<bool> had_all(std::size_t values) {
     if ((reader_.full() && values > 1) || reader_.was_late()) return false;
     if (!reader_.missed()) return true;

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The values of a program's modules, read from outside while it runs: it is neither stopped nor
-// changed, and nothing of it has to be prepared. What the collector overtakes is read again, and
-// never shown.
+// Reads the values of a program's modules from outside while it runs: the program is neither
+// stopped nor changed, and needs no preparation. Data that the collector moves meanwhile is read
+// again, and never shown.
 //
 //     Cache[3]  ->  the word that module Cache keeps for its fourth name  ->  what it means
 //
-// Before those comes what the program says about itself (report.h), of which values of its heap are
-// read in the same way.
+// Published values come first (report.h); those in the heap are read in the same way.
 //
-// A program whose collector works most of the time leaves less time for it: what could not be read
-// within a few tries is told as such.
+// A program whose collector works most of the time leaves less time for reading: values that could
+// not be read within a few tries are marked as such.
 #pragma once
 
 #include <chrono>
@@ -31,31 +30,30 @@ class ValueWatch;
 struct ValuesRequest {
   enum class What {
     kAll,
-    kReported,  // what the program says of itself, no modules
+    kReported,  // published values, no modules
     kModules,   // the other way round
-    kKept,      // of modules what is kept over time, under the names by which it is
-    kFields,    // of modules the fields below, under their names there, whatever the pattern says
+    kKept,      // kept module values, under their names there
+    kFields,    // the module fields below, under their names there, regardless of the pattern
   };
   What what = What::kAll;
   std::vector<ModuleField> fields;
   std::string pattern;  // RE2, found anywhere in the name or that in the source; empty: all
   const GuardedTypes* types =
-      nullptr;  // where names in the source may be; null: they are not asked for
+      nullptr;  // search places for names of the source; null: not requested
   // Also what never changes: functions, constants.
   bool with_constants = false;
   bool with_contents = false;   // of strings, which may be secret
   std::size_t graph_nodes = 0;  // of all values together; 0: no graphs
   std::size_t limit = 1000;     // of values of modules
   bool by_domain = false;       // points and timers, also for each domain
-  // Does not wait for functions that the program evaluates for who has just begun to look, and not
-  // long for memory that does not answer.
+  // Do not wait for functions that the program evaluates for a new viewer, nor long for memory that
+  // does not answer.
   bool in_a_hurry = false;
-  // The program is not told that somebody looks, for whom it would evaluate functions and keep
-  // lines.
+  // Do not register a viewer, for whom the program would evaluate functions and keep lines.
   bool only_looks_on = false;
   std::chrono::milliseconds patience{5000};
-  // Who asks the same of a program again and again is answered with what has changed since. Not
-  // with graphs, nor with fields. Null: all is answered.
+  // A client that repeats a question about a program gets only what has changed since. Not for
+  // graphs or fields. Null: everything is returned.
   ValueWatch* watch = nullptr;
 };
 
@@ -71,20 +69,20 @@ struct NamedValue {
 struct ValuesAnswer {
   bool says_something = false;     // of itself: there is a registry
   Report report;                   // of names that the pattern finds
-  std::string why_no_report;       // one line: it says something that cannot be read
+  std::string why_no_report;       // one line: published values could not be read
   std::vector<NamedValue> values;  // by module's address, then field
   std::vector<std::string> kept;   // names of modules that are kept over time
   std::uint64_t fields = 0;        // of modules that the pattern finds
   std::uint64_t left_out = 0;      // beyond the limit
   std::uint64_t repeated = 0;      // tries that the collector overtook
   std::uint64_t not_reached = 0;   // fields for which there was no time
-  // Of names in the source, as in TypesFound.
+  // Names from the source, as in TypesFound.
   std::vector<std::string> other_builds;
   bool unverified = false;
 };
 
-// wanted: whether somebody still waits. kNotFound when the program has ended; kFailedPrecondition
-// when neither its heap can be read nor does it say something of itself.
+// wanted: whether a client still waits. kNotFound if the program has ended; kFailedPrecondition if
+// neither its heap can be read nor does it publish values.
 absl::StatusOr<ValuesAnswer> read_values(ValueProgram& program, const ValuesRequest& request,
                                          const std::function<bool()>& wanted);
 

@@ -23,7 +23,7 @@ std::int64_t wrapping_sum(std::int64_t hits, std::uint64_t cell) {
                                    static_cast<std::uint64_t>(more));
 }
 
-// How often what is being written is read again, one record and all together.
+// Number of tries to read data that is being written: one record, and all together.
 constexpr int kCellTries = 100;
 constexpr int kAllTries = 5000;
 constexpr std::size_t kCacheLine = 64;
@@ -70,7 +70,7 @@ std::vector<std::pair<std::string, std::string>> labels_of(const std::string& te
   return labels;
 }
 
-// What the program has put into the slot itself.
+// The value that the program has put into the slot itself.
 Value set_value(const memprof_slot& slot) {
   Value value;
   if (slot.state == MEMPROF_VALUE_NEVER) {
@@ -255,7 +255,7 @@ class ReportReading {
                          seconds_of(cell.sum_ticks, cell.starts - cell.stops), max_seconds});
   }
 
-  // What has begun since now was looked at counts as nothing.
+  // Intervals that began after the reading of the clock count as nothing.
   double seconds_of(std::uint64_t sum_ticks, std::uint64_t running) const {
     const auto ticks = static_cast<std::int64_t>(sum_ticks + running * now_.ticks);
     return static_cast<double>(std::max<std::int64_t>(ticks, 0)) * now_.ns_per_tick / 1e9;
@@ -315,7 +315,7 @@ class ReportReading {
   const bool by_lane_;
   memprof_values_head head_{};
   int tries_left_ = kAllTries;
-  // By place in report_.all, of timers: ticks, modulo 2^64.
+  // Indexed by place in report_.all, for timers: ticks, modulo 2^64.
   std::vector<std::uint64_t> sums_;
   TimerDurations durations_;
   Report report_;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program says about itself, in a registry in its memory (memprof_values_abi.h): points,
-// timers, phases, values and log lines, read from outside while it goes on writing. Total on
-// whatever that memory holds; nothing in the program is changed but how long it is observed.
+// Published values: a registry in the program's memory (memprof_values_abi.h) with points, timers,
+// phases, values and log lines, read from outside while the program continues to write. Total on
+// whatever that memory holds; changes nothing in the program but the time until which it is
+// observed.
 #pragma once
 
 #include <algorithm>
@@ -33,9 +34,9 @@ struct Reported {
   std::uint64_t starts = 0;
   std::uint64_t stops = 0;
   double seconds = 0;      // what runs included, up to now
-  double max_seconds = 0;  // of what was stopped with its token
+  double max_seconds = 0;  // of intervals that were stopped with their token
   DurationsPtr durations;  // of the same; null: none, or the program has an older library
-  // What of a point, timer or phase is one domain's, where it has counted; where this is asked for.
+  // One domain's part of a point, timer or phase that it has counted; only if requested.
   struct OfLane {
     std::uint32_t lane =
         0;  // the domain's index; MEMPROF_VALUES_SHARED_LANE: of all others and of C code
@@ -48,7 +49,7 @@ struct Reported {
   memprof_value_type type = MEMPROF_VALUE_ANY;
   memprof_value_source source = MEMPROF_VALUE_SET;
   std::uint64_t root = 0;
-  std::uint32_t control = 0;                // what a viewer has asked of it: MEMPROF_CONTROL_...
+  std::uint32_t control = 0;                // settings by viewers: MEMPROF_CONTROL_...
   std::uint32_t period_ms = 0;              // of a function that is called: how often
   std::uint64_t no_mark = 0;                // of a tag: what empty places of its weak arrays hold
   Value value;                              // of kOcaml and kAddress: still to be read
@@ -63,7 +64,7 @@ struct Reported {
   }
   // Switched off by a viewer: it is not read.
   bool is_off() const { return (control & MEMPROF_CONTROL_OFF) != 0; }
-  // Whether its value is the collector's, and still to be read.
+  // True if its value is in the OCaml heap and still has to be read.
   bool is_on_heap() const { return has_value() && source == MEMPROF_VALUE_OCAML && !is_off(); }
   bool has_value() const { return kind == Kind::kValue || kind == Kind::kTag; }
   bool has_times() const { return kind == Kind::kTimer || kind == Kind::kPhase; }
@@ -95,11 +96,12 @@ struct Report {
 absl::StatusOr<Report> read_report(const MemoryReader& memory, std::uint64_t address,
                                    const TickMoment& now, bool by_lane = false);
 
-// Tells the program that somebody looks, for a minute from now on. Whether nobody did before.
+// Registers a viewer with the program, for a minute from now on. Returns true if there was none
+// before.
 absl::StatusOr<bool> observe_report(const WritableMemory& memory, std::uint64_t address,
                                     std::uint64_t now_ns);
 
-// Whether it is a registry of this build's kind.
+// True if it is a registry of this build's kind.
 bool is_known(const memprof_values_head& head);
 
 // Has all go on that wait in a pause now. How many those are.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What viewers may change of what a program says about itself: words of its registry that it only
-// reads (memprof_values_abi.h), so for all viewers, and until it ends.
+// Switches that viewers may change in published values: words of the registry that the program only
+// reads (memprof_values_abi.h), so they apply to all viewers, until the program ends.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@
 namespace memprofd {
 
 struct ReportControl {
-  // What is meant has the pattern (RE2; empty: all) in its name, labels behind it, and all these
-  // labels.
+  // Selects values with the pattern (RE2; empty: all) in the name, labels included, and with all
+  // these labels.
   std::string pattern;
   std::vector<std::pair<std::string, std::string>> labels;
-  // What is not set stays as it is.
+  // Unset fields stay unchanged.
   std::optional<bool> enabled;
   std::optional<std::uint32_t> period_ms;  // of functions; 0: the program's own
 };

@@ -63,7 +63,7 @@ class Asking {
     return write();
   }
 
-  // Nobody does for longer: a memprofd that was killed has left it.
+  // No client waits for longer: it was left by a memprofd that was killed.
   bool somebody_waits() const {
     const std::uint64_t asked = now_->asked;
     return asked != 0 && asked != now_->answered && asked <= began_ns_ &&

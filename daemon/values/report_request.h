@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Has a program do what it offers by a name (Memprof_values.on_request): the request is words of
-// its registry, which it comes to by itself, at a moment of its own (memprof_values_abi.h).
+// Requests an action that the program has registered (Memprof_values.on_request): words in its
+// registry, which the program reads at a moment of its own (memprof_values_abi.h).
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace memprofd {
 
-// Requests may be asked for so long.
+// Maximum timeout of a request.
 inline constexpr std::chrono::seconds kMaxRequestTimeout{60};
 
 struct ReportRequest {
@@ -28,15 +28,15 @@ struct RequestAnswer {
   std::chrono::nanoseconds took{};
 };
 
-// address: of struct memprof_values; wanted: whether somebody still waits. A request that nobody
-// waits for any more is taken back. In one line:
+// address: of struct memprof_values; wanted: whether a client still waits; a request that no client
+// waits for is withdrawn. Errors in one line:
 //   kNotFound           the program has no such name
 //   kInvalidArgument    the argument is too long
 //   kDeadlineExceeded   the time is over
 //   kFailedPrecondition the function has raised an exception, or the program takes no requests
-//   kResourceExhausted  another one by that name waits for its answer, or the program is still at
-//   it kCancelled          nobody waits any more
-// else errors of read_report().
+//   kResourceExhausted  another request of that name waits for its answer, or is still running
+//   kCancelled          no client waits any more
+// otherwise the errors of read_report().
 absl::StatusOr<RequestAnswer> ask_report(const WritableMemory& memory, std::uint64_t address,
                                          const ReportRequest& request,
                                          const std::function<bool()>& wanted);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What history keeps of what a program says about itself.
+// Converts published values to the samples that history keeps.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace memprofd {
 void add_values(const std::vector<NamedValue>& values, const std::vector<ModuleField>& kept,
                 ValueSample& sample);
 
-// now_ns: CLOCK_MONOTONIC when it was read, as are the sample's times. Neither what is switched off
-// has a number, nor what could not be read, nor a function that is not evaluated any more.
+// now_ns: CLOCK_MONOTONIC of the reading, as are the sample's times. Values that are off, that
+// could not be read, or whose function is not evaluated any more have no number.
 ValueSample sample_of(const Report& report, std::uint64_t now_ns);
 
 }  // namespace memprofd

@@ -78,7 +78,7 @@ class TagWalk {
     return true;
   }
 
-  // Whether this is a tag.
+  // Returns true if this is a tag.
   bool find_places(std::uint64_t root) {
     const auto holder = first_field(root);
     auto list = holder ? first_field(*holder) : std::nullopt;
@@ -119,7 +119,7 @@ class TagWalk {
     return true;
   }
 
-  // What lies within a closure is that closure.
+  // An address within a closure belongs to that closure.
   void add_block(std::uint64_t word) {
     if (!may_be_block(word) || image_.contains(word) || seen_.contains(word)) return;
     auto block = block_at(word);

@@ -13,14 +13,14 @@
 
 namespace memprofd {
 
-// Places for marked values that are looked at, blocks of theirs and words of those.
+// Limits: places for marked values, their blocks, and words of those.
 inline constexpr std::size_t kMaxMarkPlaces = 1'000'000;
 inline constexpr std::size_t kMaxMarkedBlocks = 20'000;
 inline constexpr std::size_t kMaxMarkedWords = 1'000'000;
 
-// root: the tag's; none: what an empty place holds. What lies in the image, as constants do, is
-// counted as marked, but not as memory. blocks: so many at most are looked at. Of kind kTag, or
-// unread where no tag is.
+// root: the tag's; none: the content of an empty place. Values in the image, such as constants,
+// count as marked, but not as memory. blocks: maximum number of blocks. The result has kind kTag,
+// or is unread if there is no tag.
 Value read_tag(const MemoryReader& memory, const AddressRange& image, std::uint64_t root,
                std::uint64_t none, std::size_t blocks = kMaxMarkedBlocks);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A value of an OCaml program as it is seen from outside: what its representation says. Types are
-// not known: constant constructors, characters and booleans are integers, records are blocks.
+// A value of an OCaml program by its representation. Types are unknown: constant constructors,
+// characters and booleans are integers, records are blocks.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ enum class ValueKind {
   kFunction,
   kLazy,      // not forced yet
   kCustom,    // int32, int64, nativeint, Bigarray, what C code keeps
-  kAbstract,  // of C code, without a sign what it is
+  kAbstract,  // allocated by C code, of unknown meaning
   kObject,
   kReference,  // or another mutable block of one field
   kList,       // of two elements or more
@@ -33,8 +33,8 @@ enum class ValueKind {
 enum class WhyUnread {
   kNone,
   kMoving,     // the collector worked at each try
-  kNotMapped,  // no block is where the value says
-  kDeep,       // it is within others: look at those
+  kNotMapped,  // there is no block at the value's address
+  kDeep,       // nested too deeply: read it by itself
   kChanging,   // the program changed it in place at each try
   kNotYet,     // the function that gives it has not been evaluated
   kRaised,     // it has raised an exception
@@ -55,9 +55,9 @@ struct Value {
   bool is_longer = false;  // a list has more elements than were counted, a tag more values
   // A tag has these: the memory that its values hold, headers included, each block once.
   std::uint64_t bytes = 0;
-  bool is_more_memory = false;  // than was looked at
+  bool is_more_memory = false;  // than was read
   std::uint32_t tag = 0;
-  // Function, identifier of a custom block; a string's contents where they were asked for.
+  // Function, identifier of a custom block; a string's contents if requested.
   std::string text;
   bool is_changing = false;  // while it was read: its words may be of two moments
   bool is_cut = false;       // text or fields have not all
@@ -69,7 +69,7 @@ struct Value {
   // Buckets by their number of bindings, from 0 on; the last one kCountedChains has those of more.
   std::vector<std::uint64_t> chains;
   std::vector<Value> fields;  // the first ones
-  // Where it was asked for; null: not.
+  // The graph, if requested; otherwise null.
   std::shared_ptr<const ValueGraph> graph;
 
   static constexpr std::size_t kCountedChains = 16;
@@ -78,7 +78,7 @@ struct Value {
   bool same_as(const Value& other) const;
 };
 
-// What a block holds in one place: a block, by its number, or something that is none.
+// A field of a block: another block, by its number, or a value that is no block.
 struct GraphField {
   std::uint32_t node = 0;  // from 1 on; 0: see value
   Value value;

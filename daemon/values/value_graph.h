@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A value as the graph that it is: its blocks, each once, and which holds which. So what is shared
-// is seen as shared, and what goes round ends.
+// A value as a graph: each of its blocks once, and the pointers among them. So shared parts show as
+// shared, and cycles end.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,14 @@
 
 namespace memprofd {
 
-// Nodes of one graph, and fields told of one node.
+// Maximum number of nodes of one graph, and of fields of one node.
 inline constexpr std::size_t kMaxGraphNodes = 10'000;
 inline constexpr std::size_t kMaxGraphFields = 64;
-// Fields told of all nodes.
+// Maximum number of fields of all nodes.
 inline constexpr std::size_t kMaxFieldsOfGraph = 100'000;
 
-// At most so many blocks, the nearest to the word first. Empty when the word is no block.
+// Contains at most this number of blocks, the nearest to the word first. Empty if the word is no
+// block.
 ValueGraph read_graph(ValueReader& reader, std::uint64_t word, std::size_t nodes);
 
 }  // namespace memprofd

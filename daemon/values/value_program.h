@@ -39,10 +39,11 @@ class ValueProgram {
   std::shared_ptr<const FieldNames> names(const Found& found, const GuardedTypes& types);
 
   int pid() const { return pid_; }
-  // Of one attach to it: whoever comes by exec, or gets its pid, is another.
+  // True for the same attach: a program that comes by exec, or reuses the pid, is another.
   bool is_same_program(const ValueProgram& other) const { return memory_ == other.memory_; }
   const WritableMemory& memory() const { return *memory_; }
-  // Where the program says something of itself; 0: nowhere. Gives up soon on memory that hangs.
+  // Address of the registry of published values; 0: none. Gives up soon on memory that does not
+  // answer.
   std::uint64_t registry() const { return registry_; }
   const WritableMemory& quick_memory() const { return memory_->quick(); }
   absl::StatusOr<std::vector<Mapping>> mappings() const { return memory_->maps(); }

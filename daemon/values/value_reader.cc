@@ -56,7 +56,7 @@ Value ValueReader::read_block(const Block& block, int depth) {
       .kind = block.tag == 0 && block.fields == 1 ? ValueKind::kReference : ValueKind::kBlock,
       .size = block.fields,
       .tag = block.tag};
-  // What was looked for in vain has had its share.
+  // An unsuccessful search has used its share.
   if (depth == kMaxDepth) blocks_left_ = kMaxBlocks;
   add_fields(block, depth, value);
   return value;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a word of an OCaml program means, from its memory at one moment (heap_clock.h). Total on
-// whatever that holds: blocks, pages and depth are bounded, and what looks like a table or a tree
-// is one only when all of it fits together.
+// Decodes words of an OCaml program, from its memory at one moment (heap_clock.h). Total on
+// whatever that holds: blocks, pages and depth are bounded, and data counts as a table or a tree
+// only if all of it is consistent.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@
 
 namespace memprofd {
 
-// What a function at an address of its code is called.
+// Name of the function at an address of its code.
 using FunctionNames = std::function<std::string(std::uint64_t code)>;
 
 class ValueReader {
  public:
-  // Blocks looked at of one value.
+  // Maximum number of blocks read for one value.
   static constexpr std::size_t kMaxBlocks = 20'000;
   static constexpr std::size_t kMaxFields = 8;  // shown
   static constexpr int kMaxDepth = 3;           // of fields within fields
@@ -30,7 +30,7 @@ class ValueReader {
   // with_contents: those of strings, which may be secret.
   ValueReader(const MemoryReader& memory, const FunctionNames& functions, bool with_contents)
       : memory_(memory), functions_(functions), with_contents_(with_contents) {}
-  // What values are made of is written down.
+  // Records the words of which values are made.
   ValueReader(const RecordingReader& memory, const FunctionNames& functions, bool with_contents)
       : memory_(memory), recorder_(&memory), functions_(functions), with_contents_(with_contents) {}
 
@@ -39,12 +39,12 @@ class ValueReader {
   Value read_alone(std::uint64_t word);
   struct Alone {
     Value value;                        // without its fields
-    std::vector<std::uint64_t> fields;  // the first ones, of what has any
+    std::vector<std::uint64_t> fields;  // the first ones, if it has any
   };
   // Nothing when no block is there.
   std::optional<Alone> block_alone(std::uint64_t word, std::size_t fields);
-  // Whether something in what was read last fits together but for what a change in the middle
-  // explains: a queue or a table whose count is not that of its cells.
+  // True if the last data was consistent except for what a concurrent change explains: a queue or a
+  // table whose count is not that of its cells.
   bool is_torn() const { return is_torn_; }
 
  private:
@@ -67,11 +67,11 @@ class ValueReader {
   std::optional<Value> as_queue(const Block& block, int depth);
   std::optional<Value> as_table(const Block& block);
   bool count_chains(const Block& buckets, Value& table);
-  // Cells of so many fields, the last of which is the next cell or an end.
+  // Cells with this number of fields, the last of which is the next cell or an end.
   struct Cells {
     std::uint64_t count = 0;
     std::uint64_t last = 0;
-    bool ends = false;  // none of them is something else
+    bool ends = false;  // all of them are cells
   };
   Cells follow(std::uint64_t cell, std::uint64_t fields);
   std::optional<Value> as_tree(const Block& block);
@@ -79,7 +79,7 @@ class ValueReader {
   std::optional<std::uint64_t> tree_height(std::uint64_t node, std::uint64_t fields, int depth,
                                            std::uint64_t& size);
 
-  // Nothing when no block is there, or too many have been looked at.
+  // Nothing if there is no block, or too many have been read.
   std::optional<Block> block_at(std::uint64_t address);
   std::optional<Block> block_at(std::uint64_t address, std::uint32_t tag, std::uint64_t fields);
   std::optional<std::uint64_t> field(const Block& block, std::uint64_t index) const;

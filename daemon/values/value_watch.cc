@@ -9,8 +9,8 @@
 namespace memprofd {
 namespace {
 
-// Whether what people see of it is the same. The times of a timer change with its counts, or while
-// it runs.
+// True if the visible part is the same. The times of a timer change with its counts, or while it
+// runs.
 bool is_same(const Reported& a, const Reported& b) {
   return a.hits == b.hits && a.starts == b.starts && a.stops == b.stops && b.running() == 0 &&
          a.changed_ns == b.changed_ns && a.is_torn == b.is_torn && a.control == b.control &&

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of values of one program from one look at them to the next, so that a look costs
-// what has changed: which words those are, and of each what it was made of.
+// State between readings of the values of one program, so that a reading costs only what has
+// changed: the words of each value, and what it was made of.
 #pragma once
 
 #include <chrono>
@@ -23,35 +23,35 @@ namespace memprofd {
 // One thread at a time.
 class ValueWatch {
  public:
-  // Forgets all that is of another program.
+  // Forgets everything if the program is another one.
   void begin(std::shared_ptr<const ValueProgram::Found> found);
 
   // Module values to watch; nothing yet: they are to be chosen.
   bool has_slots() const { return has_slots_; }
   const std::vector<ValueSlot>& slots() const { return slots_; }
   void set_slots(std::vector<ValueSlot> slots);
-  // Whether it is one of the first so many that are told; what is not is left out from now on.
+  // True if the slot is among the first `limit`; others are omitted from now on.
   bool may_tell(const ValueSlot& slot, std::size_t limit);
   std::uint64_t left_out() const { return left_out_.size(); }
 
-  // What is known of what the program reports there.
+  // State of the published value at that address.
   KnownValue* known_at(std::uint64_t address);
 
-  // As it was looked for last; null: it is time to do so again.
+  // The last search's result; null: it is time to search again.
   std::shared_ptr<ValueProgram> program() const;
   // kNotFound: another one runs there than at the beginning.
   absl::Status set_program(std::shared_ptr<ValueProgram> program);
 
-  // Null: they are to be looked at.
+  // Null: they must be read.
   const std::vector<Mapping>* mappings() const;
   void set_mappings(std::vector<Mapping> mappings);
 
-  // Leaves what has changed since it was told; all at the first time.
+  // Keeps only values that have changed since they were reported; all the first time.
   void leave_changed(Report& report);
 
  private:
   using Clock = std::chrono::steady_clock;
-  // What was found so long ago is looked for again, also when nothing is missing.
+  // The list of values is searched again after this time, even if nothing is missing.
   static constexpr std::chrono::seconds kFoundFor{1};
 
   std::shared_ptr<ValueProgram> program_;

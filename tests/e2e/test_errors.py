@@ -311,8 +311,8 @@ class Memprofctl(E2ETest):
         self.assertEqual(USAGE, done.returncode, done.stderr)
 
     def test_help_names_the_exit_codes(self):
-        for program in ("memprofd", "memprofctl"):
-            text = subprocess.run([harness.BUILD / program, "--help"], capture_output=True, text=True,
+        for program, option in (("memprofd", "--help"), ("memprofctl", "--help-all")):
+            text = subprocess.run([harness.BUILD / program, option], capture_output=True, text=True,
                                   timeout=harness.TIMEOUT, check=True).stdout
             self.assertIn("Exit codes", text)
 

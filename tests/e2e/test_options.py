@@ -17,8 +17,12 @@ LONGEST_MESSAGE = 250
 ENTRY = re.compile(r"^  (-{1,2}[A-Za-z]|[a-z-]+ )")
 
 
-def help_of(program, *words):
-    return subprocess.run([BUILD / program, *words, "--help"], capture_output=True, text=True, check=True).stdout
+def help_of(program, *words, option="--help"):
+    return subprocess.run([BUILD / program, *words, option], capture_output=True, text=True, check=True).stdout
+
+
+def all_of_memprofctl():
+    return help_of("memprofctl", option="--help-all")
 
 
 def entries(text):
@@ -35,10 +39,10 @@ def entries(text):
 
 
 def commands():
-    listed = help_of("memprofctl").split("Subcommands:")[1].split("\n\n")[0]
+    listed = all_of_memprofctl().split("Subcommands:")[1].split("\n\n")[0]
     for name in re.findall(r"^  ([a-z-]+) ", listed, re.M):
         yield (name,)
-    for group in ("trace", "snapshot"):
+    for group in ("trace", "snapshot", "values"):
         for name in re.findall(r"^  ([a-z]+) ", help_of("memprofctl", group).split("Subcommands:")[1], re.M):
             yield group, name
 
@@ -55,8 +59,30 @@ class Help(unittest.TestCase):
     def test_of_memprofd(self):
         self.assert_sentences(help_of("memprofd"))
 
+    def test_all_commands_fit_a_screen(self):
+        """24 lines of 100 columns, with the prompt; commands that are listed together are listed."""
+        lines = help_of("memprofctl").splitlines()
+        self.assertLess(len(lines), 24)
+        self.assertLessEqual(max(map(len, lines)), 100)
+        named = {name for line in lines for name in re.findall(r"[a-z][a-z-]+", line[:27]) if line.startswith("  ") and line[2] != "-"}
+        self.assertEqual({name for name, *below in commands() if not below}, named)
+
+    def test_the_document_has_the_same_list(self):
+        listed = "\n".join(f"    {line}".rstrip() for line in help_of("memprofctl").splitlines()[3:])
+        self.assertIn(f"\n\n{listed}\n\n", (harness.ROOT / "docs/ctl.md").read_text())
+
+    def test_earlier_names_of_commands(self):
+        """They are commands with the same options, which no help lists."""
+        for earlier, *now in (("watch", "values", "watch"), ("value-history", "values", "history"), ("adjust", "values", "set"),
+                              ("ask", "values", "call"), ("resume", "values", "resume"), ("record", "trace", "record"),
+                              ("dump", "trace", "dump")):
+            with self.subTest(earlier):
+                self.assertEqual(help_of("memprofctl", earlier).replace(f"memprofctl {earlier}", ""),
+                                 help_of("memprofctl", *now).replace(f"memprofctl {' '.join(now)}", ""))
+                self.assertNotRegex(all_of_memprofctl(), rf"(?m)^  {earlier} ")
+
     def test_of_memprofctl(self):
-        self.assert_sentences(help_of("memprofctl"))
+        self.assert_sentences(all_of_memprofctl())
 
     def test_of_all_its_commands(self):
         names = list(commands())
@@ -112,6 +138,9 @@ class BadOptions(unittest.TestCase):
                              ("shop\\", "ends with a backslash")):
             with self.subTest(name):
                 self.assertIn(reason, said_of("--name", name))
+
+    def test_a_command_that_there_is_not(self):
+        self.assertIn('unknown command "snapshto"', said_of("snapshto", "take", program="memprofctl"))
 
     def test_a_duration_needs_a_unit(self):
         self.assertIn("write a number and a unit", said_of("--history.retention", "5"))

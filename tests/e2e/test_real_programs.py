@@ -170,11 +170,11 @@ class Typed(RealProgram):
         self.assertEqual(0, taker.wait(), taker.stderr())
         shown = json.loads(daemon.ctl("snapshot", "show", path, "-n", "0", "-o", "json", timeout=300).stdout)
         types, reachable = shown["types"], shown["heap"]["reachable"]["bytes"]
-        share = types["reachable"]["bytes"] / reachable
+        share = types["typed"]["bytes"] / reachable
         harness.NOTES.append(f"coqtop: {share:.1%} of {reachable / 2**20:.0f} MiB typed, {types}")
         self.assertGreater(reachable, 50 << 20)
         self.assertGreaterEqual(share, 0.7)
-        self.assertLess(types["disagreed"], 1e-3 * types["reachable"]["blocks"])
+        self.assertLess(types["disagreed"], 1e-3 * types["typed"]["blocks"])
 
 
 class ServersOfOwnWalk(Servers):

@@ -2,6 +2,7 @@
 """What the runtime has beside the OCaml heap: a line each, with its number."""
 
 import collections
+import json
 import os
 import subprocess
 import unittest
@@ -74,6 +75,29 @@ class RssParts(E2ETest):
                          if part["kind"] == "thread_stacks"]
                 self.assertEqual([number], [int(part["number"]) for part in parts])
                 self.assertIn(f"thread stacks ({number})", self.memprofd.ctl("rss", "--pid", target.pid).stdout)
+
+    def test_what_500_threads_keep_alive_is_one_row(self):
+        for folder in (TARGETS, TARGETS5):
+            with self.subTest(folder.name):
+                target = self.target("rss_parts", folder=folder)
+                daemon = self.daemon("--pid", target.pid, "--max-overhead", "none", rate=0.5)
+
+                def samples():
+                    target.command("remember 10")
+                    return daemon.state(target.pid) == "sampling"
+                eventually(samples, "it samples")
+                target.command("threads 500", timeout=60)
+                heap = self.folder / "a.heap"
+                daemon.ctl("snapshot", "take", "--pid", target.pid, "--max-pause", "10s", "--out", heap)
+                roots = json.loads(harness.memprofctl("snapshot", "retained", heap, "-o", "json").stdout)["roots"]
+                stacks = next(root for root in roots if root["name"] == "stacks")["children"]
+                threads = next(row for row in stacks if row.get("name") == "500 threads")
+                self.assertLess(len(stacks), 20)
+                self.assertEqual(500 * (1 + 100) * 8, threads["bytes"])
+                self.assertRegex(threads["children"][0]["name"], r"^Rss_parts\.watch ")
+                why = harness.memprofctl("snapshot", "why", heap, "Rss_parts.watch").stdout
+                self.assertIn("stack of 500 threads, Rss_parts.watch", why)
+                heap.unlink()
 
     def test_a_deep_stack_of_ocaml5(self):
         target = self.target("rss_parts", folder=TARGETS5)

@@ -97,14 +97,14 @@ class Snapshot(HeapCopy):
         """What the command tells, and gRPC; times to the nanosecond, which the command's text ends at."""
         def known(row, name):
             return round(getattr(row, name), 9) if row.HasField(name) else None
-        for name, count in (("garbage", garbage.all), ("young", garbage.young), ("dead", garbage.dead)):
+        for name, count in (("garbage", garbage.garbage), ("young", garbage.young), ("dead", garbage.dead)):
             self.assertEqual((told[name]["blocks"], told[name]["bytes"]), (count.blocks, count.bytes))
         self.assertEqual(told["longest_wait_seconds"], known(garbage, "longest_wait_seconds"))
         self.assertEqual([(row["name"], row["sampled_blocks"], row["bytes"], row["young"]["bytes"], row["ages"]["p50_seconds"],
                            row["ages"]["p90_seconds"], row["ages"]["longest_seconds"], row["longest_wait_seconds"])
                           for row in told["sites"]],
-                         [(row.name, row.sampled_blocks, row.garbage.bytes, row.young.bytes, known(row, "age_p50_seconds"),
-                           known(row, "age_p90_seconds"), known(row, "longest_age_seconds"), known(row, "longest_wait_seconds"))
+                         [(row.name, row.sampled_blocks, row.bytes, row.young.bytes, known(row.ages, "p50_seconds"),
+                           known(row.ages, "p90_seconds"), known(row.ages, "longest_seconds"), known(row, "longest_wait_seconds"))
                           for row in garbage.sites])
 
 
@@ -199,21 +199,25 @@ class ByItself(Snapshot):
         self.assertEqual((str(self.taken), [last, first]), (heaps.directory, [heap.name for heap in heaps.heaps]))
         self.assertEqual({path.name: path.stat().st_size for path in self.files()},
                          {heap.name: heap.file_bytes for heap in heaps.heaps})
-        diff = ask("CompareHeaps", pb.CompareHeapsRequest(base=first, other=last, limit=1000), pb.CompareHeapsResponse)
+        diff = ask("CompareHeaps", pb.CompareHeapsRequest(base=first, other=last, limit=1000), pb.HeapDiff)
         told = json.loads(harness.memprofctl("snapshot", "diff", self.taken / first, self.taken / last, "-o", "json").stdout)
-        for table, rows in (("heap", diff.totals), ("roots", diff.roots)):
+        for table, rows in (("heap", diff.heap), ("roots", diff.roots)):
             self.assertEqual([(row["name"], row["change_bytes"], row["other"]["blocks"]) for row in told[table]],
                              [(row.name, row.change_bytes, row.other.blocks) for row in rows])
         self.assertEqual([(row["name"], row["other"]["bytes"], row["stayed"]["bytes"]) for row in told["sites"]],
                          [(row.name, row.other.bytes, row.stayed.bytes) for row in diff.sites])
-        waste = ask("FindWaste", pb.FindWasteRequest(name=last, limit=1000), pb.FindWasteResponse)
+        waste = ask("FindWaste", pb.FindWasteRequest(name=last, limit=1000), pb.HeapWaste)
         told = json.loads(harness.memprofctl("snapshot", "waste", self.taken / last, "-o", "json").stdout)
         self.assertEqual([(row["pattern"], row["bytes_to_win"], len(row["places"])) for row in told["patterns"]],
                          [(row.pattern, row.bytes_to_win, len(row.places)) for row in waste.patterns])
-        garbage = ask("FindGarbage", pb.FindGarbageRequest(name=last, limit=1000), pb.FindGarbageResponse)
-        self.assertEqual(last, garbage.heap.name)
+        largest = ask("FindLargest", pb.FindLargestRequest(name=last, limit=5), pb.HeapLargest)
+        told = json.loads(harness.memprofctl("snapshot", "largest", self.taken / last, "-n", "5", "-o", "json").stdout)
+        self.assertEqual([(row["class_name"], row["bytes"], row["path"]) for row in told["blocks"]],
+                         [(row.class_name, row.bytes, row.path) for row in largest.blocks])
+        garbage = ask("FindGarbage", pb.FindGarbageRequest(name=last, limit=1000), pb.HeapGarbage)
+        self.assertEqual(last, garbage.snapshot.name)
         told = json.loads(harness.memprofctl("snapshot", "garbage", self.taken / last, "-o", "json").stdout)
-        self.check_same_garbage(told, garbage.garbage)
+        self.check_same_garbage(told, garbage)
 
     def test_when_it_is_asked_for(self):
         """Without a rule: none is taken but those that are asked for, and these stay."""
@@ -227,7 +231,7 @@ class ByItself(Snapshot):
         self.assertEqual(OLD, {key: image(path)["rows"].get(key) for key in OLD})
         self.assertRegex(daemon.said(), "snapshot to keep by user 0, process .*: done")
         with self.assertRaises(grpc.RpcError) as refused:
-            ask("FindWaste", pb.FindWasteRequest(name=f"../auto/{path.name}"), pb.FindWasteResponse)
+            ask("FindWaste", pb.FindWasteRequest(name=f"../auto/{path.name}"), pb.HeapWaste)
         self.assertEqual(grpc.StatusCode.NOT_FOUND, refused.exception.code())
 
     def test_when_the_command_asks_for_it(self):
@@ -642,6 +646,8 @@ class Reading(Snapshot):
         self.assertEqual(reachable["bytes"], sum(root["bytes"] for root in retained["roots"]))
         self.assertIn(8 * told["kept_words"], set(self.sizes(retained["roots"])), "what only one global keeps")
         self.ask("waste", path)
+        largest = self.ask("largest", path)["blocks"]
+        self.assertIn(("custom _bigarr02", 8008), [(row["class_name"], row["outside_bytes"]) for row in largest])
         self.check_description(target, daemon, told["kept_words"])
 
     def check_description(self, target, daemon, kept_words):
@@ -649,11 +655,11 @@ class Reading(Snapshot):
         pb, ask = self.heaps(daemon)
         heap = ask("DescribeHeap", pb.DescribeHeapRequest(pid=target.pid, max_pause_seconds=10, limit=10_000),
                    pb.DescribeHeapResponse, lambda: target.command(f"step {self.folder / 'own'}"))
-        classes = {one.name: one.reachable.blocks for one in heap.classes}
+        classes = {one.name: one.reachable.blocks for one in heap.census.shapes}
         self.assertEqual(OLD, {(tag, fields): classes.get(f"block({fields}, tag {tag})") for tag, fields in OLD})
-        self.assertEqual(sum(self.outside.values()) + self.channels, heap.all.outside_bytes)
-        self.assertEqual(heap.all.reachable.bytes, sum(holder.bytes for holder in heap.holders))
-        sizes, rows = set(), list(heap.holders)
+        self.assertEqual(sum(self.outside.values()) + self.channels, heap.census.heap.outside_bytes)
+        self.assertEqual(heap.census.heap.reachable.bytes, sum(root.bytes for root in heap.retained.roots))
+        sizes, rows = set(), list(heap.retained.roots)
         while rows:
             row = rows.pop()
             sizes.add(row.bytes)
@@ -696,6 +702,7 @@ class Reading(Snapshot):
         self.assertGreater(reachable, 0)
         self.assertEqual(reachable, sum(way["sampled_blocks"] for way in why["paths"]))
         self.assert_in_the_table(why["paths"][0])
+        self.check_asked_why(target, daemon, why)
         table = daemon.ctl("why", r"Sessions\.make_session", *options).stdout
         self.assertIn("global Demo_server, field", table)
         eventually(lambda: daemon.targets()[target.pid]["paused_seconds"] > why["snapshot"]["pause_seconds"],
@@ -706,6 +713,16 @@ class Reading(Snapshot):
             self.assertEqual(code, done.returncode)
             self.assert_one_line(done.stderr, "memprofctl:", words)
         self.assertEqual(2, daemon.said().count("snapshot by"), "none was asked for then")
+
+    def check_asked_why(self, target, daemon, why):
+        """gRPC sends the message that the command prints."""
+        pb, ask = self.heaps(daemon)
+        answer = ask("Why", pb.WhyRequest(pid=target.pid, site=r"Sessions\.make_session", max_pause_seconds=10), pb.HeapWhy)
+        self.assertEqual({field.name for field in pb.HeapWhy.DESCRIPTOR.fields}, set(why))
+        self.assertEqual(why["sites"], list(answer.sites))
+        self.assertGreaterEqual(answer.reachable.sampled_blocks, why["reachable"]["sampled_blocks"])
+        self.assertEqual(why["paths"][0]["path"], answer.paths[0].path)
+        self.assertRegex(daemon.said(), "snapshot for why by user 0, process .*: done")
 
     def query(self, path, sql):
         """Rows as dictionaries; as a table there is a line for each."""
@@ -758,7 +775,7 @@ class Reading(Snapshot):
         path, _ = self.take(daemon)
         cmt = [option for folder in self.cmt() for option in ("--cmt", folder)]
         shown = self.ask("show", path, *cmt)
-        share = shown["types"]["reachable"]["bytes"] / shown["heap"]["reachable"]["bytes"]
+        share = shown["types"]["typed"]["bytes"] / shown["heap"]["reachable"]["bytes"]
         harness.NOTES.append(f"{share:.1%} typed")
         self.assertLess(0.9, share)
         self.assertEqual(0, shown["types"]["disagreed"])
@@ -795,17 +812,17 @@ class Reading(Snapshot):
         pb, ask = self.heaps(daemon)
         heap = ask("DescribeHeap", pb.DescribeHeapRequest(pid=target.pid, max_pause_seconds=10, depth=5, limit=1000),
                    pb.DescribeHeapResponse)
-        self.check_typed(heap.types)
-        self.assertLess({"Demo_server.Sessions.session", "string list"}, {row.name for row in heap.classes})
-        self.assertIn("(int, Demo_server.Sessions.session) Hashtbl.t", str(heap.holders))
+        self.check_typed(heap.census.types)
+        self.assertLess({"Demo_server.Sessions.session", "string list"}, {row.name for row in heap.census.shapes})
+        self.assertIn("(int, Demo_server.Sessions.session) Hashtbl.t", str(heap.retained.roots))
         for _ in range(2):
             ask("KeepHeap", pb.KeepHeapRequest(pid=target.pid, max_pause_seconds=10), pb.KeepHeapResponse)
         last, first = [heap.name for heap in ask("ListHeaps", pb.ListHeapsRequest(), pb.ListHeapsResponse).heaps]
-        diff = ask("CompareHeaps", pb.CompareHeapsRequest(base=first, other=last, limit=1000), pb.CompareHeapsResponse)
+        diff = ask("CompareHeaps", pb.CompareHeapsRequest(base=first, other=last, limit=1000), pb.HeapDiff)
         self.check_typed(diff.base_types)
         self.check_typed(diff.other_types)
-        self.assertIn("Demo_server.Sessions.session", {row.name for row in diff.classes})
-        self.check_typed(ask("FindWaste", pb.FindWasteRequest(name=last), pb.FindWasteResponse).types)
+        self.assertIn("Demo_server.Sessions.session", {row.name for row in diff.shapes})
+        self.check_typed(ask("FindWaste", pb.FindWasteRequest(name=last), pb.HeapWaste).types)
         self.check_census(daemon, target.pid, pb, ask)
 
     def check_census(self, daemon, pid, pb, ask):
@@ -826,7 +843,7 @@ class Reading(Snapshot):
         metrics = daemon.metrics()
         self.assertEqual(blocks["Demo_server.Sessions.session"],
                          metrics.value("memprofd_heap_class_blocks", pid=str(pid), **{"class": "Demo_server.Sessions.session"}))
-        self.assertEqual(shown["types"]["reachable"]["bytes"], metrics.value("memprofd_heap_typed_bytes", pid=str(pid)))
+        self.assertEqual(shown["types"]["typed"]["bytes"], metrics.value("memprofd_heap_typed_bytes", pid=str(pid)))
 
     def check_typed(self, types):
         self.assertLess(0.9, types.typed.bytes / types.reachable.bytes)
@@ -969,7 +986,7 @@ class HungTypes(Snapshot):
         request = pb.DescribeHeapRequest(pid=target.pid, max_pause_seconds=10)
         heap = ask("DescribeHeap", request, pb.DescribeHeapResponse)
         self.assertTrue(heap.types.out_of_time)
-        self.assertGreater(heap.all.reachable.blocks, 1000, "the rest is told")
+        self.assertGreater(heap.census.heap.reachable.blocks, 1000, "the rest is told")
         server.send("answer")
         heap = ask("DescribeHeap", request, pb.DescribeHeapResponse)
         self.assertFalse(heap.types.out_of_time)

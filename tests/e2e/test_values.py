@@ -449,7 +449,7 @@ class Reported(ValuesTest):
             with self.subTest(folder=folder.name):
                 target = self.target("reports", folder=folder)
                 daemon = self.daemon("--pid", target.pid, "--mode", "observe")
-                self.assertRegex(daemon.ctl("values").stdout, r"(?m)^careful +\(a request: memprofctl ask\)$")
+                self.assertRegex(daemon.ctl("values").stdout, r"(?m)^careful +\(a request: memprofctl values call\)$")
                 self.assertEqual((0, "42\n", ""), self.ask_program(daemon, target, "minor", "double", "21"))
                 self.assertEqual((0, "ABC\n", ""), self.ask_program(daemon, target, "poll", "careful", "abc"))
                 code, _, told = self.ask_program(daemon, target, "minor", "double", "x")

@@ -35,7 +35,7 @@ class SiteTypes(Snapshot):
 
     def share(self, shown):
         """Of what is reachable, in words."""
-        return shown.get("types", {"reachable": {"bytes": 0}})["reachable"]["bytes"] / shown["heap"]["reachable"]["bytes"]
+        return shown["types"]["typed"]["bytes"] / shown["heap"]["reachable"]["bytes"]
 
     def shown(self, daemon, name):
         path, done = self.take(daemon, name=name)

@@ -302,6 +302,16 @@ class FakeService : public ProfilerService {
     if (absl::Status status = failure(); !status.ok()) return status;
     return wanted() ? values : ValuesAnswer();
   }
+  // Of each target; none of one that publishes nothing.
+  std::vector<PublishedValues> read_published(const ValuesRequest&) override {
+    record("published");
+    std::vector<PublishedValues> published;
+    if (!values.says_something && values.values.empty()) return published;
+    for (const TargetSnapshotPtr& target : snapshots()) {
+      published.push_back({target->info.pid, values});
+    }
+    return published;
+  }
   ValuesAnswer values;
   absl::StatusOr<std::uint32_t> resume(const AskedProcess& process) override {
     record(absl::StrCat("resume ", process.pid));

@@ -35,11 +35,13 @@ class Completions(unittest.TestCase):
 
     def test_commands(self):
         self.assertEqual(["targets", "top", "trace", "trace-calls"], sorted(self.completed("memprofctl", "t")))
-        self.assertEqual(["start", "stop", "list"], self.completed("memprofctl", "trace", "")[:3])
+        self.assertEqual(["record", "dump", "start", "stop", "list"], self.completed("memprofctl", "trace", "")[:5])
+        self.assertEqual(["watch", "history", "set", "call", "resume"], self.completed("memprofctl", "values", "")[:5])
 
     def test_every_option_in_the_help(self):
         for program, *command in (["memprofd"], ["memprofctl"], ["memprofctl", "report"], ["memprofctl", "snapshot", "take"]):
-            help_text = subprocess.run([BUILD / program, *command, "--help"], check=True, capture_output=True, text=True).stdout
+            option = "--help-all" if [program, *command] == ["memprofctl"] else "--help"
+            help_text = subprocess.run([BUILD / program, *command, option], check=True, capture_output=True, text=True).stdout
             names = {name for line in help_text.splitlines() if line.startswith("  -")
                      for name in line.split()[0].split(",") if name.startswith("--")}
             self.assertGreater(len(names), 1)

@@ -99,6 +99,11 @@ class Messages(unittest.TestCase):
         parts = {part.strip(" :,.") for cell in quoted for part in re.split("[;…]", cell)}
         self.assertEqual([], sorted(part for part in parts if part.count(" ") > 1 and part not in known))
 
+    def test_memory_from_malloc_has_one_name(self):
+        """Troubleshooting is searched by words, so a message has the word that the documents have."""
+        self.assertIn("the native heap is not followed", messages())
+        self.assertNotIn("C memory", messages())
+
 
 # ---------------------------------------------------------------- links and size
 

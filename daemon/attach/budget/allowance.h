@@ -19,14 +19,14 @@ class Allowance {
   double share() const { return share_; }
   bool limited() const { return share_ != 0; }
   void refill(double part = 1) { credit_ = part * full(); }
-  // What was saved under another one counts as far as this one allows.
+  // Credit that was saved under another share counts only as far as this share allows.
   void set_share(double share) {
     const bool was_limited = limited();
     share_ = share;
     credit_ = was_limited ? std::min(credit_, full()) : full();
   }
 
-  // Whether what was taken of that time was in the credit.
+  // Returns true if the credit covered what was taken in this time.
   bool take(double time, double taken) {
     if (!limited()) return true;
     credit_ = std::min(full(), credit_ + share_ * time - taken);
@@ -35,7 +35,7 @@ class Allowance {
   void clear_debt() { credit_ = std::max(credit_, 0.0); }
   bool saved() const { return credit_ == full(); }
 
-  // So many times of what was taken would be right.
+  // Factor by which the consumption would have to change to fit the share.
   double right_factor(double time, double taken) const {
     const bool any = !limited() || taken <= 0;
     return any ? std::numeric_limits<double>::infinity() : kAim * share_ * time / taken;

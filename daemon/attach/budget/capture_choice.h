@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who captures callstacks where that is left to memprofd (--capture auto): the runtime or the
-// kernel, whichever costs this program less for a sample. Computes only: windows of measurements
-// in, a choice out.
+// Chooses the capture mode for --capture auto: runtime or kernel capture, whichever costs this
+// program less per sample. Has no side effects: windows of measurements in, a choice out.
 //
 //   runtime ---- the budget bites, and a hit alone costs less ----> kernel, measured
 //      ^                                                                |
@@ -9,9 +8,9 @@
 //      |                                                                v
 //      '------------------- dearer than the runtime was -------------- kernel
 //
-// The runtime comes first: it was cheaper wherever both were measured. Where a probe hit costs
-// little and stacks are deep that is not sure, so there the kernel's price is measured for a
-// moment. Each change begins a session, so a trial is repeated only when the runtime's price has
+// Runtime capture comes first: it was cheaper wherever both were measured. That is uncertain if a
+// probe hit is cheap and stacks are deep; then the cost of kernel capture is measured for a moment.
+// Each change begins a session, so a trial is repeated only if the cost of runtime capture has
 // risen by half.
 #pragma once
 
@@ -24,20 +23,20 @@ namespace memprofd {
 
 class CaptureChoice {
  public:
-  static constexpr std::uint64_t kEnoughSamples = 200;  // for a price
+  static constexpr std::uint64_t kEnoughSamples = 200;  // to determine a cost
   static constexpr double kTrialSeconds = 10;           // at most, of the kernel's capture
-  static constexpr double kWorthChanging = 0.75;        // of the price
+  static constexpr double kWorthChanging = 0.75;        // of the other mode's cost
   static constexpr double kWorthRepeating = 1.5;
 
   explicit CaptureChoice(double trap_ns) : trap_ns_(trap_ns) {}
 
   // MEMPROF_CAPTURE_BY_RUNTIME or MEMPROF_CAPTURE_BY_KERNEL.
   memprof_capture_by wanted() const { return wanted_; }
-  // The kernel's price is being measured: no rate is to be judged by it yet.
+  // True while the cost of kernel capture is measured: the rate must not be judged by it yet.
   bool trying() const { return trying_; }
-  // To be called with windows of about a second that follow each other. by: who has captured in it,
-  // which may be the runtime though the kernel was wanted. bites: the budget keeps the rate lower
-  // than asked for. Whether wanted() has changed: a session with that is due.
+  // Call it with consecutive windows of about a second. by: the mode of the window, which may be
+  // runtime capture even if kernel capture was wanted. bites: the budget keeps the rate below the
+  // requested one. Returns true if wanted() has changed: then a session with that mode is due.
   bool judge(double seconds, const ProfilingCounts& counts, memprof_capture_by by, bool bites);
   // Why it changed last: "runtime capture: a sample costs 10.8 µs by the kernel, 6.1 µs by the
   // runtime".
@@ -51,14 +50,14 @@ class CaptureChoice {
   memprof_capture_by wanted_ = MEMPROF_CAPTURE_BY_RUNTIME;
   bool trying_ = false;
   bool settling_ = true;  // the next window is the first of a session
-  // Since the session began, or the last price.
+  // Time since the session began, or the last cost.
   double seconds_ = 0;
   double cost_ = 0;  // seconds
   std::uint64_t samples_ = 0;
   // Seconds for a sample; 0: not known.
   double runtime_price_ = 0;
   double kernel_price_ = 0;
-  double tried_above_ = 0;  // the runtime's price at the last trial
+  double tried_above_ = 0;  // cost of runtime capture at the last trial
 };
 
 }  // namespace memprofd

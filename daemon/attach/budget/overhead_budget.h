@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides the sampling rate of a target whose profiling may take a certain share of its CPU.
-// Computes only: windows of measurements in, rates out.
+// Chooses the sampling rate of a target whose profiling may use a certain share of its CPU. Has no
+// side effects: windows of measurements in, rates out.
 //
 // Each change forgets the blocks that were followed, so changes are few:
 //
@@ -13,13 +13,13 @@
 // In between is room: a rate is chosen for kAim of the budget. It starts where even a
 // program that does nothing but allocate keeps the budget, or nearly.
 //
-// Without a budget the rate is the one asked for, and what profiling takes is measured only.
+// Without a budget the rate is the requested one, and the cost is only measured.
 //
-// A program that is nearly idle counts as using kIdleCores: what profiling takes of it at any rate
-// would be a large share of nearly nothing, and no rate could mend that.
+// A nearly idle program counts as using kIdleCores: the cost at any rate would be a large share of
+// almost nothing, and no rate could change that.
 //
-// What memprofd itself takes for the target may be limited too, as a share of one processor's time;
-// the rate keeps to both, in the same way.
+// memprofd's own CPU use for the target may be limited too, as a share of one processor's time; the
+// rate respects both limits in the same way.
 #pragma once
 
 #include <algorithm>
@@ -46,18 +46,20 @@ class OverheadBudget {
   static constexpr double kAim = Allowance::kAim;  // of the budget
   static constexpr double kWorthRaising = 1.5;
   static constexpr double kWorthLowering = 0.8;
-  // What is asked for is begun with, if the worst program would take so many budgets then.
+  // Sampling begins with the requested rate if that costs the worst program at most this many
+  // budgets.
   static constexpr double kBearable = 1.5;
   static constexpr double kFirstWaitSeconds = 2;
   static constexpr double kLongestWaitSeconds = 600;
   // No program was seen to allocate more in a second of CPU.
   static constexpr double kMostWordsPerSecond = 3e8;
-  // Windows with less of it say nothing.
+  // Windows with less CPU time are ignored.
   static constexpr double kLeastCpuSeconds = 0.02;
-  // Of a processor: a budget of 1 % is 0.1 % of a processor at least.
+  // Share of a processor that an idle program counts as using: a budget of 1 % is at least 0.1 % of
+  // a processor.
   static constexpr double kIdleCores = 0.1;
 
-  // share: of the target's CPU without profiling; 0: no budget. ceiling: the rate asked for.
+  // share: of the target's CPU without profiling; 0: no budget. ceiling: the requested rate.
   OverheadBudget(double share, double ceiling, memprof_capture_by capture, double trap_ns);
 
   // To be called with windows of about a second that follow each other, of a session that runs
@@ -71,15 +73,14 @@ class OverheadBudget {
   double share() const { return of_target_.share(); }
   double rate() const { return rate_; }
   double ceiling() const { return ceiling_; }
-  // Another rate is asked for. One that is lower than rate() holds at once; so does any without a
-  // budget.
+  // Sets the requested rate. One below rate() applies at once; so does any rate without a budget.
   void set_ceiling(double ceiling);
   // Another budget, or none. rate() follows it as judge() finds; without one at once.
   void set_share(double share);
-  // Memprofd may take so much of a processor for it; 0: as much as it needs. rate() follows that as
-  // judge() finds.
+  // Limits memprofd's own use of a processor for the target; 0: no limit. rate() follows as judge()
+  // decides.
   void allow_memprofd(double share);
-  // The rate is below the one asked for as memprofd may take no more.
+  // True if the rate is below the requested one because of memprofd's own limit.
   bool held() const { return held_ && rate_ < ceiling_; }
 
   // Cost over CPU without it, over the last seconds at one rate.
@@ -90,7 +91,7 @@ class OverheadBudget {
     if (recent_samples_ < 1) return std::nullopt;
     return recent_cost_ / recent_samples_;
   }
-  // It keeps the rate lower than asked for, and would go on to.
+  // True if the budget keeps the rate below the requested one, and would continue to.
   bool bites() const {
     return of_target_.limited() && rate_ < ceiling_ && !held_ &&
            kWorthRaising * overhead() > kAim * share();
@@ -105,7 +106,7 @@ class OverheadBudget {
     double own = 0;  // CPU seconds of the target's own, or those of kIdleCores
     double cost = 0;
     double samples = 0;
-    // Where samples are few, with what chance may hold back.
+    // Upper bounds of the costs: with few samples, chance may hide a higher cost.
     double cost_at_most = 0;
     double memprofds_at_most = 0;
   };
@@ -117,9 +118,9 @@ class OverheadBudget {
   double first_rate(double share) const;
   // Within floor and ceiling.
   double usable(double rate) const;
-  // The rate may be another one than that asked for.
+  // True if the rate may differ from the requested one.
   bool limited() const { return of_target_.limited() || of_memprofd_.limited(); }
-  // So many times the rate would be right for the target, and for memprofd.
+  // Factors by which the rate should change: for the target, and for memprofd.
   struct Factors {
     double target;
     double memprofd;

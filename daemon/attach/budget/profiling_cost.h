@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What profiling costs a target, from what can be counted outside of it.
+// Computes the cost of profiling for a target from counts that are taken outside of it.
 //
 //   cost = samples × the runtime's engine and the agent
 //        + frames that the runtime captured × its stack walk
@@ -23,17 +23,17 @@ struct ProfilingCounts {
   std::uint64_t program_ns = 0;  // of the BPF programs at them
 };
 
-// Nanoseconds, on the slow side of what `tests/bench/bench.py --only overhead` measured, which
-// was 375 to 514 a sample at 10 frames and 1,156 to 1,549 at 90. The first holds for the whole life
-// of a sampled block: the runtime's engine, the allocation, promotion and deallocation callbacks,
-// and what they push out of the caches.
+// Nanoseconds, at the upper end of the results of `tests/bench/bench.py --only overhead`: 375 to
+// 514 per sample at 10 frames and 1,156 to 1,549 at 90. The first covers the whole life of a
+// sampled block: the runtime's engine, the allocation, promotion and deallocation callbacks, and
+// their effect on the caches.
 inline constexpr double kSampleNs = 450;
 inline constexpr double kFrameNs = 25;
 // Most of them are verified, not walked: 0.8 to 1.2 by `tests/bench/bench.py --only captures`.
 inline constexpr double kWalkedFrameNs = 2;
-// What a trap costs on a machine where it cannot be measured (attach/budget/trap_cost.h).
+// Cost of a probe hit on a machine where it cannot be measured (attach/budget/trap_cost.h).
 inline constexpr double kUsualTrapNs = 1500;
-// What the kernel's walk of one callstack costs where BPF programs cannot be measured, and before.
+// Cost of one stack walk by the kernel, until BPF programs are measured or if they cannot be.
 inline constexpr std::uint64_t kUsualWalkNs = 1500;
 
 inline double cost_seconds(const ProfilingCounts& counts, double trap_ns) {
@@ -45,7 +45,7 @@ inline double cost_seconds(const ProfilingCounts& counts, double trap_ns) {
          1e-9;
 }
 
-// What one sample with a callstack of 40 frames costs, before anything has been counted.
+// Cost of one sample with a callstack of 40 frames, before anything has been counted.
 inline double usual_sample_seconds(memprof_capture_by capture, double trap_ns) {
   constexpr std::uint64_t kFrames = 40;
   if (capture == MEMPROF_CAPTURE_BY_KERNEL)

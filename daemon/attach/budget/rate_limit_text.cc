@@ -10,7 +10,7 @@
 namespace memprofd {
 namespace {
 
-// Where the rate asked for would take more than this, no larger budget is proposed.
+// If the requested rate would cost more than this, no larger budget is proposed.
 constexpr double kMostProposed = 0.5;
 
 std::string option_text(double share) {
@@ -37,7 +37,7 @@ std::string rate_limit_text(const OverheadBudget& budget, memprof_capture_by cap
   const auto price = budget.sample_seconds();
   if (!price) return absl::StrCat("at ", rate, " until enough samples show what one costs");
   const std::string option = option_text(budget.share());
-  // Of the program's CPU, at the rate asked for and within what a budget is aimed at.
+  // Share of the program's CPU at the requested rate, within the aim of a budget.
   const double needed = budget.overhead() * budget.ceiling() / budget.rate() / OverheadBudget::kAim;
   const double room = OverheadBudget::kAim * budget.share() / budget.overhead();
   if (room >= OverheadBudget::kWorthRaising || needed <= budget.share()) {

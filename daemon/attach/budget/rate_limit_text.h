@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a target is sampled at a lower rate than was asked for, and what would raise it, in one line.
-// Every place that shows it shows this text.
+// Explains in one line why a target is sampled at a lower rate than requested, and the remedy.
+// Every surface shows this text.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace memprofd {
 
-// Empty: the rate is the one asked for. capture: in the running session; mode: what memprofd was
-// told; memprofd_cores: of a processor that memprofd takes for the target.
+// Empty: the rate is the requested one. capture: in the running session; mode: memprofd's setting;
+// memprofd_cores: share of a processor that memprofd uses for the target.
 std::string rate_limit_text(const OverheadBudget& budget, memprof_capture_by capture,
                             CaptureMode mode, double memprofd_cores);
 

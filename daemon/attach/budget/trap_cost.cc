@@ -35,7 +35,7 @@ constexpr int kHitsARound = 64;
 // A program that does other work than hitting probes finds colder caches: what a hit took apart
 // from its BPF program was 1.2 to 1.3 µs where this loop measures 0.6 (bench.py --only parts).
 constexpr double kInRealPrograms = 2;
-// What is outside of this was not measured but disturbed.
+// Results outside of this range were disturbed.
 constexpr double kLeastNs = 100, kMostNs = 20'000;
 
 std::optional<std::uint64_t> file_offset_of(std::uint64_t address) {

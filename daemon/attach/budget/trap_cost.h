@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a probe hit costs on this machine apart from its program: from half a microsecond to
-// several, and most where the processor is a virtual one.
+// Measures the cost of a probe hit on this machine, without its BPF program: from half a
+// microsecond to several, and most on virtual processors.
 #pragma once
 
 namespace memprofd {
@@ -10,8 +10,8 @@ struct TrapCost {
   bool measured = false;  // else it is kUsualTrapNs
 };
 
-// Measured by a probe at a function of this process when it is first asked for, in about a
-// tenth of a second, where that is possible.
+// Measured, if possible, by a probe at a function of this process on the first call, in about a
+// tenth of a second.
 TrapCost trap_cost();
 inline double trap_ns() { return trap_cost().ns; }
 

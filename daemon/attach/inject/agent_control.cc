@@ -61,7 +61,7 @@ bool is_our_build(const AgentBuild& build) {
          build.domain_count == MEMPROF_DOMAINS;
 }
 
-// What is behind the block of the interface before may not be there.
+// Data behind the control block of the previous interface may be missing.
 void AgentLook::add_to(MemoryQuestion& question, std::uint64_t control_address) {
   const auto bytes = std::as_writable_bytes(std::span(&block_, 1));
   question.about(control_address, bytes.first(kBytesBefore))
@@ -115,7 +115,7 @@ absl::StatusOr<std::vector<AgentTail>> AgentControl::tails() const {
   std::vector<BufferHead> heads(now.buffers_used);
   MemoryQuestion question;
   for (std::uint32_t buffer = 0; buffer < now.buffers_used; ++buffer) {
-    question.about(buffer_at(now, buffer), heads[buffer]);
+    heads[buffer].add_to(question, buffer_at(now, buffer));
   }
   RETURN_IF_ERROR(question.ask(*memory_));
   std::vector<AgentTail> tails;
@@ -137,49 +137,46 @@ std::vector<DomainGc> AgentControl::domains(const AgentStatus& now) const {
   return domains;
 }
 
+// What a batch has is counted last by the agent, and read first.
+void AgentControl::BufferHead::add_to(MemoryQuestion& question, std::uint64_t at) {
+  static_assert(offsetof(memprof_batch_buffer, last_sample) == offsetof(Counts, last_sample) &&
+                offsetof(memprof_batch_buffer, words) == sizeof(Counts));
+  static_assert(offsetof(memprof_batch_buffer, format) ==
+                offsetof(memprof_batch_buffer, words) + offsetof(Batch, format));
+  question.about(at, counts).about(at + offsetof(memprof_batch_buffer, words), batch);
+}
+
 absl::StatusOr<std::optional<AgentTail>> AgentControl::tail(std::uint64_t at, std::uint32_t buffer,
                                                             const BufferHead& head) const {
-  static_assert(offsetof(memprof_batch_buffer, last_sample) == 16 && sizeof head == 24);
-  if (head.count == 0)
-    return AgentTail{buffer, head.first_seq, head.generation, head.last_sample, {}};
-  struct {
-    std::uint32_t words, format;
-  } batch{};  // said before the first record was counted
-  static_assert(offsetof(memprof_batch_buffer, format) ==
-                offsetof(memprof_batch_buffer, words) + sizeof batch.words);
-  RETURN_IF_ERROR(memory_->read_value(at + offsetof(memprof_batch_buffer, words), batch));
-  AgentTail tail{buffer, head.first_seq, head.generation, head.last_sample, {}};
-  if (batch.format == MEMPROF_BATCH_PACKED) {
-    ASSIGN_OR_RETURN(tail.batch, packed_tail(at, head.count, batch.words));
+  const auto& counts = head.counts;
+  AgentTail tail{buffer, counts.first_seq, counts.generation, counts.last_sample, {}};
+  if (counts.count == 0) return tail;
+  MemoryQuestion question;
+  if (head.batch.format == MEMPROF_BATCH_PACKED) {
+    RETURN_IF_ERROR(check_packed(counts.count, head.batch.words));
+    auto& packed = tail.batch.emplace<PackedTail>();
+    packed.words.resize(head.batch.words);
+    question.about(at + kBufferHeadBytes, packed.head)
+        .about(at + offsetof(memprof_batch_buffer, packed.words),
+               std::as_writable_bytes(std::span(packed.words)));
   } else {
-    ASSIGN_OR_RETURN(tail.batch, plain_tail(at, head.count));
+    if (counts.count > MEMPROF_BATCH_RECORDS) {
+      return too_many(pid_, counts.count, MEMPROF_BATCH_RECORDS);
+    }
+    auto& records = tail.batch.emplace<PlainTail>().records;
+    records.resize(counts.count);
+    question.about(at + kBufferHeadBytes, std::as_writable_bytes(std::span(records)));
   }
-  std::uint64_t first_seq = 0;
-  RETURN_IF_ERROR(memory_->read_value(at, first_seq));
+  std::uint64_t first_seq = 0;  // last: whether it was flushed meanwhile
+  RETURN_IF_ERROR(question.about(at, first_seq).ask(*memory_));
   if (first_seq != tail.first_seq) return std::nullopt;
+  if (auto* packed = std::get_if<PackedTail>(&tail.batch)) packed->head.records = counts.count;
   return tail;
 }
 
-absl::StatusOr<PlainTail> AgentControl::plain_tail(std::uint64_t at, std::uint32_t records) const {
-  if (records > MEMPROF_BATCH_RECORDS) return too_many(pid_, records, MEMPROF_BATCH_RECORDS);
-  PlainTail tail{std::vector<memprof_record>(records)};
-  RETURN_IF_ERROR(
-      memory_->read(at + kBufferHeadBytes, std::as_writable_bytes(std::span(tail.records))));
-  return tail;
-}
-
-absl::StatusOr<PackedTail> AgentControl::packed_tail(std::uint64_t at, std::uint32_t records,
-                                                     std::uint32_t words) const {
-  if (records > MEMPROF_PACKED_RECORDS || words > MEMPROF_PACKED_WORDS) {
-    return too_many(pid_, records, MEMPROF_PACKED_RECORDS);
-  }
-  PackedTail tail;
-  RETURN_IF_ERROR(memory_->read_value(at + kBufferHeadBytes, tail.head));
-  tail.head.records = records;
-  tail.words.resize(words);
-  RETURN_IF_ERROR(memory_->read(at + offsetof(memprof_batch_buffer, packed.words),
-                                std::as_writable_bytes(std::span(tail.words))));
-  return tail;
+absl::Status AgentControl::check_packed(std::uint32_t records, std::uint32_t words) const {
+  const bool fits = records <= MEMPROF_PACKED_RECORDS && words <= MEMPROF_PACKED_WORDS;
+  return fits ? absl::OkStatus() : too_many(pid_, records, MEMPROF_PACKED_RECORDS);
 }
 
 template <typename T>

@@ -37,9 +37,9 @@ struct AgentStatus {
   std::array<std::uint64_t, 3> ended_words{};
   std::uint32_t buffers_used = 0;  // at most MEMPROF_BUFFERS
   std::uint32_t domains_used = 0;  // at most MEMPROF_DOMAINS
-  std::uint64_t buffers = 0;       // their addresses, as the target says
+  std::uint64_t buffers = 0;       // their addresses, as reported by the target
   std::uint64_t domains = 0;
-  // Nothing when the agent does not know (interface 5): each session forgets.
+  // Nothing if the agent does not report it (interface 5): each session forgets earlier blocks.
   std::optional<std::uint32_t> followed_since;
   std::uint64_t unsampled_words = 0;
   std::uint32_t callstacks_moved = 0;  // wraps
@@ -66,10 +66,10 @@ struct AgentTail {
   std::variant<PlainTail, PackedTail> batch;
 };
 
-// Where an OCaml 5 runtime keeps what the agent is told of.
+// The offsets of an OCaml 5 runtime that the agent needs.
 memprof_runtime_offsets runtime_offsets(const RuntimeAbi& abi);
 
-// What a session is to be.
+// Parameters of a session.
 struct SessionRequest {
   double rate = 0;  // samples per word; 0: none
   std::uint32_t generation = 0;
@@ -88,30 +88,31 @@ struct AgentBuild {
 };
 static_assert(offsetof(memprof_agent_control, domain_count) == offsetof(AgentBuild, domain_count));
 
-// Whether that is an interface that this memprofd speaks: its own, or the one before, whose control
-// block ends where followed_since is now.
+// True if this memprofd supports the agent's interface: its own version or the previous one, whose
+// control block ends where followed_since is now.
 bool is_our_build(const AgentBuild& build);
 
-// What a control block says, as a part of a question that is about other things, too.
+// Reads a control block, as part of a larger memory question.
 class AgentLook {
  public:
   static constexpr std::size_t kPieces = 2;
-  // To be asked while this is there.
+  // Adds its pieces to a question; this object must outlive the question.
   void add_to(MemoryQuestion& question, std::uint64_t control_address);
-  // read: so many of its pieces. kOutOfRange: nothing is there; kDataLoss: another build's agent.
+  // read: number of its pieces that were read. kOutOfRange: nothing is there; kDataLoss: another
+  // build's agent.
   absl::StatusOr<AgentStatus> status(int pid, std::size_t read) const;
 
  private:
   memprof_agent_control block_{};
 };
 
-// What a watcher tells an agent at once, in the order that is right for it.
+// Orders to an agent, written together and in the right order.
 struct AgentOrders {
   std::optional<OwnerToken> owner;
-  // Where an OCaml 5 runtime keeps things. Before the first session.
+  // Offsets of an OCaml 5 runtime; needed before the first session.
   std::optional<memprof_runtime_offsets> offsets;
   // Its generation must be new. It ends by itself unless AgentControl::renew() is called within
-  // kLeaseNs. Its capture is one that the agent knows (capture_known_to).
+  // kLeaseNs. Its capture mode must be one that the agent supports (capture_known_to).
   std::optional<SessionRequest> session;
 };
 
@@ -136,23 +137,27 @@ class AgentControl {
   std::vector<DomainGc> domains(const AgentStatus& now) const;
   absl::Status give(const AgentOrders& orders) const;
   absl::Status renew() const;
-  // Whose it is; agent_owner.h has the rules.
+  // Reads the owner; agent_owner.h has the rules.
   absl::Status read_owner(OwnerToken& token) const;
   static constexpr std::uint64_t kLeaseNs = 15'000'000'000;
 
  private:
-  // How struct memprof_batch_buffer begins.
+  // The first fields of struct memprof_batch_buffer, and the batch's head before its first record.
   struct BufferHead {
-    std::uint64_t first_seq = 0;
-    std::uint32_t count = 0, generation = 0;
-    std::uint64_t last_sample = 0;
+    struct Counts {
+      std::uint64_t first_seq = 0;
+      std::uint32_t count = 0, generation = 0;
+      std::uint64_t last_sample = 0;
+    } counts;
+    struct Batch {
+      std::uint32_t words = 0, format = 0;
+    } batch;
+    void add_to(MemoryQuestion& question, std::uint64_t at);
   };
   // at: the buffer whose head was read. Nothing when it was flushed while it was read.
   absl::StatusOr<std::optional<AgentTail>> tail(std::uint64_t at, std::uint32_t buffer,
                                                 const BufferHead& head) const;
-  absl::StatusOr<PlainTail> plain_tail(std::uint64_t at, std::uint32_t records) const;
-  absl::StatusOr<PackedTail> packed_tail(std::uint64_t at, std::uint32_t records,
-                                         std::uint32_t words) const;
+  absl::Status check_packed(std::uint32_t records, std::uint32_t words) const;
   template <typename T>
   absl::Status write(std::size_t offset, const T& value) const;
 

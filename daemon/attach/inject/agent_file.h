@@ -32,16 +32,15 @@ struct AgentFile {
 // kDataLoss with the remedy when the file is missing or not our agent.
 absl::StatusOr<AgentFile> open_agent_file(const std::string& path);
 
-// Where a process has mapped that file, under its own path or that of a copy; nothing
-// when it has not. Fast: it looks at the mappings only.
+// The location at which a process has mapped that file, under its own path or that of a copy;
+// nothing if it has not. Fast: reads the mappings only.
 std::optional<AgentLocation> locate_agent(const AgentFile& file, const std::vector<Mapping>& maps,
                                           const std::string& mapped_path);
 
 // The same, loaded with that difference between addresses in the process and in the file.
 AgentLocation agent_loaded_at(const AgentFile& file, std::uint64_t bias, const std::string& path);
 
-// Where the agent lies next to this program: in a build tree beside it, else
-// installed under ../lib/memprofd.
+// Path of the agent: beside this program in a build tree, otherwise under ../lib/memprofd.
 std::string default_agent_path();
 
 }  // namespace memprofd

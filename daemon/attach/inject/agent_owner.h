@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which memprofd an agent belongs to: a token in its control block. Wherever the other memprofd
-// runs (another network namespace, say, where it does not see our TargetLock), it finds it there.
+// The owner of an agent: a token of one memprofd in its control block. Every other memprofd finds
+// it there, even one in another network namespace, which does not see our TargetLock.
 //
 //   none, or its process has ended ──claim──▶ ours ──release──▶ none
 //          of another that lives   ──claim──▶ kAlreadyExists, nothing is changed
 //
-// Memory of another process cannot be compared and exchanged at once. Two that claim at the same
-// moment both write; the one whose token stays has it, and each looks again every second.
+// Memory of another process cannot be compared and exchanged atomically. If two memprofds claim at
+// the same moment, both write; the one whose token remains is the owner. Each checks again every
+// second.
 #pragma once
 
 #include "absl/status/status.h"

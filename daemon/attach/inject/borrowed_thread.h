@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread of the target that stands at the safe point, made to load the agent. Each call
-// has a stack image of its own (remote_frame.h) below the one before, and returns into it: at
-// no time the thread depends on us. Ours are only the stops between the calls.
+// A thread of the target that is stopped at the safe point and made to load the agent. Each call
+// has a stack image of its own (remote_frame.h) below the previous one, and returns into that: the
+// thread never depends on us. We only control the stops between the calls.
 //
-// Or one that waits in a system call (waiting_program.h). An image leads back to the begin of that
-// call. While we are there its return is not let happen: rt_sigreturn would have the kernel forget
-// how to go on with the call. In its place the kernel is led to the way out of a call once more, by
-// an interrupt, and goes on with the first one. No signal comes in between: all are blocked, which
-// the image undoes too.
+// Or a thread that waits in a system call (waiting_program.h). An image leads back to the begin of
+// that call. While we control the thread we prevent that return, because after rt_sigreturn the
+// kernel would forget how to resume the call. Instead an interrupt leads the kernel to the exit
+// path of a call once more, from where it resumes the first call. No signal arrives in between: all
+// are blocked, which the image undoes too.
 #pragma once
 
 #include <chrono>
@@ -40,9 +40,9 @@ class BorrowedThread {
   BorrowedThread(const Target& target, const LibcFunctions& libc, PtraceSession& session,
                  const WaitingProgram& program, const InterruptedCall& waits, ThreadState state);
 
-  // Of a thread that waits; null: it stands at the safe point.
+  // Set for a thread that waits in a system call; null for one at the safe point.
   const WaitingProgram* program() const { return program_; }
-  // A thread that waits, but is none of OCaml's.
+  // The thread waits, but is not an OCaml thread.
   void mark_unusable() { is_unusable_ = true; }
   bool is_unusable() const { return is_unusable_; }
 
@@ -73,10 +73,10 @@ class BorrowedThread {
   void look_after();
   // Does the work, on another thread where that has to be.
   void look_after_while(const std::function<void()>& work);
-  // Which closes the copy; nothing when the program has put something else there meanwhile.
+  // The call that closes the copy; nothing if the program has reused that descriptor meanwhile.
   std::optional<RemoteCall> close_call(const Copy& copy) const;
 
-  // Ours while the thread is in raise: says that the call before has returned.
+  // Raised by the thread after a call has returned.
   static constexpr int kSignal = SIGURG;
 
  private:
@@ -102,7 +102,7 @@ class BorrowedThread {
   const WaitingProgram* program_ = nullptr;
   std::optional<InterruptedCall> waits_;
   bool is_unusable_ = false;
-  ThreadState state_;  // at the last stop; of one that waits where its call begins anew
+  ThreadState state_;  // at the last stop; for a waiting thread at the restart of its call
   RemoteFrame frame_;  // written last
   std::uint64_t errno_address_ = 0;
   std::uint32_t errno_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// C's memory followed by the agent, asked for from outside
+// Requests to the agent to follow the native heap, written from outside
 // (agent-lib/include/memprof_c_heap_abi.h).
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace memprofd {
 
-// What of seccomp is in force for a process.
+// The seccomp state of a process.
 struct Filters {
   int mode = 0;
   int count = 0;
@@ -40,8 +40,8 @@ class CHeapControl {
 
   // kDataLoss when what lies there is another build's.
   absl::StatusOr<memprof_c_heap> status() const;
-  // interval: bytes for one sample; 0: it is to end, and slots are to be put back. generation: not
-  // 0; a new one begins anew.
+  // interval: bytes per sample; 0: stop, and restore the slots. generation: not 0; a new one
+  // restarts.
   absl::Status request(std::uint64_t interval, std::uint32_t generation) const;
   // Again and again, and before each request. A program that has got itself under other filters
   // may be killed for what the agent would do to slots: from then on they stay as they are.

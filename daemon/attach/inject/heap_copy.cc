@@ -72,7 +72,7 @@ absl::StatusOr<memprof_snapshot> read_block(const MemoryReader& memory, std::uin
       "the agent in the program is of another version of memprofd; restart the program");
 }
 
-// What the agent says of the request: the copy as the program numbers it.
+// The agent's answer to the request: the copy's pid in the program's namespace.
 absl::StatusOr<std::int64_t> read_answer(const Target& target, const memprof_snapshot& block) {
   if (block.answered != block.request) return cannot(target, "its agent did not answer");
   if (block.child > 0) return block.child;
@@ -92,7 +92,7 @@ absl::StatusOr<std::int64_t> read_answer(const Target& target, const memprof_sna
       "pid ", target.pid, " cannot be copied: ", strerror(static_cast<int>(-block.child))));
 }
 
-// Whether the tracee is the process that the program speaks of.
+// True if the tracee is the process with the program's number.
 bool is_numbered(pid_t pid, std::int64_t number) {
   const auto status = ProcFs().status(pid);
   return status.ok() && status->tgid == pid && !status->ns_pids.empty() &&

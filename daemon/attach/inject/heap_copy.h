@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// A copy of a target, made at its safe point to be read at leisure: a child of the target that
-// never runs anything but the agent's code, traced by us from before its first instruction on.
+// A copy of a target, made at its safe point and read afterwards: a child of the target that runs
+// only the agent's code, traced by us from before its first instruction.
 //
-// Or made while it waits (waiting_program.h), where the copy first takes the runtime lock as its
-// thread would when its system call returns. Such a copy is thrown away when another thread has run
-// meanwhile, and when it does not find its roots: its thread may be none of OCaml's.
+// Or made while the program waits (waiting_program.h): then the copy first takes the runtime lock,
+// as its thread would when its system call returns. Such a copy is discarded if another thread has
+// run meanwhile, or if it does not find its roots, because its thread may not be an OCaml thread.
 //
-//     borrowed thread      agent's function: clone ---> back in the program, let go
+//     borrowed thread      agent's function: clone ---> back in the program, released
 //     copy                                    stopped ---> finds roots ---> stopped ---> killed
-//     memprofd                                waits, EXITKILL, lets it run    reads
+//     memprofd                                waits, EXITKILL, resumes it     reads
 //
-// What can go wrong in between, and what becomes of the target then (agent-lib/snapshot.c has its
-// side):
-//   memprofd ends          the copy is killed (EXITKILL); before that is set it is let go, and ends
-//                          by its int3. The target goes on.
-//   the copy crashes       it stops before us alone, and is killed.
-//   the copy does not end its search in time: it is killed.
-//   the borrowed thread    ends before the roots are found: the copy is killed by the kernel
-//                          (PDEATHSIG), and with it the snapshot. Later: nothing.
-//   the target ends, or    the same. Who asked for the copy notices, and is done with it.
+// Faults in between, and their effect (agent-lib/snapshot.c has its side):
+//   memprofd ends          the copy is killed (EXITKILL). Before that option is set, it is released
+//                          and ends by its int3. The target continues.
+//   the copy crashes       it stops for us alone, and is killed.
+//   the search for roots   the copy is killed.
+//   takes too long
+//   the borrowed thread    before the roots are found: the kernel kills the copy (PDEATHSIG), and
+//   ends                   there is no snapshot. Later: no effect.
+//   the target ends, or    the same. The requester of the copy notices it, and drops the copy.
 //   calls exec
-// The copy stays a zombie of the target's until the agent takes leave of it, at the end of the next
+//
+// The copy remains a zombie child of the target until the agent reaps it, at the end of the next
 // minor collection; after an exec, until the program ends.
 #pragma once
 
@@ -45,7 +46,7 @@
 
 namespace memprofd {
 
-// What of an agent takes part; addresses in the process.
+// The parts of an agent that take part in a copy; addresses in the process.
 struct CopyAgent {
   std::uint64_t block = 0;         // memprof_snapshot
   std::uint64_t function = 0;      // memprof_agent_snapshot
@@ -64,7 +65,7 @@ absl::StatusOr<CopyAgent> find_copy_agent(const ElfFile& file, std::uint64_t con
 class CopyProcess {
  public:
   explicit CopyProcess(pid_t pid);
-  ~CopyProcess();  // kills it; what is no process is let go
+  ~CopyProcess();  // kills the process; anything else is released
   CopyProcess(CopyProcess&& other) noexcept
       : pid_(std::exchange(other.pid_, 0)), pidfd_(std::move(other.pidfd_)) {}
   CopyProcess& operator=(CopyProcess&&) = delete;
@@ -87,15 +88,15 @@ class CopyProcess {
   UniqueFd pidfd_;
 };
 
-// What one scanner of the runtime has found.
+// Roots that one scanner of the runtime has found.
 struct RootSection {
   memprof_root_kind kind = MEMPROF_ROOT_MODULE;
   std::uint32_t domain = 0;  // by its place in HeapCopy::states()
   std::span<const memprof_root> roots;
 };
 
-// The memory of a copy; read and viewed by one thread. Errors say that the copy is no more, when it
-// has been killed: kAborted. Most of it is in mappings without a file.
+// The memory of a copy; read and viewed by one thread. Errors report a killed copy as kAborted.
+// Most of it is in mappings without a file.
 class CopyMemory final : public MemoryReader, public PieceReader, public MemoryViewer {
  public:
   // The process does not run.
@@ -121,15 +122,15 @@ class CopyMemory final : public MemoryReader, public PieceReader, public MemoryV
 
 class HeapCopy {
  public:
-  // Before the thread is borrowed: tells the agent what it has to know. kFailedPrecondition, in one
-  // line, when no copy can be made of this target. patience: for which the program may stand still
-  // before it is copied.
+  // Prepares the agent before the thread is borrowed. kFailedPrecondition, in one line, if no copy
+  // can be made of this target. patience: time for which the program may be paused before it is
+  // copied.
   static absl::Status prepare(const Target& target, const CopyAgent& agent,
                               std::chrono::nanoseconds patience);
 
-  // On the thread that traces the borrowed one, which is let go in any case, unless the error is
-  // kDeadlineExceeded. The copy belongs to this thread. stopped_at_ns: as of Injection::errand.
-  // kUnavailable, a few words, of a program that waits: there is no copy of it now.
+  // Runs on the thread that traces the borrowed one, which is released in any case, unless the
+  // error is kDeadlineExceeded. The copy belongs to this thread. stopped_at_ns: as of
+  // Injection::errand. kUnavailable, a few words, for a waiting program that cannot be copied now.
   static absl::StatusOr<HeapCopy> take(const Target& target, const CopyAgent& agent,
                                        BorrowedThread& thread, std::uint64_t stopped_at_ns);
 
@@ -141,7 +142,7 @@ class HeapCopy {
   std::span<const RootSection> sections() const { return sections_; }
   std::span<const memprof_root> roots() const { return roots_; }  // in no order
   std::uint64_t roots_of(memprof_root_kind kind) const;
-  // How long the borrowed thread was in the agent, and how long it stood still in all.
+  // Time that the borrowed thread spent in the agent; total time of the pause.
   std::uint64_t clone_ns() const { return times_.clone_ns; }
   std::uint64_t pause_ns() const { return times_.pause_ns; }
   // CLOCK_MONOTONIC; the program has gone on by then.

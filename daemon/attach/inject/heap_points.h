@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Points at which a program waits for a snapshot of it, where its code says so or when it exits
-// (agent-lib/snapshot_point.c). It waits while somebody wants those, some seconds at most.
+// Points at which a program waits for a snapshot of itself: where its code requests one, and at
+// exit (agent-lib/snapshot_point.c). It waits only if a client wants those, some seconds at most.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class HeapPoints {
   // Has it wait at points of these kinds (bits of memprof_point_kind), for kLeaseNs.
   absl::Status want(std::uint32_t kinds) const;
   static constexpr std::uint64_t kLeaseNs = 10'000'000'000;
-  // Where it waits now.
+  // The point at which the program waits now.
   std::optional<WaitingPoint> waiting() const;
   // It need not wait there any more.
   void answer(const WaitingPoint& point, bool is_taken) const;

@@ -39,7 +39,7 @@ using std::chrono::milliseconds;
 constexpr int kSignal = BorrowedThread::kSignal;
 // The stop may come before or after the probed instruction.
 constexpr std::uint64_t kSafePointBytes = 16;
-// How long a thread that did not wait is seized for its next pass, and no longer than.
+// Time for which a thread that did not wait is seized, for its next pass; and its maximum.
 constexpr milliseconds kFirstHold{20};
 constexpr milliseconds kLongestHold{500};
 // For which a signal is allowed to be sent, were we frozen now.
@@ -189,7 +189,7 @@ class Injector::Round {
     return injection_.errand ? run_errand(thread) : load_and_poll(thread);
   }
 
-  // Nobody has come. What does not succeed leaves the thread as it was.
+  // No thread has come. A failure leaves the thread as it was.
   Outcome use_waiting() {
     if (!injector_.locks_) injector_.locks_ = RuntimeLocks::find(target_);
     const auto& locks = *injector_.locks_;
@@ -317,7 +317,7 @@ class Injector::Round {
                            polled};
   }
 
-  // Nobody listens to a copy yet: it is not asked to begin. Nor is one that has no runtime lock.
+  // A copy has no listener yet, so it is not asked to begin; nor is one without the runtime lock.
   static std::optional<RemoteCall> last_call(const BorrowedThread& thread,
                                              const absl::StatusOr<BorrowedThread::Copy>& loaded,
                                              const absl::StatusOr<AgentLocation>& agent) {

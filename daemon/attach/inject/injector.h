@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the agent's code on a thread of the target, at the one place where the
-// OCaml runtime itself runs callbacks.
+// Runs the agent's code on a thread of the target, at the one place where the OCaml runtime itself
+// runs callbacks.
 //
-// 1. A uprobe stands at the safe point (caml_do_pending_actions_exn): the thread
-//    there holds the runtime lock, is outside malloc and the dynamic linker, and
-//    callbacks are legal. While nobody passes, that probe is all that is done to the program:
-//    it can wait for hours, be traced and get signals, whatever becomes of memprofd.
-// 2. A thread that passes knocks and waits up to half a millisecond (attach/kernel/safe_point.h).
-// It
-//    alone is seized, which does not stop it, if it can take the signal; then it gets
-//    SIGURG, which stops it for the tracer. SIGURG is ignored by default: were the tracer
-//    gone, nothing would happen. A seizure that comes too late ends after some
+// 1. A uprobe is placed at the safe point (caml_do_pending_actions_exn): a thread there holds the
+//    runtime lock, is outside malloc and the dynamic linker, and callbacks are legal. Until a
+//    thread passes, nothing else is done to the program: it can wait for hours, be traced and get
+//    signals, whatever happens to memprofd.
+// 2. A thread that passes reports itself and waits up to half a millisecond
+//    (attach/kernel/safe_point.h). It alone is seized, which does not stop it, if it can take the
+//    signal. Then it gets SIGURG, which stops it for the tracer. SIGURG is ignored by default, so
+//    nothing would happen without a tracer. A seizure that comes too late ends after some
 //    milliseconds, longer each time, and the watch begins again.
 // 3. An almost idle program is woken: its next allocation takes the slow path
-//    (attach/inject/trip_young_limit.h). A program that allocates nothing stays as it is, and is
-//    caught when it does.
-//    While all its threads sleep and the runtime is free, one that waits in a system call can be
-//    used in its place, and goes on with that call (attach/inject/waiting_program.h).
+//    (attach/inject/trip_young_limit.h). A program that allocates nothing is not changed, and is
+//    caught when it allocates. While all its threads sleep and the runtime is free, a thread that
+//    waits in a system call can be used instead, and then continues with that call
+//    (attach/inject/waiting_program.h).
 // 4. The stopped thread is made to load the agent and to call memprof_agent_poll
-//    (attach/inject/borrowed_thread.h); then it resumes by itself.
+//    (attach/inject/borrowed_thread.h). Then it resumes by itself.
 //
-// An Injector waits in a thread of its own. Each knock is answered by a further thread, whose
-// end, however it comes, frees what it seized.
+// An Injector waits in a thread of its own. Another thread answers each thread that has reported
+// itself; when that thread ends, for whatever reason, everything that it seized is released.
 #pragma once
 
 #include <atomic>
@@ -49,7 +48,7 @@
 
 namespace memprofd {
 
-// Where a thread is caught in place of the target's safe point.
+// A place at which to catch a thread, instead of the target's safe point.
 struct CatchingPlace {
   ProbeSite site;
   std::uint64_t address = 0;  // in the process
@@ -60,15 +59,14 @@ struct Injection {
   ProbeRemoval* removal = nullptr;  // likewise; takes the probe out in the end
   // Empty when the agent is in the process already: then only poll is called.
   std::string agent_path;
-  // What that file holds, when the process does not see it and gets a copy.
+  // Contents of that file, if the process cannot see it and gets a copy.
   std::vector<std::byte> agent_copy;
   std::size_t agents = 0;  // that the process holds already, of other builds
   LibcFunctions libc;
   std::optional<CatchingPlace> place;
   std::span<const FilteredCall> calls = kAgentCalls;  // which the thread is to make
-  // Whether it may be done on a thread that waits in a system call, while nobody passes the safe
-  // point. There only the agent is loaded; poll is not called, for which the runtime lock is
-  // needed.
+  // Whether a thread that waits in a system call may be used while none passes the safe point. Such
+  // a thread only loads the agent; poll needs the runtime lock and is not called.
   bool while_waiting = false;
   // When set: what is done with the thread in place of all that, on the thread that traces it; it
   // is told since when (CLOCK_MONOTONIC) the borrowed one stands still. It lets that one go in any
@@ -90,7 +88,7 @@ struct InjectionResult {
 // Why the thread that came last could not be used.
 enum class Obstacle { kNone, kStack, kSignalBlocked, kTraced, kNoThread };
 
-// What is waited for and how to help, one line; empty for kNone.
+// What the injection waits for and how to help, in one line; empty for kNone.
 std::string_view obstacle_text(Obstacle obstacle);
 
 class Injector {

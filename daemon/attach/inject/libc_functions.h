@@ -21,18 +21,19 @@ struct LibcFunctions {
   // Code of the C library: [begin, end).
   std::uint64_t text_begin = 0;
   std::uint64_t text_end = 0;
-  // The dynamic linker's list of what it has loaded (struct r_debug); 0: not found.
+  // The dynamic linker's list of loaded files (struct r_debug); 0: not found.
   std::uint64_t loaded_list = 0;
-  // The entry of that list that was its last when the program was looked at; 0: not known.
+  // The last entry of that list at the inspection; 0: unknown.
   std::uint64_t loaded_last = 0;
-  // Where the C library keeps errno's distance from the thread pointer; 0: not found.
+  // Address at which the C library keeps the distance of errno from the thread pointer; 0: not
+  // found.
   std::uint64_t errno_slot = 0;
-  // What was there when the program was looked at, which stays; nothing: not known.
+  // Value there at the inspection, which never changes; nothing: unknown.
   std::optional<std::uint64_t> errno_distance;
 };
 
-// maps: those of the address space that is looked at (TargetMemory::maps). kFailedPrecondition when
-// the process runs without a shared glibc.
+// maps: those of the inspected address space (TargetMemory::maps). kFailedPrecondition if the
+// process runs without a shared glibc.
 absl::StatusOr<LibcFunctions> find_libc_functions(int pid, const std::vector<Mapping>& maps);
 
 }  // namespace memprofd

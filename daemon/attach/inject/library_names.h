@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which files are those of the C library, by the names that they are mapped under.
+// Recognises files of the C library by the names under which they are mapped.
 #pragma once
 
 #include <string_view>

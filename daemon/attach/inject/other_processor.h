@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread that knocks at the safe point waits there, within the kernel, for up to half a
-// millisecond, in which most kernels run nobody else on that processor. Whoever is to answer it in
-// time must be woken on another one.
+// A thread that reports itself at the safe point waits there, within the kernel, for up to half a
+// millisecond, during which most kernels run no other thread on that processor. So the thread that
+// answers it must be woken on another processor.
 #pragma once
 
 #include "daemon/discover/proc_fs.h"

@@ -8,7 +8,8 @@
 
 namespace memprofd {
 
-// Names a process as long as the machine runs: its pid and the boot, its start time. All 0: nobody.
+// Identifies a process until the machine reboots: its pid, the boot, its start time. All 0: no
+// owner.
 struct OwnerToken {
   std::uint64_t boot_and_pid = 0;
   std::uint64_t start_ticks = 0;

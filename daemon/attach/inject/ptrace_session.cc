@@ -25,7 +25,7 @@ namespace {
 
 // Larger than any x86 extended state today (AMX: about 11 KB).
 constexpr std::size_t kMaxXstateBytes = 64u << 10;
-// How waitpid tells of a stop at a system call.
+// The status of waitpid for a stop at a system call.
 constexpr int kSystemCallStop = SIGTRAP | 0x80;
 // A stopped program waits for us: looked at often, where it should have stopped by now.
 constexpr auto kEarlyPoll = std::chrono::microseconds(20);
@@ -193,7 +193,7 @@ absl::Status PtraceSession::set_registers(const user_regs_struct& regs) const {
   return absl::OkStatus();
 }
 
-// By the number of the thread, which nobody else can have while it is seized.
+// By the thread's id, which no other thread can get while it is seized.
 absl::Status PtraceSession::write_stack(std::uint64_t address,
                                         std::span<const std::byte> bytes) const {
   // Grows the stack, which process_vm_writev does not.

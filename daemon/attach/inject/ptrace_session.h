@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // One thread of a process under PTRACE_SEIZE, for some milliseconds.
 //
-// Seizing stops nobody. The session belongs to the thread that created it: the
-// kernel lets the seized thread go, running or stopped, when that thread ends,
-// however it ends. So a session lives in a thread of its own and needs no
-// clean-up that could fail (see Injector).
+// Seizing does not stop the thread. The session belongs to the thread that created it: when that
+// thread ends, for whatever reason, the kernel releases the seized thread, running or stopped. So a
+// session lives in a thread of its own and needs no clean-up that could fail (see Injector).
 #pragma once
 
 #include <sys/ptrace.h>
@@ -29,7 +28,7 @@ namespace memprofd {
 // A signal that the thread stands before; it is not delivered yet.
 struct SignalStop {
   int signal = 0;
-  int code = 0;  // si_code: who sent it
+  int code = 0;  // si_code: the sender
 };
 
 class PtraceSession {
@@ -42,7 +41,7 @@ class PtraceSession {
   PtraceSession(const PtraceSession&) = delete;
   PtraceSession& operator=(const PtraceSession&) = delete;
 
-  // kNotFound: there is no such thread. kAlreadyExists: somebody else traces it.
+  // kNotFound: there is no such thread. kAlreadyExists: another process traces it.
   absl::Status seize(pid_t tid);
   // It has ended, or runs another program.
   bool gone() const { return tid_ == 0; }
@@ -93,14 +92,14 @@ class PtraceSession {
   // Stops it on its way out of the call; is_stopped: from the stop at which it is now. Signals that
   // come first are passed on. kUnavailable: it does not stop in time.
   absl::Status interrupt(bool is_stopped, std::chrono::milliseconds patience);
-  // At such a stop: lets it go on from these registers. A signal that comes before it sleeps again,
-  // and finds it before the instruction there, finds it at that stop again: else its handler would
-  // run, and the call would begin after it. is_asleep is asked until it says so; no longer than
-  // patience. Then it runs, under look_after().
+  // At such a stop: resumes the thread with these registers. If a signal arrives before it sleeps
+  // again, while it is still before that instruction, it comes back to that stop: otherwise the
+  // handler would run, and the call would begin after it. is_asleep is called until it returns
+  // true, no longer than patience. Then the thread runs, under look_after().
   void go_on_waiting(const user_regs_struct& regs, std::uint64_t instruction,
                      const std::function<bool()>& is_asleep, std::chrono::milliseconds patience);
-  // Passes on what has come for a thread that runs seized. To be called again and again; process:
-  // under whose number it comes back when it calls exec.
+  // Passes on signals that arrive for a thread that runs seized. Call it repeatedly; process: the
+  // pid under which the thread comes back when it calls exec.
   void look_after(pid_t process);
 
  private:
@@ -110,8 +109,8 @@ class PtraceSession {
   bool pass_event(int status);
   bool is_child(pid_t tid, int status) const;
   void pass_stop(int status);
-  // Runs on to a stop at a system call where is_there() says yes; what: for the message.
-  // kNotFound: the thread has ended.
+  // Runs to a stop at a system call for which is_there() is true; what: for the message. kNotFound:
+  // the thread has ended.
   absl::Status run_until(std::chrono::milliseconds time, const char* what,
                          const std::function<bool(const __ptrace_syscall_info&)>& is_there);
   absl::Status error(const char* what) const;

@@ -80,8 +80,8 @@ T value_at(const std::vector<std::byte>& bytes, std::size_t offset) {
   return value;
 }
 
-// What a thread has only once it asked for it. ptrace tells of them, and of the room for them,
-// always; rt_sigreturn takes back no more than the thread has.
+// Features that a thread has only after a request. ptrace always reports them, and their space;
+// rt_sigreturn accepts only those that the thread has.
 constexpr std::uint64_t kAskedForFeatures = 3u << 17;  // AMX
 
 // The features to restore: all that are there for every thread, and of the others what is in use.

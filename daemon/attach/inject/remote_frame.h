@@ -63,7 +63,7 @@ inline constexpr std::uint64_t kTextArgument = ~std::uint64_t{0};
 RemoteFrame build_remote_frame(const ThreadState& state, std::uint64_t restorer, RemoteCall first,
                                std::optional<RemoteCall> second, const std::string& text);
 
-// Whether a thread with that stack pointer is in the second call: the first has returned.
+// True if a thread with that stack pointer is in the second call: the first has returned.
 bool in_second_call(const RemoteFrame& frame, std::uint64_t stack_pointer);
 
 // Registers that call a function whose return resumes the program through an

@@ -22,7 +22,7 @@ using Word = std::optional<std::uint32_t>;  // nothing: any
 // Filters of containers take some hundred steps for one call.
 constexpr int kMostSteps = 1 << 16;
 
-// Where a filter may have come to.
+// A possible state of a filter.
 struct State {
   std::size_t at = 0;
   Word a{0}, x{0};
@@ -109,7 +109,7 @@ class Run {
   }
 
  private:
-  // What it answers, or where it goes on, which is open then.
+  // Returns the filter's result, or nothing if it continues at the states that are open then.
   std::optional<std::uint32_t> step(State& state) {
     if (state.at >= filter_.size()) return SECCOMP_RET_KILL_PROCESS;
     const sock_filter& code = filter_[state.at++];

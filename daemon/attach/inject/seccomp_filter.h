@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program's filters of seccomp do with the system calls that a thread of it is to make for
-// us. They are programs of classic BPF over struct seccomp_data (seccomp(2), linux/filter.h); each
-// is run here for every value of what is not known of a call: its arguments, where it is made from.
+// Predicts what a program's seccomp filters do with the system calls that one of its threads is to
+// make for us. Filters are classic BPF programs over struct seccomp_data (seccomp(2),
+// linux/filter.h). Each is run here for every value of the unknown parts of a call: its arguments
+// and its origin.
 #pragma once
 
 #include <linux/filter.h>
@@ -23,8 +24,8 @@ struct FilteredCall {
   std::optional<std::uint64_t> argument1;  // when it is always the same
 };
 
-// What a borrowed thread and the agent make, from the knock to the end of sampling; and what makes
-// a copy of the program, and what that does.
+// System calls of a borrowed thread and the agent, from the safe point to the end of sampling;
+// those that make a copy of the program, and those of the copy.
 extern const std::span<const FilteredCall> kAgentCalls;
 extern const std::span<const FilteredCall> kCopyCalls;
 
@@ -38,7 +39,8 @@ using SeccompFilter = std::vector<sock_filter>;
 const FilteredCall* first_refused(std::span<const SeccompFilter> filters,
                                   std::span<const FilteredCall> calls);
 
-// Whether all threads of the process are under the same filters as that one, as far as can be told.
+// True if all threads of the process have the same filters as that one, as far as can be
+// determined.
 bool has_one_set_of_filters(int pid, const ProcessStatus& thread);
 
 // kFailedPrecondition, with the reason in one line, unless the thread that stands still under that
@@ -47,8 +49,8 @@ class PtraceSession;
 absl::Status check_filters(const PtraceSession& session, int pid,
                            std::span<const FilteredCall> calls);
 
-// Why this process cannot read filters of others, a few words; empty when it can: the kernel shows
-// them to who has CAP_SYS_ADMIN and no filter of its own.
+// Why this process cannot read filters of others, in a few words; empty if it can: the kernel shows
+// them to a process with CAP_SYS_ADMIN and without a filter of its own.
 std::string why_filters_are_hidden();
 
 }  // namespace memprofd

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Is there room on a thread's stack for a few more calls? Asked while the thread is stopped, so
-// without a look at all mappings of the process.
+// Checks whether a thread's stack has room for a few more calls. Called while the thread is
+// stopped, so it does not read all mappings of the process.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace memprofd {
 
-// Where the main thread's stack is; empty when that is not known.
+// Address range of the main thread's stack; empty if unknown.
 AddressRange find_main_stack(const std::vector<Mapping>& maps);
 
 // True when at least `bytes` lie below stack_pointer: in pages that are there, or, for

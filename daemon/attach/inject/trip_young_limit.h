@@ -8,17 +8,16 @@
 
 namespace memprofd {
 
-// Writes a word in each domain that a thread of the program is in and, in OCaml 4, the
-// flag that has the word written again where the runtime computes it anew, as it does
-// when a thread comes back from a system call. Losing a race with
-// the runtime's own update is harmless: to be called again now and then. What does not
-// look like a domain is left alone.
+// Writes the limit in each domain that a thread of the program is in and, in OCaml 4, the flag that
+// makes the runtime write it again when it recomputes the limit, for example when a thread returns
+// from a system call. A race with the runtime's own update is harmless: call this again now and
+// then. Memory that does not look like a domain is not changed.
 void trip_young_limit(const Target& target, const KernelSide& kernel);
 
-// Makes one domain look, by the address of its state. The limit is put above every address, not
-// where the minor heap ends: the program may have moved its minor heap upwards since that
-// was read, and would go on below it. Allocations compare with the limit only to see
-// whether to look closer; that look uses the trigger, and computes the limit anew.
+// Makes one domain take the slow path, by the address of its state. The limit is set above every
+// address, not to the end of the minor heap: the program may have moved its minor heap upwards
+// since that was read, and would continue below it. Allocations compare with the limit only to
+// decide whether to take the slow path, which uses the trigger and recomputes the limit.
 // pending_actions: OCaml 4's flag.
 void trip_young_limit_of_domain(const WritableMemory& memory, const RuntimeAbi& abi,
                                 std::uint64_t state, std::uint64_t pending_actions);

@@ -25,7 +25,7 @@
 namespace memprofd {
 namespace {
 
-// What the kernel leaves in rax of a call that it goes on with (include/linux/errno.h).
+// Values in rax of a call that the kernel resumes (include/linux/errno.h).
 constexpr long kRestartSys = -512, kRestartNoIntr = -513, kRestartNoHand = -514,
                kRestartBlock = -516;
 // The kernel's time.
@@ -206,7 +206,7 @@ absl::Status WaitingProgram::measure_timeout() {
   CPU_SET(*processor, &one);
   if (sched_setaffinity(0, sizeof one, &one) != 0) return unknown;
   const absl::Cleanup undo = [&before] { (void)sched_setaffinity(0, sizeof before, &before); };
-  // What is told of this thread is of when it was last put on that processor.
+  // The state of this thread is that of the last time it was put on its processor.
   std::this_thread::sleep_for(std::chrono::microseconds(1));
   const std::uint64_t now_ns = monotonic_ns();
   const auto now = proc.last_run_ms(::getpid(), ::gettid());

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program all of whose threads sleep while nobody runs OCaml code: it passes no safe point until
-// something comes, but one of its threads can be made to do what a thread at the safe point does,
-// within its system call. Which one is found out by reads alone, while the program runs.
+// Uses a program that waits: all of its threads sleep, and none runs OCaml code. It passes no safe
+// point until something wakes it, but one of its threads can do the work of a thread at the safe
+// point within its system call. Reads alone, while the program runs, decide which thread:
 //
-//     all threads sleep            /proc tells the call of a thread only when it is off its
-//     processor the runtime is free          discover/runtime_locks.h one waits in a call that it
-//     goes on as if nothing had been, with the time that is left the kernel begins anew
+//     all threads sleep      /proc shows the call of a thread only while it is off its processor
+//     the runtime is free    discover/runtime_locks.h
+//     one waits in a call that the kernel can restart, with the time that is left
 //
-// What a thread does meanwhile shows in its number of switches. So a copy is of that very moment
-// when all others still sleep, and have not been switched to, once it is made.
+// A thread that runs meanwhile changes its number of context switches. So a copy is consistent if
+// all other threads still sleep, without having been switched to, once it is made.
 #pragma once
 
 #include <sys/user.h>
@@ -31,18 +31,18 @@
 
 namespace memprofd {
 
-// How a thread goes on that was stopped in its system call.
+// How to resume a thread that was stopped in its system call.
 class InterruptedCall {
  public:
   // regs: at the stop. timeout_end_ns: when epoll_wait's time is over, by monotonic_ns().
   InterruptedCall(const user_regs_struct& regs, std::optional<std::uint64_t> timeout_end_ns)
       : regs_(regs), timeout_end_ns_(timeout_end_ns) {}
 
-  // Which begin the call anew, whatever the kernel remembers of it.
+  // Registers that restart the call, whatever the kernel remembers of it.
   user_regs_struct anew() const;
   // From which the kernel goes on with it, when they are set at a stop on the way out of a call.
   user_regs_struct going_on() const;
-  // Where its instruction is.
+  // Address of its instruction.
   std::uint64_t instruction() const { return regs_.rip - 2; }
 
  private:

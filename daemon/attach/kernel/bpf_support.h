@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every user of libbpf here needs: owners, silence, errors with a remedy.
+// Helpers for every user of libbpf here: owners, silence, errors with a remedy.
 #pragma once
 
 #include <bpf/libbpf.h>
@@ -32,10 +32,10 @@ void route_libbpf_messages();
 // nothing of another message.
 std::vector<std::string> verifier_reason(std::string_view message);
 
-// Whether memprofd has the open files that the BPF programs of one target take.
+// Checks that memprofd may open the files that the BPF programs of one target need.
 absl::Status check_room_for_programs(int pid);
 
-// A failed load as a Status: asks the kernel what is missing and names it.
+// A failed load as a Status: finds out what the kernel lacks and names it.
 absl::Status bpf_load_error(int error);
 
 // A failed attach of `what` ("the capture probe") to `where` ("/proc/42/exe+0x1f0").

@@ -29,10 +29,10 @@ class CProbes {
   absl::Status attach(const ProbeSites& calls, const ProbeSites& frees);
   // Blocks are sampled and followed from then on.
   void arm();
-  // What hits have cost, in those of MEMPROF_C_HIT_CHEAP, since they were attached.
+  // Cost of all hits since the probes were attached, in units of MEMPROF_C_HIT_CHEAP.
   std::uint64_t hits() const;
-  // More in one second than were granted: nothing is followed any more, but hits cost what they do
-  // until the probes are removed.
+  // True if one second had more hits than allowed: nothing is followed any more, but hits keep
+  // their cost until the probes are removed.
   bool over_budget() const;
   // Samples that were given up, as too many sampled blocks live. Any thread.
   std::uint64_t blocks_left_out() const;

@@ -16,7 +16,7 @@
 
 namespace memprofd {
 
-// Where OCaml code's domain counts what it allocates; offsets are bytes into its state.
+// Offsets, in bytes into the domain state, of the counters of allocated words of OCaml code.
 struct AllocatedWords {
   std::uint32_t stats = 0;  // minor, promoted, major words
   std::uint32_t young_end = 0;
@@ -57,7 +57,7 @@ class CallProbes {
   // Takes the probes out; the counts stay.
   void remove();
 
-  // What the function with this index did, so far.
+  // Counters of the function with this index, so far.
   memprof_call_counts counts(std::uint32_t function) const;
   std::uint64_t hits() const;
   memprof_calls_off off() const;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who records callstacks: the kernel side by a probe at each sample, the runtime, or the agent.
+// Capture modes: callstacks are recorded by the kernel side, with a probe at each sample, by the
+// runtime, or by the agent.
 #pragma once
 
 #include <string_view>
@@ -11,10 +12,10 @@
 namespace memprofd {
 
 enum class CaptureMode {
-  kAuto,     // by what a sample costs the program (attach/budget/capture_choice.h)
+  kAuto,     // by the cost of a sample for the program (attach/budget/capture_choice.h)
   kKernel,   // whole callstacks; nothing more is allocated in the program's heap
   kRuntime,  // MEMPROF_PACKED_FRAMES innermost frames, far fewer probe hits
-  kAgent,    // whole callstacks, as few hits, only what has changed is walked
+  kAgent,    // whole callstacks with as few hits; only changed frames are walked
 };
 
 // With kAuto: at first.
@@ -34,8 +35,8 @@ constexpr std::string_view capture_name(memprof_capture_by capture) {
   }
 }
 
-// Who captures callstacks of that OCaml when that was asked for: the runtime can in all of them.
-// kFailedPrecondition, in one line, for a way that was asked for and is not supported there.
+// The capture mode for that OCaml version if this mode is requested; runtime capture works in all
+// of them. kFailedPrecondition, in one line, if the requested mode is not supported there.
 absl::StatusOr<CaptureMode> capture_for(const RuntimeAbi& abi, CaptureMode asked);
 
 // Why a session that the agent was to capture is not, or no longer.

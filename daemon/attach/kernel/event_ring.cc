@@ -13,7 +13,7 @@
 namespace memprofd {
 namespace {
 
-// Tells consume's callback to stop libbpf's loop.
+// Makes consume's callback stop libbpf's loop.
 constexpr int kStop = -ECANCELED;
 
 std::uint64_t load_position(const MappedPages& page) {

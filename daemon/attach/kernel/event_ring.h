@@ -32,9 +32,10 @@ class EventRing {
   static constexpr std::uint64_t kConsumeBytes = 1u << 20;
   int consume(const std::function<void(std::span<const std::byte>)>& fn,
               std::uint64_t end = std::numeric_limits<std::uint64_t>::max());
-  // Where the next record will be written: what was written before this call lies before it.
+  // Position at which the next record will be written; everything written before this call is
+  // before it.
   std::uint64_t written() const;
-  // Where the next record will be read.
+  // Position of the next record to read.
   std::uint64_t read() const;
   // Readable when the ring is a quarter full; before that, poll every few ms.
   int epoll_fd() const { return ring_buffer__epoll_fd(ring_.get()); }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many targets of one program the kernel captures. Every one has a consumer at the same place
-// of the same file, and the kernel calls them all at each sample of any, 25 to 45 ns each, to
-// find out whose it is. With a bound on their number a sample's cost does not grow with the
-// number of targets: the runtime captures for the rest, which puts no probe there.
+// Limits the number of targets of one program that use kernel capture. Each of them has a consumer
+// at the same place of the same file, and at each sample of any of them the kernel calls all
+// consumers, 25 to 45 ns each. With a limit the cost of a sample does not grow with the number of
+// targets; the rest use runtime capture, which has no probe there.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ namespace memprofd {
 
 inline constexpr std::size_t kMaxKernelCaptures = 8;  // of a program
 
-// One of a program's captures by the kernel, counted while it lives. On any thread. Programs are
-// told apart by inode alone: each container sees the file of a common image on a device of its own.
-// Two that share a number by chance share the bound.
+// One kernel capture of a program, counted while it exists. On any thread. Programs are
+// distinguished by inode alone: each container sees the file of a common image on a device of its
+// own. Two programs that share a number by chance share the limit.
 class KernelCapture {
  public:
   // Nothing when there are as many as there may be.

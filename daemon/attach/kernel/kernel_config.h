@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the BPF programs of one target are told before they are loaded.
+// Configuration of the BPF programs of one target, set before they are loaded.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@ struct CProbesConfig {
 struct KernelConfig {
   int pid = 0;  // as this process sees it
   UprobeKind uprobes = best_uprobe_kind();
-  // Which programs are loaded: those of observe mode, or those of the agent, with the
-  // capture unless the runtime does all of that.
+  // Programs to load: those of observe mode, or those of the agent, the latter without the capture
+  // if the runtime captures everything.
   bool observe = false;
   bool capture = true;
   bool c_heap = false;                    // C's memory too
   std::optional<CProbesConfig> c_probes;  // likewise, in observe mode
-  bool follow_forks = false;              // tell of the children too
+  bool follow_forks = false;              // report children too
   bool fiber_stacks = false;              // OCaml 5: the next three are not used
   std::uint64_t domain_state = 0;         // value of the Caml_state pointer
   // Bytes into the domain state; the second must be the first plus 8, because
@@ -45,16 +45,16 @@ struct KernelConfig {
   std::uint32_t young_ptr_offset = 0;
   std::uint32_t young_end_offset = 0;
   std::uint32_t domain_id_offset = 0;   // OCaml 5
-  AddressRange user_callstack;          // empty: Printexc.get_callstack is not told apart
-  AddressRange track_interned;          // empty: unmarshalling is not told apart
+  AddressRange user_callstack;          // empty: Printexc.get_callstack is not distinguished
+  AddressRange track_interned;          // empty: unmarshalling is not distinguished
   std::uint32_t max_frames = 1024;      // clamped to 1..MEMPROF_MAX_FRAMES
   std::uint32_t ring_bytes = 8u << 20;  // rounded up to a power of two, 256 KiB..1 GiB
 };
 
-// A target's ring buffer is most of the memory that it takes here. It holds half a second of what
-// the busiest programs send at the highest rate that gets it, but for those above 1e-4; under a
-// small budget they send less. C's memory is told block by block. max_overhead: share of the
-// target's CPU; 0: no budget.
+// Size of a target's ring buffer, most of its memory here. It holds half a second of the events of
+// the busiest programs at the highest rate of that size, except above 1e-4; under a small budget
+// they send less. The native heap sends one event per block. max_overhead: share of the target's
+// CPU; 0: no budget.
 constexpr std::uint32_t ring_bytes_for(double sampling_rate, double max_overhead, bool c_heap) {
   if (sampling_rate > 1e-4) return 4u << 20;
   if (c_heap) return 1u << 20;

@@ -52,7 +52,7 @@ FeatureCheck check_bpf(const std::string& name, const std::string& since,
                 "run as root or with CAP_BPF and CAP_PERFMON");
 }
 
-// What is asked of the kernel by trying; without the privilege it always says no.
+// A feature that is tested by trying; without the privilege the kernel always refuses.
 FeatureCheck check_bpf_if(bool privileged, const std::string& name, const std::string& since,
                           const std::function<int()>& probe) {
   if (privileged) return check_bpf(name, since, probe);
@@ -154,7 +154,7 @@ FeatureCheck check_capabilities(const std::string& name, const std::string& want
   return as_privilege(failed(name, "missing", absl::StrCat("run as root or with ", wanted)));
 }
 
-// Who may load programs may place them with uprobe_multi links; uprobes by perf events ask for
+// A process that may load programs may also place uprobe_multi links; uprobes by perf events need
 // more, on every kernel.
 FeatureCheck check_probe_privilege(bool admin, bool multi_links) {
   constexpr const char* kName = "privilege to place probes";

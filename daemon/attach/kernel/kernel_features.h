@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel side needs of the running kernel and of this process's
-// privileges, each with what to do when it is missing. Used by doctor and to
-// explain a failed load.
+// Requirements of the kernel side on the running kernel and on this process's privileges, each with
+// a remedy. Used by doctor and to explain a failed load.
 #pragma once
 
 #include <functional>
@@ -15,7 +14,7 @@ namespace memprofd {
 struct FeatureCheck {
   std::string name;  // "BPF ring buffer"
   bool ok = false;
-  std::string detail;      // what was found
+  std::string detail;      // the finding
   std::string remedy;      // empty when ok
   bool required = true;    // else memprofd does less without it
   bool privilege = false;  // of this process, not of the kernel

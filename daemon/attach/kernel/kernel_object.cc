@@ -48,7 +48,7 @@ std::uint32_t ring_size(std::uint32_t wanted) {
   return std::bit_ceil(std::clamp(wanted, kMinRingBytes, kMaxRingBytes));
 }
 
-// What all objects of a target are told.
+// Configuration of all objects of a target.
 template <typename Globals>
 void configure_names(Globals& globals, const KernelConfig& config, const OwnNames& names) {
   globals.target_pid = static_cast<std::uint32_t>(config.pid);

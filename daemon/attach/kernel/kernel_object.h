@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The BPF programs and maps of one target, loaded and not attached. Only the programs that the
-// config asks for are loaded: the kernel verifies each anew for every target.
+// The BPF programs and maps of one target, loaded but not attached. Only the programs that the
+// configuration needs are loaded, because the kernel verifies each again for every target.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,15 @@ struct KernelObject {
 
   std::shared_ptr<const ScratchMap> scratch;  // of main
   BpfOwner<memprof_bpf, memprof_bpf__destroy> main;
-  // What reads the kernel's own structures: the program that tells of forks, that which says how
-  // the target ends, and that which finds thread pointers. Null where the kernel does not tell how
-  // they look; forks are not followed there.
+  // Programs that read the kernel's own structures: they report forks, detect how the target ends,
+  // and find thread pointers. Null on a kernel without type information (BTF); forks are not
+  // followed there.
   BpfOwner<tasks_bpf, tasks_bpf__destroy> tasks;
 };
 
-// Has libbpf ask the kernel for its features, with programs that do nothing. It asks once in the
-// life of the process and keeps the answers, those for want of memory too: asked when the first
-// program is attached to, such a moment would be one after which none can be.
+// Makes libbpf test the kernel's features, with programs that do nothing. libbpf tests once per
+// process and keeps the results, even those caused by a lack of memory: if it tested at the first
+// attach, such a moment would prevent every later attach.
 absl::Status learn_kernel_features();
 
 }  // namespace memprofd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the kernel keeps what probes read of its own structures.
+// Offsets of fields of the kernel's own structures that probes read.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct KernelPlaces {
   std::uint32_t awaited_slot = 0;        // struct return_instance: where its address was put
 };
 
-// kUnimplemented: the kernel does not tell.
+// kUnimplemented: the kernel has no type information.
 absl::StatusOr<KernelPlaces> kernel_places();
 
 }  // namespace memprofd

@@ -40,7 +40,7 @@ struct KernelCounters {
   std::array<std::uint64_t, MEMPROF_KERNEL_COUNTS> counts{};  // enum memprof_kernel_count
 };
 
-// How far a buffer of the agent had come with the last batch that could not be sent.
+// The position of an agent's buffer at the last batch that could not be sent.
 struct LostBatch {
   std::uint32_t buffer = 0;
   std::uint64_t records = 0;  // up to its end
@@ -63,20 +63,21 @@ class KernelSide {
   const Probes& probes() const { return *probes_; }
   // Null unless the config has them.
   CProbes* c_probes() { return c_probes_.get(); }
-  // What the programs tell of the target, for who reads it; null the second time.
+  // The target's events, for their reader; null on the second call.
   std::unique_ptr<EventRing> take_ring() { return std::move(ring_); }
 
-  // The address of the agent's control block: what it has not handed over when the program is
-  // killed comes by the ring, as a batch, all the same.
+  // Sets the address of the agent's control block: if the program is killed, its unflushed records
+  // still arrive through the ring, as a batch.
   void set_agent(std::uint64_t control_address);
 
   // Adds frames of code loaded later. kResourceExhausted when the table is full.
   absl::Status add_frames(const KernelFrameTable& table);
 
-  // The target's threads' thread pointers; none for OCaml 4 and on kernels that do not say.
+  // Thread pointers of the target's threads; none for OCaml 4 and on kernels that do not report
+  // them.
   std::vector<std::uint64_t> thread_pointers() const;
 
-  // How the program has ended; kUnknown while it runs, and where the kernel does not tell.
+  // How the program ended; kUnknown while it runs, and on kernels that do not report it.
   ProgramEnd program_end() const;
 
   // Each of them is a call of the kernel.

@@ -9,7 +9,7 @@
 namespace memprofd {
 
 bool kernel_can_walk() {
-  // Where the question fails, the load that follows says why.
+  // If the test itself fails, the error of the following load has the reason.
   static const bool can = real_bpf_probes().loop() != 0;
   return can;
 }

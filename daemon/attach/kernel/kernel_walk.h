@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be had where the kernel cannot walk callstacks, before Linux 5.17: the runtime's
-// capture.
+// The fallback if the kernel cannot walk callstacks, before Linux 5.17: runtime capture.
 #pragma once
 
 #include <string_view>
@@ -11,13 +10,13 @@
 
 namespace memprofd {
 
-// Whether this kernel has the BPF loop helper, with which it walks; asked once.
+// True if this kernel has the BPF loop helper, which the walk needs; tested once.
 bool kernel_can_walk();
 
 // kUnimplemented where it cannot: "WHAT: the kernel cannot ...".
 absl::Status check_kernel_walks(std::string_view what, bool can_walk = kernel_can_walk());
 
-// Who captures callstacks here when that was asked for.
+// The capture mode on this kernel if this mode is requested.
 absl::StatusOr<CaptureMode> capture_here(CaptureMode asked, bool can_walk = kernel_can_walk());
 
 }  // namespace memprofd

@@ -30,18 +30,18 @@ class ProbeRemoval {
     auto close = [closed = std::exchange(link, Link())]() mutable { closed = Link(); };
     try {
       pending_.push_back(std::async(std::launch::async, std::move(close)));
-    } catch (const std::system_error&) {  // no thread to be had: `close` does it on its way out
+    } catch (const std::system_error&) {  // no thread is available: the destructor closes it
     }
   }
 
-  // Whether all that was added is closed.
+  // True if everything that was added is closed.
   bool done() {
     erase_closed(pending_);
     return pending_.empty();
   }
-  // Until it is.
+  // Waits until done().
   void wait() { pending_.clear(); }
-  // Leaves what is not closed yet to memprofd, whose end waits for it; false where that has too
+  // Leaves links that are not closed yet to memprofd, whose end waits for them; false if it has too
   // many already.
   bool leave();
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The probes of one target: where its code, its agent and the kernel tell of it.
-//
-// A uprobe is a row of the table in probes.cc; loading, attaching, detaching and counting walk
-// that table. Owned by the control thread; runs() may be called from any thread.
+// The probes of one target: in its code, its agent and the kernel. A uprobe is a row of the table
+// in probes.cc; loading, attaching, detaching and counting walk that table. Owned by the control
+// thread; runs() may be called from any thread.
 #pragma once
 
 #include <array>
@@ -20,7 +19,7 @@
 namespace memprofd {
 
 enum class Probe : std::size_t {
-  kCapture,     // where Memprof asks for the callstack of a sample
+  kCapture,     // the runtime's request for the callstack of a sample
   kObserve,     // instead of capture and batch: at caml_alloc_small_dispatch
   kBatch,       // the agent's, with its semaphore
   kFrametable,  // where the runtime takes in the code of a plugin
@@ -44,7 +43,7 @@ class Probes {
   Probes& operator=(const Probes&) = delete;
   ~Probes() { detach(); }
 
-  // Takes the place of the one before. The config says which of them there are programs for.
+  // Replaces the previous one. The configuration determines which probes have programs.
   absl::Status attach(Probe probe, const ProbeSite& site);
   bool attached(Probe probe) const { return static_cast<bool>(link(probe)); }
   void begin_detach(Probe probe) { removal_.add(link(probe)); }
@@ -53,18 +52,18 @@ class Probes {
   // with an agent the signals that end the program.
   absl::Status attach_lifecycle();
 
-  // All of them: the agent's semaphore falls and sampling stops. What is in the ring stays
-  // readable. The kernel takes some tens of milliseconds for each probe, for those of many
-  // targets no longer than for one: who ends many begins with all.
+  // Removes all of them: the agent's semaphore falls and sampling stops. The ring stays readable.
+  // The kernel takes some tens of milliseconds for each probe, and for those of many targets no
+  // longer than for one, so to end many targets call this for all of them first.
   void begin_detach();
   void detach();  // begins, and waits until the kernel is done
-  // After begin_detach(): whether the program has none of them any more. It has none long before
-  // the kernel is done, and its memory shows that where the addresses are known which have had one;
-  // what the kernel still does is left to it then.
+  // After begin_detach(): true if the program has no probes any more. That is so long before the
+  // kernel has finished, and the program's memory shows it if the addresses of former probes are
+  // known. The rest is left to the kernel.
   bool detached(const MemoryReader& memory, std::span<const std::uint64_t> addresses);
 
-  // How often the uprobes ran, as far as the kernel has counted (BpfStatistics). Nothing where it
-  // could not say so now: it needs memory for that.
+  // Number of runs of the uprobes, as counted by the kernel (BpfStatistics). Nothing if the kernel
+  // had no memory to report it.
   std::optional<ProbeRuns> runs() const;
 
  private:

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The place where a target's runtime runs callbacks, watched: who passes it, and the one
-// signal that stops a chosen thread there (bpf/safe_point.h has the protocol).
-//
-// Watching touches nothing of the process but a probe, and sends nothing. Not thread-safe.
+// Watches the place where a target's runtime runs callbacks: reports threads that pass, and sends
+// the one signal that stops a chosen thread there (bpf/safe_point.h has the protocol). Watching
+// touches nothing in the process but a probe, and sends nothing. Not thread-safe.
 #pragma once
 
 #include <chrono>
@@ -25,9 +24,10 @@ class SafePoint {
   SafePoint(const SafePoint&) = delete;
   SafePoint& operator=(const SafePoint&) = delete;
 
-  // The next thread that passes knocks, but for those that are skipped.
+  // The next thread that passes reports itself, except skipped ones.
   void watch();
-  // Who has knocked since; waits for that until `patience` is over or cancel_fd is readable.
+  // The thread that has reported itself; waits for one until `patience` is over or cancel_fd is
+  // readable.
   std::optional<memprof_knock> wait_knock(int cancel_fd, std::chrono::milliseconds patience);
   // Once for a watch(): has the thread that knocked get the signal, now if it still waits, or when
   // it passes again before the lease is over. renew() moves its end on.
@@ -36,7 +36,8 @@ class SafePoint {
   // From here on no signal is sent. True when one was, since open().
   bool close();
 
-  // Not to be asked again before skip_none(). The longest skipped gives way.
+  // Ignores the thread until skip_none(). If there are too many, the one skipped longest is
+  // dropped.
   void skip(const memprof_knock& knock);
   void skip_none();
 

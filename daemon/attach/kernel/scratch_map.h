@@ -17,8 +17,8 @@ struct ScratchMap {
   UniqueFd fd;
   std::uint32_t slots = 0;
 
-  // The map whose slots have so many bytes. It lives as long as one target has it. Any thread.
-  // Errors as of the kernel.
+  // The map with slots of this size. It exists as long as one target uses it. Any thread. Errors as
+  // of the kernel.
   static absl::StatusOr<std::shared_ptr<const ScratchMap>> of(std::uint32_t slot_bytes);
 };
 

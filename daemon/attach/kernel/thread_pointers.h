@@ -10,8 +10,8 @@ struct bpf_program;
 
 namespace memprofd {
 
-// Whether the kernel tells how its own structures look (BTF); without, no program that reads
-// them can be loaded.
+// True if the kernel has type information about its structures (BTF). Without it no program that
+// reads them can be loaded.
 bool has_kernel_types(const std::string& sys_root = "/sys");
 
 // program: thread_pointers of bpf/thread_pointers.bpf.h, loaded. As many as there are

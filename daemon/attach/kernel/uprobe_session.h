@@ -12,7 +12,7 @@
 
 namespace memprofd {
 
-// Whether they do on this kernel, which is tried out once.
+// True if they work on this kernel; tried once.
 bool uprobe_sessions_work();
 
 // Before the program is loaded.

@@ -53,7 +53,7 @@ void add_series(const pb::HistorySeries& series, const std::string& name, pb::Me
                  sparkline(values_of(series), top.value), name});
 }
 
-// Where the lines of what is live fall though nothing went.
+// Times at which the lines of live memory fall although no block died.
 std::string sessions_text(const pb::GetHistoryResponse& response) {
   std::vector<std::string> begins;
   for (int i = 1; i < response.points_size(); ++i) {
@@ -157,13 +157,13 @@ std::string compared_text(const pb::ListLeaksResponse& response) {
                       " of it (each session of sampling by itself, between major collections)");
 }
 
-// What leak would not have been found, and what to do about it.
+// The leak that would not have been found, and a remedy.
 std::string doubt_text(const pb::ListLeaksResponse& response) {
   const double least = response.least_leak_bytes_per_second();
   if (least <= 0) return "";
-  return absl::StrCat("At one site, less than ", format_bytes(least * 3600),
-                      " per hour could not be told from chance: half of that can in twice the time "
-                      "or at\ntwice the sampling rate.\n");
+  return absl::StrCat("So far only growth above ", format_bytes(least * 3600),
+                      " per hour at one site would show: half of that in twice the time or at\n"
+                      "twice the sampling rate.\n");
 }
 
 const char* area_text(pb::MemoryArea area) {
@@ -200,7 +200,7 @@ std::string memory_text(const pb::ListLeaksResponse& response) {
   return absl::StrCat(joined(table, {}), "\n");
 }
 
-// What is known of one that grows, below its name.
+// Facts about a growing site, below its name.
 void append_growth(const pb::Leak& leak, std::string& out) {
   absl::StrAppend(&out, "     ",
                   format_estimate(leak.growth_bytes_per_second() * 3600,
@@ -283,8 +283,7 @@ std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_
     if (!response.rolled_up().empty()) {
       return absl::StrCat(out, rolled_up_text(response), "\n", doubt_text(response));
     }
-    return absl::StrCat(out, "\nNo site has grown by more than chance explains.\n",
-                        doubt_text(response));
+    return absl::StrCat(out, "\nNo significant growth yet.\n", doubt_text(response));
   }
   int number = 0;
   for (const pb::Leak& leak : response.leaks()) {

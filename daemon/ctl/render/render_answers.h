@@ -9,18 +9,18 @@
 
 namespace memprofd::ctl {
 
-// request: what was asked; decides units and names.
+// request: the question, which determines units and names.
 std::string diff_text(const pb::DiffSitesResponse& response, const pb::DiffSitesRequest& request,
                       const Style& style);
 std::string callers_text(const pb::ListCallersResponse& response,
                          const pb::ListCallersRequest& request, const Style& style);
 std::string history_text(const pb::GetHistoryResponse& response,
                          const pb::GetHistoryRequest& request, const Style& style);
-// What has grown between two snapshots; empty when there were none.
+// Growth between two snapshots; empty if there were none.
 std::string containers_text(const pb::ListLeaksResponse& response);
 std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_by);
-// What to ask next about the first leak: a line with a command for a shell. Empty when a leak has
-// no function, or there is none.
+// Suggests the next question about the first leak: a line with a shell command. Empty if there is
+// none, or it has no function.
 std::string why_hint(const pb::ListLeaksResponse& response, int pid);
 
 }  // namespace memprofd::ctl

@@ -133,7 +133,7 @@ void append_table(const pb::TraceCallsResponse& calls, const Style& style, std::
   if (left_out > 0) absl::StrAppend(&out, "  and ", left_out, " more, see -o json\n");
 }
 
-// What is not in the times, over all functions.
+// Calls that the times do not contain, over all functions.
 void append_unknown(const pb::TraceCallsResponse& calls, std::string& out) {
   std::uint64_t running = 0, lost = 0, unsized = 0;
   for (const pb::FunctionCalls& one : calls.functions()) {

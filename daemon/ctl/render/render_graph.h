@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A value as a graph: what is shared is shown once, and named where it is met again.
+// A value as a graph: shared parts are shown once, and referenced by name elsewhere.
 #pragma once
 
 #include <string>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers as JSON, in all commands alike: the messages of the API in protobuf's JSON, as HTTP
-// answers them too, with the proto's names. 64 bit numbers are strings there; what is not known is
-// left out. Scripts rely on the names of an api_version; fields may be added.
+// Answers as JSON, the same for all commands: the messages of the API in protobuf's JSON, as over
+// HTTP, with the proto's names. 64-bit numbers are strings; unknown values are omitted. Scripts
+// rely on the names of an api_version; fields may be added. Answers from files of heap snapshots,
+// which no api_version covers, have all numbers as numbers.
 #pragma once
 
 #include <string>
@@ -14,6 +15,8 @@ namespace memprofd::ctl {
 
 // {"api_version": "v1", ...}, of several lines, the last of which ends.
 absl::StatusOr<std::string> answer_json(const google::protobuf::Message& message);
+// Of several lines: integers of 64 bits are numbers, and scalars that are unknown are null.
+std::string numeric_json(const google::protobuf::Message& message);
 // One line: the answer to ListSites with, as "history", the one to GetHistory.
 absl::StatusOr<std::string> top_json(const TopAnswer& answer);
 

@@ -58,7 +58,7 @@ std::string number_text(double number) {
   return std::isnan(number) ? "-" : fmt::format("{:.6g}", number);
 }
 
-// What it grew by from each time to the next, a second.
+// Growth per second from each time to the next.
 std::vector<double> rates_of(const std::vector<double>& lasts,
                              const pb::GetValueHistoryResponse& values) {
   std::vector<double> rates;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program has said about itself, over time, as text.
+// Published values over time, as text.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace memprofd::ctl {
 
-// A row a number: its course, what it was first and last, the least and the most; of what only
-// grows how much it grew a second. Then phases and lines of the log.
+// One row per number: its course, first, last, minimum and maximum; for counters the growth per
+// second. Then phases and lines of the log.
 std::string past_values_text(const ::memprof::v1::GetValueHistoryResponse& values,
                              const Style& style);
 

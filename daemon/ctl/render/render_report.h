@@ -7,9 +7,8 @@
 
 namespace memprofd::ctl {
 
-// The full report of one target: what it is and how it is sampled, its totals,
-// and its sites in the order they were asked for, each with lifetimes and
-// callstack.
+// The full report of one target: identity and sampling, totals, and its sites in the requested
+// order, each with lifetimes and callstack.
 std::string report_text(const ::memprof::v1::ListSitesResponse& response,
                         ::memprof::v1::Measure order, ::memprof::v1::GroupBy group_by);
 

@@ -92,7 +92,7 @@ std::string reported_text(const pb::Reported& reported) {
     case pb::REPORTED_KIND_TAG:
       return text_of_value(reported) + changing;
     case pb::REPORTED_KIND_REQUEST:
-      return "(a request: memprofctl ask)";
+      return "(a request: memprofctl values call)";
     default:
       return "(unknown to this memprofctl)";
   }

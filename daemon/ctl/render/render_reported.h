@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program says about itself as text.
+// Published values as text.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a program's resident memory is, as a table.
+// The resident memory of a program, as a table.
 #pragma once
 
 #include <string>

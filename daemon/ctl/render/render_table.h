@@ -20,13 +20,13 @@ struct Style {
 std::string targets_table(const pb::ListTargetsResponse& response, const Style& style);
 // All OCaml programs that run, and why each is or is not profiled.
 std::string discovered_table(const pb::ListTargetsResponse& response, const Style& style);
-// Those that have ended: when, how, and what was live then.
+// Ended targets: when, how, and their live memory then.
 std::string ended_table(const pb::ListTargetsResponse& response, std::int64_t now_unix_ns,
                         const Style& style);
 std::string target_line(const pb::Target& target);
 // Why there may be no samples for long, a line; empty where some were taken.
 std::string no_samples_hint(const pb::Target& target);
-// Which memprofd it is, what it can do and what its limits are.
+// Version, features and limits of a memprofd.
 std::string info_text(const pb::GetServerInfoResponse& info);
 std::string sites_table(const pb::ListSitesResponse& response, pb::GroupBy group_by,
                         bool with_callstacks, const Style& style);

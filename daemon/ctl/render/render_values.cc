@@ -90,7 +90,8 @@ void append_log(const pb::ListValuesResponse& values, std::string& text) {
     absl::StrAppend(&text, line_text(values.lines(i)), "\n");
   }
   if (values.waiting() > 0) {
-    absl::StrAppend(&text, "the program waits in a pause; resume it with `memprofctl resume`\n");
+    absl::StrAppend(&text,
+                    "the program waits in a pause; resume it with `memprofctl values resume`\n");
   }
   if (!values.why_nothing_reported().empty()) {
     absl::StrAppend(&text, values.why_nothing_reported(), "\n");
@@ -110,7 +111,7 @@ void append_log(const pb::ListValuesResponse& values, std::string& text) {
   }
 }
 
-// By its kind.
+// Depends on its kind.
 std::string plain_text(const pb::Value& value) {
   switch (value.kind()) {
     case pb::VALUE_KIND_INTEGER:
@@ -154,8 +155,8 @@ std::string plain_text(const pb::Value& value) {
 
 constexpr std::uint64_t kNotRead = ~std::uint64_t{0};
 
-// What a value is sorted by: bytes of a string, elements of a collection, or the most of what a
-// reference or record holds.
+// Sort key of a value: bytes of a string, elements of a collection, or the largest of a reference's
+// or record's contents.
 std::uint64_t size_of(const pb::Value& value) {
   switch (value.kind()) {
     case pb::VALUE_KIND_STRING:
@@ -183,7 +184,7 @@ struct SizedValue {
   std::int64_t growth = 0;
 };
 
-// What has grown most first, then the largest.
+// The largest growth first, then the largest values.
 std::vector<SizedValue> by_size(const pb::ListValuesResponse& values,
                                 const pb::ListValuesResponse* before) {
   std::map<std::string_view, std::uint64_t> known;

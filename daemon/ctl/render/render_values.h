@@ -9,8 +9,8 @@
 
 namespace memprofd::ctl {
 
-// before: the same at an earlier moment, so that what has grown most comes first, with its growth;
-// null: only what there is, the largest first.
+// before: the same at an earlier moment, to list the largest growth first; null: list the largest
+// values first.
 std::string render_values(const ::memprof::v1::ListValuesResponse& values, const Style& style,
                           const ::memprof::v1::ListValuesResponse* before = nullptr);
 

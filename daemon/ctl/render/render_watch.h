@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values that are watched: what has changed since one looked last, a line each.
+// Watched values: the changes since the previous reading, one line each.
 #pragma once
 
 #include <cstdint>

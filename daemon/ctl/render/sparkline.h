@@ -10,7 +10,7 @@ namespace memprofd::ctl {
 
 enum class Charset { kUtf8, kAscii };
 
-// For kAscii "+-" instead of "±", "?" for what has no such likeness.
+// For kAscii "+-" instead of "±", and "?" for characters without an equivalent.
 std::string in_charset(std::string text, Charset charset);
 
 // A character a value, from 0 (and below) to the top.

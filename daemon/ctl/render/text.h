@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How single facts are put into words; every rendering uses these.
+// Texts of single facts; every rendering uses these.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ std::string share_text(const pb::Estimate& part, const pb::Estimate& whole);
 // The words, or "-" for a field that is unset because it is not known.
 std::string known_text(bool known, const std::string& words);
 bool is_observed(const pb::Target& target);  // in observe mode
-// Whether the site's value is known; in observe mode that of many measures is not.
+// True if the site's value is known; in observe mode many measures are unknown.
 bool is_known(const pb::Site& site, pb::Measure order);
 // "1e-05/word (1 sample per 781 KiB)", where it is lower ", requested: 0.0001".
 std::string rate_text(const pb::Target& target);
@@ -41,17 +41,17 @@ std::string_view without_build_folder(std::string_view file);
 // "server.ml:42", "server.ml", "" when the file is not known; without its build folder.
 std::string location_text(const std::string& file, std::uint32_t line);
 std::string losses_text(const pb::Target& target);  // "none", "12 events (kernel/ring_full 12)"
-// The same of what was given up on purpose; empty: nothing.
+// The same for deliberate omissions; empty: none.
 std::string given_up_text(const pb::Target& target);
 std::string utc_text(std::int64_t unix_ns);    // "2026-01-31 12:00:00 UTC"
 std::string clock_text(std::int64_t unix_ns);  // "12:00:00 UTC"
 // "26.0 MiB ± 2.1 lived at 12:00:00 UTC", when what lived was followed last; empty: it still is.
 std::string live_before_text(const pb::Target& target);
-// What is live, and that in parentheses.
+// Live memory, with that in parentheses.
 std::string live_text(const pb::Target& target);
 // "2026-01-31 12:00:00 UTC to 2026-01-31 12:05:00 UTC (5.0 min)".
 std::string range_text(const pb::TimeRange& range);
-// What a group is called: "Cache.add  cache.ml:12", "cache.ml", "thread 4242".
+// Name of a group: "Cache.add  cache.ml:12", "cache.ml", "thread 4242".
 std::string site_text(const pb::Site& site, pb::GroupBy group_by);
 // One line for each frame of the site's callstack, after the indent.
 void append_frames(const pb::Site& site, const std::string& indent, std::string& out);

@@ -11,7 +11,9 @@
 #include "daemon/ctl/snapshot/snapshot_text.h"
 #include "daemon/ctl/snapshot/whole_image.h"
 #include "daemon/ctl/snapshot/why_answer.h"
-#include "daemon/export/api/heap_json.h"
+#include "daemon/ctl/snapshot_command_line.h"
+#include "daemon/export/heaps/heap_answers.h"
+#include "daemon/export/heaps/largest_blocks.h"
 #include "daemon/query/frame_filter.h"
 #include "daemon/snapshot/answers/chrome_snapshot.h"
 #include "daemon/snapshot/answers/root_tree.h"
@@ -19,6 +21,7 @@
 #include "daemon/snapshot/file/new_file.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
+#include "daemon/util/utf8.h"
 
 namespace memprofd::ctl {
 namespace {
@@ -45,10 +48,8 @@ absl::Status answer_why_outside(const HeapImage& image, const Options& options) 
                                " holds memory outside of the heap; memprofctl snapshot show " +
                                options.heap_file + " lists all classes");
   }
-  const SnapshotView view = snapshot_view(options);
-  return write_result(options.json() ? why_outside_json(image.info, why, view.tree())
-                                     : why_outside_text(image.info, why, view),
-                      options.out);
+  return write_answer(outside_answer(image.info, why, snapshot_view(options).tree()), &outside_text,
+                      options);
 }
 
 // With sites named as asked for.
@@ -58,20 +59,60 @@ absl::StatusOr<HeapImage> whole_image(const std::string& path, const Options& op
   return image;
 }
 
-}  // namespace
-
-absl::Status run_snapshot_show(const Options& options) {
+absl::Status run_show(const Options& options) {
   ASSIGN_OR_RETURN(HeapImage image, read_heap_image(options.heap_file));
   RETURN_IF_ERROR(add_types(image, options.heap_cmt));
   image.site_frame = site_frame(options);
   const ShortestPaths paths(image);
-  const ImageCensus census = count_image(image, paths);
-  std::vector<SiteRow> sites;
-  if (image.info.complete) sites = sum_sites(image, paths);  // else many of their blocks are lost
-  return write_result(options.json()
-                          ? census_json(image.info, census, sites)
-                          : census_text(image.info, census, sites, snapshot_view(options)),
-                      options.out);
+  return write_answer(census_answer(image, paths), &census_text, options);
+}
+
+absl::Status run_garbage(const Options& options) {
+  ASSIGN_OR_RETURN(const HeapImage image, whole_image(options.heap_file, options));
+  return write_answer(garbage_answer(image, ShortestPaths(image)), &garbage_text, options);
+}
+
+absl::Status run_waste(const Options& options) {
+  ASSIGN_OR_RETURN(const HeapImage image, whole_image(options.heap_file, options));
+  return write_answer(waste_answer(image, ShortestPaths(image)), &waste_text, options);
+}
+
+// Paths are not cut at a terminal's width: what holds a block is at their ends.
+std::string largest_text(const pb::HeapLargest& largest, const SnapshotView& view) {
+  TextTable table({{"BYTES", Align::kRight},
+                   {"OUTSIDE", Align::kRight},
+                   {"WHAT"},
+                   {"ALLOCATED BY"},
+                   {"PATH FROM A GC ROOT"}});
+  for (int i = 0; i < shown(largest.blocks_size(), view); ++i) {
+    const pb::LargestBlock& block = largest.blocks(i);
+    table.add_row({size_text(block.bytes()),
+                   block.outside_bytes() == 0 ? "-" : size_text(block.outside_bytes()),
+                   printable(block.class_name()),
+                   block.site().empty() ? "-" : printable(block.site()),
+                   block.path().empty() ? "none: floating garbage" : printable(block.path())});
+  }
+  return snapshot_head_text(largest.snapshot()) +
+         with_title("The largest blocks; OUTSIDE: what they hold outside of the heap", table, {});
+}
+
+absl::Status run_largest(const Options& options) {
+  ASSIGN_OR_RETURN(HeapImage image, whole_image(options.heap_file, options));
+  join_threads(image);
+  return write_answer(largest_answer(image, ShortestPaths(image), options.heap_limit),
+                      &largest_text, options);
+}
+
+}  // namespace
+
+std::vector<FileQuestion> file_questions() {
+  return {
+      {"show", "Count blocks by kind, shape, size and site, and free memory", &run_show},
+      {"largest", "Show the largest single blocks, and what holds them", &run_largest},
+      {"garbage", "Show floating garbage (unreachable, not yet collected) by site and age",
+       &run_garbage},
+      {"waste", "Show wasted memory", &run_waste},
+  };
 }
 
 absl::Status run_snapshot_retained(const Options& options) {
@@ -79,10 +120,8 @@ absl::Status run_snapshot_retained(const Options& options) {
   join_threads(image);
   const RetainedTable table = find_retained(image, {.depth = options.heap_depth});
   ASSIGN_OR_RETURN(const std::vector<std::uint32_t> tops, roots_under(table, options.heap_under));
-  return write_result(options.json()
-                          ? retained_json(image.info, table, tops, snapshot_view(options).tree())
-                          : retained_text(image.info, table, tops, snapshot_view(options)),
-                      options.out);
+  return write_answer(retained_answer(image.info, table, tops, snapshot_view(options).tree()),
+                      &retained_text, options);
 }
 
 absl::Status run_snapshot_why(const Options& options) {
@@ -105,26 +144,7 @@ absl::Status run_snapshot_diff(const Options& options) {
   };
   ASSIGN_OR_RETURN(const ImageSummary before, summary_of(options.heap_file));
   ASSIGN_OR_RETURN(const ImageSummary after, summary_of(options.other_heap_file));
-  const ImageDiff diff = compare_images(before, after);
-  return write_result(options.json() ? image_diff_json(before, after, diff)
-                                     : image_diff_text(before, after, diff, snapshot_view(options)),
-                      options.out);
-}
-
-absl::Status run_snapshot_garbage(const Options& options) {
-  ASSIGN_OR_RETURN(const HeapImage image, whole_image(options.heap_file, options));
-  const Garbage garbage = find_garbage(image, ShortestPaths(image));
-  return write_result(options.json() ? garbage_json(image.info, garbage)
-                                     : garbage_text(image.info, garbage, snapshot_view(options)),
-                      options.out);
-}
-
-absl::Status run_snapshot_waste(const Options& options) {
-  ASSIGN_OR_RETURN(const HeapImage image, whole_image(options.heap_file, options));
-  const std::vector<WasteRow> rows = find_waste(image, ShortestPaths(image));
-  return write_result(
-      options.json() ? waste_json(image, rows) : waste_text(image, rows, snapshot_view(options)),
-      options.out);
+  return write_answer(diff_answer(before, after), &diff_text, options);
 }
 
 absl::Status run_snapshot_convert(const Options& options) {

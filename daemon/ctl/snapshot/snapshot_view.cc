@@ -3,21 +3,13 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-
 #include "daemon/util/units.h"
 
 namespace memprofd::ctl {
 
-std::string words_text(std::uint64_t words) {
-  return format_bytes(static_cast<double>(words) * kBytesPerWord);
-}
+std::string size_text(std::uint64_t bytes) { return format_bytes(static_cast<double>(bytes)); }
 std::string share_of(std::uint64_t part, std::uint64_t whole) {
   return format_share(static_cast<double>(part), static_cast<double>(whole));
-}
-std::string sum_text(const SampledSum& sum) {
-  if (sum.blocks == 0) return "-";
-  return format_estimate(sum.estimate.bytes(), sum.estimate.stderr_bytes());
 }
 
 std::string with_title(const std::string& title, const TextTable& table, const Style& style) {
@@ -26,11 +18,12 @@ std::string with_title(const std::string& title, const TextTable& table, const S
   return out;
 }
 
-std::size_t shown(std::size_t rows, const SnapshotView& view) {
-  return view.limit == 0 ? rows : std::min(rows, view.limit);
+int shown(int rows, const SnapshotView& view) {
+  const bool is_all = view.limit == 0 || view.limit >= static_cast<std::size_t>(rows);
+  return is_all ? rows : static_cast<int>(view.limit);
 }
-std::string more_text(std::size_t rows, const SnapshotView& view) {
-  const std::size_t more = rows - shown(rows, view);
+std::string more_text(int rows, const SnapshotView& view) {
+  const int more = rows - shown(rows, view);
   return more == 0 ? "" : fmt::format("… {} more (-n 0 shows all)\n", format_count(more));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of an answer from a heap snapshot is shown, and how its tables are put into words.
+// The shown part of an answer about a heap snapshot, and the texts of its tables.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,6 @@
 
 #include "daemon/ctl/render/render_table.h"
 #include "daemon/ctl/render/text_table.h"
-#include "daemon/snapshot/answers/sampled_sites.h"
 #include "daemon/snapshot/answers/tree_rows.h"
 
 namespace memprofd::ctl {
@@ -21,15 +20,13 @@ struct SnapshotView {
   TreeLimits tree() const { return {.limit = limit, .min_share = min_share}; }
 };
 
-std::string words_text(std::uint64_t words);
+std::string size_text(std::uint64_t bytes);
 std::string share_of(std::uint64_t part, std::uint64_t whole);
-// "12.3 MiB ± 0.4"; "-" without a block.
-std::string sum_text(const SampledSum& sum);
 // Behind an empty line.
 std::string with_title(const std::string& title, const TextTable& table, const Style& style);
-// So many of the rows.
-std::size_t shown(std::size_t rows, const SnapshotView& view);
+// Number of rows to show.
+int shown(int rows, const SnapshotView& view);
 // A line about the others, if there are any.
-std::string more_text(std::size_t rows, const SnapshotView& view);
+std::string more_text(int rows, const SnapshotView& view);
 
 }  // namespace memprofd::ctl

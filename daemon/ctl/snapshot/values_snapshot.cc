@@ -66,7 +66,7 @@ pb::ValueKind kind_of(Collection::Kind kind) {
   return pb::VALUE_KIND_UNSPECIFIED;
 }
 
-// Whether it may be the same thing, which has only grown or shrunk.
+// True if it may be the same value, which has only grown or shrunk.
 bool may_be(const pb::Value& value, pb::ValueKind kind) {
   if (value.kind() == pb::VALUE_KIND_UNREAD) return true;
   return value.kind() == kind || (may_be_tree(value) && kind == pb::VALUE_KIND_TREE);
@@ -92,7 +92,7 @@ bool complete(const HeapImage& image, std::uint32_t block, pb::Value& value) {
   return true;
 }
 
-// What could not be read at all is held by a reference, most often.
+// A value that could not be read at all is usually held by a reference.
 bool complete_reference(const HeapImage& image, std::uint32_t block, pb::Value& value) {
   const BlockShape& shape = image.shape(block);
   const std::uint32_t inner = block_in_field(image, block, 0);

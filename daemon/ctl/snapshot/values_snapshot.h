@@ -7,7 +7,7 @@
 
 namespace memprofd::ctl {
 
-// Whether some of what modules hold was not read to its end.
+// True if some module values were too large to be read completely.
 bool has_too_large(const ::memprof::v1::ListValuesResponse& values);
 // Counts those in the image, which is of the same program, and marks them. What is not found in it,
 // or is another kind of value by then, stays as it is. How many were counted.

@@ -10,11 +10,11 @@
 
 namespace memprofd::ctl {
 
-// The image of a file with all that was there, roots included: a part of a heap is refused
-// (kInvalidArgument). Its blocks have types as of add_types().
+// The image of a complete file, roots included; a truncated one is refused (kInvalidArgument). Its
+// blocks have types as of add_types().
 absl::StatusOr<HeapImage> read_whole_image(const std::string& path,
                                            const std::vector<std::string>& cmt);
-// The same of what is said of no block: read_heap_tables().
+// The same without blocks: read_heap_tables().
 absl::StatusOr<HeapImage> read_whole_tables(const std::string& path);
 // Types of the source, from compiled interfaces in these places and where they usually are.
 // kNotFound: a place is not there, or there are places and nothing of the program's in them.

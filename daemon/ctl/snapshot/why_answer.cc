@@ -3,9 +3,8 @@
 
 #include <vector>
 
-#include "daemon/ctl/output.h"
-#include "daemon/export/api/heap_json.h"
 #include "daemon/export/api/heap_why.h"
+#include "daemon/export/heaps/heap_answers.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd::ctl {
@@ -33,10 +32,8 @@ absl::Status answer_why(const HeapImage& image, const Options& options, const st
     return absl::NotFoundError("no sampled block's callstack matches \"" + options.heap_site +
                                "\"; " + list_sites + " lists sites");
   }
-  const SnapshotView view = snapshot_view(options);
-  return write_result(
-      options.json() ? why_json(image.info, why, view.tree()) : why_text(image.info, why, view),
-      options.out);
+  return write_answer(why_answer(image.info, why, snapshot_view(options).tree()), &why_text,
+                      options);
 }
 
 }  // namespace memprofd::ctl

@@ -1,19 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// memprofctl why and memprofctl snapshot why: one answer, of a snapshot from either place.
+// How commands print answers from a heap snapshot; memprofctl why and memprofctl snapshot why are
+// one answer, of a snapshot from either place.
 #pragma once
 
 #include <string>
 
 #include "absl/status/status.h"
 #include "daemon/ctl/commands.h"
+#include "daemon/ctl/output.h"
+#include "daemon/ctl/render/render_json.h"
 #include "daemon/ctl/snapshot/snapshot_text.h"
 #include "daemon/snapshot/heap_image.h"
 
 namespace memprofd::ctl {
 
-// What of an answer the options have shown.
+// The part of an answer that the options select.
 SnapshotView snapshot_view(const Options& options);
-// By which frames the options name sites.
+// Writes the message as JSON, or as the text that is made from it.
+template <typename Answer>
+absl::Status write_answer(const Answer& answer,
+                          std::string (*text)(const Answer&, const SnapshotView&),
+                          const Options& options) {
+  return write_result(options.json() ? numeric_json(answer) : text(answer, snapshot_view(options)),
+                      options.out);
+}
+// The frames by which the options name sites.
 SiteFrame site_frame(const Options& options);
 // Writes what keeps the memory of sites that match the options' pattern. source: of messages, the
 // file or process that the image is of; list_sites: the command that names sites there are.

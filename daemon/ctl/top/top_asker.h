@@ -17,12 +17,12 @@ namespace memprofd::ctl {
 class TopAsker {
  public:
   explicit TopAsker(std::unique_ptr<Questions> source);
-  // Gives up the question that is asked.
+  // Abandons the current question.
   ~TopAsker();
 
   // One at a time: not while busy(). number is that of the answer.
   void ask(const TopLook& look, std::uint64_t number);
-  // From ask() until take() has given the answer.
+  // True from ask() until take() has returned the answer.
   bool busy() const { return busy_; }
   // Nothing while there is no answer.
   std::optional<TopAnswer> take();

@@ -13,8 +13,8 @@ namespace memprofd::ctl {
 
 namespace pb = ::memprof::v1;
 
-// Words end at spaces; quotes, single or double, keep spaces together. Patterns are
-// compiled, so that what is wrong is said before the daemon is asked.
+// Words end at spaces; quotes, single or double, keep spaces together. Patterns are compiled, so
+// that errors are reported before the daemon is asked.
 absl::StatusOr<pb::Filter> parse_filter(std::string_view line);
 // A line that parse_filter() makes the same filter of; without lifetimes.
 std::string filter_line(const pb::Filter& filter);

@@ -16,12 +16,12 @@ using Pieces = std::vector<std::string>;
 // is left out, a piece that is wider than a line is cut.
 std::vector<std::string> fit_pieces(const Pieces& pieces, std::size_t width, std::size_t max_lines);
 
-Pieces target_pieces(const TopAnswer& answer);   // which program, how it is sampled
+Pieces target_pieces(const TopAnswer& answer);   // program and sampling
 Pieces program_pieces(const TopAnswer& answer);  // its memory, at the time of the answer
 Pieces look_pieces(const TopAnswer& answer);     // what the table is about
 // "LIVE", "PAUSED at 12:00:00 UTC, 4.0 s ago", "RECONNECTING: ...".
 std::string state_text(const TopModel& model);
-// What hinders, in a line; else empty.
+// The current problem in one line, or empty.
 std::string problem_text(const TopModel& model);
 
 }  // namespace memprofd::ctl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `top` says about its keys.
+// The help text of `top`, with its keys.
 #pragma once
 
 #include <string>

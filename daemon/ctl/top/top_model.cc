@@ -29,7 +29,7 @@ Value next_of(const Values& values, Value present) {
   return at == values.end() || at + 1 == values.end() ? values.front() : *(at + 1);
 }
 
-// Where a key moves to from row at of so many; nothing: it is no such key.
+// The row to which a key moves; nothing: the key does not move.
 std::optional<std::size_t> moved(int key, std::size_t at, std::size_t page, std::size_t rows) {
   const std::size_t last = rows == 0 ? 0 : rows - 1;
   switch (key) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `top` shows and what keys do to it; asks and draws nothing itself.
+// State of `top` and the effects of keys on it; sends no requests and draws nothing itself.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace memprofd::ctl {
 
-// What is drawn over the list, or instead of it.
+// An overlay over the list, or in place of it.
 enum class TopOverlay {
   kNone,
   kHelp,
@@ -23,35 +23,35 @@ enum class TopOverlay {
 
 class TopModel {
  public:
-  // look: of the first question. Without a pid it lists targets, and when there is
-  // only one that can be meant goes on to it.
+  // look: the first question. Without a pid it lists targets, and continues to the only candidate
+  // if there is just one.
   explicit TopModel(TopLook look);
 
   // ---- what happens
   void press(int key);
   void take(TopAnswer answer);
-  // The list has room for so many rows.
+  // Number of rows for which the list has room.
   void set_page(std::size_t rows);
-  // The daemon is being asked and has not answered for so long.
+  // Time for which the daemon has not answered the current question.
   void set_waiting(double seconds) { waiting_seconds_ = seconds; }
 
-  // ---- what is to be done
+  // ---- actions
   bool quit() const { return quit_; }
   const TopLook& look() const { return look_; }
   // Changes with the look: an answer with another number is of an earlier one.
   std::uint64_t number() const { return number_; }
-  // Whether to ask at once, and whether to ask again and again.
+  // Whether to send a request now, and whether to repeat it.
   bool wants_answer() const { return answered_ != number_; }
   bool moves() const { return !paused() || look_.view == TopView::kTargets || !problem_.ok(); }
 
-  // ---- what is shown
-  // The last good one; its look may be an earlier one. number 0: none yet.
+  // ---- data to show
+  // The last good answer, possibly to an earlier question. number 0: none yet.
   const TopAnswer& answer() const { return answer_; }
   // Why there is no newer answer.
   const absl::Status& problem() const { return problem_; }
   double waiting_seconds() const { return waiting_seconds_; }
   bool paused() const { return look_.until_ns != 0; }
-  // Whether the answer is to the present look.
+  // True if the answer belongs to the present view.
   bool current() const { return answer_.number == number_; }
   TopOverlay overlay() const { return overlay_; }
   const LineEdit& edit() const { return edit_; }

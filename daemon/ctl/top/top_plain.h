@@ -8,8 +8,8 @@
 
 namespace memprofd::ctl {
 
-// Until so many frames are out, the target has ended (when there is no such number), or
-// nobody reads any more, which is no error.
+// Prints this many frames; without a number, until the target has ended. Ends early, without an
+// error, if the reader has closed the pipe.
 absl::Status run_plain_top(Questions& source, const TopOptions& options, bool json);
 
 }  // namespace memprofd::ctl

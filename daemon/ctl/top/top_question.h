@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `top` looks at, and how the daemon is asked for it.
+// The view of `top`, and the requests for it.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ enum class TopView {
   kCallstacks,  // of one of them
 };
 
-// Sparklines have so many steps at most.
+// Maximum number of steps of a sparkline.
 inline constexpr std::uint32_t kTopPoints = 30;
 // More groups than anybody scrolls through.
 inline constexpr std::uint32_t kTopRows = 1000;
@@ -35,15 +35,15 @@ struct TopLook {
   pb::Site drilled;                // kCallstacks: the group whose they are
   std::uint32_t limit = kTopRows;  // rows; 0: all
 
-  // What rows of the view are grouped by.
+  // The group key of the view's rows.
   pb::GroupBy row_group() const {
     return view == TopView::kCallstacks ? pb::GROUP_BY_CALLSTACK : group_by;
   }
 };
 
-// All of one instant or nearly so: the questions are asked one after the other.
+// Answers of about one moment: the questions are sent one after the other.
 struct TopAnswer {
-  TopLook look;              // that was asked for
+  TopLook look;              // the question
   std::uint64_t number = 0;  // of the look, as the asker was given
   absl::Status status;
   pb::ListTargetsResponse targets;  // kTargets; all else is empty then
@@ -55,7 +55,7 @@ struct TopAnswer {
   double seconds() const;
 };
 
-// What is asked.
+// The requests of a view.
 pb::ListSitesRequest program_request(const TopLook& look);
 pb::ListSitesRequest sites_request(const TopLook& look);
 pb::GetHistoryRequest history_request(const TopLook& look);

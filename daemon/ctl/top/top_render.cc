@@ -51,7 +51,7 @@ Paint state_paint(const TopModel& model) {
   return model.paused() ? Paint::kPaused : Paint::kLive;
 }
 
-// What keeps the rate of a sampled program low is none.
+// A reason for a low rate of a sampled program is no problem.
 Paint problem_paint(const TopModel& model) {
   const pb::Target& target = model.answer().program.target();
   const bool sampled = target.state() == pb::TARGET_STATE_SAMPLING && target.sampling_rate() > 0;

@@ -15,7 +15,7 @@ namespace memprofd::ctl {
 enum class Paint { kPlain, kBold, kTitle, kSelected, kLive, kPaused, kProblem };
 
 struct PaintedLine {
-  std::string text;  // not wider than the screen; UTF-8, or ASCII when so asked
+  std::string text;  // not wider than the screen; UTF-8, or ASCII if requested
   Paint paint = Paint::kPlain;
 };
 

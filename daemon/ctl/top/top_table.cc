@@ -17,7 +17,7 @@
 namespace memprofd::ctl {
 namespace {
 
-// What is left out last comes first.
+// Ordered by importance: the first one is omitted last.
 constexpr pb::Measure kFirst[] = {pb::MEASURE_LIVE, pb::MEASURE_ALLOCATED};
 constexpr pb::Measure kSecond[] = {pb::MEASURE_LIFETIME, pb::MEASURE_PROMOTED};
 constexpr pb::Measure kThird[] = {pb::MEASURE_SAMPLES, pb::MEASURE_DIED_YOUNG,

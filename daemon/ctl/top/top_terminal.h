@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `top` has to know of its terminal before and while it draws.
+// Properties of the terminal that `top` needs before and while it draws.
 #pragma once
 
 #include <csignal>
@@ -18,17 +18,17 @@ class TopSignals {
   TopSignals(const TopSignals&) = delete;
   TopSignals& operator=(const TopSignals&) = delete;
 
-  // Until fd is readable, a key is there (when keys are waited for), a signal has come or
-  // the time is over. False: it is time to end, by a signal or because the terminal is gone.
+  // Waits until fd is readable, a key is pressed (if keys are awaited), a signal arrives, or the
+  // time is over. Returns false if top has to end, because of a signal or a lost terminal.
   bool wait(int fd, bool keys, double seconds);
 
  private:
   sigset_t before_, waiting_;
 };
 
-// Whether stdin and stdout are a terminal that can be drawn on, as TERM says.
+// True if stdin and stdout are a terminal that can be drawn on, according to TERM.
 bool has_screen();
-// The charset that the locale says. Sets the program's locale.
+// The charset of the locale. Sets the program's locale.
 Charset terminal_charset();
 
 }  // namespace memprofd::ctl

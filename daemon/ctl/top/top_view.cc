@@ -80,7 +80,7 @@ class TopLoop {
     }
   }
 
-  // Until something is to be done that neither a key nor an answer tells.
+  // Time until work is due that neither a key nor an answer triggers.
   double wait_seconds() const {
     const double left = options_.interval_seconds - seconds_since(asked_);
     return std::clamp(left, asker_.busy() ? 0.25 : 0.0, 1.0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `memprofctl top`: what a running target does, on a full screen or in frames of text.
+// `memprofctl top`: the activity of a running target, on a full screen or in frames of text.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What runs after a fork here may come from a process with threads: it calls nothing that
+// Code that runs after a fork here may come from a process with threads: it calls nothing that
 // takes a lock or allocates.
 #include "daemon/discover/memory/memory_server.h"
 

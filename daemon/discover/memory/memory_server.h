@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small processes that touch the memory of targets in memprofd's place.
+// Small processes that access the memory of targets on behalf of memprofd.
 //
-// To read a target's memory may mean to read a file that it maps; when that file's server
-// does not answer (FUSE, NFS), the reader stands still in the kernel, and not even SIGKILL
-// ends it. So a process of its own does it, one for each target, that holds nothing but a
-// socket and the target's files in /proc: whatever becomes of it, memprofd goes on, can
-// end, and leaves no probe and no memory behind.
+// Reading a target's memory may require a file that it maps. If that file's server does not answer
+// (FUSE, NFS), the reader hangs in the kernel, and not even SIGKILL ends it. So each target has a
+// process of its own that holds only a socket and the target's files in /proc. Whatever happens to
+// it, memprofd continues, can end, and leaves no probe and no memory behind.
 //
-// Who waits for a page behind /proc/PID/mem holds the lock of the address space, and with it
-// each uprobe on a file that is mapped there, whosever it is. So the pages are brought in by
-// process_vm_readv before, which waits without that lock; what it reads is thrown away, as
-// it goes by pid, unless its mark shows whose it is. It also has the kernel part the pages that a
+// A thread that waits for a page through /proc/PID/mem holds the lock of the address space, and
+// thereby blocks all uprobes on files that are mapped there. So pages are first brought in by
+// process_vm_readv, which waits without that lock. Its data is discarded, because it is read by
+// pid, unless the mark identifies the address space. It also makes the kernel separate pages that a
 // process shares with its copies.
 //
 //     memprofd ══ socket ══ nursery           forked once, while memprofd is small
@@ -30,7 +29,7 @@ namespace memprofd {
 // opened, and answer nothing after its end.
 struct MemoryFiles {
   int pid = 0;
-  // Where this address space has bytes that no other has: its AT_RANDOM. 0: not known.
+  // Address of 16 bytes that identify this address space (AT_RANDOM). 0: unknown.
   std::uint64_t mark = 0;
   UniqueFd mem;  // read and write
   UniqueFd maps;
@@ -38,18 +37,17 @@ struct MemoryFiles {
   UniqueFd window = UniqueFd();
 };
 
-// What goes over a server's socket, a message each: a request, behind it the bytes to be
-// written, or a list of pieces and what is written to them; an answer, behind it the bytes that
-// were read.
+// The protocol of a server's socket, one message each: a request, followed by the bytes to write,
+// or by a list of pieces and the bytes for them; an answer, followed by the bytes that were read.
 struct MemoryRequest {
-  // kWriteStack also writes below a stack, which grows it. kReadPieces has a list of pieces behind
-  // it, of `bytes` bytes, and is answered by what could be read of them, up to the first that
-  // could not. kReadPiecesWithoutFiles and kView are for what is in no mapping of a file: no page
-  // is brought in before. kPeekPieces tells what process_vm_readv has read, at a quarter of the
-  // cost; where no mark is known it may be of another address space, as that goes by pid, if the
-  // process has run exec at that moment. kView reads into the window, from its beginning on; its
-  // answer has no bytes. kWritePieces has a list of `address` pieces behind it, then their bytes;
-  // `bytes` counts both. They are written one after the other, up to the first that cannot be.
+  // kWriteStack also writes below a stack, which grows it. kReadPieces is followed by a list of
+  // pieces, of `bytes` bytes; the answer has the pieces that could be read, up to the first
+  // failure. kReadPiecesWithoutFiles and kView are for mappings without a file: no page is brought
+  // in first. kPeekPieces returns the data of process_vm_readv, at a quarter of the cost; without a
+  // known mark it may belong to another address space, because it is read by pid, if the process
+  // ran exec at that moment. kView reads into the window, from its beginning; its answer has no
+  // bytes. kWritePieces is followed by a list of `address` pieces and their bytes; `bytes` counts
+  // both. They are written in order, up to the first failure.
   enum What : std::uint32_t {
     kRead,
     kWrite,
@@ -74,9 +72,9 @@ struct MemoryPieceRequest {
 };
 
 struct MemoryAnswer {
-  std::uint64_t number = 0;  // of the request; 0: there is no server, `error` says why
+  std::uint64_t number = 0;  // of the request; 0: there is no server, `error` has the reason
   std::uint64_t blocked_ns = 0;
-  std::uint32_t bytes = 0;   // moved, less than asked for at the end or before an error
+  std::uint32_t bytes = 0;   // moved bytes, fewer than requested at the end or before an error
   std::int32_t error = 0;    // errno
   std::uint64_t cpu_ns = 0;  // of the server until now
 };
@@ -84,8 +82,7 @@ struct MemoryAnswer {
 constexpr std::uint32_t kMaxMemoryTransfer = 64u << 10;  // also of all pieces together
 constexpr std::size_t kMaxMemoryPieces = 256;
 constexpr std::size_t kMemoryMarkBytes = 16;
-// Larger windows are slower: what is read would fall out of the processor's cache before it is
-// looked at.
+// Larger windows are slower: the data would fall out of the processor's cache before it is used.
 constexpr std::uint32_t kMemoryWindowBytes = 512u << 10;
 
 // Forks the nursery, unless there is one. To be called while this process is small and has

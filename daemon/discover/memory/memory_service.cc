@@ -28,14 +28,14 @@ bool are_pieces(MemoryRequest::What what) {
          what == MemoryRequest::kPeekPieces;
 }
 
-// How many bytes of these are there now, as the program itself would see them; -1: errno.
+// Number of these bytes that are present, as the program itself would see them; -1: errno.
 ssize_t bring_in(const MemoryService& service, const iovec* remote, std::size_t pieces) {
   static std::byte scratch[kMaxMemoryTransfer];
   iovec local{scratch, sizeof scratch};
   return ::process_vm_readv(service.pid, &local, 1, remote, pieces, 0);
 }
 
-// Whether all pages are there: 0, or the errno.
+// Brings in all pages: 0, or the errno.
 int bring_in(const MemoryService& service, const Message& message) {
   const MemoryRequest& request = message.request;
   const iovec remote{std::bit_cast<void*>(request.address), request.bytes};
@@ -44,8 +44,9 @@ int bring_in(const MemoryService& service, const Message& message) {
   return n == static_cast<ssize_t>(request.bytes) ? 0 : EFAULT;
 }
 
-// Whether what bears the pid has the address space of these files still, by its mark as read by the
-// pid. A program may write there; nobody can write what the kernel has given to another program.
+// True if the process with the pid still has the address space of these files, by its mark read by
+// pid. The program may overwrite the mark, but no one can write the one that the kernel has given
+// to another program.
 bool is_of_these_files(const MemoryService& service, const std::byte* mark) {
   static std::byte known[kMemoryMarkBytes];
   if (std::memcmp(mark, known, sizeof known) == 0) return true;
@@ -114,9 +115,9 @@ ssize_t transfer_piece(const MemoryService& service, const MemoryPieceRequest& p
   return static_cast<ssize_t>(piece.bytes);
 }
 
-// What bears the pid now is read, its mark with the rest, as one call reads one address space; an
-// address space that has gone since answers nothing. remote: the place of the mark, then the
-// pieces.
+// Reads the process that has the pid now, its mark with the rest, because one call reads one
+// address space; an address space that has gone since does not answer. remote: the place of the
+// mark, then the pieces.
 void peek(const MemoryService& service, const iovec* remote, std::size_t pieces, Message& message) {
   std::byte mark[kMemoryMarkBytes];
   const iovec local[] = {{mark, service.mark == 0 ? 0 : sizeof mark},
@@ -225,7 +226,7 @@ void transfer_all(const MemoryService& service, Message& message) {
   }
 }
 
-// How often this thread has left its processor because it had to wait for something.
+// Number of times that this thread has left its processor because it had to wait.
 long waits() {
   rusage usage{};
   ::getrusage(RUSAGE_THREAD, &usage);

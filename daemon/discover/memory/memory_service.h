@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a memory server does (memory_server.h): it answers requests until its socket ends. It comes
-// from a process that may have had threads: nothing here takes a lock or allocates.
+// The work of a memory server (memory_server.h): it answers requests until its socket closes. It is
+// forked from a process that may have threads, so nothing here takes a lock or allocates.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct MemoryService {
   int window_file() const { return files[3]; }
 };
 
-// Its errno, instead of a server: to what was asked already, or will be.
+// Answers earlier and later requests with this errno, because there is no server.
 void say_no_server(const MemoryService& service, int error);
 
 [[noreturn]] void serve(MemoryService& service);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who had memprofd do what, and what became of it: a line of the log for each, but no more a minute
-// for one user than a log can take. Root and memprofd itself have no such limit.
+// The audit log: one line for each request that controls something, with the user and the outcome,
+// up to a number of lines per minute for one user. Root and memprofd itself have no such limit.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,21 @@
 
 namespace memprofd {
 
-// "pid 4242: attach (rate 1e-05/word) by user 0, process 77: done", or refused and why. What is
-// refused is a warning. what: with details; who: as the server knows the client; done: what there
-// is to say of it once it was done.
-// It is for who asks on this thread (util/asker.h).
+// Logs "pid 4242: attach (rate 1e-05/word) by user 0, process 77: done", or "refused" with the
+// reason; a refusal is a warning. what: the request with details; who: the client as the server
+// knows it; done: remarks about a completed request. The limit applies to the user of this thread
+// (util/asker.h).
 void audit(int pid, std::string_view what, std::string_view who, const absl::Status& outcome,
            std::string_view done = "");
 
-// How many lines were left out; of others the next line of the user says how many.
+// Number of lines that were omitted; the next line of a user reports how many of theirs.
 std::uint64_t unlogged_requests();
 
-// What a request asks for, with what matters of it: "attach (1e-05/word)".
+// Text of a request with its important parameters: "attach (1e-05/word)".
 std::string name_of(const ::memprof::v1::AttachRequest& request);
 std::string name_of(const ::memprof::v1::DetachRequest& request);
 std::string name_of(const ::memprof::v1::SetRateRequest& request);
-// What taking one has cost: "paused for 2.3 ms (1.9 ms predicted), 244 KiB".
+// Cost of a snapshot: "paused for 2.3 ms (1.9 ms predicted), 244 KiB".
 std::string cost_of(const ::memprof::v1::SnapshotSummary& summary);
 
 }  // namespace memprofd

@@ -12,10 +12,10 @@
 
 namespace memprofd {
 
-// What one request is answered with, message by message. Not thread-safe.
+// The answer to one request, message by message. Not thread-safe.
 class CallsStream {
  public:
-  // kInvalidArgument when the request makes no sense, else what ProfilerService says.
+  // kInvalidArgument for an invalid request, otherwise the errors of ProfilerService.
   static absl::StatusOr<CallsStream> open(ProfilerService& service,
                                           const ::memprof::v1::TraceCallsRequest& request,
                                           const AskedProcess& process);

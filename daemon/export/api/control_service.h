@@ -9,12 +9,11 @@
 
 namespace memprofd {
 
-// As clients are told of a snapshot.
+// The summary of a snapshot for clients.
 ::memprof::v1::SnapshotSummary to_proto(const HeapSummary& summary);
 
-// Thread-safe. A process is the one that the request is about, and for whom. All calls:
-// kInvalidArgument when a request makes no sense, else what
-// ProfilerService says.
+// Thread-safe. A process is that of the request, with the user who asks. All calls:
+// kInvalidArgument for an invalid request, otherwise the errors of ProfilerService.
 class ControlService {
  public:
   // service must outlive this.

@@ -46,7 +46,7 @@ bool any(const std::vector<std::string>& patterns) {
   return std::any_of(patterns.begin(), patterns.end(), [](const auto& p) { return !p.empty(); });
 }
 
-// Whether something must be known of a block to pass. That it is C's is known of each.
+// True if the filter needs facts about the block. Whether it is native is always known.
 bool about_blocks(const Filter& filter) {
   const bool in_some = (filter.heap && filter.heap != Place::kC) ||
                        (filter.source && filter.source != Source::kMalloc);

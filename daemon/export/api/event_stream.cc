@@ -32,7 +32,7 @@ bool is_dealloc(const SampleEvent& event) {
   return !is_alloc(event.record) && kind_of(event) != pb::EVENT_KIND_PROMOTE;
 }
 
-// How long the block of a deallocation lived; it has to be one that is followed.
+// Lifetime of a deallocated block, which must be a followed one.
 double lifetime_seconds(const SampleEvent& event) {
   const std::uint64_t died = event.record.time_ns;
   return died > event.alloc_time_ns ? static_cast<double>(died - event.alloc_time_ns) / 1e9 : 0;
@@ -56,7 +56,7 @@ std::uint64_t size_words(const SampleEvent& event, const EventClass& of) {
   return static_cast<std::uint64_t>(std::llround(of.alloc_class.size.middle_words()));
 }
 
-// What an event says of its block; what only the class knows when it is known.
+// The block's properties from the event; those of its class only if that is known.
 void fill_block(const SampleEvent& event, const EventClass& alloc_class, pb::SampleEvent& out) {
   const AllocClass& block = alloc_class.alloc_class;
   out.set_size_words(size_words(event, alloc_class));

@@ -18,7 +18,7 @@
 
 namespace memprofd {
 
-// What one reader wants.
+// The selection of one reader.
 struct EventQuery {
   std::uint32_t kinds = 0;  // bit k: EventKind k
   bool of_c = false;        // C's memory, and nothing else; or all but that
@@ -32,15 +32,15 @@ struct EventQuery {
   std::optional<EventCursor> cursor;
 };
 
-// kInvalidArgument: unknown kinds, bad patterns, or conditions on what becomes
-// of a block, which an event cannot know.
+// kInvalidArgument: unknown kinds, bad patterns, or conditions on the fate of a block, which an
+// event does not contain.
 absl::StatusOr<EventQuery> event_query(const pb::StreamEventsRequest& request);
 
 struct EventStreamLimits {
   std::size_t events = 512;               // in a message
   std::size_t text_bytes = 1u << 19;      // of callstacks in a message; one callstack may exceed it
   std::size_t known_callstacks = 65'536;  // then all are forgotten and sent again
-  // After so many events that did not pass the filter, a message with a cursor.
+  // After this number of events that did not pass the filter, a message with a cursor is sent.
   std::size_t silent_events = 65'536;
 };
 
@@ -53,8 +53,8 @@ class EventStream {
   EventStream(EventQuery query, std::shared_ptr<Symbolizer> symbolizer,
               EventStreamLimits limits = {});
 
-  // Sends what passes the filter; the first time, a message in any case once
-  // recording has begun. False when send said so.
+  // Sends the events that pass the filter; the first time always a message, once recording has
+  // begun. False if send() returned false.
   bool put(const EventRead& read, const Send& send);
 
  private:
@@ -80,7 +80,7 @@ class EventStream {
 
   pb::StreamEventsResponse message_;
   std::size_t text_bytes_ = 0;  // of message_'s callstacks
-  std::size_t silent_ = 0;      // events looked at since the last message
+  std::size_t silent_ = 0;      // events examined since the last message
   bool begun_ = false;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What has become of snapshots of heaps that were asked for, by users or by rules: counted by the
-// code of the answer; how many were taken of each target, and how long that took.
+// Counts the outcomes of heap snapshots that users or rules requested, by code of the answer; and
+// for each target the number taken and their durations.
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@ class HeapOutcomes {
     ++taken_[{attached_ns, pid}];
     if (taken_.size() > kMostTargets) taken_.erase(taken_.begin());
   }
-  // What that took, and for how long the target stood still. Any thread.
+  // Counts the duration of a snapshot and of its pause. Any thread.
   void count_times(double seconds, double pause_seconds) {
     const MutexLock lock(mutex_);
     times_.durations.add(seconds);
@@ -57,7 +57,7 @@ class HeapOutcomes {
   }
 
  private:
-  // Which are remembered; the one that was attached to first is forgotten first.
+  // Number of targets that are remembered; the one that was attached first is forgotten first.
   static constexpr std::size_t kMostTargets = 4096;
 
   struct Name {
@@ -77,7 +77,7 @@ class HeapOutcomes {
        {absl::StatusCode::kUnknown, "failed"}}};
 
   static std::size_t place_of(absl::StatusCode code) {
-    // Who was detached in the middle counts as one that has ended.
+    // A target that was detached meanwhile counts as ended.
     if (code == absl::StatusCode::kAborted) code = absl::StatusCode::kNotFound;
     std::size_t place = 0;
     while (place + 1 < kNames.size() && kNames[place].code != code) ++place;

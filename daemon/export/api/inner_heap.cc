@@ -80,8 +80,8 @@ absl::Status InnerHeaps::look_at_taken(ControlService& control,
                                        const ::memprof::v1::TakeSnapshotRequest& request,
                                        const AskedProcess& process,
                                        const std::function<bool()>& waits, const Look& look) {
-  // Nobody has the turn while a program is waited for, which may never come to its safe point. It
-  // is not begun while another one has it.
+  // No one holds the turn while a program is awaited, which may never reach its safe point. The
+  // request does not start while another one has the turn.
   RETURN_IF_ERROR(my_turn().status());
   std::optional<AnswerTurns::Turn> alone;
   const auto begins = [&]() -> absl::Status {

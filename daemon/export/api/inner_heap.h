@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heaps that memprofd looks at itself, within its own memory: of snapshots that are taken for it,
-// and of those that it keeps.
+// Analyses heaps within memprofd's own memory: snapshots that are taken for an answer, and stored
+// ones.
 #pragma once
 
 #include <chrono>
@@ -26,36 +26,35 @@ namespace memprofd {
 inline constexpr std::uint64_t kMostInnerBlocks = 10'000'000;
 inline constexpr std::uint64_t kMostInnerPointers = 10 * kMostInnerBlocks;
 
-// Thread-safe; one heap at a time is looked at, with types of the source where they are at hand.
+// Thread-safe; analyses one heap at a time, with types of the source if they are found.
 class InnerHeaps {
  public:
   using Look = std::function<absl::Status(HeapImage& image)>;
 
-  // cmt: where files of compilers are looked for besides the usual places.
+  // cmt: places to search for compiler files besides the usual ones.
   explicit InnerHeaps(HeapFilesOptions kept = {}, std::vector<std::string> cmt = {})
       : kept_(std::move(kept)), types_(std::move(cmt)) {}
 
   const HeapFiles& kept() const { return kept_; }
-  // What was in those that have been looked at.
+  // Censuses of the heaps that have been analysed.
   std::shared_ptr<const CensusBook> censuses() const { return censuses_; }
-  // Has one taken, and looked at. Errors as of taking one; kResourceExhausted: the heap has too
-  // much in it, or another one is being looked at. waits: whether somebody still waits for the
-  // answer.
+  // Takes a snapshot and analyses it. Errors as of taking one; kResourceExhausted: the heap is too
+  // large, or another one is being analysed. waits: whether a client still waits for the answer.
   absl::Status look_at_taken(ControlService& control,
                              const ::memprof::v1::TakeSnapshotRequest& request,
                              const AskedProcess& process, const std::function<bool()>& waits,
                              const Look& look);
-  // Has these of the kept ones looked at, one after the other. Errors as of HeapFiles::path_of()
-  // and read_heap_image(); kResourceExhausted as above.
+  // Analyses stored heaps, one after the other. Errors as of HeapFiles::path_of() and
+  // read_heap_image(); kResourceExhausted as above.
   absl::Status look_at_kept(const std::vector<std::string>& names, const Look& look);
-  // Has a kept one counted that nobody has asked about. kResourceExhausted: it has too much in it
-  // for that; kUnavailable: another one is being looked at.
+  // Counts a stored heap that no client has asked about. kResourceExhausted: it is too large for
+  // that; kUnavailable: another one is being analysed.
   absl::Status count_kept(const std::string& name);
 
  private:
-  // Those that nobody waits for take less memory.
+  // Limits for heaps that no client waits for.
   static constexpr ImageLimits kUnasked{.blocks = 3'000'000, .pointers = 30'000'000};
-  // How long who asks waits for what is looked at before.
+  // Time for which a caller waits for earlier analyses.
   static constexpr std::chrono::seconds kPatience{10};
 
   absl::StatusOr<AnswerTurns::Turn> my_turn();

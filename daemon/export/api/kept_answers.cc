@@ -15,7 +15,7 @@ namespace {
 constexpr char kAgain[] = "; ask again without a token";
 // A row in a message has a tag and a length besides.
 constexpr std::size_t kRowOverhead = 8;
-// What a row that is kept takes besides its bytes.
+// Memory of a kept row besides its bytes.
 constexpr std::size_t kKeptOverhead = sizeof(std::string) + 16;
 
 // One that no memprofd before had, so that its tokens mean nothing here.

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers in pages: rows of one instant, of which a client takes as many at a time as one message
-// holds that every client of gRPC reads. Between pages the answer is kept here:
+// Pagination: a client gets the rows of one moment page by page, as many as fit into a message that
+// every gRPC client accepts. Between pages the answer is kept here:
 //
 //     question ─▶ whole answer ─▶ first page, token ··· token, question ─▶ next page, token ··
 //
-// A token says which answer it is and the row that comes next. It can be used again while the
-// answer is kept.
+// A token contains the answer and the next row. It can be used repeatedly while the answer is kept.
 #pragma once
 
 #include <chrono>
@@ -32,7 +31,7 @@ struct PageLimits {
   static constexpr std::size_t kMaxBytes = 2 << 20;
 };
 
-// Messages as bytes, which are a quarter of what they take otherwise.
+// Messages as bytes, a quarter of their size otherwise.
 struct WholeAnswer {
   std::string question;           // the request but for its page
   std::string head;               // all but the rows
@@ -110,7 +109,7 @@ absl::StatusOr<Response> message_of(const AnswerPage& page, Rows* (Response::*ro
   return response;
 }
 
-// The page that is asked for. answer: makes the whole answer, when it is the first.
+// The requested page. answer: computes the whole answer for the first page.
 template <typename Request, typename Response, typename Rows, typename Answer>
 absl::StatusOr<Response> page_of(KeptAnswers& kept, const Request& request,
                                  Rows* (Response::*rows)(), Answer answer) {

@@ -57,7 +57,7 @@ pb::TimeRange on_history_clock(const TargetSnapshot& target, pb::TimeRange range
   return range;
 }
 
-// Whether a target has, of each label that is asked for, one of the values.
+// True if a target has, for each requested label, one of the values.
 bool has_labels(const TargetInfo& info, const std::multimap<std::string, std::string>& labels) {
   const auto values = label_values(info);
   for (std::size_t i = 0; i < values.size(); ++i) {

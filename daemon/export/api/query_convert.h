@@ -17,7 +17,7 @@ namespace memprofd {
 
 inline constexpr std::uint32_t kMaxPoints = 10'000;  // of one series
 
-// now_ns: CLOCK_REALTIME of the counts; the end that is meant when none is given.
+// now_ns: CLOCK_REALTIME of the counts; the end of a range without one.
 absl::StatusOr<TimeRange> from_proto(const pb::TimeRange& range, std::uint64_t now_ns);
 // Patterns and limits are checked by FrameFilter::compile.
 absl::StatusOr<Filter> from_proto(const pb::Filter& filter);

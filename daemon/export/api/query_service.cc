@@ -26,10 +26,10 @@ bool in_one_session(const HistoryView& history, const TimeRange& a, const TimeRa
   return !before || !after || *before == *after;
 }
 
-// Older clients know no selection in this question.
+// From a selection, or from the fields of the request that name one target.
 absl::StatusOr<pb::Selection> selection_of(const pb::ListSitesRequest& request) {
-  const bool is_older = request.pid() != 0 || request.has_range() || request.has_filter();
-  if (request.has_selection() && is_older) {
+  const bool has_fields = request.pid() != 0 || request.has_range() || request.has_filter();
+  if (request.has_selection() && has_fields) {
     return absl::InvalidArgumentError(
         "bad request: give a selection, or pid, range and filter, not both");
   }
@@ -125,7 +125,7 @@ absl::StatusOr<pb::DiffSitesResponse> QueryService::all_diffs(const pb::DiffSite
   RETURN_IF_ERROR(check_known(*other, other_filter, query.order));
   ASSIGN_OR_RETURN(TargetProfile from, select(*base, request.base().range(), base_filter));
   ASSIGN_OR_RETURN(TargetProfile to, select(*other, request.other().range(), other_filter));
-  // What a session forgot between the two counts as living still: nobody has seen it go.
+  // Memory that a session forgot between the two counts is counted as live: its end is unknown.
   const bool differ = base == other && !in_one_session(base->history, from.range, to.range);
   if (differ && from.range.end_ns < to.range.end_ns) {
     ASSIGN_OR_RETURN(to, select(*other, request.other().range(), other_filter, from.range.end_ns));

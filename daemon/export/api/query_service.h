@@ -21,12 +21,12 @@
 
 namespace memprofd {
 
-// A message of a stream has so much of a profile.
+// Bytes of a profile in one message of a stream.
 inline constexpr std::size_t kProfilePieceBytes = 1 << 20;
 
-// How a profile is asked for by those who scrape it.
+// Options of a scraped profile.
 struct ScrapeOptions {
-  // By label of a target (kTargetLabels): only targets that have one of the values of each name.
+  // By label of a target (kTargetLabels): selects targets that have one of the values of each name.
   std::multimap<std::string, std::string> labels;
   // The range begins at a time that the system's clock showed after the last time that it was set.
   bool system_clock = false;
@@ -68,7 +68,7 @@ class QueryService {
   // As SnapshotSource's.
   void mark_moment() { source_.mark_moment(); }
 
-  // What the other answers are made from.
+  // The profile from which the other answers are made.
   absl::StatusOr<TargetProfile> profile(const ::memprof::v1::Selection& selection);
 
  private:

@@ -16,13 +16,13 @@ inline absl::Status check_pid(int pid) {
   return absl::InvalidArgumentError(absl::StrCat("bad pid ", pid, ": it is a positive number"));
 }
 
-// The process that a request is about, for who may look into all.
+// The process of a request, for a user who may inspect all.
 template <typename Request>
 AskedProcess process_of(const Request& request) {
   return {request.pid(), request.process_start_ticks()};
 }
 
-// Whether the process that a request acts on is the one that is meant, if it says which.
+// Checks that the process of a request is the intended one, if the request identifies it.
 inline absl::Status check_process(ProfilerService& service, const AskedProcess& process) {
   RETURN_IF_ERROR(check_pid(process.pid));
   if (process.start_time_ticks == 0) return absl::OkStatus();

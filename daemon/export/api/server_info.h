@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which memprofd answers and what its limits are, for gRPC and HTTP alike.
+// Version and limits of this memprofd, for gRPC and HTTP.
 #pragma once
 
 #include <sys/utsname.h>
@@ -22,7 +22,7 @@ struct ServerFacts {
   ProgramVersion version = program_version();
   std::uint64_t started_ns = realtime_ns();  // CLOCK_REALTIME
   bool kernel_capture = false;
-  double sampling_rate = 0;  // samples per word; this and the next two unless others are asked for
+  double sampling_rate = 0;  // samples per word; this and the next two are defaults
   double max_overhead = 0;
   AttachMode mode = AttachMode::kDefault;
   bool http_control = false;

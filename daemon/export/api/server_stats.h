@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the servers count of themselves, for /metrics. Any thread.
+// Counters that the servers keep about themselves, for /metrics. Any thread.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@ namespace memprofd {
 struct ServerStats {
   RequestCounts http;                           // whole requests, by their status
   RequestCounts grpc;                           // by the code of their answer
-  std::atomic<std::uint64_t> http_refused = 0;  // for who asked or from where
+  std::atomic<std::uint64_t> http_refused = 0;  // because of the user or the address
   std::atomic<std::uint64_t> http_cut_off = 0;  // connections that were too slow
   std::atomic<std::uint64_t> grpc_cut_off = 0;  // connections and streams that did not read
   std::atomic<std::uint64_t> grpc_refused = 0;  // connections of users with too many

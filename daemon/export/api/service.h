@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the servers ask of the rest of the daemon. Implemented by Daemon (and by
-// a fake in unit tests); every call may come from any thread.
+// The interface of the daemon to its servers. Implemented by Daemon (and by a fake in unit tests);
+// every call may come from any thread.
 //
-// A call for an AskedProcess fails as check_is_meant() has it when the target, or what is looked
-// at, is another process than that, or not the user's.
+// A call for an AskedProcess fails with the error of check_is_meant() if the target or the
+// inspected process is a different one, or belongs to another user.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,15 @@
 
 namespace memprofd {
 
+struct PublishedValues {
+  int pid = 0;
+  absl::StatusOr<ValuesAnswer> answer;
+};
+
 class ProfilerService : public SnapshotSource {
  public:
-  // Fresh snapshots, which the next memprofd will know of: what is told of them is not taken back
-  // when this one is killed.
+  // Fresh snapshots that are written to the state first, so that reported counts do not fall if
+  // memprofd is killed.
   virtual std::vector<TargetSnapshotPtr> lasting_snapshots() { return snapshots(); }
   // When the process that has the pid now began, in clock ticks since boot. kNotFound: none has it.
   virtual absl::StatusOr<std::uint64_t> process_start_ticks(int pid) = 0;
@@ -40,14 +45,17 @@ class ProfilerService : public SnapshotSource {
   // Returns when the snapshot is complete, or with why there is none (take_heap()).
   virtual absl::StatusOr<HeapSummary> take_heap(const HeapRequest& request,
                                                 const HeapClient& client) = 0;
-  // Reads what modules of a target hold, in any mode; wanted: whether somebody still waits
+  // Reads module values of a target, in any mode; wanted: whether a client still waits
   // (values/read_values.h).
   virtual absl::StatusOr<ValuesAnswer> read_values(const AskedProcess& process,
                                                    const ValuesRequest& request,
                                                    const std::function<bool()>& wanted) = 0;
+  // As read_values() for each target that publishes something or of which values are kept. However
+  // many there are, they are asked for at once.
+  virtual std::vector<PublishedValues> read_published(const ValuesRequest& request) = 0;
   // pid 0: kernel and privileges only.
   virtual std::vector<Finding> diagnose(const AskedProcess& process) = 0;
-  // Where the resident memory of a program is, a target or not; errors as of
+  // Breaks down the resident memory of a program, a target or not; errors as of
   // memprofd::account_rss().
   virtual absl::StatusOr<RssReport> account_rss(const AskedProcess& process,
                                                 RssOptions options) = 0;
@@ -56,21 +64,21 @@ class ProfilerService : public SnapshotSource {
   virtual absl::StatusOr<std::shared_ptr<CallTrace>> trace_calls(const AskedProcess& process,
                                                                  const CallsRequest& request) = 0;
   virtual SelfStats self_stats() = 0;
-  // What the search for programs has found last, without what is known of targets
+  // Results of the last search for programs, without what is known of targets
   // (history/discoveries.h).
   virtual Discoveries discovered() { return {}; }
-  // Has all threads go on that wait in a pause of Memprof_values. How many did.
-  // kFailedPrecondition: the target says nothing of itself.
+  // Resumes all threads that wait in a pause of Memprof_values; returns their number.
+  // kFailedPrecondition: the target publishes no values.
   virtual absl::StatusOr<std::uint32_t> resume(const AskedProcess& process) = 0;
-  // Switches observations that the target names off or on, or changes their period; how many.
-  // Errors as of control_report(); kFailedPrecondition: the target says nothing of itself.
+  // Turns published values off or on, or changes their period; returns their number. Errors as of
+  // control_report(); kFailedPrecondition: the target publishes no values.
   virtual absl::StatusOr<std::uint32_t> adjust(const AskedProcess& process,
                                                const ReportControl& control) = 0;
-  // Chooses values of modules that are kept over time; the names of all that are. Errors as of
+  // Selects module values to keep over time; returns the names of all that are kept. Errors as of
   // memprofd::keep_values().
   virtual absl::StatusOr<std::vector<std::string>> keep_values(const AskedProcess& process,
                                                                const KeepRequest& request) = 0;
-  // Has the target do what it answers by a name; errors as of ask_report().
+  // Runs an action that the target has registered; errors as of ask_report().
   virtual absl::StatusOr<RequestAnswer> ask(const AskedProcess& process,
                                             const ReportRequest& request,
                                             const std::function<bool()>& wanted) = 0;

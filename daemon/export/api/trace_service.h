@@ -62,8 +62,8 @@ class TraceService {
 
   // Begins one that goes to the caller.
   absl::StatusOr<std::unique_ptr<TraceStream>> record(const ::memprof::v1::TraceOptions& options);
-  // Soon, after what is on its way from the target now. Does not wait. recording: a number that
-  // only its caller has been told.
+  // Ends a recording soon, after the events that are on their way from the target. Does not wait.
+  // recording: a number that only its caller knows.
   absl::Status end_recording(std::uint64_t recording);
 
  private:
@@ -78,7 +78,7 @@ class TraceService {
     bool done = false;
   };
 
-  // For who asks now.
+  // Takes a place for the current user.
   absl::StatusOr<UserPlaces::Place> take_place();
   std::uint64_t new_id();
   absl::Status begin(Listed listed, UserPlaces::Place place);
@@ -114,8 +114,8 @@ class TraceStream {
 
   // False: no more is wanted.
   using Send = std::function<bool(const ::memprof::v1::RecordResponse&)>;
-  // Sends what has happened, or waits a tenth of a second for it. Every message ends
-  // where a packet does. False: that was all, or no more is wanted.
+  // Sends new events, or waits a tenth of a second for some. Every message ends with a packet.
+  // False: the recording has ended, or the client wants no more.
   bool step(const Send& send);
 
  private:

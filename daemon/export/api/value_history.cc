@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What values were over time, and what is asked of them, as the API's messages and in words.
+// Values over time, and the requests for them, as the API's messages and in words.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"

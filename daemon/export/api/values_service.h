@@ -22,8 +22,8 @@ class ValuesService {
   // service must outlive this.
   explicit ValuesService(ProfilerService& service) : service_(service) {}
 
-  // wanted: whether somebody still waits. kInvalidArgument when the request makes no sense, else
-  // what ProfilerService says.
+  // wanted: whether a client still waits. kInvalidArgument for an invalid request, otherwise the
+  // errors of ProfilerService.
   absl::StatusOr<::memprof::v1::ListValuesResponse> list_values(
       const ::memprof::v1::ListValuesRequest& request, const AskedProcess& process,
       const std::function<bool()>& wanted);
@@ -41,8 +41,8 @@ class ValuesService {
                                                  const AskedProcess& process,
                                                  const std::function<bool()>& wanted);
 
-  // Numbers are those that metrics have: everybody's. Lines are for the owner of the target that
-  // answers, which may have ended; user: who asks for them, nothing: one who may have all.
+  // Every user may see the numbers, which are also in metrics. Only the owner of the target, which
+  // may have ended, may see log lines. user: the caller; nothing: one who may see everything.
   absl::StatusOr<::memprof::v1::GetValueHistoryResponse> history(
       const ::memprof::v1::GetValueHistoryRequest& request,
       const std::optional<ProcessUser>& user = std::nullopt);
@@ -51,7 +51,7 @@ class ValuesService {
   ProfilerService& service_;
 };
 
-// What one request to watch values is answered with, message by message. Not thread-safe.
+// The answer to one request to watch values, message by message. Not thread-safe.
 class ValuesStream {
  public:
   // service must outlive it. kInvalidArgument when the request makes no sense. All messages are of
@@ -76,14 +76,14 @@ class ValuesStream {
   std::unique_ptr<ValueWatch> watch_ = std::make_unique<ValueWatch>();
 };
 
-// What was asked, as memprofd's log has it: "adjust 'queue' {route=/a} (off, period 100 ms)".
+// Text of a request in memprofd's log: "adjust 'queue' {route=/a} (off, period 100 ms)".
 std::string text_of(const ::memprof::v1::AdjustRequest& request);
 std::string text_of(const ::memprof::v1::KeepValuesRequest& request);
 
 ::memprof::v1::Value to_proto(const Value& value);
 void put_labels(const ValueLabels& labels,
                 google::protobuf::RepeatedPtrField<::memprof::v1::ReportedLabel>& out);
-// What a target has said about itself. kInvalidArgument when the request makes no sense.
+// Published values of a target over time. kInvalidArgument for an invalid request.
 absl::StatusOr<::memprof::v1::GetValueHistoryResponse> value_history(
     const TargetSnapshot& target, const ::memprof::v1::GetValueHistoryRequest& request);
 

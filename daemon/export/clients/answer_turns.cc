@@ -9,7 +9,7 @@
 
 namespace memprofd {
 
-// Whose user has fewest, then who came first.
+// Ordered by the number of the user's running answers, then by arrival.
 bool AnswerTurns::is_next(std::uint64_t number) const {
   const auto rank = [this](const auto& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto found = taken_of_.find(entry.second);

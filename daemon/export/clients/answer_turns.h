@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many answers are made at once: each takes a processor, and memory that no budget counts.
-// Others wait; who has fewest of those that are made is next, of several the one who has come
-// first. Each has a thread meanwhile,
-// and a connection, so that there may be only so many, and of each user (util/user_places.h).
+// Limits how many answers are made at once: each takes a processor, and memory that no budget
+// counts. Others wait. The user with the fewest running answers is next, and of several the one
+// that came first. Each waiting request occupies a thread and a connection, so their number is
+// limited too, also per user (util/user_places.h).
 #pragma once
 
 #include <chrono>
@@ -51,12 +51,12 @@ class AnswerTurns {
     std::string user_;
   };
 
-  // Waits for it; kResourceExhausted when it does not come in time, or too many wait already. The
-  // turns must outlive it. user: empty: who may have all places.
+  // Waits for a turn; kResourceExhausted if none comes in time, or too many wait already. The turns
+  // must outlive it. user: empty: one who may take all places.
   absl::StatusOr<Turn> take(const std::string& user = "");
   // For memprofd itself, without waiting: none while anybody has one or waits for it.
   std::optional<Turn> take_if_idle();
-  // How many wait now.
+  // Number of waiting requests.
   std::size_t waiting() const;
 
  private:
@@ -65,13 +65,14 @@ class AnswerTurns {
   void leave(const std::string& user);
 
   const AnswerLimits limits_;
-  UserPlaces places_;  // of those who wait
+  UserPlaces places_;  // of waiting requests
   mutable Mutex mutex_;
   Condition changed_;
   std::size_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<std::string, std::size_t> taken_of_ ABSL_GUARDED_BY(mutex_);  // users who have some
+  // users with running answers
+  std::map<std::string, std::size_t> taken_of_ ABSL_GUARDED_BY(mutex_);
   std::uint64_t next_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Users by the numbers of those who have come.
+  // Waiting users, by order of arrival.
   std::map<std::uint64_t, std::string> waiting_ ABSL_GUARDED_BY(mutex_);
 };
 

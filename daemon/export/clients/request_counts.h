@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests to a server, by what is asked, what becomes of it and how long that takes.
+// Counts requests to a server by kind and result, with their durations.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace memprofd {
 // Any thread.
 class RequestCounts {
  public:
-  // What is asked, as labels of Prometheus with their values. Of few words: a client makes up none.
+  // Prometheus labels of a request, with values from a small fixed set: a client cannot invent any.
   using Kind = std::vector<std::pair<std::string, std::string>>;
   struct Counts {
     std::uint64_t begun = 0;

@@ -108,7 +108,7 @@ class FlameTree {
     frames_[it->second] = std::max(frames_[it->second], frames);
     return it->second;
   }
-  // What is counted at exactly this node.
+  // Counters of exactly this node.
   Counters& counters(std::uint32_t node) {
     if (own_[node] == 0) {
       own_[node] = static_cast<std::uint32_t>(counters_.size());
@@ -206,7 +206,7 @@ class FlameTree {
   absl::flat_hash_map<std::uint64_t, std::uint32_t> children_;  // by node and function
 };
 
-// What the page shows above the graph.
+// Facts that the page shows above the graph.
 void append_facts(const std::vector<TargetProfile>& profiles, const FlameMeasures& measures,
                   std::string& out) {
   const TargetProfile* only = profiles.size() == 1 ? &profiles.front() : nullptr;

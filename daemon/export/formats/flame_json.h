@@ -14,13 +14,12 @@ namespace memprofd {
 // Nodes of a tree; more make a page that is no fun to use.
 inline constexpr std::size_t kMaxFlameNodes = 500'000;
 
-// JSON, described as FlameJson in dashboards/web/src/flame/profile.ts: the
-// callstacks of all targets merged from the root. With several targets the nodes below the
-// root are "comm (pid N)". Bytes are whole numbers whose sums are the totals.
-// Programs in observe mode have only what was allocated in it.
-// Callstacks are cut as stack_table.h says. When the tree is full, the callstacks
-// with the fewest allocated and live bytes end, and are counted, at the node of
-// the innermost function that has one.
+// JSON, described as FlameJson in dashboards/web/src/flame/profile.ts: the callstacks of all
+// targets merged from the root. With several targets the nodes below the root are "comm (pid N)".
+// Bytes are whole numbers whose sums are the totals. Programs in observe mode have allocated memory
+// only. Callstacks are truncated as in stack_table.h. If the tree is full, the callstacks with the
+// fewest allocated and live bytes end, and are counted, at their innermost function that has a
+// node.
 std::string flame_json(const std::vector<TargetProfile>& profiles,
                        Recursion recursion = Recursion::kFolded,
                        std::size_t max_nodes = kMaxFlameNodes);

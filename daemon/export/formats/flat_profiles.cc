@@ -35,7 +35,7 @@ std::string frame_name(const std::string& name) {
   return result.empty() ? "?" : result;
 }
 
-// By location, a number for each name.
+// For each location, the number of its name.
 std::vector<std::uint32_t> numbers_of(const std::vector<std::string>& names) {
   std::map<std::string, std::uint32_t> numbers;
   std::vector<std::uint32_t> out;

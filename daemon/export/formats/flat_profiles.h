@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Profiles as lists of callstacks: collapsed stacks and speedscope's file format.
-// Callstacks are cut as stack_table.h says. With several targets the outermost
-// frame of each callstack is "comm (pid N)".
+// Profiles as lists of callstacks: collapsed stacks and speedscope's file format. Callstacks are
+// truncated as in stack_table.h. With several targets the outermost frame of each callstack is
+// "comm (pid N)".
 #pragma once
 
 #include <string>
@@ -14,12 +14,11 @@
 
 namespace memprofd {
 
-// What flamegraph.pl and many others read: "outer;...;inner 123"
-// per line, sorted, each callstack once. Whole numbers in the measure's unit whose
-// sum is right (round_keeping_sum); callstacks of 0 are left out. Functions only;
-// ';' in names becomes ':', control characters become '?'. Folded, a function that calls itself is
-// there once, without how often: names stay names.
-// kInvalidArgument: kLifetime, which cannot be summed.
+// Collapsed stacks, as flamegraph.pl and many other tools read them: "outer;...;inner 123" per
+// line, sorted, each callstack once. Whole numbers in the measure's unit whose sum is right
+// (round_keeping_sum); callstacks of 0 are omitted. Functions only; ';' in names becomes ':',
+// control characters become '?'. Folded, a function that calls itself is there once, without a
+// count: names stay names. kInvalidArgument: kLifetime, which cannot be summed.
 absl::StatusOr<std::string> collapsed_stacks(const std::vector<TargetProfile>& profiles,
                                              Measure measure,
                                              Recursion recursion = Recursion::kFull);

@@ -40,7 +40,7 @@ Values values_of(const Counters& counters) {
           counters.live.bytes()};
 }
 
-// What one sample of the profile stands for; the target is the callstack's.
+// Key of a sample of the profile; the callstack determines the target.
 struct SampleKey {
   std::uint32_t stack = 0;  // of a SampleSet
   std::uint32_t thread = AllocClass::kAnyThread;
@@ -253,7 +253,7 @@ class PprofWriter {
                          printable(profile.runtime_version), printable(profile.comm))));
   }
 
-  // By frame of the SampleSet.
+  // Indexed by frame of the SampleSet.
   std::uint64_t location(std::uint32_t frame) {
     std::uint64_t& known = location_of_frame_[frame];
     if (known == 0) known = add_location(frame);

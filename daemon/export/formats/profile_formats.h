@@ -18,8 +18,8 @@ namespace memprofd {
 
 struct RenderOptions {
   Measure measure = Measure::kLive;
-  bool within_limits = false;  // pprof: of those who receive it, kReceiverLimits
-  // Of flame graphs and collapsed stacks; nothing: folded in the former, full in the latter.
+  bool within_limits = false;  // pprof: stay within the limits of receivers, kReceiverLimits
+  // For flame graphs and collapsed stacks; nothing: folded in the former, full in the latter.
   std::optional<Recursion> recursion = {};
 };
 
@@ -30,7 +30,7 @@ struct ProfileFormatRow {
   const char* content_type;
   const char* extension;
   bool is_text;             // fit for a terminal
-  bool has_several_values;  // all measures that are known, whatever was asked for
+  bool has_several_values;  // contains all known measures, whichever was requested
   absl::StatusOr<std::string> (*render)(const std::vector<TargetProfile>&, const RenderOptions&);
 };
 

@@ -6,7 +6,7 @@
 namespace memprofd {
 namespace {
 
-// Whether the last n frames repeat the n before them.
+// True if the last n frames repeat the n before them.
 bool ends_in_repeat(const std::vector<FoldedFrame>& stack, std::size_t n,
                     std::span<const std::uint32_t> function_of) {
   const auto function = [&](std::size_t from_end) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Folds recursion in callstacks: frames that repeat, alone or as a cycle of several functions,
-// become one frame of each function that knows how many it stands for.
+// become one frame per function with the number of frames that it stands for.
 //
 //   main f f f g          main f×3 g
 //   main f g f g h        main f×2 g×2 h
 //   main f f g f g h      main f×3 g×2 h
 //
-// Only what repeats at once is folded: of main f g f k, in which g calls f once more for another
-// reason, every frame stays. Lines do not matter; a folded frame has those of its innermost repeat.
+// Only immediate repeats are folded: main f g f k, in which g calls f once more for another reason,
+// keeps every frame. Line numbers do not matter; a folded frame has those of its innermost repeat.
 #pragma once
 
 #include <cstddef>

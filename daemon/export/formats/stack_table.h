@@ -8,9 +8,9 @@
 //   stacks     0: {0 x3, 1 x1}   1: {1 x1}        frames, innermost first
 // and from the root the first stack is f g a a a.
 //
-// Recursion is what makes stacks long, so it is what a limit shortens: runs of
-// one frame are cut, all to the same number of repeats, until the stack fits.
-// Only when that is not enough outer frames are left out.
+// Recursion makes stacks long, so limits shorten recursion first: runs of one frame are reduced,
+// all to the same number of repeats, until the stack fits. Only if that is not enough are outer
+// frames omitted.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ struct StackLimits {
 
 class StackTable {
  public:
-  // One return address of one target; 0 for what is not known or all hidden.
+  // One return address of one target; 0 for an unknown or completely hidden one.
   struct Frame {
     std::uint32_t target = 0;  // index in profiles
     std::uint64_t address = 0;

@@ -21,7 +21,7 @@ class CallCounter : public grpc::experimental::ServerInterceptorFactoryInterface
   explicit CallCounter(std::shared_ptr<ServerStats> stats)
       : stats_(std::move(stats)), unread_(stats_) {}
 
-  // gRPC owns what it answers, for as long as the call lasts.
+  // gRPC owns the result for as long as the call lasts.
   grpc::experimental::Interceptor* CreateServerInterceptor(
       grpc::experimental::ServerRpcInfo* call) override;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who asks over gRPC, and what he may have done.
+// Identifies gRPC callers and their rights.
 //
 //   Unix socket   root and memprofd's own user: everything. Others who reach the socket: all
-//                 questions; control of programs that the kernel would let them look into
-//                 (discover/process_owner.h), or with group_controls of all.
+//                 questions; control of programs that the kernel would let them trace
+//                 (discover/process_owner.h), or of all programs with group_controls.
 //   TCP           all questions; control only with a certificate for one of the names that may.
 #pragma once
 
@@ -37,7 +37,8 @@ struct GrpcCaller {
   std::optional<UnixPeer> peer;  // on the Unix socket
   std::vector<std::string> certificate_names;
 
-  // Whom limits of a user are for: all that he asks, from wherever. Empty: root, who has none.
+  // The user to whom limits apply, for requests over any connection. Empty: root, who has no
+  // limits.
   std::string user() const;
 };
 
@@ -47,7 +48,7 @@ class GrpcAccess {
   // places of their own (streams, turns) left out.
   static constexpr int kMostCalls = 32;
 
-  // One of those, as long as it lasts: its thread asks for the caller's user.
+  // One call, as long as it lasts: its thread works for the caller's user.
   class Call {
    public:
     Call(UserPlaces::Place place, const std::string& user)
@@ -63,16 +64,16 @@ class GrpcAccess {
   explicit GrpcAccess(GrpcAccessOptions options) : options_(std::move(options)) {}
 
   static GrpcCaller caller(const grpc::ServerContextBase& context);
-  // Whether he may have done what concerns no program in particular: kPermissionDenied with what to
-  // do.
+  // Checks the right to requests that concern no program in particular: kPermissionDenied with a
+  // remedy.
   absl::Status check_control(const GrpcCaller& caller) const;
-  // The process that a request is about, for who may control it. Where the program's owner decides,
-  // it is that process and that user from then on, whoever has its pid next, and whatever it
-  // becomes. start_time_ticks: as the client has it; 0: whichever has the pid.
+  // The process of a request, for a caller who may control it. If the program's owner decides, the
+  // result stands for that process and that user from then on, whoever has its pid next, and
+  // whatever it becomes. start_time_ticks: from the client; 0: any process with the pid.
   absl::StatusOr<AskedProcess> process_for(const GrpcCaller& caller, int pid,
                                            std::uint64_t start_time_ticks = 0) const;
-  // Whose programs he may control; nothing: everybody's, if check_control() says nothing
-  // against it.
+  // The user whose programs the caller may control; nothing: every user's, if check_control()
+  // succeeds.
   std::optional<ProcessUser> user_for(const GrpcCaller& caller) const;
 
  private:

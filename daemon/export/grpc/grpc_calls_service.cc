@@ -14,7 +14,7 @@ namespace {
 namespace pb = ::memprof::v1;
 using std::chrono::steady_clock;
 
-// How soon it is noticed that a client has gone, and that the budget is used up.
+// Time within which a lost client or an exhausted budget is noticed.
 constexpr std::chrono::milliseconds kCheck{50};
 
 }  // namespace

@@ -14,7 +14,7 @@ class GrpcMemoryService final : public ::memprof::v1::Memory::Service {
   GrpcMemoryService(ProfilerService& service, const GrpcAccess& access)
       : service_(service), access_(access) {}
 
-  // For who may control the program: it is looked into, whether it is a target or not.
+  // For users who may control the program, a target or not, because it is inspected.
   grpc::Status GetRss(grpc::ServerContext* context, const ::memprof::v1::GetRssRequest* request,
                       ::memprof::v1::GetRssResponse* response) override;
 

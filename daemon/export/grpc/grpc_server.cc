@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/export/grpc/call_counter.h"
 #include "daemon/export/grpc/grpc_calls_service.h"
-#include "daemon/export/grpc/grpc_heaps_service.h"
 #include "daemon/export/grpc/grpc_memory_service.h"
+#include "daemon/export/grpc/grpc_methods.h"
 #include "daemon/export/grpc/grpc_service.h"
 #include "daemon/export/grpc/grpc_trace_service.h"
 #include "daemon/export/grpc/grpc_values_service.h"
@@ -23,8 +23,10 @@
 #include "daemon/export/grpc/tcp_connections.h"
 #include "daemon/export/grpc/unix_listener.h"
 #include "daemon/export/grpc/unread_answers.h"
+#include "daemon/export/heaps/heap_methods.h"
 #include "daemon/util/net_address.h"
 #include "daemon/util/status_macros.h"
+#include "memprof/v1/heaps.grpc.pb.h"
 
 namespace memprofd {
 namespace {
@@ -80,8 +82,19 @@ struct GrpcServer::Impl {
         values_service(profiler, access, streams),
         memory_service(profiler, access),
         calls_service(profiler, access, streams),
+        control(profiler),
+        queries(profiler),
         heaps(options.heaps),
-        heaps_service(profiler, access, *heaps, heap_stream) {}
+        taken_heaps(*heaps, control, queries),
+        kept_heaps(*heaps, profiler),
+        heaps_service(::memprof::v1::Heaps::service_full_name(), access) {
+    each_heap_method(taken_heaps, kept_heaps,
+                     [this](auto method) { heaps_service.add(std::move(method)); });
+    heaps_service.add_stream<::memprof::v1::TakeHeapRequest, ::memprof::v1::TakeSnapshotResponse>(
+        "TakeHeap", [this](auto& context, const auto& request, auto& writer) {
+          return heap_stream.send(context, request, writer);
+        });
+  }
 
   void prepare(grpc::ServerBuilder& builder);
   // Sets the health of each service, and of the whole server ("").
@@ -98,8 +111,12 @@ struct GrpcServer::Impl {
   GrpcValuesService values_service;
   GrpcMemoryService memory_service;
   GrpcCallsService calls_service;
+  ControlService control;
+  QueryService queries;
   const std::shared_ptr<InnerHeaps> heaps;
-  GrpcHeapsService heaps_service;
+  HeapService taken_heaps;
+  KeptHeaps kept_heaps;
+  GrpcMethods heaps_service;
   std::unique_ptr<UnixListener> listener;          // null: no Unix socket
   std::unique_ptr<GrpcCertificates> certificates;  // null: no TLS
   std::unique_ptr<grpc::Server> server;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Serves memprof.v1.Profiler and Trace, health and reflection.
 //
-// Who may do what is in grpc_access.h. Who reaches the Unix socket its file mode (0660) says. The
-// TCP address, off by default, needs certificates of both sides where other machines reach it.
+// grpc_access.h has the rights of callers. The mode of the Unix socket (0660) decides who reaches
+// it. The TCP address, off by default, needs certificates of both sides if other machines can reach
+// it.
 #pragma once
 
 #include <chrono>
@@ -31,10 +32,9 @@ struct GrpcServerOptions {
   std::shared_ptr<KeptAnswers> answers = std::make_shared<KeptAnswers>();
   ServerFacts facts = {};
   std::shared_ptr<InnerHeaps> heaps = std::make_shared<InnerHeaps>();
-  // A stream whose client takes nothing for so long ends.
+  // A stream ends if its client accepts no data for this time.
   std::chrono::milliseconds stream_patience{30'000};
-  // A connection without a call for so long ends; a client that goes on makes another one by
-  // itself.
+  // A connection without a call for this time is closed; an active client reconnects by itself.
   std::chrono::milliseconds idle_patience{60'000};
 };
 
@@ -47,13 +47,14 @@ class GrpcServer {
   static absl::StatusOr<std::unique_ptr<GrpcServer>> start(const GrpcServerOptions& options,
                                                            ProfilerService& service,
                                                            TraceService& traces);
-  // Removes the socket, ends streams and traces, gives calls in progress one second; who does
-  // not read his answer on the Unix socket is cut off then. On TCP that may take for ever.
+  // Removes the socket, ends streams and traces, and gives running calls one second. Then clients
+  // that do not read their answers are disconnected on the Unix socket; on TCP that may take for
+  // ever.
   ~GrpcServer();
   GrpcServer(const GrpcServer&) = delete;
   GrpcServer& operator=(const GrpcServer&) = delete;
 
-  // The port listened at, the real one when port 0 was asked for; 0 without a TCP address.
+  // The port in use, also if port 0 was requested; 0 without a TCP address.
   std::uint16_t port() const;
 
  private:

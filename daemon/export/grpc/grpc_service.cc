@@ -231,7 +231,8 @@ grpc::Status GrpcService::GetServerInfo(grpc::ServerContext*, const pb::GetServe
   return grpc::Status::OK;
 }
 
-// What /proc tells of a process is for who may look into it; the machine is everybody's.
+// Findings from /proc about a process are for users who may inspect it; those about the machine are
+// for everyone.
 grpc::Status GrpcService::Diagnose(grpc::ServerContext* context, const pb::DiagnoseRequest* request,
                                    pb::DiagnoseResponse* response) {
   const auto call = access_.begin(*context);

@@ -84,11 +84,11 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
   static constexpr AnswerLimits kTurns{.waiting = 16};
 
  public:
-  // That are made or waited for at the same time, a thread each, those of streams left out.
+  // Answers that are made or awaited at the same time, one thread each, without streams.
   static constexpr int kMostAnswers = static_cast<int>(kTurns.at_once + kTurns.waiting);
 
  private:
-  // For who may, and with a line in the log.
+  // Runs a request of a caller who has the right, and logs it.
   template <typename Request, typename Response>
   grpc::Status command(const grpc::ServerContext& context, const Request& request,
                        absl::StatusOr<Response> (ControlService::*run)(const Request&,
@@ -107,7 +107,7 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
   HeapStream& heap_stream_;
   ControlService control_;
   QueryService queries_;
-  // Each who waits has a thread, beside streams and those who control.
+  // Each waiting call has a thread, beside streams and control calls.
   AnswerTurns turns_{kTurns};
   AnswerTurns watched_{{.at_once = 2, .waiting = StreamPlaces::kPlaces}};  // of WatchSites
   const ServerFacts facts_;

@@ -17,8 +17,8 @@ namespace memprofd {
 static_assert(static_cast<int>(absl::StatusCode::kUnauthenticated) ==
               static_cast<int>(grpc::StatusCode::UNAUTHENTICATED));
 
-// Of a snapshot that would pause its program for too long the details are a google.rpc.Status with
-// a memprof.v1.PauseRefused.
+// For a snapshot whose pause would be too long, the details are a google.rpc.Status with a
+// memprof.v1.PauseRefused.
 grpc::Status to_grpc(const absl::Status& status);
 
 inline grpc::Status no_stream_left() {

@@ -26,7 +26,8 @@ struct GrpcTls {
   std::string cert_file;  // with its chain; empty: no TLS
   std::string key_file;   // the certificate's key
   std::string
-      client_ca_file;  // authorities that sign clients' certificates; empty: none is asked for
+      // authorities that sign clients' certificates; empty: no certificate is required
+      client_ca_file;
 
   bool any() const { return !cert_file.empty() || !key_file.empty() || !client_ca_file.empty(); }
 };

@@ -37,7 +37,7 @@ grpc::Status command(const GrpcAccess& access, const grpc::ServerContext& contex
 
 }  // namespace
 
-// What a program holds is told to those who may control it, and who has seen contents is logged.
+// The contents of a program are for users who may control it, and each access to them is logged.
 grpc::Status GrpcValuesService::ListValues(grpc::ServerContext* context,
                                            const pb::ListValuesRequest* request,
                                            pb::ListValuesResponse* response) {

@@ -23,7 +23,27 @@ const char* what_text(HeapContents contents) {
   return "snapshot";
 }
 
+absl::StatusOr<HeapContents> contents_of(pb::HeapContents contents) {
+  switch (contents) {
+    case pb::HEAP_CONTENTS_UNSPECIFIED:
+      return HeapContents::kNone;
+    case pb::HEAP_CONTENTS_FINGERPRINTS:
+      return HeapContents::kFingerprints;
+    case pb::HEAP_CONTENTS_ALL:
+      return HeapContents::kContents;
+    default:
+      return absl::InvalidArgumentError("unknown kind of contents");
+  }
+}
+
 }  // namespace
+
+grpc::Status HeapStream::send(grpc::ServerContext& context, const pb::TakeHeapRequest& request,
+                              grpc::ServerWriter<pb::TakeSnapshotResponse>& writer) {
+  const auto contents = contents_of(request.contents());
+  if (!contents.ok()) return to_grpc(contents.status());
+  return send(context, request.snapshot(), *contents, writer);
+}
 
 grpc::Status HeapStream::send(grpc::ServerContext& context, const pb::TakeSnapshotRequest& request,
                               HeapContents contents,

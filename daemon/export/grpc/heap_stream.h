@@ -9,6 +9,7 @@
 #include "daemon/export/grpc/stream_places.h"
 #include "daemon/model/control.h"
 #include "daemon/util/stop_signal.h"
+#include "memprof/v1/heaps.pb.h"
 #include "memprof/v1/profiler.grpc.pb.h"
 
 namespace memprofd {
@@ -22,9 +23,12 @@ class HeapStream {
   // Ends all of them, soon.
   void stop() { stop_.stop(); }
 
-  // For who may, and with a line in the log.
+  // For callers who have the right; logged.
   grpc::Status send(grpc::ServerContext& context, const ::memprof::v1::TakeSnapshotRequest& request,
                     HeapContents contents,
+                    grpc::ServerWriter<::memprof::v1::TakeSnapshotResponse>& writer);
+  // The same with what the request says of contents.
+  grpc::Status send(grpc::ServerContext& context, const ::memprof::v1::TakeHeapRequest& request,
                     grpc::ServerWriter<::memprof::v1::TakeSnapshotResponse>& writer);
 
  private:

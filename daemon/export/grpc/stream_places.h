@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many streams there may be: each takes one of the gRPC server's threads for as long as it
-// lasts, and some of those stay free for calls. A stream whose client takes nothing for too long
-// ends: its connection may well be read, so that only the writing thread notices (flow control).
+// Limits the number of streams: each occupies one of the gRPC server's threads, and some threads
+// have to stay free for calls. A stream ends if its client accepts no data for too long. Its
+// connection may still be read, so only the writing thread notices that (flow control).
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -24,7 +24,7 @@
 
 namespace memprofd {
 
-// How soon a stream notices that its client has gone.
+// Time within which a stream notices that its client has gone.
 inline constexpr std::chrono::milliseconds kCancelCheck{100};
 // Waits until the next message of a stream is due; false when the stream should end.
 bool wait_for_next(const grpc::ServerContext& context, StopSignal& stop,
@@ -42,7 +42,7 @@ class StreamPlaces {
   StreamPlaces& operator=(const StreamPlaces&) = delete;
 
   static constexpr int kPlaces = 32;
-  static constexpr int kPlacesOfUser = 21;  // that is not root, beside nobody else's
+  static constexpr int kPlacesOfUser = 21;  // for a user other than root, if no one else has any
 
  private:
   struct Stream {
@@ -62,7 +62,7 @@ class StreamPlaces {
     ~Place() {
       if (places_ != nullptr) places_->leave(stream_);
     }
-    // What write() returns, which may be cut short.
+    // Returns the result of write(), which another thread may interrupt.
     bool write(const std::function<bool()>& write) const {
       places_->set_writing(*stream_, Clock::now());
       const bool written = write();
@@ -77,11 +77,11 @@ class StreamPlaces {
 
     StreamPlaces* places_;
     std::list<Stream>::iterator stream_;
-    std::unique_ptr<Asker> asker_;  // its thread asks for the stream's user
+    std::unique_ptr<Asker> asker_;  // its thread works for the stream's user
   };
 
-  // None when all are taken, or all that the user may have. The places and the context must outlive
-  // it. user: empty: who may have all.
+  // Nothing if all places are taken, or all that the user may have. The places and the context must
+  // outlive it. user: empty: one who may take all.
   std::optional<Place> take(grpc::ServerContext& context, const std::string& user);
   std::optional<Place> take(grpc::ServerContext& context) {
     return take(context, GrpcAccess::caller(context).user());

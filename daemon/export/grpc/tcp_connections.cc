@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kTimeoutCheck{500};
 
-// Whether it is a connection of somebody with that port of this machine.
+// True for a connection to that port of this machine.
 bool is_connection(int fd, std::uint16_t port) {
   sockaddr_storage own{}, peer{};
   socklen_t bytes = sizeof own;

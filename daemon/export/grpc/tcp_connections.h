@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many connections the gRPC server has on its TCP port, for which gRPC itself knows no limit:
-// each takes a descriptor and some 20 KiB, whether or not anybody has said who he is. When there
-// are too many, those from which nothing has come for longest give way.
+// Limits the connections to the gRPC server's TCP port, for which gRPC itself has no limit: each
+// takes a descriptor and some 20 KiB, even before the client has authenticated. Beyond the limit,
+// connections that have been silent for longest are closed.
 #pragma once
 
 #include <chrono>
@@ -19,14 +19,14 @@ class TcpConnections {
  public:
   static constexpr std::size_t kMost = 128;
 
-  // Looks on a thread of its own, as long as it is there. stats: counts those that give way.
+  // Checks on a thread of its own. stats: counts the closed connections.
   TcpConnections(std::uint16_t port, std::shared_ptr<ServerStats> stats);
   ~TcpConnections();
   TcpConnections(const TcpConnections&) = delete;
   TcpConnections& operator=(const TcpConnections&) = delete;
 
  private:
-  // How many had to give way.
+  // Number of connections that were closed.
   std::size_t look() const;
   void loop();
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Unix socket of the gRPC server. The connections are taken here and handed on, so that it
-// is known who asks, and that a client which does not read can be cut off: gRPC itself waits for
-// ever for what it has begun to write, at its end too.
+// The Unix socket of the gRPC server. Connections are accepted here and handed on, to identify the
+// peer, and to be able to disconnect a client that does not read: gRPC itself waits for ever to
+// send data that it has begun to write, even when it shuts down.
 #pragma once
 
 #include <sys/types.h>
@@ -24,7 +24,7 @@
 
 namespace memprofd {
 
-// Who is at the other end of a Unix socket, as of its connect().
+// The process at the other end of a Unix socket, at the time of its connect().
 struct UnixPeer {
   pid_t pid = 0;
   uid_t uid = 0;
@@ -37,7 +37,7 @@ std::optional<UnixPeer> unix_peer(std::string_view peer);
 struct UnixListenerLimits {
   std::size_t connections = 512;
   std::size_t connections_a_user = 64;  // that is not root
-  // What was sent and not taken for so long ends the connection.
+  // A connection ends if data is not accepted for this time.
   std::chrono::milliseconds patience{30'000};
 };
 
@@ -46,9 +46,9 @@ class UnixListener {
   // Owns the descriptor of a connection from then on.
   using Take = std::function<void(UniqueFd)>;
 
-  // Listens when it returns, mode 0660; creates the last folder of path (mode 0755), and
-  // replaces a socket on which nobody listens any more. kUnavailable when somebody does,
-  // kInvalidArgument when the path cannot be that of a socket.
+  // Listens with mode 0660; creates the last folder of path (mode 0755), and replaces a socket on
+  // which no process listens any more. kUnavailable if a process does, kInvalidArgument if the path
+  // cannot be that of a socket.
   static absl::StatusOr<std::unique_ptr<UnixListener>> listen(const std::string& path,
                                                               UnixListenerLimits limits,
                                                               std::shared_ptr<ServerStats> stats);
@@ -78,7 +78,7 @@ class UnixListener {
   // Waits; what there is to accept.
   bool wait();
   void accept();
-  // None is left: said now and then.
+  // Refuses a connection because no place is left; logged now and then.
   void refuse(uid_t uid, const absl::Status& why);
   void cut_off_who_does_not_read(TimePoint now);
   void cut_off_all();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers to calls that are being sent: each keeps one of the gRPC server's threads until its
-// client takes it, which a client that gives no window to it (flow control of HTTP/2) need never
-// do. When there are too many, who keeps most of them loses the one that has waited longest.
+// Answers that are being sent: each occupies one of the gRPC server's threads until its client
+// accepts it, which a client need never do (flow control of HTTP/2). If there are too many, the
+// user with the most loses the one that has waited longest.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -25,7 +25,7 @@ class UnreadAnswers {
 
   static constexpr std::size_t kMost = 24;
 
-  // The context has to be there until the end of its answer, which may be told twice.
+  // The context must exist until the end of its answer, which may be reported twice.
   void begin(grpc::ServerContextBase& context);
   void end(const grpc::ServerContextBase& context);
 

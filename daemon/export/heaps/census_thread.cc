@@ -42,7 +42,7 @@ void CensusThread::look() {
   if (count_all() && is_past) done_ = changed;
 }
 
-// Whether nothing is left to do.
+// Returns true if nothing is left to do.
 bool CensusThread::count_all() {
   std::set<std::string> still_let_be;
   bool is_done = true;

@@ -32,7 +32,7 @@ class CensusThread {
   bool count_all();
 
   InnerHeaps& heaps_;
-  const std::chrono::milliseconds interval_;  // of looks at the directory
+  const std::chrono::milliseconds interval_;  // between checks of the directory
   // Files that cannot be counted, and when the directory was done; thread_ alone has them.
   std::set<std::string> let_be_;
   std::filesystem::file_time_type done_;

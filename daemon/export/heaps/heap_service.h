@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is in a target's heap and what holds it, as the API's messages.
+// Answers about a target's heap, from a snapshot that is taken for the answer and kept only until
+// it is computed.
 #pragma once
 
 #include <functional>
@@ -7,24 +8,37 @@
 #include "absl/status/statusor.h"
 #include "daemon/export/api/control_service.h"
 #include "daemon/export/api/inner_heap.h"
-#include "daemon/snapshot/answers/image_census.h"
-#include "daemon/snapshot/heap_census.h"
+#include "daemon/export/api/query_service.h"
 #include "daemon/snapshot/heap_image.h"
 #include "memprof/v1/heaps.pb.h"
 
 namespace memprofd {
 
-::memprof::v1::HeapCount to_proto(const BlockCount& count);
-::memprof::v1::HeapTypes to_proto(const TypedCount& types);
-
-// The heap is there; its image is of no use afterwards.
+// The image is of no use afterwards.
 ::memprof::v1::DescribeHeapResponse describe_heap(
     HeapImage& image, const ::memprof::v1::DescribeHeapRequest& request);
 
-// A snapshot is taken for it; waits: whether somebody still waits for the answer. Errors as of
-// InnerHeaps::look_at_taken().
-absl::StatusOr<::memprof::v1::DescribeHeapResponse> describe_heap(
-    InnerHeaps& heaps, ControlService& control, const ::memprof::v1::DescribeHeapRequest& request,
-    const AskedProcess& process, const std::function<bool()>& waits);
+class HeapService {
+ public:
+  // Whether the client still waits for the answer.
+  using Waits = std::function<bool()>;
+
+  // All must outlive this.
+  HeapService(InnerHeaps& heaps, ControlService& control, QueryService& queries)
+      : heaps_(heaps), control_(control), queries_(queries) {}
+
+  // Errors as of InnerHeaps::look_at_taken().
+  absl::StatusOr<::memprof::v1::DescribeHeapResponse> describe(
+      const ::memprof::v1::DescribeHeapRequest& request, const AskedProcess& process,
+      const Waits& waits);
+  // kNotFound also: no block of such a site is alive; then the target is not paused.
+  absl::StatusOr<::memprof::v1::HeapWhy> why(const ::memprof::v1::WhyRequest& request,
+                                             const AskedProcess& process, const Waits& waits);
+
+ private:
+  InnerHeaps& heaps_;
+  ControlService& control_;
+  QueryService& queries_;
+};
 
 }  // namespace memprofd

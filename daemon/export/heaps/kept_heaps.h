@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Snapshots of heaps that memprofd keeps: which there are, another one, and what two of them tell,
-// as the API's messages.
+// Stored heap snapshots: their list, storing another one, and comparisons, as the API's messages.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 
 #include "absl/status/statusor.h"
 #include "daemon/export/api/control_service.h"
 #include "daemon/export/api/inner_heap.h"
 #include "daemon/export/api/service.h"
-#include "daemon/snapshot/answers/image_diff.h"
+#include "daemon/snapshot/answers/shortest_paths.h"
 #include "daemon/snapshot/heap_image.h"
+#include "daemon/util/status_macros.h"
 #include "memprof/v1/heaps.pb.h"
 
 namespace memprofd {
@@ -22,28 +24,35 @@ class KeptHeaps {
   KeptHeaps(InnerHeaps& heaps, ProfilerService& service) : heaps_(heaps), service_(service) {}
 
   ::memprof::v1::ListHeapsResponse list(const ::memprof::v1::ListHeapsRequest& request) const;
-  // What was in those that are counted. kInvalidArgument: too many classes.
+  // Censuses of the heaps that have been counted. kInvalidArgument: too many classes.
   absl::StatusOr<::memprof::v1::ListCensusesResponse> censuses(
       const ::memprof::v1::ListCensusesRequest& request) const;
-  // Errors as of taking one and of HeapFiles; waits: whether somebody still waits for it.
+  // Errors as of taking one and of HeapFiles; waits: whether a client still waits.
   absl::StatusOr<::memprof::v1::KeepHeapResponse> keep(
       const ::memprof::v1::KeepHeapRequest& request, const std::function<bool()>& waits);
   // Errors as of InnerHeaps::look_at_kept().
-  absl::StatusOr<::memprof::v1::CompareHeapsResponse> compare(
+  absl::StatusOr<::memprof::v1::HeapDiff> compare(
       const ::memprof::v1::CompareHeapsRequest& request);
-  absl::StatusOr<::memprof::v1::FindWasteResponse> find_waste(
-      const ::memprof::v1::FindWasteRequest& request);
-  absl::StatusOr<::memprof::v1::FindGarbageResponse> find_garbage(
-      const ::memprof::v1::FindGarbageRequest& request);
+  // The same for an answer from one of them: make(image, paths, rows of each table).
+  template <typename Request, typename Answer>
+  absl::StatusOr<Answer> answer(const Request& request,
+                                Answer (*make)(const HeapImage&, const ShortestPaths&,
+                                               std::size_t)) {
+    Answer out;
+    RETURN_IF_ERROR(heaps_.look_at_kept({request.name()}, [&](HeapImage& image) {
+      out = make(image, ShortestPaths(image), rows_of(request.limit()));
+      return absl::OkStatus();
+    }));
+    out.mutable_snapshot()->set_name(request.name());
+    return out;
+  }
 
  private:
+  static constexpr std::uint32_t kUsualRows = 20;
+  static std::size_t rows_of(std::uint32_t limit) { return limit == 0 ? kUsualRows : limit; }
+
   InnerHeaps& heaps_;
   ProfilerService& service_;
 };
-
-// The heaps are there; the names of the files are left to the caller.
-::memprof::v1::CompareHeapsResponse compared(const ImageSummary& base, const ImageSummary& other,
-                                             std::uint32_t limit);
-::memprof::v1::FindWasteResponse waste_of(const HeapImage& image, std::uint32_t limit);
 
 }  // namespace memprofd

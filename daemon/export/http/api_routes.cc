@@ -32,7 +32,7 @@ constexpr double kLongestWait = 600;  // seconds
 // Profiles over a time that may be waited for at once: each has one of the 128 connections.
 constexpr int kWaits = 32;
 
-// What the routes share.
+// State that the routes share.
 struct Shared {
   QueryService& queries;
   StopSignal& stop;
@@ -108,7 +108,7 @@ bool has_begin(const pb::TimeRange& range) {
   return range.begin_unix_ns() != 0 || range.last_seconds() > 0;
 }
 
-// What a path under /debug/pprof/ answers with.
+// Answer of a path under /debug/pprof/.
 struct PprofPath {
   pb::Measure first;  // value that tools show first
   bool is_delta;      // never since the attach, and in use is all that is

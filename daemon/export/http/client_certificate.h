@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The certificate that a client of HTTPS shows. libmicrohttpd asks for one and leaves it to us to
-// look at it.
+// The certificate of an HTTPS client. libmicrohttpd requests one but leaves its verification to us.
 #pragma once
 
 #include <string>
@@ -12,8 +11,8 @@ struct MHD_Connection;
 
 namespace memprofd {
 
-// What Prometheus' web configuration calls NoClientCert, VerifyClientCertIfGiven and
-// RequireAndVerifyClientCert.
+// NoClientCert, VerifyClientCertIfGiven and RequireAndVerifyClientCert of Prometheus' web
+// configuration.
 enum class ClientCertificates { kNone, kIfGiven, kRequired };
 
 // The names that it is for, of its subject and alternative ones (DNS, mail); empty when none is

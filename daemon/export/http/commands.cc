@@ -39,7 +39,7 @@ HttpResponse control_is_off(const HttpRequest& /*request*/) {
 }
 
 // The pid that a refused request is about; 0: it names none.
-int pid_of(const std::string& body) {
+int pid_in(const std::string& body) {
   ::memprof::v1::DetachRequest request;
   google::protobuf::util::JsonParseOptions options;
   options.ignore_unknown_fields = true;
@@ -47,13 +47,13 @@ int pid_of(const std::string& body) {
   return parsed.ok() ? request.pid() : 0;
 }
 
-// What each of them asks before anything else.
+// The checks that come first in each of them.
 HttpHandler guarded(HttpHandler handler) {
   return [handler = std::move(handler)](const HttpRequest& http) {
     if (absl::Status status = check_command(http); !status.ok()) return http_failure(status);
     const absl::Status allowed = check_controller(http);
     if (allowed.ok()) return handler(http);
-    audit(pid_of(http.body), http.path, http.caller, allowed);
+    audit(pid_in(http.body), http.path, http.caller, allowed);
     return http_failure(allowed);
   };
 }

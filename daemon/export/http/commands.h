@@ -8,12 +8,18 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/export/api/audit.h"
+#include "daemon/export/api/method.h"
+#include "daemon/export/http/http_answers.h"
 #include "daemon/export/http/http_server.h"
+#include "daemon/export/http/request_params.h"
+#include "daemon/util/stop_signal.h"
 
 namespace memprofd {
 
-// Adds POST /api/v1/NAME. It is refused unless allowed, to a page of another site (same_site.h),
-// without a Content-Type of application/json, and to who may only ask, which is audited.
+// Adds POST /api/v1/NAME. A request is refused unless allowed, from a page of another site
+// (same_site.h), without a Content-Type of application/json, and from a client without the right to
+// control, which is audited.
 void add_command(const char* name, bool allowed, HttpHandler handler, HttpRoutes& routes);
 
 template <typename Request>
@@ -25,6 +31,30 @@ absl::StatusOr<Request> parse_command(const std::string& body) {
   return absl::InvalidArgumentError(absl::StrCat("the body is not JSON of ",
                                                  Request::descriptor()->name(), ": ",
                                                  lines.substr(0, lines.find('\n'))));
+}
+
+// Adds the route of a method that gRPC has, too: GET for everybody's questions, else a command.
+// stop: ends what takes its time; it must outlive the route.
+template <typename Request, typename Response>
+void add_method(Method<Request, Response> method, bool allowed, StopSignal& stop,
+                HttpRoutes& routes) {
+  if (method.role == Role::kAsk) {
+    routes[absl::StrCat("/api/v1/", method.route)] = [method](const HttpRequest& http) {
+      Request request;
+      const absl::Status status = fill_from_params(http.query, request);
+      return status.ok() ? http_answer(method.answer(request, {})) : http_failure(status);
+    };
+    return;
+  }
+  const auto handle = [method, &stop](const HttpRequest& http) {
+    const auto request = parse_command<Request>(http.body);
+    if (!request.ok()) return http_failure(request.status());
+    const int pid = pid_of(*request);
+    const auto answer = method.answer(*request, {pid, [&stop] { return stop.wait({}); }});
+    if (method.audit != nullptr) audit(pid, method.audit, http.caller, answer.status());
+    return http_answer(answer);
+  };
+  add_command(method.route, allowed, handle, routes);
 }
 
 }  // namespace memprofd

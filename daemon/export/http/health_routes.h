@@ -16,7 +16,7 @@ struct Health {
   std::function<bool()> healthy;  // else /-/healthy does: only a new start will help
 };
 
-// What the routes refer to must outlive the server.
+// The arguments must outlive the server.
 HttpRoutes make_routes(const PrometheusExporter& exporter, Health health);
 
 }  // namespace memprofd

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who asks over HTTP, and what he may: by password, by certificate, or by the name that he calls
-// this machine.
+// Identifies HTTP clients and their rights: by password, by certificate, or by the host name that
+// they use for this machine.
 #pragma once
 
 #include <memory>
@@ -22,16 +22,16 @@ namespace memprofd {
 // Thread-safe.
 class HttpAccess {
  public:
-  // What one reading of the web config asks for.
+  // Requirements from one reading of the web configuration.
   struct Rules {
-    std::shared_ptr<BasicAuth> passwords;  // null: none are asked for
+    std::shared_ptr<BasicAuth> passwords;  // null: no password is required
     ClientCertificates certificates = ClientCertificates::kNone;
   };
   struct Caller {
     std::vector<std::string> names;  // his user's, and those of his certificate
     std::string address;
 
-    // Whom limits are for: never empty, as nobody over HTTP is known to be root.
+    // The user to whom limits apply; never empty, because no HTTP client is known to be root.
     std::string user() const;
     std::string text() const;  // "alice at 10.0.0.7 port 4711"
   };
@@ -40,12 +40,12 @@ class HttpAccess {
   HttpAccess(const HttpServerOptions& options, bool loopback)
       : options_(options), loopback_(loopback) {}
 
-  // That such a web config lets nobody control programs who should not.
+  // Checks that with this web configuration no client can control programs without the right to.
   absl::Status check(const WebConfig& config) const;
   Rules rules() const;
   void set_rules(Rules rules);
 
-  // Null when the request may go on; says who asks.
+  // Null if the request is permitted; also returns the caller.
   std::optional<HttpResponse> refusal(MHD_Connection* connection, std::string_view path,
                                       Caller& caller) const;
   bool may_control(const Caller& caller) const;

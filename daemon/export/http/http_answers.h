@@ -12,8 +12,8 @@
 
 namespace memprofd {
 
-// One line of text, with the status of HTTP that says the same as the error's code. Of a snapshot
-// that would pause its program for too long (PauseRefusal), header fields have the seconds:
+// One line of text, with the HTTP status that corresponds to the error's code. For a snapshot whose
+// pause would be too long (PauseRefusal), header fields have the seconds:
 //   Memprofd-Predicted-Pause-Seconds, Memprofd-Allowed-Pause-Seconds: 0.05
 //   Memprofd-Enough-Pause-Seconds: a max_pause_seconds with which it is not refused again
 HttpResponse http_failure(const absl::Status& error);
@@ -24,7 +24,7 @@ HttpResponse http_answer(const absl::StatusOr<Message>& message) {
   return message.ok() ? http_json(*message) : http_failure(message.status());
 }
 
-// What answer() says, in a turn of its own; or why there is none.
+// The result of answer(), in a turn of its own; or an error if there was no turn.
 HttpResponse in_turn(AnswerTurns& turns, const std::function<HttpResponse()>& answer);
 
 }  // namespace memprofd

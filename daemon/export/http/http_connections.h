@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sees to it that slow clients keep no others out: libmicrohttpd's own timeout begins anew with
-// each byte.
+// Keeps slow clients from blocking others: libmicrohttpd's own timeout restarts with each byte.
 //
 //   kHead ---- whole request is there ----> kAsked ---- whole body is made ----> kSending
 //     ^                                        '---------- sent ------.             |
 //     '------------------------------------------------------------- sent ---------'
 //
-// kHead and kSending last for a limited time. When few connections are left, the one that has been
-// longest in kHead ends at once; if there is none, the one longest in kSending. The one for which
-// there is to be room is not among them. Those that are ending do not count: how soon they are
-// closed depends on what else the machine has to do.
+// kHead and kSending have a time limit. When few connections are left, the one that has been
+// longest in kHead ends at once; if there is none, the one longest in kSending, but never the new
+// one. Connections that are ending do not count, because the time until they are closed depends on
+// the load of the machine.
 //
-// When whole answers that are not taken have more bytes than they may, the one that has been
-// longest in kSending ends, until they do not; but one may have any size.
+// When unread answers exceed their total limit in bytes, those longest in kSending end; a single
+// answer may have any size.
 #pragma once
 
 #include <chrono>
@@ -60,7 +59,7 @@ class HttpConnections {
     State state = State::kHead;
     Clock::time_point since;
     bool cut_off = false;
-    std::size_t bytes = 0;  // of what is sent
+    std::size_t bytes = 0;  // of the answer being sent
   };
 
   void enter(const MHD_Connection* connection, State state, std::size_t bytes = 0);

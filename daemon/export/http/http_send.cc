@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kCompressFrom = 1024;      // bytes; below, gzip costs more than it saves
 constexpr std::size_t kPieceBuffer = 64 * 1024;  // of libmicrohttpd, for each connection
 
-// What the page needs, and no frame around it; the page itself says less still.
+// Allows what the page needs, and no frame around it; the page itself allows even less.
 constexpr char kContentPolicy[] =
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

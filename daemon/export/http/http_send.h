@@ -8,7 +8,7 @@ struct MHD_Connection;
 
 namespace memprofd {
 
-// Null when the request has none of that name, which has any case.
+// Value of a request header, by its name in any case; null if there is none.
 const char* request_header(MHD_Connection* connection, const char* name);
 
 // Compresses a whole body when the client takes that. False: the connection is to be

@@ -52,9 +52,9 @@ std::string tls_priorities(int min_minor) {
 
 }  // namespace
 
-// What libmicrohttpd calls.
+// Callbacks of libmicrohttpd.
 struct HttpCallbacks {
-  // What is kept of a request until all of it is there.
+  // The part of a request that has arrived, until it is complete.
   struct Incoming {
     std::string body;
     bool too_large = false;

@@ -34,7 +34,8 @@ struct HttpRequest {
   std::multimap<std::string, std::string> query = {};  // decoded; equal names in their order
   std::map<std::string, std::string> headers = {};     // by name in lower case
   std::string body = {};                               // of POST
-  std::string caller = {};  // "alice at 10.0.0.7 port 4711"; of nobody known the address alone
+  // "alice at 10.0.0.7 port 4711"; only the address if the user is unknown
+  std::string caller = {};
   bool may_control = true;  // programs, where anybody may
 };
 
@@ -46,15 +47,15 @@ struct HttpResponse {
   std::string allow = {};      // methods, of status 405
   // Further header fields, whose values need no escape.
   std::vector<std::pair<std::string, std::string>> fields = {};
-  // When set, body is not used: asked for the next piece until it answers an empty one.
-  // It may take its time, and is gone when the client is. Nothing: what was sent is good for
-  // nothing, and the client is told by the connection's end.
+  // If set, body is not used: called for the next piece until it returns an empty one. It may
+  // block, and is destroyed when the client has gone. Nothing: the data so far is worthless, and
+  // the connection is closed to show that.
   std::function<std::optional<std::string>()> pieces = {};
 };
 
 // Runs on a thread of its connection, and may take its time.
 using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
-// By exact path; "POST /path" for that method, which has a body of at most 64 KiB.
+// Keyed by exact path; "POST /path" for that method, which has a body of at most 64 KiB.
 using HttpRoutes = std::map<std::string, HttpHandler>;
 
 struct HttpServerOptions {
@@ -62,13 +63,13 @@ struct HttpServerOptions {
   std::string web_config_file;  // empty: plain HTTP, no authentication
   // Not to be reached from other machines without password or certificate: then start() refuses.
   bool controls = false;
-  // Other names of this machine than localhost under which it may be asked without a password,
-  // where that could be another site's name for it (check_host()).
+  // Host names besides localhost that need no password, where the name could be another site's
+  // (check_host()).
   std::vector<std::string> host_names = {};
-  // Who may control: users, and names of clients' certificates. Empty: all who may ask.
+  // Clients that may control: users, and names of clients' certificates. Empty: all who may ask.
   std::vector<std::string> controllers = {};
-  // A client that has not sent a whole request, or takes nothing of the answer, for so long is
-  // left. The time that a handler takes does not count.
+  // A client is disconnected if it has not sent a whole request, or accepts no data, for this time.
+  // The time of a handler does not count.
   unsigned idle_seconds = 30;
   std::shared_ptr<ServerStats> stats = std::make_shared<ServerStats>();
 };
@@ -81,13 +82,13 @@ class HttpServer {
                                                            HttpRoutes routes);
   // Waits for requests being served, but for a second at most.
   ~HttpServer();
-  // Reads web config, certificate and key anew, for connections to come; users and their
-  // passwords for requests to come. An error leaves all as it was. One thread at a time.
+  // Re-reads web configuration, certificate and key for new connections, and users and passwords
+  // for new requests. An error leaves everything as it was. One thread at a time.
   absl::Status reload();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // The real one when port 0 was asked for.
+  // The port in use, also if port 0 was requested.
   std::uint16_t port() const { return port_; }
   // "http://127.0.0.1:9871"; the machine's name stands for every interface.
   std::string url() const;
@@ -107,7 +108,7 @@ class HttpServer {
   void retire(Daemon daemon);
   HttpResponse answer(MHD_Connection* connection, std::string_view method, const char* path,
                       std::string body) const;
-  // What is asked for, in words of which there are few.
+  // Labels of a request, from a small fixed set.
   RequestCounts::Kind kind_of(std::string_view method, const std::string& path) const;
   friend struct HttpCallbacks;
 

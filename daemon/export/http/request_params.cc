@@ -21,7 +21,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// How deep a field is looked for; the messages of the API are no deeper.
+// Maximum depth of the search for a field; the messages of the API are no deeper.
 constexpr int kMaxDepth = 4;
 
 using Path = std::vector<const FieldDescriptor*>;

@@ -4,7 +4,7 @@
 //   - They are POST and need the header X-Memprofd-Control: 1, which a browser does not send to
 //     another origin without asking it first (CORS preflight, an OPTIONS request), which
 //     memprofd refuses.
-//   - Origin, where it is sent, must be the Host that was asked.
+//   - Origin, if it is sent, must equal Host.
 //   - A Host that may be another site's name, pointing at us (DNS rebinding), is refused to every
 //     request before it gets here (HttpServer::check_host()).
 #pragma once

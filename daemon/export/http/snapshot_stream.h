@@ -22,8 +22,8 @@ class SnapshotStream {
  public:
   using Summary = absl::StatusOr<::memprof::v1::SnapshotSummary>;
 
-  // Returns when its first piece is there, or with why there is none. control and stop must outlive
-  // it. done: told what became of it, on its thread.
+  // Returns when the first piece is there, or an error. control and stop must outlive it. done:
+  // called with the outcome, on the stream's thread.
   static absl::StatusOr<std::shared_ptr<SnapshotStream>> begin(
       ControlService& control, StopSignal& stop, const ::memprof::v1::TakeSnapshotRequest& request,
       std::function<void(const Summary&)> done);
@@ -36,7 +36,7 @@ class SnapshotStream {
   std::optional<std::string> next();
 
  private:
-  // How long a piece waits for a client that takes none.
+  // Time for which a piece waits for a client that accepts none.
   static constexpr std::chrono::seconds kPatience{5};
 
   SnapshotStream() = default;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What programs hold and say about themselves, for the page:
+// Module values and published values, for the page:
 //
 //   GET /api/v1/value_history     JSON of GetValueHistoryResponse: numbers over time, phases
 //   POST /api/v1/value_lines      the same with lines of the log

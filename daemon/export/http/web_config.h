@@ -37,10 +37,9 @@ absl::StatusOr<WebConfig> load_web_config(const std::string& path);
 
 // Checks HTTP basic authentication. Thread-safe.
 //
-// bcrypt takes tens of milliseconds by design, so what was right once is
-// remembered for a minute, and found without waiting for others. Hashes are computed
-// one at a time, unknown users cost as much as known ones, and comparisons take the same
-// time wherever texts differ.
+// bcrypt takes tens of milliseconds by design, so a successful check is remembered for a minute,
+// and found without waiting for others. Hashes are computed one at a time, unknown users cost as
+// much as known ones, and comparisons take the same time wherever texts differ.
 class BasicAuth {
  public:
   using Clock = std::chrono::steady_clock;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page at / (dashboards/web, built into the program), and the files it loads. It
-// asks the HTTP API for everything it shows and nothing of any other machine.
-// /api/v1/server tells it, and whoever asks, what memprofd this is and what it may do.
+// The page at / (dashboards/web, built into the program), and the files it loads. It requests
+// everything from the HTTP API and nothing from any other machine. /api/v1/server reports version
+// and features of this memprofd to every client.
 #pragma once
 
 #include "daemon/export/api/server_info.h"

@@ -86,10 +86,10 @@ constexpr MetricName kRefusals{
     "memprofd_reported_refusals_total",
     "Scrapes in which the program's published values could not be read."};
 
-// Of the three above.
+// Series of the three metrics above.
 constexpr std::size_t kSeriesOfLimits = 2 + kBlockNames.size();
 
-// What a busy collector may take of a scrape, for each target.
+// Time in a scrape for a program with a busy collector, per target.
 constexpr std::chrono::milliseconds kReportPatience{200};
 
 // One of each pid, the latest attach.
@@ -187,7 +187,7 @@ void PrometheusExporter::retire_forgotten(const std::vector<TargetSnapshotPtr>& 
   }
 }
 
-// What counts from scrape to scrape, whether or not there is room to show it.
+// State that advances from scrape to scrape, whether or not there is room to show it.
 void PrometheusExporter::advance(const TargetSnapshot& target) const {
   TargetMemory& memory = remember(target);
   ProgramMemory& program = programs_[program_key(target.info)];
@@ -260,7 +260,8 @@ void PrometheusExporter::collect_sites(Scrape& scrape) const {
       kSeriesOfSite + kLifetimeBounds + 3 + (native ? kSeriesOfNativeSite : 0);
   const std::size_t fair = room(scrape) / of_site / scrape.running;
   const std::size_t limit = std::max<std::size_t>(fair, 2) - 1;  // besides `other`
-  // Where programs come and go it does not follow them up, as sites would come and go with it.
+  // The limit does not follow every change of the number of programs, because sites would come and
+  // go with it.
   if (limit < site_limit_ || limit / 2 >= site_limit_) site_limit_ = limit;
   for (std::size_t i = 0; i < scrape.running; ++i) {
     // Sums over all callstacks of a target that would be in vain.
@@ -273,7 +274,8 @@ void PrometheusExporter::collect_sites(Scrape& scrape) const {
     block.set_common_labels(labels_of_target(target.info));
     TargetMemory& memory = remember(target);
     memory.top_sites.set_limit(site_limit_);
-    const SiteSeriesMap sites = memory.top_sites.update(SiteTotals(target).series());
+    const SiteSeriesMap sites = memory.top_sites.update(totals_of(i, scrape).series());
+    if (!follows_c_blocks(target.info)) scrape.totals[i].reset();
     const bool follows_blocks = target.info.follows_blocks();
     add_site_metrics(sites, follows_blocks, block);
     if (follows_blocks && block.series() <= room(scrape)) add_lifetimes(target, sites);
@@ -330,19 +332,45 @@ void PrometheusExporter::collect_of_programs(Block kind, Scrape& scrape) const {
 }
 
 // A program that cannot be read now has no series in this scrape.
-void PrometheusExporter::collect_reported(const TargetSnapshot& target, std::size_t& room,
-                                          MetricFamilies& out) const {
-  TargetMemory& memory = remember(target);
-  if (!is_active(target.info.state)) return;
-  auto answer = service_.read_values(
-      target.info.pid,
-      {.what = ValuesRequest::What::kKept, .in_a_hurry = true, .patience = kReportPatience},
-      [] { return true; });
-  if (!answer.ok() || (!answer->says_something && answer->values.empty())) return;
-  memory.refusals += answer->why_no_report.empty() ? 0 : 1;
-  out.counter(kRefusals, {}, static_cast<double>(memory.refusals));
-  report_kept(answer->values, answer->report);
-  add_reported_metrics(answer->report, tick_now().ns, room, out);
+void PrometheusExporter::collect_published(Scrape& scrape) const {
+  std::map<int, ValuesAnswer> answers;
+  for (PublishedValues& one : service_.read_published(
+           {.what = ValuesRequest::What::kKept, .in_a_hurry = true, .patience = kReportPatience})) {
+    if (one.answer.ok()) answers.emplace(one.pid, *std::move(one.answer));
+  }
+  std::size_t names = kAllReportedNames;
+  add_of_each(Block::kPublished, scrape.running, scrape,
+              [&](const TargetSnapshot& target, MetricFamilies& out) {
+                const auto found = answers.find(target.info.pid);
+                if (found == answers.end()) return;
+                ValuesAnswer& answer = found->second;
+                if (!answer.says_something && answer.values.empty()) return;
+                TargetMemory& memory = remember(target);
+                memory.refusals += answer.why_no_report.empty() ? 0 : 1;
+                out.counter(kRefusals, {}, static_cast<double>(memory.refusals));
+                report_kept(answer.values, answer.report);
+                add_reported_metrics(answer.report, tick_now().ns, names, out);
+              });
+}
+
+// Their rows are grouped once, for all that is told of them in a scrape.
+const SiteTotals& PrometheusExporter::totals_of(std::size_t target, Scrape& scrape) {
+  std::unique_ptr<SiteTotals>& totals = scrape.totals[target];
+  if (totals == nullptr) totals = std::make_unique<SiteTotals>(*scrape.targets[target]);
+  return *totals;
+}
+
+void PrometheusExporter::collect_native_sites(Scrape& scrape) const {
+  for (std::size_t i = 0; i < scrape.running; ++i) {
+    const TargetSnapshot& target = *scrape.targets[i];
+    if (!follows_c_blocks(target.info)) continue;
+    MetricFamilies block;
+    block.set_common_labels(labels_of_target(target.info));
+    TopSites& top = remember(target).top_c_sites;
+    top.set_limit(site_limit_);
+    add_c_site_metrics(top.update(totals_of(i, scrape).c_series()), block);
+    add(Block::kNativeSites, std::move(block), scrape);
+  }
 }
 
 void PrometheusExporter::collect_drops(MetricFamilies& out) const {
@@ -400,6 +428,7 @@ std::vector<prometheus::MetricFamily> PrometheusExporter::Collect() const {
   });
   scrape.running = static_cast<std::size_t>(std::ranges::count_if(
       scrape.targets, [](const TargetSnapshotPtr& t) { return is_active(t->info.state); }));
+  scrape.totals.resize(scrape.running);
   const std::size_t all = scrape.targets.size(), running = scrape.running;
 
   add_of_each(Block::kIdentity, all, scrape, [](const TargetSnapshot& target, MetricFamilies& out) {
@@ -417,11 +446,7 @@ std::vector<prometheus::MetricFamily> PrometheusExporter::Collect() const {
                 if (target.memory) add_memory_metrics(*target.memory, out);
               });
   collect_of_programs(Block::kPauses, scrape);
-  std::size_t names = kAllReportedNames;
-  add_of_each(Block::kPublished, running, scrape,
-              [&](const TargetSnapshot& target, MetricFamilies& out) {
-                collect_reported(target, names, out);
-              });
+  collect_published(scrape);
   add_of_each(Block::kHeap, running, scrape,
               [&](const TargetSnapshot& target, MetricFamilies& out) {
                 const ShortCensusPtr census =
@@ -431,13 +456,7 @@ std::vector<prometheus::MetricFamily> PrometheusExporter::Collect() const {
               });
   collect_sites(scrape);
   collect_of_programs(Block::kLifetimes, scrape);
-  add_of_each(Block::kNativeSites, running, scrape,
-              [&](const TargetSnapshot& target, MetricFamilies& out) {
-                if (!follows_c_blocks(target.info)) return;
-                TopSites& top = remember(target).top_c_sites;
-                top.set_limit(site_limit_);
-                add_c_site_metrics(top.update(SiteTotals(target).c_series()), out);
-              });
+  collect_native_sites(scrape);
   for (auto it = programs_.begin(); it != programs_.end();) {
     const bool is_used = std::exchange(it->second.is_used, false);
     it = is_used ? std::next(it) : programs_.erase(it);

@@ -33,6 +33,7 @@
 #include "daemon/export/api/service.h"
 #include "daemon/export/metrics/gc_metrics.h"
 #include "daemon/export/metrics/metric_families.h"
+#include "daemon/export/metrics/site_metrics.h"
 #include "daemon/export/metrics/top_sites.h"
 #include "daemon/model/duration_counts.h"
 #include "daemon/snapshot/answers/census_book.h"
@@ -49,13 +50,13 @@ inline constexpr std::size_t kDefaultTotalSites = 1000;
 inline constexpr std::size_t kDefaultMaxSeries = 4000;
 inline constexpr std::chrono::seconds kLastCounters{300};
 
-// How many sites get series of their own; up to twice as many do (see top_sites.h).
+// Number of sites with series of their own; up to twice as many have them (see top_sites.h).
 struct SiteLimits {
   std::size_t each = kDefaultTopSites;     // target
   std::size_t total = kDefaultTotalSites;  // that of all targets; later ones share the remainder
   std::size_t series = kDefaultMaxSeries;  // of a scrape, of any kind
   bool histograms_by_pid = false;          // lifetimes and pauses; else by program
-  // How long the counters of a target that has ended are exported.
+  // Time for which the counters of an ended target are exported.
   std::chrono::nanoseconds last_counters = kLastCounters;
 };
 
@@ -93,7 +94,7 @@ class PrometheusExporter : public prometheus::Collectable {
   std::string text() const;
 
  private:
-  // What has to be remembered of a target between scrapes.
+  // State of a target between scrapes.
   struct TargetMemory {
     std::uint64_t attached_ns = 0;
     std::uint64_t start_time_ticks = 0;  // of the process
@@ -105,11 +106,11 @@ class PrometheusExporter : public prometheus::Collectable {
     std::size_t sites = 0;  // its share of SiteLimits::total; none once it has ended
     GcStats gc;
     DropCounters drops;
-    std::uint64_t refusals = 0;                        // what it says could not be read
+    std::uint64_t refusals = 0;                        // published values could not be read
     std::map<SiteKey, LifetimeSums> lifetimes;         // as last added to those of its program
     std::chrono::steady_clock::time_point ended_at{};  // when a scrape first found it so
   };
-  // What is summed over the targets of one program, those that have ended included.
+  // Sums over the targets of one program, ended ones included.
   struct ProgramMemory {
     GcPauses pauses{};
     bool has_pauses = false;
@@ -121,6 +122,7 @@ class PrometheusExporter : public prometheus::Collectable {
   struct Scrape {
     std::vector<TargetSnapshotPtr> targets;  // those that run first, by their attach
     std::size_t running = 0;
+    std::vector<std::unique_ptr<SiteTotals>> totals;  // of those that run; null: not needed yet
     MetricFamilies out;
     std::array<std::uint64_t, kBlockNames.size()> held_back{};
   };
@@ -140,8 +142,9 @@ class PrometheusExporter : public prometheus::Collectable {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void collect_counters(const TargetSnapshot& target, MetricFamilies& out) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void collect_reported(const TargetSnapshot& target, std::size_t& room, MetricFamilies& out) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void collect_published(Scrape& scrape) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static const SiteTotals& totals_of(std::size_t target, Scrape& scrape);
+  void collect_native_sites(Scrape& scrape) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void collect_sites(Scrape& scrape) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void add_lifetimes(const TargetSnapshot& target, const SiteSeriesMap& sites) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -161,11 +164,11 @@ class PrometheusExporter : public prometheus::Collectable {
 
   mutable Mutex mutex_;
   mutable std::map<int, TargetMemory> targets_ ABSL_GUARDED_BY(mutex_);
-  // By program_key().
+  // Keyed by program_key().
   mutable std::map<std::string, ProgramMemory> programs_ ABSL_GUARDED_BY(mutex_);
-  // Of each target.
+  // Limit for each target.
   mutable std::size_t site_limit_ ABSL_GUARDED_BY(mutex_) = std::numeric_limits<std::size_t>::max();
-  // The log has said so.
+  // The log has reported it.
   mutable bool has_held_back_ ABSL_GUARDED_BY(mutex_) = false;
   mutable DropCounters retired_drops_ ABSL_GUARDED_BY(mutex_);
 };

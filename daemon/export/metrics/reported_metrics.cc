@@ -107,7 +107,7 @@ const char* kind_of(const Reported& one) {
   return one.value.kind == ValueKind::kTable ? "table" : "value";
 }
 
-// By powers of two; the last number of chains is of those that are longer.
+// Limits are powers of two; the last number counts all longer chains.
 prometheus::ClientMetric::Histogram buckets_of(const Value& table) {
   prometheus::ClientMetric::Histogram histogram;
   std::uint64_t buckets = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program says about itself, under its own names.
+// Published values as metrics, under the program's own names.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ namespace memprofd {
 inline constexpr std::size_t kReportedNames = 200;
 inline constexpr std::size_t kAllReportedNames = 1000;
 
-// room: names that may still come in this scrape; what is taken is taken off. The first ones made
-// get series, and how many do not is told.
+// room: names that may still be exported in this scrape; reduced by those that are. The first names
+// get series, and the number of the others is exported.
 void add_reported_metrics(const Report& report, std::uint64_t now_ns, std::size_t& room,
                           MetricFamilies& out);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Metrics of memprofd's own servers and of the work that it does for those who ask.
+// Metrics of memprofd's own servers and of the work that they cause.
 #pragma once
 
 #include "daemon/export/api/heap_outcomes.h"

@@ -131,7 +131,7 @@ void add_deallocated(const TargetSnapshot& target, MetricFamilies& out) {
   }
 }
 
-// What became of blocks of OCaml's memory.
+// The fates of OCaml blocks.
 void add_fates(const TargetSnapshot& target, MetricFamilies& out) {
   const TargetCounters& counters = target.counters;
   out.counter(kPromoted, {}, counters.promoted.bytes());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Series of one target as a whole: what it is, what was sampled, what it costs.
+// Series of one target as a whole: identity, samples, cost.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace memprofd {
 
-// What it is, whether it runs, how it has ended.
+// Identity and state of a target, and how it ended.
 void add_target_identity(const TargetInfo& info, MetricFamilies& out);
 // Counters and gauges; of one that has ended the counters.
 void add_target_metrics(const TargetSnapshot& target, MetricFamilies& out);

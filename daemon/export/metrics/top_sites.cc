@@ -120,7 +120,7 @@ void TopSites::admit(const SiteSeriesMap& sites) {
   if (named_.size() >= most) make_room(sites, largest);
 }
 
-// What its series has shown is not counted again in other.
+// Counts that its own series has shown are not counted again in other.
 void TopSites::drop(std::map<SiteKey, SiteSeries>::iterator site) {
   unnamed_.insert(site->first);
   unnamed_total_ += site->second.counts;

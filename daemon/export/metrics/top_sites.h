@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which sites of one target get their own Prometheus series, and what the rest
-// sums up to.
+// Chooses the sites of one target that get their own Prometheus series, and sums up the rest.
 //
 // A site enters when it is among the K largest by live plus allocated bytes. It
 // then stays, so that series do not flicker. When 2K sites have entered, another
@@ -67,7 +66,7 @@ struct SiteKey {
   }
 };
 
-// What only grows.
+// Values that never fall.
 struct SiteCounts {
   double allocated_bytes = 0;
   double allocated_variance_bytes2 = 0;
@@ -87,8 +86,7 @@ struct SiteSeries {
   double live_variance_bytes2 = 0;
   double resident_bytes = 0;  // of live, C's memory
   double resident_variance_bytes2 = 0;
-  // What of it is older than each of kLiveAgesSeconds; those from known_ages on are
-  // not known.
+  // Live memory older than each of kLiveAgesSeconds; from known_ages on the values are unknown.
   struct Older {
     double bytes = 0;
     double variance_bytes2 = 0;

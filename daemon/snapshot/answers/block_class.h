@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks that are told as one in tables and trees: those of one type of the source, where it is
-// known; else those of one tag and size, all strings, all arrays, the closures of one function, the
-// custom blocks of one identifier.
+// Classes of blocks that tables and trees show as one row: blocks of one type of the source, if it
+// is known; otherwise those of one tag and size, all strings, all arrays, the closures of one
+// function, the custom blocks of one identifier.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@ class BlockClasses {
 
   static constexpr std::uint32_t kArray = 0;
 
-  // An array, as far as can be seen, is a block of tag 0 of more fields than a record has, or of
-  // some fields that lead to two blocks or more, all of one tag and size.
+  // A block counts as an array if it has tag 0 and more fields than a record has, or some fields
+  // that point to at least two blocks, all of one tag and size.
   std::uint32_t of(std::uint32_t block) const;
-  // The same without a look at what it holds.
+  // The same without examining its fields.
   std::uint32_t without_fields_of(std::uint32_t block) const {
     const std::uint32_t type = image_.type(block);
     return type == 0 ? by_shape_[image_.shape_of[block]] : of_type(type, block);
@@ -34,10 +34,10 @@ class BlockClasses {
   // "array", "block(2)", "block(2, tag 3)", "closure Server.handle", "string"; "int list",
   // "Shop.order", "closure Server.handle : int -> string".
   const std::string& text(std::uint32_t block_class) const { return texts_[block_class]; }
-  // All blocks of the class have so many fields; 0: they have different ones.
+  // Number of fields of all blocks of the class; 0: they differ.
   std::uint64_t fields(std::uint32_t block_class) const { return fields_[block_class]; }
 
-  // What the field of a record is called; empty: it has no name.
+  // Name of a record's field; empty if it has none.
   const std::string& label(std::uint32_t block_class, std::uint64_t field) const;
   // All its fields are alike.
   bool is_array(std::uint32_t block_class) const { return is_array_[block_class]; }
@@ -64,10 +64,10 @@ class BlockClasses {
   absl::flat_hash_map<std::uint32_t, std::vector<std::string>> labels_;
 };
 
-// What a tag means: "block" (tags below those that the runtime knows), "closure", "string". The
-// tags of continuations are constructors' before OCaml 5.
+// Meaning of a tag: "block" (tags below those that the runtime reserves), "closure", "string".
+// Before OCaml 5 the tags of continuations belong to constructors.
 std::string tag_text(unsigned tag, bool domains);
-// Whether the image is of a runtime with domains.
+// True if the image belongs to a runtime with domains.
 bool has_domains(const HeapImage& image);
 
 }  // namespace memprofd

@@ -34,10 +34,10 @@ using ShortCensusPtr = std::shared_ptr<const ShortCensus>;
 
 ShortCensus shortened(const ImageInfo& info, const ImageCensus& census);
 
-// By snapshot: of one process at one moment there is one. Thread-safe.
+// Censuses by snapshot; a process has one snapshot per moment. Thread-safe.
 class CensusBook {
  public:
-  // The one of the earliest snapshot gives way to a further one.
+  // Maximum number of censuses; that of the earliest snapshot is dropped.
   static constexpr std::size_t kMost = 1000;
 
   void add(ShortCensus census);

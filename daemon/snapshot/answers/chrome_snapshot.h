@@ -24,7 +24,7 @@ struct ChromeSnapshotSize {
   std::uint64_t left_out = 0;  // garbage: DevTools count on a way to each block
 };
 
-// DevTools number what is in a file with 32 bits; a block's own size, too.
+// DevTools store the numbers of a file, and the size of a block, in 32 bits.
 inline constexpr std::uint64_t kMostChromeNumbers = 0xFFFFFFFF;
 
 // Piece by piece, each of about 64 KiB; the errors are those of write. kResourceExhausted: the heap

@@ -18,7 +18,7 @@ bool is_plain(const HeapImage& image, std::uint32_t block, std::uint64_t fields)
   return shape.tag == 0 && shape.words == fields + 1;
 }
 
-// How many cells of so many fields follow each other by their last one; 0: they never end.
+// Number of cells of this size that are linked by their last field; 0: they never end.
 std::uint64_t count_cells(const HeapImage& image, std::uint32_t cell, std::uint64_t fields) {
   std::uint64_t count = 0;
   while (cell != kNone && is_plain(image, cell, fields)) {

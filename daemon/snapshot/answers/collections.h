@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists, hash tables, maps and sets of a heap image, told by how their blocks point to each other
-// and counted, however large they are. Integers and keys are not in an image: what is told is what
-// all of a large structure's blocks agree on.
+// Recognises lists, hash tables, maps and sets of a heap image by the way in which their blocks
+// point to each other, and counts them, however large they are. Integers and keys are not in an
+// image: a large structure is recognised if all of its blocks agree.
 #pragma once
 
 #include <cstdint>
@@ -26,18 +26,17 @@ struct Collection {
   std::vector<std::uint64_t> chains;
 };
 
-// Nothing when the block is none of them. A list has two cells or more; a tree, of Map or Set, is
-// as high as such a one may be. Blocks that the compiler has laid out are not in an image, nor
-// counted.
+// Nothing if the block is none of them. A list has two cells or more; a tree, of Map or Set, has a
+// possible height. Static data of the program is not in an image and not counted.
 std::optional<Collection> find_collection(const HeapImage& image, std::uint32_t block);
 
 // All that can be reached from the block, each once, headers included; what weak pointers lead to
 // is not.
 std::uint64_t reachable_words(const HeapImage& image, std::uint32_t block);
 
-// What the field of a module holds; kNoBlock: no block, or there is no such module.
+// The block in a field of a module; kNoBlock: the field holds no block, or there is no such module.
 std::uint32_t block_of_global(const HeapImage& image, std::string_view module, std::uint32_t field);
-// What the field of a block holds; kNoBlock: no block of the image.
+// The block in a field of a block; kNoBlock: no block of the image.
 std::uint32_t block_in_field(const HeapImage& image, std::uint32_t block, std::uint32_t field);
 
 }  // namespace memprofd

@@ -41,7 +41,7 @@ std::optional<Collection> largest_collection(const HeapImage& image, std::uint32
   return largest;
 }
 
-// By name of a root, the site with most of what is nearest to that root.
+// For each name of a root, the site with the most memory nearest to that root.
 std::vector<std::string> sites_of_roots(const HeapImage& image) {
   const std::vector<std::uint32_t> nearest = ShortestPaths(image).nearest_roots();
   std::vector<std::map<std::uint32_t, double>> words(image.root_names.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which variable of the program has grown between two snapshots, and what it is.
+// Finds the variables of the program that have grown between two snapshots.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace memprofd {
 
-// What one root keeps: a field of a module, a frame of a stack; or several roots together.
+// The memory that one root retains: a field of a module or a frame of a stack; or several roots
+// together.
 struct Container {
   // "global Cache.table"; "global Cache.table, shared": reached from other roots too.
   std::string root;
@@ -18,7 +19,7 @@ struct Container {
   bool has_entries = false;   // of the largest collection that the root leads to in a few steps
   std::uint64_t entries = 0;  // bindings, elements
   std::uint64_t words = 0;    // retained
-  // Where most of what it keeps was allocated, "Cache.add cache.ml:41"; empty: nothing is sampled.
+  // Site that allocated most of the retained memory, "Cache.add cache.ml:41"; empty: no samples.
   std::string site;
 };
 
@@ -31,7 +32,8 @@ struct ContainerGrowth {
   std::int64_t entries = 0;  // more, of those that have entries in both
 };
 
-// What retains more, the most grown first; without what has grown by less than a fiftieth of that.
+// Containers that retain more, the largest growth first; those below a fiftieth of that are
+// omitted.
 std::vector<ContainerGrowth> container_growth(const std::vector<Container>& before,
                                               const std::vector<Container>& after);
 

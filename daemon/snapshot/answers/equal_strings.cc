@@ -11,7 +11,7 @@
 namespace memprofd {
 namespace {
 
-// What is written to: the bytes of Buffers, since OCaml 5.2 behind a block between.
+// Strings that are written to: the bytes of Buffers, since OCaml 5.2 behind another block.
 absl::flat_hash_set<std::uint32_t> bytes_of_buffers(const HeapImage& image) {
   absl::flat_hash_set<std::uint32_t> bytes;
   for (const BufferUse& buffer : image.buffers) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strings that are there more than once, as far as a snapshot has contents or fingerprints.
+// Finds strings that occur more than once, if a snapshot has contents or fingerprints.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What nothing leads to and the collector does not know to be dead, by the site that allocated it,
-// with how old it is and for how long it may have been garbage.
+// Floating garbage: unreachable blocks that the collector has not found yet, by allocation site,
+// with their age and the time for which they may have been garbage.
 //
-// Nobody has seen a block become garbage. It was allocated a known time ago, and, unless it is in
-// a minor heap, it was reachable when the last major collection that has ended began to mark: it
-// has been garbage for at most the shorter of both times, and for 0 at least.
+// The moment at which a block became garbage is unknown. The block was allocated a known time ago,
+// and, unless it is in a minor heap, it was reachable when the last finished major collection began
+// to mark. So it has been garbage for at most the shorter of both times.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,7 @@ struct GarbageRow {
 struct Garbage {
   BlockCount all;                 // counted
   BlockCount young;               // of it in minor heaps, where the next minor collection finds it
-  BlockCount dead;                // beside it: the collector knows, and has not swept it
+  BlockCount dead;                // beside it: found by the collector, not swept yet
   std::vector<GarbageRow> sites;  // estimated; those with the most first
 };
 

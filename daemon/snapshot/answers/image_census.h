@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is in a heap, counted: by what blocks are, by size, and whether anything leads to them.
+// Counts the contents of a heap by class of block, by size, and by reachability.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace memprofd {
 struct CensusRow {
   std::string name;
   BlockCount reachable;
-  BlockCount garbage;  // nothing leads there, and the collector does not know yet
-  BlockCount dead;     // the collector knows, and has not swept it
+  BlockCount garbage;  // unreachable, not found by the collector yet
+  BlockCount dead;     // found by the collector, not swept yet
   // Held by those outside of the heap, in no other number.
   std::uint64_t outside_reachable_bytes = 0;
   std::uint64_t outside_garbage_bytes = 0;
@@ -35,7 +35,7 @@ struct FreeRow {
   BlockCount count;              // larger ones than the row before has
 };
 
-// How much of what is reachable has a type of the source.
+// Reachable memory that has a type of the source.
 struct TypedCount {
   BlockCount typed;
   BlockCount reachable;
@@ -44,7 +44,7 @@ struct TypedCount {
 
 struct ImageCensus {
   CensusRow total;
-  BlockCount young;  // of all that is in the image: in minor heaps
+  BlockCount young;  // of everything in the image: in minor heaps
   BlockCount free;
   std::uint64_t largest_free_words = 0;
   std::vector<FreeRow> free_sizes;  // by powers of two, without empty rows

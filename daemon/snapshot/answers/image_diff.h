@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is different between two snapshots. Blocks move, so what is compared are sums: by root, by
-// class, by site. Sampled blocks alone are known again, by their number, in a snapshot of the same
-// process.
+// Compares two snapshots. Blocks move, so sums are compared: by root, by class, by site. Only
+// sampled blocks can be recognised by their number in a later snapshot of the same process.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +20,13 @@ struct SampledSummary {
   SampledSum sum;
 };
 
-// What of a snapshot is compared.
+// The part of a snapshot that is compared.
 struct ImageSummary {
   ImageInfo info;
   CensusRow total;
   BlockCount free;
   TypedCount types;
-  std::vector<NamedCount> roots;    // what they retain: "globals", "globals / Cache / field 2"
+  std::vector<NamedCount> roots;    // retained sizes: "globals", "globals / Cache / field 2"
   std::vector<NamedCount> classes;  // reachable ones
   std::vector<SiteRow> sites;
   std::vector<SampledSummary> sampled;  // reachable blocks
@@ -57,7 +56,7 @@ struct SiteDiffRow {
 struct ImageDiff {
   bool same_process = false;
   std::vector<DiffRow> totals;  // reachable, garbage, dead, free: always these four
-  std::vector<DiffRow> roots;   // from here on what has grown most first, without equal rows
+  std::vector<DiffRow> roots;   // from here on the largest growth first, without equal rows
   std::vector<DiffRow> classes;
   std::vector<SiteDiffRow> sites;  // all of them
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why sampled blocks are still there: the shortest ways to them from roots, merged into one tree
-// with what goes through each step.
+// Shows what keeps sampled blocks alive: the shortest paths to them from roots, merged into one
+// tree, with the memory behind each step.
 //
 //   97 %  global Cache, field 2 → block(4) field 1 → array[*] → block(3) up to ×12
 //   80 %    field 1 → string
@@ -26,7 +26,7 @@
 namespace memprofd {
 
 struct PathStep {
-  // Where in the block before it the pointer stands.
+  // Position of the pointer in the block before it.
   static constexpr std::uint32_t kAnyField = ~0u;  // of an array
   static constexpr std::uint32_t kFromRoot = ~0u - 1;
   // And a location: in that frame of a fiber.
@@ -57,12 +57,12 @@ class PathTree {
   const std::vector<PathStep>& steps() const { return steps_; }  // each behind its parent
   // Below each step, those with the most memory first.
   std::vector<std::vector<std::uint32_t>> children() const;
-  // What follows the text of the step before: "global Cache, field 2", " → block(4)",
-  // " field 1 → array", ".data → array", "[*] → block(3) up to ×12".
+  // Text to append to that of the previous step: "global Cache, field 2", " → block(4)", " field 1
+  // → array", ".data → array", "[*] → block(3) up to ×12".
   std::string text(std::uint32_t step) const;
 
  private:
-  // Steps on one way; longer ones end at the last, which says so.
+  // Maximum number of steps of one path; a longer one ends at the last, marked as such.
   static constexpr std::uint32_t kMaxDepth = 48;
   static constexpr std::uint32_t kMaxSteps = 1'000'000;
   static constexpr std::uint32_t kLongestPeriod = 4;

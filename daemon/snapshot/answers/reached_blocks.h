@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All that some blocks lead to, these included, each block once: what a root keeps, whoever else
-// does too.
+// Blocks that can be reached from some blocks, these included, each once: everything that a root
+// keeps alive, even if others do too.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class ReachedBlocks {
   void add(std::uint32_t block);
   std::uint64_t blocks() const { return reached_.size(); }
   std::uint64_t words() const { return words_; }
-  // As new, in a time by what was reached.
+  // Resets, in time proportional to the number of reached blocks.
   void clear();
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who keeps how much: the dominator tree of a heap below its roots, as a table that unfolds. A row
-// is a kind of roots, a module or thread, a field or frame, or all blocks of a class that the row
-// above keeps alive alone. What would be free if it were not: that is what a row retains.
+// Retained sizes: the dominator tree of a heap below its roots, as a table that unfolds. A row is a
+// kind of roots, a module or thread, a field or frame, or all blocks of a class that only the row
+// above keeps alive. A row retains the memory that would be freed if it were gone.
 //
 //   all roots
 //     globals
@@ -31,7 +31,7 @@ struct RetainedRow {
 
   std::uint32_t parent = 0;  // of RetainedTable::rows; the first row is its own
   What what = What::kRoots;
-  // Which node of the RootTree, name of the nearest root, or class of blocks.
+  // Index: a node of the RootTree, the name of the nearest root, or a class of blocks.
   std::uint32_t number = 0;
   std::uint32_t blocks_down = 0;  // rows of blocks from the roots to this one
   std::string name;
@@ -42,7 +42,7 @@ struct RetainedRow {
   std::uint64_t own_words = 0;
   std::uint64_t own_outside_bytes = 0;
 
-  // What there would be to gain.
+  // The whole gain if the row were gone.
   std::uint64_t all_bytes() const { return words * 8 + outside_bytes; }
 };
 

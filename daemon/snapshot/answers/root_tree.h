@@ -26,8 +26,8 @@ struct RootTree {
 
 // "globals", "stacks".
 const char* root_kind_text(RootKind kind);
-// In one line: "global Cache, field 2", "global Cache.table" where types know it, "stack of thread
-// 7, Server.handle server.ml:42".
+// In one line: "global Cache, field 2", "global Cache.table" if types have the name, "stack of
+// thread 7, Server.handle server.ml:42".
 std::string root_text(const RootName& name);
 // "Server.handle server.ml:42"; without a file the function alone.
 std::string place_text(const Location& place);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sampled blocks of a snapshot by the site that allocated them, and what they stand for: how much
-// of a site's memory is reachable, how much waits for the collector.
+// Sampled blocks of a snapshot by allocation site, and the memory that they stand for: reachable,
+// and waiting for the collector.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct SampledSum {
 enum class SampledState : std::uint8_t {
   kReachable,
   kGarbage,  // in the heap, and nothing leads there: waits for the collector, or for its finaliser
-  kDead,     // the collector knows
+  kDead,     // found by the collector
 };
 inline constexpr int kSampledStates = 3;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of a heap is reachable, and the shortest way to each block from a root. Among roots that are
-// as near, one of a kind that stands first in RootKind has it.
+// Finds the reachable part of a heap, and the shortest path to each block from a root. Of roots at
+// the same distance, the one whose kind comes first in RootKind wins.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ class ShortestPaths {
   explicit ShortestPaths(const HeapImage& image);
 
   bool is_reachable(std::uint32_t block) const { return from_[block] != kUnreachable; }
-  // Whether a root points to the reachable block on this way; else a block does.
+  // True if a root, not a block, points to the reachable block on this path.
   bool begins_at(std::uint32_t block) const { return from_[block] >= blocks_; }
   // The name, of root_names, where the way begins.
   std::uint32_t root_name_at(std::uint32_t block) const { return from_[block] - blocks_; }
   std::uint32_t block_before(std::uint32_t block) const { return from_[block]; }
-  // By block, the name where its way begins, or kUnreachable.
+  // For each block the name at which its path begins, or kUnreachable.
   std::vector<std::uint32_t> nearest_roots() const& { return ShortestPaths(*this).nearest(); }
   std::vector<std::uint32_t> nearest_roots() && { return nearest(); }
 

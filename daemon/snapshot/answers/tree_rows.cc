@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/snapshot/answers/tree_rows.h"
 
-#include <fmt/core.h>
-
 #include <functional>
 #include <utility>
-
-#include "daemon/util/utf8.h"
 
 namespace memprofd {
 namespace {
@@ -26,7 +22,7 @@ class TreeWalk {
         weight_(std::move(weight)),
         leave_out_(std::move(leave_out)) {}
 
-  // What comes first is put last.
+  // Items are taken in reverse order.
   void put(std::uint32_t item) { todo_.push_back({.item = item}); }
   // down: at which item a line ends that begins with one.
   template <typename Down>
@@ -105,13 +101,6 @@ std::vector<TreeLine> path_lines(const PathTree& tree, const TreeLimits& limits)
     }
     return last;
   });
-}
-
-std::string sites_title(const Why& why) {
-  if (why.sites().empty()) return "no sampled block";
-  const std::string first = printable(why.sites()[0].name);
-  if (why.sites().size() == 1) return first;
-  return fmt::format("{} sites, {} and others", why.sites().size(), first);
 }
 
 }  // namespace memprofd

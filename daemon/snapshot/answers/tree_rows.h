@@ -13,9 +13,10 @@
 namespace memprofd {
 
 struct TreeLine {
-  std::uint32_t item = 0;        // row or step; of several, the one above them
-  std::uint32_t depth = 0;       // of indentation
-  std::size_t more = 0;          // 0: a line of its own; else stands for so many that are left out
+  std::uint32_t item = 0;   // row or step; of several, the one above them
+  std::uint32_t depth = 0;  // of indentation
+  // 0: a row of its own; otherwise stands for this number of omitted rows
+  std::size_t more = 0;
   std::uint64_t more_words = 0;  // of rows, not of ways
   std::uint64_t more_outside_bytes = 0;
   std::string text = {};  // of ways: steps that nothing leaves or ends at are in one line
@@ -32,7 +33,5 @@ std::vector<TreeLine> retained_lines(const RetainedTable& table,
                                      const std::vector<std::uint32_t>& tops,
                                      const TreeLimits& limits);
 std::vector<TreeLine> path_lines(const PathTree& tree, const TreeLimits& limits);
-// "Cache.add cache.ml:41", "3 sites, Cache.add cache.ml:41 and others".
-std::string sites_title(const Why& why);
 
 }  // namespace memprofd

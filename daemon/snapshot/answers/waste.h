@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that another way to write the program would not need, as far as shapes tell.
+// Wasted memory: memory that a better data layout would not need, as far as shapes show.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ enum class WastePattern : std::uint8_t {
   kFilledArrays,   // most fields hold one and the same block
   kBoxedFloats,    // a number with a block of its own
   kBoxedIntegers,  // int32, int64, nativeint
-  kListsOfOne,     // where types tell which blocks are lists
+  kListsOfOne,     // if types identify lists
   kClosureChains,  // a function's closure that holds one of the same function, and so on
   kEqualStrings,   // where their contents or fingerprints are known
   kLargeBuffers,   // of the standard library, where it is known how much of them is in use

@@ -18,13 +18,13 @@ namespace memprofd {
 struct OutsideCount {
   std::uint64_t blocks = 0;
   std::uint64_t bytes = 0;     // outside of the heap
-  std::uint64_t resident = 0;  // of these, as far as their chunks of malloc are known
+  std::uint64_t resident = 0;  // of these, if their chunks of malloc are known
 };
 
 struct OutsideRow {
   std::string name;  // of a class: "custom camlzip_stream_ops"
   OutsideCount reachable;
-  OutsideCount garbage;  // nothing leads to it, and the collector does not know yet
+  OutsideCount garbage;  // unreachable, not found by the collector yet
 };
 
 class WhyOutside {
@@ -36,7 +36,7 @@ class WhyOutside {
 
   // Those that are wanted and hold something, the ones with the most first.
   const std::vector<OutsideRow>& classes() const { return rows_; }
-  // To the reachable ones: its sums are of blocks, and of what they hold, exactly.
+  // Paths to the reachable ones: exact sums of blocks and of their native memory.
   const PathTree& tree() const { return tree_; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What strings and float arrays hold, for those who have asked for it: their bytes, or fingerprints
-// of strings by a key that nobody ever sees, which tell that two are equal and nothing else.
+// Writes the contents of strings and float arrays, if requested: their bytes, or fingerprints of
+// strings with a secret key, which show only whether two strings are equal.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ class ContentsWriter {
   std::uint64_t last_buffer_ = 0;
   std::uint64_t bytes_ = 0;  // of contents in all
 
-  // These are of the block that is being told.
+  // Buffers for the current block.
   Fingerprint fingerprint_{key_};
   bool is_string_ = false;
   std::uint64_t words_left_ = 0;

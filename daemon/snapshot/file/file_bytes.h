@@ -68,7 +68,7 @@ class FileBytesWriter {
   std::size_t size_ = 0;
 };
 
-// Total: what is not there is 0 or empty, and ok() is false from then on.
+// Total: missing data reads as 0 or empty, and ok() is false from then on.
 class FileBytesReader {
  public:
   explicit FileBytesReader(std::string_view bytes) : bytes_(bytes) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SipHash-2-4 (Aumasson, Bernstein: SipHash: a fast short-input PRF, 2012) over whole words:
-// without its key nobody can tell from it what was hashed, nor look for it among guesses.
+// without its key the hash reveals nothing about the input, and guesses cannot be tested.
 #pragma once
 
 #include <array>
@@ -55,7 +55,7 @@ class Fingerprint {
   std::uint64_t words_ = 0;
 };
 
-// For one snapshot. It goes nowhere else, and is gone with who has it.
+// For one snapshot; it exists only in memory and disappears with its owner.
 absl::StatusOr<Fingerprint::Key> random_key();
 
 }  // namespace memprofd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What blocks of a heap file hold, for those who have asked for that.
+// Writes the contents of blocks to a heap file, if they were requested.
 #include "daemon/snapshot/file/heap_file_writer.h"
 
 namespace memprofd {

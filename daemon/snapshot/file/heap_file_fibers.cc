@@ -10,7 +10,7 @@ namespace {
 // A frame beyond is told from no other one where the image is read.
 constexpr std::size_t kMaxNamedFrames = 255;
 
-// Where the fiber waits, as far as that is known.
+// The place where the fiber waits, if known.
 std::string_view innermost(const std::vector<Location>& frames) {
   for (const Location& frame : frames) {
     if (!frame.function.empty()) return frame.function;

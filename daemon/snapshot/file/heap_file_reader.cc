@@ -26,7 +26,7 @@ constexpr std::uint64_t kMostAge = std::uint64_t{1} << 54;
 // Addresses of programs end below.
 constexpr std::uint64_t kMostWords = std::uint64_t{1} << 44;
 
-// Who asks numbers blocks and roots together, and has numbers of his own.
+// Questions number blocks and roots together, and use further numbers.
 constexpr std::uint64_t kMostNumbers = HeapImage::kNoBlock - (std::uint64_t{1} << 24);
 
 class ImageReader {
@@ -92,7 +92,8 @@ class ImageReader {
 
   absl::Status read_pointers(const std::string& path);
   std::uint32_t block_at(std::uint64_t place) const;
-  // Who asks may put them above the blocks: their names, each with its kind, owner and place.
+  // Room for roots, which questions may put above the blocks: their names, each with its kind,
+  // owner and place.
   std::size_t room_for_roots() const { return 4 * image_.root_names.size() + 1; }
   void add_roots();
   void add_samples();
@@ -278,7 +279,7 @@ std::uint32_t ImageReader::block_at(std::uint64_t place) const {
 }
 
 absl::Status ImageReader::read_pointers(const std::string& path) {
-  // What is not used of it takes no memory.
+  // Unused capacity takes no memory.
   image_.edges.first.reserve(image_.shape_of.size() + 1 + room_for_roots());
   image_.edges.to.reserve(pointers_ + roots_.size() + room_for_roots());
   image_.fields.reserve(pointers_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a heap file, which may be anybody's, or was cut off when something died: the image has what
-// its whole pieces tell. Memory and time grow with the file alone, whatever it claims.
+// Reads a heap file, which may come from anyone or be truncated: the image has the contents of its
+// whole pieces. Memory and time depend on the size of the file only, whatever it claims.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@
 
 namespace memprofd {
 
-// What an image may have at most. It is read no further than about a piece beyond.
+// Limits of an image. Reading stops about a piece beyond them.
 struct ImageLimits {
   std::uint64_t blocks = ~std::uint64_t{0};
   std::uint64_t pointers = ~std::uint64_t{0};
 };
 
-// In one line: kInvalidArgument, it is no heap file, or damaged in what it says, not only cut off;
-// kResourceExhausted: it has more than the limits allow; else as of open_regular_file().
+// In one line: kInvalidArgument, it is no heap file, or damaged and not only truncated;
+// kResourceExhausted: it exceeds the limits; otherwise as of open_regular_file().
 absl::StatusOr<HeapImage> read_heap_image(const std::string& path, const ImageLimits& limits = {});
-// What is said of no block: callstacks, names, sizes of dead and free ones. Of blocks there are
-// none, nor what leads to them: their pieces are checked, and not decoded. Errors as above.
+// Reads tables without blocks: callstacks, names, sizes of dead and free blocks. Pieces with blocks
+// and pointers are checked, but not decoded. Errors as above.
 absl::StatusOr<HeapImage> read_heap_tables(const std::string& path);
-// What is said of it at its beginning, of which no more is read; whether it is complete is not
-// looked at. Errors as above.
+// Reads the information at the beginning only; does not check that the file is complete. Errors as
+// above.
 absl::StatusOr<ImageInfo> read_heap_info(const std::string& path);
 
 }  // namespace memprofd

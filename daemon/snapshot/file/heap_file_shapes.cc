@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What blocks are, and small blocks with what they point to: most of a heap.
+// Writes shapes, and small blocks with their pointers: most of a heap.
 #include <array>
 #include <bit>
 
@@ -72,7 +72,8 @@ inline HeapFileWriter::DefinedShape HeapFileWriter::masked_shape(const BlockPart
     return known.shape;
   }
   const DefinedShape defined = new_masked_shape(part, mask);
-  // What a custom block holds outside of the heap is in its shape, and may be another each time.
+  // The memory that a custom block holds outside of the heap is in its shape, and may differ each
+  // time.
   if (tag_of(header) != kCustomTag) known = {header, code, mask, defined};
   return defined;
 }

@@ -30,7 +30,7 @@
 
 namespace memprofd {
 
-// What is on the stack of a fiber that waits, and of those that it returns to.
+// Pointers on the stack of a waiting fiber, and of those to which it returns.
 struct FiberStack {
   struct Held {
     std::uint32_t frame = 0;
@@ -46,13 +46,13 @@ struct Ephemerons {
   std::uint64_t nothing = 0;                  // stands where there is no data and no key
 };
 
-// What the words of blocks mean in the program; empty: not known.
+// Meaning of certain words of blocks in the program; an empty function: unknown.
 struct WordNames {
   std::function<std::string(std::uint64_t code)> function;      // of a closure
   std::function<std::string(std::uint64_t operations)> custom;  // identifier of a custom block
-  // What one holds outside of the heap (outside_bytes.h); may be 0.
+  // Memory that a block holds outside of the heap (outside_bytes.h); may be 0.
   std::function<std::uint64_t(std::span<const std::uint64_t> fields)> outside;
-  // By the first field of a continuation, in OCaml 5; nothing: it has been continued.
+  // Keyed by the first field of a continuation, in OCaml 5; nothing: it has been continued.
   std::function<std::optional<FiberStack>(std::uint64_t word)> fiber;
 };
 
@@ -66,13 +66,13 @@ class HeapFileWriter {
   HeapFileWriter(Sink sink, WordNames names)
       : sink_(std::move(sink)), word_names_(std::move(names)) {}
 
-  // What is known before the walk; the map outlives the writer.
+  // Facts that are known before the walk; the map outlives the writer.
   void begin(const ImageInfo& info, const HeapMap& map);
   // After begin(): those of the program.
   void add_interfaces(const InterfaceDigests& interfaces);
   // Walks are of kWholeContents then.
   void keep(ContentsWriter contents) { contents_ = std::move(contents); }
-  // The block that came last is a Buffer.t which has so many bytes in use.
+  // The last block is a Buffer.t with this number of bytes in use.
   void add_buffer(std::uint64_t used) { contents_.add_buffer(blocks_put_ - 1, used); }
   // Abstract blocks that are not among these hold nothing.
   void know(Ephemerons ephemerons) { ephemerons_ = std::move(ephemerons); }
@@ -89,7 +89,7 @@ class HeapFileWriter {
 
   // After the walk. block: the address of the header.
   void add_outside(std::uint64_t block, const ChunkBytes& held);
-  // Whether a value points into a region of the heap.
+  // True if a value points into a region of the heap.
   bool in_heap(std::uint64_t value) { return stretches_.contain(value); }
   bool is_ephemeron(std::uint64_t block) const { return ephemerons_.blocks.contains(block); }
 
@@ -122,7 +122,7 @@ class HeapFileWriter {
     std::uint64_t number = 0;            // as in kBlocks
     std::uint32_t guesses = kNoGuesses;  // where those for its pointers begin
   };
-  // A shape that was put before, by what tells it from others: most blocks have one of a few.
+  // A shape that was written before, by its distinguishing fields: most blocks have one of a few.
   struct KnownShape {
     std::uint64_t header = 0;  // without its colour
     std::uint64_t code = 0;    // of a closure
@@ -152,7 +152,7 @@ class HeapFileWriter {
   DefinedShape shape(const Shape& shape);
   DefinedShape masked_shape(const BlockPart& part, std::uint32_t mask);
   DefinedShape new_masked_shape(const BlockPart& part, std::uint32_t mask);
-  // The place of what a value points to.
+  // Place of the block to which a value points.
   static std::uint64_t place_of(std::uint64_t value) { return value / kWordBytes - 1; }
   void put_place(Piece& piece, std::uint64_t value, std::uint64_t& before);
 
@@ -206,7 +206,7 @@ class HeapFileWriter {
   std::uint64_t last_outside_ = 0;                                              // likewise
 
   const HeapRegion* region_ = nullptr;
-  std::uint64_t gap_ = 0;         // words without a block that are not told yet
+  std::uint64_t gap_ = 0;         // words without a block that are not written yet
   bool in_list_ = false;          // the block before lists its pointers
   std::uint64_t last_field_ = 0;  // of it; counts from 1
   std::uint64_t last_place_ = 0;  // of a pointer or block

@@ -35,7 +35,7 @@ struct Kept {
   std::string program;       // its name as the file has it; empty: no file of ours
 };
 
-// Of "auto-NAME-PID-TIME.heap" or "auto-NAME-PID-TIME-2.heap", with hyphens in NAME: NAME.
+// NAME in "auto-NAME-PID-TIME.heap" or "auto-NAME-PID-TIME-2.heap"; NAME may contain hyphens.
 std::string program_of(std::string_view name) {
   name.remove_prefix(std::min(kPrefix.size(), name.size()));
   name = name.substr(0, name.find(kEnding));
@@ -243,7 +243,7 @@ void HeapFiles::remove_oldest() const {
   std::vector<Kept> files = complete_in(options_.directory);
   while (files.size() > options_.keep) {
     const auto counts = sum_by_program(files, [](const Kept&) { return std::uint64_t{1}; });
-    // Of the programs with most of them the one that has the oldest.
+    // Of the programs with the most, the one that has the oldest.
     const auto oldest = std::ranges::max_element(
         files, {}, [&](const Kept& kept) { return counts.at(kept.program); });
     ::unlink(oldest->path.c_str());

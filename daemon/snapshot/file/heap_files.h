@@ -22,7 +22,8 @@ struct HeapFilesOptions {
   std::string directory;
   // Complete ones. Of the program that has most of them, by its name, the oldest are removed.
   std::size_t keep = 10;
-  // Of all. The program that has most gives way to one that has less; nobody else does.
+  // Limit for all files. A program with fewer bytes replaces files of the program with the most; no
+  // other file is replaced.
   std::uint64_t max_bytes = 10ull << 30;
 };
 
@@ -33,7 +34,7 @@ struct KeptHeap {
   ImageInfo info;
 };
 
-// Thread-safe: what it knows is in the directory. Without one nothing is kept.
+// Thread-safe: all state is in the directory. Without one nothing is stored.
 class HeapFiles {
  public:
   // The latest files that are looked into for a list.
@@ -44,25 +45,25 @@ class HeapFiles {
   // kFailedPrecondition: no directory, or no files can be created in it.
   absl::Status check() const;
 
-  // Removes what a memprofd that was killed has left unfinished.
+  // Removes unfinished files of a killed memprofd.
   void remove_left_parts() const;
 
   const std::string& directory() const { return options_.directory; }
   // Those that are complete, the latest snapshot first. What is no heap file is not among them.
   std::vector<KeptHeap> list() const;
-  // The path of a file that list() would tell of, by its name there. kNotFound: there is none;
-  // kFailedPrecondition: none are kept.
+  // The path of a file in list(), by its name there. kNotFound: there is none; kFailedPrecondition:
+  // no snapshots are stored.
   absl::StatusOr<std::string> path_of(std::string_view name) const;
 
   // One that is being written.
   class File {
    public:
     const std::string& path() const { return path_; }
-    // kResourceExhausted: what is in the directory would take too much.
+    // kResourceExhausted: the directory would exceed its limit.
     absl::Status write(std::string_view bytes);
     // Removes the oldest, when there are more than are kept.
     absl::Status finish();
-    // Has take() write it, as long as waits() says that somebody wants it, and finishes it.
+    // Lets take() write the file, while waits() returns true, and finishes it.
     absl::Status fill(const std::function<bool()>& waits,
                       const std::function<absl::Status(const HeapClient&)>& take);
 
@@ -87,8 +88,8 @@ class HeapFiles {
   absl::Status none_kept() const;
   absl::Status full() const;
   void remove_oldest() const;
-  // Bytes that are free for a file of that path, which has so many by now and needs so many more;
-  // others give way to it.
+  // Bytes that are available for the file at that path, which has `has` bytes and needs `needs`
+  // more; other files may be removed for it.
   std::uint64_t make_room(const std::string& path, std::uint64_t has, std::uint64_t needs) const;
 
   const HeapFilesOptions options_;

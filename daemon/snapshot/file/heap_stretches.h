@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the blocks of a heap may be, regions that touch as one. It is asked about each word of the
-// heap: most are integers, and pointers lead close to where the one before did, or to the same
-// megabyte as an earlier one.
+// Address ranges of the blocks of a heap; regions that touch are one range. Every word of the heap
+// is looked up here: most are integers, and a pointer usually leads close to the previous one's
+// target, or into the same megabyte as an earlier one.
 #pragma once
 
 #include <algorithm>
@@ -16,14 +16,14 @@ namespace memprofd {
 
 class HeapStretches {
  public:
-  // By address; what would begin before the end of the one before begins there.
+  // In order of address; a range that overlaps the previous one is shortened at its begin.
   void add(std::uint64_t begin, std::uint64_t end) {
     if (!stretches_.empty()) begin = std::max(begin, stretches_.back().end);
     if (stretches_.empty() || stretches_.back().end != begin) stretches_.push_back({begin, begin});
     stretches_.back().end = end;
   }
 
-  // Whether the header of the block that a value points to would be in one.
+  // True if the header of the block to which a value points would be in a range.
   bool contain(std::uint64_t value) {
     if (value % kWordBytes != 0 || stretches_.empty()) return false;
     const std::uint64_t header = value - kWordBytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a heap file has of what blocks hold, where somebody asked for that when it was taken. Total.
+// Reads contents of blocks from a heap file, if they were requested when it was taken. Total.
 #pragma once
 
 #include <cstdint>

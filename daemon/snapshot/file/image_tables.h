@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a heap file says beside where blocks are: its head, its names, shapes and counts. Total:
-// what was not defined before it is used is refused.
+// Reads the parts of a heap file that describe no single block: its head, names, shapes and counts.
+// Total: a name that is used before its definition is refused.
 #pragma once
 
 #include <cstdint>

@@ -55,7 +55,8 @@ absl::StatusOr<NewFile> NewFile::create(std::string path) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot write ", path, ": it is there and no regular file; name another"));
   }
-  // Who removes what is left may take the file before it is locked: then there is another one.
+  // A process that removes unfinished files may take the file before it is locked: then create
+  // another one.
   for (;;) {
     std::string temporary = path + kPartEnding;
     UniqueFd file(::mkostemps(temporary.data(), kAfterRandom, O_CLOEXEC));  // mode 0600

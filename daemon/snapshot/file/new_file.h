@@ -11,7 +11,7 @@
 
 namespace memprofd {
 
-// What errno says of it.
+// The error of a failed write, from errno.
 absl::Status cannot_write(const std::string& what);
 
 class NewFile {
@@ -24,11 +24,11 @@ class NewFile {
         temporary_(std::exchange(other.temporary_, "")),
         file_(std::move(other.file_)) {}
   NewFile& operator=(NewFile&&) = delete;
-  ~NewFile();  // removes what is not finished
+  ~NewFile();  // removes an unfinished file
 
   absl::Status write(std::string_view bytes);
   absl::Status finish();
-  // Removes a file under a name of its own (".part") that nobody writes any more.
+  // Removes a file under a name of its own (".part") that no process writes any more.
   static void remove_left(const std::string& path);
 
  private:

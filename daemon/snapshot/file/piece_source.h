@@ -25,7 +25,7 @@ class PieceSource {
   };
   // Nothing: the file ends, or is damaged from here on.
   std::optional<Piece> next();
-  // Where the next piece begins; next() goes on where it was told to.
+  // Position of the next piece; go_to() sets the position at which next() continues.
   std::uint64_t position() const { return at_; }
   void go_to(std::uint64_t position) { at_ = position; }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a pointer of a block probably leads: close to what comes before it in the file, or close to
-// where the same field of the last block of that shape led. Blocks that were made one after the
-// other lie one behind the other, but in OCaml 5 those of another size lie elsewhere. What would
-// have been better lately is taken. Who writes and who reads guess alike.
+// Guesses the target of a pointer: close to the previous block in the file, or close to the target
+// of the same field in the last block of that shape. Blocks that were made one after the other are
+// neighbours, but in OCaml 5 those of another size are elsewhere. The guess that was better
+// recently is used. Writer and reader guess alike.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tables of a heap make their cells and ranges with.
+// Helpers with which the tables of a heap make cells and ranges.
 #pragma once
 
 #include <algorithm>

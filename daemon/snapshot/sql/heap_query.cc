@@ -109,7 +109,7 @@ absl::Status HeapQuery::open(HeapTables& tables, const QueryLimits& limits) {
   for (const auto& [limit, value] : kLimits) sqlite3_limit(connection, limit, value);
   sqlite3_db_config(connection, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, nullptr);
   sqlite3_db_config(connection, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
-  // What it sorts would go to files.
+  // Sorting would otherwise use files.
   sqlite3_exec(connection, "PRAGMA temp_store = MEMORY", nullptr, nullptr, nullptr);
   sqlite3_hard_heap_limit64(limits.memory_bytes);
   for (const SqlTable& table : tables.tables()) RETURN_IF_ERROR(add_table(connection, table));

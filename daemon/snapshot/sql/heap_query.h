@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One SELECT over the tables of a heap. SQL can read these and compute, nothing else: no file is
-// opened or written, whatever the query says, and its memory has an end.
+// One SELECT over the tables of a heap. SQL can read these and compute, nothing else: it opens and
+// writes no file, whatever the query contains, and its memory is limited.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct sqlite3_stmt;
 namespace memprofd {
 
 struct QueryLimits {
-  // What SQLite may take for sorting and grouping. It is of the whole process.
+  // Memory for sorting and grouping in SQLite; one limit for the whole process.
   std::int64_t memory_bytes = std::int64_t{1} << 30;
 };
 
@@ -32,7 +32,7 @@ class HeapQuery {
                                            const QueryLimits& limits = {});
 
   const std::vector<std::string>& columns() const { return columns_; }
-  // How much of a file it is about.
+  // The part of a file that the query needs.
   enum class Needs : std::uint8_t { kHead, kTables, kBlocks };
   Needs needs() const { return *needs_; }
   // Each row as it is found, until there are no more or use has enough (false); its cells live

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A heap as tables: blocks, edges, roots, sampled blocks, their callstacks, what roots retain.
-// docs/heap_sql.md describes the columns for users. What takes time (dominators, nearest roots)
-// is made when a query first asks for it, and then once.
+// A heap as tables: blocks, edges, roots, sampled blocks, their callstacks, retained sizes.
+// docs/heap_sql.md describes the columns for users. Expensive data (dominators, nearest roots) is
+// computed once, when a query first needs it.
 #pragma once
 
 #include <optional>

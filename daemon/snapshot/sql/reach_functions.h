@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// reachable_blocks(block) and reachable_bytes(block): aggregates, of all that the blocks of a group
-// lead to.
+// reachable_blocks(block) and reachable_bytes(block): aggregates over everything that the blocks of
+// a group reach.
 #pragma once
 
 #include <memory>

@@ -11,7 +11,7 @@
 namespace memprofd {
 namespace {
 
-// What SQLite knows of; it casts to and from the first member.
+// SQLite's view of a table; it casts to and from the first member.
 struct Table {
   sqlite3_vtab base = {};
   const SqlTable* of = nullptr;
@@ -24,7 +24,7 @@ struct Cursor {
 
 // Numbers of plans.
 constexpr int kAllRows = 0, kRowsWithKey = 1;
-// What SQLite reckons with: rows of one key are few, beside all.
+// Costs for SQLite's planner: rows of one key are few compared with all.
 constexpr double kKeyCost = 10, kAllCost = 1e6;
 
 Cursor& cursor(sqlite3_vtab_cursor* base) { return *reinterpret_cast<Cursor*>(base); }

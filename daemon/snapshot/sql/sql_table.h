@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables that SQL reads and nobody stores: each cell is made when it is asked for.
+// Virtual tables for SQL: each cell is computed when it is read.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@ struct SqlRows {
 struct SqlTable {
   std::string name;
   std::string columns;  // "block INTEGER, field INTEGER": as in CREATE TABLE
-  // Called before the first cell is asked for; what is costly is made here.
+  // Called before the first cell is read; expensive data is computed here.
   std::function<std::uint64_t()> rows;
   std::function<SqlCell(std::uint64_t row, int column)> cell;
-  // The rows whose first column is the key; null: all are looked at.
+  // The rows whose first column is the key; null: all rows are scanned.
   std::function<SqlRows(std::int64_t key)> with_key = nullptr;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers of the standard library (Buffer.t), among all blocks of a heap. They are told by what
-// they hold, which nothing else has by chance:
+// Finds buffers of the standard library (Buffer.t) among all blocks of a heap, by their contents,
+// which no other block has by chance:
 //
 //     OCaml 4        { buffer; position; length; initial_buffer }
 //     from 5.2 on    { inner = { buffer; length }; position; initial_buffer }
@@ -22,8 +22,8 @@ class BufferFinder {
   BufferFinder(const MemoryReader& memory, bool has_inner)
       : memory_(memory), has_inner_(has_inner) {}
 
-  // How many bytes it has in use; nothing when the block is none. Blocks that look like one cost a
-  // read or more: after kMostLooks of them, none is one.
+  // Bytes in use; nothing if the block is no Buffer. A block that looks like one costs a read or
+  // more, so after kMostLooks of them no block is recognised any more.
   std::optional<std::uint64_t> used(const BlockPart& part);
 
   static constexpr std::uint64_t kMostLooks = 1u << 20;

@@ -61,7 +61,7 @@ void CMemory::look_at(const BlockPart& part) {
   if (holds && !is_holder) holders_.push_back(holder);
 }
 
-// Whether the owner has something of it.
+// Returns true if the owner has some of it.
 bool CMemory::own_words(const BlockPart& part, std::uint32_t owner, Holder& holder) {
   const unsigned tag = tag_of(part.header);
   if (tag == kCustomTag && part.first == 0 && !part.fields.empty()) {

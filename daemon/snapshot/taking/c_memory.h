@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What blocks of a copy's heap hold of C's memory: chunks of glibc's malloc that they point to, and
-// what these lead to, each chunk once (rss/chunk_owners.h). Custom and abstract blocks, and in
-// OCaml 4 any block with a pointer out of the heap. What Bigarrays and channels are known to hold
-// (snapshot/outside_bytes.h) is no part of what is told.
+// Native memory that blocks of a copy's heap hold: chunks of glibc's malloc to which they point,
+// and those to which these lead, each chunk once (rss/chunk_owners.h). Owners are custom and
+// abstract blocks, and in OCaml 4 any block with a pointer out of the heap. Memory that Bigarrays
+// and channels are known to hold (snapshot/outside_bytes.h) is not included.
 #pragma once
 
 #include <algorithm>
@@ -29,21 +29,20 @@ namespace memprofd {
 
 class CMemory {
  public:
-  // What the walk knows of blocks.
+  // Facts about blocks that the walk supplies.
   struct Blocks {
     std::function<const std::string&(std::uint64_t operations)> identifier;
     std::function<bool(std::uint64_t block)> is_ephemeron;  // by the address of its header
     std::function<bool(std::uint64_t value)> in_heap;
   };
 
-  // Walks malloc's chunks of the copy, a process that stands still and that outlives this with its
-  // memory and the map of its heap. file: the program's. kFailedPrecondition: its malloc is not
-  // glibc's.
+  // Walks malloc's chunks of the copy, a stopped process that outlives this with its memory and the
+  // map of its heap. file: the program's. kFailedPrecondition: its malloc is not glibc's.
   static absl::StatusOr<std::unique_ptr<CMemory>> look(int pid, const MemoryReader& memory,
                                                        const HeapMap& heap, const Target& target,
                                                        const ElfFile& file, Blocks blocks);
 
-  // The visitor of a walk of the heap: with most blocks a look at their words is all.
+  // The visitor of a walk of the heap; for most blocks it only checks their words.
   void operator()(const BlockPart& part) {
     if (part.state == BlockState::kUsed && may_hold(part)) look_at(part);
   }
@@ -55,7 +54,7 @@ class CMemory {
           Blocks blocks);
   struct Holder {
     std::uint64_t block = 0;
-    std::uint64_t known_bytes = 0;  // that its shape tells already
+    std::uint64_t known_bytes = 0;  // already known from its shape
   };
   static constexpr std::uint64_t kChunkAlignment = 16;
 

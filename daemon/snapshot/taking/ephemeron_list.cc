@@ -6,7 +6,7 @@
 namespace memprofd {
 namespace {
 
-// What a word of memory holds; 0 when it cannot be read.
+// Contents of a word of memory; 0 if it cannot be read.
 std::uint64_t word_at(const MemoryReader& memory, std::uint64_t address) {
   std::uint64_t value = 0;
   return address != 0 && memory.read_value(address, value).ok() ? value : 0;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which abstract blocks are ephemerons or weak arrays: those in the runtime's lists, which lead
-// from one to the next. Of those of a domain that has ended nobody knows until another one takes
-// them.
+// Finds the abstract blocks that are ephemerons or weak arrays, by the runtime's linked lists.
+// Those of a domain that has ended are in no list until another domain adopts them.
 #pragma once
 
 #include <cstddef>

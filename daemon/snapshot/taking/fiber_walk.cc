@@ -122,7 +122,7 @@ bool FiberWalk::tell_frame(const Frame& frame, std::uint64_t return_address, std
   return on_frame(return_address, slots_);
 }
 
-// Which of these words are values is not known.
+// It is unknown which of these words are values.
 void FiberWalk::tell_rest(std::uint64_t at, const OnFrame& on_frame) {
   slots_.clear();
   for (; at < end_ && spend(1); at += kWordBytes) {

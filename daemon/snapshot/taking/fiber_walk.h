@@ -38,8 +38,8 @@ class FiberWalk {
   // the frame is of code that is not in the table. False: it is enough.
   using OnFrame = std::function<bool(std::uint64_t return_address, std::span<const Slot> slots)>;
 
-  // Words looked at in all walks: stacks of 2 GiB. They may lead round in a circle, and frames be
-  // told that hold thousands of values.
+  // Maximum number of words in all walks: stacks of 2 GiB. They may lead in a circle, and frames
+  // may claim thousands of values.
   static constexpr std::uint64_t kMostWords = std::uint64_t{1} << 28;
 
   // Both outlive it.
@@ -48,7 +48,7 @@ class FiberWalk {
       : memory_(memory), table_(frames), words_left_(most_words) {}
 
   void walk(SavedFiber saved, const OnFrame& on_frame);
-  // Whether some were left out: there are more in all walks, or more on their stacks.
+  // True if some were omitted: there are more fibers in all walks, or more words on their stacks.
   bool cut() const { return fibers_ > kMostFibers || words_left_ == 0; }
   static constexpr int kMostFibers = 1 << 22;
 
@@ -56,14 +56,14 @@ class FiberWalk {
   static constexpr int kMostFrames = 1 << 18;  // of one fiber
   static constexpr std::uint64_t kMostStackBytes = std::uint64_t{1} << 33;
 
-  // What is known of a return address.
+  // Facts about a return address.
   struct Frame {
     bool ends_chunk = false;  // C code is below
     std::uint64_t bytes = 0;
     std::vector<std::uint16_t> live;
   };
   const Frame* frame_of(std::uint64_t return_address);
-  // Whether there is room for so many.
+  // Returns true if this many words fit into the limit.
   bool spend(std::uint64_t words) {
     words_left_ -= std::min(words_left_, words);
     return words_left_ > 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose finalisers are whose: the runtime has a table of those of Gc.finalise, one of those of
-// Gc.finalise_last, and a list of those that are to run. OCaml 5 has them of each domain.
+// Finds finalisers: the runtime has a table for Gc.finalise, one for Gc.finalise_last, and a list
+// of those that are to run. In OCaml 5 each domain has its own.
 #pragma once
 
 #include <array>

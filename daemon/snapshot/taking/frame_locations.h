@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where in the source a frame is, by its return address: the innermost of inlined functions.
+// Finds the source location of a frame by its return address: that of the innermost inlined
+// function.
 #pragma once
 
 #include <cstdint>

@@ -31,13 +31,13 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-// How long a program may take to come to its safe point.
+// Time for a program to reach its safe point.
 constexpr std::chrono::seconds kPatience{30};
-// How long the copy waits for who takes its pieces.
+// Time for which the copy waits for the reader of its pieces.
 constexpr milliseconds kTakerPatience{5000};
 constexpr milliseconds kPoll{20};
-// How long it may wait for its domains to come together: an idle one takes so long to wake up, and
-// those that have not come after the other will not.
+// Minimum time for its domains to stop together: an idle one takes this long to wake up, and those
+// that have not come by then will not.
 constexpr std::chrono::nanoseconds kLeastDomainPatience = milliseconds(1);
 constexpr std::chrono::nanoseconds kMostDomainPatience = milliseconds(3000);
 // Bounds of what a program's own pauses make of the predictions for it.
@@ -91,7 +91,7 @@ class HeapTaker {
     return check_room(target_.pid, cost);
   }
 
-  // What the copy itself takes is left of what is allowed for its domains to come together.
+  // Time for the domains to stop together: the allowed pause without the time of the copy itself.
   std::chrono::nanoseconds patience_for(const HeapRequest& request) const {
     const double seconds = request.max_pause_seconds - summary_.predicted_pause_seconds;
     return std::clamp(
@@ -132,15 +132,15 @@ class HeapTaker {
     return absl::OkStatus();
   }
 
-  // What a program has more to do than the rehearsal, such as stopping its domains, it has at the
-  // next copy too. Half of an error is corrected at once: half of it is chance.
+  // Work that the rehearsal lacks, such as stopping domains, recurs at the next copy. Half of an
+  // error is corrected at once: half of it is chance.
   void learn_pause() const {
     const double error = summary_.pause_seconds / summary_.predicted_pause_seconds;
     ticket_.pause_ratio = std::clamp(ticket_.pause_ratio.load() * std::sqrt(error),
                                      kLeastPauseRatio, kMostPauseRatio);
   }
 
-  // Until the injector has ended and all is taken.
+  // Runs until the injector has ended and all pieces are taken.
   absl::Status hand_on(const Injector& injector) {
     const auto begin = Clock::now();
     auto trip_at = begin;

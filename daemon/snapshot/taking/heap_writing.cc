@@ -146,7 +146,7 @@ void HeapWriting::add_roots() {
       [this](std::uint64_t value, const RootName& name) { writer_.add_root(value, name); });
 }
 
-// What is followed lives on, and dies: this comes first of all.
+// Followed blocks live on and die, so this comes first.
 absl::Status HeapWriting::find_samples() {
   std::vector<memprof_root> roots;
   for (const RootSection& section : copy_.sections()) {
@@ -160,8 +160,8 @@ absl::Status HeapWriting::find_samples() {
   return absl::OkStatus();
 }
 
-// What the last collection that has ended left was reachable when it began to mark, or came later;
-// it began when the one before had ended, and both are counted at their end.
+// A block that survived the last finished collection was reachable when that began to mark, or came
+// later; it began when the previous one had ended, and both are counted at their end.
 std::uint64_t HeapWriting::longest_wait_ns() const {
   const auto ended = major_collections(copy_.memory(), target_);
   if (!ended.ok() || *ended < 2) return 0;

@@ -24,7 +24,7 @@
 
 namespace memprofd {
 
-// What is found in the program's file.
+// Facts from the program's file.
 struct HeapProgram {
   std::unique_ptr<ElfFile> file;
   HeapLayout layout;
@@ -38,8 +38,8 @@ class HeapWriting {
   HeapWriting(const HeapSource& source, const HeapProgram& program, const HeapCopy& copy,
               HeapContents contents, HeapFileWriter::Sink sink);
 
-  // kDataLoss when the heap is not laid out as its version has it: what was written is to be
-  // thrown away then. Ends soon after an error of the sink, which is its answer.
+  // kDataLoss if the heap does not have the layout of its version: then the written data must be
+  // discarded. Returns soon after an error of the sink, with that error.
   absl::Status run();
   // After run().
   void describe(HeapSummary& summary) const;

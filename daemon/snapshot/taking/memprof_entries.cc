@@ -10,7 +10,7 @@
 namespace memprofd {
 namespace {
 
-// What an entry has that is of no block any more.
+// Value of an entry without a block.
 constexpr std::uint64_t kUnit = 1;
 // Entries are an array: many are read at once.
 constexpr std::uint64_t kMostBytes = 256u << 10;

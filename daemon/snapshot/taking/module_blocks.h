@@ -19,7 +19,7 @@
 
 namespace memprofd {
 
-// Addresses in the process; both are 0 where the program does not say.
+// Addresses in the process; both are 0 if the program does not have them.
 struct ModuleTables {
   static ModuleTables find(const ElfFile& program, std::uint64_t load_bias);
 
@@ -38,7 +38,7 @@ class ModuleBlocks {
   };
   struct Module {
     std::string name;          // empty: not known
-    std::uint64_t fields = 0;  // address of the first of what it defines
+    std::uint64_t fields = 0;  // address of its first definition
     std::uint64_t count = 0;
   };
   // Those whose fields are known, by address.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one thread makes and another one takes, a few pieces at a time.
+// Passes a few pieces at a time from one thread to another.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ class PiecePipe {
   // patience: how long a piece may wait for room.
   explicit PiecePipe(std::chrono::milliseconds patience) : patience_(patience) {}
 
-  // kAborted once it is closed; kDeadlineExceeded when nobody has made room in time.
+  // kAborted once it is closed; kDeadlineExceeded if there was no room in time.
   absl::Status push(std::string piece) {
     const auto until = std::chrono::steady_clock::now() + patience_;
     const MutexLock lock(mutex_);

@@ -99,7 +99,7 @@ void RootNames::add_stack_of(std::uint64_t thread) {
   }
 }
 
-// By Thread.id.
+// Uses Thread.id.
 std::string RootNames::thread_name(std::uint64_t thread, std::uint32_t domain) const {
   const std::string in = domains_.size() == 1 ? "" : domains_[domain] + ", ";
   std::uint64_t descriptor = 0;

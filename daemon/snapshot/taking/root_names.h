@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the roots of a copy are called: which field of which module, which function of which thread,
-// which file of C code. By the place where each is held, while all that can be asked is there.
+// Names the roots of a copy: the field of a module, the function of a thread, the file of C code.
+// Names are determined by the address of each root, while all facts can still be read.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which frame holds what on the stacks of a program that stands still. Those of OCaml 4 are walked
-// as its own collector does (runtime/roots_nat.c), by the live entries of the frame descriptors; of
-// OCaml 5, see fiber_walk.h. The stacks may hold anything: the walk is bounded, and ends where it
-// makes no sense.
+// Finds the pointers that each frame holds on the stacks of a paused program. Stacks of OCaml 4 are
+// walked as its own collector does (runtime/roots_nat.c), by the live entries of the frame
+// descriptors; for OCaml 5, see fiber_walk.h. Stacks may hold anything: the walk is bounded, and
+// ends at invalid data.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace memprofd {
 
-// What OCaml 4 saved of a thread when it left OCaml code.
+// State that OCaml 4 saved for a thread when it left OCaml code.
 struct SavedStack {
   std::uint64_t stack = 0;  // bottom_of_stack; 0: it has no OCaml frames
   std::uint64_t return_address = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a block can be of a type of the source.
+// Checks whether a block can have a type of the source.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace memprofd {
 
-// By tag, number of fields and identifier.
+// Compares tag, number of fields and identifier.
 inline bool fits(const HeapImage& image, std::uint32_t block, const BlockKind& kind) {
   const BlockShape& shape = image.shape(block);
   return (kind.tag == shape.tag || kind.tag == BlockKind::kAnyTag) &&

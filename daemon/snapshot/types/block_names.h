@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What fields of a compilation unit's block are called in its source, and of which type they are.
+// Names and types, from the source, of the fields of a compilation unit's block.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@ struct FieldName {
   std::string type;  // "(int, string) Hashtbl.t"
 };
 
-// fields: how many the block has. What the interface exports stands at its place; the rest is named
-// only where the block has just what the source says, and no name of two fields is one. Empty when
-// there are no files.
+// fields: number of the block's fields. Exports of the interface are at their place. Other names
+// are assigned only if the block has exactly the fields of the source, and no two fields share a
+// name. Empty if there are no files.
 std::vector<FieldName> block_names(SourceModules& modules, SourceTypes& types,
                                    const std::string& unit, std::size_t fields);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What OCaml's compiler leaves beside a module: the .cmi with the types of what it exports, the
-// .cmt (option -bin-annot) with its whole typed source. Both are marshalled values of the
-// compiler's own types (typing/types.mli, typedtree.mli, file_formats/), which change from release
-// to release.
+// Reads the files that OCaml's compiler writes beside a module: the .cmi with the types of its
+// exports, and the .cmt (option -bin-annot) with its whole typed source. Both are marshalled values
+// of the compiler's own types (typing/types.mli, typedtree.mli, file_formats/), which change from
+// release to release.
 //
 // CompilerUnit names the few fields and constructors that are read, for the releases whose row
-// enables Capability::kTypes. The values are as they are in the file; who asks for more than there
-// is gets integers and empty texts.
+// enables Capability::kTypes. Values are returned as they are in the file; access beyond the end
+// yields integers and empty texts.
 #pragma once
 
 #include <cstdint>
@@ -39,11 +39,11 @@ struct CompilerFile {
   MarshalValue signature() const;
   // Typedtree.structure; an integer when there is none, as of an interface.
   MarshalValue structure() const;
-  // Folders that the compiler looked for interfaces in. Relative ones are below build_folder.
+  // Folders in which the compiler searched for interfaces. Relative ones are below build_folder.
   std::vector<std::string> load_path() const;
   std::string build_folder() const;
-  // Whether it is of a unit of that name whose interface has that digest, and knows no other unit
-  // by another interface than the program does.
+  // True if it belongs to a unit of that name whose interface has that digest, and refers to other
+  // units only by the interfaces that the program has.
   bool is_of(const std::string& unit, const InterfaceDigests& program) const;
 };
 

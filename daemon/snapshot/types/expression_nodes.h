@@ -53,15 +53,15 @@ inline bool is_expression(MarshalValue value) {
          value.field(kTypeOfExpression).size() == 4;
 }
 
-// What C code or the compiler does, by its name; empty: a function is called that is written in
-// OCaml, or one that is not known.
+// Name of the C function or compiler primitive that is called; empty for a function written in
+// OCaml, or an unknown one.
 inline std::string_view primitive_of(MarshalValue function) {
   const MarshalValue what = function.field(kDescription);
   const MarshalValue kind = what.is(kExpIdent) ? what.field(2).field(1) : MarshalValue();
   return kind.is(0) ? kind.field(0).field(0).text() : std::string_view();
 }
 
-// That of what stands in the braces of Constructor { field = 1 }: the block is the constructor's.
+// True for the type of the braces in Constructor { field = 1 }: the block is the constructor's.
 inline bool is_inline_record(MarshalValue type) {
   const MarshalValue what = without_links(type).field(0);
   if (!what.is(kTypeConstructor)) return false;

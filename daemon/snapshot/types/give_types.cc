@@ -105,7 +105,7 @@ class TypeGiver {
     return valid_utf8(inner + one.field.name);
   }
 
-  // What is not exported stands where it is taken to be only if a block there is of its type.
+  // A name that is not exported is at the assumed place only if a block there has its type.
   bool is_sure(const UnitField& one, TypeId type, std::uint32_t block) {
     if (one.sure == UnitField::Sure::kExported) return true;
     if (type == SourceTypes::kUnknown) return false;
@@ -168,7 +168,7 @@ class TypeGiver {
     }
   }
 
-  // What a module leads to has its type from there.
+  // Blocks that a module reaches have their type from there.
   void begin_at_sites(SiteTypes& sites, bool strings) {
     std::vector<std::pair<std::uint32_t, TypeId>> begun;
     for (const SampledBlock& sampled : image_.sampled) {
@@ -248,7 +248,7 @@ class TypeGiver {
     }
   }
   bool is_string(std::uint32_t block) const { return image_.shape(block).tag == kStringTag; }
-  // Whether the block cannot be of both.
+  // True if the block cannot have both types.
   bool are_two(std::uint32_t block, std::uint32_t given, std::uint32_t number) const {
     if (given == number || is_vague_[given] || is_vague_[number]) return false;
     if (is_string(block)) return false;  // bytes
@@ -289,7 +289,7 @@ class TypeGiver {
   std::vector<const BlockKind*> kinds_;  // by number of image_.types
   std::vector<bool> is_vague_{true};     // the same
   BlockKind any_function_{.is_function = true};
-  // By type: the shape of the last block that it was given to, without and with it.
+  // Indexed by type: the last shapes without and with it.
   std::vector<std::pair<std::uint32_t, std::uint32_t>> last_;
   absl::flat_hash_map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> typed_shapes_;
   std::vector<std::uint32_t> queue_;

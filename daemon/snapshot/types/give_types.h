@@ -3,11 +3,11 @@
 // have types, in the files of the compiler; what a field of a typed block points to has the field's
 // type, breadth first. Constructors are told by tags: an image has no integers.
 //
-// A block that is not as its type says (tag, fields, a custom block's identifier) keeps none, and
-// counts; what is held in two ways that have different types keeps the first. What only has part of
-// its type known (_ list) is looked at after all that is known wholly. The files must be of the
-// program's own build: who finds them compares digests (source_files.h); where the program has
-// none, only such disagreements tell.
+// A block that does not match its type (tag, fields, a custom block's identifier) gets none and is
+// counted. A block that is reached with two different types keeps the first. Blocks whose type is
+// only partly known (_ list) come after those with a complete type. The files must belong to the
+// program's own build: digests are compared when they are found (source_files.h). If the program
+// has none, only such mismatches reveal another build.
 #pragma once
 
 #include "daemon/snapshot/heap_image.h"

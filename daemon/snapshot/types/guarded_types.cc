@@ -47,7 +47,7 @@ Program program_of(std::uint32_t pid, const std::string& path) {
   return {.is_here = fs::equivalent(path, process + "/exe", error), .user = user_of(process)};
 }
 
-// What is asked for the files of one heap. It owns all that it touches.
+// A request for the files of one heap. It owns everything that it uses.
 struct Question {
   std::vector<std::string> places;
   ImageInfo info;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types of the source for heaps of anybody's programs, in a service that has more rights than those
-// have who wrote the compiler's files and those who hear of them. What is read outside of places
-// that the administrator gives is what the user who runs the program could read himself, and of a
-// program that has ended what everybody could; by parsers that take anything, within a bound of
-// memory. A file system may never answer, so files are looked for and read in threads of their own,
-// which are waited for only so long.
+// Types of the source for heaps of any user's programs, in a service with more rights than the
+// authors of the compiler's files and the readers of the answer. Outside of places that the
+// administrator chose, it reads only files that the user who runs the program could read, and for a
+// program that has ended files that everyone could read. Parsers are total and limited in memory. A
+// file system may never answer, so threads of their own find and read files, with a time limit for
+// callers.
 #pragma once
 
 #include <chrono>
@@ -38,7 +38,7 @@ class PatientFinder {
   // Threads of this process, those among them that were given up and still wait for a file.
   static constexpr int kMostAsking = 8;
 
-  // The thread has it too, and may outlive this: as may what it has found.
+  // Shared with the thread, which may outlive this, as its results may.
   const std::shared_ptr<FindUnit> find_;
   std::chrono::nanoseconds left_;
   bool lacked_thread_ = false;
@@ -52,11 +52,11 @@ class GuardedTypes {
 
   // kNotFound: one is not there.
   absl::Status check() const;
-  // While the program runs, files are looked for beside it only if its path means its own file
-  // here, not another one outside of its container.
+  // While the program runs, files beside it are used only if its path means its own file here, not
+  // another one outside of its container.
   void give(HeapImage& image) const;
 
-  // What fields of a running program's units are called; of units without files nothing.
+  // Names of the fields of a running program's units; none for units without files.
   struct Program {
     std::uint32_t pid = 0;
     std::string path;
@@ -69,7 +69,7 @@ class GuardedTypes {
   };
   struct Names {
     std::vector<std::vector<FieldName>> of_units;
-    bool is_final = true;  // false: a thread was lacking, ask again later
+    bool is_final = true;  // false: no thread was available, ask again later
     // As in TypesFound.
     std::vector<std::string> other_builds;
     bool unverified = false;

@@ -34,8 +34,8 @@ std::uint64_t word_at(std::span<const std::byte> bytes) {
   return word;
 }
 
-// Whether the header of a static block and the word behind it begin an OCaml string with a
-// marshalled value.
+// True if the header of a static block and the next word begin an OCaml string with a marshalled
+// value.
 bool begins_value(std::uint64_t header, std::uint64_t first) {
   return tag_of(header) == kStringTag && colour_of(header) == kStatic &&
          static_cast<std::uint32_t>(first) == __builtin_bswap32(kMarshalMagic) &&

@@ -15,11 +15,12 @@ namespace memprofd {
 // Bytes of a marshalled list that is read: a list of 400 units has 24 kB.
 inline constexpr std::size_t kMostListBytes = 16 << 20;
 
-// By the symbol, else by the shape of the string among the data. Empty: the program has none.
+// Found by the symbol, otherwise by the shape of the string among the data. Empty: the program has
+// none.
 InterfaceDigests interfaces_of(const ElfFile& program);
 
-// What the bytes begin with, (name, digest of the interface option, digest of the implementation
-// option, symbols) list. Units without a digest are left out. Empty: it is no such list.
+// Decodes a (name, digest of the interface option, digest of the implementation option, symbols)
+// list at the start of the bytes. Units without a digest are omitted. Empty: it is no such list.
 InterfaceDigests read_linked_units(std::string_view bytes);
 
 }  // namespace memprofd

@@ -99,7 +99,7 @@ absl::StatusOr<Header> read_header(std::string_view all) {
 }
 
 absl::StatusOr<std::string> decompressed(std::string_view data, std::uint64_t bytes) {
-  // What Zstandard makes of a byte is 128 KiB at most.
+  // Zstandard expands a byte to at most 128 KiB.
   if (bytes / (128 << 10) > data.size()) return damaged();
   std::string plain(bytes, '\0');
   const std::size_t made = ZSTD_decompress(plain.data(), plain.size(), data.data(), data.size());
@@ -178,7 +178,7 @@ class MarshalReader {
         return number_value(code);
     }
   }
-  // What is counted and has no part in types: floats and custom blocks.
+  // Values that are counted but irrelevant for types: floats and custom blocks.
   std::uint64_t number_value(unsigned code) {
     switch (code) {
       case 0x0b:

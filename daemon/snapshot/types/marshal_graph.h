@@ -15,8 +15,8 @@ namespace memprofd {
 
 class MarshalGraph;
 
-// A value of a graph, which must outlive it. What does not fit is answered with nothing: a field
-// that is not there with the integer 0, the text of what is no string with "".
+// A value of a graph, which must outlive it. Invalid access is harmless: a missing field is the
+// integer 0, the text of a value that is no string is "".
 class MarshalValue {
  public:
   MarshalValue() = default;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is in a module: items that paths lead to, and fields that its block has.
+// Contents of a module: items to which paths lead, and fields of its block.
 #include <utility>
 
 #include "daemon/snapshot/types/module_nodes.h"

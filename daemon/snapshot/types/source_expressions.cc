@@ -18,7 +18,7 @@ constexpr std::string_view kMakeOneBlock[] = {
     "%makemutable",      "caml_make_vect",    "caml_array_make",     "caml_array_sub",
     "caml_array_append", "caml_array_concat", "caml_floatarray_make"};
 
-// Where debuginfo cuts columns off.
+// Limits at which debuginfo truncates columns.
 constexpr std::int64_t kMostStart = 0xFF, kMostEnd = 0x3FF;
 
 SourcePlace place_of(MarshalValue place, int format) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program's source makes at a place of it, by the .cmt file:
+// Finds the type of the block that an expression at a place of the source makes, by the .cmt file:
 //
 //     Hashtbl.add all id { id; name }        at columns 19 to 31 a block of type session
 //
-// The typed source is walked as marshalled data: what has the form of an expression (a place as its
-// second field, a type as its fourth) is taken for one, so that no more of the compiler's types
-// need be known than those few that make blocks.
+// The typed source is walked as marshalled data: every value with the form of an expression (a
+// place as its second field, a type as its fourth) counts as one. So only the few compiler types
+// that make blocks need to be known.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds and reads the .cmi and .cmt files of a program's modules, those of its own build only: of
-// its compiler's release, and with the interface that the program was linked with. In this order:
-// where it is told to, beside the program and in dune's _build/default above it, where the files
-// that were found say that their compiler looked, and where opam and Debian put libraries.
+// Finds and reads the .cmi and .cmt files of a program's modules, only those of its own build: of
+// its compiler's release, and with the interface that the program was linked with. Search order:
+// the given places, beside the program and in dune's _build/default above it, the folders in which
+// the compiler of the found files searched, and the library folders of opam and Debian.
 #pragma once
 
 #include <sys/types.h>
@@ -23,23 +23,24 @@
 
 namespace memprofd {
 
-// For who reads files with more rights than those have who may have put them there, or who hears of
-// it.
+// For readers with more rights than the users who may have put the files there, or who see the
+// answer.
 struct SourceRights {
-  // Who owns no file: he may read what everybody may.
+  // A user who owns no file and may read only what everybody may.
   static constexpr uid_t kNobody = ~uid_t{0};
 
-  // No link is followed; and of what is not in a place that was given only that is read which this
-  // user could read himself. Not set: what this process may.
+  // No link is followed; outside of given places only files that this user could read are read.
+  // Unset: files that this process may read.
   std::optional<uid_t> user = std::nullopt;
-  // Memory of all that is read, about; a file has at most MarshalGraph::kMostBytes twice.
+  // Approximate limit for the memory of everything that is read; a file uses at most twice
+  // MarshalGraph::kMostBytes.
   std::uint64_t most_memory = ~std::uint64_t{0};
 };
 
-// What tells whether files are of the build of a program.
+// Evidence that files belong to the build of a program.
 struct BuildProof {
-  InterfaceDigests interfaces = {};  // of its units; empty: nothing tells
-  // It has loaded units at run time, which are not among these: nothing tells of those.
+  InterfaceDigests interfaces = {};  // of its units; empty: no evidence
+  // It has loaded units at run time, for which there is no evidence.
   bool has_plugins = false;
 
   static BuildProof of(const HeapImage& image);
@@ -67,7 +68,7 @@ class SourceFiles {
   static constexpr std::size_t kMostEntries = 500'000;  // of folders that are looked through
   static constexpr std::size_t kMostFolders = 4'096;    // of load paths
   static constexpr std::uint64_t kMostFileBytes = 256 << 20;
-  static constexpr std::uint64_t kMostBytes = std::uint64_t{2} << 30;  // of all that is read
+  static constexpr std::uint64_t kMostBytes = std::uint64_t{2} << 30;  // of all files that are read
 
   struct Unit {
     std::optional<CompilerFile> interface, implementation;
@@ -99,7 +100,7 @@ class SourceFiles {
   std::size_t entries_ = 0;
   std::uint64_t bytes_ = 0;
   std::uint64_t memory_ = 0;
-  // By name without folder, with a small letter first.
+  // Keyed by name without folder, with a small first letter.
   absl::flat_hash_map<std::string, std::multimap<Place, std::string>> files_;
   std::set<std::string> folders_;
   absl::flat_hash_map<std::string, std::unique_ptr<Unit>> units_;

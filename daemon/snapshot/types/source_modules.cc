@@ -267,7 +267,7 @@ SourceModules::Item* SourceModules::item_by_stamp(MarshalValue ident, ModuleId f
   for (; from != kNoModule; from = modules_[from].parent) {
     const auto found = modules_[from].by_stamp.find(stamp);
     if (found == modules_[from].by_stamp.end()) continue;
-    // What a signature says of its own item is less than what is behind it.
+    // A signature's own declaration of its item is less precise than the implementation.
     Item& item = *found->second;
     const Kind kind = item.declaration.what.is_block() ? Kind::kType : Kind::kModule;
     Item* behind = modules_[from].behind == kNoModule

@@ -29,7 +29,7 @@ struct SourceUnit {
   const CompilerFile* interface = nullptr;
   const CompilerFile* implementation = nullptr;
   bool is_of_other_build = false;  // the only files of that name are of another build
-  bool is_unverified = false;      // nothing tells whether the files are of the program's build
+  bool is_unverified = false;      // no evidence whether the files belong to the program's build
 };
 using FindUnit = std::function<SourceUnit(const std::string& name)>;
 
@@ -40,10 +40,10 @@ class SourceModules {
 
   struct Declaration {
     std::string name;     // "t"
-    ModuleId module = 0;  // where it stands, and where what it says is looked up
+    ModuleId module = 0;  // the module that contains it, in which its paths are resolved
     MarshalValue what;    // Types.type_declaration
   };
-  // What a module's block has at run time, in the order of its fields.
+  // A field of a module's block at run time, in the order of the block.
   struct Field {
     enum class What : std::uint8_t { kValue, kModule, kException, kOther };
     What what = What::kOther;
@@ -59,19 +59,19 @@ class SourceModules {
   SourceModules(const SourceModules&) = delete;
   SourceModules& operator=(const SourceModules&) = delete;
 
-  // What is known of a unit: how it is implemented, or else what it exports.
+  // The implementation of a unit; otherwise its exports.
   ModuleId unit(const std::string& name);
-  // What it exports, with its implementation behind that.
+  // The exports of a unit, backed by its implementation.
   ModuleId interface_of(const std::string& name);
   // The module that an item of a module's signature describes.
   ModuleId module_in(ModuleId module, const Field& field);
 
   const Declaration* type_at(MarshalValue path, ModuleId from);
-  // The same type as it is implemented, when the declaration says nothing of that.
+  // The same type in its implementation, if the declaration is abstract.
   const Declaration* behind(const Declaration& declaration);
   const Declaration* type_named(ModuleId module, const std::string& name);
 
-  // What a module that is a structure or has a signature has.
+  // Fields of a module that is a structure or has a signature.
   std::vector<Field> fields_of(ModuleId module);
   // All fields of the structures that a structure has in itself: one after the other, those of
   // inner ones behind the module that they are in.
@@ -89,9 +89,9 @@ class SourceModules {
   // "Demo_server.Sessions", "Map.Make(Int)".
   const std::string& name_of(ModuleId module) const { return modules_[module].name; }
   int format_of(ModuleId module) const { return modules_[module].format; }
-  // Units that were asked for and whose files are of another build, as sources name them.
+  // Requested units whose files belong to another build, by their names in the source.
   const std::set<std::string>& other_builds() const { return other_builds_; }
-  // Files were taken of which nothing tells whether they are of the program's build.
+  // True if files were used without evidence that they belong to the program's build.
   bool has_unverified() const { return has_unverified_; }
 
   // "Hashtbl.t" for a type t of Stdlib__Hashtbl.
@@ -163,7 +163,7 @@ class SourceModules {
   std::deque<Module> modules_{1};
   std::deque<Item> items_;
   absl::flat_hash_map<std::string, ModuleId> units_, interfaces_;
-  // By node and scope, functor and argument.
+  // Keyed by node and scope; by functor and argument.
   absl::flat_hash_map<Key, ModuleId> structures_, applications_;
   absl::flat_hash_map<std::pair<Key, ModuleId>, ModuleId> signatures_;
 };

@@ -116,7 +116,7 @@ TypeId SourceTypes::tuple(MarshalValue list, const Scope& scope) {
   return intern({.what = What::kTuple, .text = all, .arguments = parts}, key_of("tuple", 0, parts));
 }
 
-// By the class that it has its type from, if any.
+// Identified by the class of its type, if any.
 TypeId SourceTypes::object(MarshalValue what) {
   const std::string name = path_name(what.field(1).field(0).field(0).field(0));
   return intern({.what = What::kObject, .text = name.empty() ? "object" : "object " + name},
@@ -261,8 +261,8 @@ TypeId SourceTypes::abstract(const Declaration& declaration, std::vector<TypeId>
                 key);
 }
 
-// Which of its tags a value has the hash in it tells, which the image has not: its argument is
-// known where all tags have the same.
+// A hash in the value selects the tag, which the image lacks: the argument is known only if all
+// tags have the same.
 TypeId SourceTypes::polymorphic(MarshalValue row, const Scope& scope) {
   std::map<std::string, MarshalValue> tags;
   const std::string name = row_name(row);

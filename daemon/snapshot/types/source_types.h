@@ -56,10 +56,10 @@ class SourceTypes {
   TypeId of_field(ModuleId module, const SourceModules::Field& field);
 
   std::deque<BlockKind>& kinds(TypeId type);
-  // Where a lazy value was computed, its block may be of this type instead.
+  // A lazy value that has been computed may have a block of this type instead.
   bool is_lazy(TypeId type) const { return types_[known_by(type)].head == "lazy_t"; }
   TypeId instead_of(TypeId type) const { return types_[known_by(type)].instead; }
-  // Some part of it is not known: where it is found in two ways the other may say more.
+  // True if a part of it is unknown: if it is found in two ways the other may be more precise.
   bool is_vague(TypeId type) const { return types_[type].is_vague; }
   const std::string& text(TypeId type) const { return types_[type].text; }
 
@@ -67,7 +67,7 @@ class SourceTypes {
   using Declaration = SourceModules::Declaration;
   using Bound = std::vector<std::pair<std::uint64_t, TypeId>>;  // variables
   static constexpr int kMostDepth = 40;                         // of a type in types
-  static constexpr int kMostParts = 10'000;                     // of one, and of what it stands for
+  static constexpr int kMostParts = 10'000;                     // of one type, and of its expansion
   static constexpr std::size_t kMostText = 200;
 
   enum class What : std::uint8_t {
@@ -83,7 +83,7 @@ class SourceTypes {
     kObject,
     kPackage,
     kModule,
-    kItself  // an abbreviation in itself: instead is what it stands for
+    kItself  // an abbreviation: instead is its expansion
   };
   struct Type {
     What what = What::kUnknown;
@@ -136,7 +136,7 @@ class SourceTypes {
   void make_module(Type& type);
 
   SourceModules& modules_;
-  // An abbreviation with its arguments, while what it stands for is looked up, and then that.
+  // An abbreviation with its arguments, during its expansion and after.
   struct Expansion {
     bool is_done = false;
     TypeId type = kUnknown;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What blocks the values of a type are.
+// The blocks of the values of a type.
 #include <algorithm>
 #include <string_view>
 

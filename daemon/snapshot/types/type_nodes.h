@@ -24,7 +24,7 @@ inline constexpr int kTupleArguments = 0, kRecordArguments = 1;
 inline constexpr std::uint64_t kRowFields = 0, kRowMore = 1;
 inline constexpr int kRowPresent = 0;
 
-// What files of that format have; nothing of one that is not read.
+// Layout of files of that format; an empty one for a format that is not supported.
 inline const TypedTree& tree_of(int format) {
   static constexpr TypedTree kUnknown{};
   const TypedTree* const tree = typed_tree_of(format);
@@ -38,7 +38,7 @@ inline int open_number(int format) { return tree_of(format).has_reason ? 0 : 1; 
 // Since 4.14 without row_bound.
 inline std::uint64_t row_closed_field(MarshalValue row) { return row.size() >= 6 ? 3 : 2; }
 
-// What a variable was found to be.
+// Follows the links of a type variable to its type.
 inline MarshalValue without_links(MarshalValue expression) {
   for (int n = 0; n < 1000 && expression.field(0).is(kTypeLink); ++n) {
     expression = expression.field(0).field(0);

@@ -14,7 +14,7 @@ std::vector<UnitField> unit_block(SourceModules& modules, const std::string& uni
   if (interface == SourceModules::kNoModule) return block;
   std::vector<Field> defined;
   if (implementation != interface) defined = modules.fields_of(implementation);
-  // What is defined twice is exported as it is last.
+  // Of items defined twice, the last one is exported.
   std::map<std::pair<Field::What, std::string>, std::size_t> last;
   for (std::size_t i = 0; i < defined.size(); ++i) last[{defined[i].what, defined[i].name}] = i;
   std::vector<bool> is_exported(defined.size());

@@ -16,8 +16,8 @@ namespace memprofd::ctf {
 
 static_assert(std::endian::native == std::endian::little, "fields are copied as they are");
 
-// Writes into memory of its owner. The caller asks remaining() before it puts:
-// a put beyond the end is a broken invariant.
+// Writes into memory of its owner. The caller checks remaining() before each put: a put beyond the
+// end is a broken invariant.
 class ByteWriter {
  public:
   ByteWriter() = default;

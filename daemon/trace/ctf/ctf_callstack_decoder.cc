@@ -108,7 +108,7 @@ CallstackDecoder::Result CallstackDecoder::get(std::span<const std::byte> codewo
   collecting_ = false;
   decode(in, n_codewords, on_code);
   if (exact_ && cut_) return Result::kCut;
-  // What is known of the previous callstack is shared, unless the number is wrong.
+  // The known part of the previous callstack is shared, unless the number is wrong.
   if (exact_) callstack_.clear();
   exact_ = false;
   return Result::kLost;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The counterpart of ctf_callstack_encoder.h, for the files of any writer.
-//
-// After a loss nothing in the table is trusted. What the file then says again
-// (a code in full, a successor, a verifier) is known from there on, so callstacks
-// come back one by one, and all at once where the writer starts afresh.
+// The counterpart of ctf_callstack_encoder.h, for files of any writer. After a loss the table is
+// not trusted any more. Entries that the file repeats (a code in full, a successor, a verifier) are
+// known from there on, so callstacks come back one by one, and all at once when the writer starts
+// afresh.
 #pragma once
 
 #include <cstddef>
@@ -65,7 +64,7 @@ class CallstackDecoder {
   bool forgot_ = false;
 
   std::vector<std::uint64_t> callstack_;
-  bool exact_ = true;       // callstack_ is all that the writer had
+  bool exact_ = true;       // callstack_ has everything that the writer had
   bool cut_ = false;        // the writer had more, but did not write it
   bool collecting_ = true;  // frames are still known
 };

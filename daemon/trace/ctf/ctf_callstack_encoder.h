@@ -27,15 +27,14 @@ namespace memprofd::ctf {
 
 class CallstackEncoder {
  public:
-  // A callstack whose codewords would exceed kMaxCallstackBytes keeps the
-  // outermost frames that fit and always these innermost ones, with kCutCode
-  // between them: the outer frames are what the next callstack shares, the
-  // innermost say what allocated.
+  // A callstack whose codewords would exceed kMaxCallstackBytes keeps the outermost frames that fit
+  // and always these innermost ones, with kCutCode between them: the next callstack shares the
+  // outer frames, and the innermost ones show the allocation.
   static constexpr std::size_t kInnermostKept = 64;
 
   CallstackEncoder();
 
-  // Frames that the previous callstack, as readers know it, begins with too.
+  // Number of leading frames that are the same in the previous callstack, as readers know it.
   std::size_t common_prefix(std::span<const std::uint64_t> callstack) const;
   // An upper bound for the bytes of that many frames.
   static std::size_t max_bytes(std::size_t frames);

@@ -35,7 +35,7 @@ enum class EventId : std::uint8_t {
   kShortAlloc = 100,
 };
 inline constexpr std::uint64_t kMaxShortAllocWords = 16;
-// Of a block: OCaml's headers have 54 bits for the size.
+// Maximum size of a block: OCaml's headers have 54 bits for the size.
 inline constexpr std::uint64_t kMaxWords = std::uint64_t{1} << 54;
 
 // Each domain has a table of codes that writer and reader keep in step.
@@ -59,7 +59,7 @@ inline constexpr std::uint64_t kMaxCode = (std::uint64_t{1} << 63) - 1;
 // Stands for the middle of a callstack that was too long for one event.
 inline constexpr std::uint64_t kCutCode = (std::uint64_t{1} << 62) - 1;
 
-// What the first packet says of the program.
+// The first packet's facts about the program.
 struct TraceInfo {
   double sampling_rate = 0;     // samples per word
   std::uint8_t word_bits = 64;  // the format calls it word size: bits, not bytes

@@ -11,8 +11,8 @@
 //   b.ml h  ->   1 31 "h"            files: b.ml{h f} a.ml{g}
 //   b.ml f  ->   0  1                files: b.ml{f h} a.ml{g}
 //
-// After a loss a reader knows no entry, but still how entries move: names that
-// enter later are right again, and an index of an older one is known to be unknown.
+// After a loss a reader has no entries but still follows how they move: names that enter later are
+// right again, and an index of an older one is recognised as unknown.
 #pragma once
 
 #include <algorithm>
@@ -55,11 +55,11 @@ class RecentNames {
     }
     return to_front(entries_.size() - 1);
   }
-  // From now on each place has an entry that nobody knows.
+  // From now on every place has an unknown entry.
   void forget() { entries_.clear(); }
 
  private:
-  // The first places; what is in the others is not known, or nothing.
+  // The first places; the others are unknown or empty.
   std::vector<Entry> entries_;
 };
 

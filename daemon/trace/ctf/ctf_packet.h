@@ -13,8 +13,8 @@
 
 namespace memprofd::ctf {
 
-// The contents of one bucket before the packet, so that a reader can tell
-// whether its table is still the writer's. bucket is kNoVerifier for none.
+// The contents of one bucket before the packet, by which a reader checks that its table equals the
+// writer's. bucket is kNoVerifier for none.
 struct Verifier {
   std::uint16_t bucket = kNoVerifier;
   std::uint16_t next = 0;
@@ -40,8 +40,8 @@ constexpr std::size_t header_bytes(int version) {
 void put_header(ByteWriter& out, const PacketHeader& header);
 
 enum class HeaderState { kGood, kBad, kUnsupportedVersion };
-// Reads what is at the start of bytes; needs kMaxHeaderBytes or the rest of the
-// file. kGood means: it may be the start of a packet.
+// Reads a header at the start of bytes; needs kMaxHeaderBytes or the rest of the file. kGood: it
+// may be the start of a packet.
 HeaderState get_header(std::span<const std::byte> bytes, PacketHeader& header);
 
 // One event as it stands in the packet. The spans are valid as long as the packet.
@@ -60,20 +60,20 @@ struct RawEvent {
   std::int64_t id_delta = 0;
 };
 
-// The event at the start of in; in.ok() tells whether it was one. An info
-// event's body is left in the reader.
+// The event at the start of in; in.ok() is false if there was none. An info event's body is left in
+// the reader.
 RawEvent get_event(ByteReader& in, const PacketHeader& header);
 
 void put_event_header(ByteWriter& out, std::uint8_t id, std::uint64_t time_us);
 
-// Checks all that can be checked in a packet of events by itself: the events
-// fill it exactly, times rise within its bounds, ids are those promised.
+// Checks a packet of events by itself: the events fill it exactly, times rise within its bounds,
+// ids are the announced ones.
 bool is_well_formed(std::span<const std::byte> packet, const PacketHeader& header);
 
 // The strings are cut at NUL and at kMaxInfoString.
 inline constexpr std::size_t kMaxInfoString = 4096;
 void put_info_packet(ByteWriter& out, const TraceInfo& info, int version);
-// The error names what is wrong, not the file.
+// The error names the fault, not the file.
 std::string get_info_packet(std::span<const std::byte> packet, const PacketHeader& header,
                             TraceInfo& info);
 

@@ -47,7 +47,7 @@ class Reader::Impl {
   std::uint64_t header_pid_ = 0;
   int version_ = 0;
   DomainStates domains_{kMaxDomains};
-  // Whether all that the code means is known.
+  // Whether the complete meaning of the code is known.
   absl::flat_hash_map<std::uint64_t, bool> codes_;
   Visitor* visitor_ = nullptr;
   ReadSummary summary_;

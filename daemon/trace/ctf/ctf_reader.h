@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads traces of versions 2 and 3, of any writer, damaged or not.
 //
-// A packet counts as a whole: it is checked before the first of its events is
-// passed on. After one that is damaged, reading goes on at the next that is not.
-// What later packets say in terms of lost ones is then unknown rather than
-// wrong: such an allocation has an empty callstack. A file has no checksums, so
-// damage that leaves a packet well-formed is only found when the writer's table of
+// A packet counts as a whole: it is checked before the first of its events is passed on. After a
+// damaged one, reading continues at the next good one. References of later packets to lost ones are
+// then unknown rather than wrong: such an allocation has an empty callstack. A file has no
+// checksums, so damage that leaves a packet well-formed is only found when the writer's table of
 // codes turns out to be another one (cache_disagreements).
 //
 // Memory is bounded: the window on the file, 0.3 MB for each of at most
@@ -66,7 +65,7 @@ struct ReadSummary {
 
   std::uint64_t events() const { return allocs + promotes + collects; }
   bool complete() const;
-  // One line for people: what was lost; empty when complete.
+  // One line for people about losses; empty if complete.
   std::string losses() const;
 };
 

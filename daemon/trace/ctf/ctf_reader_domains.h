@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a reader remembers of each domain from packet to packet.
+// State of a reader for each domain, from packet to packet.
 #pragma once
 
 #include <cstddef>

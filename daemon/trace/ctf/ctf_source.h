@@ -21,7 +21,7 @@ class ByteSource {
   ByteSource(ByteSource&&) = default;
   ByteSource& operator=(ByteSource&&) = default;
 
-  // What follows, at least count bytes or all that is left; until the next peek.
+  // The next bytes, at least count or all that are left; valid until the next peek.
   std::span<const std::byte> peek(std::size_t count);
   // At most as many as the last peek returned.
   void skip(std::size_t count) {

@@ -21,7 +21,7 @@ constexpr std::size_t kMaxLocationEventBytes = 4 + kMaxLocationBytes;
 
 constexpr std::uint64_t kMinBytesBetweenFreshStarts = 1 << 20;
 constexpr std::uint64_t kFreshStartShare = 32;
-// What a code costs again in a callstack, beside its location.
+// Size of a repeated code in a callstack, besides its location.
 constexpr std::uint64_t kCodeBytes = 8;
 
 std::uint64_t hash_of(std::span<const Location> locations) {

@@ -11,8 +11,8 @@
 //   domain 1   a c ...           ──▶         ◀─ locations, domain 0, domain 1
 //   locations  l l l                         ◀─ domain 0, domain 1 (nothing new)
 //
-// Now and then the writer starts afresh: it says again what it assumes readers
-// know. That takes about 3 % of the file, and bounds what a damaged packet costs.
+// Now and then the writer starts afresh: it repeats everything that it assumes readers to know.
+// That takes about 3 % of the file, and bounds what a damaged packet costs.
 //
 // One thread at a time. Memory: about 0.3 MB per domain, 32 bytes for each code
 // (no more than the file has bytes for it).
@@ -44,8 +44,8 @@ struct WriterOptions {
 
 class Writer {
  public:
-  // Takes one complete packet. When it fails, what was open then is lost; later
-  // events do not depend on it.
+  // Takes one complete packet. If it fails, the open data is lost; later events do not depend on
+  // it.
   using Sink = std::function<absl::Status(std::span<const std::byte> packet)>;
   // Caller before callee; empty when nothing is known. Asked once for each code,
   // and again after starting afresh; the first answer is the one that stays.
@@ -69,7 +69,7 @@ class Writer {
   // Afterwards the sink has everything: a readable file.
   absl::Status flush();
 
-  // What the sink has taken; what is still open is in none of these.
+  // Counts of data that the sink has taken, without the open packet.
   std::uint64_t bytes_written() const { return bytes_written_; }
   // Allocations, promotions and collections that went down with the sink.
   std::uint64_t events_lost() const { return events_lost_; }
@@ -123,7 +123,7 @@ class Writer {
   absl::flat_hash_map<std::uint64_t, Meaning> meanings_;
 
   std::uint64_t fresh_starts_ = 1;
-  // Since the last fresh start: all bytes, and those that say what codes are.
+  // Since the last fresh start: all bytes, and those of locations.
   std::uint64_t bytes_since_ = 0;
   std::uint64_t meaning_bytes_ = 0;
 

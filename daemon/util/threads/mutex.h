@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutexes that clang checks: what one guards says ABSL_GUARDED_BY(mutex_), who expects it held says
-// ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_), and `make lint` refuses any other access.
+// Mutexes that clang checks: members are declared ABSL_GUARDED_BY(mutex_), functions that expect
+// the lock ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_), and `make lint` refuses any other access.
 //
 //   while (!done_) changed_.wait(mutex_);
 //
-// The C library's mutexes are below, not abseil's: ThreadSanitizer knows them in any library, and
-// the waits of abseil's are disturbed by who sets the clock.
+// They wrap the C library's mutexes, not abseil's: ThreadSanitizer understands them in any library,
+// and setting the clock disturbs the waits of abseil's.
 #pragma once
 
 #include <chrono>
@@ -91,8 +91,8 @@ class ABSL_SCOPED_LOCKABLE ReaderLock {
   SharedMutex& mutex_;
 };
 
-// Waits end by chance, too: ask again in a loop for what is waited for, where clang sees that the
-// mutex is held (it does not look into a predicate).
+// Waits may end spuriously: test the condition in a loop, where clang can see that the mutex is
+// held (it does not analyse a predicate).
 class Condition {
  public:
   using Clock = std::chrono::steady_clock;
@@ -117,7 +117,7 @@ class Condition {
   std::condition_variable changed_;
 };
 
-// One that is held for long: who waits for it need not do so for ever.
+// A mutex that may be held for long; waiting for it can time out.
 class ABSL_LOCKABLE TimedMutex {
  public:
   TimedMutex() = default;

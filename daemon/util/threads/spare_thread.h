@@ -10,11 +10,12 @@
 
 namespace memprofd {
 
-// A thread that is there before it is needed, for what has to be done when no other can be had.
+// A thread that is created before it is needed, for work that must be done when no other thread can
+// be created.
 class SpareThread {
  public:
   SpareThread();
-  ~SpareThread();  // waits for what it was given
+  ~SpareThread();  // waits for the thread's work
   SpareThread(const SpareThread&) = delete;
   SpareThread& operator=(const SpareThread&) = delete;
 

@@ -39,8 +39,8 @@ absl::StatusOr<std::future<Result>> start_async(std::string_view purpose,
   }
 }
 
-// The error when that many more cannot be had now. For who hands over to a library that ends the
-// process then.
+// The error if that many more threads cannot be created now. For callers of a library that would
+// end the process then.
 absl::Status check_free_threads(int number, std::string_view purpose);
 
 }  // namespace memprofd

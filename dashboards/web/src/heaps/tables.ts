@@ -13,17 +13,17 @@ function diffRow({ name, base, other, change_bytes }: HeapDiffRow): string[] {
   return [change(Number(change_bytes), 0), size(base), size(other), signed(Number(other?.blocks ?? 0) - Number(base?.blocks ?? 0)), name];
 }
 
-function siteRow({ name, base, other, stayed, change_bytes, change_stderr }: HeapSiteDiffRow, isSame: boolean): string[] {
+function siteRow({ name, base, other, stayed, change_bytes, change_bytes_stderr }: HeapSiteDiffRow, isSame: boolean): string[] {
   const sum = (one?: { bytes: number; bytes_stderr: number }) => (one ? estimate(one.bytes, one.bytes_stderr) : "–");
-  return [change(change_bytes, change_stderr), sum(base), sum(other), ...(isSame ? [sum(stayed)] : []), name];
+  return [change(change_bytes, change_bytes_stderr), sum(base), sum(other), ...(isSame ? [sum(stayed)] : []), name];
 }
 
 export function differenceTables(diff: HeapDiffAnswer): HTMLElement[] {
   const heads = ["Change", "Earlier", "Later", "Blocks"], isSame = diff.same_process;
   const parts: [title: string, table: HTMLElement][] = [
-    ["Heap", table("totals", [...heads, "What"], diff.totals.map(diffRow), 0)],
+    ["Heap", table("totals", [...heads, "What"], diff.heap.map(diffRow), 0)],
     ["What roots retain", table("roots", [...heads, "Root"], diff.roots.map(diffRow), Number(diff.more_roots))],
-    ["Types and shapes, reachable", table("classes", [...heads, "What"], diff.classes.map(diffRow), Number(diff.more_classes))],
+    ["Types and shapes, reachable", table("classes", [...heads, "What"], diff.shapes.map(diffRow), Number(diff.more_shapes))],
     ["Sites, reachable, estimated from sampled blocks", table("sites",
       ["Change", "Earlier", "Later", ...(isSame ? ["Was there and stayed"] : []), "Site"],
       diff.sites.map((row) => siteRow(row, isSame)), Number(diff.more_sites))]];
@@ -31,7 +31,7 @@ export function differenceTables(diff: HeapDiffAnswer): HTMLElement[] {
     make("div", { className: "heaps-tables" }, ...parts.map(([title, body]) => make("div", {}, make("h4", {}, title), body)))];
 }
 
-export function garbageTables({ all, young, dead, longest_wait_seconds, sites, more_sites }: HeapGarbage): HTMLElement[] {
+export function garbageTables({ garbage: all, young, dead, longest_wait_seconds, sites, more_sites }: HeapGarbage): HTMLElement[] {
   const blocks = (part?: { blocks: string | number }): number => Number(part?.blocks ?? 0);
   const waits = longest_wait_seconds === undefined ? "; the time is known after two have ended since the attach"
     : `, ${duration(longest_wait_seconds)} at most`;
@@ -40,7 +40,7 @@ export function garbageTables({ all, young, dead, longest_wait_seconds, sites, m
     [size(young), count(blocks(young)), "in minor heaps: waits for a minor collection"],
     [size(dead), count(blocks(dead)), "dead: found by the collector, not swept yet"]];
   const sum = (one?: { bytes: number; bytes_stderr: number }) => (one ? estimate(one.bytes, one.bytes_stderr) : "–");
-  const rows = sites.map((site) => [sum(site.garbage), sum(site.young), age(site.age_p50_seconds), age(site.age_p90_seconds),
+  const rows = sites.map((site) => [sum(site), sum(site.young), age(site.ages?.p50_seconds), age(site.ages?.p90_seconds),
     site.longest_wait_seconds === undefined ? "–" : `≤ ${duration(site.longest_wait_seconds)}`, site.name]);
   return [table("garbage", ["Garbage", "Blocks", "What"], kinds, 0),
     ...(sites.length === 0 ? [] : [make("h4", {}, "Sites, estimated from sampled blocks; ages since they were allocated"),

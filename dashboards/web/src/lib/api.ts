@@ -6,7 +6,7 @@ import type { GroupBy, Measure } from "./names";
 import type { Range, View } from "./state";
 
 export type { Drop, Estimate, GcPauses, GcStats, HistoryPoint, HistorySeries, Int64, Lifetime, Location, MeasureInfo, Overhead, Site,
-  GraphNode, HeapClass, HeapCount, HeapDiffRow, HeapHolder, HeapSiteDiffRow, HeapTypes, KeptHeap, MemoryParts, NamedValue, PastLine,
+  GraphNode, HeapCensus, HeapClass, HeapCount, HeapDiffRow, HeapHolder, HeapPath, HeapSiteDiffRow, HeapTypes, KeptHeap, MemoryParts, NamedValue, PastLine,
   DurationRange, Reported, RssOwner, RssPart, SiteDiff, Target, TimeRange, Value, ValueSeries, Vocabulary } from "../../gen/messages";
 
 // What memprofd always sets of an answer.
@@ -17,21 +17,16 @@ export type DiffAnswer = With<pb.DiffSitesResponse, "base_range" | "other_range"
 export type CallersAnswer = With<pb.ListCallersResponse, "self" | "total" | "range">;
 export type LeaksAnswer = Omit<With<pb.ListLeaksResponse, "range">, "leaks"> & { leaks: Leak[] };
 export type HistoryAnswer = With<pb.GetHistoryResponse, "other" | "range">;
-export type HeapAnswer = With<pb.DescribeHeapResponse, "all" | "free">;
-export type HeapDiffAnswer = With<pb.CompareHeapsResponse, "base" | "other">;
-export type HeapWaste = pb.FindWasteResponse;
+export type HeapAnswer = With<pb.DescribeHeapResponse, "census" | "retained" | "garbage">;
+export type HeapDiffAnswer = With<pb.HeapDiff, "base" | "other">;
+export type HeapWaste = pb.HeapWaste;
 export type HeapGarbage = pb.HeapGarbage;
 export type KeptHeaps = pb.ListHeapsResponse;
 export type Censuses = pb.ListCensusesResponse;
 export type ValueHistory = With<pb.GetValueHistoryResponse, "range">;
 export type ValuesAnswer = pb.ListValuesResponse;
 export type RssAnswer = pb.GetRssResponse;
-// As `memprofctl why -o json` says it.
-export interface WhyCount { blocks: number; bytes: number }
-export interface WhySum { sampled_blocks: number; bytes: number; bytes_stderr: number }
-export interface WhyWay extends Partial<WhySum> { path?: string; more?: number; children?: WhyWay[] }
-export interface WhyTypes { modules: number; modules_without_files: number; disagreed: number; other_builds: string[]; unverified: boolean; reachable: WhyCount; all_reachable: WhyCount }
-export interface Why { snapshot: { pause_seconds: number }; types?: WhyTypes; reachable: WhySum; garbage: WhySum; paths: WhyWay[] }
+export type Why = With<pb.HeapWhy, "snapshot" | "reachable" | "garbage">;
 export type ServerInfo = Pick<pb.GetServerInfoResponse, "version" | "revision" | "control">;
 export const versionOf = ({ version, revision }: ServerInfo): string => (revision ? `${version} (${revision})` : version);
 
@@ -169,7 +164,7 @@ export class Api {
     return (await (await this.post("compare_heaps", { base, other })).json()) as HeapDiffAnswer;
   }
   async garbageOf(name: string): Promise<HeapGarbage> {
-    return (await (await this.post("find_garbage", { name })).json() as pb.FindGarbageResponse).garbage!;
+    return (await (await this.post("find_garbage", { name })).json()) as HeapGarbage;
   }
   async wasteOf(name: string): Promise<HeapWaste> {
     return (await (await this.post("find_waste", { name })).json()) as HeapWaste;

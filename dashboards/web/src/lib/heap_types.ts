@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much of a heap has types of its program's source, in words.
-import type { HeapTypes, Why } from "./api";
+import type { HeapTypes } from "./api";
 import { count, share } from "./format";
 
 const MOST_NAMES = 8;
@@ -25,6 +25,3 @@ export function typesText(types?: HeapTypes): string {
     builds +
     (types.out_of_time ? "Some files took too long to read." : "");
 }
-
-export const typesOfWhy = ({ types }: Why): HeapTypes | undefined =>
-  types && { ...types, typed: types.reachable, reachable: types.all_reachable, out_of_time: false };

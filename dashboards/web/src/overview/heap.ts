@@ -26,21 +26,21 @@ export class HeapCard {
   }
 
   private show(program: string, answer: HeapAnswer): void {
-    const { pause_seconds, all, free, classes, more_classes, holders, types, garbage } = answer;
+    const { census, retained, garbage } = answer, { snapshot, heap: all, free, shapes, more_shapes, types } = census;
     const close = button("Close", () => { this.element.hidden = true; }, { className: "button small" });
-    const longest = garbage?.longest_wait_seconds;
-    const sum = `${bytes(size(all.reachable))} reachable, in ${count(Number(all.reachable?.blocks ?? 0))} blocks; ${bytes(size(all.garbage))} garbage ` +
-      `not collected yet${longest === undefined ? "" : ` (it waits for ${duration(longest)} at most)`}, ${bytes(size(all.dead))} dead, not swept yet; ${bytes(size(free))} free. ` +
-      (Number(all.outside_bytes) > 0 ? `${bytes(Number(all.outside_bytes))} are held outside of the heap, by Bigarrays, channels and native blocks. ` : "") +
-      `The program was paused for ${duration(pause_seconds)}.`;
+    const longest = garbage.longest_wait_seconds;
+    const sum = `${bytes(size(all?.reachable))} reachable, in ${count(Number(all?.reachable?.blocks ?? 0))} blocks; ${bytes(size(all?.garbage))} garbage ` +
+      `not collected yet${longest === undefined ? "" : ` (it waits for ${duration(longest)} at most)`}, ${bytes(size(all?.dead))} dead, not swept yet; ${bytes(size(free))} free. ` +
+      (Number(all?.outside_bytes ?? 0) > 0 ? `${bytes(Number(all?.outside_bytes))} are held outside of the heap, by Bigarrays, channels and native blocks. ` : "") +
+      `The program was paused for ${duration(snapshot?.pause_seconds ?? 0)}.`;
     this.element.replaceChildren(
       make("div", { className: "heap-head" }, make("h3", {}, `Heap of ${program}`), make("span", { className: "space" }), close),
       make("p", {}, sum),
       make("p", { className: "muted types" }, typesText(types)),
       make("div", { className: "heap-parts" },
-        make("div", { className: "holders" }, make("h4", {}, "What holds it"), tree(holders, size(all.reachable), true)),
-        make("div", {}, make("h4", {}, "What it is"), table(classes, Number(more_classes))),
-        sizeTables(answer)));
+        make("div", { className: "holders" }, make("h4", {}, "What holds it"), tree(retained.roots, size(all?.reachable), true)),
+        make("div", {}, make("h4", {}, "What it is"), table(shapes, Number(more_shapes))),
+        sizeTables(census)));
   }
 }
 

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks of a heap by size, those that are there and those that are free: how many, how much, and how much up to there.
-import type { HeapAnswer, HeapCount } from "../lib/api";
+import type { HeapCensus } from "../lib/api";
 import { make } from "../lib/dom";
 import { bytes, count, share } from "../lib/format";
 
 interface Row { name: string; blocks: number; size: number }
 
-const row = (name: string, ...counts: (HeapCount | undefined)[]): Row => ({
+const row = (name: string, ...counts: ({ blocks: string | number; bytes: string | number } | undefined)[]): Row => ({
   name,
   blocks: counts.reduce((sum, one) => sum + Number(one?.blocks ?? 0), 0),
   size: counts.reduce((sum, one) => sum + Number(one?.bytes ?? 0), 0),
 });
 
 // What is dead and not swept is there, too.
-export function sizeTables({ sizes, free_sizes, largest_free_bytes }: HeapAnswer): HTMLElement {
+export function sizeTables({ sizes, free: all }: HeapCensus): HTMLElement {
   const live = sizes.map(({ name, reachable, garbage, dead }) => row(name, reachable, garbage, dead));
-  const free = free_sizes.map((one) => row(`up to ${bytes(Number(one.most_bytes))}`, one.free));
+  const free = (all?.sizes ?? []).map((one) => row(`up to ${bytes(8 * Number(one.most_words))}`, one));
   return make("div", { className: "heap-sizes" }, make("h4", {}, "Sizes of blocks, with their headers"),
     table("live-sizes", "There", live), make("h4", {}, "Sizes of free blocks"),
     ...(free.length === 0 ? [make("p", { className: "muted" }, "None is free.")]
-      : [table("free-sizes", "Free", free), make("p", { className: "muted fragmentation" }, fragmentation(free, Number(largest_free_bytes)))]));
+      : [table("free-sizes", "Free", free), make("p", { className: "muted fragmentation" }, fragmentation(free, Number(all?.largest_bytes ?? 0)))]));
 }
 
 function fragmentation(free: readonly Row[], largest: number): string {

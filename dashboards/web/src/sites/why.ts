@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What keeps a site's memory alive: ways from roots to its sampled blocks, in a snapshot that is taken when it is asked for.
 import type { App } from "../app";
-import { Api, type Why, type WhyWay } from "../lib/api";
+import { Api, type HeapPath, type Why } from "../lib/api";
 import { button, make } from "../lib/dom";
 import * as format from "../lib/format";
-import { typesOfWhy, typesText } from "../lib/heap_types";
+import { typesText } from "../lib/heap_types";
 import { CONTROL_OFF, refused } from "../lib/pause";
 
 const OFF = `${CONTROL_OFF}, or use memprofctl why`;
@@ -49,14 +49,14 @@ export class WhyTree {
       `${format.estimate(garbage.bytes, garbage.bytes_stderr)} are garbage not collected yet. ` +
       `The program was paused for ${format.duration(snapshot.pause_seconds)}.`;
     this.element.replaceChildren(make("p", {}, sum),
-      make("p", { className: "muted types" }, typesText(typesOfWhy(answer))), list(paths, reachable.sampled_blocks));
+      make("p", { className: "muted types" }, typesText(answer.types)), list(paths, reachable.sampled_blocks));
   }
 }
 
 // Shares are of blocks: all of one site are about as likely to be sampled.
-function list(ways: readonly WhyWay[], all: number): HTMLElement {
-  return make("ul", {}, ...ways.map((way) => way.more !== undefined ? make("li", { className: "muted" }, `… ${format.count(way.more)} more`)
-    : make("li", {}, make("span", { className: "part" }, format.share(way.sampled_blocks ?? 0, all)), " ",
-      make("span", { className: "muted" }, format.estimate(way.bytes ?? 0, way.bytes_stderr ?? 0)), " ", way.path ?? "",
-      ...(way.children?.length ? [list(way.children, all)] : []))));
+function list(paths: readonly HeapPath[], all: number): HTMLElement {
+  return make("ul", {}, ...paths.map((path) => path.more > 0 ? make("li", { className: "muted" }, `… ${format.count(path.more)} more`)
+    : make("li", {}, make("span", { className: "part" }, format.share(path.sampled_blocks, all)), " ",
+      make("span", { className: "muted" }, format.estimate(path.bytes, path.bytes_stderr)), " ", path.path,
+      ...(path.children.length > 0 ? [list(path.children, all)] : []))));
 }

@@ -86,6 +86,19 @@ TEST_F(AgentControlTest, AnIdleProgramIsAskedSeldom) {
   EXPECT_EQ(memory.times, 3) << "the block, and all buffers";
 }
 
+TEST_F(AgentControlTest, ABatchThatIsBeingFilledIsAskedForOnce) {
+  block_.buffers_used = 2;
+  buffers_[0].count = 2;
+  buffers_[1].count = 2;
+  buffers_[1].words = 5;
+  buffers_[1].format = MEMPROF_BATCH_PACKED;
+  const AskedMemory memory(memory_);
+  const auto tails = control().through(memory).tails();
+  ASSERT_TRUE(tails.ok()) << tails.status();
+  EXPECT_EQ(tails->size(), 2u);
+  EXPECT_EQ(memory.times, 4) << "the block, all buffers, and each batch";
+}
+
 TEST_F(AgentControlTest, RefusesAnotherBuild) {
   block_.abi_version = MEMPROF_AGENT_ABI + 1;
   const auto status = control().status();
@@ -178,7 +191,7 @@ TEST_F(AgentControlTest, ATailFlushedMeanwhileIsNotTaken) {
   buffers_[0].count = 2;
   // After its head was read: the batch went out and its place was used again.
   memory_.on_read = [&](int read) {
-    if (read != 4) return;
+    if (read != 5) return;
     buffers_[0].count = 0;
     buffers_[0].first_seq = 102;
     buffers_[0].records[0].sample_id = 99;

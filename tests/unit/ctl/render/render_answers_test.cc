@@ -212,8 +212,8 @@ TEST_F(RenderAnswersTest, NoLeaks) {
   response.set_compared_seconds(60);
   response.set_least_leak_bytes_per_second(1024);
   EXPECT_THAT(leaks_text(response, pb::GROUP_BY_SITE),
-              AllOf(HasSubstr("No site has grown by more than chance explains."),
-                    HasSubstr("At one site, less than 3.52 MiB per hour could not be told from")));
+              AllOf(HasSubstr("No significant growth yet."),
+                    HasSubstr("only growth above 3.52 MiB per hour at one site would show")));
 }
 
 TEST_F(RenderAnswersTest, WhatOfTheMemoryGrowsComesFirst) {

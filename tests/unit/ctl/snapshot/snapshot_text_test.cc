@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Answers from a heap snapshot as text, whole ones in tests/golden, and as JSON.
 #include "daemon/ctl/snapshot/snapshot_text.h"
-#include "daemon/export/api/heap_json.h"
+#include "daemon/ctl/render/render_json.h"
+#include "daemon/export/heaps/heap_answers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -99,11 +100,21 @@ std::vector<bool> all_sites(const HeapImage& image) {
   return std::vector<bool>(image.sites.size(), true);
 }
 
+pb::HeapCensus census_of(const HeapImage& image) {
+  return census_answer(image, ShortestPaths(image));
+}
+pb::HeapGarbage garbage_of(const HeapImage& image) {
+  return garbage_answer(image, ShortestPaths(image));
+}
+pb::HeapRetained retained_of(const HeapImage& image, const RetainedTable& table,
+                             const SnapshotView& view = {}) {
+  return retained_answer(image.info, table, table.children()[0], view.tree());
+}
+Json json_of(const google::protobuf::Message& answer) { return Json::parse(numeric_json(answer)); }
+
 TEST(GoldenSnapshot, Show) {
   const HeapImage image = Shop(200).image();
-  const ShortestPaths paths(image);
-  expect_golden("heap_show.txt", census_text(image.info, count_image(image, paths),
-                                             sum_sites(image, paths), {.limit = 6}));
+  expect_golden("heap_show.txt", census_text(census_of(image), {.limit = 6}));
 }
 
 TEST(SnapshotText, SaysHowMuchHasATypeAndWhatSpeaksAgainstIt) {
@@ -114,13 +125,13 @@ TEST(SnapshotText, SaysHowMuchHasATypeAndWhatSpeaksAgainstIt) {
   image.types = {{}, {.name = "Shop.order", .fields = 2}};
   set_types(image, {1, 0});
   image.types_found = {.disagreed = 3, .modules = 1, .modules_without_files = 2};
-  const ImageCensus census = count_image(image, ShortestPaths(image));
-  const std::string text = census_text(image.info, census, {}, {});
+  const pb::HeapCensus census = census_of(image);
+  const std::string text = census_text(census, {});
   EXPECT_THAT(text, HasSubstr("Types, and shapes of the rest: block(fields, tag)\n"));
   EXPECT_THAT(text, HasSubstr("Source types: 33 % of the reachable memory, from files of 1 module; "
                               "2 have none.\n  3 blocks did not match their type"));
-  const Json json = Json::parse(census_json(image.info, census, {}));
-  EXPECT_EQ(24, json["types"]["reachable"]["bytes"]);
+  const Json json = json_of(census);
+  EXPECT_EQ(24, json["types"]["typed"]["bytes"]);
   EXPECT_EQ(3, json["types"]["disagreed"]);
 }
 
@@ -129,11 +140,11 @@ TEST(SnapshotText, NamesModulesWhoseFilesAreOfAnotherBuild) {
   builder.global("Path", 0, builder.block(2));
   HeapImage image = builder.build();
   image.types_found = {.other_builds = {"Parser", "Path"}, .unverified = true};
-  const ImageCensus census = count_image(image, ShortestPaths(image));
-  EXPECT_THAT(census_text(image.info, census, {}, {}),
+  const pb::HeapCensus census = census_of(image);
+  EXPECT_THAT(census_text(census, {}),
               HasSubstr("  Ignored, files of another build: Parser, Path.\n"
                         "  It is unknown whether the files are of the program's build.\n"));
-  const Json json = Json::parse(census_json(image.info, census, {}));
+  const Json json = json_of(census);
   EXPECT_EQ((Json{"Parser", "Path"}), json["types"]["other_builds"]);
   EXPECT_TRUE(json["types"]["unverified"].get<bool>());
 }
@@ -145,14 +156,14 @@ TEST(SnapshotText, SaysWhichTypesAreOfTheSitesOfSampledBlocks) {
   image.types = {{}, {.name = "Shop.order", .fields = 2}};
   set_types(image, {1});
   image.types_found = {.by_site = 1, .sites_unfit = 4, .sites_disagreed = 5};
-  const ImageCensus census = count_image(image, ShortestPaths(image));
+  const pb::HeapCensus census = census_of(image);
   EXPECT_THAT(
-      census_text(image.info, census, {}, {}),
+      census_text(census, {}),
       HasSubstr("Source types: 100 % of the reachable memory, from files of 0 modules.\n  1 "
                 "sampled block that no module reaches: the type is that of the allocating "
                 "expression.\n  4 do not fit the expression there or fit several, 5 have "
                 "another type through a module.\n"));
-  const Json json = Json::parse(census_json(image.info, census, {}));
+  const Json json = json_of(census);
   EXPECT_EQ(1, json["types"]["by_site"]);
   EXPECT_EQ(4, json["types"]["sites_unfit"]);
   EXPECT_EQ(5, json["types"]["sites_disagreed"]);
@@ -162,20 +173,19 @@ TEST(GoldenSnapshot, Retained) {
   HeapImage image = Shop(200).image();
   const RetainedTable table = find_retained(image, {});
   expect_golden("heap_retained.txt",
-                retained_text(image.info, table, table.children()[0], {.limit = 3}));
+                retained_text(retained_of(image, table, {.limit = 3}), {.limit = 3}));
 }
 
 TEST(GoldenSnapshot, Why) {
   const HeapImage image = Shop(200).image();
-  expect_golden("heap_why.txt", why_text(image.info, Why(image, {true, false}), {}));
+  expect_golden("heap_why.txt", why_text(why_answer(image.info, Why(image, {true, false})), {}));
 }
 
 TEST(GoldenSnapshot, Diff) {
   HeapImage before = Shop(200).image(), after = Shop(500, 31).image();
   after.info.unix_ns += 600'000'000'000;
   const ImageSummary base = summarize(before), other = summarize(after);
-  expect_golden("heap_diff.txt",
-                image_diff_text(base, other, compare_images(base, other), {.limit = 5}));
+  expect_golden("heap_diff.txt", diff_text(diff_answer(base, other), {.limit = 5}));
 }
 
 TEST(GoldenSnapshot, Garbage) {
@@ -184,8 +194,7 @@ TEST(GoldenSnapshot, Garbage) {
   for (std::size_t i = 0; i < image.sampled.size(); ++i) {
     image.sampled[i].age_ns = (image.sampled.size() - i) * 5'000'000'000;
   }
-  expect_golden("heap_garbage.txt",
-                garbage_text(image.info, find_garbage(image, ShortestPaths(image)), {}));
+  expect_golden("heap_garbage.txt", garbage_text(garbage_of(image), {}));
 }
 
 TEST(SnapshotText, GarbageOfWhichNothingIsKnown) {
@@ -193,29 +202,28 @@ TEST(SnapshotText, GarbageOfWhichNothingIsKnown) {
   const std::uint32_t site = builder.site({{.function = "Order.parse"}});
   builder.sample(builder.string(20), 1, site);
   HeapImage image = builder.build();
-  const Garbage garbage = find_garbage(image, ShortestPaths(image));
-  const std::string text = garbage_text(image.info, garbage, {});
+  const pb::HeapGarbage garbage = garbage_of(image);
+  const std::string text = garbage_text(garbage, {});
   EXPECT_THAT(text, HasSubstr("the time is known after two have ended since the attach"));
   EXPECT_THAT(text, ::testing::ContainsRegex(" 1 +- +- +-  Order.parse"));
-  const Json json = Json::parse(garbage_json(image.info, garbage));
+  const Json json = json_of(garbage);
   EXPECT_TRUE(json["longest_wait_seconds"].is_null());
   EXPECT_TRUE(json["sites"][0]["ages"]["p50_seconds"].is_null());
   EXPECT_TRUE(json["sites"][0]["longest_wait_seconds"].is_null());
   EXPECT_EQ(21 * 8, json["garbage"]["bytes"]);
   image.sampled.clear();
-  EXPECT_THAT(garbage_text(image.info, find_garbage(image, ShortestPaths(image)), {}),
-              HasSubstr("No sampled block is garbage."));
+  EXPECT_THAT(garbage_text(garbage_of(image), {}), HasSubstr("No sampled block is garbage."));
 }
 
 TEST(GoldenSnapshot, Waste) {
   const HeapImage image = Shop(200).image();
-  expect_golden("heap_waste.txt", waste_text(image, find_waste(image, ShortestPaths(image)), {}));
+  expect_golden("heap_waste.txt", waste_text(waste_answer(image, ShortestPaths(image)), {}));
 }
 
 TEST(SnapshotText, AFileThatIsCutOffSaysSo) {
   ImageInfo info = Shop(1).image().info;
   info.complete = false;
-  EXPECT_THAT(snapshot_head_text(info), HasSubstr("truncated"));
+  EXPECT_THAT(snapshot_head_text(to_proto(info)), HasSubstr("truncated"));
 }
 
 TEST(SnapshotText, WhatLiesOutsideIsToldApart) {
@@ -226,14 +234,12 @@ TEST(SnapshotText, WhatLiesOutsideIsToldApart) {
   HeapImage image = builder.build();
   image.shapes[0].outside_bytes = 2048;
   image.shapes[1].outside_bytes = 512;
-  const ShortestPaths paths(image);
   EXPECT_THAT(
-      census_text(image.info, count_image(image, paths), {}, {}),
+      census_text(census_of(image), {}),
       HasSubstr("Outside of the heap, in no number above: 2.00 KiB of reachable blocks, 512 B "
                 "of garbage.\n  custom _bigarr02: 2.00 KiB and 512 B\n"));
   const HeapImage other = Shop(1).image();
-  EXPECT_THAT(census_text(other.info, count_image(other, ShortestPaths(other)), {}, {}),
-              Not(HasSubstr("Outside of the heap")));
+  EXPECT_THAT(census_text(census_of(other), {}), Not(HasSubstr("Outside of the heap")));
 }
 
 TEST(SnapshotText, WhoRetainsWhatLiesOutside) {
@@ -244,16 +250,17 @@ TEST(SnapshotText, WhoRetainsWhatLiesOutside) {
   builder.image().chunk_bytes[stream] = {7216, 4096};
   HeapImage image = builder.build();
   const RetainedTable table = find_retained(image, {});
-  const std::string text = retained_text(image.info, table, table.children()[0], {});
+  const std::string text = retained_text(retained_of(image, table), {});
   EXPECT_THAT(text, HasSubstr("of 816 B that is reachable, and 7.05 KiB outside of the heap"));
   EXPECT_THAT(text, HasSubstr("RETAINED   OUTSIDE  SHARE"));
   EXPECT_LT(text.find("Zip"), text.find("Text")) << "who has most in all comes first";
-  const Json json = Json::parse(retained_json(image.info, table, table.children()[0], {}));
+  const Json json = json_of(retained_of(image, table));
   EXPECT_EQ(json["roots"][0]["children"][0]["outside_bytes"], 7216);
   const WhyOutside why(image, [](const std::string&) { return true; });
-  EXPECT_THAT(why_outside_text(image.info, why, {}),
+  const pb::HeapOutside outside = outside_answer(image.info, why);
+  EXPECT_THAT(outside_text(outside, {}),
               AllOf(HasSubstr("custom zip"), HasSubstr("global Zip, field 1")));
-  const Json told = Json::parse(why_outside_json(image.info, why, {}));
+  const Json told = json_of(outside);
   EXPECT_EQ(told["classes"][0]["reachable"]["outside_bytes"], 7216);
   EXPECT_EQ(told["classes"][0]["reachable"]["resident_bytes"], 4096);
   EXPECT_EQ(told["paths"][0]["outside_bytes"], 7216);
@@ -267,13 +274,13 @@ TEST(SnapshotText, WasteThatIsNoneIsCountedInOne) {
   builder.global("Clock", 1, builder.block(2, 255, "_j"));
   HeapImage image = builder.build();
   image.info.heap_words = 10'000;
-  const auto rows = find_waste(image, ShortestPaths(image));
-  const std::string text = waste_text(image, rows, {});
+  const pb::HeapWaste waste = waste_answer(image, ShortestPaths(image));
+  const std::string text = waste_text(waste, {});
   EXPECT_THAT(text, HasSubstr("boxed floats"));
   EXPECT_THAT(text, HasSubstr("  … 1 more"));
   EXPECT_THAT(text, HasSubstr("… 1 more, of less than 0.1 % of the heap each"));
   EXPECT_THAT(text, Not(HasSubstr("Clock")));
-  EXPECT_THAT(waste_text(image, rows, {.limit = 0}),
+  EXPECT_THAT(waste_text(waste, {.limit = 0}),
               AllOf(HasSubstr("boxed integers"), HasSubstr("global Clock, field 0")));
 }
 
@@ -283,7 +290,7 @@ TEST(SnapshotText, SmallRowsAreCountedInOne) {
   for (int i = 0; i < 7; ++i) builder.global("Small" + std::to_string(i), 0, builder.string(9));
   HeapImage image = builder.build();
   const RetainedTable table = find_retained(image, {});
-  const std::string text = retained_text(image.info, table, table.children()[0], {});
+  const std::string text = retained_text(retained_of(image, table), {});
   EXPECT_THAT(text, HasSubstr("  … 7 more"));
   EXPECT_THAT(text, Not(HasSubstr("Small")));
 }
@@ -294,10 +301,10 @@ TEST(SnapshotText, NoRowIsTooSmallForOneWhoWantsAll) {
   for (int i = 0; i < 7; ++i) builder.global("Small" + std::to_string(i), 0, builder.string(9));
   HeapImage image = builder.build();
   const RetainedTable table = find_retained(image, {});
-  const std::string text = retained_text(image.info, table, table.children()[0], {.limit = 0});
+  const pb::HeapRetained all = retained_of(image, table, {.limit = 0});
+  const std::string text = retained_text(all, {.limit = 0});
   for (int i = 0; i < 7; ++i) EXPECT_THAT(text, HasSubstr("Small" + std::to_string(i)));
-  EXPECT_THAT(retained_json(image.info, table, table.children()[0], {.limit = 0}),
-              HasSubstr("Small6"));
+  EXPECT_THAT(numeric_json(all), HasSubstr("Small6"));
 }
 
 TEST(SnapshotText, RowsAreSmallBesideWhatIsShown) {
@@ -310,14 +317,15 @@ TEST(SnapshotText, RowsAreSmallBesideWhatIsShown) {
   const RetainedTable table = find_retained(image, {});
   const auto under = table.roots_named(
       [](const std::string& name) { return name == "globals / Small / field 3"; });
-  EXPECT_THAT(retained_text(image.info, table, under, {}), HasSubstr("    string\n"));
-  EXPECT_THAT(retained_json(image.info, table, under, {}), HasSubstr("\"string\""));
+  const pb::HeapRetained small = retained_answer(image.info, table, under);
+  EXPECT_THAT(retained_text(small, {}), HasSubstr("    string\n"));
+  EXPECT_THAT(numeric_json(small), HasSubstr("\"string\""));
 }
 
 TEST(SnapshotText, WaysAreNotCutAtTheWidthOfATerminal) {
   const HeapImage image = Shop(20).image();
   const std::string text =
-      why_text(image.info, Why(image, all_sites(image)), {.style = {.width = 40}});
+      why_text(why_answer(image.info, Why(image, all_sites(image))), {.style = {.width = 40}});
   EXPECT_THAT(text, HasSubstr("global Cache, field 2 → block(4) field 1 → array[*] → block(3)"));
 }
 
@@ -328,10 +336,9 @@ TEST(SnapshotText, NamesOfProgramsCannotMoveTheCursor) {
   HeapImage image = builder.build();
   const RetainedTable table = find_retained(image, {});
   const Why why(image, all_sites(image));
-  const ShortestPaths paths(image);
   for (const std::string& text :
-       {retained_text(image.info, table, table.children()[0], {}), why_text(image.info, why, {}),
-        census_text(image.info, count_image(image, paths), sum_sites(image, paths), {})}) {
+       {retained_text(retained_of(image, table), {}), why_text(why_answer(image.info, why), {}),
+        census_text(census_of(image), {})}) {
     EXPECT_THAT(text, Not(HasSubstr("\033")));
     EXPECT_THAT(text, Not(HasSubstr("\r")));
     EXPECT_THAT(text, Not(HasSubstr("f\ng")));
@@ -341,8 +348,7 @@ TEST(SnapshotText, NamesOfProgramsCannotMoveTheCursor) {
 TEST(SnapshotJson, TreesAreNested) {
   HeapImage image = Shop(200).image();
   const RetainedTable table = find_retained(image, {});
-  const Json json =
-      Json::parse(retained_json(image.info, table, table.children()[0], {.limit = 0}));
+  const Json json = json_of(retained_of(image, table, {.limit = 0}));
   const Json& globals = json["roots"][0];
   EXPECT_EQ("globals", globals["name"]);
   EXPECT_EQ("Cache", globals["children"][0]["name"]);
@@ -355,7 +361,7 @@ TEST(SnapshotJson, TreesAreNested) {
 
 TEST(SnapshotJson, EstimatesHaveTheirError) {
   const HeapImage image = Shop(200).image();
-  const Json json = Json::parse(why_json(image.info, Why(image, all_sites(image)), {}));
+  const Json json = json_of(why_answer(image.info, Why(image, all_sites(image))));
   EXPECT_THAT(json["sites"], ElementsAre("Order.parse order.ml:17", "Session.login session.ml:8"));
   const Json& reachable = json["reachable"];
   EXPECT_EQ(250, reachable["sampled_blocks"]);
@@ -371,16 +377,16 @@ TEST(SnapshotJson, CensusDiffAndWaste) {
   HeapImage before = Shop(200).image(), after = Shop(500).image();
   const ShortestPaths paths(before);
   const ImageCensus census = count_image(before, paths);
-  const Json shown = Json::parse(census_json(before.info, census, sum_sites(before, paths)));
+  const Json shown = json_of(census_of(before));
   EXPECT_EQ(census.total.reachable.words * 8, shown["heap"]["reachable"]["bytes"]);
   EXPECT_EQ(10, shown["heap"]["young"]["blocks"]);
   EXPECT_EQ(300 * 8, shown["free"]["largest_bytes"]);
   EXPECT_EQ("/srv/shop.exe", shown["snapshot"]["program"]);
-  const Json waste = Json::parse(waste_json(before, find_waste(before, paths)));
+  const Json waste = json_of(waste_answer(before, paths));
   EXPECT_EQ("sparse hash tables", waste["patterns"][0]["pattern"]);
   EXPECT_EQ("global Cache, field 2", waste["patterns"][0]["places"][0]["root"]);
   const ImageSummary base = summarize(before), other = summarize(after);
-  const Json diff = Json::parse(image_diff_json(base, other, compare_images(base, other)));
+  const Json diff = json_of(diff_answer(base, other));
   EXPECT_EQ(true, diff["same_process"]);
   EXPECT_EQ("globals", diff["roots"][0]["name"]);
   EXPECT_EQ(300 * (4 + 6 + 7 + 2) * 8, diff["roots"][0]["change_bytes"]);

@@ -267,29 +267,15 @@ TEST_F(GrpcServerTest, AProfileOfNoTargetIsRefusedInAStreamToo) {
             absl::StatusCode::kNotFound);
 }
 
-// It has what memprofd had before there were pieces.
-class OlderService final : public pb::Profiler::Service {
- public:
-  grpc::Status GetProfile(grpc::ServerContext*, const pb::GetProfileRequest*,
-                          pb::GetProfileResponse* response) override {
-    response->set_data(std::string(8 << 20, 'x'));
-    return grpc::Status::OK;
-  }
-};
-
-TEST(OlderDaemon, GivesAProfileInOneMessage) {
+TEST(OlderDaemon, IsNamedByTheExitCode) {
   TempDir dir;
-  OlderService service;
+  pb::Trace::Service other;
   grpc::ServerBuilder builder;
   builder.AddListeningPort("unix:" + dir.path("socket"), grpc::InsecureServerCredentials());
-  builder.RegisterService(&service);
+  builder.RegisterService(&other);
   const auto server = builder.BuildAndStart();
   ctl::Client client({dir.path("socket"), ""});
-  const auto profile = client.get_profile({});
-  ASSERT_TRUE(profile.ok()) << profile.status();
-  EXPECT_EQ(profile->data().size(), 8u << 20);
   const absl::Status unknown = client.list_sites({}).status();
-  EXPECT_TRUE(ctl::is_of_older_daemon(unknown)) << unknown;
   EXPECT_EQ(exit_code_of(unknown), ExitCode::kOlderDaemon);
   EXPECT_THAT(std::string(unknown.message()), HasSubstr("is older than this memprofctl"));
 }

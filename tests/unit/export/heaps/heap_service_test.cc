@@ -32,15 +32,15 @@ pb::DescribeHeapResponse described(const pb::DescribeHeapRequest& request) {
 
 TEST(DescribedHeap, IsCountedByClass) {
   const pb::DescribeHeapResponse heap = described({});
-  EXPECT_NEAR(0.0023, heap.pause_seconds(), 1e-9);
-  EXPECT_EQ(7u, heap.all().reachable().blocks());
-  EXPECT_EQ(8u * (3 * 3 + 3 * 2 + 10), heap.all().reachable().bytes());
-  EXPECT_EQ(40u, heap.all().garbage().bytes());
-  ASSERT_EQ(3, heap.classes_size());
-  EXPECT_EQ("string", heap.classes(0).name());
-  EXPECT_EQ(80u, heap.classes(0).reachable().bytes());
-  EXPECT_EQ(1u, heap.classes(0).garbage().blocks());
-  EXPECT_EQ(0u, heap.more_classes());
+  EXPECT_NEAR(0.0023, heap.census().snapshot().pause_seconds(), 1e-9);
+  EXPECT_EQ(7u, heap.census().heap().reachable().blocks());
+  EXPECT_EQ(8u * (3 * 3 + 3 * 2 + 10), heap.census().heap().reachable().bytes());
+  EXPECT_EQ(40u, heap.census().heap().garbage().bytes());
+  ASSERT_EQ(3, heap.census().shapes_size());
+  EXPECT_EQ("string", heap.census().shapes(0).name());
+  EXPECT_EQ(80u, heap.census().shapes(0).reachable().bytes());
+  EXPECT_EQ(1u, heap.census().shapes(0).garbage().blocks());
+  EXPECT_EQ(0u, heap.census().more_shapes());
 }
 
 TEST(DescribedHeap, IsCountedBySize) {
@@ -50,26 +50,28 @@ TEST(DescribedHeap, IsCountedBySize) {
   image.free.add(0, 4, 1);
   image.free.add(0, 100, 1);
   const pb::DescribeHeapResponse heap = describe_heap(image, {});
-  ASSERT_EQ(4, heap.sizes_size());
-  EXPECT_EQ("2 words", heap.sizes(0).name());
-  EXPECT_EQ(3u, heap.sizes(0).reachable().blocks());
-  EXPECT_EQ(7u, heap.sizes(0).dead().blocks());
-  EXPECT_EQ("10 words", heap.sizes(3).name());
-  ASSERT_EQ(2, heap.free_sizes_size());
-  EXPECT_EQ(32u, heap.free_sizes(0).most_bytes());
-  EXPECT_EQ(3u, heap.free_sizes(0).free().blocks());
-  EXPECT_EQ(80u, heap.free_sizes(0).free().bytes());
-  EXPECT_EQ(1024u, heap.free_sizes(1).most_bytes());
-  EXPECT_EQ(800u, heap.largest_free_bytes());
-  EXPECT_EQ(880u, heap.free().bytes());
+  ASSERT_EQ(4, heap.census().sizes_size());
+  EXPECT_EQ("2 words", heap.census().sizes(0).name());
+  EXPECT_EQ(3u, heap.census().sizes(0).reachable().blocks());
+  EXPECT_EQ(7u, heap.census().sizes(0).dead().blocks());
+  EXPECT_EQ("10 words", heap.census().sizes(3).name());
+  const pb::HeapFree& free = heap.census().free();
+  ASSERT_EQ(2, free.sizes_size());
+  EXPECT_EQ(4u, free.sizes(0).most_words());
+  EXPECT_EQ(3u, free.sizes(0).blocks());
+  EXPECT_EQ(80u, free.sizes(0).bytes());
+  EXPECT_EQ(128u, free.sizes(1).most_words());
+  EXPECT_EQ(800u, free.largest_bytes());
+  EXPECT_EQ(880u, free.bytes());
+  EXPECT_NEAR(80.0 / 880, free.fragmentation(), 1e-9);
 }
 
 TEST(DescribedHeap, IsHeldByRootsThatUnfold) {
   const pb::DescribeHeapResponse heap = described({});
-  ASSERT_EQ(1, heap.holders_size());
-  EXPECT_EQ("globals", heap.holders(0).name());
-  EXPECT_EQ(7u, heap.holders(0).blocks());
-  const pb::HeapHolder& module = heap.holders(0).children(0);
+  ASSERT_EQ(1, heap.retained().roots_size());
+  EXPECT_EQ("globals", heap.retained().roots(0).name());
+  EXPECT_EQ(7u, heap.retained().roots(0).blocks());
+  const pb::HeapHolder& module = heap.retained().roots(0).children(0);
   EXPECT_EQ("Cache", module.name());
   ASSERT_EQ(2, module.children_size());
   EXPECT_EQ("field 2", module.children(0).name());
@@ -82,9 +84,9 @@ TEST(DescribedHeap, WhatIsLeftOutIsCounted) {
   pb::DescribeHeapRequest request;
   request.set_limit(1);
   const pb::DescribeHeapResponse heap = described(request);
-  EXPECT_EQ(1, heap.classes_size());
-  EXPECT_EQ(2u, heap.more_classes());
-  const pb::HeapHolder& module = heap.holders(0).children(0);
+  EXPECT_EQ(1, heap.census().shapes_size());
+  EXPECT_EQ(2u, heap.census().more_shapes());
+  const pb::HeapHolder& module = heap.retained().roots(0).children(0);
   ASSERT_EQ(2, module.children_size());
   EXPECT_EQ(1u, module.children(1).more());
   EXPECT_EQ(80u, module.children(1).bytes());
@@ -110,7 +112,7 @@ HeapImage heap_with_garbage() {
 TEST(DescribedHeap, TellsWhatWaitsForTheCollector) {
   HeapImage image = heap_with_garbage();
   const pb::HeapGarbage garbage = describe_heap(image, {}).garbage();
-  EXPECT_EQ(3u, garbage.all().blocks());
+  EXPECT_EQ(3u, garbage.garbage().blocks());
   EXPECT_EQ(1u, garbage.young().blocks());
   EXPECT_EQ(7u, garbage.dead().blocks());
   EXPECT_DOUBLE_EQ(2.5, garbage.longest_wait_seconds());
@@ -118,12 +120,12 @@ TEST(DescribedHeap, TellsWhatWaitsForTheCollector) {
   const pb::GarbageSite& floats = garbage.sites(0);
   EXPECT_EQ("Cache.copy cache.ml:41", floats.name());
   EXPECT_EQ(2u, floats.sampled_blocks());
-  EXPECT_NEAR(3 / 0.01 * 8, floats.garbage().bytes(), 30);
+  EXPECT_NEAR(3 / 0.01 * 8, floats.bytes(), 30);
   EXPECT_NEAR(1 / 0.01 * 8, floats.young().bytes(), 10);
-  EXPECT_DOUBLE_EQ(4, floats.age_p50_seconds());
-  EXPECT_DOUBLE_EQ(4, floats.longest_age_seconds());
+  EXPECT_DOUBLE_EQ(4, floats.ages().p50_seconds());
+  EXPECT_DOUBLE_EQ(4, floats.ages().longest_seconds());
   EXPECT_DOUBLE_EQ(2.5, floats.longest_wait_seconds());
-  EXPECT_FALSE(garbage.sites(1).has_age_p50_seconds());
+  EXPECT_FALSE(garbage.sites(1).ages().has_p50_seconds());
   EXPECT_DOUBLE_EQ(2.5, garbage.sites(1).longest_wait_seconds());
   pb::DescribeHeapRequest request;
   request.set_limit(1);
@@ -138,17 +140,38 @@ TEST(DescribedHeap, TellsWhatWaitsForTheCollector) {
   EXPECT_FALSE(unknown.sites(1).has_longest_wait_seconds());
 }
 
-TEST(DescribedHeap, WhatMakesNoSenseStopsNoProgram) {
-  testing::FakeService service({testing::fixed_target()});
-  ControlService control(service);
+// The service's heap file is none, so what takes a snapshot says that it cannot be read.
+class HeapServiceTest : public ::testing::Test {
+ protected:
+  absl::Status why(int pid, const std::string& site) {
+    pb::WhyRequest request;
+    request.set_pid(pid);
+    request.set_site(site);
+    return taken_.why(request, pid, [] { return true; }).status();
+  }
+
+  testing::FakeService service_{{testing::fixed_target()}};
+  ControlService control_{service_};
+  QueryService queries_{service_};
+  InnerHeaps heaps_;
+  HeapService taken_{heaps_, control_, queries_};
+};
+
+TEST_F(HeapServiceTest, ADepthOutOfRangeStopsNoProgram) {
   pb::DescribeHeapRequest request;
   request.set_pid(4242);
   request.set_depth(101);
-  InnerHeaps heaps;
-  const auto answer = describe_heap(heaps, control, request, request.pid(), [] { return true; });
+  const auto answer = taken_.describe(request, request.pid(), [] { return true; });
   EXPECT_EQ(absl::StatusCode::kInvalidArgument, answer.status().code());
   EXPECT_THAT(std::string(answer.status().message()), HasSubstr("bad depth"));
-  EXPECT_TRUE(service.calls().empty());
+  EXPECT_TRUE(service_.calls().empty());
+}
+
+TEST_F(HeapServiceTest, ASiteThatHasNothingAliveStopsNoProgram) {
+  EXPECT_EQ(absl::StatusCode::kNotFound, why(4242, "Nowhere").code());
+  EXPECT_EQ(absl::StatusCode::kInvalidArgument, why(4242, "(").code());
+  EXPECT_EQ(absl::StatusCode::kNotFound, why(1, "x").code());
+  EXPECT_TRUE(service_.calls().empty());
 }
 
 }  // namespace

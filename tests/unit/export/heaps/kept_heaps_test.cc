@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 
+#include "daemon/export/heaps/heap_answers.h"
 #include "tests/kit/fake_service.h"
 #include "tests/kit/heap_file.h"
 #include "tests/kit/image_builder.h"
@@ -27,9 +28,8 @@ class KeptHeapsTest : public ::testing::Test {
     folder_.write("auto-a.heap", some_heap_file(7, 3));
     folder_.write("auto-b.heap", some_heap_file(9, 5));
   }
-  absl::StatusOr<pb::CompareHeapsResponse> compare(const std::string& base,
-                                                   const std::string& other,
-                                                   std::uint32_t limit = 0) {
+  absl::StatusOr<pb::HeapDiff> compare(const std::string& base, const std::string& other,
+                                       std::uint32_t limit = 0) {
     pb::CompareHeapsRequest request;
     request.set_base(base);
     request.set_other(other);
@@ -67,35 +67,35 @@ TEST_F(KeptHeapsTest, TwoAreCompared) {
   EXPECT_TRUE(diff->same_process());
   EXPECT_EQ("auto-a.heap", diff->base().name());
   EXPECT_EQ(9, diff->other().unix_ns());
-  ASSERT_EQ(4, diff->totals_size());
-  EXPECT_EQ("reachable", diff->totals(0).name());
-  EXPECT_EQ(8 * (2 + 2 * 2), diff->totals(0).change_bytes());
-  EXPECT_EQ(4u, diff->totals(0).base().blocks());
-  EXPECT_EQ(6u, diff->totals(0).other().blocks());
+  ASSERT_EQ(4, diff->heap_size());
+  EXPECT_EQ("reachable", diff->heap(0).name());
+  EXPECT_EQ(8 * (2 + 2 * 2), diff->heap(0).change_bytes());
+  EXPECT_EQ(4u, diff->heap(0).base().blocks());
+  EXPECT_EQ(6u, diff->heap(0).other().blocks());
   ASSERT_EQ(3, diff->roots_size());
   EXPECT_EQ("globals / Cache / field 2", diff->roots(2).name());
-  ASSERT_EQ(3, diff->classes_size());
-  EXPECT_EQ("block(5)", diff->classes(0).name());
-  EXPECT_EQ(48, diff->classes(0).change_bytes());
-  EXPECT_EQ("block(3)", diff->classes(2).name());
-  EXPECT_EQ(-32, diff->classes(2).change_bytes());
+  ASSERT_EQ(3, diff->shapes_size());
+  EXPECT_EQ("block(5)", diff->shapes(0).name());
+  EXPECT_EQ(48, diff->shapes(0).change_bytes());
+  EXPECT_EQ("block(3)", diff->shapes(2).name());
+  EXPECT_EQ(-32, diff->shapes(2).change_bytes());
   ASSERT_EQ(1, diff->sites_size());
   const pb::HeapSiteDiffRow& site = diff->sites(0);
   EXPECT_EQ("Cache.add cache.ml:41", site.name());
-  EXPECT_EQ(3u, site.base().samples());
-  EXPECT_EQ(5u, site.other().samples());
-  EXPECT_EQ(3u, site.stayed().samples()) << "what is new is the rest";
+  EXPECT_EQ(3u, site.base().sampled_blocks());
+  EXPECT_EQ(5u, site.other().sampled_blocks());
+  EXPECT_EQ(3u, site.stayed().sampled_blocks()) << "what is new is the rest";
   EXPECT_NEAR(2 * site.base().bytes() / 3, site.change_bytes(), 1e-6);
-  EXPECT_GT(site.change_stderr(), 0);
+  EXPECT_GT(site.change_bytes_stderr(), 0);
 }
 
 TEST_F(KeptHeapsTest, WhatIsLeftOutIsCounted) {
   const auto diff = compare("auto-a.heap", "auto-b.heap", 1);
   ASSERT_TRUE(diff.ok()) << diff.status();
-  EXPECT_EQ(4, diff->totals_size()) << "these are all told";
+  EXPECT_EQ(4, diff->heap_size()) << "these are all told";
   EXPECT_EQ(1, diff->roots_size());
   EXPECT_EQ(2u, diff->more_roots());
-  EXPECT_EQ(2u, diff->more_classes());
+  EXPECT_EQ(2u, diff->more_shapes());
   EXPECT_EQ(0u, diff->more_sites());
 }
 
@@ -182,8 +182,9 @@ TEST(WasteOfHeap, IsByPattern) {
     builder.point(table, 1, builder.block(1024u << i));
     builder.global("Cache", i, table);
   }
-  const pb::FindWasteResponse waste = waste_of(builder.build(), 2);
-  EXPECT_EQ(4242, waste.heap().pid());
+  const HeapImage image = builder.build();
+  const pb::HeapWaste waste = waste_answer(image, ShortestPaths(image), 2);
+  EXPECT_EQ(4242, waste.snapshot().pid());
   ASSERT_EQ(1, waste.patterns_size());
   const pb::WastePattern& tables = waste.patterns(0);
   EXPECT_THAT(tables.pattern(), HasSubstr("hash tables"));

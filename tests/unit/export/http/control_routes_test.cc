@@ -65,8 +65,9 @@ class ControlRoutesTest : public ::testing::Test {
   TraceService traces_{service_, {}};
   StopSignal stop_;
   InnerHeaps heaps_;
+  HeapService taken_{heaps_, control_, queries_};
   KeptHeaps kept_{heaps_, service_};
-  const ControlParts parts_{control_, queries_, heaps_, kept_, service_, stop_};
+  const ControlParts parts_{control_, taken_, kept_, service_, stop_};
   HttpRoutes routes_;
 };
 
@@ -272,7 +273,7 @@ TEST_F(ControlRoutesTest, AreOffUnlessAllowed) {
   HttpRoutes off;
   add_control_routes(parts_, false, off);
   for (const char* what : {"attach", "detach", "rate", "snapshot", "heap", "why", "keep_heap",
-                           "compare_heaps", "find_waste", "find_garbage", "rss"}) {
+                           "compare_heaps", "find_waste", "find_garbage", "find_largest", "rss"}) {
     expect_refusal(403, "--web.enable-control",
                    off.at(std::string("POST /api/v1/") + what)(request(R"({"pid": 4242})")));
   }

@@ -286,6 +286,20 @@ TEST(PrometheusText, HasValuesThatAreKept) {
   EXPECT_EQ(text.find("Cache.quick"), std::string::npos);
 }
 
+// The thread that is asked has all targets to care for.
+TEST(PrometheusText, AsksForPublishedValuesOfAllTargetsAtOnce) {
+  std::vector<TargetSnapshotPtr> targets;
+  for (int pid = 1; pid <= 60; ++pid) targets.push_back(fixed_target(pid));
+  FakeService service(targets);
+  service.values.says_something = true;
+  service.values.report.all.push_back({.name = "served", .hits = 3});
+  const auto found = scrape(PrometheusExporter(service, {"1.2.3"}, {.series = 100'000}));
+  int published = 0;
+  for (const auto& [name, value] : found) published += name.starts_with("memprofd_point_hits_tot");
+  EXPECT_EQ(published, 60);
+  EXPECT_EQ(service.calls(), std::vector<std::string>{"published"});
+}
+
 TEST(PrometheusText, SitesAddUpToTheTarget) {
   FakeService service({fixed_target()});
   const PrometheusExporter exporter(service, {"1.2.3"}, {.each = 2});  // two of four in `other`
