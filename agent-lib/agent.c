@@ -30,8 +30,8 @@
 #include <pthread.h>
 
 #include "batch.h"
-#include "c_heap/c_heap.h"
-#include "c_heap/linker.h"
+#include "native_heap/native_heap.h"
+#include "native_heap/linker.h"
 #include "domain_words.h"
 #include "domains.h"
 #include "make_room.h"

@@ -8,7 +8,7 @@ AGENT_CFLAGS := -std=gnu11 -O2 -g1 -fPIC -fvisibility=hidden -mno-red-zone -ftls
 # A sample passes through a dozen small functions of several files, so all files are optimized as one.
 # copy_roots stays apart: it declares the runtime's functions with the types of one OCaml or another.
 AGENT_LTO     = $(if $(findstring copy_roots,$@),,-flto -flto-partition=one)
-AGENT_DIRS    := agent-lib agent-lib/c_heap agent-lib/walk
+AGENT_DIRS    := agent-lib agent-lib/native_heap agent-lib/walk
 AGENT_SRC     := $(wildcard $(AGENT_DIRS:%=%/*.c)) agent-lib/stubs_$(ARCH).S
 AGENT_HEADERS := $(wildcard $(AGENT_DIRS:%=%/*.h) agent-lib/include/*.h)
 AGENT_OBJ     := $(patsubst agent-lib/%,$(BUILD)/agent/%.o,$(AGENT_SRC))

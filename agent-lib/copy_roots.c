@@ -9,7 +9,7 @@
 /* At the front of the room; the roots are behind them. */
 static struct memprof_root_section *sections;
 static struct memprof_root *roots;
-static uint64_t root_count, root_limit, roots_told;
+static uint64_t root_count, root_limit, roots_reported;
 static uint32_t section_count;
 
 int memprof_roots_make_room(void)
@@ -47,12 +47,12 @@ void memprof_end_root_section(enum memprof_root_kind kind, uint32_t domain)
 {
 	if (section_count < MEMPROF_MAX_ROOT_SECTIONS)
 		sections[section_count] = (struct memprof_root_section){
-			.kind = kind, .domain = domain, .roots = root_count - roots_told};
+			.kind = kind, .domain = domain, .roots = root_count - roots_reported};
 	section_count++;
-	roots_told = root_count;
+	roots_reported = root_count;
 }
 
-int memprof_tell_roots(struct memprof_snapshot *snapshot)
+int memprof_report_roots(struct memprof_snapshot *snapshot)
 {
 	snapshot->roots = (uintptr_t)roots;
 	snapshot->sections = (uintptr_t)sections;

@@ -19,7 +19,7 @@ void memprof_roots_go_back(uint64_t noted);
 /* Those noted since the section before are of that kind and domain. */
 void memprof_end_root_section(enum memprof_root_kind kind, uint32_t domain);
 /* Tells the watcher where they are. 0: there was no room for all. */
-int memprof_tell_roots(struct memprof_snapshot *snapshot);
+int memprof_report_roots(struct memprof_snapshot *snapshot);
 
 /* True if the runtime is of that series and has all scanners. */
 int memprof_can_scan_ocaml4(void);

@@ -352,7 +352,7 @@ void memprof_domains_call_back(void)
 
 static atomic_int in_use;
 
-static void look_for_use(domain_state *state)
+static void check_use(domain_state *state)
 {
 	if (memprof_is_sampling(memprof_profile_of(state)))
 		atomic_store(&in_use, 1);
@@ -361,7 +361,7 @@ static void look_for_use(domain_state *state)
 int memprof_domains_in_use(void)
 {
 	atomic_store(&in_use, 0);
-	return memprof_on_all_domains(look_for_use) ? atomic_load(&in_use) : -1;
+	return memprof_on_all_domains(check_use) ? atomic_load(&in_use) : -1;
 }
 
 void memprof_domains_start(void)
@@ -388,7 +388,7 @@ static void stop_here(domain_state *state)
 	caml_reset_young_limit(state);
 	if (session_is_due())
 		begin_gap(this_domain(), state);
-	look_for_use(state);
+	check_use(state);
 	if (caml_bt_is_self())
 		return;
 	if (!this_domain()->passing)

@@ -9,7 +9,7 @@
 #include "domains.h"
 #include "walk/own_walk.h"
 #include "walk/sample_switch.h"
-#include "walk/told_stack.h"
+#include "walk/reported_stack.h"
 
 /* A thread, an allocation with a wide size, and frames that are all far. */
 #define RECORD_WORDS(frames) (2u + 7u + 3u * (frames))
@@ -114,15 +114,16 @@ static uint32_t *put_counts(uint32_t *to, uint32_t shared, uint32_t new, uint32_
 }
 
 /* The same of a callstack that the agent has found itself. */
-static uint32_t *put_told(uint32_t *to, uint64_t base, const struct memprof_told *told,
-			  uint32_t *bits)
+static uint32_t *put_reported(uint32_t *to, uint64_t base,
+			      const struct memprof_reported_stack *reported, uint32_t *bits)
 {
-	to = put_counts(to, told->shared, told->depth - told->shared, bits);
-	for (uint32_t i = told->shared; i < told->depth; i++)
-		to = put_frame(to, told->frames[i] & ~MEMPROF_TOLD_DEBUGINFO, base);
-	if (told->depth > 0 && told->frames[told->depth - 1] >= MEMPROF_TOLD_DEBUGINFO)
+	to = put_counts(to, reported->shared, reported->depth - reported->shared, bits);
+	for (uint32_t i = reported->shared; i < reported->depth; i++)
+		to = put_frame(to, reported->frames[i] & ~MEMPROF_REPORTED_DEBUGINFO, base);
+	if (reported->depth > 0 &&
+	    reported->frames[reported->depth - 1] >= MEMPROF_REPORTED_DEBUGINFO)
 		*bits |= MEMPROF_PACKED_DEBUGINFO;
-	if (told->cut)
+	if (reported->cut)
 		*bits |= MEMPROF_PACKED_CUT;
 	return to;
 }
@@ -131,7 +132,8 @@ static uint32_t *put_told(uint32_t *to, uint64_t base, const struct memprof_told
 
 /* told: null when the runtime has captured. */
 static uint32_t *put_alloc(uint32_t *to, struct packer *packer, const struct memprof_record *record,
-			   uint64_t base, value callstack, const struct memprof_told *told)
+			   uint64_t base, value callstack,
+			   const struct memprof_reported_stack *reported)
 {
 	uint32_t *head = to++;
 	uint32_t bits;
@@ -145,8 +147,8 @@ static uint32_t *put_alloc(uint32_t *to, struct packer *packer, const struct mem
 		to = put(to, record->size_words);
 	}
 	to = put(to, record->n_samples);
-	to = told ? put_told(to, base, told, &bits)
-		  : put_callstack(to, packer, base, callstack, &bits);
+	to = reported ? put_reported(to, base, reported, &bits)
+		      : put_callstack(to, packer, base, callstack, &bits);
 	*head |= bits;
 	packer->last_sample = record->sample_id;
 	return to;
@@ -226,7 +228,7 @@ static void begin(struct memprof_batch_buffer *buffer, struct packer *packer,
 
 static void put_record(struct memprof_batch_buffer *buffer, struct packer *packer,
 		       const struct memprof_record *record, value callstack,
-		       const struct memprof_told *told)
+		       const struct memprof_reported_stack *reported)
 {
 	const struct memprof_packed_head *head = &buffer->packed.head;
 	uint32_t *to = buffer->packed.words + buffer->words;
@@ -238,7 +240,7 @@ static void put_record(struct memprof_batch_buffer *buffer, struct packer *packe
 	}
 	to = put(to, (record->time_ns - head->time_ns) / MEMPROF_PACKED_TIME_NS);
 	if (is_alloc(MEMPROF_ORIGIN_KIND(record->origin)))
-		to = put_alloc(to, packer, record, head->base_address, callstack, told);
+		to = put_alloc(to, packer, record, head->base_address, callstack, reported);
 	else
 		to = put_follow(to, packer, record);
 	__atomic_store_n(&buffer->words, (uint32_t)(to - buffer->packed.words), __ATOMIC_RELEASE);
@@ -251,21 +253,21 @@ static int is_switched(uint32_t index, value callstack)
 		return 1;
 	memprof_switch_count(
 		index, memprof_is_of_ocaml_code(callstack) ? (uint32_t)WORDS_OF(callstack) : 0);
-	memprof_forget_told(index);
+	memprof_forget_reported(index);
 	return 0;
 }
 
 /* Walks the callstack of the record, if the agent captures it. Returns true if the result is
  * used. */
-static int tell(uint32_t index, const struct memprof_record *record, value callstack,
-		struct memprof_told *told)
+static int report_sample(uint32_t index, const struct memprof_record *record, value callstack,
+			 struct memprof_reported_stack *reported)
 {
 	if (memprof_agent_control.running_capture != MEMPROF_CAPTURE_BY_AGENT ||
 	    !is_alloc(MEMPROF_ORIGIN_KIND(record->origin)))
 		return 0;
 	if (memprof_has_domains() && !is_switched(index, callstack))
 		return 0;
-	memprof_tell_stack(index, callstack, MEMPROF_ORIGIN_SOURCE(record->origin), told);
+	memprof_report_stack(index, callstack, MEMPROF_ORIGIN_SOURCE(record->origin), reported);
 	packers[index].depth = 0;
 	return 1;
 }
@@ -275,22 +277,22 @@ void memprof_packed_append(uint32_t index, struct memprof_record *record, value 
 	struct memprof_batch_buffer *buffer = &memprof_buffers[index];
 	struct packer *packer = &packers[index];
 	uint32_t words = MAX_RECORD_WORDS;
-	struct memprof_told told;
-	int is_told = tell(index, record, callstack, &told);
+	struct memprof_reported_stack reported;
+	int is_reported = report_sample(index, record, callstack, &reported);
 
 	record->time_ns = time_of(packer, MEMPROF_ORIGIN_KIND(record->origin));
-	if (is_told && buffer->count != 0)
-		words = RECORD_WORDS(told.depth - told.shared);
+	if (is_reported && buffer->count != 0)
+		words = RECORD_WORDS(reported.depth - reported.shared);
 	if (buffer->count != 0 && !has_room(buffer, words, record->time_ns))
 		memprof_flush(index);
 	if (buffer->count == 0) {
 		memprof_begin_batch(buffer, MEMPROF_BATCH_PACKED);
 		begin(buffer, packer, record, index);
 		/* Each batch reads alone. */
-		told.shared = 0;
-		if (!is_told)
-			memprof_forget_told(index);
+		reported.shared = 0;
+		if (!is_reported)
+			memprof_forget_reported(index);
 	}
-	put_record(buffer, packer, record, callstack, is_told ? &told : NULL);
+	put_record(buffer, packer, record, callstack, is_reported ? &reported : NULL);
 	__atomic_store_n(&buffer->count, buffer->count + 1, __ATOMIC_RELEASE);
 }

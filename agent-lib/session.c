@@ -35,14 +35,14 @@ static void check_lease(uint64_t now_ns)
 
 /* ------------------------------------------------------------------ start */
 
-static int layout_is_told(void) { return !memprof_has_domains() || memprof_domains_usable(); }
+static int layout_is_known(void) { return !memprof_has_domains() || memprof_domains_usable(); }
 
 int memprof_session_due(void)
 {
 	const struct memprof_agent_control *control = &memprof_agent_control;
 
 	return !memprof_activity.sampling && memprof_session_wanted() &&
-	       control->requested_generation != control->generation && layout_is_told();
+	       control->requested_generation != control->generation && layout_is_known();
 }
 
 /* Tests the watcher's offsets in this domain before others use them. Returns true if they are
@@ -105,7 +105,7 @@ static uint32_t capture_of_session(void)
 }
 
 /* OCaml 5: something has happened to a block that is followed and was not told. */
-static atomic_int untold;
+static atomic_int unsized;
 
 int memprof_session_follows(void)
 {
@@ -113,7 +113,7 @@ int memprof_session_follows(void)
 		return 0;
 	if (memprof_session_wanted())
 		return 1;
-	atomic_store(&untold, 1);
+	atomic_store(&unsized, 1);
 	return 0;
 }
 
@@ -122,7 +122,7 @@ static int may_begin(void)
 {
 	if (!memprof_has_domains())
 		return 1;
-	if (atomic_load(&untold))
+	if (atomic_load(&unsized))
 		memprof_domains_clear();
 	return memprof_domains_cleared();
 }
@@ -133,7 +133,7 @@ static uint32_t followed_since(uint32_t generation)
 {
 	if (!memprof_has_domains())
 		return generation;
-	if (atomic_exchange(&untold, 0))
+	if (atomic_exchange(&unsized, 0))
 		memprof_discard_profiles();
 	return memprof_discard_old_profiles(generation);
 }
@@ -299,7 +299,7 @@ void memprof_session_memprof_stops(void)
 
 /* Asks when so much has been allocated without a callback that ours cannot be running, and
  * then ever more seldom: asking raises an exception, when it is the program that samples. */
-static void look_for_silence(void)
+static void check_silence(void)
 {
 	static uint64_t records;
 	static double words, patience_words;
@@ -323,5 +323,5 @@ void memprof_session_check(uint64_t now_ns)
 {
 	check_lease(now_ns);
 	if (!memprof_has_domains())
-		look_for_silence();
+		check_silence();
 }

@@ -98,7 +98,7 @@ static void find_roots(void)
 	if (!memprof_roots_make_room())
 		return;
 	scan_roots();
-	if (memprof_tell_roots(&memprof_snapshot))
+	if (memprof_report_roots(&memprof_snapshot))
 		memprof_snapshot.copy_state = MEMPROF_COPY_ROOTS_FOUND;
 }
 

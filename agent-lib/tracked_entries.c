@@ -298,7 +298,7 @@ static void delete_entry(struct table *table, uint64_t index)
 		table->evict = index;
 }
 
-static void tell_deaths(struct table *table, uint32_t domain)
+static void report_deaths(struct table *table, uint32_t domain)
 {
 	for (uint64_t i = table->active; i < table->size; i++) {
 		const struct entry *entry = &table->entries[i];
@@ -328,7 +328,7 @@ void memprof_entries_begin_collection(void)
 	if (!tracker)
 		return;
 	if (caml_bt_is_self())
-		for_each_table(tracker, domain, tell_deaths);
+		for_each_table(tracker, domain, report_deaths);
 	if (noted_of(domain) && caml_num_domains_running > 1 && &caml_minor_collections_count) {
 		forget(noted_of(domain));
 		noted_of(domain)->collection = caml_minor_collections_count;

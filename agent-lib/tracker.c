@@ -62,7 +62,7 @@ static inline int in_session(void)
 }
 
 /* Events of blocks that a session follows are also reported before it begins. */
-static inline int is_told(void) { return in_session() || memprof_session_follows(); }
+static inline int is_reported(void) { return in_session() || memprof_session_follows(); }
 
 /* OCaml 5: a sample of the session before, whose callback has been on its way while the world was
  * stopped for a change. */
@@ -104,7 +104,7 @@ value memprof_on_promote(value id)
 	uint32_t domain;
 
 	memprof_entries_mend();
-	if (UNLIKELY(!is_told()))
+	if (UNLIKELY(!is_reported()))
 		return VAL_UNIT;
 	domain = memprof_domain_index();
 	memprof_append_follow(domain, id, MEMPROF_PROMOTE);
@@ -113,7 +113,7 @@ value memprof_on_promote(value id)
 
 static value on_dealloc(value id, enum memprof_record_kind kind)
 {
-	if (LIKELY(is_told()))
+	if (LIKELY(is_reported()))
 		memprof_append_follow(memprof_domain_index(), id, kind);
 	return VAL_UNIT;
 }

@@ -14,7 +14,7 @@
 #ifndef MEMPROF_AWAITED_RETURN_BPF_H
 #define MEMPROF_AWAITED_RETURN_BPF_H
 
-/* Set before load: bytes into the kernel's structures (KernelPlaces in kernel_places.h). */
+/* Set before load: bytes into the kernel's structures (KernelOffsets in kernel_offsets.h). */
 const volatile __u32 thread_pointer_at = 0;
 const volatile __u32 task_memory_at = 0;
 const volatile __u32 memory_probe_page_at = 0;

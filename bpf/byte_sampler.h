@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Samples bytes of the native heap, each independently with probability 1 / interval, as the
- * agent's sampler does (agent-lib/c_heap/sampler.c), but without floating point. The distance to
- * the next sampled byte does not depend on earlier ones, so nothing is remembered between calls,
+ * agent's sampler does (agent-lib/native_heap/sampler.c), but without floating point. The distance
+ * to the next sampled byte does not depend on earlier ones, so nothing is remembered between calls,
  * and calls of different threads do not influence each other.
  *
  * The distance is -ln(u) times the interval, u drawn from (0, 1], rounded up. The same source runs
@@ -14,12 +14,12 @@
 #ifndef MEMPROF_BYTE_SAMPLER_H
 #define MEMPROF_BYTE_SAMPLER_H
 
-#include "../agent-lib/include/memprof_c_heap_abi.h"
-#include "c_probes.h"
+#include "../agent-lib/include/memprof_native_heap_abi.h"
+#include "malloc_probes.h"
 
 /* More than can be allocated. */
 #define MEMPROF_SAMPLER_MAX_BYTES (1ULL << 47)
-/* A block below MEMPROF_C_HEAP_ONE_SAMPLE rarely has more, at the smallest interval. */
+/* A block below MEMPROF_NATIVE_HEAP_ONE_SAMPLE rarely has more, at the smallest interval. */
 #define MEMPROF_SAMPLER_MAX_SAMPLES 64u
 
 #define MEMPROF_LN2 0xb17217f7d1cf79abULL /* times 2^64 */
@@ -117,7 +117,7 @@ MEMPROF_SAMPLER_PART __u32 memprof_sample_bytes(__u64 bytes, __u64 scale)
 	step = memprof_sampler_step(random, scale);
 	if (step > bytes)
 		return 0;
-	if (bytes >= MEMPROF_C_HEAP_ONE_SAMPLE)
+	if (bytes >= MEMPROF_NATIVE_HEAP_ONE_SAMPLE)
 		return 1;
 	for (n = 1; n < MEMPROF_SAMPLER_MAX_SAMPLES; n++) {
 		bytes -= step;

@@ -250,8 +250,8 @@ int observe_domains(struct pt_regs *ctx)
 
 /* ---- C memory ---- */
 
-#include "c_heap.bpf.h"
-#include "c_probes.bpf.h"
+#include "native_heap.bpf.h"
+#include "malloc_probes.bpf.h"
 
 /* ---- batches ---- */
 

@@ -49,14 +49,14 @@ volatile __u32 open_tid = 0;		   /* who the gate is open for, as the host number
 volatile __u64 open_until_ns = 0; /* the daemon keeps moving it on: a frozen one sends nothing */
 volatile __u32 open_signal = 0;
 volatile __u32 skipped[MEMPROF_SKIPPED_THREADS] = {};
-volatile __u32 knocked_turn = 0; /* the last one in which a thread knocked */
-volatile __u32 firing = 0;	 /* threads that may be about to send */
+volatile __u32 hit_turn = 0; /* the last one in which a thread knocked */
+volatile __u32 firing = 0;   /* threads that may be about to send */
 
 /* A page, for 170 threads that knock at once. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
-} knocks SEC(".maps");
+} hits SEC(".maps");
 
 static __always_inline __u32 own_tid_of_target(void)
 {
@@ -93,18 +93,18 @@ __noinline int wait_a_little(__u32 own_turn, __u64 until)
 	return 1;
 }
 
-static __always_inline void knock(__u32 own_turn, __u32 tid, __u32 own_tid)
+static __always_inline void hit(__u32 own_turn, __u32 tid, __u32 own_tid)
 {
-	struct memprof_knock event = {
+	struct memprof_safe_point_hit event = {
 		.time_ns = bpf_ktime_get_ns(),
 		.tid = tid,
 		.own_tid = own_tid,
 	};
-	__u64 until = event.time_ns + MEMPROF_KNOCK_WAIT_NS;
+	__u64 until = event.time_ns + MEMPROF_HIT_WAIT_NS;
 	__u32 i;
 
-	knocked_turn = own_turn;
-	if (bpf_ringbuf_output(&knocks, &event, sizeof(event), BPF_RB_FORCE_WAKEUP) != 0)
+	hit_turn = own_turn;
+	if (bpf_ringbuf_output(&hits, &event, sizeof(event), BPF_RB_FORCE_WAKEUP) != 0)
 		return;
 	for (i = 0; i < 256; i++)
 		if (!wait_a_little(own_turn, until))
@@ -126,7 +126,7 @@ int safe_point(struct pt_regs *ctx)
 {
 	__u32 own_turn = turn;
 	__u32 own_tid, tid;
-	bool asked = gate == MEMPROF_GATE_WATCHED && knocked_turn != own_turn;
+	bool asked = gate == MEMPROF_GATE_WATCHED && hit_turn != own_turn;
 
 	if (!asked && gate != MEMPROF_GATE_OPEN)
 		return 0;
@@ -135,7 +135,7 @@ int safe_point(struct pt_regs *ctx)
 	if (own_tid == 0)
 		return 0;
 	if (asked && !is_skipped(tid))
-		knock(own_turn, tid, own_tid);
+		hit(own_turn, tid, own_tid);
 	if (gate == MEMPROF_GATE_OPEN && open_tid == tid)
 		fire(tid);
 	return 0;

@@ -25,12 +25,12 @@ enum memprof_gate {
 };
 
 /* Time for which a thread waits for an answer. */
-#define MEMPROF_KNOCK_WAIT_NS 500000ull
+#define MEMPROF_HIT_WAIT_NS 500000ull
 
 /* Threads that may not report themselves. */
 #define MEMPROF_SKIPPED_THREADS 8u
 
-struct memprof_knock {
+struct memprof_safe_point_hit {
 	__u64 time_ns; /* CLOCK_MONOTONIC */
 	__u32 tid;     /* as the host numbers threads */
 	__u32 own_tid; /* as in gettid() of the thread */

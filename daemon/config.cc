@@ -109,15 +109,17 @@ void add_target_options(CLI::App& app, Config& config) {
   app.add_flag_callback(
       "--c-heap",
       [&config] {
-        if (config.c_heap_interval == 0) config.c_heap_interval = kUsualCHeapInterval;
+        if (config.native_heap_interval == 0)
+          config.native_heap_interval = kUsualNativeHeapInterval;
       },
       "Also sample the native heap (malloc), shown as heap=c (default: off)");
-  add_size(app, "--c-heap-interval", config.c_heap_interval, kMinCHeapInterval, kMaxCHeapInterval,
+  add_size(app, "--c-heap-interval", config.native_heap_interval, kMinNativeHeapInterval,
+           kMaxNativeHeapInterval,
            "Sample the native heap once per SIZE allocated bytes (default: 512KiB)");
-  app.add_option("--c-heap-max-hits", config.c_heap_max_hits,
+  app.add_option("--c-heap-max-hits", config.native_heap_max_hits,
                  "Stop following malloc in observe mode when its probes cost more than N us of CPU "
                  "per second")
-      ->check(CLI::Range(std::uint64_t{1}, kMaxCHeapMaxHits))
+      ->check(CLI::Range(std::uint64_t{1}, kMaxNativeHeapMaxHits))
       ->capture_default_str()
       ->type_name("N");
   app.add_option("--mode", config.mode,

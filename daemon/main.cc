@@ -26,12 +26,12 @@
 #include "daemon/attach/kernel/kernel_walk.h"
 #include "daemon/config.h"
 #include "daemon/control/daemon.h"
-#include "daemon/control/look.h"
+#include "daemon/control/inspection.h"
 #include "daemon/control/program_watch.h"
 #include "daemon/discover/memory/memory_server.h"
 #include "daemon/export/api/server_info.h"
 #include "daemon/export/grpc/grpc_server.h"
-#include "daemon/export/grpc/stream_places.h"
+#include "daemon/export/grpc/stream_slots.h"
 #include "daemon/export/heaps/census_thread.h"
 #include "daemon/export/heaps/heap_service.h"
 #include "daemon/export/http/api_routes.h"
@@ -42,7 +42,7 @@
 #include "daemon/export/http/web_page.h"
 #include "daemon/export/metrics/prometheus_exporter.h"
 #include "daemon/signals.h"
-#include "daemon/state/state_keeper.h"
+#include "daemon/state/state_store.h"
 #include "daemon/trace/trace_files.h"
 #include "daemon/util/byte_budget.h"
 #include "daemon/util/exit_codes.h"
@@ -61,7 +61,7 @@ namespace {
 using std::chrono::milliseconds;
 
 // Time for abandoned inspections to end with memprofd.
-constexpr milliseconds kLastLookPatience{200};
+constexpr milliseconds kLastInspectionPatience{200};
 constexpr milliseconds kPoll{10};
 constexpr milliseconds kSearch{2'000}, kSlowSearch{10'000};  // for programs, from one to the next
 constexpr int kArenas = 2;
@@ -105,7 +105,7 @@ void raise_descriptor_limit() {
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-void say_attached(const TargetInfo& info) {
+void log_attached(const TargetInfo& info) {
   const std::string comm = printable(info.comm);
   const std::string message = printable(info.message);
   if (info.state == TargetState::kSampling && info.follows_blocks()) {
@@ -124,7 +124,7 @@ absl::Status attach_all(Daemon& daemon, const Config& config) {
   absl::Status first_failure;
   bool any = config.pids.empty();
   for (const int pid : config.pids) {
-    if (daemon.goes_on(pid)) {
+    if (daemon.resumes(pid)) {
       std::printf("pid %d: resumed with the settings of the previous memprofd\n", pid);
       any = true;
       continue;
@@ -132,7 +132,7 @@ absl::Status attach_all(Daemon& daemon, const Config& config) {
     const auto info = daemon.attach({.pid = pid});
     if (info.ok()) {
       any = true;
-      say_attached(*info);
+      log_attached(*info);
       continue;
     }
     if (daemon.cancelled()) break;
@@ -144,7 +144,7 @@ absl::Status attach_all(Daemon& daemon, const Config& config) {
 
 // Programs that were detached, or could not be profiled, are also ignored by the next memprofd.
 absl::Status attach_named(Daemon& daemon, int pid, std::uint64_t start_time_ticks) {
-  for (const TargetSnapshotPtr& target : daemon.snapshots()) {
+  for (const ProfileSnapshotPtr& target : daemon.snapshots()) {
     const TargetInfo& info = target->info;
     if (info.pid == pid && info.program.start_time_ticks == start_time_ticks &&
         !is_active(info.state) && info.state != TargetState::kExited) {
@@ -256,7 +256,7 @@ bool ends_in_time(SpareThread& spare, std::function<void()> work, milliseconds p
 }
 
 // For std::set_terminate(): of what is thrown outside of all guards (util/guard.h).
-[[noreturn]] void say_what_ends_it() {
+[[noreturn]] void log_what_ends_it() {
   try {
     if (std::current_exception() != nullptr) std::rethrow_exception(std::current_exception());
   } catch (const std::exception& error) {
@@ -275,8 +275,8 @@ DaemonOptions daemon_options(const Config& config) {
   options.attach.agent_path = config.agent_path.empty() ? default_agent_path() : config.agent_path;
   options.attach.no_inject = config.no_inject;
   options.attach.follow_forks = config.follow_forks;
-  options.attach.c_heap_interval = config.c_heap_interval;
-  options.attach.c_heap_max_hits = config.c_heap_max_hits;
+  options.attach.native_heap_interval = config.native_heap_interval;
+  options.attach.native_heap_max_hits = config.native_heap_max_hits;
   options.mode = config.mode;
   options.attach.capture = config.capture;
   options.attach.max_frames = config.max_frames;
@@ -300,7 +300,7 @@ ServerFacts facts_of(const Config& config) {
   for (const int pid : config.pids) facts.rules.push_back(absl::StrCat("--pid ", pid));
   for (const std::string& name : config.names) facts.rules.push_back(absl::StrCat("--name ", name));
   facts.state_directory = config.state_directory;
-  facts.max_streams = StreamPlaces::kPlaces;
+  facts.max_streams = StreamSlots::kSlots;
   facts.max_connection_calls = GrpcServer::kMaxCalls;
   return facts;
 }
@@ -344,7 +344,7 @@ struct Services {
 
   Daemon& daemon;
   const std::shared_ptr<ServerStats> stats = std::make_shared<ServerStats>();
-  const std::shared_ptr<KeptAnswers> answers = std::make_shared<KeptAnswers>();
+  const std::shared_ptr<AnswerPages> answers = std::make_shared<AnswerPages>();
   const std::shared_ptr<InnerHeaps> heaps;
   const PrometheusExporter exporter;
   QueryService queries;
@@ -373,13 +373,13 @@ absl::Status check_directories(const Config& config) {
 }
 
 // Null: nothing is to be kept.
-absl::StatusOr<std::unique_ptr<StateKeeper>> open_state(const Config& config) {
+absl::StatusOr<std::unique_ptr<StateStore>> open_state(const Config& config) {
   if (config.state_directory.empty()) return nullptr;
-  return StateKeeper::open(
+  return StateStore::open(
       {.directory = config.state_directory, .max_bytes = config.state_max_bytes});
 }
 
-void say_ready(const std::string& url, const Config& config) {
+void log_ready(const std::string& url, const Config& config) {
   std::printf(
       "page at %s, metrics at %s/metrics; in the terminal: memprofctl top --grpc.socket %s\n",
       url.c_str(), url.c_str(), config.grpc_socket.c_str());
@@ -400,12 +400,12 @@ struct Running {
     const auto asked_at = std::chrono::steady_clock::now();
     daemon->cancel_requests();  // before the servers wait for those who ask
     services->stop();
-    const auto let_go = [this] {
+    const auto detach_all = [this] {
       watch.reset();
       heap_watch.reset();
       daemon->stop();
     };
-    if (!ends_in_time(spare, let_go, kDetachPatience, signals, asked_at)) {
+    if (!ends_in_time(spare, detach_all, kDetachPatience, signals, asked_at)) {
       log_error("ending before all programs are detached; agents stop by themselves within 15 s");
       leave_at_once(ExitCode::kInternal);
     }
@@ -503,7 +503,7 @@ std::optional<absl::Status> start_until_signal(Running& running, Config& config,
 int run(const Config& asked) {
   start_memory_nursery();  // while this process is small
   gpr_set_log_function(
-      [](gpr_log_func_args* said) { log_debug("gRPC: {}", std::string(said->message)); });
+      [](gpr_log_func_args* entry) { log_debug("gRPC: {}", std::string(entry->message)); });
   have_few_arenas();
   raise_descriptor_limit();
   const Signals signals;
@@ -521,7 +521,7 @@ int run(const Config& asked) {
     running.services->ready = true;
     running.watch = watch_programs(*running.daemon, config);
     running.heap_watch = watch_heaps(*running.daemon, config);
-    say_ready(running.http->url(), config);
+    log_ready(running.http->url(), config);
     while (!asked_to_end(signals, std::chrono::hours(1), *running.http)) {
     }
   }
@@ -538,9 +538,9 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   const memprofd::ParsedConfig parsed = memprofd::parse_config(argc, argv);
   if (!parsed.run) return parsed.exit_code;
   memprofd::set_up_log(parsed.config.log_level, parsed.config.log_format);
-  std::set_terminate(memprofd::say_what_ends_it);
+  std::set_terminate(memprofd::log_what_ends_it);
   const int code = memprofd::run(parsed.config);
   // A look that hangs in a file system may never end: nothing waits for it.
-  if (memprofd::LookThreads::wait_for_all(memprofd::kLastLookPatience)) return code;
+  if (memprofd::InspectionThreads::wait_for_all(memprofd::kLastInspectionPatience)) return code;
   memprofd::leave_at_once(static_cast<memprofd::ExitCode>(code));
 }

@@ -65,7 +65,7 @@ AGAIN_SUITES = {"kernel", "tsan", "agent", "e2e", "calls", "heaps", "hostile", "
 SLOWEST = 10  # modules that are listed at the end
 MOST_AGAIN = 3  # modules that failed; more have not by chance
 # Begun before all others, as they wait longest: lanes should end together.
-FIRST = ["e2e/test_looks", "dashboards/test_page", "dashboards/test_page_sites", "e2e/test_queries", "dashboards/test_alerts",
+FIRST = ["e2e/test_inspections", "dashboards/test_page", "dashboards/test_page_sites", "e2e/test_queries", "dashboards/test_alerts",
          "unit-asan-1", "unit-asan-2", "unit-asan-3", "unit-asan-4", "e2e/test_service", "e2e/test_attach",
          "e2e/test_containers", "e2e/test_accuracy", "e2e/test_snapshots", "e2e/test_history", "e2e/test_events",
          "e2e/test_process_life", "e2e/test_losses", "e2e/test_capture", "e2e/test_attach_faults", "e2e/test_domains",

@@ -35,7 +35,7 @@ PLAIN_OBJ = $(call obj,$(PLAIN_SRC))
 # These take some seconds, half of it in the test's own code.
 $(patsubst %,$(BUILD)/obj/tests/plain/%_test.o,calibration leak_calibration losses): private CXXFLAGS := $(TEST_CXXFLAGS) -O1
 # The agent's own sampler of C's memory.
-C_SAMPLER = $(BUILD)/agent/c_heap/sampler.c.o
+C_SAMPLER = $(BUILD)/agent/native_heap/sampler.c.o
 $(BUILD)/tests/plain_tests: $(PLAIN_OBJ) $(C_SAMPLER) $(LIBRARIES) | $(VERSION_OBJ)
 	$(call test_program,$(PLAIN_OBJ) $(C_SAMPLER))
 

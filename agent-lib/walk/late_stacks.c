@@ -5,8 +5,8 @@
 #include <link.h>
 
 #include "../buffers.h"
-#include "../c_heap/linker.h"
-#include "../c_heap/own_memory.h"
+#include "../native_heap/linker.h"
+#include "../native_heap/own_memory.h"
 #include "../callstacks.h"
 
 typedef void (*scanning_action)(value, value *);

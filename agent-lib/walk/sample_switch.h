@@ -52,7 +52,7 @@ void memprof_switch_look(void);
 /* Value to leave in requested_external_interrupt. */
 uintptr_t memprof_switch_asks(void);
 
-/* In the callback of a sample. Whether this domain's are told by memprof_tell_stack. */
+/* In the callback of a sample. Whether this domain's are told by memprof_report_stack. */
 int memprof_switch_is_on(uint32_t index);
 /* Counts one: its frames, of what OCaml code has allocated, else 0. */
 void memprof_switch_count(uint32_t index, uint32_t frames);

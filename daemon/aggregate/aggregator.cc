@@ -53,7 +53,7 @@ void Aggregator::forget_before(std::uint32_t generation) {
   }
 }
 
-void Aggregator::begin_anew() {
+void Aggregator::start_over() {
   if (forget_all()) ++forgettings_;
 }
 
@@ -75,7 +75,7 @@ bool Aggregator::forget(Fn is_gone) {
   if (gone == live_.size()) {
     live_.for_each([&](const LiveSample& sample) { forget_block(sample); });
     live_.clear();
-    let_go_.add_all_seen();
+    untracked_.add_all_seen();
     return true;
   }
   live_.erase_if([&](const LiveSample& sample) {
@@ -87,8 +87,8 @@ bool Aggregator::forget(Fn is_gone) {
 }
 
 void Aggregator::note_forgotten() {
-  const bool says_more = totals_.live.words >= totals_.forgotten_live.words;
-  if (!says_more && now_ns_ - totals_.forgotten_ns < kForgottenNs) return;
+  const bool knows_more = totals_.live.words >= totals_.forgotten_live.words;
+  if (!knows_more && now_ns_ - totals_.forgotten_ns < kForgottenNs) return;
   totals_.forgotten_live = totals_.live;
   totals_.forgotten_ns = now_ns_;
 }
@@ -128,7 +128,7 @@ std::vector<LiveOfSession> Aggregator::live_by_session() const {
   std::vector<LiveOfSession> result;
   for (std::uint32_t session = 0; session < ages.size(); ++session) {
     if (ages[session].empty()) continue;
-    const double rate = session < kSessions ? sessions_[session].rate : c_session_.rate;
+    const double rate = session < kSessions ? sessions_[session].rate : native_session_.rate;
     LiveOfSession& live = result.emplace_back(LiveOfSession{rate, {}});
     for (std::uint32_t id = 0; id < ages[session].size(); ++id) {
       if (!ages[session][id].empty()) {
@@ -139,8 +139,8 @@ std::vector<LiveOfSession> Aggregator::live_by_session() const {
   return result;
 }
 
-void Aggregator::go_on(const TargetCounters& totals, std::span<const KeptClass> classes,
-                       std::span<const LiveOfSession> live, std::uint64_t sessions) {
+void Aggregator::resume(const TargetCounters& totals, std::span<const KeptClass> classes,
+                        std::span<const LiveOfSession> live, std::uint64_t sessions) {
   totals_ = totals;
   totals_.live = {};
   forgettings_ = sessions + 1;
@@ -192,9 +192,9 @@ bool Aggregator::may_follow(const AllocClass& of) {
 
 SampleEvent Aggregator::alloc(const memprof_record& record, CallstackId callstack,
                               std::uint16_t domain, int stands_for_log2) {
-  told_until(record.time_ns);
+  advance_clock_to(record.time_ns);
   const SampleId sample(record.sample_id);
-  let_go_.see(sample);
+  untracked_.see(sample);
   const Heap heap = heap_of(MEMPROF_ORIGIN_KIND(record.origin));
   const auto source = MEMPROF_ORIGIN_SOURCE(record.origin);
   const ClassId id = class_of(record, callstack, domain, stands_for_log2);
@@ -209,13 +209,13 @@ SampleEvent Aggregator::alloc(const memprof_record& record, CallstackId callstac
   const SampleEvent event{.record = record, .alloc_class = id, .alloc_time_ns = record.time_ns};
   if (!may_follow(of)) {
     tally.never_followed += n;
-    let_go_.add(sample);
+    untracked_.add(sample);
     return event;
   }
   const auto followed =
       follow(sample, LiveSample(record.time_ns, record.n_samples, id, heap, running_), n, tally);
   if (followed == LiveSet::Inserted::kYes) totals_.live.add(n, each);
-  if (followed == LiveSet::Inserted::kFull) let_go_.add(sample);
+  if (followed == LiveSet::Inserted::kFull) untracked_.add(sample);
   return event;
 }
 
@@ -234,7 +234,7 @@ LiveSet::Inserted Aggregator::follow(SampleId id, const LiveSample& sample, std:
 }
 
 void Aggregator::count_unknown(SampleId id) {
-  if (!let_go_.has(id)) drops_.add(Drop::kFollowUnknownSample);
+  if (!untracked_.has(id)) drops_.add(Drop::kFollowUnknownSample);
 }
 
 SampleEvent Aggregator::event_of(const memprof_record& record, const LiveSample& sample) {
@@ -262,7 +262,7 @@ SampleEvent Aggregator::promote(const memprof_record& record) {
 
 SampleEvent Aggregator::dealloc(const memprof_record& record) {
   ++totals_.dealloc_events;
-  told_until(record.time_ns);
+  advance_clock_to(record.time_ns);
   const auto sample = live_.take(SampleId(record.sample_id));
   if (!sample) {
     count_unknown(SampleId(record.sample_id));

@@ -15,14 +15,14 @@
 
 #include "agent-lib/include/memprof_agent_abi.h"
 #include "daemon/aggregate/alloc_class_table.h"
-#include "daemon/aggregate/c_residence.h"
 #include "daemon/aggregate/counters.h"
 #include "daemon/aggregate/interval.h"
-#include "daemon/aggregate/let_go.h"
 #include "daemon/aggregate/live_set.h"
+#include "daemon/aggregate/native_residency.h"
 #include "daemon/aggregate/observed_cells.h"
 #include "daemon/aggregate/sample_event.h"
 #include "daemon/aggregate/tally.h"
+#include "daemon/aggregate/untracked.h"
 #include "daemon/aggregate/weight_scale.h"
 #include "daemon/util/drops.h"
 #include "daemon/util/ids.h"
@@ -46,7 +46,7 @@ struct ObservedHit {
 };
 
 // A sampled block of C's memory.
-struct CBlock {
+struct TrackedNativeBlock {
   std::uint64_t number = 0;
   std::uint64_t time_ns = 0;
   std::uint64_t address = 0;
@@ -85,13 +85,13 @@ class Aggregator {
       : drops_(drops),
         classes_(limits.classes),
         live_(limits.live_samples, limits.memory, limits.sample_id_step),
-        let_go_(limits.sample_id_step) {}
+        untracked_(limits.sample_id_step) {}
 
   // Called before the first session: continues from another aggregator of the same program, none of
   // whose blocks are followed any more: its live memory is forgotten, at its age. classes: by id.
   // sessions: the other's sessions().
-  void go_on(const TargetCounters& totals, std::span<const KeptClass> classes,
-             std::span<const LiveOfSession> live, std::uint64_t sessions);
+  void resume(const TargetCounters& totals, std::span<const KeptClass> classes,
+              std::span<const LiveOfSession> live, std::uint64_t sessions);
   // Ends the previous session, if any, and forgets followed blocks. rate in samples per word, above
   // 0.
   void begin_session(double rate) { begin_session(rate, running().generation + 1, false); }
@@ -111,7 +111,7 @@ class Aggregator {
   //
   // Takes time for the followed blocks, whatever the number of classes, and begins no new interval,
   // because there may be thousands of losses.
-  void begin_anew();
+  void start_over();
   static constexpr std::uint64_t kForgottenNs = 600'000'000'000;
   double rate() const { return running().rate; }
   // Time of the last event, on the clock of records.
@@ -129,17 +129,17 @@ class Aggregator {
 
   // The native heap has sessions, blocks and numbers of its own. Begins a session with that rate in
   // samples per word, and forgets followed native blocks.
-  void begin_c_session(double rate);
-  SampleEvent c_alloc(const CBlock& block, CallstackId callstack);
+  void begin_native_session(double rate);
+  SampleEvent native_alloc(const TrackedNativeBlock& block, CallstackId callstack);
   // Nothing if a reading of pages has already reported its end.
-  std::optional<SampleEvent> c_free(std::uint64_t number, std::uint64_t time_ns,
-                                    std::uint32_t thread);
+  std::optional<SampleEvent> native_free(std::uint64_t number, std::uint64_t time_ns,
+                                         std::uint32_t thread);
   // A block's end may have been lost.
-  void forget_c_blocks();
+  void forget_native_blocks();
   // The live ones; and the results of a reading of their pages, which returns the ends of those
   // that are gone.
-  std::vector<CBlockPlace> c_blocks() const { return residence_.all(); }
-  std::vector<SampleEvent> note_c_blocks(const CBlockLook& look);
+  std::vector<NativeBlock> native_blocks() const { return residence_.all(); }
+  std::vector<SampleEvent> note_native_blocks(const ResidencyScan& scan);
 
   // Frees the memory of followed blocks, which will not be queried any more.
   void release_live() { live_.clear(); }
@@ -148,7 +148,7 @@ class Aggregator {
   void unsampled(std::uint64_t words) { totals_.unsampled_words += words; }
 
   // All events until then have arrived, so live memory is that old. Records also advance the time.
-  void told_until(std::uint64_t time_ns) { now_ns_ = std::max(now_ns_, time_ns); }
+  void advance_clock_to(std::uint64_t time_ns) { now_ns_ = std::max(now_ns_, time_ns); }
   // Ages of live memory at the last event of the target, by session; only sessions that have any.
   // Visits each live sample: some 20 ms for a million.
   std::vector<LiveOfSession> live_by_session() const;
@@ -204,10 +204,10 @@ class Aggregator {
   const Session& running() const { return sessions_[running_]; }
   static bool of_c(const LiveSample& sample) { return sample.session() == LiveSample::kCSession; }
   Session& session_of(const LiveSample& sample) {
-    return of_c(sample) ? c_session_ : sessions_[sample.session()];
+    return of_c(sample) ? native_session_ : sessions_[sample.session()];
   }
   const Session& session_of(const LiveSample& sample) const {
-    return of_c(sample) ? c_session_ : sessions_[sample.session()];
+    return of_c(sample) ? native_session_ : sessions_[sample.session()];
   }
   LiveSet::Inserted follow(SampleId id, const LiveSample& sample, std::uint64_t n, Tally& tally);
   std::uint64_t die(const LiveSample& sample, Heap heap, std::uint64_t time_ns);
@@ -222,8 +222,8 @@ class Aggregator {
   void forget_block(const LiveSample& sample);
   void note_forgotten();
   static SampleEvent event_of(const memprof_record& record, const LiveSample& sample);
-  SampleEvent end_c_block(std::uint64_t number, const LiveSample& sample,
-                          const memprof_record& freed);
+  SampleEvent end_native_block(std::uint64_t number, const LiveSample& sample,
+                               const memprof_record& freed);
   SampleWeight resident_weight(const LiveSample& sample, float share) const;
   void close(Session& session);
   std::uint64_t age_of(const LiveSample& sample) const;  // in ns
@@ -231,15 +231,15 @@ class Aggregator {
   DropCounters& drops_;
   AllocClassTable classes_;
   LiveSet live_;
-  LetGo let_go_;
+  Untracked untracked_;
   std::uint64_t now_ns_ = 0;  // of the latest record
   std::uint64_t forgettings_ = 0;
   TargetCounters totals_;
   mutable std::vector<Counters> by_class_;
   std::array<Session, kSessions> sessions_;  // by generation, modulo
   std::uint32_t running_ = 0;                // of sessions_
-  Session c_session_;                        // that of C's memory
-  CResidence residence_;                     // of its blocks
+  Session native_session_;                   // that of C's memory
+  NativeResidency residence_;                // of its blocks
   std::vector<ClosedInterval> closed_;       // of the sessions before, in this interval
   ObservedCells observed_;                   // the same of hits, at their own weights
   // for the weight scale, and the choice of followed blocks

@@ -18,7 +18,7 @@ const std::vector<Counters>& Aggregator::by_class() const {
 
 void Aggregator::settle() const {
   for (const Session& session : sessions_) settle(session);
-  settle(c_session_);
+  settle(native_session_);
 }
 
 void Aggregator::settle(const Session& session) const {
@@ -41,7 +41,7 @@ void Aggregator::close_interval(const std::function<void(const Interval&, double
   peek(use);
   closed_.clear();
   for (Session& session : sessions_) session.interval.clear();
-  c_session_.interval.clear();
+  native_session_.interval.clear();
   observed_.clear();
 }
 
@@ -52,7 +52,7 @@ void Aggregator::peek(const std::function<void(const Interval&, double)>& use) c
     const Session& session = sessions_[(running_ + i) % kSessions];
     if (!session.interval.empty()) use(session.interval, session.rate);
   }
-  if (!c_session_.interval.empty()) use(c_session_.interval, c_session_.rate);
+  if (!native_session_.interval.empty()) use(native_session_.interval, native_session_.rate);
   observed_.for_each_weight(use);
 }
 

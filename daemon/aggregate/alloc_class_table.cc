@@ -39,7 +39,7 @@ AllocClassTable::AllocClassTable(const AllocClassLimits& limits)
 }
 
 AllocClassTable::Interned AllocClassTable::intern(AllocClass alloc_class) {
-  if (!told_apart(alloc_class.thread)) alloc_class.thread = AllocClass::kAnyThread;
+  if (!has_own_class(alloc_class.thread)) alloc_class.thread = AllocClass::kAnyThread;
   ClassId& latest = latest_of(alloc_class.callstack);
   if (classes_[latest.value()] == alloc_class && latest != ClassId()) return {latest, true};
   const Interned interned = find_or_add(alloc_class);
@@ -70,7 +70,7 @@ AllocClassTable::Interned AllocClassTable::find_or_add(AllocClass alloc_class) {
 void AllocClassTable::keep(ClassId id, const AllocClass& alloc_class) {
   if (id.value() < classes_.size()) return;
   classes_.resize(id.value());
-  told_apart(alloc_class.thread);
+  has_own_class(alloc_class.thread);
   charge_.grow_anyway(kClassBytes);
   add(alloc_class);
 }
@@ -82,7 +82,7 @@ ClassId AllocClassTable::add(const AllocClass& alloc_class) {
   return id;
 }
 
-bool AllocClassTable::told_apart(std::uint32_t thread) {
+bool AllocClassTable::has_own_class(std::uint32_t thread) {
   if (thread == last_thread_) return true;
   if (!threads_.contains(thread)) {
     if (threads_.size() >= limits_.threads) return false;

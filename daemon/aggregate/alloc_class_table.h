@@ -49,7 +49,7 @@ class AllocClassTable {
   ClassId& latest_of(CallstackId callstack);
   Interned find_or_add(AllocClass alloc_class);
   ClassId add(const AllocClass& alloc_class);
-  bool told_apart(std::uint32_t thread);
+  bool has_own_class(std::uint32_t thread);
 
   AllocClassLimits limits_;
   absl::flat_hash_map<AllocClass, ClassId> ids_;

@@ -39,11 +39,11 @@ LiveSet::Inserted LiveSet::insert(SampleId id, const LiveSample& sample) {
   if (!is_next(id)) {
     return find(id) ? Inserted::kAlreadyThere : insert_into_table(id, sample);
   }
-  if (young_.empty()) set_places(kFewestPlaces);
+  if (young_.empty()) set_slots(kFewestSlots);
   if (young_.empty()) return insert_into_table(id, sample);
-  Young& young = young_[place_of(id)];
+  Young& young = young_[slot_of(id)];
   if (young.id != kNobody && !move_on(young)) return Inserted::kFull;
-  young_[place_of(id)] = {id, sample};  // there may be more by now
+  young_[slot_of(id)] = {id, sample};  // there may be more by now
   ++young_blocks_;
   return Inserted::kYes;
 }
@@ -57,15 +57,15 @@ bool LiveSet::is_next(SampleId id) {
 }
 
 // Those of a domain are neighbours, and domains are far from each other.
-std::size_t LiveSet::place_of(SampleId id) const {
+std::size_t LiveSet::slot_of(SampleId id) const {
   constexpr std::uint64_t kFar = 0x9e3779b97f4a7c15ULL;
   const std::uint64_t domain = id.value() & (latest_.size() - 1);
   return ((id.value() >> step_log2_) + (domain * kFar >> 32)) & (young_.size() - 1);
 }
 
-const LiveSet::Young* LiveSet::at_place(SampleId id) const {
+const LiveSet::Young* LiveSet::at_slot(SampleId id) const {
   if (young_.empty() || id.value() >= kNotCounted) return nullptr;
-  const Young& young = young_[place_of(id)];
+  const Young& young = young_[slot_of(id)];
   return young.id == id ? &young : nullptr;
 }
 
@@ -73,17 +73,18 @@ const LiveSet::Young* LiveSet::at_place(SampleId id) const {
 bool LiveSet::move_on(Young& young) {
   if (insert_into_table(young.id, young.sample) != Inserted::kYes) return false;
   leave(young);
-  if (++moved_on_ > young_.size()) set_places(2 * young_.size());
+  if (++moved_on_ > young_.size()) set_slots(2 * young_.size());
   return true;
 }
 
 // Unless there are the most, or no memory for more.
-void LiveSet::set_places(std::size_t places) {
+void LiveSet::set_slots(std::size_t slot_count) {
   moved_on_ = 0;
-  if (places > kMostPlaces || !charge_.grow((places - young_.size()) * sizeof(Young))) return;
-  const std::vector<Young> before = std::exchange(young_, std::vector<Young>(places));
+  if (slot_count > kMostSlots || !charge_.grow((slot_count - young_.size()) * sizeof(Young)))
+    return;
+  const std::vector<Young> before = std::exchange(young_, std::vector<Young>(slot_count));
   for (const Young& young : before) {
-    if (young.id != kNobody) young_[place_of(young.id)] = young;
+    if (young.id != kNobody) young_[slot_of(young.id)] = young;
   }
 }
 
@@ -110,12 +111,12 @@ bool LiveSet::has_room(const Table& table) {
 }
 
 std::optional<LiveSample> LiveSet::find(SampleId id) const {
-  const auto tell = [](const auto* sample) {
+  const auto state_of = [](const auto* sample) {
     return sample == nullptr ? std::nullopt : std::optional<LiveSample>(sample->whole());
   };
-  if (const Young* young = at_place(id)) return young->sample;
-  const auto small = SmallId::fits(id) ? tell(in(small_, SmallId{id.value()})) : std::nullopt;
-  return small ? small : tell(in(large_, id));
+  if (const Young* young = at_slot(id)) return young->sample;
+  const auto small = SmallId::fits(id) ? state_of(in(small_, SmallId{id.value()})) : std::nullopt;
+  return small ? small : state_of(in(large_, id));
 }
 
 std::optional<LiveSample> LiveSet::promote(SampleId id) {
@@ -125,15 +126,15 @@ std::optional<LiveSample> LiveSet::promote(SampleId id) {
     sample->move_to_major();
     return before;
   };
-  if (at_place(id) != nullptr) return move(&young_[place_of(id)].sample);
+  if (at_slot(id) != nullptr) return move(&young_[slot_of(id)].sample);
   const auto small = SmallId::fits(id) ? move(in(small_, SmallId{id.value()})) : std::nullopt;
   return small ? small : move(in(large_, id));
 }
 
 std::optional<LiveSample> LiveSet::take(SampleId id) {
-  if (const Young* young = at_place(id)) {
+  if (const Young* young = at_slot(id)) {
     const LiveSample sample = young->sample;
-    leave(young_[place_of(id)]);
+    leave(young_[slot_of(id)]);
     return sample;
   }
   const auto small = SmallId::fits(id) ? taken(small_, SmallId{id.value()}) : std::nullopt;

@@ -152,7 +152,7 @@ class LiveSet {
   static constexpr SampleId kNobody = SampleId(~std::uint64_t{0});
   // Number of slots, at first and at most: as many as a busy program's minor heap has sampled
   // blocks, and few enough for a processor's own cache.
-  static constexpr std::size_t kFewestPlaces = 256, kMostPlaces = 8192;
+  static constexpr std::size_t kFewestSlots = 256, kMostSlots = 8192;
 
   struct Young {
     SampleId id = kNobody;
@@ -161,14 +161,14 @@ class LiveSet {
   static_assert(sizeof(Young) == 24);
 
   bool is_next(SampleId id);
-  std::size_t place_of(SampleId id) const;  // there is any
-  const Young* at_place(SampleId id) const;
+  std::size_t slot_of(SampleId id) const;  // there is any
+  const Young* at_slot(SampleId id) const;
   bool move_on(Young& young);
   void leave(Young& young) {
     young.id = kNobody;
     --young_blocks_;
   }
-  void set_places(std::size_t places);
+  void set_slots(std::size_t slot_count);
   Inserted insert_into_table(SampleId id, const LiveSample& sample);
   template <typename Table>
   bool has_room(const Table& table);

@@ -79,8 +79,8 @@ absl::StatusOr<std::unique_ptr<AgentAttachment>> AgentAttachment::prepare(
       new AgentAttachment(std::move(target), std::move(lock), std::move(plan)));
   ASSIGN_OR_RETURN(attachment->capture_mode_,
                    capture_for(attachment->target_.abi, options.capture));
-  attachment->c_interval_ = options.c_heap_interval;
-  if (attachment->c_interval_ != 0) RETURN_IF_ERROR(check_kernel_walks("--c-heap"));
+  attachment->native_interval_ = options.native_heap_interval;
+  if (attachment->native_interval_ != 0) RETURN_IF_ERROR(check_kernel_walks("--c-heap"));
   if (attachment->plan_.there) RETURN_IF_ERROR(attachment->claim_agent_there());
   RETURN_IF_ERROR(attachment->load_kernel_side(options));
   return attachment;
@@ -97,7 +97,7 @@ absl::Status AgentAttachment::claim_agent_there() {
 absl::Status AgentAttachment::load_kernel_side(const AttachOptions& options) {
   KernelConfig config = kernel_config(target_, options);
   config.capture = capture_mode_ == CaptureMode::kKernel || capture_mode_ == CaptureMode::kAuto;
-  config.c_heap = c_interval_ != 0;
+  config.native_heap = native_interval_ != 0;
   ASSIGN_OR_RETURN(kernel_, load_for(target_, config));
   if (control_) kernel_->set_agent(agent_.control_address);
   return absl::OkStatus();
@@ -139,7 +139,7 @@ void AgentAttachment::adopt(const AgentLocation& agent) {
   control_.emplace(target_.pid, *target_.memory, agent.control_address);
   agent_ = agent;
   if (kernel_) kernel_->set_agent(agent.control_address);
-  find_c_heap();
+  find_native_heap();
 }
 
 std::uint64_t AgentAttachment::note_place() const {
@@ -147,15 +147,15 @@ std::uint64_t AgentAttachment::note_place() const {
   return target_.caml_state_address + target_.abi.bottom_of_stack;
 }
 
-void AgentAttachment::find_c_heap() {
-  if (c_interval_ == 0 || c_heap_) return;
+void AgentAttachment::find_native_heap() {
+  if (native_interval_ == 0 || native_heap_) return;
   const absl::Status known = check_capability(target_.abi, Capability::kNativeHeap);
   if (!known.ok()) {
     log_warning("pid {}: the native heap is not followed: {}", target_.pid,
                 std::string(known.message()));
     return;
   }
-  if (agent_.c_heap_address == 0 || agent_.c_alloc_offset == 0) {
+  if (agent_.native_heap_address == 0 || agent_.native_alloc_offset == 0) {
     log_warning(
         "pid {}: the native heap is not followed: the program has the agent of an earlier "
         "memprofd; restart the program",
@@ -171,16 +171,16 @@ void AgentAttachment::find_c_heap() {
                 target_.pid);
     return;
   }
-  const CHeapControl c_heap(target_.pid, *target_.memory, agent_.c_heap_address, note_place(),
-                            filters_of(*process));
-  const auto status = c_heap.status();
+  const NativeHeapControl native_heap(target_.pid, *target_.memory, agent_.native_heap_address,
+                                      note_place(), filters_of(*process));
+  const auto status = native_heap.status();
   if (!status.ok()) {
     log_warning("pid {}: the native heap is not followed: {}", target_.pid,
                 std::string(status.status().message()));
     return;
   }
-  c_generation_ = std::max(status->generation, status->requested_generation) + 1;
-  c_heap_ = c_heap;
+  native_generation_ = std::max(status->generation, status->requested_generation) + 1;
+  native_heap_ = native_heap;
 }
 
 absl::Status AgentAttachment::begin(double rate, memprof_capture_by wanted) {
@@ -200,15 +200,15 @@ absl::Status AgentAttachment::begin(double rate, memprof_capture_by wanted) {
   if (!control_) return absl::OkStatus();  // not injected yet; told when it is
   RETURN_IF_ERROR(check_claim(*control_, target_.pid));
   injected_ = false;  // a borrowed thread may wake the agent for this session too
-  return tell_session();
+  return send_session();
 }
 
 // A request that arrives too late is repeated (keep_alive) until the agent has it.
-absl::Status AgentAttachment::tell_session() const {
+absl::Status AgentAttachment::send_session() const {
   const auto agent = control_->status();
-  absl::Status told = agent.ok() ? control_->give(orders(*agent, session_)) : agent.status();
-  if (told.ok() && c_heap_) told = c_heap_->request(c_interval_, c_generation_);
-  return absl::IsDeadlineExceeded(told) ? absl::OkStatus() : told;
+  absl::Status sent = agent.ok() ? control_->give(orders(*agent, session_)) : agent.status();
+  if (sent.ok() && native_heap_) sent = native_heap_->request(native_interval_, native_generation_);
+  return absl::IsDeadlineExceeded(sent) ? absl::OkStatus() : sent;
 }
 
 // The semaphore of an agent that is there rises now; that of an injected one when it is mapped.
@@ -220,11 +220,11 @@ absl::Status AgentAttachment::attach_batch() {
 
 // at: of the file's offsets only.
 absl::Status AgentAttachment::attach_agent_probes(const SharedFd& file, const AgentLocation& at) {
-  if (c_interval_ != 0 && at.c_alloc_offset != 0) {
-    RETURN_IF_ERROR(
-        kernel_->probes().attach(Probe::kCFree, {.file = file, .offset = at.c_free_offset}));
-    RETURN_IF_ERROR(
-        kernel_->probes().attach(Probe::kCAlloc, {.file = file, .offset = at.c_alloc_offset}));
+  if (native_interval_ != 0 && at.native_alloc_offset != 0) {
+    RETURN_IF_ERROR(kernel_->probes().attach(Probe::kNativeFree,
+                                             {.file = file, .offset = at.native_free_offset}));
+    RETURN_IF_ERROR(kernel_->probes().attach(Probe::kNativeAlloc,
+                                             {.file = file, .offset = at.native_alloc_offset}));
   }
   return kernel_->probes().attach(Probe::kBatch, {file, at.probe_offset, at.semaphore_offset});
 }
@@ -290,7 +290,7 @@ absl::StatusOr<AgentAttachment::Progress> AgentAttachment::advance() {
 std::string AgentAttachment::keep_alive(bool sampling) const {
   if (!control_) return "";
   if (!sampling) {
-    (void)tell_session();
+    (void)send_session();
     return "";
   }
   const auto status = control_->status();

@@ -58,17 +58,19 @@ class AgentAttachment final : public AttachedTarget {
   bool stopped() const override;
   void begin_detach() override;
   bool detached() override;
-  void let_go() override;
+  void detach() override;
 
-  absl::StatusOr<std::shared_ptr<const CopyTicket>> copy_ticket() override;
+  absl::StatusOr<std::shared_ptr<const CopyLease>> copy_lease() override;
   const Target& target() const override { return target_; }
   Target release_target() override { return std::move(target_); }
   KernelSide& kernel() override { return *kernel_; }
   const AgentControl* agent() const override { return control_ ? &*control_ : nullptr; }
-  double c_heap_rate() const override {
-    return c_interval_ == 0 ? 0 : kBytesPerWord / static_cast<double>(c_interval_);
+  double native_heap_rate() const override {
+    return native_interval_ == 0 ? 0 : kBytesPerWord / static_cast<double>(native_interval_);
   }
-  const CHeapControl* c_heap() const override { return c_heap_ ? &*c_heap_ : nullptr; }
+  const NativeHeapControl* native_heap() const override {
+    return native_heap_ ? &*native_heap_ : nullptr;
+  }
   bool injecting() const override { return injector_ != nullptr; }
   double paused_seconds() const override { return paused_seconds_ + paused_for_copies_; }
   memprof_capture_by capture() const override { return session_.capture; }
@@ -85,19 +87,19 @@ class AgentAttachment final : public AttachedTarget {
   void note_capture(const AgentStatus& status);
   absl::Status attach_capture();
   absl::Status attach_batch();
-  absl::Status tell_session() const;
+  absl::Status send_session() const;
   // On any thread.
   AgentOrders orders(const AgentStatus& agent, SessionRequest session) const;
   absl::StatusOr<Progress> agent_progress();
   absl::Status advance_injection();
   bool injector_gone();
   bool end_waking();
-  bool copying() const { return !ticket_.expired(); }
+  bool copying() const { return !lease_.expired(); }
   void give_up_copy();
   void wait_for_copy();
   absl::Status take_injection();
   absl::Status listen_late();
-  void leave_alone(const absl::Status& why);
+  void give_up_on(const absl::Status& why);
   bool starts_by_itself(std::chrono::steady_clock::time_point now) const;
   bool is_stopped() const;
   std::vector<std::uint64_t> probe_addresses() const;
@@ -109,13 +111,13 @@ class AgentAttachment final : public AttachedTarget {
   };
   std::optional<SeenAgent> find_loaded_agent(const std::string& name) const;
   absl::Status not_loaded() const;
-  absl::StatusOr<AgentLocation> tell_loaded_agent(const SessionRequest& session,
-                                                  const std::string& name);
+  absl::StatusOr<AgentLocation> send_to_loaded_agent(const SessionRequest& session,
+                                                     const std::string& name);
   void adopt(const AgentLocation& agent);
   absl::Status attach_agent_probes(const SharedFd& file, const AgentLocation& at);
-  // Address at which the runtime records calls from OCaml to C (memprof_c_heap_abi.h).
+  // Address at which the runtime records calls from OCaml to C (memprof_native_heap_abi.h).
   std::uint64_t note_place() const;
-  void find_c_heap();
+  void find_native_heap();
 
   Target target_;
   TargetLock lock_;
@@ -123,10 +125,10 @@ class AgentAttachment final : public AttachedTarget {
   std::unique_ptr<KernelSide> kernel_;
   std::optional<AgentLocation> injected_agent_;  // claimed by the injector; after its end
   std::optional<AgentControl> control_;
-  AgentLocation agent_;           // of control_
-  std::uint64_t c_interval_ = 0;  // bytes of C's memory for one sample; 0: it is not followed
-  std::optional<CHeapControl> c_heap_;
-  std::uint32_t c_generation_ = 0;
+  AgentLocation agent_;                // of control_
+  std::uint64_t native_interval_ = 0;  // bytes of C's memory for one sample; 0: it is not followed
+  std::optional<NativeHeapControl> native_heap_;
+  std::uint32_t native_generation_ = 0;
   bool claimed_ = false;  // control_'s agent is ours (agent_owner.h)
   CaptureMode capture_mode_ = CaptureMode::kKernel;
   std::optional<KernelCapture> kernel_capture_;  // while its probe is there
@@ -142,8 +144,8 @@ class AgentAttachment final : public AttachedTarget {
   std::string why_no_agent_;
   double paused_seconds_ = 0;
   std::atomic<double> paused_for_copies_{0};
-  std::atomic<double> copy_pause_ratio_{1};  // see CopyTicket
-  std::weak_ptr<CopyTicket> ticket_;         // of the copy that is being taken
+  std::atomic<double> copy_pause_ratio_{1};  // see CopyLease
+  std::weak_ptr<CopyLease> lease_;           // of the copy that is being taken
 };
 
 }  // namespace memprofd

@@ -9,7 +9,7 @@
 
 namespace memprofd {
 
-absl::StatusOr<std::shared_ptr<const CopyTicket>> AgentAttachment::copy_ticket() {
+absl::StatusOr<std::shared_ptr<const CopyLease>> AgentAttachment::copy_lease() {
   const auto refused = [this](std::string_view why) {
     return absl::FailedPreconditionError(
         fmt::format("no snapshot can be taken of pid {}: {}", target_.pid, why));
@@ -26,15 +26,15 @@ absl::StatusOr<std::shared_ptr<const CopyTicket>> AgentAttachment::copy_ticket()
         "no snapshot can be taken of pid {}: another one is being taken; wait for its end",
         target_.pid));
   }
-  const auto ticket = std::make_shared<CopyTicket>(
+  const auto lease = std::make_shared<CopyLease>(
       target_, *kernel_, plan_.file ? plan_.file->elf->descriptor() : plan_.agent.file,
       agent_.control_address, plan_.libc, paused_for_copies_, copy_pause_ratio_);
-  ticket_ = ticket;
-  return ticket;
+  lease_ = lease;
+  return lease;
 }
 
 void AgentAttachment::give_up_copy() {
-  if (const auto ticket = ticket_.lock()) ticket->given_up = true;
+  if (const auto lease = lease_.lock()) lease->given_up = true;
 }
 
 // It ends soon.

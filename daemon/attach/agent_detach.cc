@@ -9,24 +9,24 @@
 
 namespace memprofd {
 
-AgentAttachment::~AgentAttachment() { let_go(); }
+AgentAttachment::~AgentAttachment() { detach(); }
 
 void AgentAttachment::request_stop() {
   if (!claimed_) return;  // none, or another memprofd's
   ++session_.generation;
   session_.rate = 0;
   (void)control_->give({.session = session_});
-  if (c_heap_) (void)c_heap_->request(0, c_generation_);
+  if (native_heap_) (void)native_heap_->request(0, native_generation_);
 }
 
 bool AgentAttachment::stopped() const {
   if (!control_) return true;
   const auto status = control_->status();
   if (status.ok() && status->state == MEMPROF_AGENT_SAMPLING) return false;
-  if (!c_heap_) return true;
-  const auto c_heap = c_heap_->status();
-  if (!c_heap.ok() || c_heap->hands_off != 0) return true;
-  return c_heap->slots == 0 && c_heap->state != MEMPROF_C_HEAP_FOLLOWING;
+  if (!native_heap_) return true;
+  const auto native_heap = native_heap_->status();
+  if (!native_heap.ok() || native_heap->hands_off != 0) return true;
+  return native_heap->slots == 0 && native_heap->state != MEMPROF_NATIVE_HEAP_FOLLOWING;
 }
 
 void AgentAttachment::begin_detach() {
@@ -42,7 +42,7 @@ std::vector<std::uint64_t> AgentAttachment::probe_addresses() const {
   for (const ProbePoint& point : {target_.capture, target_.register_frametable}) {
     if (point.address != 0) addresses.push_back(point.address);
   }
-  for (const std::uint64_t offset : {agent_.c_alloc_offset, agent_.c_free_offset}) {
+  for (const std::uint64_t offset : {agent_.native_alloc_offset, agent_.native_free_offset}) {
     if (offset != 0) addresses.push_back(agent_.probe_address - agent_.probe_offset + offset);
   }
   return addresses;
@@ -53,7 +53,7 @@ bool AgentAttachment::detached() {
          kernel_->probes().detached(target_.memory->quick(), probe_addresses());
 }
 
-void AgentAttachment::let_go() {
+void AgentAttachment::detach() {
   wait_for_copy();
   if (injector_) injector_->wait();
   (void)injector_gone();

@@ -55,7 +55,7 @@ absl::Status AgentAttachment::advance_injection() {
   RETURN_IF_ERROR(take_injection());
   RETURN_IF_ERROR(listen_late());
   // The rate may have been changed while the injection waited.
-  return control_ ? tell_session() : absl::OkStatus();
+  return control_ ? send_session() : absl::OkStatus();
 }
 
 // An agent that is there gets some time before a thread is borrowed for it; one
@@ -82,7 +82,7 @@ absl::Status AgentAttachment::start_injection() {
     injection.on_loaded = [agent = agent_](const std::string&) { return agent; };
   } else {
     injection.on_loaded = [this, session = session_](const std::string& name) {
-      return tell_loaded_agent(session, name);
+      return send_to_loaded_agent(session, name);
     };
   }
   ASSIGN_OR_RETURN(injector_, Injector::start(std::move(injection)));
@@ -93,15 +93,15 @@ absl::Status AgentAttachment::start_injection() {
 std::optional<AgentAttachment::SeenAgent> AgentAttachment::find_loaded_agent(
     const std::string& name) const {
   const std::string path = plan_.copy_file ? std::string(kAgentMemfdMapping) : plan_.file->path;
-  AgentLook look;
+  AgentStatusQuery status_query;
   const auto ask = [&](std::uint64_t bias, MemoryQuestion& question) {
-    look.add_to(question, agent_loaded_at(*plan_.file, bias, path).control_address);
+    status_query.add_to(question, agent_loaded_at(*plan_.file, bias, path).control_address);
   };
   if (plan_.libc.loaded_last != 0) {
     const auto loaded = load_bias_after(*target_.memory, plan_.libc.loaded_last, name, ask);
     if (loaded) {
       return SeenAgent{agent_loaded_at(*plan_.file, loaded->bias, path),
-                       look.status(target_.pid, loaded->answers)};
+                       status_query.status(target_.pid, loaded->answers)};
     }
   }
   const auto maps = target_.memory->maps();
@@ -136,8 +136,8 @@ absl::Status AgentAttachment::not_loaded() const {
 }
 
 // On the injector's thread: touches only what is constant while it runs, and injected_agent_.
-absl::StatusOr<AgentLocation> AgentAttachment::tell_loaded_agent(const SessionRequest& session,
-                                                                 const std::string& name) {
+absl::StatusOr<AgentLocation> AgentAttachment::send_to_loaded_agent(const SessionRequest& session,
+                                                                    const std::string& name) {
   const auto found = find_loaded_agent(name);
   if (!found) return not_loaded();
   const auto& [agent, seen] = *found;
@@ -145,9 +145,9 @@ absl::StatusOr<AgentLocation> AgentAttachment::tell_loaded_agent(const SessionRe
   RETURN_IF_ERROR(check_owner(status.owner, target_.pid));
   injected_agent_ = agent;  // what is not told any more may be claimed yet
   // Before somebody listens it would begin unheard.
-  AgentOrders told = plan_.listen_late ? AgentOrders() : orders(status, session);
-  told.owner = OwnerToken::ours();
-  RETURN_IF_ERROR(AgentControl(target_.pid, *target_.memory, agent.control_address).give(told));
+  AgentOrders sent = plan_.listen_late ? AgentOrders() : orders(status, session);
+  sent.owner = OwnerToken::ours();
+  RETURN_IF_ERROR(AgentControl(target_.pid, *target_.memory, agent.control_address).give(sent));
   return agent;
 }
 
@@ -161,8 +161,8 @@ absl::Status AgentAttachment::take_injection() {
     adopt(*std::exchange(injected_agent_, std::nullopt));
     claimed_ = true;
   }
-  if (injector_->left_alone()) {
-    leave_alone(result.status());
+  if (injector_->gave_up()) {
+    give_up_on(result.status());
     return absl::OkStatus();
   }
   if (!result.ok() && !absl::IsCancelled(result.status())) return result.status();
@@ -185,7 +185,7 @@ absl::Status AgentAttachment::listen_late() {
 }
 
 // One that is there already starts at the program's next collection.
-void AgentAttachment::leave_alone(const absl::Status& why) {
+void AgentAttachment::give_up_on(const absl::Status& why) {
   injector_.reset();
   plan_.may_inject = false;
   if (control_) return;

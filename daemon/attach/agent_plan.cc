@@ -104,7 +104,7 @@ absl::StatusOr<AgentPlan> inject_agent(const Target& target, AgentPlan plan,
 
 }  // namespace
 
-absl::StatusOr<AgentPlan> look_at_agents(const Target& target) {
+absl::StatusOr<AgentPlan> read_agent_status(const Target& target) {
   AgentPlan plan;
   for (const AgentLocation& agent : target.agents) {
     const AgentControl control(target.pid, *target.memory, agent.control_address);
@@ -135,7 +135,7 @@ absl::StatusOr<AgentPlan> plan_agent(const Target& target, const AttachOptions& 
   const absl::StatusOr<BorrowObstacle> obstacle = why_not_borrowed(pid);
   // A failed check is no reason to wait for an agent that never comes.
   if (!obstacle.ok() && !absl::IsFailedPrecondition(obstacle.status())) return obstacle.status();
-  ASSIGN_OR_RETURN(AgentPlan plan, look_at_agents(target));
+  ASSIGN_OR_RETURN(AgentPlan plan, read_agent_status(target));
   if (!plan.why_none.empty()) return plan;
   if (plan.there) {
     return use_agent_there(target, std::move(plan),

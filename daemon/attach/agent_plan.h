@@ -37,7 +37,7 @@ struct AgentPlan {
 // The parts of the plan that depend on agents already in the process: there, agent, others,
 // why_none. A loaded agent stays until the program ends, so an upgraded memprofd finds agents of
 // earlier builds. kFailedPrecondition if the process has our agent twice.
-absl::StatusOr<AgentPlan> look_at_agents(const Target& target);
+absl::StatusOr<AgentPlan> read_agent_status(const Target& target);
 
 // Reads files of the process, so not for the thread that cares for all targets. An error means that
 // the program can be profiled in no mode now:

@@ -13,16 +13,18 @@ namespace memprofd {
 
 // Microseconds a second, all processors together, that probes may cost which follow C's memory
 // where no agent can be.
-inline constexpr std::uint64_t kUsualCHeapMaxHits = 20'000, kMaxCHeapMaxHits = 100'000'000;
+inline constexpr std::uint64_t kUsualNativeHeapMaxHits = 20'000,
+                               kMaxNativeHeapMaxHits = 100'000'000;
 
 struct AttachOptions {
   std::string agent_path;
   bool no_inject = false;
   bool follow_forks = false;  // report children
   CaptureMode capture = CaptureMode::kKernel;
-  std::uint64_t c_heap_interval = 0;  // bytes of C's memory for one sample; 0: it is not followed
+  std::uint64_t native_heap_interval =
+      0;  // bytes of C's memory for one sample; 0: it is not followed
   // With probes: the number of hits per second that following the native heap may cost the program.
-  std::uint64_t c_heap_max_hits = kUsualCHeapMaxHits;
+  std::uint64_t native_heap_max_hits = kUsualNativeHeapMaxHits;
   std::uint32_t max_frames = 0;
   std::uint32_t ring_bytes = 0;  // 0: as KernelConfig has it
   // Start time of the requested process, whose pid may have been reused. 0: any process with the

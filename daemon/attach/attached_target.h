@@ -15,9 +15,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/attach/copy_ticket.h"
+#include "daemon/attach/copy_lease.h"
 #include "daemon/attach/inject/agent_control.h"
-#include "daemon/attach/inject/c_heap_control.h"
+#include "daemon/attach/inject/native_heap_control.h"
 #include "daemon/attach/kernel/kernel_side.h"
 #include "daemon/discover/target.h"
 
@@ -56,14 +56,14 @@ class AttachedTarget {
   virtual bool detached() = 0;
   // Gives the target up, which another session may then take; waits until it is detached. What
   // the ring holds, and the agent, stays readable.
-  virtual void let_go() = 0;
+  virtual void detach() = 0;
 
   // For one heap snapshot at a time. Its holder ends soon if the target is to be detached.
   // kFailedPrecondition, in one line, if none can be taken now.
-  virtual absl::StatusOr<std::shared_ptr<const CopyTicket>> copy_ticket() = 0;
+  virtual absl::StatusOr<std::shared_ptr<const CopyLease>> copy_lease() = 0;
 
   virtual const Target& target() const = 0;
-  // For a session of the other mode. After let_go(); the destructor alone comes after it,
+  // For a session of the other mode. After detach(); the destructor alone comes after it,
   // while the target's memory is still there.
   virtual Target release_target() = 0;
   virtual KernelSide& kernel() = 0;
@@ -71,13 +71,13 @@ class AttachedTarget {
   virtual const AgentControl* agent() const = 0;
   // C's memory: samples per word, 0 where it is not followed; null until there is an agent that
   // does.
-  virtual double c_heap_rate() const { return 0; }
-  virtual const CHeapControl* c_heap() const { return nullptr; }
-  // True if native blocks are followed now. When probes do that, call watch_c_heap() often;
+  virtual double native_heap_rate() const { return 0; }
+  virtual const NativeHeapControl* native_heap() const { return nullptr; }
+  // True if native blocks are followed now. When probes do that, call watch_native_heap() often;
   // following may then end, for a reason of one line without the pid.
-  virtual void watch_c_heap() {}
-  virtual bool follows_c_heap() const { return c_heap() != nullptr; }
-  virtual std::string why_no_c_heap() const { return ""; }
+  virtual void watch_native_heap() {}
+  virtual bool follows_native_heap() const { return native_heap() != nullptr; }
+  virtual std::string why_no_native_heap() const { return ""; }
   // True if one of its threads may be held now: then nothing that takes time may access its address
   // space.
   virtual bool injecting() const = 0;

@@ -163,7 +163,7 @@ absl::StatusOr<CopyCost> predict_copy_cost(int pid, const CopySpeed& speed, cons
   ASSIGN_OR_RETURN(CopyCost cost, parse_smaps_rollup(text.str()));
   const std::uint64_t pages = (cost.anonymous_bytes - cost.huge_bytes) / kPageBytes;
   const double cpu = speed.fixed_seconds + static_cast<double>(pages) * speed.page_seconds;
-  cost.pause_seconds = cpu * speed.stretch + speed.wake_seconds;
+  cost.pause_seconds = cpu * speed.slowdown + speed.wake_seconds;
   return cost;
 }
 
@@ -182,7 +182,7 @@ bool rehearse_once(Rehearsal& out, int nice) {
 CopySpeed speed_of(Rehearsal& done) {
   return {.page_seconds = median(done.page_cpu) / static_cast<double>(kTestPages),
           .fixed_seconds = kBorrowSeconds + median(done.base_cpu),
-          .stretch = std::max(1.0, done.all.time / done.all.cpu),
+          .slowdown = std::max(1.0, done.all.time / done.all.cpu),
           .wake_seconds = done.waited_seconds / kNaps};
 }
 

@@ -23,7 +23,7 @@ namespace memprofd {
 struct CopySpeed {
   double page_seconds = 0;   // CPU for a small page that is copied for the first time since a write
   double fixed_seconds = 0;  // CPU for the rest: the copy's process, and borrowing the thread
-  double stretch = 1;        // time for each unit of CPU, at least 1: others run on the processors
+  double slowdown = 1;       // time for each unit of CPU, at least 1: others run on the processors
   double wake_seconds = 0;   // that a thread which is woken waits until it runs
 };
 

@@ -32,7 +32,7 @@ absl::StatusOr<std::unique_ptr<ObserveAttachment>> ObserveAttachment::prepare(
       new ObserveAttachment(std::move(target), std::move(lock), options));
   const Target& kept = observation->target_;
   KernelConfig config = observe_config(kept, options);
-  config.c_probes = observation->c_heap_.config();
+  config.malloc_probes = observation->native_heap_.config();
   ASSIGN_OR_RETURN(observation->kernel_, load_for(kept, config));
   return observation;
 }
@@ -46,25 +46,25 @@ std::vector<std::uint64_t> ObserveAttachment::probe_addresses() const {
 }
 
 bool ObserveAttachment::detached() {
-  return c_heap_.detached() &&
+  return native_heap_.detached() &&
          kernel_->probes().detached(target_.memory->quick(), probe_addresses());
 }
 
-void ObserveAttachment::let_go() {
+void ObserveAttachment::detach() {
   begin_detach();
-  if (kernel_->c_probes() != nullptr) kernel_->c_probes()->remove();
+  if (kernel_->malloc_probes() != nullptr) kernel_->malloc_probes()->remove();
   kernel_->probes().detach();
   lock_.release();
 }
 
-absl::StatusOr<std::shared_ptr<const CopyTicket>> ObserveAttachment::copy_ticket() {
+absl::StatusOr<std::shared_ptr<const CopyLease>> ObserveAttachment::copy_lease() {
   return absl::FailedPreconditionError(
       absl::StrCat("no snapshot can be taken of pid ", target_.pid,
                    ": it is in observe mode, without an agent in it; attach with --mode agent"));
 }
 
 absl::Status ObserveAttachment::begin(double, memprof_capture_by) {
-  c_heap_.begin(*kernel_);
+  native_heap_.begin(*kernel_);
   return kernel_->probes().attach(Probe::kObserve,
                                   site_in_program(target_, target_.slow_allocation));
 }

@@ -2,7 +2,7 @@
 // A target in observe mode: one probe where the runtime's allocations find no room in the minor
 // heap (bpf/observe.bpf.h). Nothing is written to the process, nothing runs in it, and it is never
 // stopped or traced; detaching only removes the probe. The native heap is followed by probes too,
-// if requested (c_heap_by_probes.h).
+// if requested (native_heap_by_probes.h).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 #include "daemon/attach/agent_attachment.h"
 #include "daemon/attach/attached_target.h"
-#include "daemon/attach/c_heap_by_probes.h"
+#include "daemon/attach/native_heap_by_probes.h"
 #include "daemon/attach/target_lock.h"
 
 namespace memprofd {
@@ -33,21 +33,21 @@ class ObserveAttachment final : public AttachedTarget {
   void request_stop() override { begin_detach(); }
   bool stopped() const override { return true; }
   void begin_detach() override {
-    c_heap_.begin_detach();
+    native_heap_.begin_detach();
     kernel_->probes().begin_detach();
   }
   bool detached() override;
-  void let_go() override;
+  void detach() override;
 
-  absl::StatusOr<std::shared_ptr<const CopyTicket>> copy_ticket() override;
+  absl::StatusOr<std::shared_ptr<const CopyLease>> copy_lease() override;
   const Target& target() const override { return target_; }
   Target release_target() override { return std::move(target_); }
   KernelSide& kernel() override { return *kernel_; }
   const AgentControl* agent() const override { return nullptr; }
-  double c_heap_rate() const override { return c_heap_.rate(); }
-  void watch_c_heap() override { c_heap_.watch(); }
-  bool follows_c_heap() const override { return c_heap_.follows(); }
-  std::string why_no_c_heap() const override { return c_heap_.why_not(); }
+  double native_heap_rate() const override { return native_heap_.rate(); }
+  void watch_native_heap() override { native_heap_.watch(); }
+  bool follows_native_heap() const override { return native_heap_.follows(); }
+  std::string why_no_native_heap() const override { return native_heap_.why_not(); }
   bool injecting() const override { return false; }
   double paused_seconds() const override { return 0; }
   memprof_capture_by capture() const override { return MEMPROF_CAPTURE_BY_KERNEL; }
@@ -55,14 +55,14 @@ class ObserveAttachment final : public AttachedTarget {
 
  private:
   ObserveAttachment(Target target, TargetLock lock, const AttachOptions& options)
-      : target_(std::move(target)), lock_(std::move(lock)), c_heap_(target_, options) {}
+      : target_(std::move(target)), lock_(std::move(lock)), native_heap_(target_, options) {}
 
   std::vector<std::uint64_t> probe_addresses() const;
 
   Target target_;
   TargetLock lock_;
   std::unique_ptr<KernelSide> kernel_;
-  CHeapByProbes c_heap_;
+  NativeHeapByProbes native_heap_;
 };
 
 }  // namespace memprofd

@@ -34,14 +34,14 @@ struct Holder {
 bool is_memprofd(uid_t uid) { return uid == 0 || uid == ::geteuid(); }
 
 // The name and the user of a socket that netlink tells of.
-struct ToldSocket {
+struct SocketRecord {
   std::string_view name;
   std::optional<uid_t> uid;
 };
 
-ToldSocket told_socket(const nlmsghdr& message) {
+SocketRecord socket_record(const nlmsghdr& message) {
   constexpr std::size_t kHead = NLMSG_LENGTH(NLMSG_ALIGN(sizeof(unix_diag_msg)));
-  ToldSocket out;
+  SocketRecord out;
   const auto* const begin = reinterpret_cast<const char*>(&message);
   for (std::size_t at = kHead; at + sizeof(nlattr) <= message.nlmsg_len;) {
     nlattr attribute;
@@ -85,8 +85,8 @@ std::optional<uid_t> listener_at(std::string_view name) {
          message = NLMSG_NEXT(message, left)) {
       if (message->nlmsg_type == NLMSG_DONE) return kNobody;
       if (message->nlmsg_type != SOCK_DIAG_BY_FAMILY) return std::nullopt;
-      const ToldSocket told = told_socket(*message);
-      if (told.name == name) return told.uid;
+      const SocketRecord record = socket_record(*message);
+      if (record.name == name) return record.uid;
     }
   }
 }

@@ -49,39 +49,39 @@ absl::StatusOr<FunctionList> choose(const Target& target, const CallsRequest& re
 }
 
 // Probes of one trace: an entry and nine exits for each of the most functions.
-constexpr std::size_t kMaxPlaces = 20'000;
+constexpr std::size_t kMaxProbes = 20'000;
 
 // Places of the probes for the chosen functions, and the facts about each.
-struct Places {
+struct ProbePlan {
   std::vector<FunctionCalls> functions;
   ProbeSites sites;
   std::uint64_t costly = 0;
 };
 
-class PlaceFinder {
+class ProbeFinder {
  public:
-  PlaceFinder(const ElfFile& program, const SharedFd& file, bool with_time)
+  ProbeFinder(const ElfFile& program, const SharedFd& file, bool with_time)
       : program_(program), with_time_(with_time) {
-    places_.sites.file = file;
+    plan_.sites.file = file;
   }
 
   void add(const ListedFunction& function) {
     const FunctionCode& code = function.code;
     const bool is_timed = with_time_ && code.why_untimed.empty();
     if (code.why_uncounted.empty()) add_probes(function, is_timed);
-    places_.functions.push_back({.name = function.name,
-                                 .address = function.address,
-                                 .why_uncounted = code.why_uncounted,
-                                 .why_untimed = code.why_untimed,
-                                 .times = {}});
+    plan_.functions.push_back({.name = function.name,
+                               .address = function.address,
+                               .why_uncounted = code.why_uncounted,
+                               .why_untimed = code.why_untimed,
+                               .times = {}});
   }
-  Places take() { return std::move(places_); }
+  ProbePlan take() { return std::move(plan_); }
 
  private:
   void add_probes(const ListedFunction& function, bool is_timed) {
     const FunctionCode& code = function.code;
     const FunctionEntry& entry = is_timed ? code.timed_entry : code.entry;
-    if (!entry.is_cheap) ++places_.costly;
+    if (!entry.is_cheap) ++plan_.costly;
     add_probe(function.address + entry.at, is_timed ? MEMPROF_CALL_BEGIN : MEMPROF_CALL_ENTRY,
               entry);
     if (!is_timed) return;
@@ -94,14 +94,14 @@ class PlaceFinder {
   void add_probe(std::uint64_t address, memprof_call_place place, const FunctionEntry& entry) {
     const auto offset = program_.offset_of(address);
     if (!offset) return;
-    places_.sites.offsets.push_back(*offset);
-    places_.sites.cookies.push_back(
-        MEMPROF_CALL_COOKIE(places_.functions.size(), place, entry.stack_words, entry.young_words));
+    plan_.sites.offsets.push_back(*offset);
+    plan_.sites.cookies.push_back(
+        MEMPROF_CALL_COOKIE(plan_.functions.size(), place, entry.stack_words, entry.young_words));
   }
 
   const ElfFile& program_;
   const bool with_time_;
-  Places places_;
+  ProbePlan plan_;
 };
 
 absl::Status check_times(const RuntimeAbi& abi) {
@@ -139,29 +139,29 @@ absl::StatusOr<std::unique_ptr<CallTrace>> CallTrace::start(Target target,
   RETURN_IF_ERROR(check_capability(target.abi, Capability::kCalls));
   if (request.with_time) RETURN_IF_ERROR(check_times(target.abi));
   ASSIGN_OR_RETURN(const FunctionList list, choose(target, request));
-  PlaceFinder finder(*target.program, target.program_file, request.with_time);
+  ProbeFinder finder(*target.program, target.program_file, request.with_time);
   for (const ListedFunction& function : list.functions) finder.add(function);
-  Places places = finder.take();
-  if (places.sites.offsets.empty()) {
+  ProbePlan plan = finder.take();
+  if (plan.sites.offsets.empty()) {
     return absl::FailedPreconditionError(
         fmt::format("calls of {} cannot be counted: {}; name other functions",
-                    places.functions[0].name, places.functions[0].why_uncounted));
+                    plan.functions[0].name, plan.functions[0].why_uncounted));
   }
-  if (places.sites.offsets.size() > kMaxPlaces) {
+  if (plan.sites.offsets.size() > kMaxProbes) {
     return absl::ResourceExhaustedError(
         fmt::format("these functions take {} probes, and {} is the limit: name fewer",
-                    places.sites.offsets.size(), kMaxPlaces));
+                    plan.sites.offsets.size(), kMaxProbes));
   }
   std::unique_ptr<CallTrace> trace(
-      new CallTrace(std::move(target), std::move(places.functions), request));
-  trace->costly_ = places.costly;
-  RETURN_IF_ERROR(trace->attach(places.sites));
+      new CallTrace(std::move(target), std::move(plan.functions), request));
+  trace->costly_ = plan.costly;
+  RETURN_IF_ERROR(trace->attach(plan.sites));
   return trace;
 }
 
 absl::Status CallTrace::attach(const ProbeSites& sites) {
   ASSIGN_OR_RETURN(probes_, CallProbes::attach({.pid = target_.pid,
-                                                .places = sites,
+                                                .sites = sites,
                                                 .max_hits = max_hits_,
                                                 .with_time = with_time_,
                                                 .fiber_stacks = target_.abi.domains,
@@ -176,7 +176,7 @@ absl::Status CallTrace::attach(const ProbeSites& sites) {
   return absl::OkStatus();
 }
 
-void CallTrace::look_whether_it_goes_on(CallsReport& report) {
+void CallTrace::check_program_runs(CallsReport& report) {
   const int pid = target_.pid;
   switch (probes_->off()) {
     case MEMPROF_CALLS_OVER_BUDGET:
@@ -209,7 +209,7 @@ void CallTrace::read_counts(CallsReport& report) const {
 CallsReport CallTrace::report() {
   if (!last_.why_ended.empty()) return last_;
   CallsReport report;
-  look_whether_it_goes_on(report);
+  check_program_runs(report);
   if (!report.why_ended.empty()) probes_->remove();
   const std::uint64_t until =
       probes_->off() == MEMPROF_CALLS_ON ? monotonic_ns() : probes_->off_ns();

@@ -64,7 +64,7 @@ class CallTrace {
  private:
   CallTrace(Target target, std::vector<FunctionCalls> functions, const CallsRequest& request);
   absl::Status attach(const ProbeSites& sites);
-  void look_whether_it_goes_on(CallsReport& report);
+  void check_program_runs(CallsReport& report);
   void read_counts(CallsReport& report) const;
 
   const Target target_;

@@ -35,7 +35,7 @@ constexpr milliseconds kTogether{5};
 // Time for which an attach request keeps its caller until it answers "waiting".
 constexpr milliseconds kAttachPatience{1500};
 // Maximum time for an attach request, whatever the control thread does.
-constexpr auto kAttachDeadline = kLookBudget + ControlQueue::kPatience;
+constexpr auto kAttachDeadline = kInspectionBudget + ControlQueue::kPatience;
 // Time at the end for the kernel to remove the probes of all targets.
 constexpr std::chrono::seconds kDetachPatience{30};
 constexpr milliseconds kSnapshotTimeout{2000};
@@ -44,10 +44,10 @@ constexpr milliseconds kStaleAge{5000};
 constexpr std::size_t kMaxEnded = 100;
 
 // The snapshot, with a word on its age when it is not of now.
-TargetSnapshotPtr tell_age(TargetSnapshotPtr snapshot) {
+ProfileSnapshotPtr with_age(ProfileSnapshotPtr snapshot) {
   const auto age = snapshot->age(realtime_ns());
   if (!is_active(snapshot->info.state) || age < kStaleAge) return snapshot;
-  auto stale = std::make_shared<TargetSnapshot>(*snapshot);
+  auto stale = std::make_shared<ProfileSnapshot>(*snapshot);
   stale->info.message = absl::StrCat("its numbers are ",
                                      std::chrono::duration_cast<std::chrono::seconds>(age).count(),
                                      " s old: memprofd is overloaded or hangs, see its log");
@@ -77,19 +77,19 @@ std::vector<Finding> diagnose_for(const AskedProcess& process, const std::string
 
 }  // namespace
 
-Daemon::Daemon(DaemonOptions options, std::unique_ptr<StateKeeper> state)
+Daemon::Daemon(DaemonOptions options, std::unique_ptr<StateStore> state)
     : turned_at_(Clock::now()),
       options_(std::move(options)),
       ingest_(hub_, options_.history_bytes),
-      cpu_keeper_(options_.cpu_max),
+      cpu_governor_(options_.cpu_max),
       state_(std::move(state)) {
   if (state_ != nullptr) {
     show_stored();
     state_->start(hub_);
   }
   control_ = std::thread([this] { loop(); });
-  value_keeper_ = std::make_unique<ValueKeeper>([this] { return telling_targets(); });
-  c_block_keeper_ = std::make_unique<CBlockKeeper>([this] { return c_block_targets(); });
+  value_sampler_ = std::make_unique<ValueSampler>([this] { return publishing_targets(); });
+  residency_scanner_ = std::make_unique<ResidencyScanner>([this] { return residency_targets(); });
 }
 
 Daemon::~Daemon() { stop(); }
@@ -100,8 +100,8 @@ void Daemon::stop() {
   stop_ = true;
   queue_->wake();
   control_.join();
-  value_keeper_->stop();  // programs are let go of first: its memory may hang
-  c_block_keeper_->stop();
+  value_sampler_->stop();  // programs are let go of first: its memory may hang
+  residency_scanner_->stop();
   if (state_ != nullptr) state_->stop();
 }
 
@@ -150,7 +150,7 @@ bool Daemon::anybody_waits() const {
 }
 
 void Daemon::tick(Whom whom) {
-  take_over_looks();
+  take_over_inspections();
   const auto now = Clock::now() + kTogether;
   for (auto& [pid, session] : targets_) {
     const Asker asker(session->user());
@@ -158,9 +158,9 @@ void Daemon::tick(Whom whom) {
     if (session->attached() && session->due_at() <= now) session->tick_when_due();
     session->give_answers();
   }
-  cpu_keeper_.look(targets_);
+  cpu_governor_.check(targets_);
   follow_child();
-  go_on_with_next();
+  resume_next();
   forget_ended();
 }
 
@@ -173,17 +173,18 @@ void Daemon::hasten() {
   }
 }
 
-void Daemon::take_over_looks() {
+void Daemon::take_over_inspections() {
   for (auto& [pid, session] : targets_) {
-    if (session->state() != TargetSession::State::kLooking || !session->look_over()) continue;
+    if (session->state() != TargetSession::State::kInspecting || !session->inspection_over())
+      continue;
     const Asker asker(session->user());
-    const absl::Status begun = session->take_over_look();
+    const absl::Status begun = session->take_over_inspection();
     const int parent = session->forked_from();
     if (parent == 0) continue;
     if (begun.ok()) {
       log_info("pid {}: forked by pid {}, followed", pid, parent);
     } else if (!absl::IsNotFound(begun)) {
-      leave_alone(parent, LeftAlone::kRefused, std::string(begun.message()));
+      skip_child(parent, SkippedChildren::kRefused, std::string(begun.message()));
     }
   }
 }
@@ -204,10 +205,10 @@ void Daemon::follow_child() {
                                    .status();
     if (begun.ok()) return;
     if (!absl::IsAlreadyExists(begun)) {
-      leave_alone(child.parent, LeftAlone::kRefused, std::string(begun.message()));
+      skip_child(child.parent, SkippedChildren::kRefused, std::string(begun.message()));
     }
   }
-  children_.look_over(child.pid, /*given_up=*/false);
+  children_.inspection_over(child.pid, /*given_up=*/false);
 }
 
 std::string Daemon::user_of(int pid) const {
@@ -221,14 +222,14 @@ bool Daemon::may_follow(const ForkFamily& family, const ForkedChild& child) {
            entry.second->family() == &family;
   });
   if (followed >= ForkFamily::kMaxFollowed) {
-    leave_alone(child.parent, LeftAlone::kTooManyFollowed,
-                absl::StrCat("pid ", child.pid, ": not followed, ", followed,
-                             " forked children are followed already"));
+    skip_child(child.parent, SkippedChildren::kTooManyFollowed,
+               absl::StrCat("pid ", child.pid, ": not followed, ", followed,
+                            " forked children are followed already"));
     return false;
   }
   if (family.given_up()) {
-    leave_alone(
-        child.parent, LeftAlone::kTooManyLooks,
+    skip_child(
+        child.parent, SkippedChildren::kTooManyInspections,
         absl::StrCat("pid ", child.pid, ": not followed, inspections of ", ForkFamily::kMaxGivenUp,
                      " other children of the program hung; attach to its parent again when its "
                      "file system answers (FUSE, NFS)"));
@@ -237,9 +238,9 @@ bool Daemon::may_follow(const ForkFamily& family, const ForkedChild& child) {
   return true;
 }
 
-void Daemon::leave_alone(int parent, LeftAlone::Reason reason, const std::string& why) {
+void Daemon::skip_child(int parent, SkippedChildren::Reason reason, const std::string& why) {
   const auto found = targets_.find(parent);
-  if (found == targets_.end() || found->second->leave_alone(reason)) log_warning("{}", why);
+  if (found == targets_.end() || found->second->skip_child(reason)) log_warning("{}", why);
 }
 
 // Drops targets that ended too long ago, those beyond kMaxEnded, and those that never began.
@@ -266,7 +267,7 @@ void Daemon::forget_ended() {
 absl::Status Daemon::check_request(const AttachRequest& request) const {
   const auto existing = targets_.find(request.pid);
   if (existing != targets_.end() && (existing->second->state() != TargetSession::State::kEnded ||
-                                     waiting_to_go_on(request.pid) != to_go_on_.end())) {
+                                     waiting_to_resume(request.pid) != to_resume_.end())) {
     if (existing->second->letting_go()) {
       return absl::UnavailableError(absl::StrCat(
           "pid ", request.pid, " is being detached by this memprofd; attach again in a moment"));
@@ -284,7 +285,7 @@ absl::Status Daemon::check_request(const AttachRequest& request) const {
 
 absl::StatusOr<TargetSession*> Daemon::open_target(const AttachRequest& request, int forked_from,
                                                    ForkFamilyPtr family,
-                                                   TargetSnapshotPtr goes_on_from) {
+                                                   ProfileSnapshotPtr resumes_from) {
   SessionOptions options{
       .pid = request.pid,
       .attach = options_.attach,
@@ -300,16 +301,17 @@ absl::StatusOr<TargetSession*> Daemon::open_target(const AttachRequest& request,
   options.attach.follow_forks |= request.follow_forks;
   options.attach.start_time_ticks = request.start_time_ticks;
   options.attach.user = request.user;
-  options.attach.c_heap_interval = request.c_heap_interval.value_or(options.attach.c_heap_interval);
+  options.attach.native_heap_interval =
+      request.native_heap_interval.value_or(options.attach.native_heap_interval);
   if (options.attach.ring_bytes == 0) {
-    options.attach.ring_bytes =
-        ring_bytes_for(options.rate, options.max_overhead, options.attach.c_heap_interval != 0);
+    options.attach.ring_bytes = ring_bytes_for(options.rate, options.max_overhead,
+                                               options.attach.native_heap_interval != 0);
   }
   const auto before = targets_.find(request.pid);
   ASSIGN_OR_RETURN(auto session,
                    TargetSession::open(std::move(options), context_,
                                        before == targets_.end() ? nullptr : before->second.get(),
-                                       std::move(goes_on_from)));
+                                       std::move(resumes_from)));
   return (targets_[request.pid] = std::move(session)).get();
 }
 
@@ -324,7 +326,7 @@ absl::StatusOr<TargetSession*> Daemon::find_attached(const AskedProcess& process
 void Daemon::do_detach(const AskedProcess& process, SessionAnswer answer) {
   const int pid = process.pid;
   const auto found = targets_.find(pid);
-  const auto given_up = give_up_going_on(process);
+  const auto given_up = cancel_resume(process);
   if (!given_up.ok()) return answer.give(given_up.status());
   if (*given_up) return answer.give(TargetInfo());
   if (found == targets_.end() || found->second->state() == TargetSession::State::kEnded) {
@@ -335,7 +337,7 @@ void Daemon::do_detach(const AskedProcess& process, SessionAnswer answer) {
     if (!meant.ok()) return answer.give(meant);
   }
   found->second->detach("detached on request", /*still_asked=*/false);
-  found->second->tell_when_ended(std::move(answer));
+  found->second->answer_when_ended(std::move(answer));
 }
 
 void Daemon::do_set_rate(const AskedProcess& process, const RateRequest& request,
@@ -344,14 +346,14 @@ void Daemon::do_set_rate(const AskedProcess& process, const RateRequest& request
   if (!session.ok()) return answer.give(session.status());
   const absl::Status status = (*session)->set_rate(request);
   if (!status.ok()) return answer.give(status);
-  (*session)->tell_when_sampling(std::move(answer), TargetSession::kRatePatience);
+  (*session)->answer_when_sampling(std::move(answer), TargetSession::kRatePatience);
 }
 
 // Also what nobody has an answer to yet: looks end by themselves.
 void Daemon::drop_requests() {
   for (auto& [pid, session] : targets_) {
-    if (session->state() == TargetSession::State::kLooking) {
-      session->give_up_look(ControlQueue::closed());
+    if (session->state() == TargetSession::State::kInspecting) {
+      session->give_up_inspection(ControlQueue::closed());
     } else {
       session->drop_answers();
     }
@@ -378,14 +380,14 @@ void Daemon::stop_all() {
 
 void Daemon::mark_moment() { hub_.mark_moment(kSnapshotTimeout); }
 
-std::vector<TargetSnapshotPtr> Daemon::snapshots() {
-  std::vector<TargetSnapshotPtr> snapshots = hub_.fresh(kSnapshotTimeout);
-  for (TargetSnapshotPtr& snapshot : snapshots) snapshot = tell_age(std::move(snapshot));
+std::vector<ProfileSnapshotPtr> Daemon::snapshots() {
+  std::vector<ProfileSnapshotPtr> snapshots = hub_.fresh(kSnapshotTimeout);
+  for (ProfileSnapshotPtr& snapshot : snapshots) snapshot = with_age(std::move(snapshot));
   return snapshots;
 }
 
-std::vector<TargetSnapshotPtr> Daemon::lasting_snapshots() {
-  std::vector<TargetSnapshotPtr> snapshots = this->snapshots();
+std::vector<ProfileSnapshotPtr> Daemon::lasting_snapshots() {
+  std::vector<ProfileSnapshotPtr> snapshots = this->snapshots();
   if (state_ != nullptr) state_->write(snapshots);
   return snapshots;
 }
@@ -394,10 +396,10 @@ void Daemon::write_down() {
   if (state_ != nullptr) lasting_snapshots();
 }
 
-absl::StatusOr<TargetSnapshotPtr> Daemon::snapshot(int pid) {
-  ASSIGN_OR_RETURN(TargetSnapshotPtr snapshot,
+absl::StatusOr<ProfileSnapshotPtr> Daemon::snapshot(int pid) {
+  ASSIGN_OR_RETURN(ProfileSnapshotPtr snapshot,
                    hub_.fresh_of(pid, kSnapshotTimeout, ControlQueue::kPatience));
-  return tell_age(std::move(snapshot));
+  return with_age(std::move(snapshot));
 }
 
 absl::StatusOr<std::uint64_t> Daemon::process_start_ticks(int pid) {
@@ -410,7 +412,7 @@ absl::StatusOr<TargetInfo> Daemon::attach(const AttachRequest& request) {
         const Asker asker(user);
         const auto opened = open_target(request, 0, std::make_shared<ForkFamily>(request.user));
         if (!opened.ok()) return answer.give(opened.status());
-        (*opened)->tell_when_sampling(std::move(answer), kAttachPatience);
+        (*opened)->answer_when_sampling(std::move(answer), kAttachPatience);
       },
       kAttachDeadline);
   if (attached.ok()) write_down();
@@ -444,7 +446,7 @@ absl::StatusOr<HeapSource> Daemon::heap_source(const AskedProcess& process) {
 
 absl::StatusOr<HeapPoints> Daemon::heap_points(int pid) {
   ASSIGN_OR_RETURN(const HeapSource source, heap_source(pid));
-  return points_of(*source.ticket);
+  return points_of(*source.lease);
 }
 
 absl::StatusOr<HeapSummary> Daemon::take_heap(const HeapRequest& request,
@@ -476,7 +478,8 @@ absl::StatusOr<std::shared_ptr<ValueProgram>> Daemon::value_program(const AskedP
 }
 
 // One that says something about itself.
-absl::StatusOr<std::shared_ptr<ValueProgram>> Daemon::telling_program(const AskedProcess& process) {
+absl::StatusOr<std::shared_ptr<ValueProgram>> Daemon::publishing_program(
+    const AskedProcess& process) {
   ASSIGN_OR_RETURN(auto program, value_program(process));
   if (program->registry() != 0) return program;
   return absl::FailedPreconditionError(absl::StrCat(
@@ -484,13 +487,13 @@ absl::StatusOr<std::shared_ptr<ValueProgram>> Daemon::telling_program(const Aske
 }
 
 absl::StatusOr<std::uint32_t> Daemon::resume(const AskedProcess& process) {
-  ASSIGN_OR_RETURN(const auto program, telling_program(process));
+  ASSIGN_OR_RETURN(const auto program, publishing_program(process));
   return resume_report(program->memory(), program->registry());
 }
 
 absl::StatusOr<std::uint32_t> Daemon::adjust(const AskedProcess& process,
-                                             const ReportControl& control) {
-  ASSIGN_OR_RETURN(const auto program, telling_program(process));
+                                             const PublishedControl& control) {
+  ASSIGN_OR_RETURN(const auto program, publishing_program(process));
   return control_report(program->memory(), program->registry(), control);
 }
 
@@ -502,9 +505,10 @@ absl::StatusOr<std::vector<std::string>> Daemon::keep_values(const AskedProcess&
   return memprofd::keep_values(*program, with_types);
 }
 
-absl::StatusOr<RequestAnswer> Daemon::ask(const AskedProcess& process, const ReportRequest& request,
+absl::StatusOr<RequestAnswer> Daemon::ask(const AskedProcess& process,
+                                          const PublishedRequest& request,
                                           const std::function<bool()>& wanted) {
-  ASSIGN_OR_RETURN(const auto program, telling_program(process));
+  ASSIGN_OR_RETURN(const auto program, publishing_program(process));
   return ask_report(program->memory(), program->registry(), request, wanted);
 }
 
@@ -525,28 +529,29 @@ absl::StatusOr<ValuesAnswer> Daemon::read_values(const AskedProcess& process,
 
 namespace {
 
-bool tells_something(ValueProgram& program) {
+bool publishes_something(ValueProgram& program) {
   return program.registry() != 0 || !program.kept().empty();
 }
 
 }  // namespace
 
 // Any thread but the control thread.
-std::vector<TellingTarget> Daemon::telling_targets() {
-  using Targets = absl::StatusOr<std::vector<TellingTarget>>;
-  auto told = queue_->ask<Targets>([this](Answer<Targets> answer) {
-    std::vector<TellingTarget> telling;
+std::vector<PublishingTarget> Daemon::publishing_targets() {
+  using Targets = absl::StatusOr<std::vector<PublishingTarget>>;
+  auto listed = queue_->ask<Targets>([this](Answer<Targets> answer) {
+    std::vector<PublishingTarget> publishing;
     for (auto& [pid, session] : targets_) {
-      if (!session->attached() || !tells_something(*session->values())) continue;
-      telling.push_back({session->values(), [this, lane = session->lane()](ValueSample sample) {
-                           ingest_.post([lane, sample = std::move(sample)]() mutable {
-                             lane->note_values(std::move(sample));
-                           });
-                         }});
+      if (!session->attached() || !publishes_something(*session->values())) continue;
+      publishing.push_back({session->values(), [this, target_pipeline = session->target_pipeline()](
+                                                   ValueSample sample) {
+                              ingest_.post([target_pipeline, sample = std::move(sample)]() mutable {
+                                target_pipeline->note_values(std::move(sample));
+                              });
+                            }});
     }
-    answer.give(std::move(telling));
+    answer.give(std::move(publishing));
   });
-  return told.ok() ? *std::move(told) : std::vector<TellingTarget>();
+  return listed.ok() ? *std::move(listed) : std::vector<PublishingTarget>();
 }
 
 // On the caller's thread.
@@ -554,24 +559,24 @@ std::vector<PublishedValues> Daemon::read_published(const ValuesRequest& request
   ValuesRequest with_types = request;
   with_types.types = &types_;
   std::vector<PublishedValues> published;
-  for (const TellingTarget& target : telling_targets()) {
+  for (const PublishingTarget& target : publishing_targets()) {
     published.push_back({target.program->pid(),
                          memprofd::read_values(*target.program, with_types, [] { return true; })});
   }
   return published;
 }
 
-std::vector<CBlockTarget> Daemon::c_block_targets() {
-  using Targets = absl::StatusOr<std::vector<CBlockTarget>>;
-  auto told = queue_->ask<Targets>([this](Answer<Targets> answer) {
-    std::vector<CBlockTarget> followed;
+std::vector<ResidencyTarget> Daemon::residency_targets() {
+  using Targets = absl::StatusOr<std::vector<ResidencyTarget>>;
+  auto listed = queue_->ask<Targets>([this](Answer<Targets> answer) {
+    std::vector<ResidencyTarget> followed;
     for (auto& [pid, session] : targets_) {
       if (!session->attached()) continue;
-      if (auto target = session->c_block_target()) followed.push_back(*std::move(target));
+      if (auto target = session->residency_target()) followed.push_back(*std::move(target));
     }
     answer.give(std::move(followed));
   });
-  return told.ok() ? *std::move(told) : std::vector<CBlockTarget>();
+  return listed.ok() ? *std::move(listed) : std::vector<ResidencyTarget>();
 }
 
 std::vector<Finding> Daemon::diagnose(const AskedProcess& process) {

@@ -6,9 +6,9 @@
 //
 //   main      signals, lifetime of the servers and of this object
 //   control   TargetSession with its AttachedTarget, budget, plugins
-//   look      one per target that is inspected, or searched for plugins: the result (look.h)
-//   lease     nothing: it renews the leases under which agents sample (lease_keeper.h)
-//   ingest    Lane, Pipeline, EventRing
+//   look      one per target that is inspected, or searched for plugins: the result (inspection.h)
+//   lease     nothing: it renews the leases under which agents sample (lease_renewer.h)
+//   ingest    TargetPipeline, Pipeline, EventRing
 //   state     nothing of targets: it writes immutable snapshots to files
 //   values    nothing of targets: it reads published values and posts them to ingest
 //   servers   nothing: they read immutable snapshots and post requests here
@@ -25,22 +25,22 @@
 #include <thread>
 
 #include "daemon/attach/attach_options.h"
-#include "daemon/control/c_block_keeper.h"
-#include "daemon/control/call_desk.h"
+#include "daemon/control/call_trace_registry.h"
 #include "daemon/control/control_queue.h"
-#include "daemon/control/cpu_keeper.h"
+#include "daemon/control/cpu_governor.h"
 #include "daemon/control/forked_children.h"
-#include "daemon/control/lease_keeper.h"
-#include "daemon/control/left_alone.h"
-#include "daemon/control/rss_desk.h"
+#include "daemon/control/lease_renewer.h"
+#include "daemon/control/residency_scanner.h"
+#include "daemon/control/rss_service.h"
+#include "daemon/control/skipped_children.h"
 #include "daemon/control/target_session.h"
-#include "daemon/control/value_keeper.h"
+#include "daemon/control/value_sampler.h"
 #include "daemon/export/api/heap_outcomes.h"
 #include "daemon/export/api/service.h"
 #include "daemon/history/snapshot_hub.h"
 #include "daemon/model/discovery.h"
 #include "daemon/pipeline/ingest_thread.h"
-#include "daemon/state/state_keeper.h"
+#include "daemon/state/state_store.h"
 
 namespace memprofd {
 
@@ -61,21 +61,21 @@ class Daemon : public ProfilerService {
  public:
   // state: where targets are kept; null: nowhere. Those that were kept there are shown; those of
   // which the program still runs are attached to again, as they were.
-  explicit Daemon(DaemonOptions options, std::unique_ptr<StateKeeper> state = nullptr);
+  explicit Daemon(DaemonOptions options, std::unique_ptr<StateStore> state = nullptr);
   ~Daemon() override;  // stop()
   // Detaches from every target: each ends up as it was. Questions are still answered then,
   // requests are not.
   void stop();
   // True if the previous memprofd was attached to the process and this one resumes it.
-  bool goes_on(int pid) const { return going_on_.contains(pid); }
+  bool resumes(int pid) const { return resuming_.contains(pid); }
   // Answers all waiting requests with kAborted, from now on at once. Any thread.
   void cancel_requests();
   bool cancelled() const { return cancelled_; }
 
   void mark_moment() override;
-  std::vector<TargetSnapshotPtr> snapshots() override;
-  std::vector<TargetSnapshotPtr> lasting_snapshots() override;
-  absl::StatusOr<TargetSnapshotPtr> snapshot(int pid) override;
+  std::vector<ProfileSnapshotPtr> snapshots() override;
+  std::vector<ProfileSnapshotPtr> lasting_snapshots() override;
+  absl::StatusOr<ProfileSnapshotPtr> snapshot(int pid) override;
   absl::StatusOr<std::uint64_t> process_start_ticks(int pid) override;
   absl::StatusOr<TargetInfo> attach(const AttachRequest& request) override;
   absl::Status detach(const AskedProcess& process) override;
@@ -84,10 +84,10 @@ class Daemon : public ProfilerService {
                                         const HeapClient& client) override;
   absl::StatusOr<std::uint32_t> resume(const AskedProcess& process) override;
   absl::StatusOr<std::uint32_t> adjust(const AskedProcess& process,
-                                       const ReportControl& control) override;
+                                       const PublishedControl& control) override;
   absl::StatusOr<std::vector<std::string>> keep_values(const AskedProcess& process,
                                                        const KeepRequest& request) override;
-  absl::StatusOr<RequestAnswer> ask(const AskedProcess& process, const ReportRequest& request,
+  absl::StatusOr<RequestAnswer> ask(const AskedProcess& process, const PublishedRequest& request,
                                     const std::function<bool()>& wanted) override;
   absl::StatusOr<ValuesAnswer> read_values(const AskedProcess& process,
                                            const ValuesRequest& request,
@@ -95,11 +95,11 @@ class Daemon : public ProfilerService {
   std::vector<PublishedValues> read_published(const ValuesRequest& request) override;
   std::vector<Finding> diagnose(const AskedProcess& process) override;
   absl::StatusOr<RssReport> account_rss(const AskedProcess& process, RssOptions options) override {
-    return rss_desk_.ask(process, options);
+    return rss_service_.ask(process, options);
   }
   absl::StatusOr<std::shared_ptr<CallTrace>> trace_calls(const AskedProcess& process,
                                                          const CallsRequest& request) override {
-    return call_desk_.start(process, request);
+    return call_trace_registry_.start(process, request);
   }
   SelfStats self_stats() override;
   Discoveries discovered() override { return discoveries_->get(); }
@@ -122,36 +122,36 @@ class Daemon : public ProfilerService {
   bool anybody_waits() const;
   void hasten();
   void tick(Whom whom);
-  void take_over_looks();
+  void take_over_inspections();
   void follow_child();
   // For whom a target is profiled.
   std::string user_of(int pid) const;
   bool may_follow(const ForkFamily& family, const ForkedChild& child);
   // why: with the child's pid.
-  void leave_alone(int parent, LeftAlone::Reason reason, const std::string& why);
+  void skip_child(int parent, SkippedChildren::Reason reason, const std::string& why);
   void forget_ended();
 
   // Begins to inspect a process for the user of this thread. forked_from: the target whose child it
   // is, or 0.
   absl::StatusOr<TargetSession*> open_target(const AttachRequest& request, int forked_from,
                                              ForkFamilyPtr family,
-                                             TargetSnapshotPtr goes_on_from = nullptr);
-  // going_on.cc
+                                             ProfileSnapshotPtr resumes_from = nullptr);
+  // resume_targets.cc
   void show_stored();
-  void go_on_with_next();
+  void resume_next();
   // Writes the state before a client gets an answer, so that the next memprofd knows what was
   // answered.
   void write_down();
-  std::deque<TargetSnapshotPtr>::const_iterator waiting_to_go_on(int pid) const;
-  absl::StatusOr<bool> give_up_going_on(const AskedProcess& process);
+  std::deque<ProfileSnapshotPtr>::const_iterator waiting_to_resume(int pid) const;
+  absl::StatusOr<bool> cancel_resume(const AskedProcess& process);
   absl::Status check_request(const AttachRequest& request) const;
   absl::StatusOr<TargetSession*> find_attached(const AskedProcess& process);
   absl::StatusOr<HeapSource> heap_source(const AskedProcess& process);
   void do_detach(const AskedProcess& process, SessionAnswer answer);
   absl::StatusOr<std::shared_ptr<ValueProgram>> value_program(const AskedProcess& process);
-  absl::StatusOr<std::shared_ptr<ValueProgram>> telling_program(const AskedProcess& process);
-  std::vector<TellingTarget> telling_targets();
-  std::vector<CBlockTarget> c_block_targets();
+  absl::StatusOr<std::shared_ptr<ValueProgram>> publishing_program(const AskedProcess& process);
+  std::vector<PublishingTarget> publishing_targets();
+  std::vector<ResidencyTarget> residency_targets();
   void do_set_rate(const AskedProcess& process, const RateRequest& request, SessionAnswer answer);
   void drop_requests();
   void stop_all();
@@ -163,25 +163,25 @@ class Daemon : public ProfilerService {
   DaemonOptions options_;
   SnapshotHub hub_;
   IngestThread ingest_;
-  LeaseKeeper leases_;
+  LeaseRenewer leases_;
   ForkedChildren children_;  // control thread only
   FiredProbes fired_;
   const SessionContext context_{ingest_, leases_, children_, fired_,
                                 [queue = queue_] { queue->wake(); }};
-  Sessions targets_;      // control thread only
-  CpuKeeper cpu_keeper_;  // control thread only
-  const std::unique_ptr<StateKeeper> state_;
-  std::set<int> going_on_;                  // control thread only: not inspected yet
-  std::deque<TargetSnapshotPtr> to_go_on_;  // control thread only: not inspected yet
-  JoinedLooks<AskedProcess, std::vector<Finding>> diagnoses_;
-  RssDesk rss_desk_;
-  CallDesk call_desk_;
+  Sessions targets_;          // control thread only
+  CpuGovernor cpu_governor_;  // control thread only
+  const std::unique_ptr<StateStore> state_;
+  std::set<int> resuming_;                    // control thread only: not inspected yet
+  std::deque<ProfileSnapshotPtr> to_resume_;  // control thread only: not inspected yet
+  JoinedInspections<AskedProcess, std::vector<Finding>> diagnoses_;
+  RssService rss_service_;
+  CallTraceRegistry call_trace_registry_;
   const std::shared_ptr<HeapOutcomes> heap_outcomes_ = std::make_shared<HeapOutcomes>();
   const std::shared_ptr<DiscoveryBook> discoveries_ = std::make_shared<DiscoveryBook>();
   std::thread control_;
   const GuardedTypes types_{options_.cmt};
-  std::unique_ptr<ValueKeeper> value_keeper_;
-  std::unique_ptr<CBlockKeeper> c_block_keeper_;
+  std::unique_ptr<ValueSampler> value_sampler_;
+  std::unique_ptr<ResidencyScanner> residency_scanner_;
 };
 
 }  // namespace memprofd

@@ -15,7 +15,7 @@ bool ForkedChildren::add(const ForkFamilyPtr& family, ForkedChild child) {
 
 std::optional<std::pair<ForkFamilyPtr, ForkedChild>> ForkedChildren::next(
     std::chrono::steady_clock::time_point now) {
-  if (looks() >= kMaxLooks) return std::nullopt;
+  if (inspections() >= kMaxInspections) return std::nullopt;
   for (auto here = families_.begin(); here != families_.end();) {
     const ForkFamilyPtr family = *here;
     if (auto child = take(*family, now)) {
@@ -29,24 +29,24 @@ std::optional<std::pair<ForkFamilyPtr, ForkedChild>> ForkedChildren::next(
 
 std::optional<ForkedChild> ForkedChildren::take(ForkFamily& family,
                                                 std::chrono::steady_clock::time_point now) {
-  if (family.looked_at_) return std::nullopt;
+  if (family.inspected_) return std::nullopt;
   auto& waiting = family.waiting_;
   while (!waiting.empty() && now - waiting.front().seen_at >= kPatience) {
     ForkedChild child = std::move(waiting.front());
     waiting.pop_front();
     if (proc_.exists(child.pid) && proc_.exe(child.pid).value_or("") == child.exe) {
-      family.looked_at_ = child;
+      family.inspected_ = child;
       return child;
     }
   }
   return std::nullopt;
 }
 
-void ForkedChildren::look_over(int pid, bool given_up) {
+void ForkedChildren::inspection_over(int pid, bool given_up) {
   for (auto here = families_.begin(); here != families_.end(); ++here) {
     ForkFamily& family = **here;
-    if (!family.looked_at_ || family.looked_at_->pid != pid) continue;
-    family.looked_at_.reset();
+    if (!family.inspected_ || family.inspected_->pid != pid) continue;
+    family.inspected_.reset();
     if (given_up) ++family.given_up_;
     if (!family.in_use()) families_.erase(here);
     return;
@@ -56,7 +56,7 @@ void ForkedChildren::look_over(int pid, bool given_up) {
 bool ForkedChildren::any_of(int parent) const {
   const auto is_of = [&](const ForkedChild& child) { return child.parent == parent; };
   return std::any_of(families_.begin(), families_.end(), [&](const ForkFamilyPtr& family) {
-    return (family->looked_at_ && is_of(*family->looked_at_)) ||
+    return (family->inspected_ && is_of(*family->inspected_)) ||
            std::any_of(family->waiting_.begin(), family->waiting_.end(), is_of);
   });
 }
@@ -66,10 +66,10 @@ bool ForkedChildren::waiting() const {
                      [](const ForkFamilyPtr& family) { return !family->waiting_.empty(); });
 }
 
-int ForkedChildren::looks() const {
+int ForkedChildren::inspections() const {
   return static_cast<int>(
       std::count_if(families_.begin(), families_.end(),
-                    [](const ForkFamilyPtr& family) { return family->looked_at_.has_value(); }));
+                    [](const ForkFamilyPtr& family) { return family->inspected_.has_value(); }));
 }
 
 bool in_initial_pid_namespace() {

@@ -36,7 +36,8 @@ class ForkFamily {
  public:
   static constexpr std::size_t kMaxWaiting = 1024;
   static constexpr int kMaxFollowed = 64;  // children that are targets at the same time
-  // Looks that may be given up. Each may keep a thread for ever, of which there are few (look.h).
+  // Looks that may be given up. Each may keep a thread for ever, of which there are few
+  // (inspection.h).
   static constexpr int kMaxGivenUp = 2;
 
   // user: the user who requested the first of them and must own all of them; nothing: any owner.
@@ -47,11 +48,11 @@ class ForkFamily {
 
  private:
   friend class ForkedChildren;
-  bool in_use() const { return looked_at_.has_value() || !waiting_.empty(); }
+  bool in_use() const { return inspected_.has_value() || !waiting_.empty(); }
 
   const std::optional<ProcessUser> user_;
   std::deque<ForkedChild> waiting_;  // in the order of their coming
-  std::optional<ForkedChild> looked_at_;
+  std::optional<ForkedChild> inspected_;
   int given_up_ = 0;
 };
 
@@ -61,7 +62,7 @@ using ForkFamilyPtr = std::shared_ptr<ForkFamily>;
 class ForkedChildren {
  public:
   static constexpr std::chrono::milliseconds kPatience{100};
-  static constexpr int kMaxLooks = 8;  // at children of all families
+  static constexpr int kMaxInspections = 8;  // at children of all families
 
   // proc is that of a fake tree in tests.
   explicit ForkedChildren(ProcFs proc = ProcFs()) : proc_(std::move(proc)) {}
@@ -69,11 +70,12 @@ class ForkedChildren {
   // False when too many of its family wait already.
   bool add(const ForkFamilyPtr& family, ForkedChild child);
   // The next child that is due and still runs its parent's program, of the family whose turn it is.
-  // It counts as being inspected until look_over(). Children that have not stayed are dropped.
+  // It counts as being inspected until inspection_over(). Children that have not stayed are
+  // dropped.
   std::optional<std::pair<ForkFamilyPtr, ForkedChild>> next(
       std::chrono::steady_clock::time_point now);
   // The inspection of a child has ended, or was abandoned. Any other pid is ignored.
-  void look_over(int pid, bool given_up);
+  void inspection_over(int pid, bool given_up);
   // True if children of this parent wait or are being inspected.
   bool any_of(int parent) const;
   // True if children wait.
@@ -81,7 +83,7 @@ class ForkedChildren {
 
  private:
   std::optional<ForkedChild> take(ForkFamily& family, std::chrono::steady_clock::time_point now);
-  int looks() const;
+  int inspections() const;
 
   ProcFs proc_;
   std::list<ForkFamilyPtr> families_;  // those in use, the next in turn first

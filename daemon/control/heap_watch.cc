@@ -25,7 +25,7 @@ namespace {
 // A program that waits for its snapshot is found so soon.
 constexpr std::chrono::milliseconds kPointInterval{100};
 
-HeapMoment moment_of(const TargetSnapshot& target) {
+HeapMoment moment_of(const ProfileSnapshot& target) {
   HeapMoment moment{.live_bytes = target.counters.live.bytes()};
   if (target.gc.valid) moment.major_collections = target.gc.major_collections;
   const std::time_t now = std::time(nullptr);
@@ -66,15 +66,15 @@ HeapWatch::~HeapWatch() {
 
 void HeapWatch::run() {
   ::pthread_setname_np(::pthread_self(), "heap-watch");
-  Clock::time_point next_look;
+  Clock::time_point next_inspection;
   do {
     guarded("to look after snapshots by rules", [&] {
       collect();
-      if (Clock::now() >= next_look) {
-        next_look = Clock::now() + options_.interval;
-        look();
+      if (Clock::now() >= next_inspection) {
+        next_inspection = Clock::now() + options_.interval;
+        check();
       }
-      look_at_points();
+      inspect_points();
     });
   } while (stop_.wait(point_kinds_ == 0 && takings_.empty()
                           ? options_.interval
@@ -82,10 +82,10 @@ void HeapWatch::run() {
 }
 
 // Rules for targets that are not sampled now start afresh when they are.
-void HeapWatch::look() {
+void HeapWatch::check() {
   std::map<int, Watched> still_there;
   std::set<Process> known;
-  for (const TargetSnapshotPtr& target : service_.snapshots()) {
+  for (const ProfileSnapshotPtr& target : service_.snapshots()) {
     const TargetInfo& info = target->info;
     const Process process(info.pid, info.program.start_time_ticks);
     known.insert(process);
@@ -102,14 +102,14 @@ void HeapWatch::look() {
       for (const HeapRule& rule : options_.rules) watched.rules.emplace_back(rule);
     }
     keep_points(info.pid, watched);
-    look_at(*target, watched);
+    inspect(*target, watched);
   }
   watched_ = std::move(still_there);
   std::erase_if(ended_, [&](const Process& process) { return !known.contains(process); });
 }
 
 // One snapshot serves all rules that it is due by.
-void HeapWatch::look_at(const TargetSnapshot& target, Watched& watched) {
+void HeapWatch::inspect(const ProfileSnapshot& target, Watched& watched) {
   const HeapMoment moment = moment_of(target);
   std::vector<std::size_t> due;
   for (std::size_t i = 0; i < watched.rules.size(); ++i) {
@@ -130,11 +130,11 @@ void HeapWatch::keep_points(int pid, Watched& watched) const {
   if (watched.points) (void)watched.points->want(point_kinds_);
 }
 
-void HeapWatch::look_at_points() {
-  for (auto& [pid, watched] : watched_) look_at_point(pid, watched);
+void HeapWatch::inspect_points() {
+  for (auto& [pid, watched] : watched_) inspect_point(pid, watched);
 }
 
-void HeapWatch::look_at_point(int pid, Watched& watched) {
+void HeapWatch::inspect_point(int pid, Watched& watched) {
   const auto point = watched.points ? watched.points->waiting() : std::nullopt;
   if (point && (!watched.point || watched.point->number != point->number)) {
     watched.waits_since = Clock::now();
@@ -174,9 +174,9 @@ void HeapWatch::refuse_point(int pid, Watched& watched, const std::string& why,
 
 HeapWatch::Taking* HeapWatch::begin(int pid, Watched& watched, const std::string& why,
                                     std::optional<Clock::duration> patience) {
-  auto place = places_.take(watched.user);
-  if (!place.ok()) return nullptr;
-  takings_.push_back(std::make_unique<Taking>(pid, watched.attached_ns, *std::move(place)));
+  auto slot = slots_.take(watched.user);
+  if (!slot.ok()) return nullptr;
+  takings_.push_back(std::make_unique<Taking>(pid, watched.attached_ns, *std::move(slot)));
   Taking* const taking = takings_.back().get();
   auto thread = start_thread("to take a snapshot", [this, pid, why, patience, comm = watched.comm,
                                                     user = watched.user, taking] {

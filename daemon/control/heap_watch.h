@@ -22,7 +22,7 @@
 #include "daemon/export/api/service.h"
 #include "daemon/snapshot/file/heap_files.h"
 #include "daemon/util/stop_signal.h"
-#include "daemon/util/user_places.h"
+#include "daemon/util/user_slots.h"
 
 namespace memprofd {
 
@@ -64,19 +64,19 @@ class HeapWatch {
     std::vector<HeapRuleState> rules;
     Clock::time_point not_before;
     std::string comm;
-    std::string user;  // whose program it is, as UserPlaces has it
+    std::string user;  // whose program it is, as UserSlots has it
     std::optional<HeapPoints> points;
     std::optional<WaitingPoint> point;  // where it was last seen to wait
     Clock::time_point waits_since;
   };
   // A snapshot that is being taken, by a thread of its own.
   struct Taking {
-    Taking(int pid, std::uint64_t attached_ns, UserPlaces::Place place)
-        : pid(pid), attached_ns(attached_ns), place(std::move(place)) {}
+    Taking(int pid, std::uint64_t attached_ns, UserSlots::Slot slot)
+        : pid(pid), attached_ns(attached_ns), slot(std::move(slot)) {}
 
     const int pid;
     const std::uint64_t attached_ns;
-    UserPlaces::Place place;
+    UserSlots::Slot slot;
     std::vector<std::size_t> due;       // rules that it is for
     std::optional<HeapPoints> points;   // where the program waits for it, if it does
     std::optional<WaitingPoint> point;  // likewise
@@ -86,11 +86,11 @@ class HeapWatch {
   };
 
   void run();
-  void look();
-  void look_at(const TargetSnapshot& target, Watched& watched);
+  void check();
+  void inspect(const ProfileSnapshot& target, Watched& watched);
   void keep_points(int pid, Watched& watched) const;
-  void look_at_points();
-  void look_at_point(int pid, Watched& watched);
+  void inspect_points();
+  void inspect_point(int pid, Watched& watched);
   // why: as the log has it.
   void refuse_point(int pid, Watched& watched, const std::string& why, const absl::Status& refused);
   // Begins to take one; null: there is no place or thread for it now. patience: for the program to
@@ -106,7 +106,7 @@ class HeapWatch {
   const HeapWatchOptions options_;
   const HeapFiles files_;
   const std::uint32_t point_kinds_;  // bits of memprof_point_kind
-  UserPlaces places_{kMostTaken, "snapshots are being taken by rules"};
+  UserSlots slots_{kMostTaken, "snapshots are being taken by rules"};
   std::map<int, Watched> watched_;              // of thread_
   std::set<Process> ended_;                     // likewise: programs that wait at their end
   std::list<std::unique_ptr<Taking>> takings_;  // likewise

@@ -30,38 +30,41 @@ PluginFollower::Plugin PluginFollower::prepare(OcamlCode code, const SharedBudge
 
 void PluginFollower::add_found(AttachedTarget& target) {
   for (Plugin& plugin : std::exchange(found_, {})) add(std::move(plugin), target);
-  say_problems(target.target().pid);
+  log_problems(target.target().pid);
 }
 
 void PluginFollower::follow(std::uint64_t registered, AttachedTarget& target,
                             const std::function<void()>& wake) {
-  if (look_) return take_over(target);
-  if (seen_ == registered || given_up_ || std::chrono::steady_clock::now() < next_look_) return;
+  if (inspection_) return take_over(target);
+  if (seen_ == registered || given_up_ || std::chrono::steady_clock::now() < next_inspection_)
+    return;
   seen_ = registered;
-  start_look(target, wake);
+  start_inspection(target, wake);
 }
 
-void PluginFollower::start_look(const AttachedTarget& target, const std::function<void()>& wake) {
+void PluginFollower::start_inspection(const AttachedTarget& target,
+                                      const std::function<void()>& wake) {
   const auto start = [finder = finder_, memory = target.target().memory,
                       budget = target.target().budget](const std::stop_token& stop) {
-    return look(finder, *memory, budget, stop);
+    return prepare_plugins(finder, *memory, budget, stop);
   };
-  auto look = Look<Found>::start(start, wake);
-  if (look.ok()) {
-    look_.emplace(*std::move(look));
+  auto inspection = Inspection<PreparedPlugins>::start(start, wake);
+  if (inspection.ok()) {
+    inspection_.emplace(*std::move(inspection));
     return;
   }
   seen_.reset();  // again when threads are free
-  next_look_ = std::chrono::steady_clock::now() + kLookBudget;
+  next_inspection_ = std::chrono::steady_clock::now() + kInspectionBudget;
   log_warning("pid {}: its plugins are not looked for: {}", target.target().pid,
-              without_pid(target.target().pid, std::string(look.status().message())));
+              without_pid(target.target().pid, std::string(inspection.status().message())));
 }
 
 // On the look's thread.
-PluginFollower::Found PluginFollower::look(PluginFinder finder, const TargetMemory& memory,
-                                           const SharedBudget& budget,
-                                           const std::stop_token& stop) {
-  Found found;
+PluginFollower::PreparedPlugins PluginFollower::prepare_plugins(PluginFinder finder,
+                                                                const TargetMemory& memory,
+                                                                const SharedBudget& budget,
+                                                                const std::stop_token& stop) {
+  PreparedPlugins found;
   const auto maps = memory.maps();
   if (maps.ok()) {  // else ended or ending: found out elsewhere
     for (OcamlCode& code : finder.find_new(*maps, memory, stop)) {
@@ -74,19 +77,19 @@ PluginFollower::Found PluginFollower::look(PluginFinder finder, const TargetMemo
 
 void PluginFollower::take_over(AttachedTarget& target) {
   const int pid = target.target().pid;
-  if (!look_->done()) {
-    if (!look_->over_budget()) return;
-    look_.reset();
+  if (!inspection_->done()) {
+    if (!inspection_->over_budget()) return;
+    inspection_.reset();
     given_up_ = true;
     log_warning(
         "pid {}: the search for plugins took longer than {} s, callstacks end at new ones; attach "
         "again when its file system answers (FUSE, NFS)",
-        pid, kLookBudget.count());
+        pid, kInspectionBudget.count());
     return;
   }
-  next_look_ = std::chrono::steady_clock::now() + kOneIn * look_->age();
-  Found found = look_->take();
-  look_.reset();
+  next_inspection_ = std::chrono::steady_clock::now() + kOneIn * inspection_->age();
+  PreparedPlugins found = inspection_->take();
+  inspection_.reset();
   finder_ = std::move(found.finder);
   // Data of another program that the process has become is useless.
   if (!check_same_program(target.target()).ok()) return;
@@ -117,7 +120,7 @@ void PluginFollower::walk_through(const KernelFrameTable& table, const std::stri
   const absl::Status status = target.kernel().add_frames(table);
   if (!status.ok())
     log_warning("pid {}: {}: {}", pid, name, without_pid(pid, std::string(status.message())));
-  if (table.left_out == 0 || std::exchange(said_no_slots_, true)) return;
+  if (table.left_out == 0 || std::exchange(logged_no_slots_, true)) return;
   log_warning(
       "pid {}: {}: {} of its frame descriptors are damaged or exceed the {} that one target may "
       "use; callstacks end at their code",
@@ -125,11 +128,11 @@ void PluginFollower::walk_through(const KernelFrameTable& table, const std::stri
 }
 
 // Once a reason: a program may load plugins without end.
-void PluginFollower::say_problems(int pid) {
-  for (const auto& problems = finder_.problems(); problems_said_ < problems.size();) {
-    log_warning("pid {}: plugin {}", pid, problems[problems_said_++]);
+void PluginFollower::log_problems(int pid) {
+  for (const auto& problems = finder_.problems(); problems_logged_ < problems.size();) {
+    log_warning("pid {}: plugin {}", pid, problems[problems_logged_++]);
   }
-  if (finder_.left_out() == 0 || std::exchange(said_left_out_, true)) return;
+  if (finder_.left_out() == 0 || std::exchange(logged_left_out_, true)) return;
   log_warning(
       "pid {}: too many plugins: callstacks end at those beyond the first {} or beyond the "
       "kernel's table; {} are omitted so far",

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "daemon/attach/attached_target.h"
-#include "daemon/control/look.h"
+#include "daemon/control/inspection.h"
 #include "daemon/discover/plugins.h"
 #include "daemon/symbolize/ocaml_symbolizer.h"
 
@@ -40,30 +40,30 @@ class PluginFollower {
     OcamlCode code;
     KernelFrameTable table;
   };
-  struct Found {
+  struct PreparedPlugins {
     PluginFinder finder;
     std::vector<Plugin> plugins;
   };
 
   static Plugin prepare(OcamlCode code, const SharedBudget& budget);
-  static Found look(PluginFinder finder, const TargetMemory& memory, const SharedBudget& budget,
-                    const std::stop_token& stop);
-  void start_look(const AttachedTarget& target, const std::function<void()>& wake);
+  static PreparedPlugins prepare_plugins(PluginFinder finder, const TargetMemory& memory,
+                                         const SharedBudget& budget, const std::stop_token& stop);
+  void start_inspection(const AttachedTarget& target, const std::function<void()>& wake);
   void take_over(AttachedTarget& target);
   void add(Plugin plugin, AttachedTarget& target);
   void walk_through(const KernelFrameTable& table, const std::string& name, AttachedTarget& target);
-  void say_problems(int pid);
+  void log_problems(int pid);
 
   PluginFinder finder_;                                    // but while a look has it
   std::vector<Plugin> found_;                              // not yet added
   std::vector<std::pair<std::string, FrameTable>> added_;  // by name; shared with the symbolizer
   std::shared_ptr<OcamlSymbolizer> symbolizer_;
   std::optional<std::uint64_t> seen_;  // registrations taken account of
-  std::optional<Look<Found>> look_;
-  std::chrono::steady_clock::time_point next_look_;
-  std::size_t problems_said_ = 0;
-  bool said_no_slots_ = false;
-  bool said_left_out_ = false;
+  std::optional<Inspection<PreparedPlugins>> inspection_;
+  std::chrono::steady_clock::time_point next_inspection_;
+  std::size_t problems_logged_ = 0;
+  bool logged_no_slots_ = false;
+  bool logged_left_out_ = false;
   bool given_up_ = false;
 };
 

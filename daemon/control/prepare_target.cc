@@ -16,11 +16,11 @@ namespace memprofd {
 namespace {
 
 // An abandoned inspection must not get as far as taking the target's lock.
-absl::StatusOr<FoundProgram> find_program(int pid, const std::stop_token& stop) {
+absl::StatusOr<InspectedProgram> find_program(int pid, const std::stop_token& stop) {
   absl::StatusOr<Target> found = discover_target(pid, "/proc", stop);
   if (stop.stop_requested()) return absl::CancelledError("given up");
   ASSIGN_OR_RETURN(Target target, std::move(found));
-  FoundProgram program;
+  InspectedProgram program;
   program.symbolizer = std::make_shared<OcamlSymbolizer>(
       std::move(target.program), target.load_bias, target.frames,
       target.abi.end_lines ? LocationFormat::kLines : LocationFormat::kLine, target.budget);
@@ -33,7 +33,7 @@ absl::StatusOr<TargetLock> take_lock(const Target& target) {
   return TargetLock::acquire(target.pid, target.start_time_ticks);
 }
 
-PreparedTarget with_code(std::shared_ptr<AttachedTarget> target, FoundProgram found,
+PreparedTarget with_code(std::shared_ptr<AttachedTarget> target, InspectedProgram found,
                          std::string why_observed) {
   found.plugins.add_found(*target);
   return {.target = std::move(target),
@@ -42,22 +42,22 @@ PreparedTarget with_code(std::shared_ptr<AttachedTarget> target, FoundProgram fo
           .why_observed = std::move(why_observed)};
 }
 
-absl::StatusOr<PreparedTarget> prepare_agent(FoundProgram found, TargetLock lock, AgentPlan plan,
-                                             const AttachOptions& options) {
+absl::StatusOr<PreparedTarget> prepare_agent(InspectedProgram found, TargetLock lock,
+                                             AgentPlan plan, const AttachOptions& options) {
   ASSIGN_OR_RETURN(
       std::shared_ptr<AttachedTarget> target,
       AgentAttachment::prepare(std::move(found.target), std::move(lock), std::move(plan), options));
   return with_code(std::move(target), std::move(found), "");
 }
 
-absl::StatusOr<PreparedTarget> prepare_observation(FoundProgram found, TargetLock lock,
+absl::StatusOr<PreparedTarget> prepare_observation(InspectedProgram found, TargetLock lock,
                                                    const AttachOptions& options, std::string why) {
   ASSIGN_OR_RETURN(std::shared_ptr<AttachedTarget> target,
                    ObserveAttachment::prepare(std::move(found.target), std::move(lock), options));
   return with_code(std::move(target), std::move(found), std::move(why));
 }
 
-absl::StatusOr<PreparedTarget> observe_instead(FoundProgram found, TargetLock lock,
+absl::StatusOr<PreparedTarget> observe_instead(InspectedProgram found, TargetLock lock,
                                                const AttachOptions& options,
                                                const std::string& why_no_agent,
                                                Refusal refusal = Refusal::kOther) {
@@ -71,7 +71,7 @@ absl::StatusOr<PreparedTarget> observe_instead(FoundProgram found, TargetLock lo
 
 absl::StatusOr<PreparedTarget> prepare_target(int pid, const AttachOptions& options,
                                               AttachMode mode, const std::stop_token& stop) {
-  ASSIGN_OR_RETURN(FoundProgram found, find_program(pid, stop));
+  ASSIGN_OR_RETURN(InspectedProgram found, find_program(pid, stop));
   // Since it was asked for, its pid may have become that of another process, or the process one
   // of more rights.
   RETURN_IF_ERROR(check_is_meant({pid, options.start_time_ticks, options.user},
@@ -88,7 +88,7 @@ absl::StatusOr<PreparedTarget> prepare_target(int pid, const AttachOptions& opti
   return observe_instead(std::move(found), std::move(held), options, plan.why_none, plan.refusal);
 }
 
-absl::StatusOr<PreparedTarget> prepare_instead(FoundProgram found, const AttachOptions& options,
+absl::StatusOr<PreparedTarget> prepare_instead(InspectedProgram found, const AttachOptions& options,
                                                const std::string& why_no_agent) {
   ASSIGN_OR_RETURN(TargetLock held, take_lock(found.target));
   auto prepared = observe_instead(std::move(found), std::move(held), options, why_no_agent);

@@ -31,7 +31,7 @@ absl::StatusOr<PreparedTarget> prepare_target(int pid, const AttachOptions& opti
 
 // Result of an inspection, without what was attached. The target's file and plugins have been moved
 // into the other two members.
-struct FoundProgram {
+struct InspectedProgram {
   Target target;
   std::shared_ptr<OcamlSymbolizer> symbolizer;
   PluginFollower plugins;
@@ -40,7 +40,7 @@ struct FoundProgram {
 // In observe mode, without another look: the agent that was in the program has found that it
 // cannot sample. why_no_agent begins with the pid, and is the error, as kFailedPrecondition, when
 // the program cannot be observed either.
-absl::StatusOr<PreparedTarget> prepare_instead(FoundProgram found, const AttachOptions& options,
+absl::StatusOr<PreparedTarget> prepare_instead(InspectedProgram found, const AttachOptions& options,
                                                const std::string& why_no_agent);
 
 }  // namespace memprofd

@@ -24,8 +24,8 @@ bool is_loader(std::string_view exe) {
   return name.starts_with("ld-") && name.find(".so") != name.npos;
 }
 
-void wait_a_moment(const Look<std::optional<FileVerdict>>& look) {
-  while (!look.done() && look.age() < kFirstMoment) {
+void wait_a_moment(const Inspection<std::optional<FileVerdict>>& inspection) {
+  while (!inspection.done() && inspection.age() < kFirstMoment) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
@@ -86,26 +86,26 @@ const FileVerdict* ProgramFiles::verdict(const std::string& path, const std::str
       return nullptr;
     }
     ++new_;
-    auto look = Look<std::optional<FileVerdict>>::start(
+    auto inspection = Inspection<std::optional<FileVerdict>>::start(
         [examine = examine_, path, exe, file](const std::stop_token&) {
           return examine(path, exe, file);
         },
         [] {});
-    if (!look.ok()) {
+    if (!inspection.ok()) {
       ++unread_;  // too many inspections run
       return nullptr;
     }
     ++slow_;
     found = entries_.try_emplace(file).first;
-    found->second.look.emplace(*std::move(look));
-    wait_a_moment(*found->second.look);
+    found->second.inspection.emplace(*std::move(inspection));
+    wait_a_moment(*found->second.inspection);
   }
   Entry& entry = found->second;
   entry.is_used = true;
-  if (entry.look) take_result(entry);
+  if (entry.inspection) take_result(entry);
   if (!entry.verdict) {
     ++unread_;
-    if (!entry.look) entries_.erase(found);  // to be examined again
+    if (!entry.inspection) entries_.erase(found);  // to be examined again
     return nullptr;
   }
   return &*entry.verdict;
@@ -113,14 +113,14 @@ const FileVerdict* ProgramFiles::verdict(const std::string& path, const std::str
 
 // A file that takes longer than an inspection may counts as no OCaml program.
 void ProgramFiles::take_result(Entry& entry) {
-  if (entry.look->done()) {
-    entry.verdict = entry.look->take();
-  } else if (entry.look->over_budget()) {
+  if (entry.inspection->done()) {
+    entry.verdict = entry.inspection->take();
+  } else if (entry.inspection->over_budget()) {
     entry.verdict.emplace();
   } else {
     return;
   }
-  entry.look.reset();
+  entry.inspection.reset();
   --slow_;
 }
 
@@ -128,9 +128,9 @@ std::uint64_t ProgramFiles::end_scan() {
   const bool many = entries_.size() > kMaxFiles / 2;
   for (auto it = entries_.begin(); it != entries_.end();) {
     Entry& entry = it->second;
-    if (entry.look && !entry.is_used) take_result(entry);
+    if (entry.inspection && !entry.is_used) take_result(entry);
     const bool used = std::exchange(entry.is_used, false);
-    const bool stays = entry.look || used || (!many && entry.verdict);
+    const bool stays = entry.inspection || used || (!many && entry.verdict);
     it = stays ? std::next(it) : entries_.erase(it);
   }
   new_ = 0;

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "daemon/control/look.h"
+#include "daemon/control/inspection.h"
 #include "daemon/model/discovery.h"
 #include "daemon/util/file_id.h"
 
@@ -53,8 +53,8 @@ class ProgramFiles {
  private:
   struct Entry {
     std::optional<FileVerdict> verdict;
-    std::optional<Look<std::optional<FileVerdict>>> look;  // runs
-    bool is_used = false;                                  // in this scan
+    std::optional<Inspection<std::optional<FileVerdict>>> inspection;  // runs
+    bool is_used = false;                                              // in this scan
   };
 
   void take_result(Entry& entry);

@@ -47,7 +47,7 @@ void ProgramWatch::run() {
 
 // Forgets processes that have exited, unless an attach is pending.
 void ProgramWatch::scan() {
-  std::map<int, Found> still_there;
+  std::map<int, MatchedProcess> still_there;
   Discoveries discovered;
   std::error_code error;
   for (std::filesystem::directory_iterator at(options_.proc_root, error), end; !error && at != end;
@@ -101,7 +101,8 @@ void ProgramWatch::note_other(int pid, const std::string& exe, Discoveries& disc
                   .rule = {}});
 }
 
-void ProgramWatch::note(int pid, std::map<int, Found>& still_there, Discoveries& discovered) {
+void ProgramWatch::note(int pid, std::map<int, MatchedProcess>& still_there,
+                        Discoveries& discovered) {
   const ProcFs proc(options_.proc_root);
   const auto exe = proc.exe(pid);
   if (!exe.ok()) return;
@@ -118,14 +119,14 @@ void ProgramWatch::note(int pid, std::map<int, Found>& still_there, Discoveries&
     found_.erase(known);
     if (same) return;
   }
-  Found found;
+  MatchedProcess found;
   found.start_time_ticks = *start;
   found.exe = *exe;
   found.pattern = *pattern;
   still_there.emplace(pid, std::move(found));
 }
 
-void ProgramWatch::advance(int pid, Found& found) {
+void ProgramWatch::advance(int pid, MatchedProcess& found) {
   if (found.attach.valid()) return take_result(pid, found);
   if (found.done || Clock::now() < found.again) return;
   const auto running = std::count_if(found_.begin(), found_.end(),
@@ -141,12 +142,12 @@ void ProgramWatch::advance(int pid, Found& found) {
   }
 }
 
-void ProgramWatch::take_result(int pid, Found& found) {
+void ProgramWatch::take_result(int pid, MatchedProcess& found) {
   if (found.attach.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
   note_result(pid, found, found.attach.get());
 }
 
-void ProgramWatch::note_result(int pid, Found& found, const absl::Status& result) {
+void ProgramWatch::note_result(int pid, MatchedProcess& found, const absl::Status& result) {
   if (result.ok()) log_info("pid {}: attached to, by --name {}", pid, found.pattern);
   found.done = result.ok() || absl::IsAlreadyExists(result) || absl::IsAborted(result);
   found.reason = without_pid(pid, std::string(result.message()));

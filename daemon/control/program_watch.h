@@ -48,7 +48,7 @@ class ProgramWatch {
   using Clock = std::chrono::steady_clock;
 
   // A process that a rule names.
-  struct Found {
+  struct MatchedProcess {
     std::uint64_t start_time_ticks = 0;
     std::string exe;
     std::string pattern;
@@ -64,16 +64,16 @@ class ProgramWatch {
   void scan();
   // Sorts a process: one that a rule names goes to still_there, another OCaml program to
   // discovered.
-  void note(int pid, std::map<int, Found>& still_there, Discoveries& discovered);
+  void note(int pid, std::map<int, MatchedProcess>& still_there, Discoveries& discovered);
   void note_other(int pid, const std::string& exe, Discoveries& discovered);
   void publish(Discoveries discovered);
-  void advance(int pid, Found& found);
-  void take_result(int pid, Found& found);
-  void note_result(int pid, Found& found, const absl::Status& result);
+  void advance(int pid, MatchedProcess& found);
+  void take_result(int pid, MatchedProcess& found);
+  void note_result(int pid, MatchedProcess& found, const absl::Status& result);
 
   const ProgramWatchOptions options_;
   // Members of thread_:
-  std::map<int, Found> found_;
+  std::map<int, MatchedProcess> found_;
   ProgramFiles files_;
   std::uint64_t ended_early_ = 0;
   StopSignal stop_;

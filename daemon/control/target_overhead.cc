@@ -14,7 +14,7 @@ constexpr std::chrono::seconds kOverheadWindow{1};
 constexpr std::chrono::seconds kLongestWindow{10};
 
 // Each record in the ring is a hit.
-ProbeRuns estimated_runs(memprof_capture_by capture, const LaneSignals& signals) {
+ProbeRuns estimated_runs(memprof_capture_by capture, const PipelineSignals& signals) {
   const std::uint64_t walks =
       capture == MEMPROF_CAPTURE_BY_KERNEL ? signals.captures_seen.load() : 0;
   return {.hits = walks + signals.batches_seen, .program_ns = walks * kUsualWalkNs};
@@ -34,8 +34,8 @@ TargetOverhead::TargetOverhead(double share, double ceiling, CaptureMode capture
   if (mode_ == CaptureMode::kAuto && statistics_) choice_.emplace(trap_ns());
 }
 
-TargetOverhead::Due TargetOverhead::look(const AttachedTarget& target, const KernelSide& kernel,
-                                         const LaneSignals& signals) {
+TargetOverhead::Due TargetOverhead::measure(const AttachedTarget& target, const KernelSide& kernel,
+                                            const PipelineSignals& signals) {
   if (!began_) {
     began_ = read(target, kernel, signals);
     return {};
@@ -73,7 +73,7 @@ OverheadInfo TargetOverhead::info() const {
 
 std::optional<TargetOverhead::Reading> TargetOverhead::read(const AttachedTarget& target,
                                                             const KernelSide& kernel,
-                                                            const LaneSignals& signals) const {
+                                                            const PipelineSignals& signals) const {
   const std::optional<ProbeRuns> runs =
       statistics_ ? kernel.probes().runs() : estimated_runs(target.capture(), signals);
   if (!runs) return std::nullopt;

@@ -13,7 +13,7 @@
 #include "daemon/attach/budget/overhead_budget.h"
 #include "daemon/attach/kernel/bpf_statistics.h"
 #include "daemon/attach/kernel/capture_mode.h"
-#include "daemon/pipeline/lane.h"
+#include "daemon/pipeline/target_pipeline.h"
 
 namespace memprofd {
 
@@ -30,7 +30,8 @@ class TargetOverhead {
     bool capture = false;  // another one: capture()
     bool any() const { return capture || rate != OverheadBudget::Change::kNone; }
   };
-  Due look(const AttachedTarget& target, const KernelSide& kernel, const LaneSignals& signals);
+  Due measure(const AttachedTarget& target, const KernelSide& kernel,
+              const PipelineSignals& signals);
   // A session has ended; the next look() begins a window.
   void end_window() { began_.reset(); }
 
@@ -49,7 +50,7 @@ class TargetOverhead {
     ProfilingCounts counts;
   };
   std::optional<Reading> read(const AttachedTarget& target, const KernelSide& kernel,
-                              const LaneSignals& signals) const;
+                              const PipelineSignals& signals) const;
   static OverheadWindow between(const Reading& begin, const Reading& end);
 
   std::optional<BpfStatistics> statistics_;  // not set: not permitted

@@ -18,7 +18,7 @@ namespace {
 using std::chrono::milliseconds;
 
 // Time for an abandoned inspection to release its program.
-constexpr milliseconds kLookStopPatience{1000};
+constexpr milliseconds kInspectionStopPatience{1000};
 // Time for which a copy of a program waits for the sites of its sampled blocks.
 constexpr milliseconds kSitesPatience{2000};
 
@@ -31,7 +31,7 @@ AttachRequest request_of(const SessionOptions& options) {
           .follow_forks = options.attach.follow_forks,
           .max_overhead = options.max_overhead,
           .user = options.attach.user,
-          .c_heap_interval = options.attach.c_heap_interval};
+          .native_heap_interval = options.attach.native_heap_interval};
 }
 
 TargetInfo describe(const AttachedTarget& attachment, double rate) {
@@ -60,23 +60,22 @@ absl::Status TargetSession::about(const absl::Status& status) const {
 
 // ---------------------------------------------------------------------- looks
 
-absl::StatusOr<std::unique_ptr<TargetSession>> TargetSession::open(SessionOptions options,
-                                                                   const SessionContext& context,
-                                                                   TargetSession* before,
-                                                                   TargetSnapshotPtr goes_on_from) {
+absl::StatusOr<std::unique_ptr<TargetSession>> TargetSession::open(
+    SessionOptions options, const SessionContext& context, TargetSession* before,
+    ProfileSnapshotPtr resumes_from) {
   std::unique_ptr<TargetSession> session(new TargetSession(std::move(options), context));
-  session->goes_on_from_ = std::move(goes_on_from);
+  session->resumes_from_ = std::move(resumes_from);
   struct stat process {};
   if (::stat(ProcFs().path(session->options_.pid, "").c_str(), &process) == 0) {
     session->owner_ = process.st_uid;
   }
   const SessionOptions& asked = session->options_;
-  RETURN_IF_ERROR(session->look(
+  RETURN_IF_ERROR(session->inspect(
       [pid = asked.pid, attach = asked.attach, mode = asked.mode](const std::stop_token& stop) {
         return prepare_target(pid, attach, mode, stop);
       }));
   if (before != nullptr) {
-    session->lane_ = before->lane_;
+    session->target_pipeline_ = before->target_pipeline_;
     session->ended_at_ = before->ended_at_;
   }
   return session;
@@ -85,63 +84,65 @@ absl::StatusOr<std::unique_ptr<TargetSession>> TargetSession::open(SessionOption
 TargetSession::~TargetSession() { enter(State::kEnded); }
 
 void TargetSession::enter(State state) {
-  if (state_ == State::kLooking) {
-    const bool given_up = std::exchange(look_, std::nullopt).has_value();
-    context_.children.look_over(options_.pid, given_up);
+  if (state_ == State::kInspecting) {
+    const bool given_up = std::exchange(inspection_, std::nullopt).has_value();
+    context_.children.inspection_over(options_.pid, given_up);
   }
   state_ = state;
   pace_.enter(Clock::now());
 }
 
-absl::Status TargetSession::look(LookFunction look) {
-  auto started = TargetLook::start(
-      [look = std::move(look)](const std::stop_token& stop) -> absl::StatusOr<PreparedTarget> {
-        auto prepared = look(stop);
+absl::Status TargetSession::inspect(InspectionFunction inspection) {
+  auto started = TargetInspection::start(
+      [inspection =
+           std::move(inspection)](const std::stop_token& stop) -> absl::StatusOr<PreparedTarget> {
+        auto prepared = inspection(stop);
         // An unwanted result is destroyed here, because that may take a while.
         if (stop.stop_requested()) return absl::AbortedError("given up");
         return prepared;
       },
       context_.wake);
   if (!started.ok()) return started.status();
-  enter(State::kLooking);
-  look_.emplace(*std::move(started));
+  enter(State::kInspecting);
+  inspection_.emplace(*std::move(started));
   return absl::OkStatus();
 }
 
-void TargetSession::give_up_look(const absl::Status& why) {
+void TargetSession::give_up_inspection(const absl::Status& why) {
   refuse(why);
-  if (goes_on_from_ != nullptr) cannot_go_on(why);
+  if (resumes_from_ != nullptr) cannot_resume(why);
   enter(State::kEnded);
 }
 
 // The next attach must find the program free, so the inspection may release it first.
-void TargetSession::detach_look() {
-  if (look_until_ != TimePoint::max()) return;
-  look_until_ = Clock::now() + kLookStopPatience;
-  look_->request_stop();
-  if (goes_on_from_ != nullptr) cannot_go_on(absl::CancelledError("detached on request"));
+void TargetSession::detach_inspection() {
+  if (inspect_until_ != TimePoint::max()) return;
+  inspect_until_ = Clock::now() + kInspectionStopPatience;
+  inspection_->request_stop();
+  if (resumes_from_ != nullptr) cannot_resume(absl::CancelledError("detached on request"));
   refuse(absl::AbortedError(
       absl::StrCat("pid ", options_.pid, " was detached while it was being inspected")));
 }
 
-absl::Status TargetSession::take_over_look() {
-  if (look_until_ != TimePoint::max()) {
+absl::Status TargetSession::take_over_inspection() {
+  if (inspect_until_ != TimePoint::max()) {
     enter(State::kEnded);
     return absl::NotFoundError("detached");
   }
-  absl::StatusOr<PreparedTarget> prepared = look_took_too_long(options_.pid);
-  if (look_->done()) prepared = std::exchange(look_, std::nullopt)->take();
+  absl::StatusOr<PreparedTarget> prepared = inspection_took_too_long(options_.pid);
+  if (inspection_->done()) prepared = std::exchange(inspection_, std::nullopt)->take();
   absl::Status begun = prepared.ok() ? begin(*std::move(prepared)) : prepared.status();
   if (!begun.ok())
-    give_up_look(why_no_agent_.empty() ? begun : absl::FailedPreconditionError(why_no_agent_));
+    give_up_inspection(why_no_agent_.empty() ? begun
+                                             : absl::FailedPreconditionError(why_no_agent_));
   return begun;
 }
 
 // The result of the inspection is valid as long as that program runs.
 absl::Status TargetSession::begin(PreparedTarget prepared) {
   RETURN_IF_ERROR(check_same_program(prepared.target->target()));
-  RETURN_IF_ERROR(check_goes_on(prepared.target->target()));
-  left_alone_ = {};
+  RETURN_IF_ERROR(check_resumes(prepared.target->target()));
+  skipped_children_ = {};
   attached_.emplace();
   double rate = options_.rate;
   if (!prepared.target->observes()) {
@@ -167,13 +168,13 @@ void TargetSession::use(PreparedTarget prepared, double rate) {
   info.forked_from = options_.forked_from;
   info.program = identity_of(attached_->target->target());
   info.asked = request_of(options_);
-  if (attached_->target->observes()) info.asked.c_heap_interval = 0;  // until probes follow it
+  if (attached_->target->observes()) info.asked.native_heap_interval = 0;  // until probes follow it
   info.is_asked = true;
-  const auto before =
-      std::exchange(lane_, std::make_shared<Lane>(attached_->target, attached_->symbolizer,
-                                                  std::move(info), goes_on_from_));
-  context_.ingest.post([&ingest = context_.ingest, before, lane = lane_] {
-    ingest.add(lane);
+  const auto before = std::exchange(
+      target_pipeline_, std::make_shared<TargetPipeline>(attached_->target, attached_->symbolizer,
+                                                         std::move(info), resumes_from_));
+  context_.ingest.post([&ingest = context_.ingest, before, target_pipeline = target_pipeline_] {
+    ingest.add(target_pipeline);
     if (before) ingest.remove(before.get());
   });
   keep_lease();
@@ -185,31 +186,32 @@ void TargetSession::observe_instead(const std::string& why_no_agent) {
   attached_->target->begin_detach();
   const auto before = std::make_shared<Attached>(end_attached(TargetState::kFailed, why_no_agent));
   why_no_agent_ = why_no_agent;
-  const absl::Status looks = look([before, attach = options_.attach, why_no_agent](
-                                      const std::stop_token&) -> absl::StatusOr<PreparedTarget> {
-    before->caught_up.wait();
-    before->target->let_go();
-    FoundProgram found{before->target->release_target(), std::move(before->symbolizer),
-                       std::move(before->plugins)};
-    before->target.reset();
-    return prepare_instead(std::move(found), attach, why_no_agent);
-  });
-  if (!looks.ok()) give_up_look(absl::FailedPreconditionError(why_no_agent));
+  const absl::Status inspections =
+      inspect([before, attach = options_.attach,
+               why_no_agent](const std::stop_token&) -> absl::StatusOr<PreparedTarget> {
+        before->caught_up.wait();
+        before->target->detach();
+        InspectedProgram found{before->target->release_target(), std::move(before->symbolizer),
+                               std::move(before->plugins)};
+        before->target.reset();
+        return prepare_instead(std::move(found), attach, why_no_agent);
+      });
+  if (!inspections.ok()) give_up_inspection(absl::FailedPreconditionError(why_no_agent));
 }
 
 // -------------------------------------------------------------------- answers
 
-void TargetSession::tell_when_sampling(SessionAnswer answer, milliseconds patience) {
+void TargetSession::answer_when_sampling(SessionAnswer answer, milliseconds patience) {
   pending_answers_.push_back({State::kSampling, Clock::now() + patience, std::move(answer)});
 }
 
-void TargetSession::tell_when_ended(SessionAnswer answer) {
+void TargetSession::answer_when_ended(SessionAnswer answer) {
   pending_answers_.push_back({State::kEnded, TimePoint::max(), std::move(answer)});
 }
 
 // Its callers hear how far it has come, if it takes long.
 void TargetSession::give_answers() {
-  if (state_ == State::kLooking || state_ == State::kStopping) return;
+  if (state_ == State::kInspecting || state_ == State::kStopping) return;
   std::erase_if(pending_answers_, [this](PendingAnswer& pending) {
     if (state_ != pending.wanted && state_ != State::kEnded && Clock::now() < pending.until) {
       return false;
@@ -225,8 +227,9 @@ void TargetSession::refuse(const absl::Status& why) {
 }
 
 absl::StatusOr<TargetInfo> TargetSession::result(State wanted) const {
-  if (wanted == State::kEnded) return lane_ == nullptr ? TargetInfo() : lane_->info();
-  const TargetInfo info = lane_->info();
+  if (wanted == State::kEnded)
+    return target_pipeline_ == nullptr ? TargetInfo() : target_pipeline_->info();
+  const TargetInfo info = target_pipeline_->info();
   if (info.state == TargetState::kFailed) {
     return about(absl::FailedPreconditionError(info.message));
   }
@@ -242,14 +245,15 @@ absl::Status TargetSession::start_session(double rate) {
   AttachedTarget& target = *attached_->target;
   memprof_capture_by capture = capture_of(options_.attach.capture);
   if (!target.observes()) {
-    lane_->request_session(target.next_generation(), rate);
+    target_pipeline_->request_session(target.next_generation(), rate);
   }
   if (attached_->overhead) {
     attached_->overhead->end_window();
     capture = attached_->overhead->capture();
   }
   RETURN_IF_ERROR(target.begin(rate, capture));
-  lane_->update_info([&](TargetInfo& info) { info.capture = capture_name(target.capture()); });
+  target_pipeline_->update_info(
+      [&](TargetInfo& info) { info.capture = capture_name(target.capture()); });
   return absl::OkStatus();
 }
 
@@ -267,12 +271,13 @@ absl::Status TargetSession::set_rate(const RateRequest& request) {
   OverheadBudget& budget = attached_->overhead->budget();
   if (request.max_overhead) budget.set_share(*request.max_overhead);
   if (request.sampling_rate != 0) budget.set_ceiling(request.sampling_rate);
-  lane_->update_info([&](TargetInfo& info) {
+  target_pipeline_->update_info([&](TargetInfo& info) {
     if (request.max_overhead) info.asked.max_overhead = request.max_overhead;
     if (request.sampling_rate != 0) info.asked.sampling_rate = request.sampling_rate;
   });
   const double rate = budget.rate();
-  const bool runs_at_it = state_ == State::kSampling && lane_->info().sampling_rate == rate;
+  const bool runs_at_it =
+      state_ == State::kSampling && target_pipeline_->info().sampling_rate == rate;
   show_overhead();
   // A new session might forget the blocks that are followed.
   if (runs_at_it) return absl::OkStatus();
@@ -283,43 +288,48 @@ absl::Status TargetSession::set_rate(const RateRequest& request) {
 
 absl::Status TargetSession::check_is_meant(const AskedProcess& asked) const {
   return memprofd::check_is_meant(asked, attached_->target->target().start_time_ticks,
-                                  lane_->info().owner);
+                                  target_pipeline_->info().owner);
 }
 
 absl::StatusOr<HeapSource> TargetSession::heap_source() {
   if (state_ == State::kStopping) {
     return absl::NotFoundError(absl::StrCat("pid ", options_.pid, " is being detached"));
   }
-  ASSIGN_OR_RETURN(auto ticket, attached_->target->copy_ticket());
-  return HeapSource{
-      .ticket = std::move(ticket),
-      .symbolizer = attached_->symbolizer,
-      .sampling_rate = lane_->info().sampling_rate,
-      .sites = [&ingest = context_.ingest, lane = lane_](std::vector<SampleId> numbers) {
-        const auto sites = std::make_shared<SampleSites>();
-        const std::future<void> found = ingest.post(
-            [lane, sites, numbers = std::move(numbers)] { *sites = lane->sites_of(numbers); });
-        const bool in_time = found.wait_for(kSitesPatience) == std::future_status::ready;
-        return in_time ? std::move(*sites) : SampleSites();
-      }};
+  ASSIGN_OR_RETURN(auto lease, attached_->target->copy_lease());
+  return HeapSource{.lease = std::move(lease),
+                    .symbolizer = attached_->symbolizer,
+                    .sampling_rate = target_pipeline_->info().sampling_rate,
+                    .sites = [&ingest = context_.ingest,
+                              target_pipeline = target_pipeline_](std::vector<SampleId> numbers) {
+                      const auto sites = std::make_shared<SampleSites>();
+                      const std::future<void> found =
+                          ingest.post([target_pipeline, sites, numbers = std::move(numbers)] {
+                            *sites = target_pipeline->sites_of(numbers);
+                          });
+                      const bool in_time =
+                          found.wait_for(kSitesPatience) == std::future_status::ready;
+                      return in_time ? std::move(*sites) : SampleSites();
+                    }};
 }
 
-std::optional<CBlockTarget> TargetSession::c_block_target() const {
-  if (!attached_->target->follows_c_heap()) return std::nullopt;
-  return CBlockTarget{
+std::optional<ResidencyTarget> TargetSession::residency_target() const {
+  if (!attached_->target->follows_native_heap()) return std::nullopt;
+  return ResidencyTarget{
       .pid = options_.pid,
       .memory = attached_->target->target().memory,
       .blocks =
-          [&ingest = context_.ingest, lane = lane_] {
-            const auto blocks = std::make_shared<std::vector<CBlockPlace>>();
-            const std::future<void> told =
-                ingest.post([lane, blocks] { *blocks = lane->c_blocks(); });
-            const bool in_time = told.wait_for(kSitesPatience) == std::future_status::ready;
-            return in_time ? std::move(*blocks) : std::vector<CBlockPlace>();
+          [&ingest = context_.ingest, target_pipeline = target_pipeline_] {
+            const auto blocks = std::make_shared<std::vector<NativeBlock>>();
+            const std::future<void> taken_in = ingest.post(
+                [target_pipeline, blocks] { *blocks = target_pipeline->native_blocks(); });
+            const bool in_time = taken_in.wait_for(kSitesPatience) == std::future_status::ready;
+            return in_time ? std::move(*blocks) : std::vector<NativeBlock>();
           },
       .keep =
-          [&ingest = context_.ingest, lane = lane_](CBlockLook look) {
-            ingest.post([lane, look = std::move(look)] { lane->note_c_blocks(look); });
+          [&ingest = context_.ingest, target_pipeline = target_pipeline_](ResidencyScan scan) {
+            ingest.post([target_pipeline, scan = std::move(scan)] {
+              target_pipeline->note_native_blocks(scan);
+            });
           }};
 }
 
@@ -334,7 +344,7 @@ std::shared_ptr<ValueProgram> TargetSession::values() {
 // ----------------------------------------------------------------------- ends
 
 void TargetSession::detach(std::string message, bool still_asked) {
-  if (state_ == State::kLooking) return detach_look();
+  if (state_ == State::kInspecting) return detach_inspection();
   if (!running()) return;
   attached_->still_asked = still_asked;
   stop(TargetState::kDetached, std::move(message), kStopPatience);
@@ -342,12 +352,12 @@ void TargetSession::detach(std::string message, bool still_asked) {
 
 void TargetSession::end(TargetState state, std::string message) {
   stop(state, std::move(message), milliseconds(0));
-  go_on_stopping();
+  continue_stopping();
 }
 
 void TargetSession::stop(TargetState state, std::string message, milliseconds patience) {
   attached_->target->request_stop();
-  lane_->slow_to(0);
+  target_pipeline_->slow_to(0);
   attached_->end_state = state;
   attached_->end_message = std::move(message);
   attached_->stops_until = Clock::now() + patience;
@@ -362,11 +372,11 @@ TargetSession::Attached TargetSession::end_attached(TargetState state, const std
     log_info("{}", about_pid(pid, message));
   }
   context_.leases.drop(pid);
-  lane_->slow_to(0);
-  if (const std::uint64_t unsaid = left_alone_.unsaid(); unsaid != 0) {
-    log_info("pid {}: {} more of its children were not followed", pid, unsaid);
+  target_pipeline_->slow_to(0);
+  if (const std::uint64_t not_logged = skipped_children_.not_logged(); not_logged != 0) {
+    log_info("pid {}: {} more of its children were not followed", pid, not_logged);
   }
-  lane_->update_info([&](TargetInfo& info) {
+  target_pipeline_->update_info([&](TargetInfo& info) {
     info.state = state;
     info.message = message;
     info.end = attached_->how_ended;
@@ -374,7 +384,9 @@ TargetSession::Attached TargetSession::end_attached(TargetState state, const std
     info.paused_seconds = attached_->target->paused_seconds();
   });
   attached_->caught_up =
-      context_.ingest.post([&ingest = context_.ingest, lane = lane_] { ingest.finish(*lane); });
+      context_.ingest.post([&ingest = context_.ingest, target_pipeline = target_pipeline_] {
+        ingest.finish(*target_pipeline);
+      });
   Attached before = *std::move(attached_);
   attached_.reset();
   ended_at_ = Clock::now();
@@ -382,7 +394,9 @@ TargetSession::Attached TargetSession::end_attached(TargetState state, const std
 }
 
 void TargetSession::forget() {
-  context_.ingest.post([&ingest = context_.ingest, lane = lane_] { ingest.remove(lane.get()); });
+  context_.ingest.post([&ingest = context_.ingest, target_pipeline = target_pipeline_] {
+    ingest.remove(target_pipeline.get());
+  });
 }
 
 }  // namespace memprofd

@@ -3,14 +3,15 @@
 //
 //                     .---- a new rate, a budget, the agent stopped by itself ----.
 //                     v                                                           |
-//   kLooking ----> kWaiting ------------------- it samples -------------------> kSampling
+//   kInspecting ----> kWaiting ------------------- it samples -------------------> kSampling
 //    |    ^           |  |                                                        |
 //    |    '-observe---'  '--- detach, exec, exit, failure ---> kStopping <--------'
 //    |      instead                                                |
 //    |                                                             v
 //    '--- refused, given up, detached --------------------------> kEnded ----> forgotten
 //
-//   kLooking   has look_: a thread of its own looks at the program, to which nothing is done yet.
+//   kInspecting   has look_: a thread of its own looks at the program, to which nothing is done
+//   yet.
 //              lane_ has what is left of a session before at this pid, or is null.
 //   kWaiting   has attached_ and lane_: a rate was asked for, at which nothing is sampled yet.
 //   kSampling  has attached_ and lane_: what was asked for last runs.
@@ -31,21 +32,21 @@
 #include "absl/status/statusor.h"
 #include "daemon/attach/attach_options.h"
 #include "daemon/attach/attached_target.h"
-#include "daemon/control/c_block_keeper.h"
 #include "daemon/control/control_queue.h"
 #include "daemon/control/cpu_bound.h"
 #include "daemon/control/forked_children.h"
-#include "daemon/control/lease_keeper.h"
-#include "daemon/control/left_alone.h"
-#include "daemon/control/look.h"
+#include "daemon/control/inspection.h"
+#include "daemon/control/lease_renewer.h"
 #include "daemon/control/plugin_follower.h"
 #include "daemon/control/prepare_target.h"
+#include "daemon/control/residency_scanner.h"
+#include "daemon/control/skipped_children.h"
 #include "daemon/control/target_overhead.h"
 #include "daemon/control/tick_pace.h"
 #include "daemon/discover/wait_budget.h"
 #include "daemon/model/control.h"
 #include "daemon/pipeline/ingest_thread.h"
-#include "daemon/pipeline/lane.h"
+#include "daemon/pipeline/target_pipeline.h"
 #include "daemon/snapshot/taking/heap_taker.h"
 #include "daemon/values/value_program.h"
 
@@ -72,7 +73,7 @@ struct FiredProbes {
 // Shared by all sessions; outlives them.
 struct SessionContext {
   IngestThread& ingest;
-  LeaseKeeper& leases;
+  LeaseRenewer& leases;
   ForkedChildren& children;
   FiredProbes& fired;
   std::function<void()> wake;  // ends the control thread's wait; any thread
@@ -85,17 +86,17 @@ class TargetSession {
  public:
   using Clock = std::chrono::steady_clock;
   using TimePoint = Clock::time_point;
-  enum class State { kLooking, kWaiting, kSampling, kStopping, kEnded };
+  enum class State { kInspecting, kWaiting, kSampling, kStopping, kEnded };
 
   // Begins to inspect the program. before: the ended target at this pid, or null; its counts are
-  // shown until there are new ones. An error leaves it unchanged. goes_on_from: the last snapshot
+  // shown until there are new ones. An error leaves it unchanged. resumes_from: the last snapshot
   // of the same program by the previous memprofd, or null.
   static absl::StatusOr<std::unique_ptr<TargetSession>> open(SessionOptions options,
                                                              const SessionContext& context,
                                                              TargetSession* before,
-                                                             TargetSnapshotPtr goes_on_from);
+                                                             ProfileSnapshotPtr resumes_from);
   // One of an earlier memprofd that has ended: this is its final snapshot.
-  static std::unique_ptr<TargetSession> of_ended(TargetSnapshotPtr snapshot,
+  static std::unique_ptr<TargetSession> of_ended(ProfileSnapshotPtr snapshot,
                                                  std::chrono::steady_clock::time_point ended_at,
                                                  const SessionContext& context);
   ~TargetSession();
@@ -107,7 +108,7 @@ class TargetSession {
   // True if it is to end but is not detached from the program yet.
   bool letting_go() const {
     return state_ == State::kStopping ||
-           (state_ == State::kLooking && look_until_ != TimePoint::max());
+           (state_ == State::kInspecting && inspect_until_ != TimePoint::max());
   }
   int forked_from() const { return options_.forked_from; }
   const std::string& user() const { return options_.user; }
@@ -116,22 +117,22 @@ class TargetSession {
   const ForkFamily* family() const { return options_.family.get(); }
 
   // Answers a request to attach, or for a rate, when it samples, has ended, or takes long.
-  void tell_when_sampling(SessionAnswer answer, std::chrono::milliseconds patience);
-  void tell_when_ended(SessionAnswer answer);
+  void answer_when_sampling(SessionAnswer answer, std::chrono::milliseconds patience);
+  void answer_when_ended(SessionAnswer answer);
   // True if it is attached and a request waits for an answer.
   bool answer_awaited() const { return attached() && !pending_answers_.empty(); }
   void give_answers();
   void drop_answers() { pending_answers_.clear(); }
 
-  // While kLooking: whether the look has ended or taken too long.
-  bool look_over() const {
-    return look_->done() || look_->over_budget() || Clock::now() >= look_until_;
+  // While kInspecting: whether the look has ended or taken too long.
+  bool inspection_over() const {
+    return inspection_->done() || inspection_->over_budget() || Clock::now() >= inspect_until_;
   }
   // Starts the session with the result of the inspection. Returns the error that prevents it; then
   // the session has ended.
-  absl::Status take_over_look();
+  absl::Status take_over_inspection();
   // Ends a session that is not attached; the result of its inspection is dropped.
-  void give_up_look(const absl::Status& why);
+  void give_up_inspection(const absl::Status& why);
 
   // While attached, again and again: brings it to sampling, sees that it still does, notices
   // its end, its plugins and its children.
@@ -153,7 +154,7 @@ class TargetSession {
   // can be taken now.
   absl::StatusOr<HeapSource> heap_source();
   // While attached: nothing where C's memory is not followed. For any thread.
-  std::optional<CBlockTarget> c_block_target() const;
+  std::optional<ResidencyTarget> residency_target() const;
   // While attached: its modules' values, for any thread.
   std::shared_ptr<ValueProgram> values();
   // Begins to undo everything; the session ends soon, when all events of the target have been
@@ -162,23 +163,23 @@ class TargetSession {
   void detach(std::string message, bool still_asked);
 
   // While kEnded.
-  bool has_counts() const { return lane_ != nullptr; }
+  bool has_counts() const { return target_pipeline_ != nullptr; }
   // Null where nothing was ever counted.
-  const std::shared_ptr<Lane>& lane() const { return lane_; }
+  const std::shared_ptr<TargetPipeline>& target_pipeline() const { return target_pipeline_; }
   std::chrono::steady_clock::time_point ended_at() const { return ended_at_; }
   // Takes its counts out of sight.
   void forget();
   // A target of the previous memprofd could not be resumed and has ended with its counts. The next
   // memprofd tries again, unless why is kNotFound: the program has gone, or kCancelled: it was
   // detached.
-  void cannot_go_on(const absl::Status& why);
+  void cannot_resume(const absl::Status& why);
 
   // A child of it is not followed; whether that is the first for this reason.
-  bool leave_alone(LeftAlone::Reason reason) { return left_alone_.add(reason); }
+  bool skip_child(SkippedChildren::Reason reason) { return skipped_children_.add(reason); }
 
  private:
-  using TargetLook = Look<absl::StatusOr<PreparedTarget>>;
-  using LookFunction = std::function<absl::StatusOr<PreparedTarget>(std::stop_token)>;
+  using TargetInspection = Inspection<absl::StatusOr<PreparedTarget>>;
+  using InspectionFunction = std::function<absl::StatusOr<PreparedTarget>(std::stop_token)>;
 
   // From what the look has found until the end.
   struct Attached {
@@ -188,21 +189,21 @@ class TargetSession {
     std::optional<TargetOverhead> overhead;  // not in observe mode
     std::shared_ptr<ValueProgram> values;    // null until the first question
     std::string why_observed;                // one line, in observe mode
-    bool probes_c_heap = false;              // likewise: C's memory is followed
-    std::string why_no_c_heap;               // likewise, one line
+    bool probes_native_heap = false;         // likewise: C's memory is followed
+    std::string why_no_native_heap;          // likewise, one line
     std::string why_rate;                    // for the log, when the budget has changed it
     std::string why_ended;  // the session before the one that runs, by itself; as logged
     CpuBound::Use cpu;
     std::uint64_t cpu_ns = 0;  // of memprofd for it, at the end of the last window
     double cpu_limit = 0;
     bool slowed = false;
-    bool said_exhausted = false;
-    bool said_memory_full = false;
+    bool logged_exhausted = false;
+    bool logged_memory_full = false;
     TimePoint sampling_since;
     TimePoint lost_since;  // a thread that the attach needed; not set: none
-    TimePoint looked_at;   // time of the last check by tick_when_due(), and its result
-    std::uint64_t looked_cpu_ns = 0;
-    std::uint64_t looked_records = 0;
+    TimePoint checked_at;  // time of the last check by tick_when_due(), and its result
+    std::uint64_t checked_cpu_ns = 0;
+    std::uint64_t checked_records = 0;
     TimePoint owner_seen_at;
     TimePoint kept_alive_at;
     std::uint64_t alive_cpu_ns = 0;  // of the program, just before that
@@ -227,10 +228,10 @@ class TargetSession {
       : options_(std::move(options)), context_(context) {}
 
   void enter(State state);
-  absl::Status look(LookFunction look);
+  absl::Status inspect(InspectionFunction inspection);
   absl::Status begin(PreparedTarget prepared);
   static ProgramIdentity identity_of(const Target& target);
-  absl::Status check_goes_on(const Target& target) const;
+  absl::Status check_resumes(const Target& target) const;
   absl::Status about(const absl::Status& status) const;
   void use(PreparedTarget prepared, double rate);
   absl::Status start_session(double rate);
@@ -238,16 +239,16 @@ class TargetSession {
   void observe_instead(const std::string& why_no_agent);
   void stop(TargetState state, std::string message, std::chrono::milliseconds patience);
   void end(TargetState state, std::string message);
-  void detach_look();
+  void detach_inspection();
   void refuse(const absl::Status& why);
   absl::StatusOr<TargetInfo> result(State wanted) const;
 
   // target_session_watch.cc
   bool at_rest();
-  void look_after();
+  void watch();
   void keep_pace();
   bool running() const { return state_ == State::kWaiting || state_ == State::kSampling; }
-  void go_on_stopping();
+  void continue_stopping();
   void advance();
   void end_attach(const absl::Status& why);
   void show_progress();
@@ -256,11 +257,11 @@ class TargetSession {
   void end_exited();
   void end_program(const ProgramEnd& how, const char* when = "");
   void keep_lease();
-  void look_who_owns();
+  void find_owner();
   void keep_alive();
-  void watch_c_heap();
+  void watch_native_heap();
   std::string sampling_text() const;
-  void say_slowed(bool slowed) const;
+  void log_slowed(bool slowed) const;
   std::string why_changed(OverheadBudget::Change change, bool was_held) const;
   void show_overhead();
   void keep_to_budget();
@@ -271,14 +272,14 @@ class TargetSession {
   State state_ = State::kEnded;
   TickPace pace_;
   std::optional<uid_t> owner_;
-  std::optional<TargetLook> look_;
+  std::optional<TargetInspection> inspection_;
   std::optional<Attached> attached_;
-  std::shared_ptr<Lane> lane_;
-  TargetSnapshotPtr goes_on_from_;  // until it samples; or null
-  std::string why_no_agent_;        // it was in the program, and found that it cannot sample
-  TimePoint look_until_ = TimePoint::max();  // earlier: it was detached, and has a moment to end
+  std::shared_ptr<TargetPipeline> target_pipeline_;
+  ProfileSnapshotPtr resumes_from_;  // until it samples; or null
+  std::string why_no_agent_;         // it was in the program, and found that it cannot sample
+  TimePoint inspect_until_ = TimePoint::max();  // earlier: it was detached, and has a moment to end
   std::vector<PendingAnswer> pending_answers_;
-  LeftAlone left_alone_;  // of the children since it was attached to
+  SkippedChildren skipped_children_;  // of the children since it was attached to
   TimePoint requested_at_ = Clock::now();
   TimePoint ended_at_;
 };

@@ -45,13 +45,13 @@ std::string overhead_text(const OverheadInfo& overhead) {
                       " of its CPU, the budget is ", format_share(overhead.budget, 1));
 }
 
-void say_exhausted(int pid, double rate, const OverheadInfo& overhead) {
+void log_exhausted(int pid, double rate, const OverheadInfo& overhead) {
   log_warning(
       "pid {}: {} even at {}, the lowest rate that a budget sets; raise --max-overhead, or detach",
       pid, overhead_text(overhead), format_rate(rate));
 }
 
-void say_memory_full(int pid) {
+void log_memory_full(int pid) {
   log_warning(
       "pid {}: the memory for all targets (--memory.max) is used up: new blocks of it are not "
       "followed, new callstacks cut (memprofd_given_up_events_total, "
@@ -67,19 +67,19 @@ void say_memory_full(int pid) {
 bool TargetSession::at_rest() {
   if (state_ != State::kSampling || attached_->target->observes()) return false;
   const TimePoint now = Clock::now();
-  const std::uint64_t records = lane_->signals().records;
+  const std::uint64_t records = target_pipeline_->signals().records;
   const std::uint64_t cpu_ns = process_cpu_ns(options_.pid);
-  const bool same = cpu_ns != 0 && cpu_ns == std::exchange(attached_->looked_cpu_ns, cpu_ns);
-  const bool told = records != std::exchange(attached_->looked_records, records);
-  if (same && !told && now - attached_->looked_at < kKeepAliveInterval) {
+  const bool same = cpu_ns != 0 && cpu_ns == std::exchange(attached_->checked_cpu_ns, cpu_ns);
+  const bool has_events = records != std::exchange(attached_->checked_records, records);
+  if (same && !has_events && now - attached_->checked_at < kKeepAliveInterval) {
     return !has_exited(attached_->target->target());
   }
-  attached_->looked_at = now;
+  attached_->checked_at = now;
   return false;
 }
 
 void TargetSession::tick() {
-  look_after();
+  watch();
   keep_pace();
 }
 
@@ -95,9 +95,10 @@ void TargetSession::keep_pace() {
   pace_.ticked_steady(now);
 }
 
-void TargetSession::look_after() {
-  if (state_ == State::kStopping) return go_on_stopping();
-  const bool exec_seen = lane_->signals().exec_seen;  // first: what it has forked before is noted
+void TargetSession::watch() {
+  if (state_ == State::kStopping) return continue_stopping();
+  const bool exec_seen =
+      target_pipeline_->signals().exec_seen;  // first: what it has forked before is noted
   note_children();
   if (has_exited(attached_->target->target())) {
     end_exited();
@@ -113,36 +114,36 @@ void TargetSession::look_after() {
     if (running()) keep_to_budget();
   }
   if (running() && !attached_->target->injecting()) {
-    attached_->plugins.follow(lane_->signals().frametables_registered, *attached_->target,
-                              context_.wake);
+    attached_->plugins.follow(target_pipeline_->signals().frametables_registered,
+                              *attached_->target, context_.wake);
   }
-  if (running() && lane_->memory_refused() > 0 &&
-      !std::exchange(attached_->said_memory_full, true)) {
-    say_memory_full(options_.pid);
+  if (running() && target_pipeline_->memory_refused() > 0 &&
+      !std::exchange(attached_->logged_memory_full, true)) {
+    log_memory_full(options_.pid);
   }
-  if (running()) look_who_owns();
+  if (running()) find_owner();
   if (running()) keep_alive();
-  if (running()) watch_c_heap();
+  if (running()) watch_native_heap();
 }
 
 // Access that the kernel denies a user while the program runs stays denied after its end.
-void TargetSession::look_who_owns() {
-  const auto owner = lane_->info().owner;
+void TargetSession::find_owner() {
+  const auto owner = target_pipeline_->info().owner;
   if (!owner || Clock::now() - attached_->owner_seen_at < kOwnerInterval) return;
   attached_->owner_seen_at = Clock::now();
-  const auto process = memprofd::look_who_owns(ProcFs(), options_.pid);
+  const auto process = memprofd::find_owner(ProcFs(), options_.pid);
   if (!process.ok() || process->has_ended || process->owner == owner) return;
-  lane_->update_info([](TargetInfo& info) { info.owner = std::nullopt; });
+  target_pipeline_->update_info([](TargetInfo& info) { info.owner = std::nullopt; });
 }
 
-void TargetSession::go_on_stopping() {
+void TargetSession::continue_stopping() {
   AttachedTarget& target = *attached_->target;
   const bool patient = Clock::now() < attached_->stops_until;
   if (patient && !target.stopped() && !has_exited(target.target())) return;
   attached_->stops_until = {};
   target.begin_detach();
   if (!target.detached()) return;
-  target.let_go();
+  target.detach();
   end_attached(attached_->end_state, attached_->end_message);
   enter(State::kEnded);
 }
@@ -152,20 +153,22 @@ void TargetSession::advance() {
   const bool had_agent = target.agent() != nullptr;
   const auto progress = target.advance();
   if (!had_agent && target.agent() != nullptr) {
-    context_.ingest.post([lane = lane_, agent = *target.agent()] { lane->set_agent(agent); });
+    context_.ingest.post([target_pipeline = target_pipeline_, agent = *target.agent()] {
+      target_pipeline->set_agent(agent);
+    });
     keep_lease();
   }
   if (!progress.ok()) return end_attach(progress.status());
   attached_->lost_since = {};
   if (*progress == AttachedTarget::Progress::kAgain)
-    return start_again(lane_->info().sampling_rate);
+    return start_again(target_pipeline_->info().sampling_rate);
   if (*progress == AttachedTarget::Progress::kNoAgent) {
     if (options_.mode == AttachMode::kAuto) return observe_instead(target.why_no_agent());
     return end_attach(absl::FailedPreconditionError(target.why_no_agent()));
   }
   if (*progress == AttachedTarget::Progress::kSampling) {
     enter(State::kSampling);
-    goes_on_from_ = nullptr;
+    resumes_from_ = nullptr;
     attached_->sampling_since = Clock::now();
   }
   show_progress();
@@ -191,8 +194,8 @@ void TargetSession::end_attach(const absl::Status& why) {
 // The message of a sampled target.
 std::string TargetSession::sampling_text() const {
   std::string observe = observe_text(attached_->why_observed);
-  if (!attached_->why_no_c_heap.empty())
-    absl::StrAppend(&observe, "; the native heap is not followed: ", attached_->why_no_c_heap);
+  if (!attached_->why_no_native_heap.empty())
+    absl::StrAppend(&observe, "; the native heap is not followed: ", attached_->why_no_native_heap);
   if (attached_->slowed) {
     return absl::StrCat(observe, observe.empty() ? "" : "; ",
                         "read slowly, with losses, as memprofd may take no more CPU (--cpu.max)");
@@ -205,7 +208,7 @@ std::string TargetSession::sampling_text() const {
 void TargetSession::show_progress() {
   const AttachedTarget& target = *attached_->target;
   const bool sampling = state_ == State::kSampling;
-  lane_->update_info([&](TargetInfo& info) {
+  target_pipeline_->update_info([&](TargetInfo& info) {
     info.state = sampling ? TargetState::kSampling : TargetState::kWaiting;
     info.message = sampling ? sampling_text() : target.waiting_for();
     info.paused_seconds = target.paused_seconds();
@@ -214,8 +217,9 @@ void TargetSession::show_progress() {
   });
   if (!sampling) return;
   log_info("pid {}: sampling {}{}{}", options_.pid, target.target().comm,
-           target.observes() ? absl::StrCat(", ", observe_text(attached_->why_observed))
-                             : absl::StrCat(" at ", format_rate(lane_->info().sampling_rate)),
+           target.observes()
+               ? absl::StrCat(", ", observe_text(attached_->why_observed))
+               : absl::StrCat(" at ", format_rate(target_pipeline_->info().sampling_rate)),
            std::exchange(attached_->why_rate, ""));
 }
 
@@ -224,7 +228,7 @@ void TargetSession::show_progress() {
 // at after them. Where a probe fires for others, it is the program that is not what it says.
 void TargetSession::check_probes() {
   if (attached_->target->observes()) return;  // a program may allocate nothing for long
-  const LaneSignals& signals = lane_->signals();
+  const PipelineSignals& signals = target_pipeline_->signals();
   FiredProbes& fired = context_.fired;
   fired.agent |= signals.batches_seen > 0;
   fired.capture |=
@@ -249,8 +253,8 @@ void TargetSession::check_probes() {
 }
 
 void TargetSession::note_children() {
-  const TargetInfo info = lane_->info();
-  for (const int pid : lane_->take_children()) {
+  const TargetInfo info = target_pipeline_->info();
+  for (const int pid : target_pipeline_->take_children()) {
     if (context_.children.add(options_.family, {.pid = pid,
                                                 .parent = info.pid,
                                                 .exe = info.exe,
@@ -259,7 +263,7 @@ void TargetSession::note_children() {
                                                 .seen_at = Clock::now()})) {
       continue;
     }
-    if (leave_alone(LeftAlone::kTooManyForks)) {
+    if (skip_child(SkippedChildren::kTooManyForks)) {
       log_warning("pid {}: not followed, because too many processes are being forked", pid);
     }
   }
@@ -271,7 +275,8 @@ void TargetSession::end_exited() {
   if (options_.attach.follow_forks) {
     std::future<void>& caught_up = attached_->caught_up;
     if (!caught_up.valid()) {
-      caught_up = context_.ingest.post([lane = lane_] { lane->catch_up(); });
+      caught_up = context_.ingest.post(
+          [target_pipeline = target_pipeline_] { target_pipeline->catch_up(); });
     }
     if (caught_up.wait_for(milliseconds(0)) != std::future_status::ready) return;
     note_children();
@@ -290,11 +295,11 @@ void TargetSession::keep_lease() {
   const AttachedTarget& target = *attached_->target;
   if (target.agent() == nullptr) return;
   const std::shared_ptr<const TargetMemory> memory = target.target().memory;
-  std::optional<CHeapControl> c_heap;
-  if (target.c_heap() != nullptr) c_heap = target.c_heap()->through(memory->quick());
+  std::optional<NativeHeapControl> native_heap;
+  if (target.native_heap() != nullptr) native_heap = target.native_heap()->through(memory->quick());
   context_.leases.keep(options_.pid,
-                       [memory, c_heap, agent = target.agent()->through(memory->quick())] {
-                         if (c_heap) c_heap->look_at_filters();
+                       [memory, native_heap, agent = target.agent()->through(memory->quick())] {
+                         if (native_heap) native_heap->inspect_filters();
                          (void)agent.renew();
                        });
 }
@@ -312,27 +317,28 @@ void TargetSession::keep_alive() {
   if (std::exchange(attached_->why_ended, why_ended) != why_ended) {
     log_warning("pid {}: {}; starting again", options_.pid, why_ended);
   }
-  start_again(lane_->info().sampling_rate);
+  start_again(target_pipeline_->info().sampling_rate);
 }
 
 // Probes that were found to cost too much have been taken out.
-void TargetSession::watch_c_heap() {
+void TargetSession::watch_native_heap() {
   AttachedTarget& target = *attached_->target;
-  target.watch_c_heap();
+  target.watch_native_heap();
   if (!target.observes()) return;
-  const bool follows = target.follows_c_heap();
-  const std::string why_not = target.why_no_c_heap();
-  if (follows == attached_->probes_c_heap && why_not == attached_->why_no_c_heap) return;
+  const bool follows = target.follows_native_heap();
+  const std::string why_not = target.why_no_native_heap();
+  if (follows == attached_->probes_native_heap && why_not == attached_->why_no_native_heap) return;
   if (follows)
     log_info("pid {}: the native heap is followed by probes at malloc and free", options_.pid);
   if (!why_not.empty())
     log_warning("pid {}: the native heap is not followed: {}", options_.pid, why_not);
-  if (!follows && attached_->probes_c_heap)
-    context_.ingest.post([lane = lane_] { lane->end_c_heap(); });
-  attached_->probes_c_heap = follows;
-  attached_->why_no_c_heap = why_not;
-  lane_->update_info([&](TargetInfo& info) {
-    info.asked.c_heap_interval = follows ? options_.attach.c_heap_interval : 0;
+  if (!follows && attached_->probes_native_heap)
+    context_.ingest.post(
+        [target_pipeline = target_pipeline_] { target_pipeline->end_native_heap(); });
+  attached_->probes_native_heap = follows;
+  attached_->why_no_native_heap = why_not;
+  target_pipeline_->update_info([&](TargetInfo& info) {
+    info.asked.native_heap_interval = follows ? options_.attach.native_heap_interval : 0;
     if (state_ == State::kSampling) info.message = sampling_text();
   });
 }
@@ -341,7 +347,7 @@ void TargetSession::watch_c_heap() {
 
 void TargetSession::show_overhead() {
   TargetOverhead& overhead = *attached_->overhead;
-  lane_->update_info([&](TargetInfo& info) {
+  target_pipeline_->update_info([&](TargetInfo& info) {
     info.overhead = overhead.info();
     info.overhead.memprofd_cores = attached_->cpu.cores();
     info.sampling_rate = overhead.budget().rate();
@@ -370,14 +376,14 @@ void TargetSession::keep_to_budget() {
   TargetOverhead& overhead = *attached_->overhead;
   const bool was_held = overhead.budget().held();
   const bool was_exhausted = overhead.budget().exhausted();
-  const TargetOverhead::Due due =
-      overhead.look(*attached_->target, attached_->target->kernel(), lane_->signals());
+  const TargetOverhead::Due due = overhead.measure(*attached_->target, attached_->target->kernel(),
+                                                   target_pipeline_->signals());
   show_overhead();
   const OverheadInfo now = overhead.info();
   const double rate = overhead.budget().rate();
-  if (now.exhausted && !was_exhausted && !attached_->said_exhausted) {
-    say_exhausted(options_.pid, rate, now);
-    attached_->said_exhausted = true;
+  if (now.exhausted && !was_exhausted && !attached_->logged_exhausted) {
+    log_exhausted(options_.pid, rate, now);
+    attached_->logged_exhausted = true;
   }
   if (!due.any()) return;
   attached_->why_rate =
@@ -386,12 +392,12 @@ void TargetSession::keep_to_budget() {
 }
 
 CpuBound::Target TargetSession::cpu_taken() {
-  const std::uint64_t now_ns = lane_->signals().ingest_ns;
+  const std::uint64_t now_ns = target_pipeline_->signals().ingest_ns;
   const std::uint64_t ns = now_ns - std::exchange(attached_->cpu_ns, now_ns);
   return {.use = &attached_->cpu,
           .cpu_seconds = static_cast<double>(ns) * 1e-9,
           .held = attached_->overhead && attached_->overhead->budget().held(),
-          .behind = Clock::now() - lane_->signals().consumed_until.load() > kBehind};
+          .behind = Clock::now() - target_pipeline_->signals().consumed_until.load() > kBehind};
 }
 
 void TargetSession::limit_cpu(double limit) {
@@ -399,15 +405,15 @@ void TargetSession::limit_cpu(double limit) {
   attached_->cpu_limit = limit;
   if (attached_->overhead) attached_->overhead->budget().allow_memprofd(limit);
   const bool slowed = attached_->cpu.slowed();
-  lane_->slow_to(slowed ? limit : 0);
-  if (slowed != std::exchange(attached_->slowed, slowed)) say_slowed(slowed);
-  lane_->update_info([&](TargetInfo& info) {
+  target_pipeline_->slow_to(slowed ? limit : 0);
+  if (slowed != std::exchange(attached_->slowed, slowed)) log_slowed(slowed);
+  target_pipeline_->update_info([&](TargetInfo& info) {
     info.overhead.memprofd_cores = attached_->cpu.cores();
     if (state_ == State::kSampling) info.message = sampling_text();
   });
 }
 
-void TargetSession::say_slowed(bool slowed) const {
+void TargetSession::log_slowed(bool slowed) const {
   if (!slowed) return log_info("pid {}: its events are read without delay again", options_.pid);
   log_warning(
       "pid {}: its events took {} of a processor, --cpu.max leaves {}: they are read no faster, "

@@ -27,7 +27,7 @@ namespace {
 constexpr int kTimeoutSeconds = 20;
 // The gRPC library's message when this side has waited long enough.
 constexpr char kOwnDeadline[] = "Deadline Exceeded";
-constexpr int kLookTimeoutSeconds = 120;
+constexpr int kInspectionTimeoutSeconds = 120;
 constexpr int kReconnectMs = 1000;
 // Limit for answers without pages or pieces, such as a history of many series.
 constexpr int kMaxAnswerBytes = 64 << 20;
@@ -252,7 +252,7 @@ absl::StatusOr<pb::ListTargetsResponse> Client::list_targets(bool discovered) {
 
 absl::StatusOr<pb::AttachResponse> Client::attach(const pb::AttachRequest& request) {
   return call<pb::AttachResponse>(*stub_->methods, &pb::Profiler::Stub::Attach, request,
-                                  kLookTimeoutSeconds);
+                                  kInspectionTimeoutSeconds);
 }
 
 absl::StatusOr<pb::Target> Client::detach(int pid) {
@@ -285,7 +285,7 @@ absl::StatusOr<pb::DiagnoseResponse> Client::diagnose(int pid) {
   pb::DiagnoseRequest request;
   request.set_pid(pid);
   return call<pb::DiagnoseResponse>(*stub_->methods, &pb::Profiler::Stub::Diagnose, request,
-                                    kLookTimeoutSeconds);
+                                    kInspectionTimeoutSeconds);
 }
 
 absl::StatusOr<pb::DiffSitesResponse> Client::diff_sites(const pb::DiffSitesRequest& request) {
@@ -390,7 +390,7 @@ absl::StatusOr<pb::GetRssResponse> Client::get_rss(int pid, bool owners) {
   request.set_pid(pid);
   request.set_owners(owners);
   return call<pb::GetRssResponse>(*stub_->memory, &pb::Memory::Stub::GetRss, request,
-                                  kLookTimeoutSeconds);
+                                  kInspectionTimeoutSeconds);
 }
 
 absl::StatusOr<pb::ListHeapsResponse> Client::list_heaps(int pid) {
@@ -402,7 +402,7 @@ absl::StatusOr<pb::ListHeapsResponse> Client::list_heaps(int pid) {
 
 absl::StatusOr<pb::KeepHeapResponse> Client::keep_heap(const pb::KeepHeapRequest& request) {
   return call<pb::KeepHeapResponse>(*stub_->heaps, &pb::Heaps::Stub::KeepHeap, request,
-                                    kLookTimeoutSeconds);
+                                    kInspectionTimeoutSeconds);
 }
 
 absl::Status Client::end_recording(std::uint64_t recording) {

@@ -65,12 +65,12 @@ absl::Status run_targets(const Options& options) {
 
 namespace {
 
-absl::Status set_c_heap(const Options& options, pb::AttachRequest& request) {
-  if (options.c_heap) request.set_c_heap_interval(kUsualCHeapInterval);
-  if (options.c_heap_interval.empty()) return absl::OkStatus();
+absl::Status set_native_heap(const Options& options, pb::AttachRequest& request) {
+  if (options.native_heap) request.set_c_heap_interval(kUsualNativeHeapInterval);
+  if (options.native_heap_interval.empty()) return absl::OkStatus();
   std::uint64_t interval = 0;  // which says that it is not followed, whatever memprofd was told
-  if (options.c_heap_interval != "0") {
-    ASSIGN_OR_RETURN(interval, parse_size(options.c_heap_interval));
+  if (options.native_heap_interval != "0") {
+    ASSIGN_OR_RETURN(interval, parse_size(options.native_heap_interval));
   }
   request.set_c_heap_interval(interval);
   return absl::OkStatus();
@@ -89,7 +89,7 @@ absl::Status run_attach(const Options& options) {
   ASSIGN_OR_RETURN(const double rate, rate_of(options.rate, options.interval));
   request.set_sampling_rate(rate);
   RETURN_IF_ERROR(set_budget(options, request));
-  RETURN_IF_ERROR(set_c_heap(options, request));
+  RETURN_IF_ERROR(set_native_heap(options, request));
   Client client(options.endpoint);
   const Progress progress(absl::StrCat("attaching to pid ", options.pid));
   ASSIGN_OR_RETURN(const pb::AttachResponse response, client.attach(request));

@@ -32,8 +32,8 @@ struct Options {
   bool if_needed = false;       // attach
   bool no_inject = false;
   bool follow_forks = false;
-  bool c_heap = false;
-  std::string c_heap_interval;  // "512KiB"
+  bool native_heap = false;
+  std::string native_heap_interval;  // "512KiB"
   ::memprof::v1::AttachMode mode = ::memprof::v1::ATTACH_MODE_UNSPECIFIED;
   QueryOptions query;
   bool callstacks = false;

@@ -294,11 +294,11 @@ class CommandLine {
                      "Use only an agent that the process has loaded itself; inject nothing");
     attach->add_flag("--follow-forks", options_.follow_forks,
                      "Also profile the children that it forks, each as a target");
-    attach->add_flag("--c-heap", options_.c_heap,
+    attach->add_flag("--c-heap", options_.native_heap,
                      "Also sample the native heap (malloc), shown as heap=c");
     attach
         ->add_option(
-            "--c-heap-interval", options_.c_heap_interval,
+            "--c-heap-interval", options_.native_heap_interval,
             "Sample the native heap once per SIZE allocated bytes; 0: do not (default: 512KiB)")
         ->type_name("SIZE");
     attach

@@ -219,16 +219,16 @@ absl::Status run_top_command(const Options& options) {
         "--range");
   }
   TopOptions top = options.top;
-  top.look.pid = spec.target.pid;
-  top.look.order = options.query.order;
-  top.look.group_by = options.query.group_by;
-  ASSIGN_OR_RETURN(top.look.filter, filter_of(options));
-  ASSIGN_OR_RETURN(top.look.window_seconds, window_seconds(top.window));
-  if (options.query.limit > 0) top.look.limit = limit_of(options, 0);
+  top.view_state.pid = spec.target.pid;
+  top.view_state.order = options.query.order;
+  top.view_state.group_by = options.query.group_by;
+  ASSIGN_OR_RETURN(top.view_state.filter, filter_of(options));
+  ASSIGN_OR_RETURN(top.view_state.window_seconds, window_seconds(top.window));
+  if (options.query.limit > 0) top.view_state.limit = limit_of(options, 0);
   if (!options.json() && !top.plain && has_screen()) return run_screen_top(options.endpoint, top);
   ASSIGN_OR_RETURN(const QuestionTarget asked, ask(spec.target, options.endpoint));
-  top.look.pid = asked.pid;
-  top.look.limit = limit_of(options, options.json() ? 0 : kTableLimit);
+  top.view_state.pid = asked.pid;
+  top.view_state.limit = limit_of(options, options.json() ? 0 : kTableLimit);
   return run_plain_top(*asked.source, top, options.json());
 }
 

@@ -99,7 +99,7 @@ class SourceQuestions : public QuestionsTo<QueryService> {
   explicit SourceQuestions(SnapshotSource& source) : source_(source), queries_(source) {}
   absl::StatusOr<pb::GetValueHistoryResponse> get_value_history(
       const pb::GetValueHistoryRequest& request) override {
-    ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(request.pid()));
+    ASSIGN_OR_RETURN(const ProfileSnapshotPtr target, source_.snapshot(request.pid()));
     return value_history(*target, request);
   }
 
@@ -138,7 +138,7 @@ absl::StatusOr<std::unique_ptr<Questions>> ask_file(const std::string& path) {
   }
   ASSIGN_OR_RETURN(ValueHistoryViewPtr values, read_value_recording(path));
   if (values != nullptr) {
-    auto snapshot = std::make_shared<TargetSnapshot>(*replay.snapshot);
+    auto snapshot = std::make_shared<ProfileSnapshot>(*replay.snapshot);
     snapshot->values = std::move(values);
     replay.snapshot = std::move(snapshot);
   }

@@ -187,7 +187,7 @@ std::string peak_text(const pb::GetHistoryResponse& history, std::uint64_t began
 
 absl::StatusOr<std::string> report(RunTarget& run, Questions& questions) {
   const int pid = run.pid();
-  ASSIGN_OR_RETURN(const TargetSnapshotPtr snapshot, run.snapshot(pid));
+  ASSIGN_OR_RETURN(const ProfileSnapshotPtr snapshot, run.snapshot(pid));
   ASSIGN_OR_RETURN(const pb::ListTargetsResponse targets, questions.list_targets());
   const pb::Target& target = targets.targets(0);
   pb::GetHistoryRequest request;
@@ -238,7 +238,7 @@ std::string why_nothing(const RunTarget& run, const std::string& program) {
 // A broken rule is memprofctl's exit code unless the program has failed by itself.
 absl::Status check(RunTarget& run, Questions& questions, const std::vector<HeapRule>& rules,
                    const Options& options) {
-  ASSIGN_OR_RETURN(const TargetSnapshotPtr snapshot, run.snapshot(run.pid()));
+  ASSIGN_OR_RETURN(const ProfileSnapshotPtr snapshot, run.snapshot(run.pid()));
   ASSIGN_OR_RETURN(const std::vector<RuleResult> results,
                    check_rules(questions, run.pid(), snapshot->info.sampling_rate, rules));
   const std::string& program = options.program[0];
@@ -254,8 +254,8 @@ absl::Status check(RunTarget& run, Questions& questions, const std::vector<HeapR
   return absl::OkStatus();
 }
 
-absl::Status tell(RunTarget& run, RunFiles& files, const std::vector<HeapRule>& rules,
-                  const Options& options) {
+absl::Status report_results(RunTarget& run, RunFiles& files, const std::vector<HeapRule>& rules,
+                            const Options& options) {
   if (!run.begun()) return absl::FailedPreconditionError(why_nothing(run, options.program[0]));
   const std::unique_ptr<Questions> questions = ask_source(run);
   RETURN_IF_ERROR(files.finish(*questions, run.pid()));
@@ -299,12 +299,13 @@ absl::Status run_run(const Options& options) {
   const ProgramEnd end = ProgramEnd::of_status(program.status(), false);
   *options.program_exit = exit_of(end);
   run->finish(end);
-  const absl::Status told = recording.ok() ? tell(*run, files, rules, options) : recording;
+  const absl::Status reported =
+      recording.ok() ? report_results(*run, files, rules, options) : recording;
   // A check that could not be made is no success.
-  if (!told.ok() && options.rules && end == ProgramEnd{.cause = EndCause::kExit}) {
-    *options.program_exit = static_cast<int>(exit_code_of(told));
+  if (!reported.ok() && options.rules && end == ProgramEnd{.cause = EndCause::kExit}) {
+    *options.program_exit = static_cast<int>(exit_code_of(reported));
   }
-  return told;
+  return reported;
 }
 
 }  // namespace memprofd::ctl

@@ -8,9 +8,9 @@
 namespace memprofd::ctl {
 namespace {
 
-class SnapshotCommandLine {
+class HeapDumpCommandLine {
  public:
-  SnapshotCommandLine(CLI::App& app, Options& options, const AddCommand& add)
+  HeapDumpCommandLine(CLI::App& app, Options& options, const AddCommand& add)
       : app_(app), options_(options), add_(add) {}
 
   void add_all() {
@@ -173,7 +173,7 @@ void add_max_pause(CLI::App& sub, Options& options) {
 }
 
 void add_snapshot_commands(CLI::App& app, Options& options, const AddCommand& add) {
-  SnapshotCommandLine(app, options, add).add_all();
+  HeapDumpCommandLine(app, options, add).add_all();
 }
 
 }  // namespace memprofd::ctl

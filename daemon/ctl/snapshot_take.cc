@@ -52,8 +52,8 @@ std::string summary_json(const std::string& file, const pb::SnapshotSummary& sum
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-std::string told(const std::string& file, const pb::SnapshotSummary& summary,
-                 const Options& options) {
+std::string taken_text(const std::string& file, const pb::SnapshotSummary& summary,
+                       const Options& options) {
   return options.json() ? summary_json(file, summary) : summary_text(file, summary);
 }
 
@@ -71,7 +71,7 @@ absl::Status take_to_stdout(Client& client, const pb::TakeHeapRequest& request,
                      return out.failed() ? out.finish() : absl::OkStatus();
                    }));
   RETURN_IF_ERROR(out.finish());
-  std::fputs(told("stdout", summary, options).c_str(), stderr);
+  std::fputs(taken_text("stdout", summary, options).c_str(), stderr);
   return absl::OkStatus();
 }
 
@@ -84,7 +84,7 @@ absl::Status take_to_file(Client& client, const pb::TakeHeapRequest& request,
       const pb::SnapshotSummary summary,
       take_snapshot(client, request, [&](std::string_view bytes) { return file.write(bytes); }));
   RETURN_IF_ERROR(file.finish());
-  return print(told(name, summary, options));
+  return print(taken_text(name, summary, options));
 }
 
 absl::Status have_kept(Client& client, const pb::TakeHeapRequest& asked, const Options& options) {

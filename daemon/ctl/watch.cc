@@ -93,22 +93,22 @@ class Watch {
   absl::Status run() { return options_.json() ? ask_again_and_again() : follow(); }
 
  private:
-  enum class Next { kLook, kPause, kEnd };
+  enum class Next { kNext, kPause, kEnd };
 
   absl::Status follow() {
     pb::WatchValuesRequest request;
     *request.mutable_values() = request_;
     request.set_period_seconds(options_.watch_period);
     while (true) {
-      Next next = Next::kLook;
+      Next next = Next::kNext;
       const absl::Status status =
-          client_.watch_values(request, [&](const pb::WatchValuesResponse& look) -> absl::Status {
-            ASSIGN_OR_RETURN(next, show(look.changed(), look.unix_ns()));
-            return next == Next::kLook ? absl::OkStatus() : absl::CancelledError("enough");
+          client_.watch_values(request, [&](const pb::WatchValuesResponse& answer) -> absl::Status {
+            ASSIGN_OR_RETURN(next, show(answer.changed(), answer.unix_ns()));
+            return next == Next::kNext ? absl::OkStatus() : absl::CancelledError("enough");
           });
-      if (next == Next::kLook) return status;
-      ASSIGN_OR_RETURN(const bool goes_on, goes_on_after(next));
-      if (!goes_on) return absl::OkStatus();
+      if (next == Next::kNext) return status;
+      ASSIGN_OR_RETURN(const bool continues, continues_after(next));
+      if (!continues) return absl::OkStatus();
     }
   }
 
@@ -120,19 +120,19 @@ class Watch {
       std::this_thread::sleep_until(due);
       ASSIGN_OR_RETURN(const pb::ListValuesResponse values, client_.list_values(request_));
       ASSIGN_OR_RETURN(const Next next, show(values, static_cast<std::int64_t>(realtime_ns())));
-      ASSIGN_OR_RETURN(const bool goes_on, goes_on_after(next));
-      if (!goes_on) return absl::OkStatus();
+      ASSIGN_OR_RETURN(const bool continues, continues_after(next));
+      if (!continues) return absl::OkStatus();
     }
   }
 
-  absl::StatusOr<bool> goes_on_after(Next next) {
-    if (next != Next::kPause) return next == Next::kLook;
+  absl::StatusOr<bool> continues_after(Next next) {
+    if (next != Next::kPause) return next == Next::kNext;
     return stop_at(pause_, options_, client_, request_.pid());
   }
 
   // values: all of them at the first look.
   absl::StatusOr<Next> show(const pb::ListValuesResponse& values, std::int64_t unix_ns) {
-    if (looks_ == 0 && values.reported().empty() && values.values().empty()) {
+    if (answers_ == 0 && values.reported().empty() && values.values().empty()) {
       return absl::NotFoundError(absl::StrCat("no value of pid ", request_.pid(), " is called '",
                                               absl::StrJoin(options_.watched, "' or '"),
                                               "'; `memprofctl values` lists them"));
@@ -140,11 +140,11 @@ class Watch {
     RETURN_IF_ERROR(options_.json() ? print_json_line(values)
                                     : print(shown_.update(values, unix_ns)));
     const auto pause = pauses_.update(values);
-    ++looks_;
-    const bool is_last = options_.watch_times > 0 && looks_ >= options_.watch_times;
+    ++answers_;
+    const bool is_last = options_.watch_times > 0 && answers_ >= options_.watch_times;
     if (is_last && !pause) return Next::kEnd;
     pause_ = pause.value_or("");
-    return pause ? Next::kPause : Next::kLook;
+    return pause ? Next::kPause : Next::kNext;
   }
 
   const Options& options_;
@@ -153,7 +153,7 @@ class Watch {
   WatchedValues shown_;
   Pauses pauses_;
   std::string pause_;  // the last one
-  std::uint64_t looks_ = 0;
+  std::uint64_t answers_ = 0;
 };
 
 }  // namespace

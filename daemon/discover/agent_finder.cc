@@ -42,9 +42,9 @@ std::optional<AgentLocation> agent_in(const ElfFile& file) {
                        .probe_address = probe->location,
                        .semaphore_offset = *semaphore_offset,
                        .semaphore_address = probe->semaphore,
-                       .c_heap_address = symbols[2] ? symbols[2]->address : 0,
-                       .c_alloc_offset = offset_of(symbols[3]),
-                       .c_free_offset = offset_of(symbols[4])};
+                       .native_heap_address = symbols[2] ? symbols[2]->address : 0,
+                       .native_alloc_offset = offset_of(symbols[3]),
+                       .native_free_offset = offset_of(symbols[4])};
 }
 
 void move_by(std::uint64_t load_bias, AgentLocation& agent) {
@@ -52,7 +52,7 @@ void move_by(std::uint64_t load_bias, AgentLocation& agent) {
   agent.probe_address += load_bias;
   agent.semaphore_address += load_bias;
   if (agent.poll_address != 0) agent.poll_address += load_bias;
-  if (agent.c_heap_address != 0) agent.c_heap_address += load_bias;
+  if (agent.native_heap_address != 0) agent.native_heap_address += load_bias;
 }
 
 }  // namespace

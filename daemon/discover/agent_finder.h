@@ -13,18 +13,18 @@
 namespace memprofd {
 
 struct AgentLocation {
-  std::string path;                     // path that opens the file from here
-  SharedFd file;                        // that file, open; null from locate_agent()
-  std::uint64_t control_address = 0;    // of struct memprof_agent_control in the process
-  std::uint64_t poll_address = 0;       // of memprof_agent_poll in the process; 0: has none
-  std::uint64_t probe_offset = 0;       // file offset of memprof:batch
-  std::uint64_t probe_address = 0;      // of that in the process
-  std::uint64_t semaphore_offset = 0;   // file offset of its semaphore
-  std::uint64_t semaphore_address = 0;  // of that in the process
-  std::uint64_t c_heap_address = 0;     // of struct memprof_c_heap in the process; 0: has none
+  std::string path;                       // path that opens the file from here
+  SharedFd file;                          // that file, open; null from locate_agent()
+  std::uint64_t control_address = 0;      // of struct memprof_agent_control in the process
+  std::uint64_t poll_address = 0;         // of memprof_agent_poll in the process; 0: has none
+  std::uint64_t probe_offset = 0;         // file offset of memprof:batch
+  std::uint64_t probe_address = 0;        // of that in the process
+  std::uint64_t semaphore_offset = 0;     // file offset of its semaphore
+  std::uint64_t semaphore_address = 0;    // of that in the process
+  std::uint64_t native_heap_address = 0;  // of struct memprof_c_heap in the process; 0: has none
   // File offsets of memprof_c_alloc_probe and memprof_c_free_probe; 0: has none.
-  std::uint64_t c_alloc_offset = 0;
-  std::uint64_t c_free_offset = 0;
+  std::uint64_t native_alloc_offset = 0;
+  std::uint64_t native_free_offset = 0;
 };
 
 // Looks at the program, loaded with load_bias, and at every other file that has

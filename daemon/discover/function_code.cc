@@ -15,15 +15,15 @@ namespace {
 // Entries of one jump table; the compiler makes none for more cases than a type has constructors.
 constexpr std::size_t kMaxJumpTable = 1u << 16;
 
-struct Placed {
+struct DecodedInstruction {
   std::uint64_t at = 0;  // bytes from the function's begin
   X86Instruction code;
   std::uint64_t end() const { return at + code.length; }
 };
 
 // Nothing when some of it is not an instruction that is known.
-std::optional<std::vector<Placed>> decode_all(std::span<const std::byte> code) {
-  std::vector<Placed> all;
+std::optional<std::vector<DecodedInstruction>> decode_all(std::span<const std::byte> code) {
+  std::vector<DecodedInstruction> all;
   for (std::uint64_t at = 0; at < code.size();) {
     const auto instruction = decode_x86(code.subspan(at));
     if (!instruction) return std::nullopt;
@@ -43,14 +43,14 @@ bool ends_a_block(const X86Instruction& code) {
 // The jumps of one function: where they lead within it.
 class Jumps {
  public:
-  Jumps(const std::vector<Placed>& all, std::uint64_t address, std::uint64_t size,
+  Jumps(const std::vector<DecodedInstruction>& all, std::uint64_t address, std::uint64_t size,
         const ReadProgram& read)
       : all_(all), address_(address), size_(size), read_(read) {}
 
   // False: one is not understood.
   bool find() {
     for (std::size_t i = 0; i < all_.size(); ++i) {
-      const Placed& one = all_[i];
+      const DecodedInstruction& one = all_[i];
       if (one.code.is_relative() && !one.code.is(0xe8)) {
         add(one.end() + static_cast<std::uint64_t>(one.code.immediate));
       } else if (is_switch(i) && !follow_table(i)) {
@@ -85,7 +85,7 @@ class Jumps {
   // follows it may be another table of the same function, which does no harm.
   bool follow_table(std::size_t jump) {
     for (std::size_t i = jump; i-- > 0 && jump - i <= 4;) {
-      const Placed& one = all_[i];
+      const DecodedInstruction& one = all_[i];
       if (!one.code.is(0x8d) || !one.code.rip_relative) continue;
       const std::uint64_t table =
           address_ + one.end() + static_cast<std::uint64_t>(std::int64_t{one.code.displacement});
@@ -108,7 +108,7 @@ class Jumps {
     return false;
   }
 
-  const std::vector<Placed>& all_;
+  const std::vector<DecodedInstruction>& all_;
   const std::uint64_t address_;
   const std::uint64_t size_;
   const ReadProgram& read_;
@@ -183,7 +183,7 @@ class StackPointer {
     }
   }
   // The following code is reached by jumps.
-  void begin_anew() { *this = StackPointer(); }
+  void start_over() { *this = StackPointer(); }
   // True if it is the function's own.
   bool is_own() const { return is_own_; }
 
@@ -201,23 +201,23 @@ bool is_emulated(const X86Instruction& code) {
 }
 
 // The first instruction of the first block that is emulated.
-const Placed* cheap_entry(const std::vector<Placed>& all) {
-  for (const Placed& one : all) {
+const DecodedInstruction* cheap_entry(const std::vector<DecodedInstruction>& all) {
+  for (const DecodedInstruction& one : all) {
     if (is_emulated(one.code)) return &one;
     if (ends_a_block(one.code)) return nullptr;
   }
   return nullptr;
 }
 
-bool is_jump_out(const Placed& one, std::uint64_t size) {
+bool is_jump_out(const DecodedInstruction& one, std::uint64_t size) {
   return one.end() + static_cast<std::uint64_t>(one.code.immediate) >= size;
 }
 
-void find_exits(const std::vector<Placed>& all, const Jumps& jumps, std::uint64_t size,
+void find_exits(const std::vector<DecodedInstruction>& all, const Jumps& jumps, std::uint64_t size,
                 FunctionCode& result) {
   StackPointer stack;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const Placed& one = all[i];
+    const DecodedInstruction& one = all[i];
     const X86Instruction& code = one.code;
     stack.pass(code);
     const bool is_jump = code.is(0xe9) || code.is(0xeb);
@@ -233,7 +233,7 @@ void find_exits(const std::vector<Placed>& all, const Jumps& jumps, std::uint64_
     if ((code.is_jcc() && is_jump_out(one, size)) || code.is(0xc2)) {
       result.why_untimed = "a jump of it is not understood";
     }
-    if (ends_a_block(code)) stack.begin_anew();
+    if (ends_a_block(code)) stack.start_over();
   }
 }
 
@@ -245,11 +245,11 @@ bool is_exit(const FunctionCode& code, std::uint64_t at) {
 using AddedBy = std::optional<std::int64_t> (*)(const X86Instruction& code);
 
 // Words by which a register has been lowered before that instruction of the first block.
-std::optional<std::uint32_t> words_at(const std::vector<Placed>& all, const Placed* end,
-                                      AddedBy added_by) {
+std::optional<std::uint32_t> words_at(const std::vector<DecodedInstruction>& all,
+                                      const DecodedInstruction* end, AddedBy added_by) {
   constexpr std::int64_t kMost = 0xffff;  // as many as fit into a probe's cookie
   std::int64_t bytes = 0;
-  for (const Placed* one = all.data(); one != end; ++one) {
+  for (const DecodedInstruction* one = all.data(); one != end; ++one) {
     const auto added = added_by(one->code);
     if (!added) return std::nullopt;
     bytes -= *added;
@@ -259,8 +259,9 @@ std::optional<std::uint32_t> words_at(const std::vector<Placed>& all, const Plac
 }
 
 // A place where a call both begins and ends cannot tell one from the other.
-void choose_entries(const std::vector<Placed>& all, const Jumps& jumps, FunctionCode& result) {
-  const Placed* const cheap = cheap_entry(all);
+void choose_entries(const std::vector<DecodedInstruction>& all, const Jumps& jumps,
+                    FunctionCode& result) {
+  const DecodedInstruction* const cheap = cheap_entry(all);
   if (cheap != nullptr && !jumps.lead_to(1, cheap->at)) {
     result.entry.at = cheap->at;
     result.entry.is_cheap = true;

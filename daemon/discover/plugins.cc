@@ -62,31 +62,33 @@ void PluginFinder::note_incomplete(const ElfFile& file, const FrameTable& frames
 }
 
 // A file that cannot be opened for lack of descriptors is left for the next time.
-PluginFinder::Found PluginFinder::read_plugin(const Mapping& mapping, std::span<const Mapping> maps,
-                                              const MemoryReader& memory, OcamlCode& out) {
+PluginFinder::PluginState PluginFinder::read_plugin(const Mapping& mapping,
+                                                    std::span<const Mapping> maps,
+                                                    const MemoryReader& memory, OcamlCode& out) {
   absl::StatusOr<MappedFile> mapped = open_mapping(proc_, pid_, mapping, budget_);
   if (absl::IsResourceExhausted(mapped.status())) {
     note(Problem::kNotOpened, std::string(mapped.status().message()));
-    return Found::kNotReady;
+    return PluginState::kNotReady;
   }
-  if (!mapped.ok()) return Found::kNothing;
+  if (!mapped.ok()) return PluginState::kNothing;
   std::unique_ptr<ElfFile>& file = mapped->elf;
   std::vector<std::uint64_t> tables = file->dynamic_symbols(names_frame_table);
   const auto bias = file->load_bias(mapping.begin, mapping.end, mapping.offset);
   if (tables.empty() || !bias) {
     note_incomplete(*file, FrameTable());
-    return Found::kNothing;
+    return PluginState::kNothing;
   }
   for (std::uint64_t& table : tables) table += *bias;
   out.frames = read_frame_tables(memory, maps, tables, budget_, room_ + 1);
   const auto& descriptors = out.frames.descriptors();
-  if (!descriptors.empty() && !is_relocated(out.frames, *file, *bias)) return Found::kNotReady;
-  if (descriptors.size() > room_) return Found::kTooLarge;
+  if (!descriptors.empty() && !is_relocated(out.frames, *file, *bias))
+    return PluginState::kNotReady;
+  if (descriptors.size() > room_) return PluginState::kTooLarge;
   note_incomplete(*file, out.frames);
-  if (descriptors.empty()) return Found::kNothing;
+  if (descriptors.empty()) return PluginState::kNothing;
   out.file = std::move(file);
   out.load_bias = *bias;
-  return Found::kPlugin;
+  return PluginState::kPlugin;
 }
 
 // Also when it is mapped elsewhere by now: it was loaded again.
@@ -120,11 +122,11 @@ std::vector<OcamlCode> PluginFinder::find_new(const std::vector<Mapping>& maps,
     if (stop.stop_requested() || known_.size() >= kMaxFiles) break;
     if (!is_candidate(mapping)) continue;
     OcamlCode plugin;
-    const Found found = read_plugin(mapping, maps, memory, plugin);
-    if (found == Found::kNotReady) continue;
+    const PluginState found = read_plugin(mapping, maps, memory, plugin);
+    if (found == PluginState::kNotReady) continue;
     known_.emplace(FileId{mapping.device, mapping.inode}, mapping.begin);
-    if (found == Found::kNothing) continue;
-    if (found == Found::kPlugin && plugins_ < kMaxPlugins) {
+    if (found == PluginState::kNothing) continue;
+    if (found == PluginState::kPlugin && plugins_ < kMaxPlugins) {
       keep(std::move(plugin), plugins);
       continue;
     }

@@ -59,10 +59,10 @@ class PluginFinder {
 
  private:
   enum class Problem { kNotOpened, kSymbols, kMalformed, kNoRoom };
-  enum class Found { kNothing, kPlugin, kTooLarge, kNotReady };
+  enum class PluginState { kNothing, kPlugin, kTooLarge, kNotReady };
 
-  Found read_plugin(const Mapping& mapping, std::span<const Mapping> maps,
-                    const MemoryReader& memory, OcamlCode& out);
+  PluginState read_plugin(const Mapping& mapping, std::span<const Mapping> maps,
+                          const MemoryReader& memory, OcamlCode& out);
   void note(Problem problem, std::string line);
   void note_incomplete(const ElfFile& file, const FrameTable& frames);
   void forget_unmapped(const std::vector<Mapping>& maps);

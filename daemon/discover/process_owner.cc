@@ -48,7 +48,7 @@ std::optional<ProcessUser> owner_of(const UniqueFd& folder, const ProcessStatus&
 
 }  // namespace
 
-absl::StatusOr<OwnedProcess> look_who_owns(const ProcFs& proc, int pid) {
+absl::StatusOr<OwnedProcess> find_owner(const ProcFs& proc, int pid) {
   const UniqueFd folder(::open(proc.path(pid, "").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!folder) return process_error(pid, errno, "examine the user");
   const ProcFs held(kOpenFolders);
@@ -67,15 +67,15 @@ absl::StatusOr<OwnedProcess> look_who_owns(const ProcFs& proc, int pid) {
   return process;
 }
 
-absl::StatusOr<OwnedProcess> look_who_is_meant(const ProcFs& proc, const AskedProcess& asked) {
-  ASSIGN_OR_RETURN(const OwnedProcess process, look_who_owns(proc, asked.pid));
+absl::StatusOr<OwnedProcess> identify_process(const ProcFs& proc, const AskedProcess& asked) {
+  ASSIGN_OR_RETURN(const OwnedProcess process, find_owner(proc, asked.pid));
   if (process.has_ended) return absl::NotFoundError(absl::StrCat("pid ", asked.pid, " has ended"));
   RETURN_IF_ERROR(check_is_meant(asked, process.start_time_ticks, process.owner));
   return process;
 }
 
 absl::Status check_is_meant_now(const ProcFs& proc, const AskedProcess& asked) {
-  return look_who_is_meant(proc, asked).status();
+  return identify_process(proc, asked).status();
 }
 
 }  // namespace memprofd

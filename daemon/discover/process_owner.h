@@ -24,11 +24,11 @@ struct OwnedProcess {
 // Both belong to one process, whoever gets the pid meanwhile. Errors as of ProcFs. A caller that
 // has opened the memory of the process before, and afterwards finds that it still answers
 // (TargetMemory::check()), knows that the kernel would have let the owner open it.
-absl::StatusOr<OwnedProcess> look_who_owns(const ProcFs& proc, int pid);
+absl::StatusOr<OwnedProcess> find_owner(const ProcFs& proc, int pid);
 
 // The requested process, if it is that one now and belongs to the user (check_is_meant()).
 // kNotFound: it has ended.
-absl::StatusOr<OwnedProcess> look_who_is_meant(const ProcFs& proc, const AskedProcess& asked);
+absl::StatusOr<OwnedProcess> identify_process(const ProcFs& proc, const AskedProcess& asked);
 absl::Status check_is_meant_now(const ProcFs& proc, const AskedProcess& asked);
 
 }  // namespace memprofd

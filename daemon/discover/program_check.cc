@@ -219,7 +219,7 @@ absl::StatusOr<OcamlProgram> check_program(const ElfFile& file) {
   return program;
 }
 
-RuntimeSymbolCheck look_for_symbols(const ElfFile& file) {
+RuntimeSymbolCheck locate_symbols(const ElfFile& file) {
   const bool domains = file.find_symbol("caml_domain_spawn").has_value();
   RuntimeSymbolCheck check{.wanted = 1};
   if (!file.find_symbol("caml_memprof_start")) check.missing.emplace_back("caml_memprof_start");

@@ -56,6 +56,6 @@ struct RuntimeSymbolCheck {
   std::size_t wanted = 0;
   std::vector<std::string> missing;
 };
-RuntimeSymbolCheck look_for_symbols(const ElfFile& file);
+RuntimeSymbolCheck locate_symbols(const ElfFile& file);
 
 }  // namespace memprofd

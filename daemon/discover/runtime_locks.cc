@@ -125,8 +125,8 @@ std::optional<SectionWords> read_section_words(std::span<const std::byte> code,
 }
 
 // lea lock(%rbx), %rdi; call pthread_mutex_lock; ..; mov state(%rbx), register
-std::optional<DomainPlaces> read_domain_places(std::span<const std::byte> code) {
-  DomainPlaces places;
+std::optional<DomainOffsets> read_domain_offsets(std::span<const std::byte> code) {
+  DomainOffsets places;
   std::optional<std::uint8_t> base;
   bool is_known = false, is_called = false;
   for_each_instruction(code, [&](const X86Instruction& one, std::size_t) {
@@ -182,10 +182,10 @@ absl::Status RuntimeLocks::find_in_ocaml5(const Target& target, const ElfFile& p
   if (!symbols[0] || !symbols[1] || !symbols[2]) return not_found("which domains run");
   const auto section = read_section_words(code_at(program, *symbols[0], kSectionBytes),
                                           symbols[0]->address + target.load_bias);
-  const auto places = read_domain_places(code_at(program, *symbols[1], kAcquireBytes));
+  const auto places = read_domain_offsets(code_at(program, *symbols[1], kAcquireBytes));
   if (!section || !places) return not_found("which domains run, because it is another build");
   section_ = *section;
-  places_ = *places;
+  domain_offsets_ = *places;
   running_ = symbols[2]->address + target.load_bias;
   return absl::OkStatus();
 }
@@ -279,8 +279,8 @@ absl::StatusOr<std::vector<std::uint64_t>> RuntimeLocks::states_of_domains(
   if (!memory.read(list, std::as_writable_bytes(std::span(domains))).ok()) return unreadable();
   for (std::size_t i = 0; i < domains.size(); ++i) {
     std::int32_t lock = 0;
-    if (!memory.read_value(domains[i] + places_.lock, lock).ok() ||
-        !memory.read_value(domains[i] + places_.state, states[i]).ok()) {
+    if (!memory.read_value(domains[i] + domain_offsets_.lock, lock).ok() ||
+        !memory.read_value(domains[i] + domain_offsets_.state, states[i]).ok()) {
       return unreadable();
     }
     if (lock != 0) return not_free("a domain of it runs");

@@ -36,11 +36,11 @@ struct SectionWords {
 std::optional<SectionWords> read_section_words(std::span<const std::byte> code,
                                                std::uint64_t address);
 // Within dom_internal, by caml_acquire_domain_lock.
-struct DomainPlaces {
+struct DomainOffsets {
   std::uint32_t lock = 0;  // a pthread_mutex_t, whose first int is 0 while it is free
   std::uint32_t state = 0;
 };
-std::optional<DomainPlaces> read_domain_places(std::span<const std::byte> code);
+std::optional<DomainOffsets> read_domain_offsets(std::span<const std::byte> code);
 
 class RuntimeLocks {
  public:
@@ -77,7 +77,7 @@ class RuntimeLocks {
   std::vector<Stub> stubs_;
   // OCaml 5.
   SectionWords section_;
-  DomainPlaces places_;
+  DomainOffsets domain_offsets_;
   std::uint64_t running_ = 0;  // caml_num_domains_running
 };
 

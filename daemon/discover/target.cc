@@ -79,7 +79,7 @@ absl::Status identify(const ProcFs& proc, Target& target) {
   }
   // Before the program is looked at: while this answers, there was no exec since.
   ASSIGN_OR_RETURN(target.memory, TargetMemory::open(pid, proc.root()));
-  ASSIGN_OR_RETURN(const OwnedProcess process, look_who_owns(proc, pid));
+  ASSIGN_OR_RETURN(const OwnedProcess process, find_owner(proc, pid));
   target.start_time_ticks = process.start_time_ticks;
   target.owner = process.owner;
   target.ocamlrunparam = variable_of(environment_of(proc, target), "OCAMLRUNPARAM");
@@ -174,9 +174,9 @@ void find_plugins(const ProcFs& proc, const std::vector<Mapping>& maps, const st
 }
 
 // Everything inside the process, given its program.
-absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
-                         const RuntimeSymbols& symbols, const std::stop_token& stop,
-                         Target& target) {
+absl::Status inspect_code(const ProcFs& proc, std::unique_ptr<ElfFile> program,
+                          const RuntimeSymbols& symbols, const std::stop_token& stop,
+                          Target& target) {
   const int pid = target.pid;
   ASSIGN_OR_RETURN(const std::vector<Mapping> maps, target.memory->maps());
   const auto load_bias = find_load_bias(maps, target.exe, *program);
@@ -220,7 +220,7 @@ absl::Status look_inside(const ProcFs& proc, std::unique_ptr<ElfFile> program,
 // Between exec and the start of the runtime a program is neither the one before nor yet this one.
 bool is_starting(const absl::Status& status) { return absl::IsUnavailable(status); }
 
-absl::Status look_at_program(const ProcFs& proc, const std::stop_token& stop, Target& target) {
+absl::Status inspect_program(const ProcFs& proc, const std::stop_token& stop, Target& target) {
   ASSIGN_OR_RETURN(std::unique_ptr<ElfFile> file, open_program(proc, target));
   absl::StatusOr<OcamlProgram> program = check_program(*file);
   if (!program.ok()) {
@@ -230,29 +230,30 @@ absl::Status look_at_program(const ProcFs& proc, const std::stop_token& stop, Ta
   target.abi = program->abi;
   target.why_no_agent = program->why_no_agent;
   target.why_no_observe = program->why_no_observe;
-  RETURN_IF_ERROR(look_inside(proc, std::move(file), program->symbols, stop, target));
+  RETURN_IF_ERROR(inspect_code(proc, std::move(file), program->symbols, stop, target));
   return check_same_program(target);
 }
 
-absl::StatusOr<Target> look_at(const ProcFs& proc, int pid, const std::stop_token& stop) {
+absl::StatusOr<Target> inspect_process(const ProcFs& proc, int pid, const std::stop_token& stop) {
   Target target;
   target.pid = pid;
   RETURN_IF_ERROR(check_process(proc, pid, target.container_pid));
   RETURN_IF_ERROR(identify(proc, target));
-  const absl::Status looked = look_at_program(proc, stop, target);
-  if (looked.ok()) return target;
+  const absl::Status inspected = inspect_program(proc, stop, target);
+  if (inspected.ok()) return target;
   // An error about a program that has gone meanwhile does not concern the one that runs.
   const absl::Status memory = target.memory->check();
-  return absl::IsNotFound(memory) ? memory : looked;
+  return absl::IsNotFound(memory) ? memory : inspected;
 }
 
-absl::StatusOr<Target> look_when_started(const ProcFs& proc, int pid, const std::stop_token& stop) {
+absl::StatusOr<Target> inspect_when_started(const ProcFs& proc, int pid,
+                                            const std::stop_token& stop) {
   const auto deadline = std::chrono::steady_clock::now() + kStartPatience;
-  absl::StatusOr<Target> target = look_at(proc, pid, stop);
+  absl::StatusOr<Target> target = inspect_process(proc, pid, stop);
   while (is_starting(target.status()) && !stop.stop_requested() &&
          std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    target = look_at(proc, pid, stop);
+    target = inspect_process(proc, pid, stop);
   }
   if (!is_starting(target.status())) return target;
   return refused(Refusal::kTooYoung, std::string(target.status().message()));
@@ -279,7 +280,7 @@ absl::Status check_same_program(const Target& target) {
 absl::StatusOr<Target> discover_target(int pid, const std::string& proc_root,
                                        std::stop_token stop) {
   const ProcFs proc(proc_root);
-  absl::StatusOr<Target> target = look_when_started(proc, pid, stop);
+  absl::StatusOr<Target> target = inspect_when_started(proc, pid, stop);
   if (target.ok()) return target;
   // Whatever went wrong, an end in the middle is the better explanation; not being able to
   // look is none.

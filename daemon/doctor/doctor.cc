@@ -41,7 +41,7 @@ bool can_be_observed_only(const ElfFile& program) {
 
 // The runtime's symbols, also of a program that is refused for its version.
 void describe_symbols(const ElfFile& program, Findings& findings) {
-  const RuntimeSymbolCheck check = look_for_symbols(program);
+  const RuntimeSymbolCheck check = locate_symbols(program);
   if (check.missing.size() == check.wanted)
     return;  // not an OCaml program, which is said elsewhere
   const std::size_t found = check.wanted - check.missing.size();
@@ -181,7 +181,7 @@ void describe_target(int pid, const std::string& agent_path, const std::stop_tok
   describe_program(pid, findings);
   describe_frames(*target, findings);
   describe_probes(*target, findings);
-  const absl::StatusOr<AgentPlan> there = look_at_agents(*target);
+  const absl::StatusOr<AgentPlan> there = read_agent_status(*target);
   const bool injects = there.ok() && !there->there && there->why_none.empty();
   const Findings process =
       examine_process(ProcFs(), pid, injects && target->why_no_agent.empty(), agent_path);

@@ -35,14 +35,14 @@ DiscoveredProgram program_of(const TargetInfo& info) {
 
 }  // namespace
 
-Discoveries with_targets(Discoveries found, const std::vector<TargetSnapshotPtr>& targets) {
+Discoveries with_targets(Discoveries found, const std::vector<ProfileSnapshotPtr>& targets) {
   std::map<int, DiscoveredProgram> programs;
   for (DiscoveredProgram& program : std::exchange(found.programs, {})) {
     --found.counts[static_cast<std::size_t>(program.outcome)];
     const int pid = program.pid;
     programs.emplace(pid, std::move(program));
   }
-  for (const TargetSnapshotPtr& target : targets) {
+  for (const ProfileSnapshotPtr& target : targets) {
     const TargetInfo& info = target->info;
     const auto known = programs.find(info.pid);
     const bool same =

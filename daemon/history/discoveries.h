@@ -10,6 +10,6 @@ namespace memprofd {
 
 // Completes and corrects the results of the last search of /proc by the current targets, which may
 // have been attached in other ways, or since.
-Discoveries with_targets(Discoveries found, const std::vector<TargetSnapshotPtr>& targets);
+Discoveries with_targets(Discoveries found, const std::vector<ProfileSnapshotPtr>& targets);
 
 }  // namespace memprofd

@@ -46,17 +46,17 @@ struct EventClass {
 // Events of a target that never arrived.
 struct EventLosses {
   std::uint64_t records = 0;
-  std::uint64_t c_events = 0;  // the same of C's memory
+  std::uint64_t native_events = 0;  // the same of C's memory
 
-  bool any() const { return records > 0 || c_events > 0; }
-  std::uint64_t of(bool c) const { return c ? c_events : records; }
+  bool any() const { return records > 0 || native_events > 0; }
+  std::uint64_t of(bool c) const { return c ? native_events : records; }
   EventLosses& operator+=(const EventLosses& other) {
     records += other.records;
-    c_events += other.c_events;
+    native_events += other.native_events;
     return *this;
   }
   friend EventLosses operator-(const EventLosses& a, const EventLosses& b) {
-    return {a.records - b.records, a.c_events - b.c_events};
+    return {a.records - b.records, a.native_events - b.native_events};
   }
   friend bool operator==(const EventLosses&, const EventLosses&) = default;
 };
@@ -66,11 +66,11 @@ struct EventChunk {
   std::uint64_t first = 0;          // number of the first event
   std::vector<SampleEvent> events;  // at least one
   double rate = 0;                  // samples per word, of the session that ran
-  double c_rate = 0;                // the same of C's memory; 0: it is not followed
+  double native_rate = 0;           // the same of C's memory; 0: it is not followed
   std::vector<EventClass> classes;  // of all its events, by id
   EventLosses lost_before;          // since the chunk before
 
-  double rate_of(bool c) const { return c ? c_rate : rate; }
+  double rate_of(bool c) const { return c ? native_rate : rate; }
 
   // Null for a class that no event here has.
   const EventClass* find(ClassId id) const;

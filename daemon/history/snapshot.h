@@ -27,7 +27,7 @@ namespace memprofd {
 
 class EventLog;
 
-struct TargetSnapshot {
+struct ProfileSnapshot {
   TargetInfo info;
   std::uint64_t time_ns = 0;      // CLOCK_REALTIME of this snapshot
   std::uint64_t attached_ns = 0;  // CLOCK_REALTIME of the attach
@@ -63,26 +63,26 @@ struct TargetSnapshot {
     return external;
   }
   // Native memory allocated since following began, and the live part of it.
-  struct CHeap {
+  struct NativeHeap {
     Estimate allocated, live, resident;
   };
-  CHeap c_heap() const {
-    CHeap c_heap;
+  NativeHeap native_heap() const {
+    NativeHeap native_heap;
     for (const ProfileRow& row : rows) {
       if (row.alloc_class.source != Source::kMalloc) continue;
-      c_heap.allocated += row.counters.allocated;
-      c_heap.live += row.counters.live;
-      c_heap.resident += row.counters.resident;
+      native_heap.allocated += row.counters.allocated;
+      native_heap.live += row.counters.live;
+      native_heap.resident += row.counters.resident;
     }
-    return c_heap;
+    return native_heap;
   }
   // Bytes that died in each heap, and outside of them.
-  std::array<Estimate, kPlaces> deallocated_by_place() const {
-    std::array<Estimate, kPlaces> died;
+  std::array<Estimate, kHeapKinds> deallocated_by_heap_kind() const {
+    std::array<Estimate, kHeapKinds> died;
     for (const ProfileRow& row : rows) {
       for (const Heap heap : {Heap::kMinor, Heap::kMajor}) {
-        const Place place = place_of(heap, row.alloc_class.source);
-        died[static_cast<int>(place)] += row.counters.deallocated[static_cast<int>(heap)];
+        const HeapKind heap_kind = heap_kind_of(heap, row.alloc_class.source);
+        died[static_cast<int>(heap_kind)] += row.counters.deallocated[static_cast<int>(heap)];
       }
     }
     return died;
@@ -97,7 +97,7 @@ struct TargetSnapshot {
     return std::chrono::nanoseconds(realtime_ns - std::min(realtime_ns, time_ns));
   }
 };
-using TargetSnapshotPtr = std::shared_ptr<const TargetSnapshot>;
+using ProfileSnapshotPtr = std::shared_ptr<const ProfileSnapshot>;
 
 // A source of snapshots: a daemon or a file. Calls may come from any thread.
 class SnapshotSource {
@@ -109,9 +109,9 @@ class SnapshotSource {
   virtual void mark_moment() {}
 
   // Fresh snapshots of all targets, those that ended included, ordered by pid.
-  virtual std::vector<TargetSnapshotPtr> snapshots() = 0;
+  virtual std::vector<ProfileSnapshotPtr> snapshots() = 0;
   // kNotFound when the pid is not a target.
-  virtual absl::StatusOr<TargetSnapshotPtr> snapshot(int pid) = 0;
+  virtual absl::StatusOr<ProfileSnapshotPtr> snapshot(int pid) = 0;
 };
 
 }  // namespace memprofd

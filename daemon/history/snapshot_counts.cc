@@ -8,7 +8,7 @@
 namespace memprofd {
 
 void fill_counts(const Aggregator& aggregator, const CallstackTable& callstacks,
-                 TargetSnapshot& snapshot) {
+                 ProfileSnapshot& snapshot) {
   const auto& by_class = aggregator.by_class();
   snapshot.live = aggregator.live_by_session();
   std::vector<AgeCounts> ages = ages_by_class(snapshot.live, by_class.size());
@@ -30,8 +30,8 @@ void fill_counts(const Aggregator& aggregator, const CallstackTable& callstacks,
   }
 }
 
-void go_on_from(const TargetSnapshot& snapshot, Aggregator& aggregator,
-                CallstackTable& callstacks) {
+void resume_from(const ProfileSnapshot& snapshot, Aggregator& aggregator,
+                 CallstackTable& callstacks) {
   std::vector<const Callstack*> kept;
   std::vector<KeptClass> classes;
   for (const ProfileRow& row : snapshot.rows) {
@@ -42,7 +42,7 @@ void go_on_from(const TargetSnapshot& snapshot, Aggregator& aggregator,
             [](const Callstack* a, const Callstack* b) { return a->id < b->id; });
   for (const Callstack* callstack : kept) callstacks.keep(*callstack);
   const std::uint64_t sessions = snapshot.history.sessions();
-  aggregator.go_on(snapshot.counters, classes, snapshot.live, sessions);
+  aggregator.resume(snapshot.counters, classes, snapshot.live, sessions);
 }
 
 }  // namespace memprofd

@@ -11,10 +11,11 @@ namespace memprofd {
 // Sets counters, rows (classes with samples, by id) and their callstacks,
 // live, live_samples_tracked and stacks_interned.
 void fill_counts(const Aggregator& aggregator, const CallstackTable& callstacks,
-                 TargetSnapshot& snapshot);
+                 ProfileSnapshot& snapshot);
 
 // The reverse, before anything is counted: a pipeline continues from the snapshot of the same
 // program, none of whose blocks are followed any more. Ids stay the same.
-void go_on_from(const TargetSnapshot& snapshot, Aggregator& aggregator, CallstackTable& callstacks);
+void resume_from(const ProfileSnapshot& snapshot, Aggregator& aggregator,
+                 CallstackTable& callstacks);
 
 }  // namespace memprofd

@@ -9,39 +9,39 @@
 namespace memprofd {
 
 std::uint64_t SnapshotHub::ask() {
-  const std::uint64_t ticket = asked_.fetch_add(1) + 1;
+  const std::uint64_t request_number = asked_.fetch_add(1) + 1;
   if (wake_up_) wake_up_();
-  return ticket;
+  return request_number;
 }
 
-bool SnapshotHub::wait_for(std::uint64_t ticket, Clock::time_point until) {
-  while (answered_ < ticket && published_.wait_until(mutex_, until)) {
+bool SnapshotHub::wait_for(std::uint64_t request_number, Clock::time_point until) {
+  while (answered_ < request_number && published_.wait_until(mutex_, until)) {
   }
-  return answered_ >= ticket;
+  return answered_ >= request_number;
 }
 
-TargetSnapshotPtr SnapshotHub::find(int pid) const {
+ProfileSnapshotPtr SnapshotHub::find(int pid) const {
   const auto found = std::ranges::find_if(
-      snapshots_, [pid](const TargetSnapshotPtr& one) { return one->info.pid == pid; });
+      snapshots_, [pid](const ProfileSnapshotPtr& one) { return one->info.pid == pid; });
   return found == snapshots_.end() ? nullptr : *found;
 }
 
-std::optional<std::vector<TargetSnapshotPtr>> SnapshotHub::fresh_in_time(
+std::optional<std::vector<ProfileSnapshotPtr>> SnapshotHub::fresh_in_time(
     std::chrono::milliseconds timeout) {
   const auto until = Clock::now() + timeout;
-  const std::uint64_t ticket = ask();
+  const std::uint64_t request_number = ask();
   const MutexLock lock(mutex_);
-  if (!wait_for(ticket, until)) return std::nullopt;
+  if (!wait_for(request_number, until)) return std::nullopt;
   return snapshots_;
 }
 
-absl::StatusOr<TargetSnapshotPtr> SnapshotHub::fresh_of(int pid, std::chrono::milliseconds timeout,
-                                                        std::chrono::milliseconds time_for_new) {
+absl::StatusOr<ProfileSnapshotPtr> SnapshotHub::fresh_of(int pid, std::chrono::milliseconds timeout,
+                                                         std::chrono::milliseconds time_for_new) {
   const auto began = Clock::now();
-  const std::uint64_t ticket = ask();
+  const std::uint64_t request_number = ask();
   const MutexLock lock(mutex_);
-  bool is_fresh = wait_for(ticket, began + timeout);
-  if (!is_fresh && find(pid) == nullptr) is_fresh = wait_for(ticket, began + time_for_new);
+  bool is_fresh = wait_for(request_number, began + timeout);
+  if (!is_fresh && find(pid) == nullptr) is_fresh = wait_for(request_number, began + time_for_new);
   if (auto found = find(pid)) return found;
   if (is_fresh) {
     return absl::NotFoundError(
@@ -54,7 +54,7 @@ absl::StatusOr<TargetSnapshotPtr> SnapshotHub::fresh_of(int pid, std::chrono::mi
                    " was not among them before; ask again later"));
 }
 
-std::vector<TargetSnapshotPtr> SnapshotHub::fresh(std::chrono::milliseconds timeout) {
+std::vector<ProfileSnapshotPtr> SnapshotHub::fresh(std::chrono::milliseconds timeout) {
   auto snapshots = fresh_in_time(timeout);
   return snapshots ? *std::move(snapshots) : latest();
 }
@@ -64,7 +64,7 @@ void SnapshotHub::mark_moment(std::chrono::milliseconds timeout) {
   fresh_in_time(timeout);
 }
 
-std::vector<TargetSnapshotPtr> SnapshotHub::latest() const {
+std::vector<ProfileSnapshotPtr> SnapshotHub::latest() const {
   const MutexLock lock(mutex_);
   return snapshots_;
 }
@@ -75,7 +75,7 @@ bool SnapshotHub::wanted() {
   return seen_ > answered_;
 }
 
-void SnapshotHub::publish(std::vector<TargetSnapshotPtr> snapshots) {
+void SnapshotHub::publish(std::vector<ProfileSnapshotPtr> snapshots) {
   std::sort(snapshots.begin(), snapshots.end(),
             [](const auto& a, const auto& b) { return a->info.pid < b->info.pid; });
   {

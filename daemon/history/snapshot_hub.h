@@ -26,18 +26,18 @@ class SnapshotHub {
  public:
   // Any thread. The latest publication, ordered by pid; a fresh one unless the
   // ingest thread did not publish in time.
-  std::vector<TargetSnapshotPtr> fresh(std::chrono::milliseconds timeout);
+  std::vector<ProfileSnapshotPtr> fresh(std::chrono::milliseconds timeout);
   // The same, but nothing when it did not.
-  std::optional<std::vector<TargetSnapshotPtr>> fresh_in_time(std::chrono::milliseconds timeout);
+  std::optional<std::vector<ProfileSnapshotPtr>> fresh_in_time(std::chrono::milliseconds timeout);
   // The one of a target, of a fresh publication; where the ingest thread does not publish in that
   // time, of the latest. That has no target that was added since: for one that it does not have,
   // the fresh one is waited for, time_for_new at most. kNotFound: there is no such target;
   // kDeadlineExceeded: that is not known.
-  absl::StatusOr<TargetSnapshotPtr> fresh_of(int pid, std::chrono::milliseconds timeout,
-                                             std::chrono::milliseconds time_for_new);
+  absl::StatusOr<ProfileSnapshotPtr> fresh_of(int pid, std::chrono::milliseconds timeout,
+                                              std::chrono::milliseconds time_for_new);
   // As fresh_in_time(); if it returns in time, histories have a limit at this moment.
   void mark_moment(std::chrono::milliseconds timeout);
-  std::vector<TargetSnapshotPtr> latest() const;
+  std::vector<ProfileSnapshotPtr> latest() const;
   // Wakes the ingest thread; called by fresh(). Set it before the first reader exists.
   void set_wake_up(std::function<void()> wake_up) { wake_up_ = std::move(wake_up); }
 
@@ -48,17 +48,17 @@ class SnapshotHub {
   // limit now.
   bool take_mark() { return mark_.exchange(false); }
   // Ingest thread only. Answers the readers that wanted() last saw.
-  void publish(std::vector<TargetSnapshotPtr> snapshots);
+  void publish(std::vector<ProfileSnapshotPtr> snapshots);
 
  private:
   using Clock = std::chrono::steady_clock;
 
   // The ticket of a reader.
   std::uint64_t ask();
-  bool wait_for(std::uint64_t ticket, Clock::time_point until)
+  bool wait_for(std::uint64_t request_number, Clock::time_point until)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Null: there is none.
-  TargetSnapshotPtr find(int pid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  ProfileSnapshotPtr find(int pid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::function<void()> wake_up_;
   std::atomic<std::uint64_t> asked_{0};  // tickets given out
@@ -68,7 +68,7 @@ class SnapshotHub {
   mutable Mutex mutex_;
   Condition published_;
   std::uint64_t answered_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<TargetSnapshotPtr> snapshots_ ABSL_GUARDED_BY(mutex_);
+  std::vector<ProfileSnapshotPtr> snapshots_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace memprofd

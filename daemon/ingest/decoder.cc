@@ -106,7 +106,7 @@ std::optional<EventView> decode_observed(Bytes data, DropCounters& drops) {
                       .young_end = event->young_end};
 }
 
-std::optional<EventView> decode_c_block(Bytes data, DropCounters& drops) {
+std::optional<EventView> decode_native_block(Bytes data, DropCounters& drops) {
   constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 47;  // more than can be allocated
   const auto* event = event_at<memprof_c_block>(data);
   if (event == nullptr) return refuse(Drop::kDecodeTooShort, drops);
@@ -115,15 +115,15 @@ std::optional<EventView> decode_c_block(Bytes data, DropCounters& drops) {
       (allocated && event->n_samples == 0)) {
     return refuse(Drop::kDecodeBadRecord, drops);
   }
-  return CBlockView{.time_ns = event->header.time_ns,
-                    .tid = event->header.tid,
-                    .stack = StackHash(event->stack_id),
-                    .number = event->id,
-                    .address = event->address,
-                    .bytes = event->bytes,
-                    .n_samples = event->n_samples,
-                    .generation = event->generation,
-                    .lost = event->lost};
+  return NativeBlockView{.time_ns = event->header.time_ns,
+                         .tid = event->header.tid,
+                         .stack = StackHash(event->stack_id),
+                         .number = event->id,
+                         .address = event->address,
+                         .bytes = event->bytes,
+                         .n_samples = event->n_samples,
+                         .generation = event->generation,
+                         .lost = event->lost};
 }
 
 }  // namespace
@@ -146,7 +146,7 @@ std::optional<EventView> decode_event(Bytes data, DropCounters& drops) {
     case MEMPROF_EVENT_OBSERVED:
       return decode_observed(data, drops);
     case MEMPROF_EVENT_C_BLOCK:
-      return decode_c_block(data, drops);
+      return decode_native_block(data, drops);
     default:
       return refuse(Drop::kDecodeBadKind, drops);
   }

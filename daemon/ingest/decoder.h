@@ -76,7 +76,7 @@ struct ForkView {
 };
 
 // A sampled block of C's memory is allocated or, of no bytes, freed.
-struct CBlockView {
+struct NativeBlockView {
   std::uint64_t time_ns = 0;
   std::uint32_t tid = 0;
   StackHash stack;  // 0: not known
@@ -89,7 +89,7 @@ struct CBlockView {
 };
 
 using EventView = std::variant<CaptureView, BatchView, PackedView, LifecycleView, ForkView,
-                               ObservedView, CBlockView>;
+                               ObservedView, NativeBlockView>;
 
 // nullopt, counted in drops, when malformed. data must be aligned to 8 bytes,
 // as the ring buffer's records are; other data is refused as kDecodeTooShort.

@@ -27,16 +27,16 @@ struct AllocClass {
   // others whose records were lost (ingest/lost_allocations.h).
   std::uint8_t stands_for_log2 = 0;
 
-  Place place() const { return place_of(heap, source); }  // where it was allocated
+  HeapKind heap_kind() const { return heap_kind_of(heap, source); }  // where it was allocated
   // All of one block that can be sampled: a header too, which memory outside of the heap lacks.
-  double block_words() const { return size.middle_words() + (in_heap(place()) ? 1 : 0); }
+  double block_words() const { return size.middle_words() + (in_heap(heap_kind()) ? 1 : 0); }
   // The count of a block with n sampled words, and the weight of each unit.
   std::uint64_t counted(std::uint64_t n_samples) const { return size.fine() ? 1 : n_samples; }
   SampleWeight weight(double rate) const {
     const auto among = static_cast<double>(std::uint64_t{1} << stands_for_log2);
     if (size.fine()) return weight_of_block(block_words(), rate, among);
     return among == 1 ? weight_of_word(rate)
-                      : weight_of_word(rate, among, size.told() ? block_words() : 1);
+                      : weight_of_word(rate, among, size.is_known() ? block_words() : 1);
   }
 
   friend bool operator==(const AllocClass&, const AllocClass&) = default;

@@ -22,8 +22,9 @@ inline constexpr double kUsualMaxOverhead = 0.01;
 inline constexpr double kUsualCpuMax = 0.5;
 
 // Default sampling interval of the native heap, if it is followed: bytes per sample.
-inline constexpr std::uint64_t kUsualCHeapInterval = 512u << 10;
-inline constexpr std::uint64_t kMinCHeapInterval = 1u << 10, kMaxCHeapInterval = 1ull << 40;
+inline constexpr std::uint64_t kUsualNativeHeapInterval = 512u << 10;
+inline constexpr std::uint64_t kMinNativeHeapInterval = 1u << 10,
+                               kMaxNativeHeapInterval = 1ull << 40;
 
 enum class AttachMode {
   kDefault,  // the daemon's
@@ -43,7 +44,7 @@ struct AttachRequest {
   std::uint64_t start_time_ticks = 0;  // of the requested process; 0: any process with the pid
   std::optional<ProcessUser> user;     // whose program it has to be; nothing: anybody's
   // Bytes of C's memory for one sample; 0: it is not followed; not set: the daemon's default.
-  std::optional<std::uint64_t> c_heap_interval;
+  std::optional<std::uint64_t> native_heap_interval;
 };
 
 // A change of a target's sampling rate or budget.

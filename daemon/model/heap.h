@@ -18,16 +18,18 @@ inline constexpr const char* kSourceWords[kSources] = {"normal", "marshal", "cus
 // Bigarray does, is in neither OCaml heap, whichever the runtime reports for it. The native heap
 // overlaps with the others: custom blocks hold much of it, and some is the OCaml heap itself. So it
 // cannot be added to any other.
-enum class Place { kMinor = 0, kMajor = 1, kExternal = 2, kC = 3 };
-inline constexpr int kPlaces = 4;
-inline constexpr const char* kPlaceWords[kPlaces] = {"minor", "major", "external", "c"};
+enum class HeapKind { kMinor = 0, kMajor = 1, kExternal = 2, kC = 3 };
+inline constexpr int kHeapKinds = 4;
+inline constexpr const char* kHeapKindWords[kHeapKinds] = {"minor", "major", "external", "c"};
 
-constexpr Place place_of(Heap heap, Source source) {
-  if (source == Source::kCustom) return Place::kExternal;
-  if (source == Source::kMalloc) return Place::kC;
-  return heap == Heap::kMajor ? Place::kMajor : Place::kMinor;
+constexpr HeapKind heap_kind_of(Heap heap, Source source) {
+  if (source == Source::kCustom) return HeapKind::kExternal;
+  if (source == Source::kMalloc) return HeapKind::kC;
+  return heap == Heap::kMajor ? HeapKind::kMajor : HeapKind::kMinor;
 }
 
-constexpr bool in_heap(Place place) { return place == Place::kMinor || place == Place::kMajor; }
+constexpr bool in_heap(HeapKind heap_kind) {
+  return heap_kind == HeapKind::kMinor || heap_kind == HeapKind::kMajor;
+}
 
 }  // namespace memprofd

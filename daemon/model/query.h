@@ -44,7 +44,7 @@ struct Filter {
   std::uint64_t min_size_bytes = 0;
   std::uint64_t max_size_bytes = 0;  // 0: any
   LifetimeFilter lifetime;
-  std::optional<Place> heap;
+  std::optional<HeapKind> heap;
   std::optional<Source> source;
   std::vector<std::uint32_t> threads;  // empty: all
   std::vector<std::uint32_t> domains;  // empty: all

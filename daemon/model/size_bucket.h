@@ -57,7 +57,7 @@ class SizeBucket {
     if (fine()) return smallest_fine_words(index_ - kFirstFine + 1) - 1;
     return from_index(static_cast<std::uint16_t>(index_ + 1)).smallest_words() - 1;
   }
-  constexpr bool told() const { return index_ != 0; }
+  constexpr bool is_known() const { return index_ != 0; }
   constexpr bool fine() const { return index_ >= kFirstFine; }
   // The bucket that stands for all sizes of its octave, up to half more or a quarter less.
   constexpr SizeBucket of_octave() const {
@@ -67,7 +67,7 @@ class SizeBucket {
   // The size that represents all sizes in the bucket. Infinity if the size is unknown: then words
   // correspond to no known number of blocks, and none is added for them.
   constexpr double middle_words() const {
-    if (!told()) return std::numeric_limits<double>::infinity();
+    if (!is_known()) return std::numeric_limits<double>::infinity();
     return (static_cast<double>(smallest_words()) + static_cast<double>(largest_words())) / 2;
   }
   constexpr std::uint16_t index() const { return index_; }

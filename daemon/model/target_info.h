@@ -95,7 +95,7 @@ struct TargetInfo {
   bool follows_blocks() const { return mode != TargetMode::kObserve; }
   // Bytes of C's memory for one sample; 0: it is not followed.
   std::uint64_t c_heap_interval() const {
-    return follows_blocks() ? asked.c_heap_interval.value_or(0) : 0;
+    return follows_blocks() ? asked.native_heap_interval.value_or(0) : 0;
   }
   // The rate before a budget lowered it.
   double requested_rate() const {

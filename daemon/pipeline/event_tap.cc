@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kChunkEvents = 512;
 
 EventLosses losses_of(const Pipeline& pipeline) {
-  return {pipeline.drops().get(Drop::kFollowLostRecords), pipeline.c_events_lost()};
+  return {pipeline.drops().get(Drop::kFollowLostRecords), pipeline.native_events_lost()};
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ void EventTap::on_event(const SampleEvent& event, double rate) {
 }
 
 // They come one by one.
-void EventTap::on_c_event(const SampleEvent& event) {
+void EventTap::on_native_event(const SampleEvent& event) {
   note_losses();
   put(event);
   on_batch_end();
@@ -99,7 +99,7 @@ void EventTap::flush() {
   chunk->first = first_;
   chunk->events = events_;  // as large as needed; events_ keeps its room
   chunk->rate = rate_;
-  chunk->c_rate = pipeline_.c_heap_rate();
+  chunk->native_rate = pipeline_.native_heap_rate();
   chunk->lost_before = std::exchange(lost_before_, {});
   chunk->classes = take_classes();
   first_ = chunk->end();

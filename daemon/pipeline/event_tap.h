@@ -33,7 +33,7 @@ class EventTap final : public SampleObserver {
   const std::shared_ptr<EventLog>& log() const { return log_; }
 
   void on_event(const SampleEvent& event, double rate) override;
-  void on_c_event(const SampleEvent& event) override;
+  void on_native_event(const SampleEvent& event) override;
   void on_batch_end() override;
 
  private:

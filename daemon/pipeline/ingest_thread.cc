@@ -71,36 +71,37 @@ void IngestThread::run_tasks() {
   for (auto& task : tasks) task();
 }
 
-void IngestThread::for_each_lane(const std::function<void(Lane&)>& use) {
-  const std::vector<std::shared_ptr<Lane>> lanes = lanes_;
-  for (const auto& lane : lanes) {
-    guarded("to process the events of a program", [&] { use(*lane); });
+void IngestThread::for_each_target(const std::function<void(TargetPipeline&)>& use) {
+  const std::vector<std::shared_ptr<TargetPipeline>> target_pipelines = target_pipelines_;
+  for (const auto& target_pipeline : target_pipelines) {
+    guarded("to process the events of a program", [&] { use(*target_pipeline); });
     run_tasks();
   }
 }
 
-void IngestThread::add(std::shared_ptr<Lane> lane) {
-  if (!lane->finished()) watch(epoll_.get(), lane->ring_epoll_fd());
-  lanes_.push_back(std::move(lane));
+void IngestThread::add(std::shared_ptr<TargetPipeline> target_pipeline) {
+  if (!target_pipeline->finished()) watch(epoll_.get(), target_pipeline->ring_epoll_fd());
+  target_pipelines_.push_back(std::move(target_pipeline));
 }
 
-void IngestThread::finish(Lane& lane) {
-  if (lane.finished()) return;
-  lane.catch_up();
-  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, lane.ring_epoll_fd(), nullptr);
-  lane.finish();
+void IngestThread::finish(TargetPipeline& target_pipeline) {
+  if (target_pipeline.finished()) return;
+  target_pipeline.catch_up();
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, target_pipeline.ring_epoll_fd(), nullptr);
+  target_pipeline.finish();
 }
 
-void IngestThread::remove(const Lane* lane) {
-  std::erase_if(lanes_, [&](const auto& candidate) { return candidate.get() == lane; });
+void IngestThread::remove(const TargetPipeline* target_pipeline) {
+  std::erase_if(target_pipelines_,
+                [&](const auto& candidate) { return candidate.get() == target_pipeline; });
 }
 
 bool IngestThread::consume_all() {
   const auto now = std::chrono::steady_clock::now();
   std::uint64_t records = 0;
-  for_each_lane([&](Lane& lane) {
-    records += static_cast<std::uint64_t>(lane.consume());
-    if (lane.catch_up_due(now)) lane.catch_up();
+  for_each_target([&](TargetPipeline& target_pipeline) {
+    records += static_cast<std::uint64_t>(target_pipeline.consume());
+    if (target_pipeline.catch_up_due(now)) target_pipeline.catch_up();
   });
   records_ += records;
   return records > 0;
@@ -108,12 +109,12 @@ bool IngestThread::consume_all() {
 
 void IngestThread::keep_history() {
   std::size_t bytes = 0;
-  Lane* largest = nullptr;
-  for (const auto& lane : lanes_) {
-    lane->keep_history();
-    bytes += lane->history_bytes();
-    if (largest == nullptr || lane->history_bytes() > largest->history_bytes()) {
-      largest = lane.get();
+  TargetPipeline* largest = nullptr;
+  for (const auto& target_pipeline : target_pipelines_) {
+    target_pipeline->keep_history();
+    bytes += target_pipeline->history_bytes();
+    if (largest == nullptr || target_pipeline->history_bytes() > largest->history_bytes()) {
+      largest = target_pipeline.get();
     }
   }
   while (bytes > history_limit_bytes_ && largest != nullptr) {
@@ -133,12 +134,13 @@ void IngestThread::publish() {
   const auto began = std::chrono::steady_clock::now();
   run_tasks();  // who asked after a task was posted sees what it has done: a new target, say
   const bool mark = hub_.take_mark();
-  for_each_lane([mark](Lane& lane) {
-    lane.catch_up_if_run();
-    if (mark) lane.mark_moment();
+  for_each_target([mark](TargetPipeline& target_pipeline) {
+    target_pipeline.catch_up_if_run();
+    if (mark) target_pipeline.mark_moment();
   });
-  std::vector<TargetSnapshotPtr> snapshots;
-  for (const auto& lane : lanes_) snapshots.push_back(lane->snapshot());
+  std::vector<ProfileSnapshotPtr> snapshots;
+  for (const auto& target_pipeline : target_pipelines_)
+    snapshots.push_back(target_pipeline->snapshot());
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - began;
   {
     const MutexLock lock(mutex_);
@@ -150,8 +152,9 @@ void IngestThread::publish() {
 int IngestThread::wait_ms(bool busy) const {
   if (busy) return kBusyWaitMs;
   const auto now = std::chrono::steady_clock::now();
-  const bool rest = std::all_of(lanes_.begin(), lanes_.end(),
-                                [now](const auto& lane) { return lane->at_rest(now); });
+  const bool rest =
+      std::all_of(target_pipelines_.begin(), target_pipelines_.end(),
+                  [now](const auto& target_pipeline) { return target_pipeline->at_rest(now); });
   return rest ? kRestWaitMs : kIdleWaitMs;
 }
 

@@ -12,7 +12,7 @@
 
 #include "daemon/history/snapshot_hub.h"
 #include "daemon/model/duration_counts.h"
-#include "daemon/pipeline/lane.h"
+#include "daemon/pipeline/target_pipeline.h"
 #include "daemon/util/fd.h"
 #include "daemon/util/threads/mutex.h"
 
@@ -30,10 +30,10 @@ class IngestThread {
   std::future<void> post(std::function<void()> task);
 
   // Tasks' business.
-  void add(std::shared_ptr<Lane> lane);
-  void remove(const Lane* lane);
+  void add(std::shared_ptr<TargetPipeline> target_pipeline);
+  void remove(const TargetPipeline* target_pipeline);
   // The lane stays, with its final snapshot.
-  void finish(Lane& lane);
+  void finish(TargetPipeline& target_pipeline);
 
   // Ring buffer records consumed, all targets. Any thread.
   std::uint64_t records() const { return records_; }
@@ -51,14 +51,14 @@ class IngestThread {
   void keep_history();
   void publish();
   // For what comes in between, tasks add and remove lanes.
-  void for_each_lane(const std::function<void(Lane&)>& use);
+  void for_each_target(const std::function<void(TargetPipeline&)>& use);
   void wait(bool busy);
 
   SnapshotHub& hub_;
   const std::size_t history_limit_bytes_;
   UniqueFd epoll_;
   UniqueFd wake_;  // eventfd
-  std::vector<std::shared_ptr<Lane>> lanes_;
+  std::vector<std::shared_ptr<TargetPipeline>> target_pipelines_;
   std::atomic<std::uint64_t> records_{0};
   std::atomic<std::size_t> history_bytes_{0};
   mutable Mutex mutex_;

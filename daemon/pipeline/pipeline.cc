@@ -12,7 +12,7 @@ Pipeline::Pipeline(const PipelineLimits& limits)
       aggregator_({limits.max_live_samples, limits.classes, limits.sample_id_step, limits.memory},
                   drops_),
       lost_allocations_(limits.sample_id_step),
-      c_heap_rate_(limits.c_heap_rate) {
+      native_heap_rate_(limits.native_heap_rate) {
   if (limits.observe) meter_.emplace(*limits.observe, drops_);
 }
 
@@ -146,46 +146,48 @@ void Pipeline::on_event(const ObservedView& hit) {
 }
 
 // Blocks that live may have been freed in what was lost.
-void Pipeline::on_event(const CBlockView& block) {
-  if (c_heap_rate_ <= 0) {
+void Pipeline::on_event(const NativeBlockView& block) {
+  if (native_heap_rate_ <= 0) {
     drops_.add(Drop::kDecodeBadKind);
     return;
   }
-  if (c_ended_) return;
-  if (block.generation < c_generation_) return;  // a thread that was late; nobody follows it now
-  if (block.generation > c_generation_) {
-    aggregator_.begin_c_session(c_heap_rate_);
-    c_generation_ = block.generation;
+  if (native_ended_) return;
+  if (block.generation < native_generation_)
+    return;  // a thread that was late; nobody follows it now
+  if (block.generation > native_generation_) {
+    aggregator_.begin_native_session(native_heap_rate_);
+    native_generation_ = block.generation;
   }
-  if (block.lost != std::exchange(c_events_lost_, block.lost)) aggregator_.forget_c_blocks();
+  if (block.lost != std::exchange(native_events_lost_, block.lost))
+    aggregator_.forget_native_blocks();
   if (block.bytes == 0) {
-    const auto freed = aggregator_.c_free(block.number, block.time_ns, block.tid);
-    if (freed) tell_of_c(*freed);
+    const auto freed = aggregator_.native_free(block.number, block.time_ns, block.tid);
+    if (freed) report_native_event(*freed);
     return;
   }
-  tell_of_c(aggregator_.c_alloc({.number = block.number,
-                                 .time_ns = block.time_ns,
-                                 .address = block.address,
-                                 .bytes = block.bytes,
-                                 .n_samples = block.n_samples,
-                                 .thread = block.tid},
-                                callstack_of(block.stack)));
+  report_native_event(aggregator_.native_alloc({.number = block.number,
+                                                .time_ns = block.time_ns,
+                                                .address = block.address,
+                                                .bytes = block.bytes,
+                                                .n_samples = block.n_samples,
+                                                .thread = block.tid},
+                                               callstack_of(block.stack)));
 }
 
-void Pipeline::tell_of_c(const SampleEvent& event) {
-  ++c_events_;
-  if (observer_ != nullptr) observer_->on_c_event(event);
+void Pipeline::report_native_event(const SampleEvent& event) {
+  ++native_events_;
+  if (observer_ != nullptr) observer_->on_native_event(event);
 }
 
-void Pipeline::note_c_blocks(const CBlockLook& look) {
-  for (const SampleEvent& end : aggregator_.note_c_blocks(look)) tell_of_c(end);
+void Pipeline::note_native_blocks(const ResidencyScan& scan) {
+  for (const SampleEvent& end : aggregator_.note_native_blocks(scan)) report_native_event(end);
 }
 
 // The kernel's own count is looked at now and then, and is ahead of the events; the agent's blocks
 // beyond those that it can follow are told of by nothing else.
-std::uint64_t Pipeline::c_events_lost() const {
-  return std::max(c_events_lost_, drops_.get(Drop::kKernelCEventLost)) +
-         drops_.get(Drop::kAgentCBlocksFull);
+std::uint64_t Pipeline::native_events_lost() const {
+  return std::max(native_events_lost_, drops_.get(Drop::kKernelNativeEventLost)) +
+         drops_.get(Drop::kAgentNativeBlocksFull);
 }
 
 // A hit, or a block, comes right after its capture, unless another thread was in between.
@@ -329,7 +331,7 @@ void Pipeline::on_bad_records(std::uint32_t buffer, std::uint64_t n) {
 void Pipeline::after_loss(std::uint32_t buffer, std::uint64_t records) {
   records_lost_ = true;
   lost_allocations_.on_lost(buffer, records);
-  aggregator_.begin_anew();
+  aggregator_.start_over();
 }
 
 // The announcement of a session comes before its captures: those that wait are of the session
@@ -370,7 +372,7 @@ SampleEvent Pipeline::follow(std::uint32_t buffer, const memprof_record& record,
   return aggregator_.dealloc(record);
 }
 
-void Pipeline::fill(TargetSnapshot& snapshot) const {
+void Pipeline::fill(ProfileSnapshot& snapshot) const {
   fill_counts(aggregator_, callstacks_, snapshot);
   snapshot.drops = drops_;
   snapshot.drops.set(Drop::kFollowNotMadeUp, lost_allocations_.not_made_up());

@@ -40,8 +40,8 @@ class SampleObserver {
   virtual ~SampleObserver() = default;
   // rate: of the session, in samples per word.
   virtual void on_event(const SampleEvent& event, double rate) = 0;
-  // The same of C's memory, whose rate stays (Pipeline::c_heap_rate).
-  virtual void on_c_event(const SampleEvent& event) = 0;
+  // The same of C's memory, whose rate stays (Pipeline::native_heap_rate).
+  virtual void on_native_event(const SampleEvent& event) = 0;
   // No more events for now.
   virtual void on_batch_end() = 0;
 };
@@ -54,8 +54,8 @@ struct PipelineLimits {
   PairerLimits pairing;
   // Difference between consecutive numbers of a buffer's sampled blocks.
   std::uint64_t sample_id_step = 1;
-  SharedBudget memory;     // charged for the live set; null: nothing is charged
-  double c_heap_rate = 0;  // samples per word of C's memory; 0: it is not followed
+  SharedBudget memory;          // charged for the live set; null: nothing is charged
+  double native_heap_rate = 0;  // samples per word of C's memory; 0: it is not followed
   // Observe mode: captures come with hits instead of records, and counters like these.
   std::optional<HeapMeter::Format> observe;
 };
@@ -73,8 +73,8 @@ class Pipeline {
   Pipeline& operator=(const Pipeline&) = delete;
 
   // Called first: continues from a snapshot of the same program.
-  void go_on_from(const TargetSnapshot& before) {
-    memprofd::go_on_from(before, aggregator_, callstacks_);
+  void resume_from(const ProfileSnapshot& before) {
+    memprofd::resume_from(before, aggregator_, callstacks_);
     alloc_events_before_ = before.counters.alloc_events;
   }
   // Announces a session before its first record can arrive. The previous session continues until
@@ -128,7 +128,7 @@ class Pipeline {
   // Number of events of the target so far, which is the number of the next one.
   std::uint64_t events() const {
     const TargetCounters& totals = aggregator_.totals();
-    return totals.alloc_events + totals.promote_events + totals.dealloc_events + c_events_;
+    return totals.alloc_events + totals.promote_events + totals.dealloc_events + native_events_;
   }
   // Allocation events of this pipeline.
   std::uint64_t alloc_events() const {
@@ -151,23 +151,23 @@ class Pipeline {
   }
   const AllocClass& alloc_class(ClassId id) const { return aggregator_.classes().get(id); }
   const Aggregator& aggregator() const { return aggregator_; }
-  void note_c_blocks(const CBlockLook& look);
-  double c_heap_rate() const { return c_heap_rate_; }
+  void note_native_blocks(const ResidencyScan& scan);
+  double native_heap_rate() const { return native_heap_rate_; }
   // Samples and ends of C's memory that never came.
-  std::uint64_t c_events_lost() const;
+  std::uint64_t native_events_lost() const;
   // Its blocks are not followed any more, whatever still comes of them.
-  void end_c_heap() {
-    c_ended_ = true;
-    aggregator_.forget_c_blocks();
+  void end_native_heap() {
+    native_ended_ = true;
+    aggregator_.forget_native_blocks();
   }
   // As in Aggregator.
-  void told_until(std::uint64_t time_ns) { aggregator_.told_until(time_ns); }
+  void advance_clock_to(std::uint64_t time_ns) { aggregator_.advance_clock_to(time_ns); }
   void close_interval(const std::function<void(const Interval&, double)>& use) {
     aggregator_.close_interval(use);
   }
   // Sets counters, drops, rows (classes with samples, by id),
   // live_samples_tracked and stacks_interned.
-  void fill(TargetSnapshot& snapshot) const;
+  void fill(ProfileSnapshot& snapshot) const;
 
  private:
   void on_event(const CaptureView& capture);
@@ -176,8 +176,8 @@ class Pipeline {
   void on_event(const LifecycleView& lifecycle);
   void on_event(const ForkView& fork);
   void on_event(const ObservedView& hit);
-  void on_event(const CBlockView& block);
-  void tell_of_c(const SampleEvent& event);
+  void on_event(const NativeBlockView& block);
+  void report_native_event(const SampleEvent& event);
   CallstackId intern(const CaptureView& capture);
   CallstackId intern(PackedDecoder& packed);
   void on_packed(const PackedView& batch);
@@ -206,11 +206,11 @@ class Pipeline {
   PackedDecoder packed_;
   bool runtime_captures_ = false;   // as reported by the last batch from the probe
   std::optional<HeapMeter> meter_;  // observe mode
-  const double c_heap_rate_;
-  bool c_ended_ = false;
-  std::uint32_t c_generation_ = 0;   // of C's memory; 0: nothing of it has come
-  std::uint64_t c_events_ = 0;       // of the native heap
-  std::uint64_t c_events_lost_ = 0;  // as reported with the last one
+  const double native_heap_rate_;
+  bool native_ended_ = false;
+  std::uint32_t native_generation_ = 0;   // of C's memory; 0: nothing of it has come
+  std::uint64_t native_events_ = 0;       // of the native heap
+  std::uint64_t native_events_lost_ = 0;  // as reported with the last one
   // In observe mode, and of C's memory: the callstack of the capture that came last.
   StackHash last_captured_;
   CallstackId last_callstack_;

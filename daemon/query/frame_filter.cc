@@ -131,14 +131,14 @@ absl::StatusOr<FrameFilter> FrameFilter::compile(const Filter& filter) {
 }
 
 bool FrameFilter::passes(const AllocClass& alloc_class) const {
-  if (!alloc_class.size.told() && (min_size_bytes_ > 0 || max_size_bytes_ > 0)) return false;
+  if (!alloc_class.size.is_known() && (min_size_bytes_ > 0 || max_size_bytes_ > 0)) return false;
   const double bytes = alloc_class.size.middle_words() * kBytesPerWord;
   if (bytes < min_size_bytes_) return false;
   if (max_size_bytes_ > 0 && bytes > max_size_bytes_) return false;
-  if (heap_ && *heap_ != alloc_class.place()) return false;
+  if (heap_ && *heap_ != alloc_class.heap_kind()) return false;
   if (source_ && *source_ != alloc_class.source) return false;
   // Native memory cannot be added to anything else: it is shown on request only.
-  if (!heap_ && !source_ && alloc_class.place() == Place::kC) return false;
+  if (!heap_ && !source_ && alloc_class.heap_kind() == HeapKind::kC) return false;
   if (!threads_.empty() && !threads_.contains(alloc_class.thread)) return false;
   return domains_.empty() || domains_.contains(alloc_class.domain);
 }

@@ -71,7 +71,7 @@ class FrameFilter {
   SiteFrame site_frame_ = SiteFrame::kInnermost;
   double min_size_bytes_ = 0;
   double max_size_bytes_ = 0;  // 0: any
-  std::optional<Place> heap_;
+  std::optional<HeapKind> heap_;
   std::optional<Source> source_;
   absl::flat_hash_set<std::uint32_t> threads_;
   absl::flat_hash_set<std::uint32_t> domains_;

@@ -35,7 +35,7 @@ std::strong_ordering operator<=>(const GroupName& a, const GroupName& b) {
 void BlockMoments::add(const Estimate& estimate, double objects) {
   if (estimate.words <= 0) return;
   if (objects <= 0) {
-    untold += estimate;
+    unsized += estimate;
     return;
   }
   smallest_words = std::min(smallest_words, estimate.words / objects);
@@ -49,13 +49,14 @@ void BlockMoments::add(const Estimate& estimate, double objects) {
 // not, it may be small blocks, of which few words are many; as it may where none was seen at all.
 // So may be what has no known size.
 Limits BlockMoments::limits(double objects, double words, double unseen_words) const {
-  if (objects <= 0 && untold.words > 0) return {};  // no number is known, and none is shown
-  constexpr double kOneSize = 2;                    // the largest by the smallest, at most
+  if (objects <= 0 && unsized.words > 0) return {};  // no number is known, and none is shown
+  constexpr double kOneSize = 2;                     // the largest by the smallest, at most
   const bool has_one_size = largest_words > 0 && largest_words <= kOneSize * smallest_words;
   const double unseen_block = has_one_size ? words / objects : kSmallestBlockWords;
   Limits limits = limits_of(objects, variance, skew, unseen_words / unseen_block);
-  if (untold.words > 0) {
-    limits.upper += untold.limits_bytes(untold.grain()).upper / kBytesPerWord / kSmallestBlockWords;
+  if (unsized.words > 0) {
+    limits.upper +=
+        unsized.limits_bytes(unsized.grain()).upper / kBytesPerWord / kSmallestBlockWords;
   }
   return limits;
 }
@@ -133,7 +134,7 @@ Limits measure_limits(const GroupCounts& counts, Measure measure) {
       const BlockMoments& moments =
           row.blocks == Blocks::kLive ? counts.live_objects : counts.allocated_objects;
       return moments.limits(measure_value(counts.counters, measure),
-                            estimate.words - moments.untold.words, unseen);
+                            estimate.words - moments.unsized.words, unseen);
     }
     case Unit::kSamples:
       return count_limits(static_cast<double>(estimate.samples));

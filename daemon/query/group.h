@@ -40,7 +40,7 @@ struct BlockMoments {
   // Words of the smallest and of the largest block seen.
   double smallest_words = std::numeric_limits<double>::infinity();
   double largest_words = 0;
-  Estimate untold;  // of blocks of unknown size, which are in no number of blocks
+  Estimate unsized;  // of blocks of unknown size, which are in no number of blocks
 
   // Adds blocks of one size. 0 objects: the size is unknown.
   void add(const Estimate& estimate, double objects);

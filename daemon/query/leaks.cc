@@ -85,7 +85,7 @@ struct Grouping {
   Grouper grouper;
   std::vector<Groups> groups_of_row;  // none: the row does not count
 
-  Grouping(const RangeCounter& counter, const TargetSnapshot& snapshot,
+  Grouping(const RangeCounter& counter, const ProfileSnapshot& snapshot,
            const TargetProfile& profile, const GroupsBy& by)
       : frames(*profile.symbolizer, by.hidden, by.site_frame),
         grouper(frames, by.key),
@@ -128,8 +128,8 @@ struct Counted {
   Grouping grouping;
   std::vector<Growth> growths;
 
-  Counted(const RangeCounter& counter, const TargetSnapshot& snapshot, const TargetProfile& profile,
-          const GroupsBy& by)
+  Counted(const RangeCounter& counter, const ProfileSnapshot& snapshot,
+          const TargetProfile& profile, const GroupsBy& by)
       : grouping(counter, snapshot, profile, by), growths(grouping.grouper.size()) {}
 
   // Adds each row's portion to what member(growth) answers.
@@ -332,7 +332,7 @@ double seconds_of(const std::vector<SessionSpan>& spans) {
 
 // Data that all searches of one question compare.
 struct Compared {
-  const TargetSnapshot& snapshot;
+  const ProfileSnapshot& snapshot;
   const RangeCounter& counter;
   const TargetProfile& profile;  // of all that the filter passes, whenever it was
   const std::vector<SessionSpan>& spans;
@@ -578,7 +578,7 @@ std::vector<LeakRollUp> roll_up_growth(const Compared& compared, const LocationM
 // A search ranks ten thousand groups and names a hundred: lifetimes, which are most of the work,
 // are counted of those only. rows: of at_end.
 void count_lifetimes_of(const std::vector<std::size_t>& chosen, const GroupedRows& rows,
-                        const TargetSnapshot& snapshot, TargetProfile& at_end) {
+                        const ProfileSnapshot& snapshot, TargetProfile& at_end) {
   std::vector<bool> wanted(rows.grouper().size());
   for (const std::size_t group : chosen) wanted[group] = true;
   std::vector<ProfileRow*> of_chosen;
@@ -590,7 +590,7 @@ void count_lifetimes_of(const std::vector<std::size_t>& chosen, const GroupedRow
 
 }  // namespace
 
-absl::StatusOr<LeakAnswer> find_leaks(const TargetSnapshot& snapshot, const TimeRange& asked,
+absl::StatusOr<LeakAnswer> find_leaks(const ProfileSnapshot& snapshot, const TimeRange& asked,
                                       const Filter& filter, const LeakQuery& query) {
   if (!filter.lifetime.takes_all()) {
     return absl::InvalidArgumentError(

@@ -96,7 +96,7 @@ struct LeakQuery {
 };
 
 // kInvalidArgument: a filter that does not compile or restricts lifetimes.
-absl::StatusOr<LeakAnswer> find_leaks(const TargetSnapshot& snapshot, const TimeRange& range,
+absl::StatusOr<LeakAnswer> find_leaks(const ProfileSnapshot& snapshot, const TimeRange& range,
                                       const Filter& filter, const LeakQuery& query);
 
 }  // namespace memprofd

@@ -15,7 +15,7 @@ bool is_known(const HistoryView& history, std::uint64_t time_ns) {
 
 }  // namespace
 
-LiveAges live_ages(const TargetSnapshot& snapshot) {
+LiveAges live_ages(const ProfileSnapshot& snapshot) {
   LiveAges result;
   if (snapshot.history.empty()) return result;
   const RangeCounter counter(snapshot);

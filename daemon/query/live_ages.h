@@ -25,6 +25,6 @@ struct LiveAges {
   std::vector<std::vector<Portion>> older;
 };
 
-LiveAges live_ages(const TargetSnapshot& snapshot);
+LiveAges live_ages(const ProfileSnapshot& snapshot);
 
 }  // namespace memprofd

@@ -67,7 +67,7 @@ int rises_of(const std::vector<MemoryFloor>& floors, double growth) {
   return rises;
 }
 
-bool goes_on(const std::vector<MemoryFloor>& floors) {
+bool continues(const std::vector<MemoryFloor>& floors) {
   const double middle = floors[floors.size() / 2].bytes;
   return floors.back().bytes - middle >= (middle - floors.front().bytes) / 2;
 }
@@ -98,7 +98,7 @@ MemoryGrowth judge_floors(MemoryArea area, const std::vector<MemoryFloor>& floor
   result.confidence = 1 - chance;
   const double growth = result.end_bytes - result.begin_bytes;
   const double least = std::max({kLeastGrowth, kLeastShare * result.begin_bytes, 2 * line.scatter});
-  result.grows = growth >= least && chance <= kHighestChance && goes_on(floors) &&
+  result.grows = growth >= least && chance <= kHighestChance && continues(floors) &&
                  rises_of(floors, growth) >= kFewestRises;
   if (result.grows) result.since_ns = risen_since(floors, growth);
   return result;

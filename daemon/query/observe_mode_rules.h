@@ -18,19 +18,19 @@ namespace memprofd {
 
 // kFailedPrecondition, in one line, when the question is about what became of blocks and
 // that is not known of this target.
-absl::Status check_known(const TargetSnapshot& target, const Filter& filter, Measure measure);
-absl::Status check_known(const TargetSnapshot& target, const Filter& filter);  // of its lifetimes
-absl::Status check_follows_blocks(const TargetSnapshot& target, const char* what);
-absl::Status check_follows_blocks(const TargetSnapshot& target, const Filter& filter,
+absl::Status check_known(const ProfileSnapshot& target, const Filter& filter, Measure measure);
+absl::Status check_known(const ProfileSnapshot& target, const Filter& filter);  // of its lifetimes
+absl::Status check_follows_blocks(const ProfileSnapshot& target, const char* what);
+absl::Status check_follows_blocks(const ProfileSnapshot& target, const Filter& filter,
                                   const char* what);
 // The same when it is about events of C's memory, and that is not followed.
-absl::Status check_follows_c(const TargetSnapshot& target);
+absl::Status check_follows_c(const ProfileSnapshot& target);
 
 // True if native blocks are followed, by the agent or, in observe mode, by probes. There the
 // request is withdrawn if it cannot be met.
-bool follows_c_blocks(const TargetInfo& info);
+bool follows_native_blocks(const TargetInfo& info);
 // True if the fate of the blocks that pass the filter is known.
-bool follows_blocks(const TargetSnapshot& target, const Filter& filter);
+bool follows_blocks(const ProfileSnapshot& target, const Filter& filter);
 
 // True if the measure is known for all of them.
 bool is_known(const std::vector<TargetProfile>& profiles, Measure measure);
@@ -39,7 +39,7 @@ bool is_known(const std::vector<TargetProfile>& profiles, Measure measure);
 std::vector<const MeasureRow*> known_byte_measures(const std::vector<TargetProfile>& profiles);
 
 // Removes values from an answer that are unknown for this target.
-void leave_unknown_out(const TargetSnapshot& target, const Filter& filter,
+void leave_unknown_out(const ProfileSnapshot& target, const Filter& filter,
                        ::memprof::v1::Site& site);
 
 }  // namespace memprofd

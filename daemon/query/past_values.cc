@@ -14,7 +14,7 @@
 namespace memprofd {
 namespace {
 
-TimeRange known_part(const TargetSnapshot& target, TimeRange range) {
+TimeRange known_part(const ProfileSnapshot& target, TimeRange range) {
   if (range.until_peak && target.history.peak != nullptr) {
     return {.begin_ns = target.attached_ns, .end_ns = target.history.peak->time_ns};
   }
@@ -88,7 +88,7 @@ void add_phases(const ValueHistoryView& values, PastValues& out) {
 
 }  // namespace
 
-absl::StatusOr<PastValues> past_values(const TargetSnapshot& target, const TimeRange& range,
+absl::StatusOr<PastValues> past_values(const ProfileSnapshot& target, const TimeRange& range,
                                        const PastValuesQuery& query) {
   ASSIGN_OR_RETURN(const Patterns patterns, Patterns::compile("name", {query.pattern}));
   if (target.values == nullptr) return PastValues{.range = range};

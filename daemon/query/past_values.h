@@ -46,7 +46,7 @@ struct PastValues {
 };
 
 // kInvalidArgument: a bad pattern. Empty for a target that publishes no values.
-absl::StatusOr<PastValues> past_values(const TargetSnapshot& target, const TimeRange& range,
+absl::StatusOr<PastValues> past_values(const ProfileSnapshot& target, const TimeRange& range,
                                        const PastValuesQuery& query);
 
 }  // namespace memprofd

@@ -21,7 +21,7 @@ double objects(const Estimate& estimate, const ProfileRow& row) {
   return estimate.words / row.alloc_class.block_words();
 }
 
-RangeRows assemble(const TargetSnapshot& snapshot, const TimeRange& range,
+RangeRows assemble(const ProfileSnapshot& snapshot, const TimeRange& range,
                    std::vector<Counters> counters) {
   RangeRows result{range, {}};
   for (std::size_t i = 0; i < counters.size(); ++i) {
@@ -36,7 +36,7 @@ void set_ages(std::vector<AgeCounts> ages, std::vector<Counters>& counters) {
   for (std::size_t i = 0; i < counters.size(); ++i) counters[i].ages = std::move(ages[i]);
 }
 
-std::vector<Counters> count_all(const RangeCounter& counter, const TargetSnapshot& snapshot,
+std::vector<Counters> count_all(const RangeCounter& counter, const ProfileSnapshot& snapshot,
                                 const TimeRange& range, Lifetimes lifetimes) {
   std::vector<Counters> counters =
       counter.flows(range.begin_ns, range.end_ns, lifetimes == Lifetimes::kCounted);
@@ -54,7 +54,7 @@ std::vector<Counters> count_all(const RangeCounter& counter, const TargetSnapsho
 }
 
 // Adds what was forgotten in a range to what is live at its end.
-void carry(const RangeCounter& counter, const TargetSnapshot& snapshot, const TimeRange& range,
+void carry(const RangeCounter& counter, const ProfileSnapshot& snapshot, const TimeRange& range,
            std::vector<Counters>& counters) {
   const std::vector<Portion> forgotten = counter.forgotten(range.begin_ns, range.end_ns);
   for (std::size_t i = 0; i < counters.size(); ++i) {
@@ -88,8 +88,9 @@ Estimate allocated(const Counters& passed, const Counters* born, const LifetimeF
 // Counts the ages of those that pass and have not died, as far as lifetimes of all that pass are
 // asked for. Where only the dead are, or a longest lifetime is given, which is only known of the
 // dead, they are not.
-void count_ages(const RangeCounter& counter, const TargetSnapshot& snapshot, const TimeRange& range,
-                const LifetimeFilter& filter, std::vector<Counters>& counters) {
+void count_ages(const RangeCounter& counter, const ProfileSnapshot& snapshot,
+                const TimeRange& range, const LifetimeFilter& filter,
+                std::vector<Counters>& counters) {
   if (filter.fate == Fate::kDead || filter.max_seconds > 0) return;
   const AgeFilter ages{{filter.min_seconds * 1e9}, filter.allocated_in_range};
   set_ages(ages_at_end(counter, snapshot, range, ages), counters);
@@ -101,7 +102,7 @@ void count_ages(const RangeCounter& counter, const TargetSnapshot& snapshot, con
   if (!filter.allocated_in_range) add_late_entries(counter, range, counters);
 }
 
-std::vector<Counters> count_filtered(const RangeCounter& counter, const TargetSnapshot& snapshot,
+std::vector<Counters> count_filtered(const RangeCounter& counter, const ProfileSnapshot& snapshot,
                                      const TimeRange& range, const LifetimeFilter& filter,
                                      Lifetimes lifetimes) {
   LifetimeSpan span{filter.min_seconds * 1e9};
@@ -141,7 +142,7 @@ std::vector<Counters> count_filtered(const RangeCounter& counter, const TargetSn
 }
 
 // Counts at the peak, whose moment needs no window limit. Ages are those at the nearest limit.
-RangeRows until_peak(const RangeCounter& counter, const TargetSnapshot& snapshot,
+RangeRows until_peak(const RangeCounter& counter, const ProfileSnapshot& snapshot,
                      Lifetimes lifetimes) {
   const PeakLive& peak = *snapshot.history.peak;
   std::vector<Counters> counters(snapshot.rows.size());
@@ -158,7 +159,7 @@ RangeRows until_peak(const RangeCounter& counter, const TargetSnapshot& snapshot
 
 }  // namespace
 
-RangeRows rows_in_range(const TargetSnapshot& snapshot, const TimeRange& asked,
+RangeRows rows_in_range(const ProfileSnapshot& snapshot, const TimeRange& asked,
                         const LifetimeFilter& lifetime, Lifetimes lifetimes,
                         std::uint64_t carried_since_ns) {
   const RangeCounter counter(snapshot);
@@ -178,10 +179,10 @@ RangeRows rows_in_range(const TargetSnapshot& snapshot, const TimeRange& asked,
   return assemble(snapshot, range, std::move(counters));
 }
 
-void count_lifetimes(const TargetSnapshot& snapshot, const TimeRange& range,
+void count_lifetimes(const ProfileSnapshot& snapshot, const TimeRange& range,
                      std::span<ProfileRow* const> rows) {
   if (rows.empty()) return;
-  TargetSnapshot few;  // of which the rest is not there
+  ProfileSnapshot few;  // of which the rest is not there
   few.time_ns = snapshot.time_ns;
   few.attached_ns = snapshot.attached_ns;
   few.history = snapshot.history;

@@ -31,12 +31,12 @@ enum class Lifetimes { kCounted, kLeftOut };
 // known for dead blocks only. carried_since_ns: memory forgotten after that window limit is
 // included in live, without its age, because no later session follows it and its end is unknown; 0,
 // or under a lifetime filter: not included.
-RangeRows rows_in_range(const TargetSnapshot& snapshot, const TimeRange& range,
+RangeRows rows_in_range(const ProfileSnapshot& snapshot, const TimeRange& range,
                         const LifetimeFilter& lifetime, Lifetimes lifetimes = Lifetimes::kCounted,
                         std::uint64_t carried_since_ns = 0);
 // Counts the lifetimes of some rows, by id, that rows_in_range() left out; no lifetime filter. Of
 // few rows this is little work: most of the history is passed over.
-void count_lifetimes(const TargetSnapshot& snapshot, const TimeRange& range,
+void count_lifetimes(const ProfileSnapshot& snapshot, const TimeRange& range,
                      std::span<ProfileRow* const> rows);
 
 }  // namespace memprofd

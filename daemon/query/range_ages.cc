@@ -78,7 +78,7 @@ std::vector<LateShare> late_shares(int left_in, double from_ns, double to_ns) {
   return result;
 }
 
-std::vector<AgeCounts> ages_at(const RangeCounter& counter, const TargetSnapshot& snapshot,
+std::vector<AgeCounts> ages_at(const RangeCounter& counter, const ProfileSnapshot& snapshot,
                                std::uint64_t time_ns, const std::vector<Portion>& live) {
   if (time_ns < counter.now_ns()) return past_ages(counter, time_ns, live);
   std::vector<AgeCounts> result;
@@ -87,7 +87,7 @@ std::vector<AgeCounts> ages_at(const RangeCounter& counter, const TargetSnapshot
   return result;
 }
 
-std::vector<AgeCounts> ages_at_end(const RangeCounter& counter, const TargetSnapshot& snapshot,
+std::vector<AgeCounts> ages_at_end(const RangeCounter& counter, const ProfileSnapshot& snapshot,
                                    const TimeRange& range, const AgeFilter& filter) {
   std::vector<AgeCounts> all =
       ages_at(counter, snapshot, range.end_ns, counter.live_at(range.end_ns));
@@ -106,7 +106,7 @@ std::vector<AgeCounts> ages_at_end(const RangeCounter& counter, const TargetSnap
   return result;
 }
 
-std::vector<AgeCounts> forgotten_ages(const RangeCounter& counter, const TargetSnapshot& snapshot,
+std::vector<AgeCounts> forgotten_ages(const RangeCounter& counter, const ProfileSnapshot& snapshot,
                                       const TimeRange& range, const AgeFilter& filter) {
   std::vector<AgeCounts> result(snapshot.rows.size());
   const std::uint64_t born_after_ns =

@@ -31,13 +31,13 @@ struct AgeFilter {
 };
 
 // Ages of live memory at a window limit, by row. live: counter.live_at(time_ns).
-std::vector<AgeCounts> ages_at(const RangeCounter& counter, const TargetSnapshot& snapshot,
+std::vector<AgeCounts> ages_at(const RangeCounter& counter, const ProfileSnapshot& snapshot,
                                std::uint64_t time_ns, const std::vector<Portion>& live);
 // Ages of live memory at the end of the range.
-std::vector<AgeCounts> ages_at_end(const RangeCounter& counter, const TargetSnapshot& snapshot,
+std::vector<AgeCounts> ages_at_end(const RangeCounter& counter, const ProfileSnapshot& snapshot,
                                    const TimeRange& range, const AgeFilter& filter);
 // Ages of memory that was forgotten in the range.
-std::vector<AgeCounts> forgotten_ages(const RangeCounter& counter, const TargetSnapshot& snapshot,
+std::vector<AgeCounts> forgotten_ages(const RangeCounter& counter, const ProfileSnapshot& snapshot,
                                       const TimeRange& range, const AgeFilter& filter);
 // Sets `late` of counters whose deaths, forgotten and ages are of the range.
 void add_late_entries(const RangeCounter& counter, const TimeRange& range,

@@ -146,7 +146,7 @@ Estimate Portion::estimate(SampleRounding& rounding) const {
           std::max(0.0, skew_words3)};
 }
 
-RangeCounter::RangeCounter(const TargetSnapshot& snapshot, Doubt doubt)
+RangeCounter::RangeCounter(const ProfileSnapshot& snapshot, Doubt doubt)
     : snapshot_(snapshot),
       view_(snapshot.history),
       begin_ns_(view_.empty() ? snapshot.attached_ns : view_.begin_ns),

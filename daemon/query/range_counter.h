@@ -86,7 +86,7 @@ enum class Doubt {
 // For one thread.
 class RangeCounter {
  public:
-  explicit RangeCounter(const TargetSnapshot& snapshot, Doubt doubt = Doubt::kSampling);
+  explicit RangeCounter(const ProfileSnapshot& snapshot, Doubt doubt = Doubt::kSampling);
 
   std::uint64_t begin_ns() const { return begin_ns_; }  // of the recording
   std::uint64_t now_ns() const { return now_ns_; }
@@ -187,7 +187,7 @@ class RangeCounter {
   // Words that one sample of the row proves: the whole block if it counts once, otherwise one.
   double sampled_words(std::size_t row) const;
 
-  const TargetSnapshot& snapshot_;
+  const ProfileSnapshot& snapshot_;
   const HistoryView& view_;
   std::uint64_t begin_ns_;
   std::uint64_t now_ns_;

@@ -24,14 +24,14 @@ UnseenWords unseen_words(const std::vector<ProfileRow>& rows, double rate) {
 // A filter for the native heap selects what such a trace has instead.
 Filter in_words_of(const TargetInfo& info, Filter filter) {
   if (!info.external_is_c) return filter;
-  if (filter.heap == Place::kC) filter.heap = Place::kExternal;
+  if (filter.heap == HeapKind::kC) filter.heap = HeapKind::kExternal;
   if (filter.source == Source::kMalloc) filter.source = Source::kCustom;
   return filter;
 }
 
 }  // namespace
 
-absl::StatusOr<TargetProfile> select(const TargetSnapshot& snapshot, const TimeRange& range,
+absl::StatusOr<TargetProfile> select(const ProfileSnapshot& snapshot, const TimeRange& range,
                                      const Filter& filter, Lifetimes lifetimes,
                                      std::uint64_t carried_since_ns) {
   ASSIGN_OR_RETURN(FrameFilter compiled, FrameFilter::compile(in_words_of(snapshot.info, filter)));

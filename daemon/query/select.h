@@ -15,7 +15,7 @@ namespace memprofd {
 
 // The rows of the range that pass the filter; carried_since_ns as rows_in_range() has it.
 // kInvalidArgument: see FrameFilter::compile.
-absl::StatusOr<TargetProfile> select(const TargetSnapshot& snapshot, const TimeRange& range,
+absl::StatusOr<TargetProfile> select(const ProfileSnapshot& snapshot, const TimeRange& range,
                                      const Filter& filter,
                                      Lifetimes lifetimes = Lifetimes::kCounted,
                                      std::uint64_t carried_since_ns = 0);

@@ -50,7 +50,7 @@ double unseen_value(double words, Unit unit) {
 
 class SeriesMaker {
  public:
-  SeriesMaker(const TargetSnapshot& snapshot, const TargetProfile& profile,
+  SeriesMaker(const ProfileSnapshot& snapshot, const TargetProfile& profile,
               const SeriesQuery& query)
       : snapshot_(snapshot),
         query_(query),
@@ -171,7 +171,7 @@ class SeriesMaker {
     }
   }
 
-  const TargetSnapshot& snapshot_;
+  const ProfileSnapshot& snapshot_;
   const SeriesQuery& query_;
   const MeasureRow& measure_;
   const double unseen_;
@@ -185,7 +185,7 @@ class SeriesMaker {
 
 }  // namespace
 
-absl::StatusOr<SeriesAnswer> history_series(const TargetSnapshot& snapshot, const TimeRange& range,
+absl::StatusOr<SeriesAnswer> history_series(const ProfileSnapshot& snapshot, const TimeRange& range,
                                             const Filter& filter, const SeriesQuery& query) {
   RETURN_IF_ERROR(check_summable(query.measure));
   if (!filter.lifetime.takes_all()) {

@@ -44,7 +44,7 @@ struct SeriesAnswer {
 
 // kInvalidArgument: a filter that does not compile or restricts lifetimes, or a measure without
 // history.
-absl::StatusOr<SeriesAnswer> history_series(const TargetSnapshot& snapshot, const TimeRange& range,
+absl::StatusOr<SeriesAnswer> history_series(const ProfileSnapshot& snapshot, const TimeRange& range,
                                             const Filter& filter, const SeriesQuery& query);
 
 }  // namespace memprofd

@@ -14,7 +14,7 @@ ChunkOwners::ChunkOwners(const MemoryReader& memory, std::vector<MallocChunk> ch
     : memory_(memory), chunks_(std::move(chunks)) {
   std::ranges::sort(chunks_, {}, &MallocChunk::user);
   owners_.assign(chunks_.size(), kNobody);
-  for (const MallocChunk& chunk : chunks_) has_chunks_.set(chunk.user / kStretch % kStretches);
+  for (const MallocChunk& chunk : chunks_) has_chunks_.set(chunk.user / kSpan % kSpans);
 }
 
 void ChunkOwners::exclude(const ExtentLayer& layer) {
@@ -42,13 +42,14 @@ bool ChunkOwners::own(std::uint64_t word, std::uint32_t owner, std::uint32_t ste
 void ChunkOwners::follow() {
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     const auto [chunk, steps] = waiting_[i];
-    look_into(chunks_[chunk], owners_[chunk], steps == kAllTheWay ? steps : steps - 1);
+    inspect_mapping(chunks_[chunk], owners_[chunk], steps == kAllTheWay ? steps : steps - 1);
   }
   waiting_.clear();
 }
 
 // Page by page: what was never touched holds nothing.
-void ChunkOwners::look_into(const MallocChunk& chunk, std::uint32_t owner, std::uint32_t steps) {
+void ChunkOwners::inspect_mapping(const MallocChunk& chunk, std::uint32_t owner,
+                                  std::uint32_t steps) {
   std::array<std::uint64_t, kPageBytes / kWordBytes> words;
   const std::uint64_t end = (chunk.user + chunk.bytes) / kWordBytes * kWordBytes;
   for (std::uint64_t at = chunk.user; at < end;) {

@@ -37,7 +37,7 @@ class ChunkOwners {
   void exclude(const ExtentLayer& layer);
   // Fast test: false if the word points to no chunk. Called for each word of a heap, most of which
   // point to memory without chunks.
-  bool may_own(std::uint64_t word) const { return has_chunks_[word / kStretch % kStretches]; }
+  bool may_own(std::uint64_t word) const { return has_chunks_[word / kSpan % kSpans]; }
   // Assigns the chunk to which the word points, and chunks that can be reached from there in this
   // number of steps, to the owner. False if it points to no unassigned chunk.
   bool own(std::uint64_t word, std::uint32_t owner, std::uint32_t steps = kAllTheWay);
@@ -52,18 +52,18 @@ class ChunkOwners {
     std::size_t chunk;
     std::uint32_t steps;
   };
-  void look_into(const MallocChunk& chunk, std::uint32_t owner, std::uint32_t steps);
+  void inspect_mapping(const MallocChunk& chunk, std::uint32_t owner, std::uint32_t steps);
 
   // Stretches of addresses in which chunks begin that anybody may have, by the low bits of their
   // numbers.
-  static constexpr std::uint64_t kStretch = 1 << 20;
-  static constexpr std::size_t kStretches = 1 << 16;
+  static constexpr std::uint64_t kSpan = 1 << 20;
+  static constexpr std::size_t kSpans = 1 << 16;
 
   const MemoryReader& memory_;
   std::vector<MallocChunk> chunks_;
   std::vector<std::uint32_t> owners_;
   std::vector<Step> waiting_;
-  std::bitset<kStretches> has_chunks_;
+  std::bitset<kSpans> has_chunks_;
 };
 
 }  // namespace memprofd

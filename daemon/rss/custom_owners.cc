@@ -107,7 +107,7 @@ void CustomOwners::sum_up(const ChunkOwners& chunks, ExtentLayer& layer) {
     const std::uint32_t owner = chunks.owners()[i];
     if (owner == ChunkOwners::kExcluded) continue;
     const bool is_owned = owner != ChunkOwners::kNobody;
-    COwner& of = is_owned ? owners_[owner] : no_owner_;
+    NativeOwner& of = is_owned ? owners_[owner] : no_owner_;
     ++of.chunks;
     of.bytes += chunk.bytes;
     const auto number = is_owned ? owner : static_cast<std::uint32_t>(owners_.size());
@@ -116,10 +116,10 @@ void CustomOwners::sum_up(const ChunkOwners& chunks, ExtentLayer& layer) {
   layer.seal();
 }
 
-std::vector<COwner> CustomOwners::largest() const {
-  std::vector<COwner> owners = owners_;
-  std::erase_if(owners, [](const COwner& owner) { return owner.chunks == 0; });
-  std::ranges::stable_sort(owners, std::ranges::greater{}, &COwner::bytes);
+std::vector<NativeOwner> CustomOwners::largest() const {
+  std::vector<NativeOwner> owners = owners_;
+  std::erase_if(owners, [](const NativeOwner& owner) { return owner.chunks == 0; });
+  std::ranges::stable_sort(owners, std::ranges::greater{}, &NativeOwner::bytes);
   return owners;
 }
 

@@ -17,8 +17,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "daemon/discover/memory_reader.h"
-#include "daemon/rss/c_owner.h"
 #include "daemon/rss/chunk_owners.h"
+#include "daemon/rss/native_owner.h"
 #include "daemon/rss/page_map.h"
 #include "daemon/snapshot/heap_map.h"
 
@@ -62,12 +62,12 @@ class CustomOwners {
   void sum_up(const ChunkOwners& chunks, ExtentLayer& layer);
 
   // Indexed by number.
-  const std::vector<COwner>& owners() const { return owners_; }
+  const std::vector<NativeOwner>& owners() const { return owners_; }
   // Those that hold something, the largest first.
-  std::vector<COwner> largest() const;
+  std::vector<NativeOwner> largest() const;
   std::uint64_t lost_bytes() const { return lost_; }
   // Chunks in use that no custom block holds, and that are not the runtime's.
-  const COwner& no_owner() const { return no_owner_; }
+  const NativeOwner& no_owner() const { return no_owner_; }
   // number: of the layer.
   void add_resident(std::uint32_t number, std::uint64_t bytes) {
     (number < owners_.size() ? owners_[number] : no_owner_).resident += bytes;
@@ -83,9 +83,9 @@ class CustomOwners {
   Identifiers identifiers_;
   absl::flat_hash_map<std::uint64_t, std::uint32_t> by_operations_;
   absl::flat_hash_map<std::string, std::uint32_t> by_identifier_;
-  std::vector<COwner> owners_;
+  std::vector<NativeOwner> owners_;
   std::uint64_t lost_ = 0;
-  COwner no_owner_;
+  NativeOwner no_owner_;
 };
 
 // The identifier in the operations of custom blocks; empty if it cannot be read.

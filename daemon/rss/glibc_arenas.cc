@@ -65,7 +65,7 @@ std::vector<std::uint64_t> ring_of_bin(const MemoryReader& memory, std::uint64_t
 }
 
 // An empty bin is a list's head that is 16 bytes before it.
-std::vector<std::uint64_t> find_ring(const MemoryReader& memory, const Stretch& data) {
+std::vector<std::uint64_t> find_ring(const MemoryReader& memory, const AddressSpan& data) {
   std::array<std::uint64_t, 512> words;
   const std::uint64_t end = std::min(data.end, data.begin + kMaxDataBytes);
   int candidates = 0;
@@ -110,10 +110,10 @@ void list_heaps(const MemoryReader& memory, Arena& arena, std::size_t& room) {
 
 }  // namespace
 
-std::vector<Arena> find_arenas(const MemoryReader& memory, std::span<const Stretch> data) {
+std::vector<Arena> find_arenas(const MemoryReader& memory, std::span<const AddressSpan> data) {
   std::vector<std::uint64_t> ring;
-  for (const Stretch& stretch : data) {
-    ring = find_ring(memory, stretch);
+  for (const AddressSpan& span : data) {
+    ring = find_ring(memory, span);
     if (!ring.empty()) break;
   }
   std::vector<Arena> arenas;

@@ -41,6 +41,6 @@ inline constexpr std::size_t kMaxArenaHeaps = 65'536;  // of all
 inline constexpr std::uint64_t kArenaHeapBytes = 64u << 20;
 
 // The main arena first; empty when there is none in the data, or it is not in use.
-std::vector<Arena> find_arenas(const MemoryReader& memory, std::span<const Stretch> data);
+std::vector<Arena> find_arenas(const MemoryReader& memory, std::span<const AddressSpan> data);
 
 }  // namespace memprofd

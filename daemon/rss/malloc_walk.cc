@@ -117,9 +117,9 @@ void MallocWalk::keep(std::uint64_t user, std::uint64_t bytes) {
 }
 
 void MallocWalk::walk_arena(const Arena& arena, std::uint32_t number,
-                            const std::vector<Stretch>& break_heap) {
+                            const std::vector<AddressSpan>& break_heap) {
   if (arena.is_main) {
-    for (const Stretch& heap : break_heap) walk(heap.begin, heap.end, arena.top, number + 1);
+    for (const AddressSpan& heap : break_heap) walk(heap.begin, heap.end, arena.top, number + 1);
   }
   for (const ArenaHeap& heap : arena.heaps) {
     add(heap.begin, std::min(heap.first_chunk, heap.end), RssClass::kMallocUsed, number + 1);
@@ -141,18 +141,18 @@ MallocWalk::MappedChunk MallocWalk::mapped_chunk(std::uint64_t page, std::uint64
   return {.bytes = bytes, .user_bytes = headless ? size - kLastWord : size - kHead};
 }
 
-void MallocWalk::walk_mapped(const Stretch& stretch, std::span<const Stretch> runs,
+void MallocWalk::walk_mapped(const AddressSpan& span, std::span<const AddressSpan> runs,
                              const ExtentLayer& covered) {
-  if (stretch.end > kEndOfMemory) return;
-  std::uint64_t page = stretch.begin;
-  for (const Stretch& run : runs) {
+  if (span.end > kEndOfMemory) return;
+  std::uint64_t page = span.begin;
+  for (const AddressSpan& run : runs) {
     page = std::max(page, run.begin);
     while (page < run.end && !out_of_room()) {
       if (const Extent* known = covered.find(page)) {
         page = std::max(page + kPage, known->end / kPage * kPage);
         continue;
       }
-      const auto [bytes, user_bytes] = mapped_chunk(page, stretch.end);
+      const auto [bytes, user_bytes] = mapped_chunk(page, span.end);
       if (bytes != 0) {
         const auto known = visitor_(page + kHead, user_bytes);
         if (!known) keep(page + kHead, user_bytes);

@@ -50,10 +50,11 @@ class MallocWalk {
       : memory_(memory), visitor_(std::move(visitor)), options_(options) {}
 
   // Extents have the arena's number + 1 as their name.
-  void walk_arena(const Arena& arena, std::uint32_t number, const std::vector<Stretch>& break_heap);
+  void walk_arena(const Arena& arena, std::uint32_t number,
+                  const std::vector<AddressSpan>& break_heap);
   // Walks chunks with mappings of their own, in a range of anonymous memory. runs: its resident
   // parts, in the order of addresses; covered: parts whose class is already known.
-  void walk_mapped(const Stretch& stretch, std::span<const Stretch> runs,
+  void walk_mapped(const AddressSpan& span, std::span<const AddressSpan> runs,
                    const ExtentLayer& covered);
   // The free chunks in tcaches and of the arena's fastbins, which were seen to be in use.
   void find_cached(const std::vector<Arena>& arenas);

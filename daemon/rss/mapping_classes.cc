@@ -101,19 +101,19 @@ class Classifier {
   }
 
   void note(const Mapping& mapping, RssClass kind, const std::string& name) {
-    const Stretch stretch{mapping.begin, mapping.end};
-    if (mapping.path == "[heap]") out_.break_heap.push_back(stretch);
+    const AddressSpan span{mapping.begin, mapping.end};
+    if (mapping.path == "[heap]") out_.break_heap.push_back(span);
     out_.has_main_stack |= mapping.path == "[stack]";
     const bool whole_right = mapping.readable && mapping.writable;
     if (kind == RssClass::kOther && whole_right) {
-      out_.anonymous.push_back(stretch);
+      out_.anonymous.push_back(span);
       const bool guarded = before_.end == mapping.begin && before_kind_ == RssClass::kReserved;
-      if (guarded) out_.guarded.push_back(stretch);
+      if (guarded) out_.guarded.push_back(span);
     }
     Mapping named = mapping;
     named.path = name;
     const bool of_libc = has_libc_ ? is_libc(named) : name == exe_;
-    if (kind == RssClass::kStaticData && of_libc) out_.libc_data.push_back(stretch);
+    if (kind == RssClass::kStaticData && of_libc) out_.libc_data.push_back(span);
     for (const std::string_view allocator : {"jemalloc", "tcmalloc", "mimalloc"}) {
       if (kind == RssClass::kCode && base_name(name).find(allocator) != std::string_view::npos) {
         out_.other_allocator = allocator;

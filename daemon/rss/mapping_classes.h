@@ -13,7 +13,7 @@
 
 namespace memprofd {
 
-struct Stretch {
+struct AddressSpan {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   bool contains(std::uint64_t address) const { return begin <= address && address < end; }
@@ -33,10 +33,10 @@ class PartNames {
 struct ClassifiedMappings {
   ExtentLayer
       layer;  // sealed; mappings whose pages are not part of the resident size are not in it
-  std::vector<Stretch> break_heap;  // "[heap]": where malloc's main arena begins
-  std::vector<Stretch> anonymous;   // readable and writable, of no file, of unknown use
-  std::vector<Stretch> guarded;     // of those, the ones behind a mapping that nothing may touch
-  std::vector<Stretch>
+  std::vector<AddressSpan> break_heap;  // "[heap]": where malloc's main arena begins
+  std::vector<AddressSpan> anonymous;   // readable and writable, of no file, of unknown use
+  std::vector<AddressSpan> guarded;  // of those, the ones behind a mapping that nothing may touch
+  std::vector<AddressSpan>
       libc_data;                // writable data of the C library, of the program when it is static
   bool has_main_stack = false;  // "[stack]", of the first thread
   std::string other_allocator;  // "jemalloc"; empty: none that is known by its file

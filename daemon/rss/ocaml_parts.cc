@@ -54,7 +54,7 @@ absl::StatusOr<OcamlRuntime> find_ocaml_runtime(const ElfFile& program, std::uin
   return runtime;
 }
 
-std::optional<RssClass> OcamlParts::look_at_chunk(std::uint64_t user, std::uint64_t bytes) {
+std::optional<RssClass> OcamlParts::check_chunk(std::uint64_t user, std::uint64_t bytes) {
   // Custom blocks may hold a channel: it stays a chunk until find_tables().
   if (channels_.size() < kMaxFound) {
     if (const auto channel = find_channel(memory_, user, bytes)) {
@@ -272,18 +272,18 @@ bool OcamlParts::is_lost_pool(std::uint64_t page) const {
   return memory_.read_value(page, head).ok() && is_pool_head(head, page, states_);
 }
 
-void OcamlParts::find_lost_pools(const Stretch& stretch, std::span<const Stretch> runs,
+void OcamlParts::find_lost_pools(const AddressSpan& span, std::span<const AddressSpan> runs,
                                  std::span<const ExtentLayer* const> known, ExtentLayer& out) {
   if (!runtime_.abi.domains || states_.empty()) return;
-  std::uint64_t page = stretch.begin;
-  for (const Stretch& run : runs) {
+  std::uint64_t page = span.begin;
+  for (const AddressSpan& run : runs) {
     page = std::max(page, run.begin);
     while (page < run.end) {
       const auto is_known = [page](const ExtentLayer* layer) {
         return layer->find(page) != nullptr;
       };
-      const bool is_lost = stretch.end - page >= kPoolBytes &&
-                           std::ranges::none_of(known, is_known) && is_lost_pool(page);
+      const bool is_lost = span.end - page >= kPoolBytes && std::ranges::none_of(known, is_known) &&
+                           is_lost_pool(page);
       if (is_lost) {
         out.add({.begin = page, .end = page + kPoolBytes, .kind = RssClass::kLostPool});
         ++counts_.lost_pools;
@@ -297,8 +297,8 @@ void OcamlParts::add_table(const MallocWalk& chunks, std::uint64_t user, RssClas
   const auto chunk = chunks.chunk_of(user);
   if (!chunk || chunk->kind == RssClass::kFiberStack) return;
   Extent& table = tables_[chunk->begin];
-  const bool is_told_apart = table.end != 0 && table.kind != RssClass::kRuntimeTable;
-  if (!is_told_apart) table = {.begin = chunk->begin, .end = chunk->end, .kind = kind};
+  const bool has_own_class = table.end != 0 && table.kind != RssClass::kRuntimeTable;
+  if (!has_own_class) table = {.begin = chunk->begin, .end = chunk->end, .kind = kind};
 }
 
 // Adds the chunks to which the state points, and those to which its small structures point.

@@ -57,7 +57,7 @@ class OcamlParts {
       : memory_(memory), runtime_(runtime), heap_(heap) {}
 
   // Examines a chunk of malloc in use: remembers domains, and recognises stacks of fibers.
-  std::optional<RssClass> look_at_chunk(std::uint64_t user, std::uint64_t bytes);
+  std::optional<RssClass> check_chunk(std::uint64_t user, std::uint64_t bytes);
 
   // Adds the results to a layer above malloc's chunks, not sealed, once all arenas have been
   // walked. The first call, before chunks with mappings of their own are known, finds the heaps.
@@ -66,7 +66,7 @@ class OcamlParts {
   void find_tables(const MallocWalk& chunks, ExtentLayer& out, ExtentLayer& channels);
   // Pools of OCaml 5 that are in no list of the runtime, in a stretch of anonymous memory. runs: as
   // of walk_mapped(); known: sealed.
-  void find_lost_pools(const Stretch& stretch, std::span<const Stretch> runs,
+  void find_lost_pools(const AddressSpan& span, std::span<const AddressSpan> runs,
                        std::span<const ExtentLayer* const> known, ExtentLayer& out);
 
   // The heaps that were found, for a walk of their blocks. The program runs, so they may end in the

@@ -20,7 +20,7 @@ PartFinder::PartFinder(const ResidentReader& reader, const PageMap& pages,
       pages_(pages),
       walk_(reader,
             [this](std::uint64_t user, std::uint64_t bytes) {
-              return ocaml_ ? ocaml_->look_at_chunk(user, bytes) : std::nullopt;
+              return ocaml_ ? ocaml_->check_chunk(user, bytes) : std::nullopt;
             },
             {.max_kept = max_kept,
              .deadline = std::chrono::steady_clock::now() + kChunkWalkTime,
@@ -47,8 +47,8 @@ void PartFinder::find(const ClassifiedMappings& mappings) {
 
 void PartFinder::find_lost_pools(const ClassifiedMappings& mappings) {
   const ExtentLayer* const known[] = {&heaps_, &stacks_, &walk_.chunks()};
-  for (const Stretch& stretch : mappings.anonymous) {
-    ocaml_->find_lost_pools(stretch, resident_runs(stretch), known, tables_);
+  for (const AddressSpan& span : mappings.anonymous) {
+    ocaml_->find_lost_pools(span, resident_runs(span), known, tables_);
   }
 }
 
@@ -62,9 +62,9 @@ std::uint64_t PartFinder::number_of(RssClass kind) const {
 }
 
 // Resident parts of it, for callers that read each page.
-std::vector<Stretch> PartFinder::resident_runs(const Stretch& stretch) const {
-  std::vector<Stretch> runs;
-  const absl::Status scanned = pages_.scan(stretch.begin, stretch.end, [&](const PageRun& run) {
+std::vector<AddressSpan> PartFinder::resident_runs(const AddressSpan& span) const {
+  std::vector<AddressSpan> runs;
+  const absl::Status scanned = pages_.scan(span.begin, span.end, [&](const PageRun& run) {
     if (run.swapped || runs.size() >= kMaxRuns) return;
     const bool continues = !runs.empty() && runs.back().end == run.begin;
     if (continues) {
@@ -73,18 +73,18 @@ std::vector<Stretch> PartFinder::resident_runs(const Stretch& stretch) const {
       runs.push_back({run.begin, run.end});
     }
   });
-  return scanned.ok() ? runs : std::vector<Stretch>();
+  return scanned.ok() ? runs : std::vector<AddressSpan>();
 }
 
 // Those behind a mapping that nothing may touch, and behind guard regions: glibc 2.42 and later has
 // those below stacks, so that the kernel makes one mapping of many stacks.
-std::vector<Stretch> PartFinder::guarded(const ClassifiedMappings& mappings) const {
-  std::vector<Stretch> all = mappings.guarded;
-  for (const Stretch& stretch : mappings.anonymous) {
+std::vector<AddressSpan> PartFinder::guarded(const ClassifiedMappings& mappings) const {
+  std::vector<AddressSpan> all = mappings.guarded;
+  for (const AddressSpan& span : mappings.anonymous) {
     const std::size_t before = all.size();
-    const absl::Status scanned = pages_.scan_guards(stretch.begin, stretch.end, [&](PageRun run) {
+    const absl::Status scanned = pages_.scan_guards(span.begin, span.end, [&](PageRun run) {
       if (all.size() > before) all.back().end = run.begin;
-      if (run.end < stretch.end && all.size() < kMaxRuns) all.push_back({run.end, stretch.end});
+      if (run.end < span.end && all.size() < kMaxRuns) all.push_back({run.end, span.end});
     });
     if (!scanned.ok()) all.resize(before);
   }
@@ -100,17 +100,17 @@ void PartFinder::find_mapped(const ClassifiedMappings& mappings) {
     }
   }
   known.seal();
-  for (const Stretch& stretch : guarded(mappings)) {
-    if (known.find(stretch.begin) != nullptr) continue;
-    const bool found = find_thread_stack(reader_, stretch, resident_runs(stretch), stacks_);
+  for (const AddressSpan& span : guarded(mappings)) {
+    if (known.find(span.begin) != nullptr) continue;
+    const bool found = find_thread_stack(reader_, span, resident_runs(span), stacks_);
     thread_stacks_ += found ? 1 : 0;
   }
   thread_stacks_ += mappings.has_main_stack ? 1 : 0;
   for (const Extent& stack : stacks_.extents()) known.add(stack);
   known.seal();
   if (arenas_.empty()) return;
-  for (const Stretch& stretch : mappings.anonymous) {
-    walk_.walk_mapped(stretch, resident_runs(stretch), known);
+  for (const AddressSpan& span : mappings.anonymous) {
+    walk_.walk_mapped(span, resident_runs(span), known);
   }
 }
 

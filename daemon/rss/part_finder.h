@@ -49,8 +49,8 @@ class PartFinder {
   std::uint64_t number_of(RssClass kind) const;
 
  private:
-  std::vector<Stretch> resident_runs(const Stretch& stretch) const;
-  std::vector<Stretch> guarded(const ClassifiedMappings& mappings) const;
+  std::vector<AddressSpan> resident_runs(const AddressSpan& span) const;
+  std::vector<AddressSpan> guarded(const ClassifiedMappings& mappings) const;
   void find_mapped(const ClassifiedMappings& mappings);
   void find_lost_pools(const ClassifiedMappings& mappings);
 

@@ -10,16 +10,16 @@ namespace memprofd {
 namespace {
 
 constexpr std::uint64_t kPieceBytes = 64 << 10;
-constexpr std::uint64_t kLooksEvery = 4096;  // reads of what is there; others take longer
+constexpr std::uint64_t kClockCheckEvery = 4096;  // reads of what is there; others take longer
 
 }  // namespace
 
-void ResidentReader::look_at_clock() const {
+void ResidentReader::check_clock() const {
   late_ |= stop_.stop_requested() || Clock::now() >= until_;
 }
 
 absl::Status ResidentReader::fill(std::uint64_t address, std::size_t bytes) const {
-  look_at_clock();
+  check_clock();
   if (late_) return absl::DeadlineExceededError("no time is left");
   if (address >= kEndOfMemory || bytes > kPieceBytes)
     return absl::OutOfRangeError("no such memory");
@@ -41,7 +41,7 @@ absl::Status ResidentReader::fill(std::uint64_t address, std::size_t bytes) cons
 absl::Status ResidentReader::read(std::uint64_t address, std::span<std::byte> out) const {
   if (!broken_.ok()) return broken_;
   if (out.empty()) return absl::OkStatus();
-  if (++reads_ % kLooksEvery == 0) look_at_clock();
+  if (++reads_ % kClockCheckEvery == 0) check_clock();
   if (late_) return absl::DeadlineExceededError("no time is left");
   if (!holds(address, out.size())) RETURN_IF_ERROR(fill(address, out.size()));
   std::memcpy(out.data(), piece_.data() + (address - begin_), out.size());

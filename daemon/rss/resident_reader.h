@@ -44,7 +44,7 @@ class ResidentReader final : public MemoryReader {
     return address >= begin_ && bytes <= piece_.size() && address - begin_ <= piece_.size() - bytes;
   }
   absl::Status fill(std::uint64_t address, std::size_t bytes) const;
-  void look_at_clock() const;
+  void check_clock() const;
 
   const MemoryReader& memory_;
   const PageMap& pages_;

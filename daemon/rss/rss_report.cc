@@ -42,8 +42,8 @@ class Accounting {
     parts_.emplace(*reader_, *pages_, runtime_ ? &*runtime_ : nullptr,
                    options_.owners ? kMostOwnedChunks : 0, stop_);
     parts_->find(mappings);
-    tell_of_malloc(mappings);
-    tell_of_ocaml();
+    add_malloc(mappings);
+    add_ocaml();
     if (options_.owners) find_owners();
     RETURN_IF_ERROR(reader_->broken());
     RETURN_IF_ERROR(count());
@@ -93,7 +93,7 @@ class Accounting {
     report_.ocaml_version = runtime_->abi.version;
   }
 
-  void tell_of_malloc(const ClassifiedMappings& mappings) {
+  void add_malloc(const ClassifiedMappings& mappings) {
     const std::vector<Arena>& arenas = parts_->arenas();
     for (const Arena& arena : arenas) {
       report_.arenas.push_back({.is_main = arena.is_main, .system = arena.system_bytes});
@@ -117,7 +117,7 @@ class Accounting {
     }
   }
 
-  void tell_of_ocaml() {
+  void add_ocaml() {
     if (reader_->late()) {
       report_.notes.push_back(
           "not all of the memory could be read in time: the rest counts as unknown");

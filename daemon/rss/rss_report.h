@@ -14,8 +14,8 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/model/asked_process.h"
-#include "daemon/rss/c_owner.h"
 #include "daemon/rss/memory_status.h"
+#include "daemon/rss/native_owner.h"
 #include "daemon/rss/rss_class.h"
 
 namespace memprofd {
@@ -68,14 +68,14 @@ struct RssReport {
   std::vector<std::uint64_t> ocaml_chunks;
   std::uint64_t ocaml_chunks_used = 0;
   std::uint64_t mappings = 0;
-  std::uint64_t max_mappings = 0;  // that a process may have; 0: not known
-  std::uint64_t trimmable = 0;     // pages that malloc_trim() would give back
-  std::vector<RssAdvice> advice;   // the largest first
-  std::vector<std::string> hints;  // what explains a part and where to look, a line each
-  std::vector<std::string> notes;  // unknown parts with the reason, a line each
-  bool has_owners = false;         // owners were requested, and the OCaml heap could be walked
-  std::vector<COwner> owners;      // the largest first
-  COwner no_owner;                 // what malloc has given and no custom block holds
+  std::uint64_t max_mappings = 0;   // that a process may have; 0: not known
+  std::uint64_t trimmable = 0;      // pages that malloc_trim() would give back
+  std::vector<RssAdvice> advice;    // the largest first
+  std::vector<std::string> hints;   // what explains a part and where to look, a line each
+  std::vector<std::string> notes;   // unknown parts with the reason, a line each
+  bool has_owners = false;          // owners were requested, and the OCaml heap could be walked
+  std::vector<NativeOwner> owners;  // the largest first
+  NativeOwner no_owner;             // what malloc has given and no custom block holds
 
   // The resident bytes of all parts of a class.
   std::uint64_t resident(RssClass kind) const;

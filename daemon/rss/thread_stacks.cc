@@ -26,17 +26,17 @@ std::uint64_t end_of_stack(const MemoryReader& memory, std::uint64_t page) {
 
 }  // namespace
 
-bool find_thread_stack(const MemoryReader& memory, const Stretch& stretch,
-                       std::span<const Stretch> runs, ExtentLayer& out) {
-  std::uint64_t looked = 0;
-  for (const Stretch& run : runs) {
+bool find_thread_stack(const MemoryReader& memory, const AddressSpan& span,
+                       std::span<const AddressSpan> runs, ExtentLayer& out) {
+  std::uint64_t scanned_bytes = 0;
+  for (const AddressSpan& run : runs) {
     for (std::uint64_t page = run.begin; page < run.end; page += kPageBytes) {
       const std::uint64_t end = end_of_stack(memory, page);
       if (end != 0) {
-        out.add({.begin = stretch.begin, .end = end, .kind = RssClass::kThreadStack});
+        out.add({.begin = span.begin, .end = end, .kind = RssClass::kThreadStack});
         return true;
       }
-      if ((looked += kPageBytes) > kMostBytes) return false;
+      if ((scanned_bytes += kPageBytes) > kMostBytes) return false;
     }
   }
   return false;

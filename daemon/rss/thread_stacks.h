@@ -14,7 +14,7 @@ namespace memprofd {
 
 // Adds the stack with which a guarded stretch begins, if there is one. runs: what of the stretch is
 // resident. Whether there is.
-bool find_thread_stack(const MemoryReader& memory, const Stretch& stretch,
-                       std::span<const Stretch> runs, ExtentLayer& out);
+bool find_thread_stack(const MemoryReader& memory, const AddressSpan& span,
+                       std::span<const AddressSpan> runs, ExtentLayer& out);
 
 }  // namespace memprofd

@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<RunTarget>> RunTarget::create(const std::string& 
   std::error_code error;
   const std::string path =
       std::filesystem::canonical(program, error).string();  // as the agent says
-  if (absl::StatusOr<Program> found = look_at(path); found.ok()) {
+  if (absl::StatusOr<Program> found = inspect_program(path); found.ok()) {
     target->agent_.set_offsets(runtime_offsets(found->ocaml.abi));
     target->program_ = *std::move(found);
     target->expected_path_ = path;
@@ -52,7 +52,7 @@ absl::StatusOr<std::unique_ptr<RunTarget>> RunTarget::create(const std::string& 
   return target;
 }
 
-absl::StatusOr<RunTarget::Program> RunTarget::look_at(const std::string& path) {
+absl::StatusOr<RunTarget::Program> RunTarget::inspect_program(const std::string& path) {
   Program program;
   ASSIGN_OR_RETURN(program.file, ElfFile::open(path, path, ByteBudget::for_target()));
   ASSIGN_OR_RETURN(program.ocaml, check_program(*program.file));
@@ -80,7 +80,7 @@ absl::StatusOr<std::shared_ptr<Symbolizer>> RunTarget::symbolizer(const ShareTak
 absl::Status RunTarget::begin_pipeline(const ShareTaker& taker) {
   exe_ = taker.exe.empty() ? expected_path_ : taker.exe;
   if (!program_ || exe_ != expected_path_) {
-    ASSIGN_OR_RETURN(program_, look_at(exe_));
+    ASSIGN_OR_RETURN(program_, inspect_program(exe_));
     agent_.set_offsets(runtime_offsets(program_->ocaml.abi));
   }
   const RuntimeAbi& abi = program_->ocaml.abi;
@@ -152,7 +152,7 @@ void RunTarget::finish(const ProgramEnd& end) {
 }
 
 void RunTarget::publish(TargetState state, const std::string& message) {
-  auto snapshot = std::make_shared<TargetSnapshot>();
+  auto snapshot = std::make_shared<ProfileSnapshot>();
   const absl::StatusOr<AgentStatus> status = agent_.status();
   snapshot->info = {.pid = pid_,
                     .comm = comm_,
@@ -175,13 +175,13 @@ void RunTarget::publish(TargetState state, const std::string& message) {
   published_ = std::move(snapshot);
 }
 
-absl::StatusOr<TargetSnapshotPtr> RunTarget::snapshot(int) {
+absl::StatusOr<ProfileSnapshotPtr> RunTarget::snapshot(int) {
   const MutexLock lock(mutex_);
   if (published_ == nullptr) return absl::NotFoundError("the program has not started");
   return published_;
 }
 
-std::vector<TargetSnapshotPtr> RunTarget::snapshots() {
+std::vector<ProfileSnapshotPtr> RunTarget::snapshots() {
   const MutexLock lock(mutex_);
   if (published_ == nullptr) return {};
   return {published_};

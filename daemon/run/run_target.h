@@ -54,8 +54,8 @@ class RunTarget final : public SnapshotSource {
   const SharedAgent& agent() const { return agent_; }
 
   // kNotFound until begun().
-  absl::StatusOr<TargetSnapshotPtr> snapshot(int pid) override;
-  std::vector<TargetSnapshotPtr> snapshots() override;
+  absl::StatusOr<ProfileSnapshotPtr> snapshot(int pid) override;
+  std::vector<ProfileSnapshotPtr> snapshots() override;
 
  private:
   struct Program {
@@ -64,7 +64,7 @@ class RunTarget final : public SnapshotSource {
   };
 
   RunTarget(SharedAgent agent, std::string comm, double rate);
-  static absl::StatusOr<Program> look_at(const std::string& path);
+  static absl::StatusOr<Program> inspect_program(const std::string& path);
   // The agent has taken the memory.
   void begin(const ShareTaker& taker);
   absl::Status begin_pipeline(const ShareTaker& taker);
@@ -90,7 +90,7 @@ class RunTarget final : public SnapshotSource {
   std::uint64_t renewed_ns_ = 0;  // CLOCK_MONOTONIC
 
   Mutex mutex_;
-  TargetSnapshotPtr published_ ABSL_GUARDED_BY(mutex_);
+  ProfileSnapshotPtr published_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace memprofd

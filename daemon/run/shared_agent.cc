@@ -150,7 +150,7 @@ void SharedAgent::catch_up(Pipeline& pipeline) {
   }
   drain(pipeline);
   pipeline.on_tails(tails, asked_at_ns);
-  if (!tails.empty()) pipeline.told_until(asked_at_ns);
+  if (!tails.empty()) pipeline.advance_clock_to(asked_at_ns);
 }
 
 absl::StatusOr<AgentStatus> SharedAgent::status() const {

@@ -146,8 +146,8 @@ std::span<const Release> releases();
 // True if a row has the facts that its enabled capabilities need.
 constexpr bool is_complete(const Release& release) {
   const RuntimeFacts& facts = release.facts;
-  const auto needs = [&](Capability what, std::initializer_list<std::int64_t> told) {
-    return !release.tested.has(what) || std::ranges::find(told, 0) == told.end();
+  const auto needs = [&](Capability what, std::initializer_list<std::int64_t> offsets) {
+    return !release.tested.has(what) || std::ranges::find(offsets, 0) == offsets.end();
   };
   const bool common =
       needs(Capability::kAttach, {facts.has_memprof}) &&

@@ -20,39 +20,39 @@ constexpr std::uint64_t kMaxWordsBefore = 4096;
 BlockIndex::BlockIndex(const HeapMap& map) {
   std::uint64_t bit = 0;
   for (const HeapRegion& region : map.regions) {
-    if (stretches_.empty() || region.begin - stretches_.back().end >= kGapBytes) {
-      stretches_.push_back({.begin = region.begin, .end = region.begin, .first_bit = bit});
+    if (runs_.empty() || region.begin - runs_.back().end >= kGapBytes) {
+      runs_.push_back({.begin = region.begin, .end = region.begin, .first_bit = bit});
     }
-    Stretch& stretch = stretches_.back();
-    stretch.end = region.end();
-    bit = stretch.first_bit + (stretch.end - stretch.begin) / kWordBytes;
+    RegionRun& run = runs_.back();
+    run.end = region.end();
+    bit = run.first_bit + (run.end - run.begin) / kWordBytes;
   }
   bits_.resize(bit / kBits + 1);
 }
 
-const BlockIndex::Stretch* BlockIndex::stretch_at(std::uint64_t address) const {
-  const auto after = std::upper_bound(
-      stretches_.begin(), stretches_.end(), address,
-      [](std::uint64_t place, const Stretch& stretch) { return place < stretch.begin; });
-  if (after == stretches_.begin() || address >= (after - 1)->end) return nullptr;
+const BlockIndex::RegionRun* BlockIndex::region_at(std::uint64_t address) const {
+  const auto after =
+      std::upper_bound(runs_.begin(), runs_.end(), address,
+                       [](std::uint64_t place, const RegionRun& run) { return place < run.begin; });
+  if (after == runs_.begin() || address >= (after - 1)->end) return nullptr;
   return &*(after - 1);
 }
 
-void BlockIndex::add(std::uint64_t address) { add_to(*stretch_at(address), address); }
+void BlockIndex::add(std::uint64_t address) { add_to(*region_at(address), address); }
 
 // Words farther into a block than find_before() searches are in no range.
 void BlockIndex::append(std::uint64_t address, std::uint64_t words) {
-  if (stretches_.empty() || address >= stretches_.back().end + kGapBytes) {
-    stretches_.push_back({.begin = address, .end = address, .first_bit = bits_.size() * kBits});
+  if (runs_.empty() || address >= runs_.back().end + kGapBytes) {
+    runs_.push_back({.begin = address, .end = address, .first_bit = bits_.size() * kBits});
   }
-  Stretch& stretch = stretches_.back();
-  stretch.end = address + std::min(words, kMaxWordsBefore) * kWordBytes;
-  bits_.resize((stretch.first_bit + (stretch.end - stretch.begin) / kWordBytes) / kBits + 1);
-  add_to(stretch, address);
+  RegionRun& run = runs_.back();
+  run.end = address + std::min(words, kMaxWordsBefore) * kWordBytes;
+  bits_.resize((run.first_bit + (run.end - run.begin) / kWordBytes) / kBits + 1);
+  add_to(run, address);
 }
 
-void BlockIndex::add_to(const Stretch& stretch, std::uint64_t address) {
-  const std::uint64_t bit = stretch.first_bit + (address - stretch.begin) / kWordBytes;
+void BlockIndex::add_to(const RegionRun& run, std::uint64_t address) {
+  const std::uint64_t bit = run.first_bit + (address - run.begin) / kWordBytes;
   bits_[bit / kBits] |= std::uint64_t{1} << bit % kBits;
 }
 
@@ -76,18 +76,18 @@ std::uint32_t BlockIndex::count_before(std::uint64_t bit) const {
 std::uint32_t BlockIndex::find(std::uint64_t value) const {
   const std::uint64_t address = value - kWordBytes;
   if (value % kWordBytes != 0) return kNone;
-  const Stretch* stretch = stretch_at(address);
-  if (stretch == nullptr) return kNone;
-  const std::uint64_t bit = stretch->first_bit + (address - stretch->begin) / kWordBytes;
+  const RegionRun* run = region_at(address);
+  if (run == nullptr) return kNone;
+  const std::uint64_t bit = run->first_bit + (address - run->begin) / kWordBytes;
   return (bits_[bit / kBits] >> bit % kBits & 1) != 0 ? count_before(bit) : kNone;
 }
 
 std::uint32_t BlockIndex::find_before(std::uint64_t value) const {
-  const Stretch* stretch = stretch_at(value);
-  if (stretch == nullptr || value % kWordBytes != 0) return kNone;
-  const std::uint64_t place = (value - stretch->begin) / kWordBytes;
+  const RegionRun* run = region_at(value);
+  if (run == nullptr || value % kWordBytes != 0) return kNone;
+  const std::uint64_t place = (value - run->begin) / kWordBytes;
   for (std::uint64_t i = 1; i <= std::min(place, kMaxWordsBefore); ++i) {
-    const std::uint64_t bit = stretch->first_bit + place - i;
+    const std::uint64_t bit = run->first_bit + place - i;
     if ((bits_[bit / kBits] >> bit % kBits & 1) != 0) return count_before(bit);
   }
   return kNone;
@@ -100,8 +100,8 @@ std::uint64_t BlockIndex::address_of(std::uint32_t block) const {
   for (std::uint32_t skip = block - counts_[word]; skip > 0; --skip) bits &= bits - 1;
   const std::uint64_t bit = word * kBits + static_cast<std::uint64_t>(std::countr_zero(bits));
   const auto after = std::upper_bound(
-      stretches_.begin(), stretches_.end(), bit,
-      [](std::uint64_t place, const Stretch& stretch) { return place < stretch.first_bit; });
+      runs_.begin(), runs_.end(), bit,
+      [](std::uint64_t place, const RegionRun& run) { return place < run.first_bit; });
   return (after - 1)->begin + (bit - (after - 1)->first_bit) * kWordBytes;
 }
 

@@ -39,16 +39,16 @@ class BlockIndex {
 
  private:
   // Regions side by side, as one line of words.
-  struct Stretch {
+  struct RegionRun {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
     std::uint64_t first_bit = 0;
   };
-  const Stretch* stretch_at(std::uint64_t address) const;
-  void add_to(const Stretch& stretch, std::uint64_t address);
+  const RegionRun* region_at(std::uint64_t address) const;
+  void add_to(const RegionRun& run, std::uint64_t address);
   std::uint32_t count_before(std::uint64_t bit) const;
 
-  std::vector<Stretch> stretches_;  // by address
+  std::vector<RegionRun> runs_;  // by address
   std::vector<std::uint64_t> bits_;
   std::vector<std::uint32_t> counts_;  // blocks before each word of bits_
   std::uint32_t size_ = 0;

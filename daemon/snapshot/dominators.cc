@@ -29,13 +29,13 @@ std::vector<bool> find_leaves(const EdgeLists& edges, std::span<const std::uint3
 }
 
 // Predecessors of nodes, by number, besides the parents in the search.
-struct OtherWays {
+struct AlternativePaths {
   Numbers first;
   Numbers from;
 };
-OtherWays other_ways(const EdgeLists& edges, const Numbers& number, const Numbers& order,
-                     const Numbers& parent) {
-  OtherWays ways;
+AlternativePaths other_ways(const EdgeLists& edges, const Numbers& number, const Numbers& order,
+                            const Numbers& parent) {
+  AlternativePaths ways;
   ways.first.resize(order.size());
   const auto each = [&](auto visit) {
     for (auto from = static_cast<std::uint32_t>(order.size()) - 1; from > 0; --from) {
@@ -139,7 +139,7 @@ void DominatorTree::search(const EdgeLists& edges, std::span<const std::uint32_t
 void DominatorTree::find_semidominators(const EdgeLists& edges,
                                         std::span<const std::uint32_t> entries) {
   Numbers().swap(semi_);  // it comes again, when number_ has gone
-  OtherWays ways = other_ways(edges, number_, order_, dominator_);
+  AlternativePaths ways = other_ways(edges, number_, order_, dominator_);
   std::vector<bool> is_entry(order_.size());
   for (const std::uint32_t entry : entries) {
     if (entry < edges.nodes()) is_entry[number_[entry]] = true;

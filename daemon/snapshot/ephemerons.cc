@@ -31,7 +31,7 @@ class LiveBlocks {
       queue_.pop_back();
       wake(block);
       if (is_ephemeron(block)) {
-        look_at(block);
+        check_ephemeron(block);
       } else {
         for (const std::uint32_t held : image_.edges.of(block)) reach(held);
       }
@@ -47,7 +47,7 @@ class LiveBlocks {
     reached_[block] = true;
     queue_.push_back(block);
   }
-  void look_at(std::uint32_t ephemeron) {
+  void check_ephemeron(std::uint32_t ephemeron) {
     if (const auto key = missing_key(ephemeron)) {
       wait_for(*key, ephemeron);
     } else {
@@ -63,7 +63,7 @@ class LiveBlocks {
     if (found == waiting_.end()) return;
     const std::vector<std::uint32_t> ephemerons = std::move(found->second);
     waiting_.erase(found);
-    for (const std::uint32_t ephemeron : ephemerons) look_at(ephemeron);
+    for (const std::uint32_t ephemeron : ephemerons) check_ephemeron(ephemeron);
   }
   // A live key stays alive, so each key is checked once.
   std::optional<std::uint32_t> missing_key(std::uint32_t ephemeron) {

@@ -9,10 +9,10 @@
 namespace memprofd {
 namespace {
 
-absl::Status compare(std::string_view what, const BlockCount& found, const BlockCount& told) {
-  if (found == told) return absl::OkStatus();
+absl::Status compare(std::string_view what, const BlockCount& found, const BlockCount& reported) {
+  if (found == reported) return absl::OkStatus();
   return bad_heap(fmt::format("its {} are {} blocks of {} words, the runtime counts {} of {}", what,
-                              found.blocks, found.words, told.blocks, told.words));
+                              found.blocks, found.words, reported.blocks, reported.words));
 }
 
 }  // namespace

@@ -149,7 +149,7 @@ inline constexpr std::size_t kMostUnitName = 1024;
 inline constexpr std::size_t kMostLinkedUnits = 1 << 16;
 
 // Counts of types that were assigned to an image's blocks, and of those that were refused.
-struct TypesFound {
+struct TypingResult {
   std::uint64_t disagreed = 0;  // times that a block could not be of the type, or was of another
   std::uint32_t modules = 0;    // with roots and with files
   std::uint32_t modules_without_files = 0;
@@ -220,7 +220,7 @@ struct HeapImage {
 
   // Types of the source, where they are at hand (snapshot/types/): number 0 is not known.
   std::vector<BlockType> types{1};
-  TypesFound types_found;
+  TypingResult types_found;
 
   std::uint32_t type(std::uint32_t block) const { return shape(block).type; }
   bool has_types() const { return types.size() > 1; }

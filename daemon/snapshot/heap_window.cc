@@ -19,13 +19,13 @@ absl::StatusOr<std::span<const std::uint64_t>> HeapWindow::at(std::uint64_t addr
     return words_.subspan(skipped);
   }
   const std::uint64_t wanted = std::min<std::uint64_t>((end - address) / kWordBytes, kWords);
-  RETURN_IF_ERROR(viewer_ != nullptr ? look(address, wanted) : fill(address, wanted));
+  RETURN_IF_ERROR(viewer_ != nullptr ? map_view(address, wanted) : fill(address, wanted));
   begin_ = address;
   return words_;
 }
 
 // Data in the window is read again: rarely more than a divided block.
-absl::Status HeapWindow::look(std::uint64_t address, std::uint64_t wanted) {
+absl::Status HeapWindow::map_view(std::uint64_t address, std::uint64_t wanted) {
   words_ = {};
   const auto bytes = viewer_->view(address, wanted * kWordBytes);
   if (absl::IsUnimplemented(bytes.status())) return fill(address, wanted);

@@ -26,7 +26,7 @@ class HeapWindow {
                                                     std::uint64_t end);
 
  private:
-  absl::Status look(std::uint64_t address, std::uint64_t wanted);
+  absl::Status map_view(std::uint64_t address, std::uint64_t wanted);
   absl::Status fill(std::uint64_t address, std::uint64_t wanted);
 
   const MemoryReader& memory_;

@@ -209,8 +209,8 @@ class PoolLister {
   }
 
   // Pools that a domain has taken over may go on without an owner.
-  static bool may_own(const Owner& owner, std::uint64_t told) {
-    return told == owner.state || told == 0;
+  static bool may_own(const Owner& owner, std::uint64_t stored) {
+    return stored == owner.state || stored == 0;
   }
 
   absl::Status list_class(std::uint64_t pool, std::uint32_t size_class, Owner& owner) {

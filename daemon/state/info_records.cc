@@ -34,7 +34,7 @@ void put_asked(const TargetInfo& info, state::Info& out) {
   out.set_asked_no_inject(info.asked.no_inject);
   out.set_asked_follow_forks(info.asked.follow_forks);
   out.set_asked_max_overhead(info.asked.max_overhead.value_or(0));
-  out.set_asked_c_heap_interval(info.asked.c_heap_interval.value_or(0));
+  out.set_asked_c_heap_interval(info.asked.native_heap_interval.value_or(0));
   put_user(info.asked.user, *out.mutable_asked_user());
 }
 
@@ -47,7 +47,7 @@ void get_asked(const state::Info& message, TargetInfo& out) {
                .follow_forks = message.asked_follow_forks(),
                .max_overhead = message.asked_max_overhead(),
                .user = get_user(message.asked_user()),
-               .c_heap_interval = message.asked_c_heap_interval()};
+               .native_heap_interval = message.asked_c_heap_interval()};
 }
 
 }  // namespace

@@ -151,7 +151,7 @@ std::string boot_id(const std::string& proc_root) {
   return id;
 }
 
-void put_moment(const TargetSnapshot& snapshot, state::Moment& out) {
+void put_moment(const ProfileSnapshot& snapshot, state::Moment& out) {
   out.set_time_ns(snapshot.time_ns);
   out.set_attached_ns(snapshot.attached_ns);
   out.set_began_ns(snapshot.history.begin_ns);
@@ -171,7 +171,7 @@ void put_moment(const TargetSnapshot& snapshot, state::Moment& out) {
   peak.set_upper_bytes(snapshot.history.peak_limits.upper);
 }
 
-void get_moment(const state::Moment& message, TargetSnapshot& out) {
+void get_moment(const state::Moment& message, ProfileSnapshot& out) {
   out.info = get_info(message.info());
   out.time_ns = message.time_ns();
   out.attached_ns = message.attached_ns();

@@ -14,8 +14,8 @@ namespace memprofd {
 std::string boot_id(const std::string& proc_root = "/proc");
 
 // All but windows and ages.
-void put_moment(const TargetSnapshot& snapshot, state::Moment& out);
-void get_moment(const state::Moment& message, TargetSnapshot& out);
+void put_moment(const ProfileSnapshot& snapshot, state::Moment& out);
+void get_moment(const state::Moment& message, ProfileSnapshot& out);
 
 void put_counts(ClassId id, const Counters& counters, state::Counts& out);
 Counters get_counts(const state::Counts& message);

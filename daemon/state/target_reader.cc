@@ -57,11 +57,11 @@ class StoredRecords {
   bool take_windows();
   void add(const state::Record& record);
   void add_exact(const state::ExactWords& exact);
-  std::shared_ptr<TargetSnapshot> empty_snapshot();
-  void add_rows(TargetSnapshot& snapshot);
-  void add_live(TargetSnapshot& snapshot);
-  void count(TargetSnapshot& snapshot);
-  std::shared_ptr<const PeakLive> peak(const TargetSnapshot& snapshot) const;
+  std::shared_ptr<ProfileSnapshot> empty_snapshot();
+  void add_rows(ProfileSnapshot& snapshot);
+  void add_live(ProfileSnapshot& snapshot);
+  void count(ProfileSnapshot& snapshot);
+  std::shared_ptr<const PeakLive> peak(const ProfileSnapshot& snapshot) const;
 
   std::vector<state::Record> pending_;  // of a moment that is not whole yet
   bool whole_ = false;
@@ -136,8 +136,8 @@ void StoredRecords::add_exact(const state::ExactWords& exact) {
   }
 }
 
-std::shared_ptr<TargetSnapshot> StoredRecords::empty_snapshot() {
-  auto snapshot = std::make_shared<TargetSnapshot>();
+std::shared_ptr<ProfileSnapshot> StoredRecords::empty_snapshot() {
+  auto snapshot = std::make_shared<ProfileSnapshot>();
   get_moment(moment_, *snapshot);
   snapshot->symbolizer = symbolizer_;
   snapshot->history.tiers = tiers_;
@@ -150,7 +150,7 @@ std::shared_ptr<TargetSnapshot> StoredRecords::empty_snapshot() {
   return snapshot;
 }
 
-void StoredRecords::add_rows(TargetSnapshot& snapshot) {
+void StoredRecords::add_rows(ProfileSnapshot& snapshot) {
   auto kept = std::make_shared<StableVector<Callstack>>();
   std::map<std::uint32_t, const Callstack*> by_id;
   const Callstack* const unknown = &(*kept)[kept->push_back({})];
@@ -167,7 +167,7 @@ void StoredRecords::add_rows(TargetSnapshot& snapshot) {
 }
 
 // Adds up what the windows tell since the first moment.
-void StoredRecords::count(TargetSnapshot& snapshot) {
+void StoredRecords::count(ProfileSnapshot& snapshot) {
   const std::vector<Counters> since =
       RangeCounter(snapshot).flows(counted_until_ns_, snapshot.history.newest_ns());
   auto stored = classes_.begin();
@@ -188,7 +188,7 @@ void StoredRecords::count(TargetSnapshot& snapshot) {
   }
 }
 
-void StoredRecords::add_live(TargetSnapshot& snapshot) {
+void StoredRecords::add_live(ProfileSnapshot& snapshot) {
   const RangeCounter counter(snapshot);
   for (const state::Part& part : moment_.ages()) {
     std::optional<LiveOfSession> stored = get_live(part);
@@ -211,7 +211,7 @@ void StoredRecords::add_live(TargetSnapshot& snapshot) {
 }
 
 // Later ones are where a window ended that is left, so that the windows tell what was then.
-std::shared_ptr<const PeakLive> StoredRecords::peak(const TargetSnapshot& snapshot) const {
+std::shared_ptr<const PeakLive> StoredRecords::peak(const ProfileSnapshot& snapshot) const {
   if (!moment_.has_peak()) return nullptr;
   auto peak = std::make_shared<PeakLive>();
   peak->time_ns = moment_.peak().time_ns();
@@ -237,7 +237,7 @@ std::shared_ptr<const PeakLive> StoredRecords::peak(const TargetSnapshot& snapsh
 
 absl::StatusOr<StoredTarget> StoredRecords::finish(const std::string& path) {
   if (!whole_) return absl::DataLossError(absl::StrCat(path, " has nothing whole in it"));
-  const std::shared_ptr<TargetSnapshot> snapshot = empty_snapshot();
+  const std::shared_ptr<ProfileSnapshot> snapshot = empty_snapshot();
   add_rows(*snapshot);
   count(*snapshot);
   add_live(*snapshot);

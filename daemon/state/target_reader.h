@@ -10,8 +10,8 @@
 namespace memprofd {
 
 struct StoredTarget {
-  TargetSnapshotPtr snapshot;  // with a StoredSymbolizer and no log of events; its history ended
-  std::string boot_id;         // the boot to which pids and times since boot belong
+  ProfileSnapshotPtr snapshot;  // with a StoredSymbolizer and no log of events; its history ended
+  std::string boot_id;          // the boot to which pids and times since boot belong
 };
 
 // The last whole moment of the file. Every count is exact; variances and lifetimes of classes may

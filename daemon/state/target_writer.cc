@@ -32,8 +32,8 @@ std::size_t ended_windows(const HistoryView& history, int tier) {
 }
 
 // In a target's first second: that it is attached, and how.
-TargetSnapshot without_counts(const TargetSnapshot& snapshot) {
-  TargetSnapshot rest;
+ProfileSnapshot without_counts(const ProfileSnapshot& snapshot) {
+  ProfileSnapshot rest;
   rest.info = snapshot.info;
   rest.time_ns = snapshot.time_ns;
   rest.attached_ns = snapshot.attached_ns;
@@ -55,7 +55,7 @@ std::uint64_t events_of(const Counters& counters) {
 
 }  // namespace
 
-absl::Status TargetWriter::write(const TargetSnapshot& snapshot, std::uint64_t room) {
+absl::Status TargetWriter::write(const ProfileSnapshot& snapshot, std::uint64_t room) {
   if (log_ && !is_news(snapshot)) return absl::OkStatus();
   if (left_out_ > 0) {
     --left_out_;
@@ -67,25 +67,26 @@ absl::Status TargetWriter::write(const TargetSnapshot& snapshot, std::uint64_t r
   return failure_;
 }
 
-absl::Status TargetWriter::write_now(const TargetSnapshot& snapshot, std::uint64_t room) {
-  if (ended_windows(snapshot.history, 0) == 0) return write_anew(without_counts(snapshot), room);
-  if (!can_append(snapshot)) return write_anew(snapshot, room);
+absl::Status TargetWriter::write_now(const ProfileSnapshot& snapshot, std::uint64_t room) {
+  if (ended_windows(snapshot.history, 0) == 0)
+    return write_compacted(without_counts(snapshot), room);
+  if (!can_append(snapshot)) return write_compacted(snapshot, room);
   absl::Status status = put(snapshot, false);
   file_bytes_ = log_->bytes();
-  if (status.ok() && file_bytes_ > room) return write_anew(snapshot, room);
+  if (status.ok() && file_bytes_ > room) return write_compacted(snapshot, room);
   // The contents of the file are unknown now.
   if (!status.ok()) log_.reset();
   return status;
 }
 
-bool TargetWriter::is_news(const TargetSnapshot& snapshot) const {
+bool TargetWriter::is_news(const ProfileSnapshot& snapshot) const {
   if (snapshot.attached_ns != written_.attached_ns) return true;
   const std::uint64_t newest_ns = snapshot.history.newest_ns();
   if (newest_ns != written_.newest_ns) return newest_ns > written_.newest_ns;
   return snapshot.info.state != written_.state || snapshot.info.is_asked != written_.is_asked;
 }
 
-bool TargetWriter::can_append(const TargetSnapshot& snapshot) const {
+bool TargetWriter::can_append(const ProfileSnapshot& snapshot) const {
   if (!log_ || written_.attached_ns != snapshot.attached_ns || written_.ends_ns[0] == 0 ||
       written_.symbolizer != snapshot.symbolizer ||
       log_->bytes() > 2 * written_.first_bytes + kGrowthBytes) {
@@ -97,7 +98,7 @@ bool TargetWriter::can_append(const TargetSnapshot& snapshot) const {
   return written_.ends_ns[0] == until_ns || (!since.empty() && since.back()->end_ns() == until_ns);
 }
 
-absl::Status TargetWriter::write_anew(const TargetSnapshot& snapshot, std::uint64_t room) {
+absl::Status TargetWriter::write_compacted(const ProfileSnapshot& snapshot, std::uint64_t room) {
   const std::string path = absl::StrCat(path_, ".new");
   log_.reset();
   written_ = {.attached_ns = snapshot.attached_ns, .symbolizer = snapshot.symbolizer};
@@ -128,7 +129,7 @@ void TargetWriter::remove() {
   file_bytes_ = 0;
 }
 
-absl::Status TargetWriter::put(const TargetSnapshot& snapshot, bool first) {
+absl::Status TargetWriter::put(const ProfileSnapshot& snapshot, bool first) {
   record_.Clear();
   record_bytes_ = 0;
   RETURN_IF_ERROR(put_rows(snapshot));
@@ -145,7 +146,7 @@ absl::Status TargetWriter::put(const TargetSnapshot& snapshot, bool first) {
   return flush();
 }
 
-absl::Status TargetWriter::put_rows(const TargetSnapshot& snapshot) {
+absl::Status TargetWriter::put_rows(const ProfileSnapshot& snapshot) {
   for (const ProfileRow& row : snapshot.rows) {
     const std::uint32_t id = row.id.value();
     if (id >= written_.events.size()) written_.events.resize(id + 1);
@@ -219,7 +220,7 @@ absl::Status TargetWriter::put_windows(const HistoryView& history) {
 }
 
 // Up to the end of the last window that has ended.
-absl::Status TargetWriter::put_counts(const TargetSnapshot& snapshot) {
+absl::Status TargetWriter::put_counts(const ProfileSnapshot& snapshot) {
   if (snapshot.history.empty()) return absl::OkStatus();
   const RangeCounter counter(snapshot);
   const std::vector<Counters> counts =
@@ -236,7 +237,7 @@ absl::Status TargetWriter::put_counts(const TargetSnapshot& snapshot) {
   return absl::OkStatus();
 }
 
-void TargetWriter::put_last(const TargetSnapshot& snapshot) {
+void TargetWriter::put_last(const ProfileSnapshot& snapshot) {
   state::Moment& moment = *record_.mutable_moment();
   put_moment(snapshot, moment);
   if (snapshot.history.unfinished) {

@@ -38,7 +38,7 @@ class TargetWriter {
   // changed. What has failed is tried at every second, fourth, up to sixteenth write only, and has
   // failed until then: it may fill the disk each time. room: what the file may take. After an error
   // the file has an earlier moment, if any. kResourceExhausted: there is not that much room.
-  absl::Status write(const TargetSnapshot& snapshot, std::uint64_t room);
+  absl::Status write(const ProfileSnapshot& snapshot, std::uint64_t room);
   std::uint64_t bytes() const { return file_bytes_; }
   // There may be room now: the next write is no repetition.
   void try_again() { left_out_ = 0; }
@@ -62,18 +62,18 @@ class TargetWriter {
     std::uint64_t first_bytes = 0;  // of the first moment
   };
 
-  bool is_news(const TargetSnapshot& snapshot) const;
-  bool can_append(const TargetSnapshot& snapshot) const;
-  absl::Status write_now(const TargetSnapshot& snapshot, std::uint64_t room);
-  absl::Status write_anew(const TargetSnapshot& snapshot, std::uint64_t room);
-  absl::Status put(const TargetSnapshot& snapshot, bool first);
-  absl::Status put_rows(const TargetSnapshot& snapshot);
+  bool is_news(const ProfileSnapshot& snapshot) const;
+  bool can_append(const ProfileSnapshot& snapshot) const;
+  absl::Status write_now(const ProfileSnapshot& snapshot, std::uint64_t room);
+  absl::Status write_compacted(const ProfileSnapshot& snapshot, std::uint64_t room);
+  absl::Status put(const ProfileSnapshot& snapshot, bool first);
+  absl::Status put_rows(const ProfileSnapshot& snapshot);
   void put_callstack_of(const ProfileRow& row, Symbolizer& symbolizer);
   void put_frame(Symbolizer& symbolizer, std::uint64_t address, std::int32_t alloc_idx);
   void put_exact(const ProfileRow& row);
   absl::Status put_windows(const HistoryView& history);
-  absl::Status put_counts(const TargetSnapshot& snapshot);
-  void put_last(const TargetSnapshot& snapshot);
+  absl::Status put_counts(const ProfileSnapshot& snapshot);
+  void put_last(const ProfileSnapshot& snapshot);
   // Appends what has come together when it is much.
   absl::Status added(std::size_t bytes);
   absl::Status flush();

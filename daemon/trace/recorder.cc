@@ -34,12 +34,12 @@ bool has_domains(const std::string& runtime_version) {
 }
 
 ctf::TraceInfo trace_info(const TargetInfo& target, bool of_c) {
-  const auto c_interval = static_cast<double>(target.c_heap_interval());
-  return {.sampling_rate = of_c ? kBytesPerWord / c_interval : target.sampling_rate,
+  const auto native_interval = static_cast<double>(target.c_heap_interval());
+  return {.sampling_rate = of_c ? kBytesPerWord / native_interval : target.sampling_rate,
           .executable = target.exe,
           .host = host_name(),
           .ocamlrunparam = target.ocamlrunparam,
-          .context = of_c ? kCMemoryContext : "memprofd",
+          .context = of_c ? kNativeHeapContext : "memprofd",
           .pid = static_cast<std::uint64_t>(target.pid)};
 }
 
@@ -51,7 +51,7 @@ RecordingOptions recording_options(const RecorderOptions& options, const TargetI
   return result;
 }
 
-absl::Status check_recordable(const TargetSnapshot& target, bool of_c) {
+absl::Status check_recordable(const ProfileSnapshot& target, bool of_c) {
   const TargetInfo& info = target.info;
   if (of_c) RETURN_IF_ERROR(check_follows_c(target));
   const bool lives = info.state == TargetState::kSampling || info.state == TargetState::kWaiting;
@@ -66,7 +66,7 @@ absl::Status check_recordable(const TargetSnapshot& target, bool of_c) {
 absl::StatusOr<std::unique_ptr<TraceRecorder>> TraceRecorder::start(
     SnapshotSource& source, int pid, TraceOutput& output, const RecorderOptions& options) {
   const AskedProcess meant(pid, options.start_time_ticks);
-  ASSIGN_OR_RETURN(TargetSnapshotPtr target, source.snapshot(pid));
+  ASSIGN_OR_RETURN(ProfileSnapshotPtr target, source.snapshot(pid));
   RETURN_IF_ERROR(check_is_meant(meant, target->info.program.start_time_ticks, std::nullopt));
   RETURN_IF_ERROR(check_recordable(*target, options.recording.of_c));
   ASSIGN_OR_RETURN(EventReader reader, EventReader::open(target->events));
@@ -77,7 +77,7 @@ absl::StatusOr<std::unique_ptr<TraceRecorder>> TraceRecorder::start(
       new TraceRecorder(source, *target, std::move(reader), output, options));
 }
 
-TraceRecorder::TraceRecorder(SnapshotSource& source, const TargetSnapshot& target,
+TraceRecorder::TraceRecorder(SnapshotSource& source, const ProfileSnapshot& target,
                              EventReader reader, TraceOutput& output,
                              const RecorderOptions& options)
     : source_(source),
@@ -115,7 +115,7 @@ void TraceRecorder::finish(const std::string& why) {
 }
 
 std::string TraceRecorder::end_of_target() {
-  const absl::StatusOr<TargetSnapshotPtr> target = source_.snapshot(pid_);
+  const absl::StatusOr<ProfileSnapshotPtr> target = source_.snapshot(pid_);
   const bool known = target.ok() && !(*target)->info.message.empty() &&
                      (*target)->info.state != TargetState::kWaiting;
   return absl::StrCat("pid ", pid_, ": ",

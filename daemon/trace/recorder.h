@@ -43,7 +43,7 @@ class TraceRecorder {
   const std::string& ended() const { return recording_.ended(); }
 
  private:
-  TraceRecorder(SnapshotSource& source, const TargetSnapshot& target, EventReader reader,
+  TraceRecorder(SnapshotSource& source, const ProfileSnapshot& target, EventReader reader,
                 TraceOutput& output, const RecorderOptions& options);
   std::string end_of_target();
 

@@ -53,7 +53,7 @@ class TraceOutput {
 };
 
 // Marks traces of the native heap.
-inline constexpr char kCMemoryContext[] = "memprofd, C's memory";
+inline constexpr char kNativeHeapContext[] = "memprofd, C's memory";
 
 struct RecordingOptions {
   // Below this a file would contain little but its description.

@@ -66,7 +66,7 @@ class Replayer final : public ctf::Visitor {
  public:
   Replayer(const ctf::TraceInfo& info, int version)
       : info_(info),
-        of_c_(info.context == kCMemoryContext),
+        of_c_(info.context == kNativeHeapContext),
         order_(version >= ctf::kVersionDomains ? ctf::kMaxPacketSpanUs : 0, kReorderedEvents),
         begin_ns_(ns_of(info.start_time_us)),
         history_(begin_ns_) {
@@ -90,7 +90,7 @@ class Replayer final : public ctf::Visitor {
   void on_promote(const ctf::Promote& event) override { put(event, What::kPromote); }
   void on_collect(const ctf::Collect& event) override { put(event, What::kCollect); }
 
-  TargetSnapshotPtr finish();
+  ProfileSnapshotPtr finish();
 
  private:
   void put(const ctf::BlockEvent& event, What what) {
@@ -195,11 +195,11 @@ void Replayer::close_window(std::uint64_t time_ns) {
   }
 }
 
-TargetSnapshotPtr Replayer::finish() {
+ProfileSnapshotPtr Replayer::finish() {
   order_.finish([this](const TraceEvent& next) { take(next); });
   const std::uint64_t end_ns = now_ns_ + 1000;  // behind the last event
   close_window(end_ns);
-  auto snapshot = std::make_shared<TargetSnapshot>();
+  auto snapshot = std::make_shared<ProfileSnapshot>();
   snapshot->info = {.pid = static_cast<int>(std::min<std::uint64_t>(info_.pid, 1u << 30)),
                     .comm = base_name(info_.executable),
                     .exe = info_.executable,
@@ -233,7 +233,7 @@ absl::StatusOr<Replay> replay_trace(const std::string& path) {
   return Replay{replayer.finish(), std::move(summary), reader.version()};
 }
 
-absl::StatusOr<TargetSnapshotPtr> TraceFileSource::snapshot(int pid) {
+absl::StatusOr<ProfileSnapshotPtr> TraceFileSource::snapshot(int pid) {
   const int own = replay_.snapshot->info.pid;
   if (pid == 0 || pid == own) return replay_.snapshot;
   return absl::NotFoundError(absl::StrCat("the trace is of pid ", own, ", not of ", pid));

@@ -21,9 +21,9 @@
 namespace memprofd {
 
 struct Replay {
-  TargetSnapshotPtr snapshot;  // never null; its clock is the trace's
-  ctf::ReadSummary summary;    // contents and losses
-  int version = 0;             // of the format
+  ProfileSnapshotPtr snapshot;  // never null; its clock is the trace's
+  ctf::ReadSummary summary;     // contents and losses
+  int version = 0;              // of the format
 };
 
 // Reads any trace, damaged ones too. path "-" is the standard input. Memory: that
@@ -36,8 +36,8 @@ class TraceFileSource final : public SnapshotSource {
  public:
   explicit TraceFileSource(Replay replay) : replay_(std::move(replay)) {}
 
-  std::vector<TargetSnapshotPtr> snapshots() override { return {replay_.snapshot}; }
-  absl::StatusOr<TargetSnapshotPtr> snapshot(int pid) override;
+  std::vector<ProfileSnapshotPtr> snapshots() override { return {replay_.snapshot}; }
+  absl::StatusOr<ProfileSnapshotPtr> snapshot(int pid) override;
 
   const Replay& replay() const { return replay_; }
 

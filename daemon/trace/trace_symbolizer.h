@@ -28,7 +28,7 @@ class TraceSymbolizer : public Symbolizer {
 
  private:
   // Names are kept once.
-  struct Place {
+  struct StoredLocation {
     const std::string* function;
     const std::string* file;
     std::uint32_t line;
@@ -39,7 +39,7 @@ class TraceSymbolizer : public Symbolizer {
   const std::string* name(const std::string& text);
 
   absl::node_hash_set<std::string> names_;
-  absl::flat_hash_map<std::uint64_t, std::vector<Place>> places_;  // innermost first
+  absl::flat_hash_map<std::uint64_t, std::vector<StoredLocation>> locations_;  // innermost first
   std::size_t size_ = 0;
 };
 

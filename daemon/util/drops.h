@@ -26,11 +26,11 @@ enum class Drop {
   kKernelObservedRingFull = MEMPROF_DROP_OBSERVED_RING_FULL,
   // A child among too many: its own children are left alone.
   kKernelChildrenFull = MEMPROF_DROP_CHILDREN_FULL,
-  kKernelCEventLost = MEMPROF_DROP_C_EVENT_LOST,
-  kKernelCStackLost = MEMPROF_DROP_C_STACK_LOST,
+  kKernelNativeEventLost = MEMPROF_DROP_C_EVENT_LOST,
+  kKernelNativeStackLost = MEMPROF_DROP_C_STACK_LOST,
   // Samples of C's memory whose callstack is not certain; counted without one.
-  kKernelCNoRecord = MEMPROF_DROP_C_NO_RECORD,
-  kKernelCNoLock = MEMPROF_DROP_C_NO_LOCK,
+  kKernelNativeNoRecord = MEMPROF_DROP_C_NO_RECORD,
+  kKernelNativeNoLock = MEMPROF_DROP_C_NO_LOCK,
   // Decoding ring buffer bytes.
   kDecodeTooShort = MEMPROF_KERNEL_DROPS,
   kDecodeBadKind,
@@ -44,22 +44,22 @@ enum class Drop {
   kPairUnknownStack,  // stack id whose frames were never received
   kPairBrokenStack,   // callstack that ended at code of no frame table, its outer frames missing
   // Following blocks.
-  kFollowLostRecords,     // hole in the agent's record numbers
-  kFollowUnknownSample,   // promote or dealloc of a block not followed
-  kFollowLiveSetFull,     // block counted as allocated but not followed
-  kFollowSessionEnd,      // live block no longer followed: sampling restarted
-  kFollowStaleSession,    // record of an earlier session that is not followed
-  kFollowNotMadeUp,       // lost allocation that no other counts for
-  kFollowCFreeMissed,     // block of C's memory that was found gone; its free was not seen
-  kFollowCallstacksCut,   // callstack table full; outer frames left out
-  kFollowCallstacksFull,  // callstack table full; counted under "unknown"
-  kFollowClassesCut,      // allocation class table fills; counted without thread, or more
-  kFollowClassesFull,     // allocation class table full; counted under "unknown"
+  kFollowLostRecords,       // hole in the agent's record numbers
+  kFollowUnknownSample,     // promote or dealloc of a block not followed
+  kFollowLiveSetFull,       // block counted as allocated but not followed
+  kFollowSessionEnd,        // live block no longer followed: sampling restarted
+  kFollowStaleSession,      // record of an earlier session that is not followed
+  kFollowNotMadeUp,         // lost allocation that no other counts for
+  kFollowNativeFreeMissed,  // block of C's memory that was found gone; its free was not seen
+  kFollowCallstacksCut,     // callstack table full; outer frames left out
+  kFollowCallstacksFull,    // callstack table full; counted under "unknown"
+  kFollowClassesCut,        // allocation class table fills; counted without thread, or more
+  kFollowClassesFull,       // allocation class table full; counted under "unknown"
   // The agent in the target; as it counts them.
   kAgentDomainInUse,       // a domain in which the program uses Gc.Memprof itself: not sampled
   kAgentDomainsFull,       // a domain among too many in one session: not sampled
   kAgentStoppedByProgram,  // samples until sampling began again: the program called Gc.Memprof.stop
-  kAgentCBlocksFull,       // sample of C's memory that was given up: too many of its blocks live
+  kAgentNativeBlocksFull,  // sample of C's memory that was given up: too many of its blocks live
   kAgentCallstackMoved,    // sample counted, its callstack unknown: the runtime had left it behind
   kAgentCallstackCut,      // sample with its innermost frame alone: the agent did not see its stack
   kAgentUncertainDeath,    // block counted as dead in a minor heap that may live: no information

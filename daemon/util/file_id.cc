@@ -8,7 +8,7 @@
 namespace memprofd {
 namespace {
 
-std::optional<FileId> look(int descriptor, const char* path, int flags) {
+std::optional<FileId> stat_file(int descriptor, const char* path, int flags) {
   struct statx info {};
   if (::statx(descriptor, path, flags | AT_STATX_DONT_SYNC, STATX_INO, &info) != 0) return {};
   return FileId{makedev(info.stx_dev_major, info.stx_dev_minor), info.stx_ino};
@@ -16,8 +16,10 @@ std::optional<FileId> look(int descriptor, const char* path, int flags) {
 
 }  // namespace
 
-std::optional<FileId> file_id(int descriptor) { return look(descriptor, "", AT_EMPTY_PATH); }
+std::optional<FileId> file_id(int descriptor) { return stat_file(descriptor, "", AT_EMPTY_PATH); }
 
-std::optional<FileId> file_id(const std::string& path) { return look(AT_FDCWD, path.c_str(), 0); }
+std::optional<FileId> file_id(const std::string& path) {
+  return stat_file(AT_FDCWD, path.c_str(), 0);
+}
 
 }  // namespace memprofd

@@ -17,13 +17,13 @@ class StableVector {
  public:
   // Returns the index.
   std::size_t push_back(T value) {
-    const auto [block, offset] = place(size_);
+    const auto [block, offset] = slot_of(size_);
     if (blocks_[block] == nullptr) blocks_[block] = std::make_unique<T[]>(block_size(block));
     blocks_[block][offset] = std::move(value);
     return size_++;
   }
   const T& operator[](std::size_t index) const {
-    const auto [block, offset] = place(index);
+    const auto [block, offset] = slot_of(index);
     return blocks_[block][offset];
   }
   // For the appending thread.
@@ -31,12 +31,12 @@ class StableVector {
 
  private:
   static constexpr std::size_t kFirst = 256;
-  struct Place {
+  struct Slot {
     std::size_t block, offset;
   };
 
   // Block 0 has the first 256, block n those from 256 << (n - 1) on.
-  static Place place(std::size_t index) {
+  static Slot slot_of(std::size_t index) {
     if (index < kFirst) return {0, index};
     const auto block = static_cast<std::size_t>(std::bit_width(index / kFirst));
     return {block, index - block_size(block)};

@@ -41,27 +41,25 @@ void compare(const std::vector<ReadValue>& first, std::vector<ReadValue>& second
 }  // namespace
 
 std::vector<ReadValue> BatchReader::read_twice(std::span<const ValueSlot> batch,
-                                               const std::vector<Reported>& all,
+                                               const std::vector<PublishedValue>& all,
                                                const Bounds& bounds) {
   std::vector<ReadValue> first(batch.size()), second(batch.size());
   pages_.forget();
   if (batch.size() > 1) fetch_known(batch);
-  look(batch, all, bounds, first);
+  read_pass(batch, all, bounds, first);
   was_late_ = pages_.was_late();
   pages_.forget();
   std::vector<std::uint64_t> places;
   for (const ReadValue& one : first) one.footprint.add_places(places);
   if (batch.size() > 1) pages_.fetch(places);
-  look(batch, all, bounds, second);
+  read_pass(batch, all, bounds, second);
   compare(first, second);
   return second;
 }
 
-std::optional<std::vector<ReadValue>> BatchReader::peek_twice(std::span<const ValueSlot> batch,
-                                                              const std::vector<Reported>& all,
-                                                              const Bounds& bounds,
-                                                              std::span<const MemoryPiece> before,
-                                                              std::span<const MemoryPiece> after) {
+std::optional<std::vector<ReadValue>> BatchReader::peek_twice(
+    std::span<const ValueSlot> batch, const std::vector<PublishedValue>& all, const Bounds& bounds,
+    std::span<const MemoryPiece> before, std::span<const MemoryPiece> after) {
   pages_.forget();
   std::vector<AddressRange> ranges;
   for (const ValueSlot& slot : batch) {
@@ -109,8 +107,9 @@ void BatchReader::fetch_known(std::span<const ValueSlot> slots) const {
 }
 
 // One by one where there is one only, so that no page is older than the pointer to it.
-void BatchReader::look(std::span<const ValueSlot> batch, const std::vector<Reported>& all,
-                       const Bounds& bounds, std::vector<ReadValue>& read) {
+void BatchReader::read_pass(std::span<const ValueSlot> batch,
+                            const std::vector<PublishedValue>& all, const Bounds& bounds,
+                            std::vector<ReadValue>& read) {
   constexpr int kRounds = 4;
   std::vector<std::size_t> places(batch.size());
   std::iota(places.begin(), places.end(), std::size_t{0});
@@ -128,7 +127,7 @@ void BatchReader::look(std::span<const ValueSlot> batch, const std::vector<Repor
   }
 }
 
-ReadValue BatchReader::read_slot(const ValueSlot& slot, const std::vector<Reported>& all,
+ReadValue BatchReader::read_slot(const ValueSlot& slot, const std::vector<PublishedValue>& all,
                                  const Bounds& bounds) const {
   Footprint footprint;
   ReadValue read = read_slot(slot, all, bounds, RecordingReader(pages_, footprint));
@@ -136,14 +135,14 @@ ReadValue BatchReader::read_slot(const ValueSlot& slot, const std::vector<Report
   return read;
 }
 
-ReadValue BatchReader::read_slot(const ValueSlot& slot, const std::vector<Reported>& all,
+ReadValue BatchReader::read_slot(const ValueSlot& slot, const std::vector<PublishedValue>& all,
                                  const Bounds& bounds, const RecordingReader& memory) const {
   std::uint64_t word = 0;
   if (!memory.read_value(slot.address, word).ok()) {
     return {.value = {.kind = ValueKind::kUnread, .why = WhyUnread::kNotMapped}};
   }
-  if (slot.module == ValueSlot::kReported) {
-    return read_reported(all[slot.field], word, bounds, memory);
+  if (slot.module == ValueSlot::kPublished) {
+    return read_published_values(all[slot.field], word, bounds, memory);
   }
   // Integers are set once, and what lies in the program's image is made by the compiler.
   const bool is_constant = word % 2 != 0 || options_.image.contains(word);
@@ -153,9 +152,10 @@ ReadValue BatchReader::read_slot(const ValueSlot& slot, const std::vector<Report
   return {.is_constant = is_constant, .is_torn = reader.is_torn(), .value = std::move(value)};
 }
 
-ReadValue BatchReader::read_reported(const Reported& one, std::uint64_t word, const Bounds& bounds,
-                                     const RecordingReader& memory) const {
-  if (one.kind == Reported::Kind::kTag) {
+ReadValue BatchReader::read_published_values(const PublishedValue& one, std::uint64_t word,
+                                             const Bounds& bounds,
+                                             const RecordingReader& memory) const {
+  if (one.kind == PublishedValue::Kind::kTag) {
     return {.value = read_tag(memory, options_.image, word, one.no_mark, bounds.blocks_of_tag)};
   }
   const bool is_string = one.type == MEMPROF_VALUE_STRING;  // published on purpose

@@ -19,7 +19,7 @@
 #include "daemon/discover/target_memory.h"
 #include "daemon/values/footprint.h"
 #include "daemon/values/page_cache.h"
-#include "daemon/values/report.h"
+#include "daemon/values/publication.h"
 #include "daemon/values/value.h"
 #include "daemon/values/value_reader.h"
 
@@ -33,8 +33,8 @@ struct KnownValue {
 
 // A word of a module, or of the registry.
 struct ValueSlot {
-  static constexpr std::size_t kReported = static_cast<std::size_t>(-1);
-  std::size_t module = 0;  // or kReported: field is the place in Report::all
+  static constexpr std::size_t kPublished = static_cast<std::size_t>(-1);
+  std::size_t module = 0;  // or kPublished: field is the place in Report::all
   std::uint32_t field = 0;
   std::uint64_t address = 0;
   KnownValue* known = nullptr;  // null: not read again
@@ -76,12 +76,12 @@ class BatchReader {
   };
   // all: where reported slots are.
   std::vector<ReadValue> read_twice(std::span<const ValueSlot> batch,
-                                    const std::vector<Reported>& all, const Bounds& bounds);
+                                    const std::vector<PublishedValue>& all, const Bounds& bounds);
 
   // The same in one question, with other pieces before and after, to minimise the time in between.
   // Nothing: a value is unknown, has other parts than before, or these cannot be read.
   std::optional<std::vector<ReadValue>> peek_twice(std::span<const ValueSlot> batch,
-                                                   const std::vector<Reported>& all,
+                                                   const std::vector<PublishedValue>& all,
                                                    const Bounds& bounds,
                                                    std::span<const MemoryPiece> before,
                                                    std::span<const MemoryPiece> after);
@@ -95,14 +95,14 @@ class BatchReader {
  private:
   void fetch_known(std::span<const ValueSlot> slots) const;
   // In few steps: all pages that they want next come together.
-  void look(std::span<const ValueSlot> batch, const std::vector<Reported>& all,
-            const Bounds& bounds, std::vector<ReadValue>& read);
-  ReadValue read_slot(const ValueSlot& slot, const std::vector<Reported>& all,
+  void read_pass(std::span<const ValueSlot> batch, const std::vector<PublishedValue>& all,
+                 const Bounds& bounds, std::vector<ReadValue>& read);
+  ReadValue read_slot(const ValueSlot& slot, const std::vector<PublishedValue>& all,
                       const Bounds& bounds) const;
-  ReadValue read_slot(const ValueSlot& slot, const std::vector<Reported>& all, const Bounds& bounds,
-                      const RecordingReader& memory) const;
-  ReadValue read_reported(const Reported& one, std::uint64_t word, const Bounds& bounds,
-                          const RecordingReader& memory) const;
+  ReadValue read_slot(const ValueSlot& slot, const std::vector<PublishedValue>& all,
+                      const Bounds& bounds, const RecordingReader& memory) const;
+  ReadValue read_published_values(const PublishedValue& one, std::uint64_t word,
+                                  const Bounds& bounds, const RecordingReader& memory) const;
   Value read_value(ValueReader& reader, std::uint64_t word, const Bounds& bounds) const;
 
   PageCache pages_;

@@ -38,36 +38,36 @@ std::optional<std::uint64_t> decode_leader(std::span<const std::byte> code, std:
 }  // namespace
 
 absl::StatusOr<HeapClock> HeapClock::find(const ElfFile& program, const RuntimeAbi& abi,
-                                          const Place& place) {
+                                          const Addresses& addresses) {
   RETURN_IF_ERROR(check_capability(abi, Capability::kValues));
   HeapClock clock;
-  RETURN_IF_ERROR(abi.domains ? clock.find_new(program, abi, place)
-                              : clock.find_old(program, abi, place));
+  RETURN_IF_ERROR(abi.domains ? clock.find_new(program, abi, addresses)
+                              : clock.find_old(program, abi, addresses));
   return clock;
 }
 
 absl::Status HeapClock::find_old(const ElfFile& program, const RuntimeAbi& abi,
-                                 const Place& place) {
+                                 const Addresses& addresses) {
   static constexpr std::string_view kNames[] = {"caml_gc_phase", "caml_fl_cur_wsz"};
   const auto symbols = program.find_symbols(kNames);
   if (!symbols[0] || !symbols[1]) return not_understood(abi, "the phase of the collector");
   using Statistics = StatisticsOfOcaml4;
-  const std::uint64_t stats = place.caml_state + abi.stats;
+  const std::uint64_t stats = addresses.caml_state + abi.stats;
   // A compaction zeroes the free words before anything moves, and counts after everything has.
-  words_ = {{place.load_bias + symbols[1]->address, Word::kMovesWhenZero},
+  words_ = {{addresses.load_bias + symbols[1]->address, Word::kMovesWhenZero},
             {stats + offsetof(Statistics, compactions)},
-            {place.load_bias + symbols[0]->address, Word::kCount, 4},
+            {addresses.load_bias + symbols[0]->address, Word::kCount, 4},
             {stats + offsetof(Statistics, major_collections)},
-            {place.caml_state + abi.in_minor_collection, Word::kMovesWhenSet},
+            {addresses.caml_state + abi.in_minor_collection, Word::kMovesWhenSet},
             {stats + offsetof(Statistics, minor_words)},
             {stats + offsetof(Statistics, minor_collections)},
-            {place.caml_state + abi.young_start}};
+            {addresses.caml_state + abi.young_start}};
   return absl::OkStatus();
 }
 
 absl::Status HeapClock::find_new(const ElfFile& program, const RuntimeAbi& abi,
-                                 const Place& place) {
-  const GcCounters& counters = place.counters;
+                                 const Addresses& addresses) {
+  const GcCounters& counters = addresses.counters;
   if (counters.minor_collections == 0 || counters.major_cycles == 0) {
     return not_understood(abi, "the count of collections");
   }
@@ -80,7 +80,7 @@ absl::Status HeapClock::find_new(const ElfFile& program, const RuntimeAbi& abi,
   }
   const auto leader = decode_leader(code, lead->address);
   if (!leader) return not_understood(abi, "which domain stops the world");
-  words_.push_back({place.load_bias + *leader, Word::kMovesWhenSet});
+  words_.push_back({addresses.load_bias + *leader, Word::kMovesWhenSet});
   return absl::OkStatus();
 }
 

@@ -27,14 +27,14 @@ namespace memprofd {
 class HeapClock {
  public:
   // Location of the program's clock.
-  struct Place {
+  struct Addresses {
     std::uint64_t load_bias = 0;
     std::uint64_t caml_state = 0;  // OCaml 4
     GcCounters counters;           // OCaml 5
   };
   // kFailedPrecondition, in one line, when the runtime is not understood.
   static absl::StatusOr<HeapClock> find(const ElfFile& program, const RuntimeAbi& abi,
-                                        const Place& place);
+                                        const Addresses& addresses);
 
   struct Moment {
     std::vector<std::uint64_t> words;
@@ -61,8 +61,8 @@ class HeapClock {
     std::uint32_t bytes = 8;
   };
 
-  absl::Status find_old(const ElfFile& program, const RuntimeAbi& abi, const Place& place);
-  absl::Status find_new(const ElfFile& program, const RuntimeAbi& abi, const Place& place);
+  absl::Status find_old(const ElfFile& program, const RuntimeAbi& abi, const Addresses& addresses);
+  absl::Status find_new(const ElfFile& program, const RuntimeAbi& abi, const Addresses& addresses);
 
   std::vector<Word> words_;  // in the order in which they are to be read
 };

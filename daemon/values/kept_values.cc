@@ -77,11 +77,11 @@ absl::StatusOr<std::vector<std::string>> keep_values(ValueProgram& program,
   return names;
 }
 
-void report_kept(const std::vector<NamedValue>& values, Report& report) {
+void add_kept_values(const std::vector<NamedValue>& values, Publication& report) {
   for (const NamedValue& named : values) {
     if (named.value.is_changing) continue;
-    Reported& one = report.all.emplace_back();
-    one.kind = Reported::Kind::kValue;
+    PublishedValue& one = report.all.emplace_back();
+    one.kind = PublishedValue::Kind::kValue;
     one.name = named.source.name.empty() ? named.name() : named.source.name;
     const Value* held = &named.value;
     while (held->kind == ValueKind::kReference && held->fields.size() == 1) {

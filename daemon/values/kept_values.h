@@ -17,10 +17,10 @@ namespace memprofd {
 class GuardedTypes;
 class ValueProgram;
 struct NamedValue;
-struct Report;
+struct Publication;
 
 struct ModuleField {
-  std::size_t module = 0;  // in ValueProgram::Found::modules
+  std::size_t module = 0;  // in ValueProgram::Layout::modules
   std::uint32_t field = 0;
   std::string name;  // in the source, or "Cache[3]"
 };
@@ -55,6 +55,6 @@ absl::StatusOr<std::vector<std::string>> keep_values(ValueProgram& program,
 
 // Adds the values to a report as if the program published them; a reference counts with its
 // contents.
-void report_kept(const std::vector<NamedValue>& values, Report& report);
+void add_kept_values(const std::vector<NamedValue>& values, Publication& report);
 
 }  // namespace memprofd

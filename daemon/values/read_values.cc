@@ -13,7 +13,7 @@
 #include "daemon/snapshot/block_header.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/values/batch_reader.h"
-#include "daemon/values/read_reported.h"
+#include "daemon/values/read_published.h"
 #include "daemon/values/tag_reader.h"
 #include "daemon/values/value_graph.h"
 #include "daemon/values/value_watch.h"
@@ -41,7 +41,7 @@ std::string name_of(const std::string& module, std::uint32_t field) {
 class BatchReading {
  public:
   // found: with a clock.
-  BatchReading(ValueProgram& program, const ValueProgram::Found& found,
+  BatchReading(ValueProgram& program, const ValueProgram::Layout& found,
                const ValuesRequest& request, ValuesAnswer answer)
       : program_(program),
         found_(found),
@@ -85,11 +85,11 @@ class BatchReading {
       answer_.unverified = source_names_->unverified();
     }
     for (std::uint32_t i = 0; i < answer_.report.all.size(); ++i) {
-      const Reported& one = answer_.report.all[i];
+      const PublishedValue& one = answer_.report.all[i];
       if (!one.is_on_heap()) continue;
       const std::uint64_t address = root_address(program_, one);
       KnownValue* known = request_.watch != nullptr ? request_.watch->known_at(address) : nullptr;
-      slots.push_back({ValueSlot::kReported, i, address, known});
+      slots.push_back({ValueSlot::kPublished, i, address, known});
     }
     if (request_.watch != nullptr && request_.watch->has_slots()) {
       const std::vector<ValueSlot>& known = request_.watch->slots();
@@ -109,7 +109,7 @@ class BatchReading {
     ASSIGN_OR_RETURN(const Patterns wanted, Patterns::compile("name", {request_.pattern}));
     std::vector<ValueSlot> slots;
     if (!finds_modules()) {
-      if (request_.what != What::kReported) add_fields(fields_, slots);
+      if (request_.what != What::kPublished) add_fields(fields_, slots);
       return slots;
     }
     for (std::size_t i = 0; i < found_.modules.size(); ++i) {
@@ -141,13 +141,13 @@ class BatchReading {
 
   absl::Status begin_with_mappings() {
     const auto* known = request_.watch != nullptr ? request_.watch->mappings() : nullptr;
-    if (known == nullptr) return look_at_mappings().status();
+    if (known == nullptr) return read_mappings().status();
     reader_.set_mappings(*known);
     return absl::OkStatus();
   }
 
   // Returns true if the mappings have changed.
-  absl::StatusOr<bool> look_at_mappings() {
+  absl::StatusOr<bool> read_mappings() {
     ASSIGN_OR_RETURN(std::vector<Mapping> mappings, program_.mappings());
     const bool is_new = reader_.set_mappings(mappings);
     if (request_.watch != nullptr) request_.watch->set_mappings(std::move(mappings));
@@ -161,7 +161,7 @@ class BatchReading {
     for (std::size_t i = 0; i < slots.size(); ++i) {
       if (is_changed[i]) {
         changed.push_back(slots[i]);
-      } else if (slots[i].module == ValueSlot::kReported) {
+      } else if (slots[i].module == ValueSlot::kPublished) {
         set_value(answer_.report.all[slots[i].field], *slots[i].known->value);
       }
     }
@@ -179,13 +179,13 @@ class BatchReading {
   // Returns true if the batch is finished: read in one piece, or abandoned. Batches shrink until
   // the collector and the program leave time for them.
   absl::StatusOr<bool> try_batch(std::span<const ValueSlot> batch) {
-    ASSIGN_OR_RETURN(Looks looks, look_at(batch));
+    ASSIGN_OR_RETURN(BatchReads reads, read_batch(batch));
     WhyUnread why = WhyUnread::kMoving;
-    if (looks.before.still(looks.after)) {
+    if (reads.before.still(reads.after)) {
       why = WhyUnread::kChanging;
-      ASSIGN_OR_RETURN(const bool is_good, is_whole(looks.read) ? had_all(batch.size()) : false);
+      ASSIGN_OR_RETURN(const bool is_good, is_whole(reads.read) ? had_all(batch.size()) : false);
       if (is_good) {
-        accept(batch, std::move(looks.read));
+        accept(batch, std::move(reads.read));
         batch_ = std::min(batch_ * 2, request_.graph_nodes > 0 ? 1 : kLargestBatch);
         tries_ = 0;
         return true;
@@ -203,29 +203,30 @@ class BatchReading {
   }
 
   // Two looks at a batch, and the heap's clock before and after.
-  struct Looks {
+  struct BatchReads {
     HeapClock::Moment before, after;
     std::vector<ReadValue> read;
   };
 
-  absl::StatusOr<Looks> look_at(std::span<const ValueSlot> batch) {
-    if (std::optional<Looks> peeked = peek_at(batch)) return *std::move(peeked);
-    Looks looks;
-    ASSIGN_OR_RETURN(looks.before, found_.clock->now(program_.memory()));
-    if (looks.before.moving) return looks;
-    looks.read = reader_.read_twice(batch, answer_.report.all, bounds());
-    ASSIGN_OR_RETURN(looks.after, found_.clock->now(program_.memory()));
-    return looks;
+  absl::StatusOr<BatchReads> read_batch(std::span<const ValueSlot> batch) {
+    if (std::optional<BatchReads> peeked = peek_at(batch)) return *std::move(peeked);
+    BatchReads reads;
+    ASSIGN_OR_RETURN(reads.before, found_.clock->now(program_.memory()));
+    if (reads.before.moving) return reads;
+    reads.read = reader_.read_twice(batch, answer_.report.all, bounds());
+    ASSIGN_OR_RETURN(reads.after, found_.clock->now(program_.memory()));
+    return reads;
   }
 
-  std::optional<Looks> peek_at(std::span<const ValueSlot> batch) {
+  std::optional<BatchReads> peek_at(std::span<const ValueSlot> batch) {
     HeapClock::Words before, after;
     std::vector<MemoryPiece> first, last;
     found_.clock->add_pieces(before, first);
     found_.clock->add_pieces(after, last);
     auto read = reader_.peek_twice(batch, answer_.report.all, bounds(), first, last);
     if (!read) return std::nullopt;
-    return Looks{found_.clock->moment_of(before), found_.clock->moment_of(after), *std::move(read)};
+    return BatchReads{found_.clock->moment_of(before), found_.clock->moment_of(after),
+                      *std::move(read)};
   }
 
   // Returns true unless a page was missing that can be had: memory that the program has just got,
@@ -233,7 +234,7 @@ class BatchReading {
   absl::StatusOr<bool> had_all(std::size_t values) {
     if ((reader_.full() && values > 1) || reader_.was_late()) return false;
     if (!reader_.missed()) return true;
-    ASSIGN_OR_RETURN(const bool is_new, look_at_mappings());
+    ASSIGN_OR_RETURN(const bool is_new, read_mappings());
     return !is_new;
   }
 
@@ -256,7 +257,7 @@ class BatchReading {
     for (std::size_t i = 0; i < batch.size(); ++i) {
       if (const auto& graph = read[i].value.graph) nodes_left_ -= graph->nodes.size();
       if (batch[i].known != nullptr) keep(batch[i], read[i]);
-      if (batch[i].module == ValueSlot::kReported) {
+      if (batch[i].module == ValueSlot::kPublished) {
         set_value(answer_.report.all[batch[i].field], std::move(read[i].value));
       } else {
         accept_field(batch[i], std::move(read[i]));
@@ -270,15 +271,16 @@ class BatchReading {
                          !read.value.is_changing && !read.value.is_more_memory;
     slot.known->value = nullptr;
     slot.known->footprint = is_sure ? std::move(read.footprint) : Footprint();
-    if (!is_sure || slot.module != ValueSlot::kReported) return;
+    if (!is_sure || slot.module != ValueSlot::kPublished) return;
     slot.known->value = std::make_unique<const Value>(read.value);
   }
 
   void accept_field(const ValueSlot& slot, ReadValue read) {
     const bool is_constant = read.is_constant || read.value.kind == ValueKind::kFunction;
     if (is_constant && !request_.with_constants) return;
-    const bool has_room = request_.watch != nullptr ? request_.watch->may_tell(slot, request_.limit)
-                                                    : answer_.values.size() < request_.limit;
+    const bool has_room = request_.watch != nullptr
+                              ? request_.watch->may_report(slot, request_.limit)
+                              : answer_.values.size() < request_.limit;
     if (!has_room) {
       ++answer_.left_out;
       return;
@@ -299,7 +301,7 @@ class BatchReading {
   }
 
   ValueProgram& program_;
-  const ValueProgram::Found& found_;
+  const ValueProgram::Layout& found_;
   const ValuesRequest& request_;
   const std::vector<ModuleField> fields_;  // that are wanted, where they are given
   const FunctionNames names_;
@@ -323,16 +325,17 @@ std::string NamedValue::name() const { return name_of(module, field); }
 absl::StatusOr<ValuesAnswer> read_values(ValueProgram& program, const ValuesRequest& request,
                                          const std::function<bool()>& wanted) {
   ValuesAnswer answer;
-  answer.says_something = program.registry() != 0;
+  answer.publishes = program.registry() != 0;
   for (const ModuleField& one : program.kept().all()) answer.kept.push_back(one.name);
   const bool has_none =
-      request.what == What::kReported || (request.what == What::kKept && answer.kept.empty());
+      request.what == What::kPublished || (request.what == What::kKept && answer.kept.empty());
   if (has_none && program.registry() == 0) return answer;
   ASSIGN_OR_RETURN(const auto found, program.found());
   if (!found->clock.ok() && program.registry() == 0) return found->clock.status();
   if (request.watch != nullptr) request.watch->begin(found);
-  absl::StatusOr<Report> report =
-      request.what == What::kModules ? Report() : read_reported(program, *found, request, wanted);
+  absl::StatusOr<Publication> report =
+      request.what == What::kModules ? Publication()
+                                     : read_published_values(program, *found, request, wanted);
   if (absl::IsFailedPrecondition(report.status())) {
     answer.why_no_report = std::string(report.status().message());
   } else {
@@ -341,7 +344,7 @@ absl::StatusOr<ValuesAnswer> read_values(ValueProgram& program, const ValuesRequ
   }
   if (found->clock.ok())
     return BatchReading(program, *found, request, std::move(answer)).run(wanted);
-  for (Reported& one : answer.report.all) {
+  for (PublishedValue& one : answer.report.all) {
     if (one.is_on_heap()) one.value.why = WhyUnread::kNoClock;
   }
   if (request.watch != nullptr) request.watch->leave_changed(answer.report);

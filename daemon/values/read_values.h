@@ -5,7 +5,7 @@
 //
 //     Cache[3]  ->  the word that module Cache keeps for its fourth name  ->  what it means
 //
-// Published values come first (report.h); those in the heap are read in the same way.
+// Published values come first (publication.h); those in the heap are read in the same way.
 //
 // A program whose collector works most of the time leaves less time for reading: values that could
 // not be read within a few tries are marked as such.
@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "daemon/values/report.h"
+#include "daemon/values/publication.h"
 #include "daemon/values/value.h"
 #include "daemon/values/value_program.h"
 
@@ -30,10 +30,10 @@ class ValueWatch;
 struct ValuesRequest {
   enum class What {
     kAll,
-    kReported,  // published values, no modules
-    kModules,   // the other way round
-    kKept,      // kept module values, under their names there
-    kFields,    // the module fields below, under their names there, regardless of the pattern
+    kPublished,  // published values, no modules
+    kModules,    // the other way round
+    kKept,       // kept module values, under their names there
+    kFields,     // the module fields below, under their names there, regardless of the pattern
   };
   What what = What::kAll;
   std::vector<ModuleField> fields;
@@ -50,7 +50,7 @@ struct ValuesRequest {
   // does not answer.
   bool in_a_hurry = false;
   // Do not register a viewer, for whom the program would evaluate functions and keep lines.
-  bool only_looks_on = false;
+  bool observes_only = false;
   std::chrono::milliseconds patience{5000};
   // A client that repeats a question about a program gets only what has changed since. Not for
   // graphs or fields. Null: everything is returned.
@@ -58,7 +58,7 @@ struct ValuesRequest {
 };
 
 struct NamedValue {
-  std::size_t place = 0;  // of the module, in ValueProgram::Found::modules
+  std::size_t place = 0;  // of the module, in ValueProgram::Layout::modules
   std::string module;     // empty: not known
   std::uint32_t field = 0;
   FieldName source;  // in the source
@@ -67,8 +67,8 @@ struct NamedValue {
 };
 
 struct ValuesAnswer {
-  bool says_something = false;     // of itself: there is a registry
-  Report report;                   // of names that the pattern finds
+  bool publishes = false;          // of itself: there is a registry
+  Publication report;              // of names that the pattern finds
   std::string why_no_report;       // one line: published values could not be read
   std::vector<NamedValue> values;  // by module's address, then field
   std::vector<std::string> kept;   // names of modules that are kept over time
@@ -76,7 +76,7 @@ struct ValuesAnswer {
   std::uint64_t left_out = 0;      // beyond the limit
   std::uint64_t repeated = 0;      // tries that the collector overtook
   std::uint64_t not_reached = 0;   // fields for which there was no time
-  // Names from the source, as in TypesFound.
+  // Names from the source, as in TypingResult.
   std::vector<std::string> other_builds;
   bool unverified = false;
 };

@@ -31,36 +31,36 @@ ValueProgram::ValueProgram(const Target& target, std::shared_ptr<Symbolizer> sym
       file_(target.program_file),
       exe_(target.exe),
       abi_(target.abi),
-      place_{.load_bias = target.load_bias,
-             .caml_state = target.caml_state_address,
-             .counters = target.gc_counters},
+      addresses_{.load_bias = target.load_bias,
+                 .caml_state = target.caml_state_address,
+                 .counters = target.gc_counters},
       registry_(target.registry),
       budget_(target.budget),
       symbolizer_(std::move(symbolizer)) {}
 
-absl::StatusOr<std::shared_ptr<const ValueProgram::Found>> ValueProgram::found() {
+absl::StatusOr<std::shared_ptr<const ValueProgram::Layout>> ValueProgram::found() {
   const MutexLock lock(mutex_);
   if (found_ == nullptr || !found_->clock.ok()) {
-    ASSIGN_OR_RETURN(Found found, look());
-    found_ = std::make_shared<const Found>(std::move(found));
+    ASSIGN_OR_RETURN(Layout found, locate());
+    found_ = std::make_shared<const Layout>(std::move(found));
   }
   return found_;
 }
 
-absl::StatusOr<ValueProgram::Found> ValueProgram::look() const {
+absl::StatusOr<ValueProgram::Layout> ValueProgram::locate() const {
   ASSIGN_OR_RETURN(const auto program, ElfFile::from_fd(file_, exe_, budget_));
   std::vector<ModuleBlocks::Module> modules;
   auto clock = find_modules(*program, modules);
-  return Found{.clock = std::move(clock),
-               .modules = std::move(modules),
-               .interfaces = interfaces_of(*program),
-               .image = image_of(*program, place_.load_bias)};
+  return Layout{.clock = std::move(clock),
+                .modules = std::move(modules),
+                .interfaces = interfaces_of(*program),
+                .image = image_of(*program, addresses_.load_bias)};
 }
 
 absl::StatusOr<HeapClock> ValueProgram::find_modules(
     const ElfFile& program, std::vector<ModuleBlocks::Module>& modules) const {
-  ASSIGN_OR_RETURN(HeapClock clock, HeapClock::find(program, abi_, place_));
-  const ModuleTables tables = ModuleTables::find(program, place_.load_bias);
+  ASSIGN_OR_RETURN(HeapClock clock, HeapClock::find(program, abi_, addresses_));
+  const ModuleTables tables = ModuleTables::find(program, addresses_.load_bias);
   if (tables.globals == 0) {
     return absl::FailedPreconditionError(fmt::format(
         "values of pid {} cannot be read: the program has no list of its modules (caml_globals)",
@@ -73,7 +73,7 @@ absl::StatusOr<HeapClock> ValueProgram::find_modules(
   return clock;
 }
 
-std::shared_ptr<const FieldNames> ValueProgram::names(const Found& found,
+std::shared_ptr<const FieldNames> ValueProgram::names(const Layout& found,
                                                       const GuardedTypes& types) {
   const MutexLock lock(names_mutex_);
   if (names_ == nullptr) {

@@ -25,7 +25,7 @@ class ValueProgram {
  public:
   ValueProgram(const Target& target, std::shared_ptr<Symbolizer> symbolizer);
 
-  struct Found {
+  struct Layout {
     absl::StatusOr<HeapClock> clock;            // or why no value of the heap can be read
     std::vector<ModuleBlocks::Module> modules;  // none without a clock
     InterfaceDigests interfaces;                // of its units
@@ -33,10 +33,10 @@ class ValueProgram {
   };
   // Looks at the first call, which takes as long as the program has modules. Fails when the file of
   // the program cannot be read.
-  absl::StatusOr<std::shared_ptr<const Found>> found();
+  absl::StatusOr<std::shared_ptr<const Layout>> found();
 
   // Names in the source. Looks for its files at the first call, which may take seconds.
-  std::shared_ptr<const FieldNames> names(const Found& found, const GuardedTypes& types);
+  std::shared_ptr<const FieldNames> names(const Layout& found, const GuardedTypes& types);
 
   int pid() const { return pid_; }
   // True for the same attach: a program that comes by exec, or reuses the pid, is another.
@@ -52,7 +52,7 @@ class ValueProgram {
   std::string function_at(std::uint64_t code) const;
 
  private:
-  absl::StatusOr<Found> look() const;
+  absl::StatusOr<Layout> locate() const;
   absl::StatusOr<HeapClock> find_modules(const ElfFile& program,
                                          std::vector<ModuleBlocks::Module>& modules) const;
 
@@ -61,14 +61,14 @@ class ValueProgram {
   const SharedFd file_;
   const std::string exe_;
   const RuntimeAbi abi_;
-  const HeapClock::Place place_;
+  const HeapClock::Addresses addresses_;
   const std::uint64_t registry_;
   const SharedBudget budget_;
   const std::shared_ptr<Symbolizer> symbolizer_;
 
   KeptValues kept_;
   Mutex mutex_;
-  std::shared_ptr<const Found> found_ ABSL_GUARDED_BY(mutex_);  // null: not yet
+  std::shared_ptr<const Layout> found_ ABSL_GUARDED_BY(mutex_);  // null: not yet
   Mutex names_mutex_;
   std::shared_ptr<const FieldNames> names_ ABSL_GUARDED_BY(names_mutex_);  // null: not yet
 };

@@ -288,14 +288,14 @@ std::optional<std::uint64_t> ValueReader::tree_height(std::uint64_t node, std::u
   if (node == kEmpty) return 0;
   const auto block = is_integer(node) || depth == 0 ? std::nullopt : block_at(node, 0, fields);
   if (!block) return std::nullopt;
-  const auto told = field(*block, fields - 1);
-  if (!told || !is_integer(*told)) return std::nullopt;
+  const auto stored_height = field(*block, fields - 1);
+  if (!stored_height || !is_integer(*stored_height)) return std::nullopt;
   const auto left = tree_height(field(*block, 0).value_or(0), fields, depth - 1, size);
   if (!left) return std::nullopt;
   const auto right = tree_height(field(*block, fields - 2).value_or(0), fields, depth - 1, size);
   if (!right) return std::nullopt;
   const std::uint64_t height = std::max(*left, *right) + 1;
-  if (integer_of(*told) != static_cast<std::int64_t>(height)) return std::nullopt;
+  if (integer_of(*stored_height) != static_cast<std::int64_t>(height)) return std::nullopt;
   ++size;
   return height;
 }

@@ -11,7 +11,7 @@ namespace {
 
 // True if the visible part is the same. The times of a timer change with its counts, or while it
 // runs.
-bool is_same(const Reported& a, const Reported& b) {
+bool is_same(const PublishedValue& a, const PublishedValue& b) {
   return a.hits == b.hits && a.starts == b.starts && a.stops == b.stops && b.running() == 0 &&
          a.changed_ns == b.changed_ns && a.is_torn == b.is_torn && a.control == b.control &&
          a.period_ms == b.period_ms && a.kind == b.kind && a.name == b.name &&
@@ -20,17 +20,17 @@ bool is_same(const Reported& a, const Reported& b) {
 
 }  // namespace
 
-void ValueWatch::begin(std::shared_ptr<const ValueProgram::Found> found) {
+void ValueWatch::begin(std::shared_ptr<const ValueProgram::Layout> found) {
   if (found_ == found) return;
-  ValueWatch anew;
-  anew.program_ = std::move(program_);
-  anew.program_at_ = program_at_;
-  *this = std::move(anew);
+  ValueWatch fresh;
+  fresh.program_ = std::move(program_);
+  fresh.program_at_ = program_at_;
+  *this = std::move(fresh);
   found_ = std::move(found);
 }
 
 std::shared_ptr<ValueProgram> ValueWatch::program() const {
-  return Clock::now() - program_at_ < kFoundFor ? program_ : nullptr;
+  return Clock::now() - program_at_ < kLayoutKept ? program_ : nullptr;
 }
 
 absl::Status ValueWatch::set_program(std::shared_ptr<ValueProgram> program) {
@@ -51,10 +51,10 @@ void ValueWatch::set_slots(std::vector<ValueSlot> slots) {
   has_slots_ = true;
 }
 
-bool ValueWatch::may_tell(const ValueSlot& slot, std::size_t limit) {
-  if (fields_told_.contains(slot.address)) return true;
-  const bool has_room = fields_told_.size() < limit;
-  (has_room ? fields_told_ : left_out_).insert(slot.address);
+bool ValueWatch::may_report(const ValueSlot& slot, std::size_t limit) {
+  if (fields_reported_.contains(slot.address)) return true;
+  const bool has_room = fields_reported_.size() < limit;
+  (has_room ? fields_reported_ : left_out_).insert(slot.address);
   return has_room;
 }
 
@@ -65,7 +65,7 @@ KnownValue* ValueWatch::known_at(std::uint64_t address) {
 }
 
 const std::vector<Mapping>* ValueWatch::mappings() const {
-  const bool is_new = Clock::now() - mapped_at_ < kFoundFor;
+  const bool is_new = Clock::now() - mapped_at_ < kLayoutKept;
   return is_new && !mappings_.empty() ? &mappings_ : nullptr;
 }
 
@@ -74,16 +74,16 @@ void ValueWatch::set_mappings(std::vector<Mapping> mappings) {
   mapped_at_ = Clock::now();
 }
 
-void ValueWatch::leave_changed(Report& report) {
-  std::erase_if(report.all, [this](const Reported& one) {
-    const auto [told, is_new] = told_.try_emplace(one.slot, one);
+void ValueWatch::leave_changed(Publication& report) {
+  std::erase_if(report.all, [this](const PublishedValue& one) {
+    const auto [before, is_new] = reported_.try_emplace(one.slot, one);
     if (is_new) return false;
-    if (is_same(told->second, one)) return true;
-    told->second = one;
+    if (is_same(before->second, one)) return true;
+    before->second = one;
     return false;
   });
   std::erase_if(report.lines,
-                [this](const ReportedLine& line) { return line.number < next_line_; });
+                [this](const PublishedLine& line) { return line.number < next_line_; });
   if (!report.lines.empty()) next_line_ = report.lines.back().number + 1;
 }
 

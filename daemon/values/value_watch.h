@@ -15,7 +15,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/values/batch_reader.h"
-#include "daemon/values/report.h"
+#include "daemon/values/publication.h"
 #include "daemon/values/value_program.h"
 
 namespace memprofd {
@@ -24,14 +24,14 @@ namespace memprofd {
 class ValueWatch {
  public:
   // Forgets everything if the program is another one.
-  void begin(std::shared_ptr<const ValueProgram::Found> found);
+  void begin(std::shared_ptr<const ValueProgram::Layout> found);
 
   // Module values to watch; nothing yet: they are to be chosen.
   bool has_slots() const { return has_slots_; }
   const std::vector<ValueSlot>& slots() const { return slots_; }
   void set_slots(std::vector<ValueSlot> slots);
   // True if the slot is among the first `limit`; others are omitted from now on.
-  bool may_tell(const ValueSlot& slot, std::size_t limit);
+  bool may_report(const ValueSlot& slot, std::size_t limit);
   std::uint64_t left_out() const { return left_out_.size(); }
 
   // State of the published value at that address.
@@ -47,25 +47,25 @@ class ValueWatch {
   void set_mappings(std::vector<Mapping> mappings);
 
   // Keeps only values that have changed since they were reported; all the first time.
-  void leave_changed(Report& report);
+  void leave_changed(Publication& report);
 
  private:
   using Clock = std::chrono::steady_clock;
   // The list of values is searched again after this time, even if nothing is missing.
-  static constexpr std::chrono::seconds kFoundFor{1};
+  static constexpr std::chrono::seconds kLayoutKept{1};
 
   std::shared_ptr<ValueProgram> program_;
   Clock::time_point program_at_{};
-  std::shared_ptr<const ValueProgram::Found> found_;  // of the program that all below is of
+  std::shared_ptr<const ValueProgram::Layout> found_;  // of the program that all below is of
   bool has_slots_ = false;
   std::vector<ValueSlot> slots_;
-  absl::flat_hash_set<std::uint64_t> fields_told_;  // by address
-  absl::flat_hash_set<std::uint64_t> left_out_;     // by address
-  std::vector<KnownValue> known_fields_;            // of slots_
+  absl::flat_hash_set<std::uint64_t> fields_reported_;  // by address
+  absl::flat_hash_set<std::uint64_t> left_out_;         // by address
+  std::vector<KnownValue> known_fields_;                // of slots_
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<KnownValue>> known_reported_;
   std::vector<Mapping> mappings_;
   Clock::time_point mapped_at_{};
-  absl::flat_hash_map<std::uint32_t, Reported> told_;  // by slot
+  absl::flat_hash_map<std::uint32_t, PublishedValue> reported_;  // by slot
   std::uint64_t next_line_ = 0;
 };
 

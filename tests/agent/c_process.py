@@ -12,7 +12,7 @@ import time
 from agent_process import AGENT, BUILD, AgentProcess, eventually, symbol
 from runtime_words import slots_of_the_agent
 
-# struct memprof_c_heap, agent-lib/include/memprof_c_heap_abi.h
+# struct memprof_c_heap, agent-lib/include/memprof_native_heap_abi.h
 HEAP = struct.Struct("<QIIQIIQQIIIIQQQQQ")
 NAMES = ("magic", "abi", "bytes", "requested_interval", "requested_generation", "_", "note_place", "interval", "generation", "state",
          "slots", "slots_left", "starts", "stops", "samples", "frees", "not_followed")

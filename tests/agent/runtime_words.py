@@ -35,8 +35,8 @@ def written_by_the_agent(pid):
 
 @functools.cache
 def hooks_in(agent):
-    """Where in that file the functions are that stand in slots for malloc and its like (agent-lib/c_heap/hooks.c), and in
-    the runtime's hooks of blocking sections (agent-lib/c_heap/blocking.c)."""
+    """Where in that file the functions are that stand in slots for malloc and its like (agent-lib/native_heap/hooks.c), and in
+    the runtime's hooks of blocking sections (agent-lib/native_heap/blocking.c)."""
     out = subprocess.run(["nm", agent], capture_output=True, text=True, check=True).stdout
     return [int(line.split()[0], 16) for line in out.splitlines() if re.search(r" t hook_\w+$", line)]
 

@@ -43,7 +43,7 @@ def ways_through(code):
 class ElfContract(unittest.TestCase):
     def test_exactly_one_probe_on_a_one_byte_nop(self):
         notes = subprocess.run(["readelf", "-n", AGENT], capture_output=True, text=True).stdout
-        self.assertEqual(notes.count("NT_STAPSDT"), 3)  # the others are in test_c_heap.py
+        self.assertEqual(notes.count("NT_STAPSDT"), 3)  # the others are in test_native_heap.py
         self.assertIn("Provider: memprof\n    Name: batch", notes)
         self.assertIn("Arguments: 8@%rdi 4@%esi 8@%rdx 4@%ecx 4@%r8d 4@%r9d", notes)
         self.assertNotIn("Semaphore: 0x0000000000000000", notes.split("otel_memory")[0])

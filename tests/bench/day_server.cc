@@ -29,22 +29,22 @@ class DaySource final : public SnapshotSource {
  public:
   explicit DaySource(bool coarse)
       : day_(SimulatedDay::Shares::kZipf, (coarse ? 600 : 60) * SimulatedDay::kSecondNs) {}
-  std::vector<TargetSnapshotPtr> snapshots() override { return {snapshot_}; }
-  absl::StatusOr<TargetSnapshotPtr> snapshot(int pid) override {
+  std::vector<ProfileSnapshotPtr> snapshots() override { return {snapshot_}; }
+  absl::StatusOr<ProfileSnapshotPtr> snapshot(int pid) override {
     if (pid == snapshot_->info.pid) return snapshot_;
     return absl::NotFoundError(absl::StrCat("pid ", pid, " is not profiled"));
   }
 
  private:
-  static TargetSnapshotPtr ended(const SimulatedDay& day) {
-    auto result = std::make_shared<TargetSnapshot>(*day.snapshot());
+  static ProfileSnapshotPtr ended(const SimulatedDay& day) {
+    auto result = std::make_shared<ProfileSnapshot>(*day.snapshot());
     result->info.state = TargetState::kExited;
     result->info.mode = TargetMode::kAgent;
     return result;
   }
 
   const SimulatedDay day_;
-  const TargetSnapshotPtr snapshot_ = ended(day_);
+  const ProfileSnapshotPtr snapshot_ = ended(day_);
 };
 
 int serve(bool coarse) {

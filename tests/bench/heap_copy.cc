@@ -122,7 +122,7 @@ absl::StatusOr<Tool> tool_for(int pid) {
 }
 
 absl::Status try_waiting(const Tool& tool, const RuntimeLocks& locks) {
-  ASSIGN_OR_RETURN(const WaitingProgram program, WaitingProgram::look(tool.target, locks, {}));
+  ASSIGN_OR_RETURN(const WaitingProgram program, WaitingProgram::inspect(tool.target, locks, {}));
   PtraceSession session;
   const std::uint64_t stopped_at_ns = monotonic_ns();
   ASSIGN_OR_RETURN(StoppedCall stopped, stop_in_call(program, session));
@@ -131,7 +131,7 @@ absl::Status try_waiting(const Tool& tool, const RuntimeLocks& locks) {
   ASSIGN_OR_RETURN(const HeapCopy copy,
                    HeapCopy::take(tool.target, tool.agent, thread, stopped_at_ns));
   absl::Status used;
-  thread.look_after_while([&] { used = use(tool.layout, copy, false); });
+  thread.watch_while([&] { used = use(tool.layout, copy, false); });
   return absl::IsUnavailable(used) ? absl::InternalError(used.message()) : used;
 }
 
@@ -163,7 +163,7 @@ absl::Status run(int pid, bool is_held) {
   ASSIGN_OR_RETURN(const Tool tool, tool_for(pid));
   ProbeRemoval removal;
   Injection injection{.target = &tool.target, .removal = &removal, .libc = tool.libc};
-  injection.errand = [&](BorrowedThread& thread, std::uint64_t stopped_at_ns) -> absl::Status {
+  injection.callback = [&](BorrowedThread& thread, std::uint64_t stopped_at_ns) -> absl::Status {
     ASSIGN_OR_RETURN(const HeapCopy copy,
                      HeapCopy::take(tool.target, tool.agent, thread, stopped_at_ns));
     return use(tool.layout, copy, is_held);

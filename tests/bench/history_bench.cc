@@ -60,8 +60,8 @@ double reference_ms() {
 class DaySource final : public SnapshotSource {
  public:
   explicit DaySource(const SimulatedDay& day) : day_(day) {}
-  std::vector<TargetSnapshotPtr> snapshots() override { return {day_.snapshot()}; }
-  absl::StatusOr<TargetSnapshotPtr> snapshot(int) override { return day_.snapshot(); }
+  std::vector<ProfileSnapshotPtr> snapshots() override { return {day_.snapshot()}; }
+  absl::StatusOr<ProfileSnapshotPtr> snapshot(int) override { return day_.snapshot(); }
 
  private:
   const SimulatedDay& day_;

@@ -98,7 +98,7 @@ void snapshot(benchmark::State& state) {
   SyntheticTarget<KernelCaptured> target({.live = 100'000});
   std::size_t rows = 0;
   for (auto _ : state) {
-    TargetSnapshot snapshot;
+    ProfileSnapshot snapshot;
     target.pipeline.fill(snapshot);
     rows = snapshot.rows.size();
     benchmark::DoNotOptimize(snapshot.rows.data());

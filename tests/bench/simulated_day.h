@@ -88,8 +88,8 @@ class SimulatedDay {
   void drop_history() { history_.reset(); }
 
   // As the daemon makes one.
-  TargetSnapshotPtr snapshot() const {
-    auto result = std::make_shared<TargetSnapshot>();
+  ProfileSnapshotPtr snapshot() const {
+    auto result = std::make_shared<ProfileSnapshot>();
     result->rows.reserve(by_class_.size());
     for (std::uint32_t id = 0; id < by_class_.size(); ++id) {
       if (by_class_[id].allocated.samples == 0) continue;

@@ -59,8 +59,8 @@ TEST(ByteSampler, EachByteIsSampledWithTheSameProbability) {
       const double chance = 1 / static_cast<double>(interval);
       const double any = -std::expm1(static_cast<double>(bytes) * std::log1p(-chance));
       const double mean =
-          bytes < MEMPROF_C_HEAP_ONE_SAMPLE ? static_cast<double>(bytes) * chance : any;
-      const double variance = bytes < MEMPROF_C_HEAP_ONE_SAMPLE ? mean : mean * (1 - mean);
+          bytes < MEMPROF_NATIVE_HEAP_ONE_SAMPLE ? static_cast<double>(bytes) * chance : any;
+      const double variance = bytes < MEMPROF_NATIVE_HEAP_ONE_SAMPLE ? mean : mean * (1 - mean);
       double sum = 0, hit = 0;
       for (int i = 0; i < kThrows; ++i) {
         const __u32 n = memprof_sample_bytes(bytes, scale);

@@ -8,15 +8,15 @@
 #include <vector>
 
 extern "C" {
-#include "agent-lib/c_heap/sampler.h"
+#include "agent-lib/native_heap/sampler.h"
 }
 
 namespace memprofd {
 
-class CSampler {
+class NativeSampler {
  public:
   // Bytes for one sample; chance by seed.
-  CSampler(std::uint64_t interval, std::uint64_t seed, int threads) {
+  NativeSampler(std::uint64_t interval, std::uint64_t seed, int threads) {
     memprof_c_session = 0;
     memprof_c_sampler_set(interval);
     for (int thread = 0; thread < threads; ++thread) {

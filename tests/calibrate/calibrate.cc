@@ -26,8 +26,8 @@ const Kind kKinds[] = {
      {.rate = 1e-3, .seconds_to_loss = 20}},
     {"Observe mode, at another weight each second: 100 to 10,000 words",
      {.rate = 1e-3, .observe = true}},
-    {"Native heap, one sample in 8 KiB", {.rate = 8.0 / 8192, .c_interval = 8192}},
-    {"Native heap, one sample in 512 KiB", {.rate = 8.0 / 524288, .c_interval = 524288}},
+    {"Native heap, one sample in 8 KiB", {.rate = 8.0 / 8192, .native_interval = 8192}},
+    {"Native heap, one sample in 512 KiB", {.rate = 8.0 / 524288, .native_interval = 524288}},
 };
 
 void print(const Kind& kind, int runs, unsigned seed) {

@@ -106,8 +106,8 @@ class Calibration {
     rate_ = options.rate;
     followed_ = !options.observe;
     filter_.heap.reset();
-    if (options.c_interval != 0) filter_.heap = Place::kC;
-    const TargetSnapshot snapshot = books.recording().snapshot();
+    if (options.native_interval != 0) filter_.heap = HeapKind::kC;
+    const ProfileSnapshot snapshot = books.recording().snapshot();
     const int end = options.seconds, middle = end / 2;
     const TargetProfile whole = profile(snapshot, {});
     const TargetProfile early = profile(snapshot, {0, books.time(middle)});
@@ -128,7 +128,7 @@ class Calibration {
   }
 
  private:
-  TargetProfile profile(const TargetSnapshot& snapshot, const TimeRange& range) const {
+  TargetProfile profile(const ProfileSnapshot& snapshot, const TimeRange& range) const {
     return select(snapshot, range, filter_).value();
   }
   // Site n is the function at address n + 1.
@@ -167,7 +167,7 @@ class Calibration {
          expected(truth.allocated));
     take("live blocks", truth.live_objects, said, Measure::kLiveObjects, expected(truth.live));
   }
-  void take_totals(const SimulatedBooks& books, const TargetSnapshot& snapshot,
+  void take_totals(const SimulatedBooks& books, const ProfileSnapshot& snapshot,
                    const TargetProfile& profile, int end) {
     const GroupCounts total = GroupedRows(profile, GroupBy::kFunction).total();
     take("all allocated", books.total(end).allocated, total, Measure::kAllocated);
@@ -215,7 +215,7 @@ class Calibration {
                             expected(std::min(before, before + truth)));
     }
   }
-  void take_growth(const SimulatedBooks& books, const TargetSnapshot& snapshot, int middle,
+  void take_growth(const SimulatedBooks& books, const ProfileSnapshot& snapshot, int middle,
                    int end) {
     const LeakAnswer answer =
         find_leaks(snapshot, {books.time(middle), 0}, filter_, {GroupBy::kFunction, 1000}).value();

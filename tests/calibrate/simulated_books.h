@@ -49,7 +49,7 @@ struct BooksOptions {
   // Only hits are told, each at a weight that is another each second (observe mode).
   bool observe = false;
   // Of C's memory, one sample in so many bytes; rate has to be 8 over it. 0: of OCaml's.
-  std::uint64_t c_interval = 0;
+  std::uint64_t native_interval = 0;
   int seconds = 60;
 
   bool one_session() const {
@@ -66,8 +66,8 @@ class SimulatedBooks {
 
   explicit SimulatedBooks(const BooksOptions& options)
       : options_(options), random_(options.seed), rate_(options.rate) {
-    if (options.c_interval != 0) {
-      c_sampler_.emplace(options.c_interval, options.seed, kThreads);
+    if (options.native_interval != 0) {
+      c_sampler_.emplace(options.native_interval, options.seed, kThreads);
       recording_.begin_c(rate_);
     }
     recording_.symbolizer = std::make_shared<testing::TableSymbolizer>();
@@ -82,7 +82,7 @@ class SimulatedBooks {
     }
     for (int second = 0; second < options.seconds; ++second) run_second(second);
     for (int site = 0; site < kSites; ++site) median_ages_[site] = median_age_now(lives_[site]);
-    let_go(options.seconds);
+    detach(options.seconds);
   }
 
   const Recording& recording() const { return recording_; }
@@ -172,8 +172,8 @@ class SimulatedBooks {
     Counts& now = counts_.emplace_back(counts_.back());
     if (second > 0 && second % options_.rate_seconds == 0) change_rate(second);
     if (options_.seconds_to_loss > 0 && uniform(0, options_.seconds_to_loss) < 1) {
-      recording_.begin_anew();
-      let_go(second);
+      recording_.start_over();
+      detach(second);
     }
     for (const Block& block : deaths_[second]) die(block, second, now);
     deaths_[second] = {};
@@ -198,10 +198,10 @@ class SimulatedBooks {
       return;
     }
     recording_.set_rate(rate_);
-    let_go(second);
+    detach(second);
   }
   // All that is live is followed no longer.
-  void let_go(int second) {
+  void detach(int second) {
     ++session_;
     if (second < options_.seconds) {
       for (TrueCounts& site : counts_.back()) site.live = site.live_objects = 0;
@@ -274,8 +274,8 @@ class SimulatedBooks {
     const std::uint32_t samples = c_sampler_->sample(thread, bytes);
     if (samples == 0) return thread;
     block.sample_id = ++last_id_;
-    recording_.c_alloc(block.sample_id, static_cast<std::uint32_t>(block.site + 1), samples, bytes,
-                       static_cast<std::uint32_t>(thread + 1));
+    recording_.native_alloc(block.sample_id, static_cast<std::uint32_t>(block.site + 1), samples,
+                            bytes, static_cast<std::uint32_t>(thread + 1));
     return thread;
   }
 
@@ -301,13 +301,13 @@ class SimulatedBooks {
     --counts.live_objects;
     (block.promoted ? counts.died_old : counts.died_young) += 8 * block.words;
     if (block.sample_id == 0) return;
-    if (c_sampler_) return recording_.c_free(block.sample_id, 1);
+    if (c_sampler_) return recording_.native_free(block.sample_id, 1);
     recording_.die(block.sample_id, block.promoted ? MEMPROF_DEALLOC_MAJOR : MEMPROF_DEALLOC_MINOR);
   }
 
   const BooksOptions options_;
   std::mt19937_64 random_;
-  std::optional<CSampler> c_sampler_;
+  std::optional<NativeSampler> c_sampler_;
   double rate_;
   int session_ = 0;
   std::uint64_t last_id_ = 0;

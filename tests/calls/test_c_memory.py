@@ -286,7 +286,7 @@ class CMemoryOfOcaml5(CMemory):
 
 
 class OfAnotherMalloc(CMemory):
-    """A malloc that is preloaded; what it does to the program is in tests/agent/test_c_heap.py."""
+    """A malloc that is preloaded; what it does to the program is in tests/agent/test_native_heap.py."""
 
     allocator = ""
 

@@ -15,7 +15,7 @@ from harness import E2ETest, eventually, memprofctl
 # The hash of "s3cret".
 WEB_CONFIG = "basic_auth_users:\n  alice: $2b$04$abcdefghijklmnopqrstuuLZYjhNQAOdpbzt4WxWlUHjv1wsyH5DG\n"
 ALICE = {"Authorization": "Basic " + base64.b64encode(b"alice:s3cret").decode()}
-RECORDINGS_AT_ONCE = 10  # of one address over HTTP, of 16 (daemon/util/user_places.h)
+RECORDINGS_AT_ONCE = 10  # of one address over HTTP, of 16 (daemon/util/user_slots.h)
 
 
 class HttpControl(E2ETest):

@@ -45,12 +45,12 @@ bool read_agent(const Written& memory, const Places& places) {
 
 // As in a program that stands still: with the file's name its control block, wherever that may be.
 void find_agent(const Written& memory, std::uint64_t entry) {
-  AgentLook look;
+  AgentStatusQuery look;
   const auto at = load_bias_after(
       memory, entry, "libmemprof_agent.so",
       [&](std::uint64_t bias, MemoryQuestion& question) { look.add_to(question, bias + 0x100); });
   if (!at) return;
-  require(at->answers <= AgentLook::kPieces, "more answers than questions");
+  require(at->answers <= AgentStatusQuery::kPieces, "more answers than questions");
   const auto status = look.status(42, at->answers);
   if (status.ok()) require(status->domains_used <= MEMPROF_DOMAINS, "too many domains");
 }
@@ -58,8 +58,8 @@ void find_agent(const Written& memory, std::uint64_t entry) {
 bool read(std::string_view bytes) {
   Input input(bytes);
   const auto places = input.take<Places>();
-  const FuzzMemory stretches(input);
-  const Written memory(stretches);
+  const FuzzMemory spans(input);
+  const Written memory(spans);
   if (const auto last = last_loaded(memory, places.list)) find_agent(memory, *last);
   find_agent(memory, places.list + 8);
   const auto stats = read_gc_stats(memory, places.state, runtime_abi_for("4.13.1").value());
@@ -113,7 +113,7 @@ std::vector<std::string> seeds() {
   }
   std::string bytes;
   put(bytes, places);
-  put_stretch(bytes, memory);
+  put_region(bytes, memory);
   return {bytes};
 }
 

@@ -20,7 +20,7 @@ PipelineLimits small_limits() {
 }
 
 void check_sums(const Pipeline& pipeline) {
-  TargetSnapshot snapshot;
+  ProfileSnapshot snapshot;
   pipeline.fill(snapshot);
   std::uint64_t live = 0, allocated = 0, promoted = 0;
   for (const ProfileRow& stats : snapshot.rows) {
@@ -58,7 +58,7 @@ bool read(std::string_view bytes) {
   check_sums(pipeline);
   pipeline.end();
   check_sums(pipeline);
-  TargetSnapshot snapshot;
+  ProfileSnapshot snapshot;
   pipeline.fill(snapshot);
   return snapshot.counters.alloc_events > 0;
 }

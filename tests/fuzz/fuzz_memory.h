@@ -13,31 +13,30 @@ namespace memprofd::fuzz {
 
 class FuzzMemory : public MemoryReader {
  public:
-  static constexpr std::size_t kMostStretches = 8;
+  static constexpr std::size_t kMostRegions = 8;
 
   // most_reads: afterwards nothing can be read, as when there is no time any more.
   explicit FuzzMemory(Input& input, std::uint64_t most_reads = ~std::uint64_t{0})
       : reads_left_(most_reads) {
-    while (!input.rest().empty() && stretches_.size() < kMostStretches) {
+    while (!input.rest().empty() && spans_.size() < kMostRegions) {
       const auto length = input.take<std::uint32_t>();
       const auto address = input.take<std::uint64_t>();
       const std::string_view bytes = input.take_bytes(length);
       // The kernel has no mapping that goes round.
       if (address > ~bytes.size()) continue;
-      stretches_.push_back({address, {bytes.begin(), bytes.end()}});
+      spans_.push_back({address, {bytes.begin(), bytes.end()}});
     }
   }
 
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {
     if (reads_left_ == 0) return absl::DeadlineExceededError("no time is left");
     --reads_left_;
-    for (const Stretch& stretch : stretches_) {
-      const std::uint64_t at = address - stretch.begin;
-      if (address < stretch.begin || at > stretch.bytes.size() ||
-          out.size() > stretch.bytes.size() - at) {
+    for (const AddressSpan& span : spans_) {
+      const std::uint64_t at = address - span.begin;
+      if (address < span.begin || at > span.bytes.size() || out.size() > span.bytes.size() - at) {
         continue;
       }
-      if (!out.empty()) std::memcpy(out.data(), stretch.bytes.data() + at, out.size());
+      if (!out.empty()) std::memcpy(out.data(), span.bytes.data() + at, out.size());
       return absl::OkStatus();
     }
     return absl::OutOfRangeError("not mapped");
@@ -46,9 +45,9 @@ class FuzzMemory : public MemoryReader {
   // Readable and writable, of no file.
   std::vector<Mapping> mappings() const {
     std::vector<Mapping> all;
-    for (const Stretch& stretch : stretches_) {
-      all.push_back({.begin = stretch.begin,
-                     .end = stretch.begin + stretch.bytes.size(),
+    for (const AddressSpan& span : spans_) {
+      all.push_back({.begin = span.begin,
+                     .end = span.begin + span.bytes.size(),
                      .readable = true,
                      .writable = true});
     }
@@ -56,15 +55,15 @@ class FuzzMemory : public MemoryReader {
   }
 
  private:
-  struct Stretch {
+  struct AddressSpan {
     std::uint64_t begin = 0;
     std::vector<char> bytes;
   };
-  std::vector<Stretch> stretches_;
+  std::vector<AddressSpan> spans_;
   mutable std::uint64_t reads_left_;
 };
 
-inline void put_stretch(std::string& out, std::uint64_t address, std::string_view bytes) {
+inline void put_region(std::string& out, std::uint64_t address, std::string_view bytes) {
   put(out, static_cast<std::uint32_t>(bytes.size()));
   put(out, address);
   out += bytes;
@@ -72,10 +71,10 @@ inline void put_stretch(std::string& out, std::uint64_t address, std::string_vie
 
 // All of what a test has built.
 template <typename Memory>
-void put_stretch(std::string& out, const Memory& memory) {
+void put_region(std::string& out, const Memory& memory) {
   std::string bytes(memory.end() - memory.base(), '\0');
   require(memory.read(memory.base(), std::as_writable_bytes(std::span(bytes))).ok(), "no memory");
-  put_stretch(out, memory.base(), bytes);
+  put_region(out, memory.base(), bytes);
 }
 
 }  // namespace memprofd::fuzz

@@ -58,7 +58,7 @@ bool read(std::string_view bytes) {
 std::string seed(int version, std::uint64_t orphans, const FakeMemory& memory) {
   std::string bytes(1, static_cast<char>(version));
   put(bytes, orphans);
-  put_stretch(bytes, memory);
+  put_region(bytes, memory);
   return bytes;
 }
 

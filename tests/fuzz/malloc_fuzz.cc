@@ -31,14 +31,14 @@ void check(const ExtentLayer& layer) {
 
 // Of malloc's chunks: they are in the heaps, whatever their sizes say.
 void check_places(const ExtentLayer& chunks, const std::vector<Arena>& arenas,
-                  std::vector<Stretch> heaps) {
+                  std::vector<AddressSpan> heaps) {
   for (const Arena& arena : arenas) {
     for (const ArenaHeap& heap : arena.heaps) heaps.push_back({heap.begin, heap.end});
   }
   for (const Extent& extent : chunks.extents()) {
     const auto has = [&](std::uint64_t address) {
       return std::ranges::any_of(heaps,
-                                 [&](const Stretch& heap) { return heap.contains(address); });
+                                 [&](const AddressSpan& heap) { return heap.contains(address); });
     };
     require(has(extent.begin) && has(extent.end - 1), "a chunk that is in no heap");
   }
@@ -63,22 +63,21 @@ bool read(std::string_view bytes) {
   const auto version = input.take<std::uint8_t>();
   const std::size_t of_libc = input.take<std::uint8_t>() % 4;
   const FuzzMemory memory(input, kMostReads);
-  std::vector<Stretch> data, heap;
+  std::vector<AddressSpan> data, heap;
   for (const Mapping& mapping : memory.mappings()) {
     (data.size() < of_libc ? data : heap).push_back({mapping.begin, mapping.end});
   }
   const OcamlRuntime runtime = runtime_of(version, heap.empty() ? 0 : heap[0].begin);
   OcamlParts ocaml(memory, runtime, nullptr);
   const auto arenas = find_arenas(memory, data);
-  MallocWalk walk(memory, [&](auto user, auto size) { return ocaml.look_at_chunk(user, size); },
-                  {});
+  MallocWalk walk(memory, [&](auto user, auto size) { return ocaml.check_chunk(user, size); }, {});
   for (std::size_t i = 0; i < arenas.size(); ++i) {
     walk.walk_arena(arenas[i], static_cast<std::uint32_t>(i), heap);
   }
   ExtentLayer heaps, tables, channels, lost;
   ocaml.find_heaps(heaps);
   heaps.seal();
-  for (const Stretch& stretch : heap) walk.walk_mapped(stretch, std::span(&stretch, 1), heaps);
+  for (const AddressSpan& span : heap) walk.walk_mapped(span, std::span(&span, 1), heaps);
   walk.chunks().seal();
   check_places(walk.chunks(), arenas, heap);
   walk.find_cached(arenas);
@@ -86,8 +85,8 @@ bool read(std::string_view bytes) {
   tables.seal();
   channels.seal();
   const std::array<const ExtentLayer*, 2> known{&walk.chunks(), &heaps};
-  for (const Stretch& stretch : heap) {
-    ocaml.find_lost_pools(stretch, std::span(&stretch, 1), known, lost);
+  for (const AddressSpan& span : heap) {
+    ocaml.find_lost_pools(span, std::span(&span, 1), known, lost);
   }
   lost.seal();
   for (const ExtentLayer* layer :
@@ -99,10 +98,10 @@ bool read(std::string_view bytes) {
 
 // ------------------------------------------------------------ seeds
 
-std::string memory_of(int pid, const Stretch& stretch) {
-  std::string bytes(std::min<std::uint64_t>(stretch.end - stretch.begin, 256 << 10), '\0');
+std::string memory_of(int pid, const AddressSpan& span) {
+  std::string bytes(std::min<std::uint64_t>(span.end - span.begin, 256 << 10), '\0');
   std::ifstream memory(ProcFs().path(pid, "mem"), std::ios::binary);
-  memory.seekg(static_cast<std::streamoff>(stretch.begin));
+  memory.seekg(static_cast<std::streamoff>(span.begin));
   memory.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   require(memory.good(), "a program's memory cannot be read");
   bytes.resize(bytes.find_last_not_of('\0') + 1);  // what it has not touched yet
@@ -133,8 +132,8 @@ std::string real_memory() {
   // The main arena is in what the C library's data begin with.
   std::string bytes{'\0', '\1'};
   require(!found.libc_data.empty() && !found.break_heap.empty(), "the shell has no malloc");
-  for (const Stretch& stretch : {found.libc_data[0], found.break_heap[0]}) {
-    put_stretch(bytes, stretch.begin, memory_of(pid, stretch));
+  for (const AddressSpan& span : {found.libc_data[0], found.break_heap[0]}) {
+    put_region(bytes, span.begin, memory_of(pid, span));
   }
   ::kill(pid, SIGKILL);
   ::waitpid(pid, nullptr, 0);

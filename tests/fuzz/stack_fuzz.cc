@@ -101,7 +101,7 @@ std::vector<std::string> seeds() {
   }
   std::string bytes;
   put(bytes, places);
-  put_stretch(bytes, memory);
+  put_region(bytes, memory);
   return {bytes};
 }
 

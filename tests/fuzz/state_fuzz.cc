@@ -31,7 +31,7 @@ void put_record_checksums(std::string& bytes) {
   }
 }
 
-void ask(const TargetSnapshot& target) {
+void ask(const ProfileSnapshot& target) {
   for (const ProfileRow& row : target.rows) {
     require(row.callstack != nullptr, "a row without a callstack");
     require(target.symbolizer != nullptr, "no names");
@@ -71,7 +71,7 @@ std::vector<std::string> seeds() {
   for (int second = 0; second < 24; ++second) {
     program.run_second();
     if (second % 4 != 3) continue;
-    TargetSnapshot snapshot = recording.snapshot();
+    ProfileSnapshot snapshot = recording.snapshot();
     snapshot.info.pid = 42;
     require(writer.write(snapshot, kRoom).ok(), "a target cannot be written");
     files.push_back(read_file(path));

@@ -91,7 +91,7 @@ std::string seed(std::uint64_t (*build)(Builder& builder)) {
   Builder builder;
   std::string bytes;
   put(bytes, build(builder));
-  put_stretch(bytes, builder.memory);
+  put_region(bytes, builder.memory);
   return bytes;
 }
 

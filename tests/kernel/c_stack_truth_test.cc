@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/attach/inject/c_heap_control.h"
+#include "daemon/attach/inject/native_heap_control.h"
 #include "tests/kernel/attached_child.h"
 
 namespace memprofd {
@@ -73,12 +73,12 @@ std::map<std::uint64_t, Truth> read_truth(const std::string& path) {
   return truth;
 }
 
-class CBlocks : public SampleObserver {
+class NativeBlocks : public SampleObserver {
  public:
   void on_event(const SampleEvent&, double) override {}
   void on_batch_end() override {}
   // Odd sizes are the program's own.
-  void on_c_event(const SampleEvent& event) override {
+  void on_native_event(const SampleEvent& event) override {
     const std::uint64_t bytes = 8 * event.record.size_words - event.bytes_short;
     any = true;
     if (event.record.size_words == 0 || bytes % 2 == 0 || bytes < 20'000) return;
@@ -123,7 +123,7 @@ class CStackTruth : public ::testing::TestWithParam<bool>, protected AttachedChi
 
   void attach() {
     AttachOptions options;
-    options.c_heap_interval = kInterval;
+    options.native_heap_interval = kInterval;
     options.max_frames = MEMPROF_MAX_FRAMES;
     options.ring_bytes = 64 << 20;
     const absl::Status attached = AttachedChild::attach(options, kRate, &blocks_);
@@ -142,15 +142,15 @@ class CStackTruth : public ::testing::TestWithParam<bool>, protected AttachedChi
   // It begins at a minor collection.
   bool wait_until_followed() {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-    while (attachment_->c_heap() == nullptr || !followed()) {
+    while (attachment_->native_heap() == nullptr || !followed()) {
       if (std::chrono::steady_clock::now() > deadline) return false;
       ask("minor");
     }
     return true;
   }
   bool followed() const {
-    const auto status = attachment_->c_heap()->status();
-    return status.ok() && status->state == MEMPROF_C_HEAP_FOLLOWING;
+    const auto status = attachment_->native_heap()->status();
+    return status.ok() && status->state == MEMPROF_NATIVE_HEAP_FOLLOWING;
   }
 
   // A block that was not told of is not compared.
@@ -170,7 +170,7 @@ class CStackTruth : public ::testing::TestWithParam<bool>, protected AttachedChi
   }
 
   std::filesystem::path path_;
-  CBlocks blocks_;
+  NativeBlocks blocks_;
 };
 
 INSTANTIATE_TEST_SUITE_P(, CStackTruth, ::testing::Bool(), [](const auto& info) {

@@ -34,8 +34,8 @@ class SafePointTest : public testing::Test {
     ASSERT_TRUE(attached.ok()) << attached.status();
     point_ = *std::move(attached);
   }
-  std::optional<memprof_knock> wait(milliseconds time = kLong) {
-    return point_->wait_knock(cancel_.get(), time);
+  std::optional<memprof_safe_point_hit> wait(milliseconds time = kLong) {
+    return point_->wait_hit(cancel_.get(), time);
   }
   int signals() { return target_->shared().signals; }
 
@@ -54,11 +54,11 @@ TEST_F(SafePointTest, WhoPassesKnocksOnceAndGoesOn) {
   point_->watch();
   const std::uint64_t before = monotonic_ns();
   const int tid = target_->safe_point();
-  const auto knock = wait();
-  ASSERT_TRUE(knock);
-  EXPECT_EQ(knock->own_tid, static_cast<std::uint32_t>(tid));
-  EXPECT_EQ(knock->tid, static_cast<std::uint32_t>(tid));
-  EXPECT_GE(knock->time_ns, before);
+  const auto hit = wait();
+  ASSERT_TRUE(hit);
+  EXPECT_EQ(hit->own_tid, static_cast<std::uint32_t>(tid));
+  EXPECT_EQ(hit->tid, static_cast<std::uint32_t>(tid));
+  EXPECT_GE(hit->time_ns, before);
   target_->safe_point();
   EXPECT_FALSE(wait(milliseconds(0)));
   EXPECT_EQ(signals(), 0);
@@ -67,9 +67,9 @@ TEST_F(SafePointTest, WhoPassesKnocksOnceAndGoesOn) {
 TEST_F(SafePointTest, OneSignalWhenOpenedAlsoAtALaterPass) {
   point_->watch();
   const int tid = target_->safe_point();  // does not wait for longer than it says
-  const auto knock = wait();
-  ASSERT_TRUE(knock);
-  point_->open(*knock, SIGURG, kLong);
+  const auto hit = wait();
+  ASSERT_TRUE(hit);
+  point_->open(*hit, SIGURG, kLong);
   EXPECT_EQ(signals(), 0);
   target_->safe_point();
   target_->safe_point();
@@ -87,7 +87,7 @@ TEST_F(SafePointTest, TheThreadThatKnocksWaitsForTheAnswer) {
     ASSERT_LT(round, 1000) << "no pass waited";
     point_->watch();
     std::thread answer([&] {
-      if (const auto knock = wait()) point_->open(*knock, SIGURG, kLong);
+      if (const auto hit = wait()) point_->open(*hit, SIGURG, kLong);
     });
     target_->safe_point();
     answer.join();
@@ -99,9 +99,9 @@ TEST_F(SafePointTest, TheThreadThatKnocksWaitsForTheAnswer) {
 TEST_F(SafePointTest, ALeaseThatIsOverSendsNothing) {
   point_->watch();
   target_->safe_point();
-  const auto knock = wait();
-  ASSERT_TRUE(knock);
-  point_->open(*knock, SIGURG, milliseconds(0));
+  const auto hit = wait();
+  ASSERT_TRUE(hit);
+  point_->open(*hit, SIGURG, milliseconds(0));
   target_->safe_point();
   EXPECT_EQ(signals(), 0);
   point_->renew(kLong);
@@ -112,9 +112,9 @@ TEST_F(SafePointTest, ALeaseThatIsOverSendsNothing) {
 TEST_F(SafePointTest, ClosedItSendsNothing) {
   point_->watch();
   target_->safe_point();
-  const auto knock = wait();
-  ASSERT_TRUE(knock);
-  point_->open(*knock, SIGURG, kLong);
+  const auto hit = wait();
+  ASSERT_TRUE(hit);
+  point_->open(*hit, SIGURG, kLong);
   EXPECT_FALSE(point_->close());
   target_->safe_point();
   point_->watch();
@@ -126,10 +126,10 @@ TEST_F(SafePointTest, ClosedItSendsNothing) {
 TEST_F(SafePointTest, OnlyTheThreadThatItIsOpenFor) {
   point_->watch();
   target_->safe_point();
-  auto knock = wait();
-  ASSERT_TRUE(knock);
-  ++knock->tid;
-  point_->open(*knock, SIGURG, kLong);
+  auto hit = wait();
+  ASSERT_TRUE(hit);
+  ++hit->tid;
+  point_->open(*hit, SIGURG, kLong);
   target_->safe_point();
   EXPECT_EQ(signals(), 0);
 }
@@ -137,9 +137,9 @@ TEST_F(SafePointTest, OnlyTheThreadThatItIsOpenFor) {
 TEST_F(SafePointTest, WhoIsSkippedDoesNotKnock) {
   point_->watch();
   target_->safe_point();
-  const auto knock = wait();
-  ASSERT_TRUE(knock);
-  point_->skip(*knock);
+  const auto hit = wait();
+  ASSERT_TRUE(hit);
+  point_->skip(*hit);
   point_->watch();
   target_->safe_point();
   EXPECT_FALSE(wait(milliseconds(0)));

@@ -33,7 +33,7 @@ constexpr double kRate = 2e-4;
 
 class Collector : public SampleObserver {
  public:
-  void on_c_event(const SampleEvent&) override {}
+  void on_native_event(const SampleEvent&) override {}
   void on_batch_end() override {}
   void on_event(const SampleEvent& event, double) override {
     const memprof_record& record = event.record;

@@ -207,7 +207,7 @@ class TornReads : public ::testing::Test {
     EXPECT_EQ(watched(watch).fields.at(0).integer, 6);
   }
 
-  std::uint64_t number_that_stops(const ValueProgram::Found& found) {
+  std::uint64_t number_that_stops(const ValueProgram::Layout& found) {
     std::uint64_t address = 0;
     for (const ModuleBlocks::Module& module : found.modules) {
       if (module.name != "Replacing") continue;
@@ -266,7 +266,7 @@ class TornReads : public ::testing::Test {
     return false;
   }
 
-  bool reads_torn(const ValueProgram::Found& found) {
+  bool reads_torn(const ValueProgram::Layout& found) {
     PageCache pages(program_->memory());
     const auto mappings = program_->mappings();
     if (!mappings.ok()) return false;

@@ -15,7 +15,7 @@ namespace pb = ::memprof::v1;
 
 class FakeQuestions : public ctl::Questions {
  public:
-  explicit FakeQuestions(std::vector<TargetSnapshotPtr> targets = {fixed_target()})
+  explicit FakeQuestions(std::vector<ProfileSnapshotPtr> targets = {fixed_target()})
       : service_(std::move(targets)), queries_(service_) {}
   FakeService& service() { return service_; }
 

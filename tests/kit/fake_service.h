@@ -71,7 +71,7 @@ inline Counters counters_of(const Samples& samples) {
 }
 
 // Adds a callstack with these return addresses, and its counts to the totals.
-inline void add_callstack(TargetSnapshot& target, std::vector<std::uint64_t> addresses,
+inline void add_callstack(ProfileSnapshot& target, std::vector<std::uint64_t> addresses,
                           const Samples& samples) {
   auto callstack = std::make_shared<Callstack>();
   callstack->hash = StackHash(target.rows.size() + 1);
@@ -139,8 +139,8 @@ inline OverheadInfo fixed_overhead() {
           .memprofd_cores = 0.0125};
 }
 
-inline std::shared_ptr<TargetSnapshot> fixed_target(int pid = 4242) {
-  auto target = std::make_shared<TargetSnapshot>();
+inline std::shared_ptr<ProfileSnapshot> fixed_target(int pid = 4242) {
+  auto target = std::make_shared<ProfileSnapshot>();
   target->info = {.pid = pid,
                   .comm = "server.exe",
                   .exe = "/srv/app/server.exe",
@@ -205,7 +205,7 @@ inline DurationsPtr fixed_durations() {
 
 // One of each kind that a program can say of itself.
 inline ValuesAnswer fixed_report() {
-  using Kind = Reported::Kind;
+  using Kind = PublishedValue::Kind;
   const Value table{.kind = ValueKind::kTable,
                     .size = 5,
                     .buckets = 8,
@@ -213,35 +213,36 @@ inline ValuesAnswer fixed_report() {
                     .longest_chain = 3,
                     .chains_counted = true,
                     .chains = {6, 0, 1, 1}};
-  Report report{.all = {{.kind = Kind::kPoint, .name = "requests", .unit = "requests", .hits = 12},
-                        {.kind = Kind::kTimer,
-                         .name = "handling",
-                         .starts = 4,
-                         .stops = 3,
-                         .seconds = 1.5,
-                         .max_seconds = 0.75,
-                         .durations = fixed_durations()},
-                        {.kind = Kind::kValue,
-                         .name = "queue",
-                         .unit = "jobs",
-                         .type = MEMPROF_VALUE_INT,
-                         .value = {.kind = ValueKind::kInteger, .integer = 7},
-                         .changed_ns = ~std::uint64_t{0}},
-                        {.kind = Kind::kValue, .name = "sessions", .value = table},
-                        {.kind = Kind::kTag,
-                         .name = "marked",
-                         .value = {.kind = ValueKind::kTag, .size = 3, .bytes = 240}}},
-                .lines = {{.number = 8, .seconds_ago = 2.5, .text = "it's full"}},
-                .refused = 2};
-  return {.says_something = true, .report = std::move(report)};
+  Publication report{
+      .all = {{.kind = Kind::kPoint, .name = "requests", .unit = "requests", .hits = 12},
+              {.kind = Kind::kTimer,
+               .name = "handling",
+               .starts = 4,
+               .stops = 3,
+               .seconds = 1.5,
+               .max_seconds = 0.75,
+               .durations = fixed_durations()},
+              {.kind = Kind::kValue,
+               .name = "queue",
+               .unit = "jobs",
+               .type = MEMPROF_VALUE_INT,
+               .value = {.kind = ValueKind::kInteger, .integer = 7},
+               .changed_ns = ~std::uint64_t{0}},
+              {.kind = Kind::kValue, .name = "sessions", .value = table},
+              {.kind = Kind::kTag,
+               .name = "marked",
+               .value = {.kind = ValueKind::kTag, .size = 3, .bytes = 240}}},
+      .lines = {{.number = 8, .seconds_ago = 2.5, .text = "it's full"}},
+      .refused = 2};
+  return {.publishes = true, .report = std::move(report)};
 }
 
 class FakeService : public ProfilerService {
  public:
   FakeService() = default;
-  explicit FakeService(std::vector<TargetSnapshotPtr> targets) { set(std::move(targets)); }
+  explicit FakeService(std::vector<ProfileSnapshotPtr> targets) { set(std::move(targets)); }
 
-  void set(std::vector<TargetSnapshotPtr> targets) {
+  void set(std::vector<ProfileSnapshotPtr> targets) {
     const MutexLock lock(mutex_);
     targets_ = std::move(targets);
   }
@@ -260,13 +261,13 @@ class FakeService : public ProfilerService {
     return calls_;
   }
 
-  std::vector<TargetSnapshotPtr> snapshots() override {
+  std::vector<ProfileSnapshotPtr> snapshots() override {
     const MutexLock lock(mutex_);
     return targets_;
   }
-  absl::StatusOr<TargetSnapshotPtr> snapshot(int pid) override {
+  absl::StatusOr<ProfileSnapshotPtr> snapshot(int pid) override {
     const MutexLock lock(mutex_);
-    for (const TargetSnapshotPtr& target : targets_) {
+    for (const ProfileSnapshotPtr& target : targets_) {
       if (target->info.pid == pid) return target;
     }
     return absl::NotFoundError(
@@ -306,8 +307,8 @@ class FakeService : public ProfilerService {
   std::vector<PublishedValues> read_published(const ValuesRequest&) override {
     record("published");
     std::vector<PublishedValues> published;
-    if (!values.says_something && values.values.empty()) return published;
-    for (const TargetSnapshotPtr& target : snapshots()) {
+    if (!values.publishes && values.values.empty()) return published;
+    for (const ProfileSnapshotPtr& target : snapshots()) {
       published.push_back({target->info.pid, values});
     }
     return published;
@@ -325,14 +326,14 @@ class FakeService : public ProfilerService {
     return std::vector<std::string>{"Cache[3]", "Cache[4]"};
   }
   absl::StatusOr<std::uint32_t> adjust(const AskedProcess& process,
-                                       const ReportControl& control) override {
+                                       const PublishedControl& control) override {
     record(absl::StrCat("adjust ", process.pid, " ", control.pattern, " ", control.labels.size(),
                         " ", control.enabled ? (*control.enabled ? "on" : "off") : "as it is", " ",
                         control.period_ms.value_or(7)));
     if (absl::Status status = failure(); !status.ok()) return status;
     return 2;
   }
-  absl::StatusOr<RequestAnswer> ask(const AskedProcess& process, const ReportRequest& request,
+  absl::StatusOr<RequestAnswer> ask(const AskedProcess& process, const PublishedRequest& request,
                                     const std::function<bool()>& wanted) override {
     record(absl::StrCat("ask ", process.pid, " ", request.name, " '", request.argument, "' ",
                         request.timeout.count() / 1'000'000, " ms"));
@@ -419,7 +420,7 @@ class FakeService : public ProfilerService {
   }
 
   mutable Mutex mutex_;
-  std::vector<TargetSnapshotPtr> targets_ ABSL_GUARDED_BY(mutex_);
+  std::vector<ProfileSnapshotPtr> targets_ ABSL_GUARDED_BY(mutex_);
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   absl::Status broken_snapshot_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> calls_ ABSL_GUARDED_BY(mutex_);

@@ -32,10 +32,10 @@ class Recording {
     aggregator_.begin_session(rate_);
   }
   // Goes on where a snapshot of another ends, so long after it.
-  Recording(const TargetSnapshot& before, std::uint64_t gap_ns)
+  Recording(const ProfileSnapshot& before, std::uint64_t gap_ns)
       : aggregator_({}, drops_), history_(before.history), now_(before.now_ns() + gap_ns) {
     CallstackTable callstacks;
-    go_on_from(before, aggregator_, callstacks);
+    resume_from(before, aggregator_, callstacks);
     history_.close_window(
         now_, [&](const auto& use) { aggregator_.close_interval(use); }, point());
     symbolizer = before.symbolizer;
@@ -45,9 +45,9 @@ class Recording {
   std::uint64_t now() const { return now_; }
   void set_rate(double rate) { aggregator_.begin_session(rate_ = rate); }
   // The same where what is followed goes on being so (OCaml 5).
-  void go_on_at(double rate) { aggregator_.begin_session(rate_ = rate, ++generation_, true); }
+  void resume_at(double rate) { aggregator_.begin_session(rate_ = rate, ++generation_, true); }
   // Records were lost: what is followed is let go.
-  void begin_anew() { aggregator_.begin_anew(); }
+  void start_over() { aggregator_.start_over(); }
 
   void alloc(std::uint64_t id, std::uint32_t callstack, std::uint32_t n_samples = 1,
              std::uint64_t words = 3, std::uint32_t thread = 7, std::uint16_t domain = 0) {
@@ -61,38 +61,38 @@ class Recording {
     aggregator_.dealloc(sample_record(now_, id, kind));
   }
   // C's memory, at a rate of its own in samples per word.
-  void begin_c(double rate) { aggregator_.begin_c_session(rate); }
-  void c_alloc(std::uint64_t number, std::uint32_t callstack, std::uint32_t n_samples,
-               std::uint64_t bytes, std::uint32_t thread) {
-    aggregator_.c_alloc({.number = number,
-                         .time_ns = now_,
-                         .address = 0x1000 * number,
-                         .bytes = bytes,
-                         .n_samples = n_samples,
-                         .thread = thread},
-                        CallstackId(callstack));
+  void begin_c(double rate) { aggregator_.begin_native_session(rate); }
+  void native_alloc(std::uint64_t number, std::uint32_t callstack, std::uint32_t n_samples,
+                    std::uint64_t bytes, std::uint32_t thread) {
+    aggregator_.native_alloc({.number = number,
+                              .time_ns = now_,
+                              .address = 0x1000 * number,
+                              .bytes = bytes,
+                              .n_samples = n_samples,
+                              .thread = thread},
+                             CallstackId(callstack));
   }
-  void c_free(std::uint64_t number, std::uint32_t thread) {
-    aggregator_.c_free(number, now_, thread);
+  void native_free(std::uint64_t number, std::uint32_t thread) {
+    aggregator_.native_free(number, now_, thread);
   }
   // Records are lost: what is followed is let go.
   void lose(std::uint64_t records = 1) {
     drops_.add(Drop::kFollowLostRecords, records);
-    aggregator_.begin_anew();
+    aggregator_.start_over();
   }
   // A major collection ends. Unless called, how many there are is not known.
   void collect_major() { ++major_collections_; }
   void advance(std::uint64_t ns) {
     now_ += ns;
-    aggregator_.told_until(now_);
+    aggregator_.advance_clock_to(now_);
     if (!history_.due(now_)) return;
     history_.close_window(
         now_, [&](const auto& use) { aggregator_.close_interval(use); }, point());
     const TargetCounters& totals = aggregator_.totals();
     history_.note_live(now_, totals.live, totals.gone_words(), aggregator_.by_class());
   }
-  TargetSnapshot snapshot() const {
-    TargetSnapshot result;
+  ProfileSnapshot snapshot() const {
+    ProfileSnapshot result;
     result.live = aggregator_.live_by_session();
     const std::vector<AgeCounts> ages = ages_by_class(result.live, aggregator_.by_class().size());
     for (std::uint32_t id = 0; id < aggregator_.by_class().size(); ++id) {

@@ -34,7 +34,7 @@ class RandomProgram {
       step();
     }
     if (follows_rates && random_() % 17 == 0)
-      recording_.go_on_at(random_() % 2 == 0 ? 0.01 : 0.004);
+      recording_.resume_at(random_() % 2 == 0 ? 0.01 : 0.004);
     if (random_() % 40 == 0) {
       recording_.lose(3);
       live_.clear();
@@ -77,18 +77,18 @@ class StoredTargetTest : public ::testing::Test {
  protected:
   StoredTargetTest() { recording_.symbolizer = symbolizer_; }
 
-  TargetSnapshot snapshot() const {
-    TargetSnapshot result = recording_.snapshot();
+  ProfileSnapshot snapshot() const {
+    ProfileSnapshot result = recording_.snapshot();
     result.info.pid = 42;
     result.info.comm = "shop";
     return result;
   }
-  TargetSnapshotPtr read() const {
+  ProfileSnapshotPtr read() const {
     auto stored = read_target(path_);
     EXPECT_TRUE(stored.ok()) << stored.status();
-    return stored.ok() ? stored->snapshot : std::make_shared<TargetSnapshot>();
+    return stored.ok() ? stored->snapshot : std::make_shared<ProfileSnapshot>();
   }
-  void write(const TargetSnapshot& snapshot) {
+  void write(const ProfileSnapshot& snapshot) {
     const absl::Status status = writer_.write(snapshot, kRoom);
     ASSERT_TRUE(status.ok()) << status;
   }
@@ -132,7 +132,7 @@ inline void expect_same_flows(const Counters& a, const Counters& b, bool exact) 
 }
 
 // Every window's flows and what was live at its end.
-inline void expect_same_history(const TargetSnapshot& a, const TargetSnapshot& b) {
+inline void expect_same_history(const ProfileSnapshot& a, const ProfileSnapshot& b) {
   const RangeCounter of_a(a), of_b(b);
   for (int tier = 0; tier < kHistoryTiers; ++tier) {
     for (const HistoryWindowPtr& window : b.history.tiers[tier]) {
@@ -156,7 +156,7 @@ inline void expect_same_history(const TargetSnapshot& a, const TargetSnapshot& b
   }
 }
 
-inline void expect_same(const TargetSnapshot& a, const TargetSnapshot& b) {
+inline void expect_same(const ProfileSnapshot& a, const ProfileSnapshot& b) {
   expect_same(a.counters.live, b.counters.live, true);
   expect_same(a.counters.all_allocated(), b.counters.all_allocated(), true);
   EXPECT_EQ(a.counters.alloc_events, b.counters.alloc_events);

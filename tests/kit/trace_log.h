@@ -52,9 +52,9 @@ class NamingSymbolizer : public Symbolizer {
 // Events of one session after the other. Chunks are cut by take().
 class TraceSource {
  public:
-  explicit TraceSource(double rate = 1e-3, double c_rate = 0) : c_rate_(c_rate) {
+  explicit TraceSource(double rate = 1e-3, double native_rate = 0) : native_rate_(native_rate) {
     set_rate(rate);
-    if (c_rate > 0) aggregator_.begin_c_session(c_rate);
+    if (native_rate > 0) aggregator_.begin_native_session(native_rate);
   }
 
   void set_rate(double rate) { aggregator_.begin_session(rate); }
@@ -78,17 +78,18 @@ class TraceSource {
   }
 
   // The same of C's memory.
-  std::uint64_t c_alloc(std::uint32_t callstack, std::uint64_t bytes, std::uint32_t n_samples = 1) {
-    events_.push_back(aggregator_.c_alloc({.number = ++last_c_id_,
-                                           .time_ns = now_,
-                                           .bytes = bytes,
-                                           .n_samples = n_samples,
-                                           .thread = 7},
-                                          CallstackId(callstack)));
+  std::uint64_t native_alloc(std::uint32_t callstack, std::uint64_t bytes,
+                             std::uint32_t n_samples = 1) {
+    events_.push_back(aggregator_.native_alloc({.number = ++last_c_id_,
+                                                .time_ns = now_,
+                                                .bytes = bytes,
+                                                .n_samples = n_samples,
+                                                .thread = 7},
+                                               CallstackId(callstack)));
     return last_c_id_;
   }
-  void c_free(std::uint64_t id) {
-    if (const auto event = aggregator_.c_free(id, now_, 7)) events_.push_back(*event);
+  void native_free(std::uint64_t id) {
+    if (const auto event = aggregator_.native_free(id, now_, 7)) events_.push_back(*event);
   }
 
   // All since the last call. At least one event.
@@ -96,7 +97,7 @@ class TraceSource {
     auto chunk = std::make_shared<EventChunk>();
     chunk->first = first_;
     chunk->rate = aggregator_.rate();
-    chunk->c_rate = c_rate_;
+    chunk->native_rate = native_rate_;
     chunk->events = std::exchange(events_, {});
     first_ = chunk->end();
     for (std::uint32_t id = 0; id <= aggregator_.classes().size(); ++id) {
@@ -122,7 +123,7 @@ class TraceSource {
   std::uint64_t now_ = kTraceStart;
   std::uint64_t last_id_ = 0;
   std::uint64_t last_c_id_ = 0;
-  double c_rate_;
+  double native_rate_;
   std::uint64_t first_ = 0;
   std::vector<SampleEvent> events_;
 };

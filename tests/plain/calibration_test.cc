@@ -56,7 +56,7 @@ TEST(Calibration, OfLosses) {
 }
 
 TEST(Calibration, OfMemoryOfC) {
-  Calibration calibration = calibrated({.rate = 8.0 / 8192, .c_interval = 8192});
+  Calibration calibration = calibrated({.rate = 8.0 / 8192, .native_interval = 8192});
   expect_true(calibration, 0.915);
   EXPECT_GT(calibration.of("allocated").answers(), 400);
   EXPECT_EQ(calibration.of("promoted").answers(), 0);

@@ -60,14 +60,14 @@ class SteadyProgram {
   void set_share(double share, bool follow = false) {
     share_ = share;
     if (follow) {
-      recording_.go_on_at(kRecordedRate * share);
+      recording_.resume_at(kRecordedRate * share);
     } else {
       recording_.set_rate(kRecordedRate * share);
     }
   }
   LeakAnswer leaks(std::uint64_t last_seconds = 0, std::size_t limit = 0) const {
     const std::uint64_t begin = last_seconds == 0 ? 0 : recording_.now() - last_seconds * kSecond;
-    TargetSnapshot snapshot = recording_.snapshot();
+    ProfileSnapshot snapshot = recording_.snapshot();
     snapshot.info.sampling_rate = kRecordedRate * share_;
     return find_leaks(snapshot, {begin, 0}, {}, {.limit = limit}).value();
   }

@@ -45,7 +45,7 @@ class LossyRun {
   // The callstack's number is the site's: captured in time order, side by side.
   Estimate allocated(std::size_t site) const {
     Estimate sum;
-    TargetSnapshot snapshot;
+    ProfileSnapshot snapshot;
     pipeline.fill(snapshot);
     for (const ProfileRow& row : snapshot.rows) {
       if (row.callstack->hash.value() == site + 1) sum += row.counters.allocated;

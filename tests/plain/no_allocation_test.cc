@@ -97,7 +97,7 @@ class Keeper : public SampleObserver {
   void on_event(const SampleEvent& event, double) override {
     kept_ = std::make_unique<SampleEvent>(event);
   }
-  void on_c_event(const SampleEvent&) override {}
+  void on_native_event(const SampleEvent&) override {}
   void on_batch_end() override {}
 
  private:

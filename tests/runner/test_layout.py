@@ -54,7 +54,7 @@ ctl/render ctl/top ctl/snapshot ctl
 COSTLY = {"daemon/util/log.cc", "daemon/util/one_of.h", "daemon/config.cc", "daemon/ctl/main.cc",
           "daemon/ctl/query_options.cc", "daemon/ctl/snapshot_command_line.cc"}
 # Mutexes that guard no data: only one thread at a time does something.
-TURNS = {"web_config.h hashing_", "report_request.cc mutex"}
+TURNS = {"web_config.h hashing_", "published_request.cc mutex"}
 # Whose form the licence's line has: a program of the kernel is under its licence too.
 LICENSED = re.compile(r"SPDX-License-Identifier: (Apache-2\.0|\(GPL-2\.0-only OR BSD-2-Clause\))( \*/| \*\))?$", re.M)
 # What cannot have a comment (pages are shown as they are), and text for people.
@@ -89,9 +89,9 @@ class Layout(unittest.TestCase):
     def test_the_agent_has_an_order(self):
         """Each pair of files of the agent uses others that do not use it: nothing goes round."""
         uses = collections.defaultdict(set)
-        for path in [path for folder in ("agent-lib", "agent-lib/c_heap", "agent-lib/walk")
+        for path in [path for folder in ("agent-lib", "agent-lib/native_heap", "agent-lib/walk")
                      for path in (ROOT / folder).glob("*.[ch]")]:
-            included = re.findall(r'^#include "(?:\.\./|walk/|c_heap/)?(\w+)\.h"', path.read_text(), re.M)
+            included = re.findall(r'^#include "(?:\.\./|walk/|native_heap/)?(\w+)\.h"', path.read_text(), re.M)
             uses[path.stem] |= set(included) - {path.stem}
         self.assertGreater(len(uses), 10)
         list(graphlib.TopologicalSorter(uses).static_order())  # fails with the cycle, if there is one

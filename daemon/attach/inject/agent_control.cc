@@ -62,13 +62,13 @@ bool is_our_build(const AgentBuild& build) {
 }
 
 // Data behind the control block of the previous interface may be missing.
-void AgentLook::add_to(MemoryQuestion& question, std::uint64_t control_address) {
+void AgentStatusQuery::add_to(MemoryQuestion& question, std::uint64_t control_address) {
   const auto bytes = std::as_writable_bytes(std::span(&block_, 1));
   question.about(control_address, bytes.first(kBytesBefore))
       .about(control_address + kBytesBefore, bytes.subspan(kBytesBefore));
 }
 
-absl::StatusOr<AgentStatus> AgentLook::status(int pid, std::size_t read) const {
+absl::StatusOr<AgentStatus> AgentStatusQuery::status(int pid, std::size_t read) const {
   const memprof_agent_control& block = block_;
   if (read == 0) return no_agent(pid);
   RETURN_IF_ERROR(check_build(block, pid));
@@ -103,11 +103,11 @@ absl::StatusOr<AgentStatus> AgentLook::status(int pid, std::size_t read) const {
 }
 
 absl::StatusOr<AgentStatus> AgentControl::status() const {
-  AgentLook look;
+  AgentStatusQuery status_query;
   MemoryQuestion question;
-  look.add_to(question, address_);
+  status_query.add_to(question, address_);
   ASSIGN_OR_RETURN(const std::size_t read, question.ask_some(*memory_));
-  return look.status(pid_, read);
+  return status_query.status(pid_, read);
 }
 
 absl::StatusOr<std::vector<AgentTail>> AgentControl::tails() const {

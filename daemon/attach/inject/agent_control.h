@@ -93,7 +93,7 @@ static_assert(offsetof(memprof_agent_control, domain_count) == offsetof(AgentBui
 bool is_our_build(const AgentBuild& build);
 
 // Reads a control block, as part of a larger memory question.
-class AgentLook {
+class AgentStatusQuery {
  public:
   static constexpr std::size_t kPieces = 2;
   // Adds its pieces to a question; this object must outlive the question.

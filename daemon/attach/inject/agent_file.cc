@@ -40,10 +40,10 @@ absl::StatusOr<AgentFile> open_agent_file(const std::string& path) {
   if (!file.ok()) return unusable(path, std::string(file.status().message()));
   const auto control = (*file)->find_symbol("memprof_agent_control");
   const auto poll = (*file)->find_symbol("memprof_agent_poll");
-  const auto c_heap = (*file)->find_symbol("memprof_c_heap");
-  const auto c_alloc = (*file)->find_symbol("memprof_c_alloc_probe");
-  const auto c_free = (*file)->find_symbol("memprof_c_free_probe");
-  if (!control || !poll || !c_heap || !c_alloc || !c_free)
+  const auto native_heap = (*file)->find_symbol("memprof_c_heap");
+  const auto native_alloc = (*file)->find_symbol("memprof_c_alloc_probe");
+  const auto native_free = (*file)->find_symbol("memprof_c_free_probe");
+  if (!control || !poll || !native_heap || !native_alloc || !native_free)
     return unusable(path, "is not the agent");
   if (auto status = check_build(**file, control->address); !status.ok()) {
     return unusable(path, std::string(status.message()));
@@ -52,8 +52,8 @@ absl::StatusOr<AgentFile> open_agent_file(const std::string& path) {
     if (probe.provider != "memprof" || probe.name != "batch") continue;
     const auto location = (*file)->offset_of(probe.location);
     const auto semaphore = (*file)->offset_of(probe.semaphore);
-    const auto alloc_location = (*file)->offset_of(c_alloc->address);
-    const auto free_location = (*file)->offset_of(c_free->address);
+    const auto alloc_location = (*file)->offset_of(native_alloc->address);
+    const auto free_location = (*file)->offset_of(native_free->address);
     if (!location || !semaphore || !alloc_location || !free_location) continue;
     return AgentFile{.path = absolute,
                      .probe_offset = *location,
@@ -61,9 +61,9 @@ absl::StatusOr<AgentFile> open_agent_file(const std::string& path) {
                      .probe = probe.location,
                      .control = control->address,
                      .poll = poll->address,
-                     .c_heap = c_heap->address,
-                     .c_alloc_offset = *alloc_location,
-                     .c_free_offset = *free_location,
+                     .native_heap = native_heap->address,
+                     .native_alloc_offset = *alloc_location,
+                     .native_free_offset = *free_location,
                      .elf = *std::move(file)};
   }
   return unusable(path, "has no probe memprof:batch");
@@ -83,9 +83,9 @@ AgentLocation agent_loaded_at(const AgentFile& file, std::uint64_t bias, const s
                        .probe_offset = file.probe_offset,
                        .probe_address = bias + file.probe,
                        .semaphore_offset = file.semaphore_offset,
-                       .c_heap_address = bias + file.c_heap,
-                       .c_alloc_offset = file.c_alloc_offset,
-                       .c_free_offset = file.c_free_offset};
+                       .native_heap_address = bias + file.native_heap,
+                       .native_alloc_offset = file.native_alloc_offset,
+                       .native_free_offset = file.native_free_offset};
 }
 
 std::string default_agent_path() {

@@ -17,15 +17,15 @@
 namespace memprofd {
 
 struct AgentFile {
-  std::string path;                    // absolute
-  std::uint64_t probe_offset = 0;      // file offset of memprof:batch
-  std::uint64_t semaphore_offset = 0;  // file offset of its semaphore
-  std::uint64_t probe = 0;             // memprof:batch, as the file numbers addresses
-  std::uint64_t control = 0;           // memprof_agent_control, likewise
-  std::uint64_t poll = 0;              // memprof_agent_poll, likewise
-  std::uint64_t c_heap = 0;            // memprof_c_heap, likewise
-  std::uint64_t c_alloc_offset = 0;    // file offset of memprof_c_alloc_probe
-  std::uint64_t c_free_offset = 0;     // file offset of memprof_c_free_probe
+  std::string path;                       // absolute
+  std::uint64_t probe_offset = 0;         // file offset of memprof:batch
+  std::uint64_t semaphore_offset = 0;     // file offset of its semaphore
+  std::uint64_t probe = 0;                // memprof:batch, as the file numbers addresses
+  std::uint64_t control = 0;              // memprof_agent_control, likewise
+  std::uint64_t poll = 0;                 // memprof_agent_poll, likewise
+  std::uint64_t native_heap = 0;          // memprof_c_heap, likewise
+  std::uint64_t native_alloc_offset = 0;  // file offset of memprof_c_alloc_probe
+  std::uint64_t native_free_offset = 0;   // file offset of memprof_c_free_probe
   std::shared_ptr<ElfFile> elf;
 };
 

@@ -30,7 +30,7 @@ constexpr std::chrono::milliseconds kCallPatience{1000};
 // The kernel's time, and then until the thread sleeps again.
 constexpr std::chrono::milliseconds kStopPatience{1000};
 constexpr std::chrono::milliseconds kSleepPatience{200};
-constexpr std::chrono::milliseconds kLookAfter{1};
+constexpr std::chrono::milliseconds kWatchInterval{1};
 constexpr std::uint64_t kAllSignals = ~0ULL;
 
 }  // namespace
@@ -51,7 +51,7 @@ BorrowedThread::BorrowedThread(const Target& target, const LibcFunctions& libc,
       program_(&program),
       waits_(waits),
       state_(std::move(state)) {
-  state_.regs = waits_->anew();
+  state_.regs = waits_->restarted();
   save_errno();
 }
 
@@ -116,7 +116,7 @@ absl::Status BorrowedThread::finish(std::optional<RemoteCall> call) {
   if (waits_) {
     if (call && frame_.frame2 != 0) (void)call_system(*call, "");
     restore_errno();
-    return go_on_waiting();
+    return continue_waiting();
   }
   restore_errno();
   if (call) {
@@ -193,15 +193,15 @@ absl::Status BorrowedThread::return_from_call(std::chrono::milliseconds patience
 
 // In that stop the call begins anew, whatever becomes of us; in the next one the kernel goes on
 // with it.
-absl::Status BorrowedThread::go_on_waiting() {
+absl::Status BorrowedThread::continue_waiting() {
   if (frame_.frame2 != 0) {
     RETURN_IF_ERROR(session_.set_signal_mask(state_.signal_mask));
     RETURN_IF_ERROR(session_.set_registers(state_.regs));
     RETURN_IF_ERROR(session_.interrupt(true, kStopPatience));
   }
   const ProcFs proc;
-  session_.go_on_waiting(
-      waits_->going_on(), waits_->instruction(),
+  session_.continue_waiting(
+      waits_->resumed(), waits_->instruction(),
       [&] {
         const auto call = proc.sleeping_call(target_.pid, tid_);
         return call.ok() && call->has_value();
@@ -210,11 +210,11 @@ absl::Status BorrowedThread::go_on_waiting() {
   return absl::OkStatus();
 }
 
-void BorrowedThread::look_after() {
-  if (waits_) session_.look_after(target_.pid);
+void BorrowedThread::watch_thread() {
+  if (waits_) session_.watch_thread(target_.pid);
 }
 
-void BorrowedThread::look_after_while(const std::function<void()>& work) {
+void BorrowedThread::watch_while(const std::function<void()>& work) {
   std::atomic<bool> done{false};
   auto thread = waits_ ? start_thread("to read a copy",
                                       [&] {
@@ -224,8 +224,8 @@ void BorrowedThread::look_after_while(const std::function<void()>& work) {
                        : absl::StatusOr<std::thread>(absl::UnimplementedError("not needed"));
   if (!thread.ok()) return work();
   while (!done) {
-    look_after();
-    std::this_thread::sleep_for(kLookAfter);
+    watch_thread();
+    std::this_thread::sleep_for(kWatchInterval);
   }
   thread->join();
 }

@@ -70,9 +70,9 @@ class BorrowedThread {
   absl::Status finish(std::optional<RemoteCall> call);
   // After that. A thread that waits stays seized until the session's thread ends, so that signals
   // have to be passed on: to be called again and again.
-  void look_after();
+  void watch_thread();
   // Does the work, on another thread where that has to be.
-  void look_after_while(const std::function<void()>& work);
+  void watch_while(const std::function<void()>& work);
   // The call that closes the copy; nothing if the program has reused that descriptor meanwhile.
   std::optional<RemoteCall> close_call(const Copy& copy) const;
 
@@ -89,7 +89,7 @@ class BorrowedThread {
   absl::Status agent_called(absl::Status called) const;
   absl::Status put_call_of_waiting(RemoteCall function, const std::string& text);
   absl::Status return_from_call(std::chrono::milliseconds patience);
-  absl::Status go_on_waiting();
+  absl::Status continue_waiting();
   bool is_our_raise(const SignalStop& stop) const;
   absl::Status not_done(std::string_view action) const;
   void save_errno();

@@ -99,7 +99,7 @@ bool is_numbered(pid_t pid, std::int64_t number) {
          status->ns_pids.back() == number;
 }
 
-absl::Status say_killed(absl::Status status) {
+absl::Status explain_killed(absl::Status status) {
   if (!absl::IsNotFound(status)) return status;
   return absl::AbortedError(
       "the copy of the program was killed while it was read (was memory short?); try again");
@@ -116,7 +116,7 @@ void end_priority() {
 absl::StatusOr<std::unique_ptr<CopyMemory>> CopyMemory::open(pid_t pid) {
   ASSIGN_OR_RETURN(auto memory, TargetMemory::open_to_view(pid));
   const auto maps = memory->maps();
-  if (!maps.ok()) return say_killed(maps.status());
+  if (!maps.ok()) return explain_killed(maps.status());
   std::vector<Range> ranges;
   for (const Mapping& mapping : *maps) {
     if (mapping.inode != 0 || !(mapping.path.empty() || mapping.path == "[heap]")) continue;
@@ -142,7 +142,7 @@ absl::Status CopyMemory::read(std::uint64_t address, std::span<std::byte> out) c
   }
   const auto done = memory_->read_pieces_without_files(pieces);
   if (!pieces.empty() && done.ok() && *done == pieces.size()) return absl::OkStatus();
-  return say_killed(memory_->read(address, out));  // or tells why not
+  return explain_killed(memory_->read(address, out));  // or tells why not
 }
 
 absl::StatusOr<std::size_t> CopyMemory::read_pieces(std::span<const MemoryPiece> pieces) const {
@@ -151,7 +151,7 @@ absl::StatusOr<std::size_t> CopyMemory::read_pieces(std::span<const MemoryPiece>
   });
   auto done =
       without_files ? memory_->read_pieces_without_files(pieces) : memory_->read_pieces(pieces);
-  if (!done.ok()) return say_killed(done.status());
+  if (!done.ok()) return explain_killed(done.status());
   return done;
 }
 
@@ -163,7 +163,7 @@ absl::StatusOr<std::span<const std::byte>> CopyMemory::view(std::uint64_t addres
     return viewed_;
   }
   auto shown = memory_->view(address, bytes);
-  if (!shown.ok()) return say_killed(shown.status());
+  if (!shown.ok()) return explain_killed(shown.status());
   return shown;
 }
 
@@ -319,7 +319,8 @@ absl::StatusOr<HeapCopy> HeapCopy::take(const Target& target, const CopyAgent& a
 
 absl::Status HeapCopy::find_roots(std::uint64_t address, BorrowedThread& thread) {
   ASSIGN_OR_RETURN(memory_, CopyMemory::open(process_.pid()));
-  RETURN_IF_ERROR(process_.run_to_breakpoint(kSearchPatience, [&thread] { thread.look_after(); }));
+  RETURN_IF_ERROR(
+      process_.run_to_breakpoint(kSearchPatience, [&thread] { thread.watch_thread(); }));
   ASSIGN_OR_RETURN(const memprof_snapshot block, read_block(*memory_, address));
   if (block.copy_state != MEMPROF_COPY_ROOTS_FOUND) {
     return absl::ResourceExhaustedError(
@@ -330,11 +331,11 @@ absl::Status HeapCopy::find_roots(std::uint64_t address, BorrowedThread& thread)
 }
 
 absl::Status HeapCopy::read_sections(const memprof_snapshot& block) {
-  std::vector<memprof_root_section> told(
+  std::vector<memprof_root_section> listed(
       std::min<std::uint32_t>(block.section_count, MEMPROF_MAX_ROOT_SECTIONS));
-  RETURN_IF_ERROR(memory_->read(block.sections, std::as_writable_bytes(std::span(told))));
+  RETURN_IF_ERROR(memory_->read(block.sections, std::as_writable_bytes(std::span(listed))));
   std::uint64_t roots = 0;
-  for (const memprof_root_section& section : told) {
+  for (const memprof_root_section& section : listed) {
     if (section.kind >= MEMPROF_ROOT_KINDS || section.roots > MEMPROF_MAX_ROOTS - roots) {
       return absl::DataLossError("the copy claims more roots than there can be");
     }
@@ -343,7 +344,7 @@ absl::Status HeapCopy::read_sections(const memprof_snapshot& block) {
   roots_.resize(roots);
   RETURN_IF_ERROR(memory_->read(block.roots, std::as_writable_bytes(std::span(roots_))));
   std::span<const memprof_root> rest(roots_);
-  for (const memprof_root_section& section : told) {
+  for (const memprof_root_section& section : listed) {
     sections_.push_back({.kind = static_cast<memprof_root_kind>(section.kind),
                          .domain = section.domain,
                          .roots = rest.first(section.roots)});

@@ -90,11 +90,11 @@ std::string_view obstacle_text(Obstacle obstacle) {
 }
 
 // One knock and its answer, on a thread of its own. Nothing: it came to nothing, try again.
-class Injector::Round {
+class Injector::InjectionAttempt {
  public:
   using Outcome = absl::StatusOr<std::optional<InjectionResult>>;
 
-  explicit Round(Injector& injector)
+  explicit InjectionAttempt(Injector& injector)
       : injector_(injector),
         injection_(injector.injection_),
         target_(*injector.injection_.target),
@@ -105,18 +105,18 @@ class Injector::Round {
     keep_off_processors_of(ProcFs(), target_.pid);
     safe_point_.watch();
     const bool tries_again = !injector_.why_not_waiting().empty();
-    const auto knock =
-        safe_point_.wait_knock(injector_.cancel_.get(), tries_again ? kTryAgain : kAskAgain);
-    if (!knock) {
+    const auto hit =
+        safe_point_.wait_hit(injector_.cancel_.get(), tries_again ? kTryAgain : kAskAgain);
+    if (!hit) {
       // It may have called exec before anybody listened for that.
       if (absl::IsNotFound(target_.memory->check())) return replaced();
       safe_point_.skip_none();
-      injector_.look_for_stack();
+      injector_.find_stack();
       return injection_.while_waiting && !injector_.given_up_ ? use_waiting()
                                                               : Outcome(std::nullopt);
     }
     injector_.note_waiting("");
-    knock_ = *knock;
+    hit_ = *hit;
     const auto tid = usable_thread();
     Outcome outcome = tid ? use(*tid) : Outcome(std::nullopt);
     swallow_late_signal();
@@ -127,7 +127,7 @@ class Injector::Round {
   // As we number it, when it is there and can take the signal. It waits for us: nothing is read
   // twice.
   std::optional<pid_t> usable_thread() {
-    const auto tid = thread_that_knocked();
+    const auto tid = thread_that_hit();
     if (!tid) return std::nullopt;
     if (blocks(thread_, kSignal)) return refuse(Obstacle::kSignalBlocked);
     if (thread_.tracer_pid != 0) return refuse(Obstacle::kTraced);
@@ -136,15 +136,15 @@ class Injector::Round {
   }
 
   // BPF tells how the host numbers it; memprofd may be in a pid namespace.
-  std::optional<pid_t> thread_that_knocked() {
+  std::optional<pid_t> thread_that_hit() {
     const auto is_it = [&](int tid) {
       auto status = ProcFs().thread_status(target_.pid, tid);
       const bool is = status.ok() && !status->ns_pids.empty() &&
-                      static_cast<std::uint32_t>(status->ns_pids.back()) == knock_.own_tid;
+                      static_cast<std::uint32_t>(status->ns_pids.back()) == hit_.own_tid;
       if (is) thread_ = *std::move(status);
       return is;
     };
-    if (is_it(static_cast<int>(knock_.tid))) return static_cast<pid_t>(knock_.tid);
+    if (is_it(static_cast<int>(hit_.tid))) return static_cast<pid_t>(hit_.tid);
     const auto tasks = ProcFs().tasks(target_.pid);
     if (!tasks.ok()) return std::nullopt;
     const auto found = std::find_if(tasks->begin(), tasks->end(), is_it);
@@ -153,7 +153,7 @@ class Injector::Round {
 
   std::nullopt_t refuse(Obstacle obstacle) {
     injector_.obstacle_ = obstacle;
-    safe_point_.skip(knock_);
+    safe_point_.skip(hit_);
     return std::nullopt;
   }
 
@@ -162,7 +162,7 @@ class Injector::Round {
     if (absl::IsAlreadyExists(seized)) return refuse(Obstacle::kTraced);
     if (absl::IsNotFound(seized)) return std::nullopt;
     RETURN_IF_ERROR(seized);
-    safe_point_.open(knock_, kSignal, kLease);
+    safe_point_.open(hit_, kSignal, kLease);
     // While it comes to its stop: that the program is still the one that was looked at. From the
     // seize on an exec is told of.
     const absl::Status same = target_.memory->check();
@@ -178,15 +178,15 @@ class Injector::Round {
       (void)session_.resume(0);
       return refuse(Obstacle::kStack);
     }
-    if (absl::Status filtered = look_at_filters(); !filtered.ok()) {
+    if (absl::Status filtered = inspect_filters(); !filtered.ok()) {
       (void)session_.resume(0);
-      injector_.left_alone_ = true;
+      injector_.gave_up_ = true;
       return filtered;
     }
     RETURN_IF_ERROR(same);  // before anything is written
     injector_.obstacle_ = Obstacle::kNone;
     BorrowedThread thread(target_, injection_.libc, session_, tid, *std::move(state));
-    return injection_.errand ? run_errand(thread) : load_and_poll(thread);
+    return injection_.callback ? run_callback(thread) : load_and_poll(thread);
   }
 
   // No thread has come. A failure leaves the thread as it was.
@@ -194,7 +194,7 @@ class Injector::Round {
     if (!injector_.locks_) injector_.locks_ = RuntimeLocks::find(target_);
     const auto& locks = *injector_.locks_;
     if (!locks.ok()) return not_now(locks.status());
-    const auto program = WaitingProgram::look(target_, *locks, injector_.unusable_);
+    const auto program = WaitingProgram::inspect(target_, *locks, injector_.unusable_);
     if (!program.ok()) return not_now(program.status());
     auto status = ProcFs().thread_status(target_.pid, program->tid());
     if (!status.ok()) return not_now(status.status());
@@ -211,13 +211,13 @@ class Injector::Round {
     if (absl::IsUnavailable(stopped.status())) return not_now(stopped.status());
     RETURN_IF_ERROR(stopped.status());
     if (const absl::Status may = check_stopped(stopped->state); !may.ok()) {
-      let_go_on(stopped->state.regs, session_);
+      resume_program(stopped->state.regs, session_);
       return absl::IsUnavailable(may) ? not_now(may) : Outcome(may);
     }
     injector_.obstacle_ = Obstacle::kNone;
     BorrowedThread thread(target_, injection_.libc, session_, *program, stopped->waits,
                           std::move(stopped->state));
-    Outcome outcome = injection_.errand ? run_errand(thread) : load_and_poll(thread);
+    Outcome outcome = injection_.callback ? run_callback(thread) : load_and_poll(thread);
     if (!absl::IsUnavailable(outcome.status())) return outcome;
     if (thread.is_unusable()) injector_.unusable_.insert(program->tid());
     return not_now(outcome.status());
@@ -228,8 +228,8 @@ class Injector::Round {
       injector_.obstacle_ = Obstacle::kStack;
       return absl::UnavailableError("its thread has no stack left");
     }
-    if (absl::Status filtered = look_at_filters(); !filtered.ok()) {
-      injector_.left_alone_ = true;
+    if (absl::Status filtered = inspect_filters(); !filtered.ok()) {
+      injector_.gave_up_ = true;
       return filtered;
     }
     // The kernel may continue the call by restart_syscall. Where the thread is stopped at the entry
@@ -248,7 +248,7 @@ class Injector::Round {
     return std::nullopt;
   }
 
-  absl::Status look_at_filters() const {
+  absl::Status inspect_filters() const {
     if (thread_.seccomp == 0) return absl::OkStatus();
     if (!one_set_of_filters_) {
       return absl::FailedPreconditionError(
@@ -278,8 +278,8 @@ class Injector::Round {
   bool stopped() {
     safe_point_.close();
     const std::uint64_t now = monotonic_ns();
-    const bool waited = now - knock_.time_ns < 2 * MEMPROF_KNOCK_WAIT_NS;
-    stopped_at_ = waited ? knock_.time_ns : now;
+    const bool waited = now - hit_.time_ns < 2 * MEMPROF_HIT_WAIT_NS;
+    stopped_at_ = waited ? hit_.time_ns : now;
     injector_.misses_ = 0;
     return true;
   }
@@ -293,8 +293,8 @@ class Injector::Round {
     if (session_.wait_signal(ours, kStopPatience)) (void)session_.resume(0);
   }
 
-  Outcome run_errand(BorrowedThread& thread) {
-    RETURN_IF_ERROR(injection_.errand(thread, stopped_at_));
+  Outcome run_callback(BorrowedThread& thread) {
+    RETURN_IF_ERROR(injection_.callback(thread, stopped_at_));
     return InjectionResult{};
   }
 
@@ -360,7 +360,7 @@ class Injector::Round {
   const Target& target_;
   SafePoint& safe_point_;
   PtraceSession session_;
-  memprof_knock knock_{};
+  memprof_safe_point_hit hit_{};
   ProcessStatus thread_;  // that is used, before it was stopped
   bool one_set_of_filters_ = true;
   std::uint64_t stopped_at_ = 0;
@@ -376,13 +376,13 @@ absl::StatusOr<std::unique_ptr<Injector>> Injector::start(Injection injection) {
   if (!injector->cancel_) {
     return file_error(errno, absl::StrCat("cannot create an eventfd for pid ", target.pid));
   }
-  injector->look_for_stack();
+  injector->find_stack();
   ASSIGN_OR_RETURN(injector->thread_,
                    start_thread("to load the agent", [self = injector.get()] { self->run(); }));
   return injector;
 }
 
-void Injector::look_for_stack() {
+void Injector::find_stack() {
   const auto maps = injection_.target->memory->maps();
   main_stack_ = maps.ok() ? find_main_stack(*maps) : AddressRange{};
 }
@@ -404,13 +404,13 @@ void Injector::run() {
   for (int before = 0;
        !cancelled(milliseconds(misses_ > before ? 10 << std::min(misses_, 5) : 0));) {
     before = misses_;
-    Round::Outcome outcome = std::nullopt;
+    InjectionAttempt::Outcome outcome = std::nullopt;
     auto thread = start_thread("to load the agent", [&] {
       Obstacle before_it = Obstacle::kNoThread;
       obstacle_.compare_exchange_strong(before_it, Obstacle::kNone);
       take_priority();
       outcome = absl::InternalError("memprofd failed to load the agent; see its log");
-      guarded("to load the agent", [&] { outcome = Round(*this).run(); });
+      guarded("to load the agent", [&] { outcome = InjectionAttempt(*this).run(); });
     });
     if (thread.ok()) {
       thread->join();

@@ -49,7 +49,7 @@
 namespace memprofd {
 
 // A place at which to catch a thread, instead of the target's safe point.
-struct CatchingPlace {
+struct CatchSite {
   ProbeSite site;
   std::uint64_t address = 0;  // in the process
 };
@@ -63,7 +63,7 @@ struct Injection {
   std::vector<std::byte> agent_copy;
   std::size_t agents = 0;  // that the process holds already, of other builds
   LibcFunctions libc;
-  std::optional<CatchingPlace> place;
+  std::optional<CatchSite> place;
   std::span<const FilteredCall> calls = kAgentCalls;  // which the thread is to make
   // Whether a thread that waits in a system call may be used while none passes the safe point. Such
   // a thread only loads the agent; poll needs the runtime lock and is not called.
@@ -71,7 +71,7 @@ struct Injection {
   // When set: what is done with the thread in place of all that, on the thread that traces it; it
   // is told since when (CLOCK_MONOTONIC) the borrowed one stands still. It lets that one go in any
   // case, and may take longer than that. kUnavailable, on a thread that waits: try again.
-  std::function<absl::Status(BorrowedThread&, std::uint64_t stopped_at_ns)> errand;
+  std::function<absl::Status(BorrowedThread&, std::uint64_t stopped_at_ns)> callback;
   // Called once the agent is loaded under that name, on a thread of the injector, while the
   // target's thread is stopped: finds the agent and tells it what to do. Not by calls without a
   // deadline: where it looks the program may have put a page that never comes.
@@ -104,7 +104,7 @@ class Injector {
   // tried.
   std::string why_not_waiting() const;
   // Nothing was done, for what the program's filters of seccomp may do then: the result says it.
-  bool left_alone() const { return left_alone_; }
+  bool gave_up() const { return gave_up_; }
   // Has it end soon; not in the middle of what it does with a borrowed thread.
   void give_up();
   void wait();  // gives up, and waits until it has ended
@@ -115,16 +115,16 @@ class Injector {
   static constexpr std::uint64_t kStackRoomBytes = 64u << 10;
 
  private:
-  class Round;
+  class InjectionAttempt;
   explicit Injector(Injection injection) : injection_(std::move(injection)) {}
   void run();
-  void look_for_stack();
+  void find_stack();
   void note_waiting(std::string why);
 
   Injection injection_;
   std::unique_ptr<SafePoint> safe_point_;
   UniqueFd cancel_;          // an eventfd
-  AddressRange main_stack_;  // by look_for_stack(), while no thread is stopped
+  AddressRange main_stack_;  // by find_stack(), while no thread is stopped
   std::optional<absl::StatusOr<RuntimeLocks>> locks_;  // when they were needed
   std::set<int> unusable_;  // threads that wait, but have given copies without roots
   mutable Mutex mutex_;
@@ -132,7 +132,7 @@ class Injector {
   int misses_ = 0;  // knocks that were answered too late, in a row
   std::atomic<bool> given_up_{false};
   std::atomic<bool> done_{false};
-  std::atomic<bool> left_alone_{false};
+  std::atomic<bool> gave_up_{false};
   std::atomic<Obstacle> obstacle_{Obstacle::kNone};
   absl::StatusOr<InjectionResult> result_ = absl::CancelledError("not finished");  // before done_
   std::thread thread_;

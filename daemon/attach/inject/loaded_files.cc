@@ -26,7 +26,7 @@ struct LoadedFile {
 };
 
 // If that is its name.
-std::optional<LoadedAt> look_at(const MemoryReader& memory, const LoadedFile& file,
+std::optional<LoadedAt> inspect(const MemoryReader& memory, const LoadedFile& file,
                                 const std::string& name, const AskOfFile& ask) {
   std::vector<char> found(name.size() + 1);
   MemoryQuestion question;
@@ -80,7 +80,7 @@ std::optional<LoadedAt> load_bias_after(const MemoryReader& memory, std::uint64_
   if (!memory.read_value(entry, file).ok()) return std::nullopt;
   for (int files = 0; file.next != 0 && files < kLoadedLast; ++files) {
     if (!memory.read_value(file.next, file).ok()) break;
-    if (const auto at = look_at(memory, file, name, ask)) return at;
+    if (const auto at = inspect(memory, file, name, ask)) return at;
   }
   return std::nullopt;
 }

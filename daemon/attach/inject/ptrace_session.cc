@@ -305,9 +305,9 @@ absl::Status PtraceSession::interrupt(bool is_stopped, std::chrono::milliseconds
   return absl::UnavailableError("it does not stop in time");
 }
 
-void PtraceSession::go_on_waiting(const user_regs_struct& regs, std::uint64_t instruction,
-                                  const std::function<bool()>& is_asleep,
-                                  std::chrono::milliseconds time) {
+void PtraceSession::continue_waiting(const user_regs_struct& regs, std::uint64_t instruction,
+                                     const std::function<bool()>& is_asleep,
+                                     std::chrono::milliseconds time) {
   Patience patience(time);
   restart_ = {regs, instruction};
   if (!set_registers(regs).ok() || !resume(0).ok()) return;
@@ -325,7 +325,7 @@ void PtraceSession::go_on_waiting(const user_regs_struct& regs, std::uint64_t in
   restart_.reset();
 }
 
-void PtraceSession::look_after(pid_t process) {
+void PtraceSession::watch_thread(pid_t process) {
   for (const pid_t number : {tid_, process}) {
     int status = 0;
     if (gone() || waitpid(number, &status, __WALL | __WNOTHREAD | WNOHANG) <= 0) continue;

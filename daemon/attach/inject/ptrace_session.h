@@ -95,12 +95,12 @@ class PtraceSession {
   // At such a stop: resumes the thread with these registers. If a signal arrives before it sleeps
   // again, while it is still before that instruction, it comes back to that stop: otherwise the
   // handler would run, and the call would begin after it. is_asleep is called until it returns
-  // true, no longer than patience. Then the thread runs, under look_after().
-  void go_on_waiting(const user_regs_struct& regs, std::uint64_t instruction,
-                     const std::function<bool()>& is_asleep, std::chrono::milliseconds patience);
+  // true, no longer than patience. Then the thread runs, under watch_thread().
+  void continue_waiting(const user_regs_struct& regs, std::uint64_t instruction,
+                        const std::function<bool()>& is_asleep, std::chrono::milliseconds patience);
   // Passes on signals that arrive for a thread that runs seized. Call it repeatedly; process: the
   // pid under which the thread comes back when it calls exec.
-  void look_after(pid_t process);
+  void watch_thread(pid_t process);
 
  private:
   class Patience;

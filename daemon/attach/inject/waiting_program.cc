@@ -82,7 +82,7 @@ std::string name_of(long number) {
 
 }  // namespace
 
-user_regs_struct InterruptedCall::anew() const {
+user_regs_struct InterruptedCall::restarted() const {
   user_regs_struct regs = regs_;
   regs.rip = instruction();
   regs.rax = regs.orig_rax;
@@ -90,7 +90,7 @@ user_regs_struct InterruptedCall::anew() const {
   return regs;
 }
 
-user_regs_struct InterruptedCall::going_on() const {
+user_regs_struct InterruptedCall::resumed() const {
   user_regs_struct regs = regs_;
   if (static_cast<long>(regs.rax) == -EINTR && is_epoll(static_cast<long>(regs.orig_rax))) {
     regs.rax = static_cast<std::uint64_t>(kRestartNoHand);
@@ -105,7 +105,7 @@ user_regs_struct InterruptedCall::going_on() const {
 
 // The call first, which is told of a thread that is off its processor only; then how often it has
 // gone off it.
-absl::StatusOr<std::vector<WaitingProgram::Thread>> WaitingProgram::look_at_threads(
+absl::StatusOr<std::vector<WaitingProgram::Thread>> WaitingProgram::check_threads(
     int pid, std::optional<int> but) {
   const ProcFs proc;
   ASSIGN_OR_RETURN(const std::vector<int> tids, proc.tasks(pid));
@@ -121,10 +121,11 @@ absl::StatusOr<std::vector<WaitingProgram::Thread>> WaitingProgram::look_at_thre
   return threads;
 }
 
-absl::StatusOr<WaitingProgram> WaitingProgram::look(const Target& target, const RuntimeLocks& locks,
-                                                    const std::set<int>& unusable) {
+absl::StatusOr<WaitingProgram> WaitingProgram::inspect(const Target& target,
+                                                       const RuntimeLocks& locks,
+                                                       const std::set<int>& unusable) {
   WaitingProgram program(target, locks);
-  ASSIGN_OR_RETURN(program.threads_, look_at_threads(target.pid, std::nullopt));
+  ASSIGN_OR_RETURN(program.threads_, check_threads(target.pid, std::nullopt));
   RETURN_IF_ERROR(program.choose(unusable));
   ASSIGN_OR_RETURN(program.states_, locks.free_states(*target.memory, program.chosen_.call));
   return program;
@@ -177,8 +178,8 @@ absl::Status WaitingProgram::check_descriptor(const Thread& thread) const {
   if (S_ISSOCK(file.st_mode)) {
     timeval time{};
     socklen_t size = sizeof time;
-    const bool told = ::getsockopt(taken->get(), SOL_SOCKET, SO_RCVTIMEO, &time, &size) == 0;
-    if (told && time.tv_sec == 0 && time.tv_usec == 0) return absl::OkStatus();
+    const bool is_read = ::getsockopt(taken->get(), SOL_SOCKET, SO_RCVTIMEO, &time, &size) == 0;
+    if (is_read && time.tv_sec == 0 && time.tv_usec == 0) return absl::OkStatus();
     return not_now(absl::StrCat(
         "it waits in ", name,
         " of a socket with a timeout (SO_RCVTIMEO), which would end too soon or too late"));
@@ -220,10 +221,10 @@ absl::Status WaitingProgram::measure_timeout() {
 absl::StatusOr<InterruptedCall> WaitingProgram::interrupted(const user_regs_struct& regs,
                                                             std::uint64_t instruction) const {
   const auto result = static_cast<long>(regs.rax);
-  const bool goes_on = result == kRestartSys || result == kRestartNoIntr ||
-                       result == kRestartNoHand || result == kRestartBlock ||
-                       (result == -EINTR && is_epoll(chosen_.call.number));
-  if (!goes_on || static_cast<long>(regs.orig_rax) != chosen_.call.number ||
+  const bool restarts = result == kRestartSys || result == kRestartNoIntr ||
+                        result == kRestartNoHand || result == kRestartBlock ||
+                        (result == -EINTR && is_epoll(chosen_.call.number));
+  if (!restarts || static_cast<long>(regs.orig_rax) != chosen_.call.number ||
       regs.rip != chosen_.call.program_counter || regs.rsp != chosen_.call.stack_pointer ||
       (instruction & 0xffff) != kSyscallBytes) {
     return not_now("it has just woken up");
@@ -239,7 +240,7 @@ absl::StatusOr<InterruptedCall> WaitingProgram::interrupted(const user_regs_stru
 absl::Status WaitingProgram::check_still() const {
   ASSIGN_OR_RETURN(const auto states, locks_->free_states(*target_->memory, chosen_.call));
   if (states != states_) return not_now("one of its domains starts or ends");
-  ASSIGN_OR_RETURN(const std::vector<Thread> now, look_at_threads(target_->pid, chosen_.tid));
+  ASSIGN_OR_RETURN(const std::vector<Thread> now, check_threads(target_->pid, chosen_.tid));
   const auto same = [](const Thread& a, const Thread& b) { return a == b; };
   std::vector<Thread> before = threads_;
   std::erase_if(before, [this](const Thread& thread) { return thread.tid == chosen_.tid; });
@@ -248,8 +249,8 @@ absl::Status WaitingProgram::check_still() const {
   return absl::OkStatus();
 }
 
-void let_go_on(const user_regs_struct& regs, PtraceSession& session) {
-  (void)session.set_registers(InterruptedCall(regs, std::nullopt).going_on());
+void resume_program(const user_regs_struct& regs, PtraceSession& session) {
+  (void)session.set_registers(InterruptedCall(regs, std::nullopt).resumed());
   (void)session.resume(0);
 }
 
@@ -262,7 +263,7 @@ absl::StatusOr<StoppedCall> stop_in_call(const WaitingProgram& program, PtraceSe
                          : absl::StatusOr<InterruptedCall>(code.status());
   absl::Status still = waits.ok() ? program.check_still() : waits.status();
   if (still.ok()) return StoppedCall{std::move(state), *waits};
-  let_go_on(state.regs, session);
+  resume_program(state.regs, session);
   return still;
 }
 

@@ -39,9 +39,9 @@ class InterruptedCall {
       : regs_(regs), timeout_end_ns_(timeout_end_ns) {}
 
   // Registers that restart the call, whatever the kernel remembers of it.
-  user_regs_struct anew() const;
+  user_regs_struct restarted() const;
   // From which the kernel goes on with it, when they are set at a stop on the way out of a call.
-  user_regs_struct going_on() const;
+  user_regs_struct resumed() const;
   // Address of its instruction.
   std::uint64_t instruction() const { return regs_.rip - 2; }
 
@@ -53,8 +53,8 @@ class InterruptedCall {
 class WaitingProgram {
  public:
   // kUnavailable, a few words: why not now. unusable: threads that are not to be taken.
-  static absl::StatusOr<WaitingProgram> look(const Target& target, const RuntimeLocks& locks,
-                                             const std::set<int>& unusable);
+  static absl::StatusOr<WaitingProgram> inspect(const Target& target, const RuntimeLocks& locks,
+                                                const std::set<int>& unusable);
 
   int tid() const { return chosen_.tid; }  // of the thread to use
   // The states of the domains, as the runtime lists them.
@@ -76,7 +76,7 @@ class WaitingProgram {
   };
   WaitingProgram(const Target& target, const RuntimeLocks& locks)
       : target_(&target), locks_(&locks) {}
-  static absl::StatusOr<std::vector<Thread>> look_at_threads(int pid, std::optional<int> but);
+  static absl::StatusOr<std::vector<Thread>> check_threads(int pid, std::optional<int> but);
   absl::Status choose(const std::set<int>& unusable);
   absl::Status check_call(const Thread& thread) const;
   absl::Status check_descriptor(const Thread& thread) const;
@@ -99,6 +99,6 @@ struct StoppedCall {
 // PtraceSession::seize().
 absl::StatusOr<StoppedCall> stop_in_call(const WaitingProgram& program, PtraceSession& session);
 // Lets a thread go on that was stopped there, with nothing done to it.
-void let_go_on(const user_regs_struct& regs, PtraceSession& session);
+void resume_program(const user_regs_struct& regs, PtraceSession& session);
 
 }  // namespace memprofd

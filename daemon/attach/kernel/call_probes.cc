@@ -102,13 +102,13 @@ absl::Status CallProbes::Parts::attach(const CallProbesConfig& config, UprobeKin
   if (!exec) return bpf_attach_error(kWhat, "sched_process_exec", errno);
   if (kind == UprobeKind::kMultiLink) {
     ASSIGN_OR_RETURN(links.emplace_back(),
-                     UprobeLink::attach_all(program(), config.pid, config.places, kWhat));
+                     UprobeLink::attach_all(program(), config.pid, config.sites, kWhat));
     return absl::OkStatus();
   }
-  for (std::size_t i = 0; i < config.places.offsets.size(); ++i) {
-    const ProbeSite site{.file = config.places.file,
-                         .offset = config.places.offsets[i],
-                         .cookie = config.places.cookies[i]};
+  for (std::size_t i = 0; i < config.sites.offsets.size(); ++i) {
+    const ProbeSite site{.file = config.sites.file,
+                         .offset = config.sites.offsets[i],
+                         .cookie = config.sites.cookies[i]};
     ASSIGN_OR_RETURN(links.emplace_back(),
                      UprobeLink::attach(program(), kind, config.pid, site, kWhat));
   }
@@ -120,10 +120,10 @@ CallProbes::~CallProbes() { remove(); }
 
 absl::StatusOr<std::unique_ptr<CallProbes>> CallProbes::attach(const CallProbesConfig& config) {
   const UprobeKind kind = best_uprobe_kind();
-  const std::size_t places = config.places.offsets.size();
-  if (kind == UprobeKind::kPerfEvent && places > kMaxSingleCallProbes) {
+  const std::size_t sites = config.sites.offsets.size();
+  if (kind == UprobeKind::kPerfEvent && sites > kMaxSingleCallProbes) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "these functions take ", places, " probes, and this kernel has no uprobe_multi links ",
+        "these functions take ", sites, " probes, and this kernel has no uprobe_multi links ",
         "(Linux 6.6): name functions that take at most ", kMaxSingleCallProbes));
   }
   RETURN_IF_ERROR(check_room_for_programs(config.pid));

@@ -26,7 +26,7 @@ struct AllocatedWords {
 
 struct CallProbesConfig {
   int pid = 0;                 // as this process sees it
-  ProbeSites places;           // cookies: MEMPROF_CALL_COOKIE
+  ProbeSites sites;            // cookies: MEMPROF_CALL_COOKIE
   std::uint64_t max_hits = 0;  // a second, of all probes together
   bool with_time = false;      // there are places of other kinds than MEMPROF_CALL_ENTRY
   // For time in OCaml 5: the stack of the fiber that runs, bytes into the domain's state.

@@ -13,7 +13,7 @@
 namespace memprofd {
 
 // C's memory by probes at malloc and free.
-struct CProbesConfig {
+struct MallocProbesConfig {
   std::uint64_t interval = 0;            // bytes for one sample
   std::uint64_t max_hits = 0;            // a second (MEMPROF_C_HIT_CHEAP)
   std::int64_t domain_state_offset = 0;  // OCaml 5: from a thread pointer
@@ -27,11 +27,11 @@ struct KernelConfig {
   // if the runtime captures everything.
   bool observe = false;
   bool capture = true;
-  bool c_heap = false;                    // C's memory too
-  std::optional<CProbesConfig> c_probes;  // likewise, in observe mode
-  bool follow_forks = false;              // report children too
-  bool fiber_stacks = false;              // OCaml 5: the next three are not used
-  std::uint64_t domain_state = 0;         // value of the Caml_state pointer
+  bool native_heap = false;                         // C's memory too
+  std::optional<MallocProbesConfig> malloc_probes;  // likewise, in observe mode
+  bool follow_forks = false;                        // report children too
+  bool fiber_stacks = false;                        // OCaml 5: the next three are not used
+  std::uint64_t domain_state = 0;                   // value of the Caml_state pointer
   // Bytes into the domain state; the second must be the first plus 8, because
   // the walk reads both at once.
   std::uint32_t bottom_of_stack_offset = 0;
@@ -55,9 +55,10 @@ struct KernelConfig {
 // the busiest programs at the highest rate of that size, except above 1e-4; under a small budget
 // they send less. The native heap sends one event per block. max_overhead: share of the target's
 // CPU; 0: no budget.
-constexpr std::uint32_t ring_bytes_for(double sampling_rate, double max_overhead, bool c_heap) {
+constexpr std::uint32_t ring_bytes_for(double sampling_rate, double max_overhead,
+                                       bool native_heap) {
   if (sampling_rate > 1e-4) return 4u << 20;
-  if (c_heap) return 1u << 20;
+  if (native_heap) return 1u << 20;
   if (sampling_rate <= 1e-5) return 256u << 10;
   return max_overhead > 0 && max_overhead < 2 * kUsualMaxOverhead ? 512u << 10 : 1u << 20;
 }

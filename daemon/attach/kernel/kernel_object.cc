@@ -8,9 +8,9 @@
 #include <bit>
 #include <cerrno>
 
-#include "bpf/c_probes.h"
+#include "bpf/malloc_probes.h"
 #include "daemon/attach/kernel/bpf_support.h"
-#include "daemon/attach/kernel/kernel_places.h"
+#include "daemon/attach/kernel/kernel_offsets.h"
 #include "daemon/attach/kernel/probe_programs.h"
 #include "daemon/attach/kernel/thread_pointers.h"
 #include "daemon/attach/kernel/uprobe_session.h"
@@ -115,14 +115,14 @@ void choose_programs(memprof_bpf& skeleton, const KernelConfig& config) {
   (void)bpf_program__set_autoload(skeleton.progs.on_signal, !config.observe);
 }
 
-absl::Status choose_c_probes(memprof_bpf& skeleton, const KernelConfig& config) {
-  const bool wanted = config.c_probes.has_value();
+absl::Status choose_malloc_probes(memprof_bpf& skeleton, const KernelConfig& config) {
+  const bool wanted = config.malloc_probes.has_value();
   (void)bpf_program__set_autoload(skeleton.progs.c_call_probe, wanted);
   (void)bpf_program__set_autoload(skeleton.progs.c_free_probe, wanted);
   if (!wanted) return absl::OkStatus();
   choose_uprobe_session(skeleton.progs.c_call_probe);
   choose_uprobe_kind(skeleton.progs.c_free_probe, UprobeKind::kMultiLink);
-  ASSIGN_OR_RETURN(const KernelPlaces places, kernel_places());
+  ASSIGN_OR_RETURN(const KernelOffsets places, kernel_offsets());
   skeleton.rodata->thread_pointer_at = places.thread_pointer;
   skeleton.rodata->task_memory_at = places.task_memory;
   skeleton.rodata->memory_probe_page_at = places.memory_probe_page;
@@ -131,9 +131,9 @@ absl::Status choose_c_probes(memprof_bpf& skeleton, const KernelConfig& config) 
   skeleton.rodata->probes_awaited_at = places.probes_awaited;
   skeleton.rodata->awaited_next_at = places.awaited_next;
   skeleton.rodata->awaited_slot_at = places.awaited_slot;
-  skeleton.rodata->sampler_scale = MEMPROF_SAMPLER_SCALE(config.c_probes->interval);
-  skeleton.rodata->domain_state_offset = config.c_probes->domain_state_offset;
-  skeleton.bss->budget.most = config.c_probes->max_hits;
+  skeleton.rodata->sampler_scale = MEMPROF_SAMPLER_SCALE(config.malloc_probes->interval);
+  skeleton.rodata->domain_state_offset = config.malloc_probes->domain_state_offset;
+  skeleton.bss->budget.most = config.malloc_probes->max_hits;
   (void)bpf_map__set_max_entries(skeleton.maps.c_blocks, MEMPROF_C_PROBE_BLOCKS);
   (void)bpf_map__set_max_entries(skeleton.maps.c_calls, MEMPROF_C_PROBE_CALLS);
   return absl::OkStatus();
@@ -185,7 +185,7 @@ absl::StatusOr<KernelObject> KernelObject::load(const KernelConfig& config,
   size_maps(*object.main, config, table_bits);
   RETURN_IF_ERROR(use_scratch(object));
   choose_programs(*object.main, config);
-  RETURN_IF_ERROR(choose_c_probes(*object.main, config));
+  RETURN_IF_ERROR(choose_malloc_probes(*object.main, config));
   if (const int error = memprof_bpf__load(object.main.get()); error != 0)
     return bpf_load_error(-error);
   RETURN_IF_ERROR(load_tasks(config, names, object));

@@ -61,7 +61,8 @@ absl::StatusOr<std::unique_ptr<KernelSide>> KernelSide::load(const KernelConfig&
   const bpf_map* events = side->object_->main->maps.events;
   ASSIGN_OR_RETURN(side->ring_, EventRing::open(bpf_map__fd(events), bpf_map__max_entries(events)));
   side->probes_ = std::make_unique<Probes>(*side->object_, config);
-  if (config.c_probes) side->c_probes_ = std::make_unique<CProbes>(*side->object_, config.pid);
+  if (config.malloc_probes)
+    side->malloc_probes_ = std::make_unique<MallocProbes>(*side->object_, config.pid);
   return side;
 }
 

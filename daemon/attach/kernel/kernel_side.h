@@ -25,9 +25,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "bpf/events.h"
-#include "daemon/attach/kernel/c_probes.h"
 #include "daemon/attach/kernel/event_ring.h"
 #include "daemon/attach/kernel/kernel_config.h"
+#include "daemon/attach/kernel/malloc_probes.h"
 #include "daemon/attach/kernel/mapped_pages.h"
 #include "daemon/attach/kernel/probes.h"
 #include "daemon/discover/frame_table.h"
@@ -62,7 +62,7 @@ class KernelSide {
   Probes& probes() { return *probes_; }
   const Probes& probes() const { return *probes_; }
   // Null unless the config has them.
-  CProbes* c_probes() { return c_probes_.get(); }
+  MallocProbes* malloc_probes() { return malloc_probes_.get(); }
   // The target's events, for their reader; null on the second call.
   std::unique_ptr<EventRing> take_ring() { return std::move(ring_); }
 
@@ -99,7 +99,7 @@ class KernelSide {
   std::shared_ptr<ByteCharge> table_charge_;
   std::unique_ptr<EventRing> ring_;
   std::unique_ptr<Probes> probes_;
-  std::unique_ptr<CProbes> c_probes_;
+  std::unique_ptr<MallocProbes> malloc_probes_;
 };
 
 }  // namespace memprofd

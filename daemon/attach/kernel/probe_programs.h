@@ -35,19 +35,19 @@ inline constexpr std::array<ProbeRow, kProbes> kProbeTable = {{
      [](const KernelConfig& config) { return !config.observe; }},
     {Probe::kFrametable, "the frame table probe", &BpfPrograms::frametable_registered,
      &BpfPrograms::frametable_registered, [](const KernelConfig&) { return true; }},
-    {Probe::kCAlloc, "the probe of allocated native blocks", &BpfPrograms::c_allocated,
+    {Probe::kNativeAlloc, "the probe of allocated native blocks", &BpfPrograms::c_allocated,
      &BpfPrograms::c_allocated,
-     [](const KernelConfig& config) { return config.c_heap && !config.observe; }},
-    {Probe::kCFree, "the probe of freed native blocks", &BpfPrograms::c_freed,
+     [](const KernelConfig& config) { return config.native_heap && !config.observe; }},
+    {Probe::kNativeFree, "the probe of freed native blocks", &BpfPrograms::c_freed,
      &BpfPrograms::c_freed,
-     [](const KernelConfig& config) { return config.c_heap && !config.observe; }},
+     [](const KernelConfig& config) { return config.native_heap && !config.observe; }},
 }};
 
-constexpr bool rows_are_where_their_probes_say() {
+constexpr bool rows_match_their_probes() {
   for (std::size_t i = 0; i < kProbeTable.size(); ++i)
     if (static_cast<std::size_t>(kProbeTable[i].probe) != i) return false;
   return true;
 }
-static_assert(rows_are_where_their_probes_say());
+static_assert(rows_match_their_probes());
 
 }  // namespace memprofd

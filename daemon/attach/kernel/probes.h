@@ -19,12 +19,12 @@
 namespace memprofd {
 
 enum class Probe : std::size_t {
-  kCapture,     // the runtime's request for the callstack of a sample
-  kObserve,     // instead of capture and batch: at caml_alloc_small_dispatch
-  kBatch,       // the agent's, with its semaphore
-  kFrametable,  // where the runtime takes in the code of a plugin
-  kCAlloc,      // the agent's, of C's memory: a sampled block
-  kCFree,       // and its end
+  kCapture,      // the runtime's request for the callstack of a sample
+  kObserve,      // instead of capture and batch: at caml_alloc_small_dispatch
+  kBatch,        // the agent's, with its semaphore
+  kFrametable,   // where the runtime takes in the code of a plugin
+  kNativeAlloc,  // the agent's, of C's memory: a sampled block
+  kNativeFree,   // and its end
 };
 inline constexpr std::size_t kProbes = 6;
 

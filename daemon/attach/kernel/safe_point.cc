@@ -41,17 +41,17 @@ std::atomic_ref<T> shared(volatile T& word) {
 // Destroyed in reverse order: the probe first.
 struct SafePoint::Parts {
   BpfOwner<safe_point_bpf, safe_point_bpf__destroy> skeleton;
-  RingBuffer knocks;
+  RingBuffer hits;
   UprobeLink probe;
-  std::optional<memprof_knock> knock;
+  std::optional<memprof_safe_point_hit> hit;
   unsigned next_skipped = 0;
 
   auto& words() const { return *skeleton->bss; }
   std::atomic_ref<__u32> gate() const { return shared(words().gate); }
 
-  static int on_knock(void* self, void* data, std::size_t bytes) {
-    memprof_knock& knock = static_cast<Parts*>(self)->knock.emplace();
-    if (bytes >= sizeof knock) std::memcpy(&knock, data, sizeof knock);
+  static int on_hit(void* self, void* data, std::size_t bytes) {
+    memprof_safe_point_hit& hit = static_cast<Parts*>(self)->hit.emplace();
+    if (bytes >= sizeof hit) std::memcpy(&hit, data, sizeof hit);
     return 0;
   }
 };
@@ -80,9 +80,9 @@ absl::StatusOr<std::unique_ptr<SafePoint>> SafePoint::attach(int pid, const Prob
   constants.pid_namespace_inode = space.st_ino;
   if (const int error = safe_point_bpf__load(parts->skeleton.get()); error != 0)
     return bpf_load_error(-error);
-  parts->knocks.reset(ring_buffer__new(bpf_map__fd(parts->skeleton->maps.knocks), &Parts::on_knock,
-                                       parts.get(), nullptr));
-  if (!parts->knocks) return bpf_load_error(errno);
+  parts->hits.reset(ring_buffer__new(bpf_map__fd(parts->skeleton->maps.hits), &Parts::on_hit,
+                                     parts.get(), nullptr));
+  if (!parts->hits) return bpf_load_error(errno);
   ASSIGN_OR_RETURN(parts->probe,
                    UprobeLink::attach(program, kind, pid, site, "the safe point probe"));
   return std::unique_ptr<SafePoint>(new SafePoint(std::move(parts)));
@@ -90,25 +90,25 @@ absl::StatusOr<std::unique_ptr<SafePoint>> SafePoint::attach(int pid, const Prob
 
 void SafePoint::watch() {
   close();
-  (void)ring_buffer__consume(parts_->knocks.get());
-  parts_->knock.reset();
+  (void)ring_buffer__consume(parts_->hits.get());
+  parts_->hit.reset();
   auto turn = shared(parts_->words().turn);
   turn.store(turn.load() + 1);
   parts_->gate().store(MEMPROF_GATE_WATCHED);
 }
 
-std::optional<memprof_knock> SafePoint::wait_knock(int cancel_fd, milliseconds patience) {
-  std::array<pollfd, 2> waits = {pollfd{ring_buffer__epoll_fd(parts_->knocks.get()), POLLIN, 0},
+std::optional<memprof_safe_point_hit> SafePoint::wait_hit(int cancel_fd, milliseconds patience) {
+  std::array<pollfd, 2> waits = {pollfd{ring_buffer__epoll_fd(parts_->hits.get()), POLLIN, 0},
                                  pollfd{cancel_fd, POLLIN, 0}};
   (void)::poll(waits.data(), waits.size(), static_cast<int>(patience.count()));
-  (void)ring_buffer__consume(parts_->knocks.get());
-  return std::exchange(parts_->knock, std::nullopt);
+  (void)ring_buffer__consume(parts_->hits.get());
+  return std::exchange(parts_->hit, std::nullopt);
 }
 
-void SafePoint::open(const memprof_knock& knock, int signal, milliseconds lease) {
+void SafePoint::open(const memprof_safe_point_hit& hit, int signal, milliseconds lease) {
   auto& words = parts_->words();
   shared(words.open_signal).store(static_cast<std::uint32_t>(signal));
-  shared(words.open_tid).store(knock.tid);
+  shared(words.open_tid).store(hit.tid);
   renew(lease);
   parts_->gate().store(MEMPROF_GATE_OPEN);
 }
@@ -126,9 +126,9 @@ bool SafePoint::close() {
   return parts_->gate().exchange(MEMPROF_GATE_CLOSED) == MEMPROF_GATE_FIRED || fired;
 }
 
-void SafePoint::skip(const memprof_knock& knock) {
+void SafePoint::skip(const memprof_safe_point_hit& hit) {
   auto& words = parts_->words();
-  shared(words.skipped[parts_->next_skipped++ % MEMPROF_SKIPPED_THREADS]).store(knock.tid);
+  shared(words.skipped[parts_->next_skipped++ % MEMPROF_SKIPPED_THREADS]).store(hit.tid);
 }
 
 void SafePoint::skip_none() {

@@ -28,17 +28,17 @@ class SafePoint {
   void watch();
   // The thread that has reported itself; waits for one until `patience` is over or cancel_fd is
   // readable.
-  std::optional<memprof_knock> wait_knock(int cancel_fd, std::chrono::milliseconds patience);
+  std::optional<memprof_safe_point_hit> wait_hit(int cancel_fd, std::chrono::milliseconds patience);
   // Once for a watch(): has the thread that knocked get the signal, now if it still waits, or when
   // it passes again before the lease is over. renew() moves its end on.
-  void open(const memprof_knock& knock, int signal, std::chrono::milliseconds lease);
+  void open(const memprof_safe_point_hit& hit, int signal, std::chrono::milliseconds lease);
   void renew(std::chrono::milliseconds lease);
   // From here on no signal is sent. True when one was, since open().
   bool close();
 
   // Ignores the thread until skip_none(). If there are too many, the one skipped longest is
   // dropped.
-  void skip(const memprof_knock& knock);
+  void skip(const memprof_safe_point_hit& hit);
   void skip_none();
 
  private:

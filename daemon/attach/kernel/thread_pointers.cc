@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "daemon/attach/kernel/bpf_support.h"
-#include "daemon/attach/kernel/kernel_places.h"
+#include "daemon/attach/kernel/kernel_offsets.h"
 #include "daemon/util/fd.h"
 
 namespace memprofd {
@@ -42,42 +42,42 @@ std::optional<std::uint32_t> offset_of_member(const btf* types, __s32 id, std::s
   return std::nullopt;
 }
 
-struct PlaceRow {
-  std::uint32_t KernelPlaces::*place;  // the sum of its rows
+struct OffsetRow {
+  std::uint32_t KernelOffsets::*place;  // the sum of its rows
   const char* of;
   const char* member;
 };
 
-constexpr PlaceRow kPlaces[] = {
-    {&KernelPlaces::thread_pointer, "task_struct", "thread"},
-    {&KernelPlaces::thread_pointer, "thread_struct", "fsbase"},
-    {&KernelPlaces::task_memory, "task_struct", "mm"},
-    {&KernelPlaces::memory_probe_page, "mm_struct", "uprobes_state"},
-    {&KernelPlaces::memory_probe_page, "uprobes_state", "xol_area"},
-    {&KernelPlaces::probe_page_address, "xol_area", "vaddr"},
-    {&KernelPlaces::task_probes, "task_struct", "utask"},
-    {&KernelPlaces::probes_awaited, "uprobe_task", "return_instances"},
-    {&KernelPlaces::awaited_next, "return_instance", "next"},
-    {&KernelPlaces::awaited_slot, "return_instance", "stack"},
+constexpr OffsetRow kOffsets[] = {
+    {&KernelOffsets::thread_pointer, "task_struct", "thread"},
+    {&KernelOffsets::thread_pointer, "thread_struct", "fsbase"},
+    {&KernelOffsets::task_memory, "task_struct", "mm"},
+    {&KernelOffsets::memory_probe_page, "mm_struct", "uprobes_state"},
+    {&KernelOffsets::memory_probe_page, "uprobes_state", "xol_area"},
+    {&KernelOffsets::probe_page_address, "xol_area", "vaddr"},
+    {&KernelOffsets::task_probes, "task_struct", "utask"},
+    {&KernelOffsets::probes_awaited, "uprobe_task", "return_instances"},
+    {&KernelOffsets::awaited_next, "return_instance", "next"},
+    {&KernelOffsets::awaited_slot, "return_instance", "stack"},
 };
 
-std::optional<KernelPlaces> places_in(const btf* types) {
-  KernelPlaces places;
-  for (const PlaceRow& row : kPlaces) {
+std::optional<KernelOffsets> places_in(const btf* types) {
+  KernelOffsets offsets;
+  for (const OffsetRow& row : kOffsets) {
     const auto at =
         offset_of_member(types, btf__find_by_name_kind(types, row.of, BTF_KIND_STRUCT), row.member);
     if (!at) return std::nullopt;
-    places.*row.place += *at;
+    offsets.*row.place += *at;
   }
-  return places;
+  return offsets;
 }
 
 }  // namespace
 
-absl::StatusOr<KernelPlaces> kernel_places() {
+absl::StatusOr<KernelOffsets> kernel_offsets() {
   const std::unique_ptr<btf, BtfCloser> types(btf__load_vmlinux_btf());
-  const auto places = types == nullptr ? std::nullopt : places_in(types.get());
-  if (places) return *places;
+  const auto offsets = types == nullptr ? std::nullopt : places_in(types.get());
+  if (offsets) return *offsets;
   return absl::UnimplementedError(
       "this kernel has no type information, which --c-heap needs in observe mode; boot one with "
       "CONFIG_DEBUG_INFO_BTF, or omit --c-heap");

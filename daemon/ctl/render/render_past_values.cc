@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "daemon/ctl/render/render_reported.h"
+#include "daemon/ctl/render/render_published.h"
 #include "daemon/ctl/render/sparkline.h"
 #include "daemon/ctl/render/text.h"
 #include "daemon/ctl/render/text_table.h"
@@ -101,7 +101,7 @@ void add_row(const pb::ValueSeries& series, const pb::GetValueHistoryResponse& v
           ? 0
           : static_cast<double>(*values.times_unix_ns().rbegin() - values.times_unix_ns(0)) /
                 kNsPerSecond;
-  table.add_row({reported_name(named), quantity_text(series.quantity()), course_of(rates),
+  table.add_row({published_name(named), quantity_text(series.quantity()), course_of(rates),
                  number_text(lasts.front()), number_text(lasts.back()),
                  grows ? "" : number_text(*std::min_element(lows.begin(), lows.end())),
                  grows ? "" : number_text(*std::max_element(highs.begin(), highs.end())),

@@ -11,7 +11,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "daemon/ctl/render/render_reported.h"
+#include "daemon/ctl/render/render_published.h"
 #include "daemon/ctl/render/text.h"
 #include "daemon/ctl/render/text_table.h"
 #include "daemon/util/units.h"
@@ -42,14 +42,14 @@ std::string string_text(const pb::Value& value) {
 
 // "; chains of 1 to 3: 337 87 8"
 std::string chains_text(const pb::Value& table) {
-  constexpr int kToldAlone = 16;
+  constexpr int kReportedAlone = 16;
   const auto& chains = table.chains();
   if (chains.size() <= 1) return "";
-  const int last = std::min(chains.size(), kToldAlone);
+  const int last = std::min(chains.size(), kReportedAlone);
   return fmt::format(
       "; chains of {}: {}{}", last == 2 ? "1" : fmt::format("1 to {}", last - 1),
       absl::StrJoin(chains.begin() + 1, chains.begin() + last, " "),
-      chains.size() > kToldAlone ? fmt::format(", longer: {}", chains[kToldAlone]) : "");
+      chains.size() > kReportedAlone ? fmt::format(", longer: {}", chains[kReportedAlone]) : "");
 }
 
 std::string table_text(const pb::Value& value) {
@@ -227,7 +227,7 @@ std::string render_values(const pb::ListValuesResponse& values, const Style& sty
                           const pb::ListValuesResponse* before) {
   TextTable table({{"NAME"}, {"VALUE"}});
   for (const pb::Reported& one : values.reported()) {
-    table.add_row({reported_name(one), reported_text(one)});
+    table.add_row({published_name(one), published_text(one)});
     for (const pb::DomainShare& share : one.domains()) {
       table.add_row({"  " + domain_name(share), domain_text(one, share)});
     }

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/ctl/render/render_reported.h"
+#include "daemon/ctl/render/render_published.h"
 #include "daemon/ctl/render/render_values.h"
 #include "daemon/ctl/render/text.h"
 #include "daemon/util/utf8.h"
@@ -35,16 +35,16 @@ std::string WatchedValues::update(const pb::ListValuesResponse& values, std::int
     if (!is_new && before.text == after.text) return;
     const std::string rate = is_new || before.hits == after.hits
                                  ? ""
-                                 : rate_text(after.hits - before.hits, unix_ns - looked_ns_);
+                                 : rate_text(after.hits - before.hits, unix_ns - shown_ns_);
     absl::StrAppend(&out, time, "  ", name, "  ", after.text, rate, "\n");
   };
   for (const pb::Reported& one : values.reported()) {
-    show(reported_name(one), {reported_text(one), one.hits()});
+    show(published_name(one), {published_text(one), one.hits()});
   }
   for (const pb::NamedValue& one : values.values()) {
     show(printable(name_of(one)), {value_text(one.value()), 0});
   }
-  looked_ns_ = unix_ns;
+  shown_ns_ = unix_ns;
   return out;
 }
 

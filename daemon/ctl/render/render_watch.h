@@ -23,7 +23,7 @@ class WatchedValues {
     std::int64_t hits = 0;  // of a point
   };
 
-  std::int64_t looked_ns_ = 0;
+  std::int64_t shown_ns_ = 0;
   std::map<std::string, Shown> shown_;  // by name
 };
 

@@ -78,7 +78,7 @@ absl::Status run_waste(const Options& options) {
 }
 
 // Paths are not cut at a terminal's width: what holds a block is at their ends.
-std::string largest_text(const pb::HeapLargest& largest, const SnapshotView& view) {
+std::string largest_text(const pb::HeapLargest& largest, const HeapDumpView& view) {
   TextTable table({{"BYTES", Align::kRight},
                    {"OUTSIDE", Align::kRight},
                    {"WHAT"},

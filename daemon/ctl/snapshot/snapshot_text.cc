@@ -30,7 +30,7 @@ std::string signed_size(std::int64_t bytes) {
   return (bytes < 0 ? "-" : "+") + size_text(static_cast<std::uint64_t>(std::abs(bytes)));
 }
 
-std::string totals_table(const pb::HeapCensus& census, const SnapshotView& view) {
+std::string totals_table(const pb::HeapCensus& census, const HeapDumpView& view) {
   const pb::HeapClass& heap = census.heap();
   const std::uint64_t all = heap.reachable().bytes() + heap.garbage().bytes() +
                             heap.dead().bytes() + census.free().bytes();
@@ -55,7 +55,7 @@ std::string totals_table(const pb::HeapCensus& census, const SnapshotView& view)
 
 // Dead blocks are known by tag and size only.
 std::string census_table(const std::string& title, const Rows<pb::HeapClass>& rows,
-                         std::uint64_t reachable, bool with_dead, const SnapshotView& view) {
+                         std::uint64_t reachable, bool with_dead, const HeapDumpView& view) {
   std::vector<Column> columns{{"REACHABLE", Align::kRight},
                               {"SHARE", Align::kRight},
                               {"BLOCKS", Align::kRight},
@@ -134,7 +134,7 @@ std::string types_text(const pb::HeapTypes& types) {
                     format_count(types.disagreed()));
 }
 
-std::string free_table(const pb::HeapFree& free, const SnapshotView& view) {
+std::string free_table(const pb::HeapFree& free, const HeapDumpView& view) {
   if (free.blocks() == 0) return "";
   TextTable table({{"FREE", Align::kRight},
                    {"BLOCKS", Align::kRight},
@@ -151,7 +151,7 @@ std::string free_table(const pb::HeapFree& free, const SnapshotView& view) {
   return with_title("Free blocks by size", table, view.style);
 }
 
-std::string sites_table(const Rows<pb::HeapSite>& sites, const SnapshotView& view) {
+std::string sites_table(const Rows<pb::HeapSite>& sites, const HeapDumpView& view) {
   if (sites.empty()) return "";
   TextTable table({{"REACHABLE", Align::kRight},
                    {"GARBAGE", Align::kRight},
@@ -170,7 +170,7 @@ std::string sites_table(const Rows<pb::HeapSite>& sites, const SnapshotView& vie
 }
 
 std::string diff_table(const std::string& title, const Rows<pb::HeapDiffRow>& rows,
-                       const SnapshotView& view) {
+                       const HeapDumpView& view) {
   if (rows.empty()) return "\n" + title + ": no difference\n";
   TextTable table({{"CHANGE", Align::kRight},
                    {"BASE", Align::kRight},
@@ -189,7 +189,7 @@ std::string diff_table(const std::string& title, const Rows<pb::HeapDiffRow>& ro
 }
 
 // The part that stayed is known for the same process only.
-std::string site_diff_table(const pb::HeapDiff& diff, const SnapshotView& view) {
+std::string site_diff_table(const pb::HeapDiff& diff, const HeapDumpView& view) {
   if (diff.sites().empty()) return "";
   std::vector<Column> columns{
       {"CHANGE", Align::kRight}, {"BASE", Align::kRight}, {"OTHER", Align::kRight}};
@@ -218,7 +218,7 @@ std::string sites_title(const Rows<std::string>& sites) {
   return fmt::format("{} sites, {} and others", sites.size(), first);
 }
 
-std::string states_table(const pb::HeapWhy& why, const SnapshotView& view) {
+std::string states_table(const pb::HeapWhy& why, const HeapDumpView& view) {
   TextTable table({{"BYTES", Align::kRight}, {"SAMPLED BLOCKS", Align::kRight}, {"WHAT"}});
   const auto add = [&](const pb::SampledBytes& sum, const char* what) {
     table.add_row({sum_text(sum), format_count(sum.sampled_blocks()), what});
@@ -272,12 +272,12 @@ std::string paths_table(const Rows<Path>& paths, const PathSum& all, const char*
 // Minimum share of the heap for a pattern to be shown.
 constexpr double kLeastWaste = 0.001;
 
-bool is_small(std::uint64_t part, std::uint64_t whole, double least, const SnapshotView& view) {
+bool is_small(std::uint64_t part, std::uint64_t whole, double least, const HeapDumpView& view) {
   return view.limit != 0 && static_cast<double>(part) < static_cast<double>(whole) * least;
 }
 
 // Its places are in their order: the largest first.
-void add_waste(const pb::WastePattern& pattern, const SnapshotView& view, TextTable& table) {
+void add_waste(const pb::WastePattern& pattern, const HeapDumpView& view, TextTable& table) {
   table.add_row({size_text(pattern.bytes_to_win()), size_text(pattern.bytes()),
                  format_count(pattern.blocks()),
                  fmt::format("{}; instead: {}", pattern.pattern(), pattern.instead())});
@@ -321,7 +321,7 @@ std::string waits_text(const pb::HeapGarbage& garbage) {
   return text + "; the time is known after two have ended since the attach";
 }
 
-std::string garbage_table(const pb::HeapGarbage& garbage, const SnapshotView& view) {
+std::string garbage_table(const pb::HeapGarbage& garbage, const HeapDumpView& view) {
   TextTable table({{"BYTES", Align::kRight}, {"BLOCKS", Align::kRight}, {"WHAT"}});
   const auto add = [&](std::uint64_t bytes, std::uint64_t blocks, const std::string& what) {
     table.add_row({size_text(bytes), format_count(blocks), what});
@@ -346,9 +346,9 @@ std::string snapshot_head_text(const pb::KeptHeap& snapshot) {
   return out + "\n";
 }
 
-std::string census_text(const pb::HeapCensus& census, const SnapshotView& view) {
+std::string census_text(const pb::HeapCensus& census, const HeapDumpView& view) {
   const std::uint64_t reachable = census.heap().reachable().bytes();
-  SnapshotView all = view;
+  HeapDumpView all = view;
   all.limit = 0;  // there are as many as powers of two
   return snapshot_head_text(census.snapshot()) + totals_table(census, view) +
          census_table("Kinds of blocks", census.kinds(), reachable, true, view) +
@@ -361,7 +361,7 @@ std::string census_text(const pb::HeapCensus& census, const SnapshotView& view) 
          free_table(census.free(), view) + sites_table(census.sites(), view);
 }
 
-std::string retained_text(const pb::HeapRetained& retained, const SnapshotView& view) {
+std::string retained_text(const pb::HeapRetained& retained, const HeapDumpView& view) {
   const pb::HeapSize& all = retained.reachable();
   const bool has_outside = all.outside_bytes() != 0;
   std::vector<Column> columns{{"RETAINED", Align::kRight}};
@@ -376,7 +376,7 @@ std::string retained_text(const pb::HeapRetained& retained, const SnapshotView& 
   return snapshot_head_text(retained.snapshot()) + with_title(title, table, view.style);
 }
 
-std::string why_text(const pb::HeapWhy& why, const SnapshotView& view) {
+std::string why_text(const pb::HeapWhy& why, const HeapDumpView& view) {
   std::string out = snapshot_head_text(why.snapshot()) + states_table(why, view);
   const pb::SampledBytes& all = why.reachable();
   if (all.sampled_blocks() == 0) return out;
@@ -384,7 +384,7 @@ std::string why_text(const pb::HeapWhy& why, const SnapshotView& view) {
                            "SAMPLED BLOCKS");
 }
 
-std::string outside_text(const pb::HeapOutside& outside, const SnapshotView& view) {
+std::string outside_text(const pb::HeapOutside& outside, const HeapDumpView& view) {
   TextTable table({{"REACHABLE", Align::kRight},
                    {"RESIDENT", Align::kRight},
                    {"BLOCKS", Align::kRight},
@@ -409,10 +409,10 @@ std::string outside_text(const pb::HeapOutside& outside, const SnapshotView& vie
   return out;
 }
 
-std::string diff_text(const pb::HeapDiff& diff, const SnapshotView& view) {
+std::string diff_text(const pb::HeapDiff& diff, const HeapDumpView& view) {
   std::string out = "base   " + snapshot_head_text(diff.base());
   out += "other  " + snapshot_head_text(diff.other());
-  SnapshotView all = view;
+  HeapDumpView all = view;
   all.limit = 0;
   if (!diff.same_process()) out += "They are of different processes: no block can be recognized.\n";
   return out + diff_table("Heap", diff.heap(), all) +
@@ -421,7 +421,7 @@ std::string diff_text(const pb::HeapDiff& diff, const SnapshotView& view) {
          site_diff_table(diff, view);
 }
 
-std::string garbage_text(const pb::HeapGarbage& garbage, const SnapshotView& view) {
+std::string garbage_text(const pb::HeapGarbage& garbage, const HeapDumpView& view) {
   std::string out = snapshot_head_text(garbage.snapshot()) + garbage_table(garbage, view);
   if (garbage.sites().empty()) return out + "\nNo sampled block is garbage.\n";
   TextTable table({{"GARBAGE", Align::kRight},
@@ -447,7 +447,7 @@ std::string garbage_text(const pb::HeapGarbage& garbage, const SnapshotView& vie
          more_text(garbage.sites_size(), view);
 }
 
-std::string waste_text(const pb::HeapWaste& waste, const SnapshotView& view) {
+std::string waste_text(const pb::HeapWaste& waste, const HeapDumpView& view) {
   std::string out = snapshot_head_text(waste.snapshot());
   if (waste.patterns().empty()) return out + "\nNo waste found.\n";
   TextTable table(

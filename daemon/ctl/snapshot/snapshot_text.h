@@ -13,12 +13,12 @@ namespace pb = ::memprof::v1;
 
 // The program, the time, and remarks that a reader needs. All end in a newline.
 std::string snapshot_head_text(const pb::KeptHeap& snapshot);
-std::string census_text(const pb::HeapCensus& census, const SnapshotView& view);
-std::string retained_text(const pb::HeapRetained& retained, const SnapshotView& view);
-std::string why_text(const pb::HeapWhy& why, const SnapshotView& view);
-std::string outside_text(const pb::HeapOutside& outside, const SnapshotView& view);
-std::string diff_text(const pb::HeapDiff& diff, const SnapshotView& view);
-std::string garbage_text(const pb::HeapGarbage& garbage, const SnapshotView& view);
-std::string waste_text(const pb::HeapWaste& waste, const SnapshotView& view);
+std::string census_text(const pb::HeapCensus& census, const HeapDumpView& view);
+std::string retained_text(const pb::HeapRetained& retained, const HeapDumpView& view);
+std::string why_text(const pb::HeapWhy& why, const HeapDumpView& view);
+std::string outside_text(const pb::HeapOutside& outside, const HeapDumpView& view);
+std::string diff_text(const pb::HeapDiff& diff, const HeapDumpView& view);
+std::string garbage_text(const pb::HeapGarbage& garbage, const HeapDumpView& view);
+std::string waste_text(const pb::HeapWaste& waste, const HeapDumpView& view);
 
 }  // namespace memprofd::ctl

@@ -18,11 +18,11 @@ std::string with_title(const std::string& title, const TextTable& table, const S
   return out;
 }
 
-int shown(int rows, const SnapshotView& view) {
+int shown(int rows, const HeapDumpView& view) {
   const bool is_all = view.limit == 0 || view.limit >= static_cast<std::size_t>(rows);
   return is_all ? rows : static_cast<int>(view.limit);
 }
-std::string more_text(int rows, const SnapshotView& view) {
+std::string more_text(int rows, const HeapDumpView& view) {
   const int more = rows - shown(rows, view);
   return more == 0 ? "" : fmt::format("… {} more (-n 0 shows all)\n", format_count(more));
 }

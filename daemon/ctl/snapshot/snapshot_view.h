@@ -12,7 +12,7 @@
 
 namespace memprofd::ctl {
 
-struct SnapshotView {
+struct HeapDumpView {
   std::size_t limit = 10;   // rows of a table, or below one row; 0: all
   double min_share = 0.01;  // of rows of trees; all are shown when limit is 0
   Style style;
@@ -25,8 +25,8 @@ std::string share_of(std::uint64_t part, std::uint64_t whole);
 // Behind an empty line.
 std::string with_title(const std::string& title, const TextTable& table, const Style& style);
 // Number of rows to show.
-int shown(int rows, const SnapshotView& view);
+int shown(int rows, const HeapDumpView& view);
 // A line about the others, if there are any.
-std::string more_text(int rows, const SnapshotView& view);
+std::string more_text(int rows, const HeapDumpView& view);
 
 }  // namespace memprofd::ctl

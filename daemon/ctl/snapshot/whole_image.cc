@@ -37,7 +37,7 @@ absl::Status add_types(HeapImage& image, const std::vector<std::string>& cmt) {
   SourceFiles files(image.info.program, image.info.ocaml_version, {}, BuildProof::of(image));
   for (const std::string& path : cmt) RETURN_IF_ERROR(files.add(path));
   give_types(image, [&](const std::string& unit) { return files.find(unit); });
-  const TypesFound& found = image.types_found;
+  const TypingResult& found = image.types_found;
   if (cmt.empty() || found.modules != 0 || found.by_site != 0) return absl::OkStatus();
   if (!found.other_builds.empty()) {
     return absl::NotFoundError("the .cmi and .cmt files of " + found.other_builds[0] + " in " +

@@ -8,7 +8,7 @@
 #include "daemon/util/status_macros.h"
 
 namespace memprofd::ctl {
-SnapshotView snapshot_view(const Options& options) {
+HeapDumpView snapshot_view(const Options& options) {
   return {.limit = options.heap_limit, .style = options.out.empty() ? stdout_style() : Style{}};
 }
 

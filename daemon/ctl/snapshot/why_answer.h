@@ -15,11 +15,11 @@
 namespace memprofd::ctl {
 
 // The part of an answer that the options select.
-SnapshotView snapshot_view(const Options& options);
+HeapDumpView snapshot_view(const Options& options);
 // Writes the message as JSON, or as the text that is made from it.
 template <typename Answer>
 absl::Status write_answer(const Answer& answer,
-                          std::string (*text)(const Answer&, const SnapshotView&),
+                          std::string (*text)(const Answer&, const HeapDumpView&),
                           const Options& options) {
   return write_result(options.json() ? numeric_json(answer) : text(answer, snapshot_view(options)),
                       options.out);

@@ -22,12 +22,12 @@ TopAsker::~TopAsker() {
   thread_.join();
 }
 
-void TopAsker::ask(const TopLook& look, std::uint64_t number) {
+void TopAsker::ask(const TopViewState& view_state, std::uint64_t number) {
   busy_ = true;
   {
     const MutexLock lock(mutex_);
     question_.emplace();
-    question_->look = look;
+    question_->view_state = view_state;
     question_->number = number;
   }
   changed_.notify_one();
@@ -49,7 +49,7 @@ void TopAsker::run() {
     if (end_) return;
     const TopAnswer question = *std::exchange(question_, std::nullopt);
     lock.unlock();
-    TopAnswer answer = ask_top(*source_, question.look);
+    TopAnswer answer = ask_top(*source_, question.view_state);
     answer.number = question.number;
     lock.lock();
     answer_ = std::move(answer);

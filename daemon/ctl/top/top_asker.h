@@ -21,7 +21,7 @@ class TopAsker {
   ~TopAsker();
 
   // One at a time: not while busy(). number is that of the answer.
-  void ask(const TopLook& look, std::uint64_t number);
+  void ask(const TopViewState& view_state, std::uint64_t number);
   // True from ask() until take() has returned the answer.
   bool busy() const { return busy_; }
   // Nothing while there is no answer.

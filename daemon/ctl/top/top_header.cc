@@ -18,7 +18,7 @@ namespace {
 constexpr double kSlowSeconds = 2;  // an answer is late
 
 std::string flow_text(const pb::Estimate& flow, const TopAnswer& answer) {
-  if (answer.look.window_seconds <= 0) return estimate_text(flow);
+  if (answer.view_state.window_seconds <= 0) return estimate_text(flow);
   const double seconds = answer.seconds();
   if (seconds <= 0) return "-";
   return absl::StrCat(format_estimate(flow.bytes() / seconds, flow.bytes_stderr() / seconds),
@@ -30,7 +30,7 @@ void add_gc(const TopAnswer& answer, Pieces& pieces) {
   std::uint64_t heap = 0, minor = 0, major = 0, dropped = 0;
   const auto& points = answer.history.points();
   const pb::Target& target = answer.program.target();
-  const bool past = answer.look.until_ns != 0;
+  const bool past = answer.view_state.until_ns != 0;
   if (past && points.empty()) return;
   if (past) {
     const pb::HistoryPoint& point = points[points.size() - 1];
@@ -79,7 +79,7 @@ std::vector<std::string> fit_pieces(const Pieces& pieces, std::size_t width,
 }
 
 Pieces target_pieces(const TopAnswer& answer) {
-  if (answer.look.view == TopView::kTargets) return {};
+  if (answer.view_state.view == TopView::kTargets) return {};
   const pb::Target& target = answer.program.target();
   const std::string_view state = state_word(target.state());
   const bool sampling = target.state() == pb::TARGET_STATE_SAMPLING;
@@ -92,25 +92,25 @@ Pieces target_pieces(const TopAnswer& answer) {
 }
 
 Pieces program_pieces(const TopAnswer& answer) {
-  if (answer.look.view == TopView::kTargets) return {};
+  if (answer.view_state.view == TopView::kTargets) return {};
   const pb::Site& total = answer.program.total();
   const bool known = is_known(total, pb::MEASURE_LIVE);
   Pieces pieces{absl::StrCat("live ", known_text(known, estimate_text(total.live()))),
-                answer.look.until_ns == 0 ? live_before_text(answer.program.target()) : "",
+                answer.view_state.until_ns == 0 ? live_before_text(answer.program.target()) : "",
                 absl::StrCat("allocated ", flow_text(total.allocated(), answer))};
   add_gc(answer, pieces);
   return pieces;
 }
 
-Pieces look_pieces(const TopAnswer& answer) {
-  const TopLook& look = answer.look;
-  if (look.view == TopView::kTargets) return {"targets of this memprofd"};
-  const std::string_view order = measure_row(look.order).title;
-  const std::string_view groups = group_row(look.row_group()).plural;
-  const bool drilled = look.view == TopView::kCallstacks;
+Pieces view_pieces(const TopAnswer& answer) {
+  const TopViewState& view_state = answer.view_state;
+  if (view_state.view == TopView::kTargets) return {"targets of this memprofd"};
+  const std::string_view order = measure_row(view_state.order).title;
+  const std::string_view groups = group_row(view_state.row_group()).plural;
+  const bool drilled = view_state.view == TopView::kCallstacks;
   const auto rows = static_cast<std::uint32_t>(answer.sites.sites_size());
   const bool cut = !drilled && answer.sites.groups() > rows;
-  const std::string span = look.window_seconds > 0
+  const std::string span = view_state.window_seconds > 0
                                ? absl::StrCat("in ", format_duration(answer.seconds()))
                                : "since the attach";
   Pieces pieces{
@@ -118,8 +118,9 @@ Pieces look_pieces(const TopAnswer& answer) {
                    absl::string_view(order.data(), order.size()), ": ", format_count(rows),
                    cut ? absl::StrCat(" of ", format_count(answer.sites.groups())) : ""),
       absl::StrCat(span, " until ", clock_text(shown_ns(answer)))};
-  if (drilled) pieces.push_back(absl::StrCat("of ", site_text(look.drilled, look.group_by)));
-  if (const std::string filter = filter_line(look.filter); !filter.empty()) {
+  if (drilled)
+    pieces.push_back(absl::StrCat("of ", site_text(view_state.drilled, view_state.group_by)));
+  if (const std::string filter = filter_line(view_state.filter); !filter.empty()) {
     pieces.push_back(absl::StrCat("filter ", printable(filter)));
   }
   return pieces;
@@ -127,7 +128,7 @@ Pieces look_pieces(const TopAnswer& answer) {
 
 std::string state_text(const TopModel& model) {
   const TopAnswer& answer = model.answer();
-  const bool is_list = answer.look.view == TopView::kTargets;
+  const bool is_list = answer.view_state.view == TopView::kTargets;
   if (!model.problem().ok()) {
     return absl::StrCat(unreachable(model.problem()) ? "RECONNECTING" : "NO ANSWER",
                         is_list ? "" : absl::StrCat(", as of ", clock_text(shown_ns(answer))));
@@ -137,7 +138,7 @@ std::string state_text(const TopModel& model) {
   }
   if (is_list) return "LIVE";
   if (model.paused()) {
-    const std::int64_t at = model.current() ? shown_ns(answer) : model.look().until_ns;
+    const std::int64_t at = model.current() ? shown_ns(answer) : model.view_state().until_ns;
     const double ago = static_cast<double>(answer.program.time_unix_ns() - at) / 1e9;
     return absl::StrCat("PAUSED at ", clock_text(at),
                         model.current() ? absl::StrCat(", ", format_duration(ago), " back") : "");
@@ -148,7 +149,7 @@ std::string state_text(const TopModel& model) {
 
 std::string problem_text(const TopModel& model) {
   if (!model.problem().ok()) return printable(std::string(model.problem().message()));
-  if (model.answer().look.view == TopView::kTargets) return "";
+  if (model.answer().view_state.view == TopView::kTargets) return "";
   return printable(model.answer().program.target().message());
 }
 

@@ -18,7 +18,7 @@ std::vector<std::string> fit_pieces(const Pieces& pieces, std::size_t width, std
 
 Pieces target_pieces(const TopAnswer& answer);   // program and sampling
 Pieces program_pieces(const TopAnswer& answer);  // its memory, at the time of the answer
-Pieces look_pieces(const TopAnswer& answer);     // what the table is about
+Pieces view_pieces(const TopAnswer& answer);     // what the table is about
 // "LIVE", "PAUSED at 12:00:00 UTC, 4.0 s ago", "RECONNECTING: ...".
 std::string state_text(const TopModel& model);
 // The current problem in one line, or empty.

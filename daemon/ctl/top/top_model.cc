@@ -56,20 +56,21 @@ bool is_back(int key) { return key == kKeyEscape || key == kKeyBackspace; }
 
 }  // namespace
 
-TopModel::TopModel(TopLook look) : look_(std::move(look)), choose_only_target_(look_.pid == 0) {
-  if (look_.pid == 0) look_.view = TopView::kTargets;
+TopModel::TopModel(TopViewState view_state)
+    : view_state_(std::move(view_state)), choose_only_target_(view_state_.pid == 0) {
+  if (view_state_.pid == 0) view_state_.view = TopView::kTargets;
 }
 
 // ---------------------------------------------------------------- answers
 
 std::size_t TopModel::rows() const {
-  return static_cast<std::size_t>(answer_.look.view == TopView::kTargets
+  return static_cast<std::size_t>(answer_.view_state.view == TopView::kTargets
                                       ? answer_.targets.targets_size()
                                       : answer_.sites.sites_size());
 }
 
 const pb::Site* TopModel::selected() const {
-  const bool is_site = answer_.look.view != TopView::kTargets && cursor_ < rows();
+  const bool is_site = answer_.view_state.view != TopView::kTargets && cursor_ < rows();
   return is_site ? &answer_.sites.sites(static_cast<int>(cursor_)) : nullptr;
 }
 
@@ -77,9 +78,9 @@ const pb::Site* TopModel::selected() const {
 std::string TopModel::row_key(std::size_t row) const {
   if (row >= rows()) return "";
   const int i = static_cast<int>(row);
-  return answer_.look.view == TopView::kTargets
+  return answer_.view_state.view == TopView::kTargets
              ? absl::StrCat(answer_.targets.targets(i).pid())
-             : group_key(answer_.sites.sites(i), answer_.look.row_group());
+             : group_key(answer_.sites.sites(i), answer_.view_state.row_group());
 }
 
 // To the row with this key; without one the cursor stays where it is.
@@ -94,14 +95,14 @@ void TopModel::take(TopAnswer answer) {
   problem_ = answer.status;
   answered_ = answer.number;
   if (!problem_.ok()) return;
-  const TopView before = answer_.look.view;
+  const TopView before = answer_.view_state.view;
   // The first row is for whatever leads, others are followed.
   std::string key = cursor_ == 0 ? "" : row_key(cursor_);
   answer_ = std::move(answer);
-  const TopView now = answer_.look.view;
+  const TopView now = answer_.view_state.view;
   if (before != now) {
     cursor_ = first_ = 0;
-    key = now == TopView::kSites ? group_key(look_.drilled, look_.group_by) : "";
+    key = now == TopView::kSites ? group_key(view_state_.drilled, view_state_.group_by) : "";
   }
   follow(key);
   if (now != TopView::kTargets || !choose_only_target_ || !current()) return;
@@ -154,8 +155,8 @@ void TopModel::press(int key) {
     go_in();
   } else if (is_back(key)) {
     go_out();
-  } else if (look_.view != TopView::kTargets) {
-    press_look(key);
+  } else if (view_state_.view != TopView::kTargets) {
+    press_view_key(key);
   }
 }
 
@@ -180,7 +181,7 @@ void TopModel::press_filter(int key) {
       message_ = std::string(filter.status().message());
       return;
     }
-    look_.filter = *std::move(filter);
+    view_state_.filter = *std::move(filter);
     overlay_ = TopOverlay::kNone;
     show_from_start();
   } else {
@@ -188,7 +189,7 @@ void TopModel::press_filter(int key) {
   }
 }
 
-void TopModel::press_look(int key) {
+void TopModel::press_view_key(int key) {
   if (sort_key(key)) return;
   switch (key) {
     case '<':
@@ -202,7 +203,7 @@ void TopModel::press_look(int key) {
     case 'w':
       return next_window();
     case '/':
-      edit_ = LineEdit(filter_line(look_.filter));
+      edit_ = LineEdit(filter_line(view_state_.filter));
       overlay_ = TopOverlay::kFilter;
       return;
     default:
@@ -213,7 +214,7 @@ void TopModel::press_look(int key) {
 bool TopModel::sort_key(int key) {
   for (const MeasureRow& column : measures()) {
     if (column.key != key) continue;
-    look_.order = column.proto;
+    view_state_.order = column.proto;
     show_from_start();
     return true;
   }
@@ -222,22 +223,22 @@ bool TopModel::sort_key(int key) {
 
 void TopModel::move_sort(int direction) {
   const auto count = static_cast<std::ptrdiff_t>(measures().size());
-  const auto at = static_cast<std::ptrdiff_t>(measure_row(look_.order).measure);
-  look_.order = measures()[static_cast<std::size_t>((at + direction + count) % count)].proto;
+  const auto at = static_cast<std::ptrdiff_t>(measure_row(view_state_.order).measure);
+  view_state_.order = measures()[static_cast<std::size_t>((at + direction + count) % count)].proto;
   show_from_start();
 }
 
 void TopModel::next_group() {
-  if (look_.view != TopView::kSites) {
+  if (view_state_.view != TopView::kSites) {
     message_ = "callstacks have no other groups; Esc returns to the table that g regroups";
     return;
   }
-  look_.group_by = next_of(kGroups, look_.group_by);
+  view_state_.group_by = next_of(kGroups, view_state_.group_by);
   show_from_start();
 }
 
 void TopModel::next_window() {
-  look_.window_seconds = next_of(kWindows, look_.window_seconds);
+  view_state_.window_seconds = next_of(kWindows, view_state_.window_seconds);
   ask_again();
 }
 
@@ -245,57 +246,58 @@ void TopModel::next_window() {
 
 void TopModel::go_in() {
   if (!current()) return;  // what is under the cursor is not what was asked for
-  if (look_.view == TopView::kTargets) {
+  if (view_state_.view == TopView::kTargets) {
     if (cursor_ < rows()) choose_target(answer_.targets.targets(static_cast<int>(cursor_)).pid());
     return;
   }
   const pb::Site* site = selected();
   if (site == nullptr) return;
-  if (look_.view == TopView::kCallstacks) {
+  if (view_state_.view == TopView::kCallstacks) {
     opened_ = *site;
     overlay_ = TopOverlay::kFrames;
     overlay_first_ = 0;
     return;
   }
-  look_.drilled = *site;
-  look_.view = TopView::kCallstacks;
+  view_state_.drilled = *site;
+  view_state_.view = TopView::kCallstacks;
   show_from_start();
 }
 
 void TopModel::go_out() {
-  if (look_.view == TopView::kCallstacks) {
-    look_.view = TopView::kSites;
+  if (view_state_.view == TopView::kCallstacks) {
+    view_state_.view = TopView::kSites;
     ask_again();
-  } else if (look_.view == TopView::kTargets && look_.pid != 0) {
-    choose_target(look_.pid);
+  } else if (view_state_.view == TopView::kTargets && view_state_.pid != 0) {
+    choose_target(view_state_.pid);
   }
 }
 
 void TopModel::choose_target(int pid) {
-  if (pid != look_.pid) look_.until_ns = 0;
-  look_.pid = pid;
-  look_.view = TopView::kSites;
+  if (pid != view_state_.pid) view_state_.until_ns = 0;
+  view_state_.pid = pid;
+  view_state_.view = TopView::kSites;
   choose_only_target_ = false;
   show_from_start();
 }
 
 void TopModel::list_targets() {
-  if (look_.view == TopView::kTargets) return go_out();
-  look_.view = TopView::kTargets;
+  if (view_state_.view == TopView::kTargets) return go_out();
+  view_state_.view = TopView::kTargets;
   show_from_start();
 }
 
 // ---------------------------------------------------------------- time
 
 double TopModel::step_seconds() const {
-  const double span = look_.window_seconds > 0 ? look_.window_seconds : answer_.seconds();
+  const double span =
+      view_state_.window_seconds > 0 ? view_state_.window_seconds : answer_.seconds();
   return std::max(1.0, span / kTopPoints);
 }
 
 void TopModel::pause() {
-  if (answer_.look.view == TopView::kTargets || answer_.number == 0) return;
-  const std::int64_t shown_ns = answer_.look.until_ns;
-  look_.until_ns = shown_ns != 0 ? shown_ns : answer_.sites.range().end_unix_ns() - kNewestNs;
+  if (answer_.view_state.view == TopView::kTargets || answer_.number == 0) return;
+  const std::int64_t shown_ns = answer_.view_state.until_ns;
+  view_state_.until_ns = shown_ns != 0 ? shown_ns : answer_.sites.range().end_unix_ns() - kNewestNs;
   ask_again();
 }
 
@@ -306,21 +308,22 @@ void TopModel::step(double seconds) {
       std::max(answer_.program.target().attached_unix_ns(), answer_.history.oldest_unix_ns()) +
       kSecondNs;
   const std::int64_t newest = std::max(oldest, answer_.program.time_unix_ns() - kNewestNs);
-  const std::int64_t wanted = look_.until_ns + static_cast<std::int64_t>(seconds * 1e9);
+  const std::int64_t wanted = view_state_.until_ns + static_cast<std::int64_t>(seconds * 1e9);
   if (wanted < oldest) message_ = "this is the oldest moment";
   if (wanted > newest) message_ = "this is the newest moment; L returns to live";
-  look_.until_ns = std::clamp(wanted, oldest, newest);
+  view_state_.until_ns = std::clamp(wanted, oldest, newest);
   ask_again();
 }
 
 void TopModel::press_time(int key) {
-  const double window = look_.window_seconds > 0 ? look_.window_seconds : 10 * step_seconds();
+  const double window =
+      view_state_.window_seconds > 0 ? view_state_.window_seconds : 10 * step_seconds();
   switch (key) {
     case ' ':
       if (!paused()) return pause();
       [[fallthrough]];
     case 'L':
-      look_.until_ns = 0;
+      view_state_.until_ns = 0;
       return ask_again();
     case kKeyLeft:
     case '[':

@@ -25,7 +25,7 @@ class TopModel {
  public:
   // look: the first question. Without a pid it lists targets, and continues to the only candidate
   // if there is just one.
-  explicit TopModel(TopLook look);
+  explicit TopModel(TopViewState view_state);
 
   // ---- what happens
   void press(int key);
@@ -37,12 +37,14 @@ class TopModel {
 
   // ---- actions
   bool quit() const { return quit_; }
-  const TopLook& look() const { return look_; }
+  const TopViewState& view_state() const { return view_state_; }
   // Changes with the look: an answer with another number is of an earlier one.
   std::uint64_t number() const { return number_; }
   // Whether to send a request now, and whether to repeat it.
   bool wants_answer() const { return answered_ != number_; }
-  bool moves() const { return !paused() || look_.view == TopView::kTargets || !problem_.ok(); }
+  bool moves() const {
+    return !paused() || view_state_.view == TopView::kTargets || !problem_.ok();
+  }
 
   // ---- data to show
   // The last good answer, possibly to an earlier question. number 0: none yet.
@@ -50,7 +52,7 @@ class TopModel {
   // Why there is no newer answer.
   const absl::Status& problem() const { return problem_; }
   double waiting_seconds() const { return waiting_seconds_; }
-  bool paused() const { return look_.until_ns != 0; }
+  bool paused() const { return view_state_.until_ns != 0; }
   // True if the answer belongs to the present view.
   bool current() const { return answer_.number == number_; }
   TopOverlay overlay() const { return overlay_; }
@@ -70,7 +72,7 @@ class TopModel {
   void move_to(std::ptrdiff_t row);
   void press_filter(int key);
   void press_overlay(int key);
-  void press_look(int key);
+  void press_view_key(int key);
   void press_time(int key);
   bool sort_key(int key);
   void move_sort(int direction);
@@ -86,7 +88,7 @@ class TopModel {
   std::string row_key(std::size_t row) const;
   void follow(const std::string& key);
 
-  TopLook look_;
+  TopViewState view_state_;
   std::uint64_t number_ = 1;
   std::uint64_t answered_ = 0;  // the last number with an answer, good or not
   TopAnswer answer_;

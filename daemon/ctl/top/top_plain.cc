@@ -34,7 +34,7 @@ absl::Status run_plain_top(Questions& source, const TopOptions& options, bool js
   std::signal(SIGPIPE, SIG_IGN);  // to end as asked and not by a signal
   const Charset charset = terminal_charset();
   for (std::uint64_t i = 1;; ++i) {
-    const TopAnswer answer = ask_top(source, options.look);
+    const TopAnswer answer = ask_top(source, options.view_state);
     RETURN_IF_ERROR(answer.status);
     // An empty line before each frame but the first: who clears his screen at it shows the frame
     // until there is another.

@@ -15,45 +15,45 @@ constexpr std::uint32_t kCallstackRows = 200;
 
 // The filter of the look, narrowed to the group that was drilled into: what is left
 // is a little more than the group.
-pb::Filter filter_of(const TopLook& look) {
-  pb::Filter filter = look.filter;
-  if (look.view != TopView::kCallstacks) return filter;
-  narrow(look.drilled, look.group_by, filter);
+pb::Filter filter_of(const TopViewState& view_state) {
+  pb::Filter filter = view_state.filter;
+  if (view_state.view != TopView::kCallstacks) return filter;
+  narrow(view_state.drilled, view_state.group_by, filter);
   return filter;
 }
 
-pb::TimeRange range_of(const TopLook& look) {
+pb::TimeRange range_of(const TopViewState& view_state) {
   pb::TimeRange range;
-  range.set_end_unix_ns(look.until_ns);
-  range.set_last_seconds(look.window_seconds);
+  range.set_end_unix_ns(view_state.until_ns);
+  range.set_last_seconds(view_state.window_seconds);
   return range;
 }
 
-std::uint32_t limit_of(const TopLook& look) {
-  return look.view == TopView::kCallstacks ? kCallstackRows : look.limit;
+std::uint32_t limit_of(const TopViewState& view_state) {
+  return view_state.view == TopView::kCallstacks ? kCallstackRows : view_state.limit;
 }
 
-void keep_drilled(const TopLook& look, pb::ListSitesResponse& sites) {
-  if (look.view != TopView::kCallstacks) return;
+void keep_drilled(const TopViewState& view_state, pb::ListSitesResponse& sites) {
+  if (view_state.view != TopView::kCallstacks) return;
   auto& all = *sites.mutable_sites();
   for (int i = all.size() - 1; i >= 0; --i) {
-    if (!in_group(all[i], look.drilled, look.group_by)) all.DeleteSubrange(i, 1);
+    if (!in_group(all[i], view_state.drilled, view_state.group_by)) all.DeleteSubrange(i, 1);
   }
 }
 
 absl::Status ask(Questions& source, TopAnswer& answer) {
-  const TopLook& look = answer.look;
-  if (look.view == TopView::kTargets) {
+  const TopViewState& view_state = answer.view_state;
+  if (view_state.view == TopView::kTargets) {
     ASSIGN_OR_RETURN(answer.targets, source.list_targets());
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(answer.program, source.list_sites(program_request(look)));
-  ASSIGN_OR_RETURN(answer.sites, all_sites(source, sites_request(look)));
+  ASSIGN_OR_RETURN(answer.program, source.list_sites(program_request(view_state)));
+  ASSIGN_OR_RETURN(answer.sites, all_sites(source, sites_request(view_state)));
   // There is no history of what is not known.
-  if (is_known(answer.sites.total(), sparkline_measure(look.order))) {
-    ASSIGN_OR_RETURN(answer.history, source.get_history(history_request(look)));
+  if (is_known(answer.sites.total(), sparkline_measure(view_state.order))) {
+    ASSIGN_OR_RETURN(answer.history, source.get_history(history_request(view_state)));
   }
-  keep_drilled(look, answer.sites);
+  keep_drilled(view_state, answer.sites);
   return absl::OkStatus();
 }
 
@@ -69,42 +69,42 @@ pb::Measure sparkline_measure(pb::Measure order) {
   return measure.is_sum() ? measure.proto : pb::MEASURE_LIVE;
 }
 
-pb::ListSitesRequest program_request(const TopLook& look) {
+pb::ListSitesRequest program_request(const TopViewState& view_state) {
   pb::ListSitesRequest request;
-  request.set_pid(look.pid);
-  *request.mutable_range() = range_of(look);
+  request.set_pid(view_state.pid);
+  *request.mutable_range() = range_of(view_state);
   request.set_group_by(pb::GROUP_BY_DOMAIN);  // few
   request.set_limit(1);
   return request;
 }
 
-pb::ListSitesRequest sites_request(const TopLook& look) {
+pb::ListSitesRequest sites_request(const TopViewState& view_state) {
   pb::ListSitesRequest request;
-  request.set_pid(look.pid);
-  *request.mutable_range() = range_of(look);
-  *request.mutable_filter() = filter_of(look);
-  request.set_order(look.order);
-  request.set_group_by(look.row_group());
-  request.set_limit(limit_of(look));
+  request.set_pid(view_state.pid);
+  *request.mutable_range() = range_of(view_state);
+  *request.mutable_filter() = filter_of(view_state);
+  request.set_order(view_state.order);
+  request.set_group_by(view_state.row_group());
+  request.set_limit(limit_of(view_state));
   return request;
 }
 
-pb::GetHistoryRequest history_request(const TopLook& look) {
+pb::GetHistoryRequest history_request(const TopViewState& view_state) {
   pb::GetHistoryRequest request;
-  request.mutable_selection()->set_pid(look.pid);
-  *request.mutable_selection()->mutable_range() = range_of(look);
-  *request.mutable_selection()->mutable_filter() = filter_of(look);
-  request.set_group_by(look.row_group());
-  request.set_measure(sparkline_measure(look.order));
+  request.mutable_selection()->set_pid(view_state.pid);
+  *request.mutable_selection()->mutable_range() = range_of(view_state);
+  *request.mutable_selection()->mutable_filter() = filter_of(view_state);
+  request.set_group_by(view_state.row_group());
+  request.set_measure(sparkline_measure(view_state.order));
   // Rows are the largest by a measure of now, these by their mean: more than rows.
-  request.set_limit(look.view == TopView::kCallstacks ? kCallstackRows : kTopRows);
+  request.set_limit(view_state.view == TopView::kCallstacks ? kCallstackRows : kTopRows);
   request.set_points(kTopPoints);
   return request;
 }
 
-TopAnswer ask_top(Questions& source, const TopLook& look) {
+TopAnswer ask_top(Questions& source, const TopViewState& view_state) {
   TopAnswer answer;
-  answer.look = look;
+  answer.view_state = view_state;
   answer.status = ask(source, answer);
   return answer;
 }

@@ -24,7 +24,7 @@ inline constexpr std::uint32_t kTopPoints = 30;
 // More groups than anybody scrolls through.
 inline constexpr std::uint32_t kTopRows = 1000;
 
-struct TopLook {
+struct TopViewState {
   TopView view = TopView::kSites;
   int pid = 0;  // of a target; 0 for kTargets
   pb::Measure order = pb::MEASURE_LIVE;
@@ -43,7 +43,7 @@ struct TopLook {
 
 // Answers of about one moment: the questions are sent one after the other.
 struct TopAnswer {
-  TopLook look;              // the question
+  TopViewState view_state;   // the question
   std::uint64_t number = 0;  // of the look, as the asker was given
   absl::Status status;
   pb::ListTargetsResponse targets;  // kTargets; all else is empty then
@@ -56,13 +56,13 @@ struct TopAnswer {
 };
 
 // The requests of a view.
-pb::ListSitesRequest program_request(const TopLook& look);
-pb::ListSitesRequest sites_request(const TopLook& look);
-pb::GetHistoryRequest history_request(const TopLook& look);
+pb::ListSitesRequest program_request(const TopViewState& view_state);
+pb::ListSitesRequest sites_request(const TopViewState& view_state);
+pb::GetHistoryRequest history_request(const TopViewState& view_state);
 // The measure of the sort order that has a history.
 pb::Measure sparkline_measure(pb::Measure order);
 
 // Asks it all; number is not set.
-TopAnswer ask_top(Questions& source, const TopLook& look);
+TopAnswer ask_top(Questions& source, const TopViewState& view_state);
 
 }  // namespace memprofd::ctl

@@ -67,7 +67,7 @@ void draw_header(const TopModel& model, Canvas& canvas) {
     canvas.add(line, is_state ? state_paint(model) : Paint::kPlain);
     is_state = false;
   }
-  for (const Pieces& pieces : {program_pieces(model.answer()), look_pieces(model.answer())}) {
+  for (const Pieces& pieces : {program_pieces(model.answer()), view_pieces(model.answer())}) {
     for (const std::string& line : fit_pieces(pieces, canvas.width(), lines)) canvas.add(line);
   }
   if (const std::string problem = problem_text(model); !problem.empty()) {
@@ -83,11 +83,11 @@ std::string help_line(const TopModel& model, std::size_t width) {
   };
   if (model.overlay() == TopOverlay::kFrames || model.overlay() == TopOverlay::kHelp) {
     pieces = {"q quit", "Esc back", "up down scroll"};
-  } else if (model.look().view == TopView::kTargets) {
-    add({"Enter choose", model.look().pid != 0 ? "Esc back" : ""});
+  } else if (model.view_state().view == TopView::kTargets) {
+    add({"Enter choose", model.view_state().pid != 0 ? "Esc back" : ""});
   } else {
     add({model.paused() ? "space L live" : "space pause", "[ ] time",
-         model.look().view == TopView::kSites ? "Enter callstacks" : "Enter frames  Esc back",
+         model.view_state().view == TopView::kSites ? "Enter callstacks" : "Enter frames  Esc back",
          "/ filter", "g group", "< > sort", "w window", "Tab targets"});
   }
   const std::vector<std::string> lines = fit_pieces(pieces, width, 1);
@@ -144,7 +144,7 @@ void draw_frames(const pb::Site& callstack, std::size_t first, std::size_t room,
 
 // Below a list of callstacks, where there is room: the frames of the one under the cursor.
 std::size_t frames_room(const TopModel& model, std::size_t room) {
-  const bool wanted = model.answer().look.view == TopView::kCallstacks && room >= kTallList;
+  const bool wanted = model.answer().view_state.view == TopView::kCallstacks && room >= kTallList;
   return wanted ? room / 2 : 0;
 }
 
@@ -155,7 +155,7 @@ std::size_t draw_list(const TopModel& model, std::size_t bottom, Canvas& canvas)
   const std::size_t rows = room - frames - std::min<std::size_t>(room - frames, 1);
   const std::size_t width = canvas.width() - std::min<std::size_t>(canvas.width() - 1, 2);
   const TopAnswer& answer = model.answer();
-  if (answer.look.view == TopView::kTargets) {
+  if (answer.view_state.view == TopView::kTargets) {
     std::vector<std::string> lines = top_targets(answer, width);
     const std::size_t first = std::min(lines.size(), model.first() + 1);
     lines.erase(lines.begin() + 1, lines.begin() + static_cast<std::ptrdiff_t>(first));
@@ -192,8 +192,8 @@ std::size_t draw_opened(const TopModel& model, std::size_t bottom, Canvas& canva
 
 Picture draw_top(const TopModel& model, ScreenSize size, Charset charset) {
   Canvas canvas(size, charset);
-  const bool says = model.overlay() == TopOverlay::kFilter && !model.message().empty();
-  const std::size_t bottom = says ? 2 : 1;
+  const bool has_message = model.overlay() == TopOverlay::kFilter && !model.message().empty();
+  const std::size_t bottom = has_message ? 2 : 1;
   Picture picture;
   if (model.overlay() == TopOverlay::kHelp) {
     picture.list_rows = draw_help(model, bottom, canvas);
@@ -211,7 +211,7 @@ Picture draw_top(const TopModel& model, ScreenSize size, Charset charset) {
 std::string top_text(const TopAnswer& answer, Charset charset) {
   std::vector<std::string> lines;
   for (const Pieces& pieces :
-       {target_pieces(answer), program_pieces(answer), look_pieces(answer)}) {
+       {target_pieces(answer), program_pieces(answer), view_pieces(answer)}) {
     for (std::string& line : fit_pieces(pieces, 0, 1)) lines.push_back(std::move(line));
   }
   if (!answer.program.target().message().empty()) {

@@ -103,10 +103,10 @@ Layout layout_of(pb::Measure order, std::size_t width) {
 
 // "Sessions.remember < Server.respond": from the inside out. What all rows have in common,
 // the group that was drilled into, is left out where it is the first frame.
-std::string callstack_text(const pb::Site& site, const TopLook& look) {
+std::string callstack_text(const pb::Site& site, const TopViewState& view_state) {
   const bool same_site =
-      look.view == TopView::kCallstacks &&
-      (look.group_by == pb::GROUP_BY_SITE || look.group_by == pb::GROUP_BY_FUNCTION);
+      view_state.view == TopView::kCallstacks &&
+      (view_state.group_by == pb::GROUP_BY_SITE || view_state.group_by == pb::GROUP_BY_FUNCTION);
   std::string out;
   for (int i = same_site ? 1 : 0; i < site.callstack_size(); ++i) {
     absl::StrAppend(&out, out.empty() ? "" : " < ", printable(site.callstack(i).function()));
@@ -120,10 +120,10 @@ class TableMaker {
       : answer_(answer),
         layout_(layout),
         charset_(charset),
-        flow_seconds_(answer.look.window_seconds > 0 ? answer.seconds() : 0),
+        flow_seconds_(answer.view_state.window_seconds > 0 ? answer.seconds() : 0),
         table_(titles(on_screen)) {
     for (const pb::HistorySeries& series : answer.history.series()) {
-      series_[group_key(series.group(), answer.look.row_group())] = &series;
+      series_[group_key(series.group(), answer.view_state.row_group())] = &series;
     }
   }
 
@@ -131,9 +131,9 @@ class TableMaker {
     std::vector<std::string> cells;
     for (const MeasureRow* column : layout_.columns) cells.push_back(cell(site, *column));
     if (layout_.sparkline > 0) cells.push_back(history(site));
-    cells.push_back(group_row(answer_.look.row_group()).whole_callstack
-                        ? callstack_text(site, answer_.look)
-                        : site_text(site, answer_.look.group_by));
+    cells.push_back(group_row(answer_.view_state.row_group()).whole_callstack
+                        ? callstack_text(site, answer_.view_state)
+                        : site_text(site, answer_.view_state.group_by));
     for (std::string& cell : cells) cell = in_charset(std::move(cell), charset_);
     table_.add_row(std::move(cells));
   }
@@ -142,27 +142,28 @@ class TableMaker {
  private:
   // Samples tell how much the other numbers rest on: all of them.
   bool per_second(const MeasureRow& column) const {
-    return column.is_flow() && column.unit != Unit::kSamples && answer_.look.window_seconds > 0;
+    return column.is_flow() && column.unit != Unit::kSamples &&
+           answer_.view_state.window_seconds > 0;
   }
 
   std::vector<Column> titles(bool on_screen) const {
-    const TopLook& look = answer_.look;
+    const TopViewState& view_state = answer_.view_state;
     std::vector<Column> titles;
     for (const MeasureRow* column : layout_.columns) {
-      const char* sorts = column->proto == look.order ? "*" : "";
+      const char* sorts = column->proto == view_state.order ? "*" : "";
       titles.push_back(
           {absl::StrCat(absl::string_view(column->column.data(), column->column.size()),
                         per_second(*column) ? "/S" : "", sorts),
            Align::kRight, on_screen ? min_width(*column) : 0});
     }
-    const std::string_view measure = measure_row(sparkline_measure(look.order)).title;
+    const std::string_view measure = measure_row(sparkline_measure(view_state.order)).title;
     if (layout_.sparkline > 0) {
       const std::string title =
           absl::StrCat("HISTORY: ", absl::string_view(measure.data(), measure.size()));
       titles.push_back({title.size() <= layout_.sparkline ? title : "HISTORY", Align::kLeft,
                         on_screen ? layout_.sparkline : 0});
     }
-    titles.push_back({upper_text(group_row(look.row_group()).title)});
+    titles.push_back({upper_text(group_row(view_state.row_group()).title)});
     return titles;
   }
 
@@ -177,7 +178,7 @@ class TableMaker {
   }
 
   std::string history(const pb::Site& site) const {
-    const auto found = series_.find(group_key(site, answer_.look.row_group()));
+    const auto found = series_.find(group_key(site, answer_.view_state.row_group()));
     if (found == series_.end()) return "";
     return sparkline_of_width(values_of(*found->second), layout_.sparkline, charset_);
   }
@@ -194,7 +195,7 @@ class TableMaker {
 
 std::vector<std::string> top_table(const TopAnswer& answer, TopRows rows, std::size_t width,
                                    Charset charset) {
-  const Layout layout = layout_of(answer.look.order, width);
+  const Layout layout = layout_of(answer.view_state.order, width);
   TableMaker table(answer, layout, width > 0, charset);
   const auto all = static_cast<std::size_t>(answer.sites.sites_size());
   const std::size_t end = std::min(all, rows.first + rows.count);

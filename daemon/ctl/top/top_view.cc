@@ -26,7 +26,7 @@ double seconds_since(steady_clock::time_point then) {
 class TopLoop {
  public:
   TopLoop(const Endpoint& endpoint, const TopOptions& options)
-      : options_(options), model_(options.look), asker_(ask_daemon(endpoint)) {}
+      : options_(options), model_(options.view_state), asker_(ask_daemon(endpoint)) {}
 
   absl::Status run() {
     // Before the screen is taken, so that an error is seen on the terminal.
@@ -42,13 +42,13 @@ class TopLoop {
  private:
   // False: it is time to end.
   bool wait_for_first() {
-    bool go_on = true;
-    while (go_on && model_.answer().number == 0 && model_.problem().ok()) {
+    bool running = true;
+    while (running && model_.answer().number == 0 && model_.problem().ok()) {
       ask();
-      go_on = signals_.wait(asker_.fd(), false, options_.interval_seconds);
+      running = signals_.wait(asker_.fd(), false, options_.interval_seconds);
       take();
     }
-    return go_on;
+    return running;
   }
 
   void run_screen() {
@@ -67,13 +67,13 @@ class TopLoop {
   void ask() {
     const bool due = model_.moves() && seconds_since(asked_) >= options_.interval_seconds;
     if (asker_.busy() || !(model_.wants_answer() || due)) return;
-    asker_.ask(model_.look(), model_.number());
+    asker_.ask(model_.view_state(), model_.number());
     asked_ = steady_clock::now();
   }
 
   void take() {
     if (std::optional<TopAnswer> answer = asker_.take()) {
-      frames_ += answer->status.ok() && answer->look.view != TopView::kTargets;
+      frames_ += answer->status.ok() && answer->view_state.view != TopView::kTargets;
       model_.take(*std::move(answer));
     } else if (asker_.busy()) {
       model_.set_waiting(seconds_since(asked_));

@@ -12,7 +12,7 @@
 namespace memprofd::ctl {
 
 struct TopOptions {
-  TopLook look;  // pid 0: a screen lets choose
+  TopViewState view_state;  // pid 0: a screen lets choose
   double interval_seconds = 1;
   std::uint64_t iterations = 0;  // frames; 0: until q is pressed, or the target has ended (plain)
   bool plain = false;

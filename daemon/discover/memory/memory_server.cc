@@ -88,7 +88,7 @@ void leave_signals_to_memprofd() {
       ::close(kNursery);
       serve(service);
     }
-    if (server < 0) say_no_server(service, errno);
+    if (server < 0) no_server_error(service, errno);
     for (const int file : service.files) {
       if (file >= 0) ::close(file);
     }

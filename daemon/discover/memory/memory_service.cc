@@ -256,7 +256,7 @@ bool map_window(MemoryService& service) {
 
 }  // namespace
 
-void say_no_server(const MemoryService& service, int error) {
+void no_server_error(const MemoryService& service, int error) {
   const MemoryAnswer answer{.error = error};
   (void)::send(service.socket(), &answer, sizeof answer, MSG_NOSIGNAL);
 }
@@ -264,7 +264,7 @@ void say_no_server(const MemoryService& service, int error) {
 void serve(MemoryService& service) {
   static Message message;
   if (!map_window(service)) {
-    say_no_server(service, errno);
+    no_server_error(service, errno);
     ::_exit(0);
   }
   for (;;) {

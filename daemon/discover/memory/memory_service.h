@@ -25,7 +25,7 @@ struct MemoryService {
 };
 
 // Answers earlier and later requests with this errno, because there is no server.
-void say_no_server(const MemoryService& service, int error);
+void no_server_error(const MemoryService& service, int error);
 
 [[noreturn]] void serve(MemoryService& service);
 

@@ -43,15 +43,15 @@ absl::StatusOr<std::optional<double>> budget_of(const Request& request) {
   return request.max_overhead();
 }
 
-absl::StatusOr<std::optional<std::uint64_t>> c_interval_of(const pb::AttachRequest& request) {
+absl::StatusOr<std::optional<std::uint64_t>> native_interval_of(const pb::AttachRequest& request) {
   if (!request.has_c_heap_interval()) return std::nullopt;
   const std::uint64_t interval = request.c_heap_interval();
-  if (interval == 0 || (interval >= kMinCHeapInterval && interval <= kMaxCHeapInterval)) {
+  if (interval == 0 || (interval >= kMinNativeHeapInterval && interval <= kMaxNativeHeapInterval)) {
     return interval;
   }
   return absl::InvalidArgumentError(absl::StrCat("bad c_heap_interval ", interval, ": write 0 or ",
-                                                 kMinCHeapInterval, " to ", kMaxCHeapInterval,
-                                                 " bytes"));
+                                                 kMinNativeHeapInterval, " to ",
+                                                 kMaxNativeHeapInterval, " bytes"));
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ absl::StatusOr<pb::AttachResponse> ControlService::attach(const pb::AttachReques
   if (rate != 0) RETURN_IF_ERROR(check_rate(rate));
   ASSIGN_OR_RETURN(const std::optional<double> max_overhead, budget_of(request));
   ASSIGN_OR_RETURN(const AttachMode mode, mode_of(request.mode()));
-  ASSIGN_OR_RETURN(const std::optional<std::uint64_t> c_interval, c_interval_of(request));
+  ASSIGN_OR_RETURN(const std::optional<std::uint64_t> native_interval, native_interval_of(request));
   const absl::StatusOr<TargetInfo> info =
       service_.attach({.pid = request.pid(),
                        .sampling_rate = rate,
@@ -73,8 +73,8 @@ absl::StatusOr<pb::AttachResponse> ControlService::attach(const pb::AttachReques
                        .max_overhead = max_overhead,
                        .start_time_ticks = process.start_time_ticks,
                        .user = process.user,
-                       .c_heap_interval = c_interval});
-  const absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request.pid());
+                       .native_heap_interval = native_interval});
+  const absl::StatusOr<ProfileSnapshotPtr> target = service_.snapshot(request.pid());
   pb::AttachResponse response;
   if (!info.ok()) {
     // Only what this memprofd profiles is as good as attached.
@@ -86,7 +86,7 @@ absl::StatusOr<pb::AttachResponse> ControlService::attach(const pb::AttachReques
   if (target.ok()) {
     *response.mutable_target() = to_proto(**target);
   } else {  // ended and forgotten at once
-    TargetSnapshot last;
+    ProfileSnapshot last;
     last.info = *info;
     *response.mutable_target() = to_proto(last);
   }
@@ -98,7 +98,7 @@ absl::StatusOr<pb::DetachResponse> ControlService::detach(const pb::DetachReques
   RETURN_IF_ERROR(check_process(service_, process));
   RETURN_IF_ERROR(service_.detach(process));
   pb::DetachResponse response;
-  const absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request.pid());
+  const absl::StatusOr<ProfileSnapshotPtr> target = service_.snapshot(request.pid());
   if (target.ok()) {
     *response.mutable_target() = to_proto(**target);
   } else {
@@ -163,7 +163,7 @@ absl::StatusOr<pb::SetRateResponse> ControlService::set_rate(const pb::SetRateRe
   ASSIGN_OR_RETURN(const std::optional<double> max_overhead, budget_of(request));
   RETURN_IF_ERROR(
       service_.set_rate(process, {.sampling_rate = rate, .max_overhead = max_overhead}));
-  ASSIGN_OR_RETURN(const TargetSnapshotPtr target, service_.snapshot(request.pid()));
+  ASSIGN_OR_RETURN(const ProfileSnapshotPtr target, service_.snapshot(request.pid()));
   pb::SetRateResponse response;
   *response.mutable_target() = to_proto(*target);
   return response;

@@ -38,7 +38,7 @@ absl::StatusOr<std::uint32_t> kinds_of(const pb::StreamEventsRequest& request, b
 }
 
 bool is_of_c(const Filter& filter) {
-  return filter.heap == Place::kC || filter.source == Source::kMalloc;
+  return filter.heap == HeapKind::kC || filter.source == Source::kMalloc;
 }
 
 // Empty patterns count for nothing.
@@ -48,7 +48,7 @@ bool any(const std::vector<std::string>& patterns) {
 
 // True if the filter needs facts about the block. Whether it is native is always known.
 bool about_blocks(const Filter& filter) {
-  const bool in_some = (filter.heap && filter.heap != Place::kC) ||
+  const bool in_some = (filter.heap && filter.heap != HeapKind::kC) ||
                        (filter.source && filter.source != Source::kMalloc);
   return any(filter.patterns) || any(filter.require) || any(filter.forbid) ||
          filter.min_size_bytes > 0 || filter.max_size_bytes > 0 || in_some ||

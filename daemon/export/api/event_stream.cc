@@ -39,20 +39,20 @@ double lifetime_seconds(const SampleEvent& event) {
 }
 
 // The place and source of its block; nothing where they are not known.
-std::optional<std::pair<Place, Source>> where(const SampleEvent& event, const EventClass& of) {
-  if (event.of_c()) return std::pair(Place::kC, Source::kMalloc);
+std::optional<std::pair<HeapKind, Source>> where(const SampleEvent& event, const EventClass& of) {
+  if (event.of_c()) return std::pair(HeapKind::kC, Source::kMalloc);
   if (is_alloc(event.record)) {
     const bool major = MEMPROF_ORIGIN_KIND(event.record.origin) == MEMPROF_ALLOC_MAJOR;
     const auto source = static_cast<Source>(MEMPROF_ORIGIN_SOURCE(event.record.origin));
-    return std::pair(place_of(major ? Heap::kMajor : Heap::kMinor, source), source);
+    return std::pair(heap_kind_of(major ? Heap::kMajor : Heap::kMinor, source), source);
   }
   if (of.id == ClassId()) return std::nullopt;
-  return std::pair(of.alloc_class.place(), of.alloc_class.source);
+  return std::pair(of.alloc_class.heap_kind(), of.alloc_class.source);
 }
 
 std::uint64_t size_words(const SampleEvent& event, const EventClass& of) {
   if (is_alloc(event.record)) return event.record.size_words;
-  if (of.id == ClassId() || !of.alloc_class.size.told()) return 0;
+  if (of.id == ClassId() || !of.alloc_class.size.is_known()) return 0;
   return static_cast<std::uint64_t>(std::llround(of.alloc_class.size.middle_words()));
 }
 

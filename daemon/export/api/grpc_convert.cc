@@ -82,7 +82,7 @@ pb::EndCause to_proto(EndCause cause) {
   return pb::END_CAUSE_UNSPECIFIED;
 }
 
-void fill_end(const TargetSnapshot& target, pb::Target& out) {
+void fill_end(const ProfileSnapshot& target, pb::Target& out) {
   if (is_active(target.info.state)) return;
   out.set_ended_unix_ns(static_cast<std::int64_t>(target.time_ns));
   if (target.info.state != TargetState::kExited) return;
@@ -127,7 +127,7 @@ void fill_allocated(const TargetCounters& counters, const UnseenWords& unseen, p
 }
 
 // As long as it says more than what is followed now.
-void fill_live_before(const TargetSnapshot& target, pb::Target& out) {
+void fill_live_before(const ProfileSnapshot& target, pb::Target& out) {
   const Estimate& before = target.counters.forgotten_live;
   if (target.counters.forgotten_ns == 0 || before.words <= target.counters.live.words) return;
   *out.mutable_live_before() = to_proto(before, before.grain_or(target.info.sampling_rate));
@@ -193,7 +193,7 @@ pb::Estimate to_proto(const Estimate& estimate, double unseen_words) {
   return out;
 }
 
-pb::Target to_proto(const TargetSnapshot& target) {
+pb::Target to_proto(const ProfileSnapshot& target) {
   pb::Target out;
   fill_info(target.info, out);
   fill_end(target, out);

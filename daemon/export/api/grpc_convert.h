@@ -17,7 +17,7 @@ pb::TargetState to_proto(TargetState state);
 std::string_view state_word(pb::TargetState state);
 // unseen_words: the grain of what no sample has seen (util/estimate.h).
 pb::Estimate to_proto(const Estimate& estimate, double unseen_words);
-pb::Target to_proto(const TargetSnapshot& target);
+pb::Target to_proto(const ProfileSnapshot& target);
 pb::Finding to_proto(const Finding& finding);
 
 // Upper bound of the bucket in which the fraction q of the pauses lies, in

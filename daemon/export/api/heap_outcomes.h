@@ -22,7 +22,7 @@ class HeapOutcomes {
   // Any thread.
   void count(const absl::Status& outcome) {
     const MutexLock lock(mutex_);
-    ++counts_[place_of(outcome.code())];
+    ++counts_[index_of(outcome.code())];
   }
   // One was taken of the target that was attached to at that time. Any thread.
   void count_taken(int pid, std::uint64_t attached_ns) {
@@ -76,12 +76,12 @@ class HeapOutcomes {
        {absl::StatusCode::kCancelled, "not_wanted"},
        {absl::StatusCode::kUnknown, "failed"}}};
 
-  static std::size_t place_of(absl::StatusCode code) {
+  static std::size_t index_of(absl::StatusCode code) {
     // A target that was detached meanwhile counts as ended.
     if (code == absl::StatusCode::kAborted) code = absl::StatusCode::kNotFound;
-    std::size_t place = 0;
-    while (place + 1 < kNames.size() && kNames[place].code != code) ++place;
-    return place;
+    std::size_t index = 0;
+    while (index + 1 < kNames.size() && kNames[index].code != code) ++index;
+    return index;
   }
 
   mutable Mutex mutex_;

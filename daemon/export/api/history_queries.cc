@@ -95,7 +95,7 @@ void fill(const Series& series, pb::HistorySeries& out) {
   }
 }
 
-pb::GetHistoryResponse to_proto(const SeriesAnswer& answer, const TargetSnapshot& target) {
+pb::GetHistoryResponse to_proto(const SeriesAnswer& answer, const ProfileSnapshot& target) {
   pb::GetHistoryResponse out;
   const double rate = target.info.sampling_rate;
   for (const SeriesPoint& point : answer.points) *out.add_points() = to_proto(point, rate);
@@ -126,7 +126,7 @@ absl::StatusOr<pb::ListLeaksResponse> QueryService::list_leaks(
   query.roll_up = request.roll_up();
   ASSIGN_OR_RETURN(query.group_by, from_proto(request.group_by()));
   ASSIGN_OR_RETURN(const Filter filter, from_proto(request.selection().filter()));
-  ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(request.selection().pid()));
+  ASSIGN_OR_RETURN(const ProfileSnapshotPtr target, source_.snapshot(request.selection().pid()));
   RETURN_IF_ERROR(check_follows_blocks(*target, filter, "live bytes, and so leaks,"));
   ASSIGN_OR_RETURN(const TimeRange range,
                    from_proto(request.selection().range(), target->now_ns()));
@@ -163,7 +163,7 @@ absl::StatusOr<pb::GetHistoryResponse> QueryService::get_history(
   if (request.limit() > 0) query.limit = request.limit();
   if (request.points() > 0) query.points = std::min(request.points(), kMaxPoints);
   ASSIGN_OR_RETURN(const Filter filter, from_proto(request.selection().filter()));
-  ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(request.selection().pid()));
+  ASSIGN_OR_RETURN(const ProfileSnapshotPtr target, source_.snapshot(request.selection().pid()));
   RETURN_IF_ERROR(check_known(*target, filter, query.measure));
   RETURN_IF_ERROR(check_known(*target, filter));
   ASSIGN_OR_RETURN(const TimeRange range,

@@ -76,10 +76,11 @@ void InnerHeaps::count(const HeapImage& image) {
   censuses_->add(shortened(image.info, count_image(image, ShortestPaths(image))));
 }
 
-absl::Status InnerHeaps::look_at_taken(ControlService& control,
+absl::Status InnerHeaps::analyse_taken(ControlService& control,
                                        const ::memprof::v1::TakeSnapshotRequest& request,
                                        const AskedProcess& process,
-                                       const std::function<bool()>& waits, const Look& look) {
+                                       const std::function<bool()>& waits,
+                                       const Analysis& analysis) {
   // No one holds the turn while a program is awaited, which may never reach its safe point. The
   // request does not start while another one has the turn.
   RETURN_IF_ERROR(my_turn().status());
@@ -93,10 +94,11 @@ absl::Status InnerHeaps::look_at_taken(ControlService& control,
   ASSIGN_OR_RETURN(HeapImage image, take(control, request, process, waits, begins));
   types_.give(image);
   count(image);
-  return look(image);
+  return analysis(image);
 }
 
-absl::Status InnerHeaps::look_at_kept(const std::vector<std::string>& names, const Look& look) {
+absl::Status InnerHeaps::analyse_kept(const std::vector<std::string>& names,
+                                      const Analysis& analysis) {
   ASSIGN_OR_RETURN(const auto alone, my_turn());
   std::vector<std::string> paths;
   for (const std::string& name : names) {
@@ -107,7 +109,7 @@ absl::Status InnerHeaps::look_at_kept(const std::vector<std::string>& names, con
     ASSIGN_OR_RETURN(HeapImage image, read(path, kLimits));
     types_.give(image);
     count(image);
-    RETURN_IF_ERROR(look(image));
+    RETURN_IF_ERROR(analysis(image));
   }
   return absl::OkStatus();
 }

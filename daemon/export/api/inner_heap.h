@@ -29,7 +29,7 @@ inline constexpr std::uint64_t kMostInnerPointers = 10 * kMostInnerBlocks;
 // Thread-safe; analyses one heap at a time, with types of the source if they are found.
 class InnerHeaps {
  public:
-  using Look = std::function<absl::Status(HeapImage& image)>;
+  using Analysis = std::function<absl::Status(HeapImage& image)>;
 
   // cmt: places to search for compiler files besides the usual ones.
   explicit InnerHeaps(HeapFilesOptions kept = {}, std::vector<std::string> cmt = {})
@@ -40,13 +40,13 @@ class InnerHeaps {
   std::shared_ptr<const CensusBook> censuses() const { return censuses_; }
   // Takes a snapshot and analyses it. Errors as of taking one; kResourceExhausted: the heap is too
   // large, or another one is being analysed. waits: whether a client still waits for the answer.
-  absl::Status look_at_taken(ControlService& control,
+  absl::Status analyse_taken(ControlService& control,
                              const ::memprof::v1::TakeSnapshotRequest& request,
                              const AskedProcess& process, const std::function<bool()>& waits,
-                             const Look& look);
+                             const Analysis& analysis);
   // Analyses stored heaps, one after the other. Errors as of HeapFiles::path_of() and
   // read_heap_image(); kResourceExhausted as above.
-  absl::Status look_at_kept(const std::vector<std::string>& names, const Look& look);
+  absl::Status analyse_kept(const std::vector<std::string>& names, const Analysis& analysis);
   // Counts a stored heap that no client has asked about. kResourceExhausted: it is too large for
   // that; kUnavailable: another one is being analysed.
   absl::Status count_kept(const std::string& name);

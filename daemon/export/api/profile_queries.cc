@@ -52,7 +52,7 @@ std::string file_name(const std::vector<TargetProfile>& profiles, const std::str
 }
 
 // A range that begins at a time of the system's clock.
-pb::TimeRange on_history_clock(const TargetSnapshot& target, pb::TimeRange range) {
+pb::TimeRange on_history_clock(const ProfileSnapshot& target, pb::TimeRange range) {
   range.set_begin_unix_ns(range.begin_unix_ns() - target.clock_set_by_ns());
   return range;
 }
@@ -69,7 +69,7 @@ bool has_labels(const TargetInfo& info, const std::multimap<std::string, std::st
 }
 
 // Leaves the targets with these labels; an error when there are none.
-absl::Status leave_labelled(std::vector<TargetSnapshotPtr>& targets,
+absl::Status leave_labelled(std::vector<ProfileSnapshotPtr>& targets,
                             const std::multimap<std::string, std::string>& labels) {
   if (labels.empty()) return absl::OkStatus();
   std::erase_if(targets, [&](const auto& target) { return !has_labels(target->info, labels); });
@@ -83,7 +83,7 @@ absl::Status leave_labelled(std::vector<TargetSnapshotPtr>& targets,
 
 // Leaves the programs that are profiled now: one that has ended has nothing in use. Of these those
 // about which the question can be answered in full, if there are any.
-void leave_out(std::vector<TargetSnapshotPtr>& targets, const Filter& filter, bool followed_only) {
+void leave_out(std::vector<ProfileSnapshotPtr>& targets, const Filter& filter, bool followed_only) {
   std::erase_if(targets, [](const auto& target) { return !is_active(target->info.state); });
   const auto follows = [&](const auto& target) { return follows_blocks(*target, filter); };
   if (!followed_only || std::none_of(targets.begin(), targets.end(), follows)) return;
@@ -99,9 +99,9 @@ absl::StatusOr<std::vector<TargetProfile>> QueryService::profiles(
   // Formats with several values have those that are known, whatever the measure.
   ASSIGN_OR_RETURN(const ProfileFormatRow* format, known_format(request.format()));
   const bool several = format->has_several_values;
-  std::vector<TargetSnapshotPtr> targets;
+  std::vector<ProfileSnapshotPtr> targets;
   for (const int pid : request.pids()) {
-    ASSIGN_OR_RETURN(TargetSnapshotPtr target, source_.snapshot(pid));
+    ASSIGN_OR_RETURN(ProfileSnapshotPtr target, source_.snapshot(pid));
     targets.push_back(std::move(target));
   }
   if (request.pids().empty()) targets = source_.snapshots();
@@ -110,7 +110,7 @@ absl::StatusOr<std::vector<TargetProfile>> QueryService::profiles(
     leave_out(targets, filter, several || measure_row(measure).needs_followed_blocks());
   }
   std::vector<TargetProfile> result;
-  for (const TargetSnapshotPtr& target : targets) {
+  for (const ProfileSnapshotPtr& target : targets) {
     if (!several) RETURN_IF_ERROR(check_known(*target, filter, measure));
     RETURN_IF_ERROR(check_known(*target, filter));
     const pb::TimeRange asked =
@@ -164,14 +164,14 @@ void add_discovered(const Discoveries& found, pb::ListTargetsResponse& out) {
 
 pb::ListTargetsResponse QueryService::list_targets(const pb::ListTargetsRequest& request) {
   pb::ListTargetsResponse out;
-  const std::vector<TargetSnapshotPtr> targets = source_.snapshots();
+  const std::vector<ProfileSnapshotPtr> targets = source_.snapshots();
   if (request.discovered()) add_discovered(with_targets(discovered_(), targets), out);
-  for (const TargetSnapshotPtr& target : targets) {
-    pb::Target& told = *out.add_targets();
-    told = to_proto(*target);
+  for (const ProfileSnapshotPtr& target : targets) {
+    pb::Target& shown = *out.add_targets();
+    shown = to_proto(*target);
     if (!is_active(target->info.state)) continue;
     const std::chrono::duration<double> age = target->age(realtime_ns());
-    told.set_snapshot_age_seconds(age.count());
+    shown.set_snapshot_age_seconds(age.count());
   }
   return out;
 }

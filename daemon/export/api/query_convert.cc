@@ -27,11 +27,11 @@ constexpr std::pair<pb::Frames, SiteFrame> kFramesOfProto[] = {
     {pb::FRAMES_ALL, SiteFrame::kInnermost},
     {pb::FRAMES_APPLICATION, SiteFrame::kApplication},
 };
-constexpr std::pair<pb::BlockHeap, Place> kHeapsOfProto[] = {
-    {pb::BLOCK_HEAP_MINOR, Place::kMinor},
-    {pb::BLOCK_HEAP_MAJOR, Place::kMajor},
-    {pb::BLOCK_HEAP_EXTERNAL, Place::kExternal},
-    {pb::BLOCK_HEAP_C, Place::kC},
+constexpr std::pair<pb::BlockHeap, HeapKind> kHeapsOfProto[] = {
+    {pb::BLOCK_HEAP_MINOR, HeapKind::kMinor},
+    {pb::BLOCK_HEAP_MAJOR, HeapKind::kMajor},
+    {pb::BLOCK_HEAP_EXTERNAL, HeapKind::kExternal},
+    {pb::BLOCK_HEAP_C, HeapKind::kC},
 };
 constexpr std::pair<pb::BlockSource, Source> kSourcesOfProto[] = {
     {pb::BLOCK_SOURCE_NORMAL, Source::kNormal},
@@ -154,7 +154,7 @@ absl::StatusOr<GroupBy> from_proto(pb::GroupBy group_by) {
 absl::StatusOr<Fate> from_proto(pb::Fate fate) { return find(kFates, fate, "fate", "Fate"); }
 
 pb::BlockSource to_proto(Source source) { return find(kSourcesOfProto, source); }
-pb::BlockHeap to_proto(Place place) { return find(kHeapsOfProto, place); }
+pb::BlockHeap to_proto(HeapKind heap_kind) { return find(kHeapsOfProto, heap_kind); }
 
 pb::TimeRange to_proto(const TimeRange& range) {
   pb::TimeRange out;

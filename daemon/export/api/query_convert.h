@@ -27,7 +27,7 @@ absl::StatusOr<Fate> from_proto(pb::Fate fate);
 
 pb::TimeRange to_proto(const TimeRange& range);
 pb::BlockSource to_proto(Source source);
-pb::BlockHeap to_proto(Place place);
+pb::BlockHeap to_proto(HeapKind heap_kind);
 
 pb::Location to_proto(const Location& location);
 pb::Lifetime lifetime_to_proto(const Counters& counters);

@@ -13,7 +13,7 @@ namespace memprofd {
 namespace {
 
 // carried_since_ns: as memprofd::select() has it.
-absl::StatusOr<TargetProfile> select(const TargetSnapshot& target, const pb::TimeRange& asked,
+absl::StatusOr<TargetProfile> select(const ProfileSnapshot& target, const pb::TimeRange& asked,
                                      const Filter& filter, std::uint64_t carried_since_ns = 0) {
   RETURN_IF_ERROR(check_known(target, filter));
   ASSIGN_OR_RETURN(const TimeRange range, from_proto(asked, target.now_ns()));
@@ -45,7 +45,7 @@ absl::StatusOr<pb::Selection> selection_of(const pb::ListSitesRequest& request) 
 
 absl::StatusOr<TargetProfile> QueryService::profile(const pb::Selection& selection) {
   ASSIGN_OR_RETURN(const Filter filter, from_proto(selection.filter()));
-  ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(selection.pid()));
+  ASSIGN_OR_RETURN(const ProfileSnapshotPtr target, source_.snapshot(selection.pid()));
   return select(*target, selection.range(), filter);
 }
 
@@ -60,7 +60,7 @@ absl::StatusOr<pb::ListSitesResponse> QueryService::first_sites(
   if (!request.page_token().empty()) {
     return absl::InvalidArgumentError("page_token is for ListSites: a stream has first pages only");
   }
-  KeptAnswers for_nobody;
+  AnswerPages for_nobody;
   pb::ListSitesRequest asked = request;
   ASSIGN_OR_RETURN(const std::uint32_t rows, rows_of_page(request.page_size()));
   if (asked.limit() == 0 || asked.limit() > rows) asked.set_limit(rows);
@@ -88,7 +88,7 @@ absl::StatusOr<pb::ListSitesResponse> QueryService::all_sites(const pb::ListSite
   query.with_callstack = request.with_callstacks();
   ASSIGN_OR_RETURN(Filter filter, from_proto(selection.filter()));
   filter.patterns.push_back(request.pattern());
-  ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(selection.pid()));
+  ASSIGN_OR_RETURN(const ProfileSnapshotPtr target, source_.snapshot(selection.pid()));
   ASSIGN_OR_RETURN(const TargetProfile profile, select(*target, selection.range(), filter));
   // Sorted by what is known; the values of the others are left out.
   const bool unknown = !follows_blocks(*target, filter);
@@ -116,8 +116,8 @@ absl::StatusOr<pb::DiffSitesResponse> QueryService::all_diffs(const pb::DiffSite
   query.per_second = request.per_second();
   ASSIGN_OR_RETURN(const Filter base_filter, from_proto(request.base().filter()));
   ASSIGN_OR_RETURN(const Filter other_filter, from_proto(request.other().filter()));
-  ASSIGN_OR_RETURN(const TargetSnapshotPtr base, source_.snapshot(request.base().pid()));
-  TargetSnapshotPtr other = base;  // one instant for both
+  ASSIGN_OR_RETURN(const ProfileSnapshotPtr base, source_.snapshot(request.base().pid()));
+  ProfileSnapshotPtr other = base;  // one instant for both
   if (request.other().pid() != request.base().pid()) {
     ASSIGN_OR_RETURN(other, source_.snapshot(request.other().pid()));
   }
@@ -154,7 +154,7 @@ absl::StatusOr<pb::ListCallersResponse> QueryService::list_callers(
   ASSIGN_OR_RETURN(query.order, from_proto(request.order()));
   query.limit = request.limit();
   ASSIGN_OR_RETURN(const Filter filter, from_proto(request.selection().filter()));
-  ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(request.selection().pid()));
+  ASSIGN_OR_RETURN(const ProfileSnapshotPtr target, source_.snapshot(request.selection().pid()));
   RETURN_IF_ERROR(check_known(*target, filter, query.order));
   ASSIGN_OR_RETURN(const TargetProfile from, select(*target, request.selection().range(), filter));
   ASSIGN_OR_RETURN(const CallersResult result, callers_of(from, query));

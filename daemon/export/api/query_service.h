@@ -13,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/export/api/kept_answers.h"
+#include "daemon/export/api/answer_pages.h"
 #include "daemon/history/profile.h"
 #include "daemon/history/snapshot.h"
 #include "daemon/model/discovery.h"
@@ -42,11 +42,11 @@ class QueryService {
   // discovered: what the search for programs has found last; a file has none.
   explicit QueryService(
       SnapshotSource& source,
-      std::shared_ptr<KeptAnswers> answers = std::make_shared<KeptAnswers>(),
+      std::shared_ptr<AnswerPages> answers = std::make_shared<AnswerPages>(),
       std::function<Discoveries()> discovered = [] { return Discoveries(); })
       : source_(source), answers_(std::move(answers)), discovered_(std::move(discovered)) {}
 
-  // A page, as of KeptAnswers; so are differences.
+  // A page, as of AnswerPages; so are differences.
   absl::StatusOr<::memprof::v1::ListSitesResponse> list_sites(
       const ::memprof::v1::ListSitesRequest& request);
   // The first page alone: nothing is kept for others.
@@ -80,7 +80,7 @@ class QueryService {
       const ::memprof::v1::GetProfileRequest& request, const ScrapeOptions& options);
 
   SnapshotSource& source_;
-  const std::shared_ptr<KeptAnswers> answers_;
+  const std::shared_ptr<AnswerPages> answers_;
   const std::function<Discoveries()> discovered_;
 };
 

@@ -47,7 +47,7 @@ void add_arenas(const RssReport& report, pb::GetRssResponse& out) {
   }
 }
 
-void set_owner(const COwner& owner, pb::RssOwner& to) {
+void set_owner(const NativeOwner& owner, pb::RssOwner& to) {
   to.set_identifier(valid_utf8(owner.identifier));
   to.set_blocks(owner.blocks);
   to.set_chunks(owner.chunks);
@@ -57,7 +57,7 @@ void set_owner(const COwner& owner, pb::RssOwner& to) {
 
 void add_owners(const RssReport& report, pb::GetRssResponse& out) {
   if (!report.has_owners) return;
-  for (const COwner& owner : report.owners) set_owner(owner, *out.add_owners());
+  for (const NativeOwner& owner : report.owners) set_owner(owner, *out.add_owners());
   set_owner(report.no_owner, *out.mutable_no_owner());
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/export/api/kept_answers.h"
+#include "daemon/export/api/answer_pages.h"
 #include "daemon/export/api/query_service.h"
 #include "daemon/model/control.h"
 #include "daemon/util/clock.h"
@@ -43,8 +43,8 @@ inline void fill_limits(const ServerFacts& facts, ::memprof::v1::ServerLimits& o
   out.set_standard_page_rows(PageLimits::kStandardRows);
   out.set_max_page_rows(PageLimits::kMaxRows);
   out.set_max_page_bytes(PageLimits::kMaxBytes);
-  out.set_kept_answers_bytes(KeptAnswers::kMaxBytes);
-  out.set_kept_answer_seconds(static_cast<double>(KeptAnswers::kMaxAge.count()));
+  out.set_kept_answers_bytes(AnswerPages::kMaxBytes);
+  out.set_kept_answer_seconds(static_cast<double>(AnswerPages::kMaxAge.count()));
   out.set_max_piece_bytes(kProfilePieceBytes);
   out.set_max_streams(facts.max_streams);
   out.set_max_connection_calls(facts.max_connection_calls);

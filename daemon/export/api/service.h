@@ -19,9 +19,9 @@
 #include "daemon/model/control.h"
 #include "daemon/model/discovery.h"
 #include "daemon/rss/rss_report.h"
+#include "daemon/values/published_control.h"
+#include "daemon/values/published_request.h"
 #include "daemon/values/read_values.h"
-#include "daemon/values/report_control.h"
-#include "daemon/values/report_request.h"
 
 namespace memprofd {
 
@@ -34,7 +34,7 @@ class ProfilerService : public SnapshotSource {
  public:
   // Fresh snapshots that are written to the state first, so that reported counts do not fall if
   // memprofd is killed.
-  virtual std::vector<TargetSnapshotPtr> lasting_snapshots() { return snapshots(); }
+  virtual std::vector<ProfileSnapshotPtr> lasting_snapshots() { return snapshots(); }
   // When the process that has the pid now began, in clock ticks since boot. kNotFound: none has it.
   virtual absl::StatusOr<std::uint64_t> process_start_ticks(int pid) = 0;
   // Returns when sampling runs or, for an idle target, when it waits for it.
@@ -60,7 +60,7 @@ class ProfilerService : public SnapshotSource {
   virtual absl::StatusOr<RssReport> account_rss(const AskedProcess& process,
                                                 RssOptions options) = 0;
   // Counts calls of a program's functions, a target or not, for as long as the trace lives; errors
-  // as of CallDesk::start().
+  // as of CallTraceRegistry::start().
   virtual absl::StatusOr<std::shared_ptr<CallTrace>> trace_calls(const AskedProcess& process,
                                                                  const CallsRequest& request) = 0;
   virtual SelfStats self_stats() = 0;
@@ -73,14 +73,14 @@ class ProfilerService : public SnapshotSource {
   // Turns published values off or on, or changes their period; returns their number. Errors as of
   // control_report(); kFailedPrecondition: the target publishes no values.
   virtual absl::StatusOr<std::uint32_t> adjust(const AskedProcess& process,
-                                               const ReportControl& control) = 0;
+                                               const PublishedControl& control) = 0;
   // Selects module values to keep over time; returns the names of all that are kept. Errors as of
   // memprofd::keep_values().
   virtual absl::StatusOr<std::vector<std::string>> keep_values(const AskedProcess& process,
                                                                const KeepRequest& request) = 0;
   // Runs an action that the target has registered; errors as of ask_report().
   virtual absl::StatusOr<RequestAnswer> ask(const AskedProcess& process,
-                                            const ReportRequest& request,
+                                            const PublishedRequest& request,
                                             const std::function<bool()>& wanted) = 0;
 };
 

@@ -128,14 +128,14 @@ struct TraceService::Work {
 };
 
 struct TraceStream::Impl {
-  Impl(TraceService& service, UserPlaces::Place place)
-      : service(service), place(std::move(place)), number(service.note_recording()) {}
+  Impl(TraceService& service, UserSlots::Slot slot)
+      : service(service), slot(std::move(slot)), number(service.note_recording()) {}
   ~Impl() { service.forget_recording(number); }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
   TraceService& service;
-  UserPlaces::Place place;
+  UserSlots::Slot slot;
   const std::uint64_t number;  // of the recording
   MessageOutput output;
   std::unique_ptr<TraceRecorder> recorder;
@@ -200,12 +200,12 @@ absl::StatusOr<pb::TraceInfo> TraceService::start(const pb::TraceOptions& option
   ASSIGN_OR_RETURN(RecorderOptions recorder_options, memprofd::recorder_options(options));
   ASSIGN_OR_RETURN(std::string directory, file_directory(options_.directory));
   RETURN_IF_ERROR(check_trace_room(directory, options_.max_bytes));
-  ASSIGN_OR_RETURN(const TargetSnapshotPtr target, source_.snapshot(options.pid()));
+  ASSIGN_OR_RETURN(const ProfileSnapshotPtr target, source_.snapshot(options.pid()));
   recorder_options.start_time_ticks = target->info.program.start_time_ticks;
   RETURN_IF_ERROR(check_is_meant({options.pid(), options.process_start_ticks(), user},
                                  recorder_options.start_time_ticks, target->info.owner));
   RETURN_IF_ERROR(check_follows_blocks(*target, "events of single blocks"));
-  ASSIGN_OR_RETURN(UserPlaces::Place place, take_place());
+  ASSIGN_OR_RETURN(UserSlots::Slot slot, take_slot());
   const std::uint64_t id = new_id();
   auto work = std::make_shared<Work>(std::move(directory), file_stem(target->info, id),
                                      options.max_files(), options_.max_bytes);
@@ -220,8 +220,8 @@ absl::StatusOr<pb::TraceInfo> TraceService::start(const pb::TraceOptions& option
     return absl::FailedPreconditionError(work->recorder->ended());
   }
   describe(*work->recorder, work->files, info);
-  RETURN_IF_ERROR(begin({.info = info, .owner = target->info.owner, .work = std::move(work)},
-                        std::move(place)));
+  RETURN_IF_ERROR(
+      begin({.info = info, .owner = target->info.owner, .work = std::move(work)}, std::move(slot)));
   return info;
 }
 
@@ -230,7 +230,7 @@ std::uint64_t TraceService::new_id() {
   return ++last_id_;
 }
 
-absl::StatusOr<UserPlaces::Place> TraceService::take_place() {
+absl::StatusOr<UserSlots::Slot> TraceService::take_slot() {
   {
     const MutexLock lock(mutex_);
     if (stopping_) return absl::UnavailableError(kDaemonStops);
@@ -238,15 +238,15 @@ absl::StatusOr<UserPlaces::Place> TraceService::take_place() {
   return running_.take(Asker::current());
 }
 
-absl::Status TraceService::begin(Listed listed, UserPlaces::Place place) {
+absl::Status TraceService::begin(Listed listed, UserSlots::Slot slot) {
   const std::uint64_t id = listed.info.id();
   const std::shared_ptr<Work> work = listed.work;
   MutexLock lock(mutex_);
   forget_ended();
   traces_[id] = std::move(listed);  // where its thread finds it
   auto thread = start_thread("to record a trace",
-                             [this, id, &work = *work, place = std::move(place)]() mutable {
-                               run(id, work, std::move(place));
+                             [this, id, &work = *work, slot = std::move(slot)]() mutable {
+                               run(id, work, std::move(slot));
                              });
   if (thread.ok()) {
     work->thread = *std::move(thread);
@@ -258,7 +258,7 @@ absl::Status TraceService::begin(Listed listed, UserPlaces::Place place) {
   return thread.status();
 }
 
-void TraceService::run(std::uint64_t id, Work& work, UserPlaces::Place place) {
+void TraceService::run(std::uint64_t id, Work& work, UserSlots::Slot slot) {
   const bool is_whole = guarded("to record a trace", [&] {
     while (work.recorder->ended().empty()) {
       advance(*work.recorder, why_stop(id));
@@ -267,7 +267,7 @@ void TraceService::run(std::uint64_t id, Work& work, UserPlaces::Place place) {
     }
   });
   work.recorder.reset();
-  { const UserPlaces::Place given_back = std::move(place); }
+  { const UserSlots::Slot given_back = std::move(slot); }
   const MutexLock lock(mutex_);
   Listed& listed = traces_.at(id);
   if (!is_whole) listed.info.set_ended("memprofd failed to continue it; see its log");
@@ -333,8 +333,8 @@ absl::StatusOr<std::unique_ptr<TraceStream>> TraceService::record(const pb::Trac
   }
   recorder_options.start_time_ticks = options.process_start_ticks();
   recorder_options.flush_interval = kStreamFlush;
-  ASSIGN_OR_RETURN(UserPlaces::Place place, take_place());
-  auto impl = std::make_unique<TraceStream::Impl>(*this, std::move(place));
+  ASSIGN_OR_RETURN(UserSlots::Slot slot, take_slot());
+  auto impl = std::make_unique<TraceStream::Impl>(*this, std::move(slot));
   ASSIGN_OR_RETURN(impl->recorder,
                    TraceRecorder::start(source_, options.pid(), impl->output, recorder_options));
   return std::unique_ptr<TraceStream>(new TraceStream(std::move(impl)));

@@ -23,7 +23,7 @@
 #include "daemon/trace/recorder.h"
 #include "daemon/trace/trace_files.h"
 #include "daemon/util/threads/mutex.h"
-#include "daemon/util/user_places.h"
+#include "daemon/util/user_slots.h"
 #include "memprof/v1/profiler.pb.h"
 
 namespace memprofd {
@@ -79,10 +79,10 @@ class TraceService {
   };
 
   // Takes a place for the current user.
-  absl::StatusOr<UserPlaces::Place> take_place();
+  absl::StatusOr<UserSlots::Slot> take_slot();
   std::uint64_t new_id();
-  absl::Status begin(Listed listed, UserPlaces::Place place);
-  void run(std::uint64_t id, Work& work, UserPlaces::Place place);
+  absl::Status begin(Listed listed, UserSlots::Slot slot);
+  void run(std::uint64_t id, Work& work, UserSlots::Slot slot);
   // Null: go on.
   const char* why_stop(std::uint64_t id) const;
   const char* why_stop_streamed(std::uint64_t recording) const;
@@ -92,7 +92,7 @@ class TraceService {
 
   SnapshotSource& source_;
   const TraceServiceOptions options_;
-  UserPlaces running_;
+  UserSlots running_;
 
   mutable Mutex mutex_;
   Condition ended_;

@@ -78,7 +78,7 @@ std::string text_of(const pb::KeepValuesRequest& request) {
 }
 
 absl::StatusOr<pb::GetValueHistoryResponse> value_history(
-    const TargetSnapshot& target, const pb::GetValueHistoryRequest& request) {
+    const ProfileSnapshot& target, const pb::GetValueHistoryRequest& request) {
   ASSIGN_OR_RETURN(const TimeRange range, from_proto(request.range(), target.now_ns()));
   PastValuesQuery query{.pattern = request.pattern()};
   if (request.points() > 0) query.points = std::min(request.points(), kMaxPoints);

@@ -107,7 +107,7 @@ void add_durations(const Durations& durations, pb::Durations& out) {
 
 void put_value(const Value& value, pb::Value& out);
 
-void add_domain(const Reported::OfLane& of_lane, pb::DomainShare& out) {
+void add_domain(const PublishedValue::OfLane& of_lane, pb::DomainShare& out) {
   out.set_is_others(of_lane.lane == MEMPROF_VALUES_SHARED_LANE);
   if (!out.is_others()) out.set_domain(of_lane.lane);
   out.set_hits(of_lane.hits);
@@ -117,7 +117,7 @@ void add_domain(const Reported::OfLane& of_lane, pb::DomainShare& out) {
   out.set_max_seconds(of_lane.max_seconds);
 }
 
-pb::Reported to_proto(const Reported& one, std::uint64_t now_ns) {
+pb::Reported to_proto(const PublishedValue& one, std::uint64_t now_ns) {
   pb::Reported out;
   out.set_kind(static_cast<pb::ReportedKind>(static_cast<int>(one.kind) + 1));
   out.set_name(valid_utf8(one.name));
@@ -129,7 +129,7 @@ pb::Reported to_proto(const Reported& one, std::uint64_t now_ns) {
   out.set_seconds(one.seconds);
   out.set_max_seconds(one.max_seconds);
   if (one.durations != nullptr) add_durations(*one.durations, *out.mutable_durations());
-  for (const Reported::OfLane& of_lane : one.lanes) add_domain(of_lane, *out.add_domains());
+  for (const PublishedValue::OfLane& of_lane : one.lanes) add_domain(of_lane, *out.add_domains());
   if (one.has_value()) put_value(one.value, *out.mutable_value());
   out.set_is_bool(one.type == MEMPROF_VALUE_BOOL);
   if (const auto age = one.age_seconds(now_ns)) out.set_age_seconds(*age);
@@ -139,10 +139,10 @@ pb::Reported to_proto(const Reported& one, std::uint64_t now_ns) {
   return out;
 }
 
-void add_report(const Report& report, pb::ListValuesResponse& out) {
+void add_report(const Publication& report, pb::ListValuesResponse& out) {
   const std::uint64_t now_ns = tick_now().ns;
-  for (const Reported& one : report.all) *out.add_reported() = to_proto(one, now_ns);
-  for (const ReportedLine& line : report.lines) {
+  for (const PublishedValue& one : report.all) *out.add_reported() = to_proto(one, now_ns);
+  for (const PublishedLine& line : report.lines) {
     pb::ReportedLine& to = *out.add_lines();
     to.set_number(line.number);
     to.set_seconds_ago(line.seconds_ago);
@@ -225,7 +225,7 @@ absl::StatusOr<ValuesRequest> checked(const pb::ListValuesRequest& request) {
                                                    kMaxGraphNodes));
   }
   using What = ValuesRequest::What;
-  return ValuesRequest{.what = request.only_reported() ? What::kReported : What::kAll,
+  return ValuesRequest{.what = request.only_reported() ? What::kPublished : What::kAll,
                        .pattern = request.pattern(),
                        .with_constants = request.with_constants(),
                        .with_contents = request.with_contents(),
@@ -314,7 +314,7 @@ absl::StatusOr<pb::ResumeResponse> ValuesService::resume(const pb::ResumeRequest
 absl::StatusOr<pb::AdjustResponse> ValuesService::adjust(const pb::AdjustRequest& request,
                                                          const AskedProcess& process) {
   RETURN_IF_ERROR(check_pid(request.pid()));
-  ReportControl control{.pattern = request.pattern()};
+  PublishedControl control{.pattern = request.pattern()};
   for (const pb::ReportedLabel& label : request.labels()) {
     control.labels.emplace_back(label.key(), label.value());
   }
@@ -347,10 +347,10 @@ absl::StatusOr<pb::AskResponse> ValuesService::ask(const pb::AskRequest& request
     return absl::InvalidArgumentError(absl::StrCat("bad timeout of ", request.timeout_seconds(),
                                                    " s: it is at most ", longest.count(), " s"));
   }
-  const ReportRequest asked{.name = request.name(),
-                            .argument = request.argument(),
-                            .timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                std::chrono::duration<double>(seconds))};
+  const PublishedRequest asked{.name = request.name(),
+                               .argument = request.argument(),
+                               .timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                   std::chrono::duration<double>(seconds))};
   ASSIGN_OR_RETURN(const RequestAnswer answer, service_.ask(process, asked, wanted));
   pb::AskResponse response;
   response.set_answer(valid_utf8(answer.text));
@@ -361,7 +361,7 @@ absl::StatusOr<pb::AskResponse> ValuesService::ask(const pb::AskRequest& request
 
 absl::StatusOr<pb::GetValueHistoryResponse> ValuesService::history(
     const pb::GetValueHistoryRequest& request, const std::optional<ProcessUser>& user) {
-  ASSIGN_OR_RETURN(const TargetSnapshotPtr target, service_.snapshot(request.pid()));
+  ASSIGN_OR_RETURN(const ProfileSnapshotPtr target, service_.snapshot(request.pid()));
   if (request.with_lines()) {
     const AskedProcess process(request.pid(), target->info.program.start_time_ticks, user);
     RETURN_IF_ERROR(check_is_meant(process, process.start_time_ticks, target->info.owner));

@@ -85,6 +85,6 @@ void put_labels(const ValueLabels& labels,
                 google::protobuf::RepeatedPtrField<::memprof::v1::ReportedLabel>& out);
 // Published values of a target over time. kInvalidArgument for an invalid request.
 absl::StatusOr<::memprof::v1::GetValueHistoryResponse> value_history(
-    const TargetSnapshot& target, const ::memprof::v1::GetValueHistoryRequest& request);
+    const ProfileSnapshot& target, const ::memprof::v1::GetValueHistoryRequest& request);
 
 }  // namespace memprofd

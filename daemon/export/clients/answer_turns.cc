@@ -25,7 +25,7 @@ AnswerTurns::Turn AnswerTurns::begin(const std::string& user) {
 }
 
 absl::StatusOr<AnswerTurns::Turn> AnswerTurns::take(const std::string& user) {
-  ASSIGN_OR_RETURN(const auto place, places_.take(user));
+  ASSIGN_OR_RETURN(const auto slot, slots_.take(user));
   MutexLock lock(mutex_);
   const std::uint64_t number = next_++;
   waiting_.emplace(number, user);

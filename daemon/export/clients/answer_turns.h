@@ -2,7 +2,7 @@
 // Limits how many answers are made at once: each takes a processor, and memory that no budget
 // counts. Others wait. The user with the fewest running answers is next, and of several the one
 // that came first. Each waiting request occupies a thread and a connection, so their number is
-// limited too, also per user (util/user_places.h).
+// limited too, also per user (util/user_slots.h).
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/util/threads/mutex.h"
-#include "daemon/util/user_places.h"
+#include "daemon/util/user_slots.h"
 
 namespace memprofd {
 
@@ -29,7 +29,7 @@ struct AnswerLimits {
 class AnswerTurns {
  public:
   explicit AnswerTurns(AnswerLimits limits = {})
-      : limits_(limits), places_(limits.waiting, "questions wait for an answer already") {}
+      : limits_(limits), slots_(limits.waiting, "questions wait for an answer already") {}
   AnswerTurns(const AnswerTurns&) = delete;
   AnswerTurns& operator=(const AnswerTurns&) = delete;
 
@@ -65,7 +65,7 @@ class AnswerTurns {
   void leave(const std::string& user);
 
   const AnswerLimits limits_;
-  UserPlaces places_;  // of waiting requests
+  UserSlots slots_;  // of waiting requests
   mutable Mutex mutex_;
   Condition changed_;
   std::size_t taken_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -44,13 +44,13 @@ Values values_of(const Counters& counters) {
 struct SampleKey {
   std::uint32_t stack = 0;  // of a SampleSet
   std::uint32_t thread = AllocClass::kAnyThread;
-  Place place = Place::kMinor;
+  HeapKind heap_kind = HeapKind::kMinor;
   Source source = Source::kNormal;
 
   friend bool operator==(const SampleKey&, const SampleKey&) = default;
   template <typename H>
   friend H AbslHashValue(H h, const SampleKey& key) {
-    return H::combine(std::move(h), key.stack, key.thread, static_cast<int>(key.place),
+    return H::combine(std::move(h), key.stack, key.thread, static_cast<int>(key.heap_kind),
                       static_cast<int>(key.source));
   }
 };
@@ -63,7 +63,7 @@ class SampleSet {
     for (std::size_t target = 0; target < profiles.size(); ++target) {
       for (std::size_t i = 0; i < profiles[target].rows.size(); ++i) {
         const ProfileRow& row = profiles[target].rows[i];
-        add({table.stack_of(target, i), row.alloc_class.thread, row.alloc_class.place(),
+        add({table.stack_of(target, i), row.alloc_class.thread, row.alloc_class.heap_kind(),
              row.alloc_class.source},
             values_of(row.counters));
       }
@@ -387,7 +387,7 @@ class PprofWriter {
     // A number: pprof takes -tagfocus=pid=42 for a range, which no text is in.
     add_number(words_.pid, profiles_[target].pid, out);
     add_text(words_.comm, words_.comms[target], out);
-    add_text(words_.heap, words_.heaps[static_cast<int>(key.place)], out);
+    add_text(words_.heap, words_.heaps[static_cast<int>(key.heap_kind)], out);
     add_text(words_.source, words_.sources[static_cast<int>(key.source)], out);
     if (key.thread != AllocClass::kAnyThread) add_number(words_.thread, key.thread, out);
   }
@@ -406,7 +406,7 @@ class PprofWriter {
   struct LabelWords {
     std::int64_t pid, comm, heap, source, thread;
     std::vector<std::int64_t> comms;  // by target
-    std::array<std::int64_t, kPlaces> heaps;
+    std::array<std::int64_t, kHeapKinds> heaps;
     std::array<std::int64_t, kSources> sources;
   };
   void add_label_words() {
@@ -414,7 +414,7 @@ class PprofWriter {
     for (const TargetProfile& profile : profiles_) {
       words_.comms.push_back(text(printable(profile.comm)));
     }
-    for (int i = 0; i < kPlaces; ++i) words_.heaps[i] = text(kPlaceWords[i]);
+    for (int i = 0; i < kHeapKinds; ++i) words_.heaps[i] = text(kHeapKindWords[i]);
     for (int i = 0; i < kSources; ++i) words_.sources[i] = text(kSourceWords[i]);
   }
 

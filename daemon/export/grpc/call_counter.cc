@@ -65,7 +65,7 @@ RequestCounts::Kind kind_of(const grpc::experimental::ServerRpcInfo& call) {
 }
 
 // gRPC catches what a method throws, and answers UNKNOWN, which nobody else does here.
-void tell_of_error(grpc::experimental::InterceptorBatchMethods& methods) {
+void count_error(grpc::experimental::InterceptorBatchMethods& methods) {
   if (methods.GetSendStatus().error_code() != grpc::StatusCode::UNKNOWN) return;
   note_unexpected_error("to answer a call over gRPC",
                         std::runtime_error(methods.GetSendStatus().error_message()));
@@ -75,7 +75,7 @@ void tell_of_error(grpc::experimental::InterceptorBatchMethods& methods) {
 
 class CountedCall : public grpc::experimental::Interceptor {
  public:
-  CountedCall(std::shared_ptr<ServerStats> stats, UnreadAnswers& unread, UserPlaces& reflections,
+  CountedCall(std::shared_ptr<ServerStats> stats, UnreadAnswers& unread, UserSlots& reflections,
               grpc::experimental::ServerRpcInfo& call)
       : stats_(std::move(stats)),
         unread_(unread),
@@ -88,18 +88,18 @@ class CountedCall : public grpc::experimental::Interceptor {
   ~CountedCall() override { unread_.end(context_); }
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
-    if (reflections_ != nullptr && !place_ &&
+    if (reflections_ != nullptr && !slot_ &&
         methods->QueryInterceptionHookPoint(Hook::POST_RECV_INITIAL_METADATA)) {
-      auto place = reflections_->take(GrpcAccess::caller(context_).user());
-      if (place.ok()) place_ = *std::move(place);
-      if (!place_) context_.TryCancel();
+      auto slot = reflections_->take(GrpcAccess::caller(context_).user());
+      if (slot.ok()) slot_ = *std::move(slot);
+      if (!slot_) context_.TryCancel();
     }
     if (has_one_answer_ && methods->QueryInterceptionHookPoint(Hook::PRE_SEND_MESSAGE)) {
       unread_.begin(context_);
     }
     if (methods->QueryInterceptionHookPoint(Hook::POST_SEND_MESSAGE)) unread_.end(context_);
     if (methods->QueryInterceptionHookPoint(Hook::PRE_SEND_STATUS)) {
-      tell_of_error(*methods);
+      count_error(*methods);
       const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - began_;
       stats_->grpc.end(kind_, code_name(methods->GetSendStatus().error_code()), taken.count());
     }
@@ -110,8 +110,8 @@ class CountedCall : public grpc::experimental::Interceptor {
   const std::shared_ptr<ServerStats> stats_;
   UnreadAnswers& unread_;
   grpc::ServerContextBase& context_;
-  UserPlaces* reflections_ = nullptr;  // null: it is none
-  std::optional<UserPlaces::Place> place_;
+  UserSlots* reflections_ = nullptr;  // null: it is none
+  std::optional<UserSlots::Slot> slot_;
   const bool has_one_answer_;  // a stream sees by itself that nobody reads it
   const RequestCounts::Kind kind_;
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();

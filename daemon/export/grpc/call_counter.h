@@ -9,7 +9,7 @@
 
 #include "daemon/export/api/server_stats.h"
 #include "daemon/export/grpc/unread_answers.h"
-#include "daemon/util/user_places.h"
+#include "daemon/util/user_slots.h"
 
 namespace memprofd {
 
@@ -28,7 +28,7 @@ class CallCounter : public grpc::experimental::ServerInterceptorFactoryInterface
  private:
   const std::shared_ptr<ServerStats> stats_;
   UnreadAnswers unread_;
-  UserPlaces reflections_{kMostReflections, "streams of reflection are open"};
+  UserSlots reflections_{kMostReflections, "streams of reflection are open"};
 };
 
 }  // namespace memprofd

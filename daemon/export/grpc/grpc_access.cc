@@ -49,8 +49,8 @@ GrpcCaller GrpcAccess::caller(const grpc::ServerContextBase& context) {
 
 absl::StatusOr<GrpcAccess::Call> GrpcAccess::begin(const grpc::ServerContextBase& context) const {
   const std::string user = caller(context).user();
-  ASSIGN_OR_RETURN(UserPlaces::Place place, calls_.take(user));
-  return Call(std::move(place), user);
+  ASSIGN_OR_RETURN(UserSlots::Slot slot, calls_.take(user));
+  return Call(std::move(slot), user);
 }
 
 std::optional<ProcessUser> GrpcAccess::user_for(const GrpcCaller& caller) const {
@@ -66,7 +66,7 @@ absl::StatusOr<AskedProcess> GrpcAccess::process_for(const GrpcCaller& caller, i
     const absl::Status allowed = check_control(caller);
     return allowed.ok() ? asked : absl::StatusOr<AskedProcess>(allowed);
   }
-  ASSIGN_OR_RETURN(const OwnedProcess process, look_who_is_meant(ProcFs(), asked));
+  ASSIGN_OR_RETURN(const OwnedProcess process, identify_process(ProcFs(), asked));
   asked.start_time_ticks = process.start_time_ticks;
   return asked;
 }

@@ -19,7 +19,7 @@
 #include "daemon/export/grpc/unix_listener.h"
 #include "daemon/model/asked_process.h"
 #include "daemon/util/asker.h"
-#include "daemon/util/user_places.h"
+#include "daemon/util/user_slots.h"
 
 namespace grpc {
 class ServerContextBase;
@@ -51,11 +51,11 @@ class GrpcAccess {
   // One call, as long as it lasts: its thread works for the caller's user.
   class Call {
    public:
-    Call(UserPlaces::Place place, const std::string& user)
-        : place_(std::move(place)), asker_(std::make_unique<Asker>(user)) {}
+    Call(UserSlots::Slot slot, const std::string& user)
+        : slot_(std::move(slot)), asker_(std::make_unique<Asker>(user)) {}
 
    private:
-    UserPlaces::Place place_;
+    UserSlots::Slot slot_;
     std::unique_ptr<Asker> asker_;
   };
   // kResourceExhausted: too many calls are under way, or of this user.
@@ -78,7 +78,7 @@ class GrpcAccess {
 
  private:
   const GrpcAccessOptions options_;
-  mutable UserPlaces calls_{kMostCalls, "calls are under way"};
+  mutable UserSlots calls_{kMostCalls, "calls are under way"};
 };
 
 }  // namespace memprofd

@@ -27,8 +27,8 @@ bool GrpcCallsService::wait(const grpc::ServerContext& context, std::chrono::nan
 grpc::Status GrpcCallsService::TraceCalls(grpc::ServerContext* context,
                                           const pb::TraceCallsRequest* request,
                                           grpc::ServerWriter<pb::TraceCallsResponse>* writer) {
-  const auto place = streams_.take(*context);
-  if (!place) return no_stream_left();
+  const auto slot = streams_.take(*context);
+  if (!slot) return no_stream_left();
   const GrpcCaller caller = GrpcAccess::caller(*context);
   const auto process = access_.process_for(caller, request->pid());
   auto stream = process.ok() ? CallsStream::open(service_, *request, *process) : process.status();
@@ -41,7 +41,7 @@ grpc::Status GrpcCallsService::TraceCalls(grpc::ServerContext* context,
     const bool ended = !message.why_ended().empty();
     if (!ended && steady_clock::now() < due) continue;
     due += stream->interval();
-    if (!place->write([&] { return writer->Write(message); }) || ended) break;
+    if (!slot->write([&] { return writer->Write(message); }) || ended) break;
   }
   return grpc::Status::OK;
 }

@@ -4,7 +4,7 @@
 
 #include "daemon/export/api/calls_service.h"
 #include "daemon/export/grpc/grpc_access.h"
-#include "daemon/export/grpc/stream_places.h"
+#include "daemon/export/grpc/stream_slots.h"
 #include "daemon/util/stop_signal.h"
 #include "memprof/v1/calls.grpc.pb.h"
 
@@ -13,7 +13,7 @@ namespace memprofd {
 class GrpcCallsService final : public ::memprof::v1::Calls::Service {
  public:
   // All must outlive this.
-  GrpcCallsService(ProfilerService& service, const GrpcAccess& access, StreamPlaces& streams)
+  GrpcCallsService(ProfilerService& service, const GrpcAccess& access, StreamSlots& streams)
       : service_(service), access_(access), streams_(streams) {}
 
   // Ends all streams, soon.
@@ -28,7 +28,7 @@ class GrpcCallsService final : public ::memprof::v1::Calls::Service {
 
   ProfilerService& service_;
   const GrpcAccess& access_;
-  StreamPlaces& streams_;
+  StreamSlots& streams_;
   StopSignal stop_;
 };
 

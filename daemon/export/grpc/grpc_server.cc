@@ -19,7 +19,7 @@
 #include "daemon/export/grpc/grpc_service.h"
 #include "daemon/export/grpc/grpc_trace_service.h"
 #include "daemon/export/grpc/grpc_values_service.h"
-#include "daemon/export/grpc/stream_places.h"
+#include "daemon/export/grpc/stream_slots.h"
 #include "daemon/export/grpc/tcp_connections.h"
 #include "daemon/export/grpc/unix_listener.h"
 #include "daemon/export/grpc/unread_answers.h"
@@ -34,9 +34,9 @@ namespace {
 // For calls in progress when the server ends; then connections are cut off.
 constexpr std::chrono::seconds kGrace{1};
 // More calls get RESOURCE_EXHAUSTED: those who wait for a turn, watch or do not read leave some.
-constexpr int kMaxThreads = 4 * StreamPlaces::kPlaces;
+constexpr int kMaxThreads = 4 * StreamSlots::kSlots;
 // Those are told no at once for whom there is no place; some threads are left for that.
-static_assert(StreamPlaces::kPlaces + UnreadAnswers::kMost + GrpcService::kMostAnswers +
+static_assert(StreamSlots::kSlots + UnreadAnswers::kMost + GrpcService::kMostAnswers +
                   GrpcAccess::kMostCalls + CallCounter::kMostReflections + 12 <=
               kMaxThreads);
 // A client that is gone without a word is noticed after the sum of both.
@@ -103,7 +103,7 @@ struct GrpcServer::Impl {
   const std::shared_ptr<ServerStats> stats;
   const GrpcAccess access;
   const std::chrono::milliseconds idle_patience;
-  StreamPlaces streams;
+  StreamSlots streams;
   HeapStream heap_stream;
   GrpcService service;
   TraceService& traces;

@@ -12,8 +12,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "daemon/export/api/answer_pages.h"
 #include "daemon/export/api/inner_heap.h"
-#include "daemon/export/api/kept_answers.h"
 #include "daemon/export/api/server_info.h"
 #include "daemon/export/api/server_stats.h"
 #include "daemon/export/api/service.h"
@@ -29,7 +29,7 @@ struct GrpcServerOptions {
   GrpcTls tls = {};            // of TCP
   GrpcAccessOptions access = {};
   std::shared_ptr<ServerStats> stats = std::make_shared<ServerStats>();
-  std::shared_ptr<KeptAnswers> answers = std::make_shared<KeptAnswers>();
+  std::shared_ptr<AnswerPages> answers = std::make_shared<AnswerPages>();
   ServerFacts facts = {};
   std::shared_ptr<InnerHeaps> heaps = std::make_shared<InnerHeaps>();
   // A stream ends if its client accepts no data for this time.

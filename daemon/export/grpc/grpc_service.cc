@@ -149,8 +149,8 @@ grpc::Status GrpcService::GetProfile(grpc::ServerContext* context,
 grpc::Status GrpcService::StreamProfile(grpc::ServerContext* context,
                                         const pb::GetProfileRequest* request,
                                         grpc::ServerWriter<pb::StreamProfileResponse>* writer) {
-  const auto place = streams_.take(*context);
-  if (!place) return no_stream_left();
+  const auto slot = streams_.take(*context);
+  if (!slot) return no_stream_left();
   const absl::StatusOr<pb::GetProfileResponse> made = profile(*context, *request);
   if (!made.ok()) return to_grpc(made.status());
   const std::string& data = made->data();
@@ -161,7 +161,7 @@ grpc::Status GrpcService::StreamProfile(grpc::ServerContext* context,
   std::size_t at = 0;
   do {
     piece.set_data(data.substr(at, kProfilePieceBytes));
-    if (!place->write([&] { return writer->Write(piece); })) return grpc::Status::CANCELLED;
+    if (!slot->write([&] { return writer->Write(piece); })) return grpc::Status::CANCELLED;
     piece.Clear();
     at += kProfilePieceBytes;
   } while (at < data.size());
@@ -171,8 +171,8 @@ grpc::Status GrpcService::StreamProfile(grpc::ServerContext* context,
 grpc::Status GrpcService::WatchSites(grpc::ServerContext* context,
                                      const pb::WatchSitesRequest* request,
                                      grpc::ServerWriter<pb::ListSitesResponse>* writer) {
-  const auto place = streams_.take(*context);
-  if (!place) return no_stream_left();
+  const auto slot = streams_.take(*context);
+  if (!slot) return no_stream_left();
   const double seconds = interval_seconds(request->interval_seconds());
   if (seconds == 0) {
     return to_grpc(absl::InvalidArgumentError(
@@ -186,7 +186,7 @@ grpc::Status GrpcService::WatchSites(grpc::ServerContext* context,
     const grpc::Status status =
         answer(*context, watched_, &QueryService::first_sites, request->query(), sites);
     if (!status.ok()) return status;
-    if (!place->write([&] { return writer->Write(sites); })) break;
+    if (!slot->write([&] { return writer->Write(sites); })) break;
     next = std::max(next + interval, steady_clock::now());  // a slow reader gets fewer messages
   } while (wait_for_next(*context, stop_, next));
   return grpc::Status::OK;
@@ -195,11 +195,11 @@ grpc::Status GrpcService::WatchSites(grpc::ServerContext* context,
 grpc::Status GrpcService::StreamEvents(grpc::ServerContext* context,
                                        const pb::StreamEventsRequest* request,
                                        grpc::ServerWriter<pb::StreamEventsResponse>* writer) {
-  const auto place = streams_.take(*context);
-  if (!place) return no_stream_left();
+  const auto slot = streams_.take(*context);
+  if (!slot) return no_stream_left();
   absl::StatusOr<EventQuery> query = event_query(*request);
   if (!query.ok()) return to_grpc(query.status());
-  absl::StatusOr<TargetSnapshotPtr> target = service_.snapshot(request->pid());
+  absl::StatusOr<ProfileSnapshotPtr> target = service_.snapshot(request->pid());
   if (!target.ok()) return to_grpc(target.status());
   if (absl::Status known = check_follows_blocks(**target, "events of single blocks"); !known.ok()) {
     return to_grpc(known);
@@ -216,7 +216,7 @@ grpc::Status GrpcService::StreamEvents(grpc::ServerContext* context,
   EventStream stream(*std::move(query), (*target)->symbolizer);
   target->reset();  // its counts are not needed
   const auto send = [&](const pb::StreamEventsResponse& message) {
-    return place->write([&] { return writer->Write(message); });
+    return slot->write([&] { return writer->Write(message); });
   };
   while (wait_for_next(*context, stop_, steady_clock::now())) {
     const EventRead read = reader->read(kEventsARead, kCancelCheck);

@@ -14,7 +14,7 @@
 #include "daemon/export/clients/answer_turns.h"
 #include "daemon/export/grpc/grpc_access.h"
 #include "daemon/export/grpc/heap_stream.h"
-#include "daemon/export/grpc/stream_places.h"
+#include "daemon/export/grpc/stream_slots.h"
 #include "daemon/util/stop_signal.h"
 #include "memprof/v1/profiler.grpc.pb.h"
 
@@ -23,8 +23,8 @@ namespace memprofd {
 class GrpcService final : public ::memprof::v1::Profiler::Service {
  public:
   // All must outlive this.
-  GrpcService(ProfilerService& service, const GrpcAccess& access, StreamPlaces& streams,
-              HeapStream& heap_stream, std::shared_ptr<KeptAnswers> answers, ServerFacts facts)
+  GrpcService(ProfilerService& service, const GrpcAccess& access, StreamSlots& streams,
+              HeapStream& heap_stream, std::shared_ptr<AnswerPages> answers, ServerFacts facts)
       : service_(service),
         access_(access),
         streams_(streams),
@@ -103,13 +103,13 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
 
   ProfilerService& service_;
   const GrpcAccess& access_;
-  StreamPlaces& streams_;
+  StreamSlots& streams_;
   HeapStream& heap_stream_;
   ControlService control_;
   QueryService queries_;
   // Each waiting call has a thread, beside streams and control calls.
   AnswerTurns turns_{kTurns};
-  AnswerTurns watched_{{.at_once = 2, .waiting = StreamPlaces::kPlaces}};  // of WatchSites
+  AnswerTurns watched_{{.at_once = 2, .waiting = StreamSlots::kSlots}};  // of WatchSites
   const ServerFacts facts_;
   StopSignal stop_;
 };

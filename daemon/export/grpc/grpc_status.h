@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "daemon/export/grpc/stream_places.h"
+#include "daemon/export/grpc/stream_slots.h"
 
 namespace memprofd {
 
@@ -23,7 +23,7 @@ grpc::Status to_grpc(const absl::Status& status);
 
 inline grpc::Status no_stream_left() {
   return to_grpc(absl::ResourceExhaustedError(absl::StrCat(
-      StreamPlaces::kPlaces, " streams are open, or ", StreamPlaces::kPlacesOfUser,
+      StreamSlots::kSlots, " streams are open, or ", StreamSlots::kSlotsOfUser,
       " of this user, and that is the limit; end another first (events, record, or a client of "
       "WatchSites)")));
 }

@@ -12,13 +12,13 @@ namespace pb = ::memprof::v1;
 grpc::Status GrpcTraceService::Record(grpc::ServerContext* context,
                                       const pb::RecordRequest* request,
                                       grpc::ServerWriter<pb::RecordResponse>* writer) {
-  const auto place = streams_.take(*context);
-  if (!place) return no_stream_left();
+  const auto slot = streams_.take(*context);
+  if (!slot) return no_stream_left();
   const absl::StatusOr<std::unique_ptr<TraceStream>> stream = traces_.record(request->options());
   audit(request->options().pid(), "record", GrpcAccess::caller(*context).name, stream.status());
   if (!stream.ok()) return to_grpc(stream.status());
   const auto send = [&](const pb::RecordResponse& message) {
-    return place->write([&] { return writer->Write(message); });
+    return slot->write([&] { return writer->Write(message); });
   };
   while (!context->IsCancelled() && (*stream)->step(send)) {
   }

@@ -5,7 +5,7 @@
 
 #include "daemon/export/api/trace_service.h"
 #include "daemon/export/grpc/grpc_access.h"
-#include "daemon/export/grpc/stream_places.h"
+#include "daemon/export/grpc/stream_slots.h"
 #include "memprof/v1/profiler.grpc.pb.h"
 
 namespace memprofd {
@@ -13,7 +13,7 @@ namespace memprofd {
 class GrpcTraceService final : public ::memprof::v1::Trace::Service {
  public:
   // All must outlive this.
-  GrpcTraceService(TraceService& traces, const GrpcAccess& access, StreamPlaces& streams)
+  GrpcTraceService(TraceService& traces, const GrpcAccess& access, StreamSlots& streams)
       : traces_(traces), access_(access), streams_(streams) {}
 
   grpc::Status Record(grpc::ServerContext* context, const ::memprof::v1::RecordRequest* request,
@@ -34,7 +34,7 @@ class GrpcTraceService final : public ::memprof::v1::Trace::Service {
  private:
   TraceService& traces_;
   const GrpcAccess& access_;
-  StreamPlaces& streams_;
+  StreamSlots& streams_;
 };
 
 }  // namespace memprofd

@@ -58,8 +58,8 @@ grpc::Status GrpcValuesService::ListValues(grpc::ServerContext* context,
 grpc::Status GrpcValuesService::WatchValues(grpc::ServerContext* context,
                                             const pb::WatchValuesRequest* request,
                                             grpc::ServerWriter<pb::WatchValuesResponse>* writer) {
-  const auto place = streams_.take(*context);
-  if (!place) return no_stream_left();
+  const auto slot = streams_.take(*context);
+  if (!slot) return no_stream_left();
   const int pid = request->values().pid();
   const GrpcCaller caller = GrpcAccess::caller(*context);
   const auto process = access_.process_for(caller, pid);
@@ -72,7 +72,7 @@ grpc::Status GrpcValuesService::WatchValues(grpc::ServerContext* context,
   for (auto due = steady_clock::now(); wait_for_next(*context, stop_, due);) {
     const auto message = stream->next([context] { return !context->IsCancelled(); });
     if (!message.ok()) return to_grpc(message.status());
-    if (!place->write([&] { return writer->Write(*message); })) break;
+    if (!slot->write([&] { return writer->Write(*message); })) break;
     due = std::max(due + stream->period(), steady_clock::now());
   }
   return grpc::Status::OK;

@@ -4,7 +4,7 @@
 
 #include "daemon/export/api/values_service.h"
 #include "daemon/export/grpc/grpc_access.h"
-#include "daemon/export/grpc/stream_places.h"
+#include "daemon/export/grpc/stream_slots.h"
 #include "daemon/util/stop_signal.h"
 #include "memprof/v1/values.grpc.pb.h"
 
@@ -13,7 +13,7 @@ namespace memprofd {
 class GrpcValuesService final : public ::memprof::v1::Values::Service {
  public:
   // All must outlive this.
-  GrpcValuesService(ProfilerService& service, const GrpcAccess& access, StreamPlaces& streams)
+  GrpcValuesService(ProfilerService& service, const GrpcAccess& access, StreamSlots& streams)
       : service_(service), values_(service), access_(access), streams_(streams) {}
 
   // Ends all streams, soon.
@@ -48,7 +48,7 @@ class GrpcValuesService final : public ::memprof::v1::Values::Service {
   ProfilerService& service_;
   ValuesService values_;
   const GrpcAccess& access_;
-  StreamPlaces& streams_;
+  StreamSlots& streams_;
   StopSignal stop_;
 };
 

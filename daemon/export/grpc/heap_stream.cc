@@ -48,14 +48,14 @@ grpc::Status HeapStream::send(grpc::ServerContext& context, const pb::TakeHeapRe
 grpc::Status HeapStream::send(grpc::ServerContext& context, const pb::TakeSnapshotRequest& request,
                               HeapContents contents,
                               grpc::ServerWriter<pb::TakeSnapshotResponse>& writer) {
-  const auto place = streams_.take(context);
-  if (!place) return no_stream_left();
+  const auto slot = streams_.take(context);
+  if (!slot) return no_stream_left();
   const GrpcCaller caller = GrpcAccess::caller(context);
   const HeapClient client{.take =
                               [&](std::string_view bytes) {
                                 pb::TakeSnapshotResponse message;
                                 message.set_data(bytes.data(), bytes.size());
-                                return place->write([&] { return writer.Write(message); });
+                                return slot->write([&] { return writer.Write(message); });
                               },
                           .waits = [&] { return !context.IsCancelled() && stop_.wait({}); }};
   const auto process = access_.process_for(caller, request.pid(), request.process_start_ticks());
@@ -66,7 +66,7 @@ grpc::Status HeapStream::send(grpc::ServerContext& context, const pb::TakeSnapsh
   if (!summary.ok()) return to_grpc(summary.status());
   pb::TakeSnapshotResponse last;
   *last.mutable_summary() = *summary;
-  place->write([&] { return writer.Write(last); });
+  slot->write([&] { return writer.Write(last); });
   return grpc::Status::OK;
 }
 

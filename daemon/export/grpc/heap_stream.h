@@ -6,7 +6,7 @@
 
 #include "daemon/export/api/control_service.h"
 #include "daemon/export/grpc/grpc_access.h"
-#include "daemon/export/grpc/stream_places.h"
+#include "daemon/export/grpc/stream_slots.h"
 #include "daemon/model/control.h"
 #include "daemon/util/stop_signal.h"
 #include "memprof/v1/heaps.pb.h"
@@ -17,7 +17,7 @@ namespace memprofd {
 class HeapStream {
  public:
   // All must outlive this.
-  HeapStream(ProfilerService& service, const GrpcAccess& access, StreamPlaces& streams)
+  HeapStream(ProfilerService& service, const GrpcAccess& access, StreamSlots& streams)
       : control_(service), access_(access), streams_(streams) {}
 
   // Ends all of them, soon.
@@ -34,7 +34,7 @@ class HeapStream {
  private:
   ControlService control_;
   const GrpcAccess& access_;
-  StreamPlaces& streams_;
+  StreamSlots& streams_;
   StopSignal stop_;
 };
 

@@ -69,7 +69,7 @@ TcpConnections::~TcpConnections() {
   thread_.join();
 }
 
-std::size_t TcpConnections::look() const {
+std::size_t TcpConnections::end_idle() const {
   const std::vector<int> found = connections(port_);
   if (found.size() <= kMost) return 0;
   std::vector<Silent> all;
@@ -88,16 +88,16 @@ std::size_t TcpConnections::look() const {
 
 void TcpConnections::loop() {
   ::pthread_setname_np(::pthread_self(), "grpc-tcp");
-  bool told = false;
+  bool is_logged = false;
   while (stop_.wait(kTimeoutCheck)) {
     std::size_t ended = 0;
-    guarded("to read TCP connections", [&] { ended = look(); });
+    guarded("to read TCP connections", [&] { ended = end_idle(); });
     stats_->grpc_cut_off += ended;
-    if (ended > 0 && !told) {
+    if (ended > 0 && !is_logged) {
       log_warning("gRPC: closed {} connections on TCP port {}, because there were more than {}",
                   ended, port_, kMost);
     }
-    told = ended > 0;
+    is_logged = ended > 0;
   }
 }
 

@@ -27,7 +27,7 @@ class TcpConnections {
 
  private:
   // Number of connections that were closed.
-  std::size_t look() const;
+  std::size_t end_idle() const;
   void loop();
 
   const std::uint16_t port_;

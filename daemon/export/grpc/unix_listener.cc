@@ -137,7 +137,7 @@ UnixListener::UnixListener(std::string path, UniqueFd socket, UnixListenerLimits
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       limits_(limits),
       stats_(std::move(stats)),
-      places_(limits.connections, "connections are open", limits.connections_a_user) {}
+      slots_(limits.connections, "connections are open", limits.connections_a_user) {}
 
 UnixListener::~UnixListener() {
   ended_ = true;
@@ -205,19 +205,19 @@ void UnixListener::accept() {
   const auto peer = peer_of(fd.get());
   UniqueFd own(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
   if (!peer || !own) return;
-  auto place = places_.take(peer->uid == 0 ? "" : absl::StrCat("user ", peer->uid));
-  if (!place.ok()) return refuse(peer->uid, place.status());
+  auto slot = slots_.take(peer->uid == 0 ? "" : absl::StrCat("user ", peer->uid));
+  if (!slot.ok()) return refuse(peer->uid, slot.status());
   const int key = own.get();
   connections_.insert_or_assign(
-      key, Connection{std::move(own), peer->uid, *std::move(place), 0, steady_clock::now()});
+      key, Connection{std::move(own), peer->uid, *std::move(slot), 0, steady_clock::now()});
   take_(std::move(fd));
 }
 
 void UnixListener::refuse(uid_t uid, const absl::Status& why) {
   ++stats_->grpc_refused;
   const auto now = steady_clock::now();
-  if (now - refusal_told_at_ >= kBetweenRefusals) {
-    refusal_told_at_ = now;
+  if (now - refusal_logged_at_ >= kBetweenRefusals) {
+    refusal_logged_at_ = now;
     log_warning("gRPC: refused a connection of user {}: {}", uid, std::string(why.message()));
   }
 }

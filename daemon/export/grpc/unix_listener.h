@@ -20,7 +20,7 @@
 #include "daemon/export/api/server_stats.h"
 #include "daemon/util/fd.h"
 #include "daemon/util/threads/mutex.h"
-#include "daemon/util/user_places.h"
+#include "daemon/util/user_slots.h"
 
 namespace memprofd {
 
@@ -67,7 +67,7 @@ class UnixListener {
   struct Connection {
     UniqueFd fd;  // another descriptor of the socket that gRPC has
     uid_t uid;
-    UserPlaces::Place place;
+    UserSlots::Slot slot;
     int unread_bytes;
     TimePoint read_at;  // when the client was last seen to read, or had nothing to
   };
@@ -90,9 +90,9 @@ class UnixListener {
   const UnixListenerLimits limits_;
   const std::shared_ptr<ServerStats> stats_;
   Take take_;
-  UserPlaces places_;
+  UserSlots slots_;
   std::map<int, Connection> connections_;  // by descriptor; the thread's, once there is one
-  TimePoint refusal_told_at_;              // likewise
+  TimePoint refusal_logged_at_;            // likewise
   std::atomic<TimePoint> cut_off_at_ = TimePoint::max();
   Mutex taking_;  // held while a connection is handed on
   bool stopping_ ABSL_GUARDED_BY(taking_) = false;

@@ -30,11 +30,11 @@ CensusThread::~CensusThread() {
 void CensusThread::run() {
   ::pthread_setname_np(::pthread_self(), "heap-census");
   do {
-    guarded("to count snapshots", [this] { look(); });
+    guarded("to count snapshots", [this] { count_snapshots(); });
   } while (stop_.wait(interval_));
 }
 
-void CensusThread::look() {
+void CensusThread::count_snapshots() {
   std::error_code unknown;
   const auto changed = std::filesystem::last_write_time(heaps_.kept().directory(), unknown);
   if (unknown || changed == done_) return;

@@ -28,7 +28,7 @@ class CensusThread {
 
  private:
   void run();
-  void look();
+  void count_snapshots();
   bool count_all();
 
   InnerHeaps& heaps_;

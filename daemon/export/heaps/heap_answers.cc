@@ -111,7 +111,7 @@ pb::HeapCount to_proto(const BlockCount& count) {
 
 pb::HeapTypes to_proto(const TypedCount& types) {
   pb::HeapTypes out;
-  const TypesFound& found = types.found;
+  const TypingResult& found = types.found;
   out.set_modules(found.modules);
   out.set_modules_without_files(found.modules_without_files);
   out.set_disagreed(found.disagreed);
@@ -289,7 +289,7 @@ pb::HeapWaste waste_answer(const HeapImage& image, const ShortestPaths& paths, s
     pattern.set_bytes(row.words * kWordBytes);
     pattern.set_bytes_to_win(row.words_to_win * kWordBytes);
     pattern.set_more_places(put_rows(row.places, rows, pattern.mutable_places(),
-                                     [&](const WastePlace& from, pb::WastePlace& place) {
+                                     [&](const WasteRoot& from, pb::WastePlace& place) {
                                        place.set_root(
                                            valid_utf8(root_text(image.root_names[from.root_name])));
                                        place.set_bytes_to_win(from.words_to_win * kWordBytes);

@@ -61,7 +61,7 @@ absl::StatusOr<pb::DescribeHeapResponse> HeapService::describe(
   }
   pb::DescribeHeapResponse out;
   RETURN_IF_ERROR(
-      heaps_.look_at_taken(control_, snapshot_for(request), process, waits, [&](HeapImage& image) {
+      heaps_.analyse_taken(control_, snapshot_for(request), process, waits, [&](HeapImage& image) {
         out = describe_heap(image, request);
         return absl::OkStatus();
       }));
@@ -75,7 +75,7 @@ absl::StatusOr<pb::HeapWhy> HeapService::why(const pb::WhyRequest& request,
                    queries_.list_sites(live_sites_request(request.pid(), request.site())));
   RETURN_IF_ERROR(check_live_sites(sites, request.site()));
   pb::HeapWhy out;
-  RETURN_IF_ERROR(heaps_.look_at_taken(control_, snapshot_for(request), process, waits,
+  RETURN_IF_ERROR(heaps_.analyse_taken(control_, snapshot_for(request), process, waits,
                                        [&](HeapImage& image) -> absl::Status {
                                          ASSIGN_OR_RETURN(out, why_of(image, request));
                                          return absl::OkStatus();

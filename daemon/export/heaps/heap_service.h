@@ -27,7 +27,7 @@ class HeapService {
   HeapService(InnerHeaps& heaps, ControlService& control, QueryService& queries)
       : heaps_(heaps), control_(control), queries_(queries) {}
 
-  // Errors as of InnerHeaps::look_at_taken().
+  // Errors as of InnerHeaps::analyse_taken().
   absl::StatusOr<::memprof::v1::DescribeHeapResponse> describe(
       const ::memprof::v1::DescribeHeapRequest& request, const AskedProcess& process,
       const Waits& waits);

@@ -105,7 +105,7 @@ absl::StatusOr<pb::ListCensusesResponse> KeptHeaps::censuses(
 
 absl::StatusOr<pb::KeepHeapResponse> KeptHeaps::keep(const pb::KeepHeapRequest& request,
                                                      const std::function<bool()>& waits) {
-  ASSIGN_OR_RETURN(const TargetSnapshotPtr target, service_.snapshot(request.pid()));
+  ASSIGN_OR_RETURN(const ProfileSnapshotPtr target, service_.snapshot(request.pid()));
   ASSIGN_OR_RETURN(HeapFiles::File file,
                    heaps_.kept().create(target->info.comm, request.pid(), std::time(nullptr)));
   pb::TakeSnapshotRequest asked;
@@ -126,7 +126,7 @@ absl::StatusOr<pb::KeepHeapResponse> KeptHeaps::keep(const pb::KeepHeapRequest& 
 
 absl::StatusOr<pb::HeapDiff> KeptHeaps::compare(const pb::CompareHeapsRequest& request) {
   std::vector<ImageSummary> both;
-  RETURN_IF_ERROR(heaps_.look_at_kept({request.base(), request.other()}, [&](HeapImage& image) {
+  RETURN_IF_ERROR(heaps_.analyse_kept({request.base(), request.other()}, [&](HeapImage& image) {
     both.push_back(summarize(image));
     return absl::OkStatus();
   }));

@@ -30,7 +30,7 @@ class KeptHeaps {
   // Errors as of taking one and of HeapFiles; waits: whether a client still waits.
   absl::StatusOr<::memprof::v1::KeepHeapResponse> keep(
       const ::memprof::v1::KeepHeapRequest& request, const std::function<bool()>& waits);
-  // Errors as of InnerHeaps::look_at_kept().
+  // Errors as of InnerHeaps::analyse_kept().
   absl::StatusOr<::memprof::v1::HeapDiff> compare(
       const ::memprof::v1::CompareHeapsRequest& request);
   // The same for an answer from one of them: make(image, paths, rows of each table).
@@ -39,7 +39,7 @@ class KeptHeaps {
                                 Answer (*make)(const HeapImage&, const ShortestPaths&,
                                                std::size_t)) {
     Answer out;
-    RETURN_IF_ERROR(heaps_.look_at_kept({request.name()}, [&](HeapImage& image) {
+    RETURN_IF_ERROR(heaps_.analyse_kept({request.name()}, [&](HeapImage& image) {
       out = make(image, ShortestPaths(image), rows_of(request.limit()));
       return absl::OkStatus();
     }));

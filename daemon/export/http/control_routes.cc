@@ -33,9 +33,9 @@ HttpHandler snapshot(ControlService& control, StopSignal& stop) {
   return [&control, &stop](const HttpRequest& http) {
     const auto request = parse_command<::memprof::v1::TakeSnapshotRequest>(http.body);
     if (!request.ok()) return http_failure(request.status());
-    const auto stream = SnapshotStream::begin(
+    const auto stream = HeapDumpStream::begin(
         control, stop, *request,
-        [pid = request->pid(), caller = http.caller](const SnapshotStream::Summary& summary) {
+        [pid = request->pid(), caller = http.caller](const HeapDumpStream::Summary& summary) {
           audit(pid, "snapshot", caller, summary.status(), summary.ok() ? cost_of(*summary) : "");
         });
     if (!stream.ok()) return http_failure(stream.status());

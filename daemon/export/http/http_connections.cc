@@ -90,8 +90,8 @@ void HttpConnections::cut_off(Connection& connection) {
   ::shutdown(connection.fd, SHUT_RDWR);
   const std::uint64_t all = ++stats_->http_cut_off;
   const auto now = Clock::now();
-  if (now - told_at_ < kBetweenWarnings) return;
-  told_at_ = now;
+  if (now - warned_at_ < kBetweenWarnings) return;
+  warned_at_ = now;
   log_warning("HTTP: closed connections that were too slow, {} so far; {} of {} are open", all,
               connections_.size() - closing_, limits_.connections);
 }

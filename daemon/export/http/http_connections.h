@@ -76,7 +76,7 @@ class HttpConnections {
   Condition changed_;
   std::map<const MHD_Connection*, Connection> connections_ ABSL_GUARDED_BY(mutex_);
   std::size_t closing_ ABSL_GUARDED_BY(mutex_) = 0;  // of them cut off
-  Clock::time_point told_at_ ABSL_GUARDED_BY(mutex_);
+  Clock::time_point warned_at_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

@@ -31,8 +31,8 @@ bool is_group(const FieldDescriptor& field) {
 }
 
 // All ways to a field of that name that are depth long.
-void find_ways(const Descriptor& type, const std::string& name, int depth, Path& way,
-               std::vector<Path>& found) {
+void find_paths(const Descriptor& type, const std::string& name, int depth, Path& way,
+                std::vector<Path>& found) {
   if (depth == 1) {
     const FieldDescriptor* field = type.FindFieldByName(name);
     if (field == nullptr || field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) return;
@@ -43,7 +43,7 @@ void find_ways(const Descriptor& type, const std::string& name, int depth, Path&
   for (int i = 0; i < type.field_count(); ++i) {
     if (!is_group(*type.field(i))) continue;
     way.push_back(type.field(i));
-    find_ways(*type.field(i)->message_type(), name, depth - 1, way, found);
+    find_paths(*type.field(i)->message_type(), name, depth - 1, way, found);
     way.pop_back();
   }
 }
@@ -77,7 +77,7 @@ absl::StatusOr<Path> way_to(const Descriptor& type, const std::string& name) {
   for (int depth = 1; depth <= kMaxDepth; ++depth) {
     std::vector<Path> found;
     Path way;
-    find_ways(type, name, depth, way, found);
+    find_paths(type, name, depth, way, found);
     if (found.size() == 1) return found[0];
     if (found.size() > 1) {
       return absl::InvalidArgumentError(absl::StrCat("parameter ", name, " could be ",

@@ -16,10 +16,10 @@ constexpr std::chrono::milliseconds kPoll{20};
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<SnapshotStream>> SnapshotStream::begin(
+absl::StatusOr<std::shared_ptr<HeapDumpStream>> HeapDumpStream::begin(
     ControlService& control, StopSignal& stop, const ::memprof::v1::TakeSnapshotRequest& request,
     std::function<void(const Summary&)> done) {
-  std::shared_ptr<SnapshotStream> stream(new SnapshotStream);
+  std::shared_ptr<HeapDumpStream> stream(new HeapDumpStream);
   // Not the shared one: who holds that waits for the thread.
   ASSIGN_OR_RETURN(stream->thread_,
                    start_thread("to take a snapshot", [self = stream.get(), &control, &stop,
@@ -38,7 +38,7 @@ absl::StatusOr<std::shared_ptr<SnapshotStream>> SnapshotStream::begin(
   return stream;
 }
 
-void SnapshotStream::take(ControlService& control, StopSignal& stop,
+void HeapDumpStream::take(ControlService& control, StopSignal& stop,
                           const ::memprof::v1::TakeSnapshotRequest& request) {
   const HeapClient client{
       .take = [this](std::string_view bytes) { return pipe_.push(std::string(bytes)).ok(); },
@@ -46,12 +46,12 @@ void SnapshotStream::take(ControlService& control, StopSignal& stop,
   summary_ = control.take_snapshot(request, process_of(request), client);
 }
 
-SnapshotStream::~SnapshotStream() {
+HeapDumpStream::~HeapDumpStream() {
   pipe_.close();
   if (thread_.joinable()) thread_.join();
 }
 
-std::optional<std::string> SnapshotStream::next() {
+std::optional<std::string> HeapDumpStream::next() {
   if (first_) return std::exchange(first_, std::nullopt);
   for (;;) {
     const bool ended = ended_;

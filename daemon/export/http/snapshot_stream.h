@@ -18,19 +18,19 @@
 
 namespace memprofd {
 
-class SnapshotStream {
+class HeapDumpStream {
  public:
   using Summary = absl::StatusOr<::memprof::v1::SnapshotSummary>;
 
   // Returns when the first piece is there, or an error. control and stop must outlive it. done:
   // called with the outcome, on the stream's thread.
-  static absl::StatusOr<std::shared_ptr<SnapshotStream>> begin(
+  static absl::StatusOr<std::shared_ptr<HeapDumpStream>> begin(
       ControlService& control, StopSignal& stop, const ::memprof::v1::TakeSnapshotRequest& request,
       std::function<void(const Summary&)> done);
   // Gives the snapshot up, if it has not ended.
-  ~SnapshotStream();
-  SnapshotStream(const SnapshotStream&) = delete;
-  SnapshotStream& operator=(const SnapshotStream&) = delete;
+  ~HeapDumpStream();
+  HeapDumpStream(const HeapDumpStream&) = delete;
+  HeapDumpStream& operator=(const HeapDumpStream&) = delete;
 
   // The next piece, waiting for it; empty behind the last. Nothing: it came to no good end.
   std::optional<std::string> next();
@@ -39,7 +39,7 @@ class SnapshotStream {
   // Time for which a piece waits for a client that accepts none.
   static constexpr std::chrono::seconds kPatience{5};
 
-  SnapshotStream() = default;
+  HeapDumpStream() = default;
   void take(ControlService& control, StopSignal& stop,
             const ::memprof::v1::TakeSnapshotRequest& request);
 

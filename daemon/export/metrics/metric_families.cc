@@ -41,10 +41,10 @@ void MetricFamilies::histogram(const MetricName& name, MetricLabels labels,
 
 void MetricFamilies::append(MetricFamilies&& block) {
   std::vector<std::string_view> names(block.families_.size());
-  for (const auto& [name, place] : block.index_) names[place] = name;
-  for (std::size_t place = 0; place < names.size(); ++place) {
-    prometheus::MetricFamily& from = block.families_[place];
-    const auto [it, is_new] = index_.try_emplace(names[place], families_.size());
+  for (const auto& [name, heap_kind] : block.index_) names[heap_kind] = name;
+  for (std::size_t heap_kind = 0; heap_kind < names.size(); ++heap_kind) {
+    prometheus::MetricFamily& from = block.families_[heap_kind];
+    const auto [it, is_new] = index_.try_emplace(names[heap_kind], families_.size());
     if (is_new) {
       families_.push_back(std::move(from));
       continue;

@@ -11,7 +11,7 @@
 #include "daemon/export/metrics/gc_metrics.h"
 #include "daemon/export/metrics/heap_metrics.h"
 #include "daemon/export/metrics/memory_metrics.h"
-#include "daemon/export/metrics/reported_metrics.h"
+#include "daemon/export/metrics/published_metrics.h"
 #include "daemon/export/metrics/server_metrics.h"
 #include "daemon/export/metrics/site_metrics.h"
 #include "daemon/export/metrics/target_metrics.h"
@@ -93,14 +93,14 @@ constexpr std::size_t kSeriesOfLimits = 2 + kBlockNames.size();
 constexpr std::chrono::milliseconds kReportPatience{200};
 
 // One of each pid, the latest attach.
-std::vector<TargetSnapshotPtr> unique_targets(std::vector<TargetSnapshotPtr> targets) {
-  std::map<int, TargetSnapshotPtr> latest;
-  for (TargetSnapshotPtr& target : targets) {
+std::vector<ProfileSnapshotPtr> unique_targets(std::vector<ProfileSnapshotPtr> targets) {
+  std::map<int, ProfileSnapshotPtr> latest;
+  for (ProfileSnapshotPtr& target : targets) {
     if (target == nullptr) continue;
-    TargetSnapshotPtr& kept = latest[target->info.pid];
+    ProfileSnapshotPtr& kept = latest[target->info.pid];
     if (kept == nullptr || kept->attached_ns <= target->attached_ns) kept = std::move(target);
   }
-  std::vector<TargetSnapshotPtr> out;
+  std::vector<ProfileSnapshotPtr> out;
   out.reserve(latest.size());
   for (auto& [pid, target] : latest) out.push_back(std::move(target));
   return out;
@@ -138,7 +138,8 @@ PrometheusExporter::PrometheusExporter(ProfilerService& service, ProgramVersion 
       censuses_(std::move(censuses)),
       publications_(std::move(publications)) {}
 
-PrometheusExporter::TargetMemory& PrometheusExporter::remember(const TargetSnapshot& target) const {
+PrometheusExporter::TargetMemory& PrometheusExporter::remember(
+    const ProfileSnapshot& target) const {
   const auto known = targets_.find(target.info.pid);
   if (known != targets_.end() && known->second.attached_ns == target.attached_ns) {
     return known->second;
@@ -156,7 +157,7 @@ PrometheusExporter::TargetMemory& PrometheusExporter::remember(const TargetSnaps
                       .start_time_ticks = target.info.program.start_time_ticks,
                       .counted = std::move(counted),
                       .top_sites = TopSites(sites),
-                      .top_c_sites = TopSites(sites),
+                      .top_native_sites = TopSites(sites),
                       .sites = sites};
   return targets_.emplace(target.info.pid, std::move(memory)).first->second;
 }
@@ -174,9 +175,9 @@ void PrometheusExporter::retire(const TargetMemory& memory) const {
   }
 }
 
-void PrometheusExporter::retire_forgotten(const std::vector<TargetSnapshotPtr>& targets) const {
+void PrometheusExporter::retire_forgotten(const std::vector<ProfileSnapshotPtr>& targets) const {
   std::set<int> pids;
-  for (const TargetSnapshotPtr& target : targets) pids.insert(target->info.pid);
+  for (const ProfileSnapshotPtr& target : targets) pids.insert(target->info.pid);
   for (auto it = targets_.begin(); it != targets_.end();) {
     if (!pids.contains(it->first)) {
       retire(it->second);
@@ -188,7 +189,7 @@ void PrometheusExporter::retire_forgotten(const std::vector<TargetSnapshotPtr>& 
 }
 
 // State that advances from scrape to scrape, whether or not there is room to show it.
-void PrometheusExporter::advance(const TargetSnapshot& target) const {
+void PrometheusExporter::advance(const ProfileSnapshot& target) const {
   TargetMemory& memory = remember(target);
   ProgramMemory& program = programs_[program_key(target.info)];
   program.is_used = true;
@@ -237,7 +238,8 @@ void PrometheusExporter::add_of_each(Block kind, std::size_t targets, Scrape& sc
   }
 }
 
-void PrometheusExporter::collect_counters(const TargetSnapshot& target, MetricFamilies& out) const {
+void PrometheusExporter::collect_counters(const ProfileSnapshot& target,
+                                          MetricFamilies& out) const {
   const TargetMemory& memory = remember(target);
   if (!is_active(target.info.state) &&
       std::chrono::steady_clock::now() - memory.ended_at >= limits_.last_counters) {
@@ -253,8 +255,8 @@ void PrometheusExporter::collect_counters(const TargetSnapshot& target, MetricFa
 // With each site come its lifetimes, where its program is the only one of its kind.
 void PrometheusExporter::collect_sites(Scrape& scrape) const {
   if (scrape.running == 0) return;
-  const bool native = std::ranges::any_of(scrape.targets, [](const TargetSnapshotPtr& target) {
-    return follows_c_blocks(target->info);
+  const bool native = std::ranges::any_of(scrape.targets, [](const ProfileSnapshotPtr& target) {
+    return follows_native_blocks(target->info);
   });
   const std::size_t of_site =
       kSeriesOfSite + kLifetimeBounds + 3 + (native ? kSeriesOfNativeSite : 0);
@@ -269,13 +271,13 @@ void PrometheusExporter::collect_sites(Scrape& scrape) const {
       ++scrape.held_back[static_cast<std::size_t>(Block::kSites)];
       continue;
     }
-    const TargetSnapshot& target = *scrape.targets[i];
+    const ProfileSnapshot& target = *scrape.targets[i];
     MetricFamilies block;
     block.set_common_labels(labels_of_target(target.info));
     TargetMemory& memory = remember(target);
     memory.top_sites.set_limit(site_limit_);
     const SiteSeriesMap sites = memory.top_sites.update(totals_of(i, scrape).series());
-    if (!follows_c_blocks(target.info)) scrape.totals[i].reset();
+    if (!follows_native_blocks(target.info)) scrape.totals[i].reset();
     const bool follows_blocks = target.info.follows_blocks();
     add_site_metrics(sites, follows_blocks, block);
     if (follows_blocks && block.series() <= room(scrape)) add_lifetimes(target, sites);
@@ -285,7 +287,7 @@ void PrometheusExporter::collect_sites(Scrape& scrape) const {
 
 // A site that has just got a name was counted in `other` before, except in the first scrape and if
 // it is the first of its program.
-void PrometheusExporter::add_lifetimes(const TargetSnapshot& target,
+void PrometheusExporter::add_lifetimes(const ProfileSnapshot& target,
                                        const SiteSeriesMap& sites) const {
   TargetMemory& memory = remember(target);
   ProgramMemory& program = programs_[program_key(target.info)];
@@ -308,7 +310,7 @@ void PrometheusExporter::add_lifetimes(const TargetSnapshot& target,
 // Histograms of programs, or of targets where they are to be by pid.
 void PrometheusExporter::collect_of_programs(Block kind, Scrape& scrape) const {
   std::set<std::string> shown;
-  for (const TargetSnapshotPtr& target : scrape.targets) {
+  for (const ProfileSnapshotPtr& target : scrape.targets) {
     const std::string key = program_key(target->info);
     if (!shown.insert(key).second) continue;
     ProgramMemory& program = programs_[key];
@@ -340,16 +342,16 @@ void PrometheusExporter::collect_published(Scrape& scrape) const {
   }
   std::size_t names = kAllReportedNames;
   add_of_each(Block::kPublished, scrape.running, scrape,
-              [&](const TargetSnapshot& target, MetricFamilies& out) {
+              [&](const ProfileSnapshot& target, MetricFamilies& out) {
                 const auto found = answers.find(target.info.pid);
                 if (found == answers.end()) return;
                 ValuesAnswer& answer = found->second;
-                if (!answer.says_something && answer.values.empty()) return;
+                if (!answer.publishes && answer.values.empty()) return;
                 TargetMemory& memory = remember(target);
                 memory.refusals += answer.why_no_report.empty() ? 0 : 1;
                 out.counter(kRefusals, {}, static_cast<double>(memory.refusals));
-                report_kept(answer.values, answer.report);
-                add_reported_metrics(answer.report, tick_now().ns, names, out);
+                add_kept_values(answer.values, answer.report);
+                add_published_metrics(answer.report, tick_now().ns, names, out);
               });
 }
 
@@ -362,13 +364,13 @@ const SiteTotals& PrometheusExporter::totals_of(std::size_t target, Scrape& scra
 
 void PrometheusExporter::collect_native_sites(Scrape& scrape) const {
   for (std::size_t i = 0; i < scrape.running; ++i) {
-    const TargetSnapshot& target = *scrape.targets[i];
-    if (!follows_c_blocks(target.info)) continue;
+    const ProfileSnapshot& target = *scrape.targets[i];
+    if (!follows_native_blocks(target.info)) continue;
     MetricFamilies block;
     block.set_common_labels(labels_of_target(target.info));
-    TopSites& top = remember(target).top_c_sites;
+    TopSites& top = remember(target).top_native_sites;
     top.set_limit(site_limit_);
-    add_c_site_metrics(top.update(totals_of(i, scrape).c_series()), block);
+    add_native_site_metrics(top.update(totals_of(i, scrape).native_series()), block);
     add(Block::kNativeSites, std::move(block), scrape);
   }
 }
@@ -385,7 +387,7 @@ void PrometheusExporter::collect_drops(MetricFamilies& out) const {
   }
 }
 
-void PrometheusExporter::collect_self(const std::vector<TargetSnapshotPtr>& targets,
+void PrometheusExporter::collect_self(const std::vector<ProfileSnapshotPtr>& targets,
                                       MetricFamilies& out) const {
   const SelfStats self = service_.self_stats();
   out.gauge(kBuildInfo, {{"version", version_.version}, {"revision", version_.revision}}, 1);
@@ -420,35 +422,36 @@ std::vector<prometheus::MetricFamily> PrometheusExporter::Collect() const {
   Scrape scrape;
   scrape.targets = unique_targets(service_.lasting_snapshots());
   retire_forgotten(scrape.targets);
-  for (const TargetSnapshotPtr& target : scrape.targets) advance(*target);
+  for (const ProfileSnapshotPtr& target : scrape.targets) advance(*target);
   collect_self(scrape.targets, scrape.out);
   collect_drops(scrape.out);
-  std::ranges::stable_sort(scrape.targets, {}, [](const TargetSnapshotPtr& target) {
+  std::ranges::stable_sort(scrape.targets, {}, [](const ProfileSnapshotPtr& target) {
     return std::pair(!is_active(target->info.state), target->attached_ns);
   });
   scrape.running = static_cast<std::size_t>(std::ranges::count_if(
-      scrape.targets, [](const TargetSnapshotPtr& t) { return is_active(t->info.state); }));
+      scrape.targets, [](const ProfileSnapshotPtr& t) { return is_active(t->info.state); }));
   scrape.totals.resize(scrape.running);
   const std::size_t all = scrape.targets.size(), running = scrape.running;
 
-  add_of_each(Block::kIdentity, all, scrape, [](const TargetSnapshot& target, MetricFamilies& out) {
-    add_target_identity(target.info, out);
-  });
+  add_of_each(Block::kIdentity, all, scrape,
+              [](const ProfileSnapshot& target, MetricFamilies& out) {
+                add_target_identity(target.info, out);
+              });
   add_of_each(
       Block::kCounters, all, scrape,
-      [&](const TargetSnapshot& target, MetricFamilies& out) { collect_counters(target, out); });
+      [&](const ProfileSnapshot& target, MetricFamilies& out) { collect_counters(target, out); });
   MetricFamilies servers;
   add_server_metrics(*servers_, servers);
   add(Block::kServers, std::move(servers), scrape);
   add_of_each(Block::kRuntime, running, scrape,
-              [&](const TargetSnapshot& target, MetricFamilies& out) {
+              [&](const ProfileSnapshot& target, MetricFamilies& out) {
                 add_gc_metrics(remember(target).gc, out);
                 if (target.memory) add_memory_metrics(*target.memory, out);
               });
   collect_of_programs(Block::kPauses, scrape);
   collect_published(scrape);
   add_of_each(Block::kHeap, running, scrape,
-              [&](const TargetSnapshot& target, MetricFamilies& out) {
+              [&](const ProfileSnapshot& target, MetricFamilies& out) {
                 const ShortCensusPtr census =
                     censuses_->latest(static_cast<std::uint32_t>(target.info.pid),
                                       static_cast<std::int64_t>(target.attached_ns));

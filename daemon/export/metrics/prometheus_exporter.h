@@ -102,7 +102,7 @@ class PrometheusExporter : public prometheus::Collectable {
     // and a forked child from where its parent was.
     std::optional<GcStats> counted;
     TopSites top_sites;
-    TopSites top_c_sites;
+    TopSites top_native_sites;
     std::size_t sites = 0;  // its share of SiteLimits::total; none once it has ended
     GcStats gc;
     DropCounters drops;
@@ -120,19 +120,19 @@ class PrometheusExporter : public prometheus::Collectable {
   };
   // A scrape under way.
   struct Scrape {
-    std::vector<TargetSnapshotPtr> targets;  // those that run first, by their attach
+    std::vector<ProfileSnapshotPtr> targets;  // those that run first, by their attach
     std::size_t running = 0;
     std::vector<std::unique_ptr<SiteTotals>> totals;  // of those that run; null: not needed yet
     MetricFamilies out;
     std::array<std::uint64_t, kBlockNames.size()> held_back{};
   };
 
-  TargetMemory& remember(const TargetSnapshot& target) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  TargetMemory& remember(const ProfileSnapshot& target) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::size_t sites_for_one_more() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void retire(const TargetMemory& memory) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void retire_forgotten(const std::vector<TargetSnapshotPtr>& targets) const
+  void retire_forgotten(const std::vector<ProfileSnapshotPtr>& targets) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void advance(const TargetSnapshot& target) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void advance(const ProfileSnapshot& target) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string program_key(const TargetInfo& info) const;
   std::size_t room(const Scrape& scrape) const;
   void add(Block kind, MetricFamilies block, Scrape& scrape) const
@@ -140,18 +140,18 @@ class PrometheusExporter : public prometheus::Collectable {
   template <typename Add>
   void add_of_each(Block kind, std::size_t targets, Scrape& scrape, Add add_block) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void collect_counters(const TargetSnapshot& target, MetricFamilies& out) const
+  void collect_counters(const ProfileSnapshot& target, MetricFamilies& out) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void collect_published(Scrape& scrape) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static const SiteTotals& totals_of(std::size_t target, Scrape& scrape);
   void collect_native_sites(Scrape& scrape) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void collect_sites(Scrape& scrape) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void add_lifetimes(const TargetSnapshot& target, const SiteSeriesMap& sites) const
+  void add_lifetimes(const ProfileSnapshot& target, const SiteSeriesMap& sites) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void collect_of_programs(Block kind, Scrape& scrape) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void note_held_back(Scrape& scrape) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void collect_drops(MetricFamilies& out) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void collect_self(const std::vector<TargetSnapshotPtr>& targets, MetricFamilies& out) const;
+  void collect_self(const std::vector<ProfileSnapshotPtr>& targets, MetricFamilies& out) const;
 
   ProfilerService& service_;
   const ProgramVersion version_;

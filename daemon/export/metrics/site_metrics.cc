@@ -122,7 +122,7 @@ SiteSeriesMap by_key(const std::vector<Group>& groups, const std::vector<SiteSer
 
 }  // namespace
 
-SiteTotals::SiteTotals(const TargetSnapshot& snapshot)
+SiteTotals::SiteTotals(const ProfileSnapshot& snapshot)
     : snapshot_(snapshot), rows_(snapshot.rows, *snapshot.symbolizer, nullptr, GroupBy::kSite) {}
 
 SiteSeriesMap SiteTotals::series() const {
@@ -132,7 +132,7 @@ SiteSeriesMap SiteTotals::series() const {
   return by_key(groups, series);
 }
 
-SiteSeriesMap SiteTotals::c_series() const {
+SiteSeriesMap SiteTotals::native_series() const {
   const std::vector<Group> groups = rows_.all_sums(is_c);
   return by_key(groups, series_of(groups));
 }
@@ -174,7 +174,7 @@ void add_lifetime_metrics(const std::map<SiteKey, LifetimeSums>& sites, MetricFa
   }
 }
 
-void add_c_site_metrics(const SiteSeriesMap& sites, MetricFamilies& out) {
+void add_native_site_metrics(const SiteSeriesMap& sites, MetricFamilies& out) {
   for (const auto& [key, series] : sites) {
     const MetricLabels labels{{"function", key.function}, {"location", key.location}};
     out.counter(kSiteAllocatedC, labels, series.counts.allocated_bytes);

@@ -17,16 +17,16 @@ namespace memprofd {
 class SiteTotals {
  public:
   // The snapshot must outlive this.
-  explicit SiteTotals(const TargetSnapshot& snapshot);
+  explicit SiteTotals(const ProfileSnapshot& snapshot);
 
   SiteSeriesMap series() const;
   // C's memory, which is in no other sum, without ages.
-  SiteSeriesMap c_series() const;
+  SiteSeriesMap native_series() const;
 
  private:
   void add_ages(std::vector<SiteSeries>& series) const;
 
-  const TargetSnapshot& snapshot_;
+  const ProfileSnapshot& snapshot_;
   const GroupedRows rows_;
 };
 
@@ -36,6 +36,6 @@ inline constexpr std::size_t kSeriesOfNativeSite = 6;
 
 void add_site_metrics(const SiteSeriesMap& sites, bool follows_blocks, MetricFamilies& out);
 void add_lifetime_metrics(const std::map<SiteKey, LifetimeSums>& sites, MetricFamilies& out);
-void add_c_site_metrics(const SiteSeriesMap& sites, MetricFamilies& out);
+void add_native_site_metrics(const SiteSeriesMap& sites, MetricFamilies& out);
 
 }  // namespace memprofd

@@ -120,19 +120,19 @@ void add_session(const TargetInfo& info, MetricFamilies& out) {
   out.gauge(kAttach, {}, info.attach_seconds);
 }
 
-void add_deallocated(const TargetSnapshot& target, MetricFamilies& out) {
-  const auto deallocated = target.deallocated_by_place();
-  for (int place = 0; place < kPlaces; ++place) {
-    const bool of_c = static_cast<Place>(place) == Place::kC;
-    if (!(of_c ? follows_c_blocks(target.info) : target.info.follows_blocks())) continue;
-    const MetricLabels labels{{"heap", kPlaceWords[place]}};
-    out.counter(kDeallocated, labels, deallocated[place].bytes());
-    out.error(kDeallocatedError, labels, deallocated[place].stderr_bytes());
+void add_deallocated(const ProfileSnapshot& target, MetricFamilies& out) {
+  const auto deallocated = target.deallocated_by_heap_kind();
+  for (int heap_kind = 0; heap_kind < kHeapKinds; ++heap_kind) {
+    const bool of_c = static_cast<HeapKind>(heap_kind) == HeapKind::kC;
+    if (!(of_c ? follows_native_blocks(target.info) : target.info.follows_blocks())) continue;
+    const MetricLabels labels{{"heap", kHeapKindWords[heap_kind]}};
+    out.counter(kDeallocated, labels, deallocated[heap_kind].bytes());
+    out.error(kDeallocatedError, labels, deallocated[heap_kind].stderr_bytes());
   }
 }
 
 // The fates of OCaml blocks.
-void add_fates(const TargetSnapshot& target, MetricFamilies& out) {
+void add_fates(const ProfileSnapshot& target, MetricFamilies& out) {
   const TargetCounters& counters = target.counters;
   out.counter(kPromoted, {}, counters.promoted.bytes());
   out.gauge(kPromotedError, {}, counters.promoted.stderr_bytes());
@@ -147,9 +147,9 @@ void add_fates(const TargetSnapshot& target, MetricFamilies& out) {
   }
 }
 
-void add_allocated(const TargetSnapshot& target, MetricFamilies& out) {
-  const auto add = [&](Place place, Source source, const Estimate& allocated) {
-    const MetricLabels labels{{"heap", kPlaceWords[static_cast<int>(place)]},
+void add_allocated(const ProfileSnapshot& target, MetricFamilies& out) {
+  const auto add = [&](HeapKind heap_kind, Source source, const Estimate& allocated) {
+    const MetricLabels labels{{"heap", kHeapKindWords[static_cast<int>(heap_kind)]},
                               {"source", kSourceWords[static_cast<int>(source)]}};
     out.counter(kAllocated, labels, allocated.bytes());
     out.error(kAllocatedError, labels, allocated.stderr_bytes());
@@ -158,21 +158,21 @@ void add_allocated(const TargetSnapshot& target, MetricFamilies& out) {
   for (const Heap heap : {Heap::kMinor, Heap::kMajor}) {
     const auto& by_source = target.counters.allocated[static_cast<int>(heap)];
     for (const Source source : {Source::kNormal, Source::kMarshal}) {
-      add(place_of(heap, source), source, by_source[static_cast<int>(source)]);
+      add(heap_kind_of(heap, source), source, by_source[static_cast<int>(source)]);
     }
     external += by_source[static_cast<int>(Source::kCustom)];
   }
-  add(Place::kExternal, Source::kCustom, external);
-  if (!follows_c_blocks(target.info)) return;
-  const TargetSnapshot::CHeap c_heap = target.c_heap();
-  add(Place::kC, Source::kMalloc, c_heap.allocated);
-  out.gauge(kLiveC, {}, c_heap.live.bytes());
-  out.gauge(kLiveCError, {}, c_heap.live.stderr_bytes());
-  out.gauge(kResidentC, {}, c_heap.resident.bytes());
-  out.gauge(kResidentCError, {}, c_heap.resident.stderr_bytes());
+  add(HeapKind::kExternal, Source::kCustom, external);
+  if (!follows_native_blocks(target.info)) return;
+  const ProfileSnapshot::NativeHeap native_heap = target.native_heap();
+  add(HeapKind::kC, Source::kMalloc, native_heap.allocated);
+  out.gauge(kLiveC, {}, native_heap.live.bytes());
+  out.gauge(kLiveCError, {}, native_heap.live.stderr_bytes());
+  out.gauge(kResidentC, {}, native_heap.resident.bytes());
+  out.gauge(kResidentCError, {}, native_heap.resident.stderr_bytes());
 }
 
-void add_events(const TargetSnapshot& target, MetricFamilies& out) {
+void add_events(const ProfileSnapshot& target, MetricFamilies& out) {
   const auto samples = [&](const char* event, std::uint64_t n) {
     out.counter(kSamples, {{"event", event}}, static_cast<double>(n));
   };
@@ -209,7 +209,7 @@ void add_target_identity(const TargetInfo& info, MetricFamilies& out) {
   }
 }
 
-void add_target_metrics(const TargetSnapshot& target, MetricFamilies& out) {
+void add_target_metrics(const ProfileSnapshot& target, MetricFamilies& out) {
   out.only_counters(!is_active(target.info.state));
   add_session(target.info, out);
   out.gauge(kSnapshotTaken, {}, static_cast<double>(target.time_ns) / 1e9);

@@ -12,6 +12,6 @@ namespace memprofd {
 // Identity and state of a target, and how it ended.
 void add_target_identity(const TargetInfo& info, MetricFamilies& out);
 // Counters and gauges; of one that has ended the counters.
-void add_target_metrics(const TargetSnapshot& target, MetricFamilies& out);
+void add_target_metrics(const ProfileSnapshot& target, MetricFamilies& out);
 
 }  // namespace memprofd

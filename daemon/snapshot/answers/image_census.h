@@ -39,7 +39,7 @@ struct FreeRow {
 struct TypedCount {
   BlockCount typed;
   BlockCount reachable;
-  TypesFound found;
+  TypingResult found;
 };
 
 struct ImageCensus {

@@ -13,52 +13,52 @@ PathTree::PathTree(const HeapImage& image, const BlockClasses& classes, const Sh
 
 void PathTree::add(std::uint32_t block, const SampledSum& sum) {
   for (; !has_place_[block]; block = paths_.block_before(block)) {
-    way_.push_back(block);
+    root_path_.push_back(block);
     if (paths_.begins_at(block)) break;
   }
-  Place place;
+  Position position;
   if (has_place_[block]) {
-    place = places_[block];
+    position = positions_[block];
   } else {
-    place = place_of_first(block);
-    way_.pop_back();
-    keep(block, place);
+    position = position_of_first(block);
+    root_path_.pop_back();
+    keep(block, position);
   }
-  for (; !way_.empty(); way_.pop_back()) {
-    const std::uint32_t next = way_.back();
-    place = place_after(place, key_between(block, next));
+  for (; !root_path_.empty(); root_path_.pop_back()) {
+    const std::uint32_t next = root_path_.back();
+    position = position_after(position, key_between(block, next));
     block = next;
-    if (way_.size() % kBlocksOfPlace == 1) keep(block, place);
+    if (root_path_.size() % kBlocksOfPosition == 1) keep(block, position);
   }
-  steps_[place.step].here += sum;
+  steps_[position.step].here += sum;
 }
 
-void PathTree::keep(std::uint32_t block, const Place& place) {
+void PathTree::keep(std::uint32_t block, const Position& position) {
   has_place_[block] = true;
-  places_.emplace(block, place);
+  positions_.emplace(block, position);
 }
 
-PathTree::Place PathTree::place_of_first(std::uint32_t block) {
+PathTree::Position PathTree::position_of_first(std::uint32_t block) {
   const std::uint32_t root = child(0, {0, paths_.root_name_at(block)});
   return {.step = child(root, {PathStep::kFromRoot, classes_.of(block)})};
 }
 
-PathTree::Place PathTree::place_after(const Place& before, const Key& key) {
-  Place place = before;
+PathTree::Position PathTree::position_after(const Position& before, const Key& key) {
+  Position position = before;
   const bool is_same = key.field == kSameStep;
   if (const auto step = is_same ? before.step : repeated_by(before.step, key); step != 0) {
-    place.times = before.repeated == step ? before.times + 1 : 2;
-    place.step = place.repeated = step;
-    steps_[step].times = std::max(steps_[step].times, place.times);
-    return place;
+    position.times = before.repeated == step ? before.times + 1 : 2;
+    position.step = position.repeated = step;
+    steps_[step].times = std::max(steps_[step].times, position.times);
+    return position;
   }
   const bool has_room = steps_[before.step].depth < kMaxDepth && steps_.size() < kMaxSteps;
   if (has_room) {
-    place.step = child(before.step, key);
+    position.step = child(before.step, key);
   } else {
-    steps_[before.step].goes_on = true;
+    steps_[before.step].is_truncated = true;
   }
-  return place;
+  return position;
 }
 
 bool PathTree::is_key(std::uint32_t step, const Key& key) const {
@@ -95,7 +95,7 @@ PathTree::Key PathTree::key_between(std::uint32_t from, std::uint32_t to) const 
 }
 
 // The number of a field, or the frame of a fiber that stands behind the fields.
-std::uint32_t PathTree::place_in(std::uint32_t block, std::uint8_t field) const {
+std::uint32_t PathTree::position_in(std::uint32_t block, std::uint8_t field) const {
   const BlockShape& shape = image_.shape(block);
   if (field < shape.words - 1) return field != HeapImage::kFarField ? field : PathStep::kAnyField;
   const std::uint64_t frame = field - (shape.words - 1);
@@ -110,7 +110,7 @@ std::uint32_t PathTree::field_between(std::uint32_t from, std::uint32_t to) cons
   const std::uint64_t end =
       std::min<std::uint64_t>(image_.edges.first[from + 1], first + HeapImage::kFarField);
   for (std::uint64_t edge = first; edge < end; ++edge) {
-    if (image_.edges.to[edge] == to) return place_in(from, image_.fields[edge]);
+    if (image_.edges.to[edge] == to) return position_in(from, image_.fields[edge]);
   }
   return PathStep::kAnyField;
 }
@@ -168,7 +168,7 @@ std::string PathTree::text(std::uint32_t number) const {
   }
   absl::StrAppend(&text, " → ", classes_.text(step.block_class));
   if (step.times > 1) absl::StrAppend(&text, " up to ×", step.times);
-  if (step.goes_on) absl::StrAppend(&text, " → …");
+  if (step.is_truncated) absl::StrAppend(&text, " → …");
   return text;
 }
 

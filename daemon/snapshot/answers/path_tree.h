@@ -38,7 +38,7 @@ struct PathStep {
   std::uint32_t field = 0;        // not of roots
   std::uint32_t block_class = 0;  // where it leads; of roots the number of their name
   std::uint32_t times = 1;        // made in a row, at most
-  bool goes_on = false;           // some ways are longer than the tree is deep
+  bool is_truncated = false;      // some ways are longer than the tree is deep
   SampledSum through;             // all ways with this step
   SampledSum here;                // those that end with it
 
@@ -66,11 +66,11 @@ class PathTree {
   static constexpr std::uint32_t kMaxDepth = 48;
   static constexpr std::uint32_t kMaxSteps = 1'000'000;
   static constexpr std::uint32_t kLongestPeriod = 4;
-  static constexpr std::size_t kBlocksOfPlace = 16;
+  static constexpr std::size_t kBlocksOfPosition = 16;
   static constexpr std::uint32_t kSameStep = ~0u - 2;  // as a field: to a block of the same class
 
   // A block's place in the tree.
-  struct Place {
+  struct Position {
     std::uint32_t step = 0;
     std::uint32_t repeated = 0;  // the step that was made several times before it
     std::uint32_t times = 1;
@@ -80,12 +80,12 @@ class PathTree {
     std::uint32_t block_class = 0;
     friend bool operator==(const Key&, const Key&) = default;
   };
-  void keep(std::uint32_t block, const Place& place);
-  Place place_of_first(std::uint32_t block);
-  Place place_after(const Place& before, const Key& key);
+  void keep(std::uint32_t block, const Position& position);
+  Position position_of_first(std::uint32_t block);
+  Position position_after(const Position& before, const Key& key);
   Key key_between(std::uint32_t from, std::uint32_t to) const;
   std::uint32_t field_between(std::uint32_t from, std::uint32_t to) const;
-  std::uint32_t place_in(std::uint32_t block, std::uint8_t field) const;
+  std::uint32_t position_in(std::uint32_t block, std::uint8_t field) const;
   bool is_key(std::uint32_t step, const Key& key) const;
   // The step that another one with the key would repeat, or 0.
   std::uint32_t repeated_by(std::uint32_t last, const Key& key) const;
@@ -97,9 +97,9 @@ class PathTree {
   std::vector<PathStep> steps_{1};
   absl::flat_hash_map<std::pair<std::uint32_t, std::uint64_t>, std::uint32_t> children_;
   // One in a few of the blocks on ways so far: the others follow from it.
-  absl::flat_hash_map<std::uint32_t, Place> places_;
+  absl::flat_hash_map<std::uint32_t, Position> positions_;
   std::vector<bool> has_place_;
-  std::vector<std::uint32_t> way_;
+  std::vector<std::uint32_t> root_path_;
 };
 
 }  // namespace memprofd

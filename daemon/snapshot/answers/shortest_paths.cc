@@ -59,12 +59,12 @@ ShortestPaths::ShortestPaths(const HeapImage& image)
 
 // Each way that was gone is made one step long; then all are.
 std::vector<std::uint32_t> ShortestPaths::nearest() {
-  std::vector<std::uint32_t> way;
+  std::vector<std::uint32_t> root_path;
   for (std::uint32_t i = 0; i < blocks_; ++i) {
     if (!is_reachable(i)) continue;
     std::uint32_t block = i;
-    for (; !begins_at(block); block = block_before(block)) way.push_back(block);
-    for (; !way.empty(); way.pop_back()) from_[way.back()] = from_[block];
+    for (; !begins_at(block); block = block_before(block)) root_path.push_back(block);
+    for (; !root_path.empty(); root_path.pop_back()) from_[root_path.back()] = from_[block];
   }
   for (std::uint32_t i = 0; i < blocks_; ++i) {
     if (is_reachable(i)) from_[i] = root_name_at(i);

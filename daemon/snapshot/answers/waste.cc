@@ -39,20 +39,20 @@ class WasteFinder {
   }
 
   // The pattern and what can be won, in words; 0: nothing.
-  struct Found {
+  struct BlockWaste {
     WastePattern pattern = WastePattern::kBoxedFloats;
     std::uint64_t words = 0;
     std::uint64_t words_to_win = 0;
     std::uint64_t blocks = 1;
   };
-  Found look_at(std::uint32_t block) {
+  BlockWaste waste_of(std::uint32_t block) {
     const BlockShape& shape = image_.shape(block);
     if (shape.tag == kFloatTag) return {WastePattern::kBoxedFloats, shape.words, shape.words};
-    if (shape.tag == kCustomTag) return look_at_custom(shape);
-    if (shape.tag == kClosureTag) return look_at_closure(block);
-    if (is_cell(block)) return look_at_list(block);
-    if (is_block(shape, 4)) return look_at_table(block);
-    if (shape.tag == 0 && shape.words > kLeastArray) return look_at_array(block);
+    if (shape.tag == kCustomTag) return check_custom(shape);
+    if (shape.tag == kClosureTag) return check_closure(block);
+    if (is_cell(block)) return check_list(block);
+    if (is_block(shape, 4)) return check_table(block);
+    if (shape.tag == 0 && shape.words > kLeastArray) return check_array(block);
     return {};
   }
 
@@ -84,20 +84,20 @@ class WasteFinder {
     }
   }
 
-  Found look_at_custom(const BlockShape& shape) const {
+  BlockWaste check_custom(const BlockShape& shape) const {
     const std::string& name = image_.texts[shape.name];
     if (name != "_i" && name != "_j" && name != "_n") return {};
     return {WastePattern::kBoxedIntegers, shape.words, shape.words};
   }
 
-  Found look_at_list(std::uint32_t block) const {
+  BlockWaste check_list(std::uint32_t block) const {
     if (is_inner_[block] || next(block) != HeapImage::kNoBlock) return {};
     const std::uint64_t words = image_.shape(block).words;
     return {WastePattern::kListsOfOne, words, words};
   }
 
   // From its head on. What two chains share is counted once.
-  Found look_at_closure(std::uint32_t block) {
+  BlockWaste check_closure(std::uint32_t block) {
     if (is_inner_[block]) return {};
     std::uint64_t length = 0;
     for (std::uint32_t at = block; at != HeapImage::kNoBlock && !seen_.contains(at);
@@ -112,7 +112,7 @@ class WasteFinder {
 
   // { size; data; seed; initial_size }, where data alone is a pointer, to an array of buckets
   // { key; data; next }.
-  Found look_at_table(std::uint32_t block) const {
+  BlockWaste check_table(std::uint32_t block) const {
     const auto held = image_.edges.of(block);
     if (held.size() != 1 || image_.fields[image_.edges.first[block]] != 1) return {};
     const auto& labels = image_.types[image_.type(block)].labels;
@@ -134,7 +134,7 @@ class WasteFinder {
   }
 
   // The block that most fields hold, if there is one, is found by votes (Boyer and Moore).
-  Found look_at_array(std::uint32_t block) const {
+  BlockWaste check_array(std::uint32_t block) const {
     const auto held = image_.edges.of(block);
     const std::uint64_t words = image_.shape(block).words;
     if (held.size() * 4 < words * 3) return {};
@@ -157,7 +157,7 @@ class WasteFinder {
 };
 
 // Its bytes are in the first block that it holds, since OCaml 5.2 in the first that this one holds.
-WasteFinder::Found look_at_buffer(const HeapImage& image, const BufferUse& buffer) {
+WasteFinder::BlockWaste check_buffer(const HeapImage& image, const BufferUse& buffer) {
   std::uint32_t at = buffer.block;
   for (int step = 0; step < 2 && image.shape(at).tag != kStringTag; ++step) {
     at = block_in_field(image, at, 0);
@@ -174,7 +174,7 @@ class WasteSums {
  public:
   explicit WasteSums(std::vector<std::uint32_t> roots) : roots_(std::move(roots)) {}
 
-  void add(std::uint32_t block, const WasteFinder::Found& found) {
+  void add(std::uint32_t block, const WasteFinder::BlockWaste& found) {
     if (found.words_to_win == 0) return;
     const auto at = static_cast<std::size_t>(found.pattern);
     WasteRow& row = rows_[at];
@@ -189,7 +189,7 @@ class WasteSums {
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       if (rows_[i].blocks == 0) continue;
       for (const auto& [root, words] : places_[i]) rows_[i].places.push_back({root, words});
-      std::ranges::sort(rows_[i].places, [](const WastePlace& a, const WastePlace& b) {
+      std::ranges::sort(rows_[i].places, [](const WasteRoot& a, const WasteRoot& b) {
         return std::pair(b.words_to_win, a.root_name) < std::pair(a.words_to_win, b.root_name);
       });
       result.push_back(std::move(rows_[i]));
@@ -236,14 +236,14 @@ std::vector<WasteRow> find_waste(const HeapImage& image, const ShortestPaths& pa
   WasteFinder finder(image, paths);
   WasteSums sums(paths.nearest_roots());
   for (std::uint32_t block = 0; block < image.blocks(); ++block) {
-    if (paths.is_reachable(block)) sums.add(block, finder.look_at(block));
+    if (paths.is_reachable(block)) sums.add(block, finder.waste_of(block));
   }
   for (const std::uint32_t block : find_equal_strings(image, paths)) {
     const std::uint64_t words = image.shape(block).words;
     sums.add(block, {WastePattern::kEqualStrings, words, words});
   }
   for (const BufferUse& buffer : image.buffers) {
-    if (paths.is_reachable(buffer.block)) sums.add(buffer.block, look_at_buffer(image, buffer));
+    if (paths.is_reachable(buffer.block)) sums.add(buffer.block, check_buffer(image, buffer));
   }
   return sums.take();
 }

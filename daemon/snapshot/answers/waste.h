@@ -24,7 +24,7 @@ enum class WastePattern : std::uint8_t {
 };
 inline constexpr int kWastePatterns = 9;
 
-struct WastePlace {
+struct WasteRoot {
   std::uint32_t root_name = 0;  // of the image: the shortest way to the blocks begins there
   std::uint64_t words_to_win = 0;
 };
@@ -34,7 +34,7 @@ struct WasteRow {
   std::uint64_t blocks = 0;  // tables, arrays, numbers, lists, closures
   std::uint64_t words = 0;   // that these take, headers included
   std::uint64_t words_to_win = 0;
-  std::vector<WastePlace> places;  // the largest first
+  std::vector<WasteRoot> places;  // the largest first
 };
 
 struct WasteText {

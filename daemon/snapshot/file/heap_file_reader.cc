@@ -61,7 +61,7 @@ class ImageReader {
   }
 
  private:
-  struct HeldPlace {
+  struct NamedRoot {
     std::uint64_t place = 0;
     std::uint32_t name = 0;
   };
@@ -111,7 +111,7 @@ class ImageReader {
   std::vector<std::uint64_t> block_pieces_;  // where they begin
   BlockIndex index_;
   std::uint64_t pointers_ = 0;
-  std::vector<HeldPlace> roots_;
+  std::vector<NamedRoot> roots_;
   std::vector<Sample> samples_;
   std::size_t ages_ = 0;  // samples from the first on that have been told theirs
   std::vector<Outside> outside_;
@@ -302,7 +302,7 @@ absl::Status ImageReader::read_pointers(const std::string& path) {
 }
 
 void ImageReader::add_roots() {
-  for (const HeldPlace& root : roots_) {
+  for (const NamedRoot& root : roots_) {
     const std::uint32_t block = block_at(root.place);
     if (block != HeapImage::kNoBlock) image_.roots.push_back({block, root.name});
   }

@@ -133,7 +133,7 @@ void HeapFileWriter::put_regions(const HeapMap& map) {
     flush_if_full(regions);
     // All of a pool: its head holds no block, and those side by side are one stretch.
     const bool is_pool = region.kind == RegionKind::kPool;
-    stretches_.add(is_pool ? std::min(region.begin, region.head()) : region.begin, region.end());
+    heap_regions_.add(is_pool ? std::min(region.begin, region.head()) : region.begin, region.end());
   }
   flush(regions);
 }

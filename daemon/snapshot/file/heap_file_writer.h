@@ -21,7 +21,7 @@
 #include "daemon/snapshot/file/contents_writer.h"
 #include "daemon/snapshot/file/file_bytes.h"
 #include "daemon/snapshot/file/heap_file_format.h"
-#include "daemon/snapshot/file/heap_stretches.h"
+#include "daemon/snapshot/file/heap_regions.h"
 #include "daemon/snapshot/file/pointer_guess.h"
 #include "daemon/snapshot/heap_census.h"
 #include "daemon/snapshot/heap_image.h"
@@ -90,7 +90,7 @@ class HeapFileWriter {
   // After the walk. block: the address of the header.
   void add_outside(std::uint64_t block, const ChunkBytes& held);
   // True if a value points into a region of the heap.
-  bool in_heap(std::uint64_t value) { return stretches_.contain(value); }
+  bool in_heap(std::uint64_t value) { return heap_regions_.contain(value); }
   bool is_ephemeron(std::uint64_t block) const { return ephemerons_.blocks.contains(block); }
 
   // The file is complete. The census is that of the walk.
@@ -176,7 +176,7 @@ class HeapFileWriter {
   Ephemerons ephemerons_;
   ContentsWriter contents_;
 
-  HeapStretches stretches_;
+  HeapRegions heap_regions_;
 
   // Each goes out before what uses it.
   Piece texts_{PieceKind::kTexts, {}};

@@ -91,8 +91,8 @@ absl::Status NewFile::finish() {
 }
 
 absl::StatusOr<NamelessFile> NamelessFile::create() {
-  const char* told = std::getenv("TMPDIR");
-  std::string folder = told != nullptr && *told != '\0' ? told : "/tmp";
+  const char* tmpdir = std::getenv("TMPDIR");
+  std::string folder = tmpdir != nullptr && *tmpdir != '\0' ? tmpdir : "/tmp";
   std::string path = folder + "/memprofctl.XXXXXX";
   UniqueFd file(::mkostemp(path.data(), O_CLOEXEC));  // mode 0600
   if (!file || ::unlink(path.c_str()) != 0) return cannot_write(path);

@@ -28,7 +28,7 @@ void add(sqlite3_context* context, int, sqlite3_value** values) {
 
 // A group without a block leads nowhere. SQLite calls it of a query that fails, too.
 template <std::uint64_t (*measure)(const ReachedBlocks&)>
-void tell(sqlite3_context* context) {
+void report_result(sqlite3_context* context) {
   auto** set = static_cast<ReachedBlocks**>(sqlite3_aggregate_context(context, 0));
   if (set == nullptr || *set == nullptr) return sqlite3_result_int64(context, 0);
   std::unique_ptr<ReachedBlocks> found(std::exchange(*set, nullptr));
@@ -56,9 +56,9 @@ void ReachSets::give_back(std::unique_ptr<ReachedBlocks> set) {
 void add_reach_functions(sqlite3* connection, ReachSets& sets) {
   const int options = SQLITE_UTF8 | SQLITE_DETERMINISTIC;
   sqlite3_create_function(connection, "reachable_blocks", 1, options, &sets, nullptr, add,
-                          tell<blocks_of>);
+                          report_result<blocks_of>);
   sqlite3_create_function(connection, "reachable_bytes", 1, options, &sets, nullptr, add,
-                          tell<bytes_of>);
+                          report_result<bytes_of>);
 }
 
 }  // namespace memprofd

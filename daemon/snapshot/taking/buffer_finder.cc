@@ -23,10 +23,10 @@ std::optional<std::uint64_t> BufferFinder::used(const BlockPart& part) {
   }
   const std::uint64_t position = part.fields[1];
   if (!is_pointer(part.fields[0]) || !is_length(position) || !is_pointer(part.fields[fields - 1]) ||
-      (!has_inner_ && !is_length(part.fields[2])) || looks_ == kMostLooks) {
+      (!has_inner_ && !is_length(part.fields[2])) || searches_ == kMostSearches) {
     return std::nullopt;
   }
-  ++looks_;
+  ++searches_;
   const bool is_buffer = has_inner_ ? is_inner_of(part.fields[0], integer(position))
                                     : integer(position) <= integer(part.fields[2]) &&
                                           is_string_of(part.fields[0], integer(part.fields[2]));

@@ -23,10 +23,10 @@ class BufferFinder {
       : memory_(memory), has_inner_(has_inner) {}
 
   // Bytes in use; nothing if the block is no Buffer. A block that looks like one costs a read or
-  // more, so after kMostLooks of them no block is recognised any more.
+  // more, so after kMostSearches of them no block is recognised any more.
   std::optional<std::uint64_t> used(const BlockPart& part);
 
-  static constexpr std::uint64_t kMostLooks = 1u << 20;
+  static constexpr std::uint64_t kMostSearches = 1u << 20;
 
  private:
   bool is_string_of(std::uint64_t value, std::uint64_t length) const;
@@ -34,7 +34,7 @@ class BufferFinder {
 
   const MemoryReader& memory_;
   const bool has_inner_;
-  std::uint64_t looks_ = 0;
+  std::uint64_t searches_ = 0;
 };
 
 }  // namespace memprofd

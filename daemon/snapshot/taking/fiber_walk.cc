@@ -64,7 +64,7 @@ void FiberWalk::walk(SavedFiber saved, const OnFrame& on_frame) {
     if (begin_ > end_ || (begin_ | end_) % kWordBytes != 0 || end_ - begin_ > kMostStackBytes)
       return;
     window_.clear();
-    if (!walk_stack(saved.registers, on_frame) || !tell_handler(saved.fiber, on_frame)) return;
+    if (!walk_stack(saved.registers, on_frame) || !report_handler(saved.fiber, on_frame)) return;
   }
 }
 
@@ -83,7 +83,7 @@ bool FiberWalk::walk_chunk(std::uint64_t& at, std::uint64_t& registers, const On
   while (return_address && frames_left_-- > 0 && at < end_) {
     const Frame* frame = frame_of(*return_address);
     if (frame == nullptr) {
-      tell_rest(at, on_frame);
+      report_rest(at, on_frame);
       at = end_;
       return true;
     }
@@ -93,7 +93,7 @@ bool FiberWalk::walk_chunk(std::uint64_t& at, std::uint64_t& registers, const On
       at += kChunkHeadBytes;
       return saved.has_value();
     }
-    if (!tell_frame(*frame, *return_address, at, registers, on_frame)) return false;
+    if (!report_frame(*frame, *return_address, at, registers, on_frame)) return false;
     at += frame->bytes;
     return_address = word(at - kWordBytes);
   }
@@ -101,8 +101,8 @@ bool FiberWalk::walk_chunk(std::uint64_t& at, std::uint64_t& registers, const On
 }
 
 // An odd entry is a register that was saved, an even one a place in the frame.
-bool FiberWalk::tell_frame(const Frame& frame, std::uint64_t return_address, std::uint64_t at,
-                           std::uint64_t registers, const OnFrame& on_frame) {
+bool FiberWalk::report_frame(const Frame& frame, std::uint64_t return_address, std::uint64_t at,
+                             std::uint64_t registers, const OnFrame& on_frame) {
   slots_.clear();
   // A frame has its return address at least: else the walk would stay where it is.
   if (frame.bytes < kWordBytes || !spend(1 + frame.live.size())) return false;
@@ -123,7 +123,7 @@ bool FiberWalk::tell_frame(const Frame& frame, std::uint64_t return_address, std
 }
 
 // It is unknown which of these words are values.
-void FiberWalk::tell_rest(std::uint64_t at, const OnFrame& on_frame) {
+void FiberWalk::report_rest(std::uint64_t at, const OnFrame& on_frame) {
   slots_.clear();
   for (; at < end_ && spend(1); at += kWordBytes) {
     const auto value = word(at);
@@ -136,7 +136,7 @@ void FiberWalk::tell_rest(std::uint64_t at, const OnFrame& on_frame) {
   on_frame(0, slots_);
 }
 
-bool FiberWalk::tell_handler(std::uint64_t& parent, const OnFrame& on_frame) {
+bool FiberWalk::report_handler(std::uint64_t& parent, const OnFrame& on_frame) {
   std::array<std::uint64_t, 4> handler{};
   if (!memory_.read_value(end_, handler).ok()) return false;
   parent = handler.back();

@@ -70,10 +70,10 @@ class FiberWalk {
   }
   bool walk_stack(std::uint64_t registers, const OnFrame& on_frame);
   bool walk_chunk(std::uint64_t& at, std::uint64_t& registers, const OnFrame& on_frame);
-  bool tell_frame(const Frame& frame, std::uint64_t return_address, std::uint64_t at,
-                  std::uint64_t registers, const OnFrame& on_frame);
-  void tell_rest(std::uint64_t at, const OnFrame& on_frame);
-  bool tell_handler(std::uint64_t& parent, const OnFrame& on_frame);
+  bool report_frame(const Frame& frame, std::uint64_t return_address, std::uint64_t at,
+                    std::uint64_t registers, const OnFrame& on_frame);
+  void report_rest(std::uint64_t at, const OnFrame& on_frame);
+  bool report_handler(std::uint64_t& parent, const OnFrame& on_frame);
   std::optional<std::uint64_t> word(std::uint64_t address);
 
   const MemoryReader& memory_;

@@ -45,31 +45,31 @@ constexpr double kLeastPauseRatio = 0.5, kMostPauseRatio = 5;
 // An idle program is made to look up so often.
 constexpr milliseconds kTripInterval{100};
 
-absl::StatusOr<CopyAgent> agent_of(const CopyTicket& ticket) {
-  ASSIGN_OR_RETURN(const auto agent, ElfFile::from_fd(ticket.agent_file, "the agent"));
-  return find_copy_agent(*agent, ticket.control_address);
+absl::StatusOr<CopyAgent> agent_of(const CopyLease& lease) {
+  ASSIGN_OR_RETURN(const auto agent, ElfFile::from_fd(lease.agent_file, "the agent"));
+  return find_copy_agent(*agent, lease.control_address);
 }
 
 class HeapTaker {
  public:
   HeapTaker(const HeapSource& source, const HeapClient& client)
-      : source_(source), ticket_(*source.ticket), target_(ticket_.target), client_(client) {}
+      : source_(source), lease_(*source.lease), target_(lease_.target), client_(client) {}
 
   absl::StatusOr<HeapSummary> run(const HeapRequest& request) {
     contents_ = request.contents;
     RETURN_IF_ERROR(check_cost(request));
-    RETURN_IF_ERROR(look_at_program());
+    RETURN_IF_ERROR(inspect_program());
     RETURN_IF_ERROR(HeapCopy::prepare(target_, agent_, patience_for(request)));
     ProbeRemoval removal;
     Injection injection{
-        .target = &target_, .removal = &removal, .libc = ticket_.libc, .calls = kCopyCalls};
-    injection.errand = [this](BorrowedThread& thread, std::uint64_t stopped_at_ns) {
+        .target = &target_, .removal = &removal, .libc = lease_.libc, .calls = kCopyCalls};
+    injection.callback = [this](BorrowedThread& thread, std::uint64_t stopped_at_ns) {
       return make_and_write(thread, stopped_at_ns);
     };
     waits_at_point_ = HeapPoints(target_.memory, agent_.block).waiting().has_value();
     if (waits_at_point_) {
       injection.place =
-          CatchingPlace{{.file = ticket_.agent_file, .offset = agent_.point_offset}, agent_.point};
+          CatchSite{{.file = lease_.agent_file, .offset = agent_.point_offset}, agent_.point};
     }
     injection.while_waiting = !waits_at_point_ && agent_.waiting != 0;
     ASSIGN_OR_RETURN(const auto injector, Injector::start(std::move(injection)));
@@ -85,7 +85,7 @@ class HeapTaker {
   absl::Status check_cost(const HeapRequest& request) {
     ASSIGN_OR_RETURN(const CopySpeed speed, rehearse_copy(target_.pid));
     ASSIGN_OR_RETURN(CopyCost cost, predict_copy_cost(target_.pid, speed));
-    cost.pause_seconds *= ticket_.pause_ratio.load();
+    cost.pause_seconds *= lease_.pause_ratio.load();
     summary_.predicted_pause_seconds = cost.pause_seconds;
     RETURN_IF_ERROR(check_pause(target_.pid, cost, request.max_pause_seconds));
     return check_room(target_.pid, cost);
@@ -99,13 +99,13 @@ class HeapTaker {
         kLeastDomainPatience, kMostDomainPatience);
   }
 
-  absl::Status look_at_program() {
+  absl::Status inspect_program() {
     ASSIGN_OR_RETURN(program_.file, ElfFile::from_fd(target_.program_file, target_.exe));
     ASSIGN_OR_RETURN(program_.layout,
                      find_heap_layout(*program_.file, target_.load_bias, target_.abi));
     program_.modules = ModuleTables::find(*program_.file, target_.load_bias);
     program_.interfaces = interfaces_of(*program_.file);
-    ASSIGN_OR_RETURN(agent_, agent_of(ticket_));
+    ASSIGN_OR_RETURN(agent_, agent_of(lease_));
     return absl::OkStatus();
   }
 
@@ -116,14 +116,14 @@ class HeapTaker {
     if (absl::IsUnavailable(copy.status())) began_ = false;  // it is tried again
     RETURN_IF_ERROR(copy.status());
     absl::Status written;
-    thread.look_after_while([&] { written = write(*copy); });
+    thread.watch_while([&] { written = write(*copy); });
     // Pieces have been handed on: this is not to be tried again.
     return absl::IsUnavailable(written) ? absl::AbortedError(written.message()) : written;
   }
 
   absl::Status write(const HeapCopy& copy) {
     summary_.pause_seconds = static_cast<double>(copy.pause_ns()) * 1e-9;
-    ticket_.paused_seconds += summary_.pause_seconds;
+    lease_.paused_seconds += summary_.pause_seconds;
     learn_pause();
     HeapWriting writing(source_, program_, copy, contents_,
                         [this](std::string_view bytes) { return pipe_.push(std::string(bytes)); });
@@ -136,8 +136,8 @@ class HeapTaker {
   // error is corrected at once: half of it is chance.
   void learn_pause() const {
     const double error = summary_.pause_seconds / summary_.predicted_pause_seconds;
-    ticket_.pause_ratio = std::clamp(ticket_.pause_ratio.load() * std::sqrt(error),
-                                     kLeastPauseRatio, kMostPauseRatio);
+    lease_.pause_ratio =
+        std::clamp(lease_.pause_ratio.load() * std::sqrt(error), kLeastPauseRatio, kMostPauseRatio);
   }
 
   // Runs until the injector has ended and all pieces are taken.
@@ -155,13 +155,13 @@ class HeapTaker {
       if (began_) continue;
       if (Clock::now() - begin > kPatience) return late(injector);
       if (waits_at_point_ || Clock::now() < trip_at) continue;
-      trip_young_limit(target_, ticket_.kernel);
+      trip_young_limit(target_, lease_.kernel);
       trip_at = Clock::now() + kTripInterval;
     }
   }
 
   absl::Status check_wanted() const {
-    if (ticket_.given_up) {
+    if (lease_.given_up) {
       pollfd process{.fd = target_.pidfd.get(), .events = POLLIN, .revents = 0};
       const bool has_ended = ::poll(&process, 1, 0) > 0;
       return absl::AbortedError(fmt::format("pid {} {} while its snapshot was taken", target_.pid,
@@ -192,7 +192,7 @@ class HeapTaker {
   }
 
   const HeapSource& source_;
-  const CopyTicket& ticket_;
+  const CopyLease& lease_;
   const Target& target_;
   const HeapClient& client_;
   HeapContents contents_ = HeapContents::kNone;
@@ -206,14 +206,14 @@ class HeapTaker {
 
 }  // namespace
 
-absl::StatusOr<HeapPoints> points_of(const CopyTicket& ticket) {
-  ASSIGN_OR_RETURN(const CopyAgent agent, agent_of(ticket));
-  return HeapPoints(ticket.target.memory, agent.block);
+absl::StatusOr<HeapPoints> points_of(const CopyLease& lease) {
+  ASSIGN_OR_RETURN(const CopyAgent agent, agent_of(lease));
+  return HeapPoints(lease.target.memory, agent.block);
 }
 
 absl::StatusOr<HeapSummary> take_heap(const HeapSource& source, const HeapRequest& request,
                                       const HeapClient& client) {
-  RETURN_IF_ERROR(check_capability(source.ticket->target.abi, Capability::kSnapshots));
+  RETURN_IF_ERROR(check_capability(source.lease->target.abi, Capability::kSnapshots));
   return HeapTaker(source, client).run(request);
 }
 

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "daemon/attach/copy_ticket.h"
+#include "daemon/attach/copy_lease.h"
 #include "daemon/attach/inject/heap_points.h"
 #include "daemon/model/control.h"
 #include "daemon/pipeline/sample_sites.h"
@@ -29,7 +29,7 @@ namespace memprofd {
 
 // All of a target that goes into its snapshots.
 struct HeapSource {
-  std::shared_ptr<const CopyTicket> ticket;
+  std::shared_ptr<const CopyLease> lease;
   std::shared_ptr<Symbolizer> symbolizer;
   double sampling_rate = 0;
   // Returns the sites of blocks by number, if they live; on any thread, soon.
@@ -37,7 +37,7 @@ struct HeapSource {
 };
 
 // The points at which a target waits for a snapshot of it.
-absl::StatusOr<HeapPoints> points_of(const CopyTicket& ticket);
+absl::StatusOr<HeapPoints> points_of(const CopyLease& lease);
 
 // Writes a heap file (snapshot/file/) to the request, in pieces. Errors in one line: kOutOfRange if
 // the pause would be too long, kResourceExhausted if there is no room for the copy,

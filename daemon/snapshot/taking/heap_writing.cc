@@ -62,7 +62,7 @@ absl::StatusOr<std::uint64_t> major_collections(const MemoryReader& memory, cons
 HeapWriting::HeapWriting(const HeapSource& source, const HeapProgram& program, const HeapCopy& copy,
                          HeapContents contents, HeapFileWriter::Sink sink)
     : source_(source),
-      target_(source.ticket->target),
+      target_(source.lease->target),
       program_(program),
       copy_(copy),
       contents_(contents),
@@ -80,20 +80,20 @@ absl::Status HeapWriting::run() {
   add_samples();
   add_roots();
   const WantedMemory memory(copy_.memory(), writer_);
-  const std::unique_ptr<CMemory> c_memory = look_at_c_memory(memory);
+  const std::unique_ptr<NativeMemory> native_memory = find_native_memory(memory);
   const bool has_contents = contents_ != HeapContents::kNone;
   BufferFinder buffers(memory, target_.abi.domains);
   const auto visit = [&](const HeapRegion& region, const BlockPart& part) {
     census_(region, part);
     writer_(region, part);
-    if (c_memory != nullptr) (*c_memory)(part);
+    if (native_memory != nullptr) (*native_memory)(part);
     if (!has_contents) return;
     if (const auto used = buffers.used(part)) writer_.add_buffer(*used);
   };
   RETURN_IF_ERROR(walk_heap(memory, map_, visit, has_contents ? kWholeContents : kWhole));
   RETURN_IF_ERROR(census_.check(map_));
-  if (c_memory != nullptr) {
-    c_memory->tell(
+  if (native_memory != nullptr) {
+    native_memory->report(
         [this](std::uint64_t block, const ChunkBytes& held) { writer_.add_outside(block, held); });
   }
   if (fibers_.cut()) {
@@ -105,8 +105,8 @@ absl::Status HeapWriting::run() {
 }
 
 // A snapshot is good without it: of a program with another malloc than glibc's.
-std::unique_ptr<CMemory> HeapWriting::look_at_c_memory(const MemoryReader& memory) {
-  auto found = CMemory::look(
+std::unique_ptr<NativeMemory> HeapWriting::find_native_memory(const MemoryReader& memory) {
+  auto found = NativeMemory::search(
       copy_.pid(), memory, map_, target_, *program_.file,
       {.identifier = [this](std::uint64_t operations) -> const std::string& {
          return identifier(operations);
@@ -175,9 +175,9 @@ void HeapWriting::add_samples() {
     written.push_back(writer_.add_site(callstack(*stack)));
   const std::uint32_t unknown = writer_.add_site({});
   for (std::size_t i = 0; i < sampled_.size(); ++i) {
-    const bool is_told = i < sites_.of.size();
-    const std::uint32_t site = is_told ? sites_.of[i] : SampleSites::kUnknown;
-    const std::uint64_t allocated_ns = is_told ? sites_.allocated_ns[i] : 0;
+    const bool is_known = i < sites_.of.size();
+    const std::uint32_t site = is_known ? sites_.of[i] : SampleSites::kUnknown;
+    const std::uint64_t allocated_ns = is_known ? sites_.allocated_ns[i] : 0;
     writer_.add_sample(sampled_[i].block, sampled_[i].sample_id, sampled_[i].samples,
                        site < written.size() ? written[site] : unknown,
                        allocated_ns == 0

@@ -15,12 +15,12 @@
 #include "daemon/snapshot/heap_census.h"
 #include "daemon/snapshot/heap_layout.h"
 #include "daemon/snapshot/heap_map.h"
-#include "daemon/snapshot/taking/c_memory.h"
 #include "daemon/snapshot/taking/fiber_walk.h"
 #include "daemon/snapshot/taking/frame_locations.h"
 #include "daemon/snapshot/taking/heap_taker.h"
 #include "daemon/snapshot/taking/memprof_entries.h"
 #include "daemon/snapshot/taking/module_blocks.h"
+#include "daemon/snapshot/taking/native_memory.h"
 
 namespace memprofd {
 
@@ -53,7 +53,8 @@ class HeapWriting {
   void add_samples();
   std::vector<Location> callstack(const Callstack& callstack) const;
   WordNames word_names();
-  std::unique_ptr<CMemory> look_at_c_memory(const MemoryReader& memory);  // null: it is not known
+  std::unique_ptr<NativeMemory> find_native_memory(
+      const MemoryReader& memory);  // null: it is not known
   const std::string& identifier(std::uint64_t operations);
   std::optional<FiberStack> fiber(std::uint64_t word);
 

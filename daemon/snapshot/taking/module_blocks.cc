@@ -19,11 +19,11 @@ constexpr std::ptrdiff_t kFramesAsked = 8;
 // Tables of the program's start and of the runtime come first.
 constexpr std::uint64_t kTablesBefore = 2;
 
-using ByPlace = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+using ByAddress = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 
 // Descriptors by where they are, with their return addresses.
-ByPlace by_place(const FrameTable& frames) {
-  ByPlace places;
+ByAddress by_place(const FrameTable& frames) {
+  ByAddress places;
   for (const FrameDescriptor& frame : frames.descriptors()) {
     places.emplace_back(frame.address, frame.return_address);
   }
@@ -33,7 +33,7 @@ ByPlace by_place(const FrameTable& frames) {
 
 // An outermost function is the module's own; inlined ones may be of others. A table says first how
 // many frames it has: behind them come another module's.
-std::string name_at(std::uint64_t table, std::uint64_t frames, const ByPlace& places,
+std::string name_at(std::uint64_t table, std::uint64_t frames, const ByAddress& places,
                     Symbolizer& symbolizer) {
   const auto first =
       std::lower_bound(places.begin(), places.end(), std::pair(table, std::uint64_t{0}));
@@ -61,7 +61,7 @@ ModuleBlocks ModuleBlocks::read(const MemoryReader& memory, const ModuleTables& 
                                 const FrameTable& frames, Symbolizer& symbolizer) {
   ModuleBlocks found;
   if (tables.globals == 0 || tables.frametable == 0) return found;
-  const ByPlace places = by_place(frames);
+  const ByAddress places = by_place(frames);
   for (std::uint64_t i = 0; i < kMostModules && found.blocks_.size() < kMostBlocks; ++i) {
     std::uint64_t list = 0;
     std::uint64_t table = 0, frames = 0;
@@ -100,13 +100,13 @@ std::vector<ModuleBlocks::Module> ModuleBlocks::modules() const {
   return found;
 }
 
-std::optional<ModuleBlocks::Place> ModuleBlocks::find(std::uint64_t slot) const {
+std::optional<ModuleBlocks::ModuleField> ModuleBlocks::find(std::uint64_t slot) const {
   const auto after =
       std::upper_bound(blocks_.begin(), blocks_.end(), slot,
                        [](std::uint64_t place, const Block& block) { return place < block.begin; });
   if (after == blocks_.begin() || slot >= (after - 1)->end) return std::nullopt;
   const Block& block = *(after - 1);
-  Place place{names_[block.module], std::nullopt};
+  ModuleField place{names_[block.module], std::nullopt};
   if (block.is_first) place.field = static_cast<std::uint32_t>((slot - block.begin) / kWordBytes);
   return place;
 }

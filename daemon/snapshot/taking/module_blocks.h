@@ -32,7 +32,7 @@ class ModuleBlocks {
   static ModuleBlocks read(const MemoryReader& memory, const ModuleTables& tables,
                            const FrameTable& frames, Symbolizer& symbolizer);
 
-  struct Place {
+  struct ModuleField {
     const std::string& module;           // empty: its name is not known
     std::optional<std::uint32_t> field;  // nothing: in a block that is not the module's first
   };
@@ -44,7 +44,7 @@ class ModuleBlocks {
   // Those whose fields are known, by address.
   std::vector<Module> modules() const;
   // Nothing when that is in no module.
-  std::optional<Place> find(std::uint64_t slot) const;
+  std::optional<ModuleField> find(std::uint64_t slot) const;
 
  private:
   struct Block {

@@ -165,14 +165,14 @@ std::string RootNames::name_by_the_program(std::uint64_t slot) const {
   const std::uint64_t number = (slot - first) / sizeof(memprof_slot);
   if (target_.registry == 0 || slot < first || number >= MEMPROF_VALUES_SLOTS) return "";
   memprof_values_head head{};
-  memprof_slot said{};
+  memprof_slot written{};
   if (!memory.read_value(target_.registry, head).ok() || head.magic != MEMPROF_VALUES_MAGIC ||
       head.abi != MEMPROF_VALUES_ABI || head.slot_bytes != sizeof(memprof_slot) ||
-      !memory.read_value(first + number * sizeof(memprof_slot), said).ok()) {
+      !memory.read_value(first + number * sizeof(memprof_slot), written).ok()) {
     return "";
   }
-  const std::string name(said.name, strnlen(said.name, sizeof said.name));
-  const std::string labels(said.labels, strnlen(said.labels, sizeof said.labels));
+  const std::string name(written.name, strnlen(written.name, sizeof written.name));
+  const std::string labels(written.labels, strnlen(written.labels, sizeof written.labels));
   const std::vector<std::string> lines = absl::StrSplit(labels, '\n', absl::SkipEmpty());
   return printable(lines.empty() ? name : absl::StrCat(name, "{", absl::StrJoin(lines, ", "), "}"));
 }

@@ -134,8 +134,8 @@ class TypeGiver {
   // A value of a module in a unit stands in the block of each: where a field of the unit is not
   // known, the module's says what it is called.
   void label_values_of_modules() {
-    using Place = std::pair<std::string, std::uint32_t>;  // owner, block
-    std::map<Place, std::set<std::string>> labels;
+    using OwnedBlock = std::pair<std::string, std::uint32_t>;  // owner, block
+    std::map<OwnedBlock, std::set<std::string>> labels;
     for (const ImageRoot& root : image_.roots) {
       const RootName& name = image_.root_names[root.name];
       const BlockType& type = image_.types[image_.type(root.block)];

@@ -70,7 +70,7 @@ class GuardedTypes {
   struct Names {
     std::vector<std::vector<FieldName>> of_units;
     bool is_final = true;  // false: no thread was available, ask again later
-    // As in TypesFound.
+    // As in TypingResult.
     std::vector<std::string> other_builds;
     bool unverified = false;
   };

@@ -259,8 +259,8 @@ class MarshalReader {
     if (name == "_n") return skipped(bytes_.number(1) == 1 ? 4 : 8, kCustomTag);
     return failed();
   }
-  std::uint64_t shared(std::uint64_t said) {
-    const std::uint64_t number = is_by_number_ ? said : objects_.size() - said;
+  std::uint64_t shared(std::uint64_t stored) {
+    const std::uint64_t number = is_by_number_ ? stored : objects_.size() - stored;
     return number < objects_.size() ? objects_[number] : failed();
   }
 

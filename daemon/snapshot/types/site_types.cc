@@ -17,7 +17,7 @@ const Location* place_of_site(const HeapImage& image, const SampledBlock& sample
   return place.line != 0 && !place.file.empty() ? &place : nullptr;
 }
 
-SourcePlace key_of(const Location& place) {
+SourceRange key_of(const Location& place) {
   return {place.file, place.line, place.start_column, place.end_column};
 }
 

@@ -21,7 +21,7 @@ constexpr std::string_view kMakeOneBlock[] = {
 // Limits at which debuginfo truncates columns.
 constexpr std::int64_t kMostStart = 0xFF, kMostEnd = 0x3FF;
 
-SourcePlace place_of(MarshalValue place, int format) {
+SourceRange place_of(MarshalValue place, int format) {
   const SourceLine begin = line_of(place.field(0)), end = line_of(place.field(1));
   std::int64_t start = begin.at - begin.begin, stop = end.at - begin.begin;
   if (!tree_of(format).has_all_columns) {

@@ -32,9 +32,9 @@ struct SourceExpression {
 
 // File, line, columns from to, counted from the beginning of that line: as a program's debuginfo
 // has it, which up to OCaml 5.1 has no columns beyond some.
-using SourcePlace = std::tuple<std::string_view, std::uint32_t, std::uint32_t, std::uint32_t>;
+using SourceRange = std::tuple<std::string_view, std::uint32_t, std::uint32_t, std::uint32_t>;
 // Texts are their owner's.
-using ExpressionsAt = absl::flat_hash_map<SourcePlace, std::vector<SourceExpression>>;
+using ExpressionsAt = absl::flat_hash_map<SourceRange, std::vector<SourceExpression>>;
 
 // Adds to each place of found the expressions of the unit that are there, of those that make
 // blocks.

@@ -50,40 +50,40 @@ SourceFiles::SourceFiles(std::string program, const std::string& ocaml_version, 
       rights_(rights),
       build_(std::move(build)) {}
 
-absl::StatusOr<UniqueFd> SourceFiles::open(const std::string& path, Place place) const {
+absl::StatusOr<UniqueFd> SourceFiles::open(const std::string& path, Origin origin) const {
   if (!rights_.user) return open_regular_file(path, path);
-  return open_as_user(path, place == kGiven ? std::nullopt : rights_.user);
+  return open_as_user(path, origin == kGiven ? std::nullopt : rights_.user);
 }
 
 // Links on the way to a place that is given are its giver's.
 absl::StatusOr<std::string> SourceFiles::place_at(const std::string& path) {
   std::error_code error;
-  std::string place = fs::canonical(path, error);
-  if (!error) return place;
+  std::string origin = fs::canonical(path, error);
+  if (!error) return origin;
   return absl::NotFoundError("there is no " + path + " to search .cmt and .cmi files in");
 }
 
 absl::Status SourceFiles::add(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string place, place_at(path));
+  ASSIGN_OR_RETURN(const std::string origin, place_at(path));
   std::error_code error;
-  fs::is_directory(place, error) ? add_folder(place, kGiven, kDepth) : add_file(place, kGiven);
+  fs::is_directory(origin, error) ? add_folder(origin, kGiven, kDepth) : add_file(origin, kGiven);
   return absl::OkStatus();
 }
 
-void SourceFiles::add_file(const std::string& path, Place place) {
+void SourceFiles::add_file(const std::string& path, Origin origin) {
   const fs::path as_path(path);
-  if (is_of_compiler(as_path)) files_[key_of(as_path.filename())].emplace(place, path);
+  if (is_of_compiler(as_path)) files_[key_of(as_path.filename())].emplace(origin, path);
 }
 
 // Files of the compiler and folders, in an order of their own: what is found does not depend on the
 // file system. Links to folders are not followed, so that there is an end.
-std::vector<SourceFiles::Entry> SourceFiles::list(const std::string& folder, Place place,
+std::vector<SourceFiles::Entry> SourceFiles::list(const std::string& folder, Origin origin,
                                                   bool with_folders) {
   std::vector<Entry> entries;
   UniqueFd opened;
   std::string seen = folder;
   if (rights_.user) {
-    auto of_user = open(folder, place);
+    auto of_user = open(folder, origin);
     if (!of_user.ok()) return entries;
     opened = *std::move(of_user);
     seen = absl::StrCat("/proc/self/fd/", opened.get());
@@ -103,11 +103,11 @@ std::vector<SourceFiles::Entry> SourceFiles::list(const std::string& folder, Pla
 }
 
 // depth: 0: without the folders in it.
-void SourceFiles::add_folder(const std::string& folder, Place place, int depth) {
+void SourceFiles::add_folder(const std::string& folder, Origin origin, int depth) {
   if (depth == 0 && !folders_.insert(folder).second) return;
-  for (const Entry& entry : list(folder, place, depth > 0)) {
+  for (const Entry& entry : list(folder, origin, depth > 0)) {
     const std::string path = fs::path(folder) / entry.name;
-    entry.is_folder ? add_folder(path, place, depth - 1) : add_file(path, place);
+    entry.is_folder ? add_folder(path, origin, depth - 1) : add_file(path, origin);
   }
 }
 
@@ -181,8 +181,8 @@ std::optional<CompilerFile> SourceFiles::read_first(const std::string& name, con
                                                     Unit& unit) {
   const auto found = files_.find(key_of(name) + ending);
   if (found == files_.end()) return std::nullopt;
-  for (const auto& [place, path] : found->second) {
-    std::optional<CompilerFile> file = read(path, place);
+  for (const auto& [origin, path] : found->second) {
+    std::optional<CompilerFile> file = read(path, origin);
     if (!file || file->format != format_) continue;
     if (!is_verifiable(name) || file->is_of(name, build_.interfaces)) return file;
     unit.is_of_other_build = true;
@@ -190,9 +190,9 @@ std::optional<CompilerFile> SourceFiles::read_first(const std::string& name, con
   return std::nullopt;
 }
 
-std::optional<CompilerFile> SourceFiles::read(const std::string& path, Place place) {
+std::optional<CompilerFile> SourceFiles::read(const std::string& path, Origin origin) {
   if (memory_ > rights_.most_memory) return std::nullopt;
-  auto file = open(path, place);
+  auto file = open(path, origin);
   struct ::stat status {};
   if (!file.ok() || ::fstat(file->get(), &status) != 0) return std::nullopt;
   if (!S_ISREG(status.st_mode)) return std::nullopt;

@@ -75,22 +75,22 @@ class SourceFiles {
     bool is_of_other_build = false;  // files were passed over
   };
   // Before others, in this order.
-  enum Place { kGiven, kProgram, kLoadPath, kLibraries };
+  enum Origin { kGiven, kProgram, kLoadPath, kLibraries };
 
-  absl::StatusOr<UniqueFd> open(const std::string& path, Place place) const;
+  absl::StatusOr<UniqueFd> open(const std::string& path, Origin origin) const;
   void add_usual_places();
   struct Entry {
     std::string name;
     bool is_folder = false;
     friend auto operator<=>(const Entry&, const Entry&) = default;
   };
-  std::vector<Entry> list(const std::string& folder, Place place, bool with_folders);
-  void add_folder(const std::string& folder, Place place, int depth);
-  void add_file(const std::string& path, Place place);
+  std::vector<Entry> list(const std::string& folder, Origin origin, bool with_folders);
+  void add_folder(const std::string& folder, Origin origin, int depth);
+  void add_file(const std::string& path, Origin origin);
   void add_load_path(const CompilerFile& file);
   bool is_verifiable(const std::string& unit) const;
   std::optional<CompilerFile> read_first(const std::string& name, const char* ending, Unit& unit);
-  std::optional<CompilerFile> read(const std::string& path, Place place);
+  std::optional<CompilerFile> read(const std::string& path, Origin origin);
 
   const std::string program_;
   const int format_;
@@ -101,7 +101,7 @@ class SourceFiles {
   std::uint64_t bytes_ = 0;
   std::uint64_t memory_ = 0;
   // Keyed by name without folder, with a small first letter.
-  absl::flat_hash_map<std::string, std::multimap<Place, std::string>> files_;
+  absl::flat_hash_map<std::string, std::multimap<Origin, std::string>> files_;
   std::set<std::string> folders_;
   absl::flat_hash_map<std::string, std::unique_ptr<Unit>> units_;
 };

@@ -80,8 +80,8 @@ inline bool is_unboxed(MarshalValue declaration, MarshalValue kind, int format) 
   if (kind.is(record_tag(format))) return kind.field(1).is(0);
   if (!kind.is(variant_tag(format))) return false;
   if (kind.size() >= 2) return !kind.field(1).is_block() && kind.field(1).integer() == 1;
-  const MarshalValue said = declaration.field(12);  // { unboxed; default }
-  return said.field(0).integer() == 1;
+  const MarshalValue representation = declaration.field(12);  // { unboxed; default }
+  return representation.field(0).integer() == 1;
 }
 
 }  // namespace memprofd

@@ -113,7 +113,7 @@ void Writer::put_alloc(Domain& domain, const Alloc& event) {
   out.put_vint(prefix);
   const std::size_t count_at = out.skip(is_short ? 1 : 2);
   const std::size_t count = domain.callstacks.put(
-      out, event.callstack, prefix, [this](std::uint64_t code) { say_meaning(code); });
+      out, event.callstack, prefix, [this](std::uint64_t code) { write_meaning(code); });
   if (is_short) {
     out.put_at(count_at, static_cast<std::uint8_t>(count));
   } else {
@@ -191,7 +191,7 @@ void Writer::open_packet(Domain& domain, std::uint64_t time_us) {
   any_open_ = true;
 }
 
-void Writer::say_meaning(std::uint64_t code) {
+void Writer::write_meaning(std::uint64_t code) {
   meaning_bytes_ += kCodeBytes;
   const auto [entry, is_new] = meanings_.try_emplace(code);
   Meaning& meaning = entry->second;

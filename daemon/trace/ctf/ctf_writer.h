@@ -89,7 +89,7 @@ class Writer {
   // Null when no allocation has that id.
   const Domain* owner_of(std::uint64_t id) const;
   void open_packet(Domain& domain, std::uint64_t time_us);
-  void say_meaning(std::uint64_t code);
+  void write_meaning(std::uint64_t code);
   std::vector<Location> meaning_of(std::uint64_t code) const;
   void put_location(std::uint64_t code, std::span<const Location> locations);
 

@@ -140,7 +140,7 @@ class AggregatorModel : public ::testing::TestWithParam<unsigned> {
   void forget_some() {
     const std::uint32_t oldest = generation_ - static_cast<std::uint32_t>(below(3));
     if (below(2) == 0) {
-      aggregator_.begin_anew();
+      aggregator_.start_over();
       model_.forget([](const Model::Block&) { return true; });
     } else {
       aggregator_.forget_before(oldest);

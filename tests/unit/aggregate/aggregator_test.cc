@@ -131,8 +131,8 @@ TEST_F(AggregatorTest, SessionEndForgetsTheLiveBlocksOnly) {
 TEST_F(AggregatorTest, AgesOfWhatIsAliveAndOfWhatIsForgotten) {
   alloc(1, 2, 5);  // at 1 us
   alloc(2, 1, 6);
-  aggregator_.told_until(9'001'000);
-  aggregator_.told_until(500);  // known already
+  aggregator_.advance_clock_to(9'001'000);
+  aggregator_.advance_clock_to(500);  // known already
   std::uint64_t aged = 0;
   for (const AgeCounts& of_class :
        ages_by_class(aggregator_.live_by_session(), aggregator_.by_class().size())) {
@@ -232,7 +232,7 @@ TEST_F(AggregatorTest, ALossForgetsAllSessions) {
   alloc(1, 2, 5);
   aggregator_.begin_session(0.5, 2, true);
   alloc(2, 1, 6);
-  aggregator_.begin_anew();
+  aggregator_.start_over();
   EXPECT_EQ(totals().live.words, 0);
   EXPECT_EQ(drops_.get(Drop::kFollowSessionEnd), 2u);
 }
@@ -241,7 +241,7 @@ TEST_F(AggregatorTest, ALossForgetsAllSessions) {
 TEST_F(AggregatorTest, ThatBlocksDieThatWereLetGoIsNoNews) {
   alloc(1, 2, 5);
   alloc(2, 1, 6);
-  aggregator_.begin_anew();
+  aggregator_.start_over();
   alloc(3, 1, 6);
   promote(1);
   dealloc(1, MEMPROF_DEALLOC_MAJOR);
@@ -265,14 +265,14 @@ TEST_F(AggregatorTest, ThatBlocksDieThatAreNotLiveIsNoNews) {
   EXPECT_EQ(drops_.get(Drop::kFollowUnknownSample), 0u);
 }
 
-TEST(LetGoTest, BuffersHaveNumbersOfTheirOwn) {
-  LetGo let_go(128);
-  let_go.see(SampleId(10 * 128 + 3));
-  let_go.add_all_seen();
-  let_go.see(SampleId(11 * 128 + 3));
-  EXPECT_TRUE(let_go.has(SampleId(10 * 128 + 3)));
-  EXPECT_FALSE(let_go.has(SampleId(11 * 128 + 3)));
-  EXPECT_FALSE(let_go.has(SampleId(5 * 128 + 4)));
+TEST(UntrackedTest, BuffersHaveNumbersOfTheirOwn) {
+  Untracked detach(128);
+  detach.see(SampleId(10 * 128 + 3));
+  detach.add_all_seen();
+  detach.see(SampleId(11 * 128 + 3));
+  EXPECT_TRUE(detach.has(SampleId(10 * 128 + 3)));
+  EXPECT_FALSE(detach.has(SampleId(11 * 128 + 3)));
+  EXPECT_FALSE(detach.has(SampleId(5 * 128 + 4)));
 }
 
 TEST(CountersTest, SumAddsEveryField) {
@@ -427,7 +427,7 @@ TEST(AllocClassTableTest, ATableThatFillsTellsLessApart) {
   EXPECT_EQ(added[11].size, SizeBucket::of(40));
   EXPECT_EQ(added[12].size, SizeBucket::of(48)) << "of 32 to 63 words";
   EXPECT_EQ(added[13].domain, 3);
-  EXPECT_FALSE(added[14].size.told());
+  EXPECT_FALSE(added[14].size.is_known());
   EXPECT_EQ(added[14].domain, AllocClass::kAnyDomain);
   EXPECT_EQ(intern(17).id, ClassId());
   EXPECT_EQ(intern(3).id, ClassId(3)) << "what there is stays";

@@ -29,7 +29,7 @@ std::vector<Counters> counters_asked_for_each(std::uint32_t blocks, DropCounters
     }
     aggregator.dealloc(sample_record(1000 * i, i - random() % 20, MEMPROF_DEALLOC_MINOR));
     if (i % 3'000 == 0) aggregator.begin_session(i % 2'000 == 0 ? 0.1 : 0.02, ++generation, true);
-    if (i % 7'000 == 0) aggregator.begin_anew();
+    if (i % 7'000 == 0) aggregator.start_over();
     if (i % blocks == 0) (void)aggregator.by_class();
   }
   return aggregator.by_class();

@@ -70,7 +70,7 @@ TEST(CopyCost, OthersOnTheProcessorsMakeItLonger) {
   const TempDir dir;
   dir.write("42/smaps_rollup", kRollup);
   const CopySpeed speed{
-      .page_seconds = 1e-7, .fixed_seconds = 5e-4, .stretch = 4, .wake_seconds = 2e-3};
+      .page_seconds = 1e-7, .fixed_seconds = 5e-4, .slowdown = 4, .wake_seconds = 2e-3};
   const auto cost = predict_copy_cost(42, speed, ProcFs(dir.path()));
   ASSERT_TRUE(cost.ok()) << cost.status();
   EXPECT_NEAR((25'000 * 1e-7 + 5e-4) * 4 + 2e-3, cost->pause_seconds, 1e-12);
@@ -82,7 +82,7 @@ TEST(CopyCost, ACopyIsRehearsed) {
   EXPECT_GT(speed->page_seconds, 1e-9);
   EXPECT_LT(speed->page_seconds, 1e-4);
   EXPECT_GT(speed->fixed_seconds, 1e-5);
-  EXPECT_GE(speed->stretch, 1);
+  EXPECT_GE(speed->slowdown, 1);
   EXPECT_GE(speed->wake_seconds, 0);
 }
 

@@ -39,9 +39,9 @@ class ForkedChildrenTest : public ::testing::Test {
     return due ? due->second.pid : 0;
   }
 
-  int next_after_look() {
+  int next_after_inspection() {
     const int pid = next();
-    children_.look_over(pid, /*given_up=*/false);
+    children_.inspection_over(pid, /*given_up=*/false);
     return pid;
   }
 
@@ -75,7 +75,7 @@ TEST_F(ForkedChildrenTest, AFamilyHasOneLookAtATime) {
   EXPECT_EQ(next(), 10);
   EXPECT_EQ(next(), 20);
   EXPECT_EQ(next(), 0);
-  children_.look_over(10, false);
+  children_.inspection_over(10, false);
   EXPECT_EQ(next(), 11);
 }
 
@@ -84,7 +84,7 @@ TEST_F(ForkedChildrenTest, FamiliesTakeTurns) {
   ASSERT_TRUE(fork_living(other_, 2, 20));
   ASSERT_TRUE(fork_living(other_, 2, 21));
   std::vector<int> pids;
-  while (const int pid = next_after_look()) pids.push_back(pid);
+  while (const int pid = next_after_inspection()) pids.push_back(pid);
   EXPECT_EQ(pids, (std::vector{10, 20, 11, 21, 12, 13}));
 }
 
@@ -96,16 +96,16 @@ TEST_F(ForkedChildrenTest, AFullQueueIsItsFamilysAlone) {
 }
 
 TEST_F(ForkedChildrenTest, LooksAreLimitedForAllTogether) {
-  std::vector<ForkFamilyPtr> families(ForkedChildren::kMaxLooks + 1);
+  std::vector<ForkFamilyPtr> families(ForkedChildren::kMaxInspections + 1);
   int pid = 10;
   for (ForkFamilyPtr& family : families) {
     family = std::make_shared<ForkFamily>();
     ASSERT_TRUE(fork_living(family, 1, pid++));
   }
-  for (int i = 0; i < ForkedChildren::kMaxLooks; ++i) EXPECT_EQ(next(), 10 + i);
+  for (int i = 0; i < ForkedChildren::kMaxInspections; ++i) EXPECT_EQ(next(), 10 + i);
   EXPECT_EQ(next(), 0);
-  children_.look_over(10, false);
-  EXPECT_EQ(next(), 10 + ForkedChildren::kMaxLooks);
+  children_.inspection_over(10, false);
+  EXPECT_EQ(next(), 10 + ForkedChildren::kMaxInspections);
 }
 
 TEST_F(ForkedChildrenTest, LooksThatAreGivenUpAreCounted) {
@@ -113,7 +113,7 @@ TEST_F(ForkedChildrenTest, LooksThatAreGivenUpAreCounted) {
     EXPECT_FALSE(one_->given_up());
     ASSERT_TRUE(fork_living(one_, 1, 10 + i));
     EXPECT_EQ(next(), 10 + i);
-    children_.look_over(10 + i, /*given_up=*/true);
+    children_.inspection_over(10 + i, /*given_up=*/true);
   }
   EXPECT_TRUE(one_->given_up());
   EXPECT_FALSE(other_->given_up());
@@ -125,9 +125,9 @@ TEST_F(ForkedChildrenTest, AParentHasChildrenUntilTheyHaveBeenLookedAt) {
   EXPECT_FALSE(children_.any_of(2));
   EXPECT_EQ(next(), 10);
   EXPECT_TRUE(children_.any_of(1));
-  children_.look_over(99, false);
+  children_.inspection_over(99, false);
   EXPECT_TRUE(children_.any_of(1));
-  children_.look_over(10, false);
+  children_.inspection_over(10, false);
   EXPECT_FALSE(children_.any_of(1));
 }
 

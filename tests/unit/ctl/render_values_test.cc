@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "daemon/ctl/render/render_graph.h"
-#include "daemon/ctl/render/render_reported.h"
+#include "daemon/ctl/render/render_published.h"
 #include "daemon/ctl/render/render_watch.h"
 #include "daemon/export/api/values_service.h"
 #include "tests/kit/fake_service.h"
@@ -132,7 +132,7 @@ TEST(GraphText, ShowsWhatIsSharedOnce) {
             "  n2 -> n1 [label=1];\n  n3 [label=\"\\\"a\\\\\\\"\\\"\"];\n}\n");
 }
 
-pb::ListValuesResponse reported(Reported one) {
+pb::ListValuesResponse reported(PublishedValue one) {
   testing::FakeService service;
   service.values.report.all = {std::move(one)};
   pb::ListValuesRequest request;
@@ -140,10 +140,12 @@ pb::ListValuesResponse reported(Reported one) {
   return ValuesService(service).list_values(request, request.pid(), [] { return true; }).value();
 }
 
-std::string text(Reported one) { return ctl::reported_text(reported(std::move(one)).reported(0)); }
+std::string text(PublishedValue one) {
+  return ctl::published_text(reported(std::move(one)).reported(0));
+}
 
 TEST(ReportedText, SaysWhatIsEachDomains) {
-  const auto values = reported({.kind = Reported::Kind::kTimer,
+  const auto values = reported({.kind = PublishedValue::Kind::kTimer,
                                 .name = "t",
                                 .starts = 3,
                                 .stops = 2,
@@ -158,7 +160,7 @@ TEST(ReportedText, SaysWhatIsEachDomains) {
 }
 
 TEST(ReportedText, SaysWhatItIs) {
-  using Kind = Reported::Kind;
+  using Kind = PublishedValue::Kind;
   EXPECT_EQ(text({.kind = Kind::kPoint, .unit = "requests", .hits = 12}), "12 requests");
   EXPECT_EQ(
       text({.kind = Kind::kTimer, .starts = 4, .stops = 4, .seconds = 2, .max_seconds = 0.25}),
@@ -204,7 +206,7 @@ TEST(ReportedText, SaysWhatItIs) {
 
 TEST(ReportedText, NamesCannotMoveTheCursor) {
   const auto values = reported({.name = "a\x1b[2J", .labels = {{"k", "v\n"}}});
-  EXPECT_EQ(ctl::reported_name(values.reported(0)), "a?[2J{k=v?}");
+  EXPECT_EQ(ctl::published_name(values.reported(0)), "a?[2J{k=v?}");
 }
 
 TEST(ReportedText, TheLastLinesAndWhatIsMissing) {

@@ -52,7 +52,7 @@ class Changed {
 
   int pid() const { return pid_; }
   bool could() const { return could_; }
-  std::optional<ProcessUser> owner() const { return look_who_owns(ProcFs(), pid_).value().owner; }
+  std::optional<ProcessUser> owner() const { return find_owner(ProcFs(), pid_).value().owner; }
 
  private:
   pid_t pid_ = 0;
@@ -86,7 +86,7 @@ TEST_F(ProcessOwner, IsNobodyOfOneThatHasChangedItsUser) {
   const Changed dropped(become_user);
   ASSERT_TRUE(dropped.could());
   EXPECT_EQ(dropped.owner(), std::nullopt);
-  EXPECT_FALSE(look_who_owns(ProcFs(), dropped.pid())->has_ended);
+  EXPECT_FALSE(find_owner(ProcFs(), dropped.pid())->has_ended);
 }
 
 TEST_F(ProcessOwner, IsNobodyWhereAnIdIsAnothers) {
@@ -124,12 +124,12 @@ TEST_F(ProcessOwner, IsWhoHasMadeItsUserNamespace) {
 
 TEST_F(ProcessOwner, IsUnknownOnceItHasEnded) {
   const Changed one([] { return become_user() && allow_dumps(); });
-  const std::uint64_t began = look_who_owns(ProcFs(), one.pid())->start_time_ticks;
+  const std::uint64_t began = find_owner(ProcFs(), one.pid())->start_time_ticks;
   EXPECT_EQ(began, ProcFs().start_time(one.pid()).value());
   ::kill(one.pid(), SIGKILL);
   siginfo_t info{};
   ASSERT_EQ(0, ::waitid(P_PID, static_cast<id_t>(one.pid()), &info, WEXITED | WNOWAIT));
-  const auto ended = look_who_owns(ProcFs(), one.pid());
+  const auto ended = find_owner(ProcFs(), one.pid());
   ASSERT_TRUE(ended.ok()) << ended.status();
   EXPECT_TRUE(ended->has_ended);
   EXPECT_EQ(ended->owner, std::nullopt);

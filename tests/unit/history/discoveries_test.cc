@@ -8,7 +8,7 @@
 namespace memprofd {
 namespace {
 
-TargetSnapshotPtr target(int pid, TargetState state, TargetMode mode = TargetMode::kAgent) {
+ProfileSnapshotPtr target(int pid, TargetState state, TargetMode mode = TargetMode::kAgent) {
   auto made = testing::fixed_target(pid);
   made->info.state = state;
   made->info.mode = mode;

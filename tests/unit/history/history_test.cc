@@ -205,7 +205,7 @@ TEST(HistoryTest, EverySpanOfARandomLifeIsExact) {
     recording.advance(kSecond + random() % (kSecond / 20));
     at.emplace_back(recording.now(), truth);
   }
-  const TargetSnapshot snapshot = recording.snapshot();
+  const ProfileSnapshot snapshot = recording.snapshot();
   const RangeCounter counter(snapshot);
   const auto truth_at = [&](std::uint64_t time) -> const Truth* {
     for (const auto& [when, what] : at) {
@@ -244,10 +244,10 @@ TEST(HistoryTest, MemoryIsGivenUpFromTheOldestOn) {
     recording.advance(kSecond);
   }
   const std::size_t before = recording.history().memory_bytes();
-  const TargetSnapshot full = recording.snapshot();
+  const ProfileSnapshot full = recording.snapshot();
   while (recording.history().memory_bytes() > before / 4)
     ASSERT_TRUE(recording.history().evict_oldest());
-  const TargetSnapshot snapshot = recording.snapshot();
+  const ProfileSnapshot snapshot = recording.snapshot();
   std::size_t bytes = 0;
   for (int tier = 0; tier < kHistoryTiers; ++tier) {
     const auto& windows = snapshot.history.tiers[tier];
@@ -281,7 +281,7 @@ TEST(HistoryTest, ASmallLimitIsKept) {
     while (recording.history().memory_bytes() > kLimit)
       ASSERT_TRUE(recording.history().evict_oldest());
     if (second % 7 != 0) continue;  // which windows' widths are no multiples of
-    const TargetSnapshot snapshot = recording.snapshot();
+    const ProfileSnapshot snapshot = recording.snapshot();
     const RangeCounter counter(snapshot);
     // Whatever is left is contiguous, and true.
     const std::uint64_t oldest = snapshot.history.oldest_ns();
@@ -299,7 +299,7 @@ TEST(HistoryTest, OldTimesAreKnownInWiderWindows) {
     recording.alloc(second + 1, 5);
     recording.advance(kSecond);
   }
-  const TargetSnapshot snapshot = recording.snapshot();
+  const ProfileSnapshot snapshot = recording.snapshot();
   EXPECT_LE(snapshot.history.tiers[0].size(), 602u);
   EXPECT_LE(snapshot.history.tiers[1].size(), 721u);
   const RangeCounter counter(snapshot);

@@ -11,8 +11,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TargetSnapshotPtr snapshot(int pid, std::uint64_t time_ns = 0) {
-  auto result = std::make_shared<TargetSnapshot>();
+ProfileSnapshotPtr snapshot(int pid, std::uint64_t time_ns = 0) {
+  auto result = std::make_shared<ProfileSnapshot>();
   result->info.pid = pid;
   result->time_ns = time_ns;
   return result;
@@ -99,7 +99,7 @@ TEST(SnapshotHubTest, WhetherThereIsATargetIsNotSaidWithoutAPublication) {
 TEST(SnapshotHubTest, OnePublicationAnswersAllThatAsked) {
   SnapshotHub hub;
   constexpr int kReaders = 8;
-  std::vector<std::future<std::vector<TargetSnapshotPtr>>> readers;
+  std::vector<std::future<std::vector<ProfileSnapshotPtr>>> readers;
   for (int i = 0; i < kReaders; ++i) {
     readers.push_back(std::async(std::launch::async, [&] { return hub.fresh(1min); }));
   }

@@ -50,7 +50,7 @@ class EventTapTest : public ::testing::Test {
   static EventRead read(EventReader& reader) { return reader.read(1 << 20, milliseconds(0)); }
 
   // A block of C's memory is taken, or given back when there are no bytes.
-  void c_block(std::uint64_t id, std::uint64_t bytes, std::uint64_t lost = 0) {
+  void native_block(std::uint64_t id, std::uint64_t bytes, std::uint64_t lost = 0) {
     memprof_c_block block{.id = id, .bytes = bytes, .n_samples = bytes > 0 ? 1u : 0u};
     block.header = {.kind = MEMPROF_EVENT_C_BLOCK, .tid = 9, .time_ns = 1000 + id};
     block.generation = 1;
@@ -59,7 +59,7 @@ class EventTapTest : public ::testing::Test {
   }
 
   std::uint64_t now_ns_ = 1;
-  Pipeline pipeline_{{.c_heap_rate = 1e-4}};
+  Pipeline pipeline_{{.native_heap_rate = 1e-4}};
   std::shared_ptr<EventLog> log_ =
       std::make_shared<EventLog>(EventLogOptions{.now_ns = [this] { return now_ns_; }});
   EventTap tap_{pipeline_, log_};
@@ -94,28 +94,28 @@ TEST_F(EventTapTest, ChunksHaveEventsRateAndClasses) {
 }
 
 TEST_F(EventTapTest, EventsOfCsMemoryAreAmongThemInOrder) {
-  c_block(1, 100);  // nobody reads yet
+  native_block(1, 100);  // nobody reads yet
   EventReader reads = reader();
   tap_.update();
   batch({alloc(1, 5)});
-  c_block(2, 1000);
-  c_block(1, 0);
+  native_block(2, 1000);
+  native_block(1, 0);
   batch({alloc(2, 5)});
-  c_block(2, 0);
+  native_block(2, 0);
   tap_.flush();
   const EventRead seen = read(reads);
   ASSERT_EQ(seen.slices.size(), 1u) << "they do not cut chunks";
   const EventChunk& chunk = *seen.slices[0].chunk;
   EXPECT_EQ(chunk.first, 1u) << "the numbers count them";
   EXPECT_EQ(chunk.rate, kRate);
-  EXPECT_EQ(chunk.c_rate, 1e-4);
+  EXPECT_EQ(chunk.native_rate, 1e-4);
   std::vector<bool> of_c;
   for (const SampleEvent& event : chunk.events) of_c.push_back(event.of_c());
   EXPECT_THAT(of_c, ElementsAre(false, true, true, false, true));
   const SampleEvent& taken = chunk.events[1];
   EXPECT_EQ(taken.record.size_words, 125u);
   EXPECT_EQ(taken.bytes_short, 0);
-  EXPECT_EQ(chunk.find(taken.alloc_class)->alloc_class.place(), Place::kC);
+  EXPECT_EQ(chunk.find(taken.alloc_class)->alloc_class.heap_kind(), HeapKind::kC);
   const SampleEvent& freed = chunk.events[4];
   EXPECT_EQ(freed.record.sample_id, taken.record.sample_id);
   EXPECT_EQ(freed.alloc_class, taken.alloc_class);
@@ -128,10 +128,10 @@ TEST_F(EventTapTest, EventsOfCsMemoryAreAmongThemInOrder) {
 TEST_F(EventTapTest, ABlockOfCsMemoryThatIsFoundGoneEndsOnce) {
   EventReader reads = reader();
   tap_.update();
-  c_block(1, 1000);
-  pipeline_.note_c_blocks({{.number = 1, .gone = true}});
-  pipeline_.note_c_blocks({{.number = 1, .gone = true}});
-  c_block(1, 0);  // the agent finds its address taken again
+  native_block(1, 1000);
+  pipeline_.note_native_blocks({{.number = 1, .gone = true}});
+  pipeline_.note_native_blocks({{.number = 1, .gone = true}});
+  native_block(1, 0);  // the agent finds its address taken again
   tap_.flush();
   const EventRead seen = read(reads);
   ASSERT_EQ(seen.slices.size(), 1u);
@@ -143,30 +143,30 @@ TEST_F(EventTapTest, ABlockOfCsMemoryThatIsFoundGoneEndsOnce) {
 }
 
 TEST_F(EventTapTest, LostEventsOfCsMemoryAreToldApart) {
-  c_block(1, 100, 50);
+  native_block(1, 100, 50);
   EventReader reads = reader();
   tap_.update();
-  c_block(2, 100, 50);
-  c_block(3, 100, 53);
+  native_block(2, 100, 50);
+  native_block(3, 100, 53);
   tap_.flush();
   EventRead seen = read(reads);
   EXPECT_EQ(seen.lost, EventLosses()) << "not what nobody asked for";
   seen = read(reads);
-  EXPECT_EQ(seen.lost, (EventLosses{.c_events = 3}));
+  EXPECT_EQ(seen.lost, (EventLosses{.native_events = 3}));
   // What the kernel says by itself is not told twice; the agent gives up blocks, too.
-  pipeline_.drops().set(Drop::kKernelCEventLost, 55);
-  c_block(4, 100, 55);
-  pipeline_.drops().set(Drop::kAgentCBlocksFull, 7);
+  pipeline_.drops().set(Drop::kKernelNativeEventLost, 55);
+  native_block(4, 100, 55);
+  pipeline_.drops().set(Drop::kAgentNativeBlocksFull, 7);
   tap_.close();
   seen = read(reads);
   EXPECT_TRUE(seen.ended);
-  EXPECT_EQ(seen.lost, (EventLosses{.c_events = 2 + 7}));
+  EXPECT_EQ(seen.lost, (EventLosses{.native_events = 2 + 7}));
 }
 
 TEST_F(EventTapTest, ManyEventsOfCsMemoryAreSeveralChunks) {
   EventReader reads = reader();
   tap_.update();
-  for (std::uint64_t id = 1; id <= 1100; ++id) c_block(id, 100);
+  for (std::uint64_t id = 1; id <= 1100; ++id) native_block(id, 100);
   tap_.flush();
   std::vector<std::size_t> sizes;
   for (const EventSlice& slice : read(reads).slices) sizes.push_back(slice.events().size());

@@ -12,10 +12,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-std::shared_ptr<Lane> ended_lane(int pid) {
-  auto snapshot = std::make_shared<TargetSnapshot>();
+std::shared_ptr<TargetPipeline> ended_lane(int pid) {
+  auto snapshot = std::make_shared<ProfileSnapshot>();
   snapshot->info.pid = pid;
-  return std::make_shared<Lane>(std::move(snapshot));
+  return std::make_shared<TargetPipeline>(std::move(snapshot));
 }
 
 std::uint64_t publications(const IngestThread& ingest) {

@@ -24,7 +24,7 @@ class Recorder : public SampleObserver {
     callstacks[event.record.sample_id] = pipeline_.alloc_class(event.alloc_class).callstack;
     last_rate = rate;
   }
-  void on_c_event(const SampleEvent&) override {}
+  void on_native_event(const SampleEvent&) override {}
   void on_batch_end() override { ++batches; }
 
   std::vector<memprof_record> records;
@@ -78,8 +78,8 @@ class PipelineTest : public testing::Test {
     }
     return records;
   }
-  TargetSnapshot snapshot() const {
-    TargetSnapshot result;
+  ProfileSnapshot snapshot() const {
+    ProfileSnapshot result;
     pipeline_.fill(result);
     return result;
   }
@@ -99,7 +99,7 @@ TEST_F(PipelineTest, LifeOfABlock) {
   EXPECT_EQ(snapshot().live_samples_tracked, 1u);
   batch(kGeneration, 2, {sample_record(5010, 1, MEMPROF_DEALLOC_MAJOR)});
 
-  const TargetSnapshot result = snapshot();
+  const ProfileSnapshot result = snapshot();
   EXPECT_EQ(result.live_samples_tracked, 0u);
   EXPECT_EQ(result.stacks_interned, 1u);
   ASSERT_EQ(result.rows.size(), 1u);
@@ -261,7 +261,7 @@ TEST_F(PipelineTest, ARecordIsNotYoungerThanItsBatch) {
   EXPECT_EQ(seen_.records.back().time_ns, 2000u);
   tail(2, forged, 3000);
   EXPECT_EQ(seen_.records.back().time_ns, 3000u);
-  pipeline_.told_until(4000);
+  pipeline_.advance_clock_to(4000);
   EXPECT_LT(oldest_ns(), 10'000);
   pipeline_.begin_session(2, kRate);
   pipeline_.on_ring_record(PackedBatch(5000).alloc(0, 1, 0, {0x10}).event(3, 2).bytes());
@@ -569,7 +569,7 @@ class ModelRun : public SampleObserver {
     model_.run(4000);
   }
 
-  void on_c_event(const SampleEvent&) override {}
+  void on_native_event(const SampleEvent&) override {}
   void on_batch_end() override {}
   void on_event(const SampleEvent& event, double) override {
     const memprof_record& record = event.record;
@@ -644,7 +644,7 @@ TEST(PipelineModelTest, EverythingIsRightWithoutLoss) {
     EXPECT_EQ(run.wrong, 0u) << "seed " << seed;
     EXPECT_EQ(run.unknown, 0u) << "seed " << seed;
     EXPECT_GT(run.right, 2500u);
-    TargetSnapshot snapshot;
+    ProfileSnapshot snapshot;
     run.pipeline.fill(snapshot);
     EXPECT_EQ(snapshot.counters.alloc_events, run.model().allocs());
     EXPECT_EQ(snapshot.live_samples_tracked, run.model().live());

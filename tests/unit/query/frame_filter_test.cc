@@ -47,10 +47,10 @@ class FrameFilterTest : public ::testing::Test {
 TEST_F(FrameFilterTest, WhatCHasTakenIsForThoseWhoAskForIt) {
   const AllocClass of_c{.heap = Heap::kMajor, .source = Source::kMalloc};
   EXPECT_FALSE(passes({}, of_c));
-  EXPECT_TRUE(passes({.heap = Place::kC}, of_c));
+  EXPECT_TRUE(passes({.heap = HeapKind::kC}, of_c));
   EXPECT_TRUE(passes({.source = Source::kMalloc}, of_c));
-  EXPECT_FALSE(passes({.heap = Place::kMajor}, of_c));
-  EXPECT_FALSE(passes({.heap = Place::kC}, AllocClass{}));
+  EXPECT_FALSE(passes({.heap = HeapKind::kMajor}, of_c));
+  EXPECT_FALSE(passes({.heap = HeapKind::kC}, AllocClass{}));
 }
 
 TEST_F(FrameFilterTest, AnEmptyFilterPassesAll) {
@@ -130,13 +130,13 @@ TEST_F(FrameFilterTest, SizesAreInclusiveAndWithoutHeader) {
 TEST_F(FrameFilterTest, HeapSourceThreadAndDomain) {
   const AllocClass major{
       .thread = 12, .domain = 3, .heap = Heap::kMajor, .source = Source::kMarshal};
-  EXPECT_TRUE(passes({.heap = Place::kMajor}, major));
-  EXPECT_FALSE(passes({.heap = Place::kMinor}, major));
-  EXPECT_FALSE(passes({.heap = Place::kExternal}, major));
+  EXPECT_TRUE(passes({.heap = HeapKind::kMajor}, major));
+  EXPECT_FALSE(passes({.heap = HeapKind::kMinor}, major));
+  EXPECT_FALSE(passes({.heap = HeapKind::kExternal}, major));
   AllocClass external = major;
   external.source = Source::kCustom;  // whichever heap the runtime names with it
-  EXPECT_TRUE(passes({.heap = Place::kExternal}, external));
-  EXPECT_FALSE(passes({.heap = Place::kMajor}, external));
+  EXPECT_TRUE(passes({.heap = HeapKind::kExternal}, external));
+  EXPECT_FALSE(passes({.heap = HeapKind::kMajor}, external));
   EXPECT_TRUE(passes({.source = Source::kMarshal}, major));
   EXPECT_FALSE(passes({.source = Source::kNormal}, major));
   EXPECT_TRUE(passes({.threads = {11, 12}}, major));
@@ -153,7 +153,7 @@ TEST_F(FrameFilterTest, AllConditionsMustHold) {
                    .hide = {"Cache"},
                    .min_size_bytes = 80,
                    .max_size_bytes = 80,
-                   .heap = Place::kMinor,
+                   .heap = HeapKind::kMinor,
                    .source = Source::kNormal,
                    .threads = {12},
                    .domains = {0}};
@@ -168,7 +168,7 @@ TEST_F(FrameFilterTest, AllConditionsMustHold) {
   EXPECT_FALSE(without([](Filter& f) { f.forbid = {"Main"}; }));
   EXPECT_FALSE(without([](Filter& f) { f.hide.clear(); }));
   EXPECT_FALSE(without([](Filter& f) { f.min_size_bytes = f.max_size_bytes = 88; }));
-  EXPECT_FALSE(without([](Filter& f) { f.heap = Place::kMajor; }));
+  EXPECT_FALSE(without([](Filter& f) { f.heap = HeapKind::kMajor; }));
   EXPECT_FALSE(without([](Filter& f) { f.source = Source::kCustom; }));
   EXPECT_FALSE(without([](Filter& f) { f.threads = {13}; }));
   EXPECT_FALSE(without([](Filter& f) { f.domains = {1}; }));

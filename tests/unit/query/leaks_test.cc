@@ -84,7 +84,7 @@ std::vector<double> lifetimes(const Counters& counters) {
 
 // They are counted for those that are named only.
 TEST_F(LeaksTest, LifetimesAreThoseOfTheSiteInTheRange) {
-  const TargetSnapshot snapshot = recording_.snapshot();
+  const ProfileSnapshot snapshot = recording_.snapshot();
   for (const std::uint64_t end_ns : {recording_.now(), recording_.now() - 100 * kSecond}) {
     const LeakAnswer answer = leaks({middle_, end_ns}, {.limit = 2});
     ASSERT_EQ(answer.suspects.size(), 2u);

@@ -78,7 +78,7 @@ TEST(LiveAges, WhatIsNeverFollowedWasNeverOld) {
     for (std::uint64_t id = 0; id < 10; ++id) recording.alloc(10'000 + second * 10 + id, 1);
     recording.advance(kSecond);
   }
-  const TargetSnapshot snapshot = recording.snapshot();
+  const ProfileSnapshot snapshot = recording.snapshot();
   const LiveAges ages = live_ages(snapshot);
   EXPECT_DOUBLE_EQ(ages.older[0].front().samples, 1000);
   const RangeCounter counter(snapshot);
@@ -102,7 +102,7 @@ TEST_F(LiveAgesTest, NothingIsOldRightAfterTheAttach) {
 
 TEST_F(LiveAgesTest, WithoutHistoryNoAgeIsKnown) {
   run(100);
-  TargetSnapshot snapshot = recording_.snapshot();
+  ProfileSnapshot snapshot = recording_.snapshot();
   snapshot.history = {};
   EXPECT_EQ(live_ages(snapshot).known, 0);
   for (const auto& [key, series] : SiteTotals(snapshot).series()) EXPECT_EQ(series.known_ages, 0);
@@ -110,7 +110,7 @@ TEST_F(LiveAgesTest, WithoutHistoryNoAgeIsKnown) {
 
 TEST_F(LiveAgesTest, AnAgeBeforeTheOldestWindowThatIsLeftIsNotKnown) {
   run(1000);
-  TargetSnapshot snapshot = recording_.snapshot();
+  ProfileSnapshot snapshot = recording_.snapshot();
   for (HistoryView::Tier& tier : snapshot.history.tiers) {
     std::erase_if(tier, [&](const HistoryWindowPtr& window) {
       return window->begin_ns() + 300 * kSecond < recording_.now();

@@ -8,17 +8,17 @@
 namespace memprofd {
 namespace {
 
-TargetSnapshot observed(bool probes_c_heap) {
-  TargetSnapshot target;
+ProfileSnapshot observed(bool probes_native_heap) {
+  ProfileSnapshot target;
   target.info.pid = 42;
   target.info.mode = TargetMode::kObserve;
-  target.info.asked.c_heap_interval = probes_c_heap ? 4096 : 0;
+  target.info.asked.native_heap_interval = probes_native_heap ? 4096 : 0;
   return target;
 }
 
-const Filter kOfC{.heap = Place::kC};
+const Filter kOfC{.heap = HeapKind::kC};
 const Filter kOfMalloc{.source = Source::kMalloc};
-const Filter kOfMinor{.heap = Place::kMinor};
+const Filter kOfMinor{.heap = HeapKind::kMinor};
 
 TEST(ObserveModeRules, WhatBecameOfBlocksIsNotKnown) {
   for (const Filter& filter : {Filter(), kOfC, kOfMalloc, kOfMinor}) {
@@ -48,7 +48,7 @@ TEST(ObserveModeRules, AnAnswerAboutBothKnowsOfNeither) {
 }
 
 TEST(ObserveModeRules, WhereAnAgentIsAllIsKnown) {
-  TargetSnapshot target;
+  ProfileSnapshot target;
   EXPECT_TRUE(follows_blocks(target, Filter()));
   EXPECT_TRUE(follows_blocks(target, kOfC));
 }

@@ -29,7 +29,7 @@ class PastValuesTest : public ::testing::Test {
                    .lines = std::move(lines)});
   }
   PastValues ask(TimeRange range, const PastValuesQuery& query = {}) {
-    TargetSnapshot target;
+    ProfileSnapshot target;
     target.time_ns = at(100);
     target.attached_ns = kBegin;
     target.values = history_.view();
@@ -64,9 +64,9 @@ TEST_F(PastValuesTest, FindsNamesWithTheirLabels) {
   ASSERT_EQ(past.series.size(), 1u);
   EXPECT_EQ(past.series[0].series->name, "requests");
   EXPECT_TRUE(ask({}, {.pattern = "nothing"}).series.empty());
-  EXPECT_EQ(past_values(TargetSnapshot(), {}, {.pattern = "("}).status().code(),
+  EXPECT_EQ(past_values(ProfileSnapshot(), {}, {.pattern = "("}).status().code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_TRUE(past_values(TargetSnapshot(), {}, {})->series.empty());
+  EXPECT_TRUE(past_values(ProfileSnapshot(), {}, {})->series.empty());
 }
 
 TEST_F(PastValuesTest, PhasesAreSpans) {

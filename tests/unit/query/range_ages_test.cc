@@ -61,7 +61,7 @@ double exponential(std::mt19937_64& random, double mean) {
   return std::exponential_distribution<double>(1 / mean)(random);
 }
 
-SurvivalCurve curve_of(const TargetSnapshot& snapshot, const TimeRange& range,
+SurvivalCurve curve_of(const ProfileSnapshot& snapshot, const TimeRange& range,
                        const LifetimeFilter& filter = {}) {
   return SurvivalCurve(sum(rows_in_range(snapshot, range, filter)));
 }
@@ -79,7 +79,7 @@ TEST(RangeAges, LifetimesInARangeAreThoseOfAllBlocks) {
   Program program(
       recording, [](auto& random) { return exponential(random, 60); }, 100);
   program.run(600);
-  const TargetSnapshot snapshot = recording.snapshot();
+  const ProfileSnapshot snapshot = recording.snapshot();
   const double p50 = 60 * std::log(2), p90 = 60 * std::log(10);
   EXPECT_NEAR(seconds(curve_of(snapshot, {}).quantile(0.5).ns) / p50, 1, 0.05);
   for (const std::uint64_t range : {30, 60, 300}) {
@@ -107,7 +107,7 @@ TEST(RangeAges, RateChangesDoNotMoveThem) {
     program.set_rate(session % 2 == 0 ? 0.01 : 0.0025);
     program.run(60);
   }
-  const TargetSnapshot snapshot = recording.snapshot();
+  const ProfileSnapshot snapshot = recording.snapshot();
   const double p50 = 60 * std::log(2);
   EXPECT_NEAR(seconds(curve_of(snapshot, {}).quantile(0.5).ns) / p50, 1, 0.06);
   EXPECT_NEAR(seconds(curve_of(snapshot, last(recording, 300)).quantile(0.5).ns) / p50, 1, 0.1);
@@ -123,7 +123,7 @@ TEST(RangeAges, WhereNothingDiesNothingIsReached) {
   Program program(
       recording, [](auto&) { return 1e6; }, 10);
   program.run(120);
-  const TargetSnapshot snapshot = recording.snapshot();
+  const ProfileSnapshot snapshot = recording.snapshot();
   for (const TimeRange& range : {TimeRange{}, last(recording, 30)}) {
     const SurvivalCurve curve = curve_of(snapshot, range);
     EXPECT_FALSE(curve.quantile(0.5).ns);
@@ -143,7 +143,7 @@ TEST(RangeAges, WhatWasThereBeforeCountsFromItsAgeOn) {
   for (int i = 0; i < 10; ++i) recording.advance(kSecond);
   for (std::uint64_t id = 1001; id <= 1080; ++id) recording.die(id);
   for (int i = 0; i < 20; ++i) recording.advance(kSecond);
-  const TargetSnapshot snapshot = recording.snapshot();
+  const ProfileSnapshot snapshot = recording.snapshot();
   // 80 of 100 lived for 10 s; the thousand old ones were not watched at that age.
   EXPECT_NEAR(seconds(curve_of(snapshot, last(recording, 60)).quantile(0.5).ns), 10, 3);
   EXPECT_FALSE(curve_of(snapshot, {}).quantile(0.5).ns) << "80 of 1100 have died";
@@ -159,7 +159,7 @@ TEST(RangeAges, FiltersChooseWhoseLifetimesTheyAre) {
       },
       200);
   program.run(300);
-  const TargetSnapshot snapshot = recording.snapshot();
+  const ProfileSnapshot snapshot = recording.snapshot();
   EXPECT_LT(seconds(curve_of(snapshot, {}).quantile(0.5).ns), 0.4);
   // Without memory: those that have lived for 2 s live for another 42.
   const SurvivalCurve longer = curve_of(snapshot, {}, {.min_seconds = 2});
@@ -189,7 +189,7 @@ TEST(RangeAges, WhatWasForgottenCountsWithoutTheOldestWindows) {
   EXPECT_NEAR(seconds(curve_of(recording.snapshot(), {}, longer).quantile(0.5).ns), median, 5);
   while (recording.history().evict_oldest()) {
   }
-  const TargetSnapshot snapshot = recording.snapshot();
+  const ProfileSnapshot snapshot = recording.snapshot();
   ASSERT_GT(snapshot.history.oldest_ns(), kStart);
   EXPECT_NEAR(seconds(curve_of(snapshot, {}, longer).quantile(0.5).ns), median, 5);
 }
@@ -201,7 +201,7 @@ TEST(RangeAges, AgesAddUpToWhatIsLive) {
   program.run(100);
   program.set_rate(0.02);
   program.run(100);
-  const TargetSnapshot snapshot = recording.snapshot();
+  const ProfileSnapshot snapshot = recording.snapshot();
   for (const std::uint64_t end : {50, 99, 150, 200}) {
     const Counters counters = sum(rows_in_range(snapshot, {0, kStart + end * kSecond}, {}));
     double words = 0;

@@ -32,7 +32,7 @@ TEST(Range, WhatIsAllocatedInARangeIsWhatItsWindowsSay) {
   run(12);
   recording.set_rate(0.02);
   run(12);
-  const TargetSnapshot snapshot = recording.snapshot();
+  const ProfileSnapshot snapshot = recording.snapshot();
   const Counters plain = sum(rows_in_range(snapshot, {begin, 0}, {}));
   const Counters fresh = sum(rows_in_range(snapshot, {begin, 0}, {.allocated_in_range = true}));
   EXPECT_DOUBLE_EQ(plain.allocated.words, 1200 * 100 + 1200 * 50);
@@ -83,7 +83,7 @@ TEST(Range, CountsAreTheSameWithoutLifetimes) {
     recording.advance(kSecond);
     if (second % 13 == 12) limits.push_back(recording.now());
   }
-  const TargetSnapshot snapshot = recording.snapshot();
+  const ProfileSnapshot snapshot = recording.snapshot();
   std::vector<TimeRange> ranges{{.until_peak = true}};
   for (const std::uint64_t begin : limits) {
     for (const std::uint64_t end : limits) ranges.push_back({begin, end});
@@ -118,7 +118,7 @@ TEST(Range, LifetimesAreThoseOfWordsWhateverTheirRates) {
   recording.advance(4 * kSecond);
   for (int i = 0; i < 20; ++i) recording.die(id--);
   recording.advance(kSecond);
-  const TargetSnapshot snapshot = recording.snapshot();
+  const ProfileSnapshot snapshot = recording.snapshot();
   const Counters all = sum(rows_in_range(snapshot, {}, {}));
   EXPECT_NEAR(testing::quantile_ns(all.deaths.histogram(), 0.5) / 4e9, 1, 0.42)
       << "2/3 of the words";
@@ -151,7 +151,7 @@ TEST(Range, LargeBlocksCountOnceInEveryRange) {
     recording.advance(kSecond);
     times.push_back(recording.now());
   }
-  const TargetSnapshot snapshot = recording.snapshot();
+  const ProfileSnapshot snapshot = recording.snapshot();
   for (const int until : {4, 20, 39}) {
     const Counters all = sum(rows_in_range(snapshot, {0, times[until]}, {}));
     const int born = until + 1;
@@ -204,7 +204,7 @@ TEST(Range, WhatIsLiveMayBeOfSeveralRates) {
   recording.alloc(1, 7);
   recording.alloc(2, 7);
   recording.advance(2 * kSecond);
-  recording.go_on_at(0.5);
+  recording.resume_at(0.5);
   recording.alloc(3, 7);
   recording.alloc(4, 7);
   recording.advance(2 * kSecond);
@@ -213,7 +213,7 @@ TEST(Range, WhatIsLiveMayBeOfSeveralRates) {
   recording.die(4);
   recording.alloc(5, 7);
   recording.advance(2 * kSecond);
-  const TargetSnapshot snapshot = recording.snapshot();
+  const ProfileSnapshot snapshot = recording.snapshot();
   const RangeCounter counter(snapshot, Doubt::kChance);
   const Portion now = counter.live_at(counter.now_ns()).front();
   EXPECT_DOUBLE_EQ(now.words, 104);

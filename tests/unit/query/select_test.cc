@@ -46,7 +46,7 @@ class SelectTest : public ::testing::Test {
   }
 
   FakeProfile fake_;
-  TargetSnapshot snapshot_;
+  ProfileSnapshot snapshot_;
 };
 
 TEST_F(SelectTest, TakesWhatTheSnapshotKnows) {
@@ -73,9 +73,9 @@ TEST_F(SelectTest, RowsThatPassTheFilterStay) {
   EXPECT_THAT(selected({.require = {"List"}}), ElementsAre(1, 2));
   EXPECT_THAT(selected({.forbid = {"Cache"}}), ElementsAre(2, 3));
   EXPECT_THAT(selected({.min_size_bytes = 4000}), ElementsAre(2));
-  EXPECT_THAT(selected({.heap = Place::kMinor}), ElementsAre(1, 3));
+  EXPECT_THAT(selected({.heap = HeapKind::kMinor}), ElementsAre(1, 3));
   EXPECT_THAT(selected({.threads = {99}}), ElementsAre(3));
-  EXPECT_THAT(selected({.require = {"List"}, .heap = Place::kMajor}), ElementsAre(2));
+  EXPECT_THAT(selected({.require = {"List"}, .heap = HeapKind::kMajor}), ElementsAre(2));
   EXPECT_THAT(selected({.patterns = {"nowhere"}}), ElementsAre());
 }
 

@@ -163,7 +163,7 @@ TEST(CustomOwners, SumsUpByIdentifier) {
   ExtentLayer layer;
   owners.sum_up(chunks, layer);
   ASSERT_EQ(owners.owners().size(), 2u);
-  const COwner &streams = owners.owners()[0], &arrays = owners.owners()[1];
+  const NativeOwner &streams = owners.owners()[0], &arrays = owners.owners()[1];
   EXPECT_EQ(streams.identifier, "lib.stream");
   EXPECT_EQ(streams.blocks, 2u);
   EXPECT_EQ(streams.chunks, 3u);
@@ -224,7 +224,7 @@ TEST(CustomOwners, SurviveAnyHeap) {
     ExtentLayer layer;
     owners.sum_up(chunks, layer);
     std::uint64_t sum = owners.no_owner().chunks;
-    for (const COwner& owner : owners.owners()) sum += owner.chunks;
+    for (const NativeOwner& owner : owners.owners()) sum += owner.chunks;
     EXPECT_EQ(sum, 16u);
   }
 }

@@ -52,8 +52,8 @@ class FakeMalloc {
   bool before_in_use_ = true;
 };
 
-const std::vector<Stretch> kData{{kBase, kBase + kDataBytes}};
-const std::vector<Stretch> kBreakHeap{{kHeap, kHeap + kHeapBytes}};
+const std::vector<AddressSpan> kData{{kBase, kBase + kDataBytes}};
+const std::vector<AddressSpan> kBreakHeap{{kHeap, kHeap + kHeapBytes}};
 
 MallocWalk walk_of(const MemoryReader& memory, std::optional<RssClass> known = std::nullopt) {
   MallocWalk walk(memory, [known](std::uint64_t, std::uint64_t) { return known; }, {});
@@ -105,7 +105,7 @@ TEST(GlibcArenas, ChunksOfAHeapBeginInIt) {
   }
   memory.poke(kHeapAt, kHeapAt + 48);
   memory.poke(kHeapAt + 16, std::uint64_t{0x1000});
-  const auto arenas = find_arenas(memory, std::vector<Stretch>{{kData2, kHeapAt}});
+  const auto arenas = find_arenas(memory, std::vector<AddressSpan>{{kData2, kHeapAt}});
   ASSERT_EQ(arenas.size(), 2u);
   ASSERT_EQ(arenas[1].heaps.size(), 1u);
   EXPECT_EQ(arenas[1].heaps[0].begin, kHeapAt);
@@ -222,7 +222,7 @@ TEST(MallocWalk, FindsChunksWithMappingsOfTheirOwn) {
   memory.poke(0x101008, std::uint64_t{0x3002});
   memory.poke(0x105008, std::uint64_t{0x9002});  // beyond the end: none
   MallocWalk walk(memory, [](auto, auto) { return std::nullopt; }, {.max_kept = 9});
-  const Stretch all{0x100000, 0x108000};
+  const AddressSpan all{0x100000, 0x108000};
   walk.walk_mapped(all, std::vector{all}, {});
   walk.chunks().seal();
   EXPECT_EQ(walk.mapped(), 1u);
@@ -238,7 +238,7 @@ TEST(MallocWalk, FindsThoseOfGlibc243) {
   memory.poke(0x105008, std::uint64_t{0x3ff2});  // beyond the end: none
   memory.poke(0x106008, ~std::uint64_t{0xd});    // the size and its head are 0
   MallocWalk walk(memory, [](auto, auto) { return std::nullopt; }, {.max_kept = 9});
-  const Stretch all{0x100000, 0x108000};
+  const AddressSpan all{0x100000, 0x108000};
   walk.walk_mapped(all, std::vector{all}, {});
   walk.chunks().seal();
   EXPECT_EQ(walk.mapped(), 1u);
@@ -252,7 +252,7 @@ TEST(MallocWalk, TakesNoHeapBehindTheEndOfMemory) {
   constexpr std::uint64_t kLast = ~std::uint64_t{0};
   MallocWalk walk(memory, [](std::uint64_t, std::uint64_t) { return std::nullopt; },
                   {.max_chunks = 100'000});
-  const Stretch top{kLast - 3, kLast};
+  const AddressSpan top{kLast - 3, kLast};
   walk.walk_arena({.is_main = true}, 0, {top});
   walk.walk_mapped(top, std::span(&top, 1), {});
   walk.chunks().seal();

@@ -11,8 +11,8 @@
 #include <string>
 #include <utility>
 
-#include "daemon/attach/c_heap_by_probes.h"
 #include "daemon/attach/kernel/capture_mode.h"
+#include "daemon/attach/native_heap_by_probes.h"
 #include "daemon/calls/call_trace.h"
 #include "daemon/discover/elf_file.h"
 #include "daemon/runtime/runtime_abi.h"
@@ -118,16 +118,17 @@ TEST(Releases, HeapSnapshotsAreRefused) {
   const Target target = made_up_target();
   std::atomic<double> paused{0};
   alignas(KernelSide) static const std::byte kernel[sizeof(KernelSide)] = {};  // not looked at
-  const auto ticket =
-      std::make_shared<CopyTicket>(target, reinterpret_cast<const KernelSide&>(kernel), SharedFd(),
-                                   0, LibcFunctions(), paused, paused);
-  expect_refusal(take_heap({.ticket = ticket}, {}, {}).status(), "heap snapshots");
+  const auto lease =
+      std::make_shared<CopyLease>(target, reinterpret_cast<const KernelSide&>(kernel), SharedFd(),
+                                  0, LibcFunctions(), paused, paused);
+  expect_refusal(take_heap({.lease = lease}, {}, {}).status(), "heap snapshots");
 }
 
 TEST(Releases, TheNativeHeapIsRefused) {
   const Target target = made_up_target();
-  const CHeapByProbes c_heap(target, {.c_heap_interval = 1 << 20});
-  EXPECT_THAT(c_heap.why_not(), StartsWith("native heaps of OCaml 5.99.0 are not supported yet"));
+  const NativeHeapByProbes native_heap(target, {.native_heap_interval = 1 << 20});
+  EXPECT_THAT(native_heap.why_not(),
+              StartsWith("native heaps of OCaml 5.99.0 are not supported yet"));
 }
 
 TEST(Releases, TypesAreRefused) {

@@ -46,9 +46,9 @@ TEST_F(TargetFileTest, HasEveryMomentThatWasWritten) {
   for (int second = 0; second < 120; ++second) {
     program_.run_second();
     if (second % 4 != 3) continue;
-    const TargetSnapshot now = snapshot();
+    const ProfileSnapshot now = snapshot();
     write(now);
-    const TargetSnapshotPtr stored = read();
+    const ProfileSnapshotPtr stored = read();
     EXPECT_EQ(stored->info.comm, "shop");
     expect_same(*stored, now);
     if (second % 20 == 19) expect_same_history(*stored, now);
@@ -71,7 +71,7 @@ TEST_F(TargetFileTest, WhatFailsIsTriedLessAndLess) {
 
 TEST_F(TargetFileTest, KnowsWhatItBelongedToAndHowItEnded) {
   program_.run_second();
-  TargetSnapshot ended = snapshot();
+  ProfileSnapshot ended = snapshot();
   ended.info.state = TargetState::kExited;
   ended.info.end = {EndCause::kOutOfMemory, 9};
   ended.info.unit = "shop.service";
@@ -79,7 +79,7 @@ TEST_F(TargetFileTest, KnowsWhatItBelongedToAndHowItEnded) {
   ended.info.asked.user = ProcessUser{1000, 1002};
   ended.info.container = "0123456789ab";
   write(ended);
-  const TargetSnapshotPtr stored = read();
+  const ProfileSnapshotPtr stored = read();
   EXPECT_EQ(stored->info.end, ended.info.end);
   EXPECT_EQ(stored->info.unit, ended.info.unit);
   EXPECT_EQ(stored->info.owner, ended.info.owner);
@@ -92,7 +92,7 @@ TEST_F(TargetFileTest, InItsFirstSecondItIsAttachedAndHasNoCounts) {
   recording_.alloc(1, 1);
   recording_.advance(kSecond / 4);
   write(snapshot());
-  const TargetSnapshotPtr stored = read();
+  const ProfileSnapshotPtr stored = read();
   EXPECT_EQ(stored->info.comm, "shop");
   EXPECT_EQ(stored->attached_ns, snapshot().attached_ns);
   EXPECT_TRUE(stored->rows.empty());
@@ -110,9 +110,9 @@ TEST_F(TargetFileTest, HasThePeak) {
   for (int second = 0; second < 60; ++second) {
     program_.run_second(/*follows_rates=*/false);
     if (second % 4 != 3) continue;
-    const TargetSnapshot now = snapshot();
+    const ProfileSnapshot now = snapshot();
     write(now);
-    const TargetSnapshotPtr stored = read();
+    const ProfileSnapshotPtr stored = read();
     const auto &peak = stored->history.peak, &expected = now.history.peak;
     ASSERT_TRUE(peak != nullptr && expected != nullptr);
     EXPECT_EQ(peak->time_ns, expected->time_ns);
@@ -142,10 +142,10 @@ TEST_F(TargetFileTest, HasWhatTheProgramSays) {
                            {.is_cut = true, .number = line + 1, .text = "a line"}}});
     line += 2;
     if (second % 7 != 6) continue;
-    TargetSnapshot now = snapshot();
+    ProfileSnapshot now = snapshot();
     now.values = values.view();
     write(now);
-    const TargetSnapshotPtr stored = read();
+    const ProfileSnapshotPtr stored = read();
     ASSERT_NE(stored->values, nullptr);
     expect_same_values(*stored->values, *now.values);
     if (HasFailure()) return;
@@ -156,7 +156,7 @@ TEST_F(TargetFileTest, HasNames) {
   program_.run_second();
   program_.run_second();
   write(snapshot());
-  const TargetSnapshotPtr stored = read();
+  const ProfileSnapshotPtr stored = read();
   for (const ProfileRow& row : stored->rows) {
     const std::uint64_t address = row.callstack->entries.front();
     EXPECT_EQ(stored->symbolizer->locations(address, row.callstack->alloc_idx),
@@ -171,7 +171,7 @@ TEST_F(TargetFileTest, CutOrChangedItHasAnEarlierMoment) {
   std::size_t first_bytes = 0;
   for (int second = 0; second < 20; ++second) {
     program_.run_second();
-    const TargetSnapshot now = snapshot();
+    const ProfileSnapshot now = snapshot();
     write(now);
     if (first_bytes == 0) first_bytes = writer_.bytes();
     events_at[now.time_ns] = now.counters.alloc_events;
@@ -188,7 +188,7 @@ TEST_F(TargetFileTest, CutOrChangedItHasAnEarlierMoment) {
     const auto stored = read_target(dir_.path("damaged"));
     EXPECT_EQ(stored.ok(), at >= first_bytes) << at << ": " << stored.status();
     if (!stored.ok()) continue;
-    const TargetSnapshot& moment = *stored->snapshot;
+    const ProfileSnapshot& moment = *stored->snapshot;
     ASSERT_TRUE(events_at.contains(moment.time_ns));
     EXPECT_EQ(moment.counters.alloc_events, events_at[moment.time_ns]);
     std::uint64_t samples = 0;

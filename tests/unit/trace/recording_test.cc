@@ -103,12 +103,12 @@ TEST_F(TraceRecordingTest, CsMemoryIsInARecordingOfItsOwn) {
   TraceRecording others = recording();
   TraceRecording of_c = recording({.of_c = true});
   const std::uint64_t ocaml = source.alloc(1, 1, 3);
-  const std::uint64_t small = source.c_alloc(2, 100, 3);
-  source.c_alloc(2, 1 << 20);  // surely sampled: 128 times
+  const std::uint64_t small = source.native_alloc(2, 100, 3);
+  source.native_alloc(2, 1 << 20);  // surely sampled: 128 times
   source.die(ocaml);
-  source.c_free(small);
+  source.native_free(small);
   EventRead read = source.read();
-  read.lost = {.records = 5, .c_events = 9};
+  read.lost = {.records = 5, .native_events = 9};
   EXPECT_TRUE(others.put(read));
   EXPECT_FALSE(others.end("done"));
   EXPECT_TRUE(of_c.put(read));
@@ -141,7 +141,7 @@ TEST_F(TraceRecordingTest, ABlockOfCsMemoryHasSoManySamplesAsItStandsFor) {
   TraceRecording recording = this->recording({.of_c = true});
   constexpr int kBlocks = 4000;
   constexpr std::uint64_t kWords = 1500;
-  for (int i = 0; i < kBlocks; ++i) source.c_alloc(1, 8 * kWords);
+  for (int i = 0; i < kBlocks; ++i) source.native_alloc(1, 8 * kWords);
   recording.put(source.read());
   recording.end("done");
   std::uint64_t samples = 0;

@@ -52,7 +52,7 @@ class ReplayTest : public ::testing::Test {
   static Replay replay(const std::string& path) {
     absl::StatusOr<Replay> replay = replay_trace(path);
     EXPECT_TRUE(replay.ok()) << replay.status();
-    return replay.ok() ? *std::move(replay) : Replay{std::make_shared<TargetSnapshot>(), {}, 0};
+    return replay.ok() ? *std::move(replay) : Replay{std::make_shared<ProfileSnapshot>(), {}, 0};
   }
 
   TempDir dir_;
@@ -112,7 +112,7 @@ TEST_F(ReplayTest, AgreesWithWhatTheDaemonCounted) {
   const Replay replay = record(source);
   EXPECT_TRUE(replay.summary.complete()) << replay.summary.losses();
   EXPECT_EQ(replay.version, 2);
-  const TargetSnapshot& file = *replay.snapshot;
+  const ProfileSnapshot& file = *replay.snapshot;
   const TargetCounters& counted = source.aggregator().totals();
   EXPECT_EQ(file.counters.alloc_events, counted.alloc_events);
   EXPECT_EQ(file.counters.promote_events, counted.promote_events);
@@ -164,7 +164,7 @@ TEST_F(ReplayTest, HasTheHistoryOfTheTrace) {
     source.advance(1000 * kMs);
   }
   source.alloc(2);
-  const TargetSnapshotPtr file = record(source).snapshot;
+  const ProfileSnapshotPtr file = record(source).snapshot;
   const RangeRows first =
       rows_in_range(*file, {file->attached_ns, file->attached_ns + 10'500 * kMs}, LifetimeFilter{});
   ASSERT_EQ(first.rows.size(), 1u);
@@ -188,7 +188,7 @@ TEST_F(ReplayTest, ALongPauseIsAWindowOfItsOwn) {
   source.alloc(1);
   source.advance(10 * kMs);
   source.alloc(1);
-  const TargetSnapshotPtr file = record(source).snapshot;
+  const ProfileSnapshotPtr file = record(source).snapshot;
   const RangeRows first_second =
       rows_in_range(*file, {file->attached_ns, file->attached_ns + 1000 * kMs}, LifetimeFilter{});
   ASSERT_EQ(first_second.rows.size(), 1u);
@@ -202,7 +202,7 @@ TEST_F(ReplayTest, ALongPauseIsAWindowOfItsOwn) {
 TEST_F(ReplayTest, ExternalMemoryIsCustom) {
   TraceSource source;
   source.alloc(1, 5, 3, MEMPROF_ALLOC_MINOR, MEMPROF_SOURCE_CUSTOM);
-  const TargetSnapshotPtr file = record(source).snapshot;
+  const ProfileSnapshotPtr file = record(source).snapshot;
   ASSERT_EQ(file->rows.size(), 1u);
   EXPECT_EQ(file->rows[0].alloc_class.source, Source::kCustom);
   EXPECT_EQ(file->counters.allocated[0][2].samples, 5u);
@@ -214,19 +214,20 @@ TEST_F(ReplayTest, CsMemoryIsAsItWasCounted) {
   for (int i = 0; i < 2000; ++i) {
     source.advance(10 * kMs);
     const auto callstack = static_cast<std::uint32_t>(1 + i % 7);
-    const std::uint64_t id = source.c_alloc(callstack, 8 * static_cast<std::uint64_t>(1 + i % 900));
+    const std::uint64_t id =
+        source.native_alloc(callstack, 8 * static_cast<std::uint64_t>(1 + i % 900));
     source.alloc(callstack);
-    if (i % 3 != 0) source.c_free(id);
+    if (i % 3 != 0) source.native_free(id);
   }
-  const Replay replay = record(source, {.of_c = true}, kCMemoryContext);
+  const Replay replay = record(source, {.of_c = true}, kNativeHeapContext);
   Counters counted, replayed;
   for (const Counters& counters : source.aggregator().by_class()) {
     const auto id = static_cast<std::uint32_t>(&counters - source.aggregator().by_class().data());
-    const bool of_c = source.aggregator().classes().get(ClassId(id)).place() == Place::kC;
+    const bool of_c = source.aggregator().classes().get(ClassId(id)).place() == HeapKind::kC;
     if (of_c) counted += counters;
   }
   for (const ProfileRow& row : replay.snapshot->rows) {
-    EXPECT_EQ(row.alloc_class.place(), Place::kExternal);
+    EXPECT_EQ(row.alloc_class.heap_kind(), HeapKind::kExternal);
     replayed += row.counters;
   }
   EXPECT_DOUBLE_EQ(replayed.allocated.bytes(), counted.allocated.bytes());
@@ -235,7 +236,7 @@ TEST_F(ReplayTest, CsMemoryIsAsItWasCounted) {
   EXPECT_DOUBLE_EQ(replayed.deallocated[1].bytes(), counted.deallocated[1].bytes())
       << "none of it has died young";
   Filter filter;
-  filter.heap = Place::kC;
+  filter.heap = HeapKind::kC;
   const auto asked = select(*replay.snapshot, {}, filter);
   EXPECT_EQ(asked->rows.size(), replay.snapshot->rows.size()) << "who asks for C's memory finds it";
 }

@@ -125,7 +125,7 @@ class TimerHistograms : public ::testing::Test {
 };
 
 TEST_F(TimerHistograms, AreSummedOverLanes) {
-  const Report report = registry_.report();
+  const Publication report = registry_.report();
   ASSERT_EQ(report.all.size(), 4u);
   EXPECT_EQ(report.all[0].durations, nullptr);
   ASSERT_NE(report.all[1].durations, nullptr);
@@ -139,12 +139,12 @@ TEST_F(TimerHistograms, AreSummedOverLanes) {
 TEST_F(TimerHistograms, OfAnOlderLibraryThereAreNone) {
   registry_.it->head.histogram_bytes = 0;
   registry_.end = offsetof(memprof_values, histograms);
-  const Report report = registry_.report();
+  const Publication report = registry_.report();
   ASSERT_EQ(report.all.size(), 4u);
   EXPECT_EQ(report.all[1].stops, 3u);
   EXPECT_EQ(report.all[1].durations, nullptr);
   registry_.it->head.histogram_bytes = 64;
-  EXPECT_FALSE(read_report(registry_, kRegistryAddress, kRegistryNow).ok());
+  EXPECT_FALSE(read_publication(registry_, kRegistryAddress, kRegistryNow).ok());
 }
 
 // They would be memory of the program that it has never used.

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "daemon/discover/memory_reader.h"
-#include "daemon/values/report.h"
+#include "daemon/values/publication.h"
 
 namespace memprofd {
 
@@ -60,10 +60,10 @@ class FakeRegistry : public WritableMemory {
     if (after_write) after_write();
     return absl::OkStatus();
   }
-  Report report() const {
-    auto report = read_report(*this, kRegistryAddress, kRegistryNow);
+  Publication report() const {
+    auto report = read_publication(*this, kRegistryAddress, kRegistryNow);
     EXPECT_TRUE(report.ok()) << report.status();
-    return report.ok() ? *std::move(report) : Report();
+    return report.ok() ? *std::move(report) : Publication();
   }
 
   std::size_t end = sizeof(memprof_values);  // what lies behind is not the registry's

@@ -15,25 +15,25 @@
 namespace memprofd {
 namespace {
 
-std::vector<std::string> names_of(const Report& report) {
+std::vector<std::string> names_of(const Publication& report) {
   std::vector<std::string> names;
-  for (const Reported& one : report.all) names.push_back(one.name);
+  for (const PublishedValue& one : report.all) names.push_back(one.name);
   return names;
 }
 
 class ValueWatchTest : public ::testing::Test {
  protected:
   std::vector<std::string> changed() {
-    Report report = report_;
+    Publication report = report_;
     watch_.leave_changed(report);
     lines_ = report.lines.size();
     return names_of(report);
   }
 
-  Reported one(const char* name, std::uint32_t slot) { return {.name = name, .slot = slot}; }
+  PublishedValue one(const char* name, std::uint32_t slot) { return {.name = name, .slot = slot}; }
 
   ValueWatch watch_;
-  Report report_{.all = {one("a", 1), one("b", 2)}};
+  Publication report_{.all = {one("a", 1), one("b", 2)}};
   std::size_t lines_ = 0;
 };
 
@@ -54,8 +54,8 @@ TEST_F(ValueWatchTest, IsOfOneProgram) {
   EXPECT_TRUE(watch_.set_program(program_of(memory)).ok()) << "it is observed instead";
   const auto other = program_of(TargetMemory::open(::getpid()).value());
   EXPECT_TRUE(absl::IsNotFound(watch_.set_program(other)));
-  watch_.begin(std::make_shared<const ValueProgram::Found>(
-      ValueProgram::Found{.clock = absl::UnknownError(""), .modules = {}, .image = {}}));
+  watch_.begin(std::make_shared<const ValueProgram::Layout>(
+      ValueProgram::Layout{.clock = absl::UnknownError(""), .modules = {}, .image = {}}));
   EXPECT_TRUE(absl::IsNotFound(watch_.set_program(other)));
 }
 
@@ -79,7 +79,7 @@ TEST_F(ValueWatchTest, TellsWhatHasChanged) {
 // What a timer says changes by itself as long as it runs.
 TEST_F(ValueWatchTest, TellsOfATimerWhileItRuns) {
   report_.all.resize(1);
-  report_.all[0] = {.kind = Reported::Kind::kTimer, .name = "t", .starts = 1};
+  report_.all[0] = {.kind = PublishedValue::Kind::kTimer, .name = "t", .starts = 1};
   EXPECT_EQ(changed().size(), 1u);
   EXPECT_EQ(changed().size(), 1u);
   report_.all[0].stops = 1;
@@ -100,10 +100,10 @@ TEST_F(ValueWatchTest, TellsEachLineOnce) {
 }
 
 TEST_F(ValueWatchTest, HasRoomForSoMany) {
-  EXPECT_TRUE(watch_.may_tell({.address = 8}, 2));
-  EXPECT_TRUE(watch_.may_tell({.address = 16}, 2));
-  EXPECT_FALSE(watch_.may_tell({.address = 24}, 2));
-  EXPECT_TRUE(watch_.may_tell({.address = 8}, 2)) << "it was told before";
+  EXPECT_TRUE(watch_.may_report({.address = 8}, 2));
+  EXPECT_TRUE(watch_.may_report({.address = 16}, 2));
+  EXPECT_FALSE(watch_.may_report({.address = 24}, 2));
+  EXPECT_TRUE(watch_.may_report({.address = 8}, 2)) << "it was told before";
   EXPECT_EQ(watch_.left_out(), 1u);
   watch_.set_slots({{.address = 8}, {.address = 16}, {.address = 24}});
   EXPECT_EQ(watch_.slots().size(), 2u);
@@ -111,8 +111,8 @@ TEST_F(ValueWatchTest, HasRoomForSoMany) {
 
 TEST_F(ValueWatchTest, ForgetsAnotherProgram) {
   const auto found = [] {
-    return std::make_shared<const ValueProgram::Found>(
-        ValueProgram::Found{.clock = absl::UnknownError("none")});
+    return std::make_shared<const ValueProgram::Layout>(
+        ValueProgram::Layout{.clock = absl::UnknownError("none")});
   };
   const auto one = found();
   watch_.begin(one);

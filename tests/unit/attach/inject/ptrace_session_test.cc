@@ -168,7 +168,7 @@ void interrupt_once(PtraceSession& session, pid_t pid) {
   anew.orig_rax = ~0ULL;
   ASSERT_EQ(session.set_registers(anew), absl::OkStatus());
   ASSERT_EQ(session.interrupt(true, kLong), absl::OkStatus());
-  session.go_on_waiting(state->regs, state->regs.rip - 2, sleeps(pid), kLong);
+  session.continue_waiting(state->regs, state->regs.rip - 2, sleeps(pid), kLong);
 }
 
 TEST(PtraceSession, ASleepGoesOnWithTheTimeThatIsLeft) {
@@ -216,7 +216,7 @@ TEST(PtraceSession, ASignalFindsTheWaitAsItWas) {
       return status.ok() && status->state == 't';
     };
     while (!has_signal()) ::usleep(100);
-    session.look_after(pid);
+    session.watch_thread(pid);
     while (!sleeps(pid)()) ::usleep(100);
     interrupt_once(session, pid);
     ASSERT_EQ(::write(pipe[1], "x", 1), 1);

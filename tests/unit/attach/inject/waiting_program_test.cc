@@ -29,32 +29,32 @@ user_regs_struct stopped_in(long number, long result) {
 
 TEST(InterruptedCall, BeginsAnewAtItsInstruction) {
   const InterruptedCall call(stopped_in(SYS_read, -512), std::nullopt);
-  EXPECT_EQ(call.anew().rip, 0x1000u);
-  EXPECT_EQ(call.anew().rax, static_cast<std::uint64_t>(SYS_read));
-  EXPECT_EQ(call.anew().orig_rax, ~0ULL);
+  EXPECT_EQ(call.restarted().rip, 0x1000u);
+  EXPECT_EQ(call.restarted().rax, static_cast<std::uint64_t>(SYS_read));
+  EXPECT_EQ(call.restarted().orig_rax, ~0ULL);
   EXPECT_EQ(call.instruction(), 0x1000u);
 }
 
 TEST(InterruptedCall, GoesOnAsTheKernelHadIt) {
   const InterruptedCall call(stopped_in(SYS_nanosleep, -516), std::nullopt);
-  EXPECT_EQ(call.going_on().rax, static_cast<std::uint64_t>(-516));
-  EXPECT_EQ(call.going_on().rip, 0x1002u);
-  EXPECT_EQ(call.going_on().r10, 77u);
+  EXPECT_EQ(call.resumed().rax, static_cast<std::uint64_t>(-516));
+  EXPECT_EQ(call.resumed().rip, 0x1002u);
+  EXPECT_EQ(call.resumed().r10, 77u);
   // Who says EINTR itself has to see it.
   const InterruptedCall other(stopped_in(SYS_rt_sigtimedwait, -EINTR), std::nullopt);
-  EXPECT_EQ(other.going_on().rax, static_cast<std::uint64_t>(-EINTR));
+  EXPECT_EQ(other.resumed().rax, static_cast<std::uint64_t>(-EINTR));
 }
 
 TEST(InterruptedCall, EpollGoesOnWithTheTimeThatIsLeft) {
   const InterruptedCall forever(stopped_in(SYS_epoll_wait, -EINTR), std::nullopt);
-  EXPECT_EQ(forever.going_on().rax, static_cast<std::uint64_t>(-514));
-  EXPECT_EQ(forever.going_on().r10, 77u);
+  EXPECT_EQ(forever.resumed().rax, static_cast<std::uint64_t>(-514));
+  EXPECT_EQ(forever.resumed().r10, 77u);
   const InterruptedCall over(stopped_in(SYS_epoll_wait, -EINTR), 1);
-  EXPECT_EQ(over.going_on().r10, 0u);
+  EXPECT_EQ(over.resumed().r10, 0u);
   const InterruptedCall timed(stopped_in(SYS_epoll_wait, -EINTR),
                               monotonic_ns() + 3'600'000'000'000);
-  EXPECT_LE(timed.going_on().r10, 3'600'000u);
-  EXPECT_GT(timed.going_on().r10, 3'000'000u);
+  EXPECT_LE(timed.resumed().r10, 3'600'000u);
+  EXPECT_GT(timed.resumed().r10, 3'000'000u);
 }
 
 // The kernel itself would say EINTR.
@@ -81,7 +81,7 @@ TEST(InterruptedCall, EpollWaitsOn) {
     ASSERT_TRUE(state.ok()) << state.status();
     ASSERT_EQ(static_cast<long>(state->regs.rax), -EINTR);
     const InterruptedCall call(state->regs, end);
-    session.go_on_waiting(call.going_on(), call.instruction(), sleeps, kLong);
+    session.continue_waiting(call.resumed(), call.instruction(), sleeps, kLong);
   }).join();
   int status = 0;
   ASSERT_EQ(::waitpid(pid, &status, __WALL), pid);

@@ -23,8 +23,8 @@ using testing::FakeService;
 using testing::fixed_target;
 
 // A second target that has failed, with a name that is not UTF-8.
-std::shared_ptr<TargetSnapshot> failed_target() {
-  auto target = std::make_shared<TargetSnapshot>();
+std::shared_ptr<ProfileSnapshot> failed_target() {
+  auto target = std::make_shared<ProfileSnapshot>();
   target->info = {.pid = 4300,
                   .comm = "ba\xFF\x1b[31md",
                   .exe = "/srv/bad",
@@ -40,8 +40,8 @@ std::shared_ptr<TargetSnapshot> failed_target() {
 }
 
 // One of which nothing has been seen yet.
-TargetSnapshotPtr quiet_target() {
-  auto target = std::make_shared<TargetSnapshot>(*failed_target());
+ProfileSnapshotPtr quiet_target() {
+  auto target = std::make_shared<ProfileSnapshot>(*failed_target());
   target->info.pid = 4301;
   target->info.exe = "/srv/quiet";
   target->info.state = TargetState::kSampling;
@@ -49,11 +49,11 @@ TargetSnapshotPtr quiet_target() {
   return target;
 }
 
-std::vector<TargetSnapshotPtr> both() { return {fixed_target(), failed_target()}; }
+std::vector<ProfileSnapshotPtr> both() { return {fixed_target(), failed_target()}; }
 
 pb::ListTargetsResponse targets_response() {
   pb::ListTargetsResponse response;
-  for (const TargetSnapshotPtr& target : both()) *response.add_targets() = to_proto(*target);
+  for (const ProfileSnapshotPtr& target : both()) *response.add_targets() = to_proto(*target);
   return response;
 }
 
@@ -94,7 +94,7 @@ std::shared_ptr<const ServerStats> fixed_servers() {
 TEST(Golden, Metrics) {
   auto with_budget = fixed_target();
   with_budget->info.overhead = testing::fixed_overhead();
-  with_budget->info.asked.c_heap_interval = kUsualCHeapInterval;
+  with_budget->info.asked.native_heap_interval = kUsualNativeHeapInterval;
   FakeService service({with_budget, failed_target(), quiet_target()});
   service.values = testing::fixed_report();
   service.values.values = {
@@ -115,7 +115,7 @@ TEST(Golden, SitesJson) { expect_golden("sites.json", ctl::answer_json(sites_res
 TEST(Golden, TargetsJson) {
   expect_golden("targets.json", ctl::answer_json(targets_response()).value());
 }
-TEST(Golden, Report) {
+TEST(Golden, Publication) {
   expect_golden("report.txt",
                 ctl::report_text(sites_response(), pb::MEASURE_LIVE, pb::GROUP_BY_SITE));
 }

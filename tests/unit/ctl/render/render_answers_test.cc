@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // Two minutes: callstack 1 leaks, 2 is a cache of 20 blocks, 3 dies at once.
-std::shared_ptr<TargetSnapshot> recorded_target() {
+std::shared_ptr<ProfileSnapshot> recorded_target() {
   Recording recording;
   recording.symbolizer = memprofd::testing::fixed_symbolizer();
   std::deque<std::uint64_t> cache;
@@ -43,7 +43,7 @@ std::shared_ptr<TargetSnapshot> recorded_target() {
     }
     recording.advance(kSecond);
   }
-  auto target = std::make_shared<TargetSnapshot>(recording.snapshot());
+  auto target = std::make_shared<ProfileSnapshot>(recording.snapshot());
   target->info.pid = 77;
   return target;
 }
@@ -81,7 +81,7 @@ TEST(RenderSessions, AChangeOfTheRateIsNoGrowthAndMarked) {
     recording.alloc(second + 1, 1);
     recording.advance(kSecond);
   }
-  auto target = std::make_shared<TargetSnapshot>(recording.snapshot());
+  auto target = std::make_shared<ProfileSnapshot>(recording.snapshot());
   target->info.pid = 77;
   FakeService service({target});
   QueryService queries(service);

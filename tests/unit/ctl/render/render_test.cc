@@ -198,7 +198,7 @@ TEST(TargetLine, SaysStateRateAndReason) {
 }
 
 // A program that works in C code alone never has any.
-TEST(Report, NothingWasSampledSaysWhatCMayDo) {
+TEST(Publication, NothingWasSampledSaysWhatCMayDo) {
   pb::ListSitesResponse response;
   response.mutable_target()->set_pid(4242);
   response.mutable_target()->set_state(pb::TARGET_STATE_SAMPLING);
@@ -210,13 +210,13 @@ TEST(Report, NothingWasSampledSaysWhatCMayDo) {
   EXPECT_EQ(sites_table(response, pb::GROUP_BY_SITE, false, {}), "no sites yet\n");
 }
 
-TEST(Report, CopesWithNothing) {
+TEST(Publication, CopesWithNothing) {
   const std::string text = report_text({}, pb::MEASURE_LIVE, pb::GROUP_BY_SITE);
   EXPECT_THAT(text, HasSubstr("No sites yet."));
   EXPECT_THAT(text, Not(HasSubstr("nan")));
 }
 
-TEST(Report, CutsLongCallstacks) {
+TEST(Publication, CutsLongCallstacks) {
   pb::ListSitesResponse response = sites();
   for (int i = 0; i < 100; ++i) response.mutable_sites(0)->add_callstack()->set_function("f");
   EXPECT_THAT(report_text(response, pb::MEASURE_LIVE, pb::GROUP_BY_SITE),
@@ -281,7 +281,7 @@ TEST(Words, LocationsAndLosses) {
   EXPECT_EQ(losses_text({}), "none");
   EXPECT_EQ(losses_text(to_proto(*fixed_target())),
             "9 events (kernel/capture_ring_full 7, pair/no_capture 2)");
-  TargetSnapshot restarted;
+  ProfileSnapshot restarted;
   restarted.drops.set(Drop::kFollowSessionEnd, 3000);
   restarted.drops.set(Drop::kFollowStaleSession, 237);
   EXPECT_EQ(losses_text(to_proto(restarted)), "none") << "on purpose";

@@ -107,7 +107,7 @@ pb::HeapGarbage garbage_of(const HeapImage& image) {
   return garbage_answer(image, ShortestPaths(image));
 }
 pb::HeapRetained retained_of(const HeapImage& image, const RetainedTable& table,
-                             const SnapshotView& view = {}) {
+                             const HeapDumpView& view = {}) {
   return retained_answer(image.info, table, table.children()[0], view.tree());
 }
 Json json_of(const google::protobuf::Message& answer) { return Json::parse(numeric_json(answer)); }

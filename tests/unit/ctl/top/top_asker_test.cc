@@ -20,10 +20,10 @@ bool readable(int fd, int timeout_ms) {
   return ::poll(&waited, 1, timeout_ms) == 1;
 }
 
-TopLook targets() {
-  TopLook look;
-  look.view = TopView::kTargets;
-  return look;
+TopViewState targets() {
+  TopViewState view_state;
+  view_state.view = TopView::kTargets;
+  return view_state;
 }
 
 // Answers when it is let go or interrupted.

@@ -20,13 +20,13 @@ class TopModelTest : public ::testing::Test {
  protected:
   TopModelTest() { answer(); }
 
-  static TopLook look_at(int pid) {
-    TopLook look;
-    look.pid = pid;
-    return look;
+  static TopViewState view_of(int pid) {
+    TopViewState view_state;
+    view_state.pid = pid;
+    return view_state;
   }
   TopAnswer asked(const TopModel& model) {
-    TopAnswer answer = ask_top(questions_, model.look());
+    TopAnswer answer = ask_top(questions_, model.view_state());
     answer.number = model.number();
     return answer;
   }
@@ -43,13 +43,13 @@ class TopModelTest : public ::testing::Test {
   std::int64_t now() const { return model_.answer().program.time_unix_ns(); }
 
   FakeQuestions questions_;
-  TopModel model_{look_at(4242)};
+  TopModel model_{view_of(4242)};
 };
 
 TEST_F(TopModelTest, SortsByOneLetter) {
   const std::uint64_t before = model_.number();
   model_.press('a');
-  EXPECT_EQ(model_.look().order, pb::MEASURE_ALLOCATED);
+  EXPECT_EQ(model_.view_state().order, pb::MEASURE_ALLOCATED);
   EXPECT_NE(model_.number(), before);
   EXPECT_TRUE(model_.wants_answer());
   EXPECT_FALSE(model_.current());
@@ -64,7 +64,7 @@ TEST_F(TopModelTest, EverySortKeyHasAnOrderOfItsOwn) {
   std::set<int> orders;
   for (const char key : {'l', 'a', 'p', 'y', 'o', 't', 's', 'b', 'n'}) {
     model_.press(key);
-    orders.insert(model_.look().order);
+    orders.insert(model_.view_state().order);
     EXPECT_TRUE(model_.wants_answer());
     answer();
     EXPECT_TRUE(model_.problem().ok());
@@ -74,33 +74,33 @@ TEST_F(TopModelTest, EverySortKeyHasAnOrderOfItsOwn) {
 
 TEST_F(TopModelTest, MovesTheSortColumn) {
   model_.press('>');
-  EXPECT_EQ(model_.look().order, pb::MEASURE_ALLOCATED);
+  EXPECT_EQ(model_.view_state().order, pb::MEASURE_ALLOCATED);
   press({'<', '<'});
-  EXPECT_EQ(model_.look().order, pb::MEASURE_ALLOCATED_OBJECTS);
+  EXPECT_EQ(model_.view_state().order, pb::MEASURE_ALLOCATED_OBJECTS);
   model_.press('>');
-  EXPECT_EQ(model_.look().order, pb::MEASURE_LIVE);
+  EXPECT_EQ(model_.view_state().order, pb::MEASURE_LIVE);
 }
 
 TEST_F(TopModelTest, GroupsInTurn) {
   std::vector<pb::GroupBy> seen;
   for (int i = 0; i < 4; ++i) {
     model_.press('g');
-    seen.push_back(model_.look().group_by);
+    seen.push_back(model_.view_state().group_by);
   }
   EXPECT_THAT(seen, ::testing::ElementsAre(pb::GROUP_BY_FUNCTION, pb::GROUP_BY_FILE,
                                            pb::GROUP_BY_MODULE, pb::GROUP_BY_SITE));
-  TopLook by_thread = look_at(4242);
+  TopViewState by_thread = view_of(4242);
   by_thread.group_by = pb::GROUP_BY_THREAD;
   TopModel model(by_thread);
   model.press('g');
-  EXPECT_EQ(model.look().group_by, pb::GROUP_BY_SITE);
+  EXPECT_EQ(model.view_state().group_by, pb::GROUP_BY_SITE);
 }
 
 TEST_F(TopModelTest, WindowsInTurn) {
   std::vector<double> seen;
   for (int i = 0; i < 5; ++i) {
     model_.press('w');
-    seen.push_back(model_.look().window_seconds);
+    seen.push_back(model_.view_state().window_seconds);
   }
   EXPECT_THAT(seen, ::testing::ElementsAre(600, 3600, 0, 10, 60));
 }
@@ -151,15 +151,15 @@ TEST_F(TopModelTest, TheCursorStaysWhereARowVanishes) {
   model_.take(fewer);
   EXPECT_EQ(model_.selected(), nullptr);
   press({kKeyDown, kKeyEnter, kKeyPageDown, kKeyEnd});
-  EXPECT_EQ(model_.look().view, TopView::kSites);
+  EXPECT_EQ(model_.view_state().view, TopView::kSites);
 }
 
 TEST_F(TopModelTest, DrillsInAndComesBack) {
   press({kKeyDown, kKeyDown});
   const std::string function = selected();
   model_.press(kKeyEnter);
-  EXPECT_EQ(model_.look().view, TopView::kCallstacks);
-  EXPECT_EQ(model_.look().drilled.function(), function);
+  EXPECT_EQ(model_.view_state().view, TopView::kCallstacks);
+  EXPECT_EQ(model_.view_state().drilled.function(), function);
   model_.press(kKeyEnter);  // the list is still that of sites
   EXPECT_EQ(model_.overlay(), TopOverlay::kNone);
   answer();
@@ -174,20 +174,20 @@ TEST_F(TopModelTest, DrillsInAndComesBack) {
   EXPECT_EQ(model_.overlay(), TopOverlay::kFrames);
   model_.press(kKeyEscape);
   EXPECT_EQ(model_.overlay(), TopOverlay::kNone);
-  EXPECT_EQ(model_.look().view, TopView::kCallstacks);
+  EXPECT_EQ(model_.view_state().view, TopView::kCallstacks);
   model_.press(kKeyBackspace);
-  EXPECT_EQ(model_.look().view, TopView::kSites);
+  EXPECT_EQ(model_.view_state().view, TopView::kSites);
   answer();
   EXPECT_EQ(selected(), function);
   model_.press(kKeyEscape);
-  EXPECT_EQ(model_.look().view, TopView::kSites);
+  EXPECT_EQ(model_.view_state().view, TopView::kSites);
 }
 
 TEST_F(TopModelTest, PausesAtWhatIsShownAndGoesOn) {
   EXPECT_TRUE(model_.moves());
   model_.press(' ');
   EXPECT_TRUE(model_.paused());
-  EXPECT_EQ(model_.look().until_ns, now() - kSecond);
+  EXPECT_EQ(model_.view_state().until_ns, now() - kSecond);
   EXPECT_TRUE(model_.wants_answer());
   answer();
   EXPECT_FALSE(model_.moves());
@@ -203,22 +203,24 @@ TEST_F(TopModelTest, PausesAtWhatIsShownAndGoesOn) {
 TEST_F(TopModelTest, StepsThroughTheHistoryWithinItsLimits) {
   model_.press(kKeyLeft);  // pauses
   const std::int64_t paused = now() - kSecond;
-  EXPECT_EQ(model_.look().until_ns, paused - 2 * kSecond);  // a minute has 30 steps
+  EXPECT_EQ(model_.view_state().until_ns, paused - 2 * kSecond);  // a minute has 30 steps
   answer();
   model_.press(']');
-  EXPECT_EQ(model_.look().until_ns, paused);
+  EXPECT_EQ(model_.view_state().until_ns, paused);
   EXPECT_EQ(model_.message(), "");
   model_.press(kKeyRight);
-  EXPECT_EQ(model_.look().until_ns, paused);
+  EXPECT_EQ(model_.view_state().until_ns, paused);
   EXPECT_THAT(model_.message(), HasSubstr("newest"));
   model_.press('{');
-  EXPECT_EQ(model_.look().until_ns, paused - 60 * kSecond);
+  EXPECT_EQ(model_.view_state().until_ns, paused - 60 * kSecond);
   EXPECT_EQ(model_.message(), "");
   for (int i = 0; i < 20; ++i) model_.press('{');
-  EXPECT_EQ(model_.look().until_ns, model_.answer().program.target().attached_unix_ns() + kSecond);
+  EXPECT_EQ(model_.view_state().until_ns,
+            model_.answer().program.target().attached_unix_ns() + kSecond);
   EXPECT_THAT(model_.message(), HasSubstr("oldest"));
   model_.press('}');
-  EXPECT_GT(model_.look().until_ns, model_.answer().program.target().attached_unix_ns() + kSecond);
+  EXPECT_GT(model_.view_state().until_ns,
+            model_.answer().program.target().attached_unix_ns() + kSecond);
 }
 
 TEST_F(TopModelTest, StepsNotBeforeTheOldestThatIsKept) {
@@ -226,7 +228,7 @@ TEST_F(TopModelTest, StepsNotBeforeTheOldestThatIsKept) {
   cut.history.set_oldest_unix_ns(now() - 10 * kSecond);
   model_.take(cut);
   for (int i = 0; i < 20; ++i) model_.press('[');
-  EXPECT_EQ(model_.look().until_ns, now() - 9 * kSecond);
+  EXPECT_EQ(model_.view_state().until_ns, now() - 9 * kSecond);
 }
 
 TEST_F(TopModelTest, EditsTheFilter) {
@@ -243,58 +245,58 @@ TEST_F(TopModelTest, EditsTheFilter) {
   EXPECT_EQ(model_.message(), "");
   model_.press(kKeyEnter);
   EXPECT_EQ(model_.overlay(), TopOverlay::kNone);
-  EXPECT_EQ(model_.look().filter.pattern(), "Cache");
+  EXPECT_EQ(model_.view_state().filter.pattern(), "Cache");
   answer();
   EXPECT_EQ(selected(), "Cache.fill");
   model_.press('/');
   EXPECT_EQ(model_.edit().text(), "--match Cache --heap minor");
   type("x");
   model_.press(kKeyEscape);
-  EXPECT_EQ(model_.look().filter.pattern(), "Cache");
+  EXPECT_EQ(model_.view_state().filter.pattern(), "Cache");
   EXPECT_FALSE(model_.wants_answer());
 }
 
 TEST_F(TopModelTest, ChoosesTheOnlyTargetByItself) {
-  TopModel model(TopLook{});
-  EXPECT_EQ(model.look().view, TopView::kTargets);
+  TopModel model(TopViewState{});
+  EXPECT_EQ(model.view_state().view, TopView::kTargets);
   questions_.service().set({});
   model.take(asked(model));
-  EXPECT_EQ(model.look().view, TopView::kTargets);
+  EXPECT_EQ(model.view_state().view, TopView::kTargets);
   model.press(kKeyEnter);
-  EXPECT_EQ(model.look().pid, 0);
+  EXPECT_EQ(model.view_state().pid, 0);
   questions_.service().set({fixed_target(7)});
   model.take(asked(model));
-  EXPECT_EQ(model.look().view, TopView::kSites);
-  EXPECT_EQ(model.look().pid, 7);
+  EXPECT_EQ(model.view_state().view, TopView::kSites);
+  EXPECT_EQ(model.view_state().pid, 7);
   EXPECT_TRUE(model.wants_answer());
 }
 
 TEST_F(TopModelTest, LetsChooseAmongTargets) {
   questions_.service().set({fixed_target(7), fixed_target(9)});
-  TopModel model(TopLook{});
+  TopModel model(TopViewState{});
   model.take(asked(model));
-  EXPECT_EQ(model.look().view, TopView::kTargets);
+  EXPECT_EQ(model.view_state().view, TopView::kTargets);
   EXPECT_EQ(model.rows(), 2u);
   model.press('a');  // is no key here
-  EXPECT_EQ(model.look().order, pb::MEASURE_LIVE);
+  EXPECT_EQ(model.view_state().order, pb::MEASURE_LIVE);
   model.press(kKeyDown);
   model.press(kKeyEnter);
-  EXPECT_EQ(model.look().pid, 9);
+  EXPECT_EQ(model.view_state().pid, 9);
   model.take(asked(model));
   model.press(' ');
   model.press(kKeyTab);
-  EXPECT_EQ(model.look().view, TopView::kTargets);
+  EXPECT_EQ(model.view_state().view, TopView::kTargets);
   model.take(asked(model));
-  EXPECT_EQ(model.look().view, TopView::kTargets);  // chosen by hand now
+  EXPECT_EQ(model.view_state().view, TopView::kTargets);  // chosen by hand now
   EXPECT_TRUE(model.moves());  // the list does, though the program's time stands still
   model.press(kKeyEscape);
-  EXPECT_EQ(model.look().pid, 9);
+  EXPECT_EQ(model.view_state().pid, 9);
   EXPECT_TRUE(model.paused());
   model.take(asked(model));
   model.press(kKeyTab);
   model.take(asked(model));
   model.press(kKeyEnter);
-  EXPECT_EQ(model.look().pid, 7);
+  EXPECT_EQ(model.view_state().pid, 7);
   EXPECT_FALSE(model.paused());  // another program's time
 }
 
@@ -334,7 +336,7 @@ TEST_F(TopModelTest, HelpScrollsAndGoes) {
   EXPECT_EQ(model_.overlay_first(), top_help().size() - 5);
   model_.press('a');
   EXPECT_EQ(model_.overlay(), TopOverlay::kNone);
-  EXPECT_EQ(model_.look().order, pb::MEASURE_LIVE);
+  EXPECT_EQ(model_.view_state().order, pb::MEASURE_LIVE);
   model_.press('h');
   EXPECT_EQ(model_.overlay_first(), 0u);
   model_.press('q');

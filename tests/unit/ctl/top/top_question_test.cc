@@ -18,27 +18,28 @@ using ::testing::HasSubstr;
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-TopLook look_at(int pid) {
-  TopLook look;
-  look.pid = pid;
-  return look;
+TopViewState view_of(int pid) {
+  TopViewState view_state;
+  view_state.pid = pid;
+  return view_state;
 }
 
-TopLook drilled_into(const TopLook& look, const pb::Site& group) {
-  TopLook drilled = look;
+TopViewState drilled_into(const TopViewState& view_state, const pb::Site& group) {
+  TopViewState drilled = view_state;
   drilled.view = TopView::kCallstacks;
   drilled.drilled = group;
   return drilled;
 }
 
 TEST(TopQuestion, RangeIsTheWindowUpToTheTime) {
-  TopLook look = look_at(7);
-  EXPECT_EQ(sites_request(look).range().last_seconds(), 60);
-  EXPECT_EQ(sites_request(look).range().end_unix_ns(), 0);
-  look.window_seconds = 0;
-  look.until_ns = 5 * kSecond;
-  for (const pb::TimeRange& range : {sites_request(look).range(), program_request(look).range(),
-                                     history_request(look).selection().range()}) {
+  TopViewState view_state = view_of(7);
+  EXPECT_EQ(sites_request(view_state).range().last_seconds(), 60);
+  EXPECT_EQ(sites_request(view_state).range().end_unix_ns(), 0);
+  view_state.window_seconds = 0;
+  view_state.until_ns = 5 * kSecond;
+  for (const pb::TimeRange& range :
+       {sites_request(view_state).range(), program_request(view_state).range(),
+        history_request(view_state).selection().range()}) {
     EXPECT_EQ(range.last_seconds(), 0);
     EXPECT_EQ(range.begin_unix_ns(), 0);
     EXPECT_EQ(range.end_unix_ns(), 5 * kSecond);
@@ -46,11 +47,11 @@ TEST(TopQuestion, RangeIsTheWindowUpToTheTime) {
 }
 
 TEST(TopQuestion, TheProgramIsAskedForWithoutFilter) {
-  TopLook look = look_at(7);
-  look.filter.set_pattern("nothing");
-  EXPECT_EQ(program_request(look).filter().ByteSizeLong(), 0u);
-  EXPECT_EQ(sites_request(look).filter().pattern(), "nothing");
-  EXPECT_EQ(history_request(look).selection().filter().pattern(), "nothing");
+  TopViewState view_state = view_of(7);
+  view_state.filter.set_pattern("nothing");
+  EXPECT_EQ(program_request(view_state).filter().ByteSizeLong(), 0u);
+  EXPECT_EQ(sites_request(view_state).filter().pattern(), "nothing");
+  EXPECT_EQ(history_request(view_state).selection().filter().pattern(), "nothing");
 }
 
 TEST(TopQuestion, SparklinesAreOfAMeasureThatHasAHistory) {
@@ -59,25 +60,25 @@ TEST(TopQuestion, SparklinesAreOfAMeasureThatHasAHistory) {
   EXPECT_EQ(sparkline_measure(pb::MEASURE_PROMOTED), pb::MEASURE_PROMOTED);
   FakeQuestions questions;
   for (int order = 0; order <= pb::Measure_MAX; ++order) {
-    TopLook look = look_at(4242);
-    look.order = static_cast<pb::Measure>(order);
-    EXPECT_TRUE(ask_top(questions, look).status.ok()) << order;
+    TopViewState view_state = view_of(4242);
+    view_state.order = static_cast<pb::Measure>(order);
+    EXPECT_TRUE(ask_top(questions, view_state).status.ok()) << order;
   }
 }
 
 TEST(TopQuestion, AsksForTargetsOnly) {
   FakeQuestions questions({fixed_target(7), fixed_target(9)});
-  TopLook look;
-  look.view = TopView::kTargets;
-  const TopAnswer answer = ask_top(questions, look);
+  TopViewState view_state;
+  view_state.view = TopView::kTargets;
+  const TopAnswer answer = ask_top(questions, view_state);
   EXPECT_EQ(answer.targets.targets_size(), 2);
   EXPECT_EQ(answer.sites.sites_size(), 0);
 }
 
 TEST(TopQuestion, SaysWhatTheDaemonSays) {
   FakeQuestions questions;
-  EXPECT_EQ(ask_top(questions, look_at(1)).status.code(), absl::StatusCode::kNotFound);
-  TopLook bad = look_at(4242);
+  EXPECT_EQ(ask_top(questions, view_of(1)).status.code(), absl::StatusCode::kNotFound);
+  TopViewState bad = view_of(4242);
   bad.filter.set_pattern("(");
   EXPECT_EQ(ask_top(questions, bad).status.code(), absl::StatusCode::kInvalidArgument);
 }
@@ -94,14 +95,14 @@ TEST(TopQuestion, DrillsIntoGroupsOfEveryKind) {
   add_callstack(*target, {7, 1}, {.allocated = 9, .live = 9});
   FakeQuestions questions({target});
   for (int by = 1; by <= pb::GroupBy_MAX; ++by) {
-    TopLook look = look_at(4242);
-    look.window_seconds = 0;
-    look.group_by = static_cast<pb::GroupBy>(by);
-    const TopAnswer groups = ask_top(questions, look);
+    TopViewState view_state = view_of(4242);
+    view_state.window_seconds = 0;
+    view_state.group_by = static_cast<pb::GroupBy>(by);
+    const TopAnswer groups = ask_top(questions, view_state);
     ASSERT_TRUE(groups.status.ok());
     ASSERT_GT(groups.sites.sites_size(), 0);
     for (const pb::Site& group : groups.sites.sites()) {
-      const TopAnswer answer = ask_top(questions, drilled_into(look, group));
+      const TopAnswer answer = ask_top(questions, drilled_into(view_state, group));
       ASSERT_TRUE(answer.status.ok()) << answer.status;
       double live = 0;
       for (const pb::Site& callstack : answer.sites.sites()) live += callstack.live().bytes();
@@ -112,16 +113,16 @@ TEST(TopQuestion, DrillsIntoGroupsOfEveryKind) {
 
 TEST(TopQuestion, DrillsWithinTheFilter) {
   FakeQuestions questions;
-  TopLook look = look_at(4242);
-  look.filter.set_pattern("Sessions|Cache");
-  look.filter.add_forbid("nobody");
-  const TopAnswer sites = ask_top(questions, look);
+  TopViewState view_state = view_of(4242);
+  view_state.filter.set_pattern("Sessions|Cache");
+  view_state.filter.add_forbid("nobody");
+  const TopAnswer sites = ask_top(questions, view_state);
   ASSERT_EQ(sites.sites.sites_size(), 2);
-  const TopAnswer answer = ask_top(questions, drilled_into(look, sites.sites.sites(1)));
+  const TopAnswer answer = ask_top(questions, drilled_into(view_state, sites.sites.sites(1)));
   ASSERT_EQ(answer.sites.sites_size(), 1);
   EXPECT_EQ(answer.sites.sites(0).callstack(0).function(), "Cache.fill");
   EXPECT_EQ(answer.sites.sites(0).callstack_size(), 3);
-  const pb::ListSitesRequest asked = sites_request(answer.look);
+  const pb::ListSitesRequest asked = sites_request(answer.view_state);
   EXPECT_EQ(asked.filter().pattern(), "Sessions|Cache");
   EXPECT_THAT(asked.filter().require(), ElementsAre("^bin\\/cache\\.ml:58$"));
 }
@@ -135,11 +136,11 @@ TEST(TopQuestion, NamesThatNoPatternCanBeMadeOfAreFoundAllTheSame) {
   add_callstack(*target, {8, 5}, {.allocated = 4, .live = 4});
   add_callstack(*target, {9, 5}, {.allocated = 3, .live = 3});
   FakeQuestions questions({target});
-  const TopAnswer sites = ask_top(questions, look_at(4242));
+  const TopAnswer sites = ask_top(questions, view_of(4242));
   int found = 0;
   for (const pb::Site& site : sites.sites.sites()) {
     if (site.file() != "bin/x.ml") continue;
-    const TopAnswer answer = ask_top(questions, drilled_into(sites.look, site));
+    const TopAnswer answer = ask_top(questions, drilled_into(sites.view_state, site));
     ASSERT_TRUE(answer.status.ok()) << answer.status;
     ASSERT_EQ(answer.sites.sites_size(), 1);
     ++found;

@@ -25,10 +25,10 @@ using ::testing::Not;
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-TopLook look_at(int pid) {
-  TopLook look;
-  look.pid = pid;
-  return look;
+TopViewState view_of(int pid) {
+  TopViewState view_state;
+  view_state.pid = pid;
+  return view_state;
 }
 
 // A history in which the sites' live bytes grow, as the fixed target has none.
@@ -51,10 +51,12 @@ void add_history(TopAnswer& answer) {
 
 class TopRenderTest : public ::testing::Test {
  protected:
-  explicit TopRenderTest(TopLook look = look_at(4242)) : model_(std::move(look)) { answer(); }
+  explicit TopRenderTest(TopViewState view_state = view_of(4242)) : model_(std::move(view_state)) {
+    answer();
+  }
 
   void answer() {
-    TopAnswer answer = ask_top(questions_, model_.look());
+    TopAnswer answer = ask_top(questions_, model_.view_state());
     answer.number = model_.number();
     add_history(answer);
     model_.take(std::move(answer));

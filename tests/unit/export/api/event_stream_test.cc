@@ -256,7 +256,7 @@ TEST(EventStream, TellsHowManyWereDropped) {
 TEST(EventStream, TellsHowManyRecordsWereLost) {
   Streamed streamed;
   EventRead read = read_of(lives());
-  read.lost = {.records = 77, .c_events = 3};
+  read.lost = {.records = 77, .native_events = 3};
   EXPECT_EQ(streamed.put(read)[0].lost_records(), 77u);
   EventRead nothing = read_of(lives(), 109);
   nothing.slices.clear();
@@ -311,11 +311,11 @@ TEST(EventStream, EndsWhenTheClientHasGone) {
 
 // ---------------------------------------------------------------- C's memory
 
-constexpr std::uint64_t kCBlock = std::uint64_t{1} << 63;  // among numbers of OCaml's blocks
+constexpr std::uint64_t kNativeBlock = std::uint64_t{1} << 63;  // among numbers of OCaml's blocks
 
-SampleEvent c_event(std::uint64_t number, std::uint32_t kind, ClassId alloc_class,
-                    std::uint64_t time_ns = kSecond) {
-  SampleEvent event = sample_event(kCBlock | number, kind, alloc_class, time_ns, kSecond);
+SampleEvent native_event(std::uint64_t number, std::uint32_t kind, ClassId alloc_class,
+                         std::uint64_t time_ns = kSecond) {
+  SampleEvent event = sample_event(kNativeBlock | number, kind, alloc_class, time_ns, kSecond);
   event.record.origin = MEMPROF_ORIGIN(7, Source::kMalloc, kind);
   return event;
 }
@@ -324,15 +324,16 @@ SampleEvent c_event(std::uint64_t number, std::uint32_t kind, ClassId alloc_clas
 // known.
 EventRead both() {
   std::vector<SampleEvent> events = lives();
-  SampleEvent taken = c_event(1, MEMPROF_ALLOC_MAJOR, ClassId(4));
+  SampleEvent taken = native_event(1, MEMPROF_ALLOC_MAJOR, ClassId(4));
   taken.record.size_words = 13;
   taken.bytes_short = 4;
-  events.insert(events.begin() + 3, {taken, c_event(2, MEMPROF_ALLOC_MAJOR, ClassId(5)),
-                                     c_event(1, MEMPROF_DEALLOC_MAJOR, ClassId(4), 3 * kSecond),
-                                     c_event(9, MEMPROF_DEALLOC_MAJOR, ClassId())});
+  events.insert(events.begin() + 3,
+                {taken, native_event(2, MEMPROF_ALLOC_MAJOR, ClassId(5)),
+                 native_event(1, MEMPROF_DEALLOC_MAJOR, ClassId(4), 3 * kSecond),
+                 native_event(9, MEMPROF_DEALLOC_MAJOR, ClassId())});
   EventRead read = read_of(std::move(events));
   auto chunk = std::make_shared<EventChunk>(*read.slices[0].chunk);
-  chunk->c_rate = 1e-2;
+  chunk->native_rate = 1e-2;
   const AllocClass c{.domain = AllocClass::kAnyDomain,
                      .size = SizeBucket::of(13),
                      .heap = Heap::kMajor,
@@ -385,7 +386,7 @@ TEST(EventStreamOfC, HasItAloneAtItsOwnRate) {
 
 TEST(EventStreamOfC, TellsItsOwnLosses) {
   EventRead read = both();
-  read.lost = {.records = 77, .c_events = 3};
+  read.lost = {.records = 77, .native_events = 3};
   EXPECT_EQ(Streamed(for_c()).put(read)[0].lost_records(), 3u);
 }
 

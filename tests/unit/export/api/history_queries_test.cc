@@ -128,7 +128,7 @@ class HistoryQueriesTest : public ::testing::Test {
       recording.die(2 * second + 1);
       recording.advance(kSecond);
     }
-    auto target = std::make_shared<TargetSnapshot>(recording.snapshot());
+    auto target = std::make_shared<ProfileSnapshot>(recording.snapshot());
     target->info.pid = 77;
     service_.set({target});
     history_.mutable_selection()->set_pid(77);
@@ -182,7 +182,7 @@ TEST_F(HistoryQueriesTest, SeriesHaveOneValueForEachPoint) {
 // 30 s were recorded; then the system's clock is set an hour on, or ten minutes back.
 TEST_F(HistoryQueriesTest, StepsOfTheClockDoNotMoveRanges) {
   const auto last_of = [&](std::uint64_t system_ns, double seconds) {
-    auto target = std::make_shared<TargetSnapshot>(*service_.snapshot(77).value());
+    auto target = std::make_shared<ProfileSnapshot>(*service_.snapshot(77).value());
     target->time_ns = system_ns;
     service_.set({target});
     pb::ListSitesRequest sites;
@@ -204,7 +204,7 @@ TEST_F(HistoryQueriesTest, StepsOfTheClockDoNotMoveRanges) {
 }
 
 TEST_F(HistoryQueriesTest, ADeltaBeginsWhenTheSystemsClockSaysSo) {
-  auto target = std::make_shared<TargetSnapshot>(*service_.snapshot(77).value());
+  auto target = std::make_shared<ProfileSnapshot>(*service_.snapshot(77).value());
   const std::uint64_t ten_before = target->time_ns - 10 * kSecond;
   target->time_ns += 3600 * kSecond;
   service_.set({target});

@@ -20,14 +20,14 @@ namespace {
 namespace pb = ::memprof::v1;
 
 // Blocks of all sizes, followed over sessions as in OCaml 5 or forgotten with each.
-TargetSnapshot recorded(unsigned seed, bool goes_on) {
+ProfileSnapshot recorded(unsigned seed, bool goes_on) {
   Recording recording;
   recording.symbolizer = testing::fixed_symbolizer();
   std::mt19937 random(seed);
   std::vector<std::uint64_t> live;
   std::uint64_t id = 0;
   for (const double rate : {1.0, 1e-6, 0.3, 1.0, 3e-5, 1e-2}) {
-    goes_on ? recording.go_on_at(rate) : recording.set_rate(rate);
+    goes_on ? recording.resume_at(rate) : recording.set_rate(rate);
     if (!goes_on) live.clear();
     for (int second = 0; second < 3; ++second) {
       for (int i = 0; i < 40; ++i) {
@@ -49,7 +49,7 @@ TargetSnapshot recorded(unsigned seed, bool goes_on) {
 class Numbers : public ::testing::TestWithParam<bool> {
  protected:
   void record(unsigned seed) {
-    auto target = std::make_shared<TargetSnapshot>(recorded(seed, GetParam()));
+    auto target = std::make_shared<ProfileSnapshot>(recorded(seed, GetParam()));
     target->info.pid = 77;
     service_.set({target});
     for (std::int64_t second = 0; second <= 18; second += 3) {

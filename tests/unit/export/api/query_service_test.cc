@@ -53,7 +53,7 @@ class QueryServiceTest : public ::testing::Test {
     return std::string(answer.status().message());
   }
 
-  FakeService service_{std::vector<TargetSnapshotPtr>{fixed_target(), fixed_target(4300)}};
+  FakeService service_{std::vector<ProfileSnapshotPtr>{fixed_target(), fixed_target(4300)}};
   QueryService queries_{service_};
 };
 
@@ -332,7 +332,7 @@ TEST(QueryConvert, EachFieldOfAFilterCounts) {
   EXPECT_EQ(converted->lifetime.max_seconds, 2);
   EXPECT_EQ(converted->lifetime.fate, Fate::kDead);
   EXPECT_TRUE(converted->lifetime.allocated_in_range);
-  EXPECT_EQ(converted->heap, Place::kMajor);
+  EXPECT_EQ(converted->heap, HeapKind::kMajor);
   EXPECT_EQ(converted->source, Source::kCustom);
   EXPECT_THAT(converted->threads, ElementsAre(7));
   EXPECT_THAT(converted->domains, ElementsAre(1));

@@ -38,7 +38,7 @@ class TraceServiceTest : public ::testing::Test {
     log_->begin(0);
   }
 
-  std::shared_ptr<TargetSnapshot> target() const {
+  std::shared_ptr<ProfileSnapshot> target() const {
     auto target = testing::fixed_target(kPid);
     target->events = log_;
     target->symbolizer = std::make_shared<testing::NamingSymbolizer>();
@@ -363,7 +363,7 @@ TEST_F(TraceServiceTest, ATraceEndsWhereItsDirectoryIsFull) {
 
 TEST_F(TraceServiceTest, ATraceOfCsMemoryHasItsRateBeforeItHasAnyEvent) {
   auto followed = target();
-  followed->info.asked.c_heap_interval = 4096;
+  followed->info.asked.native_heap_interval = 4096;
   service_.set({followed});
   TraceService traces(service_, {.directory = dir_.path()});
   pb::TraceOptions of_c = options();

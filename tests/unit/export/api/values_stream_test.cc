@@ -14,7 +14,7 @@ namespace {
 using testing::FakeService;
 
 absl::Status opened(double period, std::uint32_t graph_nodes = 0) {
-  FakeService service(std::vector<TargetSnapshotPtr>{});
+  FakeService service(std::vector<ProfileSnapshotPtr>{});
   ::memprof::v1::WatchValuesRequest request;
   request.mutable_values()->set_pid(4242);
   request.mutable_values()->set_graph_nodes(graph_nodes);
@@ -35,7 +35,7 @@ TEST(ValuesService, TellsLinesToTheOwner) {
   request.set_with_lines(true);
   EXPECT_TRUE(values.history(request).ok());
   EXPECT_TRUE(absl::IsPermissionDenied(values.history(request, kUser).status()));
-  auto owned = std::make_shared<TargetSnapshot>(*ended);
+  auto owned = std::make_shared<ProfileSnapshot>(*ended);
   owned->info.owner = kUser;
   service.set({owned});
   EXPECT_TRUE(values.history(request, kUser).ok());
@@ -53,7 +53,7 @@ TEST(ValuesStream, RefusesWhatMakesNoSense) {
 }
 
 TEST(ValuesStream, HasWhatTheServiceSays) {
-  FakeService service(std::vector<TargetSnapshotPtr>{});
+  FakeService service(std::vector<ProfileSnapshotPtr>{});
   service.values = testing::fixed_report();
   ::memprof::v1::WatchValuesRequest request;
   request.mutable_values()->set_pid(4242);

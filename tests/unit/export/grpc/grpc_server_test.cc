@@ -25,7 +25,7 @@
 #include "daemon/ctl/client.h"
 #include "daemon/export/api/grpc_convert.h"
 #include "daemon/export/api/query_service.h"
-#include "daemon/export/grpc/stream_places.h"
+#include "daemon/export/grpc/stream_slots.h"
 #include "daemon/export/grpc/unix_listener.h"
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/fd.h"
@@ -544,7 +544,7 @@ TEST_F(GrpcServerTest, StreamsLeaveRoomForCalls) {
   request.set_interval_seconds(3600);
   pb::ListSitesResponse message;
   std::vector<std::shared_ptr<grpc::Channel>> channels;
-  for (int i = 0; i < StreamPlaces::kPlaces + 1; ++i) {
+  for (int i = 0; i < StreamSlots::kSlots + 1; ++i) {
     if (i % 8 == 0) {  // a connection has a limit of its own
       grpc::ChannelArguments own;
       own.SetInt("number", i);
@@ -554,7 +554,7 @@ TEST_F(GrpcServerTest, StreamsLeaveRoomForCalls) {
     watches.push_back(std::make_unique<Watch>());
     watches.back()->stream =
         pb::Profiler::NewStub(channels.back())->WatchSites(&watches.back()->context, request);
-    EXPECT_EQ(watches.back()->stream->Read(&message), i < StreamPlaces::kPlaces) << i;
+    EXPECT_EQ(watches.back()->stream->Read(&message), i < StreamSlots::kSlots) << i;
   }
   const grpc::Status refused = watches.back()->stream->Finish();
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);

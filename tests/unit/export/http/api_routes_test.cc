@@ -31,20 +31,20 @@ using Json = nlohmann::json;
 using Params = std::multimap<std::string, std::string>;
 
 // Ten seconds in which callstack 1 leaks a sample each.
-std::shared_ptr<TargetSnapshot> recorded_target() {
+std::shared_ptr<ProfileSnapshot> recorded_target() {
   Recording recording;
   recording.symbolizer = testing::fixed_symbolizer();
   for (std::uint64_t second = 1; second <= 10; ++second) {
     recording.alloc(second, 1);
     recording.advance(kSecond);
   }
-  auto target = std::make_shared<TargetSnapshot>(recording.snapshot());
+  auto target = std::make_shared<ProfileSnapshot>(recording.snapshot());
   target->info.pid = 77;
   return target;
 }
 
 // Snapshots are of now, as a daemon's are.
-std::shared_ptr<TargetSnapshot> target_of_now(int pid) {
+std::shared_ptr<ProfileSnapshot> target_of_now(int pid) {
   auto target = fixed_target(pid);
   target->time_ns = realtime_ns() + 3600 * kSecond;
   return target;
@@ -74,7 +74,7 @@ class ApiRoutesTest : public ::testing::Test {
   }
 
   FakeService service_{{fixed_target(), fixed_target(4300), recorded_target()}};
-  QueryService queries_{service_, std::make_shared<KeptAnswers>(),
+  QueryService queries_{service_, std::make_shared<AnswerPages>(),
                         [this] { return service_.discovered(); }};
   TraceService traces_{service_, {}};
   StopSignal stop_;
@@ -335,7 +335,7 @@ TEST_F(ApiRoutesTest, StopEndsTheWait) {
 
 TEST_F(ApiRoutesTest, NotAllConnectionsMayWait) {
   service_.set({target_of_now(4242)});
-  constexpr int kAskers = 40, kPlaces = 32;
+  constexpr int kAskers = 40, kHeapKinds = 32;
   std::atomic<int> refused = 0, stopped = 0;
   {
     std::vector<std::jthread> clients;
@@ -347,17 +347,17 @@ TEST_F(ApiRoutesTest, NotAllConnectionsMayWait) {
                     HasSubstr(response.status == 503 ? "memprofd stops" : "ask again later"));
       });
     }
-    while (refused < kAskers - kPlaces) std::this_thread::yield();
+    while (refused < kAskers - kHeapKinds) std::this_thread::yield();
     stop_.stop();
   }
-  EXPECT_EQ(refused, kAskers - kPlaces);
-  EXPECT_EQ(stopped, kPlaces);
+  EXPECT_EQ(refused, kAskers - kHeapKinds);
+  EXPECT_EQ(stopped, kHeapKinds);
 }
 
 // Counts how many ask at once, which takes each of them a while.
 class CountingSource : public SnapshotSource {
  public:
-  std::vector<TargetSnapshotPtr> snapshots() override {
+  std::vector<ProfileSnapshotPtr> snapshots() override {
     const int at_once = ++now_;
     for (int seen = most; seen < at_once && !most.compare_exchange_weak(seen, at_once);) {
     }
@@ -365,12 +365,12 @@ class CountingSource : public SnapshotSource {
     --now_;
     return {target_};
   }
-  absl::StatusOr<TargetSnapshotPtr> snapshot(int /*pid*/) override { return snapshots()[0]; }
+  absl::StatusOr<ProfileSnapshotPtr> snapshot(int /*pid*/) override { return snapshots()[0]; }
 
   std::atomic<int> most = 0;
 
  private:
-  const TargetSnapshotPtr target_ = fixed_target();
+  const ProfileSnapshotPtr target_ = fixed_target();
   std::atomic<int> now_ = 0;
 };
 

@@ -113,7 +113,7 @@ TEST(PrometheusText, HasTheSeriesThatDashboardsRelyOn) {
 }
 
 TEST(PrometheusText, SnapshotsOfAHeapCountSinceTheAttach) {
-  const TargetSnapshotPtr target = testing::fixed_target();
+  const ProfileSnapshotPtr target = testing::fixed_target();
   testing::FakeService service({target});
   const auto heaps = std::make_shared<HeapOutcomes>();
   const PrometheusExporter exporter(
@@ -138,7 +138,7 @@ TEST(PrometheusText, SnapshotsOfAHeapCountSinceTheAttach) {
 }
 
 TEST(PrometheusText, HasTheCensusOfTheLastSnapshotByClass) {
-  const TargetSnapshotPtr target = testing::fixed_target();
+  const ProfileSnapshotPtr target = testing::fixed_target();
   testing::FakeService service({target});
   const auto censuses = std::make_shared<CensusBook>();
   const PrometheusExporter exporter(
@@ -228,7 +228,7 @@ TEST(PrometheusText, HasWhatAProgramSaysAboutItself) {
   EXPECT_EQ(found["memprofd_table_bucket_bindings_sum{pid=\"4242\",program=\"server.exe\","
                   "table=\"sessions\"}"],
             5);
-  for (Reported& one : service.values.report.all) one.control = MEMPROF_CONTROL_OFF;
+  for (PublishedValue& one : service.values.report.all) one.control = MEMPROF_CONTROL_OFF;
   const std::string text = PrometheusExporter(service, {"1.2.3"}).text();
   EXPECT_EQ(text.find("memprofd_point_hits_total{"), std::string::npos) << "it is switched off";
   EXPECT_EQ(text.find("memprofd_table_bindings{"), std::string::npos);
@@ -238,7 +238,7 @@ TEST(PrometheusText, HasWhatAProgramSaysAboutItself) {
 TEST(PrometheusText, BearsAnyNames) {
   FakeService service({fixed_target()});
   auto& all = service.values.report.all;
-  service.values.says_something = true;
+  service.values.publishes = true;
   for (const char* name : {"a\xff", "a\xfe", "b"}) {
     all.push_back(
         {.name = name, .labels = {{"x y", "1"}, {"x_y", "2"}, {"", "3"}, {"9", "4"}, {"le", "5"}}});
@@ -288,10 +288,10 @@ TEST(PrometheusText, HasValuesThatAreKept) {
 
 // The thread that is asked has all targets to care for.
 TEST(PrometheusText, AsksForPublishedValuesOfAllTargetsAtOnce) {
-  std::vector<TargetSnapshotPtr> targets;
+  std::vector<ProfileSnapshotPtr> targets;
   for (int pid = 1; pid <= 60; ++pid) targets.push_back(fixed_target(pid));
   FakeService service(targets);
-  service.values.says_something = true;
+  service.values.publishes = true;
   service.values.report.all.push_back({.name = "served", .hits = 3});
   const auto found = scrape(PrometheusExporter(service, {"1.2.3"}, {.series = 100'000}));
   int published = 0;
@@ -335,8 +335,8 @@ TEST(PrometheusText, LabelsFromTheTargetAreEscaped) {
 }
 
 // Adds to a target what C has taken at Cache.fill, where OCaml's memory is taken, too.
-void add_c_memory(TargetSnapshot& target) {
-  target.info.asked.c_heap_interval = 512 << 10;
+void add_native_memory(ProfileSnapshot& target) {
+  target.info.asked.native_heap_interval = 512 << 10;
   testing::add_callstack(target, {3, 4, 5}, {.allocated = 1000, .live = 600});
   target.rows.back().alloc_class.source = Source::kMalloc;
   target.rows.back().counters.resident.add(200, weight_of_word(kRate));
@@ -344,7 +344,7 @@ void add_c_memory(TargetSnapshot& target) {
 
 TEST(PrometheusText, MemoryOfCHasSeriesOfItsOwnByItsSites) {
   auto target = fixed_target();
-  add_c_memory(*target);
+  add_native_memory(*target);
   FakeService service({target});
   auto series = scrape(PrometheusExporter(service, {"1"}, {.each = 3}));
   const auto cache = [&](const std::string& name) {
@@ -362,14 +362,14 @@ TEST(PrometheusText, MemoryOfCHasSeriesOfItsOwnByItsSites) {
 
 TEST(PrometheusText, SitesOfCAreAsManyAsOthers) {
   auto target = fixed_target();
-  add_c_memory(*target);
+  add_native_memory(*target);
   FakeService service({target});
   auto series = scrape(PrometheusExporter(service, {"1"}, {.each = 0}));
   const std::string other =
       "{pid=\"4242\",program=\"server.exe\",function=\"other\",location=\"\"}";
   EXPECT_EQ(series["memprofd_site_live_c_bytes" + other], 600 * kSampleBytes);
   EXPECT_EQ(series["memprofd_site_resident_c_bytes" + other], 200 * kSampleBytes);
-  target->info.asked.c_heap_interval = 0;
+  target->info.asked.native_heap_interval = 0;
   const std::string text = PrometheusExporter(service, {"1"}).text();
   EXPECT_EQ(text.find("memprofd_site_live_c_bytes"), std::string::npos);
 }
@@ -526,8 +526,8 @@ TEST(PrometheusText, HistogramsAreByPidOnDemand) {
       "fill\",location=\"bin/cache.ml:58\"}"));
 }
 
-std::vector<TargetSnapshotPtr> many_targets(int n) {
-  std::vector<TargetSnapshotPtr> targets;
+std::vector<ProfileSnapshotPtr> many_targets(int n) {
+  std::vector<ProfileSnapshotPtr> targets;
   for (int pid = 1; pid <= n; ++pid) {
     auto target = fixed_target(pid);
     target->attached_ns += static_cast<std::uint64_t>(pid);
@@ -663,7 +663,7 @@ TEST(PrometheusText, TheServersCount) {
 }
 
 TEST(PrometheusText, WhatIsGivenUpOnPurposeIsNotLost) {
-  auto target = std::make_shared<TargetSnapshot>(*fixed_target());
+  auto target = std::make_shared<ProfileSnapshot>(*fixed_target());
   target->drops.set(Drop::kFollowSessionEnd, 3000);
   FakeService service({target});
   const auto series = scrape(PrometheusExporter(service, {"1"}));

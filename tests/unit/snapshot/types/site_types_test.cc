@@ -88,7 +88,7 @@ class SiteTypesOf : public ::testing::Test {
     return image_;
   }
   std::string type_of(std::uint32_t block) const { return image_.types[image_.type(block)].name; }
-  const TypesFound& found() const { return image_.types_found; }
+  const TypingResult& found() const { return image_.types_found; }
 
   static std::unique_ptr<const CompiledSource> source_;
   ImageBuilder builder_;

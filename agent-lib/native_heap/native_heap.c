@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * 1. Data. memprof_c_heap is shared with the watcher. Sampled blocks are in a table of their own
+ *    (sampled_blocks.h), the count-down of each thread in 24 bytes of its own (sampler.h).
+ * 2. Synchronisation. Sessions begin and end in memprof_c_heap_check(), one thread at a time, who
+ *    comes meanwhile goes on. The functions in slots run in all threads, whatever session begins
+ *    or ends; memprof_c_session is what they go by.
+ * 3. Who dies. Without a watcher the first sample that would be ends the session, in any thread;
+ *    the slots are put back at the end of the next minor collection. A program that has none any
+ *    more keeps them: its calls take a jump more. So does a forked child, since nobody asks there.
+ *    Whatever thread was in the dynamic linker at the fork has left its lock behind (linker.h).
+ */
+#include "native_heap.h"
+
+#include "native_blocks.h"
+#include "buffers.h"
+#include "linker.h"
+#include "raw_syscall.h"
+#include "sampler.h"
+#include "slots.h"
+
+/* Collections from one attempt to put slots back to the next, when some could not be. */
+#define MAX_PAUSE 4096u
+/* A fork does not wait longer for a look at the program's files. */
+#define MAX_FORK_WAIT_NS 1000000000u
+
+static uint32_t pause, passed;
+
+static void count_slots(const struct memprof_slots *found)
+{
+	memprof_c_heap.slots = found->ours;
+	memprof_c_heap.slots_left = found->left;
+}
+
+static int patch(void)
+{
+	struct memprof_slots found;
+
+	if (!memprof_slots_patch(&found))
+		return 0;
+	count_slots(&found);
+	return 1;
+}
+
+static void stop(void)
+{
+	memprof_c_session = 0;
+	memprof_blocking_end();
+	if (memprof_c_heap.state != MEMPROF_NATIVE_HEAP_FOLLOWING)
+		return;
+	memprof_c_heap.stops++;
+	memprof_c_heap.state = MEMPROF_NATIVE_HEAP_IDLE;
+}
+
+static void answer(enum memprof_c_heap_state state, uint32_t generation)
+{
+	memprof_c_heap.state = state;
+	__atomic_store_n(&memprof_c_heap.generation, generation, __ATOMIC_RELEASE);
+}
+
+static void start(uint32_t generation, uint64_t interval)
+{
+	stop();
+	if (interval < MEMPROF_NATIVE_HEAP_MIN_INTERVAL)
+		interval = MEMPROF_NATIVE_HEAP_MIN_INTERVAL;
+	if (!patch())
+		return answer(memprof_linker_is_locked() ? MEMPROF_NATIVE_HEAP_LINKER_LOCKED
+							 : MEMPROF_NATIVE_HEAP_UNSUPPORTED,
+			      generation);
+	if (memprof_c_heap.slots == 0 && memprof_c_heap.slots_left == 0)
+		return answer(MEMPROF_NATIVE_HEAP_NO_SLOTS, generation);
+	memprof_c_forget_blocks();
+	memprof_c_sampler_set(interval);
+	memprof_c_heap.interval = interval;
+	memprof_c_heap.starts++;
+	memprof_blocking_begin(memprof_c_heap.note_place);
+	pause = 0;
+	answer(MEMPROF_NATIVE_HEAP_FOLLOWING, generation);
+	/* Now that all slots that free a block are seen. */
+	__atomic_store_n(&memprof_c_session, generation, __ATOMIC_RELEASE);
+}
+
+static void put_slots_back(void)
+{
+	struct memprof_slots found;
+
+	stop();
+	if (memprof_c_heap.slots == 0 || passed++ < pause)
+		return;
+	if (memprof_slots_restore(&found))
+		count_slots(&found);
+	passed = 0;
+	if (memprof_c_heap.slots == 0)
+		pause = 0;
+	else if (pause < MAX_PAUSE)
+		pause = 2 * pause + 1;
+}
+
+static void follow_libraries(void)
+{
+	if (memprof_slots_changed())
+		(void)patch();
+}
+
+/* ------------------------------------------------------------------ whose turn it is */
+
+/* The thread pointer of who begins, ends, or looks for libraries; 0: nobody. */
+static uintptr_t turn;
+/* The one that has taken it for a fork. */
+static uintptr_t forking;
+
+static uintptr_t this_thread(void) { return (uintptr_t)__builtin_thread_pointer(); }
+
+static int take_turn(void)
+{
+	uintptr_t nobody = 0;
+
+	return __atomic_compare_exchange_n(&turn, &nobody, this_thread(), 0, __ATOMIC_ACQUIRE,
+					   __ATOMIC_RELAXED);
+}
+
+static void end_turn(void) { __atomic_store_n(&turn, 0, __ATOMIC_RELEASE); }
+
+void memprof_c_heap_check(int wanted)
+{
+	uint32_t generation =
+		__atomic_load_n(&memprof_c_heap.requested_generation, __ATOMIC_ACQUIRE);
+	uint64_t interval = __atomic_load_n(&memprof_c_heap.requested_interval, __ATOMIC_RELAXED);
+
+	if (!take_turn())
+		return;
+	/* For children, which may not look any more; not at the load, when nobody waits for it yet.
+	 */
+	if (memprof_c_heap.hands_off == 0)
+		memprof_linker_look();
+	if (memprof_c_heap.hands_off == MEMPROF_NATIVE_HEAP_FILTERED)
+		stop();
+	else if (memprof_c_heap.hands_off != 0)
+		; /* goes on with the slots that there are, until the watcher has looked */
+	else if (!wanted || interval == 0 || generation == 0)
+		put_slots_back();
+	else if (generation != memprof_c_heap.generation)
+		start(generation, interval);
+	else if (memprof_c_session != 0)
+		follow_libraries();
+	end_turn();
+}
+
+/* A child that is forked meanwhile would find the dynamic linker locked for ever, and a page of its
+ * files open. Who forks in the middle of it, in a handler of a signal, has to go on. */
+void memprof_c_heap_before_fork(void)
+{
+	uint64_t until_ns = memprof_now_ns() + MAX_FORK_WAIT_NS;
+
+	while (__atomic_load_n(&turn, __ATOMIC_RELAXED) != this_thread()) {
+		if (take_turn()) {
+			forking = this_thread();
+			return;
+		}
+		if (memprof_now_ns() > until_ns)
+			return;
+		raw_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+	}
+}
+
+void memprof_c_heap_after_fork(void)
+{
+	if (forking != this_thread())
+		return;
+	forking = 0;
+	end_turn();
+}
+
+void memprof_c_heap_forget(void)
+{
+	forking = 0;
+	end_turn();
+	memprof_c_session = 0;
+	memprof_blocking_end();
+	memprof_c_heap.requested_interval = 0;
+	memprof_c_heap.state = MEMPROF_NATIVE_HEAP_IDLE;
+	memprof_c_heap.slots = 0; /* they stay as they are */
+	/* No thread may be in the middle of what is forgotten: there is but this one. */
+	memprof_c_forget_blocks();
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Follows the native heap: malloc and its relatives are replaced in the slots through which the
+ * program's files call them. Off, with all slots untouched, until a watcher requests it
+ * (include/memprof_native_heap_abi.h).
+ */
+#ifndef MEMPROF_NATIVE_HEAP_H
+#define MEMPROF_NATIVE_HEAP_H
+
+#include "blocking.h"
+#include "native_blocks.h"
+#include "linker.h"
+
+/* True if memprof_c_heap_check() has work to do; costs nothing. */
+static inline int memprof_c_heap_needs_care(void)
+{
+	return memprof_c_heap.requested_interval != 0 || memprof_c_heap.slots != 0 ||
+	       memprof_blocking_hooks != 0 || !memprof_linker_has_been_looked_at;
+}
+/* Starts and stops as requested, and searches for new libraries. Called at the end of a minor
+ * collection. wanted: a watcher is present and the lease runs. */
+void memprof_c_heap_check(int wanted);
+/* Ensures that no inspection of the program's files is in progress in a forking thread, until one
+ * of the next two calls. */
+void memprof_c_heap_before_fork(void);
+void memprof_c_heap_after_fork(void);
+/* In a forked child: no one requests anything; slots stay set and lead to the C library. */
+void memprof_c_heap_forget(void);
+
+#endif

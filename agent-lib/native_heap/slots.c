@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * No list of slots is kept: to put the functions back, all files that are loaded then are looked
+ * at again, so that one which was unloaded meanwhile is none of them. While this looks at a file
+ * the dynamic linker does not unload it: it holds the lock of dl_iterate_phdr.
+ *
+ * What a slot holds decides:
+ *
+ *   the C library's function       patched; of any kind
+ *   code of the file itself        a call that is not bound yet: patched, if it is certain what it
+ *                                  would be bound to; else looked at again later on
+ *   ours                           counted
+ *   anything else                  left: another allocator, or not relocated yet
+ *
+ * What the file of another malloc than the C library's takes of itself is left, too: a malloc that
+ * is built on its memalign would count each block twice.
+ *
+ * A file that is being loaded is in the list before it is relocated. Once it is, the linker makes
+ * its relocated data read-only (RELRO): from then on a page of that is opened for a moment here. To
+ * open it before, and close it under the hands of the linker, would be the program's end; so would
+ * be to close what the program has opened.
+ */
+#define _GNU_SOURCE
+#include "slots.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "definers.h"
+#include "elf_object.h"
+#include "hooks.h"
+#include "linker.h"
+#include "own_memory.h"
+#include "raw_syscall.h"
+
+/* All files are looked at once again, since a call that is being bound in that moment overwrites
+ * what was put into its slot; and ever more seldom for what was left. In collections. */
+#define MAX_PAUSE 4096u
+
+static uint64_t seen_changes; /* files loaded and unloaded when all were looked at last */
+static uint32_t pause;	      /* from the last look to the next, 0: there is none */
+static uint32_t passed;	      /* of it */
+
+struct inspection {
+	int restore;
+	int lazy; /* there is but one malloc that calls which are not bound would be bound to */
+	int first_of_cxx; /* the first malloc is the first one that has operators of C++ */
+	int one_prctl;	  /* there is but one */
+	int other_malloc; /* the first malloc is not the C library's */
+	int ready;	  /* the linker has done with this file */
+	int again;	  /* has to be done: what was left will be another thing later on */
+	struct memprof_slots *found;
+	uint64_t changes;
+};
+
+struct file {
+	struct elf_object object;
+	struct inspection *inspection;
+	uintptr_t opened;   /* a page that is read-only otherwise */
+	uintptr_t writable; /* one that is not */
+	int is_malloc;	    /* it is the other malloc's */
+	int bound_to_it;    /* a call of a standard function */
+	int bound_to_other;
+};
+
+/* ------------------------------------------------------------------ what may be written */
+
+static int in_relro(const struct elf_object *object, uintptr_t at, size_t bytes)
+{
+	return at >= object->relro_begin && at + bytes <= object->relro_end;
+}
+
+/* True if the linker has finished the file, as far as can be seen: then the last entry of the
+ * dynamic section is closed. */
+static int is_relocated(const struct elf_object *object)
+{
+	uintptr_t end = (uintptr_t)&object->dynamic[object->n_dynamic];
+
+	if (object->relro_begin >= object->relro_end)
+		return 1;
+	return in_relro(object, end, sizeof(ElfW(Dyn))) && !memprof_is_writable(end);
+}
+
+static int protect(uintptr_t page, int protection)
+{
+	return raw_syscall(SYS_mprotect, (long)page, (long)MEMPROF_PAGE, protection, 0, 0, 0) == 0;
+}
+
+static void close_page(struct file *file)
+{
+	if (file->opened != 0)
+		protect(file->opened, PROT_READ);
+	file->opened = 0;
+}
+
+/* A page that the program has opened itself stays so. */
+static int may_write(struct file *file, uintptr_t slot)
+{
+	uintptr_t page = memprof_page_of(slot);
+
+	if (page == file->opened || page == file->writable)
+		return 1;
+	close_page(file);
+	if (memprof_is_writable(slot)) {
+		file->writable = page;
+		return 1;
+	}
+	if (in_relro(&file->object, slot, sizeof(void *)) && protect(page, PROT_READ | PROT_WRITE))
+		file->opened = page;
+	return page == file->opened;
+}
+
+/* ------------------------------------------------------------------ slots */
+
+static int function_named(const char *name)
+{
+	int i;
+
+	if (name[0] == '_' && (name[1] != 'Z' || (name[2] != 'n' && name[2] != 'd')))
+		return -1; /* most of C++ */
+	for (i = 0; i < MEMPROF_C_FUNCTIONS; i++)
+		if (name[0] == memprof_c_names[i][0] && strcmp(name, memprof_c_names[i]) == 0)
+			return i;
+	return -1;
+}
+
+/* The function a slot is for, -1: none of ours. */
+static int function_of(struct elf_object *object, const ElfW(Rela) * relocation)
+{
+	uint32_t type = ELF64_R_TYPE(relocation->r_info);
+	const ElfW(Sym) * symbol;
+
+	if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT &&
+	    !(type == R_X86_64_64 && relocation->r_addend == 0))
+		return -1;
+	symbol = elf_object_symbol(object, relocation);
+	return symbol ? function_named(elf_object_name(object, symbol)) : -1;
+}
+
+/* Not what is bound to a function that the file has itself. */
+static int is_unbound(struct file *file, const ElfW(Rela) * relocation, void *held, int which)
+{
+	return ELF64_R_TYPE(relocation->r_info) == R_X86_64_JUMP_SLOT &&
+	       elf_object_has(&file->object, (uintptr_t)held, 1, PF_X) &&
+	       elf_object_function(&file->object, memprof_c_names[which]) != (uintptr_t)held;
+}
+
+/* The target of a call that is not bound yet is certain if there is only one malloc, or if another
+ * call of this file is bound to the first one, which the linker therefore found before others. */
+static int is_certain(const struct file *file, int which)
+{
+	if (which == MEMPROF_C_PRCTL)
+		return file->inspection->one_prctl;
+	return file->inspection->lazy ||
+	       (file->bound_to_it && !file->bound_to_other &&
+		(which < MEMPROF_C_STANDARD || file->inspection->first_of_cxx));
+}
+
+/* A value that the program has written itself meanwhile stays. */
+static int put(struct file *file, void **slot, void *held, void *function)
+{
+	return may_write(file, (uintptr_t)slot) &&
+	       __atomic_compare_exchange_n(slot, &held, function, 0, __ATOMIC_RELEASE,
+					   __ATOMIC_RELAXED);
+}
+
+static void restore_slot(struct file *file, void **slot, int which)
+{
+	if (!put(file, slot, memprof_c_hooks[which], memprof_c_real[which]) &&
+	    __atomic_load_n(slot, __ATOMIC_RELAXED) == memprof_c_hooks[which])
+		file->inspection->found->ours++;
+}
+
+static void patch_slot(struct file *file, const ElfW(Rela) * relocation, void **slot, int which)
+{
+	void *held = __atomic_load_n(slot, __ATOMIC_RELAXED);
+	int unbound = held != memprof_c_real[which] && is_unbound(file, relocation, held, which);
+
+	if (held == memprof_c_hooks[which] ||
+	    ((held == memprof_c_real[which] || (unbound && is_certain(file, which))) &&
+	     file->inspection->ready && put(file, slot, held, memprof_c_hooks[which]))) {
+		file->inspection->found->ours++;
+		return;
+	}
+	/* Operators of C++ that are built on malloc are seen there. */
+	if (which != MEMPROF_C_PRCTL)
+		file->inspection->found->left += which < MEMPROF_C_STANDARD || unbound;
+	file->inspection->again |= unbound || !file->inspection->ready;
+}
+
+/* Null: it is none that could be ours. */
+static void **slot_of(struct file *file, const ElfW(Rela) * relocation, int which)
+{
+	void **slot = (void **)(file->object.base + relocation->r_offset);
+
+	if (which < 0 || !memprof_c_real[which] || ((uintptr_t)slot & 7) != 0 ||
+	    (file->is_malloc && memprof_c_takes(which)) ||
+	    !elf_object_has(&file->object, (uintptr_t)slot, sizeof(*slot), PF_W) ||
+	    !memprof_is_readable((uintptr_t)slot, sizeof(*slot)))
+		return NULL;
+	return slot;
+}
+
+static void note_binding(struct file *file, const ElfW(Rela) * relocation, void **slot, int which)
+{
+	void *held = __atomic_load_n(slot, __ATOMIC_RELAXED);
+
+	if (which >= MEMPROF_C_STANDARD || ELF64_R_TYPE(relocation->r_info) == R_X86_64_64)
+		return;
+	if (held == memprof_c_real[which] || held == memprof_c_hooks[which])
+		file->bound_to_it = 1;
+	else if (!is_unbound(file, relocation, held, which))
+		file->bound_to_other = 1;
+}
+
+static void inspect_slot(struct file *file, const ElfW(Rela) * relocation, void **slot, int which)
+{
+	if (!file->inspection->restore)
+		patch_slot(file, relocation, slot, which);
+	else if (__atomic_load_n(slot, __ATOMIC_RELAXED) == memprof_c_hooks[which])
+		restore_slot(file, slot, which);
+}
+
+/* Returns their number. */
+static size_t each_slot(struct file *file, const struct elf_relocations *relocations,
+			void (*take)(struct file *, const ElfW(Rela) *, void **, int))
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < relocations->count; i++) {
+		int which = function_of(&file->object, &relocations->first[i]);
+		void **slot = slot_of(file, &relocations->first[i], which);
+
+		if (slot)
+			take(file, &relocations->first[i], slot, which);
+		n += slot != NULL;
+	}
+	return n;
+}
+
+static int inspect_file(struct dl_phdr_info *info, size_t bytes, void *data)
+{
+	struct file file = {.inspection = data};
+
+	(void)bytes;
+	file.inspection->changes = info->dlpi_adds + info->dlpi_subs;
+	if (!elf_object_read(&file.object, info) || elf_object_is_linker(&file.object))
+		return 0;
+	file.is_malloc =
+		file.inspection->other_malloc &&
+		elf_object_has(&file.object, (uintptr_t)memprof_c_real[MEMPROF_C_MALLOC], 1, PF_X);
+	if (each_slot(&file, &file.object.data, note_binding) +
+		    each_slot(&file, &file.object.calls, note_binding) ==
+	    0)
+		return 0;
+	file.inspection->ready = is_relocated(&file.object);
+	each_slot(&file, &file.object.data, inspect_slot);
+	each_slot(&file, &file.object.calls, inspect_slot);
+	close_page(&file);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ all files */
+
+#ifdef __GLIBC__
+#define THIS_C_LIBRARY 1
+#else
+#define THIS_C_LIBRARY 0
+#endif
+
+static void plan_next_inspection(const struct inspection *inspection)
+{
+	if (inspection->changes != seen_changes)
+		pause = 1;
+	else if (!inspection->again)
+		pause = 0;
+	else if (pause < MAX_PAUSE)
+		pause = pause == 0 ? 1 : pause * 2;
+	passed = 0;
+	seen_changes = inspection->changes;
+}
+
+int memprof_slots_patch(struct memprof_slots *found)
+{
+	struct memprof_definers definers;
+	struct inspection inspection = {.found = found};
+
+	*found = (struct memprof_slots){0};
+	if (!THIS_C_LIBRARY || !memprof_find_definers(&definers))
+		return 0;
+	inspection.lazy = definers.count == 1;
+	inspection.first_of_cxx = definers.first_of_cxx;
+	inspection.one_prctl = definers.of_prctl == 1;
+	inspection.other_malloc = !definers.first_is_libc;
+	memprof_linker_each_file(inspect_file, &inspection);
+	plan_next_inspection(&inspection);
+	return 1;
+}
+
+int memprof_slots_restore(struct memprof_slots *found)
+{
+	struct inspection inspection = {.restore = 1, .found = found};
+
+	*found = (struct memprof_slots){0};
+	return memprof_linker_each_file(inspect_file, &inspection);
+}
+
+static int note_changes(struct dl_phdr_info *info, size_t bytes, void *data)
+{
+	(void)bytes;
+	*(uint64_t *)data = info->dlpi_adds + info->dlpi_subs;
+	return 1;
+}
+
+int memprof_slots_changed(void)
+{
+	uint64_t changes = seen_changes;
+
+	memprof_linker_each_file(note_changes, &changes);
+	return changes != seen_changes || (pause != 0 && ++passed >= pause);
+}

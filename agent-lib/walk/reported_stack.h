@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Callstacks of the samples that the agent captures in a session, each encoded as the difference
+ * from the one reported before. All calls under the runtime lock, in OCaml 5 that of the domain. */
+#ifndef MEMPROF_REPORTED_STACK_H
+#define MEMPROF_REPORTED_STACK_H
+
+#include "../runtime_abi.h"
+
+#define MEMPROF_REPORTED_DEBUGINFO (UINT64_C(1) << 63)
+
+/* Valid until the next sample. */
+struct memprof_reported_stack {
+	const uint64_t *frames; /* outermost first; an innermost one may be the address of its
+				   debuginfo, with MEMPROF_REPORTED_DEBUGINFO */
+	uint32_t depth;
+	uint32_t shared; /* outermost frames that are those of the sample before */
+	uint32_t cut;	 /* further, outer frames are missing */
+};
+
+/* Finds the stack that the runtime's callstack, of one frame, stands for; in OCaml 5 it may have
+ * more. index: of the domain; source: of the sample. */
+void memprof_report_stack(uint32_t index, value callstack, uint32_t source,
+			  struct memprof_reported_stack *reported);
+/* The next sample shares no frames. */
+void memprof_forget_reported(uint32_t index);
+
+#endif

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeps memprofd within --cpu.max: measures its CPU use, in all and for each target, and applies
+// the shares of CpuBound to the targets. Owned by the control thread.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+
+#include "daemon/control/cpu_bound.h"
+#include "daemon/control/target_session.h"
+
+namespace memprofd {
+
+class CpuGovernor {
+ public:
+  // cores: as CpuBound has it.
+  explicit CpuGovernor(double cores) : bound_(cores) {}
+
+  // To be called again and again.
+  void check(const std::map<int, std::unique_ptr<TargetSession>>& targets);
+
+ private:
+  void log_who_else(double seconds);
+
+  CpuBound bound_;
+  std::chrono::steady_clock::time_point began_at_;  // of the window; not set: none has begun
+  double cpu_seconds_ = 0;                          // of memprofd and its memory servers, then
+  double others_over_seconds_ = 0;
+  bool logged_others_ = false;
+};
+
+}  // namespace memprofd

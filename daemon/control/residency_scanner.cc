@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/control/residency_scanner.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/rss/residency_scan.h"
+#include "daemon/util/guard.h"
+
+namespace memprofd {
+namespace {
+
+constexpr std::chrono::milliseconds kTick{1000};
+
+}  // namespace
+
+ResidencyScanner::ResidencyScanner(std::function<std::vector<ResidencyTarget>()> list)
+    : list_(std::move(list)), thread_([this] { run(); }) {}
+
+void ResidencyScanner::stop() {
+  stop_.stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+std::chrono::nanoseconds ResidencyScanner::rest_after(std::chrono::nanoseconds took) {
+  return std::max<std::chrono::nanoseconds>(kInterval, took * kRest);
+}
+
+void ResidencyScanner::run() {
+  ::pthread_setname_np(::pthread_self(), "c blocks");
+  while (stop_.wait(kTick)) guarded("to read the pages of native blocks", [this] { check(); });
+}
+
+void ResidencyScanner::check() {
+  const std::vector<ResidencyTarget> targets = list_();
+  std::erase_if(watched_, [&](const auto& watched) {
+    return std::ranges::find(targets, watched.first, &ResidencyTarget::pid) == targets.end();
+  });
+  for (const ResidencyTarget& target : targets) see_to(target, watched_[target.pid]);
+}
+
+void ResidencyScanner::see_to(const ResidencyTarget& target, Watched& watched) {
+  if (watched.check) {
+    if (!watched.check->done()) return;
+    Scan scan = watched.check->take();
+    watched.check.reset();
+    watched.next = Clock::now() + rest_after(scan.took);
+    if (!scan.blocks.empty()) target.keep(std::move(scan.blocks));
+  } else if (Clock::now() >= watched.next) {
+    begin_inspection(target, watched);
+  }
+}
+
+void ResidencyScanner::begin_inspection(const ResidencyTarget& target, Watched& watched) {
+  watched.next = Clock::now() + kInterval;
+  std::vector<NativeBlock> blocks = target.blocks();
+  if (blocks.empty()) return;
+  auto check = Inspection<Scan>::start(
+      [pid = target.pid, memory = target.memory,
+       blocks = std::move(blocks)](const std::stop_token& stop) mutable {
+        const auto began = Clock::now();
+        auto scan = scan_residency(pid, *memory, std::move(blocks), stop);
+        return Scan{scan.ok() ? *std::move(scan) : ResidencyScan(), Clock::now() - began};
+      },
+      [] {});
+  if (check.ok()) watched.check = *std::move(check);
+}
+
+}  // namespace memprofd

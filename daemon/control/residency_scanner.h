@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads periodically how much of the sampled native blocks is resident, and which of them have
+// ended unseen (daemon/rss/residency_scan.h). A thread of its own schedules this. Each reading,
+// which may hang in a file of the program, has another thread, for which nothing waits.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "daemon/control/inspection.h"
+#include "daemon/discover/target_memory.h"
+#include "daemon/model/native_block.h"
+#include "daemon/util/stop_signal.h"
+
+namespace memprofd {
+
+// A target of which C's memory is followed.
+struct ResidencyTarget {
+  int pid = 0;
+  std::shared_ptr<const TargetMemory> memory;
+  std::function<std::vector<NativeBlock>()> blocks;  // that live; may wait a moment
+  std::function<void(ResidencyScan)> keep;
+};
+
+class ResidencyScanner {
+ public:
+  // Minimum time between two readings of a target, and the same as a multiple of the reading's own
+  // time.
+  static constexpr std::chrono::seconds kInterval{5};
+  static constexpr int kRest = 200;
+
+  // list: those that there are now; called by the thread.
+  explicit ResidencyScanner(std::function<std::vector<ResidencyTarget>()> list);
+  ~ResidencyScanner() { stop(); }
+  ResidencyScanner(const ResidencyScanner&) = delete;
+  ResidencyScanner& operator=(const ResidencyScanner&) = delete;
+  void stop();
+
+  static std::chrono::nanoseconds rest_after(std::chrono::nanoseconds took);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Scan {
+    ResidencyScan blocks;
+    std::chrono::nanoseconds took{};
+  };
+  struct Watched {
+    std::optional<Inspection<Scan>> check;  // that is under way
+    Clock::time_point next;
+  };
+  void run();
+  void check();
+  void see_to(const ResidencyTarget& target, Watched& watched);
+  static void begin_inspection(const ResidencyTarget& target, Watched& watched);
+
+  const std::function<std::vector<ResidencyTarget>()> list_;
+  std::map<int, Watched> watched_;  // by pid
+  StopSignal stop_;
+  std::thread thread_;
+};
+
+}  // namespace memprofd

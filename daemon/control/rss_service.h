@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers questions about resident memory, but not too often for the program: reading many mappings
+// keeps it from changing them for some milliseconds per GB.
+#pragma once
+
+#include <chrono>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/control/inspection.h"
+#include "daemon/model/asked_process.h"
+#include "daemon/rss/rss_report.h"
+#include "daemon/util/threads/mutex.h"
+#include "daemon/util/user_slots.h"
+
+namespace memprofd {
+
+// Thread-safe.
+class RssService {
+ public:
+  // Looks at once.
+  static constexpr std::size_t kMaxInspections = 4;
+  // An answer that is younger is given again.
+  static constexpr std::chrono::seconds kFresh{1};
+
+  // Waits for a thread of its own, with the time limit of any inspection. The same question by the
+  // same user meanwhile gets the same answer.
+  absl::StatusOr<RssReport> ask(const AskedProcess& process, RssOptions options);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Answer {
+    AskedProcess process;  // as requested: others may not get the answer
+    bool owners = false;
+    RssReport report;
+    Clock::time_point made;
+  };
+  Mutex mutex_;
+  std::vector<Answer> answers_ ABSL_GUARDED_BY(mutex_);  // fresh ones
+  UserSlots slots_{kMaxInspections, "questions about programs' memory are being answered"};
+  JoinedInspections<std::pair<AskedProcess, bool>, absl::StatusOr<RssReport>> inspections_;
+};
+
+}  // namespace memprofd

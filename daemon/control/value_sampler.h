@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeps the history of published values, and of module values that a user has chosen. A thread of
+// its own reads all of them once a second, from outside. It is no viewer: functions are evaluated
+// and lines kept only for clients that ask or scrape. Its CPU use is limited: the more there is to
+// read, the less often it reads.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "daemon/history/value_sample.h"
+#include "daemon/util/stop_signal.h"
+#include "daemon/values/value_program.h"
+
+namespace memprofd {
+
+// A target that publishes values, or whose module values are kept.
+struct PublishingTarget {
+  std::shared_ptr<ValueProgram> program;
+  std::function<void(ValueSample)> keep;  // its times are of CLOCK_MONOTONIC
+};
+
+class ValueSampler {
+ public:
+  static constexpr std::chrono::milliseconds kInterval{1000};
+  // A share of the time of one processor.
+  static constexpr int kMostPercent = 1;
+
+  // list: those that there are now; called by the thread.
+  explicit ValueSampler(std::function<std::vector<PublishingTarget>()> list);
+  ~ValueSampler() { stop(); }
+  ValueSampler(const ValueSampler&) = delete;
+  ValueSampler& operator=(const ValueSampler&) = delete;
+  void stop();
+
+  // Time until the next reading, given the CPU time of the last one.
+  static std::chrono::nanoseconds rest_after(std::chrono::nanoseconds cpu_time);
+
+ private:
+  void run();
+  void check();
+
+  const std::function<std::vector<PublishingTarget>()> list_;
+  StopSignal stop_;
+  std::thread thread_;
+};
+
+}  // namespace memprofd

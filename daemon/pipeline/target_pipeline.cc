@@ -1,0 +1,565 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/pipeline/target_pipeline.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "daemon/discover/gc_stats.h"
+#include "daemon/util/clock.h"
+#include "daemon/util/log.h"
+
+namespace memprofd {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Bytes read in one turn from a target that is read slowly, so that the pauses in between are
+// short.
+constexpr std::uint64_t kSlowBytes = 256u << 10;
+
+// Those who ask for ranges from now on could fill the history with windows.
+constexpr std::uint64_t kLeastWindowNs = 100'000'000;
+
+// The kernel takes memory of a program that does not run, too: so often that is looked at.
+constexpr std::chrono::seconds kMemoryOfIdle{10};
+
+PipelineLimits pipeline_limits(const AttachedTarget& attachment, const SharedBudget& memory) {
+  const RuntimeAbi& abi = attachment.target().abi;
+  PipelineLimits limits;
+  limits.memory = limits.callstacks.memory = limits.classes.memory = memory;
+  if (attachment.observes()) {
+    limits.observe = abi.domains ? HeapMeter::Format::kIntegers : HeapMeter::Format::kDoubles;
+  }
+  limits.pairing.as_one_thread = abi.one_postponed_queue;
+  limits.pairing.in_order = abi.domains;
+  if (abi.domains) limits.sample_id_step = MEMPROF_BUFFERS;
+  limits.native_heap_rate = attachment.native_heap_rate();
+  return limits;
+}
+
+// OCaml 4 has one domain, and where its counters are is known; in OCaml 5 the hits tell.
+std::optional<ObservedView> counters_now(const Target& target) {
+  if (target.abi.domains) return std::nullopt;
+  const std::uint64_t state = target.caml_state_address;
+  ObservedView view{.domain_state = state};
+  const MemoryReader& memory = target.memory->quick();
+  if (!memory.read_value(state + target.abi.stats, view.words).ok() ||
+      !memory.read_value(state + target.abi.young_ptr, view.young_ptr).ok() ||
+      !memory.read_value(state + target.abi.young_alloc_end, view.young_end).ok()) {
+    return std::nullopt;
+  }
+  return view;
+}
+
+// History never goes back, whatever the clock does.
+std::uint64_t begin_after(const ProfileSnapshot* before) {
+  return before == nullptr ? realtime_ns() : std::max(realtime_ns(), before->now_ns() + 1);
+}
+
+ValueHistory values_before(const ProfileSnapshot* before) {
+  const bool any = before != nullptr && before->values != nullptr;
+  return any ? ValueHistory(*before->values) : ValueHistory();
+}
+
+// The rest of it once its counts have been taken over.
+ProfileSnapshotPtr without_counts(const ProfileSnapshot& snapshot) {
+  auto rest = std::make_shared<ProfileSnapshot>();
+  rest->info = snapshot.info;
+  rest->drops = snapshot.drops;
+  return rest;
+}
+
+}  // namespace
+
+TargetPipeline::TargetPipeline(std::shared_ptr<AttachedTarget> attachment,
+                               std::shared_ptr<Symbolizer> symbolizer, TargetInfo info,
+                               ProfileSnapshotPtr before)
+    : attachment_(std::move(attachment)),
+      ring_(attachment_->kernel().take_ring()),
+      pipeline_(pipeline_limits(*attachment_, memory_)),
+      tap_(pipeline_, std::make_shared<EventLog>()),
+      symbolizer_(std::move(symbolizer)),
+      began_ns_(begin_after(before.get())),
+      began_monotonic_ns_(monotonic_ns()),
+      attached_ns_(before == nullptr ? began_ns_ : before->attached_ns),
+      history_(before == nullptr ? History(began_ns_) : History(before->history)),
+      values_(values_before(before.get())),
+      info_(std::move(info)) {
+  if (before != nullptr) resume_from(*before);
+  if (attachment_->agent() != nullptr) set_agent(*attachment_->agent());
+  if (!attachment_->observes()) return;
+  if (const auto counters = counters_now(attachment_->target())) pipeline_.observe_from(*counters);
+}
+
+TargetPipeline::TargetPipeline(ProfileSnapshotPtr ended)
+    : tap_(pipeline_, std::make_shared<EventLog>()),
+      symbolizer_(ended->symbolizer),
+      began_ns_(ended->attached_ns),
+      began_monotonic_ns_(monotonic_ns()),
+      attached_ns_(ended->attached_ns),
+      history_(ended->history),
+      values_(values_before(ended.get())),
+      info_(ended->info) {
+  tap_.close();
+  auto final = std::make_shared<ProfileSnapshot>(*ended);
+  final->events = tap_.log();
+  final_ = std::move(final);
+}
+
+// The time in which nobody was there is a window of its own: what was live before it is forgotten
+// in it, and nothing is known to have been allocated.
+void TargetPipeline::resume_from(const ProfileSnapshot& before) {
+  before_ = without_counts(before);
+  pipeline_.resume_from(before);
+  gc_ = before.gc;
+  history_.close_window(
+      began_ns_, [this](const auto& use) { pipeline_.close_interval(use); }, history_point());
+}
+
+// This thread has all targets to care for.
+void TargetPipeline::set_agent(const AgentControl& agent) {
+  agent_ = agent.through(attachment_->target().memory->quick());
+  if (const NativeHeapControl* native_heap = attachment_->native_heap()) {
+    native_heap_ = native_heap->through(attachment_->target().memory->quick());
+  }
+}
+
+class TargetPipeline::Meter {
+ public:
+  explicit Meter(TargetPipeline& target_pipeline)
+      : target_pipeline_(target_pipeline), inner_(std::exchange(target_pipeline.metered_, true)) {
+    if (!inner_) began_ = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+  }
+  ~Meter() {
+    if (inner_) return;
+    target_pipeline_.metered_ = false;
+    const std::uint64_t taken = clock_ns(CLOCK_THREAD_CPUTIME_ID) - began_;
+    target_pipeline_.signals_.ingest_ns += taken;
+    const double slow_to = target_pipeline_.slow_to_;
+    if (slow_to == 0) return;
+    const auto rest = static_cast<std::int64_t>(static_cast<double>(taken) / slow_to);
+    target_pipeline_.rests_until_ = Clock::now() + std::chrono::nanoseconds(rest);
+  }
+  Meter(const Meter&) = delete;
+  Meter& operator=(const Meter&) = delete;
+
+ private:
+  TargetPipeline& target_pipeline_;
+  const bool inner_;
+  std::uint64_t began_ = 0;
+};
+
+bool TargetPipeline::rests() const { return slow_to_ > 0 && Clock::now() < rests_until_; }
+
+int TargetPipeline::consume(std::uint64_t end) {
+  tap_.update();
+  if (finished() || rests()) return 0;
+  if (slow_to_ > 0) end = std::min(end, ring_->read() + kSlowBytes);
+  if (ring_->read() == ring_->written()) return take_in(end);
+  const Meter meter(*this);
+  return take_in(end);
+}
+
+int TargetPipeline::take_in(std::uint64_t end) {
+  const auto now = Clock::now();
+  // In this order: what lies before the end is of no session that is not known then.
+  end = std::min(end, ring_->written());
+  take_requested_sessions();
+  const int records = ring_->consume(
+      [this](std::span<const std::byte> record) { pipeline_.on_ring_record(record); }, end);
+  tap_.flush();
+  if (records > 0) {
+    catch_up_pace_.came(now);
+    note_children();
+    signals_.exec_seen = pipeline_.exec_seen();
+    signals_.frametables_registered = pipeline_.frametables_registered();
+    signals_.batches_seen = pipeline_.batches_seen();
+    publish_counts();
+    signals_.records += static_cast<std::uint64_t>(records);  // after all that they tell
+  }
+  if (slow_to_ > 0) end = ring_->written();
+  if (ring_->read() >= end) signals_.consumed_until = now;  // after the counts
+  return records;
+}
+
+void TargetPipeline::request_session(std::uint32_t generation, double rate) {
+  RequestedSession session{generation, rate, std::nullopt};
+  if (!std::exchange(any_requested_, true)) session.positions = positions_of_agent();
+  const MutexLock lock(info_mutex_);
+  requested_sessions_.push_back(std::move(session));
+}
+
+// An agent that is not there yet begins at 0. One that still samples for a memprofd before us
+// throws away what nobody watches: where it will be is not known.
+std::optional<std::vector<BufferPosition>> TargetPipeline::positions_of_agent() const {
+  std::vector<BufferPosition> positions;
+  const AgentControl* agent = attachment_->agent();
+  if (agent == nullptr) return positions;
+  const auto status = agent->status();
+  const auto tails = agent->tails();
+  if (!status.ok() || status->state == MEMPROF_AGENT_SAMPLING || !tails.ok()) return std::nullopt;
+  for (const AgentTail& tail : *tails) {
+    positions.resize(tail.buffer + 1);
+    positions.back() = {tail.first_seq, tail.sampled};
+  }
+  return positions;
+}
+
+void TargetPipeline::take_requested_sessions() {
+  std::vector<RequestedSession> requested;
+  {
+    const MutexLock lock(info_mutex_);
+    requested.swap(requested_sessions_);
+  }
+  // Before the first session is over: the next one would forget it.
+  if (!requested.empty() && agent_) {
+    if (const auto agent = agent_->status(); agent.ok()) note_followed(*agent);
+  }
+  for (const RequestedSession& session : requested) {
+    if (session.positions) pipeline_.expect(*session.positions);
+    pipeline_.begin_session(session.generation, session.rate);
+  }
+}
+
+void TargetPipeline::publish_counts() {
+  signals_.captures_seen = pipeline_.captures_seen();
+  signals_.frames_seen = pipeline_.frames_seen();
+  signals_.alloc_events = pipeline_.alloc_events();
+  signals_.records_lost = pipeline_.drops().get(Drop::kFollowLostRecords);
+}
+
+SampleSites TargetPipeline::sites_of(std::span<const SampleId> numbers) {
+  catch_up();
+  SampleSites sites{.majors = majors_};
+  absl::flat_hash_map<CallstackId, std::uint32_t> places;
+  for (const SampleId number : numbers) {
+    sites.of.push_back(SampleSites::kUnknown);
+    sites.allocated_ns.push_back(0);
+    const auto sample = pipeline_.aggregator().live().find(number);
+    if (!sample) continue;
+    sites.allocated_ns.back() = sample->alloc_time_ns();
+    const CallstackId callstack = pipeline_.alloc_class(sample->alloc_class()).callstack;
+    if (callstack.value() == 0) continue;
+    const auto next = static_cast<std::uint32_t>(sites.callstacks.size());
+    const auto [place, added] = places.try_emplace(callstack, next);
+    if (added) sites.callstacks.push_back(pipeline_.callstack(callstack));
+    sites.of.back() = place->second;
+  }
+  return sites;
+}
+
+bool TargetPipeline::catch_up_due(Clock::time_point now) {
+  if (finished() || !agent_ || !catch_up_pace_.due(now, tap_.log()->wanted())) return false;
+  if (has_run_since(caught_up_cpu_ns_)) return true;
+  catch_up_pace_.stood_still(now);
+  return false;
+}
+
+// One call of the kernel, where a look at its memory is a switch to another process and back.
+bool TargetPipeline::has_run_since(std::uint64_t cpu_ns) const {
+  const std::uint64_t now_ns = process_cpu_ns(attachment_->target().pid);
+  return now_ns == 0 || now_ns != cpu_ns;
+}
+
+void TargetPipeline::catch_up_if_run() {
+  if (!finished() && has_run_since(caught_up_cpu_ns_)) catch_up();
+}
+
+void TargetPipeline::catch_up() {
+  if (finished() || slow_to_ > 0) return;
+  const Meter meter(*this);
+  const auto began = Clock::now();
+  catch_up_pace_.fetched(began, true);  // unless it is known that there was nothing
+  const std::uint64_t events = pipeline_.events();
+  const std::uint64_t cpu_ns = process_cpu_ns(attachment_->target().pid);
+  caught_up_cpu_ns_ = 0;  // until all has been heard
+  const std::uint64_t asked_at_ns = monotonic_ns();
+  std::vector<AgentTail> tails;
+  bool is_read = false;
+  if (agent_) {
+    auto read = agent_->tails();
+    is_read = read.ok();
+    if (is_read) tails = *std::move(read);
+  }
+  const std::uint64_t read_at_ns = monotonic_ns();
+  const std::uint64_t captures_dropped = attachment_->kernel().captures_lost();
+  const std::uint64_t end = ring_->written();
+  while (take_in(end) > 0) {
+  }
+  // A record that is not written to its end keeps those behind it back: they are no loss.
+  if (!is_read || ring_->read() < end) return;
+  caught_up_cpu_ns_ = cpu_ns;
+  if (!tails.empty()) pipeline_.on_captures_dropped(captures_dropped, read_at_ns);
+  pipeline_.on_tails(tails, read_at_ns);
+  catch_up_pace_.fetched(began, pipeline_.events() != events);
+  pipeline_.advance_clock_to(asked_at_ns);
+  tap_.flush();
+  publish_counts();
+}
+
+void TargetPipeline::read_counters(ProfileSnapshot& snapshot) {
+  pipeline_.drops().set(Drop::kDiscoverMemoryFull, attachment_->target().budget->refused());
+  pipeline_.drops().set(Drop::kSymbolizeMemoryFull, symbolizer_->frames_without_room());
+  const KernelCounters counters = attachment_->kernel().counters();
+  for (int i = 0; i < MEMPROF_KERNEL_DROPS; ++i) {
+    pipeline_.drops().set(static_cast<Drop>(i), counters.drops[i]);
+  }
+  if (const MallocProbes* probes = attachment_->kernel().malloc_probes()) {
+    pipeline_.drops().set(Drop::kAgentNativeBlocksFull, probes->blocks_left_out());
+  }
+  snapshot.ring_bytes_used = ring_->used_bytes();
+  snapshot.ring_bytes_total = ring_->total_bytes();
+}
+
+void TargetPipeline::note_followed(const AgentStatus& agent) {
+  if (!agent.followed_since || !attachment_->target().abi.domains) return;
+  pipeline_.follow_since(*agent.followed_since);
+}
+
+void TargetPipeline::read_gc_stats_of_target() {
+  const std::uint64_t cpu_ns = process_cpu_ns(attachment_->target().pid);
+  gc_cpu_ns_ = 0;  // until they are read
+  const absl::StatusOr<AgentStatus> agent =
+      agent_ ? agent_->status() : absl::NotFoundError("not there yet");
+  if (agent.ok()) count_agent_drops(*agent);
+  if (agent.ok()) note_followed(*agent);
+  read_native_heap_status();
+  const std::uint64_t asked_at_ns = monotonic_ns();
+  const absl::StatusOr<GcStats> stats = gc_stats_now(agent.ok() ? &*agent : nullptr);
+  if (!stats.ok()) return;  // keeps the last numbers of a program that has ended
+  gc_cpu_ns_ = cpu_ns;
+  majors_.note(asked_at_ns, stats->major_collections);
+  const auto pauses = gc_.pauses;
+  const std::uint64_t top = std::max(gc_.top_heap_words, stats->heap_words);
+  gc_ = *stats;
+  gc_.pauses = pauses;
+  if (gc_.top_heap_words == 0) gc_.top_heap_words = top;  // as far as we have seen
+  if (agent.ok()) std::copy(std::begin(agent->pauses), std::end(agent->pauses), gc_.pauses.begin());
+}
+
+// After the runtime's counters.
+void TargetPipeline::read_memory_of_target() {
+  memory_read_at_ = Clock::now();
+  memory_status_.reset();
+  const auto status = read_memory_status(attachment_->target().pid);
+  if (!status.ok()) return;  // keeps the last parts of a program that has ended
+  memory_status_ = *status;
+  memory_parts_ = memory_parts(*status, gc_);
+}
+
+void TargetPipeline::count_agent_drops(const AgentStatus& agent) {
+  if (!first_status_) first_status_ = agent;
+  const std::uint64_t before = std::exchange(unsampled_words_, agent.unsampled_words)
+                                   .value_or(first_status_->unsampled_words);
+  pipeline_.unsampled(agent.unsampled_words - before);
+  DropCounters& drops = pipeline_.drops();
+  drops.set(Drop::kAgentDomainInUse, agent.conflicts - first_status_->conflicts);
+  drops.set(Drop::kAgentDomainsFull, agent.domains_left_out - first_status_->domains_left_out);
+  drops.set(Drop::kAgentStoppedByProgram, agent.program_stops - first_status_->program_stops);
+  drops.set(Drop::kAgentCallstackMoved, agent.callstacks_moved - first_status_->callstacks_moved);
+  drops.set(Drop::kAgentCallstackCut, agent.callstacks_cut - first_status_->callstacks_cut);
+  drops.set(Drop::kAgentUncertainDeath, agent.uncertain_deaths - first_status_->uncertain_deaths);
+  if (agent.conflicts == first_status_->conflicts || std::exchange(own_use_logged_, true)) return;
+  log_warning(
+      "pid {}: the program samples by Gc.Memprof itself: what its domain allocates until it stops "
+      "that is missing (domain_in_use)",
+      attachment_->target().pid);
+}
+
+// Blocks that were freed before the reading began have been reported by then.
+void TargetPipeline::note_native_blocks(const ResidencyScan& scan) {
+  if (finished()) return;
+  catch_up();
+  pipeline_.note_native_blocks(scan);
+  tap_.flush();
+}
+
+void TargetPipeline::end_native_heap() {
+  if (finished()) return;
+  catch_up();
+  pipeline_.end_native_heap();
+}
+
+void TargetPipeline::read_native_heap_status() {
+  if (!native_heap_) return;
+  const auto status = native_heap_->status();
+  if (!status.ok()) return;
+  if (!native_blocks_before_) native_blocks_before_ = status->not_followed;
+  pipeline_.drops().set(Drop::kAgentNativeBlocksFull,
+                        status->not_followed - *native_blocks_before_);
+  const std::string what = what_is_not_followed(*status);
+  if (what.empty() || std::exchange(native_heap_logged_, true)) return;
+  log_warning("pid {}: {}", attachment_->target().pid, what);
+}
+
+absl::StatusOr<GcStats> TargetPipeline::gc_stats_now(const AgentStatus* agent) const {
+  const Target& target = attachment_->target();
+  const MemoryReader& memory = target.memory->quick();
+  if (!target.abi.domains) {
+    return read_gc_stats(memory, target.caml_state_address, target.abi, target.gc_counters);
+  }
+  if (const HeapMeter* meter = pipeline_.heap_meter()) {
+    return read_observed_gc_stats(memory, target.gc_counters, meter->totals());
+  }
+  if (agent == nullptr) return absl::NotFoundError("only the agent knows the domains");
+  return read_domain_gc_stats(memory, target.abi, target.gc_counters, agent_->domains(*agent),
+                              agent->ended_words);
+}
+
+std::uint64_t TargetPipeline::history_now() const {
+  return began_ns_ + (monotonic_ns() - began_monotonic_ns_);
+}
+
+HistoryPoint TargetPipeline::history_point() const {
+  const std::uint64_t lost_before = before_ == nullptr ? 0 : before_->drops.lost();
+  return {.live = pipeline_.aggregator().totals().live,
+          .heap_words = gc_.heap_words,
+          .minor_collections = gc_.minor_collections,
+          .major_collections = gc_.major_collections,
+          .compactions = gc_.compactions,
+          .dropped_events = lost_before + pipeline_.drops().lost(),
+          .session = pipeline_.aggregator().sessions(),
+          .memory = memory_parts_};
+}
+
+void TargetPipeline::keep_history() {
+  if (finished() || !history_.due(history_now())) return;
+  const Meter meter(*this);
+  // Records that belong to this window: the agent may hold allocations since its last batch.
+  if (agent_) catch_up_if_run();
+  read_for_history();
+  close_window();
+}
+
+void TargetPipeline::mark_moment() {
+  if (finished() || history_now() - history_.last_close_ns() < kLeastWindowNs) return;
+  const Meter meter(*this);
+  read_for_history();
+  close_window();
+}
+
+void TargetPipeline::read_for_history() {
+  const bool has_run = has_run_since(gc_cpu_ns_);
+  if (has_run) read_gc_stats_of_target();
+  if (has_run || Clock::now() - memory_read_at_ >= kMemoryOfIdle) read_memory_of_target();
+}
+
+void TargetPipeline::close_window() {
+  const std::uint64_t now_ns = history_now();
+  history_.close_window(
+      now_ns, [this](const auto& use) { pipeline_.close_interval(use); }, history_point());
+  const Aggregator& aggregator = pipeline_.aggregator();
+  const TargetCounters& totals = aggregator.totals();
+  history_.note_live(now_ns, totals.live, totals.gone_words(), aggregator.by_class());
+}
+
+// Nothing happens after the end: the last window is the one that finish() closed.
+HistoryView TargetPipeline::history_view() const {
+  if (finished()) return history_.view();
+  return history_.view(
+      history_now(), [this](const auto& use) { pipeline_.aggregator().peek(use); },
+      history_point());
+}
+
+void TargetPipeline::note_values(ValueSample sample) {
+  if (finished()) return;
+  const std::uint64_t shift_ns = began_ns_ - began_monotonic_ns_;
+  sample.time_ns += shift_ns;
+  for (ValueLine& line : sample.lines) line.time_ns += shift_ns;
+  values_.note(sample);
+}
+
+bool TargetPipeline::shed_history() {
+  const bool values_first = values_.memory_bytes() > history_.memory_bytes();
+  if (!(values_first && values_.evict_oldest()) && !history_.evict_oldest()) return false;
+  if (finished()) {
+    auto copy = std::make_shared<ProfileSnapshot>(*final_);
+    copy->history = history_view();
+    copy->values = values_.view();
+    final_ = std::move(copy);
+  }
+  return true;
+}
+
+ProfileSnapshotPtr TargetPipeline::snapshot() {
+  if (finished()) {
+    // Only what the control thread says of it may still change.
+    auto copy = std::make_shared<ProfileSnapshot>(*final_);
+    copy->info = shown_info();
+    return copy;
+  }
+  auto snapshot = std::make_shared<ProfileSnapshot>();
+  if (has_run_since(gc_cpu_ns_)) read_gc_stats_of_target();
+  read_memory_of_target();
+  read_counters(*snapshot);
+  snapshot->info = shown_info();
+  snapshot->time_ns = realtime_ns();
+  snapshot->attached_ns = attached_ns_;
+  snapshot->gc = gc_;
+  snapshot->memory = memory_status_;
+  snapshot->symbolizer = symbolizer_;
+  snapshot->events = tap_.log();
+  pipeline_.fill(*snapshot);
+  if (before_ != nullptr) snapshot->drops += before_->drops;
+  snapshot->history = history_view();
+  snapshot->values = values_.view();
+  return snapshot;
+}
+
+void TargetPipeline::finish() {
+  if (finished()) return;
+  end_records();
+  close_window();
+  values_.end();
+  final_ = snapshot();
+  pipeline_.release_live();
+  tap_.close();
+  ring_.reset();
+  attachment_.reset();
+}
+
+// The last batches of a program that was killed may have found no room, and it tells nothing any
+// more; who could not send them does.
+void TargetPipeline::end_records() {
+  for (const LostBatch& lost : attachment_->kernel().lost_batches()) {
+    pipeline_.on_reached(lost.buffer, {lost.records, lost.sampled});
+  }
+  pipeline_.end();
+  publish_counts();
+}
+
+void TargetPipeline::note_children() {
+  const std::vector<int> children = pipeline_.take_children();
+  if (children.empty()) return;
+  const MutexLock lock(info_mutex_);
+  children_.insert(children_.end(), children.begin(), children.end());
+}
+
+std::vector<int> TargetPipeline::take_children() {
+  const MutexLock lock(info_mutex_);
+  return std::exchange(children_, {});
+}
+
+TargetInfo TargetPipeline::info() const {
+  const MutexLock lock(info_mutex_);
+  return info_;
+}
+
+// Counts since the attach continue those of the previous memprofd.
+TargetInfo TargetPipeline::shown_info() const {
+  TargetInfo shown = info();
+  if (before_ == nullptr) return shown;
+  shown.attach_seconds = before_->info.attach_seconds;
+  shown.paused_seconds += before_->info.paused_seconds;
+  shown.overhead.lowered += before_->info.overhead.lowered;
+  shown.overhead.raised += before_->info.overhead.raised;
+  return shown;
+}
+
+void TargetPipeline::update_info(const std::function<void(TargetInfo&)>& change) {
+  const MutexLock lock(info_mutex_);
+  change(info_);
+}
+
+}  // namespace memprofd

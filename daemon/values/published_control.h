@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Switches that viewers may change in published values: words of the registry that the program only
+// reads (memprof_values_abi.h), so they apply to all viewers, until the program ends.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/discover/memory_reader.h"
+
+namespace memprofd {
+
+struct PublishedControl {
+  // Selects values with the pattern (RE2; empty: all) in the name, labels included, and with all
+  // these labels.
+  std::string pattern;
+  std::vector<std::pair<std::string, std::string>> labels;
+  // Unset fields stay unchanged.
+  std::optional<bool> enabled;
+  std::optional<std::uint32_t> period_ms;  // of functions; 0: the program's own
+};
+
+// A day.
+inline constexpr std::uint32_t kMaxPeriodMs = 86'400'000;
+
+// address: of struct memprof_values. How many there are, changed now or so already.
+// kInvalidArgument: a bad pattern or period, or nothing to change; kNotFound: there is none; else
+// errors of read_publication().
+absl::StatusOr<std::uint32_t> control_report(const WritableMemory& memory, std::uint64_t address,
+                                             const PublishedControl& control);
+
+}  // namespace memprofd
