@@ -52,6 +52,20 @@
 	.size	\name, . - \name
 	.endm
 
+/*
+ * void memprof_stub4_return(result, domain state, sp, pc): returns to OCaml 4 code where that has
+ * called C. It reloads the allocation pointer from the domain state, and keeps no other register.
+ */
+	.globl	memprof_stub4_return
+	.hidden	memprof_stub4_return
+	.type	memprof_stub4_return, @function
+memprof_stub4_return:
+	movq	%rdi, %rax
+	movq	%rsi, %r14
+	movq	%rdx, %rsp
+	jmp	*%rcx
+	.size	memprof_stub4_return, . - memprof_stub4_return
+
 	.weak	caml_c_call
 	OCAML5_TO_C memprof_stub5_alloc_minor, memprof_on_alloc_minor
 	OCAML5_TO_C memprof_stub5_alloc_major, memprof_on_alloc_major
@@ -81,7 +95,7 @@ memprof_probe_batch:
  * void memprof_c_alloc_probe(block, bytes, weight, event)
  * void memprof_c_free_probe(block, 0, 0, event)
  *
- * Where events of C memory are to be had (include/memprof_c_heap_abi.h). One-byte nops too. We find
+ * Where events of C memory are to be had (include/memprof_native_heap_abi.h). One-byte nops too. We find
  * them by these names, others by the notes below.
  */
 	.macro C_PROBE name
