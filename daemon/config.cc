@@ -292,6 +292,10 @@ void add_output_options(CLI::App& app, Config& config) {
            "Size limit of all traces there; a trace that reaches it ends")
       ->default_str("10GiB");
   add_heap_watch_options(app, config);
+  app.add_option("--rules", config.rules_file,
+                 "Check the memory of targets by the rules of this YAML file, which SIGHUP has "
+                 "reloaded: broken ones are logged, exported and may take a snapshot")
+      ->type_name("FILE");
   app.add_option("--log.level", config.log_level,
                  "Log messages of this level and above: debug, info, warn, error")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))

@@ -44,6 +44,7 @@ struct Config {
   std::string trace_directory;               // empty: traces are only streamed
   std::uint64_t trace_max_bytes = kUsualTraceBytes;  // of all in it
   HeapWatchOptions heap_watch;                       // without rules: none is taken but on request
+  std::string rules_file;                            // rules/memory_rule.h; empty: none
   std::vector<std::string> heap_cmt;                 // places of compilers' files
   std::string web_listen_address = "127.0.0.1:9871";
   std::string web_config_file;

@@ -28,6 +28,7 @@
 #include "daemon/control/daemon.h"
 #include "daemon/control/inspection.h"
 #include "daemon/control/program_watch.h"
+#include "daemon/control/rule_watch.h"
 #include "daemon/discover/memory/memory_server.h"
 #include "daemon/export/api/server_info.h"
 #include "daemon/export/grpc/grpc_server.h"
@@ -166,10 +167,15 @@ std::unique_ptr<ProgramWatch> watch_programs(Daemon& daemon, const Config& confi
                           .book = daemon.discovery_book()});
 }
 
-// Null: there are no rules.
-std::unique_ptr<HeapWatch> watch_heaps(Daemon& daemon, const Config& config) {
-  if (config.heap_watch.rules.empty()) return nullptr;
+bool keeps_snapshots(const Config& config) { return !config.heap_watch.files.directory.empty(); }
+
+// Null: none is ever due.
+std::unique_ptr<HeapWatch> watch_heaps(Daemon& daemon, const Config& config,
+                                       std::shared_ptr<RuleBook> rules) {
+  const bool by_rules = !config.rules_file.empty() && keeps_snapshots(config);
+  if (config.heap_watch.rules.empty() && !by_rules) return nullptr;
   HeapWatchOptions options = config.heap_watch;
+  options.book = std::move(rules);
   options.count = [outcomes = daemon.heap_outcomes()](const absl::Status& outcome) {
     outcomes->count(outcome);
   };
@@ -191,20 +197,32 @@ const char* name_of(Signal signal) {
   std::abort();
 }
 
-// Re-reads the files that may be reloaded.
-void reload(HttpServer& http) {
-  const absl::Status status = http.reload();
+// Files that SIGHUP reloads.
+struct Reloaded {
+  HttpServer& http;
+  RuleWatch* rules;  // null: there are none
+};
+
+void reload(const Reloaded& files) {
+  const absl::Status status = files.http.reload();
   if (status.ok()) {
     log_info("SIGHUP: reloading the web configuration and certificates");
   } else {
     log_error("SIGHUP: {}; keeping the previous configuration", std::string(status.message()));
   }
+  if (files.rules == nullptr) return;
+  const absl::Status rules = files.rules->reload();
+  if (rules.ok()) {
+    log_info("SIGHUP: reloading the rules");
+  } else {
+    log_error("SIGHUP: {}; keeping the previous rules", std::string(rules.message()));
+  }
 }
 
 // Returns true if a signal came that ends memprofd; handles the others.
-bool asked_to_end(const Signals& signals, milliseconds time, HttpServer& http) {
+bool asked_to_end(const Signals& signals, milliseconds time, const Reloaded& files) {
   const auto signal = signals.wait(time);
-  if (signal == Signal::kReload) reload(http);
+  if (signal == Signal::kReload) reload(files);
   if (!signal || signal == Signal::kReload) return false;
   log_info("{}: detaching", name_of(*signal));
   return true;
@@ -213,12 +231,12 @@ bool asked_to_end(const Signals& signals, milliseconds time, HttpServer& http) {
 // The attaches of the command line on the other thread, as long as no signal comes: the result when
 // they have ended.
 std::optional<absl::Status> attach_until_signal(Daemon& daemon, const Config& config,
-                                                const Signals& signals, HttpServer& http,
+                                                const Signals& signals, const Reloaded& files,
                                                 SpareThread& spare) {
   absl::Status status;
   const std::future<void> attaching = spare.run([&] { status = attach_all(daemon, config); });
   while (attaching.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
-    if (!asked_to_end(signals, kPoll, http)) continue;
+    if (!asked_to_end(signals, kPoll, files)) continue;
     daemon.cancel_requests();
     attaching.wait();
     return std::nullopt;
@@ -310,9 +328,10 @@ struct Services {
   Services(Daemon& daemon, const Config& config)
       : daemon(daemon),
         heaps(std::make_shared<InnerHeaps>(config.heap_watch.files, config.heap_cmt)),
-        exporter(daemon, program_version(), config.top_sites, stats, process_stats,
-                 daemon.heap_outcomes(), heaps->censuses(),
-                 [&daemon] { return daemon.publications(); }),
+        exporter(
+            daemon, program_version(), config.top_sites, stats, process_stats,
+            daemon.heap_outcomes(), heaps->censuses(), [&daemon] { return daemon.publications(); },
+            rules),
         queries(daemon, answers, [&daemon] { return daemon.discovered(); }),
         control(daemon),
         values(daemon),
@@ -346,6 +365,7 @@ struct Services {
   const std::shared_ptr<ServerStats> stats = std::make_shared<ServerStats>();
   const std::shared_ptr<AnswerPages> answers = std::make_shared<AnswerPages>();
   const std::shared_ptr<InnerHeaps> heaps;
+  const std::shared_ptr<RuleBook> rules = std::make_shared<RuleBook>();
   const PrometheusExporter exporter;
   QueryService queries;
   ControlService control;
@@ -393,9 +413,11 @@ struct Running {
   std::unique_ptr<ProgramWatch> watch;
   std::unique_ptr<HeapWatch> heap_watch;
   std::unique_ptr<Services> services;
+  std::unique_ptr<RuleWatch> rules;  // null: there are none
   std::unique_ptr<HttpServer> http;
   std::unique_ptr<GrpcServer> grpc;
 
+  Reloaded reloaded() const { return {*http, rules.get()}; }
   void end(const Signals& signals, SpareThread& spare) {
     const auto asked_at = std::chrono::steady_clock::now();
     daemon->cancel_requests();  // before the servers wait for those who ask
@@ -403,6 +425,7 @@ struct Running {
     const auto detach_all = [this] {
       watch.reset();
       heap_watch.reset();
+      rules.reset();
       daemon->stop();
     };
     if (!ends_in_time(spare, detach_all, kDetachPatience, signals, asked_at)) {
@@ -423,6 +446,12 @@ struct Running {
 
 absl::Status start_servers(Running& running, const Config& config) {
   Services& services = *running.services;
+  if (!config.rules_file.empty()) {
+    ASSIGN_OR_RETURN(running.rules, RuleWatch::open(*running.daemon,
+                                                    {.file = config.rules_file,
+                                                     .takes_snapshots = keeps_snapshots(config)},
+                                                    services.rules));
+  }
   ASSIGN_OR_RETURN(running.http, HttpServer::start({.listen_address = config.web_listen_address,
                                                     .web_config_file = config.web_config_file,
                                                     .controls = config.web_enable_control,
@@ -454,6 +483,7 @@ void log_start(const Config& config) {
   add_directory("state", config.state_directory);
   add_directory("snapshots", config.heap_watch.files.directory);
   add_directory("traces", config.trace_directory);
+  add_directory("rules", config.rules_file);
   facts.push_back(absl::StrCat("gRPC ", config.grpc_socket));
   if (!config.grpc_listen_address.empty()) facts.push_back(config.grpc_listen_address);
   facts.push_back(absl::StrCat("HTTP ", config.web_listen_address));
@@ -495,7 +525,7 @@ std::optional<absl::Status> start_until_signal(Running& running, Config& config,
     }
   }
   starting.get();
-  if (is_to_reload && status.ok()) reload(*running.http);
+  if (is_to_reload && status.ok()) reload(running.reloaded());
   if (came && status.ok()) return std::nullopt;
   return status;
 }
@@ -515,14 +545,14 @@ int run(const Config& asked) {
   if (started && !started->ok()) return fail(*started);
   if (started) log_start(config);
   const auto attached =
-      started ? attach_until_signal(*running.daemon, config, signals, *running.http, spare)
+      started ? attach_until_signal(*running.daemon, config, signals, running.reloaded(), spare)
               : std::nullopt;
   if (attached && attached->ok()) {
     running.services->ready = true;
     running.watch = watch_programs(*running.daemon, config);
-    running.heap_watch = watch_heaps(*running.daemon, config);
+    running.heap_watch = watch_heaps(*running.daemon, config, running.services->rules);
     log_ready(running.http->url(), config);
-    while (!asked_to_end(signals, std::chrono::hours(1), *running.http)) {
+    while (!asked_to_end(signals, std::chrono::hours(1), running.reloaded())) {
     }
   }
   running.end(signals, spare);

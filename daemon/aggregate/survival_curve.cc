@@ -8,8 +8,7 @@
 namespace memprofd {
 namespace {
 
-constexpr double kNormal95 = 1.959964;  // two-sided, of the normal distribution
-constexpr double kRounding = 1e-12;     // what floating point leaves of a share
+constexpr double kRounding = 1e-12;  // what floating point leaves of a share
 
 using ByBucket = std::array<BlockWords, LifetimeHistogram::kBuckets>;
 
@@ -46,8 +45,8 @@ ByBucket at_risk(const ByBucket& died, const ByBucket& last_seen, const LateEntr
 }
 
 // Wilson's limits of a share that was found among n.
-std::pair<double, double> limits_of(double share, double n) {
-  const double z2 = kNormal95 * kNormal95 / n;
+std::pair<double, double> limits_of(double share, double n, double quantile) {
+  const double z2 = quantile * quantile / n;
   const double middle = share + z2 / 2;
   const double half = std::sqrt(z2 * (share * (1 - share) + z2 / 4));
   return {(middle - half) / (1 + z2), (middle + half) / (1 + z2)};
@@ -86,7 +85,7 @@ double variance_of_log(double q, const BlockWords& died, const BlockWords& at_ri
 
 }  // namespace
 
-SurvivalCurve::SurvivalCurve(const Counters& counters) {
+SurvivalCurve::SurvivalCurve(const Counters& counters, double quantile) {
   ByBucket died, last_seen;
   const BlockWords dead = add(counters.deaths, died);
   const BlockWords forgotten = add(counters.forgotten, last_seen);
@@ -110,7 +109,8 @@ SurvivalCurve::SurvivalCurve(const Counters& counters) {
       const double q = died[i].words / here.words;
       log_variance += variance_of_log(q, died[i], here);
       survival = q >= 1 - kRounding ? 0 : survival * (1 - q);
-      const auto [lower, upper] = limits_of(survival, size.next(survival, log_variance, here));
+      const double n = size.next(survival, log_variance, here);
+      const auto [lower, upper] = limits_of(survival, n, quantile);
       before = {survival, std::min(before.lower, lower), std::min(before.upper, upper)};
     }
     steps_[i] = before;

@@ -49,7 +49,8 @@ class SurvivalCurve {
   struct Quantile {
     // Nothing: not reached, it is longer than watched_ns().
     std::optional<double> ns;
-    // In 95 of 100 cases it lies between them; no upper one: it may be of any length.
+    // In 95 of 100 cases, or as asked for, it lies between them; no upper one: it may be of any
+    // length.
     double lower_ns = 0;
     std::optional<double> upper_ns;
   };
@@ -61,8 +62,11 @@ class SurvivalCurve {
     double upper = 1;
   };
 
-  // Includes all blocks in the deaths, forgotten, ages and late of these counters.
-  explicit SurvivalCurve(const Counters& counters);
+  static constexpr double kNormal95 = 1.959964;  // of the normal distribution, two-sided
+
+  // Includes all blocks in the deaths, forgotten, ages and late of these counters. quantile: width
+  // of all limits, in standard errors.
+  explicit SurvivalCurve(const Counters& counters, double quantile = kNormal95);
 
   // Nobody was watched: nothing is known.
   bool empty() const { return watched_ == 0; }

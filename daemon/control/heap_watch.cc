@@ -108,7 +108,7 @@ void HeapWatch::check() {
   std::erase_if(ended_, [&](const Process& process) { return !known.contains(process); });
 }
 
-// One snapshot serves all rules that it is due by.
+// One snapshot serves all conditions that it is due by, and all broken rules.
 void HeapWatch::inspect(const ProfileSnapshot& target, Watched& watched) {
   const HeapMoment moment = moment_of(target);
   std::vector<std::size_t> due;
@@ -116,8 +116,12 @@ void HeapWatch::inspect(const ProfileSnapshot& target, Watched& watched) {
     if (watched.rules[i].is_due(moment)) due.push_back(i);
   }
   const int pid = target.info.pid;
-  if (due.empty() || Clock::now() < watched.not_before || is_taking(pid)) return;
-  Taking* const taking = begin(pid, watched, options_.rules[due.front()].text, std::nullopt);
+  const auto broken = options_.book->wants_snapshot({pid, target.attached_ns});
+  if (due.empty() && !broken) return;
+  if (Clock::now() < watched.not_before || is_taking(pid)) return;
+  const std::string why =
+      due.empty() ? absl::StrCat("rule ", printable(*broken)) : options_.rules[due.front()].text;
+  Taking* const taking = begin(pid, watched, why, std::nullopt);
   if (taking != nullptr) taking->due = std::move(due);
 }
 
@@ -210,6 +214,7 @@ void HeapWatch::collect() {
     }
     taking.thread.join();
     if (taking.point) taking.points->answer(*taking.point, taking.outcome.ok());
+    if (taking.outcome.ok()) options_.book->snapshot_taken({taking.pid, taking.attached_ns});
     const auto found = watched_.find(taking.pid);
     if (found != watched_.end() && found->second.attached_ns == taking.attached_ns) {
       found->second.not_before =

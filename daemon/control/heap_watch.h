@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes automatic heap snapshots of targets according to rules (heap_rule.h). A thread of its own
-// checks targets as any reader does. Another thread takes each snapshot, so that no program delays
-// the others.
+// Takes automatic heap snapshots of targets according to conditions (heap_rule.h) and broken rules
+// (rules/rule_book.h). A thread of its own checks targets as any reader does. Another thread takes
+// each snapshot, so that no program delays the others.
 #pragma once
 
 #include <atomic>
@@ -20,6 +20,7 @@
 #include "daemon/attach/inject/heap_points.h"
 #include "daemon/control/heap_rule.h"
 #include "daemon/export/api/service.h"
+#include "daemon/rules/rule_book.h"
 #include "daemon/snapshot/file/heap_files.h"
 #include "daemon/util/stop_signal.h"
 #include "daemon/util/user_slots.h"
@@ -36,6 +37,7 @@ struct HeapWatchOptions {
   std::function<void(const absl::Status&)> count;
   // The points at which a target waits for a snapshot, for rules about points.
   std::function<absl::StatusOr<HeapPoints>(int pid)> points;
+  std::shared_ptr<RuleBook> book = std::make_shared<RuleBook>();
   std::chrono::milliseconds interval{2000};  // between checks
 };
 
@@ -77,7 +79,7 @@ class HeapWatch {
     const int pid;
     const std::uint64_t attached_ns;
     UserSlots::Slot slot;
-    std::vector<std::size_t> due;       // rules that it is for
+    std::vector<std::size_t> due;       // conditions that it is for
     std::optional<HeapPoints> points;   // where the program waits for it, if it does
     std::optional<WaitingPoint> point;  // likewise
     absl::Status outcome;               // of the thread, until it has ended

@@ -2,11 +2,8 @@
 #include "daemon/ctl/heap_rules.h"
 
 #include <google/protobuf/util/json_util.h>
-#include <re2/re2.h>
-#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <string_view>
@@ -14,111 +11,36 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "daemon/ctl/render/text.h"
-#include "daemon/util/estimate.h"
-#include "daemon/util/lower_limit.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
+#include "memprof/v1/profiler.pb.h"
 
 namespace memprofd::ctl {
 namespace {
 
-constexpr double kSure = 3.0902;  // the quantile of 999 in 1000
+namespace pb = ::memprof::v1;
 
-struct KindRow {
+struct OptionRow {
   RuleKind kind;
-  const char* key;  // in a file of rules; an option is the same after --
   std::vector<std::string> RuleOptions::*texts;
-  const char* words;  // "live at the end <= 64 MiB"
 };
-constexpr KindRow kKinds[] = {
-    {RuleKind::kLive, "max-live", &RuleOptions::max_live, "live at the end"},
-    {RuleKind::kPeak, "max-peak", &RuleOptions::max_peak, "live at the peak"},
-    {RuleKind::kAllocated, "max-allocated", &RuleOptions::max_allocated, "allocated"},
+constexpr OptionRow kOptions[] = {
+    {RuleKind::kLive, &RuleOptions::max_live},
+    {RuleKind::kPeak, &RuleOptions::max_peak},
+    {RuleKind::kAllocated, &RuleOptions::max_allocated},
+    {RuleKind::kGrowth, &RuleOptions::max_growth},
+    {RuleKind::kLifetime, &RuleOptions::max_lifetime},
+    {RuleKind::kAge, &RuleOptions::max_age},
 };
 
-const KindRow& row_of(RuleKind kind) { return *std::ranges::find(kKinds, kind, &KindRow::kind); }
-
-// source: the text of the rule, for messages. form: what to write instead of a bad size.
-absl::StatusOr<HeapRule> make_rule(RuleKind kind, std::string pattern, const std::string& size,
-                                   const std::string& source, const char* form) {
-  HeapRule rule{.kind = kind, .pattern = std::move(pattern)};
-  if (!rule.pattern.empty()) {
-    const RE2 compiled(rule.pattern, RE2::Quiet);
-    if (!compiled.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("rule ", source, ": bad pattern: ", compiled.error()));
-    }
-  }
-  if (size != "0") {
-    const absl::StatusOr<std::uint64_t> bytes = parse_size(size);
-    if (!bytes.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("rule ", source, ": ", bytes.status().message(), form));
-    }
-    rule.limit_bytes = static_cast<double>(*bytes);
-  }
-  return rule;
-}
-
-// The last = parts pattern and size: a pattern may have some of its own.
-absl::StatusOr<HeapRule> parse_rule(RuleKind kind, const std::string& text) {
+// The last = parts pattern and limit: a pattern may have some of its own.
+absl::StatusOr<MemoryRule> parse_rule(RuleKind kind, const std::string& text) {
   const std::size_t equals = text.rfind('=');
   const bool has_pattern = equals != std::string::npos;
   return make_rule(kind, has_pattern ? text.substr(0, equals) : std::string(),
                    has_pattern ? text.substr(equals + 1) : text, text,
-                   "; write SIZE, or PATTERN=SIZE");
-}
-
-absl::Status file_error(const std::string& path, const YAML::Mark& mark, std::string_view why) {
-  const std::string line = mark.line >= 0 ? absl::StrCat("line ", mark.line + 1, ": ") : "";
-  return absl::InvalidArgumentError(
-      absl::StrCat("--rules ", path, ": ", line, absl::string_view(why.data(), why.size())));
-}
-
-absl::StatusOr<HeapRule> rule_of_node(const std::string& path, const YAML::Node& node) {
-  constexpr char kForm[] = "write one of max-live, max-peak, max-allocated, and of for a pattern";
-  if (!node.IsMap()) return file_error(path, node.Mark(), absl::StrCat("not a rule; ", kForm));
-  const KindRow* kind = nullptr;
-  std::string size, pattern;
-  for (const auto& entry : node) {
-    const auto key = entry.first.as<std::string>(), value = entry.second.as<std::string>();
-    const auto* row = std::ranges::find(kKinds, std::string_view(key), [](const KindRow& each) {
-      return std::string_view(each.key);
-    });
-    if (key == "of") {
-      pattern = value;
-    } else if (row == std::end(kKinds) || kind != nullptr) {
-      return file_error(path, entry.first.Mark(), absl::StrCat("unexpected ", key, "; ", kForm));
-    } else {
-      kind = row;
-      size = value;
-    }
-  }
-  if (kind == nullptr) return file_error(path, node.Mark(), absl::StrCat("no limit; ", kForm));
-  absl::StatusOr<HeapRule> rule =
-      make_rule(kind->kind, pattern, size, absl::StrCat(kind->key, " ", size), "");
-  if (!rule.ok()) return file_error(path, node.Mark(), std::string(rule.status().message()));
-  return rule;
-}
-
-absl::StatusOr<std::vector<HeapRule>> read_rules(const std::string& path) {
-  try {  // yaml-cpp reports through exceptions
-    const YAML::Node root = YAML::LoadFile(path);
-    const bool is_list =
-        root.IsMap() && root.size() == 1 && root["rules"] && root["rules"].IsSequence();
-    if (!is_list) return file_error(path, root.Mark(), "is not one list named rules");
-    std::vector<HeapRule> rules;
-    for (const YAML::Node& node : root["rules"]) {
-      ASSIGN_OR_RETURN(HeapRule rule, rule_of_node(path, node));
-      rules.push_back(std::move(rule));
-    }
-    return rules;
-  } catch (const YAML::BadFile&) {
-    return file_error(path, YAML::Mark::null_mark(), "cannot be read; check path and permissions");
-  } catch (const YAML::Exception& error) {
-    return file_error(path, error.mark, error.msg);
-  }
+                   is_time_limit(kind) ? "; write DURATION, or PATTERN=DURATION"
+                                       : "; write SIZE, or PATTERN=SIZE");
 }
 
 absl::StatusOr<pb::ListSitesResponse> read_baseline(const std::string& path) {
@@ -137,57 +59,14 @@ absl::StatusOr<pb::ListSitesResponse> read_baseline(const std::string& path) {
   return sites;
 }
 
-HeapRule baseline_rule(RuleKind kind, const pb::Estimate& before, double tolerance) {
+MemoryRule baseline_rule(RuleKind kind, const pb::Estimate& before, double tolerance) {
   return {.kind = kind,
-          .limit_bytes = before.bytes() * (1 + tolerance),
-          .limit_stderr_bytes = before.bytes_stderr() * (1 + tolerance),
+          .limit = before.bytes() * (1 + tolerance),
+          .limit_stderr = before.bytes_stderr() * (1 + tolerance),
           .from_baseline = true};
 }
 
-pb::ListSitesRequest request_of(const HeapRule& rule, int pid) {
-  pb::ListSitesRequest request;
-  request.set_pid(pid);
-  request.set_limit(1);
-  request.set_order(rule.kind == RuleKind::kAllocated ? pb::MEASURE_ALLOCATED : pb::MEASURE_LIVE);
-  request.mutable_range()->set_until_peak(rule.kind == RuleKind::kPeak);
-  if (!rule.pattern.empty()) request.mutable_filter()->add_require(rule.pattern);
-  return request;
-}
-
-absl::StatusOr<RuleResult> check_rule(Questions& questions, int pid, double rate,
-                                      const HeapRule& rule) {
-  ASSIGN_OR_RETURN(const pb::ListSitesResponse sites, questions.list_sites(request_of(rule, pid)));
-  RuleResult result{.rule = rule};
-  result.measured =
-      rule.kind == RuleKind::kAllocated ? sites.total().allocated() : sites.total().live();
-  if (rule.from_baseline) {
-    pb::Estimate more = result.measured;
-    more.set_bytes(result.measured.bytes() - rule.limit_bytes);
-    more.set_bytes_stderr(std::hypot(result.measured.bytes_stderr(), rule.limit_stderr_bytes));
-    result.at_least_bytes = more.bytes() - kSure * more.bytes_stderr();
-    result.broken = result.at_least_bytes > 0;
-  } else {
-    result.at_least_bytes = sure_lower_bytes(result.measured, rate);
-    result.broken = result.at_least_bytes > rule.limit_bytes;
-  }
-  if (!sites.sites().empty()) {
-    result.largest_site = site_text(sites.sites(0), pb::GROUP_BY_UNSPECIFIED);
-  }
-  return result;
-}
-
-std::string measured_words(const RuleResult& result) {
-  std::string out = estimate_text(result.measured);
-  if (result.rule.from_baseline) {
-    absl::StrAppend(&out, ", baseline and tolerance ", format_bytes(result.rule.limit_bytes));
-  }
-  if (!result.broken) return out;
-  absl::StrAppend(
-      &out, result.rule.from_baseline ? ", certainly more by at least " : ", certainly at least ",
-      format_bytes(result.at_least_bytes));
-  if (!result.largest_site.empty()) absl::StrAppend(&out, "; most of it: ", result.largest_site);
-  return out;
-}
+std::string name_of(const RuleOutcome& result) { return rule_text(result.rule, false); }
 
 std::string xml(std::string_view text) {
   return absl::StrReplaceAll(absl::string_view(text.data(), text.size()),
@@ -196,21 +75,16 @@ std::string xml(std::string_view text) {
 
 }  // namespace
 
-double sure_lower_bytes(const pb::Estimate& estimate, double rate) {
-  return lower_limit_of(estimate.bytes(), estimate.bytes_stderr(),
-                        grain_words(rate) * kBytesPerWord, kSure);
-}
-
-absl::StatusOr<std::vector<HeapRule>> parse_rules(const RuleOptions& options) {
-  std::vector<HeapRule> rules;
-  for (const KindRow& row : kKinds) {
+absl::StatusOr<std::vector<MemoryRule>> parse_rules(const RuleOptions& options) {
+  std::vector<MemoryRule> rules;
+  for (const OptionRow& row : kOptions) {
     for (const std::string& text : options.*row.texts) {
-      ASSIGN_OR_RETURN(HeapRule rule, parse_rule(row.kind, text));
+      ASSIGN_OR_RETURN(MemoryRule rule, parse_rule(row.kind, text));
       rules.push_back(std::move(rule));
     }
   }
   if (!options.file.empty()) {
-    ASSIGN_OR_RETURN(std::vector<HeapRule> more, read_rules(options.file));
+    ASSIGN_OR_RETURN(std::vector<MemoryRule> more, read_rules(options.file));
     std::ranges::move(more, std::back_inserter(rules));
   }
   if (!options.baseline.empty()) {
@@ -221,64 +95,64 @@ absl::StatusOr<std::vector<HeapRule>> parse_rules(const RuleOptions& options) {
   }
   if (!rules.empty()) return rules;
   return absl::InvalidArgumentError(
-      "check: no rule is given: use --max-live, --max-peak, --max-allocated, --rules or "
-      "--baseline");
+      "check: no rule is given: use --max-live, --max-peak, --max-allocated, --max-growth, "
+      "--max-lifetime, --max-age, --rules or --baseline");
 }
 
-absl::StatusOr<std::vector<RuleResult>> check_rules(Questions& questions, int pid, double rate,
-                                                    const std::vector<HeapRule>& rules) {
-  std::vector<RuleResult> results;
-  for (const HeapRule& rule : rules) {
-    ASSIGN_OR_RETURN(RuleResult result, check_rule(questions, pid, rate, rule));
-    results.push_back(std::move(result));
+std::vector<RuleOutcome> check_rules(const ProfileSnapshot& snapshot,
+                                     const std::vector<MemoryRule>& rules) {
+  std::vector<RuleOutcome> results;
+  for (const MemoryRule& rule : rules) {
+    if (is_of_program(rule, snapshot.info.comm)) results.push_back(check_rule(snapshot, rule, {}));
   }
   return results;
 }
 
-std::string rule_text(const HeapRule& rule) {
-  std::string out =
-      absl::StrCat(row_of(rule.kind).words,
-                   " <= ", rule.from_baseline ? "baseline" : format_bytes(rule.limit_bytes));
-  if (!rule.pattern.empty()) absl::StrAppend(&out, " of ", rule.pattern);
-  return out;
-}
-
-std::string results_text(const std::vector<RuleResult>& results) {
+std::string results_text(const std::vector<RuleOutcome>& results) {
   std::string out;
-  for (const RuleResult& result : results) {
-    absl::StrAppend(&out, result.broken ? "BROKEN  " : "ok      ", rule_text(result.rule), ": ",
-                    measured_words(result), "\n");
+  for (const RuleOutcome& result : results) {
+    const char* const verdict = result.verdict == RuleVerdict::kBroken    ? "BROKEN  "
+                                : result.verdict == RuleVerdict::kUnknown ? "UNKNOWN "
+                                                                          : "ok      ";
+    absl::StrAppend(&out, verdict, name_of(result), ": ", outcome_text(result), "\n");
   }
   return out;
 }
 
-std::string results_junit(const std::vector<RuleResult>& results, const std::string& program) {
-  const auto broken = std::ranges::count(results, true, &RuleResult::broken);
+std::string results_junit(const std::vector<RuleOutcome>& results, const std::string& program) {
+  const auto count = [&](RuleVerdict verdict) {
+    return std::ranges::count(results, verdict, &RuleOutcome::verdict);
+  };
   std::string out = absl::StrCat(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"memprofctl check ",
-      xml(program), "\" tests=\"", results.size(), "\" failures=\"", broken, "\">\n");
-  for (const RuleResult& result : results) {
+      xml(program), "\" tests=\"", results.size(), "\" failures=\"", count(RuleVerdict::kBroken),
+      "\" errors=\"", count(RuleVerdict::kUnknown), "\">\n");
+  for (const RuleOutcome& result : results) {
     absl::StrAppend(&out, "  <testcase classname=\"", xml(program), "\" name=\"",
-                    xml(rule_text(result.rule)), "\"");
-    const std::string words = xml(measured_words(result));
-    if (result.broken) {
-      absl::StrAppend(&out, ">\n    <failure message=\"", words, "\"/>\n  </testcase>\n");
-    } else {
+                    xml(name_of(result)), "\"");
+    const std::string words = xml(outcome_text(result));
+    if (result.verdict == RuleVerdict::kHolds) {
       absl::StrAppend(&out, ">\n    <system-out>", words, "</system-out>\n  </testcase>\n");
+    } else {
+      const char* const element = result.verdict == RuleVerdict::kBroken ? "failure" : "error";
+      absl::StrAppend(&out, ">\n    <", element, " message=\"", words, "\"/>\n  </testcase>\n");
     }
   }
   return out + "</testsuite>\n";
 }
 
-std::string results_markdown(const std::vector<RuleResult>& results, const std::string& program) {
+std::string results_markdown(const std::vector<RuleOutcome>& results, const std::string& program) {
   std::string out =
       absl::StrCat("### Heap of `", program, "`\n\n| rule | measured | |\n|---|---|---|\n");
-  for (const RuleResult& result : results) {
+  for (const RuleOutcome& result : results) {
     const auto cell = [](const std::string& text) {
       return absl::StrReplaceAll(text, {{"|", "\\|"}});
     };
-    absl::StrAppend(&out, "| ", cell(rule_text(result.rule)), " | ", cell(measured_words(result)),
-                    " | ", result.broken ? "**broken**" : "ok", " |\n");
+    const char* const verdict = result.verdict == RuleVerdict::kBroken    ? "**broken**"
+                                : result.verdict == RuleVerdict::kUnknown ? "**unknown**"
+                                                                          : "ok";
+    absl::StrAppend(&out, "| ", cell(name_of(result)), " | ", cell(outcome_text(result)), " | ",
+                    verdict, " |\n");
   }
   return out;
 }

@@ -229,7 +229,8 @@ class CommandLine {
         add("check", "Run a program and exit with 1 if its heap breaks a limit; for tests and CI",
             &ctl::run_run);
     check->preparse_callback([this](std::size_t) { options_.rules.emplace(); });
-    const auto add_rule = [check, this](const char* name, auto member, const char* help) {
+    const auto add_rule = [check, this](const char* name, auto member, const char* help,
+                                        const char* type = "[REGEX=]SIZE") {
       check
           ->add_option_function<std::vector<std::string>>(
               name,
@@ -237,7 +238,7 @@ class CommandLine {
                 (*options_.rules).*member = texts;
               },
               help)
-          ->type_name("[REGEX=]SIZE")
+          ->type_name(type)
           ->expected(1)
           ->allow_extra_args(false)
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -246,6 +247,13 @@ class CommandLine {
              "Limit live bytes at the end, of all sites or of callstacks that match REGEX");
     add_rule("--max-peak", &ctl::RuleOptions::max_peak, "Limit live bytes at the peak");
     add_rule("--max-allocated", &ctl::RuleOptions::max_allocated, "Limit all allocated bytes");
+    add_rule(
+        "--max-growth", &ctl::RuleOptions::max_growth,
+        "Limit what leaks in the later half of the run, between major collections; 0: nothing");
+    add_rule("--max-lifetime", &ctl::RuleOptions::max_lifetime,
+             "Limit the lifetime of 99 % of the allocated bytes", "[REGEX=]DURATION");
+    add_rule("--max-age", &ctl::RuleOptions::max_age,
+             "Limit the age of the oldest block that lives at the end", "[REGEX=]DURATION");
     const auto add_text = [check, this](const char* name, auto member, const char* help,
                                         const char* type) {
       check

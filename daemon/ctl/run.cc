@@ -313,7 +313,7 @@ class ChildReports : public RunChildrenUser {
     files_.emplace(&target, *std::move(files));
   }
 
-  void ended(RunTarget& target) override {
+  void ended(RunTarget& target, bool forked) override {
     const auto snapshot = target.snapshot(target.pid());
     if (!snapshot.ok()) return note(snapshot.status());
     damages_ += damage_of(absl::StrCat(target.comm(), ", pid ", target.pid(), ","), target);
@@ -321,7 +321,7 @@ class ChildReports : public RunChildrenUser {
       finish_files(target);
       keep(*snapshot);
     } else {
-      note(add(target, **snapshot));
+      note(add(target, **snapshot, forked));
     }
   }
 
@@ -367,11 +367,11 @@ class ChildReports : public RunChildrenUser {
     if (kept_.size() > kMostReports) kept_.pop_back();
   }
 
-  absl::Status add(const RunTarget& target, const ProfileSnapshot& snapshot) {
+  absl::Status add(const RunTarget& target, const ProfileSnapshot& snapshot, bool forked) {
     const auto found =
         std::ranges::find(sums_, &target.program(), [](const Sum& sum) { return sum.program; });
     if (found != sums_.end()) {
-      found->counts->add(snapshot, target.load_bias());
+      found->counts->add(snapshot, target.load_bias(), forked);
       return absl::OkStatus();
     }
     if (sums_.size() >= kMostPrograms) {
@@ -380,7 +380,7 @@ class ChildReports : public RunChildrenUser {
     }
     ASSIGN_OR_RETURN(std::unique_ptr<ProgramSum> counts,
                      ProgramSum::create(target.program().shared_from_this()));
-    counts->add(snapshot, target.load_bias());
+    counts->add(snapshot, target.load_bias(), forked);
     sums_.push_back({&target.program(), std::move(counts)});
     return absl::OkStatus();
   }
@@ -497,12 +497,11 @@ std::string why_nothing(const RunTarget& run, const std::string& program) {
       "environment (env -i, sudo): name the OCaml program itself");
 }
 
-// A broken rule is memprofctl's exit code unless the program has failed by itself.
-absl::Status check(RunTarget& run, Questions& questions, const std::vector<HeapRule>& rules,
-                   const Options& options) {
+// A broken rule is memprofctl's exit code unless the program has failed by itself. One that could
+// not be checked is an error.
+absl::Status check(RunTarget& run, const std::vector<MemoryRule>& rules, const Options& options) {
   ASSIGN_OR_RETURN(const ProfileSnapshotPtr snapshot, run.snapshot(run.pid()));
-  ASSIGN_OR_RETURN(const std::vector<RuleResult> results,
-                   check_rules(questions, run.pid(), snapshot->info.sampling_rate, rules));
+  const std::vector<RuleOutcome> results = check_rules(*snapshot, rules);
   const std::string& program = options.program[0];
   std::fputs(absl::StrCat(options.quiet ? "" : "\n", results_text(results)).c_str(), stderr);
   if (!options.rules->junit.empty()) {
@@ -511,12 +510,18 @@ absl::Status check(RunTarget& run, Questions& questions, const std::vector<HeapR
   if (!options.rules->markdown.empty()) {
     RETURN_IF_ERROR(write_result(results_markdown(results, program), options.rules->markdown));
   }
-  const bool broken = std::ranges::any_of(results, &RuleResult::broken);
-  if (broken && *options.program_exit == 0) *options.program_exit = kBroken;
+  const auto any = [&](RuleVerdict verdict) {
+    return std::ranges::find(results, verdict, &RuleOutcome::verdict) != results.end();
+  };
+  if (any(RuleVerdict::kBroken)) {
+    if (*options.program_exit == 0) *options.program_exit = kBroken;
+  } else if (any(RuleVerdict::kUnknown)) {
+    return absl::FailedPreconditionError("some rules could not be checked");
+  }
   return absl::OkStatus();
 }
 
-absl::Status report_results(RunTarget& run, RunFiles& files, const std::vector<HeapRule>& rules,
+absl::Status report_results(RunTarget& run, RunFiles& files, const std::vector<MemoryRule>& rules,
                             const Options& options) {
   if (!run.begun()) return absl::FailedPreconditionError(why_nothing(run, options.program[0]));
   const std::unique_ptr<Questions> questions = ask_source(run);
@@ -528,7 +533,7 @@ absl::Status report_results(RunTarget& run, RunFiles& files, const std::vector<H
     ASSIGN_OR_RETURN(const std::string text, report(run, *questions, run.pid(), ""));
     std::fputs(text.c_str(), stderr);
   }
-  return rules.empty() ? absl::OkStatus() : check(run, *questions, rules, options);
+  return rules.empty() ? absl::OkStatus() : check(run, rules, options);
 }
 
 absl::Status tell_of_children(ChildReports& reports, bool quiet) {
@@ -545,7 +550,7 @@ int exit_of(const ProgramEnd& end) {
 
 absl::Status run_run(const Options& options) {
   ASSIGN_OR_RETURN(const double asked_rate, rate_of(options.rate, options.interval));
-  std::vector<HeapRule> rules;
+  std::vector<MemoryRule> rules;
   if (options.rules) {
     ASSIGN_OR_RETURN(rules, parse_rules(*options.rules));
   }

@@ -4,8 +4,30 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/util/utf8.h"
 
 namespace memprofd {
+namespace {
+
+std::string_view without_build_folder(std::string_view file) {
+  // dune's folder of a context; else those of opam and of Debian's builds, with the package's name.
+  constexpr std::string_view kDune = "/_build/";
+  if (const std::size_t at = file.rfind(kDune); at != file.npos) {
+    const std::size_t end = file.find('/', at + kDune.size());
+    return file.substr(end == file.npos ? at + kDune.size() : end + 1);
+  }
+  for (const std::string_view folder :
+       {"/.opam-switch/build/", "/build/reproducible-path/", "/usr/src/"}) {
+    if (const std::size_t at = file.find(folder); at != file.npos) {
+      return file.substr(at + folder.size());
+    }
+  }
+  constexpr std::string_view kDebian = "/build/";
+  return file.starts_with(kDebian) ? file.substr(kDebian.size()) : file;
+}
+
+}  // namespace
 
 bool is_unit_name(std::string_view name) {
   if (name.empty() || !absl::ascii_isupper(static_cast<unsigned char>(name[0]))) return false;
@@ -31,6 +53,12 @@ bool is_library_code(const Location& location) {
     if (location.library.starts_with(file)) return true;
   }
   return false;
+}
+
+std::string location_text(const std::string& path, std::uint32_t line) {
+  const std::string file = printable(without_build_folder(path));
+  if (file.empty() || line == 0) return file;
+  return absl::StrCat(file, ":", line);
 }
 
 }  // namespace memprofd

@@ -41,4 +41,10 @@ std::string_view compilation_unit(std::string_view function, std::string_view el
 // unknown code included, is the application's.
 bool is_library_code(const Location& location);
 
+// "server.ml:42", "server.ml", "" when the file is not known; printable, without the folder that a
+// package was built in, which all of its files have:
+// "/home/me/.opam/4.14.1/.opam-switch/build/lwt.5.7.0/_build/default/src/core/lwt.ml" is
+// "src/core/lwt.ml". It is an end of the path, so that patterns find it.
+std::string location_text(const std::string& file, std::uint32_t line);
+
 }  // namespace memprofd

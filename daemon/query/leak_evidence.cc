@@ -6,12 +6,6 @@
 #include <utility>
 
 namespace memprofd {
-namespace {
-
-// The share of discoveries that may be there by chance.
-constexpr double kFalseDiscoveries = 0.05;
-
-}  // namespace
 
 void LiveCourse::born(double samples, double bytes_each) {
   now_bytes_ += samples * bytes_each;
@@ -124,13 +118,13 @@ double chance_of_rise(const std::vector<double>& values) {
   return variance > 0 ? chance_beyond((rises - 1) / std::sqrt(variance)) : 1;
 }
 
-std::vector<bool> discoveries(const std::vector<double>& chances) {
+std::vector<bool> discoveries(const std::vector<double>& chances, double false_discoveries) {
   std::vector<double> ascending = chances;
   std::sort(ascending.begin(), ascending.end());
   double highest = -1;
   for (std::size_t i = 0; i < ascending.size(); ++i) {
     const double allowed =
-        kFalseDiscoveries * static_cast<double>(i + 1) / static_cast<double>(ascending.size());
+        false_discoveries * static_cast<double>(i + 1) / static_cast<double>(ascending.size());
     if (ascending[i] <= allowed) highest = ascending[i];
   }
   std::vector<bool> low;
@@ -139,8 +133,8 @@ std::vector<bool> discoveries(const std::vector<double>& chances) {
   return low;
 }
 
-double samples_to_be_named(std::size_t sites) {
-  const double allowed = kFalseDiscoveries / static_cast<double>(std::max<std::size_t>(sites, 1));
+double samples_to_be_named(std::size_t sites, double false_discoveries) {
+  const double allowed = false_discoveries / static_cast<double>(std::max<std::size_t>(sites, 1));
   double n = 2;
   while (chance_beyond((n - 1) / std::sqrt(n)) > allowed) ++n;
   return n;

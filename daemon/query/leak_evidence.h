@@ -62,12 +62,15 @@ class LiveCourse {
 
 // Probability that values rise at least this much in their order if the order means nothing.
 double chance_of_rise(const std::vector<double>& values);
-// Selects the probabilities that are low given their number: of those selected, one in twenty is
-// low by chance (Benjamini and Hochberg).
-std::vector<bool> discoveries(const std::vector<double>& chances);
+// Default share of discoveries that may be due to chance.
+inline constexpr double kFalseDiscoveries = 0.05;
+// Selects the probabilities that are low given their number: of those selected, this share is low
+// by chance (Benjamini and Hochberg).
+std::vector<bool> discoveries(const std::vector<double>& chances,
+                              double false_discoveries = kFalseDiscoveries);
 // Number of samples that must be kept, with none freed, to be a discovery among this number of
 // sites.
-double samples_to_be_named(std::size_t sites);
+double samples_to_be_named(std::size_t sites, double false_discoveries = kFalseDiscoveries);
 // Probability of more than this number of standard errors, one-sided.
 double chance_beyond(double standard_errors);
 

@@ -401,7 +401,8 @@ void name_one(const Search& search, std::size_t suspect, const Search& shown,
 }
 
 // The groups of shown to be named, by what is true whatever is hidden.
-std::vector<std::size_t> suspects_of(const std::vector<const Search*>& truth, const Search& shown) {
+std::vector<std::size_t> suspects_of(const std::vector<const Search*>& truth, const Search& shown,
+                                     double false_discoveries) {
   std::vector<double> chances;
   for (const Search* search : truth) {
     for (const std::size_t group : search->live_groups()) {
@@ -409,7 +410,7 @@ std::vector<std::size_t> suspects_of(const std::vector<const Search*>& truth, co
     }
   }
   double highest = -1;
-  const std::vector<bool> low = discoveries(chances);
+  const std::vector<bool> low = discoveries(chances, false_discoveries);
   for (std::size_t i = 0; i < low.size(); ++i) {
     if (low[i]) highest = std::max(highest, chances[i]);
   }
@@ -634,11 +635,12 @@ absl::StatusOr<LeakAnswer> find_leaks(const ProfileSnapshot& snapshot, const Tim
 
   std::vector<std::size_t> chosen = shown.live_groups();
   const double rate = snapshot.info.sampling_rate;
-  const double least_leak =
-      rate > 0 ? samples_to_be_named(chosen.size()) * kBytesPerWord / rate / seconds : 0;
+  const double least_leak = rate > 0 ? samples_to_be_named(chosen.size(), query.false_discoveries) *
+                                           kBytesPerWord / rate / seconds
+                                     : 0;
   std::vector<std::optional<StepGrowth>> steps(shown.growths.size());
   if (query.limit == 0) {
-    chosen = suspects_of(truth, shown);
+    chosen = suspects_of(truth, shown, query.false_discoveries);
     for (const Steps& found : find_steps(compared, whole)) {
       const auto group = static_cast<std::size_t>(shown.grouping.groups_of_row[found.row][0]);
       if (!shown.is_live(group) || std::ranges::find(chosen, group) != chosen.end()) continue;

@@ -48,6 +48,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/history/snapshot.h"
 #include "daemon/model/query.h"
+#include "daemon/query/leak_evidence.h"
 #include "daemon/query/roll_up.h"
 
 namespace memprofd {
@@ -93,6 +94,8 @@ struct LeakQuery {
   std::size_t limit = 0;
   // Looks at groups of sites where no site is a suspect, which takes a few times as long.
   bool roll_up = false;
+  // The share of answers about a program without a leak that may name a site.
+  double false_discoveries = kFalseDiscoveries;
 };
 
 // kInvalidArgument: a filter that does not compile or restricts lifetimes.

@@ -31,6 +31,25 @@ void add_drops(DropCounters& sum, const DropCounters& process) {
   }
 }
 
+// Makes the standard error of the sum that of `alike` equal ones: as if each sample stood for more.
+void widen(Estimate& sum, double alike) {
+  sum.variance_words2 *= alike;
+  sum.skew_words3 *= alike * alike;
+}
+
+void widen(Counters& sum, double alike) {
+  for (Estimate* of : {&sum.allocated, &sum.promoted, &sum.live}) widen(*of, alike);
+  for (Estimate& of : sum.deallocated) widen(of, alike);
+}
+
+void widen(TargetCounters& sum, double alike) {
+  for (auto& of_heap : sum.allocated) {
+    for (Estimate& of : of_heap) widen(of, alike);
+  }
+  for (Estimate* of : {&sum.promoted, &sum.live}) widen(*of, alike);
+  for (Estimate& of : sum.deallocated) widen(of, alike);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ProgramSum>> ProgramSum::create(
@@ -53,7 +72,8 @@ CallstackId ProgramSum::callstack(const Callstack& of_process, std::uint64_t loa
   return callstacks_.counted(id, sum_.drops);
 }
 
-void ProgramSum::add(const ProfileSnapshot& process, std::uint64_t load_bias) {
+void ProgramSum::add(const ProfileSnapshot& process, std::uint64_t load_bias, bool forked) {
+  forked_ += forked ? 1 : 0;
   if (processes_++ == 0) {
     sum_.info = process.info;
     sum_.attached_ns = process.attached_ns;
@@ -88,6 +108,11 @@ absl::StatusOr<ProfileSnapshotPtr> ProgramSum::snapshot(int) {
   snapshot->stacks_interned = callstacks_.size();
   snapshot->callstacks = callstacks_.kept();
   snapshot->symbolizer = names_;
+  if (forked_ > 1) {
+    const auto alike = static_cast<double>(forked_);
+    widen(snapshot->counters, alike);
+    for (ProfileRow& row : snapshot->rows) widen(row.counters, alike);
+  }
   return snapshot;
 }
 

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The counts of all ended processes of one program, as one target without a history.
+//
+// Forked children begin with the same random numbers: those that do the same have the same samples,
+// and the same error. So errors are added as if all were alike, not as independent ones: of n
+// forked children the variance is n times the sum of theirs, which is the most that it can be.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +26,7 @@ class ProgramSum final : public SnapshotSource {
   static absl::StatusOr<std::unique_ptr<ProgramSum>> create(std::shared_ptr<RunProgram> program);
 
   // The last snapshot of a process.
-  void add(const ProfileSnapshot& process, std::uint64_t load_bias);
+  void add(const ProfileSnapshot& process, std::uint64_t load_bias, bool forked);
 
   std::uint64_t processes() const { return processes_; }
   // The process that had most live at once.
@@ -43,7 +47,7 @@ class ProgramSum final : public SnapshotSource {
   ProfileSnapshot sum_;  // but for what points into this
   CallstackTable callstacks_;
   absl::flat_hash_map<AllocClass, std::size_t> rows_;  // indices of sum_.rows
-  std::uint64_t processes_ = 0;
+  std::uint64_t processes_ = 0, forked_ = 0;
   Estimate largest_peak_;
   int pid_of_largest_ = 0;
 };

@@ -172,7 +172,8 @@ void RunChildren::start(const Waiting& waiting, const memprof_share_request& req
   if (children_.size() >= kMostTargets) {
     return refuse(program, absl::StrCat("is one of more than ", kMostTargets, " at a time"));
   }
-  Child child{pid, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))), nullptr};
+  Child child{pid, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))), nullptr,
+              request.kind == MEMPROF_SHARE_FORKED};
   const auto found = programs_.find(absl::StrCat("/proc/", pid, "/exe"));
   if (absl::IsNotFound(found.status())) return refuse(program, kGaveUp);
   if (!found.ok()) return refuse(program, std::string(found.status().message()));
@@ -197,7 +198,7 @@ void RunChildren::end(Child& child, const ProgramEnd& how) {
   RunTarget& target = *child.target;
   if (child.began) {
     target.finish(how);
-    user_.ended(target);
+    user_.ended(target, child.forked);
   } else {
     refuse(target.comm(), target.problem().empty() ? std::string(kGaveUp) : target.problem());
   }

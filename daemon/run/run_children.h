@@ -34,17 +34,17 @@ class RunChildrenUser {
   virtual ~RunChildrenUser() = default;
   // Its samples come from now on.
   virtual void began(RunTarget& target) = 0;
-  // Its last snapshot is there. Each target that began ends.
-  virtual void ended(RunTarget& target) = 0;
+  // Its last snapshot is there. Each target that began ends. forked: it runs its parent's program.
+  virtual void ended(RunTarget& target, bool forked) = 0;
 };
 
 // Owned by one thread.
 class RunChildren {
  public:
-  static constexpr std::size_t kMostTargets = 256;  // at the same time
-  static constexpr std::size_t kMostWaiting = 256;  // connections without a request
-  static constexpr std::size_t kMostNames = 64;     // of processes that are not profiled
-  static constexpr std::uint64_t kRingBytes = 1u << 20;
+  static constexpr std::size_t kMostTargets = 256;       // at the same time
+  static constexpr std::size_t kMostWaiting = 256;       // connections without a request
+  static constexpr std::size_t kMostNames = 64;          // of processes that are not profiled
+  static constexpr std::uint64_t kRingBytes = 4u << 20;  // used pages alone cost memory
 
   // Program and reason, with the number of its processes.
   using NotProfiled = std::map<std::pair<std::string, std::string>, std::uint64_t>;
@@ -75,6 +75,7 @@ class RunChildren {
     int pid;
     UniqueFd pidfd;  // none before Linux 5.3
     std::unique_ptr<RunTarget> target;
+    bool forked = false;
     bool began = false;
   };
 

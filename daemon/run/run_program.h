@@ -28,6 +28,7 @@ class RunProgram : public std::enable_shared_from_this<RunProgram> {
                                                           std::string name);
 
   const std::string& name() const { return name_; }
+  const OcamlProgram& ocaml() const { return ocaml_; }
   const RuntimeAbi& abi() const { return ocaml_.abi; }
   // From the file's addresses to those of a process, which has caml_callback_exn there.
   absl::StatusOr<std::uint64_t> load_bias(std::uint64_t callback_exn) const;

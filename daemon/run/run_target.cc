@@ -70,6 +70,10 @@ absl::Status RunTarget::begin_pipeline(const ShareTaker& taker) {
   const RuntimeAbi& abi = program_->abi();
   version_ = abi.version;
   ASSIGN_OR_RETURN(load_bias_, program_->load_bias(taker.callback_exn));
+  if (auto counters = RuntimeCounters::open(pid_, exe_, program_->ocaml(), load_bias_);
+      counters.ok()) {
+    counters_ = *std::move(counters);
+  }
   ASSIGN_OR_RETURN(symbolizer_, program_->names_at(load_bias_));
   PipelineLimits limits;
   if (abi.domains) limits.sample_id_step = MEMPROF_BUFFERS;
@@ -97,12 +101,24 @@ bool RunTarget::window_is_due() const {
   return now >= history_.last_close_ns() + length;
 }
 
+// Keeps the last numbers of a program that has ended.
+void RunTarget::read_counters() {
+  if (!counters_) return;
+  if (const auto stats = counters_->read(agent_); stats.ok()) gc_ = *stats;
+}
+
 void RunTarget::close_window() {
+  read_counters();
   agent_.catch_up(*pipeline_);
   const std::uint64_t now = std::max(realtime_ns(), history_.last_close_ns() + 1);
   const TargetCounters& totals = pipeline_->aggregator().totals();
   history_.close_window(now, [this](const auto& use) { pipeline_->close_interval(use); },
-                        {.live = totals.live, .dropped_events = pipeline_->drops().lost()});
+                        {.live = totals.live,
+                         .heap_words = gc_.heap_words,
+                         .minor_collections = gc_.minor_collections,
+                         .major_collections = gc_.major_collections,
+                         .compactions = gc_.compactions,
+                         .dropped_events = pipeline_->drops().lost()});
   history_.note_live(now, totals.live, totals.gone_words(), pipeline_->aggregator().by_class());
 }
 
@@ -157,6 +173,7 @@ void RunTarget::publish(TargetState state, const std::string& message) {
                     .sampling_rate = rate_};
   snapshot->time_ns = realtime_ns();
   snapshot->attached_ns = began_ns_;
+  snapshot->gc = gc_;
   snapshot->symbolizer = symbolizer_;
   snapshot->events = tap_->log();
   pipeline_->fill(*snapshot);

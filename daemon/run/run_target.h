@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@
 #include "daemon/pipeline/event_tap.h"
 #include "daemon/pipeline/pipeline.h"
 #include "daemon/run/run_program.h"
+#include "daemon/run/runtime_counters.h"
 #include "daemon/run/shared_agent.h"
 #include "daemon/util/threads/mutex.h"
 
@@ -75,6 +77,7 @@ class RunTarget final : public SnapshotSource {
   // The agent has taken the memory.
   void begin(const ShareTaker& taker);
   absl::Status begin_pipeline(const ShareTaker& taker);
+  void read_counters();
   void close_window();
   bool window_is_due() const;
   void publish(TargetState state, const std::string& message);
@@ -91,6 +94,8 @@ class RunTarget final : public SnapshotSource {
   int pid_ = 0;
   std::string exe_, version_, capture_;
   ProgramEnd end_;
+  std::optional<RuntimeCounters> counters_;  // nothing: they cannot be read
+  GcStats gc_;                               // as last read
   std::shared_ptr<Symbolizer> symbolizer_;
   std::unique_ptr<Pipeline> pipeline_;
   std::unique_ptr<EventTap> tap_;

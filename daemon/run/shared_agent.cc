@@ -169,4 +169,9 @@ absl::StatusOr<AgentStatus> SharedAgent::status() const {
   return control(*shared).status();
 }
 
+std::vector<DomainGc> SharedAgent::domains(const AgentStatus& status) const {
+  const auto shared = memory();
+  return shared ? control(*shared).domains(status) : std::vector<DomainGc>();
+}
+
 }  // namespace memprofd

@@ -59,6 +59,8 @@ class SharedAgent {
   void catch_up(Pipeline& pipeline);
   // State reported by the agent. kOutOfRange: no program has taken the memory.
   absl::StatusOr<AgentStatus> status() const;
+  // OCaml 5: its domains, as of that status.
+  std::vector<DomainGc> domains(const AgentStatus& status) const;
   // The program has written what no agent writes.
   bool damaged() const { return damaged_; }
 

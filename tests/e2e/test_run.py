@@ -2,6 +2,7 @@
 """memprofctl run: programs from their first allocation to their end, by a user without any privilege."""
 
 import json
+import math
 import os
 import pathlib
 import re
@@ -197,9 +198,10 @@ class Children(RunCase):
         self.assertNotIn("Forks.child_work", self.sites("a.json"), "a child is not its parent")
         return done
 
-    def assert_child_work(self, file, loops):
+    def assert_child_work(self, file, loops, children=1):
+        """Forked children have the same random numbers, so their errors add up."""
         self.assert_estimate(file, sum_sites(self.sites(file).values(), "child_work")["allocated_bytes"],
-                             loops * self.CHILD_WORDS, self.CHILD_RATE)
+                             loops * self.CHILD_WORDS, self.CHILD_RATE, sigmas=4 * math.sqrt(children))
 
     def files(self):
         return sorted(path.name for path in self.folder.iterdir() if path.name.startswith("a."))
@@ -208,7 +210,10 @@ class Children(RunCase):
         done = self.run_forks(3, 4)
         self.assertRegex(done.stderr, r"memprofctl: forks, OCaml [0-9.]+, 3 other processes; ")
         self.assertIn("Forks.child_work", done.stderr)
-        self.assert_child_work("a.forks.json", 12)
+        self.assert_child_work("a.forks.json", 12, children=3)
+        allocated = self.sites("a.forks.json")["Forks.child_work"]["allocated"]
+        independent = math.sqrt(int(allocated["samples"])) / self.CHILD_RATE * 8
+        self.assertGreater(allocated["bytes_stderr"], 1.6 * independent, "the error of three that are alike")
         self.assertEqual(["a.forks.json", "a.json"], self.files())
 
     def test_each_child(self):
@@ -357,12 +362,50 @@ class Check(RunCase):
         self.assertEqual(harness.USAGE, done.returncode, done.stderr)
         self.assertIn("line 2: unexpected max-life", done.stderr)
 
+    def test_lifetimes_and_ages(self):
+        done = self.check("-q", "--max-age", "1ms", "--max-age", "1h", "--max-lifetime", "1h", "--max-lifetime", "Elsewhere=0")
+        self.assertEqual(1, done.returncode, done.stderr)
+        self.assertRegex(done.stderr, r"(?m)^BROKEN  age <= 1.0 ms: .*; the oldest: ")
+        self.assertEqual(3, len(re.findall("(?m)^ok  ", done.stderr)), done.stderr)
+
     def test_what_is_not_checked_is_no_success(self):
         """The program's own failure comes first."""
         self.assertEqual(7, self.check("--max-live", "1KiB", text="hold 20\nexit 7\n").returncode)
         static = self.check("--max-live", "1MiB", program="static_target", text="exit\n")
         self.assertEqual(harness.NOT_PROFILABLE, static.returncode, static.stderr)
         self.assertEqual(harness.USAGE, self.check().returncode)
+
+
+class Growth(RunCase):
+    """memprofctl check --max-growth, for which the runtime's collections are counted."""
+
+    def check_growth(self, what, *options, rounds=400):
+        command = [*self.user, self.folder / "memprofctl", "check", "-q", "--sampling-rate", f"{RATE:g}", *options,
+                   "--", self.program("growth"), what, rounds]
+        return subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                              timeout=harness.TIMEOUT, check=False)
+
+    def test_growth(self):
+        """A full cache does not grow, however much of it is garbage; 50 kB a round that leak do."""
+        done = self.check_growth("cache", "--max-growth", "0")
+        self.assertEqual(0, done.returncode, done.stderr)
+        done = self.check_growth("leak", "--max-growth", "0", "--max-growth", r"Growth\.replace=0")
+        self.assertEqual(1, done.returncode, done.stderr)
+        self.assertRegex(done.stderr, r"(?m)^BROKEN  growth <= 0 B: .*most of it: Growth\.keep")
+        self.assertRegex(done.stderr, r"(?m)^ok      growth <= 0 B of Growth\\.replace: ")
+        # 200 rounds of 100 blocks of 520 bytes with a list's cell of 24, from the middle on.
+        found = re.search(r"growth <= 0 B: ([0-9.]+) MiB", done.stderr)
+        self.assertAlmostEqual(200 * 100 * 544 / 2**20, float(found[1]), delta=4, msg=done.stderr)
+
+    def test_growth_needs_major_collections(self):
+        done = self.check_growth("cache", "--max-growth", "0", rounds=1)
+        self.assertEqual(harness.NOT_PROFILABLE, done.returncode, done.stderr)
+        self.assertIn("major collections", done.stderr)
+
+
+class Growth5(Growth):
+    targets = TARGETS5
+    user = UNPRIVILEGED  # their libraries are in the home folder of root
 
 
 class Program(RunCase):

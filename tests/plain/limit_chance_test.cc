@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often chance breaks a limit of memprofctl check that holds.
+// How often chance breaks a limit of a rule that holds.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>
 
-#include "daemon/ctl/heap_rules.h"
+#include "daemon/rules/rule_check.h"
 #include "daemon/util/estimate.h"
+#include "daemon/util/lower_limit.h"
 
-namespace memprofd::ctl {
+namespace memprofd {
 namespace {
 
 // A program that has exactly what is allowed breaks the limit in at most one of a thousand runs,
@@ -23,10 +24,10 @@ TEST(LimitChance, ChanceSeldomBreaksALimit) {
     for (int run = 0; run < kRuns; ++run) {
       Estimate estimate;
       estimate.add(static_cast<std::uint64_t>(samples(random)), weight_of_word(kRate));
-      pb::Estimate measured;
-      measured.set_bytes(estimate.bytes());
-      measured.set_bytes_stderr(estimate.stderr_bytes());
-      if (sure_lower_bytes(measured, kRate) > limit_words * kBytesPerWord) ++broken;
+      const double lower =
+          lower_limit_of(estimate.bytes(), estimate.stderr_bytes(),
+                         grain_words(kRate) * kBytesPerWord, quantile_of_chance(1e-3));
+      if (lower > limit_words * kBytesPerWord) ++broken;
     }
     return static_cast<double>(broken) / kRuns;
   };
@@ -39,4 +40,4 @@ TEST(LimitChance, ChanceSeldomBreaksALimit) {
 }
 
 }  // namespace
-}  // namespace memprofd::ctl
+}  // namespace memprofd

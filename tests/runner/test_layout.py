@@ -32,6 +32,7 @@ ingest
 symbolize
 history
 query
+rules
 state
 pipeline
 trace/ctf

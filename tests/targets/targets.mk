@@ -19,7 +19,7 @@ targets: $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES) $(TARGET_VARIANTS))
 # built from source. Those of OF_OCAML5 need OCaml 5, forks of them OCaml 4.12; what demo_server holds
 # is asked of OCaml 5, too, and seccomp runs with the C library of that release.
 OTHER_NAMES    := known_alloc stacks busy_threads churn uses_memprof stops_memprof idle minor_heaps large_blocks heap_shapes heap_roots values waits wait_threads
-OF_OCAML5      := domains domain_caches crowd heap_domains ends execer forks value_domains demo_server seccomp wait_domains own_tracker
+OF_OCAML5      := domains domain_caches crowd heap_domains ends execer forks growth value_domains demo_server seccomp wait_domains own_tracker
 OCAML5_RELEASES := trixie forky experimental
 OTHER_RELEASES := bullseye 4.12 4.14 $(OCAML5_RELEASES)
 OTHERS         := $(foreach release,$(OTHER_RELEASES),$(addprefix $(BUILD)/targets-$(release)/,$(OTHER_NAMES) nog_target)) \

@@ -99,29 +99,6 @@ bool is_known(const pb::Site& site, pb::Measure order) {
   return site.has_live() || !site.has_allocated() || !measure_row(order).needs_followed_blocks();
 }
 
-std::string_view without_build_folder(std::string_view file) {
-  // dune's folder of a context; else those of opam and of Debian's builds, with the package's name.
-  constexpr std::string_view kDune = "/_build/";
-  if (const std::size_t at = file.rfind(kDune); at != file.npos) {
-    const std::size_t end = file.find('/', at + kDune.size());
-    return file.substr(end == file.npos ? at + kDune.size() : end + 1);
-  }
-  for (const std::string_view folder :
-       {"/.opam-switch/build/", "/build/reproducible-path/", "/usr/src/"}) {
-    if (const std::size_t at = file.find(folder); at != file.npos) {
-      return file.substr(at + folder.size());
-    }
-  }
-  constexpr std::string_view kDebian = "/build/";
-  return file.starts_with(kDebian) ? file.substr(kDebian.size()) : file;
-}
-
-std::string location_text(const std::string& path, std::uint32_t line) {
-  const std::string file = printable(without_build_folder(path));
-  if (file.empty() || line == 0) return file;
-  return absl::StrCat(file, ":", line);
-}
-
 std::string losses_text(const pb::Target& target) {
   return target.dropped_events() == 0 ? "none" : drops_text(target, target.dropped_events(), false);
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/model/location.h"
 #include "daemon/util/estimate.h"
 #include "memprof/v1/profiler.pb.h"
 
@@ -32,14 +33,6 @@ bool is_known(const pb::Site& site, pb::Measure order);
 std::string rate_text(const pb::Target& target);
 // "1e-05", where it is lower "1e-05 of 0.0001".
 std::string short_rate_text(const pb::Target& target);
-// "server.ml:42", "server.ml", "" when the file is not known.
-// What is left of a path without the folder that a package was built in, which all of its files
-// have:
-// "/home/me/.opam/4.14.1/.opam-switch/build/lwt.5.7.0/_build/default/src/core/lwt.ml" is
-// "src/core/lwt.ml". It is an end of the path, so that patterns find it.
-std::string_view without_build_folder(std::string_view file);
-// "server.ml:42", "server.ml", "" when the file is not known; without its build folder.
-std::string location_text(const std::string& file, std::uint32_t line);
 std::string losses_text(const pb::Target& target);  // "none", "12 events (kernel/ring_full 12)"
 // The same for deliberate omissions; empty: none.
 std::string given_up_text(const pb::Target& target);

@@ -65,6 +65,9 @@ constexpr MetricName kDiscovered{
     "Running OCaml programs, by whether they are profiled or why not."};
 constexpr MetricName kEndedEarly{"memprofd_programs_ended_early_total",
                                  "Programs that match a rule and ended before they were profiled."};
+constexpr MetricName kViolations{
+    "memprofd_assertion_violations",
+    "1 while the target breaks the rule (--rules), 0 while it keeps it."};
 constexpr MetricName kSeries{"memprofd_exported_series", "Series of this scrape."};
 constexpr MetricName kSeriesMax{"memprofd_exported_series_max",
                                 "Limit of series per scrape (--metrics.max-series)."};
@@ -122,13 +125,11 @@ void advance_drops(DropCounters& last, const DropCounters& now) {
 
 }  // namespace
 
-PrometheusExporter::PrometheusExporter(ProfilerService& service, ProgramVersion version,
-                                       SiteLimits limits,
-                                       std::shared_ptr<const ServerStats> servers,
-                                       std::function<ProcessStats()> process,
-                                       std::shared_ptr<const HeapOutcomes> heaps,
-                                       std::shared_ptr<const CensusBook> censuses,
-                                       std::function<DurationCounts()> publications)
+PrometheusExporter::PrometheusExporter(
+    ProfilerService& service, ProgramVersion version, SiteLimits limits,
+    std::shared_ptr<const ServerStats> servers, std::function<ProcessStats()> process,
+    std::shared_ptr<const HeapOutcomes> heaps, std::shared_ptr<const CensusBook> censuses,
+    std::function<DurationCounts()> publications, std::shared_ptr<const RuleBook> rules)
     : service_(service),
       version_(std::move(version)),
       limits_(limits),
@@ -136,7 +137,8 @@ PrometheusExporter::PrometheusExporter(ProfilerService& service, ProgramVersion 
       process_(std::move(process)),
       heaps_(std::move(heaps)),
       censuses_(std::move(censuses)),
-      publications_(std::move(publications)) {}
+      publications_(std::move(publications)),
+      rules_(std::move(rules)) {}
 
 PrometheusExporter::TargetMemory& PrometheusExporter::remember(
     const ProfileSnapshot& target) const {
@@ -440,6 +442,14 @@ std::vector<prometheus::MetricFamily> PrometheusExporter::Collect() const {
   add_of_each(
       Block::kCounters, all, scrape,
       [&](const ProfileSnapshot& target, MetricFamilies& out) { collect_counters(target, out); });
+  add_of_each(
+      Block::kAssertions, running, scrape, [&](const ProfileSnapshot& target, MetricFamilies& out) {
+        for (const RuleBook::State& state : rules_->of({target.info.pid, target.attached_ns})) {
+          if (state.verdict == RuleVerdict::kUnknown) continue;
+          out.gauge(kViolations, {{"rule", state.rule}},
+                    state.verdict == RuleVerdict::kBroken ? 1 : 0);
+        }
+      });
   MetricFamilies servers;
   add_server_metrics(*servers_, servers);
   add(Block::kServers, std::move(servers), scrape);

@@ -36,6 +36,7 @@
 #include "daemon/export/metrics/site_metrics.h"
 #include "daemon/export/metrics/top_sites.h"
 #include "daemon/model/duration_counts.h"
+#include "daemon/rules/rule_book.h"
 #include "daemon/snapshot/answers/census_book.h"
 #include "daemon/util/process_stats.h"
 #include "daemon/util/threads/mutex.h"
@@ -64,6 +65,7 @@ struct SiteLimits {
 enum class Block {
   kIdentity,
   kCounters,
+  kAssertions,
   kServers,
   kRuntime,
   kPauses,
@@ -73,9 +75,9 @@ enum class Block {
   kLifetimes,
   kNativeSites,
 };
-inline constexpr std::array<std::string_view, 10> kBlockNames{
-    "identity",  "counters", "servers", "runtime",   "pauses",
-    "published", "heap",     "sites",   "lifetimes", "native_sites"};
+inline constexpr std::array<std::string_view, 11> kBlockNames{
+    "identity",  "counters", "assertions", "servers",   "runtime",     "pauses",
+    "published", "heap",     "sites",      "lifetimes", "native_sites"};
 
 // Any thread may collect; collections are serialised.
 class PrometheusExporter : public prometheus::Collectable {
@@ -87,7 +89,8 @@ class PrometheusExporter : public prometheus::Collectable {
       std::function<ProcessStats()> process = [] { return ProcessStats{}; },
       std::shared_ptr<const HeapOutcomes> heaps = std::make_shared<HeapOutcomes>(),
       std::shared_ptr<const CensusBook> censuses = std::make_shared<CensusBook>(),
-      std::function<DurationCounts()> publications = [] { return DurationCounts{}; });
+      std::function<DurationCounts()> publications = [] { return DurationCounts{}; },
+      std::shared_ptr<const RuleBook> rules = std::make_shared<RuleBook>());
 
   std::vector<prometheus::MetricFamily> Collect() const override;
   // The exposition in text format 0.0.4, UTF-8.
@@ -161,6 +164,7 @@ class PrometheusExporter : public prometheus::Collectable {
   const std::shared_ptr<const HeapOutcomes> heaps_;
   const std::shared_ptr<const CensusBook> censuses_;
   const std::function<DurationCounts()> publications_;
+  const std::shared_ptr<const RuleBook> rules_;
 
   mutable Mutex mutex_;
   mutable std::map<int, TargetMemory> targets_ ABSL_GUARDED_BY(mutex_);

@@ -48,6 +48,19 @@ TEST_F(HeapWatchTest, TakesOneIntoAFile) {
   EXPECT_EQ("onetwo", read_file(folder_.path() + "/" + folder_.names()[0]));
 }
 
+TEST_F(HeapWatchTest, ABrokenRuleTakesOne) {
+  const RuleBook::Target target{4242, fixed_target()->attached_ns};
+  const auto book = std::make_shared<RuleBook>();
+  book->note(target, {.rule = {.name = "a", .snapshot = true}, .verdict = RuleVerdict::kBroken});
+  HeapWatch watch(service_, {.files = {.directory = folder_.path()},
+                             .rest_seconds = 0,
+                             .book = book,
+                             .interval = milliseconds(1)});
+  while (book->wants_snapshot(target)) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_EQ(folder_.names().size(), 1u);
+  EXPECT_EQ(asked(), 1u);
+}
+
 TEST_F(HeapWatchTest, ARefusedOneIsTriedAgainAfterARest) {
   service_.fail_with(absl::OutOfRangeError("too long"));
   watch_until("live>1KiB", [&] { return asked() >= 3; });

@@ -108,6 +108,8 @@ TEST(LeakEvidence, TheMoreThereAreTheSurerTheyHaveToBe) {
   EXPECT_THAT(discoveries({0.04}), ElementsAre(true));
   EXPECT_THAT(discoveries({0.04, 0.5, 0.6, 0.7}), ElementsAre(false, false, false, false));
   EXPECT_THAT(discoveries({0.024, 0.5, 0.01, 0.7}), ElementsAre(true, false, true, false));
+  EXPECT_THAT(discoveries({0.024, 0.5, 0.0002, 0.7}, 0.001),
+              ElementsAre(false, false, true, false));
   EXPECT_TRUE(discoveries({}).empty());
 }
 

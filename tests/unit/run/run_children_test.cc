@@ -20,7 +20,7 @@ namespace {
 class Nobody : public RunChildrenUser {
  public:
   void began(RunTarget&) override { ++begins; }
-  void ended(RunTarget&) override { ++ends; }
+  void ended(RunTarget&, bool) override { ++ends; }
   int begins = 0, ends = 0;
 };
 

@@ -91,6 +91,15 @@ std::shared_ptr<const ServerStats> fixed_servers() {
   return stats;
 }
 
+std::shared_ptr<const RuleBook> fixed_rules() {
+  auto book = std::make_shared<RuleBook>();
+  const RuleBook::Target target{4242, fixed_target()->attached_ns};
+  book->note(target, {.rule = {.name = "cache"}, .verdict = RuleVerdict::kBroken});
+  book->note(target, {.rule = {.name = "growth <= 0 B"}, .verdict = RuleVerdict::kHolds});
+  book->note(target, {.rule = {.name = "unknown"}});
+  return book;
+}
+
 TEST(Golden, Metrics) {
   auto with_budget = fixed_target();
   with_budget->info.overhead = testing::fixed_overhead();
@@ -101,7 +110,8 @@ TEST(Golden, Metrics) {
       {.source = {.name = "Cache.uses"}, .value = {.kind = ValueKind::kQueue, .size = 1000}}};
   const PrometheusExporter exporter(
       service, {"0.1.0", "v0.1.0-2-g0123456789ab"}, {.each = 3}, fixed_servers(),
-      [] { return ProcessStats{}; }, std::make_shared<HeapOutcomes>(), fixed_censuses());
+      [] { return ProcessStats{}; }, std::make_shared<HeapOutcomes>(), fixed_censuses(),
+      [] { return DurationCounts{}; }, fixed_rules());
   // Tests before this one have had unexpected errors, which are those of the process.
   std::string text = exporter.text();
   const std::size_t value = text.find("\nmemprofd_unexpected_errors_total ");

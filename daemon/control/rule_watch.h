@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks the rules of a file (rules/memory_rule.h) on all targets, again and again, in a thread of
+// its own: a broken rule is logged and stands in the book, for metrics and for heap snapshots.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/history/snapshot.h"
+#include "daemon/rules/rule_book.h"
+#include "daemon/util/stop_signal.h"
+#include "daemon/util/threads/mutex.h"
+
+namespace memprofd {
+
+struct RuleWatchOptions {
+  std::string file;
+  bool takes_snapshots = false;  // else rules must not ask for any
+  std::chrono::milliseconds interval{10'000};
+};
+
+class RuleWatch {
+ public:
+  // source outlives it. kInvalidArgument: the file makes no sense.
+  static absl::StatusOr<std::unique_ptr<RuleWatch>> open(SnapshotSource& source,
+                                                         RuleWatchOptions options,
+                                                         std::shared_ptr<RuleBook> book);
+  RuleWatch(const RuleWatch&) = delete;
+  RuleWatch& operator=(const RuleWatch&) = delete;
+  ~RuleWatch();
+
+  // Reads the file again; an error leaves the rules as they were. Any thread.
+  absl::Status reload();
+
+ private:
+  // A program that just keeps a limit breaks it by chance once in so many checks: there are 8,640 a
+  // day.
+  static constexpr RuleCheck kCheck{.chance = 1e-6, .running = true};
+  // The search for leaks reads the history several times: it has one of so many turns.
+  static constexpr std::uint64_t kGrowthTurns = 6;
+
+  RuleWatch(SnapshotSource& source, RuleWatchOptions options, std::shared_ptr<RuleBook> book,
+            std::vector<MemoryRule> rules);
+  static absl::StatusOr<std::vector<MemoryRule>> read(const RuleWatchOptions& options);
+  void run();
+  void check_all();
+  void check(const ProfileSnapshot& target, const MemoryRule& rule);
+
+  SnapshotSource& source_;
+  const RuleWatchOptions options_;
+  const std::shared_ptr<RuleBook> book_;
+  Mutex mutex_;
+  std::vector<MemoryRule> rules_ ABSL_GUARDED_BY(mutex_);
+  std::uint64_t turns_ = 0;  // of thread_
+  StopSignal stop_;
+  std::thread thread_;
+};
+
+}  // namespace memprofd

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/rules/rule_check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/kit/profile_model.h"
+#include "tests/kit/recording.h"
+
+namespace memprofd {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr double kSampleBytes = 800;
+
+// Each minute a major collection ends. f1 keeps one block a second, f2 lets each go after a second,
+// f3 allocates as much as both in the last minute.
+class RuleCheckTest : public ::testing::Test {
+ protected:
+  RuleCheckTest() {
+    auto symbolizer = std::make_shared<testing::ModelSymbolizer>();
+    symbolizer->known[{1, -1}] = {{.function = "Shop__Cache.add", .file = "cache.ml", .line = 7}};
+    symbolizer->known[{2, -1}] = {{.function = "Request.make", .file = "request.ml", .line = 9}};
+    recording_.symbolizer = symbolizer;
+    recording_.collect_major();
+    for (int second = 0; second < 600; ++second) {
+      recording_.alloc(++id_, 1);
+      recording_.alloc(++id_, 2);
+      const std::uint64_t request = id_;
+      if (second >= 540) {
+        recording_.alloc(++id_, 3, 2);
+        recording_.die(id_);
+      }
+      recording_.advance(kSecond);
+      recording_.die(request, MEMPROF_DEALLOC_MAJOR);
+      if (second % 60 == 59) recording_.collect_major();
+    }
+    snapshot_ = recording_.snapshot();
+    snapshot_.info.sampling_rate = 0.01;
+    snapshot_.info.mode = TargetMode::kAgent;
+    snapshot_.gc.valid = true;
+  }
+  RuleOutcome check(const MemoryRule& rule, const RuleCheck& check = {}) const {
+    return check_rule(snapshot_, rule, check);
+  }
+  void expect(RuleVerdict verdict, const MemoryRule& rule, const RuleCheck& how = {}) const {
+    const RuleOutcome outcome = check(rule, how);
+    EXPECT_EQ(outcome.verdict, verdict)
+        << rule_text(rule, how.running) << ": " << outcome_text(outcome);
+  }
+
+  Recording recording_;
+  std::uint64_t id_ = 0;
+  ProfileSnapshot snapshot_;
+};
+
+TEST_F(RuleCheckTest, LiveBytesAreLimitedByTheLowerLimitOfTheEstimate) {
+  const double live = 600 * kSampleBytes, error = std::sqrt(600 * 0.99) * kSampleBytes;
+  const RuleOutcome outcome = check({.kind = RuleKind::kLive, .limit = live / 2});
+  EXPECT_EQ(outcome.verdict, RuleVerdict::kBroken);
+  EXPECT_NEAR(outcome.measured, live, 1);
+  EXPECT_NEAR(outcome.measured_stderr, error, 1);
+  EXPECT_NEAR(outcome.at_least, live - 3.09 * error, error / 5);
+  EXPECT_THAT(outcome_text(outcome), HasSubstr("most of it: Shop__Cache.add  cache.ml:7"));
+  expect(RuleVerdict::kHolds, {.kind = RuleKind::kLive, .limit = live - 2.8 * error});
+  expect(RuleVerdict::kHolds, {.kind = RuleKind::kLive, .limit = live - 4.3 * error},
+         {.chance = 1e-6});
+}
+
+TEST_F(RuleCheckTest, APatternOrAModuleSaysWhatCounts) {
+  expect(RuleVerdict::kBroken, {.limit = 1000, .pattern = "Cache\\.add"});
+  expect(RuleVerdict::kHolds, {.limit = 1000, .pattern = "Request"});
+  expect(RuleVerdict::kBroken, {.limit = 1000, .module = "Cache"});
+  expect(RuleVerdict::kBroken, {.limit = 1000, .module = "Shop__Cache"});
+  expect(RuleVerdict::kHolds, {.limit = 1000, .module = "Ache"});
+}
+
+TEST_F(RuleCheckTest, AllocatedBytesPerIntervalAreThoseOfTheWorstOrOfTheLast) {
+  const double usual = 120 * kSampleBytes, last = 2 * usual;
+  const MemoryRule rule{.kind = RuleKind::kAllocated, .limit = usual * 1.4, .per_seconds = 60};
+  expect(RuleVerdict::kBroken, rule);
+  expect(RuleVerdict::kBroken, rule, {.running = true});
+  EXPECT_NEAR(check(rule, {.running = true}).measured, last, 5 * kSampleBytes);
+  expect(RuleVerdict::kHolds, {.kind = RuleKind::kAllocated,
+                               .limit = usual * 1.4,
+                               .pattern = "Cache|Request",
+                               .per_seconds = 60});
+  expect(RuleVerdict::kBroken, {.kind = RuleKind::kAllocated, .limit = usual * 9});
+  expect(RuleVerdict::kUnknown,
+         {.kind = RuleKind::kAllocated, .limit = usual, .per_seconds = 0.001});
+}
+
+TEST_F(RuleCheckTest, GrowthIsThatOfWhatLeaks) {
+  const RuleOutcome outcome = check({.kind = RuleKind::kGrowth, .limit = 0});
+  EXPECT_EQ(outcome.verdict, RuleVerdict::kBroken) << outcome_text(outcome);
+  EXPECT_THAT(outcome.largest_site, HasSubstr("Cache.add"));
+  EXPECT_NEAR(outcome.measured, 300 * kSampleBytes, 65 * kSampleBytes) << "in its later half";
+  expect(RuleVerdict::kHolds, {.kind = RuleKind::kGrowth, .limit = 0, .pattern = "Request"});
+  expect(RuleVerdict::kHolds, {.kind = RuleKind::kGrowth, .limit = 600 * kSampleBytes});
+  const RuleOutcome hourly =
+      check({.kind = RuleKind::kGrowth, .limit = 0, .per_seconds = 3600}, {.running = true});
+  EXPECT_NEAR(hourly.measured, 3600 * kSampleBytes, 60 * kSampleBytes);
+}
+
+TEST_F(RuleCheckTest, WithoutMajorCollectionsGrowthIsUnknown) {
+  snapshot_.gc.valid = false;
+  expect(RuleVerdict::kUnknown, {.kind = RuleKind::kGrowth, .limit = 0});
+}
+
+// Lifetimes are known by buckets that are 1.4 times as long as they begin at.
+TEST_F(RuleCheckTest, LifetimesAreThoseOfNinetyNinePercent) {
+  expect(RuleVerdict::kHolds, {.kind = RuleKind::kLifetime, .limit = 1.1, .pattern = "Request"});
+  expect(RuleVerdict::kBroken, {.kind = RuleKind::kLifetime, .limit = 0.5, .pattern = "Request"});
+  expect(RuleVerdict::kBroken, {.kind = RuleKind::kLifetime, .limit = 30});
+  expect(RuleVerdict::kHolds, {.kind = RuleKind::kLifetime, .limit = 0, .pattern = "none"});
+}
+
+TEST_F(RuleCheckTest, AnAgeIsThatOfTheOldestBlock) {
+  const RuleOutcome outcome = check({.kind = RuleKind::kAge, .limit = 300});
+  EXPECT_EQ(outcome.verdict, RuleVerdict::kBroken);
+  EXPECT_GE(outcome.measured, 600 / 1.42);
+  EXPECT_LE(outcome.measured, 600);
+  EXPECT_THAT(outcome_text(outcome), HasSubstr("the oldest: Shop__Cache.add"));
+  expect(RuleVerdict::kHolds, {.kind = RuleKind::kAge, .limit = 600});
+  expect(RuleVerdict::kHolds, {.kind = RuleKind::kAge, .limit = 1, .pattern = "Request"});
+}
+
+TEST_F(RuleCheckTest, WhatIsOnlyObservedIsUnknownButForVolume) {
+  snapshot_.info.mode = TargetMode::kObserve;
+  expect(RuleVerdict::kUnknown, {.kind = RuleKind::kLive, .limit = 0});
+  expect(RuleVerdict::kBroken, {.kind = RuleKind::kAllocated, .limit = 0});
+}
+
+TEST(RuleCheck, OneBlockThatIsKnownIsExact) {
+  Recording recording;
+  recording.symbolizer = std::make_shared<testing::ModelSymbolizer>();
+  recording.alloc(1, 1, 1000, 1 << 17);
+  recording.advance(kSecond);
+  ProfileSnapshot snapshot = recording.snapshot();
+  snapshot.info.mode = TargetMode::kAgent;
+  snapshot.info.sampling_rate = 0.01;
+  const RuleOutcome outcome =
+      check_rule(snapshot, {.kind = RuleKind::kPeak, .limit = (1 << 20) - 1.0}, {});
+  EXPECT_EQ(outcome.verdict, RuleVerdict::kBroken) << outcome_text(outcome);
+}
+
+TEST(RuleCheck, QuantilesAreThoseOfTheNormalDistribution) {
+  EXPECT_NEAR(quantile_of_chance(1e-3), 3.0902, 1e-4);
+  EXPECT_NEAR(quantile_of_chance(1e-6), 4.7534, 1e-4);
+  EXPECT_NEAR(quantile_of_chance(0.5), 0, 1e-4);
+}
+
+}  // namespace
+}  // namespace memprofd
