@@ -81,7 +81,7 @@ memprof_probe_batch:
  * void memprof_c_alloc_probe(block, bytes, weight, event)
  * void memprof_c_free_probe(block, 0, 0, event)
  *
- * Where events of C memory are to be had (include/memprof_c_heap_abi.h). One-byte nops too. We find
+ * Where events of C memory are to be had (include/memprof_native_heap_abi.h). One-byte nops too. We find
  * them by these names, others by the notes below.
  */
 	.macro C_PROBE name

@@ -114,7 +114,8 @@ struct memprof_observed {
 	__u32 size_words; /* of the block, without header; 0: not known */
 };
 
-/* A sampled block of C memory (memprof_c_heap_abi.h). Its stack goes before it as a capture. */
+/* A sampled block of C memory (memprof_native_heap_abi.h). Its stack goes before it as a capture.
+ */
 struct memprof_c_block {
 	struct memprof_event_header header;
 	__u64 stack_id; /* 0: the stack is not known */

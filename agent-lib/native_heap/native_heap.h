@@ -2,7 +2,7 @@
 /*
  * Follows the native heap: malloc and its relatives are replaced in the slots through which the
  * program's files call them. Off, with all slots untouched, until a watcher requests it
- * (include/memprof_c_heap_abi.h).
+ * (include/memprof_native_heap_abi.h).
  */
 #ifndef MEMPROF_NATIVE_HEAP_H
 #define MEMPROF_NATIVE_HEAP_H

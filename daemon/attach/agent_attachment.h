@@ -115,7 +115,7 @@ class AgentAttachment final : public AttachedTarget {
                                                      const std::string& name);
   void adopt(const AgentLocation& agent);
   absl::Status attach_agent_probes(const SharedFd& file, const AgentLocation& at);
-  // Address at which the runtime records calls from OCaml to C (memprof_c_heap_abi.h).
+  // Address at which the runtime records calls from OCaml to C (memprof_native_heap_abi.h).
   std::uint64_t note_place() const;
   void find_native_heap();
 

@@ -6,8 +6,8 @@
 //
 //   main      signals, lifetime of the servers and of this object
 //   control   TargetSession with its AttachedTarget, budget, plugins
-//   look      one per target that is inspected, or searched for plugins: the result (look.h)
-//   lease     nothing: it renews the leases under which agents sample (lease_keeper.h)
+//   look      one per target that is inspected, or searched for plugins: the result (inspection.h)
+//   lease     nothing: it renews the leases under which agents sample (lease_renewer.h)
 //   ingest    TargetPipeline, Pipeline, EventRing
 //   state     nothing of targets: it writes immutable snapshots to files
 //   values    nothing of targets: it reads published values and posts them to ingest
@@ -136,7 +136,7 @@ class Daemon : public ProfilerService {
   absl::StatusOr<TargetSession*> open_target(const AttachRequest& request, int forked_from,
                                              ForkFamilyPtr family,
                                              ProfileSnapshotPtr resumes_from = nullptr);
-  // going_on.cc
+  // resume_targets.cc
   void show_stored();
   void resume_next();
   // Writes the state before a client gets an answer, so that the next memprofd knows what was

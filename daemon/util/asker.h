@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The user for whom a thread works. Limits per user (user_places.h) apply to that user in every
+// The user for whom a thread works. Limits per user (user_slots.h) apply to that user in every
 // stage; a thread that works for another user sets it.
 #pragma once
 

@@ -5,7 +5,7 @@
 //
 //     Cache[3]  ->  the word that module Cache keeps for its fourth name  ->  what it means
 //
-// Published values come first (report.h); those in the heap are read in the same way.
+// Published values come first (publication.h); those in the heap are read in the same way.
 //
 // A program whose collector works most of the time leaves less time for reading: values that could
 // not be read within a few tries are marked as such.

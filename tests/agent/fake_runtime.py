@@ -8,7 +8,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 AGENT = HERE.parents[1] / "agent-lib"
-WALK = ("walk/told_stack.c", "walk/late_stacks.c", "walk/own_walk.c", "walk/sample_switch.c", "walk/fiber_stacks.c",
+WALK = ("walk/reported_stack.c", "walk/late_stacks.c", "walk/own_walk.c", "walk/sample_switch.c", "walk/fiber_stacks.c",
         "native_heap/linker.c", "native_heap/elf_object.c", "native_heap/own_memory.c")
 
 

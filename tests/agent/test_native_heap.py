@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-import c_heap_cost
+import native_heap_cost
 import fake_runtime
 from agent_process import AGENT, BUILD, eventually, symbol
 from c_process import FOLLOWING, IDLE, CProcess
@@ -373,7 +373,7 @@ class Parts(unittest.TestCase):
 
 class Cost(unittest.TestCase):
     def test_what_measures_it_runs(self):
-        self.assertRegex(c_heap_cost.measured("-DROUNDS=3"), "hot pair: least .*\n?.*churn: least ")
+        self.assertRegex(native_heap_cost.measured("-DROUNDS=3"), "hot pair: least .*\n?.*churn: least ")
 
 
 class ElfContract(unittest.TestCase):

@@ -2,7 +2,7 @@
 // Limits how many answers are made at once: each takes a processor, and memory that no budget
 // counts. Others wait. The user with the fewest running answers is next, and of several the one
 // that came first. Each waiting request occupies a thread and a connection, so their number is
-// limited too, also per user (util/user_places.h).
+// limited too, also per user (util/user_slots.h).
 #pragma once
 
 #include <chrono>

@@ -78,7 +78,7 @@ TEST_F(UnixListenerTest, KnowsWhoConnects) {
 }
 
 TEST_F(UnixListenerTest, ThereAreSoManyConnections) {
-  // What each user has of them: user_places_test.cc. Another one than root leaves one to him.
+  // What each user has of them: user_slots_test.cc. Another one than root leaves one to him.
   listen({.connections = ::getuid() == 0 ? 2u : 4u, .connections_a_user = 2});
   UniqueFd first = connect();
   const UniqueFd second = connect();
