@@ -14,7 +14,8 @@
  * 4. Stop and rate change: in OCaml 4 only inside a tracker callback, which proves that the
  *    running Memprof session is ours. A collection hook may run inside Memprof's
  *    own functions, where stopping would free what they use. When the program has stopped
- *    the session itself, a start succeeds where it should fail (session.c). OCaml 5 changes
+ *    the session itself, a start succeeds where it should fail (session.c); when it starts a
+ *    tracker of its own, the session ends for that (make_room.c). OCaml 5 changes
  *    the rate where it may start too (domains.c): up to then the session before goes on.
  *
  *     watcher             agent
@@ -33,6 +34,7 @@
 #include "native_heap/linker.h"
 #include "domain_words.h"
 #include "domains.h"
+#include "make_room.h"
 #include "walk/late_stacks.h"
 #include "pauses.h"
 #include "profiles.h"
@@ -65,13 +67,20 @@ static void care_for_c_heap(void)
 			     memprof_now_ns() <= memprof_agent_control.requested_until_ns);
 }
 
+static void start_if_due(void)
+{
+	if (memprof_session_due() && !memprof_has_domains())
+		memprof_room_take_hooks();
+	memprof_session_start_if_due();
+}
+
 static void on_minor_gc_end(void)
 {
 	if (UNLIKELY(memprof_activity.any != 0 || memprof_profiles_follow())) {
 		if (memprof_activity.sampling)
 			at_minor_gc_end_of_session();
 		else if (!memprof_has_domains())
-			memprof_session_start_if_due();
+			start_if_due();
 		else if (memprof_session_due() || memprof_profiles_follow())
 			memprof_domains_call_back();
 	}
@@ -91,7 +100,7 @@ __attribute__((visibility("default"))) void memprof_agent_poll(void)
 {
 	if (memprof_agent_control.state == MEMPROF_AGENT_UNSUPPORTED)
 		return;
-	memprof_session_start_if_due();
+	start_if_due();
 	if (memprof_c_heap_needs_care())
 		care_for_c_heap();
 }

@@ -56,11 +56,20 @@ static int would_replace(void)
 	return caml_memprof_is_sampling && caml_memprof_is_sampling(VAL_UNIT) == VAL_TRUE;
 }
 
+static __thread int starting;
+
+int memprof_starts_profile(void) { return starting; }
+
 value memprof_start_profile(void)
 {
+	value profile;
+
 	if (would_replace())
 		return EXCEPTION_RESULT;
-	return caml_callback_exn(VALUE_OF(start), VAL_UNIT);
+	starting = 1;
+	profile = caml_callback_exn(VALUE_OF(start), VAL_UNIT);
+	starting = 0;
+	return profile;
 }
 
 /* Without a rate none of its numbers are used. */

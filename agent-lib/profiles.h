@@ -32,6 +32,8 @@ void memprof_set_profile(double rate, intptr_t callstack_size);
 /* Starts a profile, in OCaml 5 for this domain. IS_EXCEPTION_RESULT if one runs already. May be
  * called where the runtime may run callbacks, in OCaml 4 also in a collection hook. */
 value memprof_start_profile(void);
+/* Whether this thread is inside of that. */
+int memprof_starts_profile(void);
 
 /* OCaml 4: has the runtime make its generator of samples. 0: the program samples. */
 int memprof_make_generator(void);

@@ -160,6 +160,12 @@ static void begin_session(double rate, uint32_t generation)
 		memprof_domains_start();
 }
 
+static void stay_aside(uint32_t generation)
+{
+	memprof_agent_control.conflicts++;
+	answer(MEMPROF_AGENT_ASIDE, generation);
+}
+
 static void start_session(void)
 {
 	struct memprof_agent_control *control = &memprof_agent_control;
@@ -183,10 +189,12 @@ static void start_session(void)
 	used = in_use();
 	if (used < 0)
 		return; /* the end of the next minor collection has us called again */
-	if (used)
-		answer(MEMPROF_AGENT_IN_USE, generation);
-	else
+	if (!used)
 		begin_session(rate, generation);
+	else if (control->state == MEMPROF_AGENT_ASIDE)
+		stay_aside(generation);
+	else
+		answer(MEMPROF_AGENT_IN_USE, generation);
 }
 
 static void start_in_turn(void)
@@ -269,18 +277,30 @@ void memprof_session_work(void)
 
 /* ------------------------------------------------------------------ stopped by the program */
 
-/* OCaml 4: a start succeeds when the program has stopped Memprof, and our session with it;
- * what had been sampled is forgotten, so that only another session can go on. */
-static void end_if_stopped(void)
+/* What had been sampled is forgotten, so that only another session can go on. */
+__attribute__((noinline)) void memprof_session_makes_room(void)
 {
-	if (IS_EXCEPTION_RESULT(memprof_start_profile()))
-		return;
 	caml_memprof_stop(VAL_UNIT);
 	memprof_activity.sampling = 0;
 	memprof_flush(0);
 	note_stop();
 	memprof_agent_control.program_stops++;
 	answer(MEMPROF_AGENT_STOPPED, memprof_agent_control.running_generation);
+}
+
+/* OCaml 4: a start succeeds when the program has stopped Memprof, and our session with it. */
+static void end_if_stopped(void)
+{
+	if (!IS_EXCEPTION_RESULT(memprof_start_profile()))
+		memprof_session_makes_room();
+}
+
+void memprof_session_is_aside(void) { stay_aside(memprof_agent_control.running_generation); }
+
+void memprof_session_memprof_stops(void)
+{
+	if (memprof_agent_control.state == MEMPROF_AGENT_ASIDE)
+		answer(MEMPROF_AGENT_STOPPED, memprof_agent_control.generation);
 }
 
 /* Checks after so much allocation without a callback that our session cannot be running, and then

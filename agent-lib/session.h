@@ -31,6 +31,11 @@ int memprof_session_follows(void);
 int memprof_session_change(void);
 /* Starts a session that is due, or changes one that is over, where OCaml 5 may run callbacks. */
 void memprof_session_work(void);
+/* OCaml 4, for make_room.c: the session ends for a tracker that the program starts; that runs now;
+ * Memprof stops, by whomever. */
+void memprof_session_makes_room(void);
+void memprof_session_is_aside(void);
+void memprof_session_memprof_stops(void);
 /* At the end of a minor collection of this domain, in a session: the lease may have run out,
  * or the program may have stopped Memprof. */
 void memprof_session_check(uint64_t now_ns);

@@ -52,6 +52,20 @@
 	.size	\name, . - \name
 	.endm
 
+/*
+ * void memprof_stub4_return(result, domain state, sp, pc): returns to OCaml 4 code where that has
+ * called C. It reloads the allocation pointer from the domain state, and keeps no other register.
+ */
+	.globl	memprof_stub4_return
+	.hidden	memprof_stub4_return
+	.type	memprof_stub4_return, @function
+memprof_stub4_return:
+	movq	%rdi, %rax
+	movq	%rsi, %r14
+	movq	%rdx, %rsp
+	jmp	*%rcx
+	.size	memprof_stub4_return, . - memprof_stub4_return
+
 	.weak	caml_c_call
 	OCAML5_TO_C memprof_stub5_alloc_minor, memprof_on_alloc_minor
 	OCAML5_TO_C memprof_stub5_alloc_major, memprof_on_alloc_major

@@ -25,7 +25,7 @@
  * and who is not that one goes on; the name stays, since the next close() waits for d.
  * For a to be before b, an addition has to be a barrier: it is on x86, also one without a result.
  *
- * A knock does nothing but tell, so that two threads may knock in one turn: the daemon takes one.
+ * A hit only reports a thread, so two threads may be reported in one turn: the daemon takes one.
  */
 #include <linux/bpf.h>
 #include <linux/ptrace.h>
@@ -49,7 +49,7 @@ volatile __u32 open_tid = 0;		   /* who the gate is open for, as the host number
 volatile __u64 open_until_ns = 0; /* the daemon keeps moving it on: a frozen one sends nothing */
 volatile __u32 open_signal = 0;
 volatile __u32 skipped[MEMPROF_SKIPPED_THREADS] = {};
-volatile __u32 hit_turn = 0; /* the last one in which a thread knocked */
+volatile __u32 hit_turn = 0; /* the last one in which a thread reported itself */
 volatile __u32 firing = 0;   /* threads that may be about to send */
 
 /* One page, for 170 threads that report themselves at once. */

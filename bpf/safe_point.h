@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Contract by which the daemon and the probe at the safe point choose one thread to borrow. A
- * thread that passes while the gate is watched knocks, once per turn: it reports its id and waits
+ * thread that passes while the gate is watched is a hit, once per turn: it reports its id and waits
  * up to half a millisecond for an answer, so that one pass is enough. Until then nothing is done to
  * the program. A daemon that does not answer costs it that wait, once.
  *
- *   CLOSED --daemon--> WATCHED, a new turn --daemon--> OPEN for one who knocked --that thread--+
+ *   CLOSED --daemon--> WATCHED, a new turn --daemon--> OPEN for a reported thread --that one---+
  *                                                                                              |
  *     the signal is on its way to the thread, which the daemon has seized meanwhile: FIRED <---+
  *

@@ -36,10 +36,15 @@ def checks(version):
               ("estimates", "e2e/test_attach"),
               ("cycles", "e2e/test_cycles:BusyProgram"), ("kills", "e2e/test_faults:DaemonDies"),
               ("heap", "e2e/test_heap"), ("snapshots", "e2e/test_snapshots"),
-              ("roots", "heaps/test_heap_roots"), ("values", "e2e/test_values")]
+              ("roots", "heaps/test_heap_roots"), ("values", "e2e/test_values"),
+              ("own trackers", "e2e/test_program_stops")]
     if version != "4.11":  # its Unix has not what the program needs
         always += [("C memory", "calls/test_c_memory:CMemory")]
-    return always + [("domains", "e2e/test_domains"), ("their deaths", "e2e/test_domain_deaths")] if five else always
+    if not five:
+        return always
+    return always + [("domains", "e2e/test_domains"), ("their deaths", "e2e/test_domain_deaths"),
+                     ("observe mode", "e2e/test_observe"), ("calls", "calls/test_calls"),
+                     ("resident", "e2e/test_totals"), ("its parts", "e2e/test_rss_parts")]
 
 
 def run_version(build, version):

@@ -183,6 +183,8 @@ enum memprof_agent_state {
 	MEMPROF_AGENT_IN_USE = 2,      /* the program runs Gc.Memprof itself; left alone */
 	MEMPROF_AGENT_UNSUPPORTED = 3, /* no usable Memprof in this runtime */
 	MEMPROF_AGENT_STOPPED = 4,     /* the program has called Gc.Memprof.stop */
+	/* OCaml 4: the program samples by itself; STOPPED once it no longer does. */
+	MEMPROF_AGENT_ASIDE = 5,
 };
 
 enum memprof_gc_phase {
@@ -221,6 +223,11 @@ struct memprof_runtime_offsets {
 	__u32 shared_heap;	  /* domain state: its part of the major heap */
 	__u32 callstacks_stay; /* 1: the collection that a sample's block causes keeps its callstack
 				*/
+};
+
+/* The same of OCaml 4: from bottom_of_stack, which the agent reads from the program's code. */
+enum memprof_state_place {
+	MEMPROF_STATE_LOCAL_ROOTS = 80,
 };
 
 /* Allocation counts of the domain that currently has this index. */

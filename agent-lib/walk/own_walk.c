@@ -106,6 +106,11 @@ void memprof_stack_begin(uint64_t *sp, uint64_t *pc)
 	*pc = state_word(state_offsets.last_return_address);
 }
 
+char *memprof_state_of_c_calls(uint32_t offset)
+{
+	return Caml_state + state_offsets.bottom_of_stack + offset;
+}
+
 /* ------------------------------------------------------------------ walking */
 
 /* True if this thread's stack was too deep when it was at most as deep as now. */

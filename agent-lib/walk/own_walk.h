@@ -42,6 +42,8 @@ int memprof_is_same_frame(value slot, uint64_t frame);
 struct memprof_frame_table memprof_frame_table(void);
 /* OCaml 4: where OCaml code has called the runtime, what a walk begins with. */
 void memprof_stack_begin(uint64_t *sp, uint64_t *pc);
+/* OCaml 4: a place of the domain state, from bottom_of_stack on. */
+char *memprof_state_of_c_calls(uint32_t offset);
 /* The runtime allocates the callstack of a sample that waits for its callback in the major heap,
  * that of one whose callback is at once in the minor one. Afterwards a collection may have moved
  * this to the other, but not that. */

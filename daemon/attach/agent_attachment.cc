@@ -252,6 +252,7 @@ absl::StatusOr<AgentAttachment::Progress> AgentAttachment::agent_progress() {
   switch (status.state) {
     case MEMPROF_AGENT_SAMPLING:
     case MEMPROF_AGENT_STOPPED:  // it has; keep_alive() says what came then
+    case MEMPROF_AGENT_ASIDE:
       note_capture(status);
       return Progress::kSampling;
     case MEMPROF_AGENT_IN_USE:
@@ -297,7 +298,7 @@ std::string AgentAttachment::keep_alive(bool sampling) const {
   if (status->state == MEMPROF_AGENT_SAMPLING && session_.capture == MEMPROF_CAPTURE_BY_AGENT &&
       status->walk_state != MEMPROF_WALK_OK)
     return std::string(walk_state_text(status->walk_state)) + "; the runtime captures callstacks";
-  if (status->state == MEMPROF_AGENT_SAMPLING) return "";
+  if (status->state == MEMPROF_AGENT_SAMPLING || status->state == MEMPROF_AGENT_ASIDE) return "";
   return status->state == MEMPROF_AGENT_STOPPED
              ? "the program has called Gc.Memprof.stop"
              : "the agent stopped because memprofd did not renew its lease in time";

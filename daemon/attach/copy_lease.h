@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Access to a target for one copy of it, on any one thread. The target stays attached while a
-// ticket exists. Its holder checks given_up() often, and then returns the ticket soon.
+// lease exists. Its holder checks given_up often, and then returns the lease soon.
 #pragma once
 
 #include <atomic>

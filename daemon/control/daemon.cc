@@ -435,7 +435,7 @@ absl::Status Daemon::set_rate(const AskedProcess& process, const RateRequest& re
   return set.status();
 }
 
-// On the caller's thread, once the control thread has given the ticket.
+// Runs on the caller's thread, once the control thread has granted the lease.
 absl::StatusOr<HeapSource> Daemon::heap_source(const AskedProcess& process) {
   using Source = absl::StatusOr<HeapSource>;
   return queue_->ask<Source>([this, process](Answer<Source> answer) {

@@ -36,7 +36,7 @@ class ForkFamily {
  public:
   static constexpr std::size_t kMaxWaiting = 1024;
   static constexpr int kMaxFollowed = 64;  // children that are targets at the same time
-  // Looks that may be given up. Each may keep a thread for ever, of which there are few
+  // Inspections that may be given up. Each may keep a thread for ever, of which there are few
   // (inspection.h).
   static constexpr int kMaxGivenUp = 2;
 

@@ -2,11 +2,10 @@
 // Connects readers and the ingest thread: readers ask, the ingest thread publishes. A reader is
 // answered by a publication that began after it asked.
 //
-//   reader          fresh() asks: ticket 7 ............ waits ......... answered
+//   reader          fresh() asks: request 7 ........... waits ......... answered
 //   ingest thread        ... wanted(): sees 7, gathers snapshots, publish() ^
 //
-// A reader with ticket 8 that asks while snapshots are gathered waits for the
-// next publication.
+// A reader whose request 8 comes while snapshots are gathered waits for the next publication.
 #pragma once
 
 #include <atomic>
@@ -53,7 +52,7 @@ class SnapshotHub {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // The ticket of a reader.
+  // Returns the number of the reader's request.
   std::uint64_t ask();
   bool wait_for(std::uint64_t request_number, Clock::time_point until)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -61,8 +60,8 @@ class SnapshotHub {
   ProfileSnapshotPtr find(int pid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::function<void()> wake_up_;
-  std::atomic<std::uint64_t> asked_{0};  // tickets given out
-  std::atomic<bool> mark_{false};        // set before the ticket of the reader that wants it
+  std::atomic<std::uint64_t> asked_{0};  // requests so far
+  std::atomic<bool> mark_{false};        // set before the request of the reader that wants it
   std::uint64_t seen_ = 0;               // ingest thread's: asked_ at the last wanted()
 
   mutable Mutex mutex_;

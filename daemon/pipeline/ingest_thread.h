@@ -22,7 +22,7 @@ class IngestThread {
  public:
   // history_bytes: what the histories of all targets may take together.
   IngestThread(SnapshotHub& hub, std::size_t history_bytes);
-  ~IngestThread();  // after the lanes' last look
+  ~IngestThread();  // after the pipelines have taken in what is left
 
   // Runs a task on the ingest thread, after at most one turn of one ring; the future is ready when
   // it has run. Tasks run in order, including all that were posted before the end: each owns what
@@ -32,7 +32,7 @@ class IngestThread {
   // Tasks' business.
   void add(std::shared_ptr<TargetPipeline> target_pipeline);
   void remove(const TargetPipeline* target_pipeline);
-  // The lane stays, with its final snapshot.
+  // The pipeline stays, with its final snapshot.
   void finish(TargetPipeline& target_pipeline);
 
   // Ring buffer records consumed, all targets. Any thread.
@@ -50,7 +50,7 @@ class IngestThread {
   bool consume_all();
   void keep_history();
   void publish();
-  // For what comes in between, tasks add and remove lanes.
+  // Uses a copy of the list, since tasks that run meanwhile add and remove pipelines.
   void for_each_target(const std::function<void(TargetPipeline&)>& use);
   void wait(bool busy);
 

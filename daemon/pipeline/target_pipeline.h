@@ -51,7 +51,7 @@ class TargetPipeline {
   // or null.
   TargetPipeline(std::shared_ptr<AttachedTarget> attachment, std::shared_ptr<Symbolizer> symbolizer,
                  TargetInfo info, ProfileSnapshotPtr before = nullptr);
-  // A target that has ended: the lane is finished, and this is its final snapshot.
+  // A target that has ended: the pipeline is finished, and this is its final snapshot.
   explicit TargetPipeline(ProfileSnapshotPtr ended);
 
   Pipeline& pipeline() { return pipeline_; }

@@ -11,6 +11,7 @@ constexpr std::uint64_t kPrevInUse = 1, kIsMapped = 2, kFlags = 7;
 constexpr std::uint64_t kSmallest = 32;
 constexpr std::uint64_t kAlign = 16;
 constexpr std::uint64_t kHead = 16;  // from the chunk to the user's bytes
+constexpr std::uint64_t kLastWord = 8;
 constexpr std::uint64_t kPage = 4096;
 constexpr int kPlausibleRun = 8;
 constexpr std::uint64_t kResyncBytes = 1 << 20;
@@ -126,14 +127,18 @@ void MallocWalk::walk_arena(const Arena& arena, std::uint32_t number,
   }
 }
 
-// It is as many pages; what is before it, to align it, is less than one.
-std::uint64_t MallocWalk::mapped_chunk_bytes(std::uint64_t page, std::uint64_t end) const {
+// What is before it, to align it, is less than a page. The size in its head is that of its pages;
+// from glibc 2.43 on it leaves out the head, and the last word is not for the user.
+MallocWalk::MappedChunk MallocWalk::mapped_chunk(std::uint64_t page, std::uint64_t end) const {
   Head head{};
-  if (!memory_.read_value(page, head).ok()) return 0;
-  const std::uint64_t bytes = head.size & ~kFlags;
+  if (!memory_.read_value(page, head).ok()) return {};
+  const std::uint64_t size = head.size & ~kFlags;
+  const bool headless = (size + kHead) % kPage == 0;
+  const std::uint64_t bytes = headless ? size + kHead : size;
   const bool is_one = (head.size & kFlags) == kIsMapped && head.previous_size < kPage &&
-                      bytes % kPage == 0 && bytes <= end - page;
-  return is_one ? bytes : 0;
+                      bytes != 0 && bytes % kPage == 0 && bytes <= end - page;
+  if (!is_one) return {};
+  return {.bytes = bytes, .user_bytes = headless ? size - kLastWord : size - kHead};
 }
 
 void MallocWalk::walk_mapped(const AddressSpan& span, std::span<const AddressSpan> runs,
@@ -147,10 +152,10 @@ void MallocWalk::walk_mapped(const AddressSpan& span, std::span<const AddressSpa
         page = std::max(page + kPage, known->end / kPage * kPage);
         continue;
       }
-      const std::uint64_t bytes = mapped_chunk_bytes(page, span.end);
+      const auto [bytes, user_bytes] = mapped_chunk(page, span.end);
       if (bytes != 0) {
-        const auto known = visitor_(page + kHead, bytes - kHead);
-        if (!known) keep(page + kHead, bytes - kHead);
+        const auto known = visitor_(page + kHead, user_bytes);
+        if (!known) keep(page + kHead, user_bytes);
         add(page, page + bytes, known.value_or(RssClass::kMallocMmapped), 0);
         ++mapped_;
       }

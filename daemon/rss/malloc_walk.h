@@ -85,8 +85,12 @@ class MallocWalk {
   std::uint64_t chunk_bytes(std::uint64_t address, std::uint64_t end, Head& head) const;
   void add(std::uint64_t begin, std::uint64_t end, RssClass kind, std::uint32_t name);
   void take(std::uint64_t chunk, std::uint64_t bytes, bool in_use, std::uint32_t name);
-  // Bytes of the mapped chunk that begins with that page; 0 when none does.
-  std::uint64_t mapped_chunk_bytes(std::uint64_t page, std::uint64_t end) const;
+  struct MappedChunk {
+    std::uint64_t bytes = 0;  // of its pages; 0: there is none
+    std::uint64_t user_bytes = 0;
+  };
+  // The one that begins with that page.
+  MappedChunk mapped_chunk(std::uint64_t page, std::uint64_t end) const;
   struct CachedList {
     std::uint64_t user = 0;         // address of the first
     std::uint64_t most = 0;         // how many there may be

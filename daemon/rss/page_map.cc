@@ -16,7 +16,7 @@
 namespace memprofd {
 namespace {
 
-// As in linux/fs.h of Linux 6.7.
+// As in linux/fs.h of Linux 6.7, and kGuard as in 6.15.
 struct ScanArguments {
   std::uint64_t size = sizeof(ScanArguments);
   std::uint64_t flags = 0;
@@ -38,9 +38,11 @@ struct ScanRegion {
 };
 constexpr unsigned long kScan = _IOWR('f', 16, ScanArguments);
 constexpr std::uint64_t kPresent = 1 << 3, kSwapped = 1 << 4, kZeroPage = 1 << 5;
+constexpr std::uint64_t kGuard = 1 << 8;
 
 constexpr std::uint64_t kWordPresent = std::uint64_t{1} << 63;
 constexpr std::uint64_t kWordSwapped = std::uint64_t{1} << 62;
+constexpr std::uint64_t kWordGuard = std::uint64_t{1} << 58;
 constexpr std::uint64_t kFrameMask = (std::uint64_t{1} << 55) - 1;
 
 absl::StatusOr<UniqueFd> open_pagemap(int pid) {
@@ -77,36 +79,55 @@ absl::StatusOr<PageMap> PageMap::open(int pid) {
     return absl::UnimplementedError("memory is counted in pages of 4 KiB only");
   }
   ASSIGN_OR_RETURN(UniqueFd file, open_pagemap(pid));
-  ScanArguments nothing;
+  ScanArguments nothing, guards{.any_of = kGuard, .returned = kGuard};
   const bool has_scan = ::ioctl(file.get(), kScan, &nothing) == 0;
-  return PageMap(std::move(file), has_scan, find_zero_frame());
+  const bool has_guards = has_scan && ::ioctl(file.get(), kScan, &guards) == 0;
+  return PageMap(std::move(file), has_scan, has_guards, find_zero_frame());
 }
 
-absl::Status PageMap::scan(std::uint64_t begin, std::uint64_t end,
-                           const std::function<void(const PageRun&)>& take) const {
-  if (!has_scan_) return scan_words(begin, end, take);
+absl::Status PageMap::scan_categories(
+    std::uint64_t begin, std::uint64_t end, std::uint64_t any_of, std::uint64_t returned,
+    const std::function<void(const PageRun&, std::uint64_t)>& take) const {
   std::array<ScanRegion, 512> regions;
   while (begin < end) {
     ScanArguments arguments{.start = begin,
                             .end = end,
                             .regions = reinterpret_cast<std::uint64_t>(regions.data()),
                             .region_count = regions.size(),
-                            .any_of = kPresent | kSwapped,
-                            .returned = kPresent | kSwapped | kZeroPage};
+                            .any_of = any_of,
+                            .returned = returned};
     const int found = ::ioctl(file_.get(), kScan, &arguments);
     if (found < 0 && errno == EINTR) continue;
     if (found < 0) return cannot_scan();
     for (int i = 0; i < found; ++i) {
       const ScanRegion& region = regions[static_cast<std::size_t>(i)];
-      if ((region.categories & kZeroPage) != 0) continue;
       take({.begin = region.begin,
             .end = region.end,
-            .swapped = (region.categories & kPresent) == 0});
+            .swapped = (region.categories & kPresent) == 0},
+           region.categories);
     }
     if (arguments.walk_end <= begin) return absl::InternalError("pagemap makes no progress");
     begin = arguments.walk_end;
   }
   return absl::OkStatus();
+}
+
+absl::Status PageMap::scan(std::uint64_t begin, std::uint64_t end,
+                           const std::function<void(const PageRun&)>& take) const {
+  if (!has_scan_) return scan_words(begin, end, take);
+  // A guard is one of the things that the kernel keeps as it keeps swapped pages.
+  const std::uint64_t neither = kZeroPage | (has_guards_ ? kGuard : 0);
+  return scan_categories(begin, end, kPresent | kSwapped, kPresent | kSwapped | neither,
+                         [&](const PageRun& run, std::uint64_t categories) {
+                           if ((categories & neither) == 0) take(run);
+                         });
+}
+
+absl::Status PageMap::scan_guards(std::uint64_t begin, std::uint64_t end,
+                                  const std::function<void(const PageRun&)>& take) const {
+  if (!has_guards_) return absl::OkStatus();
+  return scan_categories(begin, end, kGuard, kGuard,
+                         [&](const PageRun& run, std::uint64_t) { take(run); });
 }
 
 absl::Status PageMap::scan_words(std::uint64_t begin, std::uint64_t end,
@@ -123,6 +144,7 @@ absl::Status PageMap::scan_words(std::uint64_t begin, std::uint64_t end,
       const std::uint64_t word = words[i], page = begin + i * kPageBytes;
       const bool present = (word & kWordPresent) != 0;
       if (!present && (word & kWordSwapped) == 0) continue;
+      if (has_guards_ && (word & kWordGuard) != 0) continue;
       if (present && zero_frame_ != 0 && (word & kFrameMask) == zero_frame_) continue;
       take({.begin = page, .end = page + kPageBytes, .swapped = !present});
     }

@@ -32,16 +32,29 @@ class PageMap {
   // page is neither. Runs may follow upon each other without a gap.
   absl::Status scan(std::uint64_t begin, std::uint64_t end,
                     const std::function<void(const PageRun&)>& take) const;
-  // The same page by page, for old kernels and tests.
+  // Gives the guard regions in there (MADV_GUARD_INSTALL), which are pages without a mapping of
+  // their own that nothing may touch. None before Linux 6.15.
+  absl::Status scan_guards(std::uint64_t begin, std::uint64_t end,
+                           const std::function<void(const PageRun&)>& take) const;
+  // The same as scan() page by page, for old kernels and tests.
   absl::Status scan_words(std::uint64_t begin, std::uint64_t end,
                           const std::function<void(const PageRun&)>& take) const;
 
  private:
-  PageMap(UniqueFd file, bool has_scan, std::uint64_t zero_frame)
-      : file_(std::move(file)), has_scan_(has_scan), zero_frame_(zero_frame) {}
+  PageMap(UniqueFd file, bool has_scan, bool has_guards, std::uint64_t zero_frame)
+      : file_(std::move(file)),
+        has_scan_(has_scan),
+        has_guards_(has_guards),
+        zero_frame_(zero_frame) {}
+
+  // With the categories of each.
+  absl::Status scan_categories(
+      std::uint64_t begin, std::uint64_t end, std::uint64_t any_of, std::uint64_t returned,
+      const std::function<void(const PageRun&, std::uint64_t)>& take) const;
 
   UniqueFd file_;
   bool has_scan_;
+  bool has_guards_;           // the kernel knows them
   std::uint64_t zero_frame_;  // 0: not known
 };
 

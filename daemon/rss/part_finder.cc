@@ -76,6 +76,21 @@ std::vector<AddressSpan> PartFinder::resident_runs(const AddressSpan& span) cons
   return scanned.ok() ? runs : std::vector<AddressSpan>();
 }
 
+// Those behind a mapping that nothing may touch, and behind guard regions: glibc 2.42 and later has
+// those below stacks, so that the kernel makes one mapping of many stacks.
+std::vector<AddressSpan> PartFinder::guarded(const ClassifiedMappings& mappings) const {
+  std::vector<AddressSpan> all = mappings.guarded;
+  for (const AddressSpan& span : mappings.anonymous) {
+    const std::size_t before = all.size();
+    const absl::Status scanned = pages_.scan_guards(span.begin, span.end, [&](PageRun run) {
+      if (all.size() > before) all.back().end = run.begin;
+      if (run.end < span.end && all.size() < kMaxRuns) all.push_back({run.end, span.end});
+    });
+    if (!scanned.ok()) all.resize(before);
+  }
+  return all;
+}
+
 // Chunks with mappings of their own and threads' stacks, in what nothing is known of yet.
 void PartFinder::find_mapped(const ClassifiedMappings& mappings) {
   ExtentLayer known = heaps_;
@@ -85,7 +100,7 @@ void PartFinder::find_mapped(const ClassifiedMappings& mappings) {
     }
   }
   known.seal();
-  for (const AddressSpan& span : mappings.guarded) {
+  for (const AddressSpan& span : guarded(mappings)) {
     if (known.find(span.begin) != nullptr) continue;
     const bool found = find_thread_stack(reader_, span, resident_runs(span), stacks_);
     thread_stacks_ += found ? 1 : 0;

@@ -50,6 +50,7 @@ class PartFinder {
 
  private:
   std::vector<AddressSpan> resident_runs(const AddressSpan& span) const;
+  std::vector<AddressSpan> guarded(const ClassifiedMappings& mappings) const;
   void find_mapped(const ClassifiedMappings& mappings);
   void find_lost_pools(const ClassifiedMappings& mappings);
 

@@ -257,13 +257,14 @@ static_assert(std::ranges::all_of(kReleases, is_complete));
 // another agent before its row enables Capability::kAttach.
 constexpr bool suits_the_agent(const Release& release) {
   const RuntimeFacts& facts = release.facts;
-  return !facts.domains || !release.tested.has(Capability::kAttach) ||
-         (facts.young_ptr == MEMPROF_DOMAIN_YOUNG_PTR &&
-          facts.young_start == MEMPROF_DOMAIN_YOUNG_START &&
-          facts.young_alloc_end == MEMPROF_DOMAIN_YOUNG_END &&
-          facts.current_stack == MEMPROF_DOMAIN_CURRENT_STACK &&
-          facts.allocated_words == MEMPROF_DOMAIN_ALLOCATED_WORDS &&
-          facts.memprof_trigger == facts.memprof + MEMPROF_DOMAIN_TRIGGER);
+  if (!release.tested.has(Capability::kAttach)) return true;
+  if (!facts.domains) return facts.local_roots == facts.bottom_of_stack + MEMPROF_STATE_LOCAL_ROOTS;
+  return facts.young_ptr == MEMPROF_DOMAIN_YOUNG_PTR &&
+         facts.young_start == MEMPROF_DOMAIN_YOUNG_START &&
+         facts.young_alloc_end == MEMPROF_DOMAIN_YOUNG_END &&
+         facts.current_stack == MEMPROF_DOMAIN_CURRENT_STACK &&
+         facts.allocated_words == MEMPROF_DOMAIN_ALLOCATED_WORDS &&
+         facts.memprof_trigger == facts.memprof + MEMPROF_DOMAIN_TRIGGER;
 }
 static_assert(std::ranges::all_of(kReleases, suits_the_agent));
 

@@ -27,7 +27,7 @@ HEAD_NAMES = ("magic", "abi", "bytes", "buffer_bytes", "buffer_count", "domain_b
 PAUSES = struct.Struct("<Q24Q")
 BATCH = struct.Struct("<QIIQII")
 RECORD = struct.Struct("<QQQII")
-IDLE, SAMPLING, IN_USE, UNSUPPORTED, STOPPED = range(5)
+IDLE, SAMPLING, IN_USE, UNSUPPORTED, STOPPED, ASIDE = range(6)
 ALLOC_MINOR, ALLOC_MAJOR, PROMOTE, DEALLOC_MINOR, DEALLOC_MAJOR = range(1, 6)
 MAX_RECORDS = 512
 

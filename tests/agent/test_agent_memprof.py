@@ -17,7 +17,7 @@ class Stops(unittest.TestCase):
     def start(self, folder="targets"):
         target = AgentProcess("stops_memprof", folder=folder)
         self.addCleanup(lambda: target.process.kill() if target.process.poll() is None else None)
-        if folder != "targets":
+        if folder in OFFSETS:
             target.write(target.control + agent.OFFSETS, struct.pack("<6I", *OFFSETS[folder]))
         return target
 
@@ -68,6 +68,57 @@ class Stops(unittest.TestCase):
         target.request(self.RATE, 2)
         head = self.work_until(target, lambda head: head["generation"] == 2)
         self.assertEqual((agent.SAMPLING, 1), (head["state"], head["program_stops"]))
+        self.assert_samples(target)
+        self.assertEqual(0, target.close()[0])
+
+    def assert_own_samples(self, target, before):
+        """Of the program's tracker, since an answer."""
+        after = self.work(target, "go 200000")
+        words = after["words"] - before["words"]
+        self.assertLess(abs(after["own_samples"] - before["own_samples"] - words / 100), 6 * (words / 100) ** 0.5)
+
+    def test_ocaml4_makes_room_for_a_tracker_that_the_program_starts(self):
+        """make targets-4.12 targets-4.14 adds those."""
+        for folder in ("targets", "targets-4.12", "targets-4.14"):
+            if os.path.exists(os.path.join(BUILD, folder, "stops_memprof")):
+                with self.subTest(folder):
+                    self.check_makes_room(folder)
+
+    def check_makes_room(self, folder):
+        target = self.start(folder)
+        self.sampled(target)
+        for starts in (1, 2):
+            before = self.work(target, "start")
+            self.assertEqual(starts - 1, before["failures"])
+            head = target.head()
+            self.assertEqual((agent.ASIDE, starts, starts), (head["state"], head["conflicts"], head["program_stops"]))
+            self.assert_own_samples(target, before)
+            self.assertEqual(starts, self.work(target, "start")["failures"], "its own tracker runs")
+            self.assertEqual(starts, self.work(target, "stop")["failures"])
+            self.assertEqual(agent.STOPPED, target.head()["state"])
+            self.sampled(target, starts + 1)
+            self.assert_samples(target)
+        self.assertEqual(0, target.close()[0])
+
+    def test_ocaml4_a_start_with_a_wrong_rate_raises_what_it_would_without_us(self):
+        target = self.start()
+        self.sampled(target)
+        self.assertEqual(1, self.work(target, "start 2")["failures"])
+        self.assertEqual((agent.STOPPED, 0), (target.head()["state"], target.head()["conflicts"]))
+        self.sampled(target, 2)
+        self.assert_samples(target)
+        self.assertEqual(0, target.close()[0])
+
+    def test_ocaml4_is_asked_for_another_session_while_the_program_samples(self):
+        target = self.start()
+        self.sampled(target)
+        before = self.work(target, "start")
+        target.request(self.RATE, 2)
+        head = self.work_until(target, lambda head: head["generation"] == 2)
+        self.assertEqual((agent.ASIDE, 2), (head["state"], head["conflicts"]))
+        self.assert_own_samples(target, before)
+        self.work(target, "stop")
+        self.sampled(target, 3)
         self.assert_samples(target)
         self.assertEqual(0, target.close()[0])
 

@@ -356,7 +356,7 @@ class Leaks(E2ETest):
     INTERVAL = 4096
 
     def test_each_is_charged_to_its_line(self):
-        program = self.target("c_leaks")
+        program = self.target("c_leaks", folder=BUILD / "targets")
         memprofd = self.daemon("--pid", program.pid, "--c-heap-interval", self.INTERVAL, rate=1e-3)
 
         def sites(*options):

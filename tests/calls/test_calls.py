@@ -299,7 +299,7 @@ class Refused(CallsTest):
         self.assertIn("as `memprofctl sites` shows them", none)
         self.assertIn("it is a regular expression", self.refusal(daemon, target.pid, "("))
         self.assertIn("is stripped, so its functions cannot be found", self.refusal(daemon, stripped.pid, "Traced"))
-        self.assertIn("2,000 is the limit", self.refusal(daemon, self.target("many_sites").pid, ".").replace("2000", "2,000"))
+        self.assertIn("2,000 is the limit", self.refusal(daemon, self.target("many_sites", folder=BUILD / "targets").pid, ".").replace("2000", "2,000"))
         self.assertIn("would count nothing", self.refusal(daemon, target.pid, "Traced", "--duration", "0"))
 
     def test_a_second_one(self):

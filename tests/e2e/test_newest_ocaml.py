@@ -26,7 +26,8 @@ CASES = [
     "test_domain_deaths.DomainDeaths.test_what_two_domains_keep_is_live",
     "test_domain_deaths.DomainDeaths.test_what_waiting_domains_have_let_go_of_is_dead",
     "test_program_stops.ProgramStops.test_ocaml5",
-    "test_program_stops.ProgramStarts.test_it_replaces_memprofds_profile",
+    "test_program_stops.ProgramStarts.test_memprofd_makes_room_for_it",
+    "test_program_stops.Trackers5",
     "test_observe.Estimates.test_sites_and_total_5",
     "test_heap.HeapWalk.test_settled_in_ocaml5",
     "test_heap.HeapWalk.test_domains",
@@ -39,6 +40,9 @@ CASES = [
     "test_calls.Times.test_ocaml5",
     "test_calls.Times.test_fibers",
     "test_c_memory.CMemoryOfOcaml5.test_a_leak_is_charged_to_its_line",
+    "test_totals.ResidentMemory.test_to_the_byte_of_programs_that_stand_still",
+    "test_totals.ResidentMemory.test_custom_blocks_own_what_malloc_gave_to_them",
+    "test_rss_parts.RssParts.test_tables_of_the_runtime",
 ]
 
 

@@ -24,6 +24,8 @@ ROUNDS = 120
 # of all its words.
 SMALL_SITES = ("site_small", "site_live", "site_bytes", "site_promoted")
 FOLDERS = {"4.13": harness.BUILD / "targets", "5.3": harness.TARGETS5}
+# Where OCaml 5 keeps stat_minor_words.
+STAT_WORDS = {"targets-trixie": 384, "targets-forky": 416, "targets-experimental": 424}[harness.TARGETS5.name]
 
 
 def maps(pid):
@@ -185,7 +187,7 @@ class Harmless(ObserveTest):
 
 class Programs(ObserveTest):
     def test_static_with_symbols(self):
-        target = self.target("static_symbols")
+        target = self.target("static_symbols", folder=FOLDERS["4.13"])
         daemon = self.daemon("--pid", target.pid)
         said = self.observed(daemon, target.pid)
         self.assertIn("no shared GNU C library", said["message"])
@@ -216,13 +218,13 @@ class Programs(ObserveTest):
         eventually(seen, "several domains are seen")
 
     def modified_runtime(self):
-        """A program of OCaml 5.3 whose runtime keeps a counter 8 bytes further on, by its code."""
+        """A program of OCaml 5 whose runtime keeps a counter 8 bytes further on, by its code."""
         code = bytearray((FOLDERS["5.3"] / "domains").read_bytes())
         listed = subprocess.run(["objdump", "-dF", "--disassemble=caml_gc_minor_words_unboxed",
                                  FOLDERS["5.3"] / "domains"], capture_output=True, text=True, check=True).stdout
         start = int(re.search(r"File Offset: 0x([0-9a-f]+)", listed)[1], 16)
-        place = code.index((0x180).to_bytes(4, "little"), start, start + 64)  # stat_minor_words
-        code[place:place + 4] = (0x188).to_bytes(4, "little")
+        place = code.index(STAT_WORDS.to_bytes(4, "little"), start, start + 64)
+        code[place:place + 4] = (STAT_WORDS + 8).to_bytes(4, "little")
         program = self.folder / "modified"
         program.write_bytes(code)
         program.chmod(0o755)
@@ -232,7 +234,7 @@ class Programs(ObserveTest):
         target = self.target(self.modified_runtime(), folder=self.folder)
         done = self.daemon().attach(target.pid, check=False)
         self.assertEqual(NOT_PROFILABLE, done.returncode, done.stderr)
-        self.assert_one_line(done.stderr, target.pid, "is a modified build", "stat_minor_words at 392")
+        self.assert_one_line(done.stderr, target.pid, "is a modified build", f"stat_minor_words at {STAT_WORDS + 8}")
 
     def test_mode_agent_refuses_instead(self):
         daemon = self.daemon("--mode", "agent", "--no-inject")
@@ -250,7 +252,7 @@ class Unknown(ObserveTest):
 
     def setUp(self):
         super().setUp()
-        self.program = self.target("known_alloc")
+        self.program = self.target("known_alloc", folder=FOLDERS["4.13"])
         self.memprofd = self.daemon("--pid", self.program.pid, "--no-inject")
         self.observed(self.memprofd, self.program.pid)
         self.program.command("go 10")

@@ -8,8 +8,9 @@ import subprocess
 import unittest
 
 import harness
-from harness import TARGETS, TARGETS5, E2ETest, eventually
+from harness import TARGETS5, E2ETest, eventually
 
+OCAML4 = harness.BUILD / "targets"
 CHANNEL = 65_536
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -34,7 +35,7 @@ class RssParts(E2ETest):
         return answer, kinds
 
     def test_channels(self):
-        for folder, command in ((TARGETS, "unflushed"), (TARGETS5, "open")):
+        for folder, command in ((OCAML4, "unflushed"), (TARGETS5, "open")):
             with self.subTest(folder.name):
                 target = self.target("rss_parts", folder=folder)
                 few = self.rss(target)
@@ -53,7 +54,7 @@ class RssParts(E2ETest):
                 self.assertRegex(self.memprofd.ctl("rss", "--pid", target.pid).stdout, r"OCaml channels \(503\)")
 
     def test_tables_of_the_runtime(self):
-        for folder in (TARGETS, TARGETS5):
+        for folder in (OCAML4, TARGETS5):
             with self.subTest(folder.name):
                 target = self.target("rss_parts", folder=folder)
                 _, before = self.rss(target)
@@ -64,7 +65,7 @@ class RssParts(E2ETest):
                 self.assertLess(after["remembered_sets"][0], 2 * MIB)
 
     def test_stacks_of_threads_are_one_line_with_their_number(self):
-        for folder in (TARGETS, TARGETS5):
+        for folder in (OCAML4, TARGETS5):
             with self.subTest(folder.name):
                 target = self.target("rss_parts", folder=folder)
                 target.command("threads 200", timeout=60)

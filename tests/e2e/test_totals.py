@@ -35,7 +35,8 @@ LARGE_WORDS = 512  # blocks from here on count once
 N_SITES = 6
 CHANNEL = 65_536  # bytes of its buffer
 LEFT_ALONE = ("VmRSS", "VmPTE", "voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
-OCAML_FOLDERS = [folder for folder in (harness.BUILD / "targets", harness.BUILD / "targets-4.14", harness.TARGETS5)
+OCAML4 = harness.BUILD / "targets"
+OCAML_FOLDERS = [folder for folder in (OCAML4, harness.BUILD / "targets-4.14", harness.TARGETS5)
                  if (folder / "known_alloc").exists()]
 
 
@@ -333,7 +334,7 @@ class ResidentMemory(E2ETest):
         return rss, kinds
 
     def test_within_two_in_a_hundred_while_they_run(self):
-        targets = [self.target("demo_server", "--self-load", "4", "--rate", "500", folder=harness.BUILD / "targets"),
+        targets = [self.target("demo_server", "--self-load", "4", "--rate", "500", folder=OCAML4),
                    self.target(*harness.BUSY_PROGRAM), self.target("domains", folder=harness.TARGETS5)]
         daemon = self.daemon("--pid", targets[0].pid)
         daemon.wait_state(targets[0].pid, "sampling")
@@ -345,7 +346,7 @@ class ResidentMemory(E2ETest):
         self.assertGreater(self.rss(daemon, targets[0])[1]["agent"], 0)
 
     def test_names_the_heap_that_the_runtime_has(self):
-        target = self.target("known_alloc")
+        target = self.target("known_alloc", folder=OCAML4)
         daemon = self.daemon("--pid", target.pid)
         self.sample_on_command(daemon, target)
         target.command("go 40")
@@ -377,7 +378,7 @@ class ResidentMemory(E2ETest):
 
     def test_custom_blocks_own_what_malloc_gave_to_them(self):
         daemon = self.daemon()
-        for folder in (harness.BUILD / "targets", harness.TARGETS5):
+        for folder in (OCAML4, harness.TARGETS5):
             with self.subTest(folder.name):
                 target = self.target("c_owners", folder=folder)
                 before = self.owners(daemon, target)[""]
@@ -405,7 +406,7 @@ class ResidentMemory(E2ETest):
         daemon = self.daemon()
         for given_up in (30, 60, 70, 80):
             with self.subTest(given_up):
-                target = self.target("fragmented", str(given_up))
+                target = self.target("fragmented", str(given_up), folder=OCAML4)
                 answer, _ = self.rss(daemon, target)
                 advised = sum(int(advice["bytes"]) for advice in answer["advice"] if "Gc.compact" in advice["action"])
                 resident = target.command("compact")
@@ -428,7 +429,7 @@ class ResidentMemory(E2ETest):
 class ExternalMemory(E2ETest):
     def test_contents_of_bigarrays_are_outside_of_the_heap_and_of_who_made_them(self):
         rounds, rate = 100_000, 1e-3
-        target = self.target("c_heavy", rounds)
+        target = self.target("c_heavy", rounds, folder=OCAML4)
         daemon = self.daemon("--pid", target.pid, rate=rate)
         self.sample_on_command(daemon, target)
         target.command("go", timeout=120)

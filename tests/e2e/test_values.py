@@ -549,7 +549,7 @@ class Reported(ValuesTest):
         """What C code says of memory that goes with a library; what it has counted stays."""
         target = self.target("reports", folder=folder)
         daemon = self.daemon("--pid", target.pid, "--mode", "observe")
-        library = TARGETS / "values_library.so"
+        library = harness.BUILD / "targets/values_library.so"
 
         def said():
             found, _ = self.reported(daemon, target.pid)
@@ -568,14 +568,14 @@ class Reported(ValuesTest):
             self.assertEqual("3", self.reported(daemon, target.pid)[0]["c_whole"]["value"]["integer"])
 
     def test_a_library_that_is_closed_ocaml4(self):
-        self.check_library(TARGETS)
+        self.check_library(harness.BUILD / "targets")
 
     def test_a_library_that_is_closed_ocaml5(self):
         self.check_library(TARGETS5)
 
     def test_marshalled_functions(self):
         """A copy counts as what it was made of does; OCaml 4 makes none."""
-        for folder, is_copied in ((TARGETS, False), (TARGETS5, True)):
+        for folder, is_copied in ((harness.BUILD / "targets", False), (TARGETS5, True)):
             with self.subTest(folder=folder):
                 target = self.target("reports", folder=folder)
                 daemon = self.daemon("--pid", target.pid, "--mode", "observe")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The watched safe point against the real kernel: who knocks, and who gets the signal.
+// The watched safe point against the real kernel: which threads hit it, and which gets the signal.
 
 #include "daemon/attach/kernel/safe_point.h"
 

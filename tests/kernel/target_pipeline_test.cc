@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A lane on a real ring: what it takes of a target that never pauses. Needs root.
+// A target pipeline on a real ring: how much it takes in of a target that never pauses. Needs root.
 #include "daemon/pipeline/target_pipeline.h"
 
 #include <gtest/gtest.h>

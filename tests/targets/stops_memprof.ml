@@ -4,10 +4,11 @@
      go N   allocates N triples (4 words each) and collects
      stop   Gc.Memprof.stop
      start  Gc.Memprof.start with a tracker of its own, at a rate of 1e-2
+     start RATE   the same at another one
      exit
 
    Each answers {"words":N,"own_samples":N,"failures":N}: words allocated by "go", samples of
-   its own tracker, and calls that raised Failure. *)
+   its own tracker, and calls that raised an exception. *)
 
 let words = ref 0
 let own_samples = ref 0
@@ -24,7 +25,10 @@ let go n =
   words := !words + (4 * n);
   Gc.minor ()
 
-let attempt f = try f () with Failure _ -> incr failures
+let attempt f = try f () with Failure _ | Invalid_argument _ -> incr failures
+
+let start sampling_rate =
+  attempt (fun () -> ignore (Gc.Memprof.start ~sampling_rate ~callstack_size:0 tracker))
 
 let answer () =
   Printf.printf "{\"words\":%d,\"own_samples\":%d,\"failures\":%d}\n%!" !words !own_samples !failures
@@ -36,8 +40,8 @@ let rec serve () =
     (match command with
      | [ "go"; n ] -> go (int_of_string n)
      | [ "stop" ] -> attempt Gc.Memprof.stop
-     | [ "start" ] ->
-       attempt (fun () -> ignore (Gc.Memprof.start ~sampling_rate:1e-2 ~callstack_size:0 tracker))
+     | [ "start" ] -> start 1e-2
+     | [ "start"; rate ] -> start (float_of_string rate)
      | words -> failwith (String.concat " " words));
     answer ();
     serve ()

@@ -7,7 +7,7 @@ OCAML_PKGS  := unix,threads.posix
 OCAMLOPT    := ocamlfind ocamlopt -thread -package $(OCAML_PKGS)
 OCAMLC      := ocamlfind ocamlc -thread -package $(OCAML_PKGS)
 
-TARGET_NAMES := $(filter-out handshake points domains domain_caches crowd heap_domains value_domains wait_domains reports report_domains,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
+TARGET_NAMES := $(filter-out handshake points domains domain_caches crowd heap_domains value_domains wait_domains reports report_domains own_tracker,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
 # Variants of known_alloc: no debug information; static and stripped; static; bytecode. And one
 # whose source is generated.
 TARGET_VARIANTS := waits_alone nog_target static_target static_symbols bytecode_target tiny32 many_sites every_byte
@@ -19,7 +19,7 @@ targets: $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES) $(TARGET_VARIANTS))
 # built from source. Those of OF_OCAML5 need OCaml 5, forks of them OCaml 4.12; what demo_server holds
 # is asked of OCaml 5, too, and seccomp runs with the C library of that release.
 OTHER_NAMES    := known_alloc stacks busy_threads churn uses_memprof stops_memprof idle minor_heaps large_blocks heap_shapes heap_roots values waits wait_threads
-OF_OCAML5      := domains domain_caches crowd heap_domains ends execer forks growth value_domains demo_server seccomp wait_domains
+OF_OCAML5      := domains domain_caches crowd heap_domains ends execer forks growth value_domains demo_server seccomp wait_domains own_tracker
 OCAML5_RELEASES := trixie forky experimental
 OTHER_RELEASES := bullseye 4.12 4.14 $(OCAML5_RELEASES)
 OTHERS         := $(foreach release,$(OTHER_RELEASES),$(addprefix $(BUILD)/targets-$(release)/,$(OTHER_NAMES) nog_target)) \
@@ -28,7 +28,7 @@ OTHERS         := $(foreach release,$(OTHER_RELEASES),$(addprefix $(BUILD)/targe
 $(foreach release,$(OTHER_RELEASES),$(eval targets-$(release): $(filter $(BUILD)/targets-$(release)/%,$(OTHERS))))
 targets: $(filter $(BUILD)/targets-trixie/%,$(OTHERS))
 # Those of tests/e2e/test_newest_ocaml.py, where that OCaml can be had (compile-with.sh).
-NEWEST_NAMES := known_alloc busy_threads domains domain_caches uses_memprof stops_memprof demo_server heap_shapes heap_domains heap_roots values value_domains stacks fibers traced traced_fibers c_memory
+NEWEST_NAMES := known_alloc busy_threads domains domain_caches uses_memprof stops_memprof own_tracker demo_server heap_shapes heap_domains heap_roots values value_domains stacks fibers traced traced_fibers c_memory
 targets: $(NEWEST_NAMES:%=$(BUILD)/targets-experimental/%) $(BUILD)/targets-experimental/nog_target
 $(foreach name,$(OTHER_NAMES) $(OF_OCAML5),$(eval $(filter %/$(name),$(OTHERS)): tests/targets/$(name).ml))
 COMPILE_WITH = $(addprefix tests/targets/,handshake.ml compile-with.sh debian-prefix.sh cache.sh ocaml-from-npm.sh)
@@ -195,17 +195,19 @@ $(TORN): $(BUILD)/targets-%/torn: $(wildcard tests/targets/torn/*) $(COMPILE_WIT
 	$(Q)tests/targets/torn/names.sh >$@-source/torn.ml
 	$(Q)tests/targets/compile-with.sh $* $@ '$@-source/workers.ml tests/targets/torn/kinds.ml $@-source/torn.ml tests/targets/torn/replacing.ml' -g
 # Holds C's memory by custom blocks.
-C_OWNERS := $(addsuffix /c_owners,$(TARGETS_DIR) $(BUILD)/targets-trixie)
-targets: $(C_OWNERS)
+C_OWNERS5 := $(OCAML5_RELEASES:%=$(BUILD)/targets-%/c_owners)
+C_OWNERS  := $(TARGETS_DIR)/c_owners $(C_OWNERS5)
+targets: $(addsuffix /c_owners,$(TARGETS_DIR) $(BUILD)/targets-trixie $(BUILD)/targets-experimental)
+$(foreach release,$(OCAML5_RELEASES),$(eval targets-$(release): $(BUILD)/targets-$(release)/c_owners))
 $(C_OWNERS): tests/targets/memory/c_owners_stubs.c
 $(TARGETS_DIR)/c_owners: tests/targets/memory/c_owners.ml $(TARGETS_DIR)/obj/handshake.cmx
 	$(call say,OCAML,$@)
 	$(Q)mkdir -p $(TARGETS_DIR)/memory && cp $(filter tests/%,$^) $(TARGETS_DIR)/memory/
 	$(Q)cd $(TARGETS_DIR)/memory && $(CC) -O2 -I$(shell ocamlc -where) -c c_owners_stubs.c -o c_owners_stubs.o
 	$(Q)$(OCAMLOPT) -g -I $(TARGETS_DIR)/obj -linkpkg $(TARGETS_DIR)/obj/handshake.cmx $(TARGETS_DIR)/memory/c_owners.ml $(TARGETS_DIR)/memory/c_owners_stubs.o -o $@
-$(BUILD)/targets-trixie/c_owners: $(BUILD)/targets-trixie/%: tests/targets/memory/%.ml $(COMPILE_WITH)
+$(C_OWNERS5): $(BUILD)/targets-%/c_owners: tests/targets/memory/c_owners.ml $(COMPILE_WITH)
 	$(call say,OCAML,$@)
-	$(Q)tests/targets/compile-with.sh trixie $@ '$(filter %_stubs.c,$^) $<' -g
+	$(Q)tests/targets/compile-with.sh $* $@ '$(filter %_stubs.c,$^) $<' -g
 # Has C allocate, from known lines of OCaml code; and a library that it loads.
 C_MEMORY_RELEASES := 4.12 4.14 $(OCAML5_RELEASES)
 C_MEMORY          := $(C_MEMORY_RELEASES:%=$(BUILD)/targets-%/c_memory)
@@ -239,9 +241,11 @@ $(TARGETS_DIR)/c_memory_cxx.so: tests/targets/memory/c_memory_cxx.cc
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) -std=c++20 -O0 -shared -fPIC $< -o $@
 # Programs that say something about themselves: with the findlib package, and with its sources and OCaml 5.
-REPORTS5       := $(addprefix $(BUILD)/targets-trixie/,reports report_domains ways bench/says)
+REPORTS_OTHER  := $(foreach release,$(filter-out trixie,$(OCAML5_RELEASES)),$(addprefix $(BUILD)/targets-$(release)/,reports report_domains))
+REPORTS5       := $(addprefix $(BUILD)/targets-trixie/,reports report_domains ways bench/says) $(REPORTS_OTHER)
 VALUES_LIBRARY := $(wildcard agent-lib/values/*) agent-lib/include/memprof_values_abi.h
-targets: $(TARGETS_DIR)/reports $(REPORTS5) $(TARGETS_DIR)/values_library.so
+targets: $(TARGETS_DIR)/reports $(filter-out $(REPORTS_OTHER),$(REPORTS5)) $(TARGETS_DIR)/values_library.so
+$(foreach release,$(OCAML5_RELEASES),$(eval targets-$(release): $(filter $(BUILD)/targets-$(release)/%,$(REPORTS_OTHER))))
 $(TARGETS_DIR)/values_library.so: tests/targets/plugins/values_library.c
 	$(call say,CC,$@)
 	$(Q)$(CC) -O2 -shared -fPIC $< -o $@
@@ -250,8 +254,8 @@ $(TARGETS_DIR)/reports: tests/targets/reports.ml tests/targets/reports_stubs.c $
 	$(Q)mkdir -p $(TARGETS_DIR)/reports-obj && cp tests/targets/reports.ml $(TARGETS_DIR)/reports-obj/
 	$(Q)$(CC) -O2 -Wall -Werror -Iagent-lib/values -I$(shell ocamlc -where) -c tests/targets/reports_stubs.c -o $(TARGETS_DIR)/reports-obj/stubs.o
 	$(Q)OCAMLPATH=$(abspath $(BUILD)/findlib) $(OCAMLOPT) -g -package memprof-agent.values -I $(TARGETS_DIR)/obj -linkpkg $(TARGETS_DIR)/obj/handshake.cmx $(TARGETS_DIR)/reports-obj/reports.ml $(TARGETS_DIR)/reports-obj/stubs.o -o $@
-$(BUILD)/targets-trixie/reports: tests/targets/reports_stubs.c tests/targets/reports.ml
-$(BUILD)/targets-trixie/report_domains: tests/targets/report_domains.ml
+$(filter %/reports,$(REPORTS5)): tests/targets/reports_stubs.c tests/targets/reports.ml
+$(filter %/report_domains,$(REPORTS5)): tests/targets/report_domains.ml
 $(BUILD)/targets-trixie/ways: agent-lib/examples/ways.ml
 $(BUILD)/targets-trixie/bench/says: tests/targets/torn/workers5.ml tests/bench/programs/says_stubs.c tests/bench/programs/says.ml
 # One of a runtime that tells pointers out of the heap which its collector does not know.

@@ -130,7 +130,8 @@ class HeapCopy {
 
   // Runs on the thread that traces the borrowed one, which is released in any case, unless the
   // error is kDeadlineExceeded. The copy belongs to this thread. stopped_at_ns: as of
-  // Injection::errand. kUnavailable, a few words, for a waiting program that cannot be copied now.
+  // Injection::callback. kUnavailable, a few words, for a waiting program that cannot be copied
+  // now.
   static absl::StatusOr<HeapCopy> take(const Target& target, const CopyAgent& agent,
                                        BorrowedThread& thread, std::uint64_t stopped_at_ns);
 

@@ -29,8 +29,8 @@ class SafePoint {
   // The thread that has reported itself; waits for one until `patience` is over or cancel_fd is
   // readable.
   std::optional<memprof_safe_point_hit> wait_hit(int cancel_fd, std::chrono::milliseconds patience);
-  // Once for a watch(): has the thread that knocked get the signal, now if it still waits, or when
-  // it passes again before the lease is over. renew() moves its end on.
+  // Once per watch(): sends the signal to the thread of the hit, now if it still waits, or when it
+  // passes again before the lease ends. renew() extends the lease.
   void open(const memprof_safe_point_hit& hit, int signal, std::chrono::milliseconds lease);
   void renew(std::chrono::milliseconds lease);
   // From here on no signal is sent. True when one was, since open().

@@ -23,14 +23,16 @@ $(TARGETS_DIR)/c_leaves.so $(TARGETS_DIR)/c_own_malloc.so: $(TARGETS_DIR)/%.so: 
 	$(Q)$(CC) -O2 -fno-builtin -Wall -Werror -shared -fPIC $< -o $@
 # Memory that the runtime has beside its heap, and C code that calls back.
 MEMORY_PARTS  := $(addprefix $(TARGETS_DIR)/,rss_parts callback_malloc)
-MEMORY_PARTS5 := $(addprefix $(BUILD)/targets-trixie/,rss_parts callback_malloc big_fibers lost_pools)
-targets: $(MEMORY_PARTS) $(MEMORY_PARTS5)
+MEMORY_PARTS5 := $(foreach release,$(OCAML5_RELEASES),$(addprefix $(BUILD)/targets-$(release)/,rss_parts callback_malloc big_fibers lost_pools))
+targets: $(MEMORY_PARTS) $(filter $(BUILD)/targets-trixie/%,$(MEMORY_PARTS5)) $(BUILD)/targets-experimental/rss_parts
+$(foreach release,$(OCAML5_RELEASES),$(eval targets-$(release): $(filter $(BUILD)/targets-$(release)/%,$(MEMORY_PARTS5))))
 $(filter %/callback_malloc,$(MEMORY_PARTS) $(MEMORY_PARTS5)): tests/targets/memory/callback_malloc_stubs.c
 $(filter %/lost_pools,$(MEMORY_PARTS5)): tests/targets/memory/lost_pools_stubs.c
 $(MEMORY_PARTS): $(TARGETS_DIR)/%: tests/targets/memory/%.ml $(TARGETS_DIR)/obj/handshake.cmx
 	$(call say,OCAML,$@)
 	$(Q)mkdir -p $@-source && cp $(filter tests/%,$^) $@-source/
 	$(Q)cd $@-source && $(OCAMLOPT) -g -I ../obj -linkpkg ../obj/handshake.cmx $(notdir $(filter %_stubs.c,$^)) $*.ml -o ../$*
-$(MEMORY_PARTS5): $(BUILD)/targets-trixie/%: tests/targets/memory/%.ml $(COMPILE_WITH)
+$(foreach part,rss_parts callback_malloc big_fibers lost_pools,$(eval $(filter %/$(part),$(MEMORY_PARTS5)): tests/targets/memory/$(part).ml))
+$(MEMORY_PARTS5): $(BUILD)/targets-%: $(COMPILE_WITH)
 	$(call say,OCAML,$@)
-	$(Q)tests/targets/compile-with.sh trixie $@ '$(filter %_stubs.c,$^) $<' -g
+	$(Q)tests/targets/compile-with.sh $(*D) $@ '$(filter %_stubs.c,$^) tests/targets/memory/$(*F).ml' -g

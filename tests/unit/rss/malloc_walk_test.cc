@@ -231,6 +231,21 @@ TEST(MallocWalk, FindsChunksWithMappingsOfTheirOwn) {
   EXPECT_EQ(walk.chunks().find(0x104000), nullptr);
 }
 
+TEST(MallocWalk, FindsThoseOfGlibc243) {
+  FakeMemory memory(0x100000);
+  while (memory.end() < 0x108000) memory.put(std::uint64_t{0});
+  memory.poke(0x101008, std::uint64_t{0x2ff2});
+  memory.poke(0x105008, std::uint64_t{0x3ff2});  // beyond the end: none
+  memory.poke(0x106008, ~std::uint64_t{0xd});    // the size and its head are 0
+  MallocWalk walk(memory, [](auto, auto) { return std::nullopt; }, {.max_kept = 9});
+  const AddressSpan all{0x100000, 0x108000};
+  walk.walk_mapped(all, std::vector{all}, {});
+  walk.chunks().seal();
+  EXPECT_EQ(walk.mapped(), 1u);
+  EXPECT_EQ(walk.kept(), std::vector<MallocChunk>({{0x101010, 0x2fe8}}));
+  EXPECT_EQ(walk.chunks().find(0x103fff)->kind, RssClass::kMallocMmapped);
+}
+
 // Rounded up to where a chunk or the next page may begin, these addresses are 0.
 TEST(MallocWalk, TakesNoHeapBehindTheEndOfMemory) {
   const FakeMemory memory(kBase);

@@ -84,6 +84,20 @@ TEST_F(Pages, ThatWereWrittenAreResidentInBothWaysOfAsking) {
   EXPECT_EQ(words, expected());
 }
 
+TEST_F(Pages, GuardRegionsAreNeitherResidentNorSwapped) {
+  constexpr int kInstall = 102;  // MADV_GUARD_INSTALL, of Linux 6.13
+  const std::uint64_t guard = begin_ + 30 * kPageBytes;
+  if (::madvise(reinterpret_cast<void*>(guard), 2 * kPageBytes, kInstall) != 0)
+    GTEST_SKIP() << "this kernel has no guard regions";
+  const auto pages = PageMap::open(::getpid());
+  ASSERT_TRUE(pages.ok()) << pages.status();
+  const std::vector<std::uint64_t> guards = resident(*pages, &PageMap::scan_guards);
+  if (guards.empty()) GTEST_SKIP() << "this kernel does not show guard regions";
+  EXPECT_EQ(guards, (std::vector<std::uint64_t>{30, 31}));
+  EXPECT_EQ(resident(*pages, &PageMap::scan), expected());
+  EXPECT_EQ(resident(*pages, &PageMap::scan_words), expected());
+}
+
 class OwnMemory final : public MemoryReader {
  public:
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <string_view>
 
 #include "daemon/ctl/commands.h"
+#include "daemon/ctl/snapshot_command_line.h"
 #include "tests/kit/heap_file.h"
 #include "tests/kit/temp_dir.h"
 
@@ -14,6 +16,15 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+
+// The command of a question that has no options of its own.
+Command question_named(std::string_view name) {
+  for (const FileQuestion& question : file_questions()) {
+    if (question.name == name) return question.run;
+  }
+  ADD_FAILURE() << "no question is named " << name;
+  return nullptr;
+}
 
 class SnapshotCommands : public ::testing::Test {
  protected:
@@ -46,13 +57,15 @@ class SnapshotCommands : public ::testing::Test {
 TEST_F(SnapshotCommands, NothingIsToldOfRootsThatWereCutOff) {
   const std::string bytes = whole_file();
   const Options cut = options(bytes.substr(0, bytes.size() - 1));
-  for (const auto& question : {run_snapshot_retained, run_snapshot_why, run_snapshot_diff,
-                               run_snapshot_garbage, run_snapshot_waste}) {
+  for (const Command question :
+       {Command{run_snapshot_retained}, Command{run_snapshot_why}, Command{run_snapshot_diff},
+        question_named("garbage"), question_named("waste"), question_named("largest")}) {
     const absl::Status status = question(cut);
     EXPECT_EQ(absl::StatusCode::kInvalidArgument, status.code());
     EXPECT_THAT(std::string(status.message()), HasSubstr("is truncated or damaged"));
   }
-  ASSERT_TRUE(run_snapshot_show(cut).ok());
+  const Command show = question_named("show");
+  ASSERT_TRUE(show(cut).ok());
   EXPECT_THAT(shown(), HasSubstr("truncated or damaged"));
   EXPECT_THAT(shown(), Not(HasSubstr("floating garbage")));
   ASSERT_TRUE(run_snapshot_retained(options(bytes)).ok());
@@ -62,10 +75,10 @@ TEST_F(SnapshotCommands, NothingIsToldOfRootsThatWereCutOff) {
 TEST_F(SnapshotCommands, APlaceWithoutTypesOfTheProgramIsRefused) {
   Options asked = options(whole_file());
   asked.heap_cmt = {dir_.path()};
-  EXPECT_THAT(std::string(run_snapshot_show(asked).message()),
-              HasSubstr("no .cmi or .cmt file in"));
+  const Command show = question_named("show");
+  EXPECT_THAT(std::string(show(asked).message()), HasSubstr("no .cmi or .cmt file in"));
   asked.heap_cmt = {dir_.path("missing")};
-  EXPECT_TRUE(absl::IsNotFound(run_snapshot_show(asked)));
+  EXPECT_TRUE(absl::IsNotFound(show(asked)));
 }
 
 TEST_F(SnapshotCommands, ASnapshotWithoutSampledBlocksSaysWhy) {

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * OCaml 4: the program starts a tracker while a session runs. caml_memprof_start then raises
+ * "already started", as it would not without us. Before anything is raised the runtime calls a
+ * hook, where the session is ended and the start done again; the program continues as after a
+ * start.
+ *
+ *   OCaml code -> caml_c_call -> caml_memprof_start -> caml_failwith -> caml_raise -> hook
+ *       ^                                                                               |
+ *       +------------------------------ unit -------------------------------------------+
+ *
+ * The C code in between is left as caml_raise leaves it: nothing but its local roots is undone.
+ *
+ * Whose tracker runs is known by another hook, which is called when Memprof is stopped. 4.11 has
+ * none: its programs get the exception.
+ */
+#include "make_room.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "buffers.h"
+#include "profiles.h"
+#include "runtime_abi.h"
+#include "session.h"
+#include "walk/own_walk.h"
+
+#define STRING_TAG 252
+
+/* runtime/caml/memory.h */
+struct local_roots {
+	struct local_roots *next;
+	intptr_t tables, items;
+	value *table[5];
+};
+
+typedef void context_action(void *context, void *data);
+extern void (*caml_memprof_th_ctx_iter_hook)(context_action *, void *) WEAK;
+extern void (*caml_channel_mutex_unlock_exn)(void) WEAK;
+extern char caml_exn_Failure WEAK; /* the exception is its address */
+
+/* Goes on where OCaml code has called C, with that result. */
+extern void memprof_stub4_return(value result, char *state, uint64_t sp, uint64_t pc)
+	__attribute__((noreturn));
+
+static void (*next_each_context)(context_action *, void *);
+static void (*next_raise)(void);
+static int chained;
+static uint64_t stopped; /* the session in which Memprof was stopped last */
+
+/* ------------------------------------------------------------------ who runs */
+
+/* Collections go through the contexts with data, a stop without any. */
+static void on_each_context(context_action *action, void *data)
+{
+	if (!data) {
+		stopped = memprof_agent_control.starts;
+		memprof_session_memprof_stops();
+	}
+	next_each_context(action, data);
+}
+
+/* ------------------------------------------------------------------ a start that is refused */
+
+static struct local_roots **local_roots(void)
+{
+	return (struct local_roots **)memprof_state_of_c_calls(MEMPROF_STATE_LOCAL_ROOTS);
+}
+
+/* Those of a function with so many values, in the C code that OCaml code has called. */
+static int are_roots_of(const struct local_roots *roots, intptr_t values)
+{
+	uint64_t end, pc;
+
+	memprof_stack_begin(&end, &pc);
+	return (uint64_t)roots > (uint64_t)__builtin_frame_address(0) && (uint64_t)roots < end &&
+	       roots->tables == values && roots->items == 1;
+}
+
+static int is_refusal(value text)
+{
+	static const char refusal[] = "Gc.Memprof.start: already started.";
+
+	return IS_BLOCK(text) && (((uint64_t *)text)[-1] & 0xff) == STRING_TAG &&
+	       WORDS_OF(text) == sizeof refusal / sizeof(value) + 1 &&
+	       memcmp((const char *)text, refusal, sizeof refusal) == 0;
+}
+
+/* The roots of caml_memprof_start where that is what raises; null: something else does. */
+static struct local_roots *refused_start(void)
+{
+	const value failure = (value)&caml_exn_Failure;
+	struct local_roots *roots = *local_roots();
+
+	if (!are_roots_of(roots, 1)) /* the exception's, in caml_raise_with_arg */
+		return 0;
+	roots = roots->next; /* its arguments */
+	if (!are_roots_of(roots, 2) || *roots->table[0] != failure || !is_refusal(*roots->table[1]))
+		return 0;
+	roots = roots->next; /* those of caml_raise_with_string */
+	if (!are_roots_of(roots, 1) || *roots->table[0] != failure)
+		return 0;
+	return are_roots_of(roots->next, 3) ? roots->next : 0;
+}
+
+/* Nothing here allocates on the OCaml heap. Arguments that are wrong raise, as without us. */
+static void start_after_all(const struct local_roots *start)
+{
+	value rate = *start->table[0], frames = *start->table[1], tracker = *start->table[2];
+	value result;
+	uint64_t sp, pc;
+
+	*local_roots() = start->next;
+	memprof_session_makes_room();
+	result = caml_memprof_start(rate, frames, tracker);
+	memprof_session_is_aside();
+	memprof_stack_begin(&sp, &pc);
+	memprof_stub4_return(result, Caml_state, sp, pc);
+}
+
+/* Sessions are told apart by how many there have been. */
+static int is_ours(void)
+{
+	return memprof_activity.sampling && stopped != memprof_agent_control.starts;
+}
+
+static void on_raise(void)
+{
+	const struct local_roots *start;
+
+	if (UNLIKELY(is_ours() && !memprof_starts_profile())) {
+		start = refused_start();
+		if (start)
+			start_after_all(start);
+	}
+	if (next_raise)
+		next_raise();
+}
+
+/* ------------------------------------------------------------------ sessions */
+
+/* systhreads replaces both when it is initialised: ours are then not called any more, neither is
+ * chained again, as what has replaced them may call on to them. */
+void memprof_room_take_hooks(void)
+{
+	if (chained || !&caml_memprof_th_ctx_iter_hook || !&caml_channel_mutex_unlock_exn ||
+	    !&caml_exn_Failure || !memprof_walk_is_possible())
+		return;
+	chained = 1;
+	next_each_context = caml_memprof_th_ctx_iter_hook;
+	next_raise = caml_channel_mutex_unlock_exn;
+	caml_memprof_th_ctx_iter_hook = on_each_context;
+	memprof_set_hook(&caml_channel_mutex_unlock_exn, on_raise);
+}
