@@ -89,7 +89,7 @@ def collect(program, command, words, values):
             if value := takes(command, what):
                 values[f"{key} {name}".strip()] = value
     arguments = [takes(command, what) for what, _ in entries(found.get("Positionals", []))]
-    if arguments and arguments[0]:
+    if arguments and arguments[0] and not below:
         values[key or "-"] = arguments[0]
     for name in below:
         collect(program, [*command, name], words, values)

@@ -63,7 +63,7 @@ class Completions(unittest.TestCase):
         self.assertIn(str(os.getpid()), self.completed("memprofd", "--pid", ""))
 
     def test_files_and_folders(self):
-        self.assertEqual(["a.ctf"], self.completed("memprofctl", "dump", "a"))
+        self.assertEqual(["a.ctf"], self.completed("memprofctl", "trace", "dump", "a"))
         self.assertEqual(["traces"], self.completed("memprofd", "--trace.directory", ""))
 
     def test_nothing_of_a_free_text(self):
