@@ -9,6 +9,7 @@
 #include "daemon/history/profile.h"
 #include "daemon/model/measure.h"
 #include "daemon/model/query.h"
+#include "daemon/model/target_info.h"
 
 namespace memprof::v1 {
 class Site;

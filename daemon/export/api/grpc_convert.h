@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "daemon/export/api/service.h"
+#include "daemon/model/target_info.h"
 #include "memprof/v1/profiler.pb.h"
 
 namespace memprofd {

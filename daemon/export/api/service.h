@@ -18,6 +18,7 @@
 #include "daemon/model/asked_process.h"
 #include "daemon/model/control.h"
 #include "daemon/model/discovery.h"
+#include "daemon/model/target_info.h"
 #include "daemon/rss/rss_report.h"
 #include "daemon/values/published_control.h"
 #include "daemon/values/published_request.h"

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "bpf/events.h"
+#include "daemon/model/target_info.h"
 #include "daemon/query/frame_filter.h"
 #include "tests/kit/fake_profile.h"
 
