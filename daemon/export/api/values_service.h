@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/export/api/service.h"
+#include "daemon/history/value_sample.h"
 #include "daemon/values/value_watch.h"
 #include "memprof/v1/values.pb.h"
 

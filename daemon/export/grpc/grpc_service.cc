@@ -13,6 +13,7 @@
 #include "daemon/export/api/grpc_convert.h"
 #include "daemon/export/api/request_checks.h"
 #include "daemon/export/grpc/grpc_status.h"
+#include "daemon/history/snapshot.h"
 #include "daemon/query/observe_mode_rules.h"
 
 namespace memprofd {

@@ -223,7 +223,7 @@ TEST_F(ReplayTest, CsMemoryIsAsItWasCounted) {
   Counters counted, replayed;
   for (const Counters& counters : source.aggregator().by_class()) {
     const auto id = static_cast<std::uint32_t>(&counters - source.aggregator().by_class().data());
-    const bool of_c = source.aggregator().classes().get(ClassId(id)).place() == HeapKind::kC;
+    const bool of_c = source.aggregator().classes().get(ClassId(id)).heap_kind() == HeapKind::kC;
     if (of_c) counted += counters;
   }
   for (const ProfileRow& row : replay.snapshot->rows) {
