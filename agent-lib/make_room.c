@@ -10,6 +10,9 @@
  *       +------------------------------ unit -------------------------------------------+
  *
  * The C code in between is left as caml_raise leaves it: nothing but its local roots is undone.
+ * That is right only where OCaml code itself calls caml_memprof_start. Where C code does, which may
+ * be in the middle of a collection and catch the exception (another copy of the agent does both),
+ * the runtime raises as without us.
  *
  * Whose tracker runs is known by another hook, which is called when Memprof is stopped. 4.11 has
  * none: its programs get the exception.
@@ -77,6 +80,36 @@ static int are_roots_of(const struct local_roots *roots, intptr_t values)
 	       roots->tables == values && roots->items == 1;
 }
 
+/* True if caml_memprof_start is the C function that the innermost OCaml code has called: before the
+ * call of caml_c_call, which is 5 bytes long, its address goes to rax by one instruction of 7,
+ * which the compiler writes and the linker may shorten:
+ *
+ *   48 8b 05 disp   mov  address in the GOT(%rip), %rax
+ *   48 8d 05 disp   lea  function(%rip), %rax
+ *   48 c7 c0 imm    mov  $function, %rax
+ */
+static int start_is_called_by_ocaml(void)
+{
+	uint64_t sp, pc, called;
+	const unsigned char *code;
+	int32_t operand;
+
+	memprof_stack_begin(&sp, &pc);
+	code = (const unsigned char *)pc - 12;
+	memcpy(&operand, code + 3, sizeof operand);
+	if (code[0] != 0x48 || code[7] != 0xe8)
+		return 0;
+	if (code[1] == 0x8b && code[2] == 0x05)
+		called = *(const uint64_t *)(pc - 5 + (int64_t)operand);
+	else if (code[1] == 0x8d && code[2] == 0x05)
+		called = pc - 5 + (int64_t)operand;
+	else if (code[1] == 0xc7 && code[2] == 0xc0)
+		called = (uint64_t)(int64_t)operand;
+	else
+		return 0;
+	return called == (uint64_t)&caml_memprof_start;
+}
+
 static int is_refusal(value text)
 {
 	static const char refusal[] = "Gc.Memprof.start: already started.";
@@ -100,7 +133,7 @@ static struct local_roots *refused_start(void)
 	roots = roots->next; /* those of caml_raise_with_string */
 	if (!are_roots_of(roots, 1) || *roots->table[0] != failure)
 		return 0;
-	return are_roots_of(roots->next, 3) ? roots->next : 0;
+	return are_roots_of(roots->next, 3) && start_is_called_by_ocaml() ? roots->next : 0;
 }
 
 /* Nothing here allocates on the OCaml heap. Arguments that are wrong raise, as without us. */

@@ -134,7 +134,7 @@ TEST_F(ControlRoutesTest, EachPostIsRefusedToOtherSites) {
       expect_refusal(403, "", handler(forged));
     }
   }
-  EXPECT_EQ(posts, 17);
+  EXPECT_EQ(posts, 18);
 }
 
 TEST_F(ControlRoutesTest, NoGetHasEffects) {
