@@ -263,7 +263,13 @@ bool TargetPipeline::has_run_since(std::uint64_t cpu_ns) const {
 }
 
 void TargetPipeline::catch_up_if_run() {
-  if (!finished() && has_run_since(caught_up_cpu_ns_)) catch_up();
+  if (finished()) return;
+  const std::uint64_t now_ns = monotonic_ns();
+  if (has_run_since(caught_up_cpu_ns_)) {
+    catch_up();
+  } else {
+    pipeline_.advance_clock_to(now_ns);  // blocks grow older while their program stands still
+  }
 }
 
 void TargetPipeline::catch_up() {

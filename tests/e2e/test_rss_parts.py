@@ -77,7 +77,7 @@ class RssParts(E2ETest):
                 self.assertIn(f"thread stacks ({number})", self.memprofd.ctl("rss", "--pid", target.pid).stdout)
 
     def test_what_500_threads_keep_alive_is_one_row(self):
-        for folder in (TARGETS, TARGETS5):
+        for folder in (OCAML4, TARGETS5):
             with self.subTest(folder.name):
                 target = self.target("rss_parts", folder=folder)
                 daemon = self.daemon("--pid", target.pid, "--max-overhead", "none", rate=0.5)

@@ -721,7 +721,9 @@ class Reading(Snapshot):
         self.assertEqual({field.name for field in pb.HeapWhy.DESCRIPTOR.fields}, set(why))
         self.assertEqual(why["sites"], list(answer.sites))
         self.assertGreaterEqual(answer.reachable.sampled_blocks, why["reachable"]["sampled_blocks"])
-        self.assertEqual(why["paths"][0]["path"], answer.paths[0].path)
+        # Of another snapshot than the command's: a step can be there more often.
+        without_counts = [re.sub(r" up to ×\d+", "", path) for path in (why["paths"][0]["path"], answer.paths[0].path)]
+        self.assertEqual(*without_counts)
         self.assertRegex(daemon.said(), "snapshot for why by user 0, process .*: done")
 
     def query(self, path, sql):
@@ -985,12 +987,12 @@ class HungTypes(Snapshot):
         pb, ask = self.heaps(daemon)
         request = pb.DescribeHeapRequest(pid=target.pid, max_pause_seconds=10)
         heap = ask("DescribeHeap", request, pb.DescribeHeapResponse)
-        self.assertTrue(heap.types.out_of_time)
+        self.assertTrue(heap.census.types.out_of_time)
         self.assertGreater(heap.census.heap.reachable.blocks, 1000, "the rest is told")
         server.send("answer")
         heap = ask("DescribeHeap", request, pb.DescribeHeapResponse)
-        self.assertFalse(heap.types.out_of_time)
-        self.assertGreater(heap.types.modules, 0)
+        self.assertFalse(heap.census.types.out_of_time)
+        self.assertGreater(heap.census.types.modules, 0)
 
 
 class Garbage(Snapshot):
