@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the tests and closes with one line: "N passed, M failed, K skipped".
 
-  tests/run.py [--build FOLDER] [SUITE...]     default: every suite but unit and tsan
+  tests/run.py [--build FOLDER] [SUITE...]     default: every suite but unit, unit-tsan and tsan
 
 Suites of C++: unit-asan (GoogleTest, with sanitizers), unit (the same without), unit-tsan (those that
 have threads, with ThreadSanitizer), plain (tests that sanitizers would disturb or make last), kernel
@@ -50,7 +50,7 @@ PYTHON_SUITES = {"agent": "tests/agent", "e2e": "tests/e2e", "dashboards": "test
 GTEST_SUITES = {"unit": "tests/unit_tests", "unit-asan": "asan/tests/unit_tests",
                 "unit-tsan": "tsan/tests/unit_tests", "plain": "tests/plain_tests",
                 "kernel": "tests/kernel_tests"}
-SUITES = ["unit-asan", "unit-tsan", "fuzz", "plain", "kernel", "agent", "e2e", "calls", "heaps", "hostile", "dashboards", "bench", "runner"]
+SUITES = ["unit-asan", "fuzz", "plain", "kernel", "agent", "e2e", "calls", "heaps", "hostile", "dashboards", "bench", "runner"]
 NEED_ROOT = {"kernel", "tsan", "agent", "e2e", "calls", "heaps", "hostile", "dashboards", "bench"}
 LANES = 6  # on two processors: most modules wait most of the time
 QUIET_LANES = 3
@@ -66,7 +66,7 @@ SLOWEST = 10  # modules that are listed at the end
 MOST_AGAIN = 3  # modules that failed; more have not by chance
 # Begun before all others, as they wait longest: lanes should end together.
 FIRST = ["e2e/test_inspections", "dashboards/test_page", "dashboards/test_page_sites", "e2e/test_queries", "dashboards/test_alerts",
-         "unit-tsan-1", "unit-tsan-2", "unit-asan-1", "unit-asan-2", "unit-asan-3", "unit-asan-4", "e2e/test_service", "e2e/test_attach",
+         "unit-asan-1", "unit-asan-2", "unit-asan-3", "unit-asan-4", "e2e/test_service", "e2e/test_attach",
          "e2e/test_containers", "e2e/test_accuracy", "e2e/test_snapshots", "e2e/test_history", "e2e/test_events",
          "e2e/test_process_life", "e2e/test_losses", "e2e/test_capture", "e2e/test_attach_faults", "e2e/test_domains",
          "e2e/test_limits", "e2e/test_stalls", "e2e/test_agent_stops", "e2e/test_budget", "bench/test_bench",

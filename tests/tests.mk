@@ -106,7 +106,6 @@ test:
 	$(Q)$(SUBMAKE) format-check
 	$(Q)$(call make_goals,test-packages all targets dist-files $(BUILD)/tests/plain_tests $(BUILD)/tests/kernel_tests $(E2E_PROGRAMS) $(PAGE_PROGRAMS))
 	$(Q)deploy/progress.py $(ASAN_TESTS) $(FUZZ_BINARY) -j$(JOBS)
-	$(Q)deploy/progress.py $(TSAN_TESTS) -j$(JOBS)
 	$(Q)$(RUN_TESTS)
 # What only running tests needs is installed while the programs compile.
 .PHONY: test-packages

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/discover/proc_fs.h"
 #include "daemon/util/clock.h"
 
 namespace memprofd {
@@ -32,6 +33,16 @@ absl::Status no_socket() {
   return absl::ResourceExhaustedError(
       absl::StrCat("cannot make a socket for the program's children: ", std::strerror(errno),
                    "; --children no does without"));
+}
+
+// True if an agent in that program has taken memory before: the program is linked with the agent
+// that is also loaded into it. Not its earlier program: exec replaces all mappings.
+bool has_taken_memory(int pid) {
+  const std::string memory = absl::StrCat("/memfd:", SharedAgent::kMemoryName);
+  const auto maps = ProcFs().maps(pid);
+  return maps.ok() && std::ranges::any_of(*maps, [&](const Mapping& mapping) {
+           return mapping.path.starts_with(memory);
+         });
 }
 
 // 0: it has ended.
@@ -164,6 +175,7 @@ void RunChildren::start(const Waiting& waiting, const memprof_share_request& req
     return refuse(program, "has the agent of another version of memprofd");
   }
   const int pid = waiting.peer.pid;
+  if (request.kind == MEMPROF_SHARE_STARTED && has_taken_memory(pid)) return;
   // Its earlier program, if it has called exec.
   for (Child& child : children_) {
     if (child.pid == pid) end(child, {.cause = EndCause::kExec});

@@ -67,7 +67,7 @@ absl::Status SharedAgent::Memory::write(std::uint64_t address,
 }
 
 absl::StatusOr<SharedAgent> SharedAgent::create(const ShareOptions& options) {
-  UniqueFd file(::memfd_create("memprof-share", MFD_ALLOW_SEALING));
+  UniqueFd file(::memfd_create(kMemoryName, MFD_ALLOW_SEALING));
   const std::size_t bytes = MEMPROF_SHARE_RING + options.ring_bytes;
   if (!file || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) return no_memory("make");
   // Whoever has the descriptor could make the file shorter, and the program die of it.

@@ -38,6 +38,8 @@ struct ShareTaker {
 // Owned by one thread.
 class SharedAgent {
  public:
+  static constexpr char kMemoryName[] = "memprof-share";  // of its memfd
+
   // kResourceExhausted, kUnavailable: memory of that kind cannot be created.
   static absl::StatusOr<SharedAgent> create(const ShareOptions& options);
 

@@ -26,8 +26,11 @@ RUNNING_CAPTURE = agent.HEAD.size + 2 * agent.PAUSES.size + 8
 
 
 def stopped(pid):
-    """Whether all its threads stand still."""
-    states = (pathlib.Path(f"/proc/{pid}/task/{tid}/stat").read_text() for tid in os.listdir(f"/proc/{pid}/task"))
+    """Whether all its threads stand still; not while one of them ends."""
+    try:
+        states = [pathlib.Path(f"/proc/{pid}/task/{tid}/stat").read_text() for tid in os.listdir(f"/proc/{pid}/task")]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
     return all(state.rsplit(")", 1)[1].split()[0] == "T" for state in states)
 
 
