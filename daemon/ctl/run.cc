@@ -255,8 +255,8 @@ std::string damage_of(const std::string& program, const RunTarget& run) {
 class LiveFrames {
  public:
   explicit LiveFrames(RunTarget& run) : run_(run), questions_(ask_source(run)) {
-    look_.limit = kLiveRows;
-    look_.filter.set_frames(pb::FRAMES_APPLICATION);
+    view_.limit = kLiveRows;
+    view_.filter.set_frames(pb::FRAMES_APPLICATION);
   }
 
   void update() {
@@ -264,8 +264,8 @@ class LiveFrames {
     if (!run_.begun() || now < next_) return;
     next_ = now + kLivePace;
     run_.refresh();
-    look_.pid = run_.pid();
-    const TopAnswer answer = ask_top(*questions_, look_);
+    view_.pid = run_.pid();
+    const TopAnswer answer = ask_top(*questions_, view_);
     // What is not known yet is in the next frame.
     if (answer.status.ok()) {
       std::fputs(absl::StrCat(top_text(answer, charset_), "\n").c_str(), stderr);
@@ -276,7 +276,7 @@ class LiveFrames {
   RunTarget& run_;
   const std::unique_ptr<Questions> questions_;
   const Charset charset_ = terminal_charset();
-  TopViewState look_;
+  TopViewState view_;
   std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + kLivePace;
 };
 
@@ -536,7 +536,7 @@ absl::Status report_results(RunTarget& run, RunFiles& files, const std::vector<M
   return rules.empty() ? absl::OkStatus() : check(run, rules, options);
 }
 
-absl::Status tell_of_children(ChildReports& reports, bool quiet) {
+absl::Status report_children(ChildReports& reports, bool quiet) {
   ASSIGN_OR_RETURN(const std::string text, reports.finish());
   std::fputs(absl::StrCat(reports.damages(), quiet ? "" : text).c_str(), stderr);
   return absl::OkStatus();
@@ -590,7 +590,7 @@ absl::Status run_run(const Options& options) {
   if (reports.processes() > 0) {
     // The program itself may be a script, or of another language.
     if (!run->begun()) reported = absl::OkStatus();
-    reported.Update(tell_of_children(reports, options.quiet));
+    reported.Update(report_children(reports, options.quiet));
   }
   if (reported.ok() && children != nullptr && !options.quiet) {
     std::fputs(not_profiled_text(*children).c_str(), stderr);

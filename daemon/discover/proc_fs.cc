@@ -296,6 +296,14 @@ absl::StatusOr<std::uint64_t> ProcFs::last_processor(int pid, int tid) const {
   return parse_stat_field(*text, 39);
 }
 
+absl::StatusOr<int> ProcFs::parent(int pid) const {
+  auto text = read_file(pid, "stat");
+  if (!text.ok()) return text.status();
+  const auto parent = parse_stat_field(*text, 4);
+  if (!parent.ok()) return parent.status();
+  return static_cast<int>(*parent);
+}
+
 absl::StatusOr<std::uint64_t> ProcFs::start_time(int pid) const {
   auto text = read_file(pid, "stat");
   if (!text.ok()) return text.status();

@@ -88,6 +88,7 @@ class ProcFs {
   absl::StatusOr<double> last_run_ms(int pid, int tid) const;
   // The one that the thread runs on, or ran on last.
   absl::StatusOr<std::uint64_t> last_processor(int pid, int tid) const;
+  absl::StatusOr<int> parent(int pid) const;
   // Clock ticks since boot (field 22 of stat).
   absl::StatusOr<std::uint64_t> start_time(int pid) const;
   // Address range of the environment with which the program was started; both 0 if not allowed.

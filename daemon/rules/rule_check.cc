@@ -184,17 +184,16 @@ double oldest_seconds(const Counters& counters) {
 }
 
 absl::Status check_age(const ProfileSnapshot& snapshot, RuleOutcome& outcome) {
-  ASSIGN_OR_RETURN(const auto counted, with_lifetimes(snapshot, outcome.rule));
-  const auto& [profile, all] = counted;
+  ASSIGN_OR_RETURN(auto counted, with_lifetimes(snapshot, outcome.rule));
+  auto& [profile, all] = counted;
   outcome.measured = outcome.at_least = oldest_seconds(all);
   const bool broken = outcome.at_least > outcome.rule.limit;
   outcome.verdict = broken ? RuleVerdict::kBroken : RuleVerdict::kHolds;
   const auto oldest = std::ranges::max_element(
       profile.rows, {}, [](const ProfileRow& row) { return oldest_seconds(row.counters); });
   if (oldest == profile.rows.end()) return absl::OkStatus();
-  TargetProfile one = profile;
-  one.rows = {*oldest};
-  outcome.largest_site = largest_site(one, Measure::kLive);
+  profile.rows = {*oldest};
+  outcome.largest_site = largest_site(profile, Measure::kLive);
   return absl::OkStatus();
 }
 

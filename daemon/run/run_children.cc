@@ -12,9 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -45,19 +43,9 @@ bool has_taken_memory(int pid) {
          });
 }
 
-// 0: it has ended.
-int parent_of(int pid) {
-  std::ifstream status(absl::StrCat("/proc/", pid, "/status"));
-  for (std::string line; std::getline(status, line);) {
-    int parent = 0;
-    if (std::sscanf(line.c_str(), "PPid: %d", &parent) == 1) return parent;
-  }
-  return 0;
-}
-
 bool descends_from_us(int pid) {
   for (int i = 0; i < kAncestors && pid > 1; ++i) {
-    pid = parent_of(pid);
+    pid = ProcFs().parent(pid).value_or(0);
     if (pid == ::getpid()) return true;
   }
   return false;

@@ -24,6 +24,9 @@ namespace memprofd {
 // Name and size of a file are left to the caller.
 ::memprof::v1::KeptHeap to_proto(const ImageInfo& info);
 
+// Rows of each table for a request with that limit; 0: the usual number.
+inline std::size_t rows_of(std::uint32_t limit) { return limit == 0 ? 20 : limit; }
+
 // rows: of each table that can be long; 0: all of them.
 ::memprof::v1::HeapCensus census_answer(const HeapImage& image, const ShortestPaths& paths,
                                         std::size_t rows = 0);

@@ -14,7 +14,7 @@ namespace pb = ::memprof::v1;
 
 namespace {
 
-constexpr std::uint32_t kUsualRows = 20, kUsualDepth = 3, kMostDepth = 100;
+constexpr std::uint32_t kUsualDepth = 3, kMostDepth = 100;
 
 template <typename Request>
 pb::TakeSnapshotRequest snapshot_for(const Request& request) {
@@ -40,7 +40,7 @@ absl::StatusOr<pb::HeapWhy> why_of(const HeapImage& image, const pb::WhyRequest&
 }  // namespace
 
 pb::DescribeHeapResponse describe_heap(HeapImage& image, const pb::DescribeHeapRequest& request) {
-  const std::uint32_t limit = request.limit() != 0 ? request.limit() : kUsualRows;
+  const std::size_t limit = rows_of(request.limit());
   const std::uint32_t depth = request.depth() != 0 ? request.depth() : kUsualDepth;
   pb::DescribeHeapResponse out;
   {

@@ -10,6 +10,7 @@
 #include "daemon/export/api/control_service.h"
 #include "daemon/export/api/inner_heap.h"
 #include "daemon/export/api/service.h"
+#include "daemon/export/heaps/heap_answers.h"
 #include "daemon/snapshot/answers/shortest_paths.h"
 #include "daemon/snapshot/heap_image.h"
 #include "daemon/util/status_macros.h"
@@ -48,9 +49,6 @@ class KeptHeaps {
   }
 
  private:
-  static constexpr std::uint32_t kUsualRows = 20;
-  static std::size_t rows_of(std::uint32_t limit) { return limit == 0 ? kUsualRows : limit; }
-
   InnerHeaps& heaps_;
   ProfilerService& service_;
 };

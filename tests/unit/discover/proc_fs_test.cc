@@ -158,6 +158,7 @@ TEST(ProcFs, ReadsThisProcess) {
   ASSERT_TRUE(status.ok()) << status.status();
   EXPECT_EQ(status->tgid, pid);
   EXPECT_GT(*proc.start_time(pid), 0u);
+  EXPECT_EQ(*proc.parent(pid), ::getppid());
   const auto maps = proc.maps(pid);
   ASSERT_TRUE(maps.ok());
   const std::string exe = *proc.exe(pid);
