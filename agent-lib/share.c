@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "buffers.h"
@@ -161,6 +162,7 @@ static int take(int fd)
 static char reader[MEMPROF_SHARE_NAME]; /* of its socket; "": it follows one process */
 
 #define PATIENCE_US 500000 /* a reader that is stopped holds no program up for longer */
+#define PAUSE_US 1000	   /* between looks for its answer */
 #define TRIES 16	   /* of a call that signals interrupt */
 
 static int connect_to_reader(void)
@@ -269,6 +271,20 @@ static void restore_environment(void)
 	unsetenv(MEMPROF_SHARE_PRELOAD);
 }
 
+/* A reader that started a script learns from us which program runs, and then knows its offsets. */
+static void wait_for_offsets(void)
+{
+	const struct timespec pause = {.tv_nsec = PAUSE_US * 1000};
+
+	if (!caml_ml_domain_index || memprof_agent_control.offsets.memprof != 0)
+		return;
+	for (int us = 0; us < PATIENCE_US; us += PAUSE_US) {
+		if (__atomic_load_n(&memprof_share->answered, __ATOMIC_ACQUIRE))
+			return;
+		nanosleep(&pause, NULL);
+	}
+}
+
 void memprof_share_load(void)
 {
 	const char *number = getenv(MEMPROF_SHARE_FD);
@@ -277,6 +293,7 @@ void memprof_share_load(void)
 	if (!(number && take(atoi(number))) && !ask(MEMPROF_SHARE_STARTED))
 		return;
 	restore_environment();
+	wait_for_offsets();
 	memprof_activity.watchers = 1;
 	starting = 1;
 }

@@ -83,8 +83,9 @@ struct memprof_share {
 	__u64 ring_bytes;  /* a multiple of the page size */
 	double rate;	   /* samples per word */
 	__u64 until_ns;	   /* the first lease (requested_until_ns) */
-	/* Offsets of an OCaml 5 runtime. All 0: unknown; the reader writes them to the control
-	 * block once it has identified the program. */
+	/* Offsets of an OCaml 5 runtime. All 0: unknown, as when a script starts the program. The
+	 * reader writes them to the control block once it has identified the program, and the
+	 * program waits for that (answered), since it could not be sampled before. */
 	struct memprof_runtime_offsets offsets;
 	/* Written by the agent. */
 	__u32 pid;  /* of the process that has taken it, in its namespace; 0: none yet */
@@ -97,6 +98,7 @@ struct memprof_share {
 	__u64 written __attribute__((aligned(64)));
 	/* Written by the reader. */
 	__u64 read __attribute__((aligned(64)));
+	__u32 answered; /* 1: it has identified the program and written offsets, or refuses it */
 };
 
 #endif

@@ -87,7 +87,9 @@ absl::Status RunTarget::begin_pipeline(const ShareTaker& taker) {
 
 void RunTarget::begin(const ShareTaker& taker) {
   if (!is_certain_) pid_ = taker.pid;
-  if (const absl::Status status = begin_pipeline(taker); !status.ok()) {
+  const absl::Status status = begin_pipeline(taker);
+  agent_.answer();
+  if (!status.ok()) {
     problem_ = std::string(status.message());
     return;
   }

@@ -102,6 +102,8 @@ void SharedAgent::set_offsets(const memprof_runtime_offsets& offsets) {
   if (shared) control(*shared).give({.offsets = offsets}).IgnoreError();
 }
 
+void SharedAgent::answer() { __atomic_store_n(&head().answered, 1, __ATOMIC_RELEASE); }
+
 std::optional<ShareTaker> SharedAgent::taker() const {
   if (load(head().control) == 0) return std::nullopt;
   ShareTaker taker{.pid = static_cast<int>(load(head().pid)),

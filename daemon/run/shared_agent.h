@@ -48,6 +48,9 @@ class SharedAgent {
   // Sets the offsets of an OCaml 5 runtime, before the program starts or once it has taken the
   // memory.
   void set_offsets(const memprof_runtime_offsets& offsets);
+  // Lets a program of OCaml 5 that was started without offsets go on: it has them now, or is
+  // refused.
+  void answer();
   // Nothing yet.
   std::optional<ShareTaker> taker() const;
   // Moves the lease on: without it the agent stops to sample after AgentControl::kLeaseNs.

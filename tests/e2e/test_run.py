@@ -252,6 +252,28 @@ class Children(RunCase):
         self.assertIn("2 other processes", done.stderr)
         self.assertRegex(done.stderr, r"(?m)^memprofctl: not profiled: .*true.*: has no OCaml runtime")
 
+    def test_from_the_first_allocation(self):
+        """A program that a script starts is sampled from its begin, however late memprofctl sees which one it is."""
+        script = self.folder / "script"
+        script.write_text(f"""#!/bin/sh
+kill -STOP $PPID
+printf 'go 1\nexit\n' | {self.program('known_alloc')} &
+p=$!
+is() {{ grep -qs "^State:.[$1]" /proc/$p/status; }}
+while is RSD && ! grep -qs memfd:memprof /proc/$p/maps; do :; done
+while is R; do :; done
+kill -CONT $PPID
+wait
+""")
+        script.chmod(0o755)
+        done = self.run_to_end(script, options=["--out", self.folder / "a.json"], rate=self.CHILD_RATE)
+        self.assertEqual(0, done.returncode, done.stderr)
+        truth, = (json.loads(line)["sites"] for line in done.stdout.splitlines() if line.startswith("{"))
+        sites = self.sites("a.json")
+        for name in ("site_small", "site_live", "site_major", "site_promoted"):
+            found = sum_sites(sites.values(), name)["allocated_bytes"]
+            self.assert_estimate(name, found, truth[name]["allocated_words"], self.CHILD_RATE)
+
     def test_exec(self):
         """The program that comes by exec is a process of its own."""
         run = self.ready("execer", options=["--out", self.folder / "a.json"])
