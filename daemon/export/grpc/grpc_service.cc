@@ -57,7 +57,7 @@ grpc::Status GrpcService::answer(const grpc::ServerContext& context, AnswerTurns
 
 absl::StatusOr<pb::GetProfileResponse> GrpcService::profile(const grpc::ServerContext& context,
                                                             const pb::GetProfileRequest& request) {
-  const auto turn = turns_.take(GrpcAccess::caller(context).user());
+  const auto turn = queues_.answers.take(GrpcAccess::caller(context).user());
   if (!turn.ok()) return turn.status();
   return queries_.get_profile(request);
 }
@@ -113,31 +113,31 @@ grpc::Status GrpcService::TakeSnapshot(grpc::ServerContext* context,
 grpc::Status GrpcService::ListSites(grpc::ServerContext* context,
                                     const pb::ListSitesRequest* request,
                                     pb::ListSitesResponse* response) {
-  return answer(*context, turns_, &QueryService::list_sites, *request, *response);
+  return answer(*context, queues_.answers, &QueryService::list_sites, *request, *response);
 }
 
 grpc::Status GrpcService::DiffSites(grpc::ServerContext* context,
                                     const pb::DiffSitesRequest* request,
                                     pb::DiffSitesResponse* response) {
-  return answer(*context, turns_, &QueryService::diff_sites, *request, *response);
+  return answer(*context, queues_.answers, &QueryService::diff_sites, *request, *response);
 }
 
 grpc::Status GrpcService::ListCallers(grpc::ServerContext* context,
                                       const pb::ListCallersRequest* request,
                                       pb::ListCallersResponse* response) {
-  return answer(*context, turns_, &QueryService::list_callers, *request, *response);
+  return answer(*context, queues_.answers, &QueryService::list_callers, *request, *response);
 }
 
 grpc::Status GrpcService::ListLeaks(grpc::ServerContext* context,
                                     const pb::ListLeaksRequest* request,
                                     pb::ListLeaksResponse* response) {
-  return answer(*context, turns_, &QueryService::list_leaks, *request, *response);
+  return answer(*context, queues_.answers, &QueryService::list_leaks, *request, *response);
 }
 
 grpc::Status GrpcService::GetHistory(grpc::ServerContext* context,
                                      const pb::GetHistoryRequest* request,
                                      pb::GetHistoryResponse* response) {
-  return answer(*context, turns_, &QueryService::get_history, *request, *response);
+  return answer(*context, queues_.answers, &QueryService::get_history, *request, *response);
 }
 
 grpc::Status GrpcService::GetProfile(grpc::ServerContext* context,
@@ -149,7 +149,7 @@ grpc::Status GrpcService::GetProfile(grpc::ServerContext* context,
 grpc::Status GrpcService::StreamProfile(grpc::ServerContext* context,
                                         const pb::GetProfileRequest* request,
                                         grpc::ServerWriter<pb::StreamProfileResponse>* writer) {
-  const auto slot = streams_.take(*context);
+  const auto slot = queues_.streams.take(*context);
   if (!slot) return no_stream_left();
   const absl::StatusOr<pb::GetProfileResponse> made = profile(*context, *request);
   if (!made.ok()) return to_grpc(made.status());
@@ -171,7 +171,7 @@ grpc::Status GrpcService::StreamProfile(grpc::ServerContext* context,
 grpc::Status GrpcService::WatchSites(grpc::ServerContext* context,
                                      const pb::WatchSitesRequest* request,
                                      grpc::ServerWriter<pb::ListSitesResponse>* writer) {
-  const auto slot = streams_.take(*context);
+  const auto slot = queues_.streams.take(*context);
   if (!slot) return no_stream_left();
   const double seconds = interval_seconds(request->interval_seconds());
   if (seconds == 0) {
@@ -184,18 +184,18 @@ grpc::Status GrpcService::WatchSites(grpc::ServerContext* context,
   do {
     pb::ListSitesResponse sites;
     const grpc::Status status =
-        answer(*context, watched_, &QueryService::first_sites, request->query(), sites);
+        answer(*context, queues_.watched, &QueryService::first_sites, request->query(), sites);
     if (!status.ok()) return status;
     if (!slot->write([&] { return writer->Write(sites); })) break;
     next = std::max(next + interval, steady_clock::now());  // a slow reader gets fewer messages
-  } while (wait_for_next(*context, stop_, next));
+  } while (wait_for_next(*context, queues_.stop, next));
   return grpc::Status::OK;
 }
 
 grpc::Status GrpcService::StreamEvents(grpc::ServerContext* context,
                                        const pb::StreamEventsRequest* request,
                                        grpc::ServerWriter<pb::StreamEventsResponse>* writer) {
-  const auto slot = streams_.take(*context);
+  const auto slot = queues_.streams.take(*context);
   if (!slot) return no_stream_left();
   absl::StatusOr<EventQuery> query = event_query(*request);
   if (!query.ok()) return to_grpc(query.status());
@@ -218,7 +218,7 @@ grpc::Status GrpcService::StreamEvents(grpc::ServerContext* context,
   const auto send = [&](const pb::StreamEventsResponse& message) {
     return slot->write([&] { return writer->Write(message); });
   };
-  while (wait_for_next(*context, stop_, steady_clock::now())) {
+  while (wait_for_next(*context, queues_.stop, steady_clock::now())) {
     const EventRead read = reader->read(kEventsARead, kCancelCheck);
     if (!stream.put(read, send) || read.ended) break;
   }

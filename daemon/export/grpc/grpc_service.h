@@ -13,9 +13,8 @@
 #include "daemon/export/api/service.h"
 #include "daemon/export/clients/answer_turns.h"
 #include "daemon/export/grpc/grpc_access.h"
+#include "daemon/export/grpc/grpc_queues.h"
 #include "daemon/export/grpc/heap_stream.h"
-#include "daemon/export/grpc/stream_slots.h"
-#include "daemon/util/stop_signal.h"
 #include "memprof/v1/profiler.grpc.pb.h"
 
 namespace memprofd {
@@ -23,17 +22,15 @@ namespace memprofd {
 class GrpcService final : public ::memprof::v1::Profiler::Service {
  public:
   // All must outlive this.
-  GrpcService(ProfilerService& service, const GrpcAccess& access, StreamSlots& streams,
+  GrpcService(ProfilerService& service, const GrpcAccess& access, GrpcQueues& queues,
               HeapStream& heap_stream, std::shared_ptr<AnswerPages> answers, ServerFacts facts)
       : service_(service),
         access_(access),
-        streams_(streams),
+        queues_(queues),
         heap_stream_(heap_stream),
         control_(service),
         queries_(service, std::move(answers), [&service] { return service.discovered(); }),
         facts_(std::move(facts)) {}
-  // Ends all streams soon.
-  void stop() { stop_.stop(); }
 
   grpc::Status ListTargets(grpc::ServerContext* context,
                            const ::memprof::v1::ListTargetsRequest* request,
@@ -81,13 +78,6 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
                         ::memprof::v1::DiagnoseResponse* response) override;
 
  private:
-  static constexpr AnswerLimits kTurns{.waiting = 16};
-
- public:
-  // Answers that are made or awaited at the same time, one thread each, without streams.
-  static constexpr int kMostAnswers = static_cast<int>(kTurns.at_once + kTurns.waiting);
-
- private:
   // Runs a request of a caller who has the right, and logs it.
   template <typename Request, typename Response>
   grpc::Status command(const grpc::ServerContext& context, const Request& request,
@@ -103,15 +93,11 @@ class GrpcService final : public ::memprof::v1::Profiler::Service {
 
   ProfilerService& service_;
   const GrpcAccess& access_;
-  StreamSlots& streams_;
+  GrpcQueues& queues_;
   HeapStream& heap_stream_;
   ControlService control_;
   QueryService queries_;
-  // Each waiting call has a thread, beside streams and control calls.
-  AnswerTurns turns_{kTurns};
-  AnswerTurns watched_{{.at_once = 2, .waiting = StreamSlots::kSlots}};  // of WatchSites
   const ServerFacts facts_;
-  StopSignal stop_;
 };
 
 }  // namespace memprofd

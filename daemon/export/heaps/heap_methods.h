@@ -10,39 +10,40 @@
 
 namespace memprofd {
 
-// Calls visit() with each Method. Both services must outlive the methods.
+// Both services must outlive the methods.
 template <typename Visit>
 void each_heap_method(HeapService& taken, KeptHeaps& kept, const Visit& visit) {
   namespace pb = ::memprof::v1;
   visit(Method<pb::DescribeHeapRequest, pb::DescribeHeapResponse>{
-      "DescribeHeap", "heap", Role::kControlProgram, "snapshot to describe",
-      [&taken](const auto& request, const MethodCall& call) {
+      "DescribeHeap", "heap", Role::kControlProgram, Queue::kCalls,
+      logged_as("snapshot to describe"), [&taken](const auto& request, const MethodCall& call) {
         return taken.describe(request, call.process, call.waits);
       }});
-  visit(Method<pb::WhyRequest, pb::HeapWhy>{"Why", "why", Role::kControlProgram, "snapshot for why",
+  visit(Method<pb::WhyRequest, pb::HeapWhy>{"Why", "why", Role::kControlProgram, Queue::kCalls,
+                                            logged_as("snapshot for why"),
                                             [&taken](const auto& request, const MethodCall& call) {
                                               return taken.why(request, call.process, call.waits);
                                             }});
   visit(Method<pb::ListHeapsRequest, pb::ListHeapsResponse>{
-      "ListHeaps", "heaps", Role::kAsk, nullptr,
+      "ListHeaps", "heaps", Role::kAsk, Queue::kCalls, nullptr,
       [&kept](const auto& request, const MethodCall&) { return kept.list(request); }});
   visit(Method<pb::ListCensusesRequest, pb::ListCensusesResponse>{
-      "ListCensuses", "censuses", Role::kAsk, nullptr,
+      "ListCensuses", "censuses", Role::kAsk, Queue::kCalls, nullptr,
       [&kept](const auto& request, const MethodCall&) { return kept.censuses(request); }});
   visit(Method<pb::KeepHeapRequest, pb::KeepHeapResponse>{
-      "KeepHeap", "keep_heap", Role::kControlAll, "snapshot to keep",
+      "KeepHeap", "keep_heap", Role::kControlAll, Queue::kCalls, logged_as("snapshot to keep"),
       [&kept](const auto& request, const MethodCall& call) {
         return kept.keep(request, call.waits);
       }});
   visit(Method<pb::CompareHeapsRequest, pb::HeapDiff>{
-      "CompareHeaps", "compare_heaps", Role::kControlAll, nullptr,
+      "CompareHeaps", "compare_heaps", Role::kControlAll, Queue::kCalls, nullptr,
       [&kept](const auto& request, const MethodCall&) { return kept.compare(request); }});
   // Answers from one stored snapshot: answer(image, paths, rows).
   const auto visit_answer =
       [&]<typename Request, typename Answer>(
           const char* rpc, const char* route, const Request& /*request*/,
           Answer (*answer)(const HeapImage&, const ShortestPaths&, std::size_t)) {
-        visit(Method<Request, Answer>{rpc, route, Role::kControlAll, nullptr,
+        visit(Method<Request, Answer>{rpc, route, Role::kControlAll, Queue::kCalls, nullptr,
                                       [&kept, answer](const Request& request, const MethodCall&) {
                                         return kept.answer(request, answer);
                                       }});

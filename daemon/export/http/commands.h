@@ -4,12 +4,13 @@
 
 #include <google/protobuf/util/json_util.h>
 
+#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "daemon/export/api/audit.h"
 #include "daemon/export/api/method.h"
+#include "daemon/export/clients/answer_turns.h"
 #include "daemon/export/http/http_answers.h"
 #include "daemon/export/http/http_server.h"
 #include "daemon/export/http/request_params.h"
@@ -33,25 +34,29 @@ absl::StatusOr<Request> parse_command(const std::string& body) {
                                                  lines.substr(0, lines.find('\n'))));
 }
 
-// Adds the route of a method that gRPC has, too: GET for everybody's questions, else a command.
-// stop: ends what takes its time; it must outlive the route.
+// Adds the route of a method: GET for everybody's questions, else a command. stop: ends what takes
+// its time; it must outlive the route. turns, if any: where questions wait.
 template <typename Request, typename Response>
 void add_method(Method<Request, Response> method, bool allowed, StopSignal& stop,
-                HttpRoutes& routes) {
+                const std::shared_ptr<AnswerTurns>& turns, HttpRoutes& routes) {
+  if (method.route == nullptr) return;
   if (method.role == Role::kAsk) {
-    routes[absl::StrCat("/api/v1/", method.route)] = [method](const HttpRequest& http) {
+    routes[absl::StrCat("/api/v1/", method.route)] = [method, turns](const HttpRequest& http) {
       Request request;
       const absl::Status status = fill_from_params(http.query, request);
-      return status.ok() ? http_answer(method.answer(request, {})) : http_failure(status);
+      if (!status.ok()) return http_failure(status);
+      const auto answer = [&] { return http_answer(method.answer(request, {})); };
+      return turns == nullptr ? answer() : in_turn(*turns, answer);
     };
     return;
   }
   const auto handle = [method, &stop](const HttpRequest& http) {
     const auto request = parse_command<Request>(http.body);
     if (!request.ok()) return http_failure(request.status());
-    const int pid = pid_of(*request);
-    const auto answer = method.answer(*request, {pid, [&stop] { return stop.wait({}); }});
-    if (method.audit != nullptr) audit(pid, method.audit, http.caller, answer.status());
+    const AskedProcess process = method.process(*request);
+    const auto answer = method.answer(*request, {process, [&stop] { return stop.wait({}); }});
+    audit_call(method.audit, *request, process.pid, http.caller, false, answer.status(),
+               answer.ok() ? method.done(*answer) : "");
     return http_answer(answer);
   };
   add_command(method.route, allowed, handle, routes);

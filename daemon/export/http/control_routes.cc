@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/export/api/api_methods.h"
 #include "daemon/export/api/audit.h"
 #include "daemon/export/api/request_checks.h"
-#include "daemon/export/api/rss_convert.h"
 #include "daemon/export/heaps/heap_methods.h"
 #include "daemon/export/http/commands.h"
 #include "daemon/export/http/http_answers.h"
@@ -23,7 +23,7 @@ HttpHandler command(ControlService& control,
   return [&control, run](const HttpRequest& http) {
     const absl::StatusOr<Request> request = parse_command<Request>(http.body);
     if (!request.ok()) return http_failure(request.status());
-    auto response = (control.*run)(*request, process_of(*request));
+    auto response = (control.*run)(*request, process_in(*request));
     audit(request->pid(), name_of(*request), http.caller, response.status());
     return http_answer(std::move(response));
   };
@@ -46,15 +46,6 @@ HttpHandler snapshot(ControlService& control, StopSignal& stop) {
   };
 }
 
-// The program does not notice, but pages of all programs may be looked at.
-HttpHandler rss(ProfilerService& service) {
-  return [&service](const HttpRequest& http) {
-    const auto request = parse_command<::memprof::v1::GetRssRequest>(http.body);
-    return request.ok() ? http_answer(get_rss(service, *request, request->pid()))
-                        : http_failure(request.status());
-  };
-}
-
 }  // namespace
 
 void add_control_routes(const ControlParts& parts, bool allowed, HttpRoutes& routes) {
@@ -66,10 +57,11 @@ void add_control_routes(const ControlParts& parts, bool allowed, HttpRoutes& rou
   add("detach", command(control, &ControlService::detach));
   add("rate", command(control, &ControlService::set_rate));
   add("snapshot", snapshot(control, parts.stop));
-  add("rss", rss(parts.service));
-  each_heap_method(parts.taken, parts.kept, [&](auto method) {
-    add_method(std::move(method), allowed, parts.stop, routes);
-  });
+  const auto add_one = [&](auto method) {
+    add_method(std::move(method), allowed, parts.stop, nullptr, routes);
+  };
+  each_memory_method(parts.service, add_one);
+  each_heap_method(parts.taken, parts.kept, add_one);
 }
 
 }  // namespace memprofd
