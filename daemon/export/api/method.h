@@ -84,6 +84,8 @@ struct Method {
   // Remarks about a completed call in the log.
   std::function<std::string(const Response&)> done = [](const Response&) { return ""; };
   std::function<AskedProcess(const Request&)> process = &process_in<Request>;
+  // The role over gRPC where it depends on the request.
+  Role (*role_of)(const Request&) = nullptr;
 };
 
 // Not thread-safe, except that send() may be called from any one thread at a time.

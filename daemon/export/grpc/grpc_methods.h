@@ -116,7 +116,8 @@ class GrpcMethods final : public grpc::Service {
     if (!place.ok()) return to_grpc(place.status());
     const GrpcCaller caller = GrpcAccess::caller(context);
     const AskedProcess asked = method.process(request);
-    const auto process = allowed(caller, method.role, asked);
+    const Role role = method.role_of == nullptr ? method.role : method.role_of(request);
+    const auto process = allowed(caller, role, asked);
     const auto waits = [&context] { return !context.IsCancelled(); };
     absl::StatusOr<Response> answered =
         process.ok() ? method.answer(request, {*process, waits}) : process.status();

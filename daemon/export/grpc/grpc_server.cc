@@ -18,7 +18,6 @@
 #include "daemon/export/grpc/grpc_methods.h"
 #include "daemon/export/grpc/grpc_service.h"
 #include "daemon/export/grpc/grpc_trace_service.h"
-#include "daemon/export/grpc/grpc_values_service.h"
 #include "daemon/export/grpc/stream_slots.h"
 #include "daemon/export/grpc/tcp_connections.h"
 #include "daemon/export/grpc/unix_listener.h"
@@ -29,6 +28,7 @@
 #include "memprof/v1/calls.grpc.pb.h"
 #include "memprof/v1/heaps.grpc.pb.h"
 #include "memprof/v1/rss.grpc.pb.h"
+#include "memprof/v1/values.grpc.pb.h"
 
 namespace memprofd {
 namespace {
@@ -81,7 +81,7 @@ struct GrpcServer::Impl {
         service(profiler, access, queues, heap_stream, options.answers, options.facts),
         traces(traces),
         trace_service(traces, access, queues.streams),
-        values_service(profiler, access, queues.streams),
+        values(profiler),
         control(profiler),
         queries(profiler),
         heaps(options.heaps),
@@ -91,6 +91,7 @@ struct GrpcServer::Impl {
       GrpcMethods& service = services.emplace_back(name, access, queues);
       return [&service](auto method) { service.add(std::move(method)); };
     };
+    each_values_method(profiler, values, add_to(::memprof::v1::Values::service_full_name()));
     each_memory_method(profiler, add_to(::memprof::v1::Memory::service_full_name()));
     each_calls_method(profiler, add_to(::memprof::v1::Calls::service_full_name()));
     each_heap_method(taken_heaps, kept_heaps, add_to(::memprof::v1::Heaps::service_full_name()));
@@ -112,7 +113,7 @@ struct GrpcServer::Impl {
   GrpcService service;
   TraceService& traces;
   GrpcTraceService trace_service;
-  GrpcValuesService values_service;
+  ValuesService values;
   ControlService control;
   QueryService queries;
   const std::shared_ptr<InnerHeaps> heaps;
@@ -143,7 +144,6 @@ void GrpcServer::Impl::prepare(grpc::ServerBuilder& builder) {
   builder.experimental().SetInterceptorCreators(std::move(counters));
   builder.RegisterService(&service);
   builder.RegisterService(&trace_service);
-  builder.RegisterService(&values_service);
   for (GrpcMethods& methods : services) builder.RegisterService(&methods);
 }
 
@@ -152,7 +152,6 @@ void GrpcServer::Impl::set_serving(bool serving) {
   health->SetServingStatus(serving);
   health->SetServingStatus(::memprof::v1::Profiler::service_full_name(), serving);
   health->SetServingStatus(::memprof::v1::Trace::service_full_name(), serving);
-  health->SetServingStatus(::memprof::v1::Values::service_full_name(), serving);
   for (const GrpcMethods& methods : services) health->SetServingStatus(methods.name(), serving);
 }
 
@@ -197,7 +196,6 @@ GrpcServer::~GrpcServer() {
   impl_->set_serving(false);
   impl_->heap_stream.stop();
   impl_->queues.stop.stop();
-  impl_->values_service.stop();
   impl_->traces.stop();
   if (impl_->listener != nullptr) impl_->listener->stop(kGrace);
   impl_->server->Shutdown(std::chrono::system_clock::now() + kGrace);

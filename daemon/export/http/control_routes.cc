@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/http/control_routes.h"
 
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -57,11 +58,10 @@ void add_control_routes(const ControlParts& parts, bool allowed, HttpRoutes& rou
   add("detach", command(control, &ControlService::detach));
   add("rate", command(control, &ControlService::set_rate));
   add("snapshot", snapshot(control, parts.stop));
-  const auto add_one = [&](auto method) {
-    add_method(std::move(method), allowed, parts.stop, nullptr, routes);
-  };
-  each_memory_method(parts.service, add_one);
-  each_heap_method(parts.taken, parts.kept, add_one);
+  const MethodRoutes visit(routes, allowed, parts.stop, std::make_shared<HttpTurns>());
+  each_values_method(parts.service, parts.values, visit);
+  each_memory_method(parts.service, visit);
+  each_heap_method(parts.taken, parts.kept, visit);
 }
 
 }  // namespace memprofd
