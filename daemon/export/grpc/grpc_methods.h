@@ -43,19 +43,6 @@ class GrpcMethods final : public grpc::Service {
                     this));
   }
 
-  // send(context, request, writer): checks itself whether the caller may.
-  template <typename Request, typename Response, typename Send>
-  void add_stream(const char* rpc, Send send) {
-    using Handler = grpc::internal::ServerStreamingHandler<GrpcMethods, Request, Response>;
-    add_handler(rpc, grpc::internal::RpcMethod::SERVER_STREAMING,
-                new Handler(
-                    [send](GrpcMethods*, grpc::ServerContext* context, const Request* request,
-                           grpc::ServerWriter<Response>* writer) {
-                      return send(*context, *request, *writer);
-                    },
-                    this));
-  }
-
   template <typename Request, typename Message>
   void add(StreamMethod<Request, Message> stream) {
     using Handler = grpc::internal::ServerStreamingHandler<GrpcMethods, Request, Message>;

@@ -16,8 +16,6 @@
 #include "daemon/export/api/api_methods.h"
 #include "daemon/export/grpc/call_counter.h"
 #include "daemon/export/grpc/grpc_methods.h"
-#include "daemon/export/grpc/grpc_service.h"
-#include "daemon/export/grpc/grpc_trace_service.h"
 #include "daemon/export/grpc/stream_slots.h"
 #include "daemon/export/grpc/tcp_connections.h"
 #include "daemon/export/grpc/unix_listener.h"
@@ -27,6 +25,7 @@
 #include "daemon/util/status_macros.h"
 #include "memprof/v1/calls.grpc.pb.h"
 #include "memprof/v1/heaps.grpc.pb.h"
+#include "memprof/v1/profiler.grpc.pb.h"
 #include "memprof/v1/rss.grpc.pb.h"
 #include "memprof/v1/values.grpc.pb.h"
 
@@ -77,28 +76,29 @@ struct GrpcServer::Impl {
         access(options.access),
         idle_patience(options.idle_patience),
         queues(options.stats, options.stream_patience),
-        heap_stream(profiler, access, queues.streams),
-        service(profiler, access, queues, heap_stream, options.answers, options.facts),
         traces(traces),
-        trace_service(traces, access, queues.streams),
         values(profiler),
         control(profiler),
-        queries(profiler),
+        queries(profiler, options.answers, [&profiler] { return profiler.discovered(); }),
+        live_sites(profiler),
+        facts(options.facts),
         heaps(options.heaps),
-        taken_heaps(*heaps, control, queries),
+        taken_heaps(*heaps, control, live_sites),
         kept_heaps(*heaps, profiler) {
     const auto add_to = [this](const char* name) {
       GrpcMethods& service = services.emplace_back(name, access, queues);
       return [&service](auto method) { service.add(std::move(method)); };
     };
+    const auto add_to_profiler = add_to(::memprof::v1::Profiler::service_full_name());
+    each_query_method(queries, add_to_profiler);
+    each_control_method(profiler, control, add_to_profiler);
+    each_server_method(facts, add_to_profiler);
+    each_trace_method(traces, add_to(::memprof::v1::Trace::service_full_name()));
     each_values_method(profiler, values, add_to(::memprof::v1::Values::service_full_name()));
     each_memory_method(profiler, add_to(::memprof::v1::Memory::service_full_name()));
     each_calls_method(profiler, add_to(::memprof::v1::Calls::service_full_name()));
-    each_heap_method(taken_heaps, kept_heaps, add_to(::memprof::v1::Heaps::service_full_name()));
-    services.back().add_stream<::memprof::v1::TakeHeapRequest, ::memprof::v1::TakeSnapshotResponse>(
-        "TakeHeap", [this](auto& context, const auto& request, auto& writer) {
-          return heap_stream.send(context, request, writer);
-        });
+    each_heap_method(control, taken_heaps, kept_heaps,
+                     add_to(::memprof::v1::Heaps::service_full_name()));
   }
 
   void prepare(grpc::ServerBuilder& builder);
@@ -109,13 +109,12 @@ struct GrpcServer::Impl {
   const GrpcAccess access;
   const std::chrono::milliseconds idle_patience;
   GrpcQueues queues;
-  HeapStream heap_stream;
-  GrpcService service;
   TraceService& traces;
-  GrpcTraceService trace_service;
   ValuesService values;
   ControlService control;
   QueryService queries;
+  QueryService live_sites;  // for snapshots; it keeps no pages
+  const ServerFacts facts;
   const std::shared_ptr<InnerHeaps> heaps;
   HeapService taken_heaps;
   KeptHeaps kept_heaps;
@@ -142,16 +141,12 @@ void GrpcServer::Impl::prepare(grpc::ServerBuilder& builder) {
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> counters;
   counters.push_back(std::make_unique<CallCounter>(stats));
   builder.experimental().SetInterceptorCreators(std::move(counters));
-  builder.RegisterService(&service);
-  builder.RegisterService(&trace_service);
   for (GrpcMethods& methods : services) builder.RegisterService(&methods);
 }
 
 void GrpcServer::Impl::set_serving(bool serving) {
   grpc::HealthCheckServiceInterface* health = server->GetHealthCheckService();
   health->SetServingStatus(serving);
-  health->SetServingStatus(::memprof::v1::Profiler::service_full_name(), serving);
-  health->SetServingStatus(::memprof::v1::Trace::service_full_name(), serving);
   for (const GrpcMethods& methods : services) health->SetServingStatus(methods.name(), serving);
 }
 
@@ -194,7 +189,6 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::start(const GrpcServerOp
 
 GrpcServer::~GrpcServer() {
   impl_->set_serving(false);
-  impl_->heap_stream.stop();
   impl_->queues.stop.stop();
   impl_->traces.stop();
   if (impl_->listener != nullptr) impl_->listener->stop(kGrace);

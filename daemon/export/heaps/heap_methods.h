@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The methods of gRPC's Heaps that answer with one message, and their routes over HTTP.
+// The methods of gRPC's Heaps, and their routes over HTTP.
 #pragma once
 
 #include "daemon/export/api/method.h"
+#include "daemon/export/api/profile_streams.h"
 #include "daemon/export/heaps/heap_answers.h"
 #include "daemon/export/heaps/heap_service.h"
 #include "daemon/export/heaps/kept_heaps.h"
@@ -10,10 +11,17 @@
 
 namespace memprofd {
 
-// Both services must outlive the methods.
+// The services must outlive the methods.
 template <typename Visit>
-void each_heap_method(HeapService& taken, KeptHeaps& kept, const Visit& visit) {
+void each_heap_method(ControlService& control, HeapService& taken, KeptHeaps& kept,
+                      const Visit& visit) {
   namespace pb = ::memprof::v1;
+  visit(StreamMethod<pb::TakeHeapRequest, pb::TakeSnapshotResponse>{
+      "TakeHeap", Role::kControlProgram, Queue::kNone,
+      [](const auto& request) { return AuditLine{name_of(request)}; },
+      [&control](const auto& request, const auto& call) {
+        return take_heap(control, request, call);
+      }});
   visit(Method<pb::DescribeHeapRequest, pb::DescribeHeapResponse>{
       "DescribeHeap", "heap", Role::kControlProgram, Queue::kCalls,
       logged_as("snapshot to describe"), [&taken](const auto& request, const MethodCall& call) {
