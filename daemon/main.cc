@@ -39,7 +39,6 @@
 #include "daemon/export/http/control_routes.h"
 #include "daemon/export/http/health_routes.h"
 #include "daemon/export/http/http_server.h"
-#include "daemon/export/http/value_routes.h"
 #include "daemon/export/http/web_page.h"
 #include "daemon/export/metrics/prometheus_exporter.h"
 #include "daemon/signals.h"
@@ -346,9 +345,8 @@ struct Services {
     HttpRoutes routes = make_routes(exporter, {.ready = [this] { return ready.load(); },
                                                .healthy = [this] { return healthy(); }});
     add_api_routes(queries, traces, stopping, routes);
-    add_control_routes({control, taken_heaps, kept_heaps, daemon, stopping}, control_allowed,
-                       routes);
-    add_value_routes(values, stopping, control_allowed, routes);
+    add_control_routes({control, taken_heaps, kept_heaps, values, daemon, stopping},
+                       control_allowed, routes);
     add_web_page(facts, routes);
     return routes;
   }

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // memprofctl values set: what a program says about itself, off, on, or more and less often.
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "daemon/ctl/commands.h"
+#include "daemon/ctl/command_line.h"
 #include "daemon/ctl/output.h"
+#include "daemon/ctl/query_options.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd::ctl {
@@ -37,14 +41,19 @@ std::string what_is_asked(const pb::AdjustRequest& request) {
   return absl::StrJoin(parts, ", ");
 }
 
-}  // namespace
+struct AdjustOptions {
+  std::string pattern;
+  std::vector<std::string> labels;  // "key=value"
+  bool on = false, off = false;
+  std::optional<std::uint32_t> period_ms;
+};
 
-absl::Status run_adjust(const Options& options) {
+absl::Status run_adjust(const Options& options, const AdjustOptions& adjust) {
   pb::AdjustRequest request;
-  request.set_pattern(options.value_pattern);
-  RETURN_IF_ERROR(add_labels(options.labels, request));
-  if (options.switch_on || options.switch_off) request.set_enabled(options.switch_on);
-  if (options.period_ms) request.set_period_ms(*options.period_ms);
+  request.set_pattern(adjust.pattern);
+  RETURN_IF_ERROR(add_labels(adjust.labels, request));
+  if (adjust.on || adjust.off) request.set_enabled(adjust.on);
+  if (adjust.period_ms) request.set_period_ms(*adjust.period_ms);
   const std::string asked = what_is_asked(request);
   if (asked.empty()) {
     return absl::InvalidArgumentError("nothing to change: give --off, --on or --period");
@@ -54,6 +63,24 @@ absl::Status run_adjust(const Options& options) {
   request.set_pid(pid);
   ASSIGN_OR_RETURN(const pb::AdjustResponse done, client.adjust(request));
   return print(absl::StrCat(done.count(), " of pid ", pid, ": ", asked, "\n"));
+}
+
+}  // namespace
+
+void add_adjust(const CommandLine& line, CLI::App& app) {
+  AdjustOptions& adjust =
+      line.set_up(app, "Turn published values off or on, or change their period", &run_adjust);
+  app.add_option("pattern", adjust.pattern,
+                 "Change only names that match, such as '^requests' (default: all)")
+      ->type_name("REGEX");
+  add_pid(app, line.options().pid);
+  app.add_option("--label", adjust.labels, "Change only values with this label, such as route=/a")
+      ->type_name("KEY=VALUE");
+  CLI::Option* off = app.add_flag("--off", adjust.off, "Stop updating the values");
+  app.add_flag("--on", adjust.on, "Resume updating the values")->excludes(off);
+  app.add_option("--period", adjust.period_ms,
+                 "Call value functions every N ms; 0: as the program registered them")
+      ->check(CLI::Range(0, 86'400'000));
 }
 
 }  // namespace memprofd::ctl

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // memprofctl values call: has a program do what it offers by a name, and prints its answer.
+#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "daemon/ctl/commands.h"
+#include "daemon/ctl/command_line.h"
 #include "daemon/ctl/interrupt.h"
 #include "daemon/ctl/output.h"
+#include "daemon/ctl/query_options.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
@@ -26,22 +28,42 @@ std::string shown(const pb::AskResponse& response) {
   return response.is_cut() ? absl::StrCat(text, "..\n") : text;
 }
 
-}  // namespace
+struct AskOptions {
+  std::string name, argument;
+  std::string timeout = "10s";
+};
 
-absl::Status run_ask(const Options& options) {
+absl::Status run_ask(const Options& options, const AskOptions& ask) {
   Interrupt interrupt;
   Client client(options.endpoint);
   interrupt.on_signal([&client] { client.interrupt(); });
   pb::AskRequest request;
   ASSIGN_OR_RETURN(const int pid, pid_to_use(client, options.pid));
-  ASSIGN_OR_RETURN(const double seconds, parse_duration(options.timeout));
+  ASSIGN_OR_RETURN(const double seconds, parse_duration(ask.timeout));
   request.set_pid(pid);
-  request.set_name(options.request_name);
-  request.set_argument(options.request_argument);
+  request.set_name(ask.name);
+  request.set_argument(ask.argument);
   request.set_timeout_seconds(seconds);
   ASSIGN_OR_RETURN(const pb::AskResponse answer, client.ask(request));
   if (options.json()) return print_json(answer);
   return print(shown(answer));
+}
+
+}  // namespace
+
+void add_ask(const CommandLine& line, CLI::App& app) {
+  AskOptions& ask =
+      line.set_up(app, "Call an action that the program registered, and print its reply", &run_ask);
+  app.add_option("name", ask.name, "Name of the action, as `memprofctl values` lists it")
+      ->required()
+      ->type_name("NAME");
+  app.add_option("argument", ask.argument, "Argument for the action")->type_name("TEXT");
+  add_pid(app, line.options().pid);
+  app.add_option("--timeout", ask.timeout,
+                 "Withdraw the request if it is not answered within this time, at most 60s")
+      ->type_name("TIME")
+      ->capture_default_str();
+  add_format(app, line.options().format, {kTable, kJson});
 }
 
 }  // namespace memprofd::ctl

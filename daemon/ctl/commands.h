@@ -16,12 +16,18 @@
 #include "daemon/ctl/report_format.h"
 #include "daemon/ctl/top/top_view.h"
 
+namespace CLI {
+class App;  // its header takes seconds to compile
+}
+
 namespace memprofd::ctl {
+
+class CommandLine;
 
 // Handling of the program's children by run.
 inline constexpr char kSumChildren[] = "sum", kEachChild[] = "each", kNoChildren[] = "no";
 
-// Options of the command line, for all subcommands.
+// Options that several commands share, and those of commands without options of their own.
 struct Options {
   Endpoint endpoint;
   std::string format = kTable;  // or kJson; of reports one of report_formats()
@@ -58,24 +64,6 @@ struct Options {
   std::uint64_t trace_id = 0;
   // snapshot take, why
   std::string max_pause;  // "50ms"; empty: the daemon's default
-  // values
-  std::string value_pattern;
-  bool with_constants = false;
-  bool with_contents = false;
-  std::uint32_t value_limit = 1000;
-  std::string graph_of;     // a name; empty: no graph
-  bool with_lines = false;  // value-history
-  // watch
-  std::vector<std::string> watched;  // names
-  bool keep_watched = false;
-  bool forget_watched = false;
-  double watch_period = 1;        // seconds
-  std::uint64_t watch_times = 0;  // 0: until it is ended
-  // trace-calls
-  std::string calls_pattern;
-  std::uint64_t max_hits = 0;  // a second; 0: the daemon's default
-  double calls_interval = 1;   // seconds
-  bool calls_with_time = false;
   // events
   bool full_callstacks = false;
   std::uint64_t event_limit = 0;
@@ -105,20 +93,6 @@ struct Options {
   std::string children = kSumChildren;  // or kEachChild, kNoChildren
   std::optional<RuleOptions> rules;     // check
   int* program_exit = nullptr;  // set to what memprofctl exits with when the program has run
-
-  // adjust
-  std::vector<std::string> labels;  // "key=value"
-  bool switch_on = false;
-  bool switch_off = false;
-  std::optional<std::uint32_t> period_ms;
-
-  // ask
-  std::string request_name, request_argument;
-  std::string timeout = "10s";
-
-  // values
-  bool values_from_snapshot = false;
-  bool by_domain = false;
 
   bool json() const { return format == kJson; }
   // The default frames of sites: application frames in tables, which are for people.
@@ -152,15 +126,23 @@ absl::Status run_callers(const Options& options);
 absl::Status run_history(const Options& options);
 absl::Status run_top_command(const Options& options);
 
-// Values of a program's modules.
-absl::Status run_values(const Options& options);
-absl::Status run_value_history(const Options& options);
-absl::Status run_watch(const Options& options);
-absl::Status run_resume(const Options& options);
-absl::Status run_adjust(const Options& options);
-absl::Status run_ask(const Options& options);
-// Calls of its functions.
-absl::Status run_trace_calls(const Options& options);
+// These have options of their own (command_line.h). Each makes app such a command.
+void add_values(const CommandLine& line, CLI::App& app);
+void add_value_history(const CommandLine& line, CLI::App& app);
+void add_watch(const CommandLine& line, CLI::App& app);
+void add_resume(const CommandLine& line, CLI::App& app);
+void add_adjust(const CommandLine& line, CLI::App& app);
+void add_ask(const CommandLine& line, CLI::App& app);
+void add_trace_calls(const CommandLine& line, CLI::App& app);
+
+struct WatchOptions {
+  std::vector<std::string> names;  // or patterns
+  bool with_contents = false;
+  double period = 1;        // seconds
+  std::uint64_t times = 0;  // 0: until it is ended
+  bool keep = false, forget = false;
+};
+absl::Status run_watch(const Options& options, const WatchOptions& watch);
 
 // Traces and events.
 absl::Status run_record(const Options& options);

@@ -66,6 +66,21 @@ MemoryRule baseline_rule(RuleKind kind, const pb::Estimate& before, double toler
           .from_baseline = true};
 }
 
+// By RuleVerdict.
+struct VerdictWords {
+  const char* text;
+  const char* markdown;
+};
+constexpr VerdictWords kVerdicts[] = {
+    {"ok      ", "ok"}, {"BROKEN  ", "**broken**"}, {"UNKNOWN ", "**unknown**"}};
+static_assert(static_cast<int>(RuleVerdict::kHolds) == 0 &&
+              static_cast<int>(RuleVerdict::kBroken) == 1 &&
+              static_cast<int>(RuleVerdict::kUnknown) == 2);
+
+const VerdictWords& words_of(const RuleOutcome& result) {
+  return kVerdicts[static_cast<int>(result.verdict)];
+}
+
 std::string name_of(const RuleOutcome& result) { return rule_text(result.rule, false); }
 
 std::string xml(std::string_view text) {
@@ -111,10 +126,7 @@ std::vector<RuleOutcome> check_rules(const ProfileSnapshot& snapshot,
 std::string results_text(const std::vector<RuleOutcome>& results) {
   std::string out;
   for (const RuleOutcome& result : results) {
-    const char* const verdict = result.verdict == RuleVerdict::kBroken    ? "BROKEN  "
-                                : result.verdict == RuleVerdict::kUnknown ? "UNKNOWN "
-                                                                          : "ok      ";
-    absl::StrAppend(&out, verdict, name_of(result), ": ", outcome_text(result), "\n");
+    absl::StrAppend(&out, words_of(result).text, name_of(result), ": ", outcome_text(result), "\n");
   }
   return out;
 }
@@ -148,11 +160,8 @@ std::string results_markdown(const std::vector<RuleOutcome>& results, const std:
     const auto cell = [](const std::string& text) {
       return absl::StrReplaceAll(text, {{"|", "\\|"}});
     };
-    const char* const verdict = result.verdict == RuleVerdict::kBroken    ? "**broken**"
-                                : result.verdict == RuleVerdict::kUnknown ? "**unknown**"
-                                                                          : "ok";
     absl::StrAppend(&out, "| ", cell(name_of(result)), " | ", cell(outcome_text(result)), " | ",
-                    verdict, " |\n");
+                    words_of(result).markdown, " |\n");
   }
   return out;
 }

@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
+#include "daemon/ctl/command_line.h"
 #include "daemon/ctl/commands.h"
+#include "daemon/ctl/query_options.h"
 #include "daemon/ctl/snapshot_command_line.h"
 #include "daemon/ctl/top/top_help.h"
 #include "daemon/util/exit_codes.h"
@@ -24,6 +26,7 @@ namespace {
 
 using memprofd::ExitCode;
 using memprofd::ctl::Command;
+using memprofd::ctl::CommandLine;
 using memprofd::ctl::Options;
 namespace ctl = memprofd::ctl;
 
@@ -62,9 +65,9 @@ class Help : public CLI::Formatter {
   }
 };
 
-class CommandLine {
+class Program {
  public:
-  CommandLine() {
+  Program() {
     app_.formatter(std::make_shared<Help>());
     app_.require_subcommand(1);
     app_.fallthrough();
@@ -97,13 +100,14 @@ class CommandLine {
         [this](CLI::App& parent, const char* name, const char* help, Command command) {
           return add_to(parent, name, help, command);
         });
-    CLI::App* values = add_values();
-    add_watch(values->add_subcommand("watch"));
-    add_value_history(values->add_subcommand("history"));
-    add_adjust(values->add_subcommand("set"));
-    add_ask(values->add_subcommand("call"));
-    add_resume(values->add_subcommand("resume"));
-    add_trace_calls();
+    CLI::App* values = app_.add_subcommand("values");
+    ctl::add_values(line_, *values);
+    ctl::add_watch(line_, *values->add_subcommand("watch"));
+    ctl::add_value_history(line_, *values->add_subcommand("history"));
+    ctl::add_adjust(line_, *values->add_subcommand("set"));
+    ctl::add_ask(line_, *values->add_subcommand("call"));
+    ctl::add_resume(line_, *values->add_subcommand("resume"));
+    ctl::add_trace_calls(line_, *app_.add_subcommand("trace-calls"));
     add_earlier_names();
     app_.set_help_all_flag("--help-all", "Print all options, commands and exit codes");
   }
@@ -124,7 +128,7 @@ class CommandLine {
       return static_cast<int>(app_.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage);
     }
     absl::Status status = ctl::check(options_.endpoint);
-    if (status.ok()) status = command_(options_);
+    if (status.ok()) status = run_();
     if (!status.ok()) {
       std::fprintf(stderr, "memprofctl: %s\n", std::string(status.message()).c_str());
     }
@@ -146,20 +150,23 @@ class CommandLine {
     return set_up(parent.add_subcommand(name), help, command);
   }
   CLI::App* set_up(CLI::App* sub, const char* help, Command command) {
-    sub->description(help);
-    sub->callback([this, sub, command] {  // of a command below it first
-      if (sub->get_subcommands().empty()) command_ = command;
-    });
+    set_up(*sub, help, [this, command] { return command(options_); });
     return sub;
+  }
+  void set_up(CLI::App& sub, const char* help, CommandLine::Run run) {
+    sub.description(help);
+    sub.callback([this, &sub, run = std::move(run)] {  // of a command below it first
+      if (sub.get_subcommands().empty()) run_ = run;
+    });
   }
   // Commands that have moved below values and trace.
   void add_earlier_names() {
     const auto hidden = [this](const char* name) { return app_.add_subcommand(name)->group(""); };
-    add_watch(hidden("watch"));
-    add_value_history(hidden("value-history"));
-    add_adjust(hidden("adjust"));
-    add_ask(hidden("ask"));
-    add_resume(hidden("resume"));
+    ctl::add_watch(line_, *hidden("watch"));
+    ctl::add_value_history(line_, *hidden("value-history"));
+    ctl::add_adjust(line_, *hidden("adjust"));
+    ctl::add_ask(line_, *hidden("ask"));
+    ctl::add_resume(line_, *hidden("resume"));
     add_record(hidden("record"));
     add_dump(hidden("dump"));
   }
@@ -178,11 +185,6 @@ class CommandLine {
 
   void add_pid(CLI::App* sub) {
     sub->add_option("pid,--pid", options_.pid,
-                    "Process ID; may be omitted when there is only one target");
-  }
-  // The word of these commands is something else.
-  void add_pid_of(CLI::App* sub) {
-    sub->add_option("--pid", options_.pid,
                     "Process ID; may be omitted when there is only one target");
   }
   void add_rate(CLI::App* sub, const char* rate_names) {
@@ -334,7 +336,7 @@ class CommandLine {
     add_format(detach, {ctl::kTable, ctl::kJson});
     CLI::App* rate = add("rate", "Change a target's sampling rate, its overhead budget, or both",
                          &ctl::run_rate);
-    add_pid_of(rate);
+    ctl::add_pid(*rate, options_.pid);
     add_rate(rate, "rate,--sampling-rate");
     add_budget(rate, "default: unchanged");
     add_format(rate, {ctl::kTable, ctl::kJson});
@@ -509,144 +511,6 @@ class CommandLine {
                {ctl::kTable, ctl::kJson});
   }
 
-  CLI::App* add_values() {
-    CLI::App* values =
-        add("values", "Show published values and the values of modules", &ctl::run_values);
-    values
-        ->add_option("pattern", options_.value_pattern,
-                     "Show only names that match, such as 'Cache'")
-        ->type_name("REGEX");
-    add_pid_of(values);
-    values->add_flag("--constants,--discover", options_.with_constants,
-                     "Also show what never changes: functions, constants, integers");
-    values->add_flag("--contents", options_.with_contents,
-                     "Show the contents of strings, which may be secret");
-    values->add_option("-n,--limit", options_.value_limit, "Show at most N values")
-        ->check(CLI::Range(1, 100'000))
-        ->capture_default_str();
-    CLI::Option* watch = values->add_flag_callback(
-        "--watch", [this] { options_.watched = {"."}; }, "Print values as they change, like watch");
-    values
-        ->add_option("--graph", options_.graph_of,
-                     "Show one value as a graph of all blocks that it reaches")
-        ->type_name("NAME")
-        ->excludes(watch);
-    values->add_flag("--by-domain", options_.by_domain, "Break counters and timers down by domain")
-        ->excludes(watch);
-    values
-        ->add_flag("--snapshot", options_.values_from_snapshot,
-                   "Measure values that are too large to read from the running process in a heap "
-                   "snapshot, which pauses it briefly")
-        ->excludes(watch);
-    values
-        ->add_option("--for", options_.duration,
-                     "Read twice, DURATION apart, and show first what has grown, with its growth")
-        ->type_name("DURATION")
-        ->excludes(watch);
-    ctl::add_max_pause(*values, options_);
-    add_format(values, {ctl::kTable, ctl::kJson, ctl::kDot});
-    return values;
-  }
-
-  void add_resume(CLI::App* resume) {
-    add_pid_of(set_up(resume, "Resume a program that waits in a pause point", &ctl::run_resume));
-  }
-
-  void add_value_history(CLI::App* history) {
-    set_up(history, "Show published values over time, live or recorded", &ctl::run_value_history);
-    add_target(*history, options_.query);
-    add_range(*history, options_.query);
-    history
-        ->add_option("--match", options_.value_pattern,
-                     "Show only names that match, such as '^requests'")
-        ->type_name("REGEX");
-    history->add_flag("--log", options_.with_lines, "Also show log lines");
-    history->add_option("--points", options_.points, "Show at most N points")
-        ->capture_default_str();
-    add_format(history, {ctl::kTable, ctl::kJson});
-  }
-
-  void add_adjust(CLI::App* adjust) {
-    set_up(adjust, "Turn published values off or on, or change their period", &ctl::run_adjust);
-    adjust
-        ->add_option("pattern", options_.value_pattern,
-                     "Change only names that match, such as '^requests' (default: all)")
-        ->type_name("REGEX");
-    add_pid_of(adjust);
-    adjust
-        ->add_option("--label", options_.labels,
-                     "Change only values with this label, such as route=/a")
-        ->type_name("KEY=VALUE");
-    CLI::Option* off = adjust->add_flag("--off", options_.switch_off, "Stop updating the values");
-    adjust->add_flag("--on", options_.switch_on, "Resume updating the values")->excludes(off);
-    adjust
-        ->add_option("--period", options_.period_ms,
-                     "Call value functions every N ms; 0: as the program registered them")
-        ->check(CLI::Range(0, 86'400'000));
-  }
-
-  void add_ask(CLI::App* ask) {
-    set_up(ask, "Call an action that the program registered, and print its reply", &ctl::run_ask);
-    ask->add_option("name", options_.request_name,
-                    "Name of the action, as `memprofctl values` lists it")
-        ->required()
-        ->type_name("NAME");
-    ask->add_option("argument", options_.request_argument, "Argument for the action")
-        ->type_name("TEXT");
-    add_pid_of(ask);
-    ask->add_option("--timeout", options_.timeout,
-                    "Withdraw the request if it is not answered within this time, at most 60s")
-        ->type_name("TIME")
-        ->capture_default_str();
-    add_format(ask, {ctl::kTable, ctl::kJson});
-  }
-
-  void add_watch(CLI::App* watch) {
-    set_up(watch, "Print values as they change", &ctl::run_watch);
-    watch
-        ->add_option("names", options_.watched,
-                     "Names or patterns, as `memprofctl values` prints them")
-        ->type_name("REGEX")
-        ->required();
-    add_pid_of(watch);
-    watch->add_option("-d,--interval", options_.watch_period, "Seconds between reads")
-        ->check(CLI::Range(0.1, 3600.0))
-        ->capture_default_str();
-    watch->add_option("-n,--count", options_.watch_times, "Stop after N reads");
-    watch->add_flag("--contents", options_.with_contents,
-                    "Show the contents of strings, which may be secret");
-    CLI::Option* keep = watch->add_flag(
-        "--keep", options_.keep_watched,
-        "Have memprofd record the numbers of these module values for value-history, and exit");
-    watch->add_flag("--forget", options_.forget_watched, "Stop that recording")->excludes(keep);
-    add_format(watch, {ctl::kTable, ctl::kJson});
-  }
-
-  void add_trace_calls() {
-    CLI::App* calls =
-        add("trace-calls", "Count calls of functions in a running process", &ctl::run_trace_calls);
-    calls
-        ->add_option("pattern", options_.calls_pattern,
-                     "Functions to count, such as 'Order_parser\\.*'")
-        ->type_name("REGEX")
-        ->required();
-    add_pid_of(calls);
-    calls->add_flag("--time", options_.calls_with_time,
-                    "Also measure how long calls take, at ten times the cost");
-    calls->add_option("--duration", options_.duration, "Stop after this time")
-        ->type_name("DURATION");
-    calls
-        ->add_option(
-            "--max-hits", options_.max_hits,
-            "Stop when the probes are hit more than N times in one second (default: 20000)")
-        ->check(CLI::PositiveNumber);
-    calls
-        ->add_option("-d,--interval", options_.calls_interval, "Seconds between two rows of counts")
-        ->check(CLI::Range(0.1, 3600.0))
-        ->capture_default_str();
-    add_format(calls, {ctl::kTable, ctl::kJson});
-  }
-
   void add_top_options(CLI::App* top) {
     top->add_option("-d,--interval", options_.top.interval_seconds, "Seconds between frames")
         ->check(CLI::Range(0.1, 3600.0))
@@ -670,7 +534,10 @@ class CommandLine {
       "memprofctl"};
   Options options_;
   int program_exit_ = -1;  // -1: no program has run
-  Command command_ = nullptr;
+  CommandLine::Run run_;
+  const CommandLine line_{options_, [this](CLI::App& app, const char* help, CommandLine::Run run) {
+                            set_up(app, help, std::move(run));
+                          }};
 };
 
 }  // namespace
@@ -678,5 +545,5 @@ class CommandLine {
 int main(int argc, char** argv) {
   // gRPC's own log is not for people; errors are in our status.
   gpr_set_log_function([](gpr_log_func_args*) {});
-  return CommandLine().run(argc, argv);
+  return Program().run(argc, argv);
 }

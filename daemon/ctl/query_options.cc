@@ -163,6 +163,10 @@ void add_order(CLI::App& app, QueryOptions& options) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 
+void add_pid(CLI::App& app, int& pid) {
+  app.add_option("--pid", pid, "Process ID; may be omitted when there is only one target");
+}
+
 void add_format(CLI::App& app, std::string& format, const std::vector<std::string>& formats) {
   std::string help = "Print as table (default)";
   for (std::size_t i = 1; i < formats.size(); ++i) help += ", " + formats[i];

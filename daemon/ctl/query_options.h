@@ -41,6 +41,9 @@ void add_grouping(CLI::App& app, QueryOptions& options);
 // --sort and --limit.
 void add_order(CLI::App& app, QueryOptions& options);
 
+// --pid, for commands whose first word is something else.
+void add_pid(CLI::App& app, int& pid);
+
 // --output: "table" and others, the first is the default.
 void add_format(CLI::App& app, std::string& format, const std::vector<std::string>& formats);
 

@@ -211,6 +211,17 @@ std::string peak_text(const pb::GetHistoryResponse& history, std::uint64_t began
   return absl::StrCat(estimate_text(peak), ", ", format_duration(seconds), " after the start");
 }
 
+// extent: "ran for 3 s", or the number of processes. peak_name: padded to 16 columns.
+std::string head_of_report(const pb::Target& target, const std::string& pid_text,
+                           const std::string& extent, const char* peak_name,
+                           const std::string& peak) {
+  return absl::StrCat("\nmemprofctl: ", target.comm(), pid_text, ", OCaml ",
+                      target.runtime_version(), ", ", extent, "; ",
+                      format_count(target.allocated().samples()), " samples\n",
+                      "  allocated         ", estimate_text(target.allocated()), "\n  ", peak_name,
+                      "  ", peak, "\n  live at the end   ", estimate_text(target.live()), "\n");
+}
+
 absl::StatusOr<std::string> report(SnapshotSource& run, Questions& questions, int pid,
                                    const std::string& pid_text) {
   ASSIGN_OR_RETURN(const ProfileSnapshotPtr snapshot, run.snapshot(pid));
@@ -221,13 +232,10 @@ absl::StatusOr<std::string> report(SnapshotSource& run, Questions& questions, in
   request.set_measure(pb::MEASURE_LIVE);
   request.set_points(2);
   ASSIGN_OR_RETURN(const pb::GetHistoryResponse history, questions.get_history(request));
-  std::string out = absl::StrCat(
-      "\nmemprofctl: ", target.comm(), pid_text, ", OCaml ", target.runtime_version(), ", ran for ",
-      format_duration(static_cast<double>(snapshot->time_ns - snapshot->attached_ns) / 1e9), "; ",
-      format_count(target.allocated().samples()), " samples\n", "  allocated         ",
-      estimate_text(target.allocated()), "\n", "  live at the peak  ",
-      peak_text(history, snapshot->attached_ns), "\n", "  live at the end   ",
-      estimate_text(target.live()), "\n");
+  const double seconds = static_cast<double>(snapshot->time_ns - snapshot->attached_ns) / 1e9;
+  std::string out =
+      head_of_report(target, pid_text, absl::StrCat("ran for ", format_duration(seconds)),
+                     "live at the peak", peak_text(history, snapshot->attached_ns));
   ASSIGN_OR_RETURN(const std::string at_peak, top_sites(questions, pid, pb::MEASURE_LIVE, true));
   ASSIGN_OR_RETURN(const std::string allocated,
                    top_sites(questions, pid, pb::MEASURE_ALLOCATED, false));
@@ -428,15 +436,15 @@ class ChildReports : public RunChildrenUser {
       pb::Estimate largest;
       largest.set_bytes(peak.bytes());
       largest.set_bytes_stderr(peak.stderr_bytes());
-      absl::StrAppend(&out, "\nmemprofctl: ", target.comm(), ", OCaml ", target.runtime_version(),
-                      ", ", sum.counts->processes(),
-                      sum.counts->processes() == 1 ? " other process; " : " other processes; ",
-                      format_count(target.allocated().samples()), " samples\n  allocated         ",
-                      estimate_text(target.allocated()), "\n  largest peak      ",
-                      peak.samples == 0 ? "none"
-                                        : absl::StrCat(estimate_text(largest), ", pid ",
-                                                       sum.counts->pid_of_largest()),
-                      "\n  live at the end   ", estimate_text(target.live()), "\n");
+      const std::uint64_t processes = sum.counts->processes();
+      const std::string peak_words =
+          peak.samples == 0
+              ? "none"
+              : absl::StrCat(estimate_text(largest), ", pid ", sum.counts->pid_of_largest());
+      out += head_of_report(
+          target, "",
+          absl::StrCat(processes, processes == 1 ? " other process" : " other processes"),
+          "largest peak    ", peak_words);
       ASSIGN_OR_RETURN(const std::string allocated,
                        top_sites(*questions, target.pid(), pb::MEASURE_ALLOCATED, false));
       if (!allocated.empty()) absl::StrAppend(&out, "\nAllocated\n", allocated);

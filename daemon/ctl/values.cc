@@ -2,18 +2,23 @@
 // memprofctl values: what the modules of a program hold.
 #include <re2/re2.h>
 
+#include <CLI/CLI.hpp>
 #include <chrono>
+#include <cstdint>
 #include <optional>
+#include <string>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/ctl/commands.h"
+#include "daemon/ctl/command_line.h"
 #include "daemon/ctl/heap_taking.h"
 #include "daemon/ctl/interrupt.h"
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/progress.h"
+#include "daemon/ctl/query_options.h"
 #include "daemon/ctl/render/render_graph.h"
 #include "daemon/ctl/render/render_values.h"
 #include "daemon/ctl/snapshot/values_snapshot.h"
+#include "daemon/ctl/snapshot_command_line.h"
 #include "daemon/snapshot/file/heap_file_reader.h"
 #include "daemon/snapshot/file/new_file.h"
 #include "daemon/util/status_macros.h"
@@ -24,13 +29,26 @@ namespace {
 
 constexpr std::uint32_t kGraphNodes = 10'000;
 
-absl::StatusOr<pb::Value> only_value(const pb::ListValuesResponse& values, const Options& options) {
+struct ValuesOptions {
+  std::string pattern;
+  bool with_constants = false;
+  bool with_contents = false;
+  std::uint32_t limit = 1000;
+  bool watch = false;
+  std::string graph_of;  // a name; empty: no graph
+  bool by_domain = false;
+  bool from_snapshot = false;
+  std::string duration;  // between two reads; empty: one read
+};
+
+absl::StatusOr<pb::Value> only_value(const pb::ListValuesResponse& values,
+                                     const std::string& name) {
   if (values.reported_size() > 0 && values.reported(0).has_value()) {
     return values.reported(0).value();
   }
   if (values.values_size() > 0) return values.values(0).value();
   return absl::NotFoundError(
-      absl::StrCat("no value is called '", options.graph_of, "'; `memprofctl values` lists them"));
+      absl::StrCat("no value is called '", name, "'; `memprofctl values` lists them"));
 }
 
 // Counts there what was too large to be read; no snapshot is taken when nothing was.
@@ -46,13 +64,10 @@ absl::Status add_snapshot(Client& client, const Options& options, pb::ListValues
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::Status run_values(const Options& options) {
-  if (!options.watched.empty()) {
-    Options watched = options;
-    if (!options.value_pattern.empty()) watched.watched = {options.value_pattern};
-    return run_watch(watched);
+absl::Status run_values(const Options& options, const ValuesOptions& own) {
+  if (own.watch) {
+    return run_watch(options, {.names = {own.pattern.empty() ? "." : own.pattern},
+                               .with_contents = own.with_contents});
   }
   Interrupt interrupt;
   Client client(options.endpoint);
@@ -64,21 +79,21 @@ absl::Status run_values(const Options& options) {
   pb::ListValuesRequest request;
   ASSIGN_OR_RETURN(const int pid, pid_to_use(client, options.pid));
   request.set_pid(pid);
-  request.set_pattern(options.value_pattern);
-  request.set_with_constants(options.with_constants);
-  request.set_with_contents(options.with_contents);
-  request.set_limit(options.value_limit);
-  request.set_by_domain(options.by_domain);
-  if (!options.graph_of.empty()) {
-    request.set_pattern(absl::StrCat("^", RE2::QuoteMeta(options.graph_of), "$"));
+  request.set_pattern(own.pattern);
+  request.set_with_constants(own.with_constants);
+  request.set_with_contents(own.with_contents);
+  request.set_limit(own.limit);
+  request.set_by_domain(own.by_domain);
+  if (!own.graph_of.empty()) {
+    request.set_pattern(absl::StrCat("^", RE2::QuoteMeta(own.graph_of), "$"));
     request.set_with_constants(true);
     request.set_graph_nodes(kGraphNodes);
   } else if (options.format == kDot) {
     return absl::InvalidArgumentError("bad format dot: it requires --graph NAME");
   }
   std::optional<pb::ListValuesResponse> before;
-  if (!options.duration.empty()) {
-    ASSIGN_OR_RETURN(const double seconds, parse_duration(options.duration));
+  if (!own.duration.empty()) {
+    ASSIGN_OR_RETURN(const double seconds, parse_duration(own.duration));
     ASSIGN_OR_RETURN(before, client.list_values(request));
     const Progress progress("waiting for values to change");
     (void)waiting.wait_until(std::chrono::steady_clock::now() +
@@ -87,18 +102,52 @@ absl::Status run_values(const Options& options) {
   }
   ASSIGN_OR_RETURN(pb::ListValuesResponse values, client.list_values(request));
   if (!request.pattern().empty() && values.values().empty() && values.reported().empty() &&
-      values.other_builds().empty() && options.graph_of.empty()) {
-    return absl::NotFoundError(absl::StrCat("no value of pid ", pid, " is called '",
-                                            options.value_pattern,
+      values.other_builds().empty() && own.graph_of.empty()) {
+    return absl::NotFoundError(absl::StrCat("no value of pid ", pid, " is called '", own.pattern,
                                             "'; `memprofctl values` lists them"));
   }
-  if (options.values_from_snapshot) RETURN_IF_ERROR(add_snapshot(client, options, values));
-  if (!options.graph_of.empty() && !options.json()) {
-    ASSIGN_OR_RETURN(const pb::Value value, only_value(values, options));
+  if (own.from_snapshot) RETURN_IF_ERROR(add_snapshot(client, options, values));
+  if (!own.graph_of.empty() && !options.json()) {
+    ASSIGN_OR_RETURN(const pb::Value value, only_value(values, own.graph_of));
     return print(options.format == kDot ? graph_dot(value) : graph_text(value));
   }
   return options.json() ? print_json(values)
                         : print(render_values(values, stdout_style(), before ? &*before : nullptr));
+}
+
+}  // namespace
+
+void add_values(const CommandLine& line, CLI::App& app) {
+  Options& options = line.options();
+  ValuesOptions& own =
+      line.set_up(app, "Show published values and the values of modules", &run_values);
+  app.add_option("pattern", own.pattern, "Show only names that match, such as 'Cache'")
+      ->type_name("REGEX");
+  add_pid(app, options.pid);
+  app.add_flag("--constants,--discover", own.with_constants,
+               "Also show what never changes: functions, constants, integers");
+  app.add_flag("--contents", own.with_contents,
+               "Show the contents of strings, which may be secret");
+  app.add_option("-n,--limit", own.limit, "Show at most N values")
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  CLI::Option* watch =
+      app.add_flag("--watch", own.watch, "Print values as they change, like watch");
+  app.add_option("--graph", own.graph_of, "Show one value as a graph of all blocks that it reaches")
+      ->type_name("NAME")
+      ->excludes(watch);
+  app.add_flag("--by-domain", own.by_domain, "Break counters and timers down by domain")
+      ->excludes(watch);
+  app.add_flag("--snapshot", own.from_snapshot,
+               "Measure values that are too large to read from the running process in a heap "
+               "snapshot, which pauses it briefly")
+      ->excludes(watch);
+  app.add_option("--for", own.duration,
+                 "Read twice, DURATION apart, and show first what has grown, with its growth")
+      ->type_name("DURATION")
+      ->excludes(watch);
+  add_max_pause(app, options);
+  add_format(app, options.format, {kTable, kJson, kDot});
 }
 
 }  // namespace memprofd::ctl

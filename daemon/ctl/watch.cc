@@ -3,6 +3,7 @@
 // resume.
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -14,8 +15,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "daemon/ctl/commands.h"
+#include "daemon/ctl/command_line.h"
 #include "daemon/ctl/output.h"
+#include "daemon/ctl/query_options.h"
 #include "daemon/ctl/render/render_watch.h"
 #include "daemon/export/api/message_json.h"
 #include "daemon/util/clock.h"
@@ -71,11 +73,11 @@ absl::StatusOr<bool> stop_at(const std::string& pause, const Options& options, C
 }
 
 // Has memprofd keep what is watched, of modules, over time; or no longer.
-absl::Status keep(const Options& options, Client& client, int pid) {
+absl::Status keep(const WatchOptions& watch, Client& client, int pid) {
   pb::KeepValuesRequest request;
   request.set_pid(pid);
-  request.set_pattern(any_of(options.watched));
-  request.set_forget(options.forget_watched);
+  request.set_pattern(any_of(watch.names));
+  request.set_forget(watch.forget);
   ASSIGN_OR_RETURN(const pb::KeepValuesResponse kept, client.keep_values(request));
   const std::string names = kept.names().empty() ? "nothing" : absl::StrJoin(kept.names(), ", ");
   return print(absl::StrCat("recording module values of pid ", pid, ": ", printable(names), "\n"));
@@ -83,10 +85,11 @@ absl::Status keep(const Options& options, Client& client, int pid) {
 
 class Watch {
  public:
-  Watch(const Options& options, Client& client, int pid) : options_(options), client_(client) {
+  Watch(const Options& options, const WatchOptions& watch, Client& client, int pid)
+      : options_(options), watch_(watch), client_(client) {
     request_.set_pid(pid);
-    request_.set_pattern(any_of(options.watched));
-    request_.set_with_contents(options.with_contents);
+    request_.set_pattern(any_of(watch.names));
+    request_.set_with_contents(watch.with_contents);
   }
 
   // JSON has all values at each reading, text only those that have changed.
@@ -98,7 +101,7 @@ class Watch {
   absl::Status follow() {
     pb::WatchValuesRequest request;
     *request.mutable_values() = request_;
-    request.set_period_seconds(options_.watch_period);
+    request.set_period_seconds(watch_.period);
     while (true) {
       Next next = Next::kNext;
       const absl::Status status =
@@ -114,8 +117,8 @@ class Watch {
 
   absl::Status ask_again_and_again() {
     using Clock = std::chrono::steady_clock;
-    const auto period = std::chrono::duration_cast<Clock::duration>(
-        std::chrono::duration<double>(options_.watch_period));
+    const auto period =
+        std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(watch_.period));
     for (auto due = Clock::now();; due = std::max(due + period, Clock::now())) {
       std::this_thread::sleep_until(due);
       ASSIGN_OR_RETURN(const pb::ListValuesResponse values, client_.list_values(request_));
@@ -134,20 +137,21 @@ class Watch {
   absl::StatusOr<Next> show(const pb::ListValuesResponse& values, std::int64_t unix_ns) {
     if (answers_ == 0 && values.reported().empty() && values.values().empty()) {
       return absl::NotFoundError(absl::StrCat("no value of pid ", request_.pid(), " is called '",
-                                              absl::StrJoin(options_.watched, "' or '"),
+                                              absl::StrJoin(watch_.names, "' or '"),
                                               "'; `memprofctl values` lists them"));
     }
     RETURN_IF_ERROR(options_.json() ? print_json_line(values)
                                     : print(shown_.update(values, unix_ns)));
     const auto pause = pauses_.update(values);
     ++answers_;
-    const bool is_last = options_.watch_times > 0 && answers_ >= options_.watch_times;
+    const bool is_last = watch_.times > 0 && answers_ >= watch_.times;
     if (is_last && !pause) return Next::kEnd;
     pause_ = pause.value_or("");
     return pause ? Next::kPause : Next::kNext;
   }
 
   const Options& options_;
+  const WatchOptions& watch_;
   Client& client_;
   pb::ListValuesRequest request_;
   WatchedValues shown_;
@@ -156,9 +160,9 @@ class Watch {
   std::uint64_t answers_ = 0;
 };
 
-}  // namespace
+struct ResumeOptions {};
 
-absl::Status run_resume(const Options& options) {
+absl::Status run_resume(const Options& options, const ResumeOptions& /*resume*/) {
   Client client(options.endpoint);
   ASSIGN_OR_RETURN(const int pid, pid_to_use(client, options.pid));
   ASSIGN_OR_RETURN(const std::uint32_t waiting, client.resume(pid));
@@ -166,11 +170,37 @@ absl::Status run_resume(const Options& options) {
   return print(absl::StrCat("pid ", pid, " resumed\n"));
 }
 
-absl::Status run_watch(const Options& options) {
+}  // namespace
+
+absl::Status run_watch(const Options& options, const WatchOptions& watch) {
   Client client(options.endpoint);
   ASSIGN_OR_RETURN(const int pid, pid_to_use(client, options.pid));
-  if (options.keep_watched || options.forget_watched) return keep(options, client, pid);
-  return Watch(options, client, pid).run();
+  if (watch.keep || watch.forget) return keep(watch, client, pid);
+  return Watch(options, watch, client, pid).run();
+}
+
+void add_resume(const CommandLine& line, CLI::App& app) {
+  line.set_up(app, "Resume a program that waits in a pause point", &run_resume);
+  add_pid(app, line.options().pid);
+}
+
+void add_watch(const CommandLine& line, CLI::App& app) {
+  WatchOptions& watch = line.set_up(app, "Print values as they change", &run_watch);
+  app.add_option("names", watch.names, "Names or patterns, as `memprofctl values` prints them")
+      ->type_name("REGEX")
+      ->required();
+  add_pid(app, line.options().pid);
+  app.add_option("-d,--interval", watch.period, "Seconds between reads")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  app.add_option("-n,--count", watch.times, "Stop after N reads");
+  app.add_flag("--contents", watch.with_contents,
+               "Show the contents of strings, which may be secret");
+  CLI::Option* keep = app.add_flag(
+      "--keep", watch.keep,
+      "Have memprofd record the numbers of these module values for value-history, and exit");
+  app.add_flag("--forget", watch.forget, "Stop that recording")->excludes(keep);
+  add_format(app, line.options().format, {kTable, kJson});
 }
 
 }  // namespace memprofd::ctl

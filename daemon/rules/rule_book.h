@@ -9,7 +9,6 @@
 #include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "daemon/rules/rule_check.h"
 #include "daemon/util/threads/mutex.h"
@@ -22,7 +21,6 @@ class RuleBook {
   // A target, from one attach on: pid and ProfileSnapshot::attached_ns.
   using Target = std::pair<int, std::uint64_t>;
   struct State {
-    std::string rule;  // its name
     RuleVerdict verdict = RuleVerdict::kUnknown;
     bool wants_snapshot = false;
   };
@@ -34,7 +32,6 @@ class RuleBook {
     const RuleVerdict before = state.verdict;
     const bool is_new_violation =
         outcome.verdict == RuleVerdict::kBroken && before != RuleVerdict::kBroken;
-    state.rule = outcome.rule.name;
     state.verdict = outcome.verdict;
     if (outcome.verdict != RuleVerdict::kBroken) state.wants_snapshot = false;
     if (is_new_violation) state.wants_snapshot = outcome.rule.snapshot;
@@ -48,19 +45,16 @@ class RuleBook {
       std::erase_if(states, [&](const auto& state) { return !rules.contains(state.first); });
     }
   }
-  // By name.
-  std::vector<State> of(const Target& target) const {
+  // By the names of rules.
+  std::map<std::string, State> of(const Target& target) const {
     const MutexLock lock(mutex_);
-    std::vector<State> states;
     const auto found = targets_.find(target);
-    if (found == targets_.end()) return states;
-    for (const auto& [name, state] : found->second) states.push_back(state);
-    return states;
+    return found == targets_.end() ? std::map<std::string, State>() : found->second;
   }
   // The name of a broken rule that a heap snapshot has to be taken for.
   std::optional<std::string> wants_snapshot(const Target& target) const {
-    for (const State& state : of(target)) {
-      if (state.wants_snapshot) return state.rule;
+    for (const auto& [rule, state] : of(target)) {
+      if (state.wants_snapshot) return rule;
     }
     return std::nullopt;
   }

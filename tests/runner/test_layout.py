@@ -53,7 +53,10 @@ run
 ctl/render ctl/top ctl/snapshot ctl
 """
 COSTLY = {"daemon/util/log.cc", "daemon/util/one_of.h", "daemon/config.cc", "daemon/ctl/main.cc",
-          "daemon/ctl/query_options.cc", "daemon/ctl/snapshot_command_line.cc"}
+          "daemon/ctl/query_options.cc", "daemon/ctl/snapshot_command_line.cc",
+          # commands with options of their own
+          "daemon/ctl/adjust.cc", "daemon/ctl/ask.cc", "daemon/ctl/trace_calls.cc", "daemon/ctl/value_history.cc",
+          "daemon/ctl/values.cc", "daemon/ctl/watch.cc"}
 # Mutexes that guard no data: only one thread at a time does something.
 TURNS = {"web_config.h hashing_", "published_request.cc mutex"}
 # Whose form the licence's line has: a program of the kernel is under its licence too.

@@ -2,10 +2,13 @@
 #include "daemon/export/api/calls_service.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <limits>
-#include <utility>
+#include <memory>
 
+#include "absl/strings/str_cat.h"
+#include "daemon/calls/call_trace.h"
 #include "daemon/export/api/request_checks.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/utf8.h"
@@ -14,6 +17,10 @@ namespace memprofd {
 namespace {
 
 namespace pb = ::memprof::v1;
+using std::chrono::steady_clock;
+
+// Time within which a lost client or an exhausted budget is noticed.
+constexpr std::chrono::milliseconds kCheck{50};
 
 absl::StatusOr<std::chrono::nanoseconds> interval_of(double seconds) {
   constexpr double kShortest = 0.1, kLongest = 3600;
@@ -92,34 +99,35 @@ pb::TraceCallsResponse to_proto(const CallsReport& report, int pid) {
   return out;
 }
 
-absl::StatusOr<CallsStream> CallsStream::open(ProfilerService& service,
-                                              const pb::TraceCallsRequest& request,
-                                              const AskedProcess& process) {
-  RETURN_IF_ERROR(check_pid(process.pid));
-  ASSIGN_OR_RETURN(const auto interval, interval_of(request.interval_seconds()));
-  if (!(request.duration_seconds() >= 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("bad duration of ", request.duration_seconds(), " s: it is 0 or more"));
-  }
-  ASSIGN_OR_RETURN(auto trace,
-                   service.trace_calls(process, {.pattern = request.pattern(),
-                                                 .max_hits = request.max_hits_per_second(),
-                                                 .with_time = request.with_time()}));
-  CallsStream stream;
-  stream.trace_ = std::move(trace);
-  stream.pid_ = process.pid;
-  stream.interval_ = interval;
-  stream.duration_seconds_ = request.duration_seconds();
-  return stream;
+std::string name_of(const pb::TraceCallsRequest& request) {
+  return absl::StrCat("trace calls of '", printable(request.pattern()), "'");
 }
 
-pb::TraceCallsResponse CallsStream::next() {
-  pb::TraceCallsResponse message = to_proto(trace_->report(), pid_);
-  if (duration_seconds_ > 0 && message.seconds() >= duration_seconds_ &&
-      message.why_ended().empty()) {
-    message.set_why_ended("the time is over");
+absl::Status trace_calls(ProfilerService& service, const pb::TraceCallsRequest& request,
+                         const StreamCall<pb::TraceCallsResponse>& call) {
+  RETURN_IF_ERROR(check_pid(call.process.pid));
+  ASSIGN_OR_RETURN(const auto interval, interval_of(request.interval_seconds()));
+  const double duration = request.duration_seconds();
+  if (!(duration >= 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("bad duration of ", duration, " s: it is 0 or more"));
   }
-  return message;
+  ASSIGN_OR_RETURN(const std::shared_ptr<CallTrace> trace,
+                   service.trace_calls(call.process, {.pattern = request.pattern(),
+                                                      .max_hits = request.max_hits_per_second(),
+                                                      .with_time = request.with_time()}));
+  call.done("");
+  auto due = steady_clock::now() + interval;
+  while (call.wait(steady_clock::now() + std::min<std::chrono::nanoseconds>(kCheck, interval))) {
+    pb::TraceCallsResponse message = to_proto(trace->report(), call.process.pid);
+    const bool is_over = duration > 0 && message.seconds() >= duration;
+    if (is_over && message.why_ended().empty()) message.set_why_ended("the time is over");
+    const bool ended = !message.why_ended().empty();
+    if (!ended && steady_clock::now() < due) continue;
+    due += interval;
+    if (!call.send(message) || ended) break;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace memprofd

@@ -2,35 +2,22 @@
 // Calls of a program's functions as the API's messages.
 #pragma once
 
-#include <chrono>
-#include <memory>
+#include <string>
 
-#include "absl/status/statusor.h"
-#include "daemon/calls/call_trace.h"
+#include "absl/status/status.h"
+#include "daemon/export/api/method.h"
 #include "daemon/export/api/service.h"
 #include "memprof/v1/calls.pb.h"
 
 namespace memprofd {
 
-// The answer to one request, message by message. Not thread-safe.
-class CallsStream {
- public:
-  // kInvalidArgument for an invalid request, otherwise the errors of ProfilerService.
-  static absl::StatusOr<CallsStream> open(ProfilerService& service,
-                                          const ::memprof::v1::TraceCallsRequest& request,
-                                          const AskedProcess& process);
+// Text of a request in memprofd's log: "trace calls of '^Server'".
+std::string name_of(const ::memprof::v1::TraceCallsRequest& request);
 
-  ::memprof::v1::TraceCallsResponse next();
-  std::chrono::nanoseconds interval() const { return interval_; }
-
- private:
-  CallsStream() = default;
-
-  std::shared_ptr<CallTrace> trace_;
-  int pid_ = 0;
-  std::chrono::nanoseconds interval_{};
-  double duration_seconds_ = 0;
-};
+// Sends the counts of calls until the client leaves, or the trace ends. kInvalidArgument for an
+// invalid request, otherwise the errors of ProfilerService.
+absl::Status trace_calls(ProfilerService& service, const ::memprof::v1::TraceCallsRequest& request,
+                         const StreamCall<::memprof::v1::TraceCallsResponse>& call);
 
 ::memprof::v1::TraceCallsResponse to_proto(const CallsReport& report, int pid);
 

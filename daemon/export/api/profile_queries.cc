@@ -9,6 +9,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "daemon/discover/proc_fs.h"
+#include "daemon/discover/process_owner.h"
 #include "daemon/export/api/query_convert.h"
 #include "daemon/export/api/query_service.h"
 #include "daemon/export/formats/profile_formats.h"
@@ -161,9 +163,23 @@ void add_discovered(const Discoveries& found, pb::ListTargetsResponse& out) {
   out.set_ended_early(found.ended_early);
 }
 
+// The kernel keeps the paths of other users' programs from him, too.
+void keep_programs_of(const ProcessUser& user, pb::ListTargetsResponse& response) {
+  auto& programs = *response.mutable_discovered();
+  const ProcFs proc;
+  const auto not_his = [&](const pb::DiscoveredProgram& program) {
+    return !check_is_meant_now(proc, {program.pid(), program.process_start_ticks(), user}).ok();
+  };
+  programs.erase(std::remove_if(programs.begin(), programs.end(), not_his), programs.end());
+  response.clear_discovered_left_out();
+  response.clear_unread_files();
+  response.clear_ended_early();
+}
+
 }  // namespace
 
-pb::ListTargetsResponse QueryService::list_targets(const pb::ListTargetsRequest& request) {
+pb::ListTargetsResponse QueryService::list_targets(const pb::ListTargetsRequest& request,
+                                                   const std::optional<ProcessUser>& user) {
   pb::ListTargetsResponse out;
   const std::vector<ProfileSnapshotPtr> targets = source_.snapshots();
   if (request.discovered()) add_discovered(with_targets(discovered_(), targets), out);
@@ -174,6 +190,7 @@ pb::ListTargetsResponse QueryService::list_targets(const pb::ListTargetsRequest&
     const std::chrono::duration<double> age = target->age(realtime_ns());
     shown.set_snapshot_age_seconds(age.count());
   }
+  if (user) keep_programs_of(*user, out);
   return out;
 }
 

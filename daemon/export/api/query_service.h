@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "daemon/export/api/answer_pages.h"
 #include "daemon/history/profile.h"
 #include "daemon/history/snapshot_source.h"
+#include "daemon/model/asked_process.h"
 #include "daemon/model/discovery.h"
 #include "memprof/v1/profiler.pb.h"
 
@@ -63,8 +65,10 @@ class QueryService {
       const ::memprof::v1::GetHistoryRequest& request);
   absl::StatusOr<::memprof::v1::GetProfileResponse> get_profile(
       const ::memprof::v1::GetProfileRequest& request, const ScrapeOptions& options = {});
+  // user: who asks; nothing: one who may see all programs. Targets are for everyone.
   ::memprof::v1::ListTargetsResponse list_targets(
-      const ::memprof::v1::ListTargetsRequest& request = {});
+      const ::memprof::v1::ListTargetsRequest& request = {},
+      const std::optional<ProcessUser>& user = std::nullopt);
   // As SnapshotSource's.
   void mark_moment() { source_.mark_moment(); }
 

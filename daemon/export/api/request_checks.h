@@ -16,10 +16,18 @@ inline absl::Status check_pid(int pid) {
   return absl::InvalidArgumentError(absl::StrCat("bad pid ", pid, ": it is a positive number"));
 }
 
-// The process of a request, for a user who may inspect all.
+// The process that a request is about, for a user who may inspect all. Pid 0: about none.
 template <typename Request>
-AskedProcess process_of(const Request& request) {
-  return {request.pid(), request.process_start_ticks()};
+AskedProcess process_in(const Request& request) {
+  AskedProcess process;
+  if constexpr (requires { request.options().pid(); }) return process_in(request.options());
+  if constexpr (requires { request.snapshot().pid(); }) return process_in(request.snapshot());
+  if constexpr (requires { request.values().pid(); }) return process_in(request.values());
+  if constexpr (requires { request.pid(); }) process.pid = request.pid();
+  if constexpr (requires { request.process_start_ticks(); }) {
+    process.start_time_ticks = request.process_start_ticks();
+  }
+  return process;
 }
 
 // Checks that the process of a request is the intended one, if the request identifies it.

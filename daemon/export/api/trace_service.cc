@@ -351,4 +351,13 @@ bool TraceStream::step(const Send& send) {
   return send_all(impl_->output, recorder, impl_->number, send) && recorder.ended().empty();
 }
 
+absl::Status record_trace(TraceService& traces, const pb::RecordRequest& request,
+                          const StreamCall<pb::RecordResponse>& call) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<TraceStream> stream, traces.record(request.options()));
+  call.done("");
+  while (call.waits() && stream->step(call.send)) {
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace memprofd

@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/export/api/method.h"
 #include "daemon/history/snapshot_source.h"
 #include "daemon/model/asked_process.h"
 #include "daemon/trace/recorder.h"
@@ -124,5 +125,9 @@ class TraceStream {
   explicit TraceStream(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+// Sends a trace until it ends or the client leaves.
+absl::Status record_trace(TraceService& traces, const ::memprof::v1::RecordRequest& request,
+                          const StreamCall<::memprof::v1::RecordResponse>& call);
 
 }  // namespace memprofd

@@ -303,6 +303,19 @@ absl::StatusOr<pb::WatchValuesResponse> ValuesStream::next(const std::function<b
   return response;
 }
 
+absl::Status watch_values(ProfilerService& service, const pb::WatchValuesRequest& request,
+                          const StreamCall<pb::WatchValuesResponse>& call) {
+  using std::chrono::steady_clock;
+  ASSIGN_OR_RETURN(ValuesStream stream, ValuesStream::open(service, request, call.process));
+  call.done("");
+  for (auto due = steady_clock::now(); call.wait(due);) {
+    ASSIGN_OR_RETURN(const pb::WatchValuesResponse message, stream.next(call.waits));
+    if (!call.send(message)) break;
+    due = std::max(due + stream.period(), steady_clock::now());
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<pb::ResumeResponse> ValuesService::resume(const pb::ResumeRequest& request,
                                                          const AskedProcess& process) {
   RETURN_IF_ERROR(check_pid(request.pid()));

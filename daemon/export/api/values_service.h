@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "daemon/export/api/method.h"
 #include "daemon/export/api/service.h"
 #include "daemon/history/value_sample.h"
 #include "daemon/values/value_watch.h"
@@ -77,9 +78,15 @@ class ValuesStream {
   std::unique_ptr<ValueWatch> watch_ = std::make_unique<ValueWatch>();
 };
 
+// Sends the values whenever some have changed, until the client leaves or the program ends. Errors
+// as of ValuesStream.
+absl::Status watch_values(ProfilerService& service,
+                          const ::memprof::v1::WatchValuesRequest& request,
+                          const StreamCall<::memprof::v1::WatchValuesResponse>& call);
+
 // Text of a request in memprofd's log: "adjust 'queue' {route=/a} (off, period 100 ms)".
-std::string text_of(const ::memprof::v1::AdjustRequest& request);
-std::string text_of(const ::memprof::v1::KeepValuesRequest& request);
+std::string name_of(const ::memprof::v1::AdjustRequest& request);
+std::string name_of(const ::memprof::v1::KeepValuesRequest& request);
 
 ::memprof::v1::Value to_proto(const Value& value);
 void put_labels(const ValueLabels& labels,

@@ -8,17 +8,14 @@
 #include <grpcpp/server_posix.h>
 
 #include <chrono>
+#include <deque>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/export/api/api_methods.h"
 #include "daemon/export/grpc/call_counter.h"
-#include "daemon/export/grpc/grpc_calls_service.h"
-#include "daemon/export/grpc/grpc_memory_service.h"
 #include "daemon/export/grpc/grpc_methods.h"
-#include "daemon/export/grpc/grpc_service.h"
-#include "daemon/export/grpc/grpc_trace_service.h"
-#include "daemon/export/grpc/grpc_values_service.h"
 #include "daemon/export/grpc/stream_slots.h"
 #include "daemon/export/grpc/tcp_connections.h"
 #include "daemon/export/grpc/unix_listener.h"
@@ -26,7 +23,11 @@
 #include "daemon/export/heaps/heap_methods.h"
 #include "daemon/util/net_address.h"
 #include "daemon/util/status_macros.h"
+#include "memprof/v1/calls.grpc.pb.h"
 #include "memprof/v1/heaps.grpc.pb.h"
+#include "memprof/v1/profiler.grpc.pb.h"
+#include "memprof/v1/rss.grpc.pb.h"
+#include "memprof/v1/values.grpc.pb.h"
 
 namespace memprofd {
 namespace {
@@ -36,7 +37,7 @@ constexpr std::chrono::seconds kGrace{1};
 // More calls get RESOURCE_EXHAUSTED: those who wait for a turn, watch or do not read leave some.
 constexpr int kMaxThreads = 4 * StreamSlots::kSlots;
 // Calls without a place are refused at once; some threads are reserved for that.
-static_assert(StreamSlots::kSlots + UnreadAnswers::kMost + GrpcService::kMostAnswers +
+static_assert(StreamSlots::kSlots + UnreadAnswers::kMost + GrpcQueues::kMostAnswers +
                   GrpcAccess::kMostCalls + CallCounter::kMostReflections + 12 <=
               kMaxThreads);
 // A client that is gone without a word is noticed after the sum of both.
@@ -74,26 +75,30 @@ struct GrpcServer::Impl {
       : stats(options.stats),
         access(options.access),
         idle_patience(options.idle_patience),
-        streams(options.stats, options.stream_patience),
-        heap_stream(profiler, access, streams),
-        service(profiler, access, streams, heap_stream, options.answers, options.facts),
+        queues(options.stats, options.stream_patience),
         traces(traces),
-        trace_service(traces, access, streams),
-        values_service(profiler, access, streams),
-        memory_service(profiler, access),
-        calls_service(profiler, access, streams),
+        values(profiler),
         control(profiler),
-        queries(profiler),
+        queries(profiler, options.answers, [&profiler] { return profiler.discovered(); }),
+        live_sites(profiler),
+        facts(options.facts),
         heaps(options.heaps),
-        taken_heaps(*heaps, control, queries),
-        kept_heaps(*heaps, profiler),
-        heaps_service(::memprof::v1::Heaps::service_full_name(), access) {
-    each_heap_method(taken_heaps, kept_heaps,
-                     [this](auto method) { heaps_service.add(std::move(method)); });
-    heaps_service.add_stream<::memprof::v1::TakeHeapRequest, ::memprof::v1::TakeSnapshotResponse>(
-        "TakeHeap", [this](auto& context, const auto& request, auto& writer) {
-          return heap_stream.send(context, request, writer);
-        });
+        taken_heaps(*heaps, control, live_sites),
+        kept_heaps(*heaps, profiler) {
+    const auto add_to = [this](const char* name) {
+      GrpcMethods& service = services.emplace_back(name, access, queues);
+      return [&service](auto method) { service.add(std::move(method)); };
+    };
+    const auto add_to_profiler = add_to(::memprof::v1::Profiler::service_full_name());
+    each_query_method(queries, add_to_profiler);
+    each_control_method(profiler, control, add_to_profiler);
+    each_server_method(facts, add_to_profiler);
+    each_trace_method(traces, add_to(::memprof::v1::Trace::service_full_name()));
+    each_values_method(profiler, values, add_to(::memprof::v1::Values::service_full_name()));
+    each_memory_method(profiler, add_to(::memprof::v1::Memory::service_full_name()));
+    each_calls_method(profiler, add_to(::memprof::v1::Calls::service_full_name()));
+    each_heap_method(control, taken_heaps, kept_heaps,
+                     add_to(::memprof::v1::Heaps::service_full_name()));
   }
 
   void prepare(grpc::ServerBuilder& builder);
@@ -103,20 +108,17 @@ struct GrpcServer::Impl {
   const std::shared_ptr<ServerStats> stats;
   const GrpcAccess access;
   const std::chrono::milliseconds idle_patience;
-  StreamSlots streams;
-  HeapStream heap_stream;
-  GrpcService service;
+  GrpcQueues queues;
   TraceService& traces;
-  GrpcTraceService trace_service;
-  GrpcValuesService values_service;
-  GrpcMemoryService memory_service;
-  GrpcCallsService calls_service;
+  ValuesService values;
   ControlService control;
   QueryService queries;
+  QueryService live_sites;  // for snapshots; it keeps no pages
+  const ServerFacts facts;
   const std::shared_ptr<InnerHeaps> heaps;
   HeapService taken_heaps;
   KeptHeaps kept_heaps;
-  GrpcMethods heaps_service;
+  std::deque<GrpcMethods> services;
   std::unique_ptr<UnixListener> listener;          // null: no Unix socket
   std::unique_ptr<GrpcCertificates> certificates;  // null: no TLS
   std::unique_ptr<grpc::Server> server;
@@ -139,23 +141,13 @@ void GrpcServer::Impl::prepare(grpc::ServerBuilder& builder) {
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> counters;
   counters.push_back(std::make_unique<CallCounter>(stats));
   builder.experimental().SetInterceptorCreators(std::move(counters));
-  builder.RegisterService(&service);
-  builder.RegisterService(&trace_service);
-  builder.RegisterService(&values_service);
-  builder.RegisterService(&memory_service);
-  builder.RegisterService(&calls_service);
-  builder.RegisterService(&heaps_service);
+  for (GrpcMethods& methods : services) builder.RegisterService(&methods);
 }
 
 void GrpcServer::Impl::set_serving(bool serving) {
   grpc::HealthCheckServiceInterface* health = server->GetHealthCheckService();
   health->SetServingStatus(serving);
-  health->SetServingStatus(::memprof::v1::Profiler::service_full_name(), serving);
-  health->SetServingStatus(::memprof::v1::Trace::service_full_name(), serving);
-  health->SetServingStatus(::memprof::v1::Values::service_full_name(), serving);
-  health->SetServingStatus(::memprof::v1::Memory::service_full_name(), serving);
-  health->SetServingStatus(::memprof::v1::Calls::service_full_name(), serving);
-  health->SetServingStatus(::memprof::v1::Heaps::service_full_name(), serving);
+  for (const GrpcMethods& methods : services) health->SetServingStatus(methods.name(), serving);
 }
 
 GrpcServer::GrpcServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -197,10 +189,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::start(const GrpcServerOp
 
 GrpcServer::~GrpcServer() {
   impl_->set_serving(false);
-  impl_->service.stop();
-  impl_->heap_stream.stop();
-  impl_->calls_service.stop();
-  impl_->values_service.stop();
+  impl_->queues.stop.stop();
   impl_->traces.stop();
   if (impl_->listener != nullptr) impl_->listener->stop(kGrace);
   impl_->server->Shutdown(std::chrono::system_clock::now() + kGrace);

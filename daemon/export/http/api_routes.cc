@@ -11,9 +11,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/export/api/api_methods.h"
 #include "daemon/export/api/audit.h"
 #include "daemon/export/api/vocabulary.h"
-#include "daemon/export/clients/answer_turns.h"
+#include "daemon/export/http/commands.h"
 #include "daemon/export/http/http_answers.h"
 #include "daemon/export/http/request_params.h"
 #include "daemon/export/http/same_site.h"
@@ -36,28 +37,15 @@ constexpr int kWaits = 32;
 struct Shared {
   QueryService& queries;
   StopSignal& stop;
-  AnswerTurns turns = AnswerTurns();
+  std::shared_ptr<HttpTurns> turns = std::make_shared<HttpTurns>();
   std::counting_semaphore<kWaits> waits{kWaits};
 };
 using SharedPtr = std::shared_ptr<Shared>;
 
-// A route whose parameters are Request's fields and whose answer is JSON.
-template <typename Request, typename Response>
-HttpHandler question(const SharedPtr& shared,
-                     absl::StatusOr<Response> (QueryService::*ask)(const Request&)) {
-  return [shared, ask](const HttpRequest& http) {
-    Request request;
-    if (absl::Status status = fill_from_params(http.query, request); !status.ok()) {
-      return http_failure(status);
-    }
-    return in_turn(shared->turns, [&] { return http_answer((shared->queries.*ask)(request)); });
-  };
-}
-
 absl::StatusOr<pb::GetProfileResponse> make_profile(Shared& shared,
                                                     const pb::GetProfileRequest& request,
                                                     const ScrapeOptions& options = {}) {
-  const auto turn = shared.turns.take();
+  const auto turn = shared.turns->answers.take();
   if (!turn.ok()) return turn.status();
   return shared.queries.get_profile(request, options);
 }
@@ -183,17 +171,7 @@ void add_api_routes(QueryService& queries, TraceService& traces, StopSignal& sto
   routes["/debug/pprof/heap"] = pprof(shared, {pb::MEASURE_LIVE, false});
   routes["/debug/pprof/allocs"] = pprof(shared, {pb::MEASURE_ALLOCATED, false});
   routes["/debug/pprof/delta_heap"] = pprof(shared, {pb::MEASURE_ALLOCATED, true});
-  routes["/api/v1/sites"] = question(shared, &QueryService::list_sites);
-  routes["/api/v1/diff"] = question(shared, &QueryService::diff_sites);
-  routes["/api/v1/callers"] = question(shared, &QueryService::list_callers);
-  routes["/api/v1/leaks"] = question(shared, &QueryService::list_leaks);
-  routes["/api/v1/history"] = question(shared, &QueryService::get_history);
-  routes["/api/v1/targets"] = [shared](const HttpRequest& http) {
-    pb::ListTargetsRequest request;
-    const absl::Status status = fill_from_params(http.query, request);
-    if (!status.ok()) return http_failure(status);
-    return in_turn(shared->turns, [&] { return http_json(shared->queries.list_targets(request)); });
-  };
+  each_query_method(queries, MethodRoutes(routes, false, stop, shared->turns));
   routes["/api/v1/vocabulary"] = [](const HttpRequest&) { return http_json(vocabulary()); };
   routes["POST /api/v1/trace"] = [&traces](const HttpRequest& http) {
     if (absl::Status status = check_same_site(http); !status.ok()) return http_failure(status);

@@ -4,12 +4,14 @@
 
 #include <google/protobuf/util/json_util.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "daemon/export/api/audit.h"
 #include "daemon/export/api/method.h"
+#include "daemon/export/clients/answer_turns.h"
 #include "daemon/export/http/http_answers.h"
 #include "daemon/export/http/http_server.h"
 #include "daemon/export/http/request_params.h"
@@ -33,28 +35,70 @@ absl::StatusOr<Request> parse_command(const std::string& body) {
                                                  lines.substr(0, lines.find('\n'))));
 }
 
-// Adds the route of a method that gRPC has, too: GET for everybody's questions, else a command.
-// stop: ends what takes its time; it must outlive the route.
-template <typename Request, typename Response>
-void add_method(Method<Request, Response> method, bool allowed, StopSignal& stop,
-                HttpRoutes& routes) {
-  if (method.role == Role::kAsk) {
-    routes[absl::StrCat("/api/v1/", method.route)] = [method](const HttpRequest& http) {
+// Where questions wait.
+struct HttpTurns {
+  AnswerTurns answers, values;
+};
+
+// Adds the routes of the methods that it visits: GET for everybody's questions, else commands.
+class MethodRoutes {
+ public:
+  // stop: ends what takes its time. Both references must outlive the routes.
+  MethodRoutes(HttpRoutes& routes, bool commands_allowed, StopSignal& stop,
+               std::shared_ptr<HttpTurns> turns)
+      : routes_(routes),
+        commands_allowed_(commands_allowed),
+        stop_(stop),
+        turns_(std::move(turns)) {}
+
+  template <typename Request, typename Response>
+  void operator()(Method<Request, Response> method) const {
+    if (method.route == nullptr) return;
+    if (method.role == Role::kAsk) {
+      routes_[absl::StrCat("/api/v1/", method.route)] = question(std::move(method));
+    } else {
+      add_command(method.route, commands_allowed_, command(method), routes_);
+    }
+  }
+  // Streams have routes of their own.
+  template <typename Request, typename Message>
+  void operator()(const StreamMethod<Request, Message>& /*stream*/) const {}
+
+ private:
+  // Null: none.
+  AnswerTurns* turns_in(Queue queue) const {
+    if (queue == Queue::kValues) return &turns_->values;
+    return queue == Queue::kAnswers || queue == Queue::kTargets ? &turns_->answers : nullptr;
+  }
+
+  template <typename Request, typename Response>
+  HttpHandler question(Method<Request, Response> method) const {
+    return [method, turns = turns_, queue = turns_in(method.queue)](const HttpRequest& http) {
       Request request;
       const absl::Status status = fill_from_params(http.query, request);
-      return status.ok() ? http_answer(method.answer(request, {})) : http_failure(status);
+      if (!status.ok()) return http_failure(status);
+      const auto answer = [&] { return http_answer(method.answer(request, {})); };
+      return queue == nullptr ? answer() : in_turn(*queue, answer);
     };
-    return;
   }
-  const auto handle = [method, &stop](const HttpRequest& http) {
-    const auto request = parse_command<Request>(http.body);
-    if (!request.ok()) return http_failure(request.status());
-    const int pid = pid_of(*request);
-    const auto answer = method.answer(*request, {pid, [&stop] { return stop.wait({}); }});
-    if (method.audit != nullptr) audit(pid, method.audit, http.caller, answer.status());
-    return http_answer(answer);
-  };
-  add_command(method.route, allowed, handle, routes);
-}
+
+  template <typename Request, typename Response>
+  HttpHandler command(Method<Request, Response> method) const {
+    return [method, &stop = stop_](const HttpRequest& http) {
+      const auto request = parse_command<Request>(http.body);
+      if (!request.ok()) return http_failure(request.status());
+      const AskedProcess process = method.process(*request);
+      const auto answer = method.answer(*request, {process, [&stop] { return stop.wait({}); }});
+      audit_call(method.audit, *request, process.pid, http.caller, false, answer.status(),
+                 answer.ok() ? method.done(*answer) : "");
+      return http_answer(answer);
+    };
+  }
+
+  HttpRoutes& routes_;
+  const bool commands_allowed_;
+  StopSignal& stop_;
+  const std::shared_ptr<HttpTurns> turns_;
+};
 
 }  // namespace memprofd

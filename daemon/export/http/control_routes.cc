@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/http/control_routes.h"
 
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/export/api/api_methods.h"
 #include "daemon/export/api/audit.h"
-#include "daemon/export/api/request_checks.h"
-#include "daemon/export/api/rss_convert.h"
 #include "daemon/export/heaps/heap_methods.h"
 #include "daemon/export/http/commands.h"
 #include "daemon/export/http/http_answers.h"
@@ -15,19 +15,6 @@
 
 namespace memprofd {
 namespace {
-
-template <typename Request, typename Response>
-HttpHandler command(ControlService& control,
-                    absl::StatusOr<Response> (ControlService::*run)(const Request&,
-                                                                    const AskedProcess&)) {
-  return [&control, run](const HttpRequest& http) {
-    const absl::StatusOr<Request> request = parse_command<Request>(http.body);
-    if (!request.ok()) return http_failure(request.status());
-    auto response = (control.*run)(*request, process_of(*request));
-    audit(request->pid(), name_of(*request), http.caller, response.status());
-    return http_answer(std::move(response));
-  };
-}
 
 HttpHandler snapshot(ControlService& control, StopSignal& stop) {
   return [&control, &stop](const HttpRequest& http) {
@@ -46,30 +33,16 @@ HttpHandler snapshot(ControlService& control, StopSignal& stop) {
   };
 }
 
-// The program does not notice, but pages of all programs may be looked at.
-HttpHandler rss(ProfilerService& service) {
-  return [&service](const HttpRequest& http) {
-    const auto request = parse_command<::memprof::v1::GetRssRequest>(http.body);
-    return request.ok() ? http_answer(get_rss(service, *request, request->pid()))
-                        : http_failure(request.status());
-  };
-}
-
 }  // namespace
 
 void add_control_routes(const ControlParts& parts, bool allowed, HttpRoutes& routes) {
   ControlService& control = parts.control;
-  const auto add = [&](const char* name, HttpHandler handler) {
-    add_command(name, allowed, std::move(handler), routes);
-  };
-  add("attach", command(control, &ControlService::attach));
-  add("detach", command(control, &ControlService::detach));
-  add("rate", command(control, &ControlService::set_rate));
-  add("snapshot", snapshot(control, parts.stop));
-  add("rss", rss(parts.service));
-  each_heap_method(parts.taken, parts.kept, [&](auto method) {
-    add_method(std::move(method), allowed, parts.stop, routes);
-  });
+  add_command("snapshot", allowed, snapshot(control, parts.stop), routes);
+  const MethodRoutes visit(routes, allowed, parts.stop, std::make_shared<HttpTurns>());
+  each_control_method(parts.service, control, visit);
+  each_values_method(parts.service, parts.values, visit);
+  each_memory_method(parts.service, visit);
+  each_heap_method(control, parts.taken, parts.kept, visit);
 }
 
 }  // namespace memprofd

@@ -4,15 +4,16 @@
 //   POST /api/v1/attach, detach, rate    JSON of AttachRequest, DetachRequest,
 //                                        SetRateRequest; answers the response's JSON
 //   POST /api/v1/snapshot                JSON of TakeSnapshotRequest; answers the file
-//   POST /api/v1/rss                     as of gRPC's Memory
 //
-// and the routes of heap_methods.h, some of which are questions for all.
+// and the routes of Values, Memory (api_methods.h) and Heaps (heap_methods.h), some of which are
+// questions for all.
 //
 // Pages of other sites may not use them (same_site.h), and they need a Content-Type of
 // application/json. Each is logged (audit.h).
 #pragma once
 
 #include "daemon/export/api/control_service.h"
+#include "daemon/export/api/values_service.h"
 #include "daemon/export/heaps/heap_service.h"
 #include "daemon/export/heaps/kept_heaps.h"
 #include "daemon/export/http/http_server.h"
@@ -25,6 +26,7 @@ struct ControlParts {
   ControlService& control;
   HeapService& taken;
   KeptHeaps& kept;
+  ValuesService& values;
   ProfilerService& service;
   StopSignal& stop;
 };

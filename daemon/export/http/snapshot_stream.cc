@@ -43,7 +43,7 @@ void HeapDumpStream::take(ControlService& control, StopSignal& stop,
   const HeapClient client{
       .take = [this](std::string_view bytes) { return pipe_.push(std::string(bytes)).ok(); },
       .waits = [&] { return !pipe_.closed() && stop.wait({}); }};
-  summary_ = control.take_snapshot(request, process_of(request), client);
+  summary_ = control.take_snapshot(request, process_in(request), client);
 }
 
 HeapDumpStream::~HeapDumpStream() {

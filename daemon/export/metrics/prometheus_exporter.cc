@@ -444,10 +444,9 @@ std::vector<prometheus::MetricFamily> PrometheusExporter::Collect() const {
       [&](const ProfileSnapshot& target, MetricFamilies& out) { collect_counters(target, out); });
   add_of_each(
       Block::kAssertions, running, scrape, [&](const ProfileSnapshot& target, MetricFamilies& out) {
-        for (const RuleBook::State& state : rules_->of({target.info.pid, target.attached_ns})) {
+        for (const auto& [rule, state] : rules_->of({target.info.pid, target.attached_ns})) {
           if (state.verdict == RuleVerdict::kUnknown) continue;
-          out.gauge(kViolations, {{"rule", state.rule}},
-                    state.verdict == RuleVerdict::kBroken ? 1 : 0);
+          out.gauge(kViolations, {{"rule", rule}}, state.verdict == RuleVerdict::kBroken ? 1 : 0);
         }
       });
   MetricFamilies servers;

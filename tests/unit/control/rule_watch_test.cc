@@ -30,8 +30,8 @@ class RuleWatchTest : public ::testing::Test {
   // By rule: whether it is broken.
   std::map<std::string, bool> broken() const {
     std::map<std::string, bool> result;
-    for (const RuleBook::State& state : book_->of(target_)) {
-      result[state.rule] = state.verdict == RuleVerdict::kBroken;
+    for (const auto& [rule, state] : book_->of(target_)) {
+      result[rule] = state.verdict == RuleVerdict::kBroken;
     }
     return result;
   }

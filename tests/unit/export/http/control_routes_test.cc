@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/export/http/api_routes.h"
-#include "daemon/export/http/value_routes.h"
 #include "daemon/model/pause_refusal.h"
 #include "daemon/util/net_address.h"
 #include "tests/kit/fake_service.h"
@@ -67,7 +66,8 @@ class ControlRoutesTest : public ::testing::Test {
   InnerHeaps heaps_;
   HeapService taken_{heaps_, control_, queries_};
   KeptHeaps kept_{heaps_, service_};
-  const ControlParts parts_{control_, taken_, kept_, service_, stop_};
+  ValuesService values_{service_};
+  const ControlParts parts_{control_, taken_, kept_, values_, service_, stop_};
   HttpRoutes routes_;
 };
 
@@ -122,8 +122,6 @@ TEST_F(ControlRoutesTest, RefuseOtherSites) {
 // Every route that there is, so that none which is new is forgotten.
 TEST_F(ControlRoutesTest, EachPostIsRefusedToOtherSites) {
   add_api_routes(queries_, traces_, stop_, routes_);
-  ValuesService values(service_);
-  add_value_routes(values, stop_, true, routes_);
   int posts = 0;
   for (const auto& [path, handler] : routes_) {
     if (!path.starts_with("POST ")) continue;
@@ -204,6 +202,11 @@ TEST_F(ControlRoutesTest, APauseThatIsTooLongSaysHowLongWouldDo) {
   }
   service_.fail_with(absl::OutOfRangeError("too long"));
   EXPECT_THAT(post("snapshot", R"({"pid": 4242})").fields, IsEmpty());
+}
+
+TEST_F(ControlRoutesTest, WhyIsNotOfTheNextProgramWithThePid) {
+  expect_refusal(409, "is now another program",
+                 post("why", R"({"pid": 4242, "site": "Sessions", "process_start_ticks": "99"})"));
 }
 
 // What was sent until then is no file, and must not look like one.
