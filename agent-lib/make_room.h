@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OCaml 4: the session makes room for a tracker that the program starts. All calls under the
- * runtime lock. */
+/* The session makes room for a tracker that the program starts, in releases whose runtime would
+ * refuse that. All calls under the runtime lock. */
 #ifndef MEMPROF_MAKE_ROOM_H
 #define MEMPROF_MAKE_ROOM_H
 
-/* Before a session begins. */
+/* OCaml 4: before a session begins. */
 void memprof_room_take_hooks(void);
+/* OCaml 5, in a session: patches the slot once, if the watcher allows it. */
+void memprof_room_take_slot(void);
 
 #endif
