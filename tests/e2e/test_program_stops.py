@@ -154,6 +154,18 @@ class Trackers5(E2ETest):
             self.check_sampled(daemon)
         self.program.exit()
 
+    def test_in_a_domain_that_has_its_parents_profile(self):
+        daemon = self.daemon("--pid", self.program.pid, rate=1e-3)
+        self.check_sampled(daemon)
+        for _ in range(3):
+            before, now = self.command("drop"), self.command("tracked")
+            expected = (now["words"] - before["words"]) * 1e-2
+            self.assertLess(abs(now["allocated"] - before["allocated"] - expected), 7 * expected ** 0.5)
+            self.check_sampled(daemon)
+            self.command("discard")
+            self.check_sampled(daemon)
+        self.program.exit()
+
     def test_a_detach_leaves_its_profile(self):
         daemon = self.daemon("--pid", self.program.pid, rate=1e-3)
         self.check_sampled(daemon)
