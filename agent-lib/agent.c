@@ -36,6 +36,7 @@
 #include "domain_words.h"
 #include "domains.h"
 #include "make_room.h"
+#include "make_room5.h"
 #include "walk/late_stacks.h"
 #include "pauses.h"
 #include "profiles.h"

@@ -25,7 +25,7 @@
 
 #include "buffers.h"
 #include "domains.h"
-#include "make_room.h"
+#include "make_room5.h"
 #include "native_heap/elf_object.h"
 #include "native_heap/linker.h"
 #include "native_heap/native_heap.h"

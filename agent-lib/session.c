@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 
 #include "domains.h"
-#include "make_room.h"
+#include "make_room5.h"
 #include "walk/late_stacks.h"
 #include "walk/sample_switch.h"
 #include "pauses.h"
