@@ -16,7 +16,8 @@
  *    own functions, where stopping would free what they use. When the program has stopped
  *    the session itself, a start succeeds where it should fail (session.c); when it starts a
  *    tracker of its own, the session ends for that (make_room.c). OCaml 5 changes
- *    the rate where it may start too (domains.c): up to then the session before goes on.
+ *    the rate where it may start too (domains.c): up to then the session before goes on. A tracker
+ *    of the program takes the place of our profile in its domain (make_room5.c).
  *
  *     watcher             agent
  *     rate, generation=1
@@ -35,6 +36,7 @@
 #include "domain_words.h"
 #include "domains.h"
 #include "make_room.h"
+#include "make_room5.h"
 #include "walk/late_stacks.h"
 #include "pauses.h"
 #include "profiles.h"
@@ -55,6 +57,7 @@ static void at_minor_gc_end_of_session(void)
 	if (memprof_has_domains()) {
 		memprof_domain_collected();
 		memprof_domains_keep_hooks();
+		memprof_room_take_slot();
 		memprof_domains_remind(memprof_session_over());
 	}
 	memprof_batch_minor_gc_ended(memprof_domain_index(), now_ns);

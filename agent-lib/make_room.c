@@ -19,28 +19,20 @@
  */
 #include "make_room.h"
 
-#include <stdint.h>
 #include <string.h>
 
 #include "buffers.h"
 #include "profiles.h"
+#include "refused_start.h"
 #include "runtime_abi.h"
 #include "session.h"
 #include "walk/own_walk.h"
 
 #define STRING_TAG 252
 
-/* runtime/caml/memory.h */
-struct local_roots {
-	struct local_roots *next;
-	intptr_t tables, items;
-	value *table[5];
-};
-
 typedef void context_action(void *context, void *data);
 extern void (*caml_memprof_th_ctx_iter_hook)(context_action *, void *) WEAK;
 extern void (*caml_channel_mutex_unlock_exn)(void) WEAK;
-extern char caml_exn_Failure WEAK; /* the exception is its address */
 
 /* Goes on where OCaml code has called C, with that result. */
 extern void memprof_stub4_return(value result, char *state, uint64_t sp, uint64_t pc)
@@ -76,47 +68,22 @@ static int are_roots_of(const struct local_roots *roots, intptr_t values)
 	uint64_t end, pc;
 
 	memprof_stack_begin(&end, &pc);
-	return (uint64_t)roots > (uint64_t)__builtin_frame_address(0) && (uint64_t)roots < end &&
-	       roots->tables == values && roots->items == 1;
+	return memprof_are_roots_of(roots, values, end);
 }
 
-/* True if caml_memprof_start is the C function that the innermost OCaml code has called: before the
- * call of caml_c_call, which is 5 bytes long, its address goes to rax by one instruction of 7,
- * which the compiler writes and the linker may shorten:
- *
- *   48 8b 05 disp   mov  address in the GOT(%rip), %rax
- *   48 8d 05 disp   lea  function(%rip), %rax
- *   48 c7 c0 imm    mov  $function, %rax
- */
 static int start_is_called_by_ocaml(void)
 {
-	uint64_t sp, pc, called;
-	const unsigned char *code;
-	int32_t operand;
+	uint64_t sp, pc;
 
 	memprof_stack_begin(&sp, &pc);
-	code = (const unsigned char *)pc - 12;
-	memcpy(&operand, code + 3, sizeof operand);
-	if (code[0] != 0x48 || code[7] != 0xe8)
-		return 0;
-	if (code[1] == 0x8b && code[2] == 0x05)
-		called = *(const uint64_t *)(pc - 5 + (int64_t)operand);
-	else if (code[1] == 0x8d && code[2] == 0x05)
-		called = pc - 5 + (int64_t)operand;
-	else if (code[1] == 0xc7 && code[2] == 0xc0)
-		called = (uint64_t)(int64_t)operand;
-	else
-		return 0;
-	return called == (uint64_t)&caml_memprof_start;
+	return memprof_is_call_of_start(pc);
 }
 
 static int is_refusal(value text)
 {
-	static const char refusal[] = "Gc.Memprof.start: already started.";
-
 	return IS_BLOCK(text) && (((uint64_t *)text)[-1] & 0xff) == STRING_TAG &&
-	       WORDS_OF(text) == sizeof refusal / sizeof(value) + 1 &&
-	       memcmp((const char *)text, refusal, sizeof refusal) == 0;
+	       WORDS_OF(text) == sizeof MEMPROF_REFUSAL / sizeof(value) + 1 &&
+	       memcmp((const char *)text, MEMPROF_REFUSAL, sizeof MEMPROF_REFUSAL) == 0;
 }
 
 /* The roots of caml_memprof_start where that is what raises; null: something else does. */

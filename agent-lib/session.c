@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 
 #include "domains.h"
+#include "make_room5.h"
 #include "walk/late_stacks.h"
 #include "walk/sample_switch.h"
 #include "pauses.h"
@@ -156,8 +157,10 @@ static void begin_session(double rate, uint32_t generation)
 	/* Events of blocks of earlier sessions are reported as theirs meanwhile. */
 	control->running_generation = generation;
 	memprof_activity.sampling = 1;
-	if (memprof_has_domains())
+	if (memprof_has_domains()) {
+		memprof_room_take_slot();
 		memprof_domains_start();
+	}
 }
 
 static void stay_aside(uint32_t generation)

@@ -66,6 +66,20 @@ memprof_stub4_return:
 	jmp	*%rcx
 	.size	memprof_stub4_return, . - memprof_stub4_return
 
+/*
+ * void memprof_stub5_return(result, domain state, pc): returns to pc in caml_c_call, which reloads
+ * everything else from the domain state. c_stack is at 64 there.
+ */
+	.globl	memprof_stub5_return
+	.hidden	memprof_stub5_return
+	.type	memprof_stub5_return, @function
+memprof_stub5_return:
+	movq	%rdi, %rax
+	movq	%rsi, %r14
+	movq	64(%rsi), %rsp
+	jmp	*%rdx
+	.size	memprof_stub5_return, . - memprof_stub5_return
+
 	.weak	caml_c_call
 	OCAML5_TO_C memprof_stub5_alloc_minor, memprof_on_alloc_minor
 	OCAML5_TO_C memprof_stub5_alloc_major, memprof_on_alloc_major

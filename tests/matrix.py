@@ -43,7 +43,9 @@ def checks(version):
     if not five:
         return always
     return always + [("domains", "e2e/test_domains"), ("their deaths", "e2e/test_domain_deaths"),
-                     ("observe mode", "e2e/test_observe"), ("calls", "calls/test_calls"),
+                     ("observe mode", "e2e/test_observe"), ("captures", "e2e/test_capture"),
+                     ("containers", "e2e/test_containers:ContainerOfOtherLibc"), ("calls", "calls/test_calls"),
+                     ("C events", "calls/test_c_events"), ("mallocs", "calls/test_c_mallocs"),
                      ("resident", "e2e/test_totals"), ("its parts", "e2e/test_rss_parts")]
 
 

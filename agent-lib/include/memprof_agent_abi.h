@@ -207,6 +207,7 @@ enum memprof_domain_place {
 	MEMPROF_DOMAIN_YOUNG_START = 16,
 	MEMPROF_DOMAIN_YOUNG_END = 24,
 	MEMPROF_DOMAIN_CURRENT_STACK = 40,
+	MEMPROF_DOMAIN_C_STACK = 64,
 	MEMPROF_DOMAIN_ALLOCATED_WORDS = 128, /* in the major heap, since its last slice */
 	MEMPROF_DOMAIN_TRIGGER = 8,	      /* memprof_young_trigger, from its Memprof on */
 };
@@ -221,8 +222,11 @@ struct memprof_runtime_offsets {
 	__u32 memprof_config;	  /* a domain's Memprof: the profile it uses */
 	__u32 stat_words;	  /* domain state: stat_minor_words, promoted, major follow */
 	__u32 shared_heap;	  /* domain state: its part of the major heap */
-	__u32 callstacks_stay; /* 1: the collection that a sample's block causes keeps its callstack
-				*/
+	/* 1: the collection that a sample's block causes keeps its callstack. */
+	__u16 callstacks_stay;
+	/* Domain state: local_roots. 0: not supplied, because the agent may not open a page of the
+	 * program. */
+	__u16 local_roots;
 };
 
 /* The same of OCaml 4: from bottom_of_stack, which the agent reads from the program's code. */

@@ -111,7 +111,7 @@ static uintptr_t forking;
 
 static uintptr_t this_thread(void) { return (uintptr_t)__builtin_thread_pointer(); }
 
-static int take_turn(void)
+int memprof_c_heap_take_turn(void)
 {
 	uintptr_t nobody = 0;
 
@@ -119,7 +119,7 @@ static int take_turn(void)
 					   __ATOMIC_RELAXED);
 }
 
-static void end_turn(void) { __atomic_store_n(&turn, 0, __ATOMIC_RELEASE); }
+void memprof_c_heap_end_turn(void) { __atomic_store_n(&turn, 0, __ATOMIC_RELEASE); }
 
 void memprof_c_heap_check(int wanted)
 {
@@ -127,7 +127,7 @@ void memprof_c_heap_check(int wanted)
 		__atomic_load_n(&memprof_c_heap.requested_generation, __ATOMIC_ACQUIRE);
 	uint64_t interval = __atomic_load_n(&memprof_c_heap.requested_interval, __ATOMIC_RELAXED);
 
-	if (!take_turn())
+	if (!memprof_c_heap_take_turn())
 		return;
 	/* For children, which may not inspect files any more; not at the load, when no one waits
 	 * for it yet. */
@@ -144,7 +144,7 @@ void memprof_c_heap_check(int wanted)
 		start(generation, interval);
 	else if (memprof_c_session != 0)
 		follow_libraries();
-	end_turn();
+	memprof_c_heap_end_turn();
 }
 
 /* A child that is forked meanwhile would find the dynamic linker locked for ever, and a page of its
@@ -154,7 +154,7 @@ void memprof_c_heap_before_fork(void)
 	uint64_t until_ns = memprof_now_ns() + MAX_FORK_WAIT_NS;
 
 	while (__atomic_load_n(&turn, __ATOMIC_RELAXED) != this_thread()) {
-		if (take_turn()) {
+		if (memprof_c_heap_take_turn()) {
 			forking = this_thread();
 			return;
 		}
@@ -169,13 +169,13 @@ void memprof_c_heap_after_fork(void)
 	if (forking != this_thread())
 		return;
 	forking = 0;
-	end_turn();
+	memprof_c_heap_end_turn();
 }
 
 void memprof_c_heap_forget(void)
 {
 	forking = 0;
-	end_turn();
+	memprof_c_heap_end_turn();
 	memprof_c_session = 0;
 	memprof_blocking_end();
 	memprof_c_heap.requested_interval = 0;

@@ -24,6 +24,10 @@ void memprof_c_heap_check(int wanted);
  * of the next two calls. */
 void memprof_c_heap_before_fork(void);
 void memprof_c_heap_after_fork(void);
+/* The turn of a thread that changes slots: one at a time has it, or a thread that forks. Returns 0
+ * if another one has it. */
+int memprof_c_heap_take_turn(void);
+void memprof_c_heap_end_turn(void);
 /* In a forked child: no one requests anything; slots stay set and lead to the C library. */
 void memprof_c_heap_forget(void);
 

@@ -9,6 +9,7 @@
 #include "daemon/attach/inject/agent_owner.h"
 #include "daemon/attach/inject/loaded_files.h"
 #include "daemon/attach/inject/trip_young_limit.h"
+#include "daemon/discover/proc_fs.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -28,7 +29,14 @@ constexpr auto kMaxTripInterval = std::chrono::milliseconds(500);
 AgentOrders AgentAttachment::orders(const AgentStatus& agent, SessionRequest session) const {
   session.capture = capture_known_to(agent, session.capture);
   AgentOrders orders{.session = session};
-  if (target_.abi.domains) orders.offsets = runtime_offsets(target_.abi);
+  if (!target_.abi.domains) return orders;
+  orders.offsets = runtime_offsets(target_.abi);
+  // A filter is judged when a thread is borrowed; what it does with a call that was never made
+  // before is not known of others.
+  if (plan_.there) {
+    const auto process = ProcFs().status(target_.pid);
+    if (!process.ok() || process->seccomp != 0) orders.offsets->local_roots = 0;
+  }
   return orders;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 namespace memprofd {
 namespace {
@@ -17,14 +18,53 @@ constexpr int kPlausibleRun = 8;
 constexpr std::uint64_t kResyncBytes = 1 << 20;
 constexpr std::uint64_t kChecksEvery = 4096;
 
-// struct tcache_perthread_struct of 2.30 to 2.41, with its head.
-constexpr std::uint64_t kTcacheBytes = 0x290;
-constexpr std::size_t kTcacheLists = 64;
 constexpr std::uint64_t kMaxCached = 65'535;
+
+// struct tcache_perthread_struct of glibc 2.30 to 2.41, and from 2.42 on: lists of larger chunks
+// follow, and the room of each list is counted instead of its chunks.
+template <std::size_t Lists>
 struct Tcache {
-  std::array<std::uint16_t, kTcacheLists> counts;
-  std::array<std::uint64_t, kTcacheLists> entries;
+  std::array<std::uint16_t, Lists> counts;
+  std::array<std::uint64_t, Lists> entries;
 };
+constexpr std::size_t kSmallLists = 64;  // one for each size
+constexpr std::size_t kLists = 76;
+constexpr std::uint64_t kTcacheBytes = 0x290;  // with its head
+constexpr std::uint64_t kRoomTcacheBytes = 0x300;
+static_assert(sizeof(Tcache<kSmallLists>) == kTcacheBytes - kHead);
+static_assert(sizeof(Tcache<kLists>) == kRoomTcacheBytes - kHead + kLastWord);
+
+struct CachedChunks {
+  std::array<std::uint64_t, kLists> first{};
+  std::array<std::uint16_t, kLists> count{};
+};
+
+// nullopt: it is another chunk of that size.
+std::optional<CachedChunks> read_tcache(const MemoryReader& memory, std::uint64_t user) {
+  Tcache<kSmallLists> tcache{};
+  CachedChunks cached;
+  if (!memory.read_value(user, tcache).ok()) return std::nullopt;
+  for (std::size_t i = 0; i < kSmallLists; ++i) {
+    if ((tcache.counts[i] == 0) != (tcache.entries[i] == 0)) return std::nullopt;
+    cached.first[i] = tcache.entries[i];
+    cached.count[i] = tcache.counts[i];
+  }
+  return cached;
+}
+
+// The room of an empty list is that of all.
+std::optional<CachedChunks> read_room_tcache(const MemoryReader& memory, std::uint64_t user) {
+  Tcache<kLists> tcache{};
+  CachedChunks cached;
+  if (!memory.read_value(user, tcache).ok()) return std::nullopt;
+  const auto room = *std::ranges::max_element(tcache.counts);
+  for (std::size_t i = 0; i < kLists; ++i) {
+    if ((tcache.counts[i] == room) != (tcache.entries[i] == 0)) return std::nullopt;
+    cached.first[i] = tcache.entries[i];
+    cached.count[i] = static_cast<std::uint16_t>(room - tcache.counts[i]);
+  }
+  return cached;
+}
 
 // From the first bin, where an arena has fastbins.
 constexpr std::uint64_t kFastbinsBefore = 96;
@@ -101,7 +141,9 @@ void MallocWalk::walk(std::uint64_t begin, std::uint64_t end, std::uint64_t top,
 
 void MallocWalk::take(std::uint64_t chunk, std::uint64_t bytes, bool in_use, std::uint32_t name) {
   if (!in_use) return add(chunk, chunk + bytes, RssClass::kMallocFree, name);
-  if (bytes == kTcacheBytes && tcaches_.size() < kMaxCached) tcaches_.push_back(chunk + kHead);
+  if ((bytes == kTcacheBytes || bytes == kRoomTcacheBytes) && tcaches_.size() < kMaxCached) {
+    tcaches_.push_back(chunk + kHead);
+  }
   const auto known = visitor_(chunk + kHead, bytes - kHead);
   // The next chunk's first word is this one's, too.
   if (!known) keep(chunk + kHead, bytes - kHead + sizeof(std::uint64_t));
@@ -197,15 +239,15 @@ void MallocWalk::follow_list(CachedList list) {
 
 // Lists are by size; a chunk of the same size as a tcache is none, when it does not hold to that.
 void MallocWalk::find_in_tcache(std::uint64_t user) {
-  Tcache tcache{};
-  if (!memory_.read_value(user, tcache).ok()) return;
-  for (std::size_t i = 0; i < kTcacheLists; ++i) {
-    if ((tcache.counts[i] == 0) != (tcache.entries[i] == 0)) return;
-  }
-  for (std::size_t i = 0; i < kTcacheLists; ++i) {
-    follow_list({.user = tcache.entries[i],
-                 .most = tcache.counts[i],
-                 .chunk_bytes = kSmallest + i * kAlign});
+  std::uint64_t size = 0;
+  if (!memory_.read_value(user - sizeof size, size).ok()) return;
+  const bool counts_room = (size & ~kFlags) == kRoomTcacheBytes;
+  const auto cached = counts_room ? read_room_tcache(memory_, user) : read_tcache(memory_, user);
+  if (!cached) return;
+  for (std::size_t i = 0; i < kLists; ++i) {
+    follow_list({.user = cached->first[i],
+                 .most = cached->count[i],
+                 .chunk_bytes = i < kSmallLists ? kSmallest + i * kAlign : 0});
   }
 }
 

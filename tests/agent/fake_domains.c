@@ -55,6 +55,7 @@ void (*caml_domain_external_interrupt_hook)(void) = no_hook;
 value caml_ml_domain_index(value unit) { return (void)unit, VAL_LONG(current); }
 value caml_ml_domain_id(value unit) { return (void)unit, VAL_LONG(current); }
 int memprof_share_join(void) { return 0; }  // no process here is a child of one
+void memprof_room_take_slot(void) {}  // nor does its runtime refuse a start
 int caml_bt_is_self(void) { return fakes[current].blocked; }
 void caml_interrupt_self(void) {}
 void caml_set_action_pending(domain_state* state) { (void)state; }
@@ -244,7 +245,7 @@ static void sessions(void) {
 }
 
 int main(void) {
-  struct memprof_runtime_offsets offsets = {INTERRUPT, MEMPROF, CONFIG, WORDS, HEAP, 0};
+  struct memprof_runtime_offsets offsets = {INTERRUPT, MEMPROF, CONFIG, WORDS, HEAP, 0, 0};
 
   for (unsigned i = 0; i < DOMAINS; i++) {
     fakes[i].state[MEMPROF / 8] = (uint64_t)fakes[i].memprof;

@@ -8,17 +8,17 @@ import unittest
 
 import agent_process as agent
 from agent_process import BUILD, AgentProcess, eventually
-from walked_program import OFFSETS
+from walked_program import OFFSETS, OFFSETS_FORM
 
 
 class Stops(unittest.TestCase):
     RATE = 1e-3
 
-    def start(self, folder="targets"):
+    def start(self, folder="targets", offsets=None):
         target = AgentProcess("stops_memprof", folder=folder)
         self.addCleanup(lambda: target.process.kill() if target.process.poll() is None else None)
         if folder in OFFSETS:
-            target.write(target.control + agent.OFFSETS, struct.pack("<6I", *OFFSETS[folder]))
+            target.write(target.control + agent.OFFSETS, struct.pack(OFFSETS_FORM, *(offsets or OFFSETS[folder])))
         return target
 
     def sampled(self, target, generation=1):
@@ -175,9 +175,15 @@ class Stops(unittest.TestCase):
         self.work(target, "stop")
         self.assertEqual(0, target.close()[0])
 
-    @unittest.skipUnless(os.path.exists(os.path.join(BUILD, "targets-experimental/stops_memprof")), "no OCaml 5.5")
-    def test_ocaml55_goes_on_when_the_tracker_stops_that_has_replaced_its_profile(self):
-        target = self.start("targets-experimental")
+    def test_ocaml5_goes_on_when_the_tracker_stops_that_the_program_has_started(self):
+        """It takes the place of the session's profile: by the runtime itself in OCaml 5.5. make targets-forky adds 5.4."""
+        for folder in ("targets-trixie", "targets-forky", "targets-experimental"):
+            if os.path.exists(os.path.join(BUILD, folder, "stops_memprof")):
+                with self.subTest(folder):
+                    self.check_goes_on_after_a_tracker(folder)
+
+    def check_goes_on_after_a_tracker(self, folder):
+        target = self.start(folder)
         self.sampled(target)
         for starts in (1, 2):
             before = self.work(target, "start")
@@ -190,6 +196,27 @@ class Stops(unittest.TestCase):
             self.assertEqual(0, self.work(target, "stop")["failures"])
             self.work(target)
             self.assert_samples(target)
+        self.assertEqual(0, target.close()[0])
+
+    def test_ocaml53_raises_what_it_would_without_us(self):
+        """A start while the program's own tracker runs, and one with a wrong rate."""
+        target = self.start("targets-trixie")
+        self.sampled(target)
+        self.assertEqual(1, self.work(target, "start 2")["failures"])
+        self.assert_samples(target)
+        self.assertEqual(1, self.work(target, "start")["failures"])
+        self.assertEqual(2, self.work(target, "start")["failures"], "its own tracker runs")
+        self.assertEqual(2, self.work(target, "stop")["failures"])
+        self.work(target)
+        self.assert_samples(target)
+        self.assertEqual(0, target.close()[0])
+
+    def test_ocaml53_refuses_where_the_agent_may_open_no_page(self):
+        target = self.start("targets-trixie", (*OFFSETS["targets-trixie"][:-1], 0))
+        self.sampled(target)
+        answer = self.work(target, "start")
+        self.assertEqual((1, 0), (answer["failures"], answer["own_samples"]))
+        self.assert_samples(target)
         self.assertEqual(0, target.close()[0])
 
 

@@ -19,9 +19,10 @@ TRUTH = os.path.abspath(os.path.join(BUILD, "tests/libmemprof_agent_truth.so"))
 BY_RUNTIME, BY_AGENT = 1, 2  # enum memprof_capture_by
 OK, UNKNOWN_RUNTIME, ALLOCATOR, DIFFERED, BROKEN, CROWDED = range(6)  # enum memprof_walk_state
 STACKS = int(os.environ.get("MEMPROFD_STACKS", "10000"))
-# struct memprof_runtime_offsets: interrupt, memprof, its profile, words, heap, callstacks stay.
-OFFSETS = {"targets-trixie": (256, 464, 64, 384, 280, 0), "targets-forky": (288, 496, 64, 416, 312, 1),
-           "targets-experimental": (288, 504, 64, 424, 312, 1)}
+# struct memprof_runtime_offsets: interrupt, memprof, its profile, words, heap, callstacks stay, local roots.
+OFFSETS = {"targets-trixie": (256, 464, 64, 384, 280, 0, 160), "targets-forky": (288, 496, 64, 416, 312, 1, 192),
+           "targets-experimental": (288, 504, 64, 424, 312, 1, 192)}
+OFFSETS_FORM = "<5I2H"
 RUNNING_CAPTURE = agent.HEAD.size + 2 * agent.PAUSES.size + 8
 
 
@@ -43,7 +44,7 @@ class Program(AgentProcess):
         test.addCleanup(self.kill)
         self.offsets = OFFSETS.get(folder.split("/")[0])
         if self.offsets:
-            self.write(self.control + agent.OFFSETS, struct.pack("<6I", *self.offsets))
+            self.write(self.control + agent.OFFSETS, struct.pack(OFFSETS_FORM, *self.offsets))
             self.walk_from(0)
         self.write(self.control + agent.REQUESTED_CAPTURE, struct.pack("<I", BY_AGENT))
         self.rate = rate

@@ -7,11 +7,12 @@ import tempfile
 import unittest
 
 from c_program import INTERVAL, CProgram
-from harness import BUILD, TARGETS, E2ETest, eventually, settled
+from harness import BUILD, E2ETest, eventually, settled
 from test_c_memory import slots_of_the_agent
 from test_c_probes import changed_code
 
-OWN_MALLOC = TARGETS / "c_own_malloc.so"
+# Libraries of C alone.
+OWN_MALLOC, LEAVES = BUILD / "targets/c_own_malloc.so", BUILD / "targets/c_leaves.so"
 BY_PROBES = ("--mode", "observe", "--c-heap-max-hits", 10_000_000)
 
 
@@ -91,7 +92,7 @@ class InTheMiddle(CProgram):
         self.addCleanup(folder.cleanup)
         self.stay, self.go = (pathlib.Path(folder.name) / name for name in ("stay", "go"))
         self.program = self.target("c_memory", env=dict(
-            os.environ, LD_PRELOAD=TARGETS / "c_leaves.so", LEAVES="stays", LEAVES_STAY=str(self.stay), LEAVES_GO=str(self.go)))
+            os.environ, LD_PRELOAD=LEAVES, LEAVES="stays", LEAVES_STAY=str(self.stay), LEAVES_GO=str(self.go)))
 
     def of_the_thread_and_its_handler(self):
         """They have as many samples as blocks, which are far larger than the interval."""

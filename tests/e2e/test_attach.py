@@ -215,6 +215,21 @@ class Ways(E2ETest):
         maps = pathlib.Path(f"/proc/{target.pid}/maps").read_text()
         self.assertEqual(1, len({line.split()[-1] for line in maps.splitlines() if "memprof_agent" in line}))
 
+    def test_linked_agent(self):
+        for folder in sorted({harness.TARGETS, harness.TARGETS5}):
+            with self.subTest(folder.name):
+                target = self.target("linked_agent", folder=folder)
+                daemon = self.daemon("--pid", target.pid, "--no-inject", rate=1e-3)
+                self.sample_on_command(daemon, target)
+                before = target.command("stat")["sites"]["site_small"]["allocated_words"]
+                truth = target.command("go 4")["sites"]["site_small"]["allocated_words"] - before
+                seen = sum_sites(daemon.settled_sites(target.pid), "site_small")
+                self.assert_estimate("site_small", seen["allocated_bytes"], truth, 1e-3)
+                self.assertEqual("agent", daemon.targets()[target.pid]["mode"])
+                maps = pathlib.Path(f"/proc/{target.pid}/maps").read_text()
+                self.assertNotIn("memprof_agent", maps)
+                target.exit()
+
     def test_no_inject_without_an_agent_is_refused_in_agent_mode(self):
         target = self.target("known_alloc")
         daemon = self.daemon("--no-inject", "--mode", "agent", "--pid", target.pid, wait=False)

@@ -18,6 +18,7 @@ CASES = [
     "test_attach.KnownAllocations.test_second_attach_after_detach",
     "test_attach.KnownAllocations.test_rate_change_while_attached",
     "test_attach.Ways.test_preloaded_agent",
+    "test_attach.Ways.test_linked_agent",
     "test_domains.Domains.test_estimates_are_what_all_domains_allocate",
     "test_domains.Domains.test_short_lived_domains_are_sampled",
     "test_domains.Domains.test_stacks_continue_through_fibers",

@@ -230,8 +230,8 @@ class Process:
 class Target(Process):
     """One of the programs of tests/targets, after its "ready" line."""
 
-    def __init__(self, name, *arguments, env=None, folder=None):
-        super().__init__([(folder or TARGETS) / name, *arguments], env=env)
+    def __init__(self, name, *arguments, env=None, folder=None, prefix=()):
+        super().__init__([*prefix, (folder or TARGETS) / name, *arguments], env=env)
         words = self.read_line().split()
         if words[0] != "ready":
             raise AssertionError(f"{name} said {words} instead of ready")

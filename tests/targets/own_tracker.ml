@@ -7,10 +7,11 @@
      stop      Gc.Memprof.stop
      discard   Gc.Memprof.discard
      spawn     runs a "keep 50000" in a new domain, to its end
+     tracked   the same in a domain that starts the tracker first, and stops it
      exit
 
    All but the last end with full major collections. Each answers
-   {"words":N,"allocated":N,"live":N,"failures":N}: words allocated by "keep" and "spawn", samples of its
+   {"words":N,"allocated":N,"live":N,"failures":N}: words allocated by "keep", "spawn" and "tracked", samples of its
    tracker, those of them that live, and calls that raised an exception. *)
 
 let words = ref 0
@@ -51,6 +52,17 @@ let attempt f = try f () with Failure _ -> incr failures
 let start () =
   profile := Some (Gc.Memprof.start ~sampling_rate:1e-2 ~callstack_size:0 tracker)
 
+let tracked () =
+  let n = 50_000 in
+  let work () =
+    attempt start;
+    let found = blocks n in
+    attempt Gc.Memprof.stop;
+    found
+  in
+  kept := Domain.join (Domain.spawn work) :: !kept;
+  words := !words + words_of n
+
 let answer () =
   Printf.printf "{\"words\":%d,\"allocated\":%d,\"live\":%d,\"failures\":%d}\n%!" !words
     (Atomic.get allocated) (Atomic.get live) !failures
@@ -66,6 +78,7 @@ let rec serve () =
      | [ "stop" ] -> attempt Gc.Memprof.stop
      | [ "discard" ] -> attempt (fun () -> Option.iter Gc.Memprof.discard !profile)
      | [ "spawn" ] -> spawn ()
+     | [ "tracked" ] -> tracked ()
      | words -> failwith (String.concat " " words));
     Gc.full_major ();
     Gc.full_major ();

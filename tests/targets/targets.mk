@@ -116,6 +116,14 @@ $(TARGETS_DIR)/linked_agent: $(TARGETS_DIR)/obj/known_alloc.cmx $(BUILD)/findlib
 	$(call say,LINK,$@)
 	$(Q)OCAMLPATH=$(abspath $(BUILD)/findlib) $(OCAMLOPT) -g -package memprof-agent -linkpkg $(<D)/handshake.cmx $< -o $@
 
+# The same with other OCamls: what the package's archive is made of, which any C compiler's objects can be linked with.
+LINKED_OTHER := $(OTHER_RELEASES:%=$(BUILD)/targets-%/linked_agent)
+targets: $(addsuffix /linked_agent,$(BUILD)/targets-trixie $(BUILD)/targets-experimental)
+$(foreach release,$(OTHER_RELEASES),$(eval targets-$(release): $(BUILD)/targets-$(release)/linked_agent))
+$(LINKED_OTHER): $(BUILD)/targets-%/linked_agent: $(BUILD)/libmemprof_agent.a agent-lib/findlib/memprof_agent.ml tests/targets/known_alloc.ml $(COMPILE_WITH)
+	$(call say,OCAML,$@)
+	$(Q)tests/targets/compile-with.sh $* $@ '$(wordlist 1,3,$^)' -g
+
 # It calls the agent's library.
 targets: $(TARGETS_DIR)/points
 $(TARGETS_DIR)/points: tests/targets/points.ml $(TARGETS_DIR)/obj/handshake.cmx $(BUILD)/findlib/memprof-agent/META

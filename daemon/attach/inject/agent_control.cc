@@ -48,7 +48,8 @@ memprof_runtime_offsets runtime_offsets(const RuntimeAbi& abi) {
           .memprof_config = abi.memprof_config,
           .stat_words = abi.stats,
           .shared_heap = abi.shared_heap,
-          .callstacks_stay = abi.callstacks_stay};
+          .callstacks_stay = abi.callstacks_stay,
+          .local_roots = static_cast<__u16>(abi.local_roots)};
 }
 
 bool is_our_build(const AgentBuild& build) {

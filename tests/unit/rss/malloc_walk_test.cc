@@ -193,6 +193,28 @@ TEST(MallocWalk, FindsWhatATcacheKeeps) {
   EXPECT_EQ(bytes_of(walk.cached(), RssClass::kMallocCache), 0x80u);
 }
 
+// From glibc 2.42 on a tcache counts the room of its 76 lists; those after the first 64 have chunks
+// of several sizes.
+TEST(MallocWalk, FindsWhatATcacheThatCountsRoomKeeps) {
+  FakeMalloc fake;
+  const std::uint64_t tcache = fake.chunk(0x300, true) + 16;
+  const std::uint64_t first = fake.chunk(0x40, true) + 16, second = fake.chunk(0x40, true) + 16;
+  const std::uint64_t large = fake.chunk(0x460, true) + 16;
+  fake.chunk(0x40, true);
+  fake.top();
+  for (int i = 0; i < 76; ++i) fake.memory.poke(tcache + 2 * i, std::uint16_t{16});
+  fake.memory.poke(tcache + 2 * 2, std::uint16_t{14});
+  fake.memory.poke(tcache + 152 + 8 * 2, first);
+  fake.memory.poke(first, second ^ (first >> 12));
+  fake.memory.poke(second, second >> 12);
+  fake.memory.poke(tcache + 2 * 64, std::uint16_t{15});
+  fake.memory.poke(tcache + 152 + 8 * 64, large);
+  fake.memory.poke(large, large >> 12);
+  EXPECT_EQ(bytes_of(walk_of(fake.memory).cached(), RssClass::kMallocCache), 0x80u + 0x460u);
+  fake.memory.poke(tcache + 2 * 3, std::uint16_t{15});  // a list with a chunk and without
+  EXPECT_EQ(bytes_of(walk_of(fake.memory).cached(), RssClass::kMallocCache), 0u);
+}
+
 TEST(MallocWalk, ChunksOfAnotherSizeAreNotInThatListOfATcache) {
   FakeMalloc fake;
   const std::uint64_t tcache = fake.chunk(0x290, true) + 16;

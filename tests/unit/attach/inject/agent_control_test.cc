@@ -231,6 +231,16 @@ TEST_F(AgentControlTest, AllThatIsToldIsOneOrder) {
   EXPECT_EQ(control().status()->owner, (OwnerToken{3, 4}));
 }
 
+TEST(RuntimeOffsets, AreThoseOfTheRelease) {
+  const memprof_runtime_offsets first = runtime_offsets(*runtime_abi_for("5.3.0"));
+  const memprof_runtime_offsets next = runtime_offsets(*runtime_abi_for("5.4.1"));
+  EXPECT_EQ(first.memprof, 464u);
+  EXPECT_EQ(first.local_roots, 160u);
+  EXPECT_EQ(first.callstacks_stay, 0u);
+  EXPECT_EQ(next.local_roots, 192u);
+  EXPECT_EQ(next.callstacks_stay, 1u);
+}
+
 TEST_F(AgentControlTest, WhatIsNotToldStays) {
   block_.requested_generation = 5;
   block_.offsets.memprof = 7;
