@@ -14,6 +14,7 @@
 #include "daemon/runtime/pool_offsets.h"
 #include "daemon/snapshot/block_header.h"
 #include "daemon/snapshot/heap_lists.h"
+#include "daemon/util/refusal.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -36,9 +37,10 @@ constexpr std::size_t kTableWords = 25;
 absl::StatusOr<OcamlRuntime> find_ocaml_runtime(const ElfFile& program, std::uint64_t load_bias) {
   ASSIGN_OR_RETURN(const OcamlProgram ocaml, check_program(program));
   OcamlRuntime runtime{.abi = ocaml.abi};
-  const absl::Status known = check_capability(ocaml.abi, Capability::kRss);
-  auto layout = known.ok() ? find_heap_layout(program, load_bias, ocaml.abi)
-                           : absl::StatusOr<HeapLayout>(known);
+  if (const absl::Status known = check_capability(ocaml.abi, Capability::kRss); !known.ok()) {
+    return reworded(known, absl::StrCat("(", program.display_name(), "): ", known.message()));
+  }
+  auto layout = find_heap_layout(program, load_bias, ocaml.abi);
   if (layout.ok()) {
     runtime.layout = *std::move(layout);
   } else {
