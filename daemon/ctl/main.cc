@@ -27,7 +27,7 @@ using memprofd::ctl::Command;
 using memprofd::ctl::Options;
 namespace ctl = memprofd::ctl;
 
-// All commands on one screen of 24 lines. --help-all has the options too, and the exit codes.
+// All commands on one screen of 24 lines. --help-all adds options and exit codes.
 constexpr char kHelp[] =
     R"(memprofctl: queries and controls memprofd, the memory profiler for running OCaml programs
 Usage: memprofctl [OPTIONS] COMMAND     (COMMAND --help explains a command and its options)
@@ -164,9 +164,9 @@ class CommandLine {
     add_dump(hidden("dump"));
   }
 
-  // It is a format in all other commands.
+  // Refuses -o, which selects a format in all other commands.
   static void refuse_output(CLI::App* sub) {
-    // A check's message would lack the name: CLI11 leaves out that of a hidden option.
+    // CLI11 omits the name of a hidden option from the message of a check, so check here.
     sub->add_option_function<std::string>(
            "-o,--output",
            [](const std::string& file) {
@@ -180,7 +180,7 @@ class CommandLine {
     sub->add_option("pid,--pid", options_.pid,
                     "Process ID; may be omitted when there is only one target");
   }
-  // The word of these commands is something else.
+  // For commands whose positional argument is not the pid.
   void add_pid_of(CLI::App* sub) {
     sub->add_option("--pid", options_.pid,
                     "Process ID; may be omitted when there is only one target");
