@@ -10,13 +10,13 @@
 
 namespace memprofd {
 
-// kInvalidArgument for what no process has.
+// kInvalidArgument if no process can have this pid.
 inline absl::Status check_pid(int pid) {
   if (pid > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("bad pid ", pid, ": it is a positive number"));
 }
 
-// The process of a request, for a user who may inspect all.
+// The process of a request, for a user who may inspect all processes.
 template <typename Request>
 AskedProcess process_of(const Request& request) {
   return {request.pid(), request.process_start_ticks()};
