@@ -20,14 +20,15 @@ namespace memprofd {
 namespace {
 
 constexpr std::size_t kMaxDomains = 4096;
-constexpr std::size_t kMaxFound = 1u << 20;  // channels, and tables of frame descriptors
-constexpr int kHeapTries = 3;                // a heap that grows meanwhile does not add up
+constexpr std::size_t kMaxFound = 1u << 20;  // maximum number of channels and tables of frame
+                                             // descriptors
+constexpr int kHeapTries = 3;                // a heap that grows during the reading does not add up
 constexpr std::uint64_t kPoolBytes = PoolHeap::kPoolWords * kWordBytes;
 constexpr std::uint64_t kPoolClass = 24;
-// Lists of a program that runs may be longer than it has counted.
+// Lists of a running program may be longer than its counters say.
 constexpr std::uint64_t kPoolsMore = 4096;
 
-// Words of a state that are looked at for what it points to, and of what that points to.
+// Number of words of a state, and of the tables that it points to, that are searched.
 constexpr std::size_t kStateWords = 56;
 constexpr std::size_t kTableWords = 25;
 
