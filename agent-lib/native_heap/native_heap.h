@@ -24,7 +24,7 @@ void memprof_c_heap_check(int wanted);
  * of the next two calls. */
 void memprof_c_heap_before_fork(void);
 void memprof_c_heap_after_fork(void);
-/* In a forked child: no one requests anything; slots stay set and lead to the C library. */
+/* Called in a forked child, which no one watches. Slots stay set and lead to the C library. */
 void memprof_c_heap_forget(void);
 
 #endif
