@@ -21,7 +21,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// Events of a continuing log that a stream keeps for a client that does not read.
+// Maximum number of events in one read of the log.
 constexpr std::size_t kEventsARead = 4096;
 constexpr double kShortestInterval = 0.1;
 constexpr double kLongestInterval = 3600;
