@@ -75,7 +75,7 @@ std::string census_table(const std::string& title, const Rows<pb::HeapClass>& ro
   return with_title(title, table, view.style) + more_text(rows.size(), view);
 }
 
-// The heap does not contain how much of a Bigarray is used.
+// Memory outside of the heap, such as that of Bigarrays.
 std::string outside_lines(const pb::HeapCensus& census) {
   const std::uint64_t reachable = census.heap().outside_bytes();
   const std::uint64_t garbage = census.heap().garbage_outside_bytes();
