@@ -111,8 +111,8 @@ __attribute__((visibility("default"))) void memprof_agent_poll(void)
 /* Referenced by the OCaml side of the findlib package, so that linking keeps the agent. */
 __attribute__((visibility("default"))) value memprof_agent_keep(value unit) { return unit; }
 
-/* The child shares no watcher with its parent: it stops at its next callback, unless it then gets
- * one of its own (memprof_share_join). */
+/* The child shares no watcher with its parent. It stops at its next callback, unless it then gets a
+ * watcher of its own (memprof_share_join). */
 static void in_forked_child(void)
 {
 	memprof_share_forked();
@@ -145,7 +145,7 @@ __attribute__((constructor)) static void load(void)
 	memprof_share_load();
 }
 
-/* The last records and, where that is wanted, a last snapshot, when the program ends normally. */
+/* Sends the last records and, if requested, a last snapshot, when the program ends normally. */
 __attribute__((destructor)) static void unload(void)
 {
 	if (!memprof_activity.sampling)

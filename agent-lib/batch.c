@@ -3,8 +3,8 @@
 
 #include "packed.h"
 
-/* Oldest record that a minor collection leaves unflushed. Records of kernel capture are
- * waited for by their callstacks; packed batches are worth being large. */
+/* Age of the oldest record at which a minor collection flushes. In kernel capture callstacks wait
+ * for their records; packed batches are better when they are large. */
 #define FLUSH_AGE_NS 10000000u
 #define PACKED_FLUSH_AGE_NS 100000000u
 

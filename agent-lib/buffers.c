@@ -13,10 +13,8 @@ extern void memprof_probe_batch(const void *records, uint32_t count, uint64_t fi
 				uint32_t generation, uint32_t buffer,
 				enum memprof_batch_format format);
 
-/*
- * Each on pages of its own, since a reader may share them (share.c). Not in the control block,
- * which has initial values: they would be megabytes of the file.
- */
+/* Each array has pages of its own, because a reader may share them (share.c). They are not in the
+ * control block, whose initial values would make megabytes of the file. */
 #define ON_PAGES(type, name, members, bytes)                                                       \
 	union {                                                                                    \
 		type members;                                                                      \
@@ -65,7 +63,7 @@ uint32_t memprof_current_tid(void)
 	return cached_tid;
 }
 
-/* The last index stands for those that no runtime has today: never beyond the arrays. */
+/* The last index stands for domains beyond the arrays, which no runtime has today. */
 uint32_t memprof_domain_index(void)
 {
 	uint32_t index;
@@ -76,7 +74,7 @@ uint32_t memprof_domain_index(void)
 	return LIKELY(index < MEMPROF_DOMAINS) ? index : MEMPROF_DOMAINS - 1;
 }
 
-/* Held for the time of a record or a probe hit; its holder waits for no other thread. */
+/* Held during a record or a probe hit; its holder waits for no other thread. */
 static int shared_buffer_taken;
 
 void memprof_lock_shared_buffer(void)
@@ -108,7 +106,7 @@ uint32_t memprof_sample_id_shift(void)
 	return caml_ml_domain_index ? __builtin_ctz(MEMPROF_BUFFERS) : 0;
 }
 
-/* *used becomes larger than index. */
+/* Makes *used larger than index. */
 static void use(uint32_t *counter, uint32_t index)
 {
 	uint32_t used = __atomic_load_n(counter, __ATOMIC_RELAXED);
@@ -207,7 +205,7 @@ void memprof_flush_domain(uint32_t domain)
 	memprof_give_back_buffer(buffer);
 }
 
-/* The thread that ends the program may be in the middle of a record, so nothing is waited for. */
+/* Waits for nothing, because the thread that ends the program may be in the middle of a record. */
 void memprof_flush_all(void)
 {
 	for (uint32_t i = 0; i < memprof_agent_control.buffers_used; i++) {

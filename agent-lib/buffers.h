@@ -14,7 +14,7 @@
 #include "runtime_abi.h"
 
 extern struct memprof_agent_control memprof_agent_control;
-/* The control block points to these. */
+/* The control block points to these buffers. */
 extern struct memprof_batch_buffer memprof_buffers[MEMPROF_BUFFERS];
 extern struct memprof_domain memprof_domains[MEMPROF_DOMAINS];
 
@@ -35,14 +35,14 @@ uint64_t memprof_now_ns(void);
 uint32_t memprof_current_tid(void); /* of this thread, anywhere */
 /* The index of this domain, below MEMPROF_DOMAINS. */
 uint32_t memprof_domain_index(void);
-/* Counts the domain among those used from now on. */
+/* Counts the domain among the used ones from now on. */
 struct memprof_domain *memprof_use_domain(uint32_t index);
 void memprof_use_buffer(uint32_t index);
 
 void memprof_lock_shared_buffer(void);
 void memprof_unlock_shared_buffer(void);
-/* The buffer of a domain, which is this one's alone until it is given back. Nothing in
- * between waits for another domain. */
+/* The buffer of a domain, which this thread owns until it gives it back. Nothing in between may
+ * wait for another domain. */
 static inline uint32_t memprof_take_buffer(uint32_t domain)
 {
 	if (LIKELY(domain < MEMPROF_SHARED_BUFFER))
@@ -56,27 +56,27 @@ static inline void memprof_give_back_buffer(uint32_t buffer)
 		memprof_unlock_shared_buffer();
 }
 
-/* The next sample of a buffer: unique, not 0. */
+/* The number of the next sample of a buffer: unique, not 0. */
 uint64_t memprof_new_sample_id(uint32_t buffer);
-/* The one that it gave last; they are 1 << shift apart. */
+/* The number that was given last; consecutive ones differ by 1 << shift. */
 uint64_t memprof_last_sample_id(uint32_t buffer);
 uint32_t memprof_sample_id_shift(void);
-/* Flushes records of a session before the one that runs: a batch is of one. */
+/* Flushes records of the previous session, because a batch belongs to one session. */
 void memprof_end_batch_of_before(uint32_t buffer);
-/* An empty buffer takes records of the session that runs, in that format. */
+/* Prepares an empty buffer for records of the running session in this format. */
 void memprof_begin_batch(struct memprof_batch_buffer *buffer, enum memprof_batch_format format);
 /* The format of the batch that a buffer holds or, when it is empty, of its next one. */
 enum memprof_batch_format memprof_batch_format(const struct memprof_batch_buffer *buffer);
-/* Hands the batch over. Without a watcher the records are discarded, numbers kept. */
+/* Hands over the batch. Without a watcher the records are discarded, but their numbers are kept. */
 void memprof_flush(uint32_t buffer);
 void memprof_flush_domain(uint32_t domain);
 /* Flushes all used buffers, when the program ends, on any thread. */
 void memprof_flush_all(void);
-/* Records there have been, flushed or not. */
+/* Number of records so far, flushed or not. */
 uint64_t memprof_records_of(uint32_t buffer);
-/* Tells the watcher, by a batch of no records, that this session runs. */
+/* Announces to the watcher, by a batch without records, that this session runs. */
 void memprof_announce(uint32_t generation);
-/* In a forked child: the unflushed records are the parent's. */
+/* Called in a forked child: the unflushed records belong to the parent. */
 void memprof_forget_buffers(void);
 
 #endif

@@ -7,10 +7,10 @@
 
 #include "runtime_abi.h"
 
-/* The callstack of a sample, by the block that its callback is called with; an empty one, and
- * counted, where there is none any more. */
+/* The callstack of a sample, from the block that its callback receives. If it is gone, an empty one
+ * is returned and counted. */
 value memprof_callstack_of(value info);
-/* Counts a sample whose callstack was none. */
+/* Counts a sample whose callstack was gone. */
 void memprof_count_moved_callstack(void);
 
 /* Nothing is mapped below (vm.mmap_min_addr), and no program above. */

@@ -19,7 +19,7 @@
 #define MEMPROF_CLOCK_SHIFT 20		   /* scale: nanoseconds a tick, times 1 << this */
 #define MEMPROF_CLOCK_MIN_SPAN_NS 1000000u /* between two reads that determine the scale */
 #define MEMPROF_CLOCK_MAX_SPAN_NS 1000000000u
-/* A read that took longer was interrupted: its two parts are not of one moment. */
+/* A read that took longer was interrupted, so its two parts are of different moments. */
 #define MEMPROF_CLOCK_MAX_READ_TICKS 65536u
 #define MEMPROF_CLOCK_CARRY_NS 10000000u /* time for which a read is extrapolated */
 
@@ -30,7 +30,7 @@ struct memprof_clock {
 	uint64_t last_ns;     /* the last result */
 };
 
-/* The clock has been read: ns at ticks. */
+/* Sets the clock: it was ns at ticks. */
 static inline void memprof_clock_set(struct memprof_clock *clock, uint64_t ticks, uint64_t ns)
 {
 	uint64_t span_ns = ns - clock->ns, span_ticks = ticks - clock->ticks;
@@ -48,7 +48,7 @@ static inline void memprof_clock_set(struct memprof_clock *clock, uint64_t ticks
 		((uint64_t)MEMPROF_CLOCK_CARRY_NS << MEMPROF_CLOCK_SHIFT) / clock->scale;
 }
 
-/* Nanoseconds. count(): the counter; read(): CLOCK_MONOTONIC. */
+/* The time in nanoseconds. count() reads the counter, read() CLOCK_MONOTONIC. */
 static inline uint64_t memprof_clock_now(struct memprof_clock *clock, uint64_t (*count)(void),
 					 uint64_t (*read)(void))
 {

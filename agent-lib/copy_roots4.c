@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scanners of OCaml 4: each calls the action with every value that it knows of and the place
- * where that is held. */
+/* The scanners of OCaml 4. Each calls the action for every value that it finds, with the place that
+ * holds it. */
 #include "copy_roots.h"
 #include "domains.h"
 
@@ -38,7 +38,7 @@ static void scan_stack(const struct memprof_state_layout *at)
 	memprof_end_root_section(MEMPROF_ROOT_STACK, 0);
 }
 
-/* All but those of modules. */
+/* Scans all roots except those of modules. */
 static void scan_others(const struct memprof_state_layout *at)
 {
 	scan_stack(at);

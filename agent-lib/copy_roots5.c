@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scanners of OCaml 5, most of them of one domain: each calls the action with every value that
- * it knows of and the place where that is held. */
+/* The scanners of OCaml 5, most of which scan one domain. Each calls the action for every value
+ * that it finds, with the place that holds it. */
 #include "copy_roots.h"
 #include "domains.h"
 
@@ -40,7 +40,7 @@ static value *first_of_modules(void)
 	return 0;
 }
 
-/* One scanner finds what C code has registered, and then what the modules hold. */
+/* One scanner finds the values that C code has registered, and then those that modules hold. */
 static void note_global(void *first, value held, value *slot)
 {
 	if (slot == first)
@@ -70,8 +70,7 @@ static void scan_domain(const struct memprof_state_layout *at, domain_state *sta
 	memprof_end_root_section(MEMPROF_ROOT_THREAD, domain);
 }
 
-/* The hook of systhreads looks at the domain that runs, and not at the one that it is called for.
- */
+/* The hook of systhreads scans the running domain instead of the one that it is called for. */
 void memprof_scan_ocaml5(const struct memprof_state_layout *at, domain_state *const *domains,
 			 uint32_t count)
 {

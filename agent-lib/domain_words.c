@@ -3,13 +3,13 @@
 
 #include "buffers.h"
 
-/* Minor, promoted, major. */
+/* Minor, promoted and major words. */
 static const uint64_t *words_of(domain_state *state)
 {
 	return (const uint64_t *)(state + memprof_agent_control.offsets.stat_words);
 }
 
-/* In the minor heap, and in none of these yet. */
+/* Words in the minor heap that none of these counters contains yet. */
 static uint64_t young_words(domain_state *state)
 {
 	uint64_t young_ptr = *(const uint64_t *)(state + MEMPROF_DOMAIN_YOUNG_PTR);
@@ -18,7 +18,8 @@ static uint64_t young_words(domain_state *state)
 	return (young_end - young_ptr) / sizeof(value);
 }
 
-/* In the major heap, promoted ones included, since its last slice: in none of these yet either. */
+/* Words in the major heap since its last slice, promoted ones included, that none of these counters
+ * contains yet. */
 static uint64_t unsliced_words(domain_state *state)
 {
 	return *(const uint64_t *)(state + MEMPROF_DOMAIN_ALLOCATED_WORDS);
@@ -26,7 +27,7 @@ static uint64_t unsliced_words(domain_state *state)
 
 static struct memprof_domain *this_one(void) { return memprof_use_domain(memprof_domain_index()); }
 
-/* Some versions go on counting where the last domain of that index ended. */
+/* Some versions continue from the counters of the last domain with this index. */
 void memprof_domain_begins(void)
 {
 	struct memprof_domain *domain = this_one();

@@ -5,8 +5,8 @@
 
 #include "runtime_abi.h"
 
-/* All on the domain itself: when it begins, joins a session and ends, and at the end of a
- * minor collection. */
+/* Each is called on the domain itself: when it begins, joins a session, and ends, and at the end of
+ * a minor collection. */
 void memprof_domain_begins(void);
 void memprof_domain_joins(void);
 void memprof_domain_ends(void);

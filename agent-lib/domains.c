@@ -55,7 +55,7 @@ static atomic_int clearing; /* 1: profiles wait for it, 2: they are being discar
 static void (*call_back)(void);
 static int (*session_is_due)(void);
 static atomic_int chained;
-/* The hooks that were there before ours. */
+/* Hooks that were set before ours. */
 static struct {
 	void (*initialize)(void);
 	value (*initialize_exn)(void);
@@ -107,7 +107,7 @@ static struct domain *this_domain(void)
 	return domain;
 }
 
-/* Has the hook called soon. */
+/* Makes the runtime call the hook soon. */
 static void ask_for_hook(domain_state *state)
 {
 	atomic_store(&this_domain()->asked, 1);
@@ -181,7 +181,7 @@ static int may_join(const struct domain *domain)
 	return !memprof_is_sampling(memprof_profile_of(caml_state)) && memprof_profiles_have_room();
 }
 
-/* From the end of a session until the domain samples in the next one, without a sample. */
+/* A gap lasts from the end of a session until the domain samples in the next one. */
 static void begin_gap(struct domain *domain, domain_state *state)
 {
 	if (domain->in_gap)
@@ -190,7 +190,7 @@ static void begin_gap(struct domain *domain, domain_state *state)
 	domain->words_before_gap = memprof_domain_allocated(state);
 }
 
-/* When nothing of the session before is followed, the next one is no change of it. */
+/* If nothing of the previous session is followed, there is no gap between the two. */
 static void end_gap(struct domain *domain)
 {
 	uint64_t words = memprof_domain_allocated(caml_state) - domain->words_before_gap;
@@ -208,14 +208,14 @@ static void join_session(struct domain *domain)
 		count(&memprof_agent_control.program_stops);
 	domain->session = this_session();
 	memprof_domain_joins();
-	/* It samples already with the profile of the domain which spawned it. */
+	/* The domain samples already with the profile of the domain that spawned it. */
 	domain->samples = memprof_domain_samples() || start_in_session();
 	end_gap(domain);
 }
 
 /* ------------------------------------------------------------------ hooks */
 
-/* Not again inside itself: a hook that calls on to ours would have us call it for ever. */
+/* Prevents recursion: a hook that calls ours would make ours call it for ever. */
 static void call(void (*hook)(void))
 {
 	static __thread int calling;
@@ -256,7 +256,7 @@ static void on_interrupt(void)
 	memprof_switch_look();
 }
 
-/* On a new domain, before its first OCaml code. */
+/* Runs on a new domain, before its first OCaml code. */
 static void begin_domain(void)
 {
 	memprof_domain_begins();
@@ -275,7 +275,7 @@ static void on_initialize(void)
 	begin_domain();
 }
 
-/* A domain whose hook has raised runs nothing. */
+/* A domain whose hook has raised runs no OCaml code. */
 static value on_initialize_exn(void)
 {
 	static __thread int calling;
@@ -291,8 +291,8 @@ static value on_initialize_exn(void)
 	return result;
 }
 
-/* On a domain that ends, after its last OCaml code but its hooks'. What still waits for
- * its callback would be called back by another domain: with whose callstack? */
+/* Runs on a domain that ends, after its last OCaml code except that of hooks. Another domain would
+ * call the callbacks that still wait, with an unknown callstack. */
 static void on_stop(void)
 {
 	if (memprof_activity.sampling && memprof_domain_samples())
@@ -420,7 +420,7 @@ void memprof_domains_clear(void)
 	atomic_compare_exchange_strong(&clearing, &none, 1);
 }
 
-/* In a section. A domain in a blocking section cannot be inside Memprof. */
+/* Runs in a section. A domain in a blocking section cannot be inside Memprof. */
 static void pass_if_blocked(domain_state *state)
 {
 	(void)state;

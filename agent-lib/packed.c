@@ -11,7 +11,7 @@
 #include "walk/sample_switch.h"
 #include "walk/reported_stack.h"
 
-/* A thread, an allocation with a wide size, and frames that are all far. */
+/* The largest record: a thread, an allocation with a wide size, and frames that are all far. */
 #define RECORD_WORDS(frames) (2u + 7u + 3u * (frames))
 #define MAX_RECORD_WORDS RECORD_WORDS(MEMPROF_PACKED_FRAMES)
 #define MAX_BATCH_NS ((uint64_t)UINT32_MAX * MEMPROF_PACKED_TIME_NS)
@@ -22,7 +22,7 @@ struct packer {
 	uint64_t last_sample;
 	uint32_t tid;
 	uint32_t depth;
-	/* The last callstack, outermost frame at the end, as in the runtime's. */
+	/* The last callstack, with the outermost frame at the end, as the runtime has it. */
 	value slots[MEMPROF_PACKED_FRAMES];
 } __attribute__((aligned(64))); /* each domain writes its own */
 
@@ -52,7 +52,7 @@ static uint32_t *put_frame(uint32_t *to, uint64_t address, uint64_t base)
 	return put_wide(put(to, MEMPROF_PACKED_FAR), address);
 }
 
-/* Number of equal values before these two ends, at most limit. */
+/* Number of equal values before these two ends; counts up to limit. */
 static uint32_t same_before(const value *a, const value *b, uint32_t limit)
 {
 	uint32_t n = 0;
@@ -68,8 +68,8 @@ static uint32_t same_before(const value *a, const value *b, uint32_t limit)
 	return n;
 }
 
-/* Appends the frames that the callstack before did not have; *bits: what the head says. What is
- * no callstack becomes an empty one. */
+/* Appends the frames that the previous callstack did not have. *bits: for the head. A value that is
+ * not a callstack is treated as an empty one. */
 static uint32_t *put_callstack(uint32_t *begin, struct packer *packer, uint64_t base,
 			       value callstack, uint32_t *bits)
 {
@@ -102,7 +102,7 @@ static uint32_t *put_callstack(uint32_t *begin, struct packer *packer, uint64_t 
 	return to;
 }
 
-/* Writes the number of shared frames and of those that follow. */
+/* Writes the number of shared frames and of new ones. */
 static uint32_t *put_counts(uint32_t *to, uint32_t shared, uint32_t new, uint32_t *bits)
 {
 	if (LIKELY(shared <= MEMPROF_PACKED_MAX_COUNT && new <= MEMPROF_PACKED_MAX_COUNT)) {
@@ -113,7 +113,7 @@ static uint32_t *put_counts(uint32_t *to, uint32_t shared, uint32_t new, uint32_
 	return put(put(to, shared), new);
 }
 
-/* The same of a callstack that the agent has found itself. */
+/* Does the same for a callstack that the agent has walked itself. */
 static uint32_t *put_reported(uint32_t *to, uint64_t base,
 			      const struct memprof_reported_stack *reported, uint32_t *bits)
 {
@@ -130,7 +130,7 @@ static uint32_t *put_reported(uint32_t *to, uint64_t base,
 
 /* ------------------------------------------------------------------ records */
 
-/* told: null if the runtime has captured. */
+/* reported: null if the runtime has recorded the callstack. */
 static uint32_t *put_alloc(uint32_t *to, struct packer *packer, const struct memprof_record *record,
 			   uint64_t base, value callstack,
 			   const struct memprof_reported_stack *reported)
@@ -289,7 +289,8 @@ void memprof_packed_append(uint32_t index, struct memprof_record *record, value 
 	if (buffer->count == 0) {
 		memprof_begin_batch(buffer, MEMPROF_BATCH_PACKED);
 		begin(buffer, packer, record, index);
-		/* Each batch reads alone. */
+		/* The first callstack of a batch shares nothing, so that each batch can be decoded
+		 * alone. */
 		reported.shared = 0;
 		if (!is_reported)
 			memprof_forget_reported(index);

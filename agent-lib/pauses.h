@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/* Chains, and takes out again, the three hooks that only a session needs. */
+/* Sets and removes the three hooks that only a session needs. */
 void memprof_pauses_begin(void);
 void memprof_pauses_end(void);
 /* Called at the end of each minor collection of a session. */

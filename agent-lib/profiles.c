@@ -6,8 +6,8 @@
 #include "buffers.h"
 #include "static_value.h"
 
-/* A domain starts a profile once a session, but many domains can come and go, and profiles of
- * sessions before are kept: half of these at most, when another one begins. */
+/* A domain starts one profile per session, but many domains can come and go, and profiles of
+ * earlier sessions are kept: at most half of these when another session begins. */
 #define PROFILES (4 * MEMPROF_DOMAINS)
 #define PROFILES_OF_BEFORE (PROFILES / 2)
 
@@ -37,7 +37,7 @@ void memprof_profiles_load(value tracker, value first_callback)
 		start.code = memprof_stub5_start;
 }
 
-/* Runs inside caml_callback_exn: raises when a profile runs already. */
+/* Runs inside caml_callback_exn, because it raises if a profile runs already. */
 value memprof_start_body(value unit)
 {
 	(void)unit;
@@ -50,7 +50,7 @@ void memprof_set_profile(double rate, intptr_t callstack_size)
 	size_of_callstacks = callstack_size;
 }
 
-/* Some runtimes do not refuse a second profile but put it in place of the first. */
+/* Some runtimes do not refuse a second profile but replace the first one. */
 static int would_replace(void)
 {
 	return caml_memprof_is_sampling && caml_memprof_is_sampling(VAL_UNIT) == VAL_TRUE;
@@ -72,7 +72,7 @@ value memprof_start_profile(void)
 	return profile;
 }
 
-/* Without a rate none of its numbers are used. */
+/* A profile without a rate uses none of the generator's numbers. */
 int memprof_make_generator(void)
 {
 	double rate = rate_block.rate;
@@ -159,7 +159,7 @@ void memprof_mark_profiles_stopped(void)
 
 int memprof_profiles_follow(void) { return atomic_load(&following); }
 
-/* All that are kept are stopped. */
+/* All kept profiles are stopped. */
 static void discard_before(uint64_t generation)
 {
 	unsigned n = atomic_load(&roots);

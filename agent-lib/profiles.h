@@ -32,10 +32,10 @@ void memprof_set_profile(double rate, intptr_t callstack_size);
 /* Starts a profile, in OCaml 5 for this domain. IS_EXCEPTION_RESULT if one runs already. May be
  * called where the runtime may run callbacks, in OCaml 4 also in a collection hook. */
 value memprof_start_profile(void);
-/* Whether this thread is inside of that. */
+/* Returns whether this thread is inside memprof_start_profile. */
 int memprof_starts_profile(void);
 
-/* OCaml 4: has the runtime make its generator of samples. 0: the program samples. */
+/* OCaml 4: makes the runtime create its generator of samples. Returns 0 if the program samples. */
 int memprof_make_generator(void);
 
 /* The rest is OCaml 5 only. */
@@ -53,7 +53,7 @@ int memprof_profile_place_is_right(void);
 int memprof_profiles_have_room(void);
 /* True if there are profiles that are stopped and not discarded. */
 int memprof_profiles_follow(void);
-/* Remembers a profile of the session. */
+/* Keeps a profile of the session. */
 void memprof_keep_profile(value profile);
 /* Called in a section: stops all kept profiles. They continue to report events of their blocks
  * until they are discarded. */

@@ -12,8 +12,8 @@
 #define PROFILE_AT 64
 #define GENERATOR_AT 120
 #define ALIGNMENT ((uintptr_t)16)
-/* OCaml 4: variables of the runtime that the generator lies between, as its files are linked in a
- * fixed order. What is between two variables can be read, when they are not further apart. */
+/* OCaml 4: variables of the runtime before and after the generator, whose order is that in which
+ * the runtime's files are linked. Memory between two variables can be read if they are close. */
 #define MOST_BETWEEN 16384u
 
 extern void *caml_memprof_young_trigger WEAK;
@@ -42,7 +42,7 @@ static uint64_t unshift(uint64_t out, unsigned bits)
 	return z;
 }
 
-/* The seed that next() began with. */
+/* The seed from which next() has made this number. */
 static uint64_t seed_of(uint64_t out)
 {
 	const uint64_t inverse1 = 0x96de1b173f119089u,
@@ -78,7 +78,7 @@ static void fill(uint32_t *state, uint64_t seed)
 	}
 }
 
-/* The watcher's token is random; forked children and domains differ by the rest. */
+/* The watcher's token is random; the rest makes forked children and domains differ. */
 static uint64_t new_seed(const uint32_t *state)
 {
 	uint64_t seed = memprof_agent_control.owner[0] ^ __builtin_ia32_rdtsc();
@@ -87,7 +87,7 @@ static uint64_t new_seed(const uint32_t *state)
 	return next(&mixed) ^ memprof_now_ns();
 }
 
-/* Null when there is none that is unused. */
+/* Null if there is no unused generator. */
 static uint32_t *find_between(uintptr_t from, uintptr_t to)
 {
 	const uintptr_t bytes = WORDS * sizeof(uint32_t);
@@ -116,7 +116,7 @@ void memprof_seed_program(void)
 		fill(state, new_seed(state));
 }
 
-/* Null where the rest of what is known of the runtime does not fit. */
+/* Null if other known facts about the runtime do not fit. */
 static uint32_t *generator_of(domain_state *state)
 {
 	const struct memprof_runtime_offsets *offsets = &memprof_agent_control.offsets;

@@ -14,13 +14,13 @@
 
 #include "runtime_abi.h"
 
-/* OCaml 4, where the runtime may run callbacks, before a session. The first time it starts and
- * stops a profile without a rate, so that there is a generator. */
+/* OCaml 4: called where the runtime may run callbacks, before a session. The first call starts and
+ * stops a profile without a rate, so that a generator exists. */
 void memprof_seed_program(void);
-/* OCaml 5, on a domain that is to sample, before its profile starts. */
+/* OCaml 5: called on a domain that will sample, before its profile starts. */
 void memprof_seed_domain(void);
 
-/* Whether that is a generator that was seeded and has not been used. */
+/* Returns whether this is a generator that was seeded and has not been used. */
 int memprof_is_unused_generator(const uint32_t *state);
 
 #endif

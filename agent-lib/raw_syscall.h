@@ -25,7 +25,7 @@ static inline long raw_syscall(long number, long a, long b, long c, long d, long
 	return result;
 }
 
-/* ns: below a second. */
+/* ns: less than a second. */
 static inline void raw_nap(long ns)
 {
 	struct timespec time = {.tv_nsec = ns};

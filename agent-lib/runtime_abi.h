@@ -47,7 +47,7 @@ extern double caml_gc_minor_words_unboxed(void) WEAK;	/* allocated so far */
 
 extern char *Caml_state WEAK; /* OCaml 4 only */
 
-/* OCaml 5 only. A domain state is a block whose fields we know by offsets (memprof_domain_place,
+/* OCaml 5 only. The fields of a domain state are known by their offsets (memprof_domain_place,
  * memprof_runtime_offsets). */
 typedef char domain_state;
 extern __thread domain_state *caml_state WEAK;
@@ -81,7 +81,7 @@ struct memprof_descriptor;
 extern void *caml_get_frame_descrs(void) WEAK;
 extern const struct memprof_descriptor *caml_find_frame_descr(void *table, uintptr_t) WEAK;
 
-/* Other threads may call the hook at once: whatever was stored before is there for them. */
+/* Other threads may call the hook at once, and then see everything that was stored before. */
 static inline void memprof_set_hook(void (**hook)(void), void (*ours)(void))
 {
 	__atomic_store_n(hook, ours, __ATOMIC_RELEASE);

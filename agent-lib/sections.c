@@ -32,7 +32,7 @@ int memprof_on_all_domains(void (*work)(domain_state *))
 			return 0;
 		sched_yield();
 	}
-	/* It returns when this domain has done its part. */
+	/* The call returns when this domain has done its part, so wait for the others. */
 	while (atomic_load(&section.left) != 0)
 		sched_yield();
 	return 1;

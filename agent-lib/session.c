@@ -12,24 +12,24 @@
 #include "random.h"
 #include "share.h"
 
-/* Callstack size asked of the runtime when the kernel side walks the stack instead. */
+/* Callstack size requested from the runtime if the kernel side walks the stack. */
 #ifndef MEMPROF_CALLSTACK_SIZE
 #define MEMPROF_CALLSTACK_SIZE 0
 #endif
 
-/* Expected of what was allocated without one: none has a probability of e^-64. */
+/* Expected number of samples of an amount that was allocated without any; the probability of that
+ * is e^-64. */
 #define SILENT_SAMPLES 64
 
-/* One domain at a time starts or ends a session, or forgets what one has followed; others that
- * come here meanwhile go on and will come again. */
+/* One domain at a time starts or ends a session, or forgets what a session has followed. Others
+ * that come here meanwhile continue, and will come again. */
 static volatile int changing;
 
 static int take_turn(void) { return __sync_bool_compare_and_swap(&changing, 0, 1); }
 
 static void end_turn(void) { __sync_lock_release(&changing); }
 
-/* The watcher is gone without the kernel having noticed: no session until the
- * next request. */
+/* The watcher is gone although the kernel has not noticed: no session until the next request. */
 static void check_lease(uint64_t now_ns)
 {
 	if (UNLIKELY(now_ns > memprof_agent_control.requested_until_ns))
@@ -176,8 +176,8 @@ static void start_session(void)
 	double rate = *(volatile double *)&control->requested_rate;
 	int used;
 
-	/* Withdrawn a moment ago: a session without a rate has no callback, and only a
-	 * callback can end it. */
+	/* The request was withdrawn a moment ago. A session without a rate would have no callback,
+	 * and only a callback can end it. */
 	if (!(rate > 0))
 		return;
 	if (memprof_has_domains() && layout_is_right() == 0) {
@@ -259,7 +259,7 @@ int memprof_session_change(void)
 	return 0;
 }
 
-/* Profiles that are kept for a session which is due, until it is not. */
+/* Forgets profiles that were kept for a due session, once it is no longer due. */
 static void forget_if_not_due(void)
 {
 	if (!memprof_profiles_follow() || memprof_activity.sampling || !take_turn())
@@ -291,7 +291,7 @@ __attribute__((noinline)) void memprof_session_makes_room(void)
 	answer(MEMPROF_AGENT_STOPPED, memprof_agent_control.running_generation);
 }
 
-/* OCaml 4: a start succeeds when the program has stopped Memprof, and our session with it. */
+/* OCaml 4: a start succeeds if the program has stopped Memprof, and our session with it. */
 static void end_if_stopped(void)
 {
 	if (!IS_EXCEPTION_RESULT(memprof_start_profile()))

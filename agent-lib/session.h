@@ -5,7 +5,7 @@
 
 #include "buffers.h"
 
-/* True if a session is to run. The tracker's callbacks call this for each sample. */
+/* True if a session should run. The tracker's callbacks call this for each sample. */
 static inline int memprof_session_wanted(void)
 {
 	return memprof_activity.watchers != 0 && memprof_agent_control.requested_rate > 0;
@@ -19,24 +19,24 @@ static inline int memprof_session_over(void)
 
 /* True if a session is requested that does not run yet. A refused generation is not tried again. */
 int memprof_session_due(void);
-/* Starts one that is due. Only where the runtime may run callbacks, in OCaml 4 also at the
- * end of a minor collection. */
+/* Starts a session that is due. Must be called where the runtime may run callbacks, in OCaml 4 also
+ * at the end of a minor collection. */
 void memprof_session_start_if_due(void);
-/* OCaml 5, without a session: whether what happens to blocks of those before is to be told, since
- * another one is wanted, which follows them. If it is not, the next one follows none. */
+/* OCaml 5, without a session: whether events of blocks of earlier sessions are to be reported,
+ * because another session is requested that follows them. If not, the next session follows none. */
 int memprof_session_follows(void);
-/* Ends the session that runs and starts the one that is wanted. In OCaml 4 only inside a
- * tracker callback, in OCaml 5 where the runtime may run callbacks too. Returns 1 if the one that
- * runs goes on instead: a forked child has found a reader. */
+/* Ends the running session and starts the requested one. OCaml 4: must be called inside a tracker
+ * callback; OCaml 5: also where the runtime may run callbacks. Returns 1 if the running session
+ * continues, because a forked child has found a reader. */
 int memprof_session_change(void);
 /* Starts a session that is due, or changes one that is over, where OCaml 5 may run callbacks. */
 void memprof_session_work(void);
-/* OCaml 4, for make_room.c: the session ends for a tracker that the program starts; that runs now;
- * Memprof stops, by whomever. */
+/* OCaml 4, for make_room.c: the session ends for a tracker that the program starts; that tracker
+ * runs now; Memprof has been stopped by someone. */
 void memprof_session_makes_room(void);
 void memprof_session_is_aside(void);
 void memprof_session_memprof_stops(void);
-/* At the end of a minor collection of this domain, in a session: the lease may have run out,
+/* Called at the end of a minor collection of this domain, in a session: the lease may have run out,
  * or the program may have stopped Memprof. */
 void memprof_session_check(uint64_t now_ns);
 

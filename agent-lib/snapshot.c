@@ -45,7 +45,7 @@ extern void (*caml_leave_blocking_section_hook)(void) WEAK;
 
 /* ------------------------------------------------------------------ the copy */
 
-/* Before Linux 5.9 one by one, in a table of its own. */
+/* Closes them one by one before Linux 5.9, after taking a table of its own. */
 static int give_up_descriptors(void)
 {
 	struct rlimit most;
@@ -60,8 +60,8 @@ static int give_up_descriptors(void)
 	return 1;
 }
 
-/* When memory is short the kernel ends the copy, not the program; whatever ends it leaves no
- * core, and while it looks for roots it does not outlive the thread that it is a copy of. */
+/* If memory is short, the kernel ends the copy instead of the program. However it ends, it leaves
+ * no core. While it looks for roots it does not outlive the thread from which it was copied. */
 static void be_of_no_consequence(void)
 {
 	static const char worst[] = "1000";
@@ -116,7 +116,7 @@ __attribute__((noreturn)) static void child_main(void)
 
 void memprof_snapshot_forget(void) { memprof_snapshot_child = 0; }
 
-/* __WCLONE: a child of the program itself that has got the number meanwhile is not taken. */
+/* __WCLONE: does not take a child of the program itself that has got the same number meanwhile. */
 void memprof_snapshot_reap(void)
 {
 	int child = memprof_snapshot_child;
@@ -125,7 +125,7 @@ void memprof_snapshot_reap(void)
 		memprof_snapshot_child = 0; /* reaped, or no such child */
 }
 
-/* in_child does not return. */
+/* in_child must not return. */
 static long make_copy_that(void (*in_child)(void))
 {
 	uint64_t all = ~0ull, before;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A copy of the program for a heap snapshot: made, and cleaned up after. */
+/* Makes a copy of the program for a heap snapshot, and cleans up after it. */
 #ifndef MEMPROF_SNAPSHOT_H
 #define MEMPROF_SNAPSHOT_H
 
@@ -7,19 +7,20 @@
 
 #include "memprof_snapshot_abi.h"
 
-/* The copy that the program may still have as a child, as it numbers it; 0: none. */
+/* The copy that may still be a child of the program, in the program's numbering; 0: none. */
 extern volatile int memprof_snapshot_child;
 extern struct memprof_snapshot memprof_snapshot;
 
-/* Takes leave of it, when it has ended. Under the runtime lock. */
+/* Reaps the copy if it has ended. Must hold the runtime lock. */
 void memprof_snapshot_reap(void);
-/* In a forked child: the copy is the parent's. */
+/* Called in a forked child: the copy belongs to the parent. */
 void memprof_snapshot_forget(void);
 
-/* Waits until the watcher has taken a snapshot at this point, if it wants those of this kind
- * (enum memprof_point_kind); 0: there is none. In a function that OCaml code has called. */
+/* Waits until the watcher has taken a snapshot at this point, if it wants those of this kind (enum
+ * memprof_point_kind). Returns 0 if there is none. Must be called in a function that OCaml code has
+ * called. */
 int memprof_snapshot_point(uint32_t kind, const char *name);
-/* The same when the program exits. */
+/* Does the same when the program exits. */
 void memprof_snapshot_at_exit(void);
 
 #endif

@@ -29,7 +29,7 @@ static domain_state *leader; /* the domain of the borrowed thread */
 static long (*make_copy)(domain_state **, int);
 static long child; /* 0: no copy has been tried */
 static uint64_t patient_until_ns;
-/* Static: others may look when the leader has gone on. */
+/* Static, because others may read it after the leader has returned. */
 static uint32_t made;
 
 /* No domain is left in the previous section, and none has entered this one. */
@@ -45,7 +45,7 @@ static void let_others_go(void)
 	raw_syscall(SYS_futex, (long)&made, FUTEX_WAKE_PRIVATE, INT_MAX, 0, 0, 0);
 }
 
-/* A nap more: what such a domain does last takes, for a moment, a lock that the copy needs. */
+/* Naps once more: at its very end such a domain briefly takes a lock that the copy needs. */
 static int others_have_ended(uintptr_t participants)
 {
 	uint64_t began_ns = memprof_now_ns();
@@ -76,7 +76,8 @@ static void in_section(domain_state *state, void *data, int participants, domain
 		raw_syscall(SYS_futex, (long)&made, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
 }
 
-/* Domains that come too late have cost the program that wait; the copy is not added to it. */
+/* Domains that come too late have cost the program this wait; then no copy is made, so that its
+ * time is not added. */
 long memprof_copy_domains(long (*copy)(domain_state **domains, int count), uint64_t until_ns)
 {
 	leader = caml_state;

@@ -4,9 +4,9 @@
 
 #include "runtime_abi.h"
 
-/* At the safe point: calls copy, which clones and is told the domains, while none of them runs,
- * and answers what it does. -ETIME: they have not come to stand still
- * together by then (CLOCK_MONOTONIC). */
+/* Called at the safe point: calls copy, which clones and receives the domains, while none of them
+ * runs, and returns its result. -ETIME: the domains did not stop together before that time
+ * (CLOCK_MONOTONIC). */
 long memprof_copy_domains(long (*copy)(domain_state **domains, int count), uint64_t until_ns);
 
 #endif

@@ -20,7 +20,7 @@
 
 static volatile int somebody_waits;
 
-/* Place of the watcher's probe. */
+/* The watcher's probe is placed here. */
 __attribute__((visibility("default"), noinline, naked)) void memprof_agent_at_point(void)
 {
 	__asm__("nop\n\tnop\n\tret");
@@ -73,8 +73,8 @@ value memprof_agent_snapshot_point(value name)
 										    : VAL_FALSE;
 }
 
-/* C code may exit without the runtime lock, which in OCaml 5 shows in that no domain is this
- * thread's. In OCaml 4 it does not show; a copy that another thread spoils does not add up. */
+/* C code may exit without the runtime lock. In OCaml 5 this thread then has no domain. In OCaml 4
+ * that cannot be detected, but a copy that another thread spoils does not add up. */
 void memprof_snapshot_at_exit(void)
 {
 	if (!memprof_has_domains() || caml_state != 0)

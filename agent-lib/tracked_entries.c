@@ -58,7 +58,7 @@ _Static_assert(sizeof(struct entry) == 48, "as in the runtime");
 _Static_assert(offsetof(struct tracker_domain, table.profile) == 64, "as in the runtime");
 _Static_assert(offsetof(struct tracker_domain, callstack_buffer) == 104, "as in the runtime");
 
-/* Lists are not followed for ever. */
+/* Bounds the length of lists. */
 #define MOST_TABLES 4096u
 
 static int is_sane(const struct table *table)
@@ -68,7 +68,7 @@ static int is_sane(const struct table *table)
 	       (table->size == 0 || table->entries);
 }
 
-/* Null where the layout is another one. */
+/* Null if the layout is different. */
 static struct tracker_domain *tracker_of(domain_state *state)
 {
 	const struct memprof_runtime_offsets *offsets = &memprof_agent_control.offsets;
@@ -111,7 +111,7 @@ static void for_each_table(struct tracker_domain *tracker, uint32_t domain, use_
 
 /* ------------------------------------------------------------------ blocks of a minor heap */
 
-/* The block of an entry at the begin of the last minor collection. */
+/* The block of an entry at the beginning of the last minor collection. */
 struct young {
 	const struct table *table; /* not followed: it may be gone */
 	uint64_t index;
@@ -217,7 +217,7 @@ static void forget(struct noted *of)
 	of->count = 0;
 }
 
-/* True if the domain was noted in the collection that many collections ago. */
+/* True if the domain was noted this many collections ago. */
 static int has_noted(uint32_t domain, uint64_t ago)
 {
 	const struct noted *of = noted_of(domain);
@@ -286,7 +286,7 @@ int memprof_entry_lives(void)
 
 /* ------------------------------------------------------------------ domains that wait */
 
-/* As the runtime does after the callback. */
+/* Deletes the entry as the runtime does after the callback. */
 static void delete_entry(struct table *table, uint64_t index)
 {
 	struct entry *entry = &table->entries[index];

@@ -19,12 +19,12 @@
 
 #include "runtime_abi.h"
 
-/* When a minor collection begins, on each domain. */
+/* Called when a minor collection begins, on each domain. */
 void memprof_entries_begin_collection(void);
-/* In each callback, first. */
+/* Called first in each callback. */
 void memprof_entries_mend(void);
-/* In a callback for a death in the minor heap: whether the block has been promoted instead. The
- * runtime calls back for its promotion then, when this callback returns Some. */
+/* Called in a callback for a death in the minor heap. Returns whether the block was promoted
+ * instead; the runtime then calls back for its promotion when this callback returns Some. */
 int memprof_entry_lives(void);
 
 #endif

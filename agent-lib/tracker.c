@@ -24,8 +24,8 @@ static struct {
 	value callbacks[5];
 } tracker = {STATIC_HEADER(5, 0), {0}};
 
-/* The runtime reads the field as soon as the callback returns, so that one block serves
- * all callbacks of a domain. */
+/* The runtime reads the field as soon as the callback returns, so one block serves all callbacks of
+ * a domain. */
 static struct some_id {
 	uint64_t header;
 	value id;

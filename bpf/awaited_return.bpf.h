@@ -24,7 +24,7 @@ const volatile __u32 probes_awaited_at = 0;
 const volatile __u32 awaited_next_at = 0;
 const volatile __u32 awaited_slot_at = 0;
 
-/* The kernel waits for no more of a thread. */
+/* The kernel awaits no more returns of a thread than this. */
 #define MAX_AWAITED 64
 
 static __always_inline __u64 kernel_word(__u64 address)
@@ -63,7 +63,7 @@ static __always_inline enum awaited_return find_awaited(__u64 slot, __u64 sp)
 	return slot != sp && (word < 4096 || word % 8 == 0) ? RETURN_UNSURE : RETURN_GONE;
 }
 
-/* True if the kernel awaits a return of this thread that lies below sp and may still come. Not
+/* True if the kernel awaits a return of this thread that is below sp and may still come. Not
  * static, so that the kernel verifies it only once. */
 __noinline bool any_awaited_below(__u64 sp)
 {

@@ -19,7 +19,8 @@
 
 /* More than can be allocated. */
 #define MEMPROF_SAMPLER_MAX_BYTES (1ULL << 47)
-/* A block below MEMPROF_NATIVE_HEAP_ONE_SAMPLE rarely has more, at the smallest interval. */
+/* Limits the samples of a block below MEMPROF_NATIVE_HEAP_ONE_SAMPLE, which rarely has more, even
+ * at the smallest interval. */
 #define MEMPROF_SAMPLER_MAX_SAMPLES 64u
 
 #define MEMPROF_LN2 0xb17217f7d1cf79abULL /* times 2^64 */
@@ -40,7 +41,7 @@ static inline __u64 memprof_high_product(__u64 a, __u64 b)
 	return a1 * b1 + (one >> 32) + (other >> 32);
 }
 
-/* The number is not 0. */
+/* The number must not be 0. */
 MEMPROF_SAMPLER_PART __u32 memprof_leading_zeros(__u64 x)
 {
 	__u32 n = 0;
@@ -89,7 +90,7 @@ static inline __u64 memprof_minus_ln_of_rest(__u64 v)
 	return shift <= 33 ? t << (33 - shift) : t >> (shift - 33);
 }
 
-/* Bytes up to and with the next sampled one, by a random number. */
+/* Number of bytes up to the next sampled one, included, from a random number. */
 MEMPROF_SAMPLER_PART __u64 memprof_sampler_step(__u64 random, __u64 scale)
 {
 	__u32 halvings;

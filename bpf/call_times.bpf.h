@@ -38,7 +38,7 @@ struct {
 	__type(value, struct open_call);
 } open_calls SEC(".maps");
 
-/* The depth of the innermost one. */
+/* By stack: the depth of its innermost call. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MEMPROF_CALL_STACKS);
@@ -46,7 +46,7 @@ struct {
 	__type(value, __u64);
 } stacks SEC(".maps");
 
-/* False: the stack is not as it is known. */
+/* Returns false if the stack does not have the expected layout. */
 static __always_inline bool find_fiber(struct pt_regs *ctx, __u64 sp, struct call_key *key)
 {
 	__u64 info, end;
@@ -80,7 +80,7 @@ static __always_inline struct memprof_call_counts *counts_of(__u64 function)
 	return bpf_map_lookup_elem(&counts, &index);
 }
 
-/* The whole number that a double has. */
+/* The integer that a double contains. */
 static __always_inline __u64 whole_number(__u64 bits)
 {
 	__u32 exponent = (bits >> 52) & 0x7ff;
@@ -93,9 +93,9 @@ static __always_inline __u64 whole_number(__u64 bits)
 	return mantissa << ((exponent - 1075) & 63);
 }
 
-/* Total of words that the running domain has allocated so far; young_words: those that the function
- * has just begun to allocate. OCaml code has the domain's state in r14 and the end of the free part
- * of the minor heap in r15. False: they cannot be read. */
+/* The number of words that the running domain has allocated so far. young_words: those that the
+ * function has just begun to allocate. OCaml code has the domain's state in r14 and the end of the
+ * free part of the minor heap in r15. Returns false if they cannot be read. */
 static __always_inline bool read_words(struct pt_regs *ctx, __u32 young_words, __u64 *words)
 {
 	__u64 state = ctx->r14, stats[3], young_end, more;
@@ -142,7 +142,7 @@ static long leave_one(__u32 index, struct leaving *leaving)
 	return 0;
 }
 
-/* Drops the calls from a depth on; the depth of the innermost one that is left, or 0. */
+/* Drops the calls from a depth on. Returns the depth of the innermost remaining call, or 0. */
 static __always_inline __u64 leave(const struct call_key *at, __u64 least)
 {
 	struct leaving leaving = {.key = *at, .least = least};
@@ -162,7 +162,7 @@ static __always_inline void begin_call(struct pt_regs *ctx, struct memprof_call_
 	__u64 depth = key->depth;
 
 	call.below = leave(key, key->depth);
-	/* The stack first: a call that no stack leads to would never be found. */
+	/* Adds the stack first: a call that no stack leads to would never be found. */
 	if (bpf_map_update_elem(&stacks, &key->stack, &depth, BPF_ANY) != 0) {
 		__sync_fetch_and_add(&own->lost, 1);
 		return;
@@ -177,7 +177,7 @@ static __always_inline void begin_call(struct pt_regs *ctx, struct memprof_call_
 	}
 }
 
-/* A call that was open has come to its end. */
+/* Adds the words of a call that has ended. */
 static __always_inline void add_words(struct pt_regs *ctx, struct memprof_call_counts *own,
 				      __u64 domain, __u64 begun_with)
 {

@@ -25,11 +25,12 @@ const volatile bool fiber_stacks = false;      /* OCaml 5 */
 const volatile __u32 current_stack_offset = 0; /* OCaml 5: bytes into the domain's state */
 const volatile __u32 fiber_end_offset = 0;     /* OCaml 5: bytes into its stack_info: */
 const volatile __u32 fiber_id_offset = 0;      /* the stack's fixed end, the fiber's number */
-/* As the next; with_words: they are known. */
+/* Like the next ones; with_words: whether they are known. */
 const volatile bool with_words = false;
 const volatile __u32 stat_words_offset = 0; /* minor, promoted, major; doubles in OCaml 4 */
 const volatile __u32 young_end_offset = 0;
-/* Words of the major heap that are not in those yet: OCaml 5 has them in the domain's state. */
+/* Words of the major heap that those counters do not contain yet; OCaml 5 has them in the domain's
+ * state. */
 const volatile __u32 allocated_words_offset = 0;
 const volatile __u64 allocated_words_address = 0; /* OCaml 4 */
 
@@ -50,7 +51,7 @@ static __always_inline bool is_target(void)
 	       ids.tgid == target_tgid;
 }
 
-/* True if this hit counts. */
+/* Returns true if this hit counts. */
 static __always_inline bool take_hit(__u64 now)
 {
 	if (!budget.armed || budget.off != MEMPROF_CALLS_ON || !is_target() || !pay_hits(now, 1))
@@ -73,7 +74,7 @@ int count_call(struct pt_regs *ctx)
 	return 0;
 }
 
-/* Before the new program runs, which may be the same file: its calls are not the target's. */
+/* Runs before the new program, which may be the same file: its calls are not the target's. */
 SEC("raw_tp/sched_process_exec")
 int calls_exec(struct bpf_raw_tracepoint_args *ctx)
 {

@@ -8,12 +8,12 @@
 
 #include <linux/types.h>
 
-/* Functions of one request. */
+/* Maximum number of functions of a request. */
 #define MEMPROF_CALL_FUNCTIONS 2000u
 
-/* Calls that are timed and have not come back, in all threads and fibers together. */
+/* Maximum number of timed calls that have not returned, in all threads and fibers. */
 #define MEMPROF_CALL_OPEN 32768u
-/* Threads (OCaml 4) or fibers (OCaml 5) that have such calls. */
+/* Maximum number of threads (OCaml 4) or fibers (OCaml 5) with such calls. */
 #define MEMPROF_CALL_STACKS 8192u
 
 enum memprof_call_place {
@@ -34,9 +34,9 @@ enum memprof_call_place {
 #define MEMPROF_CALL_STACK_WORDS(cookie) ((__u32)((cookie) >> 24) & 0xffffu)
 #define MEMPROF_CALL_YOUNG_WORDS(cookie) ((__u32)((cookie) >> 40) & 0xffffu)
 
-/* Durations in ns, and numbers of words: one bucket each up to 3, then 4 between a power of two and
- * the next, so that a bucket is at most a quarter of its lower limit wide; the last has all from
- * 2^42 ns on. */
+/* Buckets of durations in ns and of numbers of words: one each up to 3, then 4 between a power of
+ * two and the next, so that a bucket is at most a quarter as wide as its lower limit. The last one
+ * contains everything from 2^42 on. */
 #define MEMPROF_CALL_BUCKETS 164u
 
 /* Counters of one function since the probes were armed. Of timed calls: calls = returned + tails +
@@ -50,14 +50,13 @@ struct memprof_call_counts {
 	__u64 unmatched; /* ends of calls that are lost or had begun before arming */
 	__u64 total_ns;	 /* of those that returned or ended in a tail call, as the next */
 	__u64 buckets[MEMPROF_CALL_BUCKETS];
-	/* Words that their domains allocated from begin to end, of all calls but the unsized
-	 * ones. */
+	/* Words that domains allocated during calls, without the unsized ones. */
 	__u64 unsized;
 	__u64 words;
 	__u64 word_buckets[MEMPROF_CALL_BUCKETS];
 };
 
-/* Why nothing is counted any more. */
+/* The reason why counting has ended. */
 enum memprof_calls_off {
 	MEMPROF_CALLS_ON = 0,
 	MEMPROF_CALLS_OVER_BUDGET = 1, /* more hits in one second than were granted */
@@ -98,7 +97,7 @@ static inline __u32 memprof_call_bucket(__u64 ns)
 	return bucket < MEMPROF_CALL_BUCKETS ? bucket : MEMPROF_CALL_BUCKETS - 1;
 }
 
-/* The shortest duration of a bucket, which the longest of the one before is 1 ns below. */
+/* The lower limit of a bucket, 1 ns above the longest duration of the previous one. */
 static inline __u64 memprof_call_bucket_ns(__u32 bucket)
 {
 	return bucket < 4 ? bucket : (__u64)(4 + bucket % 4) << (bucket / 4 - 1);

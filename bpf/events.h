@@ -13,21 +13,21 @@
 #include "../agent-lib/include/memprof_agent_abi.h"
 #include "../agent-lib/include/memprof_native_heap_abi.h"
 
-/* Entries one captured stack holds at most (after run-length coding). Further,
- * outer frames are cut off and MEMPROF_CAPTURE_TRUNCATED is set. */
+/* Maximum number of entries of a captured stack (after run-length coding). Further outer frames are
+ * dropped, and MEMPROF_CAPTURE_TRUNCATED is set. */
 #define MEMPROF_MAX_STACK_ENTRIES 8192u
 
 /* An entry with this bit is a run: its low 32 bits are the number of further repeats of the address
  * in the entry before it. "f f f f g" is [f, RUN|3, g]. */
 #define MEMPROF_RUN_MARK (1ULL << 63)
 
-/* Maximum number of frames of a walk, whatever the option. */
+/* Maximum number of frames of a walk, whatever --max-frames is. */
 #define MEMPROF_MAX_FRAMES (1u << 20)
 
-/* Ids of stacks recently sent, so that a repeated stack is sent as its id only. */
+/* Number of ids of recently sent stacks; a repeated stack is sent as its id only. */
 #define MEMPROF_SEEN_STACKS 16384u
 
-/* Processes forked by the target that live and have not called exec. */
+/* Maximum number of processes that the target forked, that live, and that have not called exec. */
 #define MEMPROF_MAX_CHILDREN 1024u
 
 /* Number of slots for concurrent walks that a walk tries; if none is free it is dropped. */
@@ -61,7 +61,7 @@ enum memprof_capture_flags {
 	MEMPROF_CAPTURE_TRUNCATED = 2,
 	/* The walk ended at an address that is in no frame table or at unreadable memory. */
 	MEMPROF_CAPTURE_BROKEN = 4,
-	/* A block of C memory was allocated there: no sample of the runtime's. */
+	/* A native block was allocated there; this is not a sample of the runtime. */
 	MEMPROF_CAPTURE_OF_C = 8,
 };
 
@@ -88,7 +88,7 @@ struct memprof_batch {
 	struct memprof_record records[];
 };
 
-/* A packed batch, copied likewise. Without words it is an announcement, and its head has no
+/* A packed batch, copied unchanged. Without words it is an announcement, and its head has no
  * meaning. */
 struct memprof_packed_batch {
 	struct memprof_event_header header;
@@ -100,9 +100,8 @@ struct memprof_packed_batch {
 	struct memprof_packed packed; /* the event ends behind the words that it has */
 };
 
-/* Observe mode: an allocation that found no room in the minor heap. Its stack goes
- * before it as a capture. The runtime's counters are copied as they are: doubles in
- * OCaml 4, integers in OCaml 5. */
+/* Observe mode: an allocation that found no room in the minor heap. Its stack precedes it as a
+ * capture. The runtime's counters are copied unchanged: doubles in OCaml 4, integers in OCaml 5. */
 struct memprof_observed {
 	struct memprof_event_header header;
 	__u64 stack_id; /* 0: the stack could not be captured */
@@ -114,8 +113,7 @@ struct memprof_observed {
 	__u32 size_words; /* of the block, without header; 0: not known */
 };
 
-/* A sampled block of C memory (memprof_native_heap_abi.h). Its stack goes before it as a capture.
- */
+/* A sampled native block (memprof_native_heap_abi.h). Its stack precedes it as a capture. */
 struct memprof_c_block {
 	struct memprof_event_header header;
 	__u64 stack_id; /* 0: the stack is not known */
@@ -146,7 +144,7 @@ struct memprof_fork {
 	__u32 reserved;
 };
 
-/* Why the kernel side lost something; index into the drops map (per CPU, u64). */
+/* Reasons of losses on the kernel side; indexes into the drops map (per CPU, u64). */
 enum memprof_kernel_drop {
 	MEMPROF_DROP_CAPTURE_RING_FULL = 0,
 	MEMPROF_DROP_CAPTURE_SCRATCH_BUSY = 1,

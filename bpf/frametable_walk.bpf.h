@@ -120,7 +120,7 @@ static inline __u64 memprof_hash_final(__u64 hash)
 	return hash;
 }
 
-/* The slot of a return address, 0 when it is in no table. */
+/* The slot of a return address; 0 if it is in no table. */
 static inline __u64 memprof_find_slot(__u64 pc)
 {
 	__u32 mask = (1u << table_bits) - 1;
@@ -144,8 +144,8 @@ static inline __u64 memprof_find_slot(__u64 pc)
 	return 0;
 }
 
-/* 0 when the word was read. A failing read of a whole chunk is no error: the
- * stack may end within it. */
+/* Returns 0 if the word was read. A failed read of a whole chunk is not an error: the stack may end
+ * within it. */
 static inline long memprof_read_stack_word(struct memprof_walk *walk, __u64 address, __u64 *word)
 {
 	if (address & 7)
@@ -161,7 +161,7 @@ static inline long memprof_read_stack_word(struct memprof_walk *walk, __u64 addr
 	return 0;
 }
 
-/* 0 when there is no room left. */
+/* Returns 0 if there is no room left. */
 static inline int memprof_push_entry(struct memprof_scratch *scratch, __u64 entry)
 {
 	__u32 n = scratch->walk.n_entries;
@@ -174,7 +174,7 @@ static inline int memprof_push_entry(struct memprof_scratch *scratch, __u64 entr
 	return 1;
 }
 
-/* 0 when there is no room left; the run's frames then count as cut off. */
+/* Returns 0 if there is no room left; the run's frames then count as missing. */
 static inline int memprof_flush_run(struct memprof_scratch *scratch)
 {
 	struct memprof_walk *walk = &scratch->walk;
@@ -189,7 +189,7 @@ static inline int memprof_flush_run(struct memprof_scratch *scratch)
 	return 0;
 }
 
-/* 0 when there is no room left. */
+/* Returns 0 if there is no room left. */
 static inline int memprof_record_frame(struct memprof_scratch *scratch, __u64 pc)
 {
 	struct memprof_walk *walk = &scratch->walk;
@@ -205,7 +205,7 @@ static inline int memprof_record_frame(struct memprof_scratch *scratch, __u64 pc
 	return 1;
 }
 
-/* The value that ends the loop. */
+/* Returns the value that ends the loop. */
 static inline long memprof_end_walk(struct memprof_walk *walk, __u32 flags)
 {
 	walk->flags |= flags;
@@ -262,7 +262,7 @@ static inline long memprof_next_fiber_chunk(struct memprof_walk *walk)
 	return 0;
 }
 
-/* One frame or one chunk bottom; a callback of bpf_loop: 1 ends the loop. */
+/* Walks one frame or one chunk bottom. A callback of bpf_loop: 1 ends the loop. */
 static long memprof_walk_step(__u32 index, struct memprof_walk_context *context)
 {
 	struct memprof_scratch *scratch = context->scratch;
@@ -271,7 +271,7 @@ static long memprof_walk_step(__u32 index, struct memprof_walk_context *context)
 	__u64 sp, pc;
 
 	(void)index;
-	/* The runtime's own walk ends here without a word. */
+	/* The runtime's own walk ends here silently. */
 	if (slot == 0)
 		return memprof_end_walk(walk, MEMPROF_CAPTURE_BROKEN);
 	if (MEMPROF_SLOT_FRAME_SIZE(slot) == MEMPROF_CHUNK_BOTTOM)
@@ -314,7 +314,7 @@ static inline void memprof_start_walk(struct memprof_walk *walk, __s32 alloc_idx
 	walk->done = 0;
 }
 
-/* Start of the walk; -1 if it is unreadable. */
+/* Finds the start of the walk; -1 if it is unreadable. */
 static inline long memprof_find_top(struct memprof_walk *walk, __u64 top)
 {
 	__u64 state[2]; /* bottom_of_stack, last_return_address */
@@ -328,7 +328,7 @@ static inline long memprof_find_top(struct memprof_walk *walk, __u64 top)
 	return 0;
 }
 
-/* From where the walk is: fills entries and stack_id, alloc_idx, flags, n_frames, n_entries of
+/* Continues the walk: fills in entries, and stack_id, alloc_idx, flags, n_frames and n_entries of
  * the event. */
 static inline void memprof_walk_on(struct memprof_scratch *scratch, __s32 alloc_idx)
 {
@@ -350,11 +350,9 @@ static inline void memprof_walk_on(struct memprof_scratch *scratch, __s32 alloc_
 	capture->n_entries = walk->n_entries;
 }
 
-/*
- * Walks the stack. top: in OCaml 4, where the domain state's bottom_of_stack lies,
- * which last_return_address follows; in OCaml 5 the current stack_info. -1 when the top
- * is unreadable.
- */
+/* Walks the stack. top: in OCaml 4 the address of the domain state's bottom_of_stack, which
+ * last_return_address follows; in OCaml 5 the current stack_info. Returns -1 if the top is
+ * unreadable. */
 static inline long memprof_walk_stack(struct memprof_scratch *scratch, __u64 top, __s32 alloc_idx)
 {
 	memprof_start_walk(&scratch->walk, alloc_idx);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/*
- * A budget of probe hits per second of the kernel's clock. A hit beyond it switches all of them
- * off, for good.
- */
+/* A budget of probe hits per second of the kernel's clock. A hit beyond it switches all probes off
+ * permanently. */
 #ifndef MEMPROF_HIT_BUDGET_BPF_H
 #define MEMPROF_HIT_BUDGET_BPF_H
 

@@ -54,7 +54,7 @@ struct c_call {
 	__u16 nests; /* enum memprof_c_nests */
 };
 
-/* Keyed by the kernel's thread id. */
+/* By the kernel's thread id. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* before load */
@@ -63,7 +63,7 @@ struct {
 	__type(value, struct c_call);
 } c_calls SEC(".maps");
 
-/* The numbers of sampled blocks that live, by address. */
+/* Numbers of live sampled blocks, by address. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* before load */
@@ -74,10 +74,11 @@ struct {
 
 __u64 last_native_block = 0;
 __u32 malloc_nests = 0; /* one whose nests are MAYBE has called another function */
-/* Samples that were given up: too many of such blocks live. */
+/* Samples that were dropped because too many sampled blocks live. */
 __u64 c_blocks_left_out = 0;
 
-/* Address of the return address at the entry of a function: nothing has been pushed yet. */
+/* The address of the return address at the entry of a function, where nothing has been pushed yet.
+ */
 static __always_inline __u64 return_slot(struct pt_regs *ctx) { return PT_REGS_SP(ctx); }
 
 static __always_inline void report_native_block(__u64 number, __u64 address,
@@ -132,7 +133,7 @@ static __always_inline bool bytes_of_call(struct pt_regs *ctx, struct c_call *ca
 	__u64 first = PT_REGS_PARM1(ctx), second = PT_REGS_PARM2(ctx), third = PT_REGS_PARM3(ctx);
 	__u64 n = 1, each;
 
-	/* Read here and once, which the verifier wants. */
+	/* The verifier requires that these are read here and once. */
 	asm volatile("" : "+r"(first), "+r"(second), "+r"(third));
 	each = second;
 	switch (call->function) {
@@ -156,7 +157,7 @@ static __always_inline bool bytes_of_call(struct pt_regs *ctx, struct c_call *ca
 		break;
 	}
 	call->bytes = n * each;
-	/* A product that overflows fails. */
+	/* Fails if the product overflows. */
 	return n == 0 || (n <= MEMPROF_SAMPLER_MAX_BYTES && each <= MEMPROF_SAMPLER_MAX_BYTES / n);
 }
 
@@ -178,7 +179,8 @@ static __always_inline bool has_inner_calls(const struct c_call *call)
 	       (call->nests == MEMPROF_C_NESTS_MAYBE && malloc_nests);
 }
 
-/* A call whose return was not seen. What became of the old block of a realloc is not known. */
+/* Ends a call whose return was not seen. If it was a realloc, the state of the old block is
+ * unknown. */
 static __always_inline void lose_c_call(__u32 thread, const struct c_call *call, __u32 tid)
 {
 	if (call->n_samples != 0)
@@ -198,7 +200,8 @@ static __always_inline void end_c_thread(__u32 tid)
 		lose_c_call(thread, found, tid);
 }
 
-/* A call whose return cannot be waited for. The block that it resizes is not known any more. */
+/* Handles a call whose return cannot be awaited. The block that it resizes is not followed any
+ * more. */
 static __always_inline bool miss_c_call(const struct c_call *call, __u32 tid)
 {
 	if (call->n_samples != 0)
@@ -208,7 +211,7 @@ static __always_inline bool miss_c_call(const struct c_call *call, __u32 tid)
 	return false;
 }
 
-/* The old block is none any more before another thread can get its address. */
+/* Ends the old block before another thread can get its address. */
 static __always_inline bool note_c_call(__u32 thread, struct c_call *call, __u32 tid)
 {
 	__u64 *found = call->old != 0 ? bpf_map_lookup_elem(&c_blocks, &call->old) : NULL;
@@ -253,7 +256,7 @@ static __always_inline bool enter_c_call(struct pt_regs *ctx, __u64 cookie, __u6
 	return note_c_call(thread, &call, tid);
 }
 
-/* The block that a call has answered with, or 0. */
+/* The block that a call has returned, or 0. */
 static __always_inline __u64 block_of_call(__u64 answer, const struct c_call *call)
 {
 	__u64 block = 0;
@@ -276,7 +279,7 @@ static __always_inline void begin_native_block(__u64 address, const struct c_cal
 		report_native_block(number, address, call, tid);
 }
 
-/* One that could not be resized lives on. */
+/* A block that could not be resized continues to live. */
 static __always_inline void leave_old_block(const struct c_call *call, __u64 block, __u32 tid)
 {
 	__u64 old = call->old, number = call->old_number;

@@ -7,12 +7,13 @@
 
 #include <linux/types.h>
 
-/* Sampled blocks that live; threads in the middle of a call that is followed to its end. */
+/* Maximum numbers of live sampled blocks, and of threads inside a call that is followed to its end.
+ */
 #define MEMPROF_C_PROBE_BLOCKS 65536u
 #define MEMPROF_C_PROBE_CALLS 4096u
 
-/* The mean distance from one sampled byte to the next for which the chance of each is
- * 1 / interval, in 256ths: -1 / ln(1 - 1/n) is n - 1/2 but for a twelfth of 1/n. */
+/* The mean distance between sampled bytes at which each byte has the probability 1 / interval, in
+ * 256ths: -1 / ln(1 - 1/n) is n - 1/2, minus a twelfth of 1/n. */
 #define MEMPROF_SAMPLER_SCALE(interval) (((__u64)(interval) << 8) - 128)
 
 /* The arguments that determine the requested number of bytes. */
@@ -30,7 +31,7 @@ enum memprof_c_function {
  * and if it single-steps it. */
 #define MEMPROF_C_HIT_CHEAP 1u
 #define MEMPROF_C_HIT_COSTLY 10u
-/* A return that is waited for costs that beside. */
+/* Additional cost of an awaited return. */
 #define MEMPROF_C_HIT_RETURN 2u
 
 /* Whether a function calls another probed function, whose block is then its own. */

@@ -18,9 +18,9 @@ struct {
 	__type(value, __u64);
 } frame_table SEC(".maps");
 
-/* Each a struct memprof_scratch. Not per CPU: a program may be preempted in the middle of a walk.
- * All targets share one map, which is another one than this (daemon/attach/kernel/scratch_map.h).
- */
+/* Each entry is a struct memprof_scratch. Not per CPU, because a program may be preempted in the
+ * middle of a walk. All targets share one map in place of this one
+ * (daemon/attach/kernel/scratch_map.h). */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MEMPROF_SCRATCH_TRIES);
@@ -28,7 +28,7 @@ struct {
 	__uint(value_size, sizeof(struct memprof_scratch));
 } scratch SEC(".maps");
 
-/* Direct mapped by the low bits of a stack id. */
+/* Direct-mapped by the low bits of a stack id. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* before load: seen_stacks */

@@ -20,7 +20,7 @@
 
 #include "events.h"
 
-/* Newer than the header that Debian 12 has. */
+/* Newer than the headers of Debian 12. */
 #ifndef PT_REGS_PARM6
 #define PT_REGS_PARM6(context) ((context)->r9)
 #endif
@@ -39,8 +39,8 @@ const volatile __u32 stat_words_offset = 0;
 const volatile __u32 young_ptr_offset = 0;
 const volatile __u32 young_end_offset = 0;
 const volatile __u32 domain_id_offset = 0; /* OCaml 5 */
-/* C memory: where the domain state of OCaml 5 has its link to the stack of C code, and the code
- * that calls C: the runtime's in OCaml 5, that of OCaml in OCaml 4. */
+/* Native heap: where the domain state of OCaml 5 has its link to the stack of C code, and the code
+ * that calls C, which is the runtime's in OCaml 5 and OCaml's own in OCaml 4. */
 const volatile __u32 c_stack_offset = 0;
 const volatile __u64 c_call_begin = 0;
 const volatile __u64 c_call_end = 0;
@@ -118,7 +118,7 @@ static __always_inline enum caller find_caller(struct memprof_walk *walk, __u64 
 	return CALLER_MEMPROF;
 }
 
-/* A stack that was sent before goes as its id only. False when it could not be sent. */
+/* Sends a stack, or only its id if it was sent before. Returns false if it could not be sent. */
 static __always_inline bool send_stack(struct memprof_scratch *slot, __u32 tid)
 {
 	struct memprof_capture *capture = (struct memprof_capture *)slot->event;
@@ -156,14 +156,14 @@ static __always_inline void send_capture(struct memprof_scratch *slot, __u32 tid
 		count_capture_drop(MEMPROF_DROP_CAPTURE_RING_FULL);
 }
 
-/* top: where the walk begins, see memprof_walk_stack(). */
+/* top: the start of the walk, see memprof_walk_stack(). */
 static __always_inline void walk_and_send(struct memprof_scratch *slot, __u64 top, __u64 native_sp,
 					  __s32 alloc_idx, __u32 tid)
 {
 	enum caller caller = CALLER_MEMPROF;
 
-	/* Printexc and unmarshalling always ask with -1. OCaml 5 has another function for
-	 * Printexc, and unmarshalling asks for each block. */
+	/* Printexc and unmarshalling always pass -1. OCaml 5 has another function for Printexc, and
+	 * unmarshalling asks for each block. */
 	if (alloc_idx == -1 && !fiber_stacks)
 		caller = find_caller(&slot->walk, native_sp);
 	if (caller == CALLER_USER) {
@@ -255,7 +255,7 @@ int observe_domains(struct pt_regs *ctx)
 
 /* ---- batches ---- */
 
-/* Address of the agent's memprof_agent_control, written by the daemon; 0: there is none yet. */
+/* Address of the agent's memprof_agent_control, written by the daemon; 0: there is no agent yet. */
 __u64 agent_control = 0;
 
 /* Per buffer, for the last batch that could not be sent: records and sampled blocks up to its

@@ -60,15 +60,15 @@ std::string check_pid_text(const std::string& text) {
   return absl::StrCat("\"", text, "\" is not a pid: write a number above 0");
 }
 
-// A glob that cannot match what its author means: an empty one, and one with a bracket that is not
-// closed, which fnmatch() takes for the character itself.
+// Detects globs that cannot match what their author means: an empty one, and one with an unclosed
+// bracket, which fnmatch() takes for the character itself.
 std::string check_glob(const std::string& text) {
   if (text.empty()) return "an empty name matches nothing; give the executable's name, or '*'";
   for (std::size_t at = 0; at < text.size(); ++at) {
     if (text[at] == '\\') {
       if (++at == text.size()) return absl::StrCat("\"", text, "\" ends with a backslash");
     } else if (text[at] == '[') {
-      // A bracket in first place belongs to the set.
+      // A closing bracket in first place belongs to the set.
       const std::size_t first = at + 1 + (text.find_first_of("!^", at + 1) == at + 1 ? 1 : 0);
       at = text.find(']', first + 1);
       if (at == text.npos) {
@@ -307,7 +307,7 @@ void add_output_options(CLI::App& app, Config& config) {
 
 // Memory of the process itself: code, threads, requests in progress.
 constexpr std::uint64_t kOwnBytes = 64u << 20;
-// With a usual history and what memprofd takes by itself 1.5 GiB.
+// With the default history and memprofd's own memory this gives 1.5 GiB.
 constexpr std::uint64_t kUsualTargetBytes = 1344u << 20;
 
 }  // namespace

@@ -63,19 +63,20 @@ using std::chrono::milliseconds;
 // Time for abandoned inspections to end with memprofd.
 constexpr milliseconds kLastInspectionPatience{200};
 constexpr milliseconds kPoll{10};
-constexpr milliseconds kSearch{2'000}, kSlowSearch{10'000};  // for programs, from one to the next
+constexpr milliseconds kSearch{2'000}, kSlowSearch{10'000};  // interval between searches for
+                                                             // programs
 constexpr int kArenas = 2;
-// More than servers and the rest begin with.
+// More threads than the servers and other parts start with.
 constexpr int kThreads = 48;
-// Far more than it takes; before Linux 6.6 some tenths of a second for each program.
+// Far more than needed; before Linux 6.6 a detach takes some tenths of a second per program.
 constexpr milliseconds kDetachPatience{40'000};
 constexpr milliseconds kServersPatience{3'500};
-// For a start that is to be given up: what it waits for may never come.
+// For a start that is abandoned, because what it waits for may never come.
 constexpr milliseconds kStartPatience{1'000};
-// Signals that come together are one request: timeout(1) sends its signal twice, who closes a
-// terminal sends more than one.
+// Signals within this time are one request: timeout(1) sends its signal twice, and a terminal that
+// closes sends several.
 constexpr milliseconds kOneRequest{250};
-// The control thread is never at one thing for so long.
+// The control thread never works this long on one thing.
 constexpr double kSilentTooLongSeconds = 30;
 
 int fail(const absl::Status& status) {
@@ -97,7 +98,7 @@ absl::StatusOr<Config> fit_to_machine(Config config) {
 // of a program is strewn over pages of theirs that are else unused.
 void have_few_arenas() { (void)::mallopt(M_ARENA_MAX, kArenas); }
 
-// Each target keeps some descriptors open, each of its plugins one.
+// Each target keeps some descriptors open, and each of its plugins one.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -154,7 +155,7 @@ absl::Status attach_named(Daemon& daemon, int pid, std::uint64_t start_time_tick
   return daemon.attach({.pid = pid, .start_time_ticks = start_time_ticks}).status();
 }
 
-// Without names nothing is attached to, so that a search may take its time.
+// Without names nothing is attached to, so a search may take its time.
 std::unique_ptr<ProgramWatch> watch_programs(Daemon& daemon, const Config& config) {
   return std::make_unique<ProgramWatch>(
       ProgramWatchOptions{.patterns = config.names,
@@ -168,7 +169,7 @@ std::unique_ptr<ProgramWatch> watch_programs(Daemon& daemon, const Config& confi
 
 bool keeps_snapshots(const Config& config) { return !config.heap_watch.files.directory.empty(); }
 
-// Null: none is ever due.
+// Null if no snapshot can ever be due.
 std::unique_ptr<HeapWatch> watch_heaps(Daemon& daemon, const Config& config,
                                        std::shared_ptr<RuleBook> rules) {
   const bool by_rules = !config.rules_file.empty() && keeps_snapshots(config);
@@ -199,7 +200,7 @@ const char* name_of(Signal signal) {
 // Files that SIGHUP reloads.
 struct Reloaded {
   HttpServer& http;
-  RuleWatch* rules;  // null: there are none
+  RuleWatch* rules;  // null: there are no rules
 };
 
 void reload(const Reloaded& files) {
@@ -218,7 +219,7 @@ void reload(const Reloaded& files) {
   }
 }
 
-// Returns true if a signal came that ends memprofd; handles the others.
+// Returns true if a signal ends memprofd; handles the others.
 bool asked_to_end(const Signals& signals, milliseconds time, const Reloaded& files) {
   const auto signal = signals.wait(time);
   if (signal == Signal::kReload) reload(files);
@@ -227,8 +228,8 @@ bool asked_to_end(const Signals& signals, milliseconds time, const Reloaded& fil
   return true;
 }
 
-// The attaches of the command line on the other thread, as long as no signal comes: the result when
-// they have ended.
+// Runs the attaches of the command line on the other thread until a signal comes. Returns the
+// result if they have ended.
 std::optional<absl::Status> attach_until_signal(Daemon& daemon, const Config& config,
                                                 const Signals& signals, const Reloaded& files,
                                                 SpareThread& spare) {
@@ -272,7 +273,7 @@ bool ends_in_time(SpareThread& spare, std::function<void()> work, milliseconds p
   _exit(static_cast<int>(code));
 }
 
-// For std::set_terminate(): of what is thrown outside of all guards (util/guard.h).
+// For std::set_terminate(): logs an exception that was thrown outside of all guards (util/guard.h).
 [[noreturn]] void log_what_ends_it() {
   try {
     if (std::current_exception() != nullptr) std::rethrow_exception(std::current_exception());
@@ -351,7 +352,7 @@ struct Services {
     return routes;
   }
   bool healthy() { return daemon.self_stats().control_silent_seconds < kSilentTooLongSeconds; }
-  // Ends what takes its time, soon.
+  // Ends streams and traces soon.
   void stop() {
     ready = false;
     stopping.stop();
@@ -390,7 +391,7 @@ absl::Status check_directories(const Config& config) {
   return status.ok() ? status : absl::InvalidArgumentError(status.message());
 }
 
-// Null: nothing is to be kept.
+// Null if no state is kept.
 absl::StatusOr<std::unique_ptr<StateStore>> open_state(const Config& config) {
   if (config.state_directory.empty()) return nullptr;
   return StateStore::open(
@@ -404,21 +405,21 @@ void log_ready(const std::string& url, const Config& config) {
   std::fflush(stdout);
 }
 
-// Everything that runs. At the end, programs come first: memprofd detaches from them whatever its
+// All parts that run. At the end programs come first: memprofd detaches from them whatever its
 // clients do.
 struct Running {
   std::unique_ptr<Daemon> daemon;
   std::unique_ptr<ProgramWatch> watch;
   std::unique_ptr<HeapWatch> heap_watch;
   std::unique_ptr<Services> services;
-  std::unique_ptr<RuleWatch> rules;  // null: there are none
+  std::unique_ptr<RuleWatch> rules;  // null: there are no rules
   std::unique_ptr<HttpServer> http;
   std::unique_ptr<GrpcServer> grpc;
 
   Reloaded reloaded() const { return {*http, rules.get()}; }
   void end(const Signals& signals, SpareThread& spare) {
     const auto asked_at = std::chrono::steady_clock::now();
-    daemon->cancel_requests();  // before the servers wait for those who ask
+    daemon->cancel_requests();  // before the servers wait for those requests
     services->stop();
     const auto detach_all = [this] {
       watch.reset();
@@ -433,7 +434,7 @@ struct Running {
     const auto end_servers = [this] {
       grpc.reset();
       http.reset();
-      services.reset();  // waits for traces that are written to files
+      services.reset();  // waits for traces that are being written
     };
     if (!ends_in_time(spare, end_servers, kServersPatience, signals, asked_at)) {
       log_warning("ending without waiting for a client that does not read its answer");
@@ -489,8 +490,8 @@ void log_start(const Config& config) {
            printable(absl::StrJoin(facts, "; ")));
 }
 
-// Whatever may wait for a file, a name or another process is in here. config: as this machine can
-// do it, afterwards.
+// Contains all work that may wait for a file, a name or another process. config: adapted to this
+// machine afterwards.
 absl::Status start(Running& running, Config& config) {
   ASSIGN_OR_RETURN(config, fit_to_machine(config));
   RETURN_IF_ERROR(check_directories(config));
@@ -502,8 +503,8 @@ absl::Status start(Running& running, Config& config) {
   return start_servers(running, config);
 }
 
-// The start, on the other thread: its status, or nothing if a signal is to end memprofd. A start
-// that is still running then is left to the end of the process.
+// Runs start() on the other thread. Returns its status, or nothing if a signal ends memprofd; a
+// start that is still running is then abandoned.
 std::optional<absl::Status> start_until_signal(Running& running, Config& config,
                                                const Signals& signals, SpareThread& spare) {
   absl::Status status;
@@ -568,7 +569,7 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   memprofd::set_up_log(parsed.config.log_level, parsed.config.log_format);
   std::set_terminate(memprofd::log_what_ends_it);
   const int code = memprofd::run(parsed.config);
-  // A look that hangs in a file system may never end: nothing waits for it.
+  // An inspection that hangs in a file system may never end, so nothing waits for it.
   if (memprofd::InspectionThreads::wait_for_all(memprofd::kLastInspectionPatience)) return code;
   memprofd::leave_at_once(static_cast<memprofd::ExitCode>(code));
 }

@@ -28,7 +28,7 @@ Signals::Signals() {
 
 // A terminal hangs up before it sends the signal.
 Signal Signals::hangup() const {
-  pollfd terminal{terminal_.get(), 0, 0};  // an invalid descriptor is passed over
+  pollfd terminal{terminal_.get(), 0, 0};  // poll() ignores an invalid descriptor
   const bool closed = ::poll(&terminal, 1, 0) == 1 && (terminal.revents & POLLHUP) != 0;
   return closed ? Signal::kTerminalClosed : Signal::kReload;
 }

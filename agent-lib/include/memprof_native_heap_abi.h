@@ -52,7 +52,8 @@ enum memprof_c_heap_state {
 enum memprof_c_heap_hands {
 	MEMPROF_NATIVE_HEAP_NOT_FILTERED = 0,
 	MEMPROF_NATIVE_HEAP_FILTERED = 1, /* for good; nothing is followed */
-	/* The program prepares for it, maybe; the watcher makes one the other, then 0. */
+	/* The program may be about to install a filter. The watcher replaces MAYBE by HARDLY, and
+	 * that by 0. */
 	MEMPROF_NATIVE_HEAP_MAYBE_FILTERED = 2,
 	MEMPROF_NATIVE_HEAP_HARDLY_FILTERED = 3,
 };

@@ -35,7 +35,7 @@ struct chained {
 	int there;
 };
 
-/* This thread's note, while it does not hold the lock. */
+/* The runtime's note for this thread, while it does not hold the lock. */
 static __thread struct {
 	uint64_t note[2];
 	uint32_t session; /* 0: it has it, or nothing was remembered */

@@ -11,13 +11,13 @@
 
 #include "include/memprof_native_heap_abi.h"
 
-/* The runtime calls us when a lock is released or taken, from here until the other. note_place: of
- * struct memprof_c_heap; 0: it does not. */
+/* From the first call until the second one the runtime calls our hooks when a lock is released or
+ * taken. note_place: see struct memprof_c_heap; 0: unknown. */
 void memprof_blocking_begin(uint64_t note_place);
 void memprof_blocking_end(void);
-/* Hooks that lead to us. */
+/* Number of hooks that lead to our functions. */
 extern int memprof_blocking_hooks;
-/* Adds what this thread has remembered in this session, if it has. */
+/* Adds the note that this thread has remembered in this session, if any. */
 void memprof_blocking_note(uint32_t session, struct memprof_c_event *event);
 
 #endif

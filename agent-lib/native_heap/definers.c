@@ -40,8 +40,9 @@ static int is_known(const struct memprof_definers *definers, int from, int to)
 	return 1;
 }
 
-/* Once a slot leads to ours, they are what ours lead to, and stay so. Those beyond the standard
- * ones all, or none: blocks that some take are given back by others. */
+/* Once a slot leads to our functions, the functions that these call stay the same. Functions beyond
+ * the standard ones are followed all or not at all, because blocks that some allocate are freed by
+ * others. */
 static int take_functions(const struct memprof_definers *definers)
 {
 	int i, known = is_known(definers, MEMPROF_C_STANDARD, MEMPROF_C_PRCTL);

@@ -16,7 +16,8 @@ struct memprof_definers {
 	uintptr_t functions[MEMPROF_C_FUNCTIONS]; /* of the first that has a malloc, a prctl */
 };
 
-/* Sets memprof_c_real, once. 0: those are not known, or not those of before. */
+/* Sets memprof_c_real, once. Returns 0 if the functions are unknown, or differ from the earlier
+ * ones. */
 int memprof_find_definers(struct memprof_definers *found);
 
 #endif

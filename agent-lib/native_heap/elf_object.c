@@ -6,7 +6,7 @@
 
 #include "own_memory.h"
 
-/* The longest name that is looked for. */
+/* The longest name that is searched for. */
 #define MAX_NAME 64u
 
 enum { OF_SYMBOLS, OF_NAMES };
@@ -26,8 +26,8 @@ int elf_object_has(const struct elf_object *object, uintptr_t address, size_t by
 	return 0;
 }
 
-/* glibc has made addresses in the dynamic section those of the process, other C libraries have not.
- */
+/* glibc converts addresses in the dynamic section to those of the process; other C libraries do
+ * not. */
 static const void *pointed_to(const struct elf_object *object, uintptr_t address, size_t bytes)
 {
 	if (address < object->base)
@@ -42,7 +42,7 @@ static const void *readable(const struct elf_object *object, uintptr_t address, 
 	return found && memprof_is_readable((uintptr_t)found, bytes) ? found : NULL;
 }
 
-/* The same of a few bytes, of which most are where those before them were. */
+/* Does the same for a few bytes, which are usually near the previous ones. */
 static int may_read(struct elf_object *object, int of, const void *at, size_t bytes)
 {
 	uintptr_t begin = (uintptr_t)at, page = memprof_page_of(begin + bytes - 1);
@@ -219,8 +219,8 @@ static uintptr_t function_at(struct elf_object *object, size_t index, const char
 	return object->base + symbol->st_value;
 }
 
-/* In the table of DT_GNU_HASH: buckets, first symbol, words and shift of a filter, the filter, a
- * symbol for each bucket, then hashes of symbols, whose lowest bit ends a bucket. */
+/* Reads the table of DT_GNU_HASH: buckets, first symbol, words and shift of a filter, the filter, a
+ * symbol per bucket, then hashes of symbols, whose lowest bit ends a bucket. */
 uintptr_t elf_object_function(struct elf_object *object, const char *name)
 {
 	const uint32_t *table = object->gnu_hash;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file that the dynamic linker has loaded: its symbols, relocations, and what of it may be
- * written. */
+/* A file that the dynamic linker has loaded: its symbols, its relocations, and which of its parts
+ * may be written. */
 #ifndef MEMPROF_ELF_OBJECT_H
 #define MEMPROF_ELF_OBJECT_H
 
@@ -37,15 +37,15 @@ int elf_object_read(struct elf_object *object, const struct dl_phdr_info *info);
 /* True if the whole range lies in one segment with these permissions (PF_R, PF_W, PF_X). */
 int elf_object_has(const struct elf_object *object, uintptr_t address, size_t bytes,
 		   unsigned flags);
-/* There is one, but the file chooses at run time which. */
+/* The function exists, but the file chooses it at run time. */
 #define ELF_OBJECT_UNKNOWN_FUNCTION UINTPTR_MAX
-/* The function of that name which the file itself has; 0: none. */
+/* The file's own function of that name; 0: none. */
 uintptr_t elf_object_function(struct elf_object *object, const char *name);
 /* True for the dynamic linker. */
 int elf_object_is_linker(struct elf_object *object);
-/* The symbol of a relocation; null when it is none. */
+/* The symbol of a relocation; null if it has none. */
 const ElfW(Sym) * elf_object_symbol(struct elf_object *object, const ElfW(Rela) * relocation);
-/* Its name; empty when it has none. */
+/* The symbol's name; empty if it has none. */
 const char *elf_object_name(struct elf_object *object, const ElfW(Sym) * symbol);
 
 #endif

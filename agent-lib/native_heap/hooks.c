@@ -23,7 +23,7 @@ void *memprof_c_real[MEMPROF_C_FUNCTIONS];
 
 #define REAL(type, which) ((type *)memprof_c_real[which])
 
-/* Calls that have no sample end in a jump: the C library sees its caller as ever. */
+/* Calls without a sample end in a jump, so that the C library sees its usual caller. */
 
 static void *hook_malloc(size_t bytes)
 {
@@ -82,8 +82,8 @@ static void hook_free(void *block)
 	REAL(free_function, MEMPROF_C_FREE)(block);
 }
 
-/* A sampled block is none any more before another thread can get its address; when there was no
- * memory it still is one. */
+/* A sampled block ends before another thread can get its address. If there was no memory, it
+ * continues. */
 static void *resize_sampled(void *block, size_t bytes)
 {
 	uint64_t number = memprof_sampled_take(block);
@@ -97,7 +97,7 @@ static void *resize_sampled(void *block, size_t bytes)
 	return memprof_c_passes(bytes) ? moved : memprof_c_allocated(moved, bytes);
 }
 
-/* The old block ends and another one begins, though they may be at one address. */
+/* The old block ends and a new one begins, even if both have the same address. */
 static void *hook_realloc(void *block, size_t bytes)
 {
 	realloc_function *real = REAL(realloc_function, MEMPROF_C_REALLOC);
@@ -109,7 +109,7 @@ static void *hook_realloc(void *block, size_t bytes)
 	return memprof_c_allocated(real(block, bytes), bytes);
 }
 
-/* Without calling the C library's, which is built on its realloc. */
+/* Does not call the C library's function, which is built on its realloc. */
 static void *hook_reallocarray(void *block, size_t n, size_t each)
 {
 	size_t bytes;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The functions that stand in for those of the C library in slots. They may be called under any
- * lock, in the dynamic linker, in a signal handler, by a thread that never saw OCaml: they allocate
- * nothing, take no lock, call no function that might, and leave errno alone.
- */
+/* The functions that replace those of the C library in slots. They may be called under any lock, in
+ * the dynamic linker, in a signal handler, or by a thread without OCaml code. So they allocate
+ * nothing, take no lock, call no function that might do so, and keep errno. */
 #ifndef MEMPROF_C_HOOKS_H
 #define MEMPROF_C_HOOKS_H
 
@@ -24,7 +22,7 @@ enum memprof_c_function {
 	MEMPROF_C_CFREE,
 	MEMPROF_C_DALLOCX,
 	MEMPROF_C_SDALLOCX,
-	/* Operators of C++, where they are the malloc's own and not built on it. */
+	/* Operators of C++ that the malloc itself defines without calling its malloc. */
 	MEMPROF_C_NEW,
 	MEMPROF_C_NEW_ARRAY,
 	MEMPROF_C_NEW_NOTHROW,
@@ -58,7 +56,7 @@ static inline int memprof_c_takes(int which)
 	return (which < MEMPROF_C_STANDARD && which != MEMPROF_C_FREE) ||
 	       (which >= MEMPROF_C_NEW && which < MEMPROF_C_DELETE);
 }
-/* Those of the program's malloc, 0 where it has none; set before a slot has a hook. */
+/* The functions of the program's malloc, 0 if it lacks one; set before a slot has a hook. */
 extern void *memprof_c_real[MEMPROF_C_FUNCTIONS];
 
 #endif

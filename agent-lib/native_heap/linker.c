@@ -17,7 +17,7 @@
 #include "own_memory.h"
 #include "raw_syscall.h"
 
-/* From a function of a file to its beginning. */
+/* Limits the distance from a function of a file to its beginning. */
 #define MAX_PAGES 8192
 /* Recursive mutexes that this thread holds. */
 #define MAX_LOCKS 4
@@ -84,7 +84,7 @@ static int search_linker(struct dl_phdr_info *info, size_t bytes, void *data)
 	return 1;
 }
 
-/* It is the one, of those that were this thread's, that the thread has given back since. */
+/* Of the mutexes that this thread held, finds the one that it has released since. */
 static void find_lock(void)
 {
 	struct search search = {.thread = (uint32_t)raw_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0)};
@@ -131,7 +131,7 @@ static const ElfW(Phdr) * segment_at(uintptr_t at, const struct dl_phdr_info *in
 	return NULL;
 }
 
-/* The program itself, where the kernel has put it. */
+/* Finds the program itself, where the kernel has put it. */
 static int find_program(struct dl_phdr_info *info)
 {
 	info->dlpi_addr = 0;
@@ -145,7 +145,7 @@ static int find_program(struct dl_phdr_info *info)
 	return 1;
 }
 
-/* The file whose beginning is the next one below. */
+/* Finds the file whose beginning is the nearest one below. */
 static int find_library(uintptr_t function, struct dl_phdr_info *info)
 {
 	uintptr_t page = memprof_page_of(function);
@@ -176,7 +176,7 @@ const ElfW(Phdr) * memprof_segment_of(uintptr_t function, struct dl_phdr_info *f
 
 /* ------------------------------------------------------------------ its function */
 
-/* It asks no lock of the dynamic linker, which this thread may have to wait for. */
+/* Takes no lock of the dynamic linker, because this thread may have to wait for it. */
 static iterate_function *find_function(void)
 {
 	struct dl_phdr_info info = {.dlpi_addr = 0};

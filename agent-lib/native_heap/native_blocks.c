@@ -14,7 +14,7 @@ __attribute__((visibility("default"))) struct memprof_c_heap memprof_c_heap = {
 };
 
 static uint64_t last_number;
-/* Blocks of sessions before have smaller ones. */
+/* Blocks of earlier sessions have smaller numbers. */
 static uint64_t first_number;
 
 void memprof_c_forget_blocks(void)
@@ -32,7 +32,7 @@ static int still_wanted(void)
 	return 0;
 }
 
-/* session: in which the block was sampled, or ends. */
+/* session: the session in which the block was sampled, or in which it ends. */
 static void report_event(uint32_t session, uint64_t number, const void *block, uint64_t bytes,
 			 uint32_t n_samples)
 {
@@ -64,7 +64,7 @@ void *memprof_c_allocated(void *block, uint64_t bytes)
 	session = memprof_c_thread.session;
 	if (n_samples == 0 || !still_wanted())
 		return block;
-	/* One whose end was not seen. */
+	/* The end of an earlier block at this address was not seen. */
 	memprof_c_freed(block, memprof_sampled_take(block));
 	number = __atomic_add_fetch(&last_number, 1, __ATOMIC_RELAXED);
 	if (!memprof_sampled_add(block, number)) {

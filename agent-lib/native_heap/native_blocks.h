@@ -16,7 +16,7 @@ extern struct memprof_c_heap memprof_c_heap;
 void *memprof_c_allocated(void *block, uint64_t bytes);
 /* A block of that number is about to be freed; 0: it is not sampled. */
 void memprof_c_freed(const void *block, uint64_t number);
-/* It is not. */
+/* The block was not freed after all. */
 void memprof_c_still_there(const void *block, uint64_t number);
 
 /* See stubs_x86_64.S. */
@@ -25,7 +25,7 @@ void memprof_c_alloc_probe(const void *block, uint64_t bytes, uint64_t weight,
 void memprof_c_free_probe(const void *block, uint64_t zero, uint64_t also,
 			  const struct memprof_c_event *event);
 
-/* Forgets all blocks: their ends are not reported. Call it while no session runs. */
+/* Forgets all blocks without reporting their ends. Must be called while no session runs. */
 void memprof_c_forget_blocks(void);
 
 #endif

@@ -19,9 +19,9 @@
 #include "sampler.h"
 #include "slots.h"
 
-/* Collections from one attempt to put slots back to the next, when some could not be. */
+/* Number of collections between two attempts to restore slots, if some could not be restored. */
 #define MAX_PAUSE 4096u
-/* A fork does not wait longer for a look at the program's files. */
+/* A fork waits at most this long for an inspection of the program's files. */
 #define MAX_FORK_WAIT_NS 1000000000u
 
 static uint32_t pause, passed;
@@ -76,7 +76,7 @@ static void start(uint32_t generation, uint64_t interval)
 	memprof_blocking_begin(memprof_c_heap.note_place);
 	pause = 0;
 	answer(MEMPROF_NATIVE_HEAP_FOLLOWING, generation);
-	/* Now that all slots that free a block are seen. */
+	/* All slots that free a block are followed from here on. */
 	__atomic_store_n(&memprof_c_session, generation, __ATOMIC_RELEASE);
 }
 
@@ -106,7 +106,7 @@ static void follow_libraries(void)
 
 /* Thread pointer of the thread that starts, stops, or searches for libraries; 0: none. */
 static uintptr_t turn;
-/* The one that has taken it for a fork. */
+/* The thread that has taken the turn for a fork. */
 static uintptr_t forking;
 
 static uintptr_t this_thread(void) { return (uintptr_t)__builtin_thread_pointer(); }
@@ -129,8 +129,8 @@ void memprof_c_heap_check(int wanted)
 
 	if (!memprof_c_heap_take_turn())
 		return;
-	/* For children, which may not inspect files any more; not at the load, when no one waits
-	 * for it yet. */
+	/* For children, which may not inspect files. Not at the load, when no one waits for it yet.
+	 */
 	if (memprof_c_heap.hands_off == 0)
 		memprof_linker_look();
 	if (memprof_c_heap.hands_off == MEMPROF_NATIVE_HEAP_FILTERED)
@@ -181,6 +181,6 @@ void memprof_c_heap_forget(void)
 	memprof_c_heap.requested_interval = 0;
 	memprof_c_heap.state = MEMPROF_NATIVE_HEAP_IDLE;
 	memprof_c_heap.slots = 0; /* they stay as they are */
-	/* No thread may be in the middle of what is forgotten: there is but this one. */
+	/* This is the only thread, so none is using what is forgotten. */
 	memprof_c_forget_blocks();
 }

@@ -28,7 +28,7 @@ void memprof_c_heap_after_fork(void);
  * if another one has it. */
 int memprof_c_heap_take_turn(void);
 void memprof_c_heap_end_turn(void);
-/* In a forked child: no one requests anything; slots stay set and lead to the C library. */
+/* Called in a forked child, which no one watches. Slots stay set and lead to the C library. */
 void memprof_c_heap_forget(void);
 
 #endif

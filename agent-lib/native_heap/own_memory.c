@@ -6,7 +6,7 @@
 
 #include "raw_syscall.h"
 
-/* The kernel reads the set before it finds that there is no such thing to do with it. */
+/* Reads the page by a system call that fails for another reason after the read. */
 static int page_is_readable(uintptr_t page)
 {
 	return raw_syscall(SYS_rt_sigprocmask, -1, (long)page, 0, 8, 0, 0) == -EINVAL;
@@ -29,7 +29,7 @@ int memprof_is_readable(uintptr_t at, size_t bytes)
 	}
 }
 
-/* Sets no bit of the word, atomically, and wakes waiters of a word that has none. */
+/* Atomically sets no bits of the word, and wakes waiters, of which there are none. */
 int memprof_is_writable(uintptr_t at)
 {
 	static uint32_t nobodys;

@@ -14,7 +14,7 @@
 #define TABLE_BITS 16
 #define MAX_PLACES 32u
 
-/* Keys that are no addresses of blocks. */
+/* Keys that are not addresses of blocks. */
 #define FREE 0u
 #define GONE 1u
 #define BUSY 2u
@@ -60,7 +60,7 @@ static void count_block(const void *block, int change)
 	add_to(filter_of(hash_of(block)), change);
 }
 
-/* The blocks of full counts are not there any more. */
+/* The blocks behind saturated counts are gone. */
 static void forget_full_counts(uint8_t *counts, size_t n)
 {
 	size_t i;
@@ -127,8 +127,8 @@ uint64_t memprof_sampled_take(const void *block)
 	return 0;
 }
 
-/* A place to which another thread is adding a block stays, and is counted: no place has two
- * writers. */
+/* A place to which another thread is adding a block stays and is counted, because no place may have
+ * two writers. */
 void memprof_sampled_clear(void)
 {
 	size_t i;

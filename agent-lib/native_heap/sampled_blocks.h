@@ -30,7 +30,7 @@ static inline int memprof_may_be_sampled(const void *block)
 	return __atomic_load_n(memprof_region_of(block), __ATOMIC_RELAXED) != 0;
 }
 
-/* 0 when there is no room. number: not 0. */
+/* Returns 0 if there is no room. number: not 0. */
 int memprof_sampled_add(const void *block, uint64_t number);
 /* Removes the block and returns its number; 0 if it is not a sampled one. */
 uint64_t memprof_sampled_take(const void *block);

@@ -8,8 +8,8 @@
 __thread struct memprof_c_thread memprof_c_thread;
 volatile uint32_t memprof_c_session;
 
-/* The mean distance for which the chance of each byte is 1 / interval: -1 / ln(1 - 1/n) is n - 1/2
- * but for a twelfth of 1/n. */
+/* The mean distance at which each byte has the probability 1 / interval: -1 / ln(1 - 1/n) is n -
+ * 1/2, minus a twelfth of 1/n. */
 static double scale;
 
 static uint64_t one_in; /* the interval */
@@ -30,8 +30,8 @@ static uint64_t next_random(struct memprof_c_thread *thread)
 	return z ^ (z >> 31);
 }
 
-/* -ln of a number in (0, 1], without the library of mathematics: x = m 2^e, m from 1 to 2, and
- * ln m = 2 atanh((m - 1) / (m + 1)). Right to 1e-10. */
+/* -ln of a number in (0, 1], without the math library: x = m 2^e, m from 1 to 2, and ln m = 2
+ * atanh((m - 1) / (m + 1)). Accurate to 1e-10. */
 static double minus_ln(double x)
 {
 	uint64_t bits;
@@ -49,7 +49,7 @@ static double minus_ln(double x)
 	return -(e * 0.69314718055994531 + t * sum);
 }
 
-/* Bytes up to and with the next sampled one. */
+/* Number of bytes up to the next sampled one, included. */
 static uint64_t draw(struct memprof_c_thread *thread)
 {
 	double u = (double)((next_random(thread) >> 11) + 1) * 0x1p-53; /* (0, 1] */
@@ -57,7 +57,7 @@ static uint64_t draw(struct memprof_c_thread *thread)
 	return (uint64_t)(minus_ln(u) * scale) + 1;
 }
 
-/* Threads differ by their addresses, runs of a program by the clock of the processor. */
+/* Seeds differ by the address of the thread, and by the clock of the processor. */
 static void seed(struct memprof_c_thread *thread)
 {
 	if (thread->random == 0)

@@ -30,12 +30,12 @@ static inline int memprof_c_passes(uint64_t bytes)
 	return 1;
 }
 
-/* While no session runs. */
+/* Must be called while no session runs. */
 void memprof_c_sampler_set(uint64_t interval);
 /* Number of sampled bytes, in the running session, of a block for which memprof_c_passes() was
  * false; for a large block 1 if any byte is sampled. */
 uint32_t memprof_c_samples(uint64_t bytes);
-/* Bytes that such a block stands for, given its number of sampled bytes. */
+/* Number of bytes that such a block stands for, given its number of sampled bytes. */
 uint64_t memprof_c_weight(uint64_t bytes, uint32_t n_samples);
 
 #endif

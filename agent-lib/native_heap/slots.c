@@ -33,8 +33,8 @@
 #include "own_memory.h"
 #include "raw_syscall.h"
 
-/* All files are looked at once again, since a call that is being bound in that moment overwrites
- * what was put into its slot; and ever more seldom for what was left. In collections. */
+/* All files are inspected once more, because a call that was being bound at that moment overwrites
+ * its slot. Slots that were left are tried again ever more rarely. Counted in collections. */
 #define MAX_PAUSE 4096u
 
 static uint64_t seen_changes; /* files loaded and unloaded when all were looked at last */
@@ -70,8 +70,8 @@ static int in_relro(const struct elf_object *object, uintptr_t at, size_t bytes)
 	return at >= object->relro_begin && at + bytes <= object->relro_end;
 }
 
-/* True if the linker has finished the file, as far as can be seen: then the last entry of the
- * dynamic section is closed. */
+/* True if the linker has finished the file, as far as can be detected: the last entry of its
+ * dynamic section is then read-only. */
 static int is_relocated(const struct elf_object *object)
 {
 	uintptr_t end = (uintptr_t)&object->dynamic[object->n_dynamic];
@@ -93,7 +93,7 @@ static void close_page(struct file *file)
 	file->opened = 0;
 }
 
-/* A page that the program has opened itself stays so. */
+/* A page that the program has made writable stays writable. */
 static int may_write(struct file *file, uintptr_t slot)
 {
 	uintptr_t page = memprof_page_of(slot);
@@ -124,7 +124,7 @@ static int function_named(const char *name)
 	return -1;
 }
 
-/* The function a slot is for, -1: none of ours. */
+/* The function that a slot is for; -1: none that is followed. */
 static int function_of(struct elf_object *object, const ElfW(Rela) * relocation)
 {
 	uint32_t type = ELF64_R_TYPE(relocation->r_info);
@@ -137,7 +137,7 @@ static int function_of(struct elf_object *object, const ElfW(Rela) * relocation)
 	return symbol ? function_named(elf_object_name(object, symbol)) : -1;
 }
 
-/* Not what is bound to a function that the file has itself. */
+/* False for a call that is bound to the file's own function. */
 static int is_unbound(struct file *file, const ElfW(Rela) * relocation, void *held, int which)
 {
 	return ELF64_R_TYPE(relocation->r_info) == R_X86_64_JUMP_SLOT &&
@@ -156,7 +156,7 @@ static int is_certain(const struct file *file, int which)
 		(which < MEMPROF_C_STANDARD || file->inspection->first_of_cxx));
 }
 
-/* A value that the program has written itself meanwhile stays. */
+/* Keeps a value that the program has written itself meanwhile. */
 static int put(struct file *file, void **slot, void *held, void *function)
 {
 	return may_write(file, (uintptr_t)slot) &&
@@ -182,13 +182,13 @@ static void patch_slot(struct file *file, const ElfW(Rela) * relocation, void **
 		file->inspection->found->ours++;
 		return;
 	}
-	/* Operators of C++ that are built on malloc are seen there. */
+	/* Operators of C++ that are built on malloc are followed there. */
 	if (which != MEMPROF_C_PRCTL)
 		file->inspection->found->left += which < MEMPROF_C_STANDARD || unbound;
 	file->inspection->again |= unbound || !file->inspection->ready;
 }
 
-/* Null: it is none that could be ours. */
+/* Null: the slot cannot be one of ours. */
 static void **slot_of(struct file *file, const ElfW(Rela) * relocation, int which)
 {
 	void **slot = (void **)(file->object.base + relocation->r_offset);
@@ -221,7 +221,7 @@ static void inspect_slot(struct file *file, const ElfW(Rela) * relocation, void 
 		restore_slot(file, slot, which);
 }
 
-/* Returns their number. */
+/* Returns the number of slots. */
 static size_t each_slot(struct file *file, const struct elf_relocations *relocations,
 			void (*take)(struct file *, const ElfW(Rela) *, void **, int))
 {

@@ -15,11 +15,11 @@ struct memprof_slots {
 			  writable */
 };
 
-/* Puts our functions into slots that hold those of the C library, in files that were loaded since
- * too. 0 when it is not known which functions those are, or this cannot be done with this C
- * library: nothing was done. */
+/* Puts our functions into slots that hold those of the C library, also in files that were loaded
+ * since. Returns 0, and does nothing, if these functions are unknown or this C library does not
+ * permit it. */
 int memprof_slots_patch(struct memprof_slots *found);
-/* Puts those of the C library back, wherever ours are. */
+/* Restores the C library's functions in all slots that hold ours. */
 int memprof_slots_restore(struct memprof_slots *found);
 /* Called at each minor collection: true if files have been loaded or unloaded since
  * memprof_slots_patch(), or if it is time to retry what remained then. */

@@ -81,7 +81,7 @@ enum memprof_walk_end {
 	MEMPROF_WALK_BROKEN,   /* the stack does not grow outward; nothing is remembered */
 };
 
-/* A walk under way: [0, kept) may still be met, [top, MEMPROF_STACK_SLOTS) is done. */
+/* The state of a walk: slots [0, kept) may still be met, [top, MEMPROF_STACK_SLOTS) are done. */
 struct memprof_walk {
 	uint64_t sp, pc;
 	uint32_t kept, top;
@@ -99,8 +99,8 @@ static inline uint64_t memprof_slot_kind(const struct memprof_stack_slot *slot)
 
 /* ------------------------------------------------------------------ frames */
 
-/* frame_size of the descriptor; 0: there is none. What is not found is not remembered: the
- * program may load it. */
+/* The descriptor's frame_size; 0: there is none. A failure is not remembered, because the program
+ * may load the code. */
 static inline uint64_t memprof_frame_size(struct memprof_stack *stack, uint64_t return_address)
 {
 	struct memprof_known_size *known =
@@ -142,7 +142,7 @@ static inline int memprof_slot_changed(const struct memprof_stack_slot *slot)
 	return memprof_stack_word(memprof_slot_address(slot)) != slot->word;
 }
 
-/* The 8 slots from this one outward, all in its page, none changed. */
+/* True if the 8 slots from this one outward, all in its page, are unchanged. */
 static inline int memprof_eight_same(const struct memprof_stack_slot *slots, uint32_t from)
 {
 	uint64_t changed = 0;
@@ -187,7 +187,7 @@ static inline int memprof_walk_push(struct memprof_stack *stack, struct memprof_
 	return 1;
 }
 
-/* Drops what is further in than the state, and says whether the state is remembered. */
+/* Drops slots further in than the state. Returns whether the state is remembered. */
 static inline int memprof_walk_met(const struct memprof_stack *stack, struct memprof_walk *walk)
 {
 	const struct memprof_stack_slot *slot;
@@ -201,8 +201,8 @@ static inline int memprof_walk_met(const struct memprof_stack *stack, struct mem
 	       memprof_slot_kind(slot) != MEMPROF_SLOT_LINK;
 }
 
-/* The rest from `changed` on is not what it was. What is further in is: it is done, and the walk
- * goes on from its outermost state. */
+/* Slots from `changed` on are outdated. Those further in are right, and the walk continues from
+ * their outermost state. */
 static inline void memprof_walk_resume(struct memprof_stack *stack, struct memprof_walk *walk,
 				       uint32_t changed)
 {
@@ -218,7 +218,7 @@ static inline void memprof_walk_resume(struct memprof_stack *stack, struct mempr
 	walk->kept = changed;
 }
 
-/* Goes to the next state; sp is 0 behind the outermost one. */
+/* Goes to the next state; sp is 0 after the outermost one. */
 static inline enum memprof_walk_end
 memprof_walk_step(struct memprof_stack *stack, struct memprof_walk *walk, uint64_t frame_size)
 {
@@ -242,7 +242,7 @@ memprof_walk_step(struct memprof_stack *stack, struct memprof_walk *walk, uint64
 	return MEMPROF_WALK_WHOLE;
 }
 
-/* From the state onward until what is remembered is met and has not changed, or the end. */
+/* Walks outward until a remembered and unchanged state is met, or to the end. */
 static inline enum memprof_walk_end memprof_walk_on(struct memprof_stack *stack,
 						    struct memprof_walk *walk)
 {
@@ -272,7 +272,7 @@ static inline enum memprof_walk_end memprof_walk_on(struct memprof_stack *stack,
 	return end;
 }
 
-/* After a walk: which slots are frames of those that are new. */
+/* After a walk: marks which of the new slots are frames. */
 static inline void memprof_count_frames(struct memprof_stack *stack)
 {
 	while (stack->other_count > 0 && stack->others[stack->other_count - 1] >= stack->kept)
@@ -286,7 +286,7 @@ static inline void memprof_count_frames(struct memprof_stack *stack)
 	stack->walks++;
 }
 
-/* Appends the walked slots to those that were kept. */
+/* Appends the walked slots to the kept ones. */
 static inline void memprof_remember(struct memprof_stack *stack, const struct memprof_walk *walk)
 {
 	uint32_t walked = MEMPROF_STACK_SLOTS - walk->top;
@@ -299,7 +299,7 @@ static inline void memprof_remember(struct memprof_stack *stack, const struct me
 }
 
 /* Walks the stack whose innermost frame has returned to pc, with sp above the return address.
- * Then slots has all of it, as long as it did not end too deep or broken. */
+ * Afterwards slots contain all of it, unless it ended too deep or broken. */
 static inline enum memprof_walk_end memprof_walk_stack(struct memprof_stack *stack,
 						       const struct memprof_frame_table *table,
 						       uint64_t sp, uint64_t pc)

@@ -31,14 +31,14 @@
 #define MEMPROF_FIBER_PARENT 24u /* beyond the end */
 #define MEMPROF_BOTTOM_BYTES 32u
 
-/* Start of a walk. */
+/* The start of a walk. */
 struct memprof_fiber_begin {
 	uint64_t fiber, end, parent;
 	uint64_t sp, pc; /* above the return address; it */
 };
 
-/* Beside walk: the fiber it is in and where its slots begin; the fiber that the innermost one of
- * [0, walk.kept) is of. */
+/* A walk over fibers: its current fiber with the beginning of its slots, and the fiber of the
+ * innermost slot of [0, walk.kept). */
 struct memprof_fiber_walk {
 	struct memprof_walk walk;
 	const struct memprof_fiber_begin *begin;
@@ -65,7 +65,7 @@ static inline uint32_t memprof_fiber_first(const struct memprof_stack *stack, ui
 	return 0;
 }
 
-/* The outermost entry in [from, to); `to`: there is none. */
+/* The outermost entry in [from, to); `to` if there is none. */
 static inline uint32_t memprof_next_entry(const struct memprof_stack *stack, uint32_t from,
 					  uint32_t to)
 {
@@ -78,7 +78,7 @@ static inline uint32_t memprof_next_entry(const struct memprof_stack *stack, uin
 	return found;
 }
 
-/* The walk comes to a fiber. */
+/* Called when the walk reaches a fiber. */
 static inline void memprof_enter_fiber(const struct memprof_stack *stack,
 				       struct memprof_fiber_walk *at, uint64_t fiber, uint64_t end)
 {

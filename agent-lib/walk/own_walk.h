@@ -44,9 +44,8 @@ struct memprof_frame_table memprof_frame_table(void);
 void memprof_stack_begin(uint64_t *sp, uint64_t *pc);
 /* OCaml 4: a place of the domain state, from bottom_of_stack on. */
 char *memprof_state_of_c_calls(uint32_t offset);
-/* The runtime allocates the callstack of a sample that waits for its callback in the major heap,
- * that of one whose callback is at once in the minor one. Afterwards a collection may have moved
- * this to the other, but not that. */
+/* True if the callback follows its sample at once. Then the runtime allocates the callstack in the
+ * minor heap, otherwise in the major one; a collection may move it to the major heap only. */
 int memprof_is_of_this_moment(value callstack);
 
 #endif

@@ -116,7 +116,7 @@ std::uint64_t Aggregator::age_of(const LiveSample& sample) const {
 
 std::vector<LiveOfSession> Aggregator::live_by_session() const {
   const std::size_t classes = by_class().size();
-  std::array<std::vector<AgeCounts>, kSessions + 1> ages;  // the last is that of C's memory
+  std::array<std::vector<AgeCounts>, kSessions + 1> ages;  // the last one is for the native heap
   live_.for_each([&](const LiveSample& sample) {
     std::vector<AgeCounts>& of_session = ages[sample.session()];
     of_session.resize(classes);
@@ -219,7 +219,7 @@ SampleEvent Aggregator::alloc(const memprof_record& record, CallstackId callstac
   return event;
 }
 
-// n: what is counted of it.
+// n: the counted part of the block.
 LiveSet::Inserted Aggregator::follow(SampleId id, const LiveSample& sample, std::uint64_t n,
                                      Tally& tally) {
   const auto inserted = live_.insert(id, sample);
@@ -277,7 +277,7 @@ SampleEvent Aggregator::dealloc(const memprof_record& record) {
   return event_of(record, *sample);
 }
 
-// Answers with what was counted of it.
+// Returns the counted part of the block.
 std::uint64_t Aggregator::die(const LiveSample& sample, Heap heap, std::uint64_t time_ns) {
   const std::uint64_t born = sample.alloc_time_ns();
   const std::uint64_t lifetime = time_ns > born ? time_ns - born : 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// C's memory: sessions, blocks and numbers of its own.
+// The native heap: its own sessions, blocks and numbers.
 #include <utility>
 
 #include "daemon/aggregate/aggregator.h"
@@ -7,7 +7,7 @@
 namespace memprofd {
 namespace {
 
-// Numbers of C's blocks among those of OCaml's.
+// Numbers of native blocks, which differ from those of OCaml's blocks.
 SampleId native_sample(std::uint64_t number) { return SampleId(number | std::uint64_t{1} << 63); }
 
 std::uint64_t words_of(const TrackedNativeBlock& block) { return (block.bytes + 7) / 8; }
@@ -24,7 +24,7 @@ SampleEvent alloc_event(const TrackedNativeBlock& block, ClassId alloc_class) {
           .alloc_time_ns = block.time_ns};
 }
 
-// thread: 0: no thread was seen freeing it.
+// thread: 0 if no thread was seen freeing the block.
 memprof_record free_record(std::uint64_t number, std::uint64_t time_ns, std::uint32_t thread) {
   return {.time_ns = time_ns,
           .sample_id = native_sample(number).value(),
@@ -52,7 +52,7 @@ void Aggregator::forget_native_blocks() {
   });
 }
 
-// Nothing is known of the domain, and it is in no heap that could be collected early.
+// The domain is unknown, and no minor collection can free the block.
 SampleEvent Aggregator::native_alloc(const TrackedNativeBlock& block, CallstackId callstack) {
   advance_clock_to(block.time_ns);
   const ClassId id = intern({.callstack = callstack,

@@ -9,7 +9,7 @@
 namespace memprofd {
 namespace {
 
-// Removes a property from a class that one step distinguishes but the next one does not.
+// Removes a property from a class that one step still distinguishes and the next one does not.
 using Coarsen = void (*)(AllocClass&);
 constexpr Coarsen kCoarsen[] = {
     [](AllocClass& c) { c.thread = AllocClass::kAnyThread; },
@@ -21,11 +21,11 @@ constexpr Coarsen kCoarsen[] = {
 };
 constexpr std::size_t kSteps = std::size(kCoarsen);
 
-// With its counters and its place in the tables, which may be half empty.
+// A class with its counters and its slots in the tables, which may be half empty.
 constexpr std::uint64_t kClassBytes =
     2 * (sizeof(AllocClass) + sizeof(Counters)) + 2 * (sizeof(AllocClass) + sizeof(ClassId) + 1);
 
-// Number of classes up to which new ones are distinguished as at that step: half of the table, and
+// Number of classes up to which new ones keep the properties of this step: half of the table, and
 // half of the rest at each further step.
 std::size_t room_at(std::size_t step, std::size_t limit) {
   return step == kSteps ? limit : limit - (limit >> (step + 1));
@@ -66,7 +66,7 @@ AllocClassTable::Interned AllocClassTable::find_or_add(AllocClass alloc_class) {
   }
 }
 
-// Unused ids are the unknown class.
+// Ids that are skipped become the unknown class.
 void AllocClassTable::keep(ClassId id, const AllocClass& alloc_class) {
   if (id.value() < classes_.size()) return;
   classes_.resize(id.value());

@@ -19,7 +19,7 @@ Callstack copy_of(CallstackId id, const CallstackView& view) {
           .broken = view.broken};
 }
 
-// With its place in the tables, which may be half empty.
+// A callstack with its slots in the tables, which may be half empty.
 std::uint64_t bytes_of(std::size_t entries) {
   constexpr std::size_t kHashSlot = sizeof(StackHash) + sizeof(CallstackId) + 1;
   return 2 * (sizeof(Callstack) + kHashSlot) + entries * sizeof(std::uint64_t);
@@ -45,12 +45,12 @@ std::optional<CallstackId> CallstackTable::intern(const CallstackView& view) {
   if (!overflowed() && has_room_for(view)) return add(view);
   if (!overflowed()) first_cut_ = CallstackId(static_cast<std::uint32_t>(callstacks_->size()));
   const auto id = intern_cut(view);
-  const std::size_t cut_hashes = ids_.size() - size();  // each callstack has one of its own
+  const std::size_t cut_hashes = ids_.size() - size();  // one for each callstack
   if (id && cut_hashes < limits_.cut_hashes) ids_.emplace(view.hash, *id);
   return id;
 }
 
-// A callstack that has room is added.
+// Requires that the callstack has room.
 bool CallstackTable::has_room_for(const CallstackView& view) {
   return size() < limits_.callstacks && view.entries.size() <= limits_.entries - entries_ &&
          charge_.grow_or_count(bytes_of(view.entries.size()));

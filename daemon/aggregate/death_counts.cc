@@ -15,7 +15,7 @@ void add_to(Entry& entry, const Entry& added) {
   entry.squares += added.squares;
 }
 
-// Both are sorted; weighed(entry) is an added one with what it stands for.
+// Both are sorted. weighed(entry) returns an added entry with its weight.
 template <typename Weighed>
 void merge(std::vector<Entry>& entries, std::span<const Entry> added, Weighed weighed) {
   if (entries.empty()) {

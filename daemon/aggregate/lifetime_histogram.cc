@@ -22,8 +22,8 @@ Bounds make_bounds() {
 
 const Bounds kBounds = make_bounds();
 
-// The exponent, as std::ilogb says of a normal number above 0, which is a call: this is done for
-// each block that dies.
+// The exponent of a normal number above 0, like std::ilogb but without a call, because each death
+// needs it.
 int octave_of(double number) {
   return static_cast<int>(std::bit_cast<std::uint64_t>(number) >> 52) - 1023;
 }
@@ -50,7 +50,7 @@ double LifetimeHistogram::upper_bound_ns(int bucket) { return kBounds[bucket]; }
 int LifetimeHistogram::bucket_of(std::uint64_t lifetime_ns) {
   const double ns = static_cast<double>(lifetime_ns);
   if (ns < kFirstBoundNs) return 0;
-  // Bound 2n, of octave n, is not above it; the one after may be.
+  // The bound 2n of octave n is not above the lifetime; the next one may be.
   const int octave = octave_of(ns / kFirstBoundNs);
   if (2 * octave >= kBuckets - 1) return kBuckets - 1;
   return 2 * octave + 1 + (ns >= kBounds[2 * octave + 1] ? 1 : 0);

@@ -22,7 +22,7 @@ std::optional<LiveSample> taken(Table& table, Id id) {
   return sample;
 }
 
-// With its control byte.
+// A slot with its control byte.
 template <typename Table>
 constexpr std::size_t slot_bytes = sizeof(typename Table::value_type) + 1;
 
@@ -43,12 +43,12 @@ LiveSet::Inserted LiveSet::insert(SampleId id, const LiveSample& sample) {
   if (young_.empty()) return insert_into_table(id, sample);
   Young& young = young_[slot_of(id)];
   if (young.id != kNobody && !move_on(young)) return Inserted::kFull;
-  young_[slot_of(id)] = {id, sample};  // there may be more by now
+  young_[slot_of(id)] = {id, sample};  // the table may have grown
   ++young_blocks_;
   return Inserted::kYes;
 }
 
-// True if its domain has had no such number before, so that no block is followed under it.
+// True if the domain has had no such number before, so that no block is followed under it.
 bool LiveSet::is_next(SampleId id) {
   std::uint64_t& latest = latest_[id.value() & (latest_.size() - 1)];
   if (id.value() <= latest || id.value() >= kNotCounted) return false;
@@ -56,7 +56,7 @@ bool LiveSet::is_next(SampleId id) {
   return true;
 }
 
-// Those of a domain are neighbours, and domains are far from each other.
+// Numbers of one domain are adjacent, and those of different domains are far apart.
 std::size_t LiveSet::slot_of(SampleId id) const {
   constexpr std::uint64_t kFar = 0x9e3779b97f4a7c15ULL;
   const std::uint64_t domain = id.value() & (latest_.size() - 1);
@@ -69,7 +69,7 @@ const LiveSet::Young* LiveSet::at_slot(SampleId id) const {
   return young.id == id ? &young : nullptr;
 }
 
-// Into the table. False when that has no room.
+// Moves a young block into the table. Returns false if the table has no room.
 bool LiveSet::move_on(Young& young) {
   if (insert_into_table(young.id, young.sample) != Inserted::kYes) return false;
   leave(young);
@@ -77,7 +77,7 @@ bool LiveSet::move_on(Young& young) {
   return true;
 }
 
-// Unless there are the most, or no memory for more.
+// Does nothing at the maximum, or without memory for more slots.
 void LiveSet::set_slots(std::size_t slot_count) {
   moved_on_ = 0;
   if (slot_count > kMostSlots || !charge_.grow((slot_count - young_.size()) * sizeof(Young)))
@@ -96,12 +96,12 @@ LiveSet::Inserted LiveSet::insert_into_table(SampleId id, const LiveSample& samp
     if (!has_room(large_)) return Inserted::kFull;
     large_.try_emplace(id, sample);
   }
-  // Removed blocks may leave so many marks in the table that it grows before it is full.
+  // Removed blocks may leave so many marks that the table grows before it is full.
   if (memory_bytes() > charge_.bytes()) charge_.grow_anyway(memory_bytes() - charge_.bytes());
   return Inserted::kYes;
 }
 
-// A full table (7 of 8 slots) becomes one of twice its size.
+// A full table (7 of 8 slots) grows to twice its size.
 template <typename Table>
 bool LiveSet::has_room(const Table& table) {
   const std::size_t slots = table.capacity();

@@ -8,7 +8,7 @@
 namespace memprofd {
 namespace {
 
-constexpr double kRounding = 1e-12;  // what floating point leaves of a share
+constexpr double kRounding = 1e-12;  // rounding error of a share
 
 using ByBucket = std::array<BlockWords, LifetimeHistogram::kBuckets>;
 
@@ -21,10 +21,10 @@ BlockWords add(const DeathCounts& counts, ByBucket& to) {
   return all;
 }
 
-// The words at risk in each bucket (r above), and their squares.
+// Words at risk in each bucket (r above), and their squares.
 ByBucket at_risk(const ByBucket& died, const ByBucket& last_seen, const LateEntries& late) {
   ByBucket result;
-  BlockWords longer;  // of those that leave in a later bucket
+  BlockWords longer;  // blocks that leave in a later bucket
   for (int i = LifetimeHistogram::kBuckets - 1; i >= 0; --i) {
     result[i] = longer;
     result[i] += died[i];
@@ -32,7 +32,7 @@ ByBucket at_risk(const ByBucket& died, const ByBucket& last_seen, const LateEntr
     longer += died[i];
     longer += last_seen[i];
   }
-  BlockWords later;  // of those that enter in a later bucket
+  BlockWords later;  // blocks that enter in a later bucket
   auto entry = late.entries().rbegin();
   for (int i = LifetimeHistogram::kBuckets - 1; i >= 0; --i) {
     result[i] += -1.0 * later;
@@ -44,7 +44,7 @@ ByBucket at_risk(const ByBucket& died, const ByBucket& last_seen, const LateEntr
   return result;
 }
 
-// Wilson's limits of a share that was found among n.
+// Wilson's limits of a share that was observed among n.
 std::pair<double, double> limits_of(double share, double n, double quantile) {
   const double z2 = quantile * quantile / n;
   const double middle = share + z2 / 2;
@@ -52,12 +52,12 @@ std::pair<double, double> limits_of(double share, double n, double quantile) {
   return {(middle - half) / (1 + z2), (middle + half) / (1 + z2)};
 }
 
-// To how many blocks of equal weight they come (Kish's effective size).
+// The number of blocks of equal weight that they amount to (Kish's effective size).
 double blocks(const BlockWords& of) {
   return of.squares > 0 ? of.words * of.words / of.squares : 0;
 }
 
-// The binomial size that gives the error of S, from bucket to bucket.
+// The binomial size that gives the error of S, updated from bucket to bucket.
 class EffectiveSize {
  public:
   double next(double survival, double log_variance, const BlockWords& at_risk) {
@@ -98,7 +98,7 @@ SurvivalCurve::SurvivalCurve(const Counters& counters, double quantile) {
   EffectiveSize size;
   Share before;
   for (int i = 0; i < kBuckets; ++i) {
-    // Blocks that enter and leave in one bucket are known only to some rounding.
+    // Rounding limits what is known about blocks that enter and leave in one bucket.
     const BlockWords here{std::max(risk[i].words, died[i].words),
                           std::max(risk[i].squares, died[i].squares)};
     if (died[i].words + last_seen[i].words > 0) {

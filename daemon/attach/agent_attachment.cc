@@ -17,16 +17,16 @@
 namespace memprofd {
 namespace {
 
-// Sessions that find an idle agent of another build still sampling; each answer takes a collection.
+// Sessions that may find an agent of another build still sampling. Each answer takes a collection.
 constexpr int kInUsePatience = 5;
 
-// Where code lies that may call C: in OCaml 4 that of OCaml, which is linked in one piece, before
-// C's; in OCaml 5 the runtime's.
+// The code that may call C: on OCaml 4 OCaml's own, which is linked in one piece before C's; on
+// OCaml 5 the runtime's.
 AddressRange code_that_calls_c(const Target& target) {
   if (target.abi.domains) return target.c_calls;
   const std::vector<FrameDescriptor>& frames = target.frames.descriptors();
   const auto in_ocaml = [](const FrameDescriptor& frame) {
-    return !frame.ends_chunk();  // as does the runtime's assembler
+    return !frame.ends_chunk();  // frames of the runtime's assembler end a chunk
   };
   const auto first = std::find_if(frames.begin(), frames.end(), in_ocaml);
   if (first == frames.end()) return {};
@@ -103,15 +103,15 @@ absl::Status AgentAttachment::load_kernel_side(const AttachOptions& options) {
   return absl::OkStatus();
 }
 
-// Not where it could not before.
+// False where an earlier session has shown that it cannot.
 bool AgentAttachment::agent_may_walk() const {
   if (!begun_ || !control_) return true;
   const auto status = control_->status();
   return status.ok() && status->walk_state == MEMPROF_WALK_OK;
 }
 
-// One that has the kernel's capture keeps it; another one gets it, when it was not asked for,
-// only if not too many targets of the program have it.
+// An attachment that has the kernel's capture keeps it. Another one gets it by itself only if not
+// too many targets of the program have it.
 memprof_capture_by AgentAttachment::choose_capture(memprof_capture_by wanted) {
   if (wanted == MEMPROF_CAPTURE_BY_RUNTIME) return wanted;
   if (wanted == MEMPROF_CAPTURE_BY_AGENT)
@@ -162,8 +162,8 @@ void AgentAttachment::find_native_heap() {
         target_.pid);
     return;
   }
-  // A filter is judged when a thread is borrowed; what it does with calls that were never made
-  // before is not known of others.
+  // A filter is judged when a thread is borrowed. Without one, it is unknown what the filter does
+  // with calls that the program has never made.
   const auto process = ProcFs().status(target_.pid);
   if (!process.ok()) return;  // it has ended
   if (plan_.there && process->seccomp != 0) {
@@ -188,22 +188,22 @@ absl::Status AgentAttachment::begin(double rate, memprof_capture_by wanted) {
   const bool first = !begun_;
   begun_ = true;
   begun_at_ = std::chrono::steady_clock::now();
-  // It stays until a session of the other kind runs.
+  // The probe stays until a session with another capture mode runs.
   if (session_.capture == MEMPROF_CAPTURE_BY_KERNEL) RETURN_IF_ERROR(attach_capture());
-  // Before the request: the semaphore rises a moment earlier than the probe reaches
-  // us, and a session that began in between would begin unheard.
+  // Before the request, because the semaphore rises a moment earlier than the probe reaches
+  // memprofd: a session that began in between would lose its first events.
   if (first) {
     RETURN_IF_ERROR(check_same_program(target_));
     RETURN_IF_ERROR(attach_batch());
     RETURN_IF_ERROR(check_same_program(target_));
   }
-  if (!control_) return absl::OkStatus();  // not injected yet; told when it is
+  if (!control_) return absl::OkStatus();  // not injected yet; it gets its orders when it is
   RETURN_IF_ERROR(check_claim(*control_, target_.pid));
   injected_ = false;  // a borrowed thread may wake the agent for this session too
   return send_session();
 }
 
-// A request that arrives too late is repeated (keep_alive) until the agent has it.
+// Repeated by keep_alive() until the agent has received it.
 absl::Status AgentAttachment::send_session() const {
   const auto agent = control_->status();
   absl::Status sent = agent.ok() ? control_->give(orders(*agent, session_)) : agent.status();
@@ -211,14 +211,15 @@ absl::Status AgentAttachment::send_session() const {
   return absl::IsDeadlineExceeded(sent) ? absl::OkStatus() : sent;
 }
 
-// The semaphore of an agent that is there rises now; that of an injected one when it is mapped.
+// The semaphore of an agent that is present rises now; that of an injected agent rises when it is
+// mapped.
 absl::Status AgentAttachment::attach_batch() {
   if (plan_.listen_late) return absl::OkStatus();
   if (!plan_.file) return attach_agent_probes(plan_.agent.file, plan_.agent);
   return attach_agent_probes(plan_.file->elf->descriptor(), agent_loaded_at(*plan_.file, 0, ""));
 }
 
-// at: of the file's offsets only.
+// at: only its file offsets are used.
 absl::Status AgentAttachment::attach_agent_probes(const SharedFd& file, const AgentLocation& at) {
   if (native_interval_ != 0 && at.native_alloc_offset != 0) {
     RETURN_IF_ERROR(kernel_->probes().attach(Probe::kNativeFree,
@@ -229,7 +230,7 @@ absl::Status AgentAttachment::attach_agent_probes(const SharedFd& file, const Ag
   return kernel_->probes().attach(Probe::kBatch, {file, at.probe_offset, at.semaphore_offset});
 }
 
-// An agent that cannot walk the stack has the runtime do it.
+// An agent that cannot walk the stack lets the runtime capture.
 void AgentAttachment::note_capture(const AgentStatus& status) {
   if (session_.capture != MEMPROF_CAPTURE_BY_AGENT ||
       status.running_capture == MEMPROF_CAPTURE_BY_AGENT)
@@ -251,13 +252,13 @@ absl::StatusOr<AgentAttachment::Progress> AgentAttachment::agent_progress() {
   }
   switch (status.state) {
     case MEMPROF_AGENT_SAMPLING:
-    case MEMPROF_AGENT_STOPPED:  // it has; keep_alive() says what came then
+    case MEMPROF_AGENT_STOPPED:  // keep_alive() reports what happened afterwards
     case MEMPROF_AGENT_ASIDE:
       note_capture(status);
       return Progress::kSampling;
     case MEMPROF_AGENT_IN_USE:
-      // In use by an agent of another build, which will notice at its next collection that it has
-      // no watcher.
+      // An agent of another build uses Gc.Memprof. It will detect at its next collection that it
+      // has no watcher.
       if (plan_.others > 0 && in_use_++ < kInUsePatience) return Progress::kAgain;
       why_no_agent_ =
           absl::StrCat("pid ", target_.pid, " uses Gc.Memprof itself",
@@ -294,7 +295,7 @@ std::string AgentAttachment::keep_alive(bool sampling) const {
     return "";
   }
   const auto status = control_->status();
-  if (!status.ok()) return "";  // ends: found out elsewhere
+  if (!status.ok()) return "";  // the program ends, which is detected elsewhere
   if (status->state == MEMPROF_AGENT_SAMPLING && session_.capture == MEMPROF_CAPTURE_BY_AGENT &&
       status->walk_state != MEMPROF_WALK_OK)
     return std::string(walk_state_text(status->walk_state)) + "; the runtime captures callstacks";
@@ -306,7 +307,7 @@ std::string AgentAttachment::keep_alive(bool sampling) const {
 
 bool AgentAttachment::is_stopped() const {
   const auto status = ProcFs().status(target_.pid);
-  return status.ok() && status->state == 'T';  // 't' is a tracer's, maybe ours
+  return status.ok() && status->state == 'T';  // 't' means a tracer, which may be ours
 }
 
 std::string AgentAttachment::waiting_for() const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of a target with an agent: grants them, and keeps the target attached meanwhile.
+// AgentAttachment: grants heap copies, and keeps the target attached during them.
 #include <fmt/core.h>
 
 #include <string_view>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of an attachment: the agent stops, then the probes are removed, then another memprofd may
+// AgentAttachment: the end. The agent stops, then the probes are removed, then another memprofd may
 // take the target.
 #include <utility>
 #include <vector>
@@ -12,7 +12,7 @@ namespace memprofd {
 AgentAttachment::~AgentAttachment() { detach(); }
 
 void AgentAttachment::request_stop() {
-  if (!claimed_) return;  // none, or another memprofd's
+  if (!claimed_) return;  // no lock, or another memprofd's
   ++session_.generation;
   session_.rate = 0;
   (void)control_->give({.session = session_});
@@ -35,7 +35,7 @@ void AgentAttachment::begin_detach() {
   kernel_->probes().begin_detach();
 }
 
-// None while the agent is not known: it may be there all the same, with the batch probe in it.
+// Empty while the agent is unknown, although it may be present with the batch probe in it.
 std::vector<std::uint64_t> AgentAttachment::probe_addresses() const {
   if (!control_) return {};
   std::vector<std::uint64_t> addresses{agent_.probe_address};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AgentAttachment: how the agent gets into the program and gets its orders.
+// AgentAttachment: how the agent gets into the program and receives its orders.
 #include <chrono>
 #include <thread>
 
@@ -19,7 +19,7 @@ namespace {
 constexpr auto kOwnStartPatience = std::chrono::milliseconds(200);
 // Time for a waiting injection to end.
 constexpr auto kGiveUpPatience = std::chrono::milliseconds(100);
-// Mappings that loading the agent takes, at most.
+// Maximum number of mappings that loading the agent takes.
 constexpr std::size_t kAgentMappings = 16;
 // Longest time between two attempts to wake an idle program.
 constexpr auto kMaxTripInterval = std::chrono::milliseconds(500);
@@ -43,8 +43,8 @@ AgentOrders AgentAttachment::orders(const AgentStatus& agent, SessionRequest ses
 absl::Status AgentAttachment::advance_injection() {
   const auto now = std::chrono::steady_clock::now();
   if (!injector_) {
-    if (control_ && copying()) return absl::OkStatus();  // its thread may be borrowed for that
-    // A stopped program stays stopped, as its user wants, until it continues.
+    if (control_ && copying()) return absl::OkStatus();  // the copy may be using its thread
+    // A stopped program stays stopped, as its user wants.
     if (!plan_.may_inject || injected_ || starts_by_itself(now) || is_stopped()) {
       return absl::OkStatus();
     }
@@ -52,7 +52,7 @@ absl::Status AgentAttachment::advance_injection() {
   }
   const auto result = injector_->result();
   if (!result) {
-    // Often at first; later a program that is idle need not be disturbed so often.
+    // Tries often at first. Later an idle program need not be disturbed so often.
     const auto waited = now - begun_at_;
     if (now - tripped_at_ >= std::min<decltype(waited)>(waited / 8, kMaxTripInterval)) {
       trip_young_limit(target_, *kernel_);
@@ -66,8 +66,8 @@ absl::Status AgentAttachment::advance_injection() {
   return control_ ? send_session() : absl::OkStatus();
 }
 
-// An agent that is there gets some time before a thread is borrowed for it; one
-// that samples changes its session by itself, in its next callback.
+// An agent that is present gets some time before a thread is borrowed for it. One that samples
+// changes its session by itself, in its next callback.
 bool AgentAttachment::starts_by_itself(std::chrono::steady_clock::time_point now) const {
   if (!control_) return false;
   const auto status = control_->status();
@@ -97,7 +97,8 @@ absl::Status AgentAttachment::start_injection() {
   return absl::OkStatus();
 }
 
-// While the target is paused: reads its mappings only if its dynamic linker's list cannot be read.
+// Runs while the target is paused, so it reads the mappings only if the dynamic linker's list
+// cannot be read.
 std::optional<AgentAttachment::SeenAgent> AgentAttachment::find_loaded_agent(
     const std::string& name) const {
   const std::string path = plan_.copy_file ? std::string(kAgentMemfdMapping) : plan_.file->path;
@@ -143,7 +144,7 @@ absl::Status AgentAttachment::not_loaded() const {
                                           "vm.memfd_noexec): preload or link the agent instead"));
 }
 
-// On the injector's thread: touches only what is constant while it runs, and injected_agent_.
+// Runs on the injector's thread: uses only injected_agent_ and data that is constant meanwhile.
 absl::StatusOr<AgentLocation> AgentAttachment::send_to_loaded_agent(const SessionRequest& session,
                                                                     const std::string& name) {
   const auto found = find_loaded_agent(name);
@@ -151,16 +152,16 @@ absl::StatusOr<AgentLocation> AgentAttachment::send_to_loaded_agent(const Sessio
   const auto& [agent, seen] = *found;
   ASSIGN_OR_RETURN(const AgentStatus status, seen);
   RETURN_IF_ERROR(check_owner(status.owner, target_.pid));
-  injected_agent_ = agent;  // what is not told any more may be claimed yet
-  // Without a listener its first records would be lost.
+  injected_agent_ = agent;  // the caller may have given up, but the agent is claimed
+  // Without a listener the agent's first records would be lost.
   AgentOrders sent = plan_.listen_late ? AgentOrders() : orders(status, session);
   sent.owner = OwnerToken::ours();
   RETURN_IF_ERROR(AgentControl(target_.pid, *target_.memory, agent.control_address).give(sent));
   return agent;
 }
 
-// Takes the injector's result. Everything that it has claimed is ours from then on and must be
-// released, even if it failed later, or if no one waits for it any longer.
+// Takes the injector's result. Everything that it has claimed must be released from now on, even if
+// it failed later or no one waits for it any longer.
 absl::Status AgentAttachment::take_injection() {
   const auto result = *injector_->result();
   injected_ = true;
@@ -178,21 +179,21 @@ absl::Status AgentAttachment::take_injection() {
   injector_.reset();
   if (!result.ok()) return absl::OkStatus();
   if (result->copy) agent_copy_ = result->copy;
-  if (!result->polled) {  // a borrowed thread may wake it, unless it begins by itself
+  if (!result->polled) {  // a borrowed thread may wake it, unless it starts by itself
     injected_ = false;
     begun_at_ = std::chrono::steady_clock::now();
   }
   return absl::OkStatus();
 }
 
-// No probe listened to the agent until now, so it has not begun.
+// The agent has not begun, because no probe listened until now.
 absl::Status AgentAttachment::listen_late() {
   if (!control_ || kernel_->probes().attached(Probe::kBatch)) return absl::OkStatus();
   const SharedFd& file = plan_.copy_file ? agent_copy_ : plan_.file->elf->descriptor();
   return attach_agent_probes(file, agent_loaded_at(*plan_.file, 0, ""));
 }
 
-// One that is there already starts at the program's next collection.
+// An agent that is already present starts at the program's next collection.
 void AgentAttachment::give_up_on(const absl::Status& why) {
   injector_.reset();
   plan_.may_inject = false;
@@ -215,7 +216,7 @@ bool AgentAttachment::end_waking() {
   return true;
 }
 
-// Does not wait for it: it may hold a paused thread of a program.
+// Does not wait for the injector, which may hold a paused thread of a program.
 bool AgentAttachment::injector_gone() {
   if (!injector_) return true;
   injector_->give_up();

@@ -17,13 +17,13 @@ AgentPlan no_agent(std::string why, Refusal refusal = Refusal::kOther) {
   return {.why_none = std::move(why), .refusal = refusal};
 }
 
-// Why no thread of the process is borrowed, one line; empty: one may be.
+// The reason why no thread of the process can be borrowed, in one line; empty: one can.
 struct BorrowObstacle {
   std::string why;
   Refusal refusal = Refusal::kOther;
 };
 
-// kFailedPrecondition when none can be, as the process is traced.
+// kFailedPrecondition: no thread can be borrowed, because the process is traced.
 absl::StatusOr<BorrowObstacle> why_not_borrowed(int pid) {
   ASSIGN_OR_RETURN(const ProcessStatus status, ProcFs().status(pid));
   if (status.tracer_pid != 0) {
@@ -48,7 +48,7 @@ absl::StatusOr<BorrowObstacle> why_not_borrowed(int pid) {
   return BorrowObstacle();
 }
 
-// The search through this many mappings takes the kernel a quarter of a millisecond.
+// A search through this many mappings takes the kernel a quarter of a millisecond.
 constexpr std::size_t kManyMappings = 5000;
 
 absl::StatusOr<LibcFunctions> libc_of(const Target& target, const std::vector<Mapping>& maps) {
@@ -63,14 +63,14 @@ absl::StatusOr<LibcFunctions> libc_of(const Target& target, const std::vector<Ma
   return libc;
 }
 
-// An agent of another build does nothing, and never will, while its semaphore is down, whatever its
-// control block looks like.
+// While its semaphore is down, an agent of another build does nothing and never will, whatever its
+// control block contains.
 bool is_idle(const Target& target, const AgentLocation& agent) {
   std::uint16_t listeners = 0;
   return target.memory->read_value(agent.semaphore_address, listeners).ok() && listeners == 0;
 }
 
-// Without a thread that can be borrowed its own next collection makes it start.
+// If no thread can be borrowed, the agent starts at the program's next collection.
 absl::StatusOr<AgentPlan> use_agent_there(const Target& target, AgentPlan plan, bool may_borrow) {
   if (plan.there->state == MEMPROF_AGENT_UNSUPPORTED) {
     return no_agent(
@@ -133,7 +133,7 @@ absl::StatusOr<AgentPlan> plan_agent(const Target& target, const AttachOptions& 
     return no_agent(absl::StrCat("pid ", pid, ": ", target.why_no_agent));
   }
   const absl::StatusOr<BorrowObstacle> obstacle = why_not_borrowed(pid);
-  // A failed check is no reason to wait for an agent that never comes.
+  // A failed check is not a reason to wait for an agent that never comes.
   if (!obstacle.ok() && !absl::IsFailedPrecondition(obstacle.status())) return obstacle.status();
   ASSIGN_OR_RETURN(AgentPlan plan, read_agent_status(target));
   if (!plan.why_none.empty()) return plan;

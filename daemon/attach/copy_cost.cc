@@ -37,7 +37,7 @@ constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::size_t kTestBytes = 16u << 20;
 constexpr std::size_t kTestPages = kTestBytes / kPageBytes;
 constexpr int kTrials = 3;
-// A machine that is busy at the wrong moment makes a copy of nothing seem the longer one.
+// Other load at the wrong moment can make an empty copy seem the longer one, so this is repeated.
 constexpr int kTries = 5;
 // A pause has this much more CPU than a fork by the program itself (BENCHMARKS.md), and one wait
 // for the borrowed thread to run.
@@ -63,7 +63,7 @@ double seconds_of(clockid_t clock) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// CPU and time of what this thread does.
+// CPU time and wall time of this thread.
 struct Spent {
   double cpu = seconds_of(CLOCK_THREAD_CPUTIME_ID);
   double time = seconds_of(CLOCK_MONOTONIC);
@@ -80,16 +80,16 @@ struct Spent {
 
 pid_t raw_clone() { return static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0)); }
 
-// Results of the child for its parent, in shared memory.
+// Results that the child hands to its parent in shared memory.
 struct Rehearsal {
-  double page_cpu[kTrials];  // of all test pages
+  double page_cpu[kTrials];  // for all test pages
   double base_cpu[kTrials];
   Spent all{0, 0};
-  double waited_seconds = 0;  // after naps, in all
+  double waited_seconds = 0;  // the sum after all naps
 };
 
-// All in a process of its own, which uses nothing that another thread of memprofd may have locked
-// when it was copied.
+// Runs in a process of its own, and uses nothing that another thread of memprofd may have locked at
+// the fork.
 double copy_cpu(Spent& all) {
   const Spent begin;
   const pid_t pid = raw_clone();
@@ -101,8 +101,8 @@ double copy_cpu(Spent& all) {
   return spent.cpu;
 }
 
-// The first copy of pages since they were written: the next one, which finds them shared already,
-// takes a third of it.
+// The first copy of pages since they were written. Further copies find them shared already and take
+// a third of it.
 double first_copy_cpu(Spent& all) {
   void* pages =
       ::mmap(nullptr, kTestBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -124,7 +124,7 @@ double waited_after_nap() {
   return std::max(0.0, seconds_of(CLOCK_MONOTONIC) - begin - kNapSeconds);
 }
 
-// A probe is in until the last descriptor of its link is closed, so it keeps none.
+// Closes its descriptors, because a probe stays until the last descriptor of its link is closed.
 [[noreturn]] void rehearse_in_child(Rehearsal& out, int nice) {
   ::syscall(SYS_close_range, 0, ~0u, 0);
   (void)::setpriority(PRIO_PROCESS, 0, nice);
@@ -169,7 +169,7 @@ absl::StatusOr<CopyCost> predict_copy_cost(int pid, const CopySpeed& speed, cons
 
 namespace {
 
-// Returns true if it could be measured.
+// Returns false if the measurement failed.
 bool rehearse_once(Rehearsal& out, int nice) {
   errno = 0;
   const pid_t pid = raw_clone();

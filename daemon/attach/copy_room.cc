@@ -19,7 +19,7 @@
 namespace memprofd {
 namespace {
 
-// The copy's tables of pages: 8 bytes for 4 KiB.
+// The copy's page tables take 8 bytes per 4 KiB.
 constexpr std::uint64_t kBytesForAnEntry = 512;
 
 std::string contents(const std::string& path) {
@@ -36,7 +36,7 @@ std::optional<std::uint64_t> number_in(const std::string& path) {
   return number;
 }
 
-// The number behind a name, in lines of both.
+// The number after a name, in text with one such pair per line.
 std::optional<std::uint64_t> field(const std::string& text, std::string_view name) {
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     const std::vector<std::string> words =
@@ -47,7 +47,7 @@ std::optional<std::uint64_t> field(const std::string& text, std::string_view nam
   return std::nullopt;
 }
 
-// One version of cgroups: where the files of a group are, and what they are called.
+// One version of cgroups: the folder and the names of its files.
 struct GroupFiles {
   std::string root;
   const char* limit;
@@ -55,9 +55,9 @@ struct GroupFiles {
   const char* unused;  // of memory.stat
 };
 
-// A cgroup that limits the program, and where its files are.
+// A cgroup that limits the program, and the files of its version.
 struct Group {
-  std::string path;  // "/shop/api", or that of a group above
+  std::string path;  // "/shop/api", or a group above it
   GroupFiles files;
 };
 
@@ -79,7 +79,7 @@ std::optional<Group> group_of(std::string_view line, const std::string& root) {
       {root + "/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"}};
 }
 
-// Nothing when it has no limit.
+// Nothing if the group has no limit.
 std::optional<std::uint64_t> room_in(const Group& group) {
   const std::string folder = group.files.root + group.path + "/";
   const auto limit = number_in(folder + group.files.limit);

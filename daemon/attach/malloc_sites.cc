@@ -45,8 +45,8 @@ struct Definer {
   bool is_program = false;
   bool is_libc = false;
 
-  // The more, the sooner its functions are those that the program calls, where the dynamic linker's
-  // order is not known.
+  // A higher rank makes it likelier that the program calls these functions; used if the dynamic
+  // linker's order is unknown.
   int rank() const { return is_program ? 2 : is_libc ? 0 : 1; }
 };
 
@@ -57,7 +57,7 @@ bool exports_malloc(const ElfFile& file) {
   return exports("malloc") && exports("free");
 }
 
-// A program that is linked statically exports nothing.
+// A statically linked program exports nothing.
 bool defines_malloc(const ElfFile& file) {
   return file.find_symbol("malloc").has_value() && file.find_symbol("free").has_value();
 }
@@ -101,8 +101,8 @@ std::vector<Definer> find_definers(const Target& target, const std::vector<Mappi
   return definers;
 }
 
-// The program calls the one that the dynamic linker has loaded first: one that was loaded later on,
-// or for itself (RTLD_LOCAL, dlmopen), is another one's.
+// The program calls the malloc that the dynamic linker has loaded first. One that was loaded later
+// or separately (RTLD_LOCAL, dlmopen) belongs to another file.
 std::optional<Definer> first_loaded(std::vector<Definer>& definers,
                                     const std::vector<std::uint64_t>& biases) {
   for (const std::uint64_t bias : biases) {
@@ -144,7 +144,7 @@ absl::StatusOr<ArgumentEntry> entry_of(const Definer& definer, const FunctionRow
                                                     definer.path, " is not understood"));
 }
 
-// glibc's calloc and reallocarray call none of the others, and realloc alone.
+// Of these functions glibc's calloc calls none, and its reallocarray calls only realloc.
 bool is_left_to_others(const Definer& definer, const FunctionRow& row) {
   return definer.is_libc && row.function == MEMPROF_C_CALL_REALLOCARRAY;
 }

@@ -18,8 +18,8 @@ namespace {
 
 constexpr auto kCountFor = std::chrono::seconds(1);
 
-// A call whose return is waited for comes back by a system call, which filters of seccomp let pass
-// since that release whatever they say.
+// A followed call returns through a system call. Seccomp filters let it pass since this release,
+// whatever they forbid.
 bool returns_pass_filters() {
   utsname machine{};
   int major = 0, minor = 0;
@@ -28,7 +28,7 @@ bool returns_pass_filters() {
   return std::pair(major, minor) >= std::pair(6, 14);
 }
 
-// Why the kernel cannot, or must not; empty: it can.
+// The reason why the kernel cannot do it, or must not; empty: it can.
 std::string why_not_here(const Target& target) {
   const absl::Status known = check_capability(target.abi, Capability::kNativeHeap);
   if (!known.ok()) return std::string(known.message());

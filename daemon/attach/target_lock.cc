@@ -23,12 +23,12 @@
 namespace memprofd {
 namespace {
 
-// More than will ever ask, except in an attack: no one accepts the connections.
+// More than will ever wait, except in an attack, because no one accepts the connections.
 constexpr int kBacklog = 4096;
 
 struct Holder {
   bool is_memprofd = false;
-  int pid = 0;  // 0: not to be seen from here
+  int pid = 0;  // 0: not visible from this namespace
 };
 
 bool is_memprofd(uid_t uid) { return uid == 0 || uid == ::geteuid(); }
@@ -62,8 +62,8 @@ SocketRecord socket_record(const nlmsghdr& message) {
 
 constexpr auto kNobody = static_cast<uid_t>(-1);
 
-// The user of the socket that listens at that name, or kNobody; nothing: the kernel does not report
-// it.
+// The user of the socket that listens under this name, or kNobody; nothing: the kernel does not
+// report it.
 std::optional<uid_t> listener_at(std::string_view name) {
   const UniqueFd asking(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
   struct {
@@ -92,12 +92,13 @@ std::optional<uid_t> listener_at(std::string_view name) {
   }
 }
 
-// Anybody may bind the name: only a process of our user, or root's, that listens counts.
-// socket: one that could not be bound to it.
+// Anyone may bind the name, so only a listening process of our user or of root counts. socket: one
+// that could not be bound to it.
 Holder find_holder(int socket, const sockaddr_un& address, socklen_t length) {
   if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), length) != 0) {
     if (errno != EAGAIN) return {};
-    // A socket listens, whose queue another process has filled. An unknown user may be memprofd.
+    // The socket listens, and other processes have filled its queue. An unknown user may be
+    // memprofd.
     const std::string_view name(address.sun_path, length - offsetof(sockaddr_un, sun_path));
     const auto uid = listener_at(name);
     return {.is_memprofd = !uid || is_memprofd(*uid)};

@@ -48,7 +48,8 @@ absl::StatusOr<FunctionList> choose(const Target& target, const CallsRequest& re
   return list;
 }
 
-// Probes of one trace: an entry and nine exits for each of the most functions.
+// Maximum number of probes of a trace: an entry and nine exits for each of the maximum number of
+// functions.
 constexpr std::size_t kMaxProbes = 20'000;
 
 // Places of the probes for the chosen functions, and the facts about each.
@@ -90,7 +91,7 @@ class ProbeFinder {
                 exit.is_tail_call ? MEMPROF_CALL_TAIL : MEMPROF_CALL_RETURN, {});
     }
   }
-  // The whole function is in the file, as its code was read from there.
+  // The whole function is in the file, because its code was read from there.
   void add_probe(std::uint64_t address, memprof_call_place place, const FunctionEntry& entry) {
     const auto offset = program_.offset_of(address);
     if (!offset) return;
@@ -169,7 +170,8 @@ absl::Status CallTrace::attach(const ProbeSites& sites) {
                                                 .fiber_end_offset = target_.abi.fiber_end,
                                                 .fiber_id_offset = target_.abi.fiber_id,
                                                 .words = words_of(target_)}));
-  // The pid may have become another process's, or another program's, until the probes were in.
+  // Before the probes were in place, the pid may have become another process's, or the process
+  // another program.
   RETURN_IF_ERROR(check_same_program(target_));
   began_ns_ = monotonic_ns();
   probes_->arm();

@@ -40,13 +40,13 @@ absl::StatusOr<std::shared_ptr<CallTrace>> CallTraceRegistry::start(const AskedP
                                      const MutexLock lock(traces->mutex);
                                      traces->pids.erase(pid);
                                    });
-  // The inspecting thread may hang in a file of the program; then nothing waits for it.
+  // If the inspecting thread hangs in a file of the program, nothing else waits for it.
   ASSIGN_OR_RETURN(Started started,
                    inspect_in_time<Started>(pid, [process, request](const std::stop_token& stop) {
                      return inspect_and_start(process, request, stop);
                    }));
   ASSIGN_OR_RETURN(std::shared_ptr<CallTrace> trace, std::move(started));
-  // Probes go before the place does.
+  // Members are destroyed in reverse order: probes first, then the slot.
   struct HeldTrace {
     std::shared_ptr<void> slot;
     std::shared_ptr<CallTrace> trace;

@@ -9,8 +9,7 @@
 namespace memprofd {
 namespace {
 
-// The common level when this amount is poured into vessels of these sizes at once; infinite if all
-// of them overflow.
+// The common level if this amount is poured into vessels of these sizes; infinite if all overflow.
 double level(double poured, std::vector<double> sizes) {
   std::sort(sizes.begin(), sizes.end());
   auto left = static_cast<double>(sizes.size());

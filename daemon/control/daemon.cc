@@ -30,9 +30,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// Work that is due within this time is done in one turn.
+// Work that is due within this time is done together.
 constexpr milliseconds kTogether{5};
-// Time for which an attach request keeps its caller until it answers "waiting".
+// Time after which a waiting attach request is answered with "waiting".
 constexpr milliseconds kAttachPatience{1500};
 // Maximum time for an attach request, whatever the control thread does.
 constexpr auto kAttachDeadline = kInspectionBudget + ControlQueue::kPatience;
@@ -43,7 +43,7 @@ constexpr milliseconds kSnapshotTimeout{2000};
 constexpr milliseconds kStaleAge{5000};
 constexpr std::size_t kMaxEnded = 100;
 
-// The snapshot, with a word on its age when it is not of now.
+// Returns the snapshot, with a remark about its age if it is old.
 ProfileSnapshotPtr with_age(ProfileSnapshotPtr snapshot) {
   const auto age = snapshot->age(realtime_ns());
   if (!is_active(snapshot->info.state) || age < kStaleAge) return snapshot;
@@ -63,7 +63,7 @@ Finding doctor_given_up(const absl::Status& why) {
   return {Finding::Level::kProblem, "look", std::string(why.message()), ""};
 }
 
-// Findings by pid are shown to a user only if the program was the user's throughout.
+// Shows findings about a pid to a user only if the program belonged to the user all the time.
 std::vector<Finding> diagnose_for(const AskedProcess& process, const std::string& agent,
                                   const std::stop_token& stop) {
   if (!process.user) return run_doctor(process.pid, agent, stop);
@@ -110,7 +110,7 @@ void Daemon::cancel_requests() {
   queue_->close();
 }
 
-// Everything periodically; work that a client waits for more often.
+// Does periodic work, and more often work that a client waits for.
 void Daemon::loop() {
   ::pthread_setname_np(::pthread_self(), "control");
   auto next_tick = Clock::now();
@@ -119,7 +119,7 @@ void Daemon::loop() {
     const auto until = anybody_waits() ? Clock::now() + kPollInterval : next_tick;
     const auto requests = queue_->wait_until(std::min(until, next_tick));
     if (cancelled_) drop_requests();
-    // A request may take a second: no client waits for more than one.
+    // A request may take a second, so no client waits for more than one.
     for (const auto& request : requests) {
       guarded("to handle a request", request);
       guarded("to supervise targets", [this] { tick(Whom::kDue); });
@@ -189,7 +189,7 @@ void Daemon::take_over_inspections() {
   }
 }
 
-// One at a time, so that requests in between get an answer.
+// Handles one child at a time, so that requests in between are answered.
 void Daemon::follow_child() {
   const auto due = children_.next(Clock::now());
   if (!due) return;
@@ -322,7 +322,7 @@ absl::StatusOr<TargetSession*> Daemon::find_attached(const AskedProcess& process
   return found->second.get();
 }
 
-// Answers, or gives the answer to the session to keep.
+// Answers at once, or leaves the answer to the session.
 void Daemon::do_detach(const AskedProcess& process, SessionAnswer answer) {
   const int pid = process.pid;
   const auto found = targets_.find(pid);
@@ -349,7 +349,7 @@ void Daemon::do_set_rate(const AskedProcess& process, const RateRequest& request
   (*session)->answer_when_sampling(std::move(answer), TargetSession::kRatePatience);
 }
 
-// Also drops requests that cannot be answered yet: inspections end by themselves.
+// Also drops requests that cannot be answered yet; inspections end by themselves.
 void Daemon::drop_requests() {
   for (auto& [pid, session] : targets_) {
     if (session->state() == TargetSession::State::kInspecting) {
@@ -360,7 +360,7 @@ void Daemon::drop_requests() {
   }
 }
 
-// All at the same time.
+// Ends all sessions at the same time.
 void Daemon::stop_all() {
   drop_requests();
   for (auto& [pid, session] : targets_) {
@@ -454,7 +454,7 @@ absl::StatusOr<HeapSummary> Daemon::take_heap(const HeapRequest& request,
   const auto began = std::chrono::steady_clock::now();
   const auto source = heap_source(request.process);
   const auto target =
-      snapshot(request.process.pid);  // there may be another one at this pid afterwards
+      snapshot(request.process.pid);  // another process may have this pid afterwards
   const auto summary = source.ok() ? memprofd::take_heap(*source, request, client)
                                    : absl::StatusOr<HeapSummary>(source.status());
   heap_outcomes_->count(summary.status());
@@ -477,7 +477,7 @@ absl::StatusOr<std::shared_ptr<ValueProgram>> Daemon::value_program(const AskedP
   });
 }
 
-// One that says something about itself.
+// A program that publishes values.
 absl::StatusOr<std::shared_ptr<ValueProgram>> Daemon::publishing_program(
     const AskedProcess& process) {
   ASSIGN_OR_RETURN(auto program, value_program(process));
@@ -580,7 +580,7 @@ std::vector<ResidencyTarget> Daemon::residency_targets() {
 }
 
 std::vector<Finding> Daemon::diagnose(const AskedProcess& process) {
-  // Only the same user who asks for the same process gets the same answer.
+  // The answer is shared only with the same user and for the same process.
   auto found =
       diagnoses_.ask(process, process.pid,
                      [process, agent = options_.attach.agent_path](const std::stop_token& stop) {

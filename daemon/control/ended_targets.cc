@@ -15,7 +15,7 @@ std::optional<int> next_to_forget(const std::vector<EndedTarget>& ended, std::si
   if (ended.size() <= most) return std::nullopt;
   std::map<std::optional<uid_t>, std::size_t> of_user;
   for (const EndedTarget& target : ended) ++of_user[target.owner];
-  // Of the users with the most, the one who has the oldest.
+  // Chooses the oldest target of the user with the most targets.
   const auto rank = [&](const EndedTarget& target) {
     return std::pair(ended.size() - of_user[target.owner], target.ended_at);
   };

@@ -56,7 +56,7 @@ absl::StatusOr<HeapRule> parse_heap_rule(std::string_view text) {
       "or end"));
 }
 
-// Not again while it stays so.
+// True when the condition begins to hold, and not again while it holds.
 bool HeapRuleState::crossed(bool is_there) {
   if (!is_there) is_armed_ = true;
   return is_there && is_armed_;

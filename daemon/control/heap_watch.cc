@@ -23,7 +23,7 @@
 namespace memprofd {
 namespace {
 
-// A program that waits for its snapshot is found so soon.
+// Time within which a program is detected that waits for its snapshot.
 constexpr std::chrono::milliseconds kPointInterval{100};
 
 HeapMoment moment_of(const ProfileSnapshot& target) {
@@ -34,7 +34,7 @@ HeapMoment moment_of(const ProfileSnapshot& target) {
   return moment;
 }
 
-// Nothing: root's, or not known any more.
+// Nothing if root owns the process, or if it is gone.
 std::string user_of(int pid) {
   struct stat process {};
   const bool is_there = ::stat(ProcFs().path(pid, "").c_str(), &process) == 0;
@@ -82,7 +82,7 @@ void HeapWatch::run() {
                           : std::min(options_.interval, kPointInterval)));
 }
 
-// Rules for targets that are not sampled now start afresh when they are.
+// Rules for targets that are not sampled now restart when they are.
 void HeapWatch::check() {
   std::map<int, Watched> still_there;
   std::set<Process> known;
@@ -109,7 +109,7 @@ void HeapWatch::check() {
   std::erase_if(ended_, [&](const Process& process) { return !known.contains(process); });
 }
 
-// One snapshot serves all conditions that it is due by, and all broken rules.
+// One snapshot serves all conditions that are due, and all broken rules.
 void HeapWatch::inspect(const ProfileSnapshot& target, Watched& watched) {
   const HeapMoment moment = moment_of(target);
   std::vector<std::size_t> due;
@@ -126,7 +126,7 @@ void HeapWatch::inspect(const ProfileSnapshot& target, Watched& watched) {
   if (taking != nullptr) taking->due = std::move(due);
 }
 
-// They cannot be had while another snapshot is taken.
+// No snapshot can be taken for points while another one is being taken.
 void HeapWatch::keep_points(int pid, Watched& watched) const {
   if (point_kinds_ == 0) return;
   if (!watched.points) {
@@ -173,7 +173,7 @@ void HeapWatch::refuse_point(int pid, Watched& watched, const std::string& why,
                              const absl::Status& refused) {
   watched.points->answer(*watched.point, false);
   options_.count(refused);
-  const Asker asker(watched.user);  // who may have lines of the log by it
+  const Asker asker(watched.user);  // the user to whom the log lines are charged
   audit(pid, absl::StrCat("snapshot (", why, ")"), "memprofd itself", refused);
 }
 
@@ -229,7 +229,7 @@ void HeapWatch::collect() {
   }
 }
 
-// On the thread of its taking.
+// Runs on the thread that takes the snapshot.
 absl::Status HeapWatch::take(int pid, const std::string& comm,
                              std::optional<Clock::duration> patience, std::string& done) {
   auto file = files_.create(comm, pid, std::time(nullptr));

@@ -29,13 +29,13 @@ struct Threads {
   }
 };
 
-// Never destroyed: a thread that was given up may outlive main().
+// Never destroyed, because an abandoned thread may outlive main().
 Threads& threads() {
   static auto* const threads = new Threads;
   return *threads;
 }
 
-// The work is gone when the thread is counted as ended.
+// The work is destroyed before the thread counts as ended.
 void run(std::function<void()> work, UserSlots::Slot slot) {
   ::pthread_setname_np(::pthread_self(), "memprofd-look");
   std::exchange(work, nullptr)();
@@ -76,7 +76,7 @@ absl::Status InspectionThreads::start(std::function<void()> work) {
   return thread.status();
 }
 
-// The number of a thread's clock of CPU time, as the C library makes it (<linux/posix-timers.h>).
+// The id of a thread's CPU clock, as the C library computes it (<linux/posix-timers.h>).
 std::chrono::nanoseconds cpu_time_of_thread(pid_t thread) {
   const auto clock = static_cast<clockid_t>((~static_cast<unsigned>(thread) << 3) | 6);
   timespec time{};

@@ -32,7 +32,7 @@ void LeaseRenewer::drop(int pid) {
   leases_.erase(pid);
 }
 
-// Renewing may wait for a target, so it is done without the lock.
+// Runs without the lock, because renewing may wait for a target.
 void LeaseRenewer::renew_all() {
   std::map<int, std::function<void()>> leases;
   {

@@ -11,7 +11,8 @@
 namespace memprofd {
 namespace {
 
-// A program registers frame tables as often as it likes: looks take this part of the time.
+// A program may register frame tables as often as it likes, so inspections take only this share of
+// the time.
 constexpr int kOneIn = 10;
 
 }  // namespace
@@ -53,20 +54,20 @@ void PluginFollower::start_inspection(const AttachedTarget& target,
     inspection_.emplace(*std::move(inspection));
     return;
   }
-  seen_.reset();  // again when threads are free
+  seen_.reset();  // try again when threads are free
   next_inspection_ = std::chrono::steady_clock::now() + kInspectionBudget;
   log_warning("pid {}: its plugins are not looked for: {}", target.target().pid,
               without_pid(target.target().pid, std::string(inspection.status().message())));
 }
 
-// On the look's thread.
+// Runs on the inspection's thread.
 PluginFollower::PreparedPlugins PluginFollower::prepare_plugins(PluginFinder finder,
                                                                 const TargetMemory& memory,
                                                                 const SharedBudget& budget,
                                                                 const std::stop_token& stop) {
   PreparedPlugins found;
   const auto maps = memory.maps();
-  if (maps.ok()) {  // else ended or ending: found out elsewhere
+  if (maps.ok()) {  // otherwise the program is ending, which is detected elsewhere
     for (OcamlCode& code : finder.find_new(*maps, memory, stop)) {
       found.plugins.push_back(prepare(std::move(code), budget));
     }
@@ -91,13 +92,13 @@ void PluginFollower::take_over(AttachedTarget& target) {
   PreparedPlugins found = inspection_->take();
   inspection_.reset();
   finder_ = std::move(found.finder);
-  // Data of another program that the process has become is useless.
+  // The process may have become another program, for which the data is useless.
   if (!check_same_program(target.target()).ok()) return;
   found_ = std::move(found.plugins);
   add_found(target);
 }
 
-// Names come before addresses: what the symbolizer was asked once it does not look up again.
+// Adds names before addresses, because the symbolizer looks nothing up twice.
 void PluginFollower::add(Plugin plugin, AttachedTarget& target) {
   const int pid = target.target().pid;
   const std::string name = plugin.code.file->display_name();
@@ -127,7 +128,7 @@ void PluginFollower::walk_through(const KernelFrameTable& table, const std::stri
       pid, name, table.left_out, format_bytes(static_cast<double>(kTargetBytes)));
 }
 
-// Once a reason: a program may load plugins without end.
+// Logs each reason once: a program may load plugins without end.
 void PluginFollower::log_problems(int pid) {
   for (const auto& problems = finder_.problems(); problems_logged_ < problems.size();) {
     log_warning("pid {}: plugin {}", pid, problems[problems_logged_++]);

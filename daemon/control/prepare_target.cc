@@ -72,8 +72,8 @@ absl::StatusOr<PreparedTarget> observe_instead(InspectedProgram found, TargetLoc
 absl::StatusOr<PreparedTarget> prepare_target(int pid, const AttachOptions& options,
                                               AttachMode mode, const std::stop_token& stop) {
   ASSIGN_OR_RETURN(InspectedProgram found, find_program(pid, stop));
-  // Since it was asked for, its pid may have become that of another process, or the process one
-  // of more rights.
+  // Since the request, the pid may have become another process's, or the process may have gained
+  // rights.
   RETURN_IF_ERROR(check_is_meant({pid, options.start_time_ticks, options.user},
                                  found.target.start_time_ticks, found.target.owner));
   ASSIGN_OR_RETURN(TargetLock held, take_lock(found.target));

@@ -15,10 +15,10 @@
 namespace memprofd {
 namespace {
 
-// Nearly every file is examined within that.
+// Nearly every file is examined within this time.
 constexpr std::chrono::milliseconds kFirstMoment{50};
 
-// /proc/PID/exe of a program that was started as an argument of the dynamic loader.
+// True for /proc/PID/exe of a program that was started as an argument of the dynamic loader.
 bool is_loader(std::string_view exe) {
   const std::string_view name = exe.substr(exe.rfind('/') + 1);
   return name.starts_with("ld-") && name.find(".so") != name.npos;
@@ -60,7 +60,7 @@ std::optional<FileVerdict> examine_program(const std::string& path, const std::s
                                     ", which hides its program; start the program itself")};
   }
   const auto file = ElfFile::open(path, exe);
-  // A file that is no program, or a damaged one, stays so; a process that has gone is no evidence
+  // A file that is not a program, or is damaged, stays so. A process that has gone proves nothing
   // about its file.
   if (absl::IsFailedPrecondition(file.status()) || absl::IsDataLoss(file.status())) {
     return FileVerdict();
@@ -92,7 +92,7 @@ const FileVerdict* ProgramFiles::verdict(const std::string& path, const std::str
         },
         [] {});
     if (!inspection.ok()) {
-      ++unread_;  // too many inspections run
+      ++unread_;  // too many inspections are running
       return nullptr;
     }
     ++slow_;
@@ -105,13 +105,13 @@ const FileVerdict* ProgramFiles::verdict(const std::string& path, const std::str
   if (entry.inspection) take_result(entry);
   if (!entry.verdict) {
     ++unread_;
-    if (!entry.inspection) entries_.erase(found);  // to be examined again
+    if (!entry.inspection) entries_.erase(found);  // examine it again
     return nullptr;
   }
   return &*entry.verdict;
 }
 
-// A file that takes longer than an inspection may counts as no OCaml program.
+// A file whose inspection takes longer than allowed counts as no OCaml program.
 void ProgramFiles::take_result(Entry& entry) {
   if (entry.inspection->done()) {
     entry.verdict = entry.inspection->take();

@@ -19,7 +19,7 @@ namespace memprofd {
 namespace {
 
 constexpr std::string_view kDeleted = " (deleted)";
-// A program that has just begun has no runtime yet, and is refused.
+// A program that has just started has no runtime yet, and is refused.
 constexpr int kTries = 3;
 constexpr std::size_t kAttachesAtOnce = 8;
 
@@ -68,7 +68,7 @@ void ProgramWatch::scan() {
   publish(std::move(discovered));
 }
 
-// discovered: those that no rule names.
+// discovered: the programs that no rule names.
 void ProgramWatch::publish(Discoveries discovered) {
   const ProcFs proc(options_.proc_root);
   for (const auto& [pid, found] : found_) {
@@ -114,7 +114,7 @@ void ProgramWatch::note(int pid, std::map<int, MatchedProcess>& still_there,
   if (!start.ok()) return;
   if (const auto known = found_.find(pid); known != found_.end()) {
     const bool same = known->second.start_time_ticks == *start && known->second.exe == *exe;
-    if (!same && known->second.attach.valid()) return;  // that one ends first
+    if (!same && known->second.attach.valid()) return;  // wait until that one has ended
     if (same) still_there.emplace(pid, std::move(known->second));
     found_.erase(known);
     if (same) return;
@@ -152,12 +152,12 @@ void ProgramWatch::note_result(int pid, MatchedProcess& found, const absl::Statu
   found.done = result.ok() || absl::IsAlreadyExists(result) || absl::IsAborted(result);
   found.reason = without_pid(pid, std::string(result.message()));
   if (found.done) {
-    found.outcome = Discovery::kDetached;  // unless there is a target that says otherwise
+    found.outcome = Discovery::kDetached;  // unless a target shows another outcome
     return;
   }
   const bool may_pass = absl::IsResourceExhausted(result) || absl::IsNotFound(result);
   found.outcome = may_pass ? Discovery::kWaiting : discovery_of(result);
-  // A temporary limit is not the program's fault.
+  // A temporary limit does not count as a refusal.
   if (!absl::IsResourceExhausted(result)) ++found.refused;
   found.again = Clock::now() + options_.interval * (1 << found.refused);
   found.done = found.refused >= kTries;

@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 // Number of inspections at the same time.
 constexpr int kInspectionsAtOnce = 8;
 
-// True if it was being profiled, and still may be.
+// True if it was profiled and may still be running.
 bool still_runs(const StoredTarget& stored) {
   const TargetInfo& info = stored.snapshot->info;
   const ProcFs proc;
@@ -40,7 +40,7 @@ ProfileSnapshotPtr with_state(const ProfileSnapshot& snapshot, TargetState state
 
 }  // namespace
 
-// Before the control thread runs.
+// Runs before the control thread.
 void Daemon::show_stored() {
   std::size_t all = 0;
   for (const StoredTarget& stored : state_->take_stored()) {
@@ -89,7 +89,7 @@ std::deque<ProfileSnapshotPtr>::const_iterator Daemon::waiting_to_resume(int pid
       [pid](const ProfileSnapshotPtr& waiting) { return waiting->info.pid == pid; });
 }
 
-// Returns true if it was waiting.
+// Returns whether it was waiting.
 absl::StatusOr<bool> Daemon::cancel_resume(const AskedProcess& process) {
   const auto waiting = waiting_to_resume(process.pid);
   if (waiting == to_resume_.end()) return false;
@@ -126,7 +126,8 @@ void TargetSession::cannot_resume(const absl::Status& why) {
   });
 }
 
-// The path says less: it changes when the file is replaced, and need not when the program is.
+// The path is no identity: it changes when the file is replaced, and may stay when the program
+// changes.
 ProgramIdentity TargetSession::identity_of(const Target& target) {
   return {.start_time_ticks = target.start_time_ticks,
           .file = file_id(target.program_file->get()).value_or(FileId()),

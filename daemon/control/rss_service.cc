@@ -20,7 +20,7 @@ absl::StatusOr<RssReport> RssService::ask(const AskedProcess& process, RssOption
     if (found != answers_.end()) return found->report;
   }
   ASSIGN_OR_RETURN(const auto slot, slots_.take(Asker::current()));
-  // The inspecting thread may hang in a file of the program; then nothing waits for it.
+  // If the inspecting thread hangs in a file of the program, nothing else waits for it.
   ASSIGN_OR_RETURN(absl::StatusOr<RssReport> report,
                    inspections_.ask({process, options.owners}, process.pid,
                                     [process, options](const std::stop_token& stop) {

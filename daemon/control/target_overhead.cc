@@ -10,7 +10,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kOverheadWindow{1};
-// A window waits so long for kLeastCpuSeconds of a target that is nearly idle.
+// A window waits at most this long until a nearly idle target has used kLeastCpuSeconds.
 constexpr std::chrono::seconds kLongestWindow{10};
 
 // Each record in the ring is a hit.
@@ -42,7 +42,7 @@ TargetOverhead::Due TargetOverhead::measure(const AttachedTarget& target, const 
   }
   const auto lasted = Clock::now() - began_->at;
   if (lasted < kOverheadWindow) return {};
-  // Asked first: the rest of a reading is a call of the kernel for each probe.
+  // Tested first, because the rest of a reading takes a system call for each probe.
   if (lasted < kLongestWindow &&
       seconds_between(began_->cpu_ns, process_cpu_ns(target.target().pid)) <
           OverheadBudget::kLeastCpuSeconds)
@@ -77,7 +77,7 @@ std::optional<TargetOverhead::Reading> TargetOverhead::read(const AttachedTarget
   const std::optional<ProbeRuns> runs =
       statistics_ ? kernel.probes().runs() : estimated_runs(target.capture(), signals);
   if (!runs) return std::nullopt;
-  const bool walked = target.capture() == MEMPROF_CAPTURE_BY_AGENT;  // as long as a window lasts
+  const bool walked = target.capture() == MEMPROF_CAPTURE_BY_AGENT;  // constant within a window
   return Reading{.at = Clock::now(),
                  .cpu_ns = process_cpu_ns(target.target().pid),
                  .memprofd_ns = signals.ingest_ns,

@@ -22,7 +22,7 @@ constexpr milliseconds kInspectionStopPatience{1000};
 // Time for which a copy of a program waits for the sites of its sampled blocks.
 constexpr milliseconds kSitesPatience{2000};
 
-// Nothing is left to a default of the next memprofd.
+// Leaves nothing to defaults, which the next memprofd may have changed.
 AttachRequest request_of(const SessionOptions& options) {
   return {.pid = options.pid,
           .sampling_rate = options.rate,
@@ -53,7 +53,7 @@ TargetInfo describe(const AttachedTarget& attachment, double rate) {
 
 }  // namespace
 
-// Whoever asked for several targets is to know which one an answer is about.
+// Names the target in the error, for users who asked for several.
 absl::Status TargetSession::about(const absl::Status& status) const {
   return about_pid(options_.pid, status);
 }
@@ -114,7 +114,7 @@ void TargetSession::give_up_inspection(const absl::Status& why) {
   enter(State::kEnded);
 }
 
-// The next attach must find the program free, so the inspection may release it first.
+// The next attach must find the program free, so the inspection is given time to release it.
 void TargetSession::detach_inspection() {
   if (inspect_until_ != TimePoint::max()) return;
   inspect_until_ = Clock::now() + kInspectionStopPatience;
@@ -180,7 +180,7 @@ void TargetSession::use(PreparedTarget prepared, double rate) {
   keep_lease();
 }
 
-// The agent is in the program and stays idle: it found that it cannot sample. The result of the
+// The agent found that it cannot sample, and stays idle in the program. The result of the
 // inspection is used again, as soon as the ingest thread has released it.
 void TargetSession::observe_instead(const std::string& why_no_agent) {
   attached_->target->begin_detach();
@@ -209,7 +209,7 @@ void TargetSession::answer_when_ended(SessionAnswer answer) {
   pending_answers_.push_back({State::kEnded, TimePoint::max(), std::move(answer)});
 }
 
-// Its callers hear how far it has come, if it takes long.
+// Tells callers the state if the attach takes long.
 void TargetSession::give_answers() {
   if (state_ == State::kInspecting || state_ == State::kStopping) return;
   std::erase_if(pending_answers_, [this](PendingAnswer& pending) {

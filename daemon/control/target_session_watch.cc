@@ -17,14 +17,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// After this many samples without a capture the capture probe is known not to work.
+// If this many samples have no capture, the capture probe does not work.
 constexpr std::uint64_t kSelfTestSamples = 64;
 constexpr milliseconds kAnnouncePatience{2000};
-// From the loss of a thread to the end of its program.
+// Time from the end of a thread to the end of its program.
 constexpr milliseconds kEndPatience{100};
 constexpr milliseconds kKeepAliveInterval{1000};
 constexpr milliseconds kOwnerInterval{1000};
-// A ring is read every 50 ms at least, when the processors are not taken.
+// A ring is read at least every 50 ms unless the processors are busy.
 constexpr milliseconds kBehind{1000};
 // Time for a target's memory to answer. On an overloaded machine (a load of 30 on 2 processors) the
 // process that reads it has waited for more than 10 s.
@@ -62,8 +62,8 @@ void log_memory_full(int pid) {
 
 }  // namespace
 
-// Everything that a session checks is caused by a program that has run, or reported by its ring.
-// The rest is due once a second.
+// Everything that a session checks is caused by a program that has run, or is reported by its ring.
+// Other work is due once a second.
 bool TargetSession::at_rest() {
   if (state_ != State::kSampling || attached_->target->observes()) return false;
   const TimePoint now = Clock::now();
@@ -98,7 +98,7 @@ void TargetSession::keep_pace() {
 void TargetSession::watch() {
   if (state_ == State::kStopping) return continue_stopping();
   const bool exec_seen =
-      target_pipeline_->signals().exec_seen;  // first: what it has forked before is noted
+      target_pipeline_->signals().exec_seen;  // read first, so that earlier forks are noted
   note_children();
   if (has_exited(attached_->target->target())) {
     end_exited();
@@ -126,7 +126,7 @@ void TargetSession::watch() {
   if (running()) watch_native_heap();
 }
 
-// Access that the kernel denies a user while the program runs stays denied after its end.
+// If the kernel denies a user access while the program runs, it stays denied after its end.
 void TargetSession::find_owner() {
   const auto owner = target_pipeline_->info().owner;
   if (!owner || Clock::now() - attached_->owner_seen_at < kOwnerInterval) return;
@@ -174,8 +174,8 @@ void TargetSession::advance() {
   show_progress();
 }
 
-// A thread that is gone is the beginning of the program's end, which is soon complete then. If it
-// is not, the attach continues with another one.
+// A missing thread usually means that the whole program is ending. If it does not end, the attach
+// continues with another thread.
 void TargetSession::end_attach(const absl::Status& why) {
   const absl::Status same = check_same_program(attached_->target->target());
   if (absl::IsFailedPrecondition(same)) {
@@ -223,11 +223,11 @@ void TargetSession::show_progress() {
            std::exchange(attached_->why_rate, ""));
 }
 
-// Some kernels accept a probe that then never fires; trust only what arrives. The
-// agent announces each session by the probe; captures come before samples, and are looked
-// at after them. Where a probe fires for others, it is the program that is not what it says.
+// Some kernels accept a probe that never fires, so only events prove that it works. The agent
+// announces each session through the probe. Captures come before samples, and are checked after
+// them. If a probe fires for other programs, this program is not what it claims to be.
 void TargetSession::check_probes() {
-  if (attached_->target->observes()) return;  // a program may allocate nothing for long
+  if (attached_->target->observes()) return;  // a program may allocate nothing for a long time
   const PipelineSignals& signals = target_pipeline_->signals();
   FiredProbes& fired = context_.fired;
   fired.agent |= signals.batches_seen > 0;
@@ -269,7 +269,7 @@ void TargetSession::note_children() {
   }
 }
 
-// The children of its children are heard of through it as long as those are not followed
+// Grandchildren are reported through the target as long as its children are not followed
 // themselves: a program that becomes a daemon ends before its grandchild has begun.
 void TargetSession::end_exited() {
   if (options_.attach.follow_forks) {
@@ -290,7 +290,7 @@ void TargetSession::end_program(const ProgramEnd& how, const char* when) {
   end(TargetState::kExited, absl::StrCat(end_text(how), when));
 }
 
-// Once there is an agent. What is not asked to sample takes no harm.
+// Renewed once there is an agent. A lease is harmless for an agent that was not asked to sample.
 void TargetSession::keep_lease() {
   const AttachedTarget& target = *attached_->target;
   if (target.agent() == nullptr) return;
@@ -307,20 +307,20 @@ void TargetSession::keep_lease() {
 void TargetSession::keep_alive() {
   if (Clock::now() - attached_->kept_alive_at < kKeepAliveInterval) return;
   attached_->kept_alive_at = Clock::now();
-  // As long as it has not run its agent is as it was.
+  // The agent's state is unchanged as long as the program has not run.
   const std::uint64_t cpu_ns = process_cpu_ns(options_.pid);
   const std::uint64_t before_ns = std::exchange(attached_->alive_cpu_ns, cpu_ns);
   if (state_ == State::kSampling && cpu_ns != 0 && cpu_ns == before_ns) return;
   const std::string why_ended = attached_->target->keep_alive(state_ == State::kSampling);
   if (why_ended.empty() || has_exited(attached_->target->target())) return;
-  // Once: a program may stop Memprof again and again.
+  // Logs each reason once: a program may stop Memprof repeatedly.
   if (std::exchange(attached_->why_ended, why_ended) != why_ended) {
     log_warning("pid {}: {}; starting again", options_.pid, why_ended);
   }
   start_again(target_pipeline_->info().sampling_rate);
 }
 
-// Probes that were found to cost too much have been taken out.
+// Reports probes that were removed because they cost too much.
 void TargetSession::watch_native_heap() {
   AttachedTarget& target = *attached_->target;
   target.watch_native_heap();
@@ -352,7 +352,7 @@ void TargetSession::show_overhead() {
     info.overhead.memprofd_cores = attached_->cpu.cores();
     info.sampling_rate = overhead.budget().rate();
     if (state_ == State::kSampling) info.message = sampling_text();
-    info.paused_seconds = attached_->target->paused_seconds();  // a snapshot adds to it
+    info.paused_seconds = attached_->target->paused_seconds();  // a snapshot adds to this
   });
 }
 
@@ -421,7 +421,7 @@ void TargetSession::log_slowed(bool slowed) const {
       options_.pid, format_share(attached_->cpu.cores(), 1), format_share(attached_->cpu_limit, 1));
 }
 
-// A session like the one that ran, or at another rate; the end, if that is impossible.
+// Starts a session like the current one, at this rate; ends the attach if that is impossible.
 void TargetSession::start_again(double rate) {
   const absl::Status status = start_session(rate);
   if (!status.ok()) return end(TargetState::kFailed, std::string(status.message()));

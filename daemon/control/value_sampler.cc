@@ -15,7 +15,7 @@
 namespace memprofd {
 namespace {
 
-// A target whose collector leaves less time has what could be read.
+// If a target's collector leaves less time, only a part of its values is read.
 constexpr std::chrono::milliseconds kPatience{200};
 
 std::chrono::nanoseconds cpu_time_of_thread() {

@@ -17,7 +17,7 @@
 namespace memprofd::ctl {
 namespace {
 
-// Lines as they are, without what would move the cursor.
+// Prints the lines of the reply without characters that would move the cursor.
 std::string shown(const pb::AskResponse& response) {
   std::string text;
   for (const std::string& line :

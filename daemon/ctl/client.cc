@@ -25,7 +25,7 @@ namespace memprofd::ctl {
 namespace {
 
 constexpr int kTimeoutSeconds = 20;
-// The gRPC library's message when this side has waited long enough.
+// Replaces the gRPC library's message for a deadline of this side.
 constexpr char kOwnDeadline[] = "Deadline Exceeded";
 constexpr int kInspectionTimeoutSeconds = 120;
 constexpr int kReconnectMs = 1000;
@@ -38,7 +38,7 @@ constexpr absl::string_view kHttp = "http://";
 constexpr const char* kPublicAuthorities[] = {"/etc/ssl/certs/ca-certificates.crt",
                                               "/etc/pki/tls/certs/ca-bundle.crt"};
 
-// The reason in words of what OpenSSL says, with the remedy.
+// Translates an OpenSSL error into a cause and a remedy.
 std::string tls_cause(const std::string& why) {
   if (absl::StrContains(why, "CERTIFICATE_VERIFY_FAILED") ||
       absl::StrContains(why, "certificate verify failed")) {
@@ -50,7 +50,7 @@ std::string tls_cause(const std::string& why) {
                       "--grpc.tls.cert-file");
 }
 
-// check() has read the files that are given.
+// Requires that check() has read the given files.
 std::shared_ptr<grpc::ChannelCredentials> credentials_of(const Endpoint& endpoint) {
   if (!endpoint.with_tls()) return grpc::InsecureChannelCredentials();
   const auto text_of = [](const std::string& path) {
@@ -122,7 +122,7 @@ struct Client::Stub {
   grpc::ClientContext* running ABSL_GUARDED_BY(mutex) = nullptr;
   bool interrupted ABSL_GUARDED_BY(mutex) = false;
 
-  // False: no call is to begin any more.
+  // Returns false if no further call may begin.
   bool begin(grpc::ClientContext* context) {
     const MutexLock lock(mutex);
     if (!interrupted) running = context;
@@ -143,7 +143,7 @@ Client::Client(Endpoint endpoint)
   // A certificate is checked against the authority, so TLS keeps the address' own.
   if (!endpoint_.with_tls()) arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // A daemon that comes back is found soon.
+  // Detects a restarted daemon soon.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMs);
   stub_->channel =

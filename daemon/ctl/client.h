@@ -37,10 +37,10 @@ struct Endpoint {
   bool with_tls() const;
 };
 
-// kInvalidArgument: the address is none, or the options of TLS contradict it or each other.
+// kInvalidArgument: the address is malformed, or TLS options contradict it or each other.
 absl::Status check(const Endpoint& endpoint);
 
-// One call at a time.
+// Thread-compatible: runs one call at a time.
 class Client {
  public:
   explicit Client(Endpoint endpoint);
@@ -62,7 +62,7 @@ class Client {
   absl::StatusOr<pb::ListValuesResponse> list_values(const pb::ListValuesRequest& request);
   absl::StatusOr<pb::GetValueHistoryResponse> get_value_history(
       const pb::GetValueHistoryRequest& request);
-  // Number of threads that resume.
+  // Returns the number of threads that resume.
   absl::StatusOr<std::uint32_t> resume(int pid);
   absl::StatusOr<::memprof::v1::AskResponse> ask(const ::memprof::v1::AskRequest& request);
   absl::StatusOr<pb::AdjustResponse> adjust(const pb::AdjustRequest& request);
@@ -78,8 +78,8 @@ class Client {
   // still arrives.
   absl::Status end_recording(std::uint64_t recording);
 
-  // Runs until the stream ends, which is no error, or `use` returns an error for a message, or
-  // interrupt() is called.
+  // Runs until the stream ends (not an error), `use` returns an error for a message, or interrupt()
+  // is called.
   absl::Status record(const pb::RecordRequest& request,
                       const std::function<absl::Status(const pb::RecordResponse&)>& use);
   absl::Status take_snapshot(
@@ -94,8 +94,8 @@ class Client {
                            const std::function<absl::Status(const pb::TraceCallsResponse&)>& use);
   absl::Status watch_values(const pb::WatchValuesRequest& request,
                             const std::function<absl::Status(const pb::WatchValuesResponse&)>& use);
-  // Ends the call that runs, or the next one, and all later ones: a stream without an error,
-  // any other with kCancelled. Any thread.
+  // Ends the current or the next call, and all later ones: a stream without an error, any other
+  // call with kCancelled. Callable from any thread.
   void interrupt();
 
  private:

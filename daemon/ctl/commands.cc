@@ -23,7 +23,7 @@ namespace {
 
 absl::Status print_target(const Options& options, pb::Target target) {
   if (!options.json()) return print(target_line(target));
-  pb::DetachResponse response;  // that of SetRate looks the same
+  pb::DetachResponse response;  // SetRate's response has the same form
   *response.mutable_target() = std::move(target);
   return print_json(response);
 }
@@ -36,7 +36,7 @@ absl::Status set_budget(const Options& options, Request& request) {
   return absl::OkStatus();
 }
 
-// The last one first.
+// Keeps only ended targets, the latest first.
 void leave_ended(google::protobuf::RepeatedPtrField<pb::Target>& targets) {
   const auto runs = [](const pb::Target& target) { return target.ended_unix_ns() == 0; };
   targets.erase(std::remove_if(targets.begin(), targets.end(), runs), targets.end());
@@ -68,7 +68,7 @@ namespace {
 absl::Status set_native_heap(const Options& options, pb::AttachRequest& request) {
   if (options.native_heap) request.set_c_heap_interval(kUsualNativeHeapInterval);
   if (options.native_heap_interval.empty()) return absl::OkStatus();
-  std::uint64_t interval = 0;  // which says that it is not followed, whatever memprofd was told
+  std::uint64_t interval = 0;  // 0: not followed, whatever memprofd's options are
   if (options.native_heap_interval != "0") {
     ASSIGN_OR_RETURN(interval, parse_size(options.native_heap_interval));
   }

@@ -25,7 +25,8 @@ void add(pb::DiagnoseResponse& out, pb::FindingLevel level, const std::string& s
   finding.set_remedy(remedy);
 }
 
-// The kernel is the same for memprofd; who asks may have fewer privileges than it will have.
+// Kernel features are the same for memprofd, but this user may have fewer privileges than memprofd
+// will have.
 void add_kernel(pb::DiagnoseResponse& out) {
   std::vector<std::string> missing;
   for (const FeatureCheck& check : check_kernel_features()) {

@@ -14,12 +14,12 @@
 namespace memprofd::ctl {
 namespace {
 
-// A byte that was no UTF-8 in the target is U+FFFD here, and would not match there.
+// A byte that was not UTF-8 in the target is U+FFFD here, and would not match there.
 bool can_be_matched(const std::string& text) {
   return !text.empty() && text.find("\uFFFD") == text.npos;
 }
 
-// With the group's parts in their places; empty when the group has not all of them.
+// The pattern with the group's parts filled in; empty if the group lacks one of them.
 std::string filled(std::string_view pattern, const pb::Site& group) {
   std::string result(pattern);
   const std::pair<const char*, std::string> parts[] = {
@@ -35,7 +35,7 @@ std::string filled(std::string_view pattern, const pb::Site& group) {
   return result.size() <= Patterns::kMaxBytes ? result : "";
 }
 
-// Found in every site of the group; empty when nothing is.
+// A pattern that matches every site of the group; empty if there is none.
 std::string pattern_of(const pb::Site& group, const GroupRow& key) {
   if (!key.patterns_need.empty() &&
       !RE2::FullMatch(group.module(),
@@ -48,7 +48,8 @@ std::string pattern_of(const pb::Site& group, const GroupRow& key) {
   return "";
 }
 
-// The frame that a group by callstack is named by; an inner one may be the library's.
+// The frame that names a group by callstack. It may be an outer one, if the inner ones are the
+// library's.
 pb::Location site_of(const pb::Site& callstack) {
   for (const pb::Location& at : callstack.callstack()) {
     if (at.function() == callstack.function() && at.file() == callstack.file() &&

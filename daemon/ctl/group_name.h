@@ -12,7 +12,7 @@ namespace pb = ::memprof::v1;
 
 // The fields that identify the group, without counts.
 pb::Site name_of(const pb::Site& group, pb::GroupBy group_by);
-// Equal for one group in several answers.
+// Two answers have equal keys for the same group.
 std::string group_key(const pb::Site& group, pb::GroupBy group_by);
 // True if blocks with that callstack belong to the group. For groups by a number: callstacks of an
 // answer to the narrowed filter.

@@ -33,7 +33,7 @@ constexpr OptionRow kOptions[] = {
     {RuleKind::kAge, &RuleOptions::max_age},
 };
 
-// The last = parts pattern and limit: a pattern may have some of its own.
+// The last = separates pattern and limit, because a pattern may contain others.
 absl::StatusOr<MemoryRule> parse_rule(RuleKind kind, const std::string& text) {
   const std::size_t equals = text.rfind('=');
   const bool has_pattern = equals != std::string::npos;

@@ -13,14 +13,15 @@
 
 namespace memprofd::ctl {
 
-// As the options have it; which target it is about is settled.
+// Builds the request from the options, for a target that is already chosen.
 absl::StatusOr<pb::TakeHeapRequest> snapshot_request(const Options& options, Client& client);
 // Passes on the file piece by piece; it is complete if this succeeds. Shows progress on stderr.
 // kCancelled: the client was interrupted.
 absl::StatusOr<pb::SnapshotSummary> take_snapshot(
     Client& client, const pb::TakeHeapRequest& request,
     const std::function<absl::Status(std::string_view)>& use);
-// The image of one that is kept in no file, with the types and site frames that the options want.
+// Takes a snapshot without storing it; returns its image with the types and site frames of the
+// options.
 absl::StatusOr<HeapImage> take_image(Client& client, const pb::TakeHeapRequest& request,
                                      const Options& options);
 

@@ -9,7 +9,7 @@
 namespace memprofd::ctl {
 namespace {
 
-// Ends the wait when nothing is to be interrupted any more.
+// Ends the wait when there is nothing left to interrupt.
 constexpr int kDone = SIGUSR1;
 
 sigset_t signals() {

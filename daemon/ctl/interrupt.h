@@ -10,13 +10,13 @@
 
 namespace memprofd::ctl {
 
-// Calls stop when SIGINT or SIGTERM comes, and once more, stop_now, when another one does. Lives as
-// long as the work; made before the program has other threads, which inherit the blocked signals.
+// Calls stop on the first SIGINT or SIGTERM, and stop_now on the second. Must outlive the work, and
+// must be created before the program has other threads, which inherit the blocked signals.
 class Interrupt {
  public:
   Interrupt();
   ~Interrupt();
-  // Not more than once.
+  // Called at most once.
   void on_signal(
       std::function<void()> stop, std::function<void()> stop_now = [] {});
 
@@ -24,10 +24,10 @@ class Interrupt {
   std::thread thread_;
 };
 
-// Waits that Ctrl-C ends; then the results so far are shown. Thread-safe.
+// A wait that Ctrl-C ends, so that the results so far are shown. Thread-safe.
 class Waiting {
  public:
-  // False: interrupted, then or before.
+  // Returns false if it was interrupted during the wait or before.
   bool wait_until(std::chrono::steady_clock::time_point time);
   void interrupt();
 

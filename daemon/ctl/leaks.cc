@@ -33,7 +33,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kContainers = 5;
 constexpr auto kBetweenAnswers = std::chrono::seconds(2);
 
-// The variables of the program at one moment.
+// The program's variables at one moment.
 struct Variables {
   Clock::time_point time;
   std::vector<Container> containers;
@@ -100,7 +100,7 @@ class Search {
   Search(const Options& options, Questions& source, pb::ListLeaksRequest request)
       : options_(options), source_(source), request_(std::move(request)) {}
 
-  // Asks again and again for so long.
+  // Asks repeatedly for this time.
   absl::StatusOr<pb::ListLeaksResponse> run(double seconds, Waiting& waiting) {
     ASSIGN_OR_RETURN(pb::ListLeaksResponse answer, source_.list_leaks(request_));
     if (seconds <= 0) return answer;
@@ -117,7 +117,7 @@ class Search {
     if (does_leak(answer)) name_variables(before, answer);
     return answer;
   }
-  // The reason why a snapshot was refused; empty: none was.
+  // The reason why a snapshot was refused, or empty.
   const std::string& why_no_variables() const { return why_no_variables_; }
   int pid() const { return request_.selection().pid(); }
 

@@ -14,7 +14,7 @@
 namespace memprofd::ctl {
 namespace {
 
-// A misspelt site costs the program nothing.
+// Checks the pattern first, so that a misspelt site does not pause the program.
 absl::Status check_lives(Client& client, int pid, const std::string& pattern) {
   ASSIGN_OR_RETURN(const pb::ListSitesResponse response,
                    client.list_sites(live_sites_request(pid, pattern)));

@@ -30,7 +30,7 @@ using memprofd::ctl::CommandLine;
 using memprofd::ctl::Options;
 namespace ctl = memprofd::ctl;
 
-// All commands on one screen of 24 lines. --help-all has the options too, and the exit codes.
+// All commands on one screen of 24 lines. --help-all adds options and exit codes.
 constexpr char kHelp[] =
     R"(memprofctl: queries and controls memprofd, the memory profiler for running OCaml programs
 Usage: memprofctl [OPTIONS] COMMAND     (COMMAND --help explains a command and its options)
@@ -171,9 +171,9 @@ class Program {
     add_dump(hidden("dump"));
   }
 
-  // It is a format in all other commands.
+  // Refuses -o, which selects a format in all other commands.
   static void refuse_output(CLI::App* sub) {
-    // A check's message would lack the name: CLI11 leaves out that of a hidden option.
+    // CLI11 omits the name of a hidden option from the message of a check, so check here.
     sub->add_option_function<std::string>(
            "-o,--output",
            [](const std::string& file) {

@@ -15,19 +15,20 @@
 
 namespace memprofd::ctl {
 
-// Colours and width of stdout, if it is a terminal; no colours if TERM or NO_COLOR forbid them.
+// Colours and width of stdout if it is a terminal; no colours if TERM or NO_COLOR forbid them.
 Style stdout_style();
 absl::Status print(const std::string& text);
-// In the form of the HTTP API; ends in a newline. To stdout without a file.
+// Writes the message in the form of the HTTP API, with a newline at the end. Without a file: to
+// stdout.
 absl::Status print_json(const google::protobuf::Message& message, const std::string& file = "");
-// To the file, or to stdout when there is none.
+// Writes to the file, or to stdout if it is empty.
 absl::Status write_result(const std::string& data, const std::string& file);
-// The same piece by piece, for large results.
+// Does the same piece by piece, for large results.
 class ResultStream {
  public:
-  // To stdout when there is no file.
+  // An empty file name means stdout.
   static absl::StatusOr<ResultStream> open(const std::string& file);
-  // After an error nothing more is written; finish() returns it.
+  // After an error, nothing more is written and finish() returns that error.
   void write(std::string_view text);
   bool failed() const { return !status_.ok(); }
   absl::Status finish();
@@ -42,7 +43,7 @@ class ResultStream {
   std::string name_;
   absl::Status status_;
 };
-// The same as write_result() for bytes that are no text: refuses a terminal.
+// Like write_result(), for binary data: refuses to write to a terminal.
 absl::Status write_binary(const std::string& data, const std::string& file,
                           const std::string& suggested_name);
 

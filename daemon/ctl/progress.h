@@ -6,8 +6,8 @@
 
 namespace memprofd::ctl {
 
-// Shows on stderr the activity if it takes more than a second and stderr is a terminal. Exists as
-// long as the work.
+// Shows the activity on stderr while it exists, if that is a terminal and the work takes more than
+// a second.
 class Progress {
  public:
   explicit Progress(std::string what);

@@ -36,7 +36,7 @@ const std::map<std::string, pb::BlockSource> kSources{{"normal", pb::BLOCK_SOURC
 const std::map<std::string, pb::Frames> kFrames{{"application", pb::FRAMES_APPLICATION},
                                                 {"all", pb::FRAMES_ALL}};
 
-// An option whose words stand for values.
+// Defines an option whose words stand for values.
 template <typename Value, typename Set>
 void add_choice(CLI::App& app, const std::string& name, std::map<std::string, Value> words, Set set,
                 const std::string& help) {
@@ -45,7 +45,8 @@ void add_choice(CLI::App& app, const std::string& name, std::map<std::string, Va
       ->check(CLI::IsMember(words));
 }
 
-// Each use adds one; what follows is no further value, and brackets are no list.
+// Each occurrence adds one value. The next word is never a further value, and brackets do not form
+// a list.
 template <typename Value, typename Add>
 CLI::Option* add_repeatable(CLI::App& app, const std::string& name, Add add,
                             const std::string& help) {

@@ -14,7 +14,7 @@ class App;  // its header takes seconds to compile
 
 namespace memprofd::ctl {
 
-// As given on the command line; checked and turned into messages later.
+// Options as given on the command line; later code checks and converts them.
 struct QueryOptions {
   std::string target;  // TARGET[@RANGE]
   std::string range;
@@ -32,7 +32,7 @@ struct QueryOptions {
 void add_target(CLI::App& app, QueryOptions& options);
 // --range, --last, --peak.
 void add_range(CLI::App& app, QueryOptions& options);
-// --frames, which add_filter() has too.
+// --frames alone; add_filter() includes it.
 void add_frames(CLI::App& app, QueryOptions& options);
 // --match, --require, ...; with_lifetimes: also those about what became of blocks.
 void add_filter(CLI::App& app, QueryOptions& options, bool with_lifetimes);
@@ -44,17 +44,17 @@ void add_order(CLI::App& app, QueryOptions& options);
 // --pid, for commands whose first word is something else.
 void add_pid(CLI::App& app, int& pid);
 
-// --output: "table" and others, the first is the default.
+// --output: "table" and others; the first one is the default.
 void add_format(CLI::App& app, std::string& format, const std::vector<std::string>& formats);
 
-// The options of add_filter(), and a pattern, from words that were typed elsewhere than on a
-// command line.
+// Parses the options of add_filter(), and a pattern, from words that do not come from the command
+// line.
 absl::StatusOr<QueryOptions> parse_filter_words(std::vector<std::string> words);
 
-// frames: those of the filter where the command line has no --frames. What people read names sites
-// by FRAMES_APPLICATION; what programs read does not change, and leaves them unspecified.
+// frames: used if the command line has no --frames. Output for people names sites by
+// FRAMES_APPLICATION. Output for programs leaves it unspecified, so that it does not change.
 absl::StatusOr<pb::Filter> filter_of(const QueryOptions& options, pb::Frames frames);
-// The target, and the range of either place. now_ns: CLOCK_REALTIME.
+// Fills in the target, and the range of either place. now_ns: CLOCK_REALTIME.
 absl::StatusOr<SelectionSpec> selection_of(const QueryOptions& options, std::int64_t now_ns);
 
 }  // namespace memprofd::ctl

@@ -55,7 +55,7 @@ std::uint32_t limit_of(const Options& options, int standard) {
   return static_cast<std::uint32_t>(options.query.limit >= 0 ? options.query.limit : standard);
 }
 
-// 0: since the attach.
+// Returns 0 for the time since the attach.
 absl::StatusOr<double> window_seconds(const std::string& text) {
   if (text == "all") return 0.0;
   ASSIGN_OR_RETURN(const double seconds, parse_duration(text));
@@ -78,7 +78,7 @@ absl::StatusOr<pb::ListSitesResponse> ask_sites(const Options& options, int defa
   return all_sites(*question.source, request);
 }
 
-// Only of a program that runs, with an agent, can be asked what keeps something alive.
+// The next question about a leak. Only a running program with an agent can answer it.
 std::string hint_of(Question& question, const pb::ListLeaksResponse& leaks) {
   const absl::StatusOr<pb::ListTargetsResponse> targets = question.source->list_targets();
   if (!targets.ok()) return "";
@@ -117,7 +117,7 @@ absl::Status report_profile(const Options& options, const ProfileFormatRow& form
   return write_binary(response.data(), options.out, response.file_name());
 }
 
-// The answers of two sources, put together here.
+// Combines the answers of two sources.
 absl::StatusOr<pb::DiffSitesResponse> diff_sources(const Question& base, const Question& other,
                                                    const pb::DiffSitesRequest& request) {
   const auto sites = [&](const Question& question) {

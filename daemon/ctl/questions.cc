@@ -16,7 +16,7 @@
 namespace memprofd::ctl {
 namespace {
 
-// Both kinds of source have methods of the same names.
+// Works for both kinds of source, whose methods have the same names.
 template <typename Source>
 class QuestionsTo : public Questions {
  public:
@@ -52,7 +52,7 @@ class QuestionsTo : public Questions {
 // Number of retries; other questions may need the room each time.
 constexpr int kTries = 3;
 
-// One page after the other, all of one answer.
+// Fetches all pages of one answer.
 template <typename Request, typename Response, typename Rows>
 absl::StatusOr<Response> ask_pages(Questions& source, Request& request,
                                    absl::StatusOr<Response> (Questions::*ask)(const Request&),
@@ -110,7 +110,7 @@ class SourceQuestions : public QuestionsTo<QueryService> {
   QueryService queries_;
 };
 
-// The file is there before, and as long as, the questions.
+// The file must exist before the questions, and for as long.
 struct File {
   TraceFileSource file;
 };

@@ -24,7 +24,8 @@ class Questions {
   virtual absl::StatusOr<pb::GetProfileResponse> get_profile(const pb::GetProfileRequest&) = 0;
   virtual absl::StatusOr<pb::GetValueHistoryResponse> get_value_history(
       const pb::GetValueHistoryRequest&) = 0;
-  // Abandons the current question, if it may take long, and all later ones. Any thread.
+  // Abandons the current question if it may take long, and all later ones. Callable from any
+  // thread.
   virtual void interrupt() {}
 };
 
@@ -32,13 +33,13 @@ class Questions {
 absl::StatusOr<pb::ListSitesResponse> all_sites(Questions& source, pb::ListSitesRequest request);
 absl::StatusOr<pb::DiffSitesResponse> all_diffs(Questions& source, pb::DiffSitesRequest request);
 
-// Reads the file at once; damage is reported on stderr.
+// Reads the file at once, and reports damage on stderr.
 absl::StatusOr<std::unique_ptr<Questions>> ask_file(const std::string& path);
 std::unique_ptr<Questions> ask_daemon(const Endpoint& endpoint);
 // source must outlive the answer.
 std::unique_ptr<Questions> ask_source(SnapshotSource& source);
 
-// A target of a source: the source, and the target's pid there.
+// A source, and the pid of one of its targets.
 struct QuestionTarget {
   std::unique_ptr<Questions> source;
   int pid = 0;

@@ -14,8 +14,8 @@ inline constexpr char kTable[] = "table", kJson[] = "json", kDot[] = "dot";
 
 // The default first.
 std::vector<std::string> report_formats();
-// The row of a profile's format; null for a table or JSON, which are rendered here.
-// kInvalidArgument for all else.
+// The row of a profile format; null for tables and JSON, which memprofctl renders itself.
+// kInvalidArgument for any other word.
 absl::StatusOr<const ProfileFormatRow*> report_format(const std::string& word);
 
 }  // namespace memprofd::ctl

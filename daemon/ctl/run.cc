@@ -45,7 +45,7 @@
 namespace memprofd::ctl {
 namespace {
 
-constexpr std::chrono::milliseconds kPace{5};  // between looks at the ring
+constexpr std::chrono::milliseconds kPace{5};  // between two readings of the ring
 constexpr double kRunRate = 1e-4;              // samples per word
 constexpr std::uint32_t kReportRows = 5;
 constexpr std::uint32_t kLiveRows = 10;
@@ -61,7 +61,7 @@ struct FileFormat {
   const ProfileFormatRow* profile = nullptr;  // null: a trace, or JSON
 };
 
-// kInvalidArgument: no format has that ending.
+// kInvalidArgument: no format has this ending.
 absl::StatusOr<FileFormat> format_of(const std::string& file) {
   std::string endings = absl::StrCat(kTraceEnding, ", ", kFoldedEnding, ", ", kJsonEnding);
   for (const ProfileFormatRow& row : profile_formats()) {
@@ -85,7 +85,7 @@ std::string labelled(const std::string& file, const std::string& label) {
   return absl::StrCat(file.substr(0, end), ".", label, file.substr(end));
 }
 
-// A trace that is written while the program runs. It has its name once it is complete.
+// A trace that is written while the program runs. The file gets its name when it is complete.
 class RunTrace : public TraceOutput {
  public:
   static absl::StatusOr<std::unique_ptr<RunTrace>> create(const std::string& path) {
@@ -124,10 +124,10 @@ class RunTrace : public TraceOutput {
   std::thread thread_;
 };
 
-// All that is written besides the report.
+// All output files besides the report.
 class RunFiles {
  public:
-  // Refuses before the program starts what could not be written after its end.
+  // Refuses before the program starts if an output could not be written after its end.
   static absl::StatusOr<RunFiles> open(const std::vector<std::string>& names) {
     RunFiles files;
     for (const std::string& name : names) {
@@ -244,7 +244,7 @@ absl::StatusOr<std::string> report(SnapshotSource& run, Questions& questions, in
   return out;
 }
 
-// whose: " of worker", or nothing.
+// whose: " of worker", or empty.
 std::string losses_of(const std::string& whose, const pb::Target& target) {
   if (target.dropped_events() == 0) return "";
   return absl::StrCat("memprofctl: lost ", losses_text(target), whose,
@@ -274,7 +274,7 @@ class LiveFrames {
     run_.refresh();
     view_.pid = run_.pid();
     const TopAnswer answer = ask_top(*questions_, view_);
-    // What is not known yet is in the next frame.
+    // Without an answer there is no frame; the next second has one.
     if (answer.status.ok()) {
       std::fputs(absl::StrCat(top_text(answer, charset_), "\n").c_str(), stderr);
     }
@@ -301,7 +301,7 @@ class LastSnapshot : public SnapshotSource {
   const ProfileSnapshotPtr snapshot_;
 };
 
-// What is reported of the processes that the program forks or starts.
+// Reports about the processes that the program forks or starts.
 class ChildReports : public RunChildrenUser {
  public:
   explicit ChildReports(const Options& options)
@@ -335,7 +335,7 @@ class ChildReports : public RunChildrenUser {
 
   std::uint64_t processes() const { return processes_; }
 
-  // After the last end: writes the files of sums. The report, or the first error of all.
+  // Runs after the last end: writes the files of sums, and returns the report or the first error.
   absl::StatusOr<std::string> finish() {
     if (!each_) RETURN_IF_ERROR(write_sums());
     RETURN_IF_ERROR(first_error_);
@@ -365,7 +365,7 @@ class ChildReports : public RunChildrenUser {
     files_.erase(files);
   }
 
-  // Those that have allocated most are reported.
+  // Keeps the processes that have allocated most, for the report.
   void keep(ProfileSnapshotPtr snapshot) {
     const auto first = [](const ProfileSnapshotPtr& a, const ProfileSnapshotPtr& b) {
       return a->counters.all_allocated().words > b->counters.all_allocated().words;
@@ -393,7 +393,7 @@ class ChildReports : public RunChildrenUser {
     return absl::OkStatus();
   }
 
-  // A trace is of one process: a sum has none.
+  // A trace describes one process, so sums have none.
   absl::Status write_sums() {
     std::erase_if(outs_, [](const std::string& out) { return absl::EndsWith(out, kTraceEnding); });
     for (const Sum& sum : sums_) {
@@ -494,7 +494,7 @@ std::string not_profiled_text(const RunChildren& children) {
 
 // ---------------------------------------------------------------- the command
 
-// Why there is nothing to report.
+// The reason why there is nothing to report.
 std::string why_nothing(const RunTarget& run, const std::string& program) {
   if (!run.problem().empty()) {
     return absl::StrCat("not profiled: ", program, " ", run.problem());
@@ -505,7 +505,7 @@ std::string why_nothing(const RunTarget& run, const std::string& program) {
       "environment (env -i, sudo): name the OCaml program itself");
 }
 
-// A broken rule is memprofctl's exit code unless the program has failed by itself. One that could
+// A broken rule is memprofctl's exit code unless the program has failed itself. A rule that could
 // not be checked is an error.
 absl::Status check(RunTarget& run, const std::vector<MemoryRule>& rules, const Options& options) {
   ASSIGN_OR_RETURN(const ProfileSnapshotPtr snapshot, run.snapshot(run.pid()));
@@ -573,7 +573,7 @@ absl::Status run_run(const Options& options) {
                    RunTarget::create(programs, path, path.substr(path.rfind('/') + 1), share));
   ChildReports reports(options);
   std::unique_ptr<RunChildren> children;
-  // Rules are of the program itself.
+  // Rules apply to the program itself.
   if (!options.rules && options.children != kNoChildren) {
     ASSIGN_OR_RETURN(children, RunChildren::create(share, programs, reports));
   }
@@ -596,14 +596,14 @@ absl::Status run_run(const Options& options) {
   if (children != nullptr) children->finish();
   absl::Status reported = recording.ok() ? report_results(*run, files, rules, options) : recording;
   if (reports.processes() > 0) {
-    // The program itself may be a script, or of another language.
+    // The program itself may be a script, or written in another language.
     if (!run->begun()) reported = absl::OkStatus();
     reported.Update(report_children(reports, options.quiet));
   }
   if (reported.ok() && children != nullptr && !options.quiet) {
     std::fputs(not_profiled_text(*children).c_str(), stderr);
   }
-  // A check that could not be made is no success.
+  // A check that could not be made is a failure.
   if (!reported.ok() && options.rules && end == ProgramEnd{.cause = EndCause::kExit}) {
     *options.program_exit = static_cast<int>(exit_code_of(reported));
   }

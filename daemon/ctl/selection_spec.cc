@@ -23,8 +23,8 @@ bool all_digits(std::string_view text) {
                                       [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-// Nanoseconds since the Unix epoch; false when the text has not that form, all of
-// it, or when they do not fit.
+// Nanoseconds since the Unix epoch; false if the text does not have exactly this form, or the
+// number does not fit.
 bool parse_clock(const std::string& text, const char* format, std::tm start, std::int64_t& out) {
   const char* end = ::strptime(text.c_str(), format, &start);
   if (end == nullptr || *end != '\0') return false;
@@ -60,8 +60,8 @@ absl::StatusOr<std::int64_t> parse_time(std::string_view view, std::int64_t now_
       "bad time \"", text, "\": give -10m, 14:05, 14:05:30 or 2026-01-31T14:05:30Z (UTC)"));
 }
 
-// Position of the '@' before the range; the text's size if there is no range. A range has ".." and
-// no '/', any other '@' belongs to a file's name.
+// Position of the '@' before the range, or the text's size without a range. A range has ".." and no
+// '/'; any other '@' belongs to a file name.
 std::size_t find_range(std::string_view text) {
   const std::size_t slash = text.rfind('/');
   const std::size_t at = text.find('@', slash == text.npos ? 0 : slash);

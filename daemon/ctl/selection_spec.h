@@ -24,7 +24,7 @@ struct TargetSpec {
   std::string file;  // empty: a running memprofd's target
 };
 
-// Digits are a pid, "" is the only target, all else is a file's path.
+// Digits are a pid, "" is the only target, anything else is the path of a file.
 absl::StatusOr<TargetSpec> parse_target(std::string_view text);
 // now_ns: CLOCK_REALTIME.
 absl::StatusOr<pb::TimeRange> parse_range(std::string_view text, std::int64_t now_ns);

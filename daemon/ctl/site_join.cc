@@ -20,8 +20,8 @@ namespace {
 using Path = std::vector<std::tuple<std::string, std::string, std::uint32_t>>;
 using Name = std::tuple<std::string, std::string, std::uint32_t, std::string, std::string,
                         std::uint32_t, Path>;
-// Callstacks may differ in nothing that a name says, in columns only: then also
-// the how many-th of its name it is.
+// Callstacks may differ in columns only, which are not part of the name. The key therefore also has
+// the ordinal among equal names.
 using Key = std::pair<Name, int>;
 
 Name sortable_name(const pb::Site& site, pb::GroupBy group_by) {
@@ -37,7 +37,7 @@ Name sortable_name(const pb::Site& site, pb::GroupBy group_by) {
           site.library(),  number,      std::move(path)};
 }
 
-// The name and counts that are zero, but for what the target's rate may not have seen.
+// A site with this name and zero counts, apart from what the target's rate may have missed.
 pb::Site nothing_of(const pb::Site& site, pb::GroupBy group_by, const pb::Target& target) {
   GroupCounts counts;
   counts.unseen.flow = counts.unseen.live = grain_words(target.sampling_rate());
@@ -93,7 +93,7 @@ class Joiner {
     return result;
   }
 
-  // The sites that have one name on both sides; both sides are named.
+  // Pairs of sites with the same name; both sides are renamed to it.
   std::vector<pb::SiteDiff> pairs() const {
     std::map<Key, std::pair<const pb::Site*, const pb::Site*>> sites;
     for (const auto& [key, site] : by_key(base_)) sites[key].first = site;

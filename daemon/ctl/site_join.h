@@ -6,8 +6,8 @@
 
 namespace memprofd::ctl {
 
-// As DiffSites answers for one source. request: group_by, order, limit,
-// per_second. Both answers without a limit.
+// Computes what DiffSites answers for one source. request: group_by, order, limit, per_second. Both
+// answers must be without a limit.
 ::memprof::v1::DiffSitesResponse join_sites(const ::memprof::v1::ListSitesResponse& base,
                                             const ::memprof::v1::ListSitesResponse& other,
                                             const ::memprof::v1::DiffSitesRequest& request);

@@ -19,16 +19,16 @@ using Command = absl::Status (*)(const Options&);
 using AddCommand =
     std::function<CLI::App*(CLI::App& parent, const char* name, const char* help, Command command)>;
 
-// A question about the file of a snapshot that has no options of its own.
+// Adds a question about the file of a snapshot that has no options of its own.
 struct FileQuestion {
   const char* name;
   const char* help;
   Command run;
 };
 std::vector<FileQuestion> file_questions();
-// Each command that takes a snapshot has this option.
+// The option that all commands have that take a snapshot.
 void add_max_pause(CLI::App& sub, Options& options);
-// memprofctl why, and all of memprofctl snapshot. options must outlive app.
+// Adds memprofctl why, and all of memprofctl snapshot. options must outlive app.
 void add_snapshot_commands(CLI::App& app, Options& options, const AddCommand& add);
 
 }  // namespace memprofd::ctl

@@ -41,7 +41,7 @@ std::string summary_text(const std::string& file, const pb::SnapshotSummary& sum
       format_duration(summary.pause_seconds()), format_duration(summary.predicted_pause_seconds()));
 }
 
-// The name may be a default, which is not known beforehand.
+// The name may be a default that is not known in advance.
 std::string summary_json(const std::string& file, const pb::SnapshotSummary& summary) {
   const nlohmann::ordered_json json{{"file", file},
                                     {"file_bytes", summary.file_bytes()},
@@ -57,7 +57,7 @@ std::string taken_text(const std::string& file, const pb::SnapshotSummary& summa
   return options.json() ? summary_json(file, summary) : summary_text(file, summary);
 }
 
-// The summary goes to stderr then.
+// Writes the summary to stderr in this case.
 absl::Status take_to_stdout(Client& client, const pb::TakeHeapRequest& request,
                             const Options& options) {
   if (::isatty(STDOUT_FILENO) != 0) {

@@ -28,7 +28,7 @@ struct CloseFile {
 };
 using File = std::unique_ptr<std::FILE, CloseFile>;
 
-// The pid of a running target that the command line means.
+// The pid of the running target that the command line selects.
 absl::StatusOr<int> running_target(const Options& options) {
   ASSIGN_OR_RETURN(const TargetSpec target, parse_target(options.query.target));
   if (!target.file.empty()) {
@@ -92,7 +92,7 @@ std::string trace_line(const pb::TraceInfo& trace) {
   return out + "\n";
 }
 
-// False: it has not begun, or cannot be ended by an older memprofd.
+// Returns false if the recording has not begun, or the memprofd is too old to end it.
 bool end_recording(const Endpoint& endpoint, std::uint64_t recording) {
   return recording != 0 && Client(endpoint).end_recording(recording).ok();
 }
@@ -103,7 +103,8 @@ absl::Status print_trace(const Options& options, const pb::TraceInfo& trace) {
 
 }  // namespace
 
-// History from begin on. Reports the result to people; nothing if no values were published.
+// Writes the history from begin on, and reports the result to the user; does nothing if no values
+// were published.
 absl::StatusOr<std::string> record_values(Client& client, int pid, std::int64_t begin_unix_ns,
                                           const std::string& trace_file) {
   constexpr std::uint32_t kMostPoints = 10'000;
@@ -155,7 +156,8 @@ absl::Status run_record(const Options& options) {
       return absl::OkStatus();
     }));
   }
-  Client asker(options.endpoint);  // the other one may have been interrupted
+  Client asker(options.endpoint);  // a separate client, because the other one may have been
+                                   // interrupted
   ASSIGN_OR_RETURN(const std::string values, record_values(asker, request.options().pid(),
                                                            begin_unix_ns, options.trace_file));
   if (options.json()) return print_json(last.stats());

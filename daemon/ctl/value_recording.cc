@@ -16,10 +16,10 @@ namespace {
 
 namespace pb = ::memprof::v1;
 
-// A day of the most numbers is less.
+// Upper bound: a day of the maximum number of series is smaller.
 constexpr std::streamsize kMaxBytes = 512 << 20;
 
-// Damaged enums name nothing.
+// Replaces invalid values of enums in damaged files.
 template <typename Enum, typename Message>
 Enum enum_of(Message value, Enum last) {
   const int number = std::clamp(static_cast<int>(value) - 1, 0, static_cast<int>(last));

@@ -17,7 +17,7 @@ std::string values_file_of(const std::string& trace_file);
 absl::Status write_value_recording(const ::memprof::v1::GetValueHistoryResponse& values,
                                    const std::string& trace_file);
 
-// Null: there is none. kDataLoss: it is no such file.
+// Returns null if there is no such file. kDataLoss: the file has another format.
 absl::StatusOr<ValueHistoryViewPtr> read_value_recording(const std::string& trace_file);
 
 }  // namespace memprofd::ctl

@@ -51,7 +51,8 @@ absl::StatusOr<pb::Value> only_value(const pb::ListValuesResponse& values,
       absl::StrCat("no value is called '", name, "'; `memprofctl values` lists them"));
 }
 
-// Counts there what was too large to be read; no snapshot is taken when nothing was.
+// Measures the values that were too large to read, in a snapshot; takes none if there are no such
+// values.
 absl::Status add_snapshot(Client& client, const Options& options, pb::ListValuesResponse& values) {
   if (!has_too_large(values)) return absl::OkStatus();
   ASSIGN_OR_RETURN(const pb::TakeHeapRequest request, snapshot_request(options, client));

@@ -27,7 +27,7 @@
 namespace memprofd::ctl {
 namespace {
 
-// Any of the names, found anywhere.
+// A pattern that finds any of the names.
 std::string any_of(const std::vector<std::string>& names) {
   return absl::StrCat("(?:", absl::StrJoin(names, ")|(?:"), ")");
 }
@@ -37,10 +37,10 @@ absl::Status print_json_line(const pb::ListValuesResponse& values) {
   return print(text + "\n");
 }
 
-// Pauses of the program that this has not seen.
+// Detects pauses of the program that were not shown yet.
 class Pauses {
  public:
-  // The name of a new one; nothing at the first look, unless the program waits in it.
+  // The name of a new pause. The first reading returns nothing, unless the program waits in one.
   std::optional<std::string> update(const pb::ListValuesResponse& values) {
     std::optional<std::string> name;
     std::uint64_t end = seen_.value_or(0);
@@ -133,7 +133,7 @@ class Watch {
     return stop_at(pause_, options_, client_, request_.pid());
   }
 
-  // values: all of them at the first look.
+  // values: all of them at the first reading.
   absl::StatusOr<Next> show(const pb::ListValuesResponse& values, std::int64_t unix_ns) {
     if (answers_ == 0 && values.reported().empty() && values.values().empty()) {
       return absl::NotFoundError(absl::StrCat("no value of pid ", request_.pid(), " is called '",

@@ -18,7 +18,7 @@
 namespace memprofd {
 namespace {
 
-// The agent in one file, if it has one, with the addresses of the file; path is left empty.
+// The agent in one file, if the file has one, with file addresses and an empty path.
 std::optional<AgentLocation> agent_in(const ElfFile& file) {
   const std::vector<StapProbe> probes = file.stap_probes();
   const auto probe = std::find_if(probes.begin(), probes.end(), [](const StapProbe& p) {

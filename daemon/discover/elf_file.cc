@@ -21,8 +21,8 @@ namespace memprofd {
 namespace {
 
 constexpr std::size_t kMaxSegments = 256;
-constexpr std::size_t kMaxFound = 65536;            // symbols that answer a question
-constexpr std::uint64_t kMaxNoteBytes = 64u << 10;  // read of one segment of notes
+constexpr std::size_t kMaxFound = 65536;            // maximum number of matching symbols
+constexpr std::uint64_t kMaxNoteBytes = 64u << 10;  // maximum read of one segment of notes
 constexpr std::uint64_t kMaxBuildIdBytes = 64;
 constexpr std::uint64_t kMaxTlsBytes = 1ull << 30;
 constexpr std::uint32_t kOfSymtab = 1u << 31;
@@ -64,7 +64,7 @@ absl::Status ElfFile::damaged(std::string_view what) const {
   return absl::DataLossError(fmt::format("{} is a damaged ELF file: {}", display_name_, what));
 }
 
-// Once: the first reason is enough to know that something is missing.
+// Records the first reason only; it is enough to show that something is missing.
 void ElfFile::note_incomplete(std::string_view what) const {
   if (why_incomplete_.empty()) why_incomplete_ = fmt::format("{}: {}", display_name_, what);
 }
@@ -141,7 +141,7 @@ absl::Status ElfFile::add_segment(const Elf64_Phdr& header) {
   return absl::OkStatus();
 }
 
-// Leaves the build id empty where the notes are damaged: it only names the file.
+// Leaves the build id empty if the notes are damaged, because it only names the file.
 void ElfFile::read_build_id(const Elf64_Phdr& notes) {
   if (!build_id_.empty() || notes.p_filesz > kMaxNoteBytes) return;
   std::string data(notes.p_filesz, '\0');
@@ -229,7 +229,7 @@ std::vector<std::uint64_t> ElfFile::dynamic_symbols(
   return addresses;
 }
 
-// The vector grows by half of itself; while it does, both are there.
+// The vector grows by half, and both copies exist while it does.
 bool ElfFile::make_room_for_functions() {
   constexpr std::size_t kFirst = 1024;
   const std::size_t now = functions_.capacity();
@@ -261,7 +261,7 @@ void ElfFile::load_functions(const ElfSymbolTable& table, std::uint32_t order) {
   budget_->count_refused(refused);
 }
 
-// At one address the first symbol of .dynsym counts, then that of .symtab.
+// At one address the first symbol of .dynsym counts, then the first one of .symtab.
 void ElfFile::load_functions() {
   functions_loaded_ = true;
   load_functions(sections_.dynamic, 0);
@@ -286,7 +286,7 @@ std::optional<ElfFunction> ElfFile::function_at(std::uint64_t address) {
                                 [](std::uint64_t a, const auto& f) { return a < f.address; });
   if (after == functions_.begin()) return std::nullopt;
   const Function& function = *std::prev(after);
-  // Assembly functions often come without a size: up to the end of the segment.
+  // Assembly functions often have no size; they then extend to the end of the segment.
   std::uint64_t size = function.size;
   for (const ElfSegment& segment : segments_) {
     const std::uint64_t into = function.address - segment.address;
@@ -308,7 +308,7 @@ void ElfFile::for_each_function(const std::function<void(const ElfFunction&)>& f
 }
 
 std::vector<StapProbe> ElfFile::stap_probes() const {
-  constexpr std::uint64_t kMaxBytes = 4u << 20;  // a database has some 50 KB
+  constexpr std::uint64_t kMaxBytes = 4u << 20;  // a database has about 50 KB
   std::string notes(std::min(sections_.probes.size, kMaxBytes), '\0');
   if (notes.size() < sections_.probes.size) {
     note_incomplete(fmt::format("only {} of its probes are read", format_bytes(kMaxBytes)));

@@ -17,15 +17,15 @@ namespace memprofd {
 namespace {
 
 constexpr std::size_t kHeadersAtOnce = 256;
-constexpr std::uint64_t kMaxNameBytes = 4u << 20;  // of all sections' names
+constexpr std::uint64_t kMaxNameBytes = 4u << 20;  // maximum size of all section names
 
-// The section headers of one file, by pieces.
+// The section headers of a file, read piece by piece.
 class Headers {
  public:
   Headers(int fd, std::uint64_t file_bytes, const Elf64_Ehdr& header)
       : fd_(fd), file_bytes_(file_bytes), offset_(header.e_shoff) {}
 
-  // Null when it is not in the file; valid until the next call.
+  // Null if it is not in the file; valid until the next call.
   const Elf64_Shdr* get(std::uint64_t index) {
     if (index < first_ || index - first_ >= piece_.size()) load(index);
     return piece_.empty() ? nullptr : &piece_[index - first_];
@@ -75,7 +75,7 @@ class Sections {
   }
 
  private:
-  // From SHN_LORESERVE on it stands in the first section.
+  // From SHN_LORESERVE on the number is in the first section header.
   absl::StatusOr<std::uint64_t> number() {
     if (header_.e_shoff == 0 || header_.e_shentsize != sizeof(Elf64_Shdr)) return 0;
     std::uint64_t count = header_.e_shnum;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kSymbolsAtOnce = 2048;
 
-// Up to its NUL, which has to be there.
+// The string up to its NUL, which must exist.
 std::string_view first_string(std::string_view bytes) {
   const std::size_t end = bytes.substr(0, kMaxSymbolName + 1).find('\0');
   return end == std::string_view::npos ? std::string_view() : bytes.substr(0, end);

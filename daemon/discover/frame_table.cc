@@ -64,7 +64,7 @@ class Window {
     return inside ? after->end - address : kPage - address % kPage;
   }
 
-  // A big read fails where a page is missing: halve it down to what is asked.
+  // A large read fails if a page is missing, so it is halved down to the needed size.
   bool refill(std::uint64_t address, std::size_t n) {
     const std::size_t most =
         std::max<std::size_t>(std::min<std::uint64_t>(kStep, mapped_behind(address)), n);
@@ -87,8 +87,7 @@ class Window {
   std::vector<std::byte> bytes_;
 };
 
-// Reads the descriptor at address and moves address past it; false when it is
-// malformed or unreadable.
+// Reads the descriptor at address and advances address; false if it is malformed or unreadable.
 bool take_descriptor(Window& window, std::uint64_t& address, FrameDescriptor& out) {
   std::uint16_t num_live = 0;
   const std::byte* header = window.at(address, kHeaderBytes);
@@ -112,12 +111,12 @@ bool take_descriptor(Window& window, std::uint64_t& address, FrameDescriptor& ou
   return true;
 }
 
-// Descriptors as they are read.
+// Collects descriptors as they are read.
 class Collector {
  public:
   Collector(SharedBudget budget, std::uint64_t max) : max_(max), charge_(std::move(budget)) {}
 
-  // False when there is no room for one more.
+  // Returns false if there is no room for another one.
   bool add(const FrameDescriptor& descriptor) {
     if (descriptors_.size() >= max_) return false;
     full_ = !make_room();
@@ -129,7 +128,7 @@ class Collector {
   FrameTable finish() && { return FrameTable(std::move(descriptors_), std::move(charge_)); }
 
  private:
-  // The vector grows by half of itself; while it does, both are there.
+  // The vector grows by half, and both copies exist while it does.
   bool make_room() {
     constexpr std::size_t kFirst = 4096;
     const std::size_t now = descriptors_.capacity();
@@ -155,13 +154,13 @@ std::uint64_t read_one_table(Window& window, std::uint64_t table, Collector& out
   for (std::uint64_t i = 0; i < count; ++i) {
     FrameDescriptor descriptor;
     if (!take_descriptor(window, address, descriptor) || !out.add(descriptor)) {
-      return std::min(count - i, kMaxDescriptors);  // a garbage count says nothing
+      return std::min(count - i, kMaxDescriptors);  // the count itself may be garbage
     }
   }
   return 0;
 }
 
-// Sorted in place: there are millions of a hostile program.
+// Sorts in place, because a hostile program may have millions.
 std::uint64_t sort_and_unify(std::vector<FrameDescriptor>& descriptors) {
   std::sort(descriptors.begin(), descriptors.end(), [](const auto& a, const auto& b) {
     return std::pair(a.return_address, a.address) < std::pair(b.return_address, b.address);

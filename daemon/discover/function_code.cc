@@ -21,7 +21,7 @@ struct DecodedInstruction {
   std::uint64_t end() const { return at + code.length; }
 };
 
-// Nothing when some of it is not an instruction that is known.
+// Nothing if some of it is not a known instruction.
 std::optional<std::vector<DecodedInstruction>> decode_all(std::span<const std::byte> code) {
   std::vector<DecodedInstruction> all;
   for (std::uint64_t at = 0; at < code.size();) {
@@ -47,7 +47,7 @@ class Jumps {
         const ReadProgram& read)
       : all_(all), address_(address), size_(size), read_(read) {}
 
-  // False: one is not understood.
+  // Returns false if a jump is not understood.
   bool find() {
     for (std::size_t i = 0; i < all_.size(); ++i) {
       const DecodedInstruction& one = all_[i];
@@ -59,8 +59,8 @@ class Jumps {
     }
     return true;
   }
-  // add base, register; jmp *register: the register was an entry of a table. A tail call through
-  // a closure jumps to what it has loaded.
+  // add base, register; jmp *register, where the register is an entry of a jump table. A tail call
+  // through a closure jumps to a loaded address instead.
   bool is_switch(std::size_t i) const {
     const X86Instruction& jump = all_[i].code;
     if (!is_indirect_jump(jump) || jump.mode != 3 || i == 0) return false;
@@ -69,7 +69,7 @@ class Jumps {
                       (before.is(0x03) && before.reg == jump.rm);
     return adds && before.wide;
   }
-  // True if one leads to [begin, end].
+  // True if a jump leads to [begin, end].
   bool lead_to(std::uint64_t begin, std::uint64_t end) const {
     const auto first = targets_.lower_bound(begin);
     return first != targets_.end() && *first <= end;
@@ -163,9 +163,9 @@ std::optional<std::int64_t> added_to_young_ptr(const X86Instruction& code) {
   return added_to(code, kYoungPtr);
 }
 
-// Follows rsp in a row of instructions that are passed one after another. OCaml 5 calls C on
-// another stack and comes back: mov %rsp, register; mov (..), %rsp; call; mov register, %rsp. An
-// exception leaves by the stack of its handler, and comes not back.
+// Follows rsp through instructions that are executed one after another. OCaml 5 calls C on another
+// stack and returns: mov %rsp, register; mov (..), %rsp; call; mov register, %rsp. An exception
+// leaves through the stack of its handler and does not return.
 class StackPointer {
  public:
   void pass(const X86Instruction& code) {
@@ -182,9 +182,9 @@ class StackPointer {
       is_own_ = false;
     }
   }
-  // The following code is reached by jumps.
+  // The following code is reached only by jumps.
   void start_over() { *this = StackPointer(); }
-  // True if it is the function's own.
+  // True if it is the function's own value.
   bool is_own() const { return is_own_; }
 
  private:
@@ -192,7 +192,7 @@ class StackPointer {
   std::optional<std::uint8_t> saved_in_;
 };
 
-// nop, push, call, jmp and jcc are emulated by all kernels that have uprobes as links.
+// All kernels that have uprobes as links emulate nop, push, call, jmp and jcc.
 bool is_emulated(const X86Instruction& code) {
   if (code.has_66 || code.has_rep) return false;
   if (code.is_jcc() || code.is(0xe8) || code.is(0xe9) || code.is(0xeb)) return true;
@@ -200,7 +200,7 @@ bool is_emulated(const X86Instruction& code) {
          (code.opcode == 0x90 || (code.opcode & 0xf8) == 0x50);
 }
 
-// The first instruction of the first block that is emulated.
+// The first instruction of the first block that the kernel emulates.
 const DecodedInstruction* cheap_entry(const std::vector<DecodedInstruction>& all) {
   for (const DecodedInstruction& one : all) {
     if (is_emulated(one.code)) return &one;
@@ -244,10 +244,10 @@ bool is_exit(const FunctionCode& code, std::uint64_t at) {
 
 using AddedBy = std::optional<std::int64_t> (*)(const X86Instruction& code);
 
-// Words by which a register has been lowered before that instruction of the first block.
+// Words by which a register has been lowered before this instruction of the first block.
 std::optional<std::uint32_t> words_at(const std::vector<DecodedInstruction>& all,
                                       const DecodedInstruction* end, AddedBy added_by) {
-  constexpr std::int64_t kMost = 0xffff;  // as many as fit into a probe's cookie
+  constexpr std::int64_t kMost = 0xffff;  // the maximum that fits into a probe's cookie
   std::int64_t bytes = 0;
   for (const DecodedInstruction* one = all.data(); one != end; ++one) {
     const auto added = added_by(one->code);
@@ -258,7 +258,7 @@ std::optional<std::uint32_t> words_at(const std::vector<DecodedInstruction>& all
   return static_cast<std::uint32_t>(bytes / 8);
 }
 
-// At a place where a call both begins and ends the two cannot be distinguished.
+// If a call both begins and ends at a place, the two cannot be distinguished.
 void choose_entries(const std::vector<DecodedInstruction>& all, const Jumps& jumps,
                     FunctionCode& result) {
   const DecodedInstruction* const cheap = cheap_entry(all);

@@ -12,11 +12,11 @@
 namespace memprofd {
 namespace {
 
-// Code that is read in all: 2,000 functions of OCaml have some 500 KB, and who made the file may
-// have given each of them all of it.
+// Maximum amount of code that is read: 2,000 OCaml functions have about 500 KB, and a hostile file
+// may give each of them all of it.
 constexpr std::uint64_t kMaxCodeBytes = 4u << 20;
 
-// ocamlopt's symbols of a module's functions begin so: "camlFoo__bar_12", "camlFoo.bar_12".
+// The form of ocamlopt's symbols for a module's functions: "camlFoo__bar_12", "camlFoo.bar_12".
 bool is_ocaml(std::string_view symbol) {
   constexpr std::string_view kPrefix = "caml";
   return symbol.starts_with(kPrefix) && symbol.size() > kPrefix.size() &&

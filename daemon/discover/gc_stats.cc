@@ -33,7 +33,7 @@ std::uint64_t words_in_use(std::uint64_t young_ptr, std::uint64_t young_alloc_en
   return young_alloc_end >= young_ptr && bytes < kMaxMinorHeapBytes ? bytes / 8 : 0;
 }
 
-// OCaml 5: what a domain says.
+// OCaml 5: counters of one domain.
 struct DomainWords {
   std::array<std::uint64_t, 3> words = {};
   std::uint64_t young_ptr = 0, young_end = 0;
@@ -52,7 +52,7 @@ absl::Status read_domain(const MemoryReader& memory, const RuntimeAbi& abi, std:
       .ask(memory);
 }
 
-// OCaml 5: what a domain has room for in its pools.
+// OCaml 5: free room in a domain's pools.
 std::optional<std::uint64_t> free_words_of_heap(const MemoryReader& memory, std::uint64_t heap) {
   std::uint64_t pools = 0, live = 0;
   const bool read = MemoryQuestion()

@@ -50,8 +50,8 @@ std::uint64_t fill(KernelFrameTable& table, const FrameTable& frames) {
 
 }  // namespace
 
-// Enough for the plugins of the largest programs known (Coq: 60,000), while a table that
-// is reserved for costs at most twice its memory once it is of that size.
+// Enough for the plugins of the largest known programs (Coq: 60,000). The reserve at most doubles a
+// table of that size.
 std::uint64_t room_for_plugins(std::uint64_t descriptors, std::uint64_t loaded) {
   return std::max<std::uint64_t>({descriptors / 4, loaded + loaded / 4, kPluginDescriptors});
 }

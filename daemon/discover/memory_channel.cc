@@ -24,7 +24,7 @@ bool is_readable(int socket, int timeout_ms) {
   return ready > 0;  // an answer, or its end
 }
 
-// The sockets of hung servers: readable when they run again.
+// The sockets of hung servers; each becomes readable when its server runs again.
 struct Abandoned {
   Mutex mutex;
   std::vector<UniqueFd> sockets ABSL_GUARDED_BY(mutex);
@@ -60,7 +60,7 @@ MemoryChannel::~MemoryChannel() {
 
 std::chrono::nanoseconds MemoryChannel::silent_for() const {
   const std::uint64_t since = waiting_since_ns_;
-  // An answer that was not fetched yet is not missing.
+  // A server with an answer that was not fetched yet is not silent.
   const bool silent = since != 0 && (dead_ || !is_readable(socket_.get(), 0));
   return std::chrono::nanoseconds(silent ? monotonic_ns() - since : 0);
 }
@@ -68,7 +68,7 @@ std::chrono::nanoseconds MemoryChannel::silent_for() const {
 MemoryChannel::Outcome MemoryChannel::call(MemoryRequest request, std::span<const std::byte> in,
                                            std::span<std::byte> out, MemoryAnswer& answer,
                                            std::chrono::nanoseconds patience) {
-  // Another thread may be waiting, longer than this one would.
+  // Another thread may be waiting, with more patience than this one has.
   if (!mutex_.try_lock_for(patience)) return Outcome::kLate;
   const MutexLock lock(mutex_, std::adopt_lock);
   const auto patience_ns = static_cast<std::uint64_t>(patience.count());
@@ -77,7 +77,7 @@ MemoryChannel::Outcome MemoryChannel::call(MemoryRequest request, std::span<cons
   request.number = ++sent_;
   waiting_since_ns_ = monotonic_ns();
   dead_ = !send(request, in);
-  if (dead_) (void)receive(answer, {});  // what it has said before
+  if (dead_) (void)receive(answer, {});  // receives the last answer, if any
   return await(answer, out, patience_ns);
 }
 
@@ -113,9 +113,8 @@ bool MemoryChannel::wait_readable(std::uint64_t patience_ns) {
   return readable;
 }
 
-// An answer, and its bytes when it is the one to the last request. What the server was kept
-// by its file system counts, not what it waited for a processor: that was waited for in vain, and
-// comes back.
+// Receives an answer, and its bytes if it belongs to the last request. Time that the file system
+// took counts, time that the server waited for a processor does not.
 bool MemoryChannel::receive(MemoryAnswer& answer, std::span<std::byte> out) {
   iovec parts[] = {{&answer, sizeof answer}, {out.data(), out.size()}};
   const ssize_t got = ::readv(socket_.get(), parts, 2);

@@ -33,7 +33,8 @@ bool is_relocated(const FrameTable& frames, const ElfFile& file, std::uint64_t l
   });
 }
 
-// Plugins beyond the room after which a look ends: each costs as much as one that fits.
+// Maximum number of plugins without room after which an inspection ends: each costs as much as one
+// that fits.
 constexpr int kMaxTooLarge = 4;
 
 }  // namespace
@@ -61,7 +62,7 @@ void PluginFinder::note_incomplete(const ElfFile& file, const FrameTable& frames
   }
 }
 
-// A file that cannot be opened for lack of descriptors is left for the next time.
+// A file that cannot be opened because descriptors are missing is tried again next time.
 PluginFinder::PluginState PluginFinder::read_plugin(const Mapping& mapping,
                                                     std::span<const Mapping> maps,
                                                     const MemoryReader& memory, OcamlCode& out) {
@@ -91,7 +92,7 @@ PluginFinder::PluginState PluginFinder::read_plugin(const Mapping& mapping,
   return PluginState::kPlugin;
 }
 
-// Also when it is mapped elsewhere by now: it was loaded again.
+// Also forgets a file that is mapped elsewhere by now, because it was loaded again.
 void PluginFinder::forget_unmapped(const std::vector<Mapping>& maps) {
   std::map<FileId, std::uint64_t> still;
   for (const Mapping& mapping : maps) {

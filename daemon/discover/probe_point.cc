@@ -13,11 +13,11 @@ constexpr std::array kEndbr64 = {std::byte{0xf3}, std::byte{0x0f}, std::byte{0x1
 
 struct Instruction {
   std::string_view name;
-  bool emulated = false;  // by the kernel, on all kernels that matter
+  bool emulated = false;  // the kernel emulates it, on all relevant kernels
 };
 
-// Two-byte opcodes, 0f xx. The multi-byte nop is emulated, but some kernels
-// rewrite its five-byte form into a call that destroys the red zone: not cheap.
+// Two-byte opcodes, 0f xx. The multi-byte nop is emulated, but does not count as cheap: some
+// kernels rewrite its five-byte form into a call that destroys the red zone.
 std::string_view name_two_byte(unsigned opcode) {
   if (opcode == 0x1f || opcode == 0x1e) return "long nop";
   if (opcode == 0x05) return "syscall";
@@ -61,8 +61,8 @@ Instruction classify(std::span<const std::byte> code) {
   return {name_one_byte(at(i), at(i + 1) >> 3 & 7)};
 }
 
-// Bytes of a register move, load, lea or test of 8 or 4 bytes, with its prefixes; 0 for
-// anything else. Intel SDM volume 2, 2.1: ModRM, SIB, displacement.
+// Length of a move, load, lea or test of registers (8 or 4 bytes), with prefixes; 0 for anything
+// else. Intel SDM volume 2, 2.1: ModRM, SIB, displacement.
 std::size_t length_of_move(std::span<const std::byte> code) {
   const auto at = [&](std::size_t i) {
     return i < code.size() ? std::to_integer<unsigned>(code[i]) : 0u;

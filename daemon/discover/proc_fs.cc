@@ -47,7 +47,7 @@ std::string_view take_line(std::string_view& text) {
   return line;
 }
 
-// Appends all of a file; the result is 0 or an errno.
+// Appends the whole file; returns 0 or an errno.
 int read_all(int fd, std::string& out) {
   char buffer[16384];
   for (;;) {
@@ -100,7 +100,7 @@ std::optional<Mapping> parse_mapping(std::string_view line) {
   return mapping;
 }
 
-// Real, effective, saved. A missing one is that of kNobody.
+// Real, effective and saved id. A missing one is kNobody.
 template <typename Id>
 void parse_ids(std::string_view text, std::array<Id, 3>& ids) {
   for (Id& id : ids) id = parse_number<Id>(take_word(text)).value_or(static_cast<Id>(-1));
@@ -224,7 +224,7 @@ std::vector<Mapping> parse_maps(std::string_view text) {
 }
 
 std::string variable_of(std::string_view environment, std::string_view name) {
-  // Behind a NUL each, the first one included.
+  // Every variable follows a NUL, the first one too.
   const std::string all = fmt::format("{}{}", '\0', environment);
   const std::string key = fmt::format("{}{}=", '\0', name);
   const std::size_t at = all.find(key);

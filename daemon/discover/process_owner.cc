@@ -16,17 +16,17 @@
 namespace memprofd {
 namespace {
 
-// Folders of /proc by descriptor: what is opened in one is of its process, or is not there.
+// Folders of /proc by descriptor: a file in one belongs to its process, or cannot be opened.
 constexpr char kOpenFolders[] = "/proc/self/fd";
 
-// All of its capabilities are then his in that namespace, whichever they are.
+// The user then has all capabilities in that namespace.
 bool owns_user_namespace(const UniqueFd& folder, uid_t uid) {
   const UniqueFd space(::openat(folder.get(), "ns/user", O_RDONLY | O_CLOEXEC));
   uid_t owner = 0;
   return space && ::ioctl(space.get(), NS_GET_OWNER_UID, &owner) == 0 && owner == uid;
 }
 
-// The kernel gives files of a process that cannot be dumped to root.
+// The kernel gives the files of a process that cannot be dumped to root.
 bool is_dumpable(const UniqueFd& folder, const ProcessUser& user) {
   struct stat file {};
   return ::fstatat(folder.get(), "status", &file, 0) == 0 && file.st_uid == user.uid &&
@@ -61,7 +61,7 @@ absl::StatusOr<OwnedProcess> find_owner(const ProcFs& proc, int pid) {
   OwnedProcess process{.start_time_ticks = *start_time};
   if (!status->has_ended()) process.owner = owner_of(folder, *status);
   if (process.owner || user_of(*status).uid == 0) return process;
-  // Without memory it counts as one that cannot be dumped.
+  // A process without memory counts as one that cannot be dumped.
   const auto now = held.status(folder.get());
   process.has_ended = !now.ok() || now->has_ended() || !now->has_memory;
   return process;

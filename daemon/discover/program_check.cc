@@ -42,7 +42,7 @@ bool contains_text(const ElfFile& file, std::string_view needle) {
   return false;
 }
 
-// Why a file without caml_frametable cannot be profiled.
+// The reason why a file without caml_frametable cannot be profiled.
 absl::Status explain_no_frametable(const ElfFile& file) {
   if (!file.why_incomplete().empty()) {
     return refuse(Refusal::kOther, "cannot be read: {}; shorten its symbol table (strip -x)",
@@ -54,7 +54,7 @@ absl::Status explain_no_frametable(const ElfFile& file) {
                   "runs OCaml bytecode in {}: compile the program with ocamlopt to profile it",
                   path);
   }
-  // The environment variable that every OCaml runtime reads.
+  // The name of an environment variable that every OCaml runtime reads.
   if (!file.has_symtab() && contains_text(file, "OCAMLRUNPARAM")) {
     return refuse(Refusal::kNoSymbols,
                   "looks like an OCaml program, but {} is stripped and exports no symbols: "
@@ -101,7 +101,7 @@ constexpr WantedSymbol kAgentInOcaml5[] = {
     {"caml_alloc_shr", &RuntimeSymbols::alloc_shr},
 };
 constexpr Wanted kAgentCode = Wanted(kAgentInOcaml5).last(4);
-// Symbols that are shown if they exist.
+// Symbols that are reported if they exist.
 constexpr WantedSymbol kOptional[] = {
     {"caml_get_current_callstack", &RuntimeSymbols::user_callstack},
     {"caml_minor_collections_count", &RuntimeSymbols::minor_collections},
@@ -114,7 +114,7 @@ constexpr WantedSymbol kOptional[] = {
     {"caml_system__code_end", &RuntimeSymbols::system_end},
 };
 
-// The first that is missing, or null.
+// The first missing symbol, or null.
 const WantedSymbol* find_symbols(const ElfFile& file, Wanted wanted, RuntimeSymbols& out) {
   std::vector<std::string_view> names;
   for (const WantedSymbol& symbol : wanted) names.push_back(symbol.name);
@@ -130,8 +130,7 @@ const WantedSymbol* find_symbols(const ElfFile& file, Wanted wanted, RuntimeSymb
   return first_missing;
 }
 
-// Finds the function with which plugins register their frame tables, in a program that can load
-// any.
+// Finds the function that registers the frame tables of plugins, in programs that can load any.
 void find_dynlink(const ElfFile& file, OcamlProgram& program) {
   if (!file.find_symbol("camlDynlink")) return;
   const auto registers = file.find_symbol(program.abi.domains ? "caml_register_frametables"

@@ -19,11 +19,11 @@
 namespace memprofd {
 namespace {
 
-// Bytes of the functions that are looked into.
+// Number of bytes of these functions that are decoded.
 constexpr std::size_t kEnterHookBytes = 256;
 constexpr std::size_t kSectionBytes = 512;
 constexpr std::size_t kAcquireBytes = 64;
-// From where OCaml code called C up to the system call.
+// Maximum size of the stack from OCaml's call of C to the system call.
 constexpr std::uint64_t kMostStackBytes = 64u << 10;
 
 constexpr long kSleeps[] = {SYS_nanosleep, SYS_clock_nanosleep, SYS_restart_syscall};
@@ -38,7 +38,7 @@ struct StubName {
   std::string_view name;
   std::span<const long> calls;
 };
-// otherlibs/unix and runtime/io.c of 4.11 to 4.14.
+// From otherlibs/unix and runtime/io.c of 4.11 to 4.14.
 constexpr StubName kStubs[] = {
     {"unix_sleep", kSleeps},   {"unix_select", kSelects},      {"unix_accept", kAccepts},
     {"unix_read", kReads},     {"unix_recv", kReceives},       {"unix_recvfrom", kReceives},
@@ -53,7 +53,7 @@ absl::Status not_found(const std::string& what) {
   return absl::FailedPreconditionError(absl::StrCat("its runtime does not reveal ", what));
 }
 
-// Each instruction up to one that is not known, until fn says no.
+// Calls fn for each instruction up to an unknown one, until fn returns false.
 void for_each_instruction(std::span<const std::byte> code,
                           const std::function<bool(const X86Instruction&, std::size_t end)>& fn) {
   for (std::size_t at = 0; at < code.size();) {
@@ -89,7 +89,7 @@ std::optional<EnterHook> read_enter_hook(std::span<const std::byte> code, std::u
     const bool leaves = is_return || one.is(0xe9) || one.is(0xeb);
     if (is_return && is_first) hook.does_nothing = true;
     is_first = false;
-    // movl $0, busy(%rip): the only one.
+    // Finds movl $0, busy(%rip), which occurs once.
     if (one.is(0xc7) && one.rip_relative && !one.wide && !one.has_66 && one.immediate == 0) {
       is_alone = hook.busy == 0;
       hook.busy = place_of(one, address + end);
@@ -101,8 +101,8 @@ std::optional<EnterHook> read_enter_hook(std::span<const std::byte> code, std::u
   return hook;
 }
 
-// The first word that it loads is the leader. The number of domains is an int that it loads, and
-// the word 8 bytes behind that is loaded, too.
+// The first word that it loads is the leader. The number of domains is an int that it loads, if it
+// also loads the word 8 bytes after that.
 std::optional<SectionWords> read_section_words(std::span<const std::byte> code,
                                                std::uint64_t address) {
   SectionWords words;
@@ -147,7 +147,7 @@ std::optional<DomainOffsets> read_domain_offsets(std::span<const std::byte> code
 }
 
 absl::StatusOr<RuntimeLocks> RuntimeLocks::find(const Target& target) {
-  // A file of its own, because the target's is for one thread.
+  // Opens the file again, because the target's object may be used by one thread only.
   ASSIGN_OR_RETURN(const auto program, ElfFile::from_fd(target.program_file, target.exe));
   RuntimeLocks locks;
   locks.has_domains_ = target.abi.domains;
@@ -212,9 +212,9 @@ absl::Status RuntimeLocks::check_ocaml4(const MemoryReader& memory,
   return busy == 0 ? absl::OkStatus() : not_free("a thread of it has the runtime lock");
 }
 
-// The function that OCaml code called last, while it has not returned: its place to return to is
-// on the stack. Code that calls C without caml_c_call leaves that as it was; but then nothing on
-// the stack leads back into the function.
+// Identifies the function that OCaml code called last and that has not returned: its return address
+// is on the stack. Code that calls C without caml_c_call leaves the record unchanged, but then
+// nothing on the stack leads back into the function.
 absl::Status RuntimeLocks::check_stub(const MemoryReader& memory, const SleepingCall& call) const {
   const absl::Status unknown = not_free(
       "its C code may hold the runtime (only Unix and channels are known to release it, unless the "
@@ -236,7 +236,8 @@ absl::Status RuntimeLocks::check_stub(const MemoryReader& memory, const Sleeping
   return leads_back ? absl::OkStatus() : unknown;
 }
 
-// Before the return address stands: lea or mov function(%rip), %rax; call caml_c_call.
+// The instructions before the return address are: lea or mov function(%rip), %rax; call
+// caml_c_call.
 std::optional<std::uint64_t> RuntimeLocks::called_function(const MemoryReader& memory,
                                                            std::uint64_t bottom) const {
   constexpr std::size_t kLea = 7, kCall = 5;

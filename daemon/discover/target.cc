@@ -28,7 +28,7 @@
 namespace memprofd {
 namespace {
 
-// From exec until the runtime knows itself: loading a large program from a slow disk.
+// Time from exec until the runtime has started; a large program may come from a slow disk.
 constexpr std::chrono::seconds kStartPatience{2};
 
 constexpr std::string_view kDeleted = " (deleted)";
@@ -56,7 +56,7 @@ absl::Status check_process(const ProcFs& proc, int pid, int& container_pid) {
   return absl::OkStatus();
 }
 
-// Only for who reads a trace: empty when it cannot be had.
+// Only for readers of a trace, so it is empty if it cannot be read.
 std::string environment_of(const ProcFs& proc, const Target& target) {
   constexpr std::uint64_t kMaxBytes = 1u << 20;
   const auto range = proc.environment_range(target.pid);
@@ -66,7 +66,7 @@ std::string environment_of(const ProcFs& proc, const Target& target) {
   return target.memory->read(range->first, bytes).ok() ? text : "";
 }
 
-// pid, start time, names: what makes the process this process.
+// Reads pid, start time and names, which identify the process.
 absl::Status identify(const ProcFs& proc, Target& target) {
   const int pid = target.pid;
   target.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
@@ -77,7 +77,7 @@ absl::Status identify(const ProcFs& proc, Target& target) {
     return absl::FailedPreconditionError(
         fmt::format("pid {} ({}) is a kernel thread, not an OCaml program", pid, target.comm));
   }
-  // Before the program is looked at: while this answers, there was no exec since.
+  // Opened before the program is inspected: as long as it answers, there was no exec.
   ASSIGN_OR_RETURN(target.memory, TargetMemory::open(pid, proc.root()));
   ASSIGN_OR_RETURN(const OwnedProcess process, find_owner(proc, pid));
   target.start_time_ticks = process.start_time_ticks;
@@ -125,8 +125,8 @@ absl::Status find_capture_point(const ElfFile& program, const ElfSymbol& functio
   return absl::OkStatus();
 }
 
-// Finds the points of the modes that are possible. A capture that is not understood leaves observe
-// mode.
+// Finds the probe points of the possible modes. If a capture point is not understood, observe mode
+// remains.
 absl::Status find_probe_points(const ElfFile& program, const RuntimeSymbols& symbols,
                                std::uint64_t load_bias, Target& target) {
   if (target.why_no_observe.empty()) {
@@ -144,7 +144,7 @@ absl::Status find_probe_points(const ElfFile& program, const RuntimeSymbols& sym
   return find_probe_point(program, symbols.safe_point, load_bias, target.safe_point);
 }
 
-// 0 when there is none.
+// Returns 0 if there is none.
 std::uint64_t address_of(const ElfSymbol& symbol, std::uint64_t load_bias) {
   return symbol.address == 0 ? 0 : load_bias + symbol.address;
 }
@@ -173,7 +173,7 @@ void find_plugins(const ProcFs& proc, const std::vector<Mapping>& maps, const st
   target.plugin_finder.set_room(target.room_for_plugins - loaded);
 }
 
-// Everything inside the process, given its program.
+// Inspects everything inside the process, for a known program.
 absl::Status inspect_code(const ProcFs& proc, std::unique_ptr<ElfFile> program,
                           const RuntimeSymbols& symbols, const std::stop_token& stop,
                           Target& target) {
@@ -217,7 +217,7 @@ absl::Status inspect_code(const ProcFs& proc, std::unique_ptr<ElfFile> program,
   return absl::OkStatus();
 }
 
-// Between exec and the start of the runtime a program is neither the one before nor yet this one.
+// Between exec and the start of the runtime a process is in neither the old nor the new program.
 bool is_starting(const absl::Status& status) { return absl::IsUnavailable(status); }
 
 absl::Status inspect_program(const ProcFs& proc, const std::stop_token& stop, Target& target) {
@@ -241,7 +241,7 @@ absl::StatusOr<Target> inspect_process(const ProcFs& proc, int pid, const std::s
   RETURN_IF_ERROR(identify(proc, target));
   const absl::Status inspected = inspect_program(proc, stop, target);
   if (inspected.ok()) return target;
-  // An error about a program that has gone meanwhile does not concern the one that runs.
+  // An error about a program that is gone does not concern the running one.
   const absl::Status memory = target.memory->check();
   return absl::IsNotFound(memory) ? memory : inspected;
 }
@@ -266,12 +266,12 @@ bool has_exited(const Target& target) {
   return ::poll(&fd, 1, 0) == 1;
 }
 
-// Data read by pid belonged to this process as long as its pidfd reports it alive.
+// Data that was read by pid belongs to this process as long as its pidfd reports it alive.
 absl::Status check_same_program(const Target& target) {
   const absl::Status memory = target.memory->check();
   if (absl::IsDeadlineExceeded(memory)) return memory;
   const auto now = file_id(ProcFs().path(target.pid, "exe"));
-  // While it dies its program and its memory go before its pidfd says so.
+  // A dying process loses its program and memory before its pidfd reports the end.
   if (!now || has_exited(target)) return gone(target.pid);
   if (memory.ok() && now == file_id(target.program_file->get())) return absl::OkStatus();
   return exec_seen(target.pid);
@@ -282,8 +282,8 @@ absl::StatusOr<Target> discover_target(int pid, const std::string& proc_root,
   const ProcFs proc(proc_root);
   absl::StatusOr<Target> target = inspect_when_started(proc, pid, stop);
   if (target.ok()) return target;
-  // Whatever went wrong, an end in the middle is the better explanation; not being able to
-  // look is none.
+  // If the process has ended meanwhile, that explains any error best; a failure to find out
+  // explains nothing.
   const absl::StatusOr<ProcessStatus> now = proc.status(pid);
   const bool ended = now.ok() ? now->has_ended() : absl::IsNotFound(now.status());
   if (ended && !absl::IsNotFound(target.status())) return gone(pid);

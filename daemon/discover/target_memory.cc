@@ -32,8 +32,8 @@ absl::StatusOr<UniqueFd> open_file(const ProcFs& proc, int pid, const char* name
   return file;
 }
 
-// 16 random bytes that the kernel gives to each program. 0: not known. Of another program, if there
-// was an exec just now: then they differ from what is in this memory.
+// 16 random bytes that the kernel gives to each program; 0: unknown. After an exec they belong to
+// the new program and differ from those in this memory.
 std::uint64_t mark_of(const ProcFs& proc, int pid) {
   const UniqueFd file(::open(proc.path(pid, "auxv").c_str(), O_RDONLY | O_CLOEXEC));
   Elf64_auxv_t entries[64] = {};
@@ -137,8 +137,8 @@ absl::Status TargetMemory::failure(MemoryChannel::Outcome outcome) const {
       "pid {}: the process that reads its memory has ended (killed?): attach again", pid_));
 }
 
-// In pieces that a server takes. An address space that has gone answers nothing, one whose
-// pages are missing EIO.
+// Splits the request into pieces that a server accepts. A vanished address space returns nothing,
+// one with missing pages EIO.
 absl::Status TargetMemory::transfer(MemoryRequest request, std::span<const std::byte> in,
                                     std::span<std::byte> out,
                                     std::chrono::nanoseconds patience) const {
@@ -197,7 +197,8 @@ absl::StatusOr<std::size_t> TargetMemory::read_some(std::span<const MemoryPiece>
     list.push_back({piece.address, piece.out.size()});
     bytes += piece.out.size();
   }
-  // The allocator trims its memory whenever a block of this size is freed.
+  // Keeps the buffer, because the allocator trims its memory whenever a block of this size is
+  // freed.
   thread_local std::vector<std::byte> read;
   read.resize(std::max(read.size(), bytes));
   MemoryAnswer answer;
@@ -347,7 +348,7 @@ absl::StatusOr<std::vector<Mapping>> TargetMemory::maps() const {
   return parse_maps(text);
 }
 
-// Nothing is mapped at address 0, or something is: either way the address space answers.
+// Whether or not anything is mapped at address 0, an existing address space answers.
 absl::Status TargetMemory::check() const {
   std::byte byte;
   const absl::Status status = read(0, std::span(&byte, 1));

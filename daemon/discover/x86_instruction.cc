@@ -80,7 +80,7 @@ Form two_byte_form(unsigned op) {
   return kModrm;
 }
 
-// Reads byte by byte; beyond the end it fails for good.
+// Reads byte by byte; after the end every read fails.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> code)
@@ -132,7 +132,8 @@ void read_prefixes(Reader& code, X86Instruction& out, Prefixes& prefixes) {
   prefixes = {(rex & 4) != 0, (rex & 2) != 0, (rex & 1) != 0};
 }
 
-// c5 and c4, whose first bits are those of REX inverted. False: a map that is not known.
+// Reads prefixes c5 and c4, whose first bits are those of REX inverted. Returns false for an
+// unknown opcode map.
 bool read_vex(Reader& code, X86Instruction& out, Prefixes& prefixes) {
   const bool is_long = code.next() == 0xc4;
   const unsigned first = code.next();
@@ -221,7 +222,7 @@ std::optional<X86Instruction> decode_x86(std::span<const std::byte> bytes) {
     read_opcode(code, out);
   }
   const Form form = form_of(out, code.peek());
-  // A short distance behind an operand size prefix means one thing to Intel, another to AMD.
+  // Intel and AMD disagree about short distances after an operand size prefix.
   if (!form.known || code.failed() || (out.has_66 && out.is_relative())) return std::nullopt;
   if (form.modrm) read_modrm(code, prefixes, out);
   if (form.immediate != 0) {

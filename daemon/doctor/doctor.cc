@@ -43,7 +43,7 @@ bool can_be_observed_only(const ElfFile& program) {
 void describe_symbols(const ElfFile& program, Findings& findings) {
   const RuntimeSymbolCheck check = locate_symbols(program);
   if (check.missing.size() == check.wanted)
-    return;  // not an OCaml program, which is said elsewhere
+    return;  // not an OCaml program, which another line reports
   const std::size_t found = check.wanted - check.missing.size();
   const std::string where = program.has_symtab() ? "" : ", exported ones (the program is stripped)";
   const std::string detail =
@@ -93,13 +93,13 @@ void describe_probes(const Target& target, Findings& findings) {
     return;
   }
   if (kernel_can_walk()) describe_probe("capture probe", target.capture, "a sample", findings);
-  // Its cost matters only while the agent is put in.
+  // This probe costs something only during the injection.
   findings.push_back({Level::kOk, "safe point probe",
                       absl::StrCat("on `", target.safe_point.instruction, "`, ",
                                    target.safe_point.cheap ? "emulated" : "single-stepped",
                                    "; while the agent is injected"),
                       ""});
-  // The agent's own function, which begins so.
+  // The agent's own function, which begins with a nop.
   findings.push_back({Level::kOk, "batch probe",
                       absl::StrCat("on `nop`, emulated: ", emulated_cost("a batch of samples")),
                       ""});
@@ -131,7 +131,7 @@ void describe_frames(const Target& target, Findings& findings) {
   }
 }
 
-// Without an agent, for this reason.
+// Observe mode, because of this reason against an agent.
 Finding observed(Level level, const std::string& why, const std::string& remedy) {
   if (kernel_can_walk()) return {level, "mode", absl::StrCat("observe: ", why), remedy};
   return {Level::kProblem, "mode",
@@ -163,7 +163,7 @@ void append(const Findings& more, Findings& findings) {
   findings.insert(findings.end(), more.begin(), more.end());
 }
 
-// A target that discover refuses: its line says why; the rest may say more.
+// The status says why discover refuses the target; this adds what else can be found out.
 void describe_refused(int pid, const absl::Status& status, Findings& findings) {
   findings.push_back({Level::kProblem, "target", std::string(status.message()),
                       absl::IsNotFound(status) ? "check the pid with pgrep" : ""});

@@ -105,7 +105,7 @@ void examine_namespaces(const ProcFs& proc, int pid, const ProcessStatus& status
                       parts.empty() ? "those of memprofd" : absl::StrJoin(parts, "; "), ""});
 }
 
-// An injected program opens the agent by its name, or a copy by that of its own fd.
+// An injected program opens the agent by its name, or a copy through its own descriptor.
 void examine_root(const ProcFs& proc, int pid, bool injection_needed, const std::string& agent_path,
                   Findings& findings) {
   if (!injection_needed || !std::filesystem::path(agent_path).is_absolute()) return;
@@ -138,7 +138,7 @@ void examine_libc(const ProcFs& proc, int pid, bool injection_needed, Findings& 
                       injection_needed ? "link the program with the memprof-agent package" : ""});
 }
 
-// The soft limit in bytes; nothing when there is none.
+// The soft limit in bytes; nothing if there is no limit.
 std::optional<std::uint64_t> stack_limit(const ProcFs& proc, int pid) {
   constexpr std::string_view kLabel = "Max stack size";
   std::ifstream file(proc.path(pid, "limits"));
@@ -154,7 +154,7 @@ std::optional<std::uint64_t> stack_limit(const ProcFs& proc, int pid) {
 }
 
 void examine_stack_limit(const ProcFs& proc, int pid, bool injection_needed, Findings& findings) {
-  // Loading the agent takes 256 KiB below whatever the program has on its stack.
+  // Loading the agent takes 256 KiB below the program's own stack frames.
   constexpr std::uint64_t kSmall = 1u << 20;
   const auto limit = stack_limit(proc, pid);
   const bool small = limit && *limit < kSmall && injection_needed;

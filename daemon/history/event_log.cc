@@ -32,7 +32,7 @@ bool EventLog::wanted() const {
 }
 
 void EventLog::begin(std::uint64_t next_event) {
-  std::deque<EventChunkPtr> old;  // ends outside the lock
+  std::deque<EventChunkPtr> old;  // destroyed outside the lock
   {
     const MutexLock lock(mutex_);
     if (next_event != next_) {
@@ -46,7 +46,7 @@ void EventLog::begin(std::uint64_t next_event) {
 }
 
 void EventLog::append(EventChunkPtr chunk) {
-  std::vector<EventChunkPtr> old;  // ends outside the lock
+  std::vector<EventChunkPtr> old;  // destroyed outside the lock
   {
     const MutexLock lock(mutex_);
     next_ = chunk->end();

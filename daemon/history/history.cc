@@ -26,14 +26,14 @@ bool is_higher(const Estimate& live, double gone_words, const Estimate& peak,
   return live.words - peak.words > errors * std::sqrt(std::max(0.0, variance));
 }
 
-// A session of a lower rate has larger errors and would be the highest for that: a moment of
-// another session is the peak when it is higher by more than chance and half an error, with which
-// the most of a few sessions is found to be least wrong (docs/internals/accuracy.md).
+// A session of a lower rate has larger errors, which alone could make it the highest. A moment of
+// another session is therefore the peak only if it is higher by more than chance and half an error;
+// with this margin the maximum over a few sessions has the least bias (docs/internals/accuracy.md).
 constexpr double kOtherSessionErrors = 0.5;
 
 }  // namespace
 
-// A tier without remaining windows continues with everything that a finer one has.
+// A tier without windows of its own is filled from the next finer one.
 History::History(const HistoryView& before)
     : begin_ns_(before.begin_ns),
       last_close_ns_(before.newest_ns()),
@@ -74,7 +74,7 @@ void History::close_window(std::uint64_t now_ns, const IntervalSource& source,
   }
 }
 
-// One window from those of the finer tier since the last one of this tier.
+// Merges the windows of the finer tier since the last one of this tier into one.
 void History::merge_into(int tier, std::uint64_t end_ns) {
   const std::uint64_t begin_ns = ends_ns_[tier];
   std::vector<HistoryWindowPtr> parts;
@@ -98,8 +98,8 @@ void History::pop_front(int tier) {
   tiers_[tier].pop_front();
 }
 
-// As many as make up one window of the next tier, so that the first one left
-// begins where one of that tier does.
+// Drops as many as make up one window of the next tier, so that the first remaining one begins
+// where one of that tier does.
 bool History::drop_oldest(int tier) {
   Windows& windows = tiers_[tier];
   if (windows.empty()) return false;

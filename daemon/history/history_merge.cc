@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint32_t kEnd = std::numeric_limits<std::uint32_t>::max();
 
-// Deaths by code, in their order.
+// Sums of deaths by code, in the order of codes.
 class DeathSum {
  public:
   void add(std::span<const DeathCounts::Entry> deaths) {
@@ -21,7 +21,7 @@ class DeathSum {
       used_[death.code / 64] |= std::uint64_t{1} << death.code % 64;
     }
   }
-  // Valid until the next call; starts afresh.
+  // Valid until the next call; the sum restarts.
   std::span<const DeathCounts::Entry> take() {
     entries_.clear();
     if ((used_[0] | used_[1] | used_[2] | used_[3]) == 0) return entries_;
@@ -41,10 +41,10 @@ class DeathSum {
   std::vector<DeathCounts::Entry> entries_;
 };
 
-// Several runs of cells by ascending class as one.
+// Merges several runs of cells, ordered by class, into one.
 class PartMerger {
  public:
-  // only: as in sum_windows().
+  // only: see sum_windows().
   PartMerger(std::vector<WindowPartReader> readers, std::span<const ClassId> only)
       : readers_(std::move(readers)), only_(only) {
     heads_.resize(readers_.size());
@@ -52,7 +52,7 @@ class PartMerger {
     for (std::size_t i = 0; i < readers_.size(); ++i) read(i, only_.empty() ? 0 : only_[0].value());
   }
 
-  // Null at the end.
+  // Returns null at the end.
   const WindowCell* next() {
     const std::uint32_t first = only_.empty() ? lowest() : next_wanted();
     if (first == kEnd) return nullptr;
@@ -76,7 +76,7 @@ class PartMerger {
 
  private:
   std::uint32_t lowest() const { return *std::min_element(classes_.begin(), classes_.end()); }
-  // The first of the wanted classes, after those that were, which any window has.
+  // The next wanted class that any window has.
   std::uint32_t next_wanted() {
     while (next_only_ < only_.size()) {
       const std::uint32_t wanted = only_[next_only_++].value();
@@ -89,7 +89,7 @@ class PartMerger {
     }
     return kEnd;
   }
-  // From a class on.
+  // Continues with cells from this class on.
   void read(std::size_t i, std::uint32_t from) {
     heads_[i] = readers_[i].next_from(ClassId(from));
     classes_[i] = heads_[i] == nullptr ? kEnd : heads_[i]->alloc_class.value();

@@ -6,7 +6,7 @@
 namespace memprofd {
 namespace {
 
-// Windows read for one step at most; more would only cost time.
+// Maximum number of windows that are read for one step; more would only cost time.
 constexpr std::size_t kWindowsPerStep = 4;
 
 std::uint64_t length_ns(const HistoryView::Tier& step) {
@@ -20,7 +20,7 @@ HistoryView::Tier::const_iterator window_at(const HistoryView::Tier& tier, std::
       [](std::uint64_t time, const HistoryWindowPtr& window) { return time < window->end_ns(); });
 }
 
-// The window of a tier that begins exactly there and ends in time, else null.
+// The window of a tier that begins exactly there and ends by the end of the range, or null.
 HistoryWindowPtr fitting(const HistoryView::Tier& tier, std::uint64_t begin_ns,
                          std::uint64_t end_ns) {
   const auto found = window_at(tier, begin_ns);
@@ -37,7 +37,7 @@ std::vector<HistoryWindowPtr> cover_up_to(const HistoryView& view, std::uint64_t
     for (int tier = widest; tier >= 0 && next == nullptr; --tier) {
       next = fitting(view.tiers[tier], at, end_ns);
     }
-    // Older than the tiers asked for: the narrowest of the wider ones.
+    // For times before these tiers: the narrowest of the wider ones.
     for (int tier = widest + 1; tier < kHistoryTiers && next == nullptr; ++tier) {
       next = fitting(view.tiers[tier], at, end_ns);
     }

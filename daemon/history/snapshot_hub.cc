@@ -86,7 +86,7 @@ void SnapshotHub::publish(std::vector<ProfileSnapshotPtr> snapshots) {
     answered_ = seen_;
   }
   published_.notify_all();
-  // The old publication ends here, outside the lock.
+  // Destroys the old publication here, outside the lock.
 }
 
 }  // namespace memprofd

@@ -17,7 +17,7 @@ std::size_t bytes_of(const ValueLine& line) { return sizeof line + line.text.cap
 
 bool is_same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
-// a and, where only one of them is known, that one.
+// Sets each number to choose(a, b), or to the one that is known.
 template <typename Choose>
 void take_in(std::vector<double>& into, const std::vector<double>& other, const Choose& choose) {
   if (into.size() < other.size()) into.resize(other.size(), kUnknown);
@@ -54,7 +54,7 @@ ValueWindowPtr window_after(const ValueHistoryView::Tier& tier, std::uint64_t ti
   return found == tier.end() ? nullptr : *found;
 }
 
-// The widest tier of which this number of windows suffices.
+// The widest tier of which this many windows are enough.
 int tier_for(std::uint64_t length_ns, std::size_t steps) {
   const std::uint64_t step_ns = length_ns / std::max<std::size_t>(steps, 1);
   int tier = 0;
@@ -107,7 +107,7 @@ ValueHistoryView::Tier ValueHistoryView::cover(std::uint64_t begin_ns, std::uint
     for (const int tier : order) {
       ValueWindowPtr window = window_after(tiers[tier], at);
       if (window == nullptr || window->end_ns > end_ns) continue;
-      // If none is known yet: the one that begins first.
+      // If none is known yet, takes the window that begins first.
       const bool is_nearer = next == nullptr || window->begin_ns < next->begin_ns;
       if (is_nearer) next = std::move(window);
       if (next->begin_ns <= at) break;
@@ -136,7 +136,7 @@ ValueHistoryView::Tier ValueHistoryView::steps(std::uint64_t begin_ns, std::uint
   return steps;
 }
 
-// A series that is there twice, as a damaged file may say, is known by its first number.
+// A damaged file may contain a series twice; it then keeps its first number.
 ValueHistory::ValueHistory(const ValueHistoryView& before)
     : series_(before.series),
       has_lines_(before.next_line > 0),
@@ -152,7 +152,7 @@ ValueHistory::ValueHistory(const ValueHistoryView& before)
     if (!before.tiers[tier].empty())
       last_ns_ = std::max(last_ns_, before.tiers[tier].back()->end_ns);
   }
-  // Samples that no window of a tier has yet are in those of the finer tier.
+  // Samples that no window of a tier contains yet are in those of the finer tier.
   for (int tier = 0; tier < kHistoryTiers; ++tier) {
     const auto& windows = tiers_[tier].windows;
     ValueWindow& open = tiers_[tier].open;
@@ -186,7 +186,7 @@ void ValueHistory::note(const ValueSample& sample) {
   }
 }
 
-// The numbers by series, which may be new.
+// Returns the numbers in the order of series; adds new series.
 std::vector<double> ValueHistory::row_of(const ValueSample& sample) {
   std::vector<double> row(series_.size(), kUnknown);
   refused_ = 0;
@@ -244,7 +244,8 @@ void ValueHistory::pop_front(int tier) {
   tiers_[tier].windows.pop_front();
 }
 
-// A line that is being written is waited for once; what the program has overwritten is lost.
+// A line that is still being written is waited for once. Lines that the program has overwritten are
+// lost.
 void ValueHistory::note_lines(const std::vector<ValueLine>& lines) {
   if (lines.empty()) return;
   if (!has_lines_) next_line_ = lines.front().number;

@@ -20,7 +20,7 @@ bool CapturePool::push(CaptureList& list, const Capture& capture) {
 
 Capture CapturePool::pop(CaptureList& list) {
   const std::uint32_t node = unlink_front(list);
-  link_front(free_, node);  // to be used next, while it is in the cache
+  link_front(free_, node);  // reused next, while it is in the cache
   --size_;
   return nodes_[node].capture;
 }

@@ -13,7 +13,7 @@ std::nullopt_t refuse(Drop reason, DropCounters& drops) {
   return std::nullopt;
 }
 
-// The event struct at the start of the bytes, null when they are too few.
+// The event struct at the start of the bytes; null if there are too few bytes.
 template <typename Event>
 const Event* event_at(Bytes data) {
   if (data.size() < sizeof(Event)) return nullptr;

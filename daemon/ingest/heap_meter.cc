@@ -19,7 +19,7 @@ std::optional<HeapMeter::Words> HeapMeter::read(const ObservedView& hit) const {
                                            : static_cast<double>(hit.words[i]);
     if (!(words[i] >= 0 && words[i] < kMaxWords)) return std::nullopt;
   }
-  // A request that did not fit may have taken young_ptr below the heap's start.
+  // A request that did not fit may have moved young_ptr below the heap's start.
   const std::uint64_t used = hit.young_end - hit.young_ptr;
   if (hit.young_end < hit.young_ptr || used > kMaxMinorHeapBytes) return std::nullopt;
   const std::uint64_t used_words = used / 8;
@@ -46,7 +46,7 @@ double HeapMeter::advance(const ObservedView& hit) {
   }
   Words& last = known->second;
   const double before = last[0];
-  // A new domain in the place of one that ended counts from 0.
+  // A new domain that takes the place of an ended one counts from 0.
   const bool another = (*now)[0] < before;
   for (std::size_t i = 0; another && i < ended_.size(); ++i) ended_[i] += last[i];
   last = *now;

@@ -22,7 +22,7 @@ std::optional<std::uint64_t> take_wide(Words& words) {
   return number;
 }
 
-// Says it instead of answering with it, which costs less: this is done for each frame.
+// Returns the address by reference, which is cheaper: this runs for each frame.
 bool take_address(Words& words, std::uint64_t base, std::uint64_t& address) {
   if (words.empty()) return false;
   const std::uint32_t word = words.front();
@@ -50,7 +50,7 @@ void PackedDecoder::begin(const memprof_packed_head& head, Words words) {
   depth_ = 0;
 }
 
-// False when there is no record behind them.
+// Returns false if no record follows.
 bool PackedDecoder::take_threads() {
   while (words_.size() >= 2 && (words_[1] & 7) == MEMPROF_PACKED_THREAD) {
     tid_ = words_[0];
@@ -145,7 +145,7 @@ CallstackView PackedDecoder::callstack() {
   entries_.clear();
   std::uint32_t repeats = 0;
   for (std::uint32_t i = depth_; i-- > 0;) {
-    // The innermost frame may be no return address: then no run begins with it.
+    // No run begins with the innermost frame if it is not a return address.
     const bool again =
         i + 1 < depth_ && frames_[i] == frames_[i + 1] && !(debuginfo_ && i + 2 == depth_);
     if (!again) {

@@ -49,8 +49,8 @@ CallstackId Pairer::on_alloc(std::uint32_t buffer, const memprof_record& record)
                                                                : match_postponed(*thread);
 }
 
-// Moves the captures that are not younger than a record to where the record can
-// take them; answers the direct one, if any.
+// Moves captures that are not younger than a record to the place where the record finds them;
+// returns the direct one, if any.
 std::optional<CallstackId> Pairer::admit(Thread& thread, std::uint64_t time_ns) {
   if (thread.suspect_after_ns < time_ns) misalign(thread);
   std::optional<CallstackId> direct;
@@ -84,8 +84,7 @@ CallstackId Pairer::match_marshal(Thread& thread) {
   if (!interned_in_front) {
     return thread.interned ? *thread.interned : no_capture();
   }
-  // Two unmarshallings side by side in one run: where the first one's records
-  // end is not known.
+  // Two unmarshallings in one run: it is unknown where the records of the first one end.
   if (thread.interned) return no_capture();
   thread.interned = pool_.pop(thread.postponed).callstack;
   return *thread.interned;

@@ -16,7 +16,7 @@ Sessions::Arrival Sessions::see(std::uint32_t generation) {
   const auto it = std::find_if(requested, sessions_.end(), [&](const Session& session) {
     return session.generation == generation;
   });
-  // A rate of 0 asks for no sampling: it has no records.
+  // A rate of 0 requests no sampling, so such a session has no records.
   if (it == sessions_.end() || !(it->rate > 0)) return Arrival::kUnknown;
   sessions_.erase(sessions_.begin(), it);
   running_ = true;

@@ -41,8 +41,8 @@ constexpr std::array kGroupKeys = std::to_array<GroupRow>({
      .nothing = "(no file)",
      .patterns = {"^{file}$"},
      .below = GroupBy::kFunction},
-    // The unit's own top level is a function that is called as the unit. Code that is not
-    // OCaml is in groups that are called as its ELF file, which no pattern finds.
+    // The top level of a unit is a function with the unit's name. Code that is not OCaml forms
+    // groups named by its ELF file, which no pattern finds.
     {.group_by = GroupBy::kModule,
      .proto = pb::GROUP_BY_MODULE,
      .word = "module",
@@ -88,7 +88,7 @@ constexpr std::array kGroupKeys = std::to_array<GroupRow>({
      .below = GroupBy::kModule},
 });
 
-// The compiler names the value that has no row, or a row in the wrong place.
+// A compile error names the value without a row, or with a row in the wrong place.
 constexpr bool keys_are_in_order() {
   for (std::size_t i = 0; i < kGroupKeys.size(); ++i) {
     if (kGroupKeys[i].group_by != static_cast<GroupBy>(i)) return false;

@@ -11,7 +11,8 @@ namespace memprofd {
 namespace {
 
 std::string_view without_build_folder(std::string_view file) {
-  // dune's folder of a context; else those of opam and of Debian's builds, with the package's name.
+  // Removes dune's context folder, or the folders of opam's and Debian's builds with the package's
+  // name.
   constexpr std::string_view kDune = "/_build/";
   if (const std::size_t at = file.rfind(kDune); at != file.npos) {
     const std::size_t end = file.find('/', at + kDune.size());

@@ -36,7 +36,7 @@ constexpr std::array kMeasures = std::to_array<MeasureRow>({
      Blocks::kAllocated, Unit::kBlocks},
 });
 
-// The compiler names the value that has no row, or a row in the wrong place.
+// A compile error names the value without a row, or with a row in the wrong place.
 constexpr bool measures_are_in_order() {
   for (std::size_t i = 0; i < kMeasures.size(); ++i) {
     if (kMeasures[i].measure != static_cast<Measure>(i)) return false;
@@ -53,7 +53,7 @@ constexpr bool all_measures_have_rows() {
   }
   return true;
 }
-// Counters know the number of these blocks only.
+// Counters contain only the number of these blocks.
 constexpr bool blocks_are_counted() {
   return std::all_of(kMeasures.begin(), kMeasures.end(), [](const MeasureRow& row) {
     return row.unit != Unit::kBlocks || row.blocks == Blocks::kAllocated ||

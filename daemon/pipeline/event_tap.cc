@@ -7,7 +7,7 @@
 namespace memprofd {
 namespace {
 
-// Small chunks of one pass over the ring are merged until they have this number of events.
+// Small chunks from one pass over the ring are merged until they have this many events.
 constexpr std::size_t kChunkEvents = 512;
 
 EventLosses losses_of(const Pipeline& pipeline) {
@@ -58,7 +58,7 @@ void EventTap::on_event(const SampleEvent& event, double rate) {
   put(event);
 }
 
-// They come one by one.
+// Native events come one at a time.
 void EventTap::on_native_event(const SampleEvent& event) {
   note_losses();
   put(event);
@@ -96,7 +96,7 @@ void EventTap::flush() {
   if (events_.empty()) return;
   auto chunk = std::make_shared<EventChunk>();
   chunk->first = first_;
-  chunk->events = events_;  // as large as needed; events_ keeps its room
+  chunk->events = events_;  // copied, so that events_ keeps its capacity
   chunk->rate = rate_;
   chunk->native_rate = pipeline_.native_heap_rate();
   chunk->lost_before = std::exchange(lost_before_, {});

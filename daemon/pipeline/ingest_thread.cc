@@ -14,12 +14,12 @@
 namespace memprofd {
 namespace {
 
-// The kernel wakes us when a ring is a quarter full; until then records wait
-// for the next look.
+// The kernel wakes this thread when a ring is a quarter full. Until then records wait for the next
+// turn.
 constexpr int kBusyWaitMs = 5;
 constexpr int kIdleWaitMs = 50;
-// As long as all targets are at rest: as often they are asked whether they have run. Of the end of
-// a program, and of what it becomes, the kernel wakes us at once.
+// Interval while all targets are at rest, in which they are asked whether they have run. The kernel
+// reports ends and execs at once.
 constexpr int kRestWaitMs = CatchUpPace::kQuiet.count();
 
 void watch(int epoll, int fd) {
@@ -132,7 +132,7 @@ DurationCounts IngestThread::publications() const {
 
 void IngestThread::publish() {
   const auto began = std::chrono::steady_clock::now();
-  run_tasks();  // who asked after a task was posted sees what it has done: a new target, say
+  run_tasks();  // a caller that asks after posting a task sees its effects
   const bool mark = hub_.take_mark();
   for_each_target([mark](TargetPipeline& target_pipeline) {
     target_pipeline.catch_up_if_run();

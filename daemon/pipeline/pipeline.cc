@@ -42,9 +42,9 @@ void Pipeline::on_event(const CaptureView& capture) {
     return;
   }
   on_captures_dropped(capture.captures_dropped, capture.time_ns);
-  // Interned in any case: the next time its frames may not come with it.
+  // Interned even if it is not used, because its frames may be omitted next time.
   const CallstackId callstack = intern(capture);
-  if (runtime_captures_) return;  // of before or after this session
+  if (runtime_captures_) return;  // belongs to another session
   pairer_.on_capture(capture.tid, {.time_ns = capture.time_ns,
                                    .callstack = callstack,
                                    .direct = capture.alloc_idx >= 0,
@@ -52,7 +52,7 @@ void Pipeline::on_event(const CaptureView& capture) {
 }
 
 CallstackId Pipeline::intern(const CaptureView& capture) {
-  if (capture.n_frames == 0) return CallstackId();  // no OCaml frame: nothing to tell
+  if (capture.n_frames == 0) return CallstackId();  // no OCaml frame, so there is nothing to report
   if (capture.entries.empty()) {
     if (const auto known = callstacks_.find(capture.stack))
       return callstacks_.counted(known, drops_);
@@ -89,7 +89,7 @@ void Pipeline::on_packed_tail(const PackedView& tail) {
   on_packed(tail);
 }
 
-// Records taken before are decoded again: those behind them build on them.
+// Records that were taken before are decoded again, because later ones refer to them.
 void Pipeline::on_packed(const PackedView& batch) {
   const std::size_t records = batch.head.records;
   const std::size_t seen =
@@ -124,7 +124,7 @@ void Pipeline::on_packed_record(const PackedView& batch, memprof_record record) 
 
 CallstackId Pipeline::intern(PackedDecoder& packed) {
   const StackHash hash = packed.stack_hash();
-  if (hash == StackHash()) return CallstackId();  // no OCaml frame: nothing to tell
+  if (hash == StackHash()) return CallstackId();  // no OCaml frame, so there is nothing to report
   if (const auto known = callstacks_.find(hash)) return callstacks_.counted(known, drops_);
   return callstacks_.counted(callstacks_.intern(packed.callstack()), drops_);
 }
@@ -145,15 +145,14 @@ void Pipeline::on_event(const ObservedView& hit) {
                        .weight_words = meter_->advance(hit)});
 }
 
-// Blocks that live may have been freed in what was lost.
+// Live blocks may have been freed in the lost events.
 void Pipeline::on_event(const NativeBlockView& block) {
   if (native_heap_rate_ <= 0) {
     drops_.add(Drop::kDecodeBadKind);
     return;
   }
   if (native_ended_) return;
-  if (block.generation < native_generation_)
-    return;  // a thread that was late; nobody follows it now
+  if (block.generation < native_generation_) return;  // a late thread; no one follows the block now
   if (block.generation > native_generation_) {
     aggregator_.begin_native_session(native_heap_rate_);
     native_generation_ = block.generation;
@@ -183,14 +182,14 @@ void Pipeline::note_native_blocks(const ResidencyScan& scan) {
   for (const SampleEvent& end : aggregator_.note_native_blocks(scan)) report_native_event(end);
 }
 
-// The kernel's own count is looked at now and then, and is ahead of the events; the agent's blocks
-// beyond those that it can follow are told of by nothing else.
+// The kernel's count is read now and then and is ahead of the events. The agent's count is the only
+// report of blocks beyond those that it can follow.
 std::uint64_t Pipeline::native_events_lost() const {
   return std::max(native_events_lost_, drops_.get(Drop::kKernelNativeEventLost)) +
          drops_.get(Drop::kAgentNativeBlocksFull);
 }
 
-// A hit, or a block, comes right after its capture, unless another thread was in between.
+// A hit, or a native block, follows its capture directly, unless another thread was in between.
 CallstackId Pipeline::callstack_of(StackHash stack) {
   if (stack == StackHash()) return CallstackId();  // lost; the kernel side has counted it
   if (stack == last_captured_) return last_callstack_;
@@ -256,7 +255,7 @@ void Pipeline::on_tails(std::span<const AgentTail> tails, std::uint64_t time_ns)
   }
 }
 
-// A tail, by batches with any number of records since it was read.
+// True if batches have passed a tail since it was read.
 bool Pipeline::overtaken(std::uint32_t buffer, std::uint64_t first_seq, std::size_t records) const {
   return next_seq_[buffer].value_or(0) >= first_seq + records;
 }
@@ -278,7 +277,7 @@ void Pipeline::on_records(const BatchView& batch) {
   if (observer_ != nullptr && !fresh.empty()) observer_->on_batch_end();
 }
 
-// True if records of this session are processed; otherwise the new ones are counted.
+// True if records of this session are processed; counts new ones that are not.
 bool Pipeline::is_wanted(std::uint32_t generation, std::size_t records, std::size_t fresh) {
   of_before_ = false;
   switch (sessions_.see(generation)) {
@@ -295,19 +294,18 @@ bool Pipeline::is_wanted(std::uint32_t generation, std::size_t records, std::siz
   return false;
 }
 
-// A sample of a session that is over comes before the next one is announced, or never.
+// A sample of an ended session comes before the next one is announced, or never.
 bool Pipeline::is_late(const memprof_record& record) {
   if (!of_before_ || !is_alloc(record)) return false;
   drops_.add(Drop::kFollowStaleSession);
   return true;
 }
 
-// How many of the records were taken before; counts those that never came. max_records: of
-// a batch of that kind. A worked example, of one buffer:
-//
-//   tail   #0..#99    expected 0     0 taken before, all 100 are new
-//   batch  #0..#511   expected 100   100 taken before: the tail came first, 412 are new
-//   batch  #1024..    expected 512   512 never came; none of these was taken before
+// Returns how many of the records were taken before, and counts those that never came. max_records:
+// maximum of a batch of that kind. An example of one buffer:
+// tail   #0..#99    expected 0     0 taken before, all 100 are new
+// batch  #0..#511   expected 100   100 taken before: the tail came first, 412 are new
+// batch  #1024..    expected 512   512 never came; none of these was taken before
 std::size_t Pipeline::seen_before(std::uint32_t buffer, std::uint64_t first_seq,
                                   std::size_t records, std::size_t max_records) {
   const std::uint64_t expected = next_seq_[buffer].value_or(first_seq);
@@ -318,7 +316,7 @@ std::size_t Pipeline::seen_before(std::uint32_t buffer, std::uint64_t first_seq,
     return 0;
   }
   const std::uint64_t behind = expected - first_seq;
-  // A tail was taken before: that explains one batch; numbers further back make no sense.
+  // A tail that was taken before explains one batch; numbers further back are invalid.
   if (behind > max_records) drops_.add(Drop::kDecodeBadRecord, records);
   return std::min<std::uint64_t>(behind, records);
 }
@@ -334,10 +332,10 @@ void Pipeline::after_loss(std::uint32_t buffer, std::uint64_t records) {
   aggregator_.start_over();
 }
 
-// The announcement of a session comes before its captures: those that wait are of the session
-// before, and go. When the first that comes is a batch of records, the announcement was lost (say a
-// batch of generation 4 after generation 3), captures of this session wait among older ones, and
-// which is whose is found out as after any loss.
+// The announcement of a session comes before its captures. So waiting captures belong to the
+// previous session and are dropped. If a batch of records comes first, the announcement was lost
+// (say a batch of generation 4 after generation 3). Captures of this session then wait among older
+// ones, and are sorted out as after any loss.
 void Pipeline::begin(bool announced) {
   aggregator_.begin_session(sessions_.rate(), sessions_.generation(), follows_);
   lost_allocations_.begin_session(sessions_.rate());
@@ -345,8 +343,8 @@ void Pipeline::begin(bool announced) {
   records_lost_ = !announced;
 }
 
-// A record is not younger than its batch, whatever the target says: all that is live would be as
-// old as that.
+// A record cannot be newer than its batch, whatever the target claims; otherwise all live blocks
+// would seem that old.
 void Pipeline::on_record(const BatchView& batch, memprof_record record) {
   record.time_ns = std::min<std::uint64_t>(record.time_ns, batch.time_ns);
   if (!valid_record(record)) return on_bad_records(batch.buffer, 1);
@@ -365,7 +363,7 @@ SampleEvent Pipeline::follow(std::uint32_t buffer, const memprof_record& record,
                              CallstackId callstack) {
   if (is_alloc(record)) {
     return aggregator_.alloc(record, callstack,
-                             static_cast<std::uint16_t>(buffer),  // one for each domain
+                             static_cast<std::uint16_t>(buffer),  // one per domain
                              lost_allocations_.on_alloc(buffer, record.sample_id));
   }
   if (MEMPROF_ORIGIN_KIND(record.origin) == MEMPROF_PROMOTE) return aggregator_.promote(record);

@@ -14,14 +14,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Bytes read in one turn from a target that is read slowly, so that the pauses in between are
+// Bytes that are read in one turn from a target that is read slowly; small, so that its pauses are
 // short.
 constexpr std::uint64_t kSlowBytes = 256u << 10;
 
-// Those who ask for ranges from now on could fill the history with windows.
+// Limits how many windows requests for ranges that begin now can create.
 constexpr std::uint64_t kLeastWindowNs = 100'000'000;
 
-// The kernel takes memory of a program that does not run, too: so often that is looked at.
+// The kernel takes memory from programs that do not run, too, so idle programs are read at this
+// interval.
 constexpr std::chrono::seconds kMemoryOfIdle{10};
 
 PipelineLimits pipeline_limits(const AttachedTarget& attachment, const SharedBudget& memory) {
@@ -52,7 +53,7 @@ std::optional<ObservedView> counters_now(const Target& target) {
   return view;
 }
 
-// History never goes back, whatever the clock does.
+// History never goes back, even if the clock does.
 std::uint64_t begin_after(const ProfileSnapshot* before) {
   return before == nullptr ? realtime_ns() : std::max(realtime_ns(), before->now_ns() + 1);
 }
@@ -62,7 +63,7 @@ ValueHistory values_before(const ProfileSnapshot* before) {
   return any ? ValueHistory(*before->values) : ValueHistory();
 }
 
-// The rest of it once its counts have been taken over.
+// The snapshot without its counts, which are taken over separately.
 ProfileSnapshotPtr without_counts(const ProfileSnapshot& snapshot) {
   auto rest = std::make_shared<ProfileSnapshot>();
   rest->info = snapshot.info;
@@ -107,8 +108,8 @@ TargetPipeline::TargetPipeline(ProfileSnapshotPtr ended)
   final_ = std::move(final);
 }
 
-// The time without a memprofd is a window of its own: older live memory is forgotten in it, and no
-// allocation is known.
+// The time without a memprofd becomes a window of its own, in which older live memory is forgotten
+// and no allocation is known.
 void TargetPipeline::resume_from(const ProfileSnapshot& before) {
   before_ = without_counts(before);
   pipeline_.resume_from(before);
@@ -117,7 +118,7 @@ void TargetPipeline::resume_from(const ProfileSnapshot& before) {
       began_ns_, [this](const auto& use) { pipeline_.close_interval(use); }, history_point());
 }
 
-// This thread has all targets to care for.
+// Uses quick reads, because this thread serves all targets.
 void TargetPipeline::set_agent(const AgentControl& agent) {
   agent_ = agent.through(attachment_->target().memory->quick());
   if (const NativeHeapControl* native_heap = attachment_->native_heap()) {
@@ -163,7 +164,7 @@ int TargetPipeline::consume(std::uint64_t end) {
 
 int TargetPipeline::take_in(std::uint64_t end) {
   const auto now = Clock::now();
-  // In this order: what lies before the end is of no session that is not known then.
+  // In this order: the data before the end then belongs to known sessions only.
   end = std::min(end, ring_->written());
   take_requested_sessions();
   const int records = ring_->consume(
@@ -176,7 +177,7 @@ int TargetPipeline::take_in(std::uint64_t end) {
     signals_.frametables_registered = pipeline_.frametables_registered();
     signals_.batches_seen = pipeline_.batches_seen();
     publish_counts();
-    signals_.records += static_cast<std::uint64_t>(records);  // after everything that they report
+    signals_.records += static_cast<std::uint64_t>(records);  // after all other counts
   }
   if (slow_to_ > 0) end = ring_->written();
   if (ring_->read() >= end) signals_.consumed_until = now;  // after the counts
@@ -190,8 +191,8 @@ void TargetPipeline::request_session(std::uint32_t generation, double rate) {
   requested_sessions_.push_back(std::move(session));
 }
 
-// An agent that is not there yet begins at 0. One that still samples for a memprofd before us
-// throws away what nobody watches: where it will be is not known.
+// An agent that is not loaded yet begins at 0. One that still samples for an earlier memprofd
+// discards what no one reads, so its positions are unknown.
 std::optional<std::vector<BufferPosition>> TargetPipeline::positions_of_agent() const {
   std::vector<BufferPosition> positions;
   const AgentControl* agent = attachment_->agent();
@@ -212,7 +213,7 @@ void TargetPipeline::take_requested_sessions() {
     const MutexLock lock(info_mutex_);
     requested.swap(requested_sessions_);
   }
-  // Before the first session is over: the next one would forget it.
+  // Runs before the first session is over, because the next one would forget it.
   if (!requested.empty() && agent_) {
     if (const auto agent = agent_->status(); agent.ok()) note_followed(*agent);
   }
@@ -256,7 +257,8 @@ bool TargetPipeline::catch_up_due(Clock::time_point now) {
   return false;
 }
 
-// One call of the kernel, where a look at its memory is a switch to another process and back.
+// Takes one system call, whereas a read of the target's memory switches to another process and
+// back.
 bool TargetPipeline::has_run_since(std::uint64_t cpu_ns) const {
   const std::uint64_t now_ns = process_cpu_ns(attachment_->target().pid);
   return now_ns == 0 || now_ns != cpu_ns;
@@ -268,7 +270,7 @@ void TargetPipeline::catch_up_if_run() {
   if (has_run_since(caught_up_cpu_ns_)) {
     catch_up();
   } else {
-    pipeline_.advance_clock_to(now_ns);  // blocks grow older while their program stands still
+    pipeline_.advance_clock_to(now_ns);  // blocks grow older while their program is stopped
   }
 }
 
@@ -279,7 +281,7 @@ void TargetPipeline::catch_up() {
   catch_up_pace_.fetched(began, true);  // unless it is known that there was nothing
   const std::uint64_t events = pipeline_.events();
   const std::uint64_t cpu_ns = process_cpu_ns(attachment_->target().pid);
-  caught_up_cpu_ns_ = 0;  // until all has been heard
+  caught_up_cpu_ns_ = 0;  // until everything has arrived
   const std::uint64_t asked_at_ns = monotonic_ns();
   std::vector<AgentTail> tails;
   bool is_read = false;
@@ -293,7 +295,7 @@ void TargetPipeline::catch_up() {
   const std::uint64_t end = ring_->written();
   while (take_in(end) > 0) {
   }
-  // A record that is not written to its end keeps those behind it back: they are no loss.
+  // An unfinished record holds back later ones, which is not a loss.
   if (!is_read || ring_->read() < end) return;
   caught_up_cpu_ns_ = cpu_ns;
   if (!tails.empty()) pipeline_.on_captures_dropped(captures_dropped, read_at_ns);
@@ -325,7 +327,7 @@ void TargetPipeline::note_followed(const AgentStatus& agent) {
 
 void TargetPipeline::read_gc_stats_of_target() {
   const std::uint64_t cpu_ns = process_cpu_ns(attachment_->target().pid);
-  gc_cpu_ns_ = 0;  // until they are read
+  gc_cpu_ns_ = 0;  // until they have been read
   const absl::StatusOr<AgentStatus> agent =
       agent_ ? agent_->status() : absl::NotFoundError("not there yet");
   if (agent.ok()) count_agent_drops(*agent);
@@ -333,14 +335,14 @@ void TargetPipeline::read_gc_stats_of_target() {
   read_native_heap_status();
   const std::uint64_t asked_at_ns = monotonic_ns();
   const absl::StatusOr<GcStats> stats = gc_stats_now(agent.ok() ? &*agent : nullptr);
-  if (!stats.ok()) return;  // keeps the last numbers of a program that has ended
+  if (!stats.ok()) return;  // keeps the last numbers of an ended program
   gc_cpu_ns_ = cpu_ns;
   majors_.note(asked_at_ns, stats->major_collections);
   const auto pauses = gc_.pauses;
   const std::uint64_t top = std::max(gc_.top_heap_words, stats->heap_words);
   gc_ = *stats;
   gc_.pauses = pauses;
-  if (gc_.top_heap_words == 0) gc_.top_heap_words = top;  // as far as we have seen
+  if (gc_.top_heap_words == 0) gc_.top_heap_words = top;  // the highest value seen so far
   if (agent.ok()) std::copy(std::begin(agent->pauses), std::end(agent->pauses), gc_.pauses.begin());
 }
 
@@ -349,7 +351,7 @@ void TargetPipeline::read_memory_of_target() {
   memory_read_at_ = Clock::now();
   memory_status_.reset();
   const auto status = read_memory_status(attachment_->target().pid);
-  if (!status.ok()) return;  // keeps the last parts of a program that has ended
+  if (!status.ok()) return;  // keeps the last parts of an ended program
   memory_status_ = *status;
   memory_parts_ = memory_parts(*status, gc_);
 }
@@ -373,7 +375,7 @@ void TargetPipeline::count_agent_drops(const AgentStatus& agent) {
       attachment_->target().pid);
 }
 
-// Blocks that were freed before the reading began have been reported by then.
+// Blocks that were freed before the reading began have been reported by now.
 void TargetPipeline::note_native_blocks(const ResidencyScan& scan) {
   if (finished()) return;
   catch_up();
@@ -432,7 +434,8 @@ HistoryPoint TargetPipeline::history_point() const {
 void TargetPipeline::keep_history() {
   if (finished() || !history_.due(history_now())) return;
   const Meter meter(*this);
-  // Records that belong to this window: the agent may hold allocations since its last batch.
+  // Fetches records that belong to this window: the agent may hold allocations since its last
+  // batch.
   if (agent_) catch_up_if_run();
   read_for_history();
   close_window();
@@ -460,7 +463,7 @@ void TargetPipeline::close_window() {
   history_.note_live(now_ns, totals.live, totals.gone_words(), aggregator.by_class());
 }
 
-// Nothing happens after the end: the last window is the one that finish() closed.
+// After the end nothing changes: the last window is the one that finish() closed.
 HistoryView TargetPipeline::history_view() const {
   if (finished()) return history_.view();
   return history_.view(
@@ -490,7 +493,7 @@ bool TargetPipeline::shed_history() {
 
 ProfileSnapshotPtr TargetPipeline::snapshot() {
   if (finished()) {
-    // Only what the control thread says of it may still change.
+    // Only facts from the control thread may still change.
     auto copy = std::make_shared<ProfileSnapshot>(*final_);
     copy->info = shown_info();
     return copy;
@@ -525,8 +528,8 @@ void TargetPipeline::finish() {
   attachment_.reset();
 }
 
-// The last batches of a program that was killed may have found no room, and it tells nothing any
-// more; who could not send them does.
+// The last batches of a killed program may have found no room, and it reports no more; the kernel
+// side has noted them.
 void TargetPipeline::end_records() {
   for (const LostBatch& lost : attachment_->kernel().lost_batches()) {
     pipeline_.on_reached(lost.buffer, {lost.records, lost.sampled});

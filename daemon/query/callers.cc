@@ -11,10 +11,10 @@
 namespace memprofd {
 namespace {
 
-// The sums of one side of f, by function.
+// Sums on one side of f, by function.
 class Edges {
  public:
-  // The edge to a function is in the row.
+  // Counts the edge to a function once per row.
   void see(std::size_t function) {
     if (function >= last_row_.size()) last_row_.resize(function + 1);
     if (std::exchange(last_row_[function], row_) != row_) seen_.push_back(function);
@@ -50,7 +50,7 @@ class Edges {
 
  private:
   std::size_t row_ = 1;
-  std::vector<std::size_t> last_row_;             // by function: the row that saw it last
+  std::vector<std::size_t> last_row_;             // by function: the last row with it
   std::vector<std::size_t> seen_;                 // in this row
   std::vector<std::optional<GroupCounts>> sums_;  // by function
 };
@@ -66,8 +66,7 @@ class CallersSum {
   void add(const ProfileRow& row) {
     begin_row();
     frames_.walk(*row.callstack, [&](VisibleFrames::Locations locations, std::uint64_t times) {
-      // The second time brings the edge from the frame to itself, more times
-      // bring nothing new.
+      // A second occurrence adds the edge from the frame to itself; more occurrences add nothing.
       for (std::uint64_t i = 0; i < std::min<std::uint64_t>(times, 2); ++i) {
         for (const LocationId id : locations) visit(functions_.group_of(id));
       }
@@ -125,12 +124,12 @@ class CallersSum {
   Grouper functions_;
   std::vector<bool> is_match_;  // by function
   std::size_t n_matching_ = 0;
-  std::size_t matching_ = 0;  // the last of them
+  std::size_t matching_ = 0;  // the last one of them
   GroupCounts total_;
   GroupCounts self_;
   Edges callers_;
   Edges callees_;
-  // These belong to the row at hand.
+  // The members below belong to the current row.
   std::optional<std::size_t> inner_;
   bool in_total_ = false;
   bool in_self_ = false;

@@ -70,7 +70,7 @@ std::vector<Pair> largest(const std::vector<Pair>& pairs, std::size_t limit) {
   return result;
 }
 
-// The counts of one side of the pairs; a name alone where it has none.
+// The counts of one side of the pairs; only the name if it has none.
 std::vector<Group> counts_of(Side& side, const std::vector<Pair>& pairs, std::size_t Pair::*member,
                              const DiffQuery& query) {
   std::vector<std::size_t> chosen;

@@ -66,7 +66,7 @@ absl::Status check_lifetimes(const LifetimeFilter& lifetime) {
                                                  lifetime.max_seconds, " s"));
 }
 
-// A line is looked for only by patterns that may mean one: "7" is no line.
+// A line number is compared only with patterns that may mean one; "7" alone does not.
 bool is_found(const re2::RE2& pattern, const Location& location) {
   if (re2::RE2::PartialMatch(location.function, pattern) ||
       re2::RE2::PartialMatch(location.file, pattern)) {
@@ -137,7 +137,7 @@ bool FrameFilter::passes(const AllocClass& alloc_class) const {
   if (max_size_bytes_ > 0 && bytes > max_size_bytes_) return false;
   if (heap_ && *heap_ != alloc_class.heap_kind()) return false;
   if (source_ && *source_ != alloc_class.source) return false;
-  // Native memory cannot be added to anything else: it is shown on request only.
+  // Native memory cannot be added to other memory, so it is shown only on request.
   if (!heap_ && !source_ && alloc_class.heap_kind() == HeapKind::kC) return false;
   if (!threads_.empty() && !threads_.contains(alloc_class.thread)) return false;
   return domains_.empty() || domains_.contains(alloc_class.domain);

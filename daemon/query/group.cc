@@ -31,7 +31,7 @@ std::strong_ordering operator<=>(const GroupName& a, const GroupName& b) {
       });
 }
 
-// They are words by a factor.
+// Objects are the words times a factor.
 void BlockMoments::add(const Estimate& estimate, double objects) {
   if (estimate.words <= 0) return;
   if (objects <= 0) {
@@ -45,12 +45,12 @@ void BlockMoments::add(const Estimate& estimate, double objects) {
   skew += estimate.skew_words3 * per_word * per_word * per_word;
 }
 
-// What has gone unseen is as large as what was seen where blocks have about one size. Where they do
-// not, it may be small blocks, of which few words are many; as it may where none was seen at all.
-// So may be what has no known size.
+// If blocks have about one size, unseen blocks are like the seen ones. If sizes differ, or if
+// nothing was seen, unseen blocks may be small, and a few words are then many blocks. The same
+// holds for blocks of unknown size.
 Limits BlockMoments::limits(double objects, double words, double unseen_words) const {
-  if (objects <= 0 && unsized.words > 0) return {};  // no number is known, and none is shown
-  constexpr double kOneSize = 2;                     // the largest by the smallest, at most
+  if (objects <= 0 && unsized.words > 0) return {};  // the number is unknown, and none is shown
+  constexpr double kOneSize = 2;                     // maximum ratio of the largest to the smallest
   const bool has_one_size = largest_words > 0 && largest_words <= kOneSize * smallest_words;
   const double unseen_block = has_one_size ? words / objects : kSmallestBlockWords;
   Limits limits = limits_of(objects, variance, skew, unseen_words / unseen_block);

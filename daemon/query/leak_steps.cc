@@ -7,10 +7,10 @@ namespace memprofd {
 namespace {
 
 constexpr std::size_t kFewestBlocks = 3;
-// Buffers, tables and dynamic arrays grow by 1.5 or 2; sizes are known to 3 %.
+// Buffers, tables and dynamic arrays grow by a factor of 1.5 or 2; sizes are known within 3 %.
 constexpr double kLeastFactor = 1.4;
-// The block before may not have been found dead yet, and there may be a little beside.
-constexpr double kMostLive = 1.75;  // of the last block
+// The previous block may not have been found dead yet, and small blocks may be live beside it.
+constexpr double kMostLive = 1.75;  // in units of the last block
 
 }  // namespace
 

@@ -31,21 +31,22 @@ constexpr std::size_t kSteps = 20;
 // Ages to examine, youngest first, each a multiple of the previous one.
 constexpr std::uint64_t kYoungestAge = 1'000'000'000;
 constexpr std::uint64_t kAgeFactor = 2;
-// Groups that have grown most, shown where none is certain; and certain ones.
+// Maximum number of groups with the largest growth that are shown if none is certain, and of
+// certain ones.
 constexpr std::size_t kRolledUp = 3;
-// A caller that has this share of the growth of the one with the most stands for it, when less is
-// live there: the root of all callstacks has all of the growth, and names nothing.
+// A caller with this share of the largest growth is preferred if less memory is live there: the
+// root of all callstacks has all of the growth, and names nothing.
 constexpr double kMostOfGrowth = 0.8;
-// More large blocks of one site are no steps.
+// A site with more large blocks does not grow in steps.
 constexpr std::size_t kMostLargeBlocks = 64;
 
-// Live memory at the begin and at the end of each span, and the blocks that are in both.
+// Live memory at the beginning and the end of each span, and the blocks that are in both.
 struct Ends {
   Portion begin, end, old;
 };
 
-// The growth of each span with the weight of its own error: sums over spans of g T / v, T^2 / v and
-// b T / v, where g is the growth in T seconds, v its variance and b the bytes that came and went.
+// Growth summed over spans, weighted by their errors: sums of g T / v, T^2 / v and b T / v, where g
+// is the growth in T seconds, v its variance and b the bytes that came and went.
 struct WeighedGrowth {
   double growth = 0, weight = 0, turned = 0;
 
@@ -62,15 +63,15 @@ struct WeighedGrowth {
 };
 
 struct Growth {
-  Ends chance, sampled;  // with either doubt, of all spans
-  Ends span;             // with chance, of the one at hand
+  Ends chance, sampled;  // sums over spans, with either kind of doubt
+  Ends span;             // the current span, with chance
   WeighedGrowth weighed;
-  Portion now, now_sampled;   // live at the end of the range, with either doubt
-  LiveCourse course;          // over the spans, one after the other
+  Portion now, now_sampled;   // live at the end of the range, with either kind of doubt
+  LiveCourse course;          // one span after the other
   std::vector<double> older;  // words older than each age
 };
 
-// How a search forms groups.
+// The way in which a search forms groups.
 struct GroupsBy {
   const LocationMatcher* hidden = nullptr;
   SiteFrame site_frame = SiteFrame::kInnermost;
@@ -78,7 +79,7 @@ struct GroupsBy {
   bool callers = false;  // every function of a callstack that may name a site; key is kFunction
 };
 
-// Groups of a profile, and the groups of each row of the snapshot: one, or one for each caller.
+// Groups of a profile, and for each row of the snapshot its groups: one, or one per caller.
 struct Grouping {
   using Groups = absl::InlinedVector<int, 1>;
 
@@ -101,7 +102,7 @@ struct Grouping {
     }
   }
   bool same_groups(const Grouping& other) const { return groups_of_row == other.groups_of_row; }
-  // Adds each row's portion to what member(group) answers.
+  // Adds each row's portion to the member of its group.
   template <typename Member>
   void add(const std::vector<Portion>& rows, Member member) const {
     for (std::size_t row = 0; row < rows.size(); ++row) {
@@ -110,7 +111,7 @@ struct Grouping {
   }
 
  private:
-  // Each once, however often a callstack has it.
+  // Adds each caller once, even if it occurs several times in a callstack.
   void add_callers(const Callstack& callstack, Groups& groups) {
     frames.walk(callstack, [&](VisibleFrames::Locations locations, std::uint64_t) {
       for (const LocationId id : locations) {
@@ -123,8 +124,8 @@ struct Grouping {
   }
 };
 
-// Groups and their growth. Several are counted at once, since each reading of the history takes
-// long.
+// Groups and their growth. Several of them are counted at once, because each pass over the history
+// takes long.
 struct Counted {
   Grouping grouping;
   std::vector<Growth> growths;
@@ -133,7 +134,7 @@ struct Counted {
           const TargetProfile& profile, const GroupsBy& by)
       : grouping(counter, snapshot, profile, by), growths(grouping.grouper.size()) {}
 
-  // Adds each row's portion to what member(growth) answers.
+  // Adds each row's portion to the member of its groups' growth.
   template <typename Member>
   void add(const std::vector<Portion>& rows, Member member) {
     grouping.add(rows, [&](int group) -> Portion& { return member(growths[group]); });
@@ -252,10 +253,10 @@ MedianAge age_of(const Growth& growth, const std::vector<std::uint64_t>& ages,
                                 .span_ns = span_ns});
 }
 
-// If births and deaths are equally likely, chance alone gives less growth than this so often. Each
-// span counts by its own error: one of few samples, at a low rate, does not hide what others show.
-// Samples are whole: half of one each way is taken off, without which three births and no
-// death would pass for 96 % instead of 87 %.
+// The probability that chance alone gives less growth, if births and deaths are equally likely.
+// Each span counts by its own error, so one with few samples, at a low rate, does not hide the
+// others. Samples are whole numbers, so half of one in each direction is subtracted; otherwise
+// three births and no death would give 96 % instead of 87 %.
 double confidence(const Growth& growth) {
   const WeighedGrowth& of = growth.weighed;
   const double variance = of.weight * growth.course.dispersion();
@@ -264,7 +265,7 @@ double confidence(const Growth& growth) {
   return chance_beyond(-std::copysign(beyond, of.growth) / std::sqrt(variance));
 }
 
-// The part of each end that is not in both. With lifetimes known by bucket the result may be
+// The parts of each end that are not in both. Lifetimes are known by bucket, so a result may be
 // slightly negative, which then reduces both sides.
 Limits growth_limits(const Ends& of, double unseen_words) {
   const double missing =
@@ -338,18 +339,18 @@ struct Compared {
   const TargetProfile& profile;  // of everything that the filter passes, at any time
   const std::vector<SessionSpan>& spans;
   const std::vector<std::uint64_t>& ages;
-  double unseen_words;  // of what is live at the end
+  double unseen_words;  // for everything that is live at the end
 };
 
-// Facts about all groups of one kind. First built, then judged when growth has been counted.
+// The groups of one kind. First built, then judged when their growth has been counted.
 class Search : public Counted {
  public:
   Search(const Compared& compared, const GroupsBy& asked)
       : Counted(compared.counter, compared.snapshot, compared.profile, asked), by(asked) {}
 
   const GroupsBy by;
-  std::vector<LeakGrowth> summaries;  // by group, as the next
-  std::vector<double> chances;        // 1 where nothing is live
+  std::vector<LeakGrowth> summaries;  // by group, like the next one
+  std::vector<double> chances;        // 1 if nothing is live
 
   void judge(const Compared& compared) {
     for (const Growth& growth : growths) {
@@ -357,7 +358,7 @@ class Search : public Counted {
       chances.push_back(growth.now.words > 0 ? chance_of(growth, summaries.back()) : 1);
     }
   }
-  // Those that are looked at: others cannot leak.
+  // Only such groups are examined; others cannot leak.
   bool is_live(std::size_t group) const { return growths[group].now.words > 0; }
   std::vector<std::size_t> live_groups() const {
     std::vector<std::size_t> groups;
@@ -366,7 +367,7 @@ class Search : public Counted {
     }
     return groups;
   }
-  // Largest least growth first, then by what is live, ties by name.
+  // Orders by the lower limit of growth, then by live memory, ties by name.
   bool ranks_before(std::size_t a, std::size_t b) const {
     const double x = at_least(summaries[a]), y = at_least(summaries[b]);
     if (x != y) return x > y;
@@ -387,7 +388,7 @@ void count_and_judge(const Compared& compared, const std::vector<Search*>& searc
   for (Search* search : searches) search->judge(compared);
 }
 
-// One of the shown groups that have blocks of a suspect has to be named.
+// Names one of the shown groups that have blocks of a suspect.
 void name_one(const Search& search, std::size_t suspect, const Search& shown,
               std::vector<bool>& is_named) {
   std::optional<std::size_t> largest;
@@ -401,7 +402,7 @@ void name_one(const Search& search, std::size_t suspect, const Search& shown,
   if (largest) is_named[*largest] = true;
 }
 
-// The groups of shown to be named, by what is true whatever is hidden.
+// Chooses the shown groups to name, by a search in which nothing is hidden.
 std::vector<std::size_t> suspects_of(const std::vector<const Search*>& truth, const Search& shown,
                                      double false_discoveries) {
   std::vector<double> chances;
@@ -434,7 +435,7 @@ std::vector<std::size_t> suspects_of(const std::vector<const Search*>& truth, co
 // ---------------------------------------------------------------- steps
 
 struct Steps {
-  std::size_t row;  // of the snapshot: the last block's
+  std::size_t row;  // row of the snapshot with the last block
   StepGrowth growth;
 };
 
@@ -452,7 +453,7 @@ std::vector<Steps> find_steps(const Compared& compared, const TimeRange& range) 
   const auto block_words = [&](std::size_t row) {
     return compared.snapshot.rows[row].alloc_class.block_words();
   };
-  // Nine of ten blocks of that size are sampled, or more.
+  // True if at least nine of ten blocks of that size are sampled.
   const auto is_sure = [&](std::size_t row, double words_each) {
     return compared.snapshot.rows[row].alloc_class.size.fine() &&
            words_each <= block_words(row) / 0.9;
@@ -487,10 +488,10 @@ std::vector<Steps> find_steps(const Compared& compared, const TimeRange& range) 
   return result;
 }
 
-// Sets what is known of the growth better than by its samples' errors.
+// Replaces the estimated growth by the better known one of the steps.
 void set_steps(const StepGrowth& steps, double seconds, LeakSuspect& suspect) {
   suspect.in_steps = true;
-  // Answers have growth by the compared time.
+  // Answers give growth over the compared time.
   const double share = steps.seconds > 0 ? seconds / steps.seconds : 0;
   suspect.growth_bytes = (steps.end_words - steps.begin_words) * kBytesPerWord * share;
   suspect.growth_bytes_stderr = 0;
@@ -500,7 +501,7 @@ void set_steps(const StepGrowth& steps, double seconds, LeakSuspect& suspect) {
 
 // ---------------------------------------------------------------- roll-ups
 
-// hidden: in the callstack that is shown.
+// hidden: omitted from the displayed callstack.
 LeakRollUp rolled_up(const Search& search, std::size_t group, bool certain,
                      const LocationMatcher* hidden, const Compared& compared,
                      const TargetProfile& at_end) {
@@ -575,10 +576,10 @@ std::vector<LeakRollUp> roll_up_growth(const Compared& compared, const LocationM
   return result;
 }
 
-// ---------------------------------------------------------------- what is shown
+// ---------------------------------------------------------------- the answer
 
-// A search ranks ten thousand groups and names a hundred: lifetimes, which are most of the work,
-// are counted of those only. rows: of at_end.
+// A search ranks ten thousand groups and names a hundred. Lifetimes are most of the work, so they
+// are counted for the named groups only. rows: rows of at_end.
 void count_lifetimes_of(const std::vector<std::size_t>& chosen, const GroupedRows& rows,
                         const ProfileSnapshot& snapshot, TargetProfile& at_end) {
   std::vector<bool> wanted(rows.grouper().size());
@@ -651,7 +652,7 @@ absl::StatusOr<LeakAnswer> find_leaks(const ProfileSnapshot& snapshot, const Tim
   }
   chosen = shown.ranked(std::move(chosen), query.limit);
 
-  // The same groups, by the numbers that the rows at the end give them.
+  // The same groups, with the numbers of the rows at the end.
   GroupedRows rows(at_end, query.group_by);
   std::vector<std::size_t> row_group(shown.growths.size());
   for (std::size_t row = 0; row < at_end.rows.size(); ++row) {

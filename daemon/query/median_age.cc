@@ -14,7 +14,7 @@ constexpr double kBothSides95 = 1.96;
 // Between two ages the logarithm of the age is interpolated. If 80 % are older than 16 s and 30 %
 // than 32 s, the median is 16 s * (32 / 16)^((80 - 50) / (80 - 30)) = 24 s.
 double between_ages(const OlderShares& live) {
-  double age = 0, share = 1;  // share of the words that are older than age
+  double age = 0, share = 1;  // share of the words that are older than `age`
   for (std::size_t i = 0; i <= live.ages_ns.size(); ++i) {
     const bool last = i == live.ages_ns.size();
     const double next_age = static_cast<double>(last ? live.span_ns : live.ages_ns[i]);

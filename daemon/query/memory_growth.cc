@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kFloorSteps = 20;
 constexpr double kHighestChance = 0.01;
 constexpr double kLeastGrowth = 1 << 20;  // bytes
-constexpr double kLeastShare = 0.02;      // of the first floor
+constexpr double kLeastShare = 0.02;      // share of the first floor
 constexpr double kLeastRise = 0.025;      // of the growth, to count as a rise
 constexpr int kFewestRises = 3;
 
@@ -29,10 +29,10 @@ double bytes_of(const MemoryParts& memory, MemoryArea area) {
   return static_cast<double>(memory.files + memory.shared);
 }
 
-// The line that is off by the least squares.
+// A least-squares line.
 struct Line {
   double per_second = 0;
-  double scatter = 0;  // bytes, one standard deviation about it
+  double scatter = 0;  // bytes, one standard deviation from the line
 };
 
 Line line_of(const std::vector<MemoryFloor>& floors) {
@@ -55,7 +55,7 @@ Line line_of(const std::vector<MemoryFloor>& floors) {
   return {tb / tt, std::sqrt(std::max(0.0, bb - tb * tb / tt) / n)};
 }
 
-// Floors above all before them, by a part of the growth.
+// Number of floors that exceed all earlier ones by a part of the growth.
 int rises_of(const std::vector<MemoryFloor>& floors, double growth) {
   int rises = 0;
   double highest = floors.front().bytes;
@@ -72,7 +72,8 @@ bool continues(const std::vector<MemoryFloor>& floors) {
   return floors.back().bytes - middle >= (middle - floors.front().bytes) / 2;
 }
 
-// The last moment that was no higher than at the begin, but for a twentieth of the growth.
+// The last moment at which memory was no higher than at the beginning, plus a twentieth of the
+// growth.
 std::uint64_t risen_since(const std::vector<MemoryFloor>& floors, double growth) {
   std::uint64_t time_ns = floors.front().time_ns;
   for (const MemoryFloor& floor : floors) {
@@ -105,13 +106,13 @@ MemoryGrowth judge_floors(MemoryArea area, const std::vector<MemoryFloor>& floor
 }
 
 std::vector<MemoryGrowth> memory_growth(const HistoryView& history, const TimeRange& asked) {
-  // Earlier memory is only known as a sum.
+  // For earlier times only the sum is known.
   const TimeRange range{std::max(asked.begin_ns, history.oldest_ns()), asked.end_ns};
   std::vector<MemoryFloor> floors[kMemoryAreas];
   std::optional<std::uint64_t> collections;
   const double step_ns = std::max(
       1.0, static_cast<double>(range.end_ns - range.begin_ns) / static_cast<double>(kFloorSteps));
-  std::size_t steps[kMemoryAreas] = {};  // of the last floor of each
+  std::size_t steps[kMemoryAreas] = {};  // step of the last floor of each area
   const auto add = [&](int area, std::uint64_t time_ns, double bytes) {
     const auto step = static_cast<std::size_t>(
         static_cast<double>(time_ns - std::min(time_ns, range.begin_ns)) / step_ns);

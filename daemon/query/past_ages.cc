@@ -12,11 +12,12 @@ namespace memprofd {
 namespace {
 
 constexpr double kFewestSamples = 1e-6;  // samples
-// Bucket that ends at about a second, the width of the finest windows; from there on an octave.
+// The bucket that ends at about a second, the width of the finest windows. Each later bucket is an
+// octave.
 constexpr int kFirstAge = 40;
 constexpr int kAgeStep = 2;
 
-// Window limits, latest first, between which blocks were born.
+// Window limits between which blocks were born, latest first.
 std::vector<std::uint64_t> limits_before(const RangeCounter& counter, std::uint64_t time_ns) {
   std::vector<std::uint64_t> limits{time_ns};
   for (int bucket = kFirstAge; bucket + 1 < LifetimeHistogram::kBuckets; bucket += kAgeStep) {
@@ -28,13 +29,13 @@ std::vector<std::uint64_t> limits_before(const RangeCounter& counter, std::uint6
   return limits;
 }
 
-// A share of something, in a bucket of ages or an interval of birth.
+// A share that falls into a bucket of ages or an interval of birth.
 struct Part {
   int at;
   double share;
 };
 
-// The buckets of ages between two, spread evenly over the time.
+// Spreads blocks evenly over the time between two ages, by bucket.
 std::vector<Part> spread(double youngest_ns, double oldest_ns) {
   std::vector<Part> parts;
   const int last = LifetimeHistogram::bucket_of(static_cast<std::uint64_t>(oldest_ns));
@@ -57,7 +58,7 @@ void add_age(AgeCounts::Plain& to, int bucket, double words, double samples,
          LifetimeHistogram::middle_ns(bucket) * words);
 }
 
-// For the deaths in a window, by bucket: the older intervals of birth, with their shares.
+// For deaths in a window, by bucket: the older intervals of birth and their shares.
 class Births {
  public:
   Births(const HistoryWindow& window, const std::vector<std::uint64_t>& limits, std::size_t own)
@@ -86,7 +87,7 @@ class Births {
   }
 
  private:
-  // In the interval or an older one.
+  // The share in this interval and older ones.
   double before(int bucket, std::size_t i) const {
     return i < limits_.size() ? share_born_before(bucket, window_, limits_[i]) : 0;
   }
@@ -97,7 +98,7 @@ class Births {
   std::array<std::optional<std::vector<Part>>, LifetimeHistogram::kBuckets> by_bucket_;
 };
 
-// Words that are live, by row and interval of birth.
+// Live words by row and interval of birth.
 class WordsByBirth {
  public:
   WordsByBirth(const std::vector<Portion>& oldest, std::size_t intervals)
@@ -150,8 +151,8 @@ class WordsByBirth {
   std::vector<double> words_;
 };
 
-// The parts of the oldest interval too: how old those are is not known where the windows of then
-// are gone.
+// Includes the oldest interval: the ages of its blocks are unknown if the windows of that time are
+// gone.
 std::vector<std::vector<Part>> ages_of(const RangeCounter& counter,
                                        const std::vector<std::uint64_t>& limits) {
   std::vector<std::vector<Part>> result;

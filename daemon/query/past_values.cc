@@ -18,7 +18,7 @@ TimeRange known_part(const ProfileSnapshot& target, TimeRange range) {
   if (range.until_peak && target.history.peak != nullptr) {
     return {.begin_ns = target.attached_ns, .end_ns = target.history.peak->time_ns};
   }
-  // A recording may know what the program has said before its first and after its last block.
+  // A recording may contain values from before its first and after its last block.
   const ValueHistoryView& values = *target.values;
   if (range.begin_ns == 0) range.begin_ns = std::min(target.attached_ns, values.oldest_ns());
   if (range.end_ns == 0) range.end_ns = std::max(target.now_ns(), values.newest_ns() + 1);

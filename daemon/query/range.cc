@@ -44,7 +44,7 @@ std::vector<Counters> count_all(const RangeCounter& counter, const ProfileSnapsh
   for (std::size_t i = 0; i < counters.size(); ++i) {
     counters[i].live = live[i].estimate();
     counters[i].live_objects = objects(counters[i].live, snapshot.rows[i]);
-    // It is not known of an earlier moment.
+    // Residency is known for the present only.
     if (range.end_ns >= counter.now_ns()) counters[i].resident = snapshot.rows[i].counters.resident;
   }
   if (lifetimes == Lifetimes::kLeftOut) return counters;
@@ -64,7 +64,7 @@ void carry(const RangeCounter& counter, const ProfileSnapshot& snapshot, const T
   }
 }
 
-// Live blocks that pass, by row.
+// Live blocks that pass the filter, by row.
 std::vector<Portion> alive(const RangeCounter& counter, const TimeRange& range,
                            const LifetimeFilter& filter) {
   const auto min_ns = static_cast<std::uint64_t>(std::max(0.0, filter.min_seconds) * 1e9);
@@ -75,8 +75,8 @@ std::vector<Portion> alive(const RangeCounter& counter, const TimeRange& range,
   return counter.survivors(after_ns, until_ns, range.end_ns);
 }
 
-// All that was born in the range when nothing else is asked: blocks that are neither alive
-// nor dead as far as is known, since they are followed no longer, are in it too.
+// Everything born in the range, if nothing else is requested. This includes blocks that are not
+// followed any more, so that they count neither as live nor as dead.
 Estimate allocated(const Counters& passed, const Counters* born, const LifetimeFilter& filter) {
   const bool all = filter.fate == Fate::kAny && filter.min_seconds <= 0 && filter.max_seconds <= 0;
   if (born != nullptr && all) return born->allocated;
@@ -85,9 +85,8 @@ Estimate allocated(const Counters& passed, const Counters* born, const LifetimeF
   return sum;
 }
 
-// Counts the ages of blocks that pass and have not died, if lifetimes of all that pass are
-// requested. They are not counted if only dead blocks are requested, or a longest lifetime, which
-// is known for dead blocks only.
+// Counts the ages of blocks that pass and have not died, if lifetimes of all blocks are requested.
+// If only dead blocks or a maximum lifetime are requested, ages do not count.
 void count_ages(const RangeCounter& counter, const ProfileSnapshot& snapshot,
                 const TimeRange& range, const LifetimeFilter& filter,
                 std::vector<Counters>& counters) {
@@ -149,7 +148,7 @@ RangeRows until_peak(const RangeCounter& counter, const ProfileSnapshot& snapsho
   for (const PeakLive::Class& of : peak.classes) {
     if (const int row = counter.row_of(of.id); row >= 0) counters[row] = of.counters;
   }
-  for (Counters& at_peak : counters) at_peak.resident = {};  // that was not looked at then
+  for (Counters& at_peak : counters) at_peak.resident = {};  // residency was not read then
   if (lifetimes == Lifetimes::kCounted) {
     const std::uint64_t limit_ns = counter.resolve({0, peak.time_ns}).end_ns;
     set_ages(ages_at(counter, snapshot, limit_ns, counter.live_at(limit_ns)), counters);
@@ -182,7 +181,7 @@ RangeRows rows_in_range(const ProfileSnapshot& snapshot, const TimeRange& asked,
 void count_lifetimes(const ProfileSnapshot& snapshot, const TimeRange& range,
                      std::span<ProfileRow* const> rows) {
   if (rows.empty()) return;
-  ProfileSnapshot few;  // of which the rest is not there
+  ProfileSnapshot few;  // the other members are not there
   few.time_ns = snapshot.time_ns;
   few.attached_ns = snapshot.attached_ns;
   few.history = snapshot.history;
@@ -195,7 +194,7 @@ void count_lifetimes(const ProfileSnapshot& snapshot, const TimeRange& range,
   RangeRows counted = rows_in_range(few, range, {});
   auto with = counted.rows.begin();
   for (ProfileRow* row : rows) {
-    while (with->id != row->id) ++with;  // those without any count are in neither
+    while (with->id != row->id) ++with;  // rows without any count are in neither
     row->counters = std::move(with->counters);
   }
 }

@@ -24,14 +24,15 @@ void add_share(AgeCounts& to, const AgeCounts::Entry& entry, double share) {
 // Position of x between the ends of a bucket, 0 to 1.
 double place_in(int bucket, double ns) { return LifetimeHistogram::share_within(bucket, 0, ns); }
 
-// For all buckets of a window, computed when asked for.
+// Computed on demand for all buckets of a window.
 class LateTable {
  public:
   LateTable(double from_ns, double to_ns) : from_ns_(from_ns), to_ns_(to_ns) {}
 
-  // True if any block that left in the bucket came late; otherwise all were born in the range.
+  // True if any block that left in the bucket may have entered late; otherwise all were born in the
+  // range.
   bool any(int left_in) const { return LifetimeHistogram::upper_bound_ns(left_in) > from_ns_; }
-  // The deaths of a part that are needed.
+  // The deaths that have to be read.
   DeathsToRead to_read(const LongestBuckets& longest) const {
     return {any(longest[0]), any(longest[1])};
   }
@@ -111,7 +112,7 @@ std::vector<AgeCounts> forgotten_ages(const RangeCounter& counter, const Profile
   std::vector<AgeCounts> result(snapshot.rows.size());
   const std::uint64_t born_after_ns =
       filter.allocated_in_range ? range.begin_ns : counter.begin_ns();
-  if (counter.whole(range.begin_ns, range.end_ns)) {  // windows of then may be gone
+  if (counter.whole(range.begin_ns, range.end_ns)) {  // the windows of that time may be gone
     for (std::size_t row = 0; row < result.size(); ++row) {
       for (const AgeCounts::Entry& entry : snapshot.rows[row].counters.forgotten.entries()) {
         add_share(result[row], entry,
@@ -139,7 +140,7 @@ std::vector<AgeCounts> forgotten_ages(const RangeCounter& counter, const Profile
 
 void add_late_entries(const RangeCounter& counter, const TimeRange& range,
                       std::vector<Counters>& counters) {
-  if (range.begin_ns <= counter.begin_ns()) return;  // nothing was there before
+  if (range.begin_ns <= counter.begin_ns()) return;  // there were no blocks before
   for (const HistoryWindowPtr& window : counter.cover(range.begin_ns, range.end_ns)) {
     LateTable late(ns_between(range.begin_ns, window->begin_ns()),
                    ns_between(range.begin_ns, window->end_ns()));

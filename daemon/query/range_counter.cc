@@ -24,8 +24,8 @@ Shares shares(Fn of_bucket) {
   return result;
 }
 
-// The share of a window's deaths whose blocks were born after a time and lived as long as the
-// span says: the mean over all moments of death.
+// The share of a window's deaths whose blocks were born after a time and had a lifetime in the
+// bucket: the mean over all moments of death.
 double share_born_inside(int bucket, const HistoryWindow& window, std::uint64_t time_ns,
                          const LifetimeSpan& span) {
   const double oldest = ns_between(time_ns, window.end_ns());
@@ -57,9 +57,8 @@ Taken share_of(const WindowCell& cell, const Shares& shares) {
   return taken;
 }
 
-// For each heap: the variance of its deaths in relation to the squares of the weights of their
-// samples. 1 for samples of words at one rate, more for several rates, less for blocks that count
-// once.
+// By heap: the ratio of the variance of its deaths to the squared weights of their samples. It is 1
+// for samples of words at one rate, more for several rates, and less for blocks that count once.
 std::array<double, kHeaps> variance_by_squares(const Counters& counters) {
   std::array<double, kHeaps> alike{};
   for (const DeathCounts::Entry& death : counters.deaths.entries()) {
@@ -74,7 +73,7 @@ std::array<double, kHeaps> variance_by_squares(const Counters& counters) {
   return result;
 }
 
-// Deaths are read of a heap in which any bucket has a share.
+// Reads the deaths of a heap if any of its buckets has a share.
 DeathsToRead deaths_to_read(const Shares& shares, const LongestBuckets& longest) {
   const auto up_to = [&](int last) {
     return std::any_of(shares.begin(), shares.begin() + last + 1, [](double x) { return x > 0; });
@@ -102,8 +101,8 @@ double variance_of(const Taken& part, const SampleWeight& each) {
          2 * (part.samples - part.squares) * each.words * each.words;
 }
 
-// The remainder has the other shares. Nothing remains of forgotten blocks: the end of a session
-// forgets older ones too.
+// The remainder keeps the other shares. Nothing remains of forgotten blocks, because the end of a
+// session forgets older ones too.
 void take(Portion& from, const Taken& died, const WindowCell& cell, const SampleWeight& each) {
   from.samples -= died.samples;
   from.words -= died.samples * each.words;
@@ -141,7 +140,7 @@ double share_born_before(int bucket, const HistoryWindow& window, std::uint64_t 
 }
 
 Estimate Portion::estimate(SampleRounding& rounding) const {
-  constexpr double kNothing = 1e-6;  // samples; what floating point leaves of a difference
+  constexpr double kNothing = 1e-6;  // samples; rounding error of a difference
   if (samples < kNothing || words <= 0) return {};
   return {rounding.whole(samples), words, std::max(0.0, variance_words2),
           std::max(0.0, skew_words3)};
@@ -208,7 +207,7 @@ std::vector<Counters> RangeCounter::flows(std::uint64_t begin_ns, std::uint64_t 
   return result;
 }
 
-// The oldest windows may be gone; what they held is in the totals.
+// The oldest windows may be gone; the totals contain their counts.
 std::vector<Counters> RangeCounter::flows_since_begin(std::uint64_t end_ns) const {
   std::vector<Counters> result;
   result.reserve(snapshot_.rows.size());
@@ -393,12 +392,12 @@ std::vector<std::vector<Portion>> RangeCounter::born_before(std::span<const std:
       rewind(times_ns[i], times_ns[i - 1], result.back());
     }
   }
-  // Before the attach nothing was born.
+  // Nothing was born before the attach.
   const auto known = static_cast<std::size_t>(
       std::find_if(times_ns.begin(), times_ns.end(),
                    [&](std::uint64_t time_ns) { return time_ns <= begin_ns_; }) -
       times_ns.begin());
-  // The oldest windows concern the last times only.
+  // Only the last times need the oldest windows.
   for (std::size_t first = known; first-- > 0;) {
     const std::uint64_t end_ns = first == 0 ? at_ns : times_ns[first - 1];
     for (const HistoryWindowPtr& window : view_.cover(times_ns[first], end_ns)) {
@@ -409,7 +408,8 @@ std::vector<std::vector<Portion>> RangeCounter::born_before(std::span<const std:
   return result;
 }
 
-// Takes the deaths in a window, none before the times, from what was born before each.
+// Subtracts the deaths in a window, all of them after the times, from the blocks that were born
+// before each time.
 void RangeCounter::take_deaths(const HistoryWindow& window, std::span<const std::uint64_t> times_ns,
                                std::span<std::vector<Portion>> live) const {
   std::vector<Shares> by_time;
@@ -417,7 +417,7 @@ void RangeCounter::take_deaths(const HistoryWindow& window, std::span<const std:
     by_time.push_back(
         shares([&](int bucket) { return share_born_before(bucket, window, time_ns); }));
   }
-  // For each bucket: number of times that lie before its deaths.
+  // By bucket: the number of times that are before its deaths.
   std::array<std::size_t, LifetimeHistogram::kBuckets> reach{};
   for (std::size_t i = 0; i < by_time.size(); ++i) {
     for (std::size_t bucket = 0; bucket < reach.size(); ++bucket) {

@@ -46,7 +46,7 @@ std::vector<double> GroupedRows::values(Measure measure) const {
 
 std::vector<Group> GroupedRows::sums(const std::vector<std::size_t>& chosen, Measure measure,
                                      RowTest counts) const {
-  std::vector<std::uint32_t> place(grouper_.size(), kNotChosen);  // in chosen, + 1
+  std::vector<std::uint32_t> place(grouper_.size(), kNotChosen);  // index in chosen, plus 1
   std::vector<Group> groups(chosen.size());
   std::vector<double> weights(chosen.size());
   for (std::size_t i = 0; i < chosen.size(); ++i) {

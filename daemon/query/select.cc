@@ -21,7 +21,8 @@ UnseenWords unseen_words(const std::vector<ProfileRow>& rows, double rate) {
   return {allocated.grain_or(rate), live.grain_or(rate)};
 }
 
-// A filter for the native heap selects what such a trace has instead.
+// A trace of the native heap calls its memory external, so a filter for the native heap selects
+// that.
 Filter in_words_of(const TargetInfo& info, Filter filter) {
   if (!info.external_is_c) return filter;
   if (filter.heap == HeapKind::kC) filter.heap = HeapKind::kExternal;

@@ -34,7 +34,7 @@ struct Value {
   }
 };
 
-// For the ranking, which asks for nothing else.
+// The only number that the ranking needs.
 struct PlainSum {
   double sum = 0;
 
@@ -180,7 +180,7 @@ class SeriesMaker {
   VisibleFrames frames_;
   Grouper grouper_;
   std::vector<int> group_of_row_;  // of the snapshot
-  std::vector<Windows> steps_;     // one for each point
+  std::vector<Windows> steps_;     // one per point
 };
 
 }  // namespace
@@ -191,7 +191,7 @@ absl::StatusOr<SeriesAnswer> history_series(const ProfileSnapshot& snapshot, con
   if (!filter.lifetime.takes_all()) {
     return absl::InvalidArgumentError("the history has no lifetimes; omit the lifetime filters");
   }
-  // All rows of the target, so that what died before the range's end is there.
+  // Selects all rows of the target, because it needs blocks that died before the range's end.
   ASSIGN_OR_RETURN(TargetProfile profile, select(snapshot, {}, filter));
   profile.range = RangeCounter(snapshot).resolve(range);
   return SeriesMaker(snapshot, profile, query).make();

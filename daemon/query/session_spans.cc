@@ -13,12 +13,12 @@ constexpr std::size_t kMaxSpans = 16;
 
 // The way in which a session began.
 enum class Begin {
-  kLongAgo,  // before everything that is examined
-  kFresh,    // at the attach or a change of the rate
+  kLongAgo,  // before the examined time
+  kFresh,    // at the attach or a rate change
   kLoss,
 };
 
-// The session's part that can be compared: without the time in which caches may fill.
+// The part of the session that can be compared, without the time in which caches may fill.
 std::optional<SessionSpan> warm(const RangeCounter& counter, const SessionSpan& session,
                                 Begin begin, SpanEnds ends) {
   if (begin == Begin::kLongAgo) return session;
@@ -31,7 +31,7 @@ std::optional<SessionSpan> warm(const RangeCounter& counter, const SessionSpan& 
   return whole ? std::nullopt : std::optional(session);
 }
 
-// Sessions and what began them, of the range and as long before it as one may have to warm up.
+// The sessions of the range, and of the warm-up time before it, with the way in which each began.
 class SessionsOf {
  public:
   SessionsOf(const RangeCounter& counter, const TimeRange& range, SpanEnds ends)
@@ -70,13 +70,13 @@ class SessionsOf {
   const RangeCounter& counter_;
   const TimeRange& range_;
   SpanEnds ends_;
-  SessionSpan session_{};  // the one that is looked at
+  SessionSpan session_{};  // the current one
   Begin begin_;
   std::optional<std::uint64_t> number_, lost_;
   std::vector<SessionSpan> spans_;
 };
 
-// Spans that begin and end where a major collection has ended.
+// Spans between the ends of major collections.
 class BetweenCollections {
  public:
   explicit BetweenCollections(const RangeCounter& counter) : counter_(counter) {}

@@ -9,7 +9,7 @@
 namespace memprofd {
 
 bool VisibleFrames::is_hidden(LocationId id) {
-  if (id == Symbolizer::kUnknown) return false;  // no name of the program's
+  if (id == Symbolizer::kUnknown) return false;  // not a name of the program
   if (id.value() >= verdicts_.size()) verdicts_.resize(id.value() + 1);
   Verdict& verdict = verdicts_[id.value()];
   if (verdict == Verdict::kOpen) {
@@ -33,7 +33,7 @@ bool VisibleFrames::is_passed_over(LocationId id) {
   Verdict& verdict = no_sites_[id.value()];
   if (verdict == Verdict::kOpen) {
     const Location& at = location(id);
-    // By debug information, and by symbols.
+    // Decided by debug information, and by symbols.
     const bool passed_over = site_frame_ == SiteFrame::kApplication
                                  ? is_library_code(at)
                                  : at.function.starts_with("Stdlib.Bigarray.") ||

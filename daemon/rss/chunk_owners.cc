@@ -23,7 +23,7 @@ void ChunkOwners::exclude(const ExtentLayer& layer) {
     const MallocChunk& chunk = chunks_[i];
     while (at != layer.extents().end() && at->end <= chunk.user) ++at;
     if (at == layer.extents().end()) return;
-    // The last word is also the first of what comes next.
+    // The last word also belongs to the next chunk.
     const std::uint64_t own_end = chunk.user + chunk.bytes - kWordBytes;
     if (at->begin < own_end && owners_[i] == kNobody) owners_[i] = kExcluded;
   }
@@ -47,7 +47,7 @@ void ChunkOwners::follow() {
   waiting_.clear();
 }
 
-// Page by page: what was never touched holds nothing.
+// Reads page by page, because pages that were never touched hold no pointers.
 void ChunkOwners::inspect_mapping(const MallocChunk& chunk, std::uint32_t owner,
                                   std::uint32_t steps) {
   std::array<std::uint64_t, kPageBytes / kWordBytes> words;

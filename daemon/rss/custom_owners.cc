@@ -12,7 +12,7 @@
 namespace memprofd {
 namespace {
 
-// Fields of a Bigarray: its elements, and what it shares them by, which leads to them.
+// Fields of a Bigarray: its elements, and the proxy through which it shares them.
 constexpr std::size_t kData = 1, kProxy = 4;
 
 }  // namespace
@@ -43,7 +43,7 @@ std::string custom_identifier(const MemoryReader& memory, std::uint64_t operatio
   return identifier.is_printable ? std::move(identifier.text) : "";
 }
 
-// Elements are no pointers, and are not looked into.
+// Elements are not pointers, and are not searched.
 bool own_words_of_custom(std::string_view identifier, std::span<const std::uint64_t> fields,
                          std::uint32_t owner, ChunkOwners& chunks) {
   bool holds = false;
@@ -82,7 +82,7 @@ void CustomOwners::lose(HeapMap& map, const HeapRegion* last, std::uint64_t reac
   map.regions.erase(first, done + 1);
 }
 
-// The program runs: where its heap has changed too much to go on, the walk does with the next part.
+// The program is running. If its heap has changed too much, the walk continues with the next part.
 void CustomOwners::find(const MemoryReader& memory, HeapMap map, ChunkOwners& chunks) {
   for (int losses = 0; !map.regions.empty() && losses < kMostLosses; ++losses) {
     const HeapRegion* last = nullptr;

@@ -6,7 +6,7 @@
 namespace memprofd {
 namespace {
 
-// The first extent that ends behind the address.
+// The first extent that ends after the address.
 std::vector<Extent>::const_iterator first_behind(const std::vector<Extent>& extents,
                                                  std::uint64_t address) {
   return std::ranges::upper_bound(extents, address, {}, &Extent::end);

@@ -15,10 +15,10 @@ constexpr int kBins = 127;
 constexpr std::uint64_t kBinBytes = 16;
 constexpr int kMaxCandidates = 1024;
 
-// From the first bin.
+// Offsets from the first bin.
 constexpr std::uint64_t kTopBefore = 16;
 constexpr std::uint64_t kNext = 2048;
-constexpr std::uint64_t kSystem = 2072;  // then the most that it was
+constexpr std::uint64_t kSystem = 2072;  // followed by its maximum
 constexpr std::uint64_t kArenaEnd = 2088;
 // Bytes before the bins, with fastbins and without.
 constexpr std::uint64_t kBinsInArena[] = {112, 32, 24};
@@ -39,7 +39,8 @@ bool read_tail(const MemoryReader& memory, std::uint64_t bins, ArenaTail& tail) 
          tail.max_system_bytes < kEndOfMemory && tail.next < kEndOfMemory;
 }
 
-// The bins of all arenas in the ring, when it closes; before: what an arena has before its bins.
+// The bins of all arenas, if they form a ring. before: size of the part of an arena before its
+// bins.
 std::vector<std::uint64_t> follow_ring(const MemoryReader& memory, std::uint64_t first,
                                        std::uint64_t before) {
   std::vector<std::uint64_t> ring;
@@ -52,7 +53,7 @@ std::vector<std::uint64_t> follow_ring(const MemoryReader& memory, std::uint64_t
   return {};
 }
 
-// The ring of the arena that has a bin there, of which the number is not known.
+// The ring of the arena with this bin, whose number is unknown.
 std::vector<std::uint64_t> ring_of_bin(const MemoryReader& memory, std::uint64_t bin) {
   for (int number = 0; number < kBins; ++number) {
     const std::uint64_t bins = bin - static_cast<std::uint64_t>(number) * kBinBytes;
@@ -64,7 +65,7 @@ std::vector<std::uint64_t> ring_of_bin(const MemoryReader& memory, std::uint64_t
   return {};
 }
 
-// An empty bin is a list's head that is 16 bytes before it.
+// An empty bin is the head of a list that begins 16 bytes before it.
 std::vector<std::uint64_t> find_ring(const MemoryReader& memory, const AddressSpan& data) {
   std::array<std::uint64_t, 512> words;
   const std::uint64_t end = std::min(data.end, data.begin + kMaxDataBytes);
@@ -85,7 +86,8 @@ std::vector<std::uint64_t> find_ring(const MemoryReader& memory, const AddressSp
   return {};
 }
 
-// The heaps of an arena that is not the main one, the last first; room counts those of all arenas.
+// The heaps of an arena other than the main one, the last one first; room counts the heaps of all
+// arenas.
 void list_heaps(const MemoryReader& memory, Arena& arena, std::size_t& room) {
   std::uint64_t heap = arena.top & ~(kArenaHeapBytes - 1);
   HeapInfo info{};
@@ -97,7 +99,7 @@ void list_heaps(const MemoryReader& memory, Arena& arena, std::size_t& room) {
     owner = info.arena;
     arena.heaps.push_back({.begin = heap, .first_chunk = heap, .end = heap + info.bytes});
   }
-  // The first heap holds the arena itself, right behind its own head.
+  // The first heap contains the arena itself, directly after its own head.
   const std::uint64_t head = owner % kArenaHeapBytes;
   if (std::ranges::find(kHeapHeads, head) == std::end(kHeapHeads)) return arena.heaps.clear();
   for (ArenaHeap& one : arena.heaps) {

@@ -66,7 +66,7 @@ std::optional<CachedChunks> read_room_tcache(const MemoryReader& memory, std::ui
   return cached;
 }
 
-// From the first bin, where an arena has fastbins.
+// Offset from the first bin, if an arena has fastbins.
 constexpr std::uint64_t kFastbinsBefore = 96;
 constexpr std::size_t kFastbins = 10;
 constexpr std::uint64_t kMaxFastChunk = 176;
@@ -109,8 +109,8 @@ std::uint64_t MallocWalk::resynchronize(std::uint64_t address, std::uint64_t end
   return end;
 }
 
-// The next chunk's bit shows whether a chunk is free, so each waits until that has been read. There
-// is no heap behind the end of memory, and an address rounded up may be 0.
+// A bit of the next chunk shows whether a chunk is free, so each chunk waits until that one has
+// been read. No heap lies after the end of memory, where a rounded address may be 0.
 void MallocWalk::walk(std::uint64_t begin, std::uint64_t end, std::uint64_t top,
                       std::uint32_t name) {
   if (end > kEndOfMemory) return;
@@ -129,7 +129,7 @@ void MallocWalk::walk(std::uint64_t begin, std::uint64_t end, std::uint64_t top,
       address += bytes;
       continue;
     }
-    // Behind the last chunk of a heap are some words that end it.
+    // After the last chunk of a heap there are some words that end it.
     const bool last = end - address <= 2 * kSmallest;
     const std::uint64_t next = last ? end : resynchronize(address, end);
     add(address, next, last ? RssClass::kMallocUsed : RssClass::kMallocUnwalked, name);
@@ -145,7 +145,7 @@ void MallocWalk::take(std::uint64_t chunk, std::uint64_t bytes, bool in_use, std
     tcaches_.push_back(chunk + kHead);
   }
   const auto known = visitor_(chunk + kHead, bytes - kHead);
-  // The next chunk's first word is this one's, too.
+  // The first word of the next chunk also belongs to this one.
   if (!known) keep(chunk + kHead, bytes - kHead + sizeof(std::uint64_t));
   add(chunk, chunk + bytes, known.value_or(RssClass::kMallocUsed), name);
 }
@@ -169,8 +169,8 @@ void MallocWalk::walk_arena(const Arena& arena, std::uint32_t number,
   }
 }
 
-// What is before it, to align it, is less than a page. The size in its head is that of its pages;
-// from glibc 2.43 on it leaves out the head, and the last word is not for the user.
+// Less than a page of alignment precedes the chunk. The size in its head is that of its pages; from
+// glibc 2.43 on that excludes the head, and the user does not own the last word.
 MallocWalk::MappedChunk MallocWalk::mapped_chunk(std::uint64_t page, std::uint64_t end) const {
   Head head{};
   if (!memory_.read_value(page, head).ok()) return {};
@@ -237,7 +237,7 @@ void MallocWalk::follow_list(CachedList list) {
   }
 }
 
-// Lists are by size; a chunk of the same size as a tcache is none, when it does not hold to that.
+// Lists are ordered by size. A chunk with the size of a tcache that breaks this rule is not one.
 void MallocWalk::find_in_tcache(std::uint64_t user) {
   std::uint64_t size = 0;
   if (!memory_.read_value(user - sizeof size, size).ok()) return;

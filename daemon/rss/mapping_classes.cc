@@ -11,7 +11,7 @@
 namespace memprofd {
 namespace {
 
-// Programs with more of them are not looked at.
+// Programs with more mappings are not classified.
 constexpr std::size_t kMaxMappings = 1u << 18;
 
 std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
@@ -60,7 +60,7 @@ class Classifier {
                       .name = has_names(kind) ? names_.number_of(name) : 0});
     }
     note(mapping, kind, name);
-    // A mapping that continues a library's data passes the name on to the next one.
+    // A mapping that continues a library's data passes the library's name to the next one.
     before_ = mapping;
     before_.path = name;
     before_kind_ = kind;

@@ -8,7 +8,7 @@
 namespace memprofd {
 namespace {
 
-// As much of it as is left.
+// Takes at most the remaining amount.
 std::uint64_t take(std::uint64_t bytes, std::uint64_t& left) {
   const std::uint64_t taken = std::min(bytes, left);
   left -= taken;

@@ -21,14 +21,15 @@ namespace memprofd {
 namespace {
 
 constexpr std::size_t kMaxDomains = 4096;
-constexpr std::size_t kMaxFound = 1u << 20;  // channels, and tables of frame descriptors
-constexpr int kHeapTries = 3;                // a heap that grows meanwhile does not add up
+constexpr std::size_t kMaxFound = 1u << 20;  // maximum number of channels and tables of frame
+                                             // descriptors
+constexpr int kHeapTries = 3;                // a heap that grows during the reading does not add up
 constexpr std::uint64_t kPoolBytes = PoolHeap::kPoolWords * kWordBytes;
 constexpr std::uint64_t kPoolClass = 24;
-// Lists of a program that runs may be longer than it has counted.
+// Lists of a running program may be longer than its counters say.
 constexpr std::uint64_t kPoolsMore = 4096;
 
-// Words of a state that are looked at for what it points to, and of what that points to.
+// Number of words of a state, and of the tables that it points to, that are searched.
 constexpr std::size_t kStateWords = 56;
 constexpr std::size_t kTableWords = 25;
 
@@ -130,7 +131,7 @@ void OcamlParts::find_pool_heaps(ExtentLayer& out) {
                    out);
   }
   if (heap_states_.empty()) why_no_heap_ = "no domain was found among malloc's chunks";
-  // Memory of domains that have ended.
+  // Adds the memory of ended domains.
   if (const auto* pools = pool_layout()) {
     find_pool_heap({.stats = pools->orphans + kOrphanStats,
                     .pools = pools->orphans + kOrphanPoolLists,
@@ -141,7 +142,7 @@ void OcamlParts::find_pool_heaps(ExtentLayer& out) {
   }
 }
 
-// A list that changes while it is read does not add up: it is read again.
+// A list that changes while it is read does not add up, and is read again.
 void OcamlParts::find_chunk_heap(ExtentLayer& out) {
   const auto* heap = runtime_.layout ? std::get_if<ChunkHeap>(&runtime_.layout->heap) : nullptr;
   if (heap == nullptr) return;
@@ -189,7 +190,7 @@ void OcamlParts::find_pool_heap(const PoolLists& lists, ExtentLayer& out) {
   counts_.free += (pool_words - std::min(pool_words, live)) * kWordBytes;
 }
 
-// Behind the lock of what domains that have ended have left.
+// Reads the pools of ended domains, which follow the lock.
 void OcamlParts::find_free_pools(std::uint64_t orphans, ExtentLayer& out) {
   std::uint64_t first = 0, room = ExtentLayer::kMaxExtents;
   if (!memory_.read_value(orphans + kOrphanStats - kWordBytes, first).ok()) return;
@@ -242,7 +243,7 @@ void OcamlParts::add_minor_heap(std::uint64_t state, ExtentLayer& out) {
   if (!heap) return;
   const auto [begin, end] = *heap;
   out.add({.begin = begin, .end = end, .kind = RssClass::kMinorHeap});
-  // The youngest block lies where the program has last said that it does.
+  // The youngest block is where the program last stored it.
   std::uint64_t first = 0, last = 0;
   if (!memory_.read_value(state + runtime_.abi.young_ptr, first).ok() ||
       !memory_.read_value(state + runtime_.abi.young_alloc_end, last).ok() || first < begin ||
@@ -267,8 +268,8 @@ HeapMap OcamlParts::heap_map() const {
   return map;
 }
 
-// A compaction of OCaml 5 forgets pools that it could not unmap. What they held last is in their
-// heads still.
+// A compaction of OCaml 5 forgets pools that it could not unmap. Their heads still have the last
+// contents.
 bool OcamlParts::is_lost_pool(std::uint64_t page) const {
   PoolHead head{};
   return memory_.read_value(page, head).ok() && is_pool_head(head, page, states_);
@@ -313,7 +314,7 @@ void OcamlParts::add_tables_of(const MallocWalk& chunks, std::uint64_t state) {
     std::array<std::uint64_t, kTableWords> inner{};
     if (!chunk || chunk->kind == RssClass::kFiberStack) continue;
     add_table(chunks, word, RssClass::kRuntimeTable);
-    // The next chunk's first word is this one's, too.
+    // The first word of the next chunk also belongs to this one.
     const std::uint64_t bytes = chunk->end + kWordBytes - word;
     if (bytes > sizeof inner) continue;
     const auto begin = std::as_writable_bytes(std::span(inner)).first(bytes);

@@ -16,7 +16,7 @@
 namespace memprofd {
 namespace {
 
-// As in linux/fs.h of Linux 6.7, and kGuard as in 6.15.
+// As in linux/fs.h of Linux 6.7; kGuard as in 6.15.
 struct ScanArguments {
   std::uint64_t size = sizeof(ScanArguments);
   std::uint64_t flags = 0;
@@ -51,8 +51,8 @@ absl::StatusOr<UniqueFd> open_pagemap(int pid) {
   return file;
 }
 
-// The frame that pages share which were only read. 0 when it cannot be had: without CAP_SYS_ADMIN
-// frames are hidden, and some kernels give each such page a frame of its own.
+// The frame that all pages share which were only read. 0 if it is unknown: without CAP_SYS_ADMIN
+// frames are hidden, and some kernels give each such page its own frame.
 std::uint64_t find_zero_frame() {
   constexpr std::size_t kBytes = 2 * kPageBytes;
   void* pages = ::mmap(nullptr, kBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -115,7 +115,7 @@ absl::Status PageMap::scan_categories(
 absl::Status PageMap::scan(std::uint64_t begin, std::uint64_t end,
                            const std::function<void(const PageRun&)>& take) const {
   if (!has_scan_) return scan_words(begin, end, take);
-  // A guard is one of the things that the kernel keeps as it keeps swapped pages.
+  // The kernel stores a guard in the same way as a swapped page.
   const std::uint64_t neither = kZeroPage | (has_guards_ ? kGuard : 0);
   return scan_categories(begin, end, kPresent | kSwapped, kPresent | kSwapped | neither,
                          [&](const PageRun& run, std::uint64_t categories) {

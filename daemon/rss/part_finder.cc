@@ -9,7 +9,7 @@
 namespace memprofd {
 namespace {
 
-constexpr std::size_t kMaxRuns = 1u << 20;  // resident stretches of one mapping that are looked at
+constexpr std::size_t kMaxRuns = 1u << 20;  // maximum number of resident runs of one mapping
 
 }  // namespace
 
@@ -61,7 +61,7 @@ std::uint64_t PartFinder::number_of(RssClass kind) const {
   return 0;
 }
 
-// Resident parts of it, for callers that read each page.
+// The resident parts of a span, for callers that read each page.
 std::vector<AddressSpan> PartFinder::resident_runs(const AddressSpan& span) const {
   std::vector<AddressSpan> runs;
   const absl::Status scanned = pages_.scan(span.begin, span.end, [&](const PageRun& run) {
@@ -76,8 +76,8 @@ std::vector<AddressSpan> PartFinder::resident_runs(const AddressSpan& span) cons
   return scanned.ok() ? runs : std::vector<AddressSpan>();
 }
 
-// Those behind a mapping that nothing may touch, and behind guard regions: glibc 2.42 and later has
-// those below stacks, so that the kernel makes one mapping of many stacks.
+// Finds stacks that follow an inaccessible mapping or a guard region. glibc 2.42 and later has
+// guard regions below stacks, so the kernel makes one mapping of many stacks.
 std::vector<AddressSpan> PartFinder::guarded(const ClassifiedMappings& mappings) const {
   std::vector<AddressSpan> all = mappings.guarded;
   for (const AddressSpan& span : mappings.anonymous) {
@@ -91,7 +91,7 @@ std::vector<AddressSpan> PartFinder::guarded(const ClassifiedMappings& mappings)
   return all;
 }
 
-// Chunks with mappings of their own and threads' stacks, in what nothing is known of yet.
+// Finds chunks with mappings of their own and threads' stacks in the memory that is still unknown.
 void PartFinder::find_mapped(const ClassifiedMappings& mappings) {
   ExtentLayer known = heaps_;
   for (const Arena& arena : arenas_) {

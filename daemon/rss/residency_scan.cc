@@ -17,7 +17,7 @@
 namespace memprofd {
 namespace {
 
-// Blocks nearer to each other than this are looked at in one step.
+// Blocks closer to each other than this are examined in one step.
 constexpr std::uint64_t kNear = std::uint64_t{1} << 20;
 
 std::uint64_t page_of(std::uint64_t address) { return address / kPageBytes * kPageBytes; }
@@ -47,7 +47,7 @@ class ResidencyReader {
   }
 
  private:
-  // Number of bytes from there on, in consecutive mappings.
+  // Number of bytes from this address on in consecutive mappings.
   std::uint64_t mapped_from(std::uint64_t address) const {
     auto after = std::ranges::upper_bound(maps_, address, {}, &Mapping::begin);
     if (after == maps_.begin() || address >= std::prev(after)->end) return 0;

@@ -10,7 +10,7 @@ namespace memprofd {
 namespace {
 
 constexpr std::uint64_t kPieceBytes = 64 << 10;
-constexpr std::uint64_t kClockCheckEvery = 4096;  // reads of what is there; others take longer
+constexpr std::uint64_t kClockCheckEvery = 4096;  // number of reads between two checks of the time
 
 }  // namespace
 

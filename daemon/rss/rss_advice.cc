@@ -11,7 +11,7 @@ namespace {
 // Advice that returns less, or less than this part of the total, is omitted.
 constexpr std::uint64_t kLeast = 1 << 20;
 constexpr std::uint64_t kLeastShare = 20;
-// The usual minor heap of a domain, 256 k words.
+// The default minor heap of a domain, 256 k words.
 constexpr std::uint64_t kUsualMinorHeap = 2 << 20;
 constexpr std::uint64_t kFewArenas = 2;
 // A process is at its limit of mappings if less than this part of them is left.
@@ -26,10 +26,9 @@ void add(RssReport& report, std::uint64_t bytes, std::string action, std::string
   report.advice.push_back({std::move(action), std::move(reason), bytes});
 }
 
-// Size of OCaml 4's heap after a compaction: blocks move to the first chunks, and of the empty ones
-// the first stay until free space is overhead times live memory. If even that is more than twice
-// the wanted size, everything moves to one new chunk (runtime/compact.c). All of it is resident
-// then.
+// Size of OCaml 4's heap after a compaction. Blocks move to the first chunks, and empty chunks stay
+// until free space is overhead times live memory. If that is still more than twice the wanted size,
+// everything moves to one new chunk (runtime/compact.c). All of it is resident then.
 std::uint64_t compacted_chunks(const RssReport& report, double overhead) {
   const auto live = static_cast<double>(report.ocaml_chunks_used);
   double to_place = live, kept = 0;
@@ -58,7 +57,8 @@ void advise_heap(RssReport& report) {
   }
 }
 
-// The saving of a lower one depends on the program's later behaviour: no amount is promised.
+// No amount is promised, because the effect of a lower value depends on the program's later
+// behaviour.
 void hint_at_overhead(RssReport& report) {
   const std::uint64_t free = report.resident(RssClass::kOcamlFree);
   if (report.space_overhead < 2 || free < kLeast || free < report.counted / kLeastShare) return;

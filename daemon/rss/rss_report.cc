@@ -24,7 +24,8 @@
 namespace memprofd {
 namespace {
 
-// For all reading of the program's memory: lists behind malloc's chunks may have no end.
+// Maximum time for all reading of the program's memory: lists outside malloc's chunks may have no
+// end.
 constexpr std::chrono::seconds kReadTime{10};
 
 class Accounting {
@@ -133,7 +134,7 @@ class Accounting {
     }
   }
 
-  // Mappings are read again: what has come since counts too.
+  // Reads the mappings again, so that new ones count too.
   absl::Status count() {
     RETURN_IF_ERROR(read_maps());
     const ClassifiedMappings mappings = classify_mappings(maps_, report_.program, names_);
@@ -163,8 +164,8 @@ class Accounting {
     });
   }
 
-  // The identifiers of custom blocks may be in pages that were not used for long: one page for each
-  // is read nevertheless.
+  // The identifiers of custom blocks may be in pages that were not used for a long time; one page
+  // is read for each nevertheless.
   std::string identifier(std::uint64_t operations) const {
     std::string name = custom_identifier(*reader_, operations);
     return name.empty() ? custom_identifier(*memory_, operations) : name;
@@ -184,7 +185,7 @@ class Accounting {
     owners_.find(heap, ocaml->heap_map(), chunks);
     chunks.exclude(parts_->tables());
     chunks.follow();
-    chunks.exclude(parts_->channels());  // those that no block holds any more
+    chunks.exclude(parts_->channels());  // channels that no block holds any more
     owners_.sum_up(chunks, owned_);
     report_.has_owners = true;
     if (!walk.kept_all()) {

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::uint64_t kPoolBytes = PoolHeap::kPoolWords * kWordBytes;
 
-// malloc may give some bytes more than were asked for, and a page more where a chunk has a mapping
-// of its own.
+// malloc may give some bytes more than requested, and up to a page more for a chunk with its own
+// mapping.
 constexpr std::uint64_t kSlack = 32;
 constexpr std::uint64_t kLeastMapped = 64 << 10;
 std::uint64_t slack_of(std::uint64_t bytes) {
@@ -24,11 +24,11 @@ std::uint64_t slack_of(std::uint64_t bytes) {
 
 constexpr std::uint64_t kChannelBuffer = 65'536;
 constexpr std::uint64_t kChannelHeadMin = 64, kChannelHeadMax = 160;
-// If the buffer has a chunk of its own: bytes of the head, and the offset of its pointer.
+// For a buffer with a chunk of its own: the size of the head, and the offset of its pointer.
 constexpr std::uint64_t kChannelApart = 128, kChannelApartBuffer = 112;
 
 constexpr std::uint64_t kLeastFrameTable = 1024;
-constexpr std::size_t kFrameTableWords = 128;  // that are looked at
+constexpr std::size_t kFrameTableWords = 128;  // number of examined words
 constexpr std::size_t kFrameTableEntries = 8;
 constexpr std::uint64_t kMostProbes = 64;
 
@@ -50,7 +50,7 @@ std::optional<ChannelChunks> find_channel(const MemoryReader& memory, std::uint6
   if (!memory.read_value(user, head).ok()) return std::nullopt;
   const auto [descriptor, offset, end, curr, max] = head;
   const std::uint64_t buffer = end - kChannelBuffer;
-  // One that is written to has no max.
+  // A channel for writing has no max.
   if (end <= kChannelBuffer || curr < buffer || curr > end ||
       (max != 0 && (max < buffer || max > end))) {
     return std::nullopt;
@@ -109,7 +109,7 @@ std::optional<std::uint64_t> ref_table_entries(
   return fits ? std::optional(base) : std::nullopt;
 }
 
-// The next pool, the next free slot, the domain, the size class.
+// Next pool, next free slot, domain, size class.
 bool is_pool_head(const PoolHead& head, std::uint64_t pool, std::span<const std::uint64_t> states) {
   const auto [next, slot, owner, size_class] = head;
   const bool leads_on = next % kPageBytes == 0 && next < kEndOfMemory;

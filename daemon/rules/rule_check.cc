@@ -25,15 +25,16 @@
 namespace memprofd {
 namespace {
 
-constexpr double kLongLived = 0.01;  // the share of the bytes that may live longer
-constexpr std::uint64_t kGrowthNs = 3'600'000'000'000;  // in which a running program is looked at
+constexpr double kLongLived = 0.01;                     // share of the bytes that may live longer
+constexpr std::uint64_t kGrowthNs = 3'600'000'000'000;  // time over which a running program is
+                                                        // judged
 constexpr std::uint64_t kMostIntervals = 1000;          // of a run
 
 Filter filter_of(const MemoryRule& rule) {
   Filter filter;
   if (!rule.pattern.empty()) filter.require.push_back(rule.pattern);
   if (rule.module.empty()) return filter;
-  // With the prefix that dune gives the modules of a library.
+  // Allows the prefix that dune gives to the modules of a library.
   filter.patterns.push_back(
       absl::StrCat("^(?:[A-Za-z0-9_']+__)?", RE2::QuoteMeta(rule.module), "[.]"));
   filter.site_frame = SiteFrame::kApplication;
@@ -83,8 +84,8 @@ absl::Status check_amount(const ProfileSnapshot& snapshot, const TimeRange& rang
   return absl::OkStatus();
 }
 
-// Volume per interval: of a run the interval that breaks the limit by most. The chance is shared
-// out over all of them.
+// Volume per interval. For a run this takes the interval that breaks the limit by most, and divides
+// the error probability among all of them.
 absl::Status check_intervals(const ProfileSnapshot& snapshot, const RuleCheck& check,
                              RuleOutcome& outcome) {
   const auto per_ns = static_cast<std::uint64_t>(outcome.rule.per_seconds * 1e9);
@@ -174,7 +175,7 @@ absl::Status check_lifetime(const ProfileSnapshot& snapshot, double quantile,
   return absl::OkStatus();
 }
 
-// A block's age is known by its bucket, whose begin it has reached.
+// A block's age is known by its bucket; it has reached the bucket's lower limit.
 double oldest_seconds(const Counters& counters) {
   int oldest = -1;
   for (const AgeCounts::Entry& age : counters.ages.entries()) {

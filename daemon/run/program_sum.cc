@@ -31,7 +31,8 @@ void add_drops(DropCounters& sum, const DropCounters& process) {
   }
 }
 
-// Makes the standard error of the sum that of `alike` equal ones: as if each sample stood for more.
+// Widens the standard error to that of a sum of `alike` equal parts, as if each sample stood for
+// more.
 void widen(Estimate& sum, double alike) {
   sum.variance_words2 *= alike;
   sum.skew_words3 *= alike * alike;

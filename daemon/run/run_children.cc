@@ -23,7 +23,7 @@ namespace memprofd {
 namespace {
 
 constexpr std::uint64_t kPatienceNs = 1'000'000'000;  // for a request
-constexpr int kBacklog = 4096;  // those that gave up before they were accepted are counted too
+constexpr int kBacklog = 4096;  // connections that gave up before they were accepted count too
 constexpr char kGaveUp[] = "has ended, or has not waited for an answer";
 constexpr int kAncestors = 64;  // looked at
 
@@ -164,7 +164,7 @@ void RunChildren::start(const Waiting& waiting, const memprof_share_request& req
   }
   const int pid = waiting.peer.pid;
   if (request.kind == MEMPROF_SHARE_STARTED && has_taken_memory(pid)) return;
-  // Its earlier program, if it has called exec.
+  // Ends the process's earlier program, if it has called exec.
   for (Child& child : children_) {
     if (child.pid == pid) end(child, {.cause = EndCause::kExec});
   }

@@ -20,7 +20,7 @@
 namespace memprofd {
 namespace {
 
-// Names of a process by those of its program's file.
+// Symbolizes the addresses of a process with the file of its program.
 class ProcessNames : public Symbolizer {
  public:
   ProcessNames(std::shared_ptr<const RunProgram> program, std::shared_ptr<Symbolizer> names,
@@ -43,7 +43,8 @@ class ProcessNames : public Symbolizer {
   const std::uint64_t load_bias_;
 };
 
-// As the agent says it. A file in /proc/PID may have its name in another mount namespace only.
+// The form in which the agent reports it. A file in /proc/PID may have its name in another mount
+// namespace only.
 std::string full_name(const std::string& path) {
   std::error_code error;
   std::string name = std::filesystem::canonical(path, error).string();

@@ -11,10 +11,11 @@
 namespace memprofd {
 namespace {
 
-constexpr std::uint32_t kGeneration = 1;  // the one session of a run
-// Windows of the history: short ones first, so that the peak of a short run is found.
+constexpr std::uint32_t kGeneration = 1;  // a run has one session
+// Limits for the width of history windows. They are short first, so that the peak of a short run is
+// found.
 constexpr std::uint64_t kShortestWindowNs = 5'000'000, kLongestWindowNs = 1'000'000'000;
-constexpr std::uint64_t kWindowsSoFar = 100;  // a window lasts 1/100 of the run so far
+constexpr std::uint64_t kWindowsSoFar = 100;  // a window lasts 1/100 of the time so far
 constexpr std::uint64_t kRenewNs = AgentControl::kLeaseNs / 3;
 
 std::string name_of_capture(memprof_capture_by capture) {
@@ -38,7 +39,7 @@ absl::StatusOr<std::unique_ptr<RunTarget>> RunTarget::create(RunPrograms& progra
   ASSIGN_OR_RETURN(SharedAgent agent, SharedAgent::create(options));
   std::unique_ptr<RunTarget> target(
       new RunTarget(programs, std::move(agent), std::move(comm), options.rate));
-  // A program of another kind may start one of OCaml; what that is shows when it has.
+  // If the file is not an OCaml program, it may start one, which is detected then.
   if (auto found = programs.find(program); found.ok()) {
     target->program_ = *std::move(found);
     target->agent_.set_offsets(runtime_offsets(target->program_->abi()));
@@ -103,7 +104,7 @@ bool RunTarget::window_is_due() const {
   return now >= history_.last_close_ns() + length;
 }
 
-// Keeps the last numbers of a program that has ended.
+// Keeps the last numbers of an ended program.
 void RunTarget::read_counters() {
   if (!counters_) return;
   if (const auto stats = counters_->read(agent_); stats.ok()) gc_ = *stats;
@@ -131,7 +132,7 @@ void RunTarget::update() {
     agent_.renew();
   }
   if (!begun()) {
-    // Events in the ring wait for the next call, so that a recording can start in between.
+    // Leaves events in the ring until the next call, so that a recording can start in between.
     const std::optional<ShareTaker> taker = agent_.taker();
     if (taker && problem_.empty()) begin(*taker);
     return;

@@ -70,7 +70,7 @@ absl::StatusOr<SharedAgent> SharedAgent::create(const ShareOptions& options) {
   UniqueFd file(::memfd_create(kMemoryName, MFD_ALLOW_SEALING));
   const std::size_t bytes = MEMPROF_SHARE_RING + options.ring_bytes;
   if (!file || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) return no_memory("make");
-  // Whoever has the descriptor could make the file shorter, and the program die of it.
+  // Without the seal any holder of the descriptor could shorten the file and so crash the program.
   if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return no_memory("seal");
   }
@@ -123,7 +123,7 @@ void SharedAgent::renew() {
 void SharedAgent::end_session() {
   const auto shared = memory();
   if (!shared) return;
-  // No session is wanted without a rate, whatever its generation.
+  // Without a rate no session is requested, whatever its generation is.
   control(*shared)
       .give({.session = SessionRequest{.generation = std::numeric_limits<std::uint32_t>::max()}})
       .IgnoreError();
@@ -145,7 +145,7 @@ void SharedAgent::drain(Pipeline& pipeline) {
       break;
     }
     if (!skip) {
-      event_.resize(rounded(length) / 8 + 1);  // there is one of no bytes, too
+      event_.resize(rounded(length) / 8 + 1);  // events may be empty
       std::memcpy(event_.data(), ring + offset + sizeof length, length);
       pipeline.on_ring_record(std::as_bytes(std::span(event_)).first(length));
     }

@@ -37,7 +37,7 @@ void pass_on(int signal) {
   if (const pid_t pid = passed_to.load(); pid > 0) ::kill(pid, signal);
 }
 
-// The caller's environment with what the agent needs.
+// The caller's environment, plus what the agent needs.
 std::vector<std::string> environment(const StartOptions& options) {
   std::vector<std::string> variables;
   std::string before;
@@ -89,7 +89,7 @@ std::string path_of_command(const std::string& command) {
 
 absl::StatusOr<StartedProgram> StartedProgram::start(const StartOptions& options) {
   std::vector<std::string> variables = environment(options), words = options.command;
-  // The program gets signals as we did, whatever we do with them.
+  // Restores the signals for the program, whatever memprofctl does with them.
   sigset_t defaults;
   sigemptyset(&defaults);
   for (const int signal : kIgnored) {
@@ -112,13 +112,13 @@ absl::StatusOr<StartedProgram> StartedProgram::start(const StartOptions& options
   passing.sa_handler = pass_on;
   passing.sa_flags = SA_RESTART;
   for (const int signal : kPassedOn) ::sigaction(signal, &passing, nullptr);
-  // The child is ours to wait for, so its number is not another process's yet.
+  // memprofctl has not waited for the child yet, so its number is not another process's.
   return StartedProgram(pid, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))));
 }
 
 bool StartedProgram::wait(std::chrono::milliseconds time, int descriptor) {
   pollfd waited[] = {{pidfd_.get(), POLLIN, 0}, {descriptor, POLLIN, 0}};
-  // Kernels before 5.3 have no such descriptor: then it is asked for after the time.
+  // Kernels before 5.3 have no pidfd; then waitpid() decides after the time.
   ::poll(waited, 2, static_cast<int>(time.count()));
   if (::waitpid(pid_, &status_, WNOHANG) != pid_) return false;
   passed_to = 0;

@@ -13,7 +13,7 @@
 namespace memprofd {
 namespace {
 
-// Offsets after opcode prefix: a displacement of 1 or 4 bytes.
+// The displacement (1 or 4 bytes) after an opcode.
 std::optional<std::uint32_t> displacement(std::span<const std::byte> code, std::size_t at,
                                           std::size_t bytes) {
   if (at + bytes > code.size()) return std::nullopt;

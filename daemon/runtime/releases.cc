@@ -21,7 +21,7 @@ constexpr CapabilitySet kEverything{
 constexpr MemprofEntryLayout kEntryOfOcaml4{.block = -3, .samples = -2, .words_behind = 1};
 constexpr MemprofEntryLayout kEntryOfOcaml5{.block = -1, .samples = 1, .words_behind = 2};
 
-// From the oldest to the newest.
+// From the oldest release to the newest.
 constexpr Release kReleases[] = {
     {.series = "4.11",
      .first_symbol = "",
@@ -253,8 +253,8 @@ constexpr Release kReleases[] = {
 
 static_assert(std::ranges::all_of(kReleases, is_complete));
 
-// The agent is compiled for some places of the domain state: a series that has them elsewhere needs
-// another agent before its row enables Capability::kAttach.
+// The agent is compiled for some places of the domain state. A series with other places needs
+// another agent before its row may enable Capability::kAttach.
 constexpr bool suits_the_agent(const Release& release) {
   const RuntimeFacts& facts = release.facts;
   if (!release.tested.has(Capability::kAttach)) return true;

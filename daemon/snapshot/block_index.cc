@@ -10,9 +10,9 @@ namespace memprofd {
 namespace {
 
 constexpr std::uint64_t kBits = 64;
-// A gap between regions costs bits, another stretch costs time in each look-up.
+// A gap between regions costs bits, another region costs time in each look-up.
 constexpr std::uint64_t kGapBytes = 4096;
-// Words that are looked through for the header before a place: the functions of one closure.
+// Number of words that are searched backwards for a header: the functions of one closure.
 constexpr std::uint64_t kMaxWordsBefore = 4096;
 
 }  // namespace
@@ -40,7 +40,7 @@ const BlockIndex::RegionRun* BlockIndex::region_at(std::uint64_t address) const 
 
 void BlockIndex::add(std::uint64_t address) { add_to(*region_at(address), address); }
 
-// Words farther into a block than find_before() searches are in no range.
+// Words farther into a block than find_before() searches belong to no range.
 void BlockIndex::append(std::uint64_t address, std::uint64_t words) {
   if (runs_.empty() || address >= runs_.back().end + kGapBytes) {
     runs_.push_back({.begin = address, .end = address, .first_bit = bits_.size() * kBits});

@@ -20,13 +20,13 @@ namespace memprofd {
 namespace {
 
 constexpr std::uint64_t kPageBytes = 4096;
-constexpr std::uint64_t kSize = 16;  // from the head's start
+constexpr std::uint64_t kSize = 16;  // from the beginning of the head
 constexpr std::uint64_t kNext = 24;
 constexpr std::uint64_t kHeadBytes[] = {48, 56, 32};  // 4.12 and 4.13; 4.14; 4.11
 
 constexpr std::uint32_t kPhaseSweep = 2;
 
-// Nothing when the list does not add up.
+// Nothing if the list does not add up.
 std::vector<HeapRegion> follow(const MemoryReader& memory, std::uint64_t first,
                                std::uint64_t head_bytes, const RuntimeSums& sums) {
   std::vector<HeapRegion> chunks;

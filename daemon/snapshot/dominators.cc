@@ -10,8 +10,8 @@ namespace {
 
 using Numbers = std::vector<std::uint32_t>;
 
-// Nodes that a single pointer leads to, and nothing from there: what has the pointer dominates
-// them. They are a good part of all (strings, numbers), and are left out until the end.
+// Nodes with a single incoming pointer and no outgoing one: the block with the pointer dominates
+// them. They are a large part of all nodes (strings, numbers), and are left out until the end.
 std::vector<bool> find_leaves(const EdgeLists& edges, std::span<const std::uint32_t> entries) {
   std::vector<bool> is_held(edges.nodes());
   std::vector<bool> is_other(edges.nodes());
@@ -28,7 +28,7 @@ std::vector<bool> find_leaves(const EdgeLists& edges, std::span<const std::uint3
   return is_held;
 }
 
-// Predecessors of nodes, by number, besides the parents in the search.
+// Predecessors of nodes, by number, besides their parents in the search.
 struct AlternativePaths {
   Numbers first;
   Numbers from;
@@ -52,22 +52,22 @@ AlternativePaths other_ways(const EdgeLists& edges, const Numbers& number, const
   return ways;
 }
 
-// The forest of nodes whose semi-dominators are known: asked for the node with the least one on
-// the way up. What is asked is compressed.
+// The forest of nodes whose semi-dominators are known. A query returns the node with the least one
+// on the way up, and compresses that way.
 class Forest {
  public:
-  // ancestors: room for one of each node.
+  // ancestors: has room for one per node.
   Forest(Numbers ancestors, const Numbers& semi)
       : ancestor_(std::move(ancestors)), label_(ancestor_.size()), semi_(semi) {
     std::iota(label_.begin(), label_.end(), 0);
   }
 
-  // All nodes from this one on are in the forest then.
+  // Adds a node; all later nodes are in the forest by then.
   void link(std::uint32_t node, std::uint32_t parent) {
     ancestor_[node] = parent;
     linked_ = node;
   }
-  // The value given at the beginning, for a node that is not in the forest yet.
+  // The initial value of a node that is not in the forest yet.
   std::uint32_t given(std::uint32_t node) const { return ancestor_[node]; }
 
   std::uint32_t least_above(std::uint32_t node) {
@@ -115,7 +115,7 @@ void DominatorTree::add(std::uint32_t node, std::uint32_t parent) {
   dominator_.push_back(parent);
 }
 
-// The way to where the search is, is that of parents; semi_ has the next edge of each node.
+// The path to the current node consists of parents; semi_ has the next edge of each node.
 void DominatorTree::search(const EdgeLists& edges, std::span<const std::uint32_t> entries,
                            const std::vector<bool>& is_leaf) {
   for (const std::uint32_t entry : entries) {
@@ -138,16 +138,17 @@ void DominatorTree::search(const EdgeLists& edges, std::span<const std::uint32_t
 
 void DominatorTree::find_semidominators(const EdgeLists& edges,
                                         std::span<const std::uint32_t> entries) {
-  Numbers().swap(semi_);  // it comes again, when number_ has gone
+  Numbers().swap(semi_);  // it is needed again when number_ is gone
   AlternativePaths ways = other_ways(edges, number_, order_, dominator_);
   std::vector<bool> is_entry(order_.size());
   for (const std::uint32_t entry : entries) {
     if (entry < edges.nodes()) is_entry[number_[entry]] = true;
   }
-  Numbers().swap(number_);  // order_ has the same until this, which takes most, is over
+  Numbers().swap(number_);  // order_ has the same data until this step, which takes the most
+                            // memory, is over
   semi_.resize(order_.size());
   std::iota(semi_.begin(), semi_.end(), 0);
-  // The begin of a node's predecessors is not known any more when it is in the forest.
+  // The beginning of a node's predecessors is not needed any more once the node is in the forest.
   std::size_t end = ways.from.size();
   Forest forest(std::move(ways.first), semi_);
   for (auto i = static_cast<std::uint32_t>(order_.size()) - 1; i > 0; --i) {
@@ -162,7 +163,7 @@ void DominatorTree::find_semidominators(const EdgeLists& edges,
   }
 }
 
-// The nearest ancestor in the search that is not behind the semi-dominator.
+// The nearest ancestor in the search that is not after the semi-dominator.
 void DominatorTree::find_dominators() {
   for (std::uint32_t i = 1; i < order_.size(); ++i) {
     std::uint32_t dominator = dominator_[i];

@@ -11,7 +11,7 @@
 namespace memprofd {
 namespace {
 
-// Follows edges from the roots on; those of ephemerons when their keys have been reached.
+// Follows edges from the roots, and those of an ephemeron once its keys have been reached.
 class LiveBlocks {
  public:
   explicit LiveBlocks(const HeapImage& image) : image_(image), reached_(image.blocks()) {
@@ -92,7 +92,7 @@ class LiveBlocks {
   std::vector<bool> reached_;
   std::vector<std::uint32_t> queue_;
   absl::flat_hash_map<std::uint32_t, std::size_t>
-      keys_;  // of those with data: the first key that is not known to be alive
+      keys_;  // ephemerons with data, by the first key that is not known to be alive
   absl::flat_hash_map<std::uint32_t, std::vector<std::uint32_t>> waiting_;  // ephemerons, by key
 };
 

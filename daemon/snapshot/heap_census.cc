@@ -25,7 +25,7 @@ BlockCount HeapCensus::major(BlockState state) const {
   return sum;
 }
 
-// A block is counted by OCaml 5 until it is swept, the head of a large one included.
+// OCaml 5 counts a block until it is swept, and a large one with its head.
 absl::Status HeapCensus::check(const HeapMap& map) const {
   const RuntimeSums& sums = map.sums;
   if (!map.colours.domains) {

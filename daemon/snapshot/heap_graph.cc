@@ -10,8 +10,8 @@
 namespace memprofd {
 namespace {
 
-// The first walk: where blocks are and what they are. It meets them by address, as they are
-// numbered.
+// The first walk: where blocks are, and what they are. Blocks come in the order of addresses, by
+// which they are numbered.
 class BlockCollector {
  public:
   explicit BlockCollector(HeapGraph& graph) : graph_(graph) {}
@@ -26,7 +26,7 @@ class BlockCollector {
   HeapGraph& graph_;
 };
 
-// The second one, which meets the same blocks again: what they hold.
+// The second walk, over the same blocks: what they point to.
 class EdgeCollector {
  public:
   explicit EdgeCollector(HeapGraph& graph) : graph_(graph) {}

@@ -22,7 +22,7 @@ absl::Status modified(const RuntimeAbi& abi, std::string_view what) {
       "the OCaml {} runtime is a modified build: {}; its heap cannot be read", abi.version, what));
 }
 
-// The addresses of all names, in their order.
+// The addresses of all names, in the same order.
 absl::StatusOr<std::vector<std::uint64_t>> addresses_of(const ElfFile& program,
                                                         const RuntimeAbi& abi,
                                                         std::span<const std::string_view> names) {
@@ -46,7 +46,7 @@ bool is_lea(std::span<const std::byte> code, std::size_t at) {
   return (code[at] & std::byte{0xf8}) == std::byte{0x48} && code[at + 1] == std::byte{0x8d};
 }
 
-// Slots fill a pool from its end, so the sizes determine how many words are left at its front.
+// Slots fill a pool from its end, so the sizes determine how many words remain at its front.
 bool agree(std::span<const std::uint32_t> slot_words, std::span<const std::uint8_t> wastage) {
   std::uint32_t before = 0;
   for (std::size_t i = 0; i < slot_words.size(); ++i) {
@@ -58,7 +58,7 @@ bool agree(std::span<const std::uint32_t> slot_words, std::span<const std::uint8
   return before == kLargestSlot;
 }
 
-// caml_redarken_pool looks up the words wasted in a pool of its class, then those of a slot.
+// caml_redarken_pool reads the number of wasted words for a pool's class, then that of a slot.
 absl::Status read_classes(const ElfFile& program, std::uint64_t function, const RuntimeAbi& abi,
                           PoolHeap& heap) {
   std::array<std::byte, 96> code = {};

@@ -24,7 +24,7 @@ absl::StatusOr<std::span<const std::uint64_t>> HeapWindow::at(std::uint64_t addr
   return words_;
 }
 
-// Data in the window is read again: rarely more than a divided block.
+// Reads data in the window again; it is rarely more than a divided block.
 absl::Status HeapWindow::map_view(std::uint64_t address, std::uint64_t wanted) {
   words_ = {};
   const auto bytes = viewer_->view(address, wanted * kWordBytes);

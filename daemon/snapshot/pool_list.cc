@@ -36,11 +36,11 @@ struct LargeHead {
   std::uint64_t header;
 };
 
-// The lists of one owner, and what they add up to by its own count.
+// The lists of one owner, and their totals by its own count.
 struct Owner {
   std::uint64_t state;  // 0: domains that have ended
   std::uint32_t domain;
-  std::uint64_t pool_words;  // left to be found
+  std::uint64_t pool_words;  // still to be found
   std::uint64_t large_words;
   std::uint64_t large_blocks;
 };
@@ -52,9 +52,9 @@ std::uint64_t word_at(const std::array<std::byte, kBytes>& bytes, std::size_t at
   return word;
 }
 
-// Heads of pools. The runtime maps pools one beside the other, and lists them in another order:
-// what lies beside a pool that is asked for is read with it, as far as there is something; the
-// more, the more of it was asked for lately.
+// Heads of pools. The runtime maps pools side by side, and lists them in another order. So the
+// heads beside a requested one are read with it: the more, the more of them were requested
+// recently.
 class PoolHeads {
  public:
   explicit PoolHeads(const MemoryReader& memory) : memory_(memory) {}
@@ -62,7 +62,7 @@ class PoolHeads {
   absl::StatusOr<PoolHead> at(std::uint64_t pool) {
     if (const auto known = known_.find(pool); known != known_.end()) {
       const PoolHead head = known->second;
-      known_.erase(known);  // not needed any more
+      known_.erase(known);  // not needed again
       was_of_use_ = true;
       return head;
     }
@@ -98,12 +98,12 @@ class PoolHeads {
   const MemoryReader& memory_;
   absl::flat_hash_map<std::uint64_t, PoolHead> known_;
   std::size_t beside_ = kMostBeside / 2;  // on each side
-  bool was_of_use_ = false;               // what was read beside the last one
-  std::vector<PoolHead> heads_;           // of the last read
+  bool was_of_use_ = false;               // a head that was read beside the last one
+  std::vector<PoolHead> heads_;           // from the last read
   std::vector<MemoryPiece> pieces_;
 };
 
-// Heads of large blocks, which malloc puts close to those that were made before or after.
+// Heads of large blocks, which malloc puts close to those that were allocated before or after.
 class LargeHeads {
  public:
   explicit LargeHeads(const MemoryReader& memory) : memory_(memory), bytes_(kBytes) {}
@@ -123,7 +123,7 @@ class LargeHeads {
 
   const MemoryReader& memory_;
   std::vector<std::byte> bytes_;
-  std::uint64_t begin_ = kNone;  // of what is in them
+  std::uint64_t begin_ = kNone;  // range of these heads
 };
 
 // Detects a list that leads back to an earlier element (R. P. Brent's method).
@@ -208,7 +208,7 @@ class PoolLister {
     return absl::OkStatus();
   }
 
-  // Pools that a domain has taken over may go on without an owner.
+  // Pools that a domain has taken over may still have no owner.
   static bool may_own(const Owner& owner, std::uint64_t stored) {
     return stored == owner.state || stored == 0;
   }

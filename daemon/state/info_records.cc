@@ -9,7 +9,7 @@
 namespace memprofd {
 namespace {
 
-// One of an enumeration that begins at 0; that first one if the number is none of it.
+// A value of an enumeration that begins at 0; the first one if the number is invalid.
 template <typename Enum>
 Enum one_of(int number, Enum last) {
   return number < 0 || number > static_cast<int>(last) ? Enum{} : static_cast<Enum>(number);

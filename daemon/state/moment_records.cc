@@ -56,7 +56,7 @@ void put_drops(const DropCounters& drops, state::Moment& out) {
   }
 }
 
-// Reasons that this memprofd does not know any more are omitted.
+// Omits reasons that this memprofd does not have any more.
 DropCounters get_drops(const state::Moment& message) {
   DropCounters drops;
   for (const state::Drop& stored : message.drops()) {

@@ -55,7 +55,7 @@ bool read_exactly(int fd, std::uint64_t offset, void* out, std::size_t size) {
   return true;
 }
 
-// The whole record at the offset, which moves behind it.
+// Reads the whole record at the offset, and moves the offset after it.
 bool read_record(int fd, std::uint64_t file_bytes, std::uint64_t& offset, std::string& record) {
   std::uint32_t frame[2];
   if (!read_exactly(fd, offset, frame, sizeof frame)) return false;
@@ -105,7 +105,7 @@ absl::Status RecordLog::write(std::string_view bytes) {
 
 absl::Status read_records(const std::string& path,
                           const std::function<bool(std::string_view)>& use) {
-  // Without O_NONBLOCK a FIFO would be waited at for ever.
+  // Without O_NONBLOCK opening a FIFO would wait for ever.
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat status {};
   if (!fd || ::fstat(fd.get(), &status) != 0) return failed("open", path);

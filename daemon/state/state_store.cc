@@ -33,7 +33,7 @@ absl::Status unusable(const std::string& directory, absl::string_view why) {
                                                  "; give a directory with --state.directory"));
 }
 
-// Locked, for its owner alone.
+// Opens and locks the directory, which only its owner may use.
 absl::StatusOr<UniqueFd> take_directory(const std::string& directory) {
   if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
     return unusable(directory, std::strerror(errno));
@@ -41,7 +41,7 @@ absl::StatusOr<UniqueFd> take_directory(const std::string& directory) {
   UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat status {};
   if (!fd || ::fstat(fd.get(), &status) != 0) return unusable(directory, std::strerror(errno));
-  // Its owner could exchange files at any moment: they say what is attached to.
+  // The owner could exchange files at any moment, and they decide what is attached to.
   if (status.st_uid != ::geteuid()) {
     return unusable(directory,
                     absl::StrCat("it belongs to user ", status.st_uid, ", not to memprofd's"));
@@ -184,7 +184,7 @@ void StateStore::write_one(const ProfileSnapshot& snapshot) {
   if (!kept.gave_way) note(status);
 }
 
-// Says the first of many.
+// Logs the first one of many failures.
 void StateStore::note(const absl::Status& status) {
   if (status.ok()) return;
   ++write_errors_;
@@ -207,7 +207,7 @@ void StateStore::forget_missing(const std::vector<ProfileSnapshotPtr>& snapshots
   }
 }
 
-// The file of the oldest that has ended goes; whether there was one.
+// Removes the file of the target that ended first; returns whether there was one.
 bool StateStore::give_way() {
   StoredState* oldest = nullptr;
   for (auto& [pid, kept] : kept_) {

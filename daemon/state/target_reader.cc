@@ -20,8 +20,8 @@
 namespace memprofd {
 namespace {
 
-// Maximum difference of words that are summed in another order. Counters may not fall, so those
-// without an exact number are a little higher.
+// Maximum difference of words that are summed in another order. Counters must not fall, so inexact
+// ones become slightly larger.
 constexpr double kRounding = 1e-9;
 
 struct ExactWords {
@@ -30,14 +30,14 @@ struct ExactWords {
 
 struct StoredClass {
   AllocClass alloc_class;
-  Counters counts;  // up to the first moment's last window
+  Counters counts;  // until the first moment's last window
   ExactWords exact{};
 };
 
-// Takes in records, moment by moment.
+// Reads records, moment by moment.
 class StoredRecords {
  public:
-  // False: it makes no sense, nor does what comes after it.
+  // Returns false if the record is invalid; later ones are then ignored.
   bool take(std::string_view bytes) {
     state::Record record;
     if (!record.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return false;
@@ -63,7 +63,7 @@ class StoredRecords {
   void count(ProfileSnapshot& snapshot);
   std::shared_ptr<const PeakLive> peak(const ProfileSnapshot& snapshot) const;
 
-  std::vector<state::Record> pending_;  // of a moment that is not whole yet
+  std::vector<state::Record> pending_;  // records of an incomplete moment
   bool whole_ = false;
   state::Moment moment_;
   std::uint64_t counted_until_ns_ = 0, last_end_ns_ = 0;
@@ -77,7 +77,7 @@ class StoredRecords {
       std::make_shared<StoredSymbolizer>(ByteBudget::for_target());
 };
 
-// All of the moment, before anything else of it counts.
+// Reads the whole moment before any of it counts.
 bool StoredRecords::take_windows() {
   auto tiers = tiers_;
   for (const state::Record& record : pending_) {
@@ -210,7 +210,7 @@ void StoredRecords::add_live(ProfileSnapshot& snapshot) {
   }
 }
 
-// Later peaks are where a remaining window ended, so the windows contain the counts of that moment.
+// Later peaks are at the end of a remaining window, so the windows contain their counts.
 std::shared_ptr<const PeakLive> StoredRecords::peak(const ProfileSnapshot& snapshot) const {
   if (!moment_.has_peak()) return nullptr;
   auto peak = std::make_shared<PeakLive>();

@@ -18,20 +18,20 @@
 namespace memprofd {
 namespace {
 
-// A record is not much larger; the file's largest is one of these and a window.
+// Limit for records. The file's largest one is one of these plus a window.
 constexpr std::size_t kRecordBytes = 1u << 20;
 // A file may grow by this and by its first size before it is rewritten.
 constexpr std::uint64_t kGrowthBytes = 1u << 20;
-// In a row, as far as they count.
+// Number of consecutive failures that count.
 constexpr int kMaxFailures = 4;
 
-// Those that have ended.
+// Number of windows that have ended.
 std::size_t ended_windows(const HistoryView& history, int tier) {
   const std::size_t all = history.tiers[tier].size();
   return tier == 0 && history.unfinished ? all - 1 : all;
 }
 
-// In a target's first second: that it is attached, and how.
+// Used in a target's first second: shows that it is attached, and how.
 ProfileSnapshot without_counts(const ProfileSnapshot& snapshot) {
   ProfileSnapshot rest;
   rest.info = snapshot.info;
@@ -74,7 +74,7 @@ absl::Status TargetWriter::write_now(const ProfileSnapshot& snapshot, std::uint6
   absl::Status status = put(snapshot, false);
   file_bytes_ = log_->bytes();
   if (status.ok() && file_bytes_ > room) return write_compacted(snapshot, room);
-  // The contents of the file are unknown now.
+  // The contents of the file are unknown after a failure.
   if (!status.ok()) log_.reset();
   return status;
 }
@@ -163,7 +163,7 @@ absl::Status TargetWriter::put_rows(const ProfileSnapshot& snapshot) {
   return absl::OkStatus();
 }
 
-// With the names of its frames.
+// Also writes the names of its frames.
 void TargetWriter::put_callstack_of(const ProfileRow& row, Symbolizer& symbolizer) {
   const std::uint32_t id = row.alloc_class.callstack.value();
   if (id >= written_.callstacks.size()) written_.callstacks.resize(id + 1);
@@ -219,7 +219,7 @@ absl::Status TargetWriter::put_windows(const HistoryView& history) {
   return absl::OkStatus();
 }
 
-// Up to the end of the last window that has ended.
+// Writes until the end of the last window that has ended.
 absl::Status TargetWriter::put_counts(const ProfileSnapshot& snapshot) {
   if (snapshot.history.empty()) return absl::OkStatus();
   const RangeCounter counter(snapshot);

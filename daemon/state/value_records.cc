@@ -11,7 +11,7 @@
 namespace memprofd {
 namespace {
 
-// More than a program's registry has room for.
+// Larger than any text in a program's registry.
 constexpr std::size_t kMaxText = 4096;
 constexpr int kMaxLabels = 256;
 
@@ -98,7 +98,7 @@ void StoredValues::add(const state::Record& record) {
   view_.lost_lines = std::max(view_.lost_lines, record.value_lost_lines());
 }
 
-// One that makes no sense keeps its place, as windows go by that.
+// An invalid series keeps its place, because windows refer to it.
 void StoredValues::add_series(const state::ValueSeries& message) {
   if (view_.series.size() >= ValueHistory::kMaxSeries) return;
   auto series = std::make_shared<ValueSeries>();

@@ -8,7 +8,7 @@
 namespace memprofd {
 namespace {
 
-// Far above what is counted in a window, and far below where sums of such would overflow.
+// Far above any count in a window, and far below values whose sums overflow.
 constexpr std::uint64_t kMaxCount = std::uint64_t{1} << 48;
 
 using Entries = std::span<const DeathCounts::Entry>;
@@ -53,7 +53,7 @@ class PartWriter {
   std::uint32_t next_class_ = 0;
 };
 
-// Takes from two columns what the next cell has of them.
+// Reads the next cell's part of two columns.
 class EntryReader {
  public:
   template <typename Codes, typename Samples>
@@ -72,7 +72,8 @@ class EntryReader {
 
   bool sound() const { return sound_; }
   bool at_end() const { return next_ == entries_.size(); }
-  // Valid as long as this; each code once, in order. Nothing: there are fewer, or in no order.
+  // Valid as long as this object; codes are ascending. Nothing: there are too few, or they are not
+  // ascending.
   std::optional<Entries> take(std::size_t n) {
     if (n > entries_.size() - next_) return std::nullopt;
     const Entries taken(entries_.data() + next_, n);
@@ -107,7 +108,7 @@ std::uint64_t at(const Column& column, int cell) {
   return column.empty() ? 0 : column[cell];
 }
 
-// Calls use(cell) for each; false when the message makes no sense.
+// Calls use(cell) for each; returns false if the message is invalid.
 template <typename Begin, typename Use>
 bool read_part(const state::Part& part, Begin begin, Use use) {
   const int cells = part.passed_size();
@@ -137,7 +138,7 @@ bool read_part(const state::Part& part, Begin begin, Use use) {
   return deaths.at_end() && ages.at_end();
 }
 
-// A moment of an earlier memprofd has none.
+// A moment of an earlier memprofd has no such data.
 void put_memory(const MemoryParts& memory, state::Window& out) {
   if (memory == MemoryParts()) return;
   state::Memory& message = *out.mutable_memory();

@@ -19,8 +19,7 @@ constexpr std::uint64_t align_up(std::uint64_t address, std::uint64_t to) {
   return (address + to - 1) & ~(to - 1);
 }
 
-// A NUL-terminated string. Read in aligned chunks, byte by byte where memory
-// ends inside one.
+// A NUL-terminated string. It is read in aligned chunks, or byte by byte if memory ends inside one.
 std::optional<std::string> read_string(const MemoryReader& memory, std::uint64_t address) {
   constexpr std::uint64_t kChunk = 256;
   std::string text;
@@ -61,7 +60,7 @@ std::optional<OffsetTable> offset_table(const MemoryReader& memory, std::uint64_
   return OffsetTable{align_up(after_live + 1 + num_allocs, 4), num_allocs};
 }
 
-// The numbers of a name record with more.
+// Numbers in the longer form of a name record.
 struct Columns {
   std::uint16_t start;
   std::uint16_t end;  // from the end line's beginning

@@ -10,24 +10,25 @@
 namespace memprofd {
 namespace {
 
-constexpr int kMostDescriptors = 8;  // of a function, that are asked for its name
+constexpr int kMostDescriptors = 8;  // maximum number of descriptors that are tried for a
+                                     // function's name
 
 }  // namespace
 
 std::string FunctionNames::of(const ElfFunction& function) const {
   std::string name = demangle(function.name);
   const std::size_t dot = name.find('.');
-  if (dot == std::string::npos) return name;  // the code of a module itself
+  if (dot == std::string::npos) return name;  // the top level of a module
   const std::string_view module = std::string_view(name).substr(0, dot + 1);
   const FileMemory memory(file_, load_bias_);
   const std::uint64_t begin = load_bias_ + function.address, end = begin + function.size;
   const std::vector<FrameDescriptor>& all = frames_.descriptors();
-  // A call that is the last instruction returns to the end.
+  // If a call is the last instruction, it returns to the end of the function.
   auto at = std::ranges::upper_bound(all, begin, {}, &FrameDescriptor::return_address);
   for (int i = 0; i < kMostDescriptors && at != all.end() && at->return_address <= end; ++i, ++at) {
     const auto debuginfo = find_debuginfo(memory, at->address, -1);
     if (!debuginfo) continue;
-    // The outermost: others were inlined into it.
+    // The outermost one: others were inlined into it.
     const std::vector<SourceLocation> found = read_debuginfo(memory, *debuginfo, format_);
     if (!found.empty() && found.back().function.starts_with(module)) return found.back().function;
   }

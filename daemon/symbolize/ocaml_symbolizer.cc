@@ -38,7 +38,7 @@ std::vector<Location> OcamlSymbolizer::look_up(std::uint64_t return_address,
                                                std::int32_t alloc_idx) {
   const MutexLock lock(code_mutex_);
   if (alloc_idx == kDebuginfoIsInnermost) return look_up_debuginfo(return_address);
-  // The latest first: a plugin may lie where one was that is gone.
+  // Searches the latest first: a plugin may be where an unloaded one was.
   for (auto code = code_.rbegin(); code != code_.rend(); ++code) {
     const FrameDescriptor* descriptor = code->frames.find(return_address);
     if (descriptor == nullptr) continue;
@@ -59,7 +59,7 @@ std::string OcamlSymbolizer::build_id(std::string_view library) {
   return {};
 }
 
-// If nothing can be read there is no location.
+// Returns no location if nothing can be read.
 std::vector<Location> OcamlSymbolizer::look_up_debuginfo(std::uint64_t address) {
   for (auto code = code_.rbegin(); code != code_.rend(); ++code) {
     std::vector<Location> found = code->from_debuginfo(address, format_);
@@ -92,7 +92,7 @@ std::vector<Location> OcamlSymbolizer::Code::from_debuginfo(std::uint64_t debugi
 }
 
 Location OcamlSymbolizer::Code::from_symbols(std::uint64_t return_address) const {
-  // One byte back: a call may be the last instruction of its function.
+  // Looks up the byte before: a call may be the last instruction of its function.
   const auto function = file->function_at(return_address - 1 - load_bias);
   Location location;
   if (function) {

@@ -12,7 +12,7 @@
 namespace memprofd {
 namespace {
 
-// This part of the remaining room for names is reserved for bare addresses.
+// Share of the remaining room for names that is reserved for bare addresses.
 constexpr std::uint64_t kShareForAddresses = 8;
 // Maximum size of a frame.
 constexpr std::uint64_t kLargeFrameBytes = 4u << 20;
@@ -38,7 +38,7 @@ std::uint32_t clamp_times(std::uint64_t times) {
 
 }  // namespace
 
-// The numbers that everybody knows are there whether they fit or not.
+// The fixed numbers exist whether or not they fit.
 Symbolizer::Symbolizer(SharedBudget budget)
     : location_ids_(0, ByContent{&locations_}, ByContent{&locations_}) {
   const MutexLock lock(mutex_);
@@ -74,8 +74,8 @@ std::optional<FrameId> Symbolizer::add(std::uint64_t return_address,
       frames_.push_back({.return_address = return_address, .locations = spans_.keep(ids)})));
 }
 
-// Names, sources and inlined functions leave some room for bare addresses. Nothing when they do
-// not fit; once they have not for what the target itself has, no more time is spent on any.
+// Names, sources and inlined functions leave some room for bare addresses. Nothing if they do not
+// fit. Once names of the target itself did not fit, no more time is spent on any.
 std::optional<FrameId> Symbolizer::add_whole(std::uint64_t return_address, std::int32_t alloc_idx) {
   if (no_more_names_) return std::nullopt;
   const SharedBudget& budget = charge_.budget();

@@ -20,7 +20,7 @@ using std::chrono::steady_clock;
 
 constexpr std::size_t kEventsARead = 4096;
 constexpr std::chrono::milliseconds kStep{100};
-// Limit for finish(): then more events have happened since its call than before.
+// Limit for finish(): with more events, most of them happened after its call.
 constexpr std::size_t kLastEvents = 1u << 18;
 
 std::string host_name() {
@@ -29,7 +29,7 @@ std::string host_name() {
   return name.data();
 }
 
-// "5.2.0": the first with domains was 5.
+// True from "5.0" on, which introduced domains.
 bool has_domains(const std::string& runtime_version) {
   return !runtime_version.empty() && runtime_version[0] >= '5' && runtime_version[0] <= '9';
 }
@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<TraceRecorder>> TraceRecorder::start(
   RETURN_IF_ERROR(check_is_meant(meant, target->info.program.start_time_ticks, std::nullopt));
   RETURN_IF_ERROR(check_recordable(*target, options.recording.of_c));
   ASSIGN_OR_RETURN(EventReader reader, EventReader::open(target->events));
-  // The log begins to record at the latest when the next snapshot is made.
+  // The log begins to record at the next snapshot at the latest.
   ASSIGN_OR_RETURN(target, source.snapshot(pid));
   RETURN_IF_ERROR(check_is_meant(meant, target->info.program.start_time_ticks, std::nullopt));
   return std::unique_ptr<TraceRecorder>(
@@ -105,7 +105,7 @@ bool TraceRecorder::step() {
 }
 
 void TraceRecorder::finish(const std::string& why) {
-  // Brings what still waits in the target into the log.
+  // Fetches the events that still wait in the target.
   source_.snapshot(pid_).IgnoreError();
   for (std::size_t events = 0; events < kLastEvents;) {
     const EventRead read = reader_.read(kEventsARead, std::chrono::milliseconds(0));

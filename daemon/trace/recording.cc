@@ -67,7 +67,7 @@ bool TraceRecording::put(const EventChunk& chunk, const SampleEvent& event) {
 }
 
 bool TraceRecording::open_file_for(double rate, std::uint64_t time_ns) {
-  // An earlier event may arrive a little later.
+  // An earlier event may arrive slightly later.
   if (writer_ == nullptr) return begin_file(rate, std::min(time_ns, began_ns_));
   std::string why;
   if (rate != info_.sampling_rate) {
@@ -105,8 +105,8 @@ absl::Status TraceRecording::put_alloc(const SampleEvent& event, const EventClas
   return absl::OkStatus();
 }
 
-// Those of a large block of C's memory are its words, as estimates count them, times the rate, the
-// rest of which is a chance.
+// Samples of a large native block: its words as estimates count them, times the rate, rounded at
+// random.
 std::uint64_t TraceRecording::samples_of(const SampleEvent& event) {
   if (!event.of_c() || !SizeBucket::of(event.record.size_words).fine()) {
     return event.record.n_samples;

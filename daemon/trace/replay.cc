@@ -21,13 +21,13 @@
 namespace memprofd {
 namespace {
 
-// A file is read once, by a program that does nothing else.
+// Larger than in the daemon, because a file is read once by a program that does nothing else.
 const CallstackTableLimits kCallstackLimits{.callstacks = 1u << 20, .entries = 32u << 20};
 const AggregatorLimits kAggregatorLimits{.live_samples = 14'680'064,
                                          .classes = {.classes = 1u << 20}};
 constexpr std::size_t kHistoryBytes = 256u << 20;
 constexpr std::size_t kReorderedEvents = 1u << 20;
-// Far beyond any clock, and no overflow in nanoseconds.
+// Far later than any clock, without overflow in nanoseconds.
 constexpr std::uint64_t kMaxTimeUs = std::numeric_limits<std::int64_t>::max() / 2000;
 
 enum class What : std::uint8_t { kAlloc, kPromote, kCollect };
@@ -45,7 +45,7 @@ struct TraceEvent {
 
 std::uint64_t ns_of(std::uint64_t time_us) { return std::min(time_us, kMaxTimeUs) * 1000; }
 
-// External memory of a native trace cannot die young: it is no block of a minor heap.
+// External memory of a native trace cannot die young, because it is in no minor heap.
 std::uint32_t origin_of(ctf::Source source, bool of_c) {
   switch (source) {
     case ctf::Source::kMajor:
@@ -114,12 +114,12 @@ class Replayer final : public ctf::Visitor {
   DropCounters drops_;
   Aggregator aggregator_{kAggregatorLimits, drops_};
   const std::uint64_t begin_ns_;
-  std::uint64_t now_ns_ = begin_ns_;  // of the last event
+  std::uint64_t now_ns_ = begin_ns_;  // time of the last event
   History history_;
   std::vector<std::uint64_t> entries_;
 };
 
-// Innermost first, recursion compressed, as the kernel side makes them.
+// Innermost first, with recursion compressed, as the kernel side does.
 CallstackId Replayer::intern(std::span<const std::uint64_t> codes) {
   if (codes.empty()) return CallstackId();
   entries_.clear();
@@ -197,7 +197,7 @@ void Replayer::close_window(std::uint64_t time_ns) {
 
 ProfileSnapshotPtr Replayer::finish() {
   order_.finish([this](const TraceEvent& next) { take(next); });
-  const std::uint64_t end_ns = now_ns_ + 1000;  // behind the last event
+  const std::uint64_t end_ns = now_ns_ + 1000;  // after the last event
   close_window(end_ns);
   auto snapshot = std::make_shared<ProfileSnapshot>();
   snapshot->info = {.pid = static_cast<int>(std::min<std::uint64_t>(info_.pid, 1u << 30)),

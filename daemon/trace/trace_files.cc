@@ -18,7 +18,7 @@
 namespace memprofd {
 namespace {
 
-// Files that are removed meanwhile do not count.
+// Skips files that are removed meanwhile.
 std::uint64_t bytes_of_traces(const std::string& directory) {
   std::uint64_t sum = 0;
   std::error_code error;
@@ -66,7 +66,7 @@ absl::Status TraceFiles::write(std::span<const std::byte> packet) {
   }
   const std::string_view bytes(reinterpret_cast<const char*>(packet.data()), packet.size());
   if (const int number = write_all(file_.get(), bytes); number != 0) {
-    // Without room on the disk there may still be less of it in use.
+    // A full disk need not keep the file from becoming shorter.
     if (::ftruncate(file_.get(), static_cast<off_t>(size_)) != 0) return error(errno, "truncate");
     return error(number, absl::StrCat("write ", paths_.back()));
   }
@@ -74,7 +74,7 @@ absl::Status TraceFiles::write(std::span<const std::byte> packet) {
   return absl::OkStatus();
 }
 
-// Another process may have been faster; then there is nothing to do.
+// Another process may have removed the file already.
 void TraceFiles::remove_oldest() {
   ::unlink(paths_.front().c_str());
   paths_.pop_front();

@@ -26,7 +26,7 @@ double at_least(double count, double mean) {
   return std::min(1.0, sum * std::exp(count * std::log(mean) - mean - std::lgamma(count + 1)));
 }
 
-// The mean at which more than count, and half of count itself, has the probability.
+// The mean at which higher counts, and half of this count itself, have the probability.
 double mean_at(double count, double probability) {
   double low = 0, high = count + 6 * std::sqrt(count + 1) + 10;
   for (int i = 0; i < 60; ++i) {
@@ -50,7 +50,7 @@ class CountLimits {
       above_[i] = mean_at(count, 1 - kTail) - count;
     }
   }
-  // count: below kLargestRoot squared.
+  // count must be below kLargestRoot squared.
   Limits of(double count) const {
     const double place = std::sqrt(count) * kSteps;
     const auto at = static_cast<std::size_t>(place);
@@ -100,8 +100,8 @@ Limits limits_of(double value, double variance, double skew, double unseen) {
 double lower_limit_of(double value, double standard_error, double grain, double quantile) {
   if (!(standard_error > 0) || !(grain > 0)) return value;
   const double count = standard_error * standard_error / (grain * grain);
-  // Without half of the count's own probability, as in mid-P, it would be passed by chance too
-  // often where few samples are.
+  // Without half of the count's own probability, as in mid-P, chance would exceed the limit too
+  // often for few samples.
   const double lower = count > 0.5 ? std::max(0.0, byar(count - 0.5, -quantile)) : 0;
   return std::max(0.0, value - grain * (count - lower));
 }

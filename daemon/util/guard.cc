@@ -28,7 +28,7 @@ void note_unexpected_error(std::string_view doing, const std::exception& error) 
   try {
     log_error("memprofd failed {}: {}; it continues without that ({} such errors so far)", doing,
               error.what(), all);
-  } catch (const std::exception&) {  // no memory for the line: it is counted
+  } catch (const std::exception&) {  // no memory for the line, which is counted
     next_line = next;
   }
 }

@@ -18,7 +18,8 @@
 namespace memprofd {
 namespace {
 
-// The digits in "pid 4242: ...", which is how messages about a program begin; else none.
+// The digits in "pid 4242: ...", with which messages about a program begin; empty if there are
+// none.
 std::string_view pid_of(std::string_view message) {
   constexpr std::string_view kBegin = "pid ";
   if (!message.starts_with(kBegin)) return {};
@@ -57,7 +58,7 @@ class Fields : public spdlog::custom_flag_formatter {
   const bool json_;
 };
 
-// "<4>", which journald takes off the line for its priority (sd-daemon(3)).
+// "<4>", the priority, which journald removes from the line (sd-daemon(3)).
 class Priority : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&,

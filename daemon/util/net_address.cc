@@ -29,7 +29,7 @@ struct AddrInfoDeleter {
 };
 using AddrInfo = std::unique_ptr<addrinfo, AddrInfoDeleter>;
 
-// Null with the reason in error. An empty host means every interface.
+// Null, with the reason in error. An empty host means every interface.
 AddrInfo lookup(const NetAddress& address, std::string& error) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
@@ -62,7 +62,7 @@ absl::Status listen_error(const NetAddress& address, std::string_view option, in
   }
 }
 
-// Empty with errno set when it cannot be bound.
+// Empty, with errno set, if it cannot be bound.
 UniqueFd bind_one(const addrinfo& info) {
   UniqueFd fd(::socket(info.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return fd;
@@ -138,7 +138,7 @@ absl::StatusOr<UniqueFd> bind_tcp(const NetAddress& numeric, std::string_view op
         absl::StrCat("cannot listen on ", numeric.to_string(), ": ", lookup_error));
   }
   int error = 0;
-  for (const int family : {AF_INET6, AF_INET}) {  // IPv6 first: it takes IPv4 along
+  for (const int family : {AF_INET6, AF_INET}) {  // IPv6 first, because it includes IPv4
     for (const addrinfo* info = found.get(); info != nullptr; info = info->ai_next) {
       if (info->ai_family != family) continue;
       UniqueFd fd = bind_one(*info);

@@ -16,7 +16,7 @@
 namespace memprofd {
 namespace {
 
-// others: the bit of the mode that is about anybody.
+// others: the permission bit for other users.
 absl::Status check_may(int fd, std::optional<uid_t> user, mode_t others, const std::string& path) {
   struct stat status = {};
   if (!user) return absl::OkStatus();
@@ -26,7 +26,7 @@ absl::Status check_may(int fd, std::optional<uid_t> user, mode_t others, const s
   return absl::PermissionDeniedError(absl::StrCat("user ", *user, " may not read ", path));
 }
 
-// Opens the file of a descriptor that opens nothing.
+// Opens the file of an O_PATH descriptor.
 UniqueFd opened(const UniqueFd& place) {
   return UniqueFd(
       ::open(absl::StrCat("/proc/self/fd/", place.get()).c_str(), O_RDONLY | O_CLOEXEC));

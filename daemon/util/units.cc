@@ -102,7 +102,7 @@ absl::StatusOr<std::uint64_t> parse_size(std::string_view text) {
   std::string lower = absl::AsciiStrToLower(
       absl::StripAsciiWhitespace(absl::string_view(text.data(), text.size())));
   std::size_t digits = lower.find_first_not_of("0123456789.");
-  // An exponent belongs to the number, but "eb" and the like are no exponent.
+  // An exponent belongs to the number, unless it is the beginning of a unit such as "eb".
   if (digits != lower.npos && lower[digits] == 'e')
     digits = lower.find_first_not_of("0123456789.e+-");
   const std::string number = lower.substr(0, digits);

@@ -8,7 +8,7 @@
 
 namespace memprofd {
 
-// Maximum for a user, given the places of others.
+// Maximum number of places for a user, given those that others hold.
 std::size_t UserSlots::most_for(const State& state, std::size_t of_others) {
   const std::size_t for_users = state.all - std::max<std::size_t>(state.all / 8, 1);
   if (of_others >= for_users) return 0;

@@ -13,22 +13,22 @@
 namespace memprofd {
 namespace {
 
-// True if it consists of several words that the program may change.
+// True if the value consists of several words that the program may change.
 bool is_compound(const Value& value) {
   if (value.graph != nullptr && value.graph->nodes.size() > 1) return true;
   if (value.kind == ValueKind::kReference) return is_compound(value.fields.front());
   return !value.fields.empty() || value.kind == ValueKind::kTable;
 }
 
-// True if a pointer leads to it.
+// True if a pointer leads to the value.
 bool is_pointed_to(const Value& value) {
   const bool is_held = value.kind == ValueKind::kReference;
   return (is_held ? value.fields.front() : value).kind != ValueKind::kInteger;
 }
 
-// A value of several words that differs was changed in between. For a value that is read alone no
-// page was read before its pointer. A tag counts words, each of which was there: the program may
-// continue to mark.
+// A value of several words that differs was changed between the two reads. For a value that is read
+// alone, no page was read before the pointer to it. A tag counts words that were all present: the
+// program may continue to mark.
 void compare(const std::vector<ReadValue>& first, std::vector<ReadValue>& second) {
   for (std::size_t i = 0; i < second.size(); ++i) {
     second[i].is_torn |= first[i].is_torn;
@@ -106,7 +106,7 @@ void BatchReader::fetch_known(std::span<const ValueSlot> slots) const {
   pages_.fetch(places);
 }
 
-// One by one where there is one only, so that no page is older than the pointer to it.
+// A single value is read piece by piece, so that no page is older than the pointer to it.
 void BatchReader::read_pass(std::span<const ValueSlot> batch,
                             const std::vector<PublishedValue>& all, const Bounds& bounds,
                             std::vector<ReadValue>& read) {
@@ -144,7 +144,7 @@ ReadValue BatchReader::read_slot(const ValueSlot& slot, const std::vector<Publis
   if (slot.module == ValueSlot::kPublished) {
     return read_published_values(all[slot.field], word, bounds, memory);
   }
-  // Integers are set once, and what lies in the program's image is made by the compiler.
+  // Integers are set once, and the compiler has made what is in the program's image.
   const bool is_constant = word % 2 != 0 || options_.image.contains(word);
   if (is_constant && !options_.with_constants) return {.is_constant = true};
   ValueReader reader(memory, names_, options_.with_contents);

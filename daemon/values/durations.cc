@@ -11,7 +11,7 @@
 namespace memprofd {
 namespace {
 
-// Nothing was stopped with its token that took any time, in this lane.
+// True if no interval of this lane was stopped with its token.
 bool is_empty(const memprof_timer_cell& cell) { return cell.max_ticks == 0; }
 
 }  // namespace
@@ -78,7 +78,7 @@ Durations Durations::since(const Durations& before) const {
 
 absl::Status TimerDurations::add_lane(const MemoryReader& memory, std::uint64_t address,
                                       std::span<const memprof_timer_cell> cells) {
-  std::vector<memprof_timer_histogram> run;  // what lies together is read at once
+  std::vector<memprof_timer_histogram> run;  // adjacent cells are read at once
   for (std::size_t begin = 0; begin < cells.size(); begin += std::max<std::size_t>(run.size(), 1)) {
     std::size_t end = begin;
     while (end < cells.size() && !is_empty(cells[end])) ++end;

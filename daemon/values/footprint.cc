@@ -20,7 +20,7 @@ void forget_color(std::byte* header) {
 
 }  // namespace
 
-// A header and its fields are often read one after the other, and again.
+// A header and its fields are often read one after the other, and then again.
 bool Footprint::continues(std::uint64_t address, std::size_t bytes, bool is_there) {
   if (parts_.empty() || !is_there || !parts_.back().is_there) return false;
   Part& last = parts_.back();
@@ -47,7 +47,7 @@ void Footprint::add(std::uint64_t address, std::span<const std::byte> bytes, boo
 void Footprint::add_header(std::uint64_t address, std::uint64_t header, bool is_there) {
   const std::size_t before = held_.size();
   add(address, std::as_bytes(std::span(&header, 1)), is_there);
-  if (held_.size() == before) return;  // it was read before
+  if (held_.size() == before) return;  // it was recorded before
   headers_.push_back(static_cast<std::uint16_t>(before));
   forget_color(&held_[before]);
 }

@@ -53,7 +53,8 @@ absl::Status HeapClock::find_old(const ElfFile& program, const RuntimeAbi& abi,
   if (!symbols[0] || !symbols[1]) return not_understood(abi, "the phase of the collector");
   using Statistics = StatisticsOfOcaml4;
   const std::uint64_t stats = addresses.caml_state + abi.stats;
-  // A compaction zeroes the free words before anything moves, and counts after everything has.
+  // A compaction zeroes the free words before anything moves, and counts itself after everything
+  // has moved.
   words_ = {{addresses.load_bias + symbols[1]->address, Word::kMovesWhenZero},
             {stats + offsetof(Statistics, compactions)},
             {addresses.load_bias + symbols[0]->address, Word::kCount, 4},

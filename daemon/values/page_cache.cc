@@ -91,7 +91,7 @@ void PageCache::fetch(std::span<const std::uint64_t> addresses) const {
     pieces.push_back({page, *pages.back()});
   }
   const auto read = read_pieces(memory_, pieces);
-  // Pages behind a missing one are read on demand.
+  // Pages after a missing one are read on demand.
   for (std::size_t i = 0; read.ok() && i < *read; ++i) pages_[wanted[i]] = std::move(pages[i]);
 }
 
@@ -140,7 +140,7 @@ std::size_t PageCache::add_pieces(std::size_t place, std::vector<MemoryPiece>& p
   return place;
 }
 
-// Missing data is omitted, and the rest follows.
+// Missing data is skipped, and the rest follows.
 void PageCache::read_slices() const {
   make_room_for_slices(1);
   std::vector<MemoryPiece> pieces;

@@ -15,8 +15,7 @@
 namespace memprofd {
 namespace {
 
-// A cell holds twice its count, or one more; what a program has there is no more
-// than bits.
+// A cell holds twice its count, plus 1 at times; the program may have put any bits there.
 std::int64_t wrapping_sum(std::int64_t hits, std::uint64_t cell) {
   const std::int64_t more = static_cast<std::int64_t>(cell) >> 1;
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(hits) +
@@ -136,12 +135,12 @@ class PublicationReading {
     return absl::OkStatus();
   }
 
-  // Or none, as an older library.
+  // An older library has none.
   bool has_known_histograms() const {
     return head_.histogram_bytes == 0 || head_.histogram_bytes == sizeof(memprof_timer_histogram);
   }
 
-  // A cell is a cache line: it is read as it stood there at some moment.
+  // A cell fits in a cache line, so it is read as it was at one moment.
   absl::Status read_whole(std::uint64_t address, memprof_timer_cell& cell, bool& is_torn) {
     for (int tries = 0; !is_whole(cell) && tries < kCellTries && tries_left_ > 0; ++tries) {
       --tries_left_;
@@ -212,7 +211,7 @@ class PublicationReading {
     if (slot.state != MEMPROF_VALUE_NEVER) out.changed_ns = slot.changed_ns;
   }
 
-  // Only cells that are in use: a page that the program has not touched yet stays untouched.
+  // Reads only used cells, so that pages which the program has not touched stay untouched.
   absl::Status add_lane(std::uint32_t lane) {
     const std::uint64_t begin =
         address_ + offsetof(memprof_values, lanes) + lane * sizeof(memprof_lane);
@@ -255,7 +254,7 @@ class PublicationReading {
                          seconds_of(cell.sum_ticks, cell.starts - cell.stops), max_seconds});
   }
 
-  // Intervals that began after the reading of the clock count as nothing.
+  // Intervals that began after the clock was read count as 0.
   double seconds_of(std::uint64_t sum_ticks, std::uint64_t running) const {
     const auto ticks = static_cast<std::int64_t>(sum_ticks + running * now_.ticks);
     return static_cast<double>(std::max<std::int64_t>(ticks, 0)) * now_.ns_per_tick / 1e9;

@@ -50,7 +50,7 @@ class Asking {
     return memory_.write_value(record_ + offset, value);
   }
 
-  // Two who ask at once do so one after the other.
+  // Requests at the same time run one after the other.
   absl::Status begin() {
     static Mutex mutex;
     const MutexLock lock(mutex);
@@ -63,14 +63,14 @@ class Asking {
     return write();
   }
 
-  // No client waits for longer: it was left by a memprofd that was killed.
+  // No client waits for longer, so an older request was left by a memprofd that was killed.
   bool somebody_waits() const {
     const std::uint64_t asked = now_->asked;
     return asked != 0 && asked != now_->answered && asked <= began_ns_ &&
            began_ns_ - asked <= nanoseconds(kMaxRequestTimeout);
   }
 
-  // Its number is the time, so no two clients use the same.
+  // The number is the time, so two clients never use the same.
   absl::Status write() const {
     const std::string& argument = request_.argument;
     if (!argument.empty()) {
@@ -85,8 +85,8 @@ class Asking {
 
   bool has_answer() const { return is_whole(*now_) && now_->answered == began_ns_; }
 
-  // It stays, while what was read with the words that say so may be older than they are: within one
-  // piece the processor may read later words first.
+  // Reads the answer again: within one piece the processor may read later words first, so the text
+  // may be older than the words that announce it.
   absl::StatusOr<RequestAnswer> read_answer() const {
     RETURN_IF_ERROR(memory_.read_value(record_, *now_));
     RequestAnswer answer{.is_cut = now_->text_bytes > MEMPROF_REQUEST_TEXT,

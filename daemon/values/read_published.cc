@@ -59,7 +59,7 @@ bool is_of_c_code(const PublishedValue& one) {
          !one.is_off();
 }
 
-// Values of C code, where they are.
+// Reads values of C code at their addresses.
 absl::Status read_addresses(const ValueProgram& program, const ValuesRequest& request,
                             const AddressRange& image, Publication& report) {
   if (std::none_of(report.all.begin(), report.all.end(), is_of_c_code)) return absl::OkStatus();

@@ -26,10 +26,10 @@ using What = ValuesRequest::What;
 
 // Maximum number of times that the collector may overtake a value.
 constexpr int kBatchTries = 50;
-// And what a tag marks, before half as much of it is looked at.
+// The same for the memory of a tag, before only half as much of it is examined.
 constexpr int kTriesOfSize = 3;
 constexpr std::chrono::microseconds kPauseBetween{200};
-// Read between two looks at the heap's clock, so that they are few.
+// Maximum number of values between two readings of the heap's clock, so that these are few.
 constexpr std::size_t kLargestBatch = 512;
 constexpr std::size_t kFirstBatch = 128;
 constexpr std::uint64_t kMostSlots = 1u << 20;
@@ -40,7 +40,7 @@ std::string name_of(const std::string& module, std::uint32_t field) {
 
 class BatchReading {
  public:
-  // found: with a clock.
+  // found: the layout, with a clock.
   BatchReading(ValueProgram& program, const ValueProgram::Layout& found,
                const ValuesRequest& request, ValuesAnswer answer)
       : program_(program),
@@ -72,7 +72,7 @@ class BatchReading {
   }
 
  private:
-  // True if the pattern selects them; otherwise they are given, or none are wanted.
+  // True if the pattern selects module values; otherwise they are given, or none are wanted.
   bool finds_modules() const {
     return request_.what == What::kAll || request_.what == What::kModules;
   }
@@ -154,7 +154,7 @@ class BatchReading {
     return is_new;
   }
 
-  // Those are to be read; what the others of the report are is known.
+  // Returns the slots that have to be read; the values of the others are known.
   std::vector<ValueSlot> leave_changed(const std::vector<ValueSlot>& slots) {
     std::vector<ValueSlot> changed;
     const std::vector<bool> is_changed = reader_.find_changed(slots);
@@ -168,7 +168,7 @@ class BatchReading {
     return changed;
   }
 
-  // Values for which there was no room are neither read nor reported any more.
+  // Values for which there was no room are dropped from the watch.
   void finish_watch() {
     ValueWatch& watch = *request_.watch;
     if (answer_.left_out > 0) watch.set_slots(watch.slots());
@@ -202,7 +202,7 @@ class BatchReading {
     return true;
   }
 
-  // Two looks at a batch, and the heap's clock before and after.
+  // Two readings of a batch, and the heap's clock before and after.
   struct BatchReads {
     HeapClock::Moment before, after;
     std::vector<ReadValue> read;
@@ -229,8 +229,8 @@ class BatchReading {
                       *std::move(read)};
   }
 
-  // Returns true unless a page was missing that can be had: memory that the program has just got,
-  // or if fewer values are read at once.
+  // Returns false if a page was missing that can be read: memory that the program has just got, or
+  // a page that is there if fewer values are read at once.
   absl::StatusOr<bool> had_all(std::size_t values) {
     if ((reader_.full() && values > 1) || reader_.was_late()) return false;
     if (!reader_.missed()) return true;
@@ -238,7 +238,7 @@ class BatchReading {
     return !is_new;
   }
 
-  // At the last try parts of two moments have to do, as long as they fit together.
+  // At the last try parts of two moments are accepted, as long as they fit together.
   bool is_whole(std::vector<ReadValue>& read) const {
     const bool is_last_try = read.size() == 1 && tries_ + 1 == kBatchTries;
     if (is_last_try) read[0].value.is_changing = read[0].differs;
@@ -247,7 +247,7 @@ class BatchReading {
     });
   }
 
-  // The less the collector leaves time for, the more of a tag is the number of marks alone.
+  // The less time the collector leaves, the more a tag is reduced to its number of marks.
   BatchReader::Bounds bounds() const {
     return {.graph_nodes = nodes_left_,
             .blocks_of_tag = kMaxMarkedBlocks >> (tries_ / kTriesOfSize)};
@@ -265,7 +265,7 @@ class BatchReading {
     }
   }
 
-  // Nothing is known of what is not sure.
+  // Remembers only values that are known to be whole.
   static void keep(const ValueSlot& slot, ReadValue& read) {
     const bool is_sure = (read.is_constant || read.value.kind != ValueKind::kUnread) &&
                          !read.value.is_changing && !read.value.is_more_memory;
@@ -303,7 +303,7 @@ class BatchReading {
   ValueProgram& program_;
   const ValueProgram::Layout& found_;
   const ValuesRequest& request_;
-  const std::vector<ModuleField> fields_;  // that are wanted, where they are given
+  const std::vector<ModuleField> fields_;  // the wanted ones, if they are given
   const FunctionNames names_;
   std::shared_ptr<const FieldNames> source_names_ = std::make_shared<const FieldNames>();
   BatchReader reader_{program_.memory(),
@@ -313,8 +313,8 @@ class BatchReading {
                        .with_graphs = request_.graph_nodes > 0,
                        .image = found_.image}};
   std::size_t nodes_left_;  // of graphs
-  std::size_t batch_;       // values; one by one where graphs are asked for, which may be large
-  int tries_ = 0;           // of a batch of one
+  std::size_t batch_;       // number of values; 1 if graphs are requested, which may be large
+  int tries_ = 0;           // tries of a batch of one value
   ValuesAnswer answer_;
 };
 

@@ -8,8 +8,8 @@
 namespace memprofd {
 namespace {
 
-// A function that was not evaluated for this number of its periods is not evaluated any more: there
-// is no viewer, or the program does not allocate.
+// A function that was not evaluated for this many of its periods has ended: there is no viewer, or
+// the program does not allocate.
 constexpr double kPeriods = 3;
 constexpr double kLeastSeconds = 10;
 
@@ -24,7 +24,7 @@ bool is_stale(const PublishedValue& one, std::uint64_t now_ns) {
 
 class Sampling {
  public:
-  // Numbers of that series, but for their quantity.
+  // Numbers of one series, which differ by their quantity.
   Sampling(ValueSeries series, ValueSample& out) : series_(std::move(series)), out_(out) {}
 
   void add(ValueQuantity quantity, double number) {
@@ -47,7 +47,7 @@ void add_timer(const PublishedValue& one, Sampling& out) {
   out.add_size(ValueQuantity::kRunning, one.running());
 }
 
-// A reference stands for what it holds.
+// A reference counts as the value that it holds.
 void add_value(const Value& value, Sampling& out) {
   switch (value.kind) {
     case ValueKind::kInteger:

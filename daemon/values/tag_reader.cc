@@ -26,7 +26,7 @@ class TagWalk {
 
   Value run(std::uint64_t root) {
     if (!find_places(root)) return {.kind = ValueKind::kUnread, .why = WhyUnread::kNotMapped};
-    // Blocks come to the end while those before are gone through.
+    // add_fields() appends further blocks during the loop.
     for (std::size_t i = 0; i < blocks_.size(); ++i) add_fields(blocks_[i]);
     return std::move(tag_);
   }
@@ -59,8 +59,8 @@ class TagWalk {
     return word;
   }
 
-  // Hands each word of the block from the first on to f, until that says no. False: not all of them
-  // could be read.
+  // Calls f with each word of the block from the first on, until it returns false. Returns false if
+  // not all of them could be read.
   template <typename F>
   bool each_word(const Block& block, std::uint64_t first, F f) const {
     std::array<std::uint64_t, kWordsAtOnce> words;
@@ -119,7 +119,7 @@ class TagWalk {
     return true;
   }
 
-  // An address within a closure belongs to that closure.
+  // An address inside a closure belongs to that closure.
   void add_block(std::uint64_t word) {
     if (!may_be_block(word) || image_.contains(word) || seen_.contains(word)) return;
     auto block = block_at(word);

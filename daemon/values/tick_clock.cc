@@ -33,7 +33,7 @@ std::uint64_t clock_ns() {
   return static_cast<std::uint64_t>(now.count());
 }
 
-// The kernel's own conversion, which stays until the machine is started again.
+// The kernel's own conversion, which is constant until the next boot.
 std::optional<double> ns_per_tick_of_kernel() {
   perf_event_attr event{};
   event.type = PERF_TYPE_SOFTWARE;
@@ -56,7 +56,7 @@ std::optional<double> ns_per_tick_of_kernel() {
   return rate;
 }
 
-// Both clocks at one moment: of several readings the one that was not interrupted.
+// Reads both clocks at one moment: of several readings it takes the one that was not interrupted.
 TickMoment read_both() {
   TickMoment best;
   std::uint64_t shortest = ~std::uint64_t{0};
@@ -86,8 +86,8 @@ double ns_per_tick() {
 
 }  // namespace
 
-// Once and for all: a rate that is known a little better each time makes sums of time fall, which
-// who counts takes for a new begin.
+// Fixed at the first call: a rate that improves with time would make sums of time fall, which
+// readers of counters take for a restart.
 TickMoment tick_now() {
   static const double rate = ns_per_tick();
   return {.ticks = ticks_now(), .ns = clock_ns(), .ns_per_tick = rate};

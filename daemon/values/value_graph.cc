@@ -16,7 +16,7 @@ class GraphWalk {
 
   ValueGraph run(std::uint64_t root) {
     add(root);
-    // Nodes come to the end while those before are gone through.
+    // Further nodes are appended during the loop.
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       for (const std::uint64_t word : std::exchange(words_[i], {})) {
         if (fields_left_ == 0) {
@@ -37,7 +37,7 @@ class GraphWalk {
   }
 
  private:
-  // The number of its node, from 1 on; 0: there is none.
+  // The number of the word's node, from 1 on; 0: there is none.
   std::uint32_t add(std::uint64_t word) {
     if (const auto known = numbers_.find(word); known != numbers_.end()) return known->second;
     auto block = reader_.block_alone(word, kMaxGraphFields);

@@ -13,7 +13,7 @@ namespace memprofd {
 namespace {
 
 constexpr std::uint64_t kEmpty = 1;  // [], None, Empty: the integer 0
-// No block has more words, nor lies in the half of the kernel.
+// No block has more words, or is in the kernel's half of the address space.
 constexpr std::uint64_t kMostFieldsOfBlock = 1ull << 44;
 
 constexpr bool is_integer(std::uint64_t word) { return (word & 1) != 0; }
@@ -85,7 +85,7 @@ std::optional<ValueReader::Alone> ValueReader::block_alone(std::uint64_t word, s
   return alone;
 }
 
-// Blocks whose tag says what they are.
+// Reads blocks whose tag determines what they are.
 Value ValueReader::read_scalars(const Block& block) const {
   Value value{.size = block.fields, .tag = block.tag};
   switch (block.tag) {
@@ -115,15 +115,15 @@ Value ValueReader::read_scalars(const Block& block) const {
     case kObjectTag:
       value.kind = ValueKind::kObject;
       break;
-    default:  // kForcingTag to kLazyTag; what continuations are made of
+    default:  // kForcingTag to kLazyTag, and parts of continuations
       value.kind = block.tag == kLazyTag || block.tag == kForcingTag ? ValueKind::kLazy
                                                                      : ValueKind::kAbstract;
   }
   return value;
 }
 
-// A function of several arguments begins with the runtime's, which takes them one by one; its own
-// code is in the third word.
+// A function of several arguments begins with a function of the runtime that takes them one by one;
+// its own code is in the third word.
 std::string ValueReader::function_name(const Block& closure) const {
   const auto code = field(closure, 0);
   std::string name = code ? functions_(*code) : "";
@@ -133,7 +133,7 @@ std::string ValueReader::function_name(const Block& closure) const {
   return name;
 }
 
-// The last byte says how many of the last word are none of its contents.
+// The last byte is the number of padding bytes before it.
 void ValueReader::read_text(const Block& block, Value& value) const {
   if (block.fields == 0) return;
   const std::uint64_t last = field(block, block.fields - 1).value_or(0) >> 56;
@@ -183,7 +183,7 @@ void ValueReader::add_elements(std::uint64_t cell, int depth, Value& value) {
   value.is_cut = value.size > value.fields.size();
 }
 
-// ------------------------------------------------------------ what fits together
+// ------------------------------------------------------------ collections
 
 std::optional<Value> ValueReader::as_collection(const Block& block, int depth) {
   std::optional<Value> found;
@@ -241,7 +241,7 @@ std::optional<Value> ValueReader::as_table(const Block& block) {
   return table;
 }
 
-// When a table is too large, only its first buckets have to be chains.
+// If a table is too large, only its first buckets have to be chains.
 bool ValueReader::count_chains(const Block& buckets, Value& table) {
   constexpr std::uint64_t kBucketsTried = 64;
   table.chains_counted = table.size + buckets.fields <= blocks_left_;

@@ -9,8 +9,8 @@
 namespace memprofd {
 namespace {
 
-// True if the visible part is the same. The times of a timer change with its counts, or while it
-// runs.
+// True if the visible part is the same. The times of a timer change only with its counts, or while
+// it runs.
 bool is_same(const PublishedValue& a, const PublishedValue& b) {
   return a.hits == b.hits && a.starts == b.starts && a.stops == b.stops && b.running() == 0 &&
          a.changed_ns == b.changed_ns && a.is_torn == b.is_torn && a.control == b.control &&

@@ -104,9 +104,9 @@ class Layout(unittest.TestCase):
     def test_the_agent_has_an_order(self):
         """Each pair of files of the agent uses others that do not use it: nothing goes round."""
         uses = collections.defaultdict(set)
-        for path in [path for folder in ("agent-lib", "agent-lib/native_heap", "agent-lib/walk")
+        for path in [path for folder in ("agent-lib", "agent-lib/native_heap", "agent-lib/values", "agent-lib/walk")
                      for path in (ROOT / folder).glob("*.[ch]")]:
-            included = re.findall(r'^#include "(?:\.\./|walk/|native_heap/)?(\w+)\.h"', path.read_text(), re.M)
+            included = re.findall(r'^#include "(?:\.\./|walk/|native_heap/|values/)?(\w+)\.h"', path.read_text(), re.M)
             uses[path.stem] |= set(included) - {path.stem}
         self.assertGreater(len(uses), 10)
         list(graphlib.TopologicalSorter(uses).static_order())  # fails with the cycle, if there is one

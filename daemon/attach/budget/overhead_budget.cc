@@ -9,13 +9,14 @@ namespace {
 
 // Time over which overhead() is measured.
 constexpr double kRecentSeconds = 5;
-// Minimum share of the CPU that is the target's own, however wrong the cost estimate.
+// Minimum share of CPU that counts as the target's own, even if the cost is overestimated.
 constexpr double kLeastOwn = 0.05;
 
-// Down to two digits, for people: 3.8e-05, and not 3.7999999999999995e-05 as by a factor of 1e-06.
+// Rounds down to two digits for readers: 3.8e-05 instead of the 3.7999999999999995e-05 that a
+// factor of 1e-06 gives.
 double rounded(double rate) {
   const double per_unit = std::pow(10, 1 - std::floor(std::log10(rate)));
-  constexpr double kAsGood = 1 + 1e-9;  // what has two digits keeps them
+  constexpr double kAsGood = 1 + 1e-9;  // keeps rates that already have two digits
   return std::floor(rate * per_unit * kAsGood) / per_unit;
 }
 
@@ -134,7 +135,7 @@ OverheadBudget::Change OverheadBudget::change_to(double rate, Change change) {
 
 void OverheadBudget::settle() {
   calm_seconds_ = 0;
-  recent_samples_ = 0;  // what one costs at this rate is not known yet
+  recent_samples_ = 0;  // the cost of a sample at this rate is unknown yet
   of_target_.refill(0.5);
   of_memprofd_.refill(0.5);
   settling_ = true;

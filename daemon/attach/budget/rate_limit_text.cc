@@ -10,14 +10,14 @@
 namespace memprofd {
 namespace {
 
-// If the requested rate would cost more than this, no larger budget is proposed.
+// Proposes no larger budget if the requested rate would cost more than this.
 constexpr double kMostProposed = 0.5;
 
 std::string option_text(double share) {
   return absl::StrFormat("--max-overhead %g%%", 100 * share);
 }
 
-// Up to a number that one would choose: 2.31 % is 3 %, 0.231 % is 0.3 %.
+// Rounds up to a number that a person would choose: 2.31 % to 3 %, 0.231 % to 0.3 %.
 double rounded_up(double share) {
   const double steps = share < 0.01 ? 1000 : 100;
   return std::ceil(steps * share) / steps;
@@ -37,7 +37,7 @@ std::string rate_limit_text(const OverheadBudget& budget, memprof_capture_by cap
   const auto price = budget.sample_seconds();
   if (!price) return absl::StrCat("at ", rate, " until enough samples show what one costs");
   const std::string option = option_text(budget.share());
-  // Share of the program's CPU at the requested rate, within the aim of a budget.
+  // The program's CPU share at the requested rate, with the margin that a budget keeps.
   const double needed = budget.overhead() * budget.ceiling() / budget.rate() / OverheadBudget::kAim;
   const double room = OverheadBudget::kAim * budget.share() / budget.overhead();
   if (room >= OverheadBudget::kWorthRaising || needed <= budget.share()) {

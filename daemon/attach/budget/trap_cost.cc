@@ -32,10 +32,10 @@ namespace {
 
 constexpr int kRounds = 9;
 constexpr int kHitsARound = 64;
-// A program that does other work than hitting probes finds colder caches: what a hit took apart
-// from its BPF program was 1.2 to 1.3 µs where this loop measures 0.6 (bench.py --only parts).
+// A real program has colder caches than this loop: without its BPF program a hit took 1.2 to 1.3 µs
+// there, where the loop measures 0.6 (bench.py --only parts).
 constexpr double kInRealPrograms = 2;
-// Results outside of this range were disturbed.
+// Results outside of this range are discarded as disturbed.
 constexpr double kLeastNs = 100, kMostNs = 20'000;
 
 std::optional<std::uint64_t> file_offset_of(std::uint64_t address) {
@@ -49,7 +49,7 @@ std::optional<std::uint64_t> file_offset_of(std::uint64_t address) {
   return std::nullopt;
 }
 
-// On this thread only.
+// Only for this thread.
 UniqueFd probe_at(std::uint64_t file_offset) {
   std::uint32_t type = 0;
   if (!(std::ifstream("/sys/bus/event_source/devices/uprobe/type") >> type)) return UniqueFd();

@@ -62,7 +62,7 @@ bool is_our_build(const AgentBuild& build) {
          build.domain_count == MEMPROF_DOMAINS;
 }
 
-// Data behind the control block of the previous interface may be missing.
+// The control block of an older interface may end before this data.
 void AgentStatusQuery::add_to(MemoryQuestion& question, std::uint64_t control_address) {
   const auto bytes = std::as_writable_bytes(std::span(&block_, 1));
   question.about(control_address, bytes.first(kBytesBefore))
@@ -138,7 +138,7 @@ std::vector<DomainGc> AgentControl::domains(const AgentStatus& now) const {
   return domains;
 }
 
-// What a batch has is counted last by the agent, and read first.
+// The agent counts a batch's records last, so they are read first.
 void AgentControl::BufferHead::add_to(MemoryQuestion& question, std::uint64_t at) {
   static_assert(offsetof(memprof_batch_buffer, last_sample) == offsetof(Counts, last_sample) &&
                 offsetof(memprof_batch_buffer, words) == sizeof(Counts));
@@ -168,7 +168,7 @@ absl::StatusOr<std::optional<AgentTail>> AgentControl::tail(std::uint64_t at, st
     records.resize(counts.count);
     question.about(at + kBufferHeadBytes, std::as_writable_bytes(std::span(records)));
   }
-  std::uint64_t first_seq = 0;  // last: whether it was flushed meanwhile
+  std::uint64_t first_seq = 0;  // read last, to detect that the batch was flushed meanwhile
   RETURN_IF_ERROR(question.about(at, first_seq).ask(*memory_));
   if (first_seq != tail.first_seq) return std::nullopt;
   if (auto* packed = std::get_if<PackedTail>(&tail.batch)) packed->head.records = counts.count;

@@ -24,7 +24,7 @@
 namespace memprofd {
 namespace {
 
-// These stand in linux/pidfd.h and linux/fcntl.h, newer than the C library's headers here.
+// Defined in linux/pidfd.h and linux/fcntl.h, newer than the headers of the build machine.
 constexpr unsigned kPidfdThread = O_EXCL;
 constexpr int kSealExec = 0x20;
 
@@ -122,7 +122,7 @@ absl::StatusOr<UniqueFd> take_descriptor(int tid, int process_pidfd, int number)
 bool has_free_descriptor(const ProcFs& proc, int pid) {
   rlimit limit{};
   if (::prlimit(pid, RLIMIT_NOFILE, nullptr, &limit) != 0) return true;
-  rlim_t below = 0;  // the limit, which those opened before it was lowered may be above
+  rlim_t below = 0;  // the new limit; open descriptors may be above it
   std::error_code error;
   std::filesystem::directory_iterator file(proc.path(pid, "fd"), error);
   for (; !error && file != std::filesystem::directory_iterator(); file.increment(error)) {
@@ -141,7 +141,7 @@ absl::Status check_fresh_memfd(int fd) {
   if (::fstat(fd, &info) != 0 || ::fstatfs(fd, &place) != 0) return failed("look at");
   if (!S_ISREG(info.st_mode) || info.st_nlink != 0 || place.f_type != TMPFS_MAGIC)
     return refused("is not a file in memory");
-  // A file of any tmpfs answers that it may not be sealed.
+  // Other tmpfs files have the seal that forbids sealing.
   const int seals = ::fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & ~kSealExec) != 0) return refused("is sealed already, or cannot be");
   if (info.st_size != 0) return refused("is not empty");
@@ -150,7 +150,7 @@ absl::Status check_fresh_memfd(int fd) {
 
 absl::Status fill_memfd(int fd, std::span<const std::byte> contents) {
   RETURN_IF_ERROR(write_all(fd, contents));
-  // Refused while anybody has it mapped for writing.
+  // The kernel refuses this while anyone has it mapped for writing.
   if (::fcntl(fd, F_ADD_SEALS, kSeals) != 0) return failed("seal");
   return check_contents(fd, contents);
 }

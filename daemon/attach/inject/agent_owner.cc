@@ -10,7 +10,7 @@
 namespace memprofd {
 namespace {
 
-// Far longer than from a look at the token to the write.
+// Far longer than the time between reading the token and writing it.
 constexpr std::chrono::milliseconds kSettleTime{20};
 
 }  // namespace

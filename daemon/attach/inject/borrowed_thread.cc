@@ -25,9 +25,9 @@ namespace {
 constexpr std::chrono::milliseconds kLoadPatience{2000};
 // The agent waits for up to 3 s until all domains have stopped.
 constexpr std::chrono::milliseconds kAgentPatience{5000};
-// A system call that takes no locks of others.
+// For a system call that waits for no lock.
 constexpr std::chrono::milliseconds kCallPatience{1000};
-// The kernel's time, and then until the thread sleeps again.
+// The kernel's delay, plus the time until the thread sleeps again.
 constexpr std::chrono::milliseconds kStopPatience{1000};
 constexpr std::chrono::milliseconds kSleepPatience{200};
 constexpr std::chrono::milliseconds kWatchInterval{1};
@@ -120,7 +120,7 @@ absl::Status BorrowedThread::finish(std::optional<RemoteCall> call) {
   }
   restore_errno();
   if (call) {
-    // The frame that the last call would have returned through leads into the program, too.
+    // The return address of the last call must also lead into the program.
     if (frame_.frame2 == 0) RETURN_IF_ERROR(put_frame(*call, std::nullopt, ""));
     RETURN_IF_ERROR(session_.set_registers(registers_for_call(state_.regs, *call, frame_.frame2)));
   }
@@ -135,7 +135,7 @@ absl::Status BorrowedThread::put_frame(RemoteCall function, std::optional<Remote
   return session_.write_stack(frame_.base, frame_.bytes);
 }
 
-// Has the thread call a function, up to its next stop, which is in raise.
+// Makes the thread call a function, and waits for its next stop, which is in raise.
 absl::Status BorrowedThread::call(RemoteCall function, const std::string& text,
                                   std::string_view action, std::chrono::milliseconds patience) {
   if (waits_) {
@@ -154,7 +154,7 @@ absl::Status BorrowedThread::call(RemoteCall function, const std::string& text,
   return absl::OkStatus();
 }
 
-// Has the thread make a system call; it stands behind it then.
+// Makes the thread execute a system call; afterwards it stands after the instruction.
 absl::StatusOr<std::int64_t> BorrowedThread::call_system(RemoteCall call, const std::string& text) {
   if (waits_) {
     RETURN_IF_ERROR(put_call_of_waiting(call, text));
@@ -186,13 +186,13 @@ absl::Status BorrowedThread::put_call_of_waiting(RemoteCall function, const std:
   return session_.set_signal_mask(kAllSignals);
 }
 
-// Its entry into rt_sigreturn, behind the address that it has returned to.
+// Waits for the thread to enter rt_sigreturn after the call has returned.
 absl::Status BorrowedThread::return_from_call(std::chrono::milliseconds patience) {
   return session_.run_to_return(frame_.frame2 + sizeof(std::uint64_t), patience);
 }
 
-// After that stop the call restarts, whatever happens to us; after the next one the kernel resumes
-// it.
+// After that stop the call restarts, whatever happens to memprofd. After the next one the kernel
+// resumes it.
 absl::Status BorrowedThread::continue_waiting() {
   if (frame_.frame2 != 0) {
     RETURN_IF_ERROR(session_.set_signal_mask(state_.signal_mask));
@@ -230,8 +230,9 @@ void BorrowedThread::watch_while(const std::function<void()>& work) {
   thread->join();
 }
 
-// Anybody may send this signal at any time. Ours comes from a thread of the process to itself,
-// and finds it in the C library with its stack above the first call's: that one has returned.
+// Anyone may send this signal at any time. Ours comes from a thread of the process to itself, and
+// finds it in the C library with its stack above that of the first call, which has therefore
+// returned.
 bool BorrowedThread::is_our_raise(const SignalStop& stop) const {
   if (stop.signal != kSignal || stop.code != SI_TKILL) return false;
   const auto state = session_.state();

@@ -32,7 +32,7 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kCopyPoll = std::chrono::microseconds(100);
-// From the clone to the copy's first stop, and from SIGKILL to its end: the kernel's time.
+// Delays of the kernel: from the clone to the copy's first stop, and from SIGKILL to its end.
 constexpr milliseconds kFirstStopPatience{1000};
 constexpr milliseconds kEndPatience{10'000};
 constexpr int kSeccompStrict = 1;
@@ -72,7 +72,7 @@ absl::StatusOr<memprof_snapshot> read_block(const MemoryReader& memory, std::uin
       "the agent in the program is of another version of memprofd; restart the program");
 }
 
-// The agent's answer to the request: the copy's pid in the program's namespace.
+// The agent's answer: the copy's pid in the program's namespace.
 absl::StatusOr<std::int64_t> read_answer(const Target& target, const memprof_snapshot& block) {
   if (block.answered != block.request) return cannot(target, "its agent did not answer");
   if (block.child > 0) return block.child;
@@ -105,7 +105,7 @@ absl::Status explain_killed(absl::Status status) {
       "the copy of the program was killed while it was read (was memory short?); try again");
 }
 
-// While no thread of the target is stopped, other processes may run before us again.
+// Ends the priority, because no thread of the target is stopped now.
 void end_priority() {
   const sched_param parameters{};
   (void)pthread_setschedparam(pthread_self(), SCHED_OTHER, &parameters);
@@ -167,18 +167,18 @@ absl::StatusOr<std::span<const std::byte>> CopyMemory::view(std::uint64_t addres
   return shown;
 }
 
-// A stopped tracee keeps its pid until then. There is no descriptor of a thread.
+// A stopped tracee keeps its pid until its end. Threads have no pidfd.
 CopyProcess::CopyProcess(pid_t pid)
     : pid_(pid), pidfd_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) {}
 
 CopyProcess::~CopyProcess() {
   if (pid_ != 0 && !pidfd_) {
-    // The kernel takes this for a tracee of this thread only.
+    // The kernel accepts this only from the thread that traces the copy.
     (void)::ptrace(PTRACE_DETACH, pid_, nullptr, nullptr);
     return;
   }
   for (int tries = 0; pid_ != 0 && tries < kKills; ++tries) {
-    (void)wait_status(milliseconds(0));  // what is our tracee no more is not ours to kill
+    (void)wait_status(milliseconds(0));  // only our own tracee may be killed
     if (pid_ == 0) break;
     kill();
     if (!wait_status(kEndPatience)) break;
@@ -202,7 +202,8 @@ std::optional<int> CopyProcess::wait_status(milliseconds patience,
     int status = 0;
     const pid_t pid = ::waitpid(pid_, &status, __WALL | __WNOTHREAD | WNOHANG);
     if (pid == pid_ && (WIFEXITED(status) || WIFSIGNALED(status))) pid_ = 0;
-    // It has gone without a word, by exec in another thread: the number may be anybody's.
+    // It disappeared because another thread called exec, so the number may belong to another
+    // process.
     if (pid < 0 && errno == ECHILD) pid_ = 0;
     if (pid != 0) return pid > 0 ? std::optional(status) : std::nullopt;
     meanwhile();
@@ -285,7 +286,7 @@ absl::StatusOr<HeapCopy> HeapCopy::take(const Target& target, const CopyAgent& a
   const absl::Status released = thread.finish(std::nullopt);
   const std::uint64_t made_at_ns = monotonic_ns();
   end_priority();
-  // A tracee that is neither the copy nor the borrowed thread there cannot be.
+  // Any tracee besides the borrowed thread must be the copy.
   const bool is_made = called.ok() || absl::IsUnavailable(called);
   const auto pid = is_made ? thread.wait_child(kFirstStopPatience) : std::nullopt;
   std::optional<CopyProcess> process;

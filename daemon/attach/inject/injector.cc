@@ -39,26 +39,26 @@ using std::chrono::milliseconds;
 constexpr int kSignal = BorrowedThread::kSignal;
 // The stop may come before or after the probed instruction.
 constexpr std::uint64_t kSafePointBytes = 16;
-// Time for which a thread that did not wait is seized, for its next pass; and its maximum.
+// Time for which a thread that did not wait is held at its next pass, and its maximum.
 constexpr milliseconds kFirstHold{20};
 constexpr milliseconds kLongestHold{500};
-// For which a signal is allowed to be sent, were we frozen now.
+// Time for which a signal may still be sent, in case memprofd is frozen now.
 constexpr milliseconds kLease{20};
 // A signal that was sent stops its thread on its way out of the probe.
 constexpr milliseconds kStopPatience{1000};
-// After which threads that could not be used are asked again.
+// Time after which threads that could not be used are asked again.
 constexpr milliseconds kAskAgain{500};
-// The same while the program waits, but no thread could be used just then.
+// The same while the program waits, and no thread could be used at that moment.
 constexpr milliseconds kTryAgain{100};
 
-// While a thread of the target is stopped, no other thread may preempt this one. Without the
-// privilege it only takes longer. The thread rarely runs: it waits or sleeps.
+// While a thread of the target is stopped, no other thread should preempt this one. Without the
+// privilege the stop only takes longer. The thread rarely runs: it waits or sleeps.
 void take_priority() {
   const sched_param parameters{.sched_priority = 1};
   (void)pthread_setschedparam(pthread_self(), SCHED_FIFO, &parameters);
 }
 
-// Nothing when the time is over.
+// Returns false when the time is over.
 bool is_readable(int fd, milliseconds time) {
   pollfd wait{fd, POLLIN, 0};
   return ::poll(&wait, 1, static_cast<int>(time.count())) > 0;
@@ -89,8 +89,8 @@ std::string_view obstacle_text(Obstacle obstacle) {
   std::abort();
 }
 
-// One thread that reports itself, and the answer, on a thread of its own. Nothing: the attempt
-// failed, try again.
+// One attempt on its own thread: a thread reports itself, and the agent is called on it. Nothing:
+// the attempt failed; try again.
 class Injector::InjectionAttempt {
  public:
   using Outcome = absl::StatusOr<std::optional<InjectionResult>>;
@@ -109,7 +109,7 @@ class Injector::InjectionAttempt {
     const auto hit =
         safe_point_.wait_hit(injector_.cancel_.get(), tries_again ? kTryAgain : kAskAgain);
     if (!hit) {
-      // It may have called exec before anybody listened for that.
+      // The program may have called exec before it was watched for that.
       if (absl::IsNotFound(target_.memory->check())) return replaced();
       safe_point_.skip_none();
       injector_.find_stack();
@@ -125,8 +125,8 @@ class Injector::InjectionAttempt {
   }
 
  private:
-  // As we number it, when it is there and can take the signal. It waits for us: nothing is read
-  // twice.
+  // The thread's id in our namespace, if it exists and can take the signal. The thread waits
+  // meanwhile, so nothing is read twice.
   std::optional<pid_t> usable_thread() {
     const auto tid = thread_that_hit();
     if (!tid) return std::nullopt;
@@ -164,8 +164,8 @@ class Injector::InjectionAttempt {
     if (absl::IsNotFound(seized)) return std::nullopt;
     RETURN_IF_ERROR(seized);
     safe_point_.open(hit_, kSignal, kLease);
-    // While the thread comes to its stop: checks that the program is still the inspected one. From
-    // the seizure on an exec is reported.
+    // Checks, while the thread comes to its stop, that the program is still the inspected one.
+    // After the seizure an exec is reported.
     const absl::Status same = target_.memory->check();
     if (!wait_at_safe_point()) {
       if (session_.exec_seen()) return replaced();
@@ -190,7 +190,8 @@ class Injector::InjectionAttempt {
     return injection_.callback ? run_callback(thread) : load_and_poll(thread);
   }
 
-  // No thread has come. A failure leaves the thread as it was.
+  // No thread has passed the safe point, so a waiting one is tried. A failure leaves that thread as
+  // it was.
   Outcome use_waiting() {
     if (!injector_.locks_) injector_.locks_ = RuntimeLocks::find(target_);
     const auto& locks = *injector_.locks_;
@@ -258,7 +259,7 @@ class Injector::InjectionAttempt {
     return check_filters(session_, target_.pid, injection_.calls);
   }
 
-  // Stopped by our signal, which the gate says was sent to this thread in the probe.
+  // True if our signal stopped it: the gate confirms that it was sent to this thread in the probe.
   bool wait_at_safe_point() {
     const auto ours = [this](const SignalStop& stop) {
       if (stop.signal != kSignal || stop.code != SI_KERNEL) return false;
@@ -318,7 +319,8 @@ class Injector::InjectionAttempt {
                            polled};
   }
 
-  // A copy has no listener yet, so it is not asked to begin; nor is one without the runtime lock.
+  // A copy of the agent has no listener yet, so it is not asked to start; nor is it without the
+  // runtime lock.
   static std::optional<RemoteCall> last_call(const BorrowedThread& thread,
                                              const absl::StatusOr<BorrowedThread::Copy>& loaded,
                                              const absl::StatusOr<AgentLocation>& agent) {
@@ -332,14 +334,15 @@ class Injector::InjectionAttempt {
       return thread.load_copy(injection_.agent_copy, injection_.agents);
     }
     if (injection_.agent_path.empty()) return BorrowedThread::Copy{};
-    // Its probes are placed when the program maps it, maybe long after they were attached.
+    // Its probes are placed when the program maps the file, which may be long after they were
+    // attached.
     read_in_whole(injection_.agent_path);
     const BorrowedThread::Copy file{.name = name_beside(injection_.agent_path, injection_.agents)};
     RETURN_IF_ERROR(thread.load(file.name));
     return file;
   }
 
-  // The program may have put another file where its dynamic linker opened the copy.
+  // The program may have replaced the file that its dynamic linker opened.
   absl::Status check_mapped(const BorrowedThread::Copy& copy, const AgentLocation& agent) const {
     ASSIGN_OR_RETURN(const auto maps, target_.memory->maps());
     const auto at = std::find_if(maps.begin(), maps.end(), [&](const Mapping& mapping) {
@@ -362,7 +365,7 @@ class Injector::InjectionAttempt {
   SafePoint& safe_point_;
   PtraceSession session_;
   memprof_safe_point_hit hit_{};
-  ProcessStatus thread_;  // that is used, before it was stopped
+  ProcessStatus thread_;  // status of the used thread before it was stopped
   bool one_set_of_filters_ = true;
   std::uint64_t stopped_at_ = 0;
 };
@@ -401,7 +404,7 @@ std::string Injector::why_not_waiting() const {
 void Injector::run() {
   const auto cancelled = [this](milliseconds time) { return is_readable(cancel_.get(), time); };
   result_ = absl::CancelledError("the attach was cancelled");
-  // A late answer has cost the program its wait, so this must not happen too often.
+  // A late answer costs the program a wait, so this must not happen too often.
   for (int before = 0;
        !cancelled(milliseconds(misses_ > before ? 10 << std::min(misses_, 5) : 0));) {
     before = misses_;

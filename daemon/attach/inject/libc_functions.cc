@@ -44,9 +44,9 @@ std::uint64_t find_restorer(const ElfFile& libc) {
   return 0;
 }
 
-// The distance that __errno_location adds to the thread pointer is relocated into a word:
-//     [endbr64]  mov word(%rip), %rax  add %fs:0, %rax  ret
-// In the file's numbering; 0 when the code looks otherwise.
+// __errno_location adds a distance to the thread pointer that is relocated into a word: [endbr64]
+// mov word(%rip), %rax  add %fs:0, %rax  ret. Returns the word's address in the file; 0 if the code
+// is different.
 std::uint64_t find_errno_slot(const ElfFile& libc) {
   const auto symbol = libc.find_symbol("__errno_location");
   std::array<std::uint8_t, 24> code{};

@@ -12,7 +12,7 @@ namespace {
 // A process with a longer list is lying.
 constexpr int kMaxFiles = 1 << 16;
 
-// struct r_debug and struct link_map of <link.h>, as far as they are read.
+// The used parts of struct r_debug and struct link_map of <link.h>.
 struct List {
   std::int32_t version;
   std::int32_t padding;
@@ -25,7 +25,7 @@ struct LoadedFile {
   std::uint64_t next;
 };
 
-// If that is its name.
+// Returns the entry if it has this name.
 std::optional<LoadedAt> inspect(const MemoryReader& memory, const LoadedFile& file,
                                 const std::string& name, const AskOfFile& ask) {
   std::vector<char> found(name.size() + 1);
@@ -41,7 +41,7 @@ std::optional<LoadedAt> inspect(const MemoryReader& memory, const LoadedFile& fi
   return LoadedAt{file.bias, *read - 1};
 }
 
-// take(the entry's address, entry). Whether the list has an end.
+// Calls take(address, entry) for each entry. Returns whether the list has an end.
 template <typename Take>
 bool each_file(const MemoryReader& memory, std::uint64_t list, const Take& take) {
   List head{};

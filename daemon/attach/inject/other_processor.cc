@@ -8,7 +8,7 @@
 namespace memprofd {
 namespace {
 
-// The first threads of a program are looked at, and no more.
+// Maximum number of threads that are examined.
 constexpr std::size_t kMostThreads = 64;
 
 }  // namespace

@@ -27,7 +27,7 @@ namespace {
 constexpr std::size_t kMaxXstateBytes = 64u << 10;
 // The status of waitpid for a stop at a system call.
 constexpr int kSystemCallStop = SIGTRAP | 0x80;
-// A stopped program waits for us: looked at often, where it should have stopped by now.
+// A stopped program waits for memprofd, so its status is polled often at first.
 constexpr auto kEarlyPoll = std::chrono::microseconds(20);
 constexpr auto kLatePoll = std::chrono::microseconds(200);
 constexpr auto kAtOnce = std::chrono::milliseconds(5);
@@ -71,7 +71,7 @@ absl::Status PtraceSession::seize(pid_t tid) {
     return absl::OkStatus();
   absl::Status refused = error("seize");
   tid_ = 0;
-  // EPERM is what the kernel says of a thread that has ended, too.
+  // The kernel returns EPERM for a thread that has ended, too.
   const auto status = ProcFs().status(tid);
   if (!status.ok() || status->has_ended())
     return absl::NotFoundError(absl::StrCat("thread ", tid, " ended"));
@@ -79,7 +79,7 @@ absl::Status PtraceSession::seize(pid_t tid) {
   return refused;
 }
 
-// Lets the thread go on after what is no signal. False when it is one.
+// Resumes the thread after an event that is not a signal. Returns false for a signal.
 bool PtraceSession::pass_event(int status) {
   if (WIFEXITED(status) || WIFSIGNALED(status)) {
     tid_ = 0;
@@ -89,7 +89,7 @@ bool PtraceSession::pass_event(int status) {
   const int event = status >> 16;
   if (event == 0) return false;
   if (event == PTRACE_EVENT_STOP && is_group_stop(WSTOPSIG(status))) {
-    // Keep it stopped as its user wants, but stay informed.
+    // Keeps the thread stopped, as its user wants, and continues to receive its events.
     stopped_by_user_ = ptrace(PTRACE_LISTEN, tid_, nullptr, nullptr) == 0;
   } else if (event == PTRACE_EVENT_EXEC) {
     exec_seen_ = true;
@@ -106,7 +106,7 @@ bool PtraceSession::pass_event(int status) {
 std::optional<int> PtraceSession::next_stop(Patience& patience) {
   while (!gone() && !patience.is_over()) {
     int status = 0;
-    // Any: a thread that calls exec may get another number.
+    // Waits for any child, because a thread that calls exec may get another number.
     const pid_t tid = waitpid(-1, &status, __WALL | __WNOTHREAD | WNOHANG);
     if (tid < 0 && errno == ECHILD) tid_ = 0;
     if (tid <= 0) {
@@ -123,7 +123,7 @@ std::optional<int> PtraceSession::next_stop(Patience& patience) {
   return std::nullopt;
 }
 
-// A thread that has another number after exec says so by another event.
+// A thread that gets another number by exec reports another event.
 bool PtraceSession::is_child(pid_t tid, int status) const {
   return expects_child_ && tid != tid_ && WIFSTOPPED(status) && status >> 16 == PTRACE_EVENT_STOP;
 }
@@ -194,10 +194,10 @@ absl::Status PtraceSession::set_registers(const user_regs_struct& regs) const {
   return absl::OkStatus();
 }
 
-// By the thread's id, which no other thread can get while it is seized.
+// Names the thread by its id, which no other thread can get while it is seized.
 absl::Status PtraceSession::write_stack(std::uint64_t address,
                                         std::span<const std::byte> bytes) const {
-  // Grows the stack, which process_vm_writev does not.
+  // Grows the stack first, because process_vm_writev does not.
   std::uint64_t lowest = 0;
   std::memcpy(&lowest, bytes.data(), std::min(bytes.size(), sizeof lowest));
   if (absl::Status poked = poke(address, lowest); !poked.ok()) return poked;
@@ -335,7 +335,7 @@ void PtraceSession::watch_thread(pid_t process) {
   }
 }
 
-// Lets the thread go on, with the signal that it stands before.
+// Resumes the thread with the signal at which it stopped.
 void PtraceSession::pass_stop(int status) {
   if (pass_event(status)) return;
   const int signal = WSTOPSIG(status) == kSystemCallStop ? 0 : WSTOPSIG(status);

@@ -9,7 +9,7 @@
 namespace memprofd {
 namespace {
 
-// Below the stack pointer the ABI lets a function keep data in 128 bytes.
+// The ABI allows a function to keep data in the 128 bytes below the stack pointer.
 constexpr std::uint64_t kRedZoneBytes = 128;
 constexpr std::uint64_t kTrapFlag = 1u << 8;
 
@@ -84,7 +84,7 @@ T value_at(const std::vector<std::byte>& bytes, std::size_t offset) {
 // rt_sigreturn accepts only those that the thread has.
 constexpr std::uint64_t kAskedForFeatures = 3u << 17;  // AMX
 
-// The features to restore: all that every thread has, and of the others those in use.
+// The features to restore: those that every thread has, and the used ones of the others.
 std::uint64_t features_of(const std::vector<std::byte>& xstate) {
   const auto in_use = value_at<std::uint64_t>(xstate, kLegacyFpBytes);
   const auto enabled = value_at<std::uint64_t>(xstate, kSoftwareBytesOffset);
@@ -121,7 +121,7 @@ std::uint64_t frame_address(std::uint64_t top) {
   return align_down(top - sizeof(SignalFrame), 16) - 8;
 }
 
-// Below F2, for the second call, so that a stack pointer distinguishes the two calls.
+// Below F2, for the second call, so that the stack pointer distinguishes the two calls.
 constexpr std::uint64_t kSecondCallBytes = 2048;
 
 }  // namespace

@@ -29,7 +29,7 @@ struct State {
   std::array<Word, BPF_MEMWORDS> memory{};
 };
 
-// Kernel order, which is that of signed numbers: what kills comes first.
+// The kernel's order, which is that of signed numbers: actions that kill come first.
 std::uint32_t stricter(std::uint32_t one, std::uint32_t other) {
   return static_cast<std::int32_t>(one) < static_cast<std::int32_t>(other) ? one : other;
 }
@@ -89,7 +89,7 @@ std::optional<bool> compared(std::uint16_t operation, Word a, Word b) {
   }
 }
 
-// One filter and one call.
+// The run of one filter for one call.
 class Run {
  public:
   Run(std::span<const sock_filter> filter, const FilteredCall& call)
@@ -188,7 +188,7 @@ class Run {
 
   std::span<const sock_filter> filter_;
   const FilteredCall& call_;
-  std::vector<State> open_;  // ways that are not gone to their ends yet
+  std::vector<State> open_;  // states that still have to be followed
 };
 
 #define CALL(name)        \
@@ -196,8 +196,8 @@ class Run {
     SYS_##name, #name, {} \
   }
 
-// raise(), malloc(), realloc(), free() and dlopen() of the C library, with what they fall back to;
-// the agent's own. The runtime's table of samples grows by realloc().
+// The calls of raise(), malloc(), realloc(), free() and dlopen() of the C library, with their
+// fallbacks, and the agent's own. The runtime's table of samples grows by realloc().
 constexpr FilteredCall kAgentCallTable[] = {
     CALL(memfd_create),   CALL(openat),      CALL(read),     CALL(pread64), CALL(fstat),
     CALL(newfstatat),     CALL(mmap),        CALL(mprotect), CALL(munmap),  CALL(close),

@@ -21,7 +21,7 @@ std::uint64_t growth_limit(int pid, const AddressRange& stack) {
   return stack.end - limit.rlim_cur;
 }
 
-// A byte of each page in [begin, end]. A guard page refuses, as do pages that are not there.
+// Reads a byte of each page in [begin, end]. Guard pages and missing pages fail.
 bool is_readable(int pid, std::uint64_t begin, std::uint64_t end) {
   std::vector<iovec> pieces;
   for (std::uint64_t at = begin; at < end; at += kPageBytes)

@@ -22,7 +22,7 @@ std::set<std::uint64_t> domain_states(const Target& target, const KernelSide& ke
   return states;
 }
 
-// True if this is a domain's state.
+// True if this is the state of a domain.
 bool has_minor_heap(const MemoryReader& memory, const RuntimeAbi& abi, std::uint64_t state) {
   std::uint64_t next = 0, end = 0;
   if (state % 8 != 0 || !memory.read_value(state + abi.young_ptr, next).ok() ||

@@ -30,14 +30,14 @@ constexpr long kRestartSys = -512, kRestartNoIntr = -513, kRestartNoHand = -514,
                kRestartBlock = -516;
 // The kernel's time.
 constexpr std::chrono::milliseconds kStopPatience{1000};
-constexpr std::uint64_t kSyscallBytes = 0x050f;  // the instruction, as read
+constexpr std::uint64_t kSyscallBytes = 0x050f;  // the bytes of the instruction
 
 // Calls that a stop interrupts and the kernel then resumes, with the remaining time and without
 // partial effects.
 struct WaitingCall {
   long number;
   std::string_view name;
-  bool has_descriptor = false;  // its first argument, which counts
+  bool has_descriptor = false;  // its first argument is a descriptor that matters
 };
 constexpr WaitingCall kWaitingCalls[] = {
     {SYS_read, "read", true},
@@ -68,9 +68,9 @@ const WaitingCall* waiting_call(long number) {
   return at == std::end(kWaitingCalls) ? nullptr : at;
 }
 
-// The kernel itself says EINTR.
+// The kernel returns EINTR for these.
 bool is_epoll(long number) { return number == SYS_epoll_wait || number == SYS_epoll_pwait; }
-// The runtime's thread that ticks waits so, and cannot take the runtime lock.
+// The runtime's tick thread waits in these calls, and cannot take the runtime lock.
 bool may_be_tick(long number) { return number == SYS_select || number == SYS_pselect6; }
 
 absl::Status not_now(const std::string& why) { return absl::UnavailableError(why); }
@@ -103,8 +103,8 @@ user_regs_struct InterruptedCall::resumed() const {
   return regs;
 }
 
-// First the call, which is known only for a thread that is off its processor; then its number of
-// context switches.
+// Reads first the call, which is known only for a thread that is off its processor, then its number
+// of context switches.
 absl::StatusOr<std::vector<WaitingProgram::Thread>> WaitingProgram::check_threads(
     int pid, std::optional<int> but) {
   const ProcFs proc;
@@ -131,7 +131,7 @@ absl::StatusOr<WaitingProgram> WaitingProgram::inspect(const Target& target,
   return program;
 }
 
-// The main thread rather than others.
+// Prefers the main thread.
 absl::Status WaitingProgram::choose(const std::set<int>& unusable) {
   absl::Status why = not_now("no thread of it can be used");
   std::ranges::stable_partition(threads_,
@@ -165,8 +165,8 @@ absl::Status WaitingProgram::check_call(const Thread& thread) const {
   return known->has_descriptor ? check_descriptor(thread) : absl::OkStatus();
 }
 
-// A socket with a time-out says EINTR; what is not one, no pipe and no terminal may have done a
-// part of its work.
+// A socket with a timeout fails with EINTR. Other files than sockets, pipes and terminals may have
+// done a part of their work.
 absl::Status WaitingProgram::check_descriptor(const Thread& thread) const {
   const std::string name = name_of(thread.call.number);
   const auto taken =
@@ -189,7 +189,7 @@ absl::Status WaitingProgram::check_descriptor(const Thread& thread) const {
   return not_now(absl::StrCat("it waits in ", name, " of no socket, pipe or terminal"));
 }
 
-// The time at which epoll_wait times out. The scheduler reports when a thread ran last, by the
+// The time at which epoll_wait times out. The scheduler reports when a thread last ran, by the
 // clock of its processor, which this thread reads on that processor.
 absl::Status WaitingProgram::measure_timeout() {
   const int timeout = static_cast<int>(chosen_.call.arguments[3]);
@@ -207,7 +207,7 @@ absl::Status WaitingProgram::measure_timeout() {
   CPU_SET(*processor, &one);
   if (sched_setaffinity(0, sizeof one, &one) != 0) return unknown;
   const absl::Cleanup undo = [&before] { (void)sched_setaffinity(0, sizeof before, &before); };
-  // The state of this thread is that of the last time it was put on its processor.
+  // The scheduler's data about this thread dates from the last time it was put on its processor.
   std::this_thread::sleep_for(std::chrono::microseconds(1));
   const std::uint64_t now_ns = monotonic_ns();
   const auto now = proc.last_run_ms(::getpid(), ::gettid());
@@ -229,7 +229,7 @@ absl::StatusOr<InterruptedCall> WaitingProgram::interrupted(const user_regs_stru
       (instruction & 0xffff) != kSyscallBytes) {
     return not_now("it has just woken up");
   }
-  // It may wait there once more, with a time-out of its own. The stop itself is a switch.
+  // The thread may wait there again, with a new timeout. The stop itself counts as one switch.
   if (timeout_end_ns_) {
     const auto now = ProcFs().thread_status(target_->pid, chosen_.tid);
     if (!now.ok() || now->switches > chosen_.switches + 1) return not_now("it has just woken up");

@@ -17,10 +17,11 @@
 namespace memprofd {
 namespace {
 
-constexpr std::size_t kMaxMessageBytes = 1u << 20;  // a log of the verifier; a longer one is cut
+constexpr std::size_t kMaxMessageBytes = 1u << 20;  // a log of the verifier; longer ones are
+                                                    // truncated
 
 constexpr std::size_t kReasonLines = 4;
-// Between these libbpf writes what the verifier has said.
+// libbpf writes the verifier's messages between these lines.
 constexpr std::string_view kLogBegins = "-- BEGIN PROG LOAD LOG --\n";
 constexpr std::string_view kLogEnds = "-- END PROG LOAD LOG --";
 

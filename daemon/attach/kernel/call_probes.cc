@@ -40,7 +40,7 @@ absl::Status configure(calls_bpf& skeleton, const CallProbesConfig& config) {
   auto& constants = *skeleton.rodata;
   const int tgid = status.ns_pids.empty() ? config.pid : status.ns_pids.back();
   constants.target_tgid = static_cast<std::uint32_t>(tgid);
-  // In the kernel's encoding.
+  // The device number in the kernel's encoding.
   constants.pid_namespace_device = std::uint64_t{major(space.st_dev)} << 20 | minor(space.st_dev);
   constants.pid_namespace_inode = space.st_ino;
   skeleton.bss->budget.most = config.max_hits;
@@ -148,7 +148,7 @@ memprof_call_counts CallProbes::counts(std::uint32_t function) const {
   const auto* all = static_cast<const memprof_call_counts*>(parts_->counts.data());
   const memprof_call_counts& own = all[function];
   memprof_call_counts copy{};
-  // Ends first: what has ended by then has begun.
+  // Reads ends first: every call that has ended by then has also begun.
   copy.returned = load_acquire(own.returned);
   copy.tails = load_acquire(own.tails);
   copy.raised = load_acquire(own.raised);

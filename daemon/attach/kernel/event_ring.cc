@@ -13,7 +13,7 @@
 namespace memprofd {
 namespace {
 
-// Makes consume's callback stop libbpf's loop.
+// Returned by consume's callback to stop libbpf's loop.
 constexpr int kStop = -ECANCELED;
 
 std::uint64_t load_position(const MappedPages& page) {
@@ -62,7 +62,7 @@ std::uint64_t EventRing::written() const { return load_position(producer_page_);
 std::uint64_t EventRing::read() const { return load_position(consumer_page_); }
 
 std::uint64_t EventRing::used_bytes() const {
-  const std::uint64_t consumed = read();  // first: it never overtakes the producer
+  const std::uint64_t consumed = read();  // read first, so that it never overtakes the producer
   return written() - consumed;
 }
 

@@ -52,14 +52,14 @@ FeatureCheck check_bpf(const std::string& name, const std::string& since,
                 "run as root or with CAP_BPF and CAP_PERFMON");
 }
 
-// A feature that is tested by trying; without the privilege the kernel always refuses.
+// Tests a feature by trying it. Without the privilege the kernel always refuses.
 FeatureCheck check_bpf_if(bool privileged, const std::string& name, const std::string& since,
                           const std::function<int()>& probe) {
   if (privileged) return check_bpf(name, since, probe);
   return passed(name, "not asked: that takes the privilege to load BPF");
 }
 
-// Without it the runtime's capture remains.
+// Without this feature runtime capture remains.
 FeatureCheck check_walk(bool privileged, const std::function<int()>& probe) {
   FeatureCheck check = check_bpf_if(privileged, "BPF loop helper", "5.17", probe);
   check.required = false;
@@ -81,7 +81,7 @@ FeatureCheck check_kernel_types(const std::string& sys_root) {
   return check;
 }
 
-// From 3 on not even root looks into processes, until the machine is booted again.
+// At 3 not even root may inspect processes, until the machine is booted again.
 FeatureCheck check_ptrace_scope(const std::string& proc_root) {
   constexpr const char* kName = "ptrace scope";
   const auto scope = read_first_line(proc_root + "/sys/kernel/yama/ptrace_scope");

@@ -23,10 +23,10 @@ namespace {
 
 constexpr std::uint32_t kMinRingBytes = 256u << 10;
 constexpr std::uint32_t kMaxRingBytes = 1u << 30;
-constexpr std::uint32_t kRingBytesOfSeen = 64;  // for each stack that is remembered as sent
+constexpr std::uint32_t kRingBytesOfSeen = 64;  // for each stack that the kernel remembers as sent
 
-// The process as its own pid namespace names it. Threads are then numbered as
-// their gettid() says, which is what the agent writes into its records.
+// The process in its own pid namespace. Its threads are then numbered as by gettid(), which the
+// agent writes into its records.
 struct OwnNames {
   std::uint32_t tgid = 0;
   std::uint64_t device = 0;  // in the kernel's encoding
@@ -58,7 +58,7 @@ void configure_names(Globals& globals, const KernelConfig& config, const OwnName
   globals.wakeup_bytes = ring_size(config.ring_bytes) / 4;
 }
 
-// A callstack has no more entries than frames, as a run takes two at most.
+// A callstack has at most as many entries as frames, because a run takes two entries.
 void size_maps(memprof_bpf& skeleton, const KernelConfig& config, std::uint32_t table_bits) {
   auto& globals = *skeleton.rodata;
   globals.table_bits = table_bits;
@@ -66,7 +66,7 @@ void size_maps(memprof_bpf& skeleton, const KernelConfig& config, std::uint32_t 
   globals.entry_room = std::min(globals.max_frames, MEMPROF_MAX_STACK_ENTRIES);
   globals.seen_stacks =
       std::min(ring_size(config.ring_bytes) / kRingBytesOfSeen, MEMPROF_SEEN_STACKS);
-  // These fail only after load.
+  // These calls fail only after the load.
   (void)bpf_map__set_max_entries(skeleton.maps.events, ring_size(config.ring_bytes));
   (void)bpf_map__set_max_entries(skeleton.maps.frame_table, 1u << table_bits);
   (void)bpf_map__set_max_entries(skeleton.maps.seen, globals.seen_stacks);
@@ -168,7 +168,7 @@ absl::Status load_tasks(const KernelConfig& config, const OwnNames& names, Kerne
   const int error = tasks_bpf__load(&tasks);
   if (error == 0) return absl::OkStatus();
   object.tasks.reset();
-  if (!config.follow_forks) return absl::OkStatus();  // the rest is not worth a refusal
+  if (!config.follow_forks) return absl::OkStatus();  // the object is optional then
   return bpf_load_error(-error);
 }
 

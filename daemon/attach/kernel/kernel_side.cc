@@ -72,7 +72,7 @@ absl::Status KernelSide::map_table(const KernelFrameTable& frames) {
                                             PROT_READ | PROT_WRITE, 0, "the frame table"));
   std::copy(frames.slots.begin(), frames.slots.end(), slots().begin());
   table_charge_ = frames.charge;
-  if (table_charge_ != nullptr) table_charge_->shrink_to(bytes);  // the kernel's copy stays
+  if (table_charge_ != nullptr) table_charge_->shrink_to(bytes);  // the kernel's copy remains
   return absl::OkStatus();
 }
 

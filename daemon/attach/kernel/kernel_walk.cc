@@ -9,7 +9,7 @@
 namespace memprofd {
 
 bool kernel_can_walk() {
-  // If the test itself fails, the error of the following load has the reason.
+  // If the test itself fails, the error of the following load contains the reason.
   static const bool can = real_bpf_probes().loop() != 0;
   return can;
 }

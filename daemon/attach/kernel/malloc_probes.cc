@@ -7,7 +7,7 @@
 
 namespace memprofd {
 
-// No block is sampled before its end would be seen.
+// Ends are followed first, so that no block is sampled whose end would be missed.
 absl::Status MallocProbes::attach(const ProbeSites& calls, const ProbeSites& frees) {
   const auto& programs = object_.main->progs;
   ASSIGN_OR_RETURN(frees_,
@@ -34,7 +34,7 @@ std::uint64_t MallocProbes::blocks_left_out() const {
   return __atomic_load_n(&object_.main->bss->c_blocks_left_out, __ATOMIC_RELAXED);
 }
 
-// In this order: a call that is not seen to return would be missed.
+// In this order, because calls in progress would otherwise not be seen to return.
 void MallocProbes::begin_removal() {
   removal_.add(calls_);
   removal_.add(frees_);

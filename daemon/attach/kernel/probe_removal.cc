@@ -9,7 +9,7 @@
 namespace memprofd {
 namespace {
 
-// All sessions leave theirs here; may be used by several threads at once.
+// Removals that all sessions have left. Thread-safe.
 class LeftRemovals {
  public:
   bool take(std::vector<std::future<void>>& removals) {

@@ -75,7 +75,7 @@ std::optional<ProbeRuns> Probes::runs() const {
     bpf_prog_info info{};
     std::uint32_t bytes = sizeof info;
     const int fd = bpf_program__fd(row.program(object_.main->progs, domains_));
-    if (fd < 0) continue;  // no need of it here
+    if (fd < 0) continue;  // this probe is not needed here
     if (bpf_obj_get_info_by_fd(fd, &info, &bytes) != 0) return std::nullopt;
     runs.hits += info.run_cnt;
     runs.program_ns += info.run_time_ns;

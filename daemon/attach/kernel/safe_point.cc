@@ -75,7 +75,7 @@ absl::StatusOr<std::unique_ptr<SafePoint>> SafePoint::attach(int pid, const Prob
   auto& constants = *parts->skeleton->rodata;
   const int tgid = status.ns_pids.empty() ? pid : status.ns_pids.back();
   constants.target_tgid = static_cast<std::uint32_t>(tgid);
-  // In the kernel's encoding.
+  // The device number in the kernel's encoding.
   constants.pid_namespace_device = std::uint64_t{major(space.st_dev)} << 20 | minor(space.st_dev);
   constants.pid_namespace_inode = space.st_ino;
   if (const int error = safe_point_bpf__load(parts->skeleton.get()); error != 0)
@@ -117,7 +117,7 @@ void SafePoint::renew(milliseconds lease) {
   shared(parts_->words().open_until_ns).store(monotonic_ns() + in_ns(lease));
 }
 
-// The reasons are at the head of bpf/safe_point.bpf.c.
+// bpf/safe_point.bpf.c gives the reasons.
 bool SafePoint::close() {
   const bool fired = parts_->gate().exchange(MEMPROF_GATE_CLOSED) == MEMPROF_GATE_FIRED;
   while (shared(parts_->words().firing).load() != 0) {  // for some microseconds

@@ -26,7 +26,7 @@ struct BtfCloser {
   void operator()(btf* types) const { btf__free(types); }
 };
 
-// Bytes from the begin of a structure of the kernel, whose parts may have no name.
+// Offset of a member in a structure of the kernel, whose parts may have no name.
 std::optional<std::uint32_t> offset_of_member(const btf* types, __s32 id, std::string_view name) {
   const btf_type* type = id < 0 ? nullptr : btf__type_by_id(types, static_cast<__u32>(id));
   if (type == nullptr || !btf_is_composite(type)) return std::nullopt;
@@ -43,7 +43,7 @@ std::optional<std::uint32_t> offset_of_member(const btf* types, __s32 id, std::s
 }
 
 struct OffsetRow {
-  std::uint32_t KernelOffsets::*place;  // the sum of its rows
+  std::uint32_t KernelOffsets::*place;  // the sum over its rows
   const char* of;
   const char* member;
 };

@@ -37,7 +37,7 @@ constexpr auto kUprobeMulti = static_cast<bpf_attach_type>(48);
 constexpr auto kUprobeSession = static_cast<bpf_attach_type>(57);  // BPF_TRACE_UPROBE_SESSION
 
 // The arguments of BPF_LINK_CREATE for it: union bpf_attr, link_create.uprobe_multi, in
-// include/uapi/linux/bpf.h since Linux 6.6. The headers that this is built with may be older.
+// include/uapi/linux/bpf.h since Linux 6.6. The headers of the build may be older.
 struct UprobeMultiArguments {
   std::uint32_t prog_fd = 0;
   std::uint32_t target_fd = 0;  // must be 0
@@ -56,7 +56,7 @@ static_assert(sizeof(UprobeMultiArguments) == 64);
 
 std::uint64_t address_of(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
 
-// Names the descriptor's file and no other.
+// A path that names the descriptor's file and no other.
 std::string path_of(const SharedFd& file) {
   return absl::StrFormat("/proc/self/fd/%d", file->get());
 }
@@ -66,7 +66,7 @@ UniqueFd create_link(const UprobeMultiArguments& arguments) {
       static_cast<int>(::syscall(SYS_bpf, BPF_LINK_CREATE, &arguments, sizeof arguments)));
 }
 
-// Empty with errno set when the kernel refuses.
+// Empty, with errno set, if the kernel refuses.
 UniqueFd create_multi_link(int program_fd, int pid, const ProbeSite& site,
                            bpf_attach_type type = kUprobeMulti) {
   const std::string path = path_of(site.file);
@@ -98,7 +98,7 @@ absl::StatusOr<UniqueFd> link_all(const bpf_program* program, bpf_attach_type ty
       what, absl::StrFormat("pid %d at %u file offsets", pid, sites.offsets.size()), errno);
 }
 
-// Loads a program that notes in the map that it has run.
+// Loads a program that records in the map that it has run.
 UniqueFd load_note_program(int map_fd, bpf_attach_type type) {
   const std::array<bpf_insn, 5> code = {{
       {.code = BPF_LD | BPF_DW | BPF_IMM,

@@ -21,7 +21,7 @@ std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-// "alloc_minor" of EVENT_KIND_ALLOC_MINOR; empty for a value of a later version.
+// Returns "alloc_minor" for EVENT_KIND_ALLOC_MINOR, and empty for a value of a later version.
 std::string word(const std::string& name, const char* prefix) {
   return absl::AsciiStrToLower(absl::StripPrefix(name, prefix));
 }
@@ -36,7 +36,7 @@ bool is_death(pb::EventKind kind) {
          kind == pb::EVENT_KIND_C_FREE;
 }
 
-// "12 words"; of C's memory "1000 bytes"
+// "12 words", or "1000 bytes" for a native block.
 std::string size_text(const pb::SampleEvent& event) {
   return event.heap() == pb::BLOCK_HEAP_C ? absl::StrCat(event.size_bytes(), " bytes")
                                           : absl::StrCat(event.size_words(), " words");

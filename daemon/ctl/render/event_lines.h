@@ -12,10 +12,10 @@ namespace memprofd::ctl {
 
 class EventLines {
  public:
-  // json: one object a line.
+  // json: one object per line.
   explicit EventLines(bool json) : json_(json) {}
 
-  // One line for each of the message's first count events, after one about losses.
+  // One line for each of the message's first `count` events, after a line about losses.
   std::string lines(const ::memprof::v1::StreamEventsResponse& response, std::size_t count);
 
  private:

@@ -33,7 +33,7 @@ std::string signed_text(double change, double standard_error, pb::Measure order)
   return absl::StrCat(change < 0 ? "-" : "+", size);
 }
 
-// 0 where there is none above it.
+// Returns 0 if no value is above 0.
 MeasureValue highest(const pb::HistorySeries& series) {
   MeasureValue top;
   for (int i = 0; i < series.values_size(); ++i) {
@@ -148,7 +148,7 @@ std::string history_text(const pb::GetHistoryResponse& response,
 
 namespace {
 
-// Sampling restarted in the range, so not all of it can be compared.
+// True if sampling restarted in the range, so that only a part of it can be compared.
 std::string compared_text(const pb::ListLeaksResponse& response) {
   const auto range_ns =
       static_cast<double>(response.range().end_unix_ns() - response.range().begin_unix_ns());
@@ -157,7 +157,7 @@ std::string compared_text(const pb::ListLeaksResponse& response) {
                       " of it (each session of sampling by itself, between major collections)");
 }
 
-// The leak that would not have been found, and a remedy.
+// The smallest leak that would have been found, and a remedy.
 std::string doubt_text(const pb::ListLeaksResponse& response) {
   const double least = response.least_leak_bytes_per_second();
   if (least <= 0) return "";
@@ -171,12 +171,12 @@ const char* area_text(pb::MemoryArea area) {
   return area == pb::MEMORY_AREA_NATIVE ? "native memory, stacks" : "mapped files, shared";
 }
 
-// Never quite: it rests on what is assumed of chance.
+// Never shows 100 %, because the probability rests on assumptions about chance.
 std::string confidence_text(double confidence) {
   return absl::StrFormat("%.3g %%", std::min(confidence, 0.999) * 100);
 }
 
-// Each area in a line, those that grow first.
+// One line per area, growing ones first.
 std::string memory_text(const pb::ListLeaksResponse& response) {
   if (response.memory().empty()) return "";
   std::vector<const pb::MemoryGrowth*> areas;

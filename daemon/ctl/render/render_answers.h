@@ -9,7 +9,7 @@
 
 namespace memprofd::ctl {
 
-// request: the question, which determines units and names.
+// request: the question; it determines units and names.
 std::string diff_text(const pb::DiffSitesResponse& response, const pb::DiffSitesRequest& request,
                       const Style& style);
 std::string callers_text(const pb::ListCallersResponse& response,
@@ -19,8 +19,8 @@ std::string history_text(const pb::GetHistoryResponse& response,
 // Growth between two snapshots; empty if there were none.
 std::string containers_text(const pb::ListLeaksResponse& response);
 std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_by);
-// Suggests the next question about the first leak: a line with a shell command. Empty if there is
-// none, or it has no function.
+// Suggests the next question about the first leak, as a line with a shell command. Empty if there
+// is no leak, or the leak has no function.
 std::string why_hint(const pb::ListLeaksResponse& response, int pid);
 
 }  // namespace memprofd::ctl

@@ -61,7 +61,7 @@ void append_left_out(const pb::TraceCallsResponse& calls, const char* what, Reas
   }
 }
 
-// The middle of the bucket.
+// Shows the middle of the bucket.
 std::string duration_text(bool known, const pb::CallDuration& duration) {
   if (!known) return "-";
   if (!std::isfinite(duration.high_seconds())) {
@@ -70,7 +70,7 @@ std::string duration_text(bool known, const pb::CallDuration& duration) {
   return format_duration((duration.low_seconds() + duration.high_seconds()) / 2);
 }
 
-// A call's mean, where words are known.
+// The mean number of words of the calls whose words are known.
 std::string mean_words(const pb::CallTimes& times) {
   const std::uint64_t ended = times.returned() + times.tail_calls();
   if (ended <= times.unsized()) return "-";
@@ -78,7 +78,7 @@ std::string mean_words(const pb::CallTimes& times) {
   return fmt::format("{:.4g}", static_cast<double>(times.words()) / known);
 }
 
-// Exact up to 8, then the middle of the bucket.
+// Exact up to 8, else the middle of the bucket.
 std::string words_text(bool known, const pb::CallWords& words) {
   if (!known) return "-";
   if (words.high() == std::numeric_limits<std::uint64_t>::max()) {
@@ -133,7 +133,7 @@ void append_table(const pb::TraceCallsResponse& calls, const Style& style, std::
   if (left_out > 0) absl::StrAppend(&out, "  and ", left_out, " more, see -o json\n");
 }
 
-// Calls that the times do not contain, over all functions.
+// Calls of all functions that have no measured time.
 void append_unknown(const pb::TraceCallsResponse& calls, std::string& out) {
   std::uint64_t running = 0, lost = 0, unsized = 0;
   for (const pb::FunctionCalls& one : calls.functions()) {

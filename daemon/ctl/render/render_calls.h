@@ -9,8 +9,8 @@
 
 namespace memprofd::ctl {
 
-// "3.0 s, 1,234 calls of 3 functions", a table of those that are called most, and what could not be
-// counted.
+// "3.0 s, 1,234 calls of 3 functions", a table of the most frequent ones, and the calls that could
+// not be counted.
 std::string render_calls(const ::memprof::v1::TraceCallsResponse& calls, const Style& style);
 
 }  // namespace memprofd::ctl

@@ -18,7 +18,7 @@ namespace {
 namespace pb = ::memprof::v1;
 
 constexpr char kMore[] = "..: more blocks than shown\n";
-// Deeper ones are shown at this depth.
+// Deeper nodes are shown at this depth.
 constexpr std::size_t kDeepest = 60;
 
 // Without its fields.
@@ -33,7 +33,7 @@ bool is_shared(const pb::Value& graph, std::uint32_t node) {
   return graph.graph(static_cast<int>(node)).references() > (node == 0 ? 0 : 1);
 }
 
-// Depth first, by a stack of its own: a program may have made a list of any length.
+// Walks depth first with its own stack, because a program's list may have any length.
 std::vector<std::string> lines_of(const pb::Value& value) {
   struct Step {
     std::uint32_t node;
@@ -71,7 +71,7 @@ std::vector<std::string> lines_of(const pb::Value& value) {
   return lines;
 }
 
-// In quotes of Graphviz.
+// Quotes the text for Graphviz.
 std::string quoted(const std::string& text) {
   return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"");
 }

@@ -8,9 +8,9 @@
 
 namespace memprofd::ctl {
 
-// A table, the latest first, and where they are.
+// A table with the latest snapshot first, and the directory.
 std::string kept_heaps_text(const ::memprof::v1::ListHeapsResponse& heaps);
-// One line about one that was taken just now.
+// One line about a snapshot that was just taken.
 std::string kept_heap_text(const ::memprof::v1::KeptHeap& heap);
 
 }  // namespace memprofd::ctl

@@ -16,7 +16,7 @@ namespace {
 
 std::string version() { return absl::StrCat("\"api_version\": \"", kApiVersion, "\""); }
 
-// An object without its braces, which is not empty.
+// Serializes a non-empty object without its braces.
 std::string inside(const std::string& object) { return object.substr(1, object.size() - 2); }
 
 using Json = nlohmann::ordered_json;
@@ -26,7 +26,7 @@ using google::protobuf::Reflection;
 
 Json object_of(const Message& message);
 
-// index: of a repeated field.
+// index: the position in a repeated field.
 Json element_of(const Message& message, const FieldDescriptor* field, int index) {
   const Reflection& get = *message.GetReflection();
   switch (field->cpp_type()) {

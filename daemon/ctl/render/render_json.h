@@ -13,11 +13,11 @@
 
 namespace memprofd::ctl {
 
-// {"api_version": "v1", ...}, of several lines, the last of which ends.
+// {"api_version": "v1", ...} on several lines, with a newline at the end.
 absl::StatusOr<std::string> answer_json(const google::protobuf::Message& message);
-// Of several lines: integers of 64 bits are numbers, and scalars that are unknown are null.
+// On several lines; 64-bit integers are numbers, and unknown scalars are null.
 std::string numeric_json(const google::protobuf::Message& message);
-// One line: the answer to ListSites with, as "history", the one to GetHistory.
+// On one line: the answer to ListSites, with the answer to GetHistory as "history".
 absl::StatusOr<std::string> top_json(const TopAnswer& answer);
 
 }  // namespace memprofd::ctl

@@ -58,7 +58,7 @@ std::string number_text(double number) {
   return std::isnan(number) ? "-" : fmt::format("{:.6g}", number);
 }
 
-// Growth per second from each time to the next.
+// Growth per second between consecutive times.
 std::vector<double> rates_of(const std::vector<double>& lasts,
                              const pb::GetValueHistoryResponse& values) {
   std::vector<double> rates;
@@ -78,7 +78,7 @@ std::string course_of(std::vector<double> numbers) {
   return sparkline_of_width(numbers, kCourse, Charset::kUtf8);
 }
 
-// Without those that are not known.
+// The values without unknown ones.
 std::vector<double> known(const google::protobuf::RepeatedField<double>& column) {
   std::vector<double> numbers(column.begin(), column.end());
   std::erase_if(numbers, [](double number) { return std::isnan(number); });

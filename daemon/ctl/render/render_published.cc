@@ -25,7 +25,7 @@ std::string seconds_text(double seconds) {
   return fmt::format("{:.{}f} s", seconds, seconds < 100 ? 2 : 0);
 }
 
-// The end of a bucket: what is not exceeded.
+// The upper limit of a bucket.
 std::string limit_text(const pb::DurationRange& range) {
   return std::isinf(range.high_seconds()) ? "over " + seconds_text(range.low_seconds())
                                           : seconds_text(range.high_seconds());

@@ -56,7 +56,8 @@ std::string with_share(const pb::Estimate& part, const pb::Estimate& whole) {
   return absl::StrCat(estimate_text(part), " (", share_text(part, whole), " of allocated)");
 }
 
-// Custom blocks hold memory that is no part of the heap: the two are not compared unawares.
+// Names the part that is outside of the heap, so that readers do not compare the sum with the
+// heap's size.
 std::string external_text(const pb::Target& target) {
   if (target.live_external().samples() == 0) return "";
   return absl::StrCat(", of it ", estimate_text(target.live_external()),
@@ -121,7 +122,7 @@ void append_header(const pb::ListSitesResponse& response, std::string& out) {
   const pb::Target& target = response.target();
   absl::StrAppend(&out, "memprofd report: ", printable(target.comm()), " (pid ", target.pid(),
                   ")\n\n");
-  // A trace has neither.
+  // A trace has neither of these.
   fact(out, "program",
        is_trace(target)
            ? printable(target.exe())
@@ -143,7 +144,7 @@ void append_header(const pb::ListSitesResponse& response, std::string& out) {
   if (target.given_up_events() > 0) fact(out, "given up", given_up_text(target));
 }
 
-// Says so when the sites are not of the whole time.
+// Notes that the sites cover only a part of the time.
 std::string range_note(const pb::ListSitesResponse& response) {
   const pb::TimeRange& range = response.range();
   constexpr std::int64_t kSlack = 1'000'000'000;  // the history has its own clock

@@ -35,7 +35,7 @@ std::string share_of(std::uint64_t part, std::uint64_t whole) {
   return fmt::format("{:.1f} %", 100 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
-// A row for each class or file. Parts are in the order of classes.
+// One row per class or file. The parts come in the order of classes.
 std::vector<Row> rows_of(const pb::GetRssResponse& response, bool by_file) {
   std::vector<Row> rows;
   for (const pb::RssPart& part : response.parts()) {
@@ -86,7 +86,7 @@ std::string head_of(const pb::GetRssResponse& response) {
   return out;
 }
 
-// The parts, and what the kernel's own number has that they have not.
+// Shows the sum of the parts, and its difference to the kernel's count.
 std::string sum_of(const pb::GetRssResponse& response) {
   const std::uint64_t counted = response.counted_bytes(), rss = response.rss_bytes();
   std::string out = absl::StrCat("sum of all ", bytes_text(counted));

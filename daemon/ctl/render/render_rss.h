@@ -9,7 +9,7 @@
 
 namespace memprofd::ctl {
 
-// limit: files and arenas shown, the largest first; 0: all.
+// limit: the number of largest files and arenas to show; 0: all.
 std::string rss_text(const ::memprof::v1::GetRssResponse& response, std::size_t limit,
                      const Style& style);
 

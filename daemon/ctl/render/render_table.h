@@ -10,10 +10,10 @@ namespace memprofd::ctl {
 
 namespace pb = ::memprof::v1;
 
-// For a terminal: bold titles and colours, lines cut at its width.
+// For a terminal: bold titles, colours, and lines truncated at its width.
 struct Style {
   bool color = false;
-  std::size_t width = 0;  // columns; 0: do not cut
+  std::size_t width = 0;  // columns; 0: do not truncate
 };
 
 // All end in a newline.
@@ -24,7 +24,7 @@ std::string discovered_table(const pb::ListTargetsResponse& response, const Styl
 std::string ended_table(const pb::ListTargetsResponse& response, std::int64_t now_unix_ns,
                         const Style& style);
 std::string target_line(const pb::Target& target);
-// Why there may be no samples for long, a line; empty where some were taken.
+// One line with the reason for a long time without samples; empty if there are samples.
 std::string no_samples_hint(const pb::Target& target);
 // Version, features and limits of a memprofd.
 std::string info_text(const pb::GetServerInfoResponse& info);

@@ -83,7 +83,7 @@ std::string tag_text(const pb::Value& tag) {
 
 constexpr int kShownLines = 20;
 
-// The last lines, and what the program could not say.
+// The last log lines, a pause, and the reason if the program's values could not be read.
 void append_log(const pb::ListValuesResponse& values, std::string& text) {
   if (values.lines_size() > 0) absl::StrAppend(&text, "\nLOG\n");
   for (int i = std::max(0, values.lines_size() - kShownLines); i < values.lines_size(); ++i) {
@@ -167,7 +167,7 @@ std::uint64_t size_of(const pb::Value& value) {
     case pb::VALUE_KIND_TREE:
     case pb::VALUE_KIND_TAG:
       return value.size();
-    case pb::VALUE_KIND_UNREAD:  // too large to be read, when it says so
+    case pb::VALUE_KIND_UNREAD:  // too large to read, if the value states it
       return value.why_unread().empty() ? 0 : kNotRead;
     default:
       break;
@@ -177,7 +177,7 @@ std::uint64_t size_of(const pb::Value& value) {
   return size;
 }
 
-// A value of a module, its size and how much larger it has become.
+// A module value, its size, and its growth.
 struct SizedValue {
   const pb::NamedValue* named = nullptr;
   std::uint64_t size = 0;
@@ -207,7 +207,8 @@ std::vector<SizedValue> by_size(const pb::ListValuesResponse& values,
   return sorted;
 }
 
-// Display columns of a module's value on a terminal: one long type makes no table of 600 columns.
+// Maximum width of a module value on a terminal, so that one long type does not make the table 600
+// columns wide.
 constexpr std::size_t kWidestName = 60, kWidestValue = 120;
 
 }  // namespace

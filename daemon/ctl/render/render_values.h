@@ -9,12 +9,12 @@
 
 namespace memprofd::ctl {
 
-// before: the same at an earlier moment, to list the largest growth first; null: list the largest
-// values first.
+// before: the same values at an earlier moment, to list the largest growth first; null: list the
+// largest values first.
 std::string render_values(const ::memprof::v1::ListValuesResponse& values, const Style& style,
                           const ::memprof::v1::ListValuesResponse* before = nullptr);
 
-// "Cache.table" where that is known, else "Cache[3]".
+// "Cache.table" if the name is known, else "Cache[3]".
 const std::string& name_of(const ::memprof::v1::NamedValue& named);
 
 // "ref 5", "{1; 2.5; ..}", "Hashtbl of 12 in 16 buckets, 7 empty, longest chain 3", "string of 12

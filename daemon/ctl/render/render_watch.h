@@ -12,9 +12,9 @@ namespace memprofd::ctl {
 
 class WatchedValues {
  public:
-  // "12:00:05  requests{route=/a}  1234 requests, 12.5 a second", since the call before; all at the
-  // first call, and empty when nothing has changed. values: those that have changed at least.
-  // unix_ns: of the answer.
+  // "12:00:05  requests{route=/a}  1234 requests, 12.5 a second" for each change since the previous
+  // call. The first call lists everything; the text is empty if nothing has changed. values: at
+  // least those that have changed. unix_ns: time of the answer.
   std::string update(const ::memprof::v1::ListValuesResponse& values, std::int64_t unix_ns);
 
  private:

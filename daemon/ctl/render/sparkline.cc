@@ -51,7 +51,7 @@ std::string sparkline_of_width(std::span<const double> values, std::size_t width
   if (values.empty() || width == 0) return std::string(width, ' ');
   const std::size_t together = (values.size() + width - 1) / width;
   std::vector<double> means;
-  // From the end, so that what is left over is the oldest.
+  // Counts from the end, so that the oldest points are omitted if they do not fill a column.
   for (std::size_t end = values.size(); end > 0; end -= std::min(end, together)) {
     const auto part = values.subspan(end - std::min(end, together), std::min(end, together));
     means.push_back(std::accumulate(part.begin(), part.end(), 0.0) /

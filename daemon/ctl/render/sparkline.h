@@ -13,10 +13,10 @@ enum class Charset { kUtf8, kAscii };
 // For kAscii "+-" instead of "±", and "?" for characters without an equivalent.
 std::string in_charset(std::string text, Charset charset);
 
-// A character a value, from 0 (and below) to the top.
+// One character per value; the scale begins at 0, and lower values count as 0.
 std::string sparkline(std::span<const double> values, double top, Charset charset = Charset::kUtf8);
-// As many values as there are columns at most: the means of neighbours when there are
-// more; the last one ends at the right edge.
+// Reduces the values to at most `columns` of them, the means of neighbours; the last one is at the
+// right edge.
 std::string sparkline_of_width(std::span<const double> values, std::size_t width, Charset charset);
 
 }  // namespace memprofd::ctl

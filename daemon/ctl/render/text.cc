@@ -18,7 +18,7 @@
 namespace memprofd::ctl {
 namespace {
 
-// "12 events (kernel/ring_full 12)", n of them.
+// "12 events (kernel/ring_full 12)"; n: their number.
 std::string drops_text(const pb::Target& target, std::uint64_t n, bool given_up) {
   std::vector<std::string> reasons;
   for (const pb::Drop& drop : target.drops()) {
@@ -79,7 +79,7 @@ bool is_observed(const pb::Target& target) {
 
 namespace {
 
-// With what comes between, as far as there is another one.
+// The requested rate after `between`, if it is higher than the current one.
 std::string requested_text(const pb::Target& target, absl::string_view between) {
   const double requested = target.overhead().requested_sampling_rate();
   return requested > target.sampling_rate() ? absl::StrCat(between, requested) : "";

@@ -22,31 +22,32 @@ std::string_view level_word(pb::FindingLevel level);      // ok, warning, proble
 std::string estimate_text(const pb::Estimate& estimate);  // "12.3 MiB ± 0.4"
 // "Cache, Path", "Cache, Path, .. and 12 more".
 std::string names_text(const std::vector<std::string>& names);
-// "12 % ± 3" of the whole, in which the part is.
+// "12 % ± 3": the share of a part in the whole.
 std::string share_text(const pb::Estimate& part, const pb::Estimate& whole);
-// The words, or "-" for a field that is unset because it is not known.
+// The text of a field, or "-" if it is unset because it is unknown.
 std::string known_text(bool known, const std::string& words);
 bool is_observed(const pb::Target& target);  // in observe mode
 // True if the site's value is known; in observe mode many measures are unknown.
 bool is_known(const pb::Site& site, pb::Measure order);
-// "1e-05/word (1 sample per 781 KiB)", where it is lower ", requested: 0.0001".
+// "1e-05/word (1 sample per 781 KiB)"; if it is lower than requested also ", requested: 0.0001".
 std::string rate_text(const pb::Target& target);
-// "1e-05", where it is lower "1e-05 of 0.0001".
+// "1e-05"; if it is lower than requested "1e-05 of 0.0001".
 std::string short_rate_text(const pb::Target& target);
 std::string losses_text(const pb::Target& target);  // "none", "12 events (kernel/ring_full 12)"
-// The same for deliberate omissions; empty: none.
+// The same for deliberate omissions; empty if there are none.
 std::string given_up_text(const pb::Target& target);
 std::string utc_text(std::int64_t unix_ns);    // "2026-01-31 12:00:00 UTC"
 std::string clock_text(std::int64_t unix_ns);  // "12:00:00 UTC"
-// "26.0 MiB ± 2.1 lived at 12:00:00 UTC", when what lived was followed last; empty: it still is.
+// "26.0 MiB ± 2.1 lived at 12:00:00 UTC", about the blocks that were last forgotten; empty while
+// everything is followed.
 std::string live_before_text(const pb::Target& target);
-// Live memory, with that in parentheses.
+// Live memory, with the text above in parentheses.
 std::string live_text(const pb::Target& target);
 // "2026-01-31 12:00:00 UTC to 2026-01-31 12:05:00 UTC (5.0 min)".
 std::string range_text(const pb::TimeRange& range);
 // Name of a group: "Cache.add  cache.ml:12", "cache.ml", "thread 4242".
 std::string site_text(const pb::Site& site, pb::GroupBy group_by);
-// One line for each frame of the site's callstack, after the indent.
+// One line per frame of the site's callstack, each after the indent.
 void append_frames(const pb::Site& site, const std::string& indent, std::string& out);
 
 // A site's value in the unit of the measure: bytes, blocks, samples, seconds.

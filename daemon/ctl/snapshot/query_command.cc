@@ -22,7 +22,7 @@ namespace {
 using Row = std::span<const SqlCell>;
 using Json = nlohmann::ordered_json;
 
-// A table is held as a whole to be aligned; JSON is not, and has all rows.
+// A table is held in memory to align it; JSON is streamed and has all rows.
 constexpr std::size_t kMostTableRows = 1'000'000;
 
 struct CellText {
@@ -45,7 +45,7 @@ bool is_number(const SqlCell& cell) {
   return std::holds_alternative<std::int64_t>(cell) || std::holds_alternative<double>(cell);
 }
 
-// As they were found, and which columns have nothing but numbers.
+// The rows in their original order, and which columns contain only numbers.
 class TableRows {
  public:
   explicit TableRows(const std::vector<std::string>& columns)
@@ -62,7 +62,7 @@ class TableRows {
     rows_.push_back(std::move(cells));
   }
   std::size_t size() const { return rows_.size(); }
-  // Lines are not cut at a terminal's width: the end of a way is what holds the block.
+  // Does not truncate lines at the terminal's width: the end of a path is what holds the block.
   std::string text() && {
     std::vector<Column> columns;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
@@ -117,7 +117,7 @@ HeapImage no_blocks() {
   return image;
 }
 
-// No more of the file than the query is about.
+// Reads only the parts of the file that the query needs.
 absl::StatusOr<HeapImage> read_image(const Options& options) {
   HeapTables no_heap(no_blocks());
   ASSIGN_OR_RETURN(const HeapQuery query, HeapQuery::prepare(no_heap, options.sql));

@@ -52,7 +52,7 @@ absl::Status answer_why_outside(const HeapImage& image, const Options& options) 
                       options);
 }
 
-// With sites named as asked for.
+// Sites are named by the frames that the options request.
 absl::StatusOr<HeapImage> whole_image(const std::string& path, const Options& options) {
   ASSIGN_OR_RETURN(HeapImage image, read_whole_image(path, options.heap_cmt));
   image.site_frame = site_frame(options);
@@ -77,7 +77,7 @@ absl::Status run_waste(const Options& options) {
   return write_answer(waste_answer(image, ShortestPaths(image)), &waste_text, options);
 }
 
-// Paths are not cut at a terminal's width: what holds a block is at their ends.
+// Paths are not truncated at a terminal's width, because their ends show what holds a block.
 std::string largest_text(const pb::HeapLargest& largest, const HeapDumpView& view) {
   TextTable table({{"BYTES", Align::kRight},
                    {"OUTSIDE", Align::kRight},
@@ -137,7 +137,7 @@ absl::Status run_snapshot_why(const Options& options) {
 }
 
 absl::Status run_snapshot_diff(const Options& options) {
-  // One image at a time is in memory.
+  // Only one image at a time is in memory.
   const auto summary_of = [&](const std::string& path) -> absl::StatusOr<ImageSummary> {
     ASSIGN_OR_RETURN(HeapImage image, whole_image(path, options));
     return summarize(image);

@@ -19,7 +19,7 @@ namespace {
 template <typename Row>
 using Rows = google::protobuf::RepeatedPtrField<Row>;
 
-// Of any message with the fields of SampledBytes; "-" without a block.
+// Accepts any message with the fields of SampledBytes; returns "-" without a block.
 template <typename Sum>
 std::string sum_text(const Sum& sum) {
   if (sum.sampled_blocks() == 0) return "-";
@@ -53,7 +53,7 @@ std::string totals_table(const pb::HeapCensus& census, const HeapDumpView& view)
   return with_title("Heap", table, view.style);
 }
 
-// Dead blocks are known by tag and size only.
+// For dead blocks only tag and size are known.
 std::string census_table(const std::string& title, const Rows<pb::HeapClass>& rows,
                          std::uint64_t reachable, bool with_dead, const HeapDumpView& view) {
   std::vector<Column> columns{{"REACHABLE", Align::kRight},
@@ -75,7 +75,7 @@ std::string census_table(const std::string& title, const Rows<pb::HeapClass>& ro
   return with_title(title, table, view.style) + more_text(rows.size(), view);
 }
 
-// The use of a Bigarray is not in the heap.
+// Memory outside of the heap, such as that of Bigarrays.
 std::string outside_lines(const pb::HeapCensus& census) {
   const std::uint64_t reachable = census.heap().outside_bytes();
   const std::uint64_t garbage = census.heap().garbage_outside_bytes();
@@ -91,7 +91,7 @@ std::string outside_lines(const pb::HeapCensus& census) {
   return text;
 }
 
-// The share of memory that has a type, and the evidence against the files.
+// The share of memory that has a type, and the number of contradictions.
 std::string site_types_text(const pb::HeapTypes& types) {
   const std::uint64_t refused = types.sites_unfit() + types.sites_disagreed();
   if (types.by_site() + refused == 0) return "";
@@ -106,7 +106,7 @@ std::string site_types_text(const pb::HeapTypes& types) {
                     format_count(types.sites_unfit()), format_count(types.sites_disagreed()));
 }
 
-// Files of another build, certain or possible.
+// Files of another build, whether certain or possible.
 std::string build_text(const pb::HeapTypes& types) {
   std::string text;
   if (!types.other_builds().empty()) {
@@ -188,7 +188,7 @@ std::string diff_table(const std::string& title, const Rows<pb::HeapDiffRow>& ro
   return with_title(title, table, view.style) + more_text(rows.size(), view);
 }
 
-// The part that stayed is known for the same process only.
+// The part that stayed is known only for the same process.
 std::string site_diff_table(const pb::HeapDiff& diff, const HeapDumpView& view) {
   if (diff.sites().empty()) return "";
   std::vector<Column> columns{
@@ -257,8 +257,8 @@ void add_paths(const Rows<Path>& paths, std::size_t depth, const PathSum& all, T
   }
 }
 
-// Its lines are not cut at a terminal's width: what holds a block is at their ends. blocks: what
-// the tree's are. all: everything that the paths lead to.
+// Lines are not truncated at a terminal's width, because their ends show what holds a block.
+// blocks: the kind of the tree's blocks. all: the total of all paths.
 template <typename Path>
 std::string paths_table(const Rows<Path>& paths, const PathSum& all, const char* blocks) {
   TextTable table({{"SHARE", Align::kRight},
@@ -276,7 +276,7 @@ bool is_small(std::uint64_t part, std::uint64_t whole, double least, const HeapD
   return view.limit != 0 && static_cast<double>(part) < static_cast<double>(whole) * least;
 }
 
-// Its places are in their order: the largest first.
+// The places keep their order, the largest first.
 void add_waste(const pb::WastePattern& pattern, const HeapDumpView& view, TextTable& table) {
   table.add_row({size_text(pattern.bytes_to_win()), size_text(pattern.bytes()),
                  format_count(pattern.blocks()),
@@ -349,7 +349,7 @@ std::string snapshot_head_text(const pb::KeptHeap& snapshot) {
 std::string census_text(const pb::HeapCensus& census, const HeapDumpView& view) {
   const std::uint64_t reachable = census.heap().reachable().bytes();
   HeapDumpView all = view;
-  all.limit = 0;  // there are as many as powers of two
+  all.limit = 0;  // at most one row per power of two
   return snapshot_head_text(census.snapshot()) + totals_table(census, view) +
          census_table("Kinds of blocks", census.kinds(), reachable, true, view) +
          census_table(census.types().modules() == 0

@@ -11,7 +11,7 @@ namespace memprofd::ctl {
 
 namespace pb = ::memprof::v1;
 
-// The program, the time, and remarks that a reader needs. All end in a newline.
+// The program, the time, and remarks for the reader. Each ends in a newline.
 std::string snapshot_head_text(const pb::KeptHeap& snapshot);
 std::string census_text(const pb::HeapCensus& census, const HeapDumpView& view);
 std::string retained_text(const pb::HeapRetained& retained, const HeapDumpView& view);

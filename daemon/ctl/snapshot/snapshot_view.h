@@ -22,11 +22,11 @@ struct HeapDumpView {
 
 std::string size_text(std::uint64_t bytes);
 std::string share_of(std::uint64_t part, std::uint64_t whole);
-// Behind an empty line.
+// Puts an empty line and the title before the table.
 std::string with_title(const std::string& title, const TextTable& table, const Style& style);
 // Number of rows to show.
 int shown(int rows, const HeapDumpView& view);
-// A line about the others, if there are any.
+// A line about the rows that are not shown, if there are any.
 std::string more_text(int rows, const HeapDumpView& view);
 
 }  // namespace memprofd::ctl

@@ -22,7 +22,7 @@ bool may_be_node(const pb::Value& value, std::uint64_t fields) {
 }
 
 // A Map or Set that is too large is shown as its first node: {left; key; data; right; height}, or
-// without data. None of 20,000 nodes or more is lower than this.
+// without data. Trees of 20,000 nodes or more are at least this high.
 bool may_be_tree(const pb::Value& value) {
   constexpr std::int64_t kLowest = 14, kHighest = 64;
   const auto fields = static_cast<std::uint64_t>(value.fields_size());
@@ -40,7 +40,7 @@ bool is_too_large(const pb::Value& value) {
   return value.size_is_least() || may_be_tree(value);
 }
 
-// Fields of such values are those of their block; of lists they are elements.
+// Only fields of these kinds are fields of the value's block; those of lists are elements.
 bool has_own_fields(const pb::Value& value) {
   return value.kind() == pb::VALUE_KIND_REFERENCE || value.kind() == pb::VALUE_KIND_BLOCK;
 }
@@ -66,7 +66,7 @@ pb::ValueKind kind_of(Collection::Kind kind) {
   return pb::VALUE_KIND_UNSPECIFIED;
 }
 
-// True if it may be the same value, which has only grown or shrunk.
+// True if it may be the same value that has only grown or shrunk.
 bool may_be(const pb::Value& value, pb::ValueKind kind) {
   if (value.kind() == pb::VALUE_KIND_UNREAD) return true;
   return value.kind() == kind || (may_be_tree(value) && kind == pb::VALUE_KIND_TREE);
@@ -92,7 +92,7 @@ bool complete(const HeapImage& image, std::uint32_t block, pb::Value& value) {
   return true;
 }
 
-// A value that could not be read at all is usually held by a reference.
+// A value that could not be read at all is usually in a reference.
 bool complete_reference(const HeapImage& image, std::uint32_t block, pb::Value& value) {
   const BlockShape& shape = image.shape(block);
   const std::uint32_t inner = block_in_field(image, block, 0);

@@ -9,8 +9,8 @@ namespace memprofd::ctl {
 
 // True if some module values were too large to be read completely.
 bool has_too_large(const ::memprof::v1::ListValuesResponse& values);
-// Counts those in the image, which is of the same program, and marks them. What is not found in it,
-// or is another kind of value by then, stays as it is. How many were counted.
+// Counts these values in the image, which is of the same program, and marks them. Values that are
+// not in it, or are of another kind by then, stay unchanged. Returns how many were counted.
 int complete_values(const HeapImage& image, ::memprof::v1::ListValuesResponse& values);
 
 }  // namespace memprofd::ctl

@@ -18,7 +18,7 @@ absl::Status not_whole(const std::string& path) {
 
 }  // namespace
 
-// Roots come last in the file: without its end, all would seem to be garbage.
+// Roots come last in the file; without them everything would seem to be garbage.
 absl::StatusOr<HeapImage> read_whole_image(const std::string& path,
                                            const std::vector<std::string>& cmt) {
   ASSIGN_OR_RETURN(HeapImage image, read_heap_image(path));

@@ -10,14 +10,14 @@
 
 namespace memprofd::ctl {
 
-// The image of a complete file, roots included; a truncated one is refused (kInvalidArgument). Its
-// blocks have types as of add_types().
+// The image of a complete file, roots included, with types as added by add_types().
+// kInvalidArgument: the file is truncated.
 absl::StatusOr<HeapImage> read_whole_image(const std::string& path,
                                            const std::vector<std::string>& cmt);
-// The same without blocks: read_heap_tables().
+// Reads the same without blocks; see read_heap_tables().
 absl::StatusOr<HeapImage> read_whole_tables(const std::string& path);
-// Types of the source, from compiled interfaces in these places and where they usually are.
-// kNotFound: a place is not there, or there are places and nothing of the program's in them.
+// Adds types of the source from compiled interfaces in these places and the usual ones. kNotFound:
+// a place does not exist, or there are places but none has files of the program.
 absl::Status add_types(HeapImage& image, const std::vector<std::string>& cmt);
 
 }  // namespace memprofd::ctl

@@ -14,9 +14,9 @@
 
 namespace memprofd::ctl {
 
-// The part of an answer that the options select.
+// Selects the part of an answer that the options request.
 HeapDumpView snapshot_view(const Options& options);
-// Writes the message as JSON, or as the text that is made from it.
+// Writes the message as JSON, or as text.
 template <typename Answer>
 absl::Status write_answer(const Answer& answer,
                           std::string (*text)(const Answer&, const HeapDumpView&),
@@ -26,9 +26,9 @@ absl::Status write_answer(const Answer& answer,
 }
 // The frames by which the options name sites.
 SiteFrame site_frame(const Options& options);
-// Writes what keeps the memory of sites that match the options' pattern. source: of messages, the
-// file or process that the image is of; list_sites: the command that names sites there are.
-// kNotFound: no sampled block is of such a site. kFailedPrecondition: there is no sampled block.
+// Writes what keeps the memory of sites alive that match the options' pattern. source: for
+// messages, the file or process of the image; list_sites: the command that lists existing sites.
+// kNotFound: no sampled block has such a site. kFailedPrecondition: there is no sampled block.
 absl::Status answer_why(const HeapImage& image, const Options& options, const std::string& source,
                         const std::string& list_sites);
 

@@ -8,10 +8,10 @@
 namespace memprofd::ctl {
 namespace {
 
-// Longer than any filter; bounds what a pasted file does.
+// Longer than any filter; limits the effect of a pasted file.
 constexpr std::size_t kMaxLength = 4096;
 
-// text is valid UTF-8.
+// Requires valid UTF-8.
 std::u32string code_points(std::string_view text) {
   std::u32string out;
   for (const char c : text) {

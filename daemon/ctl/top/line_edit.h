@@ -29,10 +29,10 @@ enum Key : int {
 
 class LineEdit {
  public:
-  // The cursor is behind the text, which is UTF-8.
+  // Sets the text (UTF-8), with the cursor at its end.
   explicit LineEdit(std::string_view text = "");
-  // Characters, moves, deletions, ^U (all before the cursor), ^W (a word); all else
-  // changes nothing.
+  // Handles characters, moves, deletions, ^U (everything before the cursor) and ^W (a word);
+  // ignores other keys.
   void press(int key);
   std::string text() const;
   std::size_t cursor() const { return at_; }  // in code points

@@ -20,11 +20,11 @@ class TopAsker {
   // Abandons the current question.
   ~TopAsker();
 
-  // One at a time: not while busy(). number is that of the answer.
+  // Must not be called while busy(). number: that of the answer.
   void ask(const TopViewState& view_state, std::uint64_t number);
   // True from ask() until take() has returned the answer.
   bool busy() const { return busy_; }
-  // Nothing while there is no answer.
+  // Returns nothing until there is an answer.
   std::optional<TopAnswer> take();
   // Becomes readable when there is an answer.
   int fd() const { return ready_.get(); }
@@ -38,11 +38,11 @@ class TopAsker {
 
   Mutex mutex_;
   Condition changed_;
-  std::optional<TopAnswer> question_ ABSL_GUARDED_BY(mutex_);  // look and number only
+  std::optional<TopAnswer> question_ ABSL_GUARDED_BY(mutex_);  // only view_state and number are set
   std::optional<TopAnswer> answer_ ABSL_GUARDED_BY(mutex_);
   bool end_ ABSL_GUARDED_BY(mutex_) = false;
 
-  std::thread thread_;  // last: uses all others
+  std::thread thread_;  // declared last, because it uses all others
 };
 
 }  // namespace memprofd::ctl

@@ -77,7 +77,7 @@ absl::StatusOr<pb::Filter> parse_filter(std::string_view line) {
 std::string filter_line(const pb::Filter& filter) {
   std::vector<std::string> words;
   const auto add = [&](const char* option, const std::string& value) {
-    // With '=' a value may look like an option.
+    // The form with '=' allows values that look like options.
     words.push_back(absl::StrCat(option, value[0] == '-' ? "=" : " ", quoted(value)));
   };
   if (!filter.pattern().empty()) add("--match", filter.pattern());

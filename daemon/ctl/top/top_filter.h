@@ -16,7 +16,7 @@ namespace pb = ::memprof::v1;
 // Words end at spaces; quotes, single or double, keep spaces together. Patterns are compiled, so
 // that errors are reported before the daemon is asked.
 absl::StatusOr<pb::Filter> parse_filter(std::string_view line);
-// A line that parse_filter() makes the same filter of; without lifetimes.
+// A line from which parse_filter() makes the same filter; without lifetimes.
 std::string filter_line(const pb::Filter& filter);
 
 }  // namespace memprofd::ctl

@@ -10,15 +10,15 @@
 
 namespace memprofd::ctl {
 
-// One thing after the other on a line, two spaces between them.
+// Pieces of text on a line, separated by two spaces.
 using Pieces = std::vector<std::string>;
-// In at most max_lines lines of that width (0: one line of any); what does not fit
-// is left out, a piece that is wider than a line is cut.
+// Lays the pieces out in at most max_lines lines of this width (0: one line of any width). Pieces
+// that do not fit are omitted; a piece that is wider than a line is truncated.
 std::vector<std::string> fit_pieces(const Pieces& pieces, std::size_t width, std::size_t max_lines);
 
 Pieces target_pieces(const TopAnswer& answer);   // program and sampling
 Pieces program_pieces(const TopAnswer& answer);  // its memory, at the time of the answer
-Pieces view_pieces(const TopAnswer& answer);     // what the table is about
+Pieces view_pieces(const TopAnswer& answer);     // the contents of the table
 // "LIVE", "PAUSED at 12:00:00 UTC, 4.0 s ago", "RECONNECTING: ...".
 std::string state_text(const TopModel& model);
 // The current problem in one line, or empty.

@@ -15,21 +15,21 @@ namespace memprofd::ctl {
 namespace {
 
 constexpr std::int64_t kSecondNs = 1'000'000'000;
-// The history is exact between ends of seconds; the present one has not ended.
+// History is exact at ends of seconds, and the present second has not ended.
 constexpr std::int64_t kNewestNs = kSecondNs;
 
 constexpr std::array kGroups = {pb::GROUP_BY_SITE, pb::GROUP_BY_FUNCTION, pb::GROUP_BY_FILE,
                                 pb::GROUP_BY_MODULE};
 constexpr std::array kWindows = {10.0, 60.0, 600.0, 3600.0, 0.0};
 
-// The one behind the present one; the first when that is none of them.
+// The next one after the current one; the first one if the current one is not in the list.
 template <typename Values, typename Value>
 Value next_of(const Values& values, Value present) {
   const auto at = std::find(values.begin(), values.end(), present);
   return at == values.end() || at + 1 == values.end() ? values.front() : *(at + 1);
 }
 
-// The row to which a key moves; nothing: the key does not move.
+// The row to which a key moves; nothing if the key does not move.
 std::optional<std::size_t> moved(int key, std::size_t at, std::size_t page, std::size_t rows) {
   const std::size_t last = rows == 0 ? 0 : rows - 1;
   switch (key) {
@@ -74,7 +74,7 @@ const pb::Site* TopModel::selected() const {
   return is_site ? &answer_.sites.sites(static_cast<int>(cursor_)) : nullptr;
 }
 
-// Equal for the same thing in several answers; "" when there is no such row.
+// Identifies the same thing in several answers; "" if there is no such row.
 std::string TopModel::row_key(std::size_t row) const {
   if (row >= rows()) return "";
   const int i = static_cast<int>(row);
@@ -83,7 +83,7 @@ std::string TopModel::row_key(std::size_t row) const {
              : group_key(answer_.sites.sites(i), answer_.view_state.row_group());
 }
 
-// To the row with this key; without one the cursor stays where it is.
+// Moves to the row with this key; if there is none, the cursor stays where it is.
 void TopModel::follow(const std::string& key) {
   std::size_t row = 0;
   while (row < rows() && row_key(row) != key) ++row;
@@ -96,7 +96,7 @@ void TopModel::take(TopAnswer answer) {
   answered_ = answer.number;
   if (!problem_.ok()) return;
   const TopView before = answer_.view_state.view;
-  // The first row is for whatever leads, others are followed.
+  // The cursor stays in the first row if it is there; otherwise it follows its row.
   std::string key = cursor_ == 0 ? "" : row_key(cursor_);
   answer_ = std::move(answer);
   const TopView now = answer_.view_state.view;
@@ -245,7 +245,7 @@ void TopModel::next_window() {
 // ---------------------------------------------------------------- in and out
 
 void TopModel::go_in() {
-  if (!current()) return;  // what is under the cursor is not what was asked for
+  if (!current()) return;  // the cursor may be on something else than the user saw
   if (view_state_.view == TopView::kTargets) {
     if (cursor_ < rows()) choose_target(answer_.targets.targets(static_cast<int>(cursor_)).pid());
     return;

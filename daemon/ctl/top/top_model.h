@@ -23,14 +23,14 @@ enum class TopOverlay {
 
 class TopModel {
  public:
-  // look: the first question. Without a pid it lists targets, and continues to the only candidate
-  // if there is just one.
+  // look: the first question. Without a pid the model lists targets, and continues to the only
+  // candidate if there is just one.
   explicit TopModel(TopViewState view_state);
 
   // ---- what happens
   void press(int key);
   void take(TopAnswer answer);
-  // Number of rows for which the list has room.
+  // Number of rows that the list has room for.
   void set_page(std::size_t rows);
   // Time for which the daemon has not answered the current question.
   void set_waiting(double seconds) { waiting_seconds_ = seconds; }
@@ -38,7 +38,7 @@ class TopModel {
   // ---- actions
   bool quit() const { return quit_; }
   const TopViewState& view_state() const { return view_state_; }
-  // Changes with the look: an answer with another number is of an earlier one.
+  // Changes with the question: an answer with another number belongs to an earlier one.
   std::uint64_t number() const { return number_; }
   // Whether to send a request now, and whether to repeat it.
   bool wants_answer() const { return answered_ != number_; }
@@ -49,7 +49,7 @@ class TopModel {
   // ---- data to show
   // The last good answer, possibly to an earlier question. number 0: none yet.
   const TopAnswer& answer() const { return answer_; }
-  // Why there is no newer answer.
+  // The reason why there is no newer answer.
   const absl::Status& problem() const { return problem_; }
   double waiting_seconds() const { return waiting_seconds_; }
   bool paused() const { return view_state_.until_ns != 0; }
@@ -61,13 +61,13 @@ class TopModel {
   std::size_t rows() const;
   std::size_t cursor() const { return cursor_; }
   std::size_t first() const { return first_; }  // row at the top of the list
-  // The row under the cursor; null: none, or the list is of targets.
+  // The row under the cursor; null if there is none, or if the list shows targets.
   const pb::Site* selected() const;
   const pb::Site& opened() const { return opened_; }            // kFrames
   std::size_t overlay_first() const { return overlay_first_; }  // kHelp, kFrames: line at the top
 
  private:
-  void ask_again();  // the look has changed
+  void ask_again();  // the question has changed
   void show_from_start();
   void move_to(std::ptrdiff_t row);
   void press_filter(int key);
@@ -90,7 +90,7 @@ class TopModel {
 
   TopViewState view_state_;
   std::uint64_t number_ = 1;
-  std::uint64_t answered_ = 0;  // the last number with an answer, good or not
+  std::uint64_t answered_ = 0;  // number of the last question with an answer, good or not
   TopAnswer answer_;
   absl::Status problem_;
   double waiting_seconds_ = 0;

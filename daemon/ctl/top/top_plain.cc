@@ -31,13 +31,13 @@ bool reader_leaves(double seconds) {
 }  // namespace
 
 absl::Status run_plain_top(Questions& source, const TopOptions& options, bool json) {
-  std::signal(SIGPIPE, SIG_IGN);  // to end as asked and not by a signal
+  std::signal(SIGPIPE, SIG_IGN);  // end normally and not by a signal
   const Charset charset = terminal_charset();
   for (std::uint64_t i = 1;; ++i) {
     const TopAnswer answer = ask_top(source, options.view_state);
     RETURN_IF_ERROR(answer.status);
-    // An empty line before each frame but the first: who clears his screen at it shows the frame
-    // until there is another.
+    // Prints an empty line before each frame but the first. A reader that clears its screen at it
+    // shows the frame until the next one.
     const absl::StatusOr<std::string> frame =
         json ? top_json(answer)
              : absl::StatusOr<std::string>(

@@ -13,8 +13,7 @@ namespace {
 // Whole callstacks are large.
 constexpr std::uint32_t kCallstackRows = 200;
 
-// The filter of the look, narrowed to the group that was drilled into: what is left
-// is a little more than the group.
+// Adds the selected group to the filter; the rest is slightly more than the group.
 pb::Filter filter_of(const TopViewState& view_state) {
   pb::Filter filter = view_state.filter;
   if (view_state.view != TopView::kCallstacks) return filter;
@@ -49,7 +48,7 @@ absl::Status ask(Questions& source, TopAnswer& answer) {
   }
   ASSIGN_OR_RETURN(answer.program, source.list_sites(program_request(view_state)));
   ASSIGN_OR_RETURN(answer.sites, all_sites(source, sites_request(view_state)));
-  // There is no history of what is not known.
+  // Unknown measures have no history.
   if (is_known(answer.sites.total(), sparkline_measure(view_state.order))) {
     ASSIGN_OR_RETURN(answer.history, source.get_history(history_request(view_state)));
   }
@@ -96,7 +95,8 @@ pb::GetHistoryRequest history_request(const TopViewState& view_state) {
   *request.mutable_selection()->mutable_filter() = filter_of(view_state);
   request.set_group_by(view_state.row_group());
   request.set_measure(sparkline_measure(view_state.order));
-  // Rows are the largest by a measure of now, these by their mean: more than rows.
+  // Rows are the largest by their present value, series by their mean, so this asks for more series
+  // than rows.
   request.set_limit(view_state.view == TopView::kCallstacks ? kCallstackRows : kTopRows);
   request.set_points(kTopPoints);
   return request;

@@ -21,7 +21,7 @@ enum class TopView {
 
 // Maximum number of steps of a sparkline.
 inline constexpr std::uint32_t kTopPoints = 30;
-// More groups than anybody scrolls through.
+// More groups than anyone scrolls through.
 inline constexpr std::uint32_t kTopRows = 1000;
 
 struct TopViewState {
@@ -30,9 +30,9 @@ struct TopViewState {
   pb::Measure order = pb::MEASURE_LIVE;
   pb::GroupBy group_by = pb::GROUP_BY_SITE;
   pb::Filter filter;
-  double window_seconds = 60;      // what flows are counted in, up to until_ns; 0: since the attach
+  double window_seconds = 60;      // the window for flows, up to until_ns; 0: since the attach
   std::int64_t until_ns = 0;       // nanoseconds since the Unix epoch; 0: now
-  pb::Site drilled;                // kCallstacks: the group whose they are
+  pb::Site drilled;                // kCallstacks: the group that was opened
   std::uint32_t limit = kTopRows;  // rows; 0: all
 
   // The group key of the view's rows.
@@ -41,28 +41,28 @@ struct TopViewState {
   }
 };
 
-// Answers of about one moment: the questions are sent one after the other.
+// Answers for about the same moment: the questions are sent one after the other.
 struct TopAnswer {
   TopViewState view_state;   // the question
-  std::uint64_t number = 0;  // of the look, as the asker was given
+  std::uint64_t number = 0;  // number of the question
   absl::Status status;
-  pb::ListTargetsResponse targets;  // kTargets; all else is empty then
-  pb::ListSitesResponse program;    // its total is of all blocks of the program
+  pb::ListTargetsResponse targets;  // kTargets; everything else is empty then
+  pb::ListSitesResponse program;    // its total covers all blocks of the program
   pb::ListSitesResponse sites;      // the rows
-  pb::GetHistoryResponse history;   // of the rows, by sparkline_measure()
+  pb::GetHistoryResponse history;   // history of the rows, by sparkline_measure()
 
-  // Seconds that flows were counted in; 0: none.
+  // Seconds in which flows were counted; 0: none.
   double seconds() const;
 };
 
-// The requests of a view.
+// The requests for a view.
 pb::ListSitesRequest program_request(const TopViewState& view_state);
 pb::ListSitesRequest sites_request(const TopViewState& view_state);
 pb::GetHistoryRequest history_request(const TopViewState& view_state);
 // The measure of the sort order that has a history.
 pb::Measure sparkline_measure(pb::Measure order);
 
-// Asks it all; number is not set.
+// Asks all of them; does not set number.
 TopAnswer ask_top(Questions& source, const TopViewState& view_state);
 
 }  // namespace memprofd::ctl

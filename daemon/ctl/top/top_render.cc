@@ -14,8 +14,8 @@ namespace memprofd::ctl {
 namespace {
 
 constexpr std::size_t kBelowHeader = 4;  // minimum number of lines, if there are as many
-constexpr std::size_t kTallScreen = 16;  // has room for more than what is needed most
-constexpr std::size_t kTallList = 10;    // has room for frames below it
+constexpr std::size_t kTallScreen = 16;  // more lines than are usually needed
+constexpr std::size_t kTallList = 10;    // leaves room for frames below the list
 
 // Lines until the screen is full.
 class Canvas {
@@ -32,11 +32,11 @@ class Canvas {
     std::string line = fit_width(in_charset(text, charset_), size_.width);
     lines_.push_back({in_charset(std::move(line), charset_), paint});
   }
-  // Leaves this number of lines free at the bottom.
+  // Leaves this many lines free at the bottom.
   void fill_to(std::size_t free) {
     while (left() > free) add("");
   }
-  // Leaves at most this number of lines.
+  // Keeps at most this many lines.
   void cut_to(std::size_t lines) { lines_.resize(std::min(lines_.size(), lines)); }
   std::vector<PaintedLine> take() { return std::move(lines_); }
 
@@ -51,7 +51,7 @@ Paint state_paint(const TopModel& model) {
   return model.paused() ? Paint::kPaused : Paint::kLive;
 }
 
-// A reason for a low rate of a sampled program is no problem.
+// A reason for a low rate of a sampled program is not a problem.
 Paint problem_paint(const TopModel& model) {
   const pb::Target& target = model.answer().program.target();
   const bool sampled = target.state() == pb::TARGET_STATE_SAMPLING && target.sampling_rate() > 0;
@@ -94,7 +94,7 @@ std::string help_line(const TopModel& model, std::size_t width) {
   return lines.empty() ? "" : lines.front();
 }
 
-// The last line; the column of the cursor in it, if it is edited.
+// The last line, and the cursor's column if the line is edited.
 std::optional<std::size_t> draw_bottom(const TopModel& model, Canvas& canvas) {
   if (model.overlay() != TopOverlay::kFilter) {
     const bool help = model.message().empty();
@@ -105,7 +105,7 @@ std::optional<std::size_t> draw_bottom(const TopModel& model, Canvas& canvas) {
   if (!model.message().empty()) canvas.add(model.message(), Paint::kProblem);
   const std::string prompt = "filter: ";
   const std::size_t room = canvas.width() - std::min(canvas.width(), prompt.size() + 1);
-  // The end of a long line, up to the cursor, is what is seen.
+  // Shows the end of a long line, up to the cursor.
   std::string text = model.edit().text();
   std::size_t at = model.edit().cursor();
   while (at > room) {
@@ -118,7 +118,7 @@ std::optional<std::size_t> draw_bottom(const TopModel& model, Canvas& canvas) {
   return prompt.size() + at;
 }
 
-// A title and the rows of the list, the cursor's marked.
+// A title and the rows of the list; the cursor's row is marked.
 void draw_rows(const TopModel& model, const std::vector<std::string>& lines, Canvas& canvas) {
   std::size_t row = model.first();
   bool is_title = true;
@@ -142,13 +142,13 @@ void draw_frames(const pb::Site& callstack, std::size_t first, std::size_t room,
   if (more) canvas.add(absl::StrCat("  ... ", frames.size() - end, " more"));
 }
 
-// Below a list of callstacks, where there is room: the frames of the one under the cursor.
+// Draws the frames of the callstack under the cursor below a list of callstacks, if there is room.
 std::size_t frames_room(const TopModel& model, std::size_t room) {
   const bool wanted = model.answer().view_state.view == TopView::kCallstacks && room >= kTallList;
   return wanted ? room / 2 : 0;
 }
 
-// Answers how many rows fit.
+// Returns how many rows fit.
 std::size_t draw_list(const TopModel& model, std::size_t bottom, Canvas& canvas) {
   const std::size_t room = canvas.left() - std::min(canvas.left(), bottom);
   const std::size_t frames = frames_room(model, room);

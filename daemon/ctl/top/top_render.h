@@ -31,7 +31,7 @@ struct Picture {
 
 Picture draw_top(const TopModel& model, ScreenSize size, Charset charset);
 
-// A frame of text for pipes; ends in a newline, has no empty line.
+// A frame as text for pipes; it ends in a newline and has no empty line.
 std::string top_text(const TopAnswer& answer, Charset charset);
 
 }  // namespace memprofd::ctl

@@ -12,7 +12,7 @@
 namespace memprofd::ctl {
 namespace {
 
-constexpr int kEscapeMs = 25;  // how long an Escape may be the beginning of another key
+constexpr int kEscapeMs = 25;  // time in which an Escape may be the beginning of another key
 
 enum ColorPair : short { kGreen = 1, kYellow, kRed };
 
@@ -113,7 +113,7 @@ int key_of_code(wint_t code) {
       return kKeyBackspace;
     case KEY_ENTER:
       return kKeyEnter;
-    default:  // KEY_RESIZE among them: what changes is the size, which is asked for
+    default:  // includes KEY_RESIZE; the size is read again at each frame
       return kKeyResize;
   }
 }

@@ -9,7 +9,7 @@
 
 namespace memprofd::ctl {
 
-// The terminal as a screen; given back when destroyed.
+// Uses the terminal as a screen; the destructor restores it.
 class TopScreen {
  public:
   // kFailedPrecondition: not a terminal that can be drawn on.
@@ -20,7 +20,7 @@ class TopScreen {
 
   ScreenSize size() const;
   void draw(const Picture& picture);
-  // kKeyNone when there is none; does not wait.
+  // Returns kKeyNone if no key was pressed; does not wait.
   int read_key();
 
  private:

@@ -28,7 +28,7 @@ constexpr std::size_t kShortName = 26, kLongName = 44;
 constexpr std::size_t kPipeWidth = 140;  // gives text the columns of a screen of this width
 constexpr std::size_t kNarrowSparkline = kTopPoints / 3, kWideSparkline = kTopPoints;
 
-// On a screen, so that columns do not jump.
+// On a screen columns have a fixed width, so that they do not jump.
 std::size_t min_width(const MeasureRow& column) {
   switch (column.unit) {
     case Unit::kBytes:
@@ -48,7 +48,7 @@ struct Layout {
   std::size_t sparkline = 0;  // width
 };
 
-// Takes columns while there is room.
+// Adds columns while there is room.
 class Fitter {
  public:
   explicit Fitter(std::size_t room) : room_(room) {}
@@ -101,8 +101,8 @@ Layout layout_of(pb::Measure order, std::size_t width) {
   return layout;
 }
 
-// "Sessions.remember < Server.respond": from the inside out. What all rows have in common,
-// the group that was drilled into, is left out where it is the first frame.
+// "Sessions.remember < Server.respond", from the inside out. Omits the first frame if it is the
+// opened group, which all rows have in common.
 std::string callstack_text(const pb::Site& site, const TopViewState& view_state) {
   const bool same_site =
       view_state.view == TopView::kCallstacks &&
@@ -140,7 +140,7 @@ class TableMaker {
   std::vector<std::string> lines(std::size_t width) const { return table_.lines(width); }
 
  private:
-  // Samples show the basis of all other numbers.
+  // The column of samples is not per second, because it shows the basis of all other numbers.
   bool per_second(const MeasureRow& column) const {
     return column.is_flow() && column.unit != Unit::kSamples &&
            answer_.view_state.window_seconds > 0;

@@ -14,12 +14,12 @@ namespace memprofd::ctl {
 struct TopRows {
   std::size_t first = 0, count = 0;  // of the answer
 };
-// The title, then the rows. width: columns of the screen; 0: no screen, nothing is cut.
+// The title, then the rows. width: columns of the screen; 0: no screen, lines are not truncated.
 std::vector<std::string> top_table(const TopAnswer& answer, TopRows rows, std::size_t width,
                                    Charset charset);
-// A target a row, under a title.
+// One target per row, under a title.
 std::vector<std::string> top_targets(const TopAnswer& answer, std::size_t width);
-// Function and place, a line a frame, innermost first.
+// Function and location, one line per frame, innermost first.
 std::vector<std::string> frame_lines(const pb::Site& callstack);
 
 }  // namespace memprofd::ctl

@@ -8,9 +8,9 @@
 
 namespace memprofd::ctl {
 
-// SIGINT, SIGTERM and SIGHUP end a wait instead of the program, so that the terminal is
-// always given back. Made before the program has other threads, which inherit the
-// blocked signals: all of them, and those of the terminal, arrive in wait() only.
+// SIGINT, SIGTERM and SIGHUP end a wait instead of the program, so that the terminal is always
+// restored. Must be created before the program has other threads, which inherit the blocked
+// signals: these and the terminal's signals arrive in wait() only.
 class TopSignals {
  public:
   TopSignals();

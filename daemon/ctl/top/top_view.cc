@@ -29,7 +29,7 @@ class TopLoop {
       : options_(options), model_(options.view_state), asker_(ask_daemon(endpoint)) {}
 
   absl::Status run() {
-    // Before the screen is taken, so that an error is seen on the terminal.
+    // Runs before the screen is taken over, so that an error is seen on the terminal.
     if (!wait_for_first()) return absl::OkStatus();
     RETURN_IF_ERROR(model_.problem());
     charset_ = terminal_charset();
@@ -40,7 +40,7 @@ class TopLoop {
   }
 
  private:
-  // False: it is time to end.
+  // Returns false when it is time to end.
   bool wait_for_first() {
     bool running = true;
     while (running && model_.answer().number == 0 && model_.problem().ok()) {
@@ -63,7 +63,7 @@ class TopLoop {
     draw();
   }
 
-  // When the look is another one at once, else when it is time.
+  // Asks at once if the question has changed, else when the next one is due.
   void ask() {
     const bool due = model_.moves() && seconds_since(asked_) >= options_.interval_seconds;
     if (asker_.busy() || !(model_.wants_answer() || due)) return;
@@ -80,7 +80,7 @@ class TopLoop {
     }
   }
 
-  // Time until work is due that neither a key nor an answer triggers.
+  // Time until the next work that neither a key nor an answer triggers.
   double wait_seconds() const {
     const double left = options_.interval_seconds - seconds_since(asked_);
     return std::clamp(left, asker_.busy() ? 0.25 : 0.0, 1.0);

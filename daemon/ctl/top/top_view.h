@@ -12,15 +12,16 @@
 namespace memprofd::ctl {
 
 struct TopOptions {
-  TopViewState view_state;  // pid 0: a screen lets choose
+  TopViewState view_state;  // pid 0: the user chooses on the screen
   double interval_seconds = 1;
-  std::uint64_t iterations = 0;  // frames; 0: until q is pressed, or the target has ended (plain)
+  std::uint64_t iterations = 0;  // frames; 0: until q is pressed, or until the target has ended
+                                 // (plain)
   bool plain = false;
-  std::string window = "1m";  // a duration, or all
+  std::string window = "1m";  // a duration, or "all"
 };
 
-// On a screen; the terminal is as it was when this returns. What keeps it from beginning
-// is an error, and that the daemon is gone when it ends.
+// Runs on a screen, and restores the terminal before it returns. A failure to begin is an error,
+// and so is a daemon that is gone at the end.
 absl::Status run_screen_top(const Endpoint& endpoint, const TopOptions& options);
 
 }  // namespace memprofd::ctl

@@ -36,7 +36,7 @@ struct FileMessage {
       .msg_iov = &text, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
 };
 
-// False at the end of memprofd.
+// Returns false at the end of memprofd.
 bool receive(int nursery, MemoryService& service) {
   for (;;) {
     FileMessage message;
@@ -47,7 +47,7 @@ bool receive(int nursery, MemoryService& service) {
     if (rights == nullptr ||
         rights->cmsg_len < CMSG_LEN(sizeof(int) * (MemoryService::kMostFiles - 1)))
       continue;
-    service = MemoryService();  // the one before may have had a window
+    service = MemoryService();  // the previous one may have had a window
     std::memcpy(service.files, CMSG_DATA(rights),
                 std::min(sizeof service.files, rights->cmsg_len - CMSG_LEN(0)));
     service.pid = message.process.pid;
@@ -56,7 +56,7 @@ bool receive(int nursery, MemoryService& service) {
   }
 }
 
-// Servers are waited for, so that what they took of the processor counts as their parent's.
+// Reaps the servers, so that their CPU time counts as their parent's.
 void reap(int) {
   const int error = errno;
   while (::waitpid(-1, nullptr, WNOHANG) > 0) {
@@ -64,8 +64,8 @@ void reap(int) {
   errno = error;
 }
 
-// Signals that are sent to all of memprofd's processes (Ctrl-C, systemd) are memprofd's to
-// answer, which needs the servers up to its last moment.
+// Signals for all processes of memprofd (Ctrl-C, systemd) are handled by memprofd itself, which
+// needs the servers until its end.
 void leave_signals_to_memprofd() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGTSTP}) {
     std::signal(signal, SIG_IGN);
@@ -113,7 +113,7 @@ absl::StatusOr<SocketPair> make_sockets(int pid) {
   return file_error(errno, absl::StrCat("cannot make a socket to read the memory of pid ", pid));
 }
 
-// for_pid: the target that it is forked for.
+// for_pid: the target that the fork is for.
 absl::Status fork_nursery(int for_pid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(nursery_mutex) {
   auto sockets = make_sockets(for_pid);
   if (!sockets.ok()) return sockets.status();

@@ -28,14 +28,14 @@ bool are_pieces(MemoryRequest::What what) {
          what == MemoryRequest::kPeekPieces;
 }
 
-// Number of these bytes that are present, as the program itself would see them; -1: errno.
+// The number of these bytes that are present, as the program itself would see them; -1: errno.
 ssize_t bring_in(const MemoryService& service, const iovec* remote, std::size_t pieces) {
   static std::byte scratch[kMaxMemoryTransfer];
   iovec local{scratch, sizeof scratch};
   return ::process_vm_readv(service.pid, &local, 1, remote, pieces, 0);
 }
 
-// Brings in all pages: 0, or the errno.
+// Brings in all pages. Returns 0 or the errno.
 int bring_in(const MemoryService& service, const Message& message) {
   const MemoryRequest& request = message.request;
   const iovec remote{std::bit_cast<void*>(request.address), request.bytes};
@@ -44,9 +44,8 @@ int bring_in(const MemoryService& service, const Message& message) {
   return n == static_cast<ssize_t>(request.bytes) ? 0 : EFAULT;
 }
 
-// True if the process with the pid still has the address space of these files, by its mark read by
-// pid. The program may overwrite the mark, but no one can write the one that the kernel has given
-// to another program.
+// True if the process with the pid still has the address space of these files, according to its
+// mark. The program may overwrite the mark, but cannot forge that of another program.
 bool is_of_these_files(const MemoryService& service, const std::byte* mark) {
   static std::byte known[kMemoryMarkBytes];
   if (std::memcmp(mark, known, sizeof known) == 0) return true;
@@ -54,7 +53,7 @@ bool is_of_these_files(const MemoryService& service, const std::byte* mark) {
   return n == static_cast<ssize_t>(sizeof known) && std::memcmp(mark, known, sizeof known) == 0;
 }
 
-// Another process may keep the address space alive (CLONE_VM) that this one has left by exec.
+// After an exec another process may keep the old address space alive (CLONE_VM).
 bool has_left(const MemoryService& service) {
   if (service.mark == 0) return false;
   std::byte mark[kMemoryMarkBytes];
@@ -62,7 +61,7 @@ bool has_left(const MemoryService& service) {
   const iovec remote{std::bit_cast<void*>(service.mark), sizeof mark};
   const ssize_t n = ::process_vm_readv(service.pid, &local, 1, &remote, 1, 0);
   if (n == static_cast<ssize_t>(sizeof mark)) return !is_of_these_files(service, mark);
-  // A program may also have unmapped it.
+  // A program may also have unmapped the page of the mark.
   return ::pread(service.mem(), mark, sizeof mark, static_cast<off_t>(service.mark)) > 0;
 }
 
@@ -76,7 +75,7 @@ int why_not_there(const MemoryService& service, int error) {
   return is_gone || has_left(service) ? 0 : EIO;
 }
 
-// A step of the request from `done` on, as pread and pwrite answer.
+// One step of the request from `done` on; returns what pread and pwrite return.
 ssize_t transfer(const MemoryService& service, Message& message, std::uint32_t done) {
   const MemoryRequest& request = message.request;
   std::byte* const to = request.what == MemoryRequest::kView ? service.window : message.data;
@@ -91,7 +90,7 @@ ssize_t transfer(const MemoryService& service, Message& message, std::uint32_t d
       return ::pread(service.maps(), data, bytes, place);
     case MemoryRequest::kWrite:
     case MemoryRequest::kWriteStack:
-    case MemoryRequest::kReadPieces:  // these are done elsewhere
+    case MemoryRequest::kReadPieces:  // handled elsewhere
     case MemoryRequest::kReadPiecesWithoutFiles:
     case MemoryRequest::kPeekPieces:
     case MemoryRequest::kWritePieces:
@@ -100,7 +99,7 @@ ssize_t transfer(const MemoryService& service, Message& message, std::uint32_t d
   return ::pwrite(service.mem(), data, bytes, place);
 }
 
-// All of a piece, read or written, or -1.
+// Returns the size if the whole piece was read or written, else -1.
 ssize_t transfer_piece(const MemoryService& service, const MemoryPieceRequest& piece,
                        std::byte* data, bool writes) {
   for (std::uint64_t done = 0; done < piece.bytes;) {
@@ -115,9 +114,9 @@ ssize_t transfer_piece(const MemoryService& service, const MemoryPieceRequest& p
   return static_cast<ssize_t>(piece.bytes);
 }
 
-// Reads the process that has the pid now, its mark with the rest, because one call reads one
-// address space; an address space that has gone since does not answer. remote: the place of the
-// mark, then the pieces.
+// Reads the process that has the pid now together with its mark, because one call reads one address
+// space; one that has gone meanwhile does not answer. remote: the place of the mark, then the
+// pieces.
 void peek(const MemoryService& service, const iovec* remote, std::size_t pieces, Message& message) {
   std::byte mark[kMemoryMarkBytes];
   const iovec local[] = {{mark, service.mark == 0 ? 0 : sizeof mark},
@@ -144,7 +143,7 @@ struct PieceList {
   std::size_t fits = 0;
   std::uint64_t bytes = 0;  // of those
 
-  // room: for their bytes.
+  // room: the space for their bytes.
   void take(const Message& message, std::size_t count, std::size_t room) {
     std::memcpy(pieces, message.data, count * sizeof *pieces);
     bytes = 0;
@@ -157,8 +156,8 @@ struct PieceList {
 
 PieceList list;
 
-// The listed pieces within the first `there` bytes, in their order, up to the first that is not all
-// there.
+// Transfers the listed pieces within the first `there` bytes, in order, up to the first incomplete
+// one.
 void transfer_pieces(const MemoryService& service, ssize_t there, std::byte* data, bool writes,
                      MemoryAnswer& answer) {
   for (std::size_t i = 0; i < list.fits; ++i) {
@@ -186,7 +185,7 @@ void read_pieces(const MemoryService& service, Message& message) {
   transfer_pieces(service, there, message.data, false, message.answer);
 }
 
-// All of it must be there before something is written.
+// All pages must be present before anything is written.
 void write_pieces(const MemoryService& service, Message& message) {
   const std::size_t head = message.request.address * sizeof *list.pieces;
   MemoryAnswer& answer = message.answer;
@@ -226,7 +225,7 @@ void transfer_all(const MemoryService& service, Message& message) {
   }
 }
 
-// Number of times that this thread has left its processor because it had to wait.
+// Number of times that this thread has left its processor to wait.
 long waits() {
   rusage usage{};
   ::getrusage(RUSAGE_THREAD, &usage);
@@ -239,12 +238,12 @@ void do_request(const MemoryService& service, Message& message) {
   message.answer = {.number = message.request.number};
   transfer_all(service, message);
   message.answer.cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-  if (waits() == waits_before) return;  // what passed beyond its own time, others had its processor
+  if (waits() == waits_before) return;  // the excess time was spent by others on its processor
   const std::uint64_t passed = monotonic_ns() - began;
   message.answer.blocked_ns = passed - std::min(passed, message.answer.cpu_ns - cpu);
 }
 
-// False: it cannot be mapped.
+// Returns false if it cannot be mapped.
 bool map_window(MemoryService& service) {
   if (service.window_file() < 0) return true;
   void* const window = ::mmap(nullptr, kMemoryWindowBytes, PROT_READ | PROT_WRITE, MAP_SHARED,

@@ -18,7 +18,7 @@ constexpr std::size_t kRowOverhead = 8;
 // Memory of a kept row besides its bytes.
 constexpr std::size_t kKeptOverhead = sizeof(std::string) + 16;
 
-// One that no memprofd before had, so that its tokens mean nothing here.
+// A random number, so that tokens of an earlier memprofd are not valid here.
 std::uint64_t new_id() {
   std::random_device random;
   return std::uint64_t{random()} << 32 | random();

@@ -27,14 +27,14 @@ namespace memprofd {
 struct PageLimits {
   static constexpr std::uint32_t kStandardRows = 100;
   static constexpr std::uint32_t kMaxRows = 1000;
-  // A row that is larger is alone on its page.
+  // A row that is larger gets a page of its own.
   static constexpr std::size_t kMaxBytes = 2 << 20;
 };
 
-// Messages as bytes, a quarter of their size otherwise.
+// Messages are kept as bytes, which take a quarter of the memory.
 struct WholeAnswer {
-  std::string question;           // the request but for its page
-  std::string head;               // all but the rows
+  std::string question;           // the request without its page
+  std::string head;               // everything but the rows
   std::vector<std::string> rows;  // each a message
   std::size_t bytes() const;
 };
@@ -54,11 +54,11 @@ class AnswerPages {
 
   explicit AnswerPages(Now now = &std::chrono::steady_clock::now) : now_(std::move(now)) {}
 
-  // Its first page. An answer of several pages is kept, and the oldest others make room for it.
-  // kResourceExhausted: there is no room for it even alone.
+  // The first page of an answer. If there are more pages, the answer is kept, and the oldest other
+  // answers make room for it. kResourceExhausted: it alone is too large to keep.
   absl::StatusOr<AnswerPage> first_page(WholeAnswer answer, std::size_t max_rows);
-  // kAborted: it is not kept, or no longer. kInvalidArgument: it is no token, or of another
-  // question.
+  // kAborted: the answer is not kept, or no longer. kInvalidArgument: the token is malformed, or
+  // belongs to another question.
   absl::StatusOr<AnswerPage> next_page(const std::string& token, const std::string& question,
                                        std::size_t max_rows);
 
@@ -77,7 +77,8 @@ class AnswerPages {
   std::size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;          // of all
 };
 
-// Rows on a page, of a request's page_size. kInvalidArgument above PageLimits::kMaxRows.
+// The number of rows per page for a request's page_size. kInvalidArgument above
+// PageLimits::kMaxRows.
 absl::StatusOr<std::uint32_t> rows_of_page(std::uint32_t page_size);
 
 template <typename Request>
@@ -87,7 +88,7 @@ std::string question_of(Request request) {
   return request.GetTypeName() + "\n" + request.SerializeAsString();
 }
 
-// The answer's rows become bytes.
+// Serializes the answer's rows.
 template <typename Response, typename Rows>
 WholeAnswer whole_answer(std::string question, Response response, Rows* (Response::*rows)()) {
   WholeAnswer whole{.question = std::move(question), .head = {}, .rows = {}};

@@ -18,9 +18,9 @@ namespace memprofd {
 
 namespace {
 
-// A minute, for each user.
+// Lines per minute and user.
 constexpr std::uint64_t kDoneLines = 600, kRefusedLines = 20;
-// Users that are distinguished; there are more only in an attack.
+// Users with a count of their own; only an attack has more.
 constexpr std::size_t kMostUsers = 256;
 
 std::atomic<std::uint64_t> unlogged = 0;
@@ -28,7 +28,7 @@ std::atomic<std::uint64_t> unlogged = 0;
 // Thread-safe.
 class LinesOfUsers {
  public:
-  // left_out: lines omitted before that were not reported yet.
+  // left_out: set to the number of omitted lines that were not reported yet.
   bool may_write(const std::string& user, bool is_done, std::uint64_t& left_out) {
     if (user.empty()) return true;
     const auto now = std::chrono::steady_clock::now();
@@ -55,7 +55,7 @@ class LinesOfUsers {
     std::uint64_t done = 0, refused = 0, left_out = 0;
   };
 
-  // The one whose minute began first.
+  // Forgets the user whose minute began first.
   void forget_one() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     users_.erase(
         std::ranges::min_element(users_, {}, [](const auto& entry) { return entry.second.since; }));

@@ -36,7 +36,8 @@ absl::StatusOr<AttachMode> mode_of(pb::AttachMode mode) {
       absl::StrCat("unknown mode ", static_cast<int>(mode), ": use a value of AttachMode"));
 }
 
-// Not set: as it is, or the default. 0 is no budget.
+// Nothing if the field is not set: the rate keeps its budget, an attach gets the default. 0 means
+// no budget.
 template <typename Request>
 absl::StatusOr<std::optional<double>> budget_of(const Request& request) {
   if (!request.has_max_overhead()) return std::nullopt;
@@ -78,7 +79,7 @@ absl::StatusOr<pb::AttachResponse> ControlService::attach(const pb::AttachReques
   const absl::StatusOr<ProfileSnapshotPtr> target = service_.snapshot(request.pid());
   pb::AttachResponse response;
   if (!info.ok()) {
-    // Only what this memprofd profiles is as good as attached.
+    // Only a process that this memprofd profiles counts as attached.
     const bool is_there =
         absl::IsAlreadyExists(info.status()) && target.ok() && is_active((*target)->info.state);
     if (!request.if_needed() || !is_there) return info.status();
@@ -111,9 +112,9 @@ absl::StatusOr<pb::DetachResponse> ControlService::detach(const pb::DetachReques
 
 namespace {
 
-// A pause that is too long is one reason of many for which none can be. A time that is over, and
-// another snapshot that is being taken, are limits that are reached: it may be different later. Of
-// who has gone in the meantime, no snapshot can be taken any more.
+// Maps errors of snapshots to codes for clients. A predicted pause that is too long is one of many
+// reasons why a snapshot is impossible. A timeout and another running snapshot are limits, so a
+// retry may succeed. A target that has gone meanwhile can have no snapshot any more.
 absl::Status as_clients_see_it(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kDeadlineExceeded:

@@ -12,7 +12,7 @@ namespace memprofd {
 // The summary of a snapshot for clients.
 ::memprof::v1::SnapshotSummary to_proto(const HeapSummary& summary);
 
-// Thread-safe. A process is that of the request, with the user who asks. All calls:
+// Thread-safe. Each AskedProcess is the process of a request and the user who asks. All calls:
 // kInvalidArgument for an invalid request, otherwise the errors of ProfilerService.
 class ControlService {
  public:
@@ -26,7 +26,7 @@ class ControlService {
   absl::StatusOr<::memprof::v1::SetRateResponse> set_rate(
       const ::memprof::v1::SetRateRequest& request, const AskedProcess& process);
 
-  // Hands the client the file; the summary, when it is complete.
+  // Hands the file to the client; returns the summary when the file is complete.
   absl::StatusOr<::memprof::v1::SnapshotSummary> take_snapshot(
       const ::memprof::v1::TakeSnapshotRequest& request, const AskedProcess& process,
       const HeapClient& client, HeapContents contents = HeapContents::kNone);

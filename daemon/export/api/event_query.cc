@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The request of a stream, checked.
+// Checks the request of a stream of events.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -19,7 +19,7 @@ constexpr std::uint32_t kOtherKinds =
     1u << pb::EVENT_KIND_PROMOTE | 1u << pb::EVENT_KIND_DEALLOC_MINOR |
     1u << pb::EVENT_KIND_DEALLOC_MAJOR;
 
-// Those of them that there are where the stream is of C's memory, or of all other.
+// The requested kinds that can occur in the stream: those of the native heap, or all others.
 absl::StatusOr<std::uint32_t> kinds_of(const pb::StreamEventsRequest& request, bool of_c) {
   const std::uint32_t possible = of_c ? kKindsOfC : kOtherKinds;
   if (request.kinds().empty()) return possible;
@@ -41,7 +41,7 @@ bool is_of_c(const Filter& filter) {
   return filter.heap == HeapKind::kC || filter.source == Source::kMalloc;
 }
 
-// Empty patterns count for nothing.
+// Ignores empty patterns.
 bool any(const std::vector<std::string>& patterns) {
   return std::any_of(patterns.begin(), patterns.end(), [](const auto& p) { return !p.empty(); });
 }

@@ -16,7 +16,7 @@ std::int64_t unix_offset_ns() {
   return static_cast<std::int64_t>(realtime_ns()) - static_cast<std::int64_t>(monotonic_ns());
 }
 
-// The numbers of OCaml's kinds are those of memprof_agent_abi.h.
+// The numbers of OCaml's event kinds are those of memprof_agent_abi.h.
 static_assert(static_cast<int>(pb::EVENT_KIND_ALLOC_MINOR) == MEMPROF_ALLOC_MINOR);
 static_assert(static_cast<int>(pb::EVENT_KIND_ALLOC_MAJOR) == MEMPROF_ALLOC_MAJOR);
 static_assert(static_cast<int>(pb::EVENT_KIND_PROMOTE) == MEMPROF_PROMOTE);
@@ -32,13 +32,13 @@ bool is_dealloc(const SampleEvent& event) {
   return !is_alloc(event.record) && kind_of(event) != pb::EVENT_KIND_PROMOTE;
 }
 
-// Lifetime of a deallocated block, which must be a followed one.
+// Lifetime of a deallocated block, which must have been followed.
 double lifetime_seconds(const SampleEvent& event) {
   const std::uint64_t died = event.record.time_ns;
   return died > event.alloc_time_ns ? static_cast<double>(died - event.alloc_time_ns) / 1e9 : 0;
 }
 
-// The place and source of its block; nothing where they are not known.
+// The heap and source of the event's block; nothing if they are unknown.
 std::optional<std::pair<HeapKind, Source>> where(const SampleEvent& event, const EventClass& of) {
   if (event.of_c()) return std::pair(HeapKind::kC, Source::kMalloc);
   if (is_alloc(event.record)) {
@@ -56,7 +56,7 @@ std::uint64_t size_words(const SampleEvent& event, const EventClass& of) {
   return static_cast<std::uint64_t>(std::llround(of.alloc_class.size.middle_words()));
 }
 
-// The block's properties from the event; those of its class only if that is known.
+// Fills in the block's properties from the event, and those of its class if that is known.
 void fill_block(const SampleEvent& event, const EventClass& alloc_class, pb::SampleEvent& out) {
   const AllocClass& block = alloc_class.alloc_class;
   out.set_size_words(size_words(event, alloc_class));
@@ -69,8 +69,8 @@ void fill_block(const SampleEvent& event, const EventClass& alloc_class, pb::Sam
   out.set_callstack_id(block.callstack.value());
 }
 
-// Native blocks have the highest bit of their number set. For the others that would cost precision
-// in clients that read numbers as floating-point ones.
+// Native blocks have the highest bit of their number set. Other blocks do not, because clients that
+// read numbers as floating-point numbers would lose precision.
 std::uint64_t block_number(const SampleEvent& event) {
   return event.of_c() ? event.record.sample_id << 1 >> 1 : event.record.sample_id;
 }

@@ -21,12 +21,12 @@ namespace memprofd {
 // The selection of one reader.
 struct EventQuery {
   std::uint32_t kinds = 0;  // bit k: EventKind k
-  bool of_c = false;        // C's memory, and nothing else; or all but that
+  bool of_c = false;        // only native blocks, or only others
   FrameFilter filter;
-  // The lifetimes of deallocations that are sent; 0: no bound.
+  // Bounds for the lifetimes of reported deallocations; 0: no bound.
   double min_lifetime_seconds = 0;
   double max_lifetime_seconds = 0;
-  // Events of blocks about which nothing is known, too.
+  // Also report events of blocks about which nothing is known.
   bool unknown_blocks = false;
   bool full_callstacks = false;
   std::optional<EventCursor> cursor;
@@ -47,14 +47,14 @@ struct EventStreamLimits {
 // Not thread-safe.
 class EventStream {
  public:
-  // False: the client has gone.
+  // Returns false if the client has gone.
   using Send = std::function<bool(const pb::StreamEventsResponse&)>;
 
   EventStream(EventQuery query, std::shared_ptr<Symbolizer> symbolizer,
               EventStreamLimits limits = {});
 
-  // Sends the events that pass the filter; the first time always a message, once recording has
-  // begun. False if send() returned false.
+  // Sends the events that pass the filter. The first call always sends a message, once recording
+  // has begun. Returns false if send() returned false.
   bool put(const EventRead& read, const Send& send);
 
  private:

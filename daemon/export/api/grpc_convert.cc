@@ -127,7 +127,7 @@ void fill_allocated(const TargetCounters& counters, const UnseenWords& unseen, p
   out.set_alloc_events(counters.alloc_events);
 }
 
-// As long as it says more than what is followed now.
+// Reported as long as it is more than what is followed now.
 void fill_live_before(const ProfileSnapshot& target, pb::Target& out) {
   const Estimate& before = target.counters.forgotten_live;
   if (target.counters.forgotten_ns == 0 || before.words <= target.counters.live.words) return;

@@ -14,9 +14,9 @@ namespace memprofd {
 namespace pb = ::memprof::v1;
 
 pb::TargetState to_proto(TargetState state);
-// The word shown for it, as state_name(TargetState); "unknown" for other values.
+// The displayed word, as state_name(TargetState); "unknown" for other values.
 std::string_view state_word(pb::TargetState state);
-// unseen_words: the grain of what no sample has seen (util/estimate.h).
+// unseen_words: what may exist without any sample (util/estimate.h).
 pb::Estimate to_proto(const Estimate& estimate, double unseen_words);
 pb::Target to_proto(const ProfileSnapshot& target);
 pb::Finding to_proto(const Finding& finding);

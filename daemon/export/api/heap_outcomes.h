@@ -24,7 +24,7 @@ class HeapOutcomes {
     const MutexLock lock(mutex_);
     ++counts_[index_of(outcome.code())];
   }
-  // One was taken of the target that was attached to at that time. Any thread.
+  // Counts a snapshot of the target that was attached to at that time. Any thread.
   void count_taken(int pid, std::uint64_t attached_ns) {
     const MutexLock lock(mutex_);
     ++taken_[{attached_ns, pid}];
@@ -48,7 +48,7 @@ class HeapOutcomes {
     const auto known = taken_.find({attached_ns, pid});
     return known == taken_.end() ? 0 : known->second;
   }
-  // All names, with their counts.
+  // All outcomes with their counts.
   std::vector<std::pair<std::string, std::uint64_t>> all() const {
     const MutexLock lock(mutex_);
     std::vector<std::pair<std::string, std::uint64_t>> all;

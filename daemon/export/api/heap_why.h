@@ -12,13 +12,14 @@
 
 namespace memprofd {
 
-// kInvalidArgument: it is no pattern of a site.
+// kInvalidArgument: the pattern is invalid.
 absl::Status check_site_pattern(const std::string& pattern);
 // For each site of the image, whether the pattern matches one of its frames.
 absl::StatusOr<std::vector<bool>> sites_matching(const HeapImage& image,
                                                  const std::string& pattern);
 
-// Request that tells whether such a site has live memory, sent before the program is paused.
+// The request that finds out whether such a site has live memory, sent before the program is
+// paused.
 ::memprof::v1::ListSitesRequest live_sites_request(int pid, const std::string& pattern);
 // kNotFound: no memory of the site is live. In observe mode that is unknown, and taking the
 // snapshot fails with the reason.

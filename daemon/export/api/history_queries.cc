@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The questions of QueryService about what happened when.
+// QueryService: questions about the course of time.
 #include <algorithm>
 #include <utility>
 
@@ -18,7 +18,7 @@
 namespace memprofd {
 namespace {
 
-// seconds: in which it has grown, above 0.
+// seconds: the time of the growth, above 0.
 pb::Leak to_proto(const LeakSuspect& suspect, double seconds) {
   pb::Leak out;
   *out.mutable_site() = memprofd::to_proto(suspect.group);
@@ -61,7 +61,8 @@ pb::LeakVerdict verdict_of(const LeakAnswer& answer, const std::vector<MemoryGro
   return answer.compared_seconds > 0 ? pb::LEAK_VERDICT_NONE : pb::LEAK_VERDICT_UNKNOWN;
 }
 
-// Limits of what was live at one moment, and so sampled at one rate; rate: where nothing was.
+// Limits for live memory at one moment, which was sampled at one rate. rate: used if nothing was
+// sampled.
 Limits limits_of_live(const Estimate& live, double rate) {
   return live.limits_bytes(live.grain_or(rate));
 }

@@ -19,7 +19,7 @@ namespace {
 
 constexpr ImageLimits kLimits{.blocks = kMostInnerBlocks, .pointers = kMostInnerPointers};
 
-// begins: before anything of it takes memory.
+// begins: called before the snapshot takes any memory.
 absl::StatusOr<HeapImage> take(ControlService& control,
                                const ::memprof::v1::TakeSnapshotRequest& request,
                                const AskedProcess& process, const std::function<bool()>& waits,
@@ -81,8 +81,8 @@ absl::Status InnerHeaps::analyse_taken(ControlService& control,
                                        const AskedProcess& process,
                                        const std::function<bool()>& waits,
                                        const Analysis& analysis) {
-  // No one holds the turn while a program is awaited, which may never reach its safe point. The
-  // request does not start while another one has the turn.
+  // The turn is not held while the program is awaited, because it may never reach its safe point.
+  // The request does not start while another one has the turn.
   RETURN_IF_ERROR(my_turn().status());
   std::optional<AnswerTurns::Turn> alone;
   const auto begins = [&]() -> absl::Status {

@@ -22,7 +22,7 @@
 
 namespace memprofd {
 
-// Blocks of a heap, about 40 bytes each, and pointers, 5 bytes each.
+// Limits for a heap: its blocks take about 40 bytes each, its pointers 5 bytes each.
 inline constexpr std::uint64_t kMostInnerBlocks = 10'000'000;
 inline constexpr std::uint64_t kMostInnerPointers = 10 * kMostInnerBlocks;
 
@@ -38,14 +38,15 @@ class InnerHeaps {
   const HeapFiles& kept() const { return kept_; }
   // Censuses of the heaps that have been analysed.
   std::shared_ptr<const CensusBook> censuses() const { return censuses_; }
-  // Takes a snapshot and analyses it. Errors as of taking one; kResourceExhausted: the heap is too
-  // large, or another one is being analysed. waits: whether a client still waits for the answer.
+  // Takes a snapshot and analyses it. Errors are those of taking one; kResourceExhausted: the heap
+  // is too large, or another one is being analysed. waits: whether a client still waits for the
+  // answer.
   absl::Status analyse_taken(ControlService& control,
                              const ::memprof::v1::TakeSnapshotRequest& request,
                              const AskedProcess& process, const std::function<bool()>& waits,
                              const Analysis& analysis);
-  // Analyses stored heaps, one after the other. Errors as of HeapFiles::path_of() and
-  // read_heap_image(); kResourceExhausted as above.
+  // Analyses stored heaps, one after the other. Errors are those of HeapFiles::path_of() and
+  // read_heap_image(), and kResourceExhausted as above.
   absl::Status analyse_kept(const std::vector<std::string>& names, const Analysis& analysis);
   // Counts a stored heap that no client has asked about. kResourceExhausted: it is too large for
   // that; kUnavailable: another one is being analysed.

@@ -9,7 +9,8 @@
 
 namespace memprofd {
 
-// Field names as in the proto, all fields; pretty: for people, with line breaks.
+// Names of fields are as in the proto; all fields are printed. pretty: with line breaks, for
+// people.
 absl::StatusOr<std::string> message_json(const google::protobuf::Message& message, bool pretty);
 
 }  // namespace memprofd

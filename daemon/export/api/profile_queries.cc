@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Profiles in formats of other tools, for QueryService.
+// QueryService: profiles in formats of other tools.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -44,7 +44,7 @@ absl::StatusOr<const ProfileFormatRow*> known_format(pb::ProfileFormat format) {
   return absl::InvalidArgumentError(absl::StrCat("unknown profile format ", format));
 }
 
-// Letters that do no harm in any file system or header.
+// Keeps only characters that are safe in any file name or header.
 std::string file_name(const std::vector<TargetProfile>& profiles, const std::string& extension) {
   std::string name = "memprofd";
   if (profiles.size() == 1) name = absl::StrCat(profiles[0].comm, "-", profiles[0].pid);
@@ -54,7 +54,7 @@ std::string file_name(const std::vector<TargetProfile>& profiles, const std::str
   return name + extension;
 }
 
-// A range that begins at a time of the system's clock.
+// Converts a range that begins at a time of the system clock.
 pb::TimeRange on_history_clock(const ProfileSnapshot& target, pb::TimeRange range) {
   range.set_begin_unix_ns(range.begin_unix_ns() - target.clock_set_by_ns());
   return range;
@@ -71,7 +71,7 @@ bool has_labels(const TargetInfo& info, const std::multimap<std::string, std::st
   return true;
 }
 
-// Leaves the targets with these labels; an error when there are none.
+// Keeps only targets with these labels; an error if there are none.
 absl::Status leave_labelled(std::vector<ProfileSnapshotPtr>& targets,
                             const std::multimap<std::string, std::string>& labels) {
   if (labels.empty()) return absl::OkStatus();
@@ -84,8 +84,8 @@ absl::Status leave_labelled(std::vector<ProfileSnapshotPtr>& targets,
       absl::StrCat("no target has ", asked, "; `memprofctl targets` lists them"));
 }
 
-// Leaves the programs that are profiled now: one that has ended has nothing in use. Of these those
-// about which the question can be answered in full, if there are any.
+// Keeps only programs that are profiled now, because an ended program has no memory in use. Of
+// these, keeps those about which the question can be answered completely, if there are any.
 void leave_out(std::vector<ProfileSnapshotPtr>& targets, const Filter& filter, bool followed_only) {
   std::erase_if(targets, [](const auto& target) { return !is_active(target->info.state); });
   const auto follows = [&](const auto& target) { return follows_blocks(*target, filter); };
@@ -99,7 +99,7 @@ absl::StatusOr<std::vector<TargetProfile>> QueryService::profiles(
     const pb::GetProfileRequest& request, const ScrapeOptions& options) {
   ASSIGN_OR_RETURN(const Filter filter, from_proto(request.filter()));
   ASSIGN_OR_RETURN(const Measure measure, from_proto(request.measure()));
-  // Formats with several values have those that are known, whatever the measure.
+  // Formats with several values contain all that are known, whatever the measure is.
   ASSIGN_OR_RETURN(const ProfileFormatRow* format, known_format(request.format()));
   const bool several = format->has_several_values;
   std::vector<ProfileSnapshotPtr> targets;
@@ -119,7 +119,7 @@ absl::StatusOr<std::vector<TargetProfile>> QueryService::profiles(
     const pb::TimeRange asked =
         options.system_clock ? on_history_clock(*target, request.range()) : request.range();
     ASSIGN_OR_RETURN(const TimeRange range, from_proto(asked, target->now_ns()));
-    // No format has lifetimes.
+    // No format contains lifetimes.
     ASSIGN_OR_RETURN(TargetProfile profile, select(*target, range, filter, Lifetimes::kLeftOut));
     result.push_back(std::move(profile));
   }

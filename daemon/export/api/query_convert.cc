@@ -54,7 +54,7 @@ absl::StatusOr<Ours> find(const std::pair<Theirs, Ours> (&table)[n], Theirs valu
   return unknown(what, value, type);
 }
 
-// The other way round; 0 is unspecified.
+// The opposite direction; 0 is unspecified.
 template <typename Ours, typename Theirs, std::size_t n>
 Theirs find(const std::pair<Theirs, Ours> (&table)[n], Ours value) {
   for (const auto& [theirs, ours] : table) {
@@ -82,7 +82,7 @@ absl::Status check_limits(const pb::TimeRange& range) {
   return absl::OkStatus();
 }
 
-// 0, the attach, when that is before time began.
+// Returns 0, the attach, if the result would be before the epoch.
 std::uint64_t seconds_before(std::uint64_t end_ns, double seconds) {
   const double ns = seconds * kNsPerSecond;
   if (ns >= static_cast<double>(end_ns)) return 0;
@@ -177,7 +177,7 @@ pb::Location to_proto(const Location& location) {
 
 namespace {
 
-// Sets limits; answers the quantile in seconds.
+// Sets limits; returns the quantile in seconds.
 std::optional<double> quantile(const SurvivalCurve& curve, double q, pb::LifetimeLimits& limits) {
   const SurvivalCurve::Quantile of = curve.quantile(q);
   limits.set_lower_seconds(of.lower_ns / kNsPerSecond);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions and answers as gRPC messages, both ways. Requests come from outside:
-// what makes no sense is refused with kInvalidArgument and one line.
+// Converts questions and answers from and to gRPC messages. Requests come from outside: an invalid
+// one is refused with kInvalidArgument and one line.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ namespace memprofd {
 
 inline constexpr std::uint32_t kMaxPoints = 10'000;  // of one series
 
-// now_ns: CLOCK_REALTIME of the counts; the end of a range without one.
+// now_ns: CLOCK_REALTIME of the counts; it is also the default end of a range.
 absl::StatusOr<TimeRange> from_proto(const pb::TimeRange& range, std::uint64_t now_ns);
-// Patterns and limits are checked by FrameFilter::compile.
+// FrameFilter::compile checks patterns and limits.
 absl::StatusOr<Filter> from_proto(const pb::Filter& filter);
 absl::StatusOr<Measure> from_proto(pb::Measure order);
 absl::StatusOr<GroupBy> from_proto(pb::GroupBy group_by);

@@ -13,7 +13,7 @@
 namespace memprofd {
 namespace {
 
-// carried_since_ns: as memprofd::select() has it.
+// carried_since_ns: as in memprofd::select().
 absl::StatusOr<TargetProfile> select(const ProfileSnapshot& target, const pb::TimeRange& asked,
                                      const Filter& filter, std::uint64_t carried_since_ns = 0) {
   RETURN_IF_ERROR(check_known(target, filter));
@@ -27,7 +27,7 @@ bool in_one_session(const HistoryView& history, const TimeRange& a, const TimeRa
   return !before || !after || *before == *after;
 }
 
-// From a selection, or from the fields of the request that name one target.
+// The request's selection, or the fields that name one target.
 absl::StatusOr<pb::Selection> selection_of(const pb::ListSitesRequest& request) {
   const bool has_fields = request.pid() != 0 || request.has_range() || request.has_filter();
   if (request.has_selection() && has_fields) {
@@ -91,7 +91,7 @@ absl::StatusOr<pb::ListSitesResponse> QueryService::all_sites(const pb::ListSite
   filter.patterns.push_back(request.pattern());
   ASSIGN_OR_RETURN(const ProfileSnapshotPtr target, source_.snapshot(selection.pid()));
   ASSIGN_OR_RETURN(const TargetProfile profile, select(*target, selection.range(), filter));
-  // Sorted by what is known; the values of the others are left out.
+  // Sorts by allocated if the requested measure is unknown; unknown values are omitted.
   const bool unknown = !follows_blocks(*target, filter);
   if (unknown && measure_row(query.order).needs_followed_blocks())
     query.order = Measure::kAllocated;
@@ -118,7 +118,7 @@ absl::StatusOr<pb::DiffSitesResponse> QueryService::all_diffs(const pb::DiffSite
   ASSIGN_OR_RETURN(const Filter base_filter, from_proto(request.base().filter()));
   ASSIGN_OR_RETURN(const Filter other_filter, from_proto(request.other().filter()));
   ASSIGN_OR_RETURN(const ProfileSnapshotPtr base, source_.snapshot(request.base().pid()));
-  ProfileSnapshotPtr other = base;  // one instant for both
+  ProfileSnapshotPtr other = base;  // one moment for both
   if (request.other().pid() != request.base().pid()) {
     ASSIGN_OR_RETURN(other, source_.snapshot(request.other().pid()));
   }
@@ -126,7 +126,8 @@ absl::StatusOr<pb::DiffSitesResponse> QueryService::all_diffs(const pb::DiffSite
   RETURN_IF_ERROR(check_known(*other, other_filter, query.order));
   ASSIGN_OR_RETURN(TargetProfile from, select(*base, request.base().range(), base_filter));
   ASSIGN_OR_RETURN(TargetProfile to, select(*other, request.other().range(), other_filter));
-  // Memory that a session forgot between the two counts is counted as live: its end is unknown.
+  // Memory that a session forgot between the two moments counts as live, because its end is
+  // unknown.
   const bool differ = base == other && !in_one_session(base->history, from.range, to.range);
   if (differ && from.range.end_ns < to.range.end_ns) {
     ASSIGN_OR_RETURN(to, select(*other, request.other().range(), other_filter, from.range.end_ns));

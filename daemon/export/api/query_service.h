@@ -23,35 +23,35 @@
 
 namespace memprofd {
 
-// Bytes of a profile in one message of a stream.
+// Maximum bytes of a profile in one message of a stream.
 inline constexpr std::size_t kProfilePieceBytes = 1 << 20;
 
 // Options of a scraped profile.
 struct ScrapeOptions {
   // By label of a target (kTargetLabels): selects targets that have one of the values of each name.
   std::multimap<std::string, std::string> labels;
-  // The range begins at a time that the system's clock showed after the last time that it was set.
+  // The range begins at a time that the system clock showed after it was last set.
   bool system_clock = false;
-  // pprof stays within kReceiverLimits.
+  // Keeps pprof within kReceiverLimits.
   bool within_limits = false;
 };
 
-// Thread-safe. All calls: kNotFound when a pid is not a target, kInvalidArgument
-// when a request makes no sense.
+// Thread-safe. All calls: kNotFound if a pid is not a target, kInvalidArgument if a request is
+// invalid.
 class QueryService {
  public:
-  // source must outlive this. answers: of this and other services, which so have one limit.
-  // discovered: what the search for programs has found last; a file has none.
+  // source must outlive this. answers: shared with other services, which therefore have one limit.
+  // discovered: the result of the last search for programs; none for a file.
   explicit QueryService(
       SnapshotSource& source,
       std::shared_ptr<AnswerPages> answers = std::make_shared<AnswerPages>(),
       std::function<Discoveries()> discovered = [] { return Discoveries(); })
       : source_(source), answers_(std::move(answers)), discovered_(std::move(discovered)) {}
 
-  // A page, as of AnswerPages; so are differences.
+  // One page, as AnswerPages has it; the same holds for differences.
   absl::StatusOr<::memprof::v1::ListSitesResponse> list_sites(
       const ::memprof::v1::ListSitesRequest& request);
-  // The first page alone: nothing is kept for others.
+  // The first page only; nothing is kept for others.
   absl::StatusOr<::memprof::v1::ListSitesResponse> first_sites(
       const ::memprof::v1::ListSitesRequest& request);
   absl::StatusOr<::memprof::v1::DiffSitesResponse> diff_sites(

@@ -10,7 +10,7 @@
 
 namespace memprofd {
 
-// kInvalidArgument for what no process has.
+// kInvalidArgument if no process can have this pid.
 inline absl::Status check_pid(int pid) {
   if (pid > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("bad pid ", pid, ": it is a positive number"));

@@ -15,7 +15,7 @@ namespace memprofd {
 ::memprof::v1::GetRssResponse to_proto(const RssReport& report);
 ::memprof::v1::MemoryParts to_proto(const MemoryParts& parts);
 
-// Errors as of gRPC's GetRss.
+// Returns the errors of gRPC's GetRss.
 absl::StatusOr<::memprof::v1::GetRssResponse> get_rss(ProfilerService& service,
                                                       const ::memprof::v1::GetRssRequest& request,
                                                       const AskedProcess& process);

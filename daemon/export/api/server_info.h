@@ -27,13 +27,13 @@ struct ServerFacts {
   AttachMode mode = AttachMode::kDefault;
   bool http_control = false;
   bool traces = false;
-  std::vector<std::string> rules;  // by which programs are attached to: "--name shop-*"
+  std::vector<std::string> rules;  // the rules for programs: "--name shop-*"
   std::string state_directory;     // empty: none
   std::uint32_t max_streams = 0;   // both of gRPC
   std::uint32_t max_connection_calls = 0;
 };
 
-// Both are numbered alike.
+// Both enums have the same numbers.
 static_assert(static_cast<int>(AttachMode::kDefault) == ::memprof::v1::ATTACH_MODE_UNSPECIFIED &&
               static_cast<int>(AttachMode::kAuto) == ::memprof::v1::ATTACH_MODE_AUTO &&
               static_cast<int>(AttachMode::kAgent) == ::memprof::v1::ATTACH_MODE_AGENT &&

@@ -10,9 +10,9 @@
 namespace memprofd {
 
 struct ServerStats {
-  RequestCounts http;                           // whole requests, by their status
-  RequestCounts grpc;                           // by the code of their answer
-  std::atomic<std::uint64_t> http_refused = 0;  // because of the user or the address
+  RequestCounts http;                           // complete requests, by status
+  RequestCounts grpc;                           // calls, by the code of the answer
+  std::atomic<std::uint64_t> http_refused = 0;  // refused because of the user or the address
   std::atomic<std::uint64_t> http_cut_off = 0;  // connections that were too slow
   std::atomic<std::uint64_t> grpc_cut_off = 0;  // connections and streams that did not read
   std::atomic<std::uint64_t> grpc_refused = 0;  // connections of users with too many

@@ -33,17 +33,18 @@ struct PublishedValues {
 
 class ProfilerService : public SnapshotSource {
  public:
-  // Fresh snapshots that are written to the state first, so that reported counts do not fall if
+  // Fresh snapshots. They are written to the state first, so that reported counts do not fall if
   // memprofd is killed.
   virtual std::vector<ProfileSnapshotPtr> lasting_snapshots() { return snapshots(); }
-  // When the process that has the pid now began, in clock ticks since boot. kNotFound: none has it.
+  // The start time of the process that has the pid now, in clock ticks since boot. kNotFound: there
+  // is none.
   virtual absl::StatusOr<std::uint64_t> process_start_ticks(int pid) = 0;
-  // Returns when sampling runs or, for an idle target, when it waits for it.
+  // Returns when sampling runs, or when it only waits for an idle target.
   virtual absl::StatusOr<TargetInfo> attach(const AttachRequest& request) = 0;
   virtual absl::Status detach(const AskedProcess& process) = 0;
   // rate in samples per word, 0 < rate <= 1.
   virtual absl::Status set_rate(const AskedProcess& process, const RateRequest& request) = 0;
-  // Returns when the snapshot is complete, or with why there is none (take_heap()).
+  // Returns when the snapshot is complete, or with the reason why there is none (take_heap()).
   virtual absl::StatusOr<HeapSummary> take_heap(const HeapRequest& request,
                                                 const HeapClient& client) = 0;
   // Reads module values of a target, in any mode; wanted: whether a client still waits
@@ -51,22 +52,20 @@ class ProfilerService : public SnapshotSource {
   virtual absl::StatusOr<ValuesAnswer> read_values(const AskedProcess& process,
                                                    const ValuesRequest& request,
                                                    const std::function<bool()>& wanted) = 0;
-  // As read_values() for each target that publishes something or of which values are kept. However
-  // many there are, they are asked for at once.
+  // Like read_values(), for each target that publishes values or of which values are kept. All of
+  // them are read at the same time.
   virtual std::vector<PublishedValues> read_published(const ValuesRequest& request) = 0;
   // pid 0: kernel and privileges only.
   virtual std::vector<Finding> diagnose(const AskedProcess& process) = 0;
-  // Breaks down the resident memory of a program, a target or not; errors as of
-  // memprofd::account_rss().
+  // Breaks down the resident memory of any program, with the errors of memprofd::account_rss().
   virtual absl::StatusOr<RssReport> account_rss(const AskedProcess& process,
                                                 RssOptions options) = 0;
-  // Counts calls of a program's functions, a target or not, for as long as the trace lives; errors
-  // as of CallTraceRegistry::start().
+  // Counts calls of functions of any program, for as long as the trace exists, with the errors of
+  // CallTraceRegistry::start().
   virtual absl::StatusOr<std::shared_ptr<CallTrace>> trace_calls(const AskedProcess& process,
                                                                  const CallsRequest& request) = 0;
   virtual SelfStats self_stats() = 0;
-  // Results of the last search for programs, without what is known of targets
-  // (history/discoveries.h).
+  // Results of the last search for programs, without facts about targets (history/discoveries.h).
   virtual Discoveries discovered() { return {}; }
   // Resumes all threads that wait in a pause of Memprof_values; returns their number.
   // kFailedPrecondition: the target publishes no values.
@@ -79,7 +78,7 @@ class ProfilerService : public SnapshotSource {
   // memprofd::keep_values().
   virtual absl::StatusOr<std::vector<std::string>> keep_values(const AskedProcess& process,
                                                                const KeepRequest& request) = 0;
-  // Runs an action that the target has registered; errors as of ask_report().
+  // Runs an action that the target has registered, with the errors of ask_report().
   virtual absl::StatusOr<RequestAnswer> ask(const AskedProcess& process,
                                             const PublishedRequest& request,
                                             const std::function<bool()>& wanted) = 0;

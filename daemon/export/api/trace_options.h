@@ -8,7 +8,7 @@
 
 namespace memprofd {
 
-// kInvalidArgument when a value makes no sense.
+// kInvalidArgument: an option is invalid.
 absl::StatusOr<RecorderOptions> recorder_options(const ::memprof::v1::TraceOptions& options);
 ::memprof::v1::TraceStats to_proto(const RecordingStats& stats);
 

@@ -31,9 +31,9 @@ constexpr char kDaemonStops[] = "memprofd stops";
 constexpr char kStopAsked[] = "stopped by request";
 // Maximum size of a message; by default clients accept 4 MiB.
 constexpr std::size_t kMessageBytes = 1 << 20;
-// A caller sees sooner than a file what has happened.
+// A live stream is flushed more often than a file.
 constexpr std::chrono::milliseconds kStreamFlush{250};
-// From an event in the target to the log that is recorded from.
+// Time that an event takes from the target to the log from which traces are recorded.
 constexpr std::chrono::milliseconds kOnTheWay{300};
 
 absl::StatusOr<std::string> file_directory(const std::string& directory) {
@@ -69,7 +69,7 @@ std::string file_stem(const TargetInfo& target, std::uint64_t id) {
   return absl::StrCat(file_name_part(target.comm), "-", target.pid, "-", time, "-", id);
 }
 
-// Packets in messages. Every message ends where a packet does.
+// Sends packets in messages. Every message ends with a complete packet.
 class MessageOutput : public TraceOutput {
  public:
   absl::Status begin_file() override { return absl::OkStatus(); }
@@ -244,7 +244,7 @@ absl::Status TraceService::begin(Listed listed, UserSlots::Slot slot) {
   const std::shared_ptr<Work> work = listed.work;
   MutexLock lock(mutex_);
   forget_ended();
-  traces_[id] = std::move(listed);  // where its thread finds it
+  traces_[id] = std::move(listed);  // where the trace's thread finds it
   auto thread = start_thread("to record a trace",
                              [this, id, &work = *work, slot = std::move(slot)]() mutable {
                                run(id, work, std::move(slot));
@@ -306,7 +306,7 @@ absl::StatusOr<pb::TraceInfo> TraceService::stop(std::uint64_t id,
   for (auto still = found; !still->second.done;) {
     ended_.wait(mutex_);
     still = traces_.find(id);
-    // Others may forget it meanwhile.
+    // Another thread may have forgotten it meanwhile.
     if (still == traces_.end()) {
       return absl::NotFoundError(absl::StrCat("trace ", id, " has ended long ago"));
     }

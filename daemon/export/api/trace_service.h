@@ -30,10 +30,11 @@
 namespace memprofd {
 
 struct TraceServiceOptions {
-  std::string directory;                       // of the files; empty: no files are written
-  std::uint64_t max_bytes = kUsualTraceBytes;  // of all traces in it
+  std::string directory;                       // directory of the files; empty: no files are
+                                               // written
+  std::uint64_t max_bytes = kUsualTraceBytes;  // limit for all traces in the directory
   std::size_t max_running = 16;                // streamed ones included
-  std::size_t max_ended = 100;                 // that are still listed
+  std::size_t max_ended = 100;                 // ended traces that are still listed
 };
 
 class TraceStream;
@@ -50,7 +51,7 @@ class TraceService {
   // Ends all traces soon.
   void stop();
 
-  // user: whose program it has to be; nothing: anybody's.
+  // user: the user who must own the program; nothing: any program is allowed.
   absl::StatusOr<::memprof::v1::TraceInfo> start(
       const ::memprof::v1::TraceOptions& options,
       const std::optional<ProcessUser>& user = std::nullopt);
@@ -105,18 +106,17 @@ class TraceService {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// A trace on its way to whom it was begun for. Not thread-safe; the service must
-// outlive it.
+// A trace that is sent to its caller. Not thread-safe; the service must outlive it.
 class TraceStream {
  public:
   TraceStream(const TraceStream&) = delete;
   TraceStream& operator=(const TraceStream&) = delete;
   ~TraceStream();  // ends the recording
 
-  // False: no more is wanted.
+  // Returns false if no more data is wanted.
   using Send = std::function<bool(const ::memprof::v1::RecordResponse&)>;
-  // Sends new events, or waits a tenth of a second for some. Every message ends with a packet.
-  // False: the recording has ended, or the client wants no more.
+  // Sends new events, or waits a tenth of a second for some. Every message ends with a complete
+  // packet. Returns false if the recording has ended, or the client wants no more.
   bool step(const Send& send);
 
  private:

@@ -83,7 +83,7 @@ const char* text_of(WhyUnread why) {
     case WhyUnread::kOff:
       return "it is switched off";
     case WhyUnread::kDeep:
-      return "";  // as what is beyond the first fields
+      return "";  // the same as for values beyond the first fields
   }
   return "";
 }

@@ -18,7 +18,7 @@
 
 namespace memprofd {
 
-// Thread-safe. A process is the one that the request is about, and for whom.
+// Thread-safe. Each AskedProcess is the process of a request and the user who asks.
 class ValuesService {
  public:
   // service must outlive this.
@@ -44,7 +44,7 @@ class ValuesService {
                                                  const std::function<bool()>& wanted);
 
   // Every user may see the numbers, which are also in metrics. Only the owner of the target, which
-  // may have ended, may see log lines. user: the caller; nothing: one who may see everything.
+  // may have ended, may see log lines. user: the caller; nothing: a user who may see everything.
   absl::StatusOr<::memprof::v1::GetValueHistoryResponse> history(
       const ::memprof::v1::GetValueHistoryRequest& request,
       const std::optional<ProcessUser>& user = std::nullopt);
@@ -56,13 +56,13 @@ class ValuesService {
 // The answer to one request to watch values, message by message. Not thread-safe.
 class ValuesStream {
  public:
-  // service must outlive it. kInvalidArgument when the request makes no sense. All messages are of
-  // the program of the first one: the next one in the process, or at the pid, is kNotFound.
+  // service must outlive it. kInvalidArgument: the request is invalid. All messages are about the
+  // program of the first one; another program in the process or at the pid is kNotFound.
   static absl::StatusOr<ValuesStream> open(ProfilerService& service,
                                            const ::memprof::v1::WatchValuesRequest& request,
                                            const AskedProcess& process);
 
-  // Errors as of ValuesService::list_values().
+  // Returns the errors of ValuesService::list_values().
   absl::StatusOr<::memprof::v1::WatchValuesResponse> next(const std::function<bool()>& wanted);
   std::chrono::nanoseconds period() const { return period_; }
 

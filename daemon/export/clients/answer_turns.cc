@@ -38,7 +38,7 @@ absl::StatusOr<AnswerTurns::Turn> AnswerTurns::take(const std::string& user) {
   std::optional<Turn> turn;
   if (came) turn.emplace(begin(user));
   lock.unlock();
-  changed_.notify_all();  // who is next now may have his turn as well
+  changed_.notify_all();  // the next one may have its turn as well
   if (came) return *std::move(turn);
   return absl::ResourceExhaustedError(
       absl::StrCat("memprofd has been busy with other questions for ",

@@ -33,7 +33,7 @@ class AnswerTurns {
   AnswerTurns(const AnswerTurns&) = delete;
   AnswerTurns& operator=(const AnswerTurns&) = delete;
 
-  // Ends with the answer.
+  // A turn ends with the answer.
   class Turn {
    public:
     Turn(Turn&& other) noexcept
@@ -51,10 +51,10 @@ class AnswerTurns {
     std::string user_;
   };
 
-  // Waits for a turn; kResourceExhausted if none comes in time, or too many wait already. The turns
-  // must outlive it. user: empty: one who may take all places.
+  // Waits for a turn; kResourceExhausted if none comes in time, or too many requests wait already.
+  // The turns must outlive it. user: empty for a user who may take all places.
   absl::StatusOr<Turn> take(const std::string& user = "");
-  // For memprofd itself, without waiting: none while anybody has one or waits for it.
+  // For memprofd itself, without waiting: nothing if anyone has a turn or waits for one.
   std::optional<Turn> take_if_idle();
   // Number of waiting requests.
   std::size_t waiting() const;
@@ -72,7 +72,7 @@ class AnswerTurns {
   // users with running answers
   std::map<std::string, std::size_t> taken_of_ ABSL_GUARDED_BY(mutex_);
   std::uint64_t next_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Waiting users, by order of arrival.
+  // Waiting requests, in order of arrival.
   std::map<std::uint64_t, std::string> waiting_ ABSL_GUARDED_BY(mutex_);
 };
 

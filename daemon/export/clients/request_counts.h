@@ -16,12 +16,13 @@ namespace memprofd {
 // Any thread.
 class RequestCounts {
  public:
-  // Prometheus labels of a request, with values from a small fixed set: a client cannot invent any.
+  // Prometheus labels of a request. Their values come from a small fixed set, so that clients
+  // cannot create series.
   using Kind = std::vector<std::pair<std::string, std::string>>;
   struct Counts {
     std::uint64_t begun = 0;
-    std::map<std::string, std::uint64_t> ended;  // by what became of them
-    DurationCounts durations;                    // of those that ended
+    std::map<std::string, std::uint64_t> ended;  // by result
+    DurationCounts durations;                    // durations of the ended ones
   };
 
   void begin(const Kind& kind) {

@@ -22,8 +22,8 @@ struct TlsTexts {
 };
 
 // Reads and checks all of them; client_authorities may have an empty path. kInvalidArgument: a file
-// cannot be read or holds no PEM of its kind, the key is not the certificate's, or the certificate
-// is not valid now.
+// cannot be read or is not PEM of its kind, the key does not belong to the certificate, or the
+// certificate is not valid now.
 absl::StatusOr<TlsTexts> read_tls_files(const TlsFile& certificate, const TlsFile& key,
                                         const TlsFile& client_authorities);
 

@@ -6,8 +6,8 @@
 namespace memprofd {
 namespace {
 
-// '<' is in strings only, where "\u003c" means the same; so no "</script" and no
-// "<!--" is left. U+2028 and U+2029 end a line in old JavaScript.
+// '<' occurs in strings only, where "\u003c" means the same. So no "</script" and no "<!--" is
+// left. U+2028 and U+2029 end a line in old JavaScript.
 void append_escaped(std::string_view json, std::string& out) {
   constexpr std::string_view kLineSeparator = "\u2028";
   constexpr std::string_view kParagraphSeparator = "\u2029";
@@ -37,11 +37,11 @@ std::string flame_html(std::string_view json_data) {
   std::string page;
   page.reserve(sizeof kTemplate + sizeof kStyle + sizeof kScript + json_data.size() +
                json_data.size() / 16);
-  // The marks are in this order in the template.
+  // The template has the marks in this order.
   std::string_view rest = kTemplate;
   const auto copy_up_to = [&](std::string_view mark) {
     const std::size_t at = rest.find(mark);
-    if (at == rest.npos) return;  // not in a template that passes the tests
+    if (at == rest.npos) return;  // impossible with a template that passes the tests
     page.append(rest.substr(0, at));
     rest.remove_prefix(at + mark.size());
   };

@@ -26,14 +26,14 @@ namespace {
 
 constexpr StackLimits kLimits{.of_a_stack = 16384, .in_all = 8u << 20};
 
-// Only measures that are known of all the programs are shown.
+// Shows only measures that are known for all programs.
 using FlameMeasures = std::vector<const MeasureRow*>;
 
 Estimate estimate_of(const Counters& counters, const MeasureRow& measure) {
   return memprofd::estimate_of(counters, measure.blocks);
 }
 
-// Names, files and functions, each once; a function with its line.
+// Interns names, files, and functions (with their lines).
 class FunctionTable {
  public:
   FunctionTable() { string(""); }
@@ -46,7 +46,7 @@ class FunctionTable {
     return it->second;
   }
 
-  // The same for a function at all its lines.
+  // Interns a function at all its lines.
   std::uint32_t without_line(std::uint32_t function) {
     const auto& [name, file, line] = functions_[function];
     return lineless_ids_
@@ -82,14 +82,14 @@ class FunctionTable {
   absl::flat_hash_map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> lineless_ids_;
 };
 
-// Callstacks merged from the root; node 0.
+// A tree of merged callstacks; node 0 is the root.
 class FlameTree {
  public:
   explicit FlameTree(std::size_t max_nodes)
       : max_nodes_(max_nodes), parents_{-1}, functions_{0}, frames_{1}, own_{0}, counters_(1) {}
 
-  // The node of a function below a node; the node itself when the tree is full. frames: that it
-  // stands for in this callstack.
+  // The node of a function below a node; the node itself if the tree is full. frames: the number of
+  // frames that it stands for in this callstack.
   std::uint32_t child(std::uint32_t node, std::uint32_t function, std::uint32_t frames = 1) {
     const std::uint64_t key = std::uint64_t{node} << 32 | function;
     if (parents_.size() >= max_nodes_) {
@@ -109,7 +109,7 @@ class FlameTree {
     frames_[it->second] = std::max(frames_[it->second], frames);
     return it->second;
   }
-  // Counters of exactly this node.
+  // The counters of exactly this node.
   Counters& counters(std::uint32_t node) {
     if (own_[node] == 0) {
       own_[node] = static_cast<std::uint32_t>(counters_.size());
@@ -175,7 +175,7 @@ class FlameTree {
                        total.variance_words2 > 0 ? total.stderr_bytes() : 0, total.samples);
   }
 
-  // In seconds: the median, and where that is not reached, what it is longer than.
+  // The median in seconds; if it is not reached, the time that it exceeds.
   void append_lifetimes(std::string& out) const {
     std::string longer_than;
     out += ",\"lifetime_p50\":";
@@ -201,9 +201,9 @@ class FlameTree {
   const std::size_t max_nodes_;
   std::vector<std::int32_t> parents_;
   std::vector<std::uint32_t> functions_;
-  std::vector<std::uint32_t> frames_;  // by node: the most that it stands for in a callstack
+  std::vector<std::uint32_t> frames_;  // by node: the largest number of frames that it stands for
   std::vector<std::uint32_t> own_;     // by node: index in counters_
-  std::vector<Counters> counters_;     // 0: nothing; few nodes have any of their own
+  std::vector<Counters> counters_;     // 0: none; few nodes have counters of their own
   absl::flat_hash_map<std::uint64_t, std::uint32_t> children_;  // by node and function
 };
 
@@ -235,7 +235,7 @@ void append_facts(const std::vector<TargetProfile>& profiles, const FlameMeasure
   });
 }
 
-// Heaviest first, so that a full tree leaves out the lightest.
+// Begins with the heaviest, so that a full tree omits the lightest.
 std::vector<std::uint32_t> by_weight(const std::vector<Counters>& counters) {
   std::vector<std::uint32_t> order(counters.size());
   std::iota(order.begin(), order.end(), 0u);

@@ -11,7 +11,7 @@
 
 namespace memprofd {
 
-// Nodes of a tree; more make a page that is no fun to use.
+// Maximum number of nodes; a larger page would be slow.
 inline constexpr std::size_t kMaxFlameNodes = 500'000;
 
 // JSON, described as FlameJson in dashboards/web/src/flame/profile.ts: the callstacks of all

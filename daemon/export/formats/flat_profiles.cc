@@ -35,7 +35,7 @@ std::string frame_name(const std::string& name) {
   return result.empty() ? "?" : result;
 }
 
-// For each location, the number of its name.
+// The number of the name of each location.
 std::vector<std::uint32_t> numbers_of(const std::vector<std::string>& names) {
   std::map<std::string, std::uint32_t> numbers;
   std::vector<std::uint32_t> out;
@@ -68,7 +68,8 @@ void append_frame(const Location& location, std::string& out) {
   out += '}';
 }
 
-// Stacks of a measure, similar ones side by side, as speedscope's time order shows.
+// Stacks of a measure, with similar ones side by side, because speedscope's time order shows them
+// so.
 class SpeedscopeWriter {
  public:
   explicit SpeedscopeWriter(const std::vector<TargetProfile>& profiles)

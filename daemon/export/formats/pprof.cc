@@ -55,8 +55,8 @@ struct SampleKey {
   }
 };
 
-// The samples of a profile: rows with the same callstack and labels are one. Its frames are those
-// of the table and then one for each target, "(other)", which stands for what was folded.
+// The samples of a profile: rows with the same callstack and labels are one sample. Its frames are
+// those of the table, and then one per target, "(other)", for folded callstacks.
 class SampleSet {
  public:
   SampleSet(const std::vector<TargetProfile>& profiles, const StackTable& table) : table_(table) {
@@ -86,9 +86,9 @@ class SampleSet {
     return frame - static_cast<std::uint32_t>(table_.frames().size());
   }
 
-  // Leaves at most `most` samples, unless there are more targets: the smaller ones become "(other)"
-  // below their callers, as far down the stack as necessary. No sum of a target, heap or source
-  // changes.
+  // Keeps at most `most` samples, unless there are more targets: the smaller ones become "(other)"
+  // below their callers, as far down the stack as necessary. Sums of targets, heaps and sources
+  // stay.
   void fold(std::size_t most) {
     bool changed = true;
     for (std::size_t frames = 1; size() > most && changed; frames *= 2) {
@@ -106,7 +106,7 @@ class SampleSet {
     for (std::size_t v = 0; v < values.size(); ++v) values_[it->second][v] += values[v];
   }
 
-  // The largest share that each sample has in a total.
+  // The largest share that each sample has of any total.
   std::vector<double> shares() const {
     Values totals{};
     for (const Values& values : values_) {
@@ -121,7 +121,7 @@ class SampleSet {
     return shares;
   }
 
-  // Folds n samples by this number of frames. False: there was nothing left to fold.
+  // Folds n samples by this number of frames. Returns false if nothing was left to fold.
   bool fold_smallest(std::size_t n, std::size_t frames) {
     const std::vector<double> share = shares();
     std::vector<std::size_t> order(size());
@@ -163,7 +163,7 @@ class SampleSet {
   }
 
   const StackTable& table_;
-  std::vector<StackTable::Stack> folded_;  // numbered from the end of the table's on
+  std::vector<StackTable::Stack> folded_;  // numbered after the stacks of the table
   absl::flat_hash_map<StackTable::Stack, std::uint32_t> folded_ids_;
   absl::flat_hash_map<SampleKey, std::size_t> index_;
   std::vector<SampleKey> keys_;
@@ -180,7 +180,7 @@ class PprofWriter {
     add_types(kind);
     add_times();
     for (const TargetProfile& profile : profiles) add_comment(profile);
-    // Programs first: pprof takes the first mapping for the program's.
+    // Lists programs first: pprof takes the first mapping for the program's.
     for (std::uint32_t target = 0; target < profiles.size(); ++target) mapping(target, "");
     add_label_words();
     add_samples();
@@ -191,7 +191,7 @@ class PprofWriter {
 
  private:
   using Line = std::array<std::int64_t, 3>;  // function id, line, column
-  // Locations with the same are one, whatever target they are of.
+  // Equal locations are one, also those of different targets.
   struct LocationKey {
     std::uint64_t mapping = 0;
     std::uint64_t return_address = 0;
@@ -220,15 +220,15 @@ class PprofWriter {
     for (const auto& [name, unit] : kSampleTypes) set(*out_.add_sample_type(), name, unit);
     set(*out_.mutable_period_type(), "space", "bytes");
     out_.set_default_sample_type(text(kind == PprofKind::kHeap ? "inuse_space" : "alloc_space"));
-    double rate = 1;  // the lowest: no value is finer than its period
+    double rate = 1;  // the lowest one, so that no value is finer than its period
     for (const TargetProfile& profile : profiles_) {
       if (profile.sampling_rate > 0) rate = std::min(rate, profile.sampling_rate);
     }
     out_.set_period(std::llround(kBytesPerWord / rate));
   }
 
-  // A profile since the attach is one of a moment, as Go's are: with a duration receivers take it
-  // for the difference of two.
+  // A profile since the attach describes a moment, as Go's profiles do: with a duration receivers
+  // would take it for a difference.
   void add_times() {
     std::int64_t begin = INT64_MAX;
     std::int64_t end = 0;
@@ -299,9 +299,9 @@ class PprofWriter {
     }
   }
 
-  // The return address in the lower 48 bits, below bits that distinguish by content: receivers
-  // identify a location by its address from profile to profile, but several allocations share a
-  // return address, unknown frames have none, and programs overlap.
+  // The return address in the lower 48 bits, and a hash of the content above it. Receivers identify
+  // a location by its address from profile to profile, but several allocations share a return
+  // address, unknown frames have none, and programs overlap.
   std::uint64_t free_address(std::uint64_t return_address, std::uint64_t content) {
     constexpr std::uint64_t kReturnAddress = (std::uint64_t{1} << 48) - 1;
     constexpr std::uint64_t kMarks = (1u << 15) - 1;
@@ -319,15 +319,15 @@ class PprofWriter {
     if (is_new) {
       pprof_pb::Function& out = *out_.add_function();
       out.set_id(it->second);
-      // No system name: pprof shortens a name that is the same as that, when it has
-      // brackets, as if it were of C++.
+      // Leaves the system name empty: if both names are equal and have brackets, pprof shortens
+      // them as C++ names.
       out.set_name(key.first);
       out.set_filename(key.second);
     }
     return it->second;
   }
 
-  // module: base name of the ELF file, whose path is known for the program itself; empty: that.
+  // module: base name of the ELF file; empty: the program, whose path is known.
   std::uint64_t mapping(std::uint32_t target, const std::string& module) {
     std::uint64_t& known = mappings_of_[std::pair(target, module)];
     if (known == 0) {
@@ -341,7 +341,8 @@ class PprofWriter {
     const std::string exe = valid_utf8(profile.exe);
     return module.empty() || exe.substr(exe.find_last_of('/') + 1) == module ? exe : module;
   }
-  // Receivers refuse a mapping without one: where the file has none or is gone, its name stands in.
+  // Receivers refuse a mapping without a build id. If the file has none or is gone, its name is
+  // used.
   static std::string build_id(const TargetProfile& profile, const std::string& module,
                               const std::string& file) {
     std::string id = profile.symbolizer->build_id(module);
@@ -384,7 +385,7 @@ class PprofWriter {
   }
 
   void add_labels(const SampleKey& key, std::uint32_t target, pprof_pb::Sample& out) {
-    // A number: pprof takes -tagfocus=pid=42 for a range, which no text is in.
+    // A number label: pprof takes -tagfocus=pid=42 for a range, which never matches text.
     add_number(words_.pid, profiles_[target].pid, out);
     add_text(words_.comm, words_.comms[target], out);
     add_text(words_.heap, words_.heaps[static_cast<int>(key.heap_kind)], out);
@@ -402,7 +403,7 @@ class PprofWriter {
     label.set_num(value);
   }
 
-  // Indexes in the string table.
+  // Indexes of words in the string table.
   struct LabelWords {
     std::int64_t pid, comm, heap, source, thread;
     std::vector<std::int64_t> comms;  // by target
@@ -421,7 +422,8 @@ class PprofWriter {
   const std::vector<TargetProfile>& profiles_;
   const StackTable& table_;
   const SampleSet& set_;
-  // Owns all of out_: a hundred thousand messages, made and ended one by one, take longer.
+  // The arena owns all of out_: to create and destroy a hundred thousand messages one by one takes
+  // longer.
   google::protobuf::Arena arena_;
   pprof_pb::Profile& out_ = *google::protobuf::Arena::CreateMessage<pprof_pb::Profile>(&arena_);
   absl::flat_hash_map<std::string_view, std::int64_t> texts_;  // of out_
@@ -444,7 +446,7 @@ std::string pprof_profile(const std::vector<TargetProfile>& profiles, PprofKind 
   for (;;) {
     const PprofWriter writer(profiles, table, samples, kind);
     if (writer.bytes() <= limits.bytes || samples.size() <= 1) return writer.gzipped();
-    // Somewhat more than the excess: what is left is the larger part of the text.
+    // Removes slightly more than the excess, because the rest has the larger part of the text.
     const std::size_t before = samples.size();
     const double fits = 0.9 * static_cast<double>(limits.bytes) /
                         static_cast<double>(writer.bytes()) * static_cast<double>(before);

@@ -23,7 +23,7 @@ struct PprofLimits {
   std::size_t bytes = std::numeric_limits<std::size_t>::max();  // before compression
   StackLimits stacks;
 };
-// Pyroscope refuses more samples and bytes, and cuts the innermost frames of deeper callstacks.
+// Pyroscope refuses more samples and bytes, and removes the innermost frames of deeper callstacks.
 inline constexpr PprofLimits kReceiverLimits{16000, 4u << 20, {.of_a_stack = 1000}};
 
 // A gzip'ed perftools.profiles.Profile of all targets together; empty only when

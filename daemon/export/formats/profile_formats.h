@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The formats of profiles, a row each: command line, API and page list from here.
+// The formats of profiles, one row each. The command line, the API and the page list them from
+// here.
 #pragma once
 
 #include <optional>
@@ -19,14 +20,15 @@ namespace memprofd {
 struct RenderOptions {
   Measure measure = Measure::kLive;
   bool within_limits = false;  // pprof: stay within the limits of receivers, kReceiverLimits
-  // For flame graphs and collapsed stacks; nothing: folded in the former, full in the latter.
+  // Recursion in flame graphs and collapsed stacks; nothing: folded in flame graphs, full in
+  // collapsed stacks.
   std::optional<Recursion> recursion = {};
 };
 
 struct ProfileFormatRow {
   ::memprof::v1::ProfileFormat proto;
-  const char* word;   // of the command line and the API
-  const char* label;  // in the page's menu; empty: no format for people, listed nowhere
+  const char* word;   // word on the command line and in the API
+  const char* label;  // in the page's menu; empty: not listed there
   const char* content_type;
   const char* extension;
   bool is_text;             // fit for a terminal
@@ -35,9 +37,9 @@ struct ProfileFormatRow {
 };
 
 std::span<const ProfileFormatRow> profile_formats();
-// Unspecified is pprof; null: the message's enum has no such value.
+// Returns the format of a message's enum; unspecified is pprof. Null: there is no such value.
 const ProfileFormatRow* find_profile_format(::memprof::v1::ProfileFormat format);
-// Finds a format by the word that people use for it; null: no such word.
+// Finds a format by its word; null: there is no such word.
 const ProfileFormatRow* find_profile_format(std::string_view word);
 
 }  // namespace memprofd

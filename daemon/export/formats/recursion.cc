@@ -29,8 +29,8 @@ void fold_last(std::vector<FoldedFrame>& stack, std::size_t n) {
 
 }  // namespace
 
-// No end of the stack repeats what is before it when a frame is added, so that at most one does
-// then.
+// Before a frame is added, no end of the stack repeats what precedes it. So at most one does
+// afterwards.
 std::vector<FoldedFrame> fold_recursion(std::span<const std::uint32_t> from_root,
                                         std::span<const std::uint32_t> function_of) {
   std::vector<FoldedFrame> stack;

@@ -20,20 +20,20 @@ namespace memprofd {
 enum class Recursion : std::uint8_t { kFull, kFolded };
 
 struct FoldedFrame {
-  std::uint32_t location = 0;  // the innermost one that it stands for
-  std::uint32_t frames = 1;    // that it stands for
+  std::uint32_t location = 0;  // the innermost location that it stands for
+  std::uint32_t frames = 1;    // number of frames that it stands for
 
   friend bool operator==(const FoldedFrame&, const FoldedFrame&) = default;
 };
 
-// Longer cycles are left as they are: the time is proportional to this limit.
+// Longer cycles are not folded: the time is proportional to this limit.
 inline constexpr std::size_t kLongestCycle = 32;
 
-// from_root: locations, outermost first. function_of: by location, a number that those of one
-// function share. The sum of frames is the number of locations.
+// from_root: locations, outermost first. function_of: the number of each location's function. The
+// sum of frames is the number of locations.
 std::vector<FoldedFrame> fold_recursion(std::span<const std::uint32_t> from_root,
                                         std::span<const std::uint32_t> function_of);
-// The same form of a callstack that is left as it is.
+// The same form, without folding.
 std::vector<FoldedFrame> unfolded(std::span<const std::uint32_t> from_root);
 
 }  // namespace memprofd

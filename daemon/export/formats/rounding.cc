@@ -8,7 +8,7 @@
 namespace memprofd {
 namespace {
 
-// Beyond it doubles have no fractions, and a thousand of them fit an int64.
+// From 2^53 on doubles have no fractions, and a thousand of them fit into an int64.
 constexpr double kLargest = 9007199254740992.0;
 
 double sane(double value) { return value > 0 ? std::min(value, kLargest) : 0; }
@@ -18,7 +18,7 @@ double sane(double value) { return value > 0 ? std::min(value, kLargest) : 0; }
 std::vector<std::int64_t> round_keeping_sum(const std::vector<double>& values) {
   std::vector<std::int64_t> result(values.size());
   std::vector<double> fractions(values.size());
-  std::vector<std::size_t> order;  // of those with a fraction
+  std::vector<std::size_t> order;  // indexes of values with a fraction
   double sum = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const double value = sane(values[i]);

@@ -17,7 +17,7 @@
 namespace memprofd {
 namespace {
 
-// In the place of a frame of which all is hidden.
+// Stands for a frame that is hidden completely.
 constexpr std::uint32_t kNoFrame = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint32_t kNotSeen = kNoFrame - 1;
 
@@ -26,7 +26,7 @@ struct ByContent {
   bool operator()(const Location* a, const Location* b) const { return *a == *b; }
 };
 
-// Stacks by content without a second copy: the set holds indexes.
+// Finds stacks by content without a second copy: the set holds indexes.
 struct StackContentHash {
   const std::vector<StackTable::Stack>* stacks;
   std::size_t operator()(std::uint32_t i) const { return absl::HashOf((*stacks)[i]); }
@@ -38,7 +38,7 @@ struct StackEqual {
 
 }  // namespace
 
-// Fills a table, target by target.
+// Fills a table, one target after the other.
 class StackTableBuilder {
  public:
   StackTableBuilder(StackTable& table, const StackLimits& limits, bool several)
@@ -101,7 +101,7 @@ class StackTableBuilder {
     return static_cast<std::uint32_t>(table_.frames_.size() - 1);
   }
 
-  // Address 0 is no return address.
+  // Address 0 is not a return address.
   std::uint32_t named_frame(LocationId name) {
     const std::uint32_t location = location_of(name);
     const auto [it, is_new] = named_.try_emplace(std::pair(target_, location), kNoFrame);
@@ -119,7 +119,8 @@ class StackTableBuilder {
     return known - 1;
   }
 
-  // Locations of one target differ from each other; only those of several have to be looked up.
+  // Locations of one target differ from each other, so only those of several targets have to be
+  // compared.
   std::uint32_t add_location(const Location* location) {
     const auto next = static_cast<std::uint32_t>(table_.locations_.size());
     if (several_) {
@@ -134,7 +135,7 @@ class StackTableBuilder {
   const StackLimits limits_;
   const bool several_;  // targets
   absl::flat_hash_map<const Location*, std::uint32_t, ByContent, ByContent> locations_;
-  // These belong to the target at hand.
+  // The members below belong to the current target.
   const TargetProfile* profile_ = nullptr;
   std::optional<VisibleFrames> visible_;
   std::uint32_t target_ = 0;
@@ -152,7 +153,7 @@ StackTable::StackTable(const std::vector<TargetProfile>& profiles, const StackLi
   shorten_all(limits.in_all);
 }
 
-// Locations of the stack with at most this number of repeats of each run.
+// The number of locations of the stack with at most this number of repeats of each run.
 std::size_t StackTable::length(const Stack& stack, std::uint32_t repeats) const {
   std::size_t sum = 0;
   for (const Run& run : stack) {
@@ -171,7 +172,7 @@ void StackTable::shorten(Stack& stack, std::size_t limit) const {
     sum += frames_[run.frame].locations.size() * run.times;
     return sum > limit;
   });
-  // The site stays, whatever the limit.
+  // Keeps the allocation site, whatever the limit is.
   stack.erase(std::max(end, stack.begin() + 1), stack.end());
 }
 

@@ -24,7 +24,7 @@ namespace memprofd {
 // Locations of the expanded stacks.
 struct StackLimits {
   std::size_t of_a_stack = 8192;
-  std::size_t in_all = 4u << 20;  // approached by shortening runs; see stack_table.h
+  std::size_t in_all = 4u << 20;  // reached by shortening runs, see stack_table.h
 };
 
 class StackTable {
@@ -50,7 +50,7 @@ class StackTable {
   // The symbolizers must outlive this.
   explicit StackTable(const std::vector<TargetProfile>& profiles, const StackLimits& limits = {});
 
-  // Each once over all targets; the symbolizers', never null.
+  // All locations of all targets, without duplicates. The symbolizers own them; none is null.
   const std::vector<const Location*>& locations() const { return locations_; }
   const std::vector<Frame>& frames() const { return frames_; }
   // Without hidden locations.

@@ -11,8 +11,8 @@ namespace memprofd {
 
 namespace {
 
-// Changes of a directory that are no further apart may have the same time: file systems take
-// that of the clock's last tick, and some know no fractions of a second or two.
+// Two changes of a directory within this time may have the same timestamp: file systems use the
+// clock's last tick, and some store no fractions of a second or two.
 constexpr std::chrono::seconds kSameTime(3);
 
 }  // namespace

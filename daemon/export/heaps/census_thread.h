@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Has each snapshot that is kept counted once, soon after it is there: metrics and questions about
-// all of them read no file. The latest first; what cannot be counted is let be.
+// Counts each stored snapshot once, soon after it appears, so that metrics and questions about all
+// of them need not read files. The latest comes first; snapshots that cannot be counted are
+// skipped.
 #pragma once
 
 #include <chrono>
@@ -16,14 +17,14 @@ namespace memprofd {
 
 class CensusThread {
  public:
-  // Runs if there is a directory. heaps outlives it.
+  // Runs if there is a directory. heaps must outlive it.
   explicit CensusThread(InnerHeaps& heaps,
                         std::chrono::milliseconds interval = std::chrono::seconds(2));
   CensusThread(const CensusThread&) = delete;
   CensusThread& operator=(const CensusThread&) = delete;
   ~CensusThread();
 
-  // No further one is counted.
+  // Counts no further one.
   void stop() { stop_.stop(); }
 
  private:
@@ -33,7 +34,8 @@ class CensusThread {
 
   InnerHeaps& heaps_;
   const std::chrono::milliseconds interval_;  // between checks of the directory
-  // Files that cannot be counted, and when the directory was done; thread_ alone has them.
+  // Files that cannot be counted, and the time of the directory when it was complete; used by
+  // thread_ only.
   std::set<std::string> let_be_;
   std::filesystem::file_time_type done_;
   StopSignal stop_;

@@ -28,7 +28,7 @@ std::uint64_t put_rows(const Rows& rows, std::size_t limit, Messages* out, Put p
   return rows.size() - count;
 }
 
-// Into any message that has the fields of SampledBytes.
+// Fills any message that has the fields of SampledBytes.
 template <typename Message>
 void put_sum(const SampledSum& sum, double rate, Message& out) {
   const Limits limits = sum.estimate.limits_bytes(grain_words(rate));
@@ -39,7 +39,7 @@ void put_sum(const SampledSum& sum, double rate, Message& out) {
   out.set_bytes_upper(limits.upper);
 }
 
-// Into any message with estimates of what is reachable, garbage and dead.
+// Fills any message with estimates of reachable memory, garbage and dead memory.
 template <typename Message>
 void put_sums(const SiteSums& sums, double rate, Message& out) {
   put_sum(sums.reachable(), rate, *out.mutable_reachable());
@@ -69,7 +69,7 @@ void put_free(const ImageCensus& census, pb::HeapFree& out) {
   }
 }
 
-// Lines of a tree, which know their depth, put into each other. put(line, message)
+// Nests the lines of a tree by their depth, with put(line, message).
 template <typename Messages, typename Put>
 void put_tree(const std::vector<TreeLine>& lines, Messages* out, Put put) {
   std::vector<Messages*> open{out};  // lists by depth

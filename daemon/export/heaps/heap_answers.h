@@ -21,16 +21,16 @@ namespace memprofd {
 
 ::memprof::v1::HeapCount to_proto(const BlockCount& count);
 ::memprof::v1::HeapTypes to_proto(const TypedCount& types);
-// Name and size of a file are left to the caller.
+// The caller fills in name and size of the file.
 ::memprof::v1::KeptHeap to_proto(const ImageInfo& info);
 
-// Rows of each table for a request with that limit; 0: the usual number.
+// The number of rows of each table for a request with this limit; 0: the default.
 inline std::size_t rows_of(std::uint32_t limit) { return limit == 0 ? 20 : limit; }
 
-// rows: of each table that can be long; 0: all of them.
+// rows: the maximum for each long table; 0: no maximum.
 ::memprof::v1::HeapCensus census_answer(const HeapImage& image, const ShortestPaths& paths,
                                         std::size_t rows = 0);
-// The rows of the table in tops, and those below them.
+// Rows of the table in tops, and the rows below them.
 ::memprof::v1::HeapRetained retained_answer(const ImageInfo& info, const RetainedTable& table,
                                             const std::vector<std::uint32_t>& tops,
                                             const TreeLimits& limits = {});
@@ -42,7 +42,7 @@ inline std::size_t rows_of(std::uint32_t limit) { return limit == 0 ? 20 : limit
                                     std::size_t rows = 0);
 ::memprof::v1::HeapGarbage garbage_answer(const HeapImage& image, const ShortestPaths& paths,
                                           std::size_t rows = 0);
-// rows: places of each pattern.
+// rows: the number of places for each pattern.
 ::memprof::v1::HeapWaste waste_answer(const HeapImage& image, const ShortestPaths& paths,
                                       std::size_t rows = 0);
 

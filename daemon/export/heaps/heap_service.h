@@ -14,24 +14,24 @@
 
 namespace memprofd {
 
-// The image is of no use afterwards.
+// The image cannot be used afterwards.
 ::memprof::v1::DescribeHeapResponse describe_heap(
     HeapImage& image, const ::memprof::v1::DescribeHeapRequest& request);
 
 class HeapService {
  public:
-  // Whether the client still waits for the answer.
+  // Returns whether the client still waits for the answer.
   using Waits = std::function<bool()>;
 
   // All must outlive this.
   HeapService(InnerHeaps& heaps, ControlService& control, QueryService& queries)
       : heaps_(heaps), control_(control), queries_(queries) {}
 
-  // Errors as of InnerHeaps::analyse_taken().
+  // Returns the errors of InnerHeaps::analyse_taken().
   absl::StatusOr<::memprof::v1::DescribeHeapResponse> describe(
       const ::memprof::v1::DescribeHeapRequest& request, const AskedProcess& process,
       const Waits& waits);
-  // kNotFound also: no block of such a site is alive; then the target is not paused.
+  // kNotFound also means that no block of such a site is alive; then the target is not paused.
   absl::StatusOr<::memprof::v1::HeapWhy> why(const ::memprof::v1::WhyRequest& request,
                                              const AskedProcess& process, const Waits& waits);
 

@@ -30,7 +30,7 @@ void put(const KeptHeap& kept, pb::KeptHeap& out) {
   out.set_file_bytes(kept.file_bytes);
 }
 
-// Those with the most memory in all censuses together.
+// The classes with the most memory, over all censuses.
 std::vector<std::string> largest_classes(const std::vector<ShortCensusPtr>& censuses,
                                          std::size_t limit) {
   std::map<std::string, std::uint64_t> words;

@@ -28,13 +28,13 @@ class KeptHeaps {
   // Censuses of the heaps that have been counted. kInvalidArgument: too many classes.
   absl::StatusOr<::memprof::v1::ListCensusesResponse> censuses(
       const ::memprof::v1::ListCensusesRequest& request) const;
-  // Errors as of taking one and of HeapFiles; waits: whether a client still waits.
+  // Returns the errors of taking a snapshot and of HeapFiles. waits: whether a client still waits.
   absl::StatusOr<::memprof::v1::KeepHeapResponse> keep(
       const ::memprof::v1::KeepHeapRequest& request, const std::function<bool()>& waits);
-  // Errors as of InnerHeaps::analyse_kept().
+  // Returns the errors of InnerHeaps::analyse_kept().
   absl::StatusOr<::memprof::v1::HeapDiff> compare(
       const ::memprof::v1::CompareHeapsRequest& request);
-  // The same for an answer from one of them: make(image, paths, rows of each table).
+  // Answers from one stored snapshot: make(image, paths, rows of each table).
   template <typename Request, typename Answer>
   absl::StatusOr<Answer> answer(const Request& request,
                                 Answer (*make)(const HeapImage&, const ShortestPaths&,

@@ -33,7 +33,7 @@ std::vector<std::uint32_t> largest_blocks(const HeapImage& image, std::size_t co
   const auto is_larger = [&](std::uint32_t a, std::uint32_t b) {
     return std::pair(size_of(image, b), a) < std::pair(size_of(image, a), b);
   };
-  // A heap whose front is the smallest of the largest so far.
+  // A binary heap of the largest blocks so far; the smallest of them is in front.
   for (std::uint32_t block = 0; block < image.blocks(); ++block) {
     if (largest.size() == count) {
       if (!is_larger(block, largest.front())) continue;

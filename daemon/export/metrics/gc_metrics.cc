@@ -47,8 +47,8 @@ memprof_pauses advance(const memprof_pauses& last, const memprof_pauses& now) {
   return out;
 }
 
-// The agent's buckets are a factor of 2 apart from 1 us on; every third one ends an exported
-// bucket: 16 us, 131 us, 1 ms, 8.4 ms, 67 ms, 0.54 s, 4.3 s.
+// The agent's buckets grow by a factor of 2 from 1 us on. Every third one ends an exported bucket:
+// 16 us, 131 us, 1 ms, 8.4 ms, 67 ms, 0.54 s, 4.3 s.
 constexpr unsigned kFirstPauseBound = 4, kBucketsPerPauseBound = 3;
 
 prometheus::ClientMetric::Histogram histogram_of(const memprof_pauses& pauses) {

@@ -31,7 +31,7 @@ double bytes_of(const BlockCount& count) { return static_cast<double>(count.word
 }  // namespace
 
 void add_heap_metrics(const ShortCensus& census, MetricFamilies& out) {
-  // Long names may be equal where they are cut.
+  // Long names may become equal when they are truncated.
   std::map<std::string, BlockCount> series;
   BlockCount& other = series["other"];
   other.add(census.other);

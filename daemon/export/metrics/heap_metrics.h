@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Series of a program's heap by type, of the last snapshot of it that memprofd has read.
+// Series of a program's heap by type, from the last snapshot of it that memprofd has read.
 #pragma once
 
 #include "daemon/export/metrics/metric_families.h"
@@ -7,7 +7,7 @@
 
 namespace memprofd {
 
-// Classes with series of their own; the others are one more.
+// Number of classes with series of their own; all others share one.
 inline constexpr std::size_t kHeapClassSeries = 20;
 
 void add_heap_metrics(const ShortCensus& census, MetricFamilies& out);

@@ -35,7 +35,7 @@ void MetricFamilies::histogram(const MetricName& name, MetricLabels labels,
                                prometheus::ClientMetric::Histogram histogram) {
   if (only_counters_) return;
   histogram.bucket.push_back({histogram.sample_count, std::numeric_limits<double>::infinity()});
-  series_ += histogram.bucket.size() + 1;  // with the sum and the count, of which add() has one
+  series_ += histogram.bucket.size() + 1;  // add() counts one of these, the sum or the count
   add(name, prometheus::MetricType::Histogram, std::move(labels)).histogram = std::move(histogram);
 }
 

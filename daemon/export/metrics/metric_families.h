@@ -21,30 +21,30 @@ struct MetricName {
 
 using MetricLabels = std::vector<prometheus::ClientMetric::Label>;
 
-// Label values come from the target: they are made valid UTF-8 here.
+// Label values come from the target; this class makes them valid UTF-8.
 class MetricFamilies {
  public:
   void counter(const MetricName& name, MetricLabels labels, double value);
   void gauge(const MetricName& name, MetricLabels labels, double value);
-  // Buckets are cumulative and without the infinite one, which is sample_count.
+  // Buckets are cumulative. The infinite one is omitted, because sample_count has it.
   void histogram(const MetricName& name, MetricLabels labels,
                  prometheus::ClientMetric::Histogram histogram);
   void durations(const MetricName& name, MetricLabels labels, const DurationCounts& durations);
 
-  // Puts these before the labels of each that follows.
+  // Puts these labels before those of each following series.
   void set_common_labels(MetricLabels labels) { common_ = std::move(labels); }
 
-  // An estimate's error, which has no series while it is 0.
+  // Adds the error of an estimate; there is no series while it is 0.
   void error(const MetricName& name, MetricLabels labels, double value) {
     if (value != 0) gauge(name, std::move(labels), value);
   }
 
-  // Leaves out all but counters from now on, or no longer.
+  // While set, leaves out everything but counters.
   void only_counters(bool only) { only_counters_ = only; }
 
-  // As Prometheus counts them: each bucket, sum and count of a histogram is one.
+  // Series as Prometheus counts them: each bucket, sum and count of a histogram is one.
   std::size_t series() const { return series_; }
-  // Takes over all of block. Common labels stay as they are.
+  // Takes all families of block. Common labels stay as they are.
   void append(MetricFamilies&& block);
 
   std::vector<prometheus::MetricFamily> take() { return std::move(families_); }

@@ -89,13 +89,13 @@ constexpr MetricName kRefusals{
     "memprofd_reported_refusals_total",
     "Scrapes in which the program's published values could not be read."};
 
-// Series of the three metrics above.
+// Number of series of the three metrics above.
 constexpr std::size_t kSeriesOfLimits = 2 + kBlockNames.size();
 
-// Time in a scrape for a program with a busy collector, per target.
+// Time per target in a scrape of a program with a busy collector.
 constexpr std::chrono::milliseconds kReportPatience{200};
 
-// One of each pid, the latest attach.
+// One target per pid, from the latest attach.
 std::vector<ProfileSnapshotPtr> unique_targets(std::vector<ProfileSnapshotPtr> targets) {
   std::map<int, ProfileSnapshotPtr> latest;
   for (ProfileSnapshotPtr& target : targets) {
@@ -111,7 +111,7 @@ std::vector<ProfileSnapshotPtr> unique_targets(std::vector<ProfileSnapshotPtr> t
 
 std::string program_of(const TargetInfo& info) { return info.exe.substr(info.exe.rfind('/') + 1); }
 
-// A pid is one program's and no other's now; its name is what the next one after it shares.
+// A pid belongs to one program now; its name may be shared with a later one.
 MetricLabels labels_of_target(const TargetInfo& info) {
   return {{"pid", absl::StrCat(info.pid)}, {"program", program_of(info)}};
 }
@@ -190,7 +190,7 @@ void PrometheusExporter::retire_forgotten(const std::vector<ProfileSnapshotPtr>&
   }
 }
 
-// State that advances from scrape to scrape, whether or not there is room to show it.
+// This state advances with each scrape, whether or not the series fit.
 void PrometheusExporter::advance(const ProfileSnapshot& target) const {
   TargetMemory& memory = remember(target);
   ProgramMemory& program = programs_[program_key(target.info)];
@@ -228,7 +228,7 @@ void PrometheusExporter::add(Block kind, MetricFamilies block, Scrape& scrape) c
   }
 }
 
-// A block of each of the first targets.
+// Adds a block for each of the first targets.
 template <typename Add>
 void PrometheusExporter::add_of_each(Block kind, std::size_t targets, Scrape& scrape,
                                      Add add_block) const {
@@ -254,7 +254,7 @@ void PrometheusExporter::collect_counters(const ProfileSnapshot& target,
   }
 }
 
-// With each site come its lifetimes, where its program is the only one of its kind.
+// The block of a site contains its lifetimes if the process is the only one of its program.
 void PrometheusExporter::collect_sites(Scrape& scrape) const {
   if (scrape.running == 0) return;
   const bool native = std::ranges::any_of(scrape.targets, [](const ProfileSnapshotPtr& target) {
@@ -264,11 +264,11 @@ void PrometheusExporter::collect_sites(Scrape& scrape) const {
       kSeriesOfSite + kLifetimeBounds + 3 + (native ? kSeriesOfNativeSite : 0);
   const std::size_t fair = room(scrape) / of_site / scrape.running;
   const std::size_t limit = std::max<std::size_t>(fair, 2) - 1;  // besides `other`
-  // The limit does not follow every change of the number of programs, because sites would come and
-  // go with it.
+  // The limit does not follow every change of the number of programs; otherwise sites would come
+  // and go with it.
   if (limit < site_limit_ || limit / 2 >= site_limit_) site_limit_ = limit;
   for (std::size_t i = 0; i < scrape.running; ++i) {
-    // Sums over all callstacks of a target that would be in vain.
+    // Avoids sums over all callstacks of a target that would not be shown.
     if (room(scrape) < 2 * kSeriesOfSite) {
       ++scrape.held_back[static_cast<std::size_t>(Block::kSites)];
       continue;
@@ -287,8 +287,8 @@ void PrometheusExporter::collect_sites(Scrape& scrape) const {
   }
 }
 
-// A site that has just got a name was counted in `other` before, except in the first scrape and if
-// it is the first of its program.
+// A site that has just got a series was counted in `other` before, except in the first scrape and
+// if it is the first one of its program.
 void PrometheusExporter::add_lifetimes(const ProfileSnapshot& target,
                                        const SiteSeriesMap& sites) const {
   TargetMemory& memory = remember(target);
@@ -309,7 +309,7 @@ void PrometheusExporter::add_lifetimes(const ProfileSnapshot& target,
   memory.lifetimes = std::move(now);
 }
 
-// Histograms of programs, or of targets where they are to be by pid.
+// Histograms per program, or per target if they are requested by pid.
 void PrometheusExporter::collect_of_programs(Block kind, Scrape& scrape) const {
   std::set<std::string> shown;
   for (const ProfileSnapshotPtr& target : scrape.targets) {
@@ -357,7 +357,7 @@ void PrometheusExporter::collect_published(Scrape& scrape) const {
               });
 }
 
-// Their rows are grouped once, for all metrics of a scrape.
+// Groups the rows once for all metrics of a scrape.
 const SiteTotals& PrometheusExporter::totals_of(std::size_t target, Scrape& scrape) {
   std::unique_ptr<SiteTotals>& totals = scrape.totals[target];
   if (totals == nullptr) totals = std::make_unique<SiteTotals>(*scrape.targets[target]);

@@ -54,14 +54,14 @@ inline constexpr std::chrono::seconds kLastCounters{300};
 // Number of sites with series of their own; up to twice as many have them (see top_sites.h).
 struct SiteLimits {
   std::size_t each = kDefaultTopSites;     // target
-  std::size_t total = kDefaultTotalSites;  // that of all targets; later ones share the remainder
-  std::size_t series = kDefaultMaxSeries;  // of a scrape, of any kind
-  bool histograms_by_pid = false;          // lifetimes and pauses; else by program
+  std::size_t total = kDefaultTotalSites;  // for all targets; later ones share the remainder
+  std::size_t series = kDefaultMaxSeries;  // series of a scrape, of any kind
+  bool histograms_by_pid = false;          // lifetimes and pauses by pid; otherwise by program
   // Time for which the counters of an ended target are exported.
   std::chrono::nanoseconds last_counters = kLastCounters;
 };
 
-// Kinds of series that may have to be held back, the most important first.
+// Kinds of series that may be held back, the most important first.
 enum class Block {
   kIdentity,
   kCounters,
@@ -79,7 +79,7 @@ inline constexpr std::array<std::string_view, 11> kBlockNames{
     "identity",  "counters", "assertions", "servers",   "runtime",     "pauses",
     "published", "heap",     "sites",      "lifetimes", "native_sites"};
 
-// Any thread may collect; collections are serialised.
+// Any thread may collect; collections run one at a time.
 class PrometheusExporter : public prometheus::Collectable {
  public:
   // service must outlive this.
@@ -101,31 +101,33 @@ class PrometheusExporter : public prometheus::Collectable {
   struct TargetMemory {
     std::uint64_t attached_ns = 0;
     std::uint64_t start_time_ticks = 0;  // of the process
-    // The pauses that its program's have already. The agent counts on from one attach to the next,
-    // and a forked child from where its parent was.
+    // The pauses that its program's histogram contains already. The agent continues to count from
+    // one attach to the next, and a forked child continues from its parent's count.
     std::optional<GcStats> counted;
     TopSites top_sites;
     TopSites top_native_sites;
-    std::size_t sites = 0;  // its share of SiteLimits::total; none once it has ended
+    std::size_t sites = 0;  // its share of SiteLimits::total; 0 once it has ended
     GcStats gc;
     DropCounters drops;
     std::uint64_t refusals = 0;                        // published values could not be read
-    std::map<SiteKey, LifetimeSums> lifetimes;         // as last added to those of its program
-    std::chrono::steady_clock::time_point ended_at{};  // when a scrape first found it so
+    std::map<SiteKey, LifetimeSums> lifetimes;         // as last added to those of the program
+    std::chrono::steady_clock::time_point ended_at{};  // when a scrape first found that it had
+                                                       // ended
   };
   // Sums over the targets of one program, ended ones included.
   struct ProgramMemory {
     GcPauses pauses{};
     bool has_pauses = false;
     std::map<SiteKey, LifetimeSums> lifetimes;
-    std::set<SiteKey> sites;  // of this scrape: others end
+    std::set<SiteKey> sites;  // sites of this scrape; the others end
     bool is_used = false;     // in this scrape
   };
-  // A scrape under way.
+  // The state of one scrape.
   struct Scrape {
-    std::vector<ProfileSnapshotPtr> targets;  // those that run first, by their attach
+    std::vector<ProfileSnapshotPtr> targets;  // running targets, in order of their attach
     std::size_t running = 0;
-    std::vector<std::unique_ptr<SiteTotals>> totals;  // of those that run; null: not needed yet
+    std::vector<std::unique_ptr<SiteTotals>> totals;  // totals of the running targets; null: not
+                                                      // needed yet
     MetricFamilies out;
     std::array<std::uint64_t, kBlockNames.size()> held_back{};
   };
@@ -172,7 +174,7 @@ class PrometheusExporter : public prometheus::Collectable {
   mutable std::map<std::string, ProgramMemory> programs_ ABSL_GUARDED_BY(mutex_);
   // Limit for each target.
   mutable std::size_t site_limit_ ABSL_GUARDED_BY(mutex_) = std::numeric_limits<std::size_t>::max();
-  // The log has reported it.
+  // True once the log has reported that series are held back.
   mutable bool has_held_back_ ABSL_GUARDED_BY(mutex_) = false;
   mutable DropCounters retired_drops_ ABSL_GUARDED_BY(mutex_);
 };

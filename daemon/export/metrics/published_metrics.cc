@@ -54,7 +54,8 @@ constexpr MetricName kLeftOut{
     "memprofd_reported_names_without_series",
     "Points, timers and values without a series: beyond the limit, or with the labels of another."};
 
-// A name that Prometheus takes, and that none of ours is: "exported_" goes before those.
+// A name that Prometheus accepts and that is not one of ours: a clashing one gets the prefix
+// "exported_".
 std::string label_name(std::string_view name) {
   std::string out(name);
   for (char& c : out) {
@@ -156,7 +157,7 @@ void add_tag(const MetricLabels& labels, const Value& value, MetricFamilies& out
   if (!value.is_more_memory) out.gauge(kMarkedBytes, labels, static_cast<double>(value.bytes));
 }
 
-// 1, 2.5 and 5 of each power of ten from a microsecond on.
+// 1, 2.5 and 5 for each power of ten, from a microsecond on.
 prometheus::ClientMetric::Histogram histogram_of(const Durations& durations) {
   static constexpr double kLimits[] = {1e-6, 2.5e-6, 5e-6,   1e-5, 2.5e-5, 5e-5,   1e-4, 2.5e-4,
                                        5e-4, 1e-3,   2.5e-3, 5e-3, 1e-2,   2.5e-2, 5e-2, 0.1,
@@ -183,8 +184,8 @@ void add_published_metrics(const Publication& report, std::uint64_t now_ns, std:
                            MetricFamilies& out) {
   const std::size_t count = std::min({report.all.size(), kReportedNames, room});
   room -= count;
-  // A series that is there twice costs a scrape of all targets: names that differ may have become
-  // the same.
+  // A duplicate series makes the scrape of all targets fail, and different names may have become
+  // equal.
   std::set<std::string> known;
   for (std::size_t i = 0; i < count; ++i) {
     const PublishedValue& one = report.all[i];

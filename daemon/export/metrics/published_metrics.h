@@ -10,12 +10,13 @@
 
 namespace memprofd {
 
-// Names that get series of their own: of one target, and of all in one scrape.
+// Maximum number of names with series of their own: of one target, and of all targets in one
+// scrape.
 inline constexpr std::size_t kReportedNames = 200;
 inline constexpr std::size_t kAllReportedNames = 1000;
 
-// room: names that may still be exported in this scrape; reduced by those that are. The first names
-// get series, and the number of the others is exported.
+// room: the number of names that may still be exported in this scrape; it is reduced. The first
+// names get series, and the number of the others is exported.
 void add_published_metrics(const Publication& report, std::uint64_t now_ns, std::size_t& room,
                            MetricFamilies& out);
 

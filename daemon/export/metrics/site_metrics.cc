@@ -111,7 +111,7 @@ std::vector<SiteSeries> series_of(const std::vector<Group>& groups) {
   return series;
 }
 
-// Without groups of which no row counts.
+// Leaves out groups without any counting row.
 SiteSeriesMap by_key(const std::vector<Group>& groups, const std::vector<SiteSeries>& series) {
   SiteSeriesMap sites;
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -137,7 +137,7 @@ SiteSeriesMap SiteTotals::native_series() const {
   return by_key(groups, series_of(groups));
 }
 
-// Each row's old bytes go to its group's series.
+// Adds each row's old bytes to the series of its group.
 void SiteTotals::add_ages(std::vector<SiteSeries>& series) const {
   const LiveAges ages = live_ages(snapshot_);
   for (SiteSeries& site : series) site.known_ages = ages.known;

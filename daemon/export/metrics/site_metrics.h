@@ -12,15 +12,15 @@
 
 namespace memprofd {
 
-// Totals of all sites of a snapshot under the labels that will be shown; sites
-// whose labels are equal are summed.
+// Totals of all sites of a snapshot by the labels that will be shown; sites with equal labels are
+// summed.
 class SiteTotals {
  public:
   // The snapshot must outlive this.
   explicit SiteTotals(const ProfileSnapshot& snapshot);
 
   SiteSeriesMap series() const;
-  // C's memory, which is in no other sum, without ages.
+  // The native heap, which no other sum contains; without ages.
   SiteSeriesMap native_series() const;
 
  private:
@@ -30,7 +30,7 @@ class SiteTotals {
   const GroupedRows rows_;
 };
 
-// Series of one site, its lifetimes apart.
+// Number of series of one site, without its lifetimes.
 inline constexpr std::size_t kSeriesOfSite = 6 + 2 * kLiveAges;
 inline constexpr std::size_t kSeriesOfNativeSite = 6;
 

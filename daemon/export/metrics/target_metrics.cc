@@ -109,7 +109,7 @@ std::string end_cause(const TargetInfo& info) {
   return info.state == TargetState::kExited ? std::string(cause_name(info.end.cause)) : "";
 }
 
-// "2" of an exit, "SIGSEGV" of a signal.
+// "2" for an exit, "SIGSEGV" for a signal.
 std::string end_code(const ProgramEnd& end) {
   return end.cause == EndCause::kExit ? absl::StrCat(end.code) : signal_name(end);
 }
@@ -131,7 +131,7 @@ void add_deallocated(const ProfileSnapshot& target, MetricFamilies& out) {
   }
 }
 
-// The fates of OCaml blocks.
+// What became of OCaml blocks.
 void add_fates(const ProfileSnapshot& target, MetricFamilies& out) {
   const TargetCounters& counters = target.counters;
   out.counter(kPromoted, {}, counters.promoted.bytes());
@@ -141,7 +141,7 @@ void add_fates(const ProfileSnapshot& target, MetricFamilies& out) {
   const Estimate external = target.live_external();
   out.gauge(kLiveExternal, {}, external.bytes());
   out.gauge(kLiveExternalError, {}, external.stderr_bytes());
-  // Only domains have such a gap.
+  // Only OCaml 5 has this gap.
   if (counters.unsampled_words != 0 || target.info.runtime_version.starts_with("5")) {
     out.counter(kUnsampled, {}, static_cast<double>(counters.unsampled_words) * kBytesPerWord);
   }

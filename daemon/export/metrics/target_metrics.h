@@ -11,7 +11,7 @@ namespace memprofd {
 
 // Identity and state of a target, and how it ended.
 void add_target_identity(const TargetInfo& info, MetricFamilies& out);
-// Counters and gauges; of one that has ended the counters.
+// Counters and gauges; only the counters of an ended target.
 void add_target_metrics(const ProfileSnapshot& target, MetricFamilies& out);
 
 }  // namespace memprofd

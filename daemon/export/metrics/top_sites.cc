@@ -10,19 +10,19 @@
 namespace memprofd {
 namespace {
 
-// Bucket of LifetimeHistogram that ends at the first exported bound, 2^10 us,
-// and how many of its half octaves lie between two bounds.
+// The bucket of LifetimeHistogram that ends at the first exported bound, 2^10 us, and the number of
+// its half octaves between two bounds.
 constexpr int kFirstBoundBucket = 20;
 constexpr int kBucketsPerBound = 6;
 
 double score(const SiteSeries& site) { return site.counts.allocated_bytes + site.live_bytes; }
 
-// The k sites with the most, of those with any, the first one first.
+// The k sites with the highest positive scores, the highest first.
 template <typename Score>
 std::vector<SiteKey> top(const SiteSeriesMap& sites, std::size_t k, Score score_of) {
   std::vector<const SiteSeriesMap::value_type*> ranked;
   for (const auto& site : sites) {
-    // A site that happens to bear the name of the sum stays in the sum.
+    // A site whose name is that of the sum stays in the sum.
     if (score_of(site.second) > 0 && site.first != TopSites::other_key()) ranked.push_back(&site);
   }
   const std::size_t n = std::min(k, ranked.size());
@@ -120,14 +120,14 @@ void TopSites::admit(const SiteSeriesMap& sites) {
   if (named_.size() >= most) make_room(sites, largest);
 }
 
-// Counts that its own series has shown are not counted again in other.
+// Counts that a site's own series has shown are not counted again in `other`.
 void TopSites::drop(std::map<SiteKey, SiteSeries>::iterator site) {
   unnamed_.insert(site->first);
   unnamed_total_ += site->second.counts;
   named_.erase(site);
 }
 
-// The more is live, the later a site goes.
+// Sites with the least live memory go first.
 void TopSites::make_room(const SiteSeriesMap& sites, const std::set<SiteKey>& largest) {
   const auto live_of = [&](const SiteKey& key) {
     const auto now = sites.find(key);
@@ -153,8 +153,8 @@ void TopSites::show_named(const SiteSeriesMap& sites) {
       series = now->second;
       continue;
     }
-    // The site got another name since symbols were found: its counters stay, and live memory is
-    // exported under the new name.
+    // The site got another name because symbols were found since: its counters stay, and live
+    // memory is exported under the new name.
     series.live_bytes = series.live_variance_bytes2 = 0;
     series.resident_bytes = series.resident_variance_bytes2 = 0;
     series.older = {};
@@ -165,7 +165,8 @@ SiteSeriesMap TopSites::update(const SiteSeriesMap& sites) {
   admit(sites);
   show_named(sites);
 
-  SiteCounts counted;  // what other_ has to cover: unnamed sites and those just named
+  SiteCounts counted;  // what other_ has to contain: sites without series and those that just got
+                       // one
   SiteSeries unnamed;
   std::set<SiteKey> unnamed_keys;
   for (const auto& [key, series] : sites) {

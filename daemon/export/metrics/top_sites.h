@@ -40,20 +40,19 @@
 
 namespace memprofd {
 
-// Bounds of the exported lifetime histogram: kLifetimeBounds of them, a factor
-// of 8 apart, from 1.024 ms to 36 min. Each is a bound of LifetimeHistogram too,
-// so that no bucket has to be split.
+// Bounds of the exported lifetime histogram: kLifetimeBounds of them, a factor of 8 apart, from
+// 1.024 ms to 36 min. Each is also a bound of LifetimeHistogram, so that no bucket has to be split.
 inline constexpr int kLifetimeBounds = 8;
 double lifetime_bound_seconds(int index);
 
 struct LifetimeSums {
   double sum_seconds = 0;  // of all words
-  // Words by lifetime, not cumulative; the last: longer than every bound.
+  // Words by lifetime, not cumulative; the last element is for lifetimes beyond every bound.
   std::array<double, kLifetimeBounds + 1> words{};
 
   void add(const LifetimeHistogram& histogram);
   LifetimeSums& operator+=(const LifetimeSums& other);
-  // The growth since earlier; no part of it is below zero.
+  // The growth since `earlier`; never negative.
   LifetimeSums growth_since(const LifetimeSums& earlier) const;
 };
 
@@ -66,7 +65,7 @@ struct SiteKey {
   }
 };
 
-// Values that never fall.
+// These values never fall.
 struct SiteCounts {
   double allocated_bytes = 0;
   double allocated_variance_bytes2 = 0;
@@ -75,18 +74,18 @@ struct SiteCounts {
   LifetimeSums lifetimes;
 
   SiteCounts& operator+=(const SiteCounts& other);
-  // The growth since earlier; no part of it is below zero.
+  // The growth since `earlier`; never negative.
   SiteCounts growth_since(const SiteCounts& earlier) const;
 };
 
-// All that is exported for one site.
+// Everything that is exported for one site.
 struct SiteSeries {
   SiteCounts counts;
   double live_bytes = 0;
   double live_variance_bytes2 = 0;
-  double resident_bytes = 0;  // of live, C's memory
+  double resident_bytes = 0;  // resident part of live native memory
   double resident_variance_bytes2 = 0;
-  // Live memory older than each of kLiveAgesSeconds; from known_ages on the values are unknown.
+  // Live memory older than each of kLiveAgesSeconds; values from known_ages on are unknown.
   struct Older {
     double bytes = 0;
     double variance_bytes2 = 0;
@@ -105,8 +104,8 @@ class TopSites {
 
   static const SiteKey& other_key();
 
-  // Names no more sites than that, from the next update on; k and 2K hold besides. Sites that have
-  // to go are summed in `other`, those with the least first.
+  // Limits the number of named sites from the next update on, in addition to k and 2K. Sites that
+  // have to go are summed in `other`, those with the least memory first.
   void set_limit(std::size_t limit) { limit_ = limit; }
 
   // Takes the totals of all sites of the target, as of now; returns what to

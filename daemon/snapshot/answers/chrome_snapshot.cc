@@ -17,7 +17,7 @@
 namespace memprofd {
 namespace {
 
-// Numbers of a node and of an edge, and indices into the lists of types.
+// Sizes of a node and of an edge in numbers, and indices into the lists of types.
 constexpr std::uint64_t kNodeFields = 7;
 constexpr std::uint64_t kEdgeFields = 3;
 constexpr int kObject = 3, kSynthetic = 9;
@@ -35,7 +35,7 @@ constexpr char kMeta[] =
     R"("sample_fields":["timestamp_us","last_assigned_id"],"location_fields":["object_index",)"
     R"("script_id","line","column"]})";
 
-// Gathers what is written; after an error nothing more is.
+// Buffers the output; writes nothing more after an error.
 class Text {
  public:
   explicit Text(const std::function<absl::Status(std::string_view)>& write) : write_(write) {}
@@ -59,7 +59,7 @@ class Text {
   absl::Status status_;
 };
 
-// Nodes are the roots' tree, then reachable blocks in their order.
+// Nodes are the tree of roots, then the reachable blocks in order.
 class Writer {
  public:
   Writer(const HeapImage& image, const std::function<absl::Status(std::string_view)>& write)
@@ -117,14 +117,14 @@ class Writer {
                     nodes_, edges_, largest_words_ * 8));
   }
 
-  // Strings are those of roots, of classes, and one of fields that are too far.
+  // Strings are the names of roots, then of classes, and one for fields that are too far.
   std::uint64_t class_string(std::uint32_t block_class) const {
     return tree_.nodes.size() + block_class;
   }
   std::uint64_t far_string() const { return tree_.nodes.size() + classes_.size(); }
 
   void write_node(int type, std::uint64_t name, std::uint64_t bytes, std::size_t edges) {
-    // Ids are odd: even ones are of what the page's embedder has.
+    // Ids are odd; even ones belong to the embedder of the page.
     out_.add("{}{},{},{},{},{},0,0", written_ == 0 ? "\"nodes\":[" : ",\n", type, name,
              2 * written_ + 1, bytes, edges);
     ++written_;
@@ -184,7 +184,7 @@ class Writer {
   const RootTree tree_;
   Text out_;
   std::vector<std::uint32_t> node_of_;             // by block
-  std::vector<std::vector<std::uint32_t>> below_;  // by node of the tree, nodes of it
+  std::vector<std::vector<std::uint32_t>> below_;  // by node of the tree: the nodes below it
   std::vector<std::vector<std::uint32_t>> held_;   // the same, blocks
   std::uint64_t nodes_ = 0, edges_ = 0, largest_words_ = 0;
   std::uint64_t written_ = 0;

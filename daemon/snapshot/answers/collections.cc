@@ -18,7 +18,7 @@ bool is_plain(const HeapImage& image, std::uint32_t block, std::uint64_t fields)
   return shape.tag == 0 && shape.words == fields + 1;
 }
 
-// Number of cells of this size that are linked by their last field; 0: they never end.
+// Number of cells of this size that are linked by their last field; 0 if the list does not end.
 std::uint64_t count_cells(const HeapImage& image, std::uint32_t cell, std::uint64_t fields) {
   std::uint64_t count = 0;
   while (cell != kNone && is_plain(image, cell, fields)) {
@@ -64,13 +64,13 @@ std::optional<Collection> as_table(const HeapImage& image, std::uint32_t block) 
   return table;
 }
 
-// Nodes of a tree, and whether it is one.
+// Counts the nodes of a tree, and detects blocks that are not one.
 class TreeCount {
  public:
   TreeCount(const HeapImage& image, std::uint64_t fields)
       : image_(image), fields_(fields), right_(static_cast<std::uint32_t>(fields - 2)) {}
 
-  // Height of the subtree; nothing when it is no tree.
+  // Height of the subtree; nothing if it is not a tree.
   std::optional<int> height(std::uint32_t node, int room) {
     if (node == kNone) return 0;
     if (room == 0 || !is_plain(image_, node, fields_) || ++size > image_.blocks()) {

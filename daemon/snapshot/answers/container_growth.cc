@@ -26,7 +26,7 @@ const char* collection_text(Collection::Kind kind) {
   return kind == Collection::Kind::kList ? "list" : "Map or Set";
 }
 
-// The largest within a few steps.
+// The largest collection within a few steps.
 std::optional<Collection> largest_collection(const HeapImage& image, std::uint32_t block,
                                              int depth) {
   if (block == HeapImage::kNoBlock || depth == 0) return std::nullopt;
@@ -41,7 +41,7 @@ std::optional<Collection> largest_collection(const HeapImage& image, std::uint32
   return largest;
 }
 
-// For each name of a root, the site with the most memory nearest to that root.
+// For each name of a root: the site with the most memory nearest to that root.
 std::vector<std::string> sites_of_roots(const HeapImage& image) {
   const std::vector<std::uint32_t> nearest = ShortestPaths(image).nearest_roots();
   std::vector<std::map<std::uint32_t, double>> words(image.root_names.size());
@@ -79,7 +79,7 @@ std::vector<Container> find_containers(HeapImage& image) {
     if (row.what == RetainedRow::What::kBlocks || row.words == 0) continue;
     const bool is_shared = row.what == RetainedRow::What::kShared;
     const std::uint32_t name = is_shared ? row.number : name_of_node[row.number];
-    if (name == kNoName) continue;  // of many roots, which have rows of their own
+    if (name == kNoName) continue;  // a name of many roots, which have rows of their own
     Container container{.root = root_text(image.root_names[name]) + (is_shared ? ", shared" : ""),
                         .words = row.words,
                         .site = sites[name]};

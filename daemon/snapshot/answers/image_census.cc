@@ -59,7 +59,7 @@ std::vector<ShapeCount> count_shapes(const HeapImage& image, const ShortestPaths
   return counts;
 }
 
-// The rows, named by a function of a shape's number and count.
+// One row per name; name() returns it for a shape's number and count.
 template <typename Key, typename Name>
 std::vector<CensusRow> grouped(const std::vector<ShapeCount>& counts, Key key, Name name) {
   std::map<decltype(key(0u)), CensusRow> groups;

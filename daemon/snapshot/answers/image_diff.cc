@@ -13,7 +13,7 @@
 namespace memprofd {
 namespace {
 
-// Without the blocks below them.
+// Counts roots without the blocks below them.
 std::vector<NamedCount> root_counts(const RetainedTable& table) {
   std::vector<NamedCount> roots;
   for (std::uint32_t i = 1; i < table.rows.size(); ++i) {

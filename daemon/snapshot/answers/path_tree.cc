@@ -66,8 +66,8 @@ bool PathTree::is_key(std::uint32_t step, const Key& key) const {
          steps_[step].block_class == key.block_class;
 }
 
-// With steps a, b, c, d so far, the key e repeats a period of two when it is that of c and d is
-// like b: the step is c then.
+// After steps a, b, c, d the key e repeats a period of two if it is that of c, and d is like b. The
+// step is c then.
 std::uint32_t PathTree::repeated_by(std::uint32_t last, const Key& key) const {
   std::uint32_t step = last;
   for (std::uint32_t period = 1; period <= kLongestPeriod; ++period) {
@@ -89,12 +89,12 @@ PathTree::Key PathTree::key_between(std::uint32_t from, std::uint32_t to) const 
   if (classes_.is_array(from_class)) return {PathStep::kAnyField, to_class};
   const std::uint32_t field = field_between(from, to);
   if (from_class != to_class) return {field, to_class};
-  // A pair may be a cell of a list, whose tail is more of the same, or hold another pair.
+  // A pair may be a cell of a list, whose tail continues the list, or contain another pair.
   const bool is_pair = classes_.fields(from_class) == 2 && image_.shape(from).tag == 0;
   return {is_pair && field != 1 ? field : kSameStep, to_class};
 }
 
-// The number of a field, or the frame of a fiber that stands behind the fields.
+// The number of a field, or the frame of a fiber, which comes after the fields.
 std::uint32_t PathTree::position_in(std::uint32_t block, std::uint8_t field) const {
   const BlockShape& shape = image_.shape(block);
   if (field < shape.words - 1) return field != HeapImage::kFarField ? field : PathStep::kAnyField;
@@ -104,7 +104,7 @@ std::uint32_t PathTree::position_in(std::uint32_t block, std::uint8_t field) con
   return is_known ? PathStep::kFrame | image_.sites[shape.site][frame] : PathStep::kUnknownFrame;
 }
 
-// Fields do not fall, so that all edges behind as many as there are near fields are far.
+// Fields are in ascending order, so all edges after the first ones are far.
 std::uint32_t PathTree::field_between(std::uint32_t from, std::uint32_t to) const {
   const std::uint64_t first = image_.edges.first[from];
   const std::uint64_t end =

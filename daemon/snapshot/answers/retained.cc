@@ -32,12 +32,12 @@ class TableBuilder {
 
   RetainedTable build(DominatorTree tree) {
     const auto order = tree.order();
-    const auto row_of = tree.take_dominators();  // its block's row replaces each
+    const auto row_of = tree.take_dominators();  // each entry is replaced by the row of its block
     nearest_ = ShortestPaths(image_).nearest_roots();
     for (std::size_t i = 0; i < order.size(); ++i) {
       const std::uint32_t node = order[i];
       if (node >= image_.blocks()) continue;
-      // The root of all roots is the one entry.
+      // The root of all roots is the only entry.
       const std::uint32_t at = row_of[i] - 1;
       const std::uint32_t above = order[at];
       const std::uint32_t row = above < image_.blocks() ? below_block(row_of[at], node)
@@ -67,7 +67,7 @@ class TableBuilder {
     }
     return at->second;
   }
-  // A class below itself is the same row: so a list is one row, however long.
+  // A class below itself uses the same row, so a list is one row, however long.
   std::uint32_t below_block(std::uint32_t row, std::uint32_t block) {
     const std::uint32_t block_class = classes_.of(block);
     return table_.rows[row].number == block_class ? row : row_below(row, block_class);
@@ -112,7 +112,7 @@ class TableBuilder {
   const RetainedOptions options_;
   const BlockClasses classes_;
   RetainedTable table_;
-  std::vector<bool> is_last_;           // by node of the root tree: none is below it
+  std::vector<bool> is_last_;           // by node of the root tree: no node is below it
   std::vector<std::uint32_t> nearest_;  // by block
   absl::flat_hash_map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> shared_rows_;
   absl::flat_hash_map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> rows_below_;

@@ -25,7 +25,7 @@ std::vector<ImageRoot> by_kind(const HeapImage& image) {
 
 }  // namespace
 
-// Level by level: those that are as far from a root.
+// Goes level by level through blocks of the same distance from a root.
 ShortestPaths::ShortestPaths(const HeapImage& image)
     : from_(image.blocks(), kUnreachable), blocks_(image.blocks()) {
   std::vector<std::uint32_t> level, next;
@@ -35,8 +35,8 @@ ShortestPaths::ShortestPaths(const HeapImage& image)
     next.push_back(block);
   };
   for (const ImageRoot& root : by_kind(image)) reach(root.block, blocks_ + root.name);
-  // Blocks come in no order, and waiting for memory is most of the work: what the next ones lead to
-  // is asked for in time, step by step.
+  // Blocks come in no order, and waiting for memory is most of the work. So the targets of the next
+  // ones are prefetched, step by step.
   const auto prefetch = [&](const std::vector<std::uint32_t>& blocks, std::size_t i) {
     if (i + 3 * kAhead < blocks.size()) image.edges.first.prefetch(blocks[i + 3 * kAhead]);
     if (i + 2 * kAhead < blocks.size()) {
@@ -57,7 +57,7 @@ ShortestPaths::ShortestPaths(const HeapImage& image)
   }
 }
 
-// Each way that was gone is made one step long; then all are.
+// Shortens each followed path to one step, so that no block is followed twice.
 std::vector<std::uint32_t> ShortestPaths::nearest() {
   std::vector<std::uint32_t> root_path;
   for (std::uint32_t i = 0; i < blocks_; ++i) {

@@ -9,10 +9,11 @@ namespace {
 
 using Children = std::vector<std::vector<std::uint32_t>>;
 
-// Lines of a tree in the order in which they are read, without a recursion of the tree's depth.
+// Walks the lines of a tree in reading order, without recursion.
 class TreeWalk {
  public:
-  // weight: of an item, 0: never shown. leave_out: adds what it has to a line that stands for it.
+  // weight: of an item; 0: never shown. leave_out: adds an item to the line that stands for omitted
+  // ones.
   TreeWalk(const Children& children, std::size_t limit, double least,
            std::function<double(std::uint32_t)> weight,
            std::function<void(std::uint32_t, TreeLine&)> leave_out)
@@ -24,7 +25,7 @@ class TreeWalk {
 
   // Items are taken in reverse order.
   void put(std::uint32_t item) { todo_.push_back({.item = item}); }
-  // down: at which item a line ends that begins with one.
+  // down: the item at which a line ends that begins with this one.
   template <typename Down>
   std::vector<TreeLine> lines(Down down) {
     std::vector<TreeLine> lines;

@@ -17,14 +17,14 @@
 namespace memprofd {
 namespace {
 
-constexpr std::uint64_t kSmallestTable = 16;  // of Hashtbl, whose sizes are powers of two
+constexpr std::uint64_t kSmallestTable = 16;  // for a Hashtbl, whose sizes are powers of two
 constexpr std::uint64_t kLeastArray = 64;
 
 bool is_block(const BlockShape& shape, std::uint64_t fields) {
   return shape.tag == 0 && shape.words == fields + 1;
 }
 
-// A Hashtbl that was made with 1, header included.
+// A Hashtbl that was created with size 1, header included.
 constexpr std::uint64_t kLeastTable = 2;
 constexpr std::uint64_t kLongChain = 16;
 
@@ -38,7 +38,7 @@ class WasteFinder {
     find_inner();
   }
 
-  // The pattern and what can be won, in words; 0: nothing.
+  // The pattern, and the words that could be saved; 0: none.
   struct BlockWaste {
     WastePattern pattern = WastePattern::kBoxedFloats;
     std::uint64_t words = 0;
@@ -60,7 +60,7 @@ class WasteFinder {
   bool is_cell(std::uint32_t block) const {
     return is_list_[image_.type(block)] && is_block(image_.shape(block), 2);
   }
-  // The next cell of a list, the next closure of the same function that this one holds.
+  // The next cell of a list, or the next closure of the same function.
   std::uint32_t next(std::uint32_t block) const {
     const auto held = image_.edges.of(block);
     if (is_cell(block)) {
@@ -96,7 +96,7 @@ class WasteFinder {
     return {WastePattern::kListsOfOne, words, words};
   }
 
-  // From its head on. What two chains share is counted once.
+  // Follows a chain from its head. A part that two chains share is counted once.
   BlockWaste check_closure(std::uint32_t block) {
     if (is_inner_[block]) return {};
     std::uint64_t length = 0;
@@ -110,8 +110,8 @@ class WasteFinder {
     return {WastePattern::kClosureChains, length * words, (length - 1) * words, length};
   }
 
-  // { size; data; seed; initial_size }, where data alone is a pointer, to an array of buckets
-  // { key; data; next }.
+  // { size; data; seed; initial_size }, where only data is a pointer, to an array of buckets { key;
+  // data; next }.
   BlockWaste check_table(std::uint32_t block) const {
     const auto held = image_.edges.of(block);
     if (held.size() != 1 || image_.fields[image_.edges.first[block]] != 1) return {};
@@ -133,7 +133,7 @@ class WasteFinder {
     return {WastePattern::kSparseTables, data.words, fields - needed};
   }
 
-  // The block that most fields hold, if there is one, is found by votes (Boyer and Moore).
+  // Finds the block that most fields hold, if there is one, by votes (Boyer and Moore).
   BlockWaste check_array(std::uint32_t block) const {
     const auto held = image_.edges.of(block);
     const std::uint64_t words = image_.shape(block).words;
@@ -152,11 +152,12 @@ class WasteFinder {
   const HeapImage& image_;
   const ShortestPaths& paths_;
   std::vector<bool> is_list_;   // by type
-  std::vector<bool> is_inner_;  // by block: the one before it in a list or chain leads to it
+  std::vector<bool> is_inner_;  // by block: the previous one in a list or chain leads to it
   absl::flat_hash_set<std::uint32_t> seen_;  // of closures
 };
 
-// Its bytes are in the first block that it holds, since OCaml 5.2 in the first that this one holds.
+// Its bytes are in the first block that it points to; since OCaml 5.2 in the first one that this
+// one points to.
 WasteFinder::BlockWaste check_buffer(const HeapImage& image, const BufferUse& buffer) {
   std::uint32_t at = buffer.block;
   for (int step = 0; step < 2 && image.shape(at).tag != kStringTag; ++step) {
@@ -169,7 +170,7 @@ WasteFinder::BlockWaste check_buffer(const HeapImage& image, const BufferUse& bu
   return {WastePattern::kLargeBuffers, bytes.words, bytes.words - needed};
 }
 
-// Sums by pattern and place.
+// Sums by pattern and place in the source.
 class WasteSums {
  public:
   explicit WasteSums(std::vector<std::uint32_t> roots) : roots_(std::move(roots)) {}

@@ -44,7 +44,7 @@ void ContentsWriter::put_block(FileBytesWriter& out, std::uint64_t block, std::u
   out.put(block - std::exchange(before, block));
 }
 
-// The last byte of a string says how many of its last word are none of its own.
+// The last byte of a string is the number of padding bytes before it.
 void ContentsWriter::end(std::uint64_t block) {
   std::uint64_t length = words_ * kWordBytes;
   if (is_string_ && length != 0) length -= std::min<std::uint64_t>(last_word_ >> 56, 7) + 1;

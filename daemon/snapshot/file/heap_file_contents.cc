@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the contents of blocks to a heap file, if they were requested.
+// HeapFileWriter: contents of blocks, if they were requested.
 #include "daemon/snapshot/file/heap_file_writer.h"
 
 namespace memprofd {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks that hold something in a way of their own: continuations, on stacks outside of the heap,
-// and ephemerons.
+// HeapFileWriter: continuations, which hold stacks outside of the heap, and ephemerons.
 #include "daemon/snapshot/block_header.h"
 #include "daemon/snapshot/file/heap_file_writer.h"
 
 namespace memprofd {
 namespace {
 
-// Further frames are not distinguished when the image is read.
+// The reader of an image does not distinguish further frames.
 constexpr std::size_t kMaxNamedFrames = 255;
 
 // The place where the fiber waits, if known.
@@ -20,7 +19,7 @@ std::string_view innermost(const std::vector<Location>& frames) {
 
 }  // namespace
 
-// False when the block has no fiber.
+// Returns false if the block has no fiber.
 bool HeapFileWriter::put_fiber(const BlockPart& part) {
   if (!word_names_.fiber || part.fields.empty()) return false;
   const auto stack = word_names_.fiber(part.fields[0]);
@@ -43,7 +42,7 @@ bool HeapFileWriter::put_fiber(const BlockPart& part) {
   return true;
 }
 
-// Its number + 1; 0: there are too many.
+// Number of the callstack plus 1; 0: there are too many.
 std::uint32_t HeapFileWriter::fiber_site(const std::vector<Location>& frames) {
   std::vector<std::uint32_t> places;
   for (std::size_t i = 0; i < std::min(frames.size(), kMaxNamedFrames); ++i) {
@@ -57,7 +56,8 @@ std::uint32_t HeapFileWriter::fiber_site(const std::vector<Location>& frames) {
   return site;
 }
 
-// False if it is no ephemeron. The next one in the runtime's list is not kept alive by it.
+// Returns false if it is not an ephemeron. It does not keep the next one in the runtime's list
+// alive.
 bool HeapFileWriter::put_weak(const BlockPart& part) {
   if (part.fields.size() < kFirstKey || !ephemerons_.blocks.contains(part.address)) return false;
   const bool has_data = part.fields[kEphemeronData] != ephemerons_.nothing;

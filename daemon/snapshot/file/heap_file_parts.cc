@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heap files for questions that need no blocks.
+// Reads heap files for questions that need no blocks.
 #include <utility>
 
 #include "absl/strings/str_cat.h"

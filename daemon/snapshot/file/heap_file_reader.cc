@@ -23,10 +23,10 @@ namespace {
 // Microseconds, some centuries.
 constexpr std::uint64_t kMostAge = std::uint64_t{1} << 54;
 
-// Addresses of programs end below.
+// Addresses of programs are below this limit.
 constexpr std::uint64_t kMostWords = std::uint64_t{1} << 44;
 
-// Questions number blocks and roots together, and use further numbers.
+// Questions number blocks and roots together, and need further numbers.
 constexpr std::uint64_t kMostNumbers = HeapImage::kNoBlock - (std::uint64_t{1} << 24);
 
 class ImageReader {
@@ -76,7 +76,7 @@ class ImageReader {
   struct BlockVisitor;
   struct PointerVisitor;
 
-  // More holders than blocks are a lie, which is not kept either.
+  // A file with more holders than blocks is invalid, and is not kept.
   bool is_too_large() const {
     return image_.shape_of.size() > limits_.blocks || pointers_ > limits_.pointers ||
            outside_.size() > limits_.blocks;
@@ -92,8 +92,8 @@ class ImageReader {
 
   absl::Status read_pointers(const std::string& path);
   std::uint32_t block_at(std::uint64_t place) const;
-  // Room for roots, which questions may put above the blocks: their names, each with its kind,
-  // owner and place.
+  // Room for roots, which questions may number after the blocks; names of roots, with kinds, owners
+  // and places.
   std::size_t room_for_roots() const { return 4 * image_.root_names.size() + 1; }
   void add_roots();
   void add_samples();
@@ -117,7 +117,7 @@ class ImageReader {
   std::vector<Outside> outside_;
 };
 
-// The first time through: where blocks are, and what they are.
+// The first pass: where blocks are, and what they are.
 struct ImageReader::BlockVisitor {
   ImageReader& reader;
 
@@ -137,7 +137,8 @@ struct ImageReader::BlockVisitor {
   void on_key(std::uint64_t, std::uint64_t) { ++reader.pointers_; }
 };
 
-// The second time: what they hold. Pointers to what is no block, or was cut off, lead nowhere.
+// The second pass: pointers of blocks. A pointer to something that is not a block, or was
+// truncated, leads nowhere.
 struct ImageReader::PointerVisitor {
   ImageReader& reader;
 
@@ -165,7 +166,7 @@ bool ImageReader::read_all() {
     piece_at_ = source_.position();
     const auto piece = source_.next();
     if (!piece) break;
-    // The head comes first, and nothing behind the end.
+    // The head comes first, and nothing follows the end.
     if (has_end_ || tables_.has_head() == (piece->kind == PieceKind::kHead)) return false;
     if (!read_piece(*piece)) return false;
   }
@@ -263,7 +264,7 @@ bool ImageReader::read_end(FileBytesReader& in) {
   return in.number() == image_.blocks() && in.number() == pointers_;
 }
 
-// ---------------------------------------------------------------------- what leads where
+// ---------------------------------------------------------------------- pointers
 
 // A pointer to any but the first function of a closure points into it.
 std::uint32_t ImageReader::block_at(std::uint64_t place) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sampled blocks of a heap file, with their callstacks and ages.
+// HeapFileWriter: sampled blocks with their callstacks and ages.
 #include <algorithm>
 
 #include "daemon/snapshot/file/heap_file_writer.h"

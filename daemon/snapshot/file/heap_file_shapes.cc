@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes shapes, and small blocks with their pointers: most of a heap.
+// HeapFileWriter: shapes, and small blocks with their pointers, which are most of a heap.
 #include <array>
 #include <bit>
 
@@ -9,7 +9,7 @@
 namespace memprofd {
 namespace {
 
-// It is 2^64 divided by the golden ratio (Knuth).
+// 2^64 divided by the golden ratio (Knuth).
 constexpr std::uint64_t kMix = 0x9e3779b97f4a7c15;
 
 }  // namespace
@@ -59,7 +59,7 @@ HeapFileWriter::DefinedShape HeapFileWriter::shape(const Shape& shape) {
   return defined;
 }
 
-// Number 0 when there are too many shapes already.
+// Returns number 0 if there are too many shapes already.
 inline HeapFileWriter::DefinedShape HeapFileWriter::masked_shape(const BlockPart& part,
                                                                  std::uint32_t mask) {
   const std::uint64_t header = part.header ^ colour_of(part.header);
@@ -72,7 +72,7 @@ inline HeapFileWriter::DefinedShape HeapFileWriter::masked_shape(const BlockPart
     return known.shape;
   }
   const DefinedShape defined = new_masked_shape(part, mask);
-  // The memory that a custom block holds outside of the heap is in its shape, and may differ each
+  // The shape of a custom block contains its memory outside of the heap, which may differ each
   // time.
   if (tag_of(header) != kCustomTag) known = {header, code, mask, defined};
   return defined;
@@ -91,7 +91,7 @@ HeapFileWriter::DefinedShape HeapFileWriter::new_masked_shape(const BlockPart& p
   return this->shape(shape);
 }
 
-// False when there are too many shapes already.
+// Returns false if there are too many shapes already.
 bool HeapFileWriter::put_masked(const BlockPart& part) {
   std::array<std::uint64_t, kMaskedFields> places;
   std::size_t count = 0;

@@ -37,7 +37,7 @@ void HeapFileWriter::flush(Piece& piece) {
   piece.bytes.clear();
 }
 
-// All that a later piece may refer to.
+// Writes everything that later pieces may refer to.
 void HeapFileWriter::flush_names() {
   flush(texts_);
   flush(locations_);
@@ -131,7 +131,7 @@ void HeapFileWriter::put_regions(const HeapMap& map) {
     regions.bytes.put(region.slot_words);
     end = region.end() / kWordBytes;
     flush_if_full(regions);
-    // All of a pool: its head holds no block, and those side by side are one stretch.
+    // A pool is one region with its head, which holds no block; adjacent ones become one region.
     const bool is_pool = region.kind == RegionKind::kPool;
     heap_regions_.add(is_pool ? std::min(region.begin, region.head()) : region.begin, region.end());
   }
@@ -189,7 +189,7 @@ void HeapFileWriter::operator()(const HeapRegion& region, const BlockPart& part)
 }
 
 void HeapFileWriter::begin_region(const HeapRegion& region) {
-  if (region_ == nullptr) {  // all of these come before the blocks
+  if (region_ == nullptr) {  // these come before all blocks
     flush_names();
     flush(roots_);
     flush_samples();

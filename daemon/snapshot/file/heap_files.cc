@@ -23,7 +23,7 @@ namespace memprofd {
 namespace {
 
 constexpr std::string_view kPrefix = "auto-", kEnding = ".heap";
-// Snapshots of one process in one second.
+// Maximum number of snapshots of one process in one second.
 constexpr int kMostOfASecond = 1000;
 constexpr std::uint64_t kCheckedBytes = 16 << 20;
 
@@ -31,8 +31,8 @@ struct Kept {
   std::filesystem::file_time_type time;
   std::string path;
   std::uint64_t bytes = 0;
-  bool is_complete = false;  // not what is being written
-  std::string program;       // its name as the file has it; empty: no file of ours
+  bool is_complete = false;  // false while it is being written
+  std::string program;       // the name in the file; empty: not a file of memprofd
 };
 
 // NAME in "auto-NAME-PID-TIME.heap" or "auto-NAME-PID-TIME-2.heap"; NAME may contain hyphens.
@@ -58,7 +58,7 @@ std::map<std::string, std::uint64_t> sum_by_program(const std::vector<Kept>& fil
   return sums;
 }
 
-// Files that are removed meanwhile do not count.
+// Skips files that are removed meanwhile.
 std::vector<Kept> files_in(const std::string& directory) {
   std::vector<Kept> files;
   std::error_code error;
@@ -76,7 +76,7 @@ std::vector<Kept> files_in(const std::string& directory) {
   return files;
 }
 
-// The oldest file first.
+// Sorted, the oldest file first.
 std::vector<Kept> complete_in(const std::string& directory) {
   std::vector<Kept> files = files_in(directory);
   std::erase_if(files, [](const Kept& kept) { return !kept.is_complete; });
@@ -86,7 +86,7 @@ std::vector<Kept> complete_in(const std::string& directory) {
   return files;
 }
 
-// Whatever it is, a link that leads nowhere too. What cannot be looked at the next step says.
+// True for any kind of file, also for a dangling link. The next step reports errors.
 bool is_taken(const std::string& path) {
   struct stat status {};
   return ::lstat(path.c_str(), &status) == 0;
@@ -141,7 +141,7 @@ std::vector<KeptHeap> HeapFiles::list() const {
   return list;
 }
 
-// A name that is none of the directory's own leads nowhere.
+// Refuses names that are not those of files in the directory.
 absl::StatusOr<std::string> HeapFiles::path_of(std::string_view name) const {
   RETURN_IF_ERROR(none_kept());
   for (Kept& kept : complete_in(options_.directory)) {
@@ -233,7 +233,7 @@ absl::Status HeapFiles::File::fill(const std::function<bool()>& waits,
   return finish();
 }
 
-// One that is being written is locked, by whichever memprofd.
+// A file that is being written is locked, by any memprofd.
 void HeapFiles::remove_left_parts() const {
   for (const Kept& kept : files_in(options_.directory)) {
     if (!kept.is_complete) NewFile::remove_left(kept.path);
@@ -244,7 +244,7 @@ void HeapFiles::remove_oldest() const {
   std::vector<Kept> files = complete_in(options_.directory);
   while (files.size() > options_.keep) {
     const auto counts = sum_by_program(files, [](const Kept&) { return std::uint64_t{1}; });
-    // Of the programs with the most, the one that has the oldest.
+    // Takes the oldest one of the programs with the most files.
     const auto oldest = std::ranges::max_element(
         files, {}, [&](const Kept& kept) { return counts.at(kept.program); });
     ::unlink(oldest->path.c_str());

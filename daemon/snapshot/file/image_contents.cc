@@ -10,7 +10,7 @@
 namespace memprofd {
 namespace {
 
-// The next block of those that have something, by number.
+// The next block with contents, by number.
 template <typename Item>
 bool next_block(FileBytesReader& in, std::uint64_t& block, const std::vector<Item>& before) {
   block += in.number();

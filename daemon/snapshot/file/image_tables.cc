@@ -79,7 +79,7 @@ bool ImageTables::read_text(FileBytesReader& in) {
   return true;
 }
 
-// A short number in the file may stand for a long text.
+// A short number in the file may stand for a long text, so copies are counted.
 bool ImageTables::note_copied(const Location& place) {
   copied_bytes_ += place.function.size() + place.file.size() + place.library.size();
   return copied_bytes_ <= kMaxCopiedBytes;

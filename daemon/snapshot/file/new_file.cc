@@ -61,7 +61,7 @@ absl::StatusOr<NewFile> NewFile::create(std::string path) {
     std::string temporary = path + kPartEnding;
     UniqueFd file(::mkostemps(temporary.data(), kAfterRandom, O_CLOEXEC));  // mode 0600
     if (!file) return cannot_write(path);
-    (void)::flock(file.get(), LOCK_EX);  // some file systems know no locks
+    (void)::flock(file.get(), LOCK_EX);  // some file systems have no locks
     struct stat status {};
     if (::fstat(file.get(), &status) != 0) return cannot_write(path);
     if (status.st_nlink == 0) continue;

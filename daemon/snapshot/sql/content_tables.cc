@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables of what strings and float arrays hold, where a snapshot has that.
+// Tables of the contents of strings and float arrays, if a snapshot has them.
 #include <fmt/core.h>
 
 #include <bit>
@@ -14,7 +14,7 @@
 namespace memprofd {
 namespace {
 
-// A JSON array; what JSON has no number for is null.
+// A JSON array; numbers that JSON lacks are null.
 std::string floats_text(std::string_view bytes) {
   std::string text = "[";
   for (std::size_t at = 0; at + sizeof(double) <= bytes.size(); at += sizeof(double)) {

@@ -90,7 +90,7 @@ absl::Status HeapQuery::error(int code) const {
         "the query needs more memory than it may have for sorting and grouping; group by fewer "
         "values or select fewer rows first");
   }
-  // It repeats what the query says, newlines too.
+  // The message repeats the query, with its newlines.
   const std::string text = printable(sqlite3_errmsg(connection_.get()));
   if (code == SQLITE_AUTH) {
     return absl::InvalidArgumentError(

@@ -92,7 +92,7 @@ std::string HeapTables::way_to(std::int64_t block) {
   PathTree tree(image_, classes_, paths());
   tree.add(to, {});
   std::string way;
-  // A tree of one way: each step is below the one before.
+  // A tree with a single path: each step is below the previous one.
   for (std::uint32_t step = 1; step < tree.steps().size(); ++step) way += tree.text(step);
   return way;
 }

@@ -14,7 +14,7 @@ ReachSets& sets_of(sqlite3_context* context) {
   return *static_cast<ReachSets*>(sqlite3_user_data(context));
 }
 
-// SQLite has zeroed room for a pointer in each group.
+// SQLite provides zeroed room for a pointer in each group.
 void add(sqlite3_context* context, int, sqlite3_value** values) {
   auto** set =
       static_cast<ReachedBlocks**>(sqlite3_aggregate_context(context, sizeof(ReachedBlocks*)));
@@ -26,7 +26,7 @@ void add(sqlite3_context* context, int, sqlite3_value** values) {
   (*set)->add(static_cast<std::uint32_t>(block));
 }
 
-// A group without a block leads nowhere. SQLite calls it of a query that fails, too.
+// A group without a block reaches nothing. SQLite also calls this for a query that fails.
 template <std::uint64_t (*measure)(const ReachedBlocks&)>
 void report_result(sqlite3_context* context) {
   auto** set = static_cast<ReachedBlocks**>(sqlite3_aggregate_context(context, 0));

@@ -24,7 +24,7 @@ struct Cursor {
 
 // Numbers of plans.
 constexpr int kAllRows = 0, kRowsWithKey = 1;
-// Costs for SQLite's planner: rows of one key are few compared with all.
+// Costs for SQLite's planner: few rows have one key.
 constexpr double kKeyCost = 10, kAllCost = 1e6;
 
 Cursor& cursor(sqlite3_vtab_cursor* base) { return *reinterpret_cast<Cursor*>(base); }
@@ -67,7 +67,7 @@ int close(sqlite3_vtab_cursor* base) {
   delete &cursor(base);
   return SQLITE_OK;
 }
-// SQLite itself compares once more; here a value that is no whole number has no rows.
+// SQLite compares again afterwards. A value that is not a whole number has no rows here.
 int filter(sqlite3_vtab_cursor* base, int plan, const char*, int, sqlite3_value** values) {
   Cursor& at = cursor(base);
   at.left = {0, at.of->rows()};
@@ -112,7 +112,7 @@ int row_id(sqlite3_vtab_cursor* base, sqlite3_int64* out) {
   return SQLITE_OK;
 }
 
-// Without a way to create one: the name alone is the table.
+// There is no function that creates a table: its name alone makes it available.
 constexpr sqlite3_module kModule{.iVersion = 0,
                                  .xConnect = connect,
                                  .xBestIndex = best_index,
@@ -131,7 +131,7 @@ constexpr sqlite3_module kModule{.iVersion = 0,
 absl::Status add_table(sqlite3* connection, const SqlTable& table) {
   const int added = sqlite3_create_module_v2(connection, table.name.c_str(), &kModule,
                                              const_cast<SqlTable*>(&table), nullptr);
-  // It is declared when it is first named, which an authorizer would be asked about.
+  // SQLite declares a table when it is first named, and would ask an authorizer about that.
   const std::string naming = absl::StrCat("SELECT * FROM ", table.name);
   sqlite3_stmt* statement = nullptr;
   const bool is_named = added == SQLITE_OK && sqlite3_prepare_v2(connection, naming.c_str(), -1,

@@ -42,7 +42,7 @@ bool BufferFinder::is_inner_of(std::uint64_t value, std::uint64_t position) cons
          is_string_of(block[1], integer(block[2]));
 }
 
-// The last byte of a string says how many of its last word are none of its own.
+// The last byte of a string is the number of padding bytes before it.
 bool BufferFinder::is_string_of(std::uint64_t value, std::uint64_t length) const {
   std::uint64_t header = 0, last = 0;
   if (!memory_.read_value(value - kWordBytes, header).ok()) return false;

@@ -12,7 +12,7 @@ std::uint64_t word_at(const MemoryReader& memory, std::uint64_t address) {
   return address != 0 && memory.read_value(address, value).ok() ? value : 0;
 }
 
-// The first field of each is the next one; of the last it is 0. Circles end where they close.
+// The first field of each ephemeron is the next one, or 0. The walk stops where a circle closes.
 void follow(const MemoryReader& memory, std::uint64_t first, Ephemerons& ephemerons) {
   std::uint64_t value = word_at(memory, first);
   while (value > kWordBytes && value % kWordBytes == 0 &&
@@ -33,8 +33,8 @@ Ephemerons read_ephemerons(const MemoryReader& memory, const HeapLayout& layout,
     follow(memory, layout.first_ephemeron, ephemerons);
     return ephemerons;
   }
-  // struct caml_ephe_info of runtime/caml/weak.h: the list of those that are still to be marked,
-  // and of those that are.
+  // struct caml_ephe_info of runtime/caml/weak.h: the list of ephemerons to mark, and that of
+  // marked ones.
   for (const std::uint64_t state : states) {
     const std::uint64_t info = word_at(memory, state + layout.abi.ephemerons);
     if (info == 0) continue;

@@ -13,13 +13,13 @@ namespace {
 constexpr std::size_t kWindowWords = 1024;
 constexpr std::uint64_t kWordsOfFiber = 16;
 constexpr std::uint64_t kEndOffset = 16;  // in struct stack_info
-// The frame of caml_start_program, which has the registers that the chunk above it saved.
+// The frame of caml_start_program contains the registers that the chunk above it saved.
 constexpr std::uint64_t kRegistersOffset = 24;
 constexpr std::uint64_t kChunkHeadBytes = 32;
 
 }  // namespace
 
-// Stacks are read from their innermost frame on, many words at a time.
+// Stacks are read from their innermost frame outwards, many words at a time.
 std::optional<std::uint64_t> FiberWalk::word(std::uint64_t address) {
   if (address < window_at_ || address - window_at_ >= window_.size() * kWordBytes) {
     const bool in_stack = begin_ <= address && address < end_;
@@ -76,7 +76,7 @@ bool FiberWalk::walk_stack(std::uint64_t registers, const OnFrame& on_frame) {
   return true;
 }
 
-// From where OCaml code was left to where C code called it.
+// Walks the frames from where OCaml code was left to where C code called it.
 bool FiberWalk::walk_chunk(std::uint64_t& at, std::uint64_t& registers, const OnFrame& on_frame) {
   auto return_address = word(at);
   at += kWordBytes;
@@ -104,7 +104,7 @@ bool FiberWalk::walk_chunk(std::uint64_t& at, std::uint64_t& registers, const On
 bool FiberWalk::report_frame(const Frame& frame, std::uint64_t return_address, std::uint64_t at,
                              std::uint64_t registers, const OnFrame& on_frame) {
   slots_.clear();
-  // A frame has its return address at least: else the walk would stay where it is.
+  // A frame has at least a return address; otherwise the walk would not advance.
   if (frame.bytes < kWordBytes || !spend(1 + frame.live.size())) return false;
   for (const std::uint16_t entry : frame.live) {
     const bool in_register = (entry & 1) != 0;

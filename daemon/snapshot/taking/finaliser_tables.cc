@@ -9,11 +9,11 @@
 namespace memprofd {
 namespace {
 
-// struct finalisable of runtime/finalise.c: the table, how many are old, how many there are, and
-// how many there is room for. Each is a function, a value and an offset.
+// struct finalisable of runtime/finalise.c: the table, the number of old entries, of all entries,
+// and of slots. Each entry is a function, a value and an offset.
 constexpr std::uint64_t kEntryBytes = 24;
 constexpr std::uint64_t kMostEntries = std::uint64_t{1} << 32;
-// In OCaml 5, struct caml_final_info: one, a flag, the other.
+// OCaml 5's struct caml_final_info: the first table, a flag, the last table.
 constexpr std::uint64_t kLastInInfo = 40;
 
 struct Table {
@@ -48,7 +48,7 @@ FinaliserAddresses find_finalisers(const ElfFile& program, std::uint64_t load_bi
   static constexpr std::string_view kNames[] = {"caml_final_register",
                                                 "caml_final_register_called_without_value"};
   const auto found = program.find_symbols(kNames);
-  // Each hands its table to the function that does its work.
+  // Each of these functions passes its table to a common one.
   const auto table = [&](const std::optional<ElfSymbol>& function) -> std::uint64_t {
     std::array<std::byte, 32> code = {};
     if (!function || !program.read(function->address, code).ok()) return 0;

@@ -36,13 +36,12 @@ constexpr std::chrono::seconds kPatience{30};
 // Time for which the copy waits for the reader of its pieces.
 constexpr milliseconds kTakerPatience{5000};
 constexpr milliseconds kPoll{20};
-// Minimum time for its domains to stop together: an idle one takes this long to wake up, and those
-// that have not come by then will not.
+// Minimum time for the domains to stop together: an idle one takes this long to wake up.
 constexpr std::chrono::nanoseconds kLeastDomainPatience = milliseconds(1);
 constexpr std::chrono::nanoseconds kMostDomainPatience = milliseconds(3000);
-// Bounds of what a program's own pauses make of the predictions for it.
+// Limits for the correction of predictions by earlier pauses of the program.
 constexpr double kLeastPauseRatio = 0.5, kMostPauseRatio = 5;
-// An idle program is made to look up so often.
+// Interval at which an idle program is made to reach its safe point.
 constexpr milliseconds kTripInterval{100};
 
 absl::StatusOr<CopyAgent> agent_of(const CopyLease& lease) {
@@ -109,15 +108,15 @@ class HeapTaker {
     return absl::OkStatus();
   }
 
-  // On the thread that traces the borrowed one.
+  // Runs on the thread that traces the borrowed one.
   absl::Status make_and_write(BorrowedThread& thread, std::uint64_t stopped_at_ns) {
     began_ = true;
     absl::StatusOr<HeapCopy> copy = HeapCopy::take(target_, agent_, thread, stopped_at_ns);
-    if (absl::IsUnavailable(copy.status())) began_ = false;  // it is tried again
+    if (absl::IsUnavailable(copy.status())) began_ = false;  // the copy is tried again
     RETURN_IF_ERROR(copy.status());
     absl::Status written;
     thread.watch_while([&] { written = write(*copy); });
-    // Pieces have been handed on: this is not to be tried again.
+    // Pieces have been delivered, so the attempt must not be repeated.
     return absl::IsUnavailable(written) ? absl::AbortedError(written.message()) : written;
   }
 
@@ -133,14 +132,14 @@ class HeapTaker {
   }
 
   // Work that the rehearsal lacks, such as stopping domains, recurs at the next copy. Half of an
-  // error is corrected at once: half of it is chance.
+  // error is corrected at once, because the other half may be chance.
   void learn_pause() const {
     const double error = summary_.pause_seconds / summary_.predicted_pause_seconds;
     lease_.pause_ratio =
         std::clamp(lease_.pause_ratio.load() * std::sqrt(error), kLeastPauseRatio, kMostPauseRatio);
   }
 
-  // Runs until the injector has ended and all pieces are taken.
+  // Delivers pieces until the injector has ended and all are taken.
   absl::Status hand_on(const Injector& injector) {
     const auto begin = Clock::now();
     auto trip_at = begin;
@@ -199,9 +198,9 @@ class HeapTaker {
   HeapProgram program_;
   CopyAgent agent_;
   PiecePipe pipe_{kTakerPatience};
-  bool waits_at_point_ = false;  // holding the runtime lock: no thread reaches the safe point
+  bool waits_at_point_ = false;  // with the runtime lock, so no thread reaches the safe point
   std::atomic<bool> began_{false};
-  HeapSummary summary_;  // of the thread that runs the round, until that has ended
+  HeapSummary summary_;  // used by the thread of the attempt until that has ended
 };
 
 }  // namespace

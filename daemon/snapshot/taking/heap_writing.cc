@@ -22,7 +22,7 @@
 namespace memprofd {
 namespace {
 
-// The memory of the copy, as long as a client wants the file.
+// The memory of the copy, readable as long as a client wants the file.
 class WantedMemory final : public MemoryReader, public PieceReader, public MemoryViewer {
  public:
   WantedMemory(const CopyMemory& memory, const HeapFileWriter& writer)
@@ -104,7 +104,7 @@ absl::Status HeapWriting::run() {
   return writer_.end(census_);
 }
 
-// A snapshot is good without it: of a program with another malloc than glibc's.
+// A snapshot is useful without it, for example if the program has another malloc than glibc's.
 std::unique_ptr<NativeMemory> HeapWriting::find_native_memory(const MemoryReader& memory) {
   auto found = NativeMemory::search(
       copy_.pid(), memory, map_, target_, *program_.file,
@@ -146,7 +146,7 @@ void HeapWriting::add_roots() {
       [this](std::uint64_t value, const RootName& name) { writer_.add_root(value, name); });
 }
 
-// Followed blocks live on and die, so this comes first.
+// Runs first, because followed blocks continue to live and die.
 absl::Status HeapWriting::find_samples() {
   std::vector<memprof_root> roots;
   for (const RootSection& section : copy_.sections()) {
@@ -160,8 +160,9 @@ absl::Status HeapWriting::find_samples() {
   return absl::OkStatus();
 }
 
-// A block that survived the last finished collection was reachable when that began to mark, or came
-// later; it began when the previous one had ended, and both are counted at their end.
+// A block that survived the last finished collection was reachable when that began to mark, or was
+// allocated later. Marking began when the previous collection had ended; collections are counted at
+// their ends.
 std::uint64_t HeapWriting::longest_wait_ns() const {
   const auto ended = major_collections(copy_.memory(), target_);
   if (!ended.ok() || *ended < 2) return 0;
@@ -186,7 +187,7 @@ void HeapWriting::add_samples() {
   }
 }
 
-// Runs of recursion once.
+// Shows runs of recursion once.
 std::vector<Location> HeapWriting::callstack(const Callstack& callstack) const {
   std::vector<Location> places;
   std::vector<Symbolizer::FrameRun> scratch;
@@ -199,7 +200,7 @@ std::vector<Location> HeapWriting::callstack(const Callstack& callstack) const {
   return places;
 }
 
-// A closure begins with its code; a custom block with its operations, and they with their name.
+// A closure begins with its code, a custom block with its operations, and those with their name.
 WordNames HeapWriting::word_names() {
   WordNames names;
   names.function = [this](std::uint64_t code) -> std::string {
@@ -217,7 +218,7 @@ WordNames HeapWriting::word_names() {
   return names;
 }
 
-// A continuation begins with its fiber as an integer; what has been continued has none.
+// A continuation begins with its fiber as an integer; one that has been continued has none.
 std::optional<FiberStack> HeapWriting::fiber(std::uint64_t word) {
   if (word % 2 == 0 || word == 1) return std::nullopt;
   FiberStack stack;

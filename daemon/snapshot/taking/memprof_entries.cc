@@ -12,7 +12,7 @@ namespace {
 
 // Value of an entry without a block.
 constexpr std::uint64_t kUnit = 1;
-// Entries are an array: many are read at once.
+// Entries form an array, so many are read at once.
 constexpr std::uint64_t kMostBytes = 256u << 10;
 constexpr std::uint64_t kMostGapBytes = 256;
 

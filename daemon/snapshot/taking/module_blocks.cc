@@ -14,14 +14,14 @@ constexpr std::size_t kMostModules = 1u << 16;
 constexpr std::size_t kMostBlocksOfOne = 1u << 16;
 constexpr std::size_t kMostBlocks = 1u << 20;
 constexpr std::uint64_t kMostFields = 1u << 24;
-// Frames of a module that are asked for its name.
+// Number of a module's frames that are tried for its name.
 constexpr std::ptrdiff_t kFramesAsked = 8;
 // Tables of the program's start and of the runtime come first.
 constexpr std::uint64_t kTablesBefore = 2;
 
 using ByAddress = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 
-// Descriptors by where they are, with their return addresses.
+// Descriptors by address, with their return addresses.
 ByAddress by_place(const FrameTable& frames) {
   ByAddress places;
   for (const FrameDescriptor& frame : frames.descriptors()) {
@@ -31,8 +31,8 @@ ByAddress by_place(const FrameTable& frames) {
   return places;
 }
 
-// An outermost function is the module's own; inlined ones may be of others. A table says first how
-// many frames it has: behind them come another module's.
+// The outermost function belongs to the module; inlined ones may belong to others. A table begins
+// with its number of frames; frames beyond it belong to another module.
 std::string name_at(std::uint64_t table, std::uint64_t frames, const ByAddress& places,
                     Symbolizer& symbolizer) {
   const auto first =

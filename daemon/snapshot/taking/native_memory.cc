@@ -17,7 +17,7 @@
 namespace memprofd {
 namespace {
 
-// For which the copy is kept at most for this.
+// Maximum time for which the copy is kept for this walk.
 constexpr std::chrono::seconds kTime{10};
 
 }  // namespace
@@ -52,7 +52,7 @@ absl::StatusOr<std::unique_ptr<NativeMemory>> NativeMemory::search(
   return found;
 }
 
-// A block that comes in parts has one number.
+// A block that comes in several parts has one number.
 void NativeMemory::search_block(const BlockPart& part) {
   const bool is_holder = !holders_.empty() && holders_.back().block == part.address;
   const std::size_t owner = holders_.size() - (is_holder ? 1 : 0);
@@ -61,7 +61,7 @@ void NativeMemory::search_block(const BlockPart& part) {
   if (holds && !is_holder) holders_.push_back(holder);
 }
 
-// Returns true if the owner has some of it.
+// Returns true if the owner holds any chunk.
 bool NativeMemory::own_words(const BlockPart& part, std::uint32_t owner, Holder& holder) {
   const unsigned tag = tag_of(part.header);
   if (tag == kCustomTag && part.first == 0 && !part.fields.empty()) {

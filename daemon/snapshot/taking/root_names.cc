@@ -68,7 +68,7 @@ void RootNames::find_domains() {
   }
 }
 
-// The hook begins with the thread that runs, and with what its structure begins with.
+// The hook begins with the running thread, whose structure has the expected first fields.
 void RootNames::find_threads(const RootSection& section) {
   if (section.roots.empty() || section.domain >= domains_.size()) return;
   const std::uint64_t first = section.roots[0].slot;
@@ -158,7 +158,7 @@ RootName RootNames::name_of_c_root(std::uint64_t slot) const {
   return {.kind = RootKind::kGlobalC, .owner = file_at(slot)};
 }
 
-// "orders", "orders{shop=north, kind=paid}": of the slot of the program's registry that has it.
+// "orders", "orders{shop=north, kind=paid}": the name of the registry's entry with this slot.
 std::string RootNames::name_by_the_program(std::uint64_t slot) const {
   const MemoryReader& memory = copy_.memory();
   const std::uint64_t first = target_.registry + offsetof(memprof_values, slots);
@@ -186,14 +186,14 @@ RootName RootNames::name_in_thread(const memprof_root& root) {
   return name;
 }
 
-// The base name of what is mapped there.
+// The base name of the file that is mapped there.
 std::string RootNames::file_at(std::uint64_t address) const {
   const auto mapping = std::upper_bound(
       mappings_.begin(), mappings_.end(), address,
       [](std::uint64_t place, const Mapping& mapping) { return place < mapping.end; });
   if (mapping == mappings_.end() || address < mapping->begin) return "";
   if (mapping->path.empty() || mapping->path[0] != '/') {
-    // A program's zeroed data lies behind its file's.
+    // A program's zeroed data follows the data of its file.
     const bool behind_file = mapping != mappings_.begin() && (mapping - 1)->end == mapping->begin &&
                              !(mapping - 1)->path.empty() && (mapping - 1)->path[0] == '/';
     if (mapping->path != "[heap]" && behind_file) return file_at((mapping - 1)->begin);

@@ -30,7 +30,7 @@ void StackSlots::add(SavedStack at) {
   }
 }
 
-// Whatever holds the frame's values: it is the frame that is known.
+// Records for each slot of the stack to which frame it belongs.
 void StackSlots::add(SavedFiber saved) {
   fibers_.walk(saved, [this](std::uint64_t return_address, std::span<const FiberWalk::Slot> slots) {
     if (return_address == 0) return true;

@@ -19,7 +19,7 @@ constexpr std::uint64_t kAnnotations = 1, kBuildFolder = 6, kLoadPath = 7, kImpo
                         kInterfaceDigest = 11;
 constexpr int kImplementation = 1;  // of binary_annots
 
-// The number behind a magic of that letter; 0: it is another one.
+// The number after a magic with this letter; 0: it is another magic.
 int format_at(std::string_view bytes, char letter) {
   const bool is_magic =
       bytes.size() >= kMagicBytes && bytes.starts_with(kMagic) && bytes[kMagic.size()] == letter;
@@ -34,7 +34,7 @@ absl::Status check_format(int format) {
       absl::StrCat("of an unknown compiler (magic number ", format, ")"));
 }
 
-// Takes the value off the front.
+// Removes the value from the front and returns it.
 absl::StatusOr<std::string_view> take_value(std::string_view& bytes) {
   ASSIGN_OR_RETURN(const std::size_t size, MarshalGraph::size_of(bytes));
   const std::string_view value = bytes.substr(0, size);
@@ -97,8 +97,8 @@ std::vector<std::string> CompilerFile::load_path() const {
   return folders;
 }
 
-// An interface is the first of its own imports. An implementation has the digest of its own where
-// that has no source, and else has imported it.
+// An interface is the first of its own imports. An implementation contains its own digest if it has
+// no interface file, and otherwise imports it.
 bool CompilerFile::is_of(const std::string& unit, const InterfaceDigests& program) const {
   const auto own = program.find(unit);
   if (own == program.end()) return false;

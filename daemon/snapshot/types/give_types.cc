@@ -45,7 +45,7 @@ class TypeGiver {
       begin_at_roots(sure);
       spread_all();
     }
-    // A string may have been made as bytes: what leads to it says as what it is used.
+    // A string may have been allocated as bytes; its users determine what it is.
     for (const bool strings : {false, true}) {
       begin_at_sites(sites, strings);
       spread_all();
@@ -58,8 +58,8 @@ class TypeGiver {
     std::vector<TypeId> types;  // of those
   };
 
-  // The shape that a block has with its type: one that others have, mostly that of the last of the
-  // type.
+  // The shape that a block gets with its type: an existing one, usually that of the previous block
+  // of the type.
   void set_type(std::uint32_t block, std::uint32_t type) {
     const std::uint32_t before = image_.shape_of[block];
     last_.resize(image_.types.size());
@@ -105,14 +105,14 @@ class TypeGiver {
     return valid_utf8(inner + one.field.name);
   }
 
-  // A name that is not exported is at the assumed place only if a block there has its type.
+  // A name that is not exported is at the assumed field only if the block there has its type.
   bool is_sure(const UnitField& one, TypeId type, std::uint32_t block) {
     if (one.sure == UnitField::Sure::kExported) return true;
     if (type == SourceTypes::kUnknown) return false;
     return find_kind(block, type) != nullptr || (types_.is_lazy(type) && image_.type(block) != 0);
   }
 
-  // A name that two fields have is none.
+  // A name that two fields have counts for neither.
   void label_roots() {
     std::map<std::pair<std::string, std::string>, int> times;
     for (const auto& [owner, unit] : units_) {
@@ -131,8 +131,8 @@ class TypeGiver {
     label_values_of_modules();
   }
 
-  // A value of a module in a unit stands in the block of each: where a field of the unit is not
-  // known, the module's says what it is called.
+  // A value of a module inside a unit is in the blocks of both. If the field of the unit has no
+  // name, that of the module names it.
   void label_values_of_modules() {
     using OwnedBlock = std::pair<std::string, std::uint32_t>;  // owner, block
     std::map<OwnedBlock, std::set<std::string>> labels;
@@ -153,7 +153,7 @@ class TypeGiver {
       const auto found = labels.find({name.owner, root.block});
       if (found == labels.end() || found->second.size() != 1) continue;
       name.label = *found->second.begin();
-      found->second.clear();  // of one field alone
+      found->second.clear();  // names only one field
     }
   }
 
@@ -168,7 +168,7 @@ class TypeGiver {
     }
   }
 
-  // Blocks that a module reaches have their type from there.
+  // Blocks that a module reaches have already got their type.
   void begin_at_sites(SiteTypes& sites, bool strings) {
     std::vector<std::pair<std::uint32_t, TypeId>> begun;
     for (const SampledBlock& sampled : image_.sampled) {
@@ -221,7 +221,7 @@ class TypeGiver {
   void give(std::uint32_t block, TypeId type) {
     BlockKind* kind = find_kind(block, type);
     for (int n = 0; kind == nullptr && types_.is_lazy(type) && n < 8; ++n) {
-      type = types_.instead_of(type);  // what was lazy is its value now
+      type = types_.instead_of(type);  // a forced lazy is its value
       if (type == SourceTypes::kUnknown) return;
       kind = find_kind(block, type);
     }
@@ -286,7 +286,7 @@ class TypeGiver {
   SourceTypes types_;
   absl::flat_hash_map<std::string, UnitTypes> units_;
   absl::flat_hash_map<std::string, bool> missing_;
-  std::vector<const BlockKind*> kinds_;  // by number of image_.types
+  std::vector<const BlockKind*> kinds_;  // by type number of the image
   std::vector<bool> is_vague_{true};     // the same
   BlockKind any_function_{.is_function = true};
   // Indexed by type: the last shapes without and with it.

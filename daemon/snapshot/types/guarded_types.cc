@@ -23,14 +23,13 @@ namespace fs = std::filesystem;
 
 std::atomic<int> asking = 0;  // threads
 
-// The program at that path as process pid, or one that has ended.
+// The program at that path in a process, or one that has ended.
 struct Program {
-  bool is_here = true;  // the path means its file
+  bool is_here = true;  // the path names its file
   uid_t user = SourceRights::kNobody;
 };
 
-// Whoever has started it, whatever it may itself: a process that hides has files of root's in
-// /proc.
+// The real user of a process. The owner of its files in /proc may be root, if it cannot be dumped.
 uid_t user_of(const std::string& process) {
   std::ifstream status(process + "/status");
   unsigned user = SourceRights::kNobody;
@@ -53,7 +52,7 @@ struct Question {
   ImageInfo info;
   BuildProof build;
   std::uint64_t most_memory;
-  std::unique_ptr<SourceFiles> files = {};  // once it has been asked
+  std::unique_ptr<SourceFiles> files = {};  // set once it has been asked
 
   SourceUnit find(const std::string& unit) {
     if (!files) {
@@ -61,7 +60,7 @@ struct Question {
       files = std::make_unique<SourceFiles>(
           program.is_here ? info.program : "", info.ocaml_version,
           SourceRights{.user = program.user, .most_memory = most_memory}, build);
-      for (const std::string& place : places) (void)files->add(place);  // it may have gone
+      for (const std::string& place : places) (void)files->add(place);  // the file may be gone
     }
     return files->find(unit);
   }

@@ -17,7 +17,8 @@ absl::Status damaged() { return absl::InvalidArgumentError("damaged marshalled d
 
 constexpr std::uint32_t kSmall = 0x8495A6BE, kBig = 0x8495A6BF, kCompressed = 0x8495A6BD;
 
-// Numbers of the format are big-endian; where bytes end there are zeros, and they count as failed.
+// Numbers of the format are big-endian. After the end of the bytes, reads return zeros and count as
+// failed.
 class Bytes {
  public:
   explicit Bytes(std::string_view bytes) : rest_(bytes), size_(bytes.size()) {}
@@ -61,7 +62,7 @@ class Bytes {
 };
 
 struct Header {
-  std::uint64_t bytes = 0;       // of the header itself
+  std::uint64_t bytes = 0;       // size of the header itself
   std::uint64_t data_bytes = 0;  // behind it
   std::uint64_t plain_bytes = 0;
   bool compressed = false;
@@ -109,8 +110,8 @@ absl::StatusOr<std::string> decompressed(std::string_view data, std::uint64_t by
 
 }  // namespace
 
-// Objects have numbers in the order in which they begin. A shared one is named by how far back it
-// is, or in compressed data by its number.
+// Objects are numbered in the order in which they begin. A shared one is named by its distance, or
+// in compressed data by its number.
 class MarshalReader {
  public:
   MarshalReader(std::string_view data, bool is_by_number)
@@ -135,7 +136,7 @@ class MarshalReader {
 
  private:
   struct Open {
-    std::uint64_t cell = 0;  // of the next field
+    std::uint64_t cell = 0;  // index of the next field
     std::uint64_t left = 0;
   };
   static std::uint64_t integer(std::int64_t value) {
@@ -198,7 +199,7 @@ class MarshalReader {
       case 0x19:
         return custom(code);
       default:
-        return failed();  // code and what points into it
+        return failed();  // code, and pointers into it
     }
   }
 
@@ -217,14 +218,14 @@ class MarshalReader {
   }
   std::uint64_t block(unsigned tag, std::uint64_t size) {
     if (size == 0) return integer_of_atom(tag);
-    // Each field takes a byte at least.
+    // Each field takes at least a byte.
     if (tag >= kNoScanTag || size > bytes_.rest().size()) return failed();
     const std::uint64_t word = new_object(size, tag);
     open_.push_back({graph_.cells_.size(), size});
     graph_.cells_.resize(graph_.cells_.size() + size, 1);
     return word;
   }
-  // A block without fields is no object.
+  // A block without fields is not an object.
   std::uint64_t integer_of_atom(unsigned tag) {
     if (tag == 0) return 0;
     graph_.cells_.push_back(MarshalGraph::header(0, tag));

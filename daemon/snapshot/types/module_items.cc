@@ -68,7 +68,7 @@ void SourceModules::add_included(ModuleId module, MarshalValue include) {
       known->second->included = include.field(kIncluded);
       return;
     }
-    // An open brings names that the module does not have.
+    // An open brings names that the module itself does not have.
     Item& item = items_.emplace_back();
     item.name = ident_name(ident);
     item.stamp = ident_stamp(ident);

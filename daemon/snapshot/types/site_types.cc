@@ -57,7 +57,7 @@ bool SiteTypes::is_made(std::uint32_t block, SourceExpression::Makes makes, Type
   using Makes = SourceExpression::Makes;
   if (type == SourceTypes::kUnknown) return false;
   const BlockKind* kind = find_kind(image_, types_, block, type);
-  // A type that is abstract even to its own module may be anything.
+  // A type that is abstract even inside its own module may be anything.
   if (kind == nullptr || kind->tag == BlockKind::kAnyTag) return false;
   if (kind->is_function != (makes == Makes::kFunction)) return false;
   return makes != Makes::kCall || !may_be_part(block, type);

@@ -13,7 +13,7 @@ namespace {
 using namespace nodes;
 using Makes = SourceExpression::Makes;
 
-// These make one block, which is their result, of what they are given.
+// These primitives make one block, their result, from their arguments.
 constexpr std::string_view kMakeOneBlock[] = {
     "%makemutable",      "caml_make_vect",    "caml_array_make",     "caml_array_sub",
     "caml_array_append", "caml_array_concat", "caml_floatarray_make"};
@@ -48,7 +48,7 @@ std::optional<Makes> made_by(MarshalValue what, int format) {
   return std::nullopt;
 }
 
-// Goes through all structures of a unit, through each part once.
+// Walks all structures of a unit, each part once.
 class Walk {
  public:
   Walk(ExpressionsAt& found, const std::map<SourceModules::ModuleId, MarshalValue>& structures,

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kDepth = 16;  // of folders in folders
+constexpr int kDepth = 16;  // maximum nesting of folders
 
 // The compiler writes both Cache.cmt and cache.cmt, as the source is named.
 std::string key_of(std::string name) {
@@ -55,7 +55,7 @@ absl::StatusOr<UniqueFd> SourceFiles::open(const std::string& path, Origin origi
   return open_as_user(path, origin == kGiven ? std::nullopt : rights_.user);
 }
 
-// Links on the way to a place that is given are its giver's.
+// Links on the way to a given place are the user's own.
 absl::StatusOr<std::string> SourceFiles::place_at(const std::string& path) {
   std::error_code error;
   std::string origin = fs::canonical(path, error);
@@ -75,8 +75,8 @@ void SourceFiles::add_file(const std::string& path, Origin origin) {
   if (is_of_compiler(as_path)) files_[key_of(as_path.filename())].emplace(origin, path);
 }
 
-// Files of the compiler and folders, in an order of their own: what is found does not depend on the
-// file system. Links to folders are not followed, so that there is an end.
+// Files of the compiler, and folders, sorted so that the result does not depend on the file system.
+// Links to folders are not followed, so that the search ends.
 std::vector<SourceFiles::Entry> SourceFiles::list(const std::string& folder, Origin origin,
                                                   bool with_folders) {
   std::vector<Entry> entries;
@@ -102,7 +102,7 @@ std::vector<SourceFiles::Entry> SourceFiles::list(const std::string& folder, Ori
   return entries;
 }
 
-// depth: 0: without the folders in it.
+// depth: 0: without subfolders.
 void SourceFiles::add_folder(const std::string& folder, Origin origin, int depth) {
   if (depth == 0 && !folders_.insert(folder).second) return;
   for (const Entry& entry : list(folder, origin, depth > 0)) {
@@ -153,7 +153,7 @@ SourceUnit SourceFiles::find(const std::string& name) {
     if (format_ != 0) {
       add_usual_places();
       unit.implementation = read_first(name, ".cmt", unit);
-      // It has its interface in itself when that has no source of its own.
+      // An implementation without an interface file contains its interface.
       if (unit.implementation && unit.implementation->interface) {
         unit.interface.emplace().interface = std::move(unit.implementation->interface);
         unit.interface->format = unit.implementation->format;
@@ -171,7 +171,7 @@ SourceUnit SourceFiles::find(const std::string& name) {
           .is_unverified = is_found && !is_verifiable(name)};
 }
 
-// A unit that is not among a program's is none of it, or was loaded at run time.
+// A unit that the program's list lacks is not part of it, or was loaded at run time.
 bool SourceFiles::is_verifiable(const std::string& unit) const {
   if (build_.interfaces.empty()) return false;
   return !build_.has_plugins || build_.interfaces.contains(unit);

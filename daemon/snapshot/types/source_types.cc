@@ -214,8 +214,8 @@ TypeId SourceTypes::declared(const Declaration& declaration, std::vector<TypeId>
                 key);
 }
 
-// With -rectypes an abbreviation may be in what it stands for: type term = term list. What was cut
-// is tried again from elsewhere.
+// With -rectypes an abbreviation may occur in its own expansion: type term = term list. A truncated
+// expansion is tried again from elsewhere.
 TypeId SourceTypes::expanded(const Declaration& declaration, const std::vector<TypeId>& arguments,
                              MarshalValue manifest, const Scope& scope) {
   const std::string key =
@@ -244,14 +244,14 @@ TypeId SourceTypes::expanded(const Declaration& declaration, const std::vector<T
   return type;
 }
 
-// Its values are of that type, whatever they are made of.
+// Its values have that type, whatever their representation is.
 TypeId SourceTypes::abstract(const Declaration& declaration, std::vector<TypeId> arguments,
                              int depth) {
   const Declaration* behind = modules_.behind(declaration);
   if (behind != nullptr && depth < kMostDepth)
     return declared(*behind, std::move(arguments), depth + 1);
   const std::string name = full_name(declaration);
-  if (name == "Obj.t") return kUnknown;  // any value can be made one
+  if (name == "Obj.t") return kUnknown;  // any value can be converted to it
   if (name == "Atomic.t") return predefined("Atomic.t", std::move(arguments));
   const std::string key =
       key_of("declared", reinterpret_cast<std::uintptr_t>(&declaration), arguments);
@@ -261,12 +261,12 @@ TypeId SourceTypes::abstract(const Declaration& declaration, std::vector<TypeId>
                 key);
 }
 
-// A hash in the value selects the tag, which the image lacks: the argument is known only if all
-// tags have the same.
+// A hash in the value selects the tag, and the image lacks it. So the argument is known only if all
+// tags have the same type.
 TypeId SourceTypes::polymorphic(MarshalValue row, const Scope& scope) {
   std::map<std::string, MarshalValue> tags;
   const std::string name = row_name(row);
-  // A row may go on in another one.
+  // A row may continue in another one.
   for (int n = 0; n < kMostDepth; ++n) {
     for_each_in_list(row.field(kRowFields),
                      [&](MarshalValue tag) { tags.emplace(tag.field(0).text(), tag.field(1)); });

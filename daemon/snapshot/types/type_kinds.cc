@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The blocks of the values of a type.
+// The kinds of blocks that values of a type have.
 #include <algorithm>
 #include <string_view>
 
@@ -11,7 +11,7 @@
 namespace memprofd {
 namespace {
 
-// Types that the compiler knows, whose blocks have one tag and no fields of types.
+// Built-in types whose blocks have one tag and no typed fields.
 struct Plain {
   std::string_view type;
   int tag;
@@ -28,7 +28,7 @@ constexpr Plain kPlain[] = {
     {"nativeint", kCustomTag, BlockKind::kAnySize, "_n"},
     {"extension_constructor", kObjectTag, 2, ""},
     {"continuation", kContinuationTag, BlockKind::kAnySize, ""},
-    // An exception without arguments is its constructor; another begins with that.
+    // An exception without arguments is its constructor; another one begins with its constructor.
     {"exn", 0, BlockKind::kAnySize, ""},
     {"exn", kObjectTag, 2, ""},
     {"eff", 0, BlockKind::kAnySize, ""},
@@ -42,7 +42,7 @@ void SourceTypes::make_kinds(Type& type) {
   constexpr std::uint64_t kAny = BlockKind::kAnySize;
   switch (type.what) {
     case What::kUnknown:
-    case What::kItself:  // its kinds are those of what it stands for
+    case What::kItself:  // its kinds are those of the expanded type
       return;
     case What::kPredefined:
       return make_predefined(type);
@@ -133,7 +133,7 @@ void SourceTypes::make_variant(Type& type) {
   int tag = 0;
   for_each_in_list(type.declaration->what.field(kDeclKind).field(0), [&](MarshalValue constructor) {
     const MarshalValue arguments = constructor.field(kConstructorArguments);
-    if (!arguments.field(0).is_block()) return;  // without arguments: an integer
+    if (!arguments.field(0).is_block()) return;  // no arguments: an integer
     add_constructor(type, constructor, tag++);
   });
 }
@@ -144,7 +144,8 @@ void SourceTypes::add_constructor(Type& type, MarshalValue constructor, int tag)
       without_links(constructor.field(kConstructorResult).field(0)).field(0);
   Bound bound;
   if (result.is(kTypeConstructor)) {
-    // A GADT's has its own variables; those that are not in its result may be anything.
+    // A constructor of a GADT has its own variables; those that are not in its result may be
+    // anything.
     for_each_in_list(result.field(1), [&, i = std::size_t{0}](MarshalValue argument) mutable {
       const TypeId known = i < type.arguments.size() ? type.arguments[i] : kUnknown;
       bound.emplace_back(without_links(argument).identity(), known);

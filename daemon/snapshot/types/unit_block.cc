@@ -14,14 +14,14 @@ std::vector<UnitField> unit_block(SourceModules& modules, const std::string& uni
   if (interface == SourceModules::kNoModule) return block;
   std::vector<Field> defined;
   if (implementation != interface) defined = modules.fields_of(implementation);
-  // Of items defined twice, the last one is exported.
+  // Of several definitions of an item, the last one is exported.
   std::map<std::pair<Field::What, std::string>, std::size_t> last;
   for (std::size_t i = 0; i < defined.size(); ++i) last[{defined[i].what, defined[i].name}] = i;
   std::vector<bool> is_exported(defined.size());
   for (Field& field : modules.fields_of(interface)) {
     const auto found = last.find({field.what, field.name});
     if (found != last.end()) is_exported[found->second] = true;
-    // A module is as its signature makes it.
+    // A module has the fields of its signature.
     const bool is_better = found != last.end() && field.what == Field::What::kValue;
     block.push_back({UnitField::Sure::kExported, is_better ? implementation : interface,
                      is_better ? defined[found->second] : field});

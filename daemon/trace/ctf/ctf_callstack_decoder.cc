@@ -6,7 +6,7 @@
 namespace memprofd::ctf {
 namespace {
 
-// Some writers stop here and later refer to the whole callstack all the same.
+// Some writers stop here, but later refer to the whole callstack.
 constexpr std::size_t kCutBytes = kMaxCallstackBytes - 32;
 
 }  // namespace
@@ -39,7 +39,7 @@ void CallstackDecoder::set_next(std::uint16_t bucket, std::uint16_t next) {
 bool CallstackDecoder::check(const Verifier& verifier) {
   if (verifier.bucket == kNoVerifier) return true;
   const std::uint16_t bucket = verifier.bucket;
-  // Before any loss, a bucket that was never set holds zero.
+  // Until data is lost, a bucket that was never set holds zero.
   const bool code_differs = (knows_code(bucket) || !forgot_) && codes_[bucket] != verifier.code;
   const bool next_differs = knows_next(bucket) && nexts_[bucket] != verifier.next;
   const bool agrees = !code_differs && !next_differs;
@@ -76,7 +76,7 @@ void CallstackDecoder::decode(ByteReader& in, std::size_t n_codewords,
     const auto word = in.get<std::uint16_t>();
     const auto bucket = static_cast<std::uint16_t>(word >> 2);
     const unsigned tag = word & 3u;
-    // The writer changed the successor of an unknown bucket: it may be any.
+    // The writer changed the successor of an unknown bucket, which may be any.
     if (!knows_previous) ++nexts_age_;
     if (knows_previous) set_next(previous, bucket);
     previous = bucket;

@@ -13,7 +13,7 @@ void cut_at_nul(std::string& text) {
   if (const auto nul = text.find('\0'); nul != std::string::npos) text.resize(nul);
 }
 
-// With every name in full.
+// Size with every name in full.
 std::size_t max_bytes(std::span<const Location> locations) {
   std::size_t bytes = sizeof(std::uint64_t) + 1;
   for (const Location& location : locations) {
@@ -22,7 +22,7 @@ std::size_t max_bytes(std::span<const Location> locations) {
   return bytes;
 }
 
-// The index to write; the name is at the front afterwards.
+// Returns the index to write, and moves the name to the front.
 template <typename Entry>
 std::uint64_t touch(RecentNames<Entry>& names, const std::string& name, Entry*& entry) {
   const std::optional<std::size_t> index = names.find(name);

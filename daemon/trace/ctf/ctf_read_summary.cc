@@ -9,7 +9,7 @@
 
 namespace memprofd::ctf {
 
-// A packet of another process is no loss, and neither is what the writer cut.
+// Packets of other processes are not losses, nor is what the writer itself omitted.
 bool ReadSummary::complete() const {
   return packets_truncated + packets_damaged + allocs_missing + callstacks_lost +
                  codes_unexplained + locations_partial + cache_disagreements + packets_early ==

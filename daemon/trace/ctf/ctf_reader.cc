@@ -47,7 +47,7 @@ class Reader::Impl {
   std::uint64_t header_pid_ = 0;
   int version_ = 0;
   DomainStates domains_{kMaxDomains};
-  // Whether the complete meaning of the code is known.
+  // By code: whether its complete meaning is known.
   absl::flat_hash_map<std::uint64_t, bool> codes_;
   Visitor* visitor_ = nullptr;
   ReadSummary summary_;
@@ -98,7 +98,7 @@ ReadSummary Reader::Impl::read(Visitor& visitor) {
   return summary_;
 }
 
-// bytes are at least a whole packet, or the rest.
+// bytes: at least a whole packet, or the rest of the file.
 void Reader::Impl::read_packet(std::span<const std::byte> bytes) {
   PacketHeader header;
   const HeaderState state = get_header(bytes, header);
@@ -123,8 +123,8 @@ void Reader::Impl::skip_truncated(std::size_t bytes) {
   source_.skip(bytes);
 }
 
-// To the next header. When there is none and the packet here goes beyond the end
-// of the file, it was cut off rather than damaged.
+// Skips to the next header. If there is none and the packet extends beyond the end of the file, the
+// file is truncated rather than damaged.
 void Reader::Impl::skip_damage() {
   PacketHeader header;
   std::span<const std::byte> bytes = source_.peek(kMaxPacketBytes);
@@ -174,7 +174,7 @@ void Reader::Impl::take_packet(std::span<const std::byte> packet, const PacketHe
   check_continuity(domain, header);
   if (!domain.callstacks.check(header.verifier)) {
     ++summary_.cache_disagreements;
-    // The domain of a packet may be what is damaged.
+    // The packet's domain itself may be damaged.
     if (version_ >= kVersionDomains) domains_.forget_all();
   }
   if (header.verifier.code != 0) explain(header.verifier.code);
@@ -194,7 +194,7 @@ void Reader::Impl::take_packet(std::span<const std::byte> packet, const PacketHe
   summary_.last_time_us = std::max(summary_.last_time_us, domain.last_time_us);
 }
 
-// In version 3 ids jump when a domain gets new ones, so only a step back shows.
+// In version 3 ids jump when a domain gets new ones, so only a step backwards reveals an error.
 void Reader::Impl::check_continuity(DomainState& domain, const PacketHeader& header) {
   if (header.first_time_us < domain.last_time_us) ++summary_.packets_early;
   const bool jumps = header.first_alloc_id > domain.next_alloc_id;

@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kIdsPerLot = 10'000;
 // Event header, length, samples, source, prefix, number of codewords.
 constexpr std::size_t kMaxAllocBytes = 4 + 3 * kMaxVintBytes + 1 + 2;
-// The number of codewords has one byte, and they are no more than the frames.
+// The number of codewords takes one byte, and is at most the number of frames.
 constexpr std::size_t kMaxShortFrames = 255;
 constexpr std::size_t kMaxBlockEventBytes = 4 + kMaxVintBytes;
 constexpr std::size_t kMaxLocationEventBytes = 4 + kMaxLocationBytes;
@@ -45,7 +45,7 @@ absl::Status check(const Alloc& event) {
 
 }  // namespace
 
-// The open packet of a domain, and what readers will know of the domain before it.
+// The open packet of a domain, and what readers know of the domain before it.
 struct Writer::Domain {
   explicit Domain(std::uint16_t number, std::uint64_t start_us)
       : id(number), buffer(kMaxPacketBytes), out(buffer), last_us(start_us), written_us(start_us) {}
@@ -58,8 +58,8 @@ struct Writer::Domain {
   ByteWriter out;
   PacketHeader header;
   std::uint64_t events = 0;
-  std::uint64_t last_us;     // of the last event
-  std::uint64_t written_us;  // of the last event that has been written
+  std::uint64_t last_us;     // time of the last event
+  std::uint64_t written_us;  // time of the last written event
   std::uint64_t next_id = 0;
   std::uint64_t end_of_lot = 0;
 };
@@ -71,7 +71,7 @@ Writer::Writer(Sink sink, LocationsOf locations_of, TraceInfo info, WriterOption
       version_(options.version >= kVersionDomains ? kVersionDomains : kVersionOneDomain),
       location_buffer_(kMaxPacketBytes),
       locations_out_(location_buffer_) {
-  domain(0);  // the one that locations are written in
+  domain(0);  // the domain in which locations are written
 }
 
 Writer::~Writer() = default;
@@ -138,7 +138,7 @@ absl::Status Writer::put_block_event(EventId id, const BlockEvent& event) {
     // The allocation comes first in the file.
     const bool is_open = owner->is_open() && event.id >= owner->header.first_alloc_id;
     if (is_open) RETURN_IF_ERROR(flush());
-    // A packet can only speak of ids below the next one of its domain.
+    // A packet can only refer to ids below the next one of its domain.
     if (event.id >= domain.next_id) RETURN_IF_ERROR(take_ids(domain));
   }
   RETURN_IF_ERROR(make_room(domain, event.time_us, kMaxBlockEventBytes));
@@ -252,7 +252,7 @@ absl::Status Writer::write_info() {
   return absl::OkStatus();
 }
 
-// In domain 0, between what is written of it and what is open.
+// Locations go to domain 0, between its written and its open packets.
 absl::Status Writer::write_locations() {
   if (locations_out_.size() == 0) return absl::OkStatus();
   const Domain& domain = *domains_[0];
