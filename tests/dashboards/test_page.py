@@ -110,6 +110,31 @@ class Overview(PageTest):
         self.assertEqual(self.js("document.querySelectorAll('img').length"), 0)
         self.daemon.detach(hostile.pid)
 
+    def test_programs_that_are_not_profiled_are_listed_with_the_reason(self):
+        """As memprofctl targets --all has them: where a missing process is searched for."""
+        other, bytecode = self.start(harness.Target("known_alloc")), self.start(harness.Target("bytecode_target"))
+        self.open()
+        self.assertFalse(self.js("document.querySelector('#overview .unprofiled').open"))
+        self.browser.wait_for(f"""[{other.pid}, {bytecode.pid}].every((pid) =>
+            document.querySelector(`.unprofiled tr[data-pid="${{pid}}"]`) !== null)""")
+        self.assertRegex(self.text(".unprofiled summary"), r"^Not profiled: \d+ programs \(.*no rule.*\)")
+        self.browser.click_on(".unprofiled summary")
+        self.browser.wait_for("memprofd.view().extra['overview.unprofiled'] === '1'")
+        cells = lambda pid: self.js(f"""[...document.querySelectorAll('.unprofiled tr[data-pid="{pid}"] td')].map((td) => td.innerText)""")
+        name, outcome, _, exe, reason, _ = cells(other.pid)
+        self.assertEqual((f"known_alloc {other.pid}", "no rule"), (name, outcome))
+        self.assertTrue(exe.endswith("/known_alloc"), exe)
+        self.assertIn("named by no --name", reason)
+        self.assertEqual("bytecode", cells(bytecode.pid)[1])
+        self.assertIn("ocamlopt", cells(bytecode.pid)[4])
+        self.assertTrue(self.js(f"""document.querySelector('.unprofiled tr[data-pid="{other.pid}"] button').disabled"""), "control is off")
+        profiled = self.js(f"""document.querySelector('.unprofiled tr[data-pid="{self.server.pid}"]')""")
+        self.assertIsNone(profiled, "it is in the list above")
+        self.js("location.reload()")
+        self.browser.wait_for("document.querySelector('#overview .unprofiled')?.open === true")
+        other.kill()
+        self.browser.wait_for(f"""document.querySelector('.unprofiled tr[data-pid="{other.pid}"]') === null""")
+
     def test_control_is_off_and_says_how_it_gets_on(self):
         self.open()
         for selector in ("#overview input[name=pid]", "#overview input.rate", "#overview td:last-child button"):
@@ -201,6 +226,18 @@ class Controlling(PageTest):
         self.said(f"(pid {third.pid}): done")
         self.assertEqual(self.target(third.pid)["state"], "TARGET_STATE_DETACHED")
         self.assertIsNone(third.popen.poll(), "it runs on")
+
+    def test_attach_to_a_program_that_is_not_profiled(self):
+        other = self.start(harness.Target("demo_server", "--self-load", "1"))
+        self.open(f"pid={self.server.pid}&x.overview.unprofiled=1")
+        row = f'.unprofiled tr[data-pid="{other.pid}"]'
+        self.wait_element(f"{row} button:not(:disabled)")
+        self.browser.click_on(f"{row} button")
+        self.daemon.wait_state(other.pid, "sampling")
+        self.wait_element(f'#overview .targets tr[data-pid="{other.pid}"]')
+        self.browser.wait_for(f"document.querySelector({json.dumps(row)}) === null")
+        self.daemon.detach(other.pid)
+        self.browser.wait_for(f"document.querySelector({json.dumps(row)})?.cells[1].innerText === 'detached'")
 
     def test_a_snapshot_is_saved(self):
         """What memprofctl tells of the file is what it tells of one of its own: the same program, all of it."""
