@@ -179,6 +179,62 @@ class Observing(PageTest):
         self.browser.wait_for(f"memprofd.view().pid === {self.program.pid} && memprofd.flame()?.measure === 'allocated'")
 
 
+class Answer(PageTest):
+    """The verdict in the first view: each of memprofctl leaks' answers in words."""
+
+    SITE = {"function": "Shop.Cart.add", "file": "cart.ml", "line": 7, "module": "Shop", "callstack": []}
+    LEAK = {"site": SITE, "growth_bytes": 3 << 20, "growth_bytes_stderr": 1 << 18, "growth_bytes_per_second": 1 << 16,
+            "growth_bytes_per_second_stderr": 1 << 12, "confidence": 1}
+
+    def answer(self, verdict, grows=(), **more):
+        """Has every page that is opened get this answer about leaks. grows: areas of memory that do."""
+        now = time.time_ns()
+        memory = [{"area": f"MEMORY_AREA_{area}", "begin_bytes": 10 << 20, "end_bytes": 15 << 20, "since_unix_ns": str(now),
+                   "confidence": 1, "grows": area in grows, "moments": moments}
+                  for area, moments in (("HEAP", 20), ("NATIVE", 20), ("MAPPED", 2))]
+        answer = {"leaks": [], "rolled_up": [], "memory": memory, "verdict": f"LEAK_VERDICT_{verdict}", "compared_seconds": 60,
+                  "least_leak_bytes_per_second": 1024, **more}
+        script = f"""{{ const ask = window.fetch;
+            window.fetch = async (url, init) => String(url).includes("/api/v1/leaks?") && String(url).includes("roll_up=true")
+                ? new Response({json.dumps(json.dumps(answer))}) : ask(url, init); }}"""
+        added = self.browser.call("Page.addScriptToEvaluateOnNewDocument", source=script)["identifier"]
+        try:
+            self.open()
+            self.browser.wait_for("memprofd.verdict() !== null")
+        finally:
+            self.browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=added)
+        return self.js("memprofd.verdict()")
+
+    def test_a_site_that_grows(self):
+        verdict = self.answer("SITES", grows=("HEAP",), leaks=[self.LEAK])
+        self.assertEqual(("leak", "Something is leaking: +3.00 MiB in 1.0 min"), (verdict["kind"], verdict["title"]))
+        self.assertRegex(verdict["detail"], r"OCaml heap \+5\.00 MiB since [\d:]+ \(99\.9 % sure\); native memory: steady\.$")
+        self.assertIn("Shop.Cart.add", self.text("#verdict li"))
+        self.assertIn("99.9 % sure", self.text("#verdict li"))
+
+    def test_sites_that_grow_together(self):
+        verdict = self.answer("GROUPS", rolled_up=[{"group_by": "GROUP_BY_MODULE", "leak": self.LEAK}])
+        self.assertEqual(("leak", "Something is leaking: +3.00 MiB in 1.0 min"), (verdict["kind"], verdict["title"]))
+        self.assertIn("Module Shop", self.text("#verdict li"))
+        self.press("Module Shop", "#verdict")
+        self.browser.wait_for("memprofd.view().extra['sites.by'] === 'module' && memprofd.view().extra['sites.mode'] === 'growth'")
+
+    def test_memory_that_grows_where_no_site_does(self):
+        verdict = self.answer("MEMORY", grows=("NATIVE",))
+        self.assertEqual(("leak", "The memory of the process grows"), (verdict["kind"], verdict["title"]))
+        self.assertRegex(verdict["detail"], r"^Memory of the process: native memory \+5\.00 MiB since [\d:]+ .*; OCaml heap: steady\.$")
+        self.assertTrue(self.js("document.querySelector('#verdict ol').hidden"))
+
+    def test_nothing_grows(self):
+        verdict = self.answer("NONE")
+        self.assertEqual(("none", "No significant growth in 1.0 min"), (verdict["kind"], verdict["title"]))
+        self.assertIn("less than 3.52 MiB per hour", verdict["detail"])
+        self.assertIn("OCaml heap, native memory: steady.", verdict["detail"])
+
+    def test_too_little_is_known(self):
+        self.assertEqual("unknown", self.answer("UNKNOWN", compared_seconds=0)["kind"])
+
+
 class Controlling(PageTest):
     """Attach, detach and rate, where memprofd allows them."""
 
@@ -378,15 +434,22 @@ class Charts(PageTest):
         wanted = {series["group"]["function"]: series["values"][-1] for series in answer["series"]}
         shown = {area["label"]: area["values"][at] for area in chart["areas"] if area["label"] != "other"}
         self.assertGreater(len(shown), 4)
-        for module, value in shown.items():
-            self.assertEqual(value, wanted.get(module, 0), module)
+        for function, value in shown.items():
+            self.assertEqual(value, wanted.get(function, 0), function)
         heap = [moment["heap"] for moment in chart["moments"]]
         self.assertGreater(heap[-1], 1 << 20)
         self.assertGreater(min(bytes for bytes in heap if bytes is not None), 1 << 20)
 
+    def test_a_leak_has_an_area_of_its_own_before_any_click(self):
+        self.wait_sessions()
+        self.open()
+        self.wait_groups("function")
+        self.browser.wait_for("memprofd.charts()[0].areas.some((a) => a.label === 'Demo_server.Sessions.make_session')")
+        self.assertEqual("true", self.js("document.querySelector('#charts [data-value=function]').getAttribute('aria-pressed')"))
+
     def test_drills_from_module_to_callstacks_and_back(self):
         self.wait_recorded(4)
-        self.open()
+        self.open(f"pid={self.server.pid}&by=module")
         self.browser.wait_for("memprofd.charts()[0].areas.length > 0")
         self.click_area("Demo_server")
         self.wait_groups("function")
@@ -431,7 +494,7 @@ class Charts(PageTest):
         self.assertEqual(self.filter_of("site", function="F.f"), {"pattern": r"^F\.f$"})
 
     def test_the_legend_drills_with_the_keyboard(self):
-        self.open()
+        self.open(f"pid={self.server.pid}&by=module")
         self.wait_element(".chart-legend li button")
         self.js("[...document.querySelectorAll('.chart-legend li button')].find((b) => b.innerText.startsWith('Demo_server')).focus()")
         self.browser.key("Enter")
