@@ -574,6 +574,38 @@ class Charts(PageTest):
             cut = self.js("""[...document.querySelectorAll("#charts .chart-legend")].filter((e) => e.scrollHeight > e.clientHeight + 1).length""")
             self.assertEqual(cut, 0, f"{width} x {height}")
 
+    def test_no_name_of_an_area_or_of_a_part_is_cut(self):
+        """A long name takes another line; on a narrow window the time axis has several times."""
+        for width, height in ((1280, 900), (390, 844), (1920, 1080)):
+            with self.subTest(width=width):
+                self.browser.resize(width, height)
+                self.open()
+                self.browser.wait_for("document.querySelectorAll('#charts .chart-legend .name').length > 3")
+                self.wait_element("#memory .part-name")
+                cut = self.js("""[...document.querySelectorAll(".chart-legend .name, .part-name")].filter((e) => e.offsetParent !== null &&
+                    (e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1)).map((e) => e.innerText)""")
+                self.assertEqual(cut, [])
+
+    def test_in_a_narrow_window_the_end_of_a_name_is_shown(self):
+        self.browser.resize(390, 844)
+        self.open()
+        self.wait_element(".sites-row .name bdi")
+        hidden = self.js("""[...document.querySelectorAll(".sites-row .site-name span")].filter((e) =>
+            e.firstChild.getBoundingClientRect().right > e.getBoundingClientRect().right + 1).map((e) => e.innerText)""")
+        self.assertEqual(hidden, [])
+
+    def test_the_first_view_has_the_answer_at_every_width(self):
+        """Without scrolling, before the chart: whether something leaks and, of the first suspect, where and since when."""
+        for width, height in ((1280, 900), (390, 844), (1920, 1080)):
+            with self.subTest(width=width):
+                self.browser.resize(width, height)
+                self.open()
+                self.browser.wait_for("memprofd.verdict() !== null")
+                bottom, top = self.js("""[(document.querySelector("#verdict li") ?? document.querySelector("#verdict p"))
+                    .getBoundingClientRect().bottom, document.querySelector("#charts").getBoundingClientRect().top]""")
+                self.assertLess(bottom, height)
+                self.assertLess(bottom, top)
+
     def test_two_axes_say_what_is_on_them(self):
         """What the areas are parts of is on their axis; where the heap has its own, both have names, and the legend says so."""
         self.open(f"pid={self.server.pid}&m=allocated")
