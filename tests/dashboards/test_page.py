@@ -221,9 +221,18 @@ class Answer(PageTest):
 
     def test_memory_that_grows_where_no_site_does(self):
         verdict = self.answer("MEMORY", grows=("NATIVE",))
-        self.assertEqual(("leak", "The memory of the process grows"), (verdict["kind"], verdict["title"]))
-        self.assertRegex(verdict["detail"], r"^Memory of the process: native memory \+5\.00 MiB since [\d:]+ .*; OCaml heap: steady\.$")
+        self.assertEqual("growth", verdict["kind"])
+        self.assertRegex(verdict["title"], r"^Memory grows: native memory \+5\.00 MiB since [\d:]+ \(99\.9 % sure\)$")
+        self.assertEqual("OCaml heap: steady. Resident memory, below, shows its parts.", verdict["detail"])
         self.assertTrue(self.js("document.querySelector('#verdict ol').hidden"))
+
+    def test_growth_that_samples_do_not_explain_yet(self):
+        verdict = self.answer("MEMORY", grows=("HEAP",))
+        self.assertEqual("Native memory: steady. Samples do not show yet which code takes it.", verdict["detail"])
+        group = {"group_by": "GROUP_BY_FUNCTION", "leak": self.LEAK}
+        verdict = self.answer("MEMORY", grows=("HEAP",), rolled_up=[group])
+        self.assertIn("which may be chance:", verdict["detail"])
+        self.assertIn("Shop.Cart.add, with its callees", self.text("#verdict li"))
 
     def test_nothing_grows(self):
         verdict = self.answer("NONE")
@@ -889,4 +898,5 @@ class Pictures(PageTest):
             self.open()
             self.wait_element("#sites tbody tr, #sites [role=row]")
             self.browser.wait_for("document.querySelector('#overview td:nth-child(4)').innerText.includes('/s')")
+            self.browser.wait_for("memprofd.verdict() !== null")
             self.picture(f"page-{scheme}")

@@ -19,7 +19,7 @@ const SERIES = 20, POINTS = 120;
 const LOOKING: Verdict = { kind: "unknown", title: "Searching for leaks …", detail: "Over everything that is recorded.", suspects: [] };
 const OBSERVED: Verdict = { kind: "unknown", title: "Whether something leaks is not known in observe mode",
   detail: "Live memory is known only with an agent in the program. Resident memory, below, shows whether the process grows.", suspects: [] };
-const HEADS: Record<Verdict["kind"], string> = { leak: "Leak", none: "No leak seen", unknown: "Not known" };
+const HEADS: Record<Verdict["kind"], string> = { leak: "Leak", growth: "Growth", none: "No leak seen", unknown: "Not known" };
 
 export class VerdictPanel implements Panel {
   private readonly leaks = new Api();

@@ -6,7 +6,8 @@ import { clock } from "../lib/axis";
 import { bytes, change, duration, estimate } from "../lib/format";
 import type { GroupBy } from "../lib/names";
 
-export type Kind = "leak" | "none" | "unknown";
+// growth: of memory, and samples do not show where.
+export type Kind = "leak" | "growth" | "none" | "unknown";
 
 export interface Suspect {
   leak: Leak;
@@ -78,13 +79,27 @@ function groupSuspect({ group_by, leak }: LeakGroup): Suspect {
     : suspectOf(leak, "module", `Module ${leak.site.module}`, "");
 }
 
-// "OCaml heap +41.2 MiB since 14:05:13 (99.9 % sure); native memory, mapped files: steady."
-function memoryText(memory: readonly MemoryGrowth[]): string {
-  const growing = memory.filter(({ grows }) => grows).map(({ area, begin_bytes, end_bytes, since_unix_ns, confidence }) =>
-    `${AREAS[area]} ${change(end_bytes - begin_bytes, 0)} since ${clock(msOf(since_unix_ns))} (${sureText(confidence)})`);
+// "OCaml heap +41.2 MiB since 14:05:13 (99.9 % sure)" for each area that grows.
+const growingAreas = (memory: readonly MemoryGrowth[]): string[] => memory.filter(({ grows }) => grows).map((of) =>
+  `${AREAS[of.area]} ${change(of.end_bytes - of.begin_bytes, 0)} since ${clock(msOf(of.since_unix_ns))} (${sureText(of.confidence)})`);
+
+// "native memory, mapped files: steady", or none.
+function steadyAreas(memory: readonly MemoryGrowth[]): string[] {
   const steady = memory.filter(({ grows, moments }) => !grows && moments >= FEWEST_MOMENTS).map(({ area }) => AREAS[area]);
-  const parts = [...growing, ...(steady.length > 0 ? [`${steady.join(", ")}: steady`] : [])];
+  return steady.length > 0 ? [`${steady.join(", ")}: steady`] : [];
+}
+
+function memoryText(memory: readonly MemoryGrowth[]): string {
+  const parts = [...growingAreas(memory), ...steadyAreas(memory)];
   return parts.length === 0 ? "" : ` Memory of the process: ${parts.join("; ")}.`;
+}
+
+function growthOf(memory: readonly MemoryGrowth[], groups: readonly LeakGroup[]): Verdict {
+  const inHeap = memory.some(({ area, grows }) => grows && area === "MEMORY_AREA_HEAP"), steady = steadyAreas(memory);
+  const where = !inHeap ? "Resident memory, below, shows its parts." : "Samples do not show yet which code takes it" +
+    (groups.length > 0 ? "; the largest growth so far, which may be chance:" : ".");
+  return { kind: "growth", title: `Memory grows: ${growingAreas(memory).join("; ")}`,
+    detail: [...steady.map((text) => `${text[0]!.toUpperCase()}${text.slice(1)}.`), where].join(" "), suspects: groups.slice(0, FIRST).map(groupSuspect) };
 }
 
 // history: of the sites of the same time, by site; null: unknown.
@@ -102,9 +117,7 @@ export function verdictOf(answer: LeaksAnswer, history: HistoryAnswer | null): V
       return { kind: "leak", title: `Something is leaking: ${sum(groups.slice(0, 1).map(({ leak }) => leak))} in ${time}`,
         detail: `No single site grows by more than chance explains; together the sites of a group do.${memory}`, suspects: groups.slice(0, FIRST).map(groupSuspect) };
     case "LEAK_VERDICT_MEMORY":
-      return { kind: "leak", title: "The memory of the process grows",
-        detail: memory.trim() + (groups.length > 0 ? " Samples do not show yet where. Largest growth so far, which may be chance:" : ""),
-        suspects: groups.slice(0, FIRST).map(groupSuspect) };
+      return growthOf(answer.memory, groups);
     case "LEAK_VERDICT_NONE":
       return { kind: "none", title: `No significant growth in ${time}`, detail: (least > 0 ? `Growth of one site by less than ${bytes(least * HOUR_S)} per hour ` +
         "would not show yet; twice the time, or twice the sampling rate, halves that." : "") + memory, suspects: [] };
