@@ -34,7 +34,7 @@ export interface Shown {
 const FLAT = 3;
 export const BINARY = Array.from({ length: 52 }, (_, power) => 2 ** power);
 // Left and right of every chart, so that times are above each other; of it what an axis is called.
-export const SIDE_PX = 72;
+export const SIDE_PX = 82;
 const NAME_PX = 15;
 const NARROW_PX = 480; // there is no room for an empty side
 const HALF_TIME_PX = 26; // of the last tick's text, which is centred on the edge

@@ -29,7 +29,7 @@ export function unprofiledText({ discovered_left_out, unread_files, ended_early 
   const all = programs.length, parts = all === 0 ? [] : [`${count(all)} ${all === 1 ? "program" : "programs"} (${sorted.join(", ")})`];
   const more = (number: TargetsAnswer["unread_files"], text: string) => { if (Number(number) > 0) parts.push(`${count(Number(number))} ${text}`); };
   more(discovered_left_out, "more without a row");
-  more(unread_files, "executables not examined yet");
+  more(unread_files, `${Number(unread_files) === 1 ? "executable" : "executables"} not examined yet`);
   more(ended_early, "ended before they were profiled");
   return parts.length === 0 ? "" : `Not profiled: ${parts.join("; ")}`;
 }
