@@ -29,8 +29,8 @@ absl::StatusOr<pb::Value> only_value(const pb::ListValuesResponse& values, const
     return values.reported(0).value();
   }
   if (values.values_size() > 0) return values.values(0).value();
-  return absl::NotFoundError(
-      absl::StrCat("no value is called '", options.graph_of, "'; `memprofctl values` lists them"));
+  return absl::NotFoundError(absl::StrCat("no value is called '", options.graph_of, "'; `",
+                                          options.endpoint.command("values"), "` lists them"));
 }
 
 // Counts there what was too large to be read; no snapshot is taken when nothing was.
@@ -89,8 +89,8 @@ absl::Status run_values(const Options& options) {
   if (!request.pattern().empty() && values.values().empty() && values.reported().empty() &&
       values.other_builds().empty() && options.graph_of.empty()) {
     return absl::NotFoundError(absl::StrCat("no value of pid ", pid, " is called '",
-                                            options.value_pattern,
-                                            "'; `memprofctl values` lists them"));
+                                            options.value_pattern, "'; `",
+                                            options.endpoint.command("values"), "` lists them"));
   }
   if (options.values_from_snapshot) RETURN_IF_ERROR(add_snapshot(client, options, values));
   if (!options.graph_of.empty() && !options.json()) {

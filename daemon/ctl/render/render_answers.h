@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "daemon/ctl/client.h"
 #include "daemon/ctl/render/render_table.h"
 #include "memprof/v1/profiler.pb.h"
 
@@ -21,6 +22,6 @@ std::string containers_text(const pb::ListLeaksResponse& response);
 std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_by);
 // Suggests the next question about the first leak: a line with a shell command. Empty if there is
 // none, or it has no function.
-std::string why_hint(const pb::ListLeaksResponse& response, int pid);
+std::string why_hint(const pb::ListLeaksResponse& response, int pid, const Endpoint& endpoint);
 
 }  // namespace memprofd::ctl
