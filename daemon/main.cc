@@ -47,6 +47,7 @@
 #include "daemon/util/byte_budget.h"
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/log.h"
+#include "daemon/util/paths.h"
 #include "daemon/util/process_stats.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/threads/spare_thread.h"
@@ -399,9 +400,11 @@ absl::StatusOr<std::unique_ptr<StateStore>> open_state(const Config& config) {
 }
 
 void log_ready(const std::string& url, const Config& config) {
-  std::printf(
-      "page at %s, metrics at %s/metrics; in the terminal: memprofctl top --grpc.socket %s\n",
-      url.c_str(), url.c_str(), config.grpc_socket.c_str());
+  // memprofctl finds the default socket itself.
+  const std::string socket =
+      config.grpc_socket == default_grpc_socket() ? "" : " --grpc.socket " + config.grpc_socket;
+  std::printf("page at %s, metrics at %s/metrics; in the terminal: memprofctl top%s\n", url.c_str(),
+              url.c_str(), socket.c_str());
   std::fflush(stdout);
 }
 

@@ -9,7 +9,8 @@
 
 namespace memprofd::ctl {
 
-absl::StatusOr<int> choose_pid(int asked, const pb::ListTargetsResponse& targets) {
+absl::StatusOr<int> choose_pid(int asked, const pb::ListTargetsResponse& targets,
+                               const Endpoint& endpoint) {
   if (asked < 0) return absl::InvalidArgumentError(absl::StrCat("bad pid ", asked));
   if (asked > 0) return asked;
   std::vector<int> all, active;
@@ -21,7 +22,9 @@ absl::StatusOr<int> choose_pid(int asked, const pb::ListTargetsResponse& targets
   }
   if (active.size() == 1) return active[0];
   if (all.size() == 1) return all[0];
-  if (all.empty()) return absl::NotFoundError("no targets; attach with: memprofctl attach PID");
+  if (all.empty()) {
+    return absl::NotFoundError("no targets; attach with: " + endpoint.command("attach PID"));
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("several targets (pids ", absl::StrJoin(all, ", "), "); choose with --pid"));
 }

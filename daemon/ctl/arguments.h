@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "daemon/ctl/client.h"
 #include "memprof/v1/profiler.pb.h"
 
 namespace memprofd::ctl {
@@ -13,7 +14,8 @@ namespace pb = ::memprof::v1;
 
 // The pid to act on: the requested one, otherwise the only active target, otherwise the only
 // target.
-absl::StatusOr<int> choose_pid(int asked, const pb::ListTargetsResponse& targets);
+absl::StatusOr<int> choose_pid(int asked, const pb::ListTargetsResponse& targets,
+                               const Endpoint& endpoint = {});
 
 // Rate from either form; 0 when neither is given, an error when both are.
 absl::StatusOr<double> rate_of(const std::string& rate, const std::string& interval);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/cord.h"
@@ -12,7 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "daemon/util/exit_codes.h"
+#include "daemon/util/paths.h"
 #include "daemon/util/pem_file.h"
+#include "daemon/util/shell_word.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/threads/mutex.h"
 #include "memprof/v1/calls.grpc.pb.h"
@@ -73,6 +76,20 @@ std::string Endpoint::target() const {
   if (!absl::ConsumePrefix(&host, kHttps)) absl::ConsumePrefix(&host, kHttp);
   absl::ConsumeSuffix(&host, "/");
   return std::string(host);
+}
+
+std::string Endpoint::command(std::string_view words) const {
+  const char* usual = std::getenv(kAddressVariable);
+  const auto option = [&](std::string_view name, const std::string& value) {
+    return absl::StrCat("memprofctl ", words, " ", name, " ", shell_word(value));
+  };
+  if (!address.empty() && (usual == nullptr || address != usual)) {
+    return option("--address", address);
+  }
+  if (address.empty() && !socket.empty() && socket != find_grpc_socket()) {
+    return option("--grpc.socket", socket);
+  }
+  return absl::StrCat("memprofctl ", words);
 }
 
 bool Endpoint::with_tls() const {

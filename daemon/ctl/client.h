@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,6 +20,9 @@
 namespace memprofd::ctl {
 
 namespace pb = ::memprof::v1;
+
+// The environment variable that gives --address.
+inline constexpr char kAddressVariable[] = "MEMPROFD_ADDRESS";
 
 // PEM files; an empty path: none.
 struct ClientTls {
@@ -33,6 +37,9 @@ struct Endpoint {
   ClientTls tls;
   // "unix:/run/memprofd/memprofd.sock" or "host:port", as gRPC takes it.
   std::string target() const;
+  // "memprofctl WORDS" for hints, with the option that reaches this memprofd where the default
+  // does not.
+  std::string command(std::string_view words) const;
   // https, or one of the files of tls is given.
   bool with_tls() const;
 };
@@ -46,6 +53,7 @@ class Client {
   explicit Client(Endpoint endpoint);
   ~Client();
 
+  const Endpoint& endpoint() const { return endpoint_; }
   absl::StatusOr<pb::ListTargetsResponse> list_targets(bool discovered = false);
   absl::StatusOr<pb::AttachResponse> attach(const pb::AttachRequest& request);
   absl::StatusOr<pb::Target> detach(int pid);

@@ -50,7 +50,7 @@ void leave_ended(google::protobuf::RepeatedPtrField<pb::Target>& targets) {
 absl::StatusOr<int> pid_to_use(Client& client, int asked) {
   if (asked != 0) return choose_pid(asked, {});
   ASSIGN_OR_RETURN(const pb::ListTargetsResponse targets, client.list_targets());
-  return choose_pid(asked, targets);
+  return choose_pid(asked, targets, client.endpoint());
 }
 
 absl::Status run_targets(const Options& options) {
@@ -59,7 +59,7 @@ absl::Status run_targets(const Options& options) {
   if (options.ended) leave_ended(*targets.mutable_targets());
   if (options.json()) return print_json(targets);
   if (options.discovered) return print(discovered_table(targets, stdout_style()));
-  if (!options.ended) return print(targets_table(targets, stdout_style()));
+  if (!options.ended) return print(targets_table(targets, stdout_style(), options.endpoint));
   return print(ended_table(targets, absl::ToUnixNanos(absl::Now()), stdout_style()));
 }
 

@@ -146,24 +146,27 @@ bool grows(const pb::ListLeaksResponse& answer, pb::MemoryArea wanted) {
 }
 
 // The next step.
-std::string advice(const pb::ListLeaksResponse& answer, const Search& search, double seconds) {
-  const std::string command = absl::StrCat("memprofctl leaks --pid ", search.pid());
+std::string advice(const pb::ListLeaksResponse& answer, const Search& search, double seconds,
+                   const Endpoint& endpoint) {
+  const std::string of_pid = absl::StrCat("--pid ", search.pid());
   std::string out;
   if (!search.why_no_variables().empty()) {
-    absl::StrAppend(&out, "\nWhich variable keeps it is not known: ", search.why_no_variables(),
+    absl::StrAppend(&out, "\nThe variable that keeps it is unknown: ", search.why_no_variables(),
                     "\n");
   }
   if (seconds <= 0 && does_leak(answer)) {
-    absl::StrAppend(&out, "\nWhich variable grows, by two snapshots: ", command, " --for 30s\n");
+    absl::StrAppend(&out, "\nTo name the variable that grows, by two snapshots: ",
+                    endpoint.command(absl::StrCat("leaks ", of_pid, " --for 30s")), "\n");
   }
   if (answer.verdict() == pb::LEAK_VERDICT_UNKNOWN) {
-    absl::StrAppend(&out, "\nToo little is known yet: ", command, " --for 2m waits for more\n");
+    absl::StrAppend(&out, "\nToo little is known yet. To wait for more: ",
+                    endpoint.command(absl::StrCat("leaks ", of_pid, " --for 2m")), "\n");
   }
   if (grows(answer, pb::MEMORY_AREA_NATIVE) || grows(answer, pb::MEMORY_AREA_MAPPED)) {
-    absl::StrAppend(&out, "\nWhere memory beside the OCaml heap is: memprofctl rss ", search.pid(),
-                    "\nWho calls malloc, when it was attached with --c-heap: memprofctl report "
-                    "--leaks --heap c --pid ",
-                    search.pid(), "\n");
+    absl::StrAppend(&out, "\nTo see memory outside of the OCaml heap: ",
+                    endpoint.command(absl::StrCat("rss ", search.pid())),
+                    "\nTo see the callers of malloc, if attached with --c-heap: ",
+                    endpoint.command(absl::StrCat("report --leaks --heap c ", of_pid)), "\n");
   }
   return out;
 }
@@ -178,7 +181,7 @@ absl::Status run_leaks(const Options& options) {
   ASSIGN_OR_RETURN(const SelectionSpec spec,
                    selection_of(options.query, static_cast<std::int64_t>(realtime_ns())));
   if (!spec.target.file.empty() && seconds > 0) {
-    return absl::InvalidArgumentError("--for waits for a program that runs; a file does not grow");
+    return absl::InvalidArgumentError("--for needs a running program; a file does not grow");
   }
   pb::ListLeaksRequest request;
   ASSIGN_OR_RETURN(*request.mutable_selection()->mutable_filter(),
@@ -206,8 +209,9 @@ absl::Status run_leaks(const Options& options) {
   if (options.json()) return print_json(answer, options.out);
   std::string text = leaks_text(answer, options.query.group_by) + containers_text(answer);
   if (spec.target.file.empty()) {
-    const std::string why = why_hint(answer, search.pid());
-    absl::StrAppend(&text, advice(answer, search, seconds), why.empty() ? "" : "\n", why);
+    const std::string why = why_hint(answer, search.pid(), options.endpoint);
+    absl::StrAppend(&text, advice(answer, search, seconds, options.endpoint),
+                    why.empty() ? "" : "\n", why);
   }
   return write_result(text, options.out);
 }

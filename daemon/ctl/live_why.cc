@@ -33,7 +33,7 @@ absl::Status run_why(const Options& options) {
   ASSIGN_OR_RETURN(HeapImage image, take_image(client, request, options));
   join_threads(image);
   return answer_why(image, options, absl::StrCat("the snapshot of pid ", request.snapshot().pid()),
-                    "memprofctl sites");
+                    options.endpoint.command("sites"));
 }
 
 }  // namespace memprofd::ctl

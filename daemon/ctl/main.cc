@@ -83,7 +83,7 @@ class Program {
                     "Connect to memprofd over TCP at HOST:PORT instead, or at https://HOST:PORT "
                     "with TLS")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
-        ->envname("MEMPROFD_ADDRESS");
+        ->envname(ctl::kAddressVariable);
     add_tls("--tls.ca", options_.endpoint.tls.ca_file, "MEMPROFD_TLS_CA",
             "PEM file of the authorities that may have signed memprofd's certificate "
             "(default: those of the system)");

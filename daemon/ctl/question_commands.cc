@@ -79,13 +79,14 @@ absl::StatusOr<pb::ListSitesResponse> ask_sites(const Options& options, int defa
 }
 
 // The next question about a leak. Only a running program with an agent can answer it.
-std::string hint_of(Question& question, const pb::ListLeaksResponse& leaks) {
+std::string hint_of(const Options& options, Question& question,
+                    const pb::ListLeaksResponse& leaks) {
   const absl::StatusOr<pb::ListTargetsResponse> targets = question.source->list_targets();
   if (!targets.ok()) return "";
   for (const pb::Target& target : targets->targets()) {
     if (target.pid() != question.selection.pid()) continue;
     if (target.state() != pb::TARGET_STATE_SAMPLING || is_observed(target)) continue;
-    return why_hint(leaks, target.pid());
+    return why_hint(leaks, target.pid(), options.endpoint);
   }
   return "";
 }
@@ -99,8 +100,9 @@ absl::Status report_leaks(const Options& options) {
   request.set_roll_up(!options.json());
   ASSIGN_OR_RETURN(const pb::ListLeaksResponse response, question.source->list_leaks(request));
   if (options.json()) return print_json(response, options.out);
-  return write_result(leaks_text(response, options.query.group_by) + hint_of(question, response),
-                      options.out);
+  return write_result(
+      leaks_text(response, options.query.group_by) + hint_of(options, question, response),
+      options.out);
 }
 
 absl::Status report_profile(const Options& options, const ProfileFormatRow& format) {

@@ -41,14 +41,14 @@ struct ValuesOptions {
   std::string duration;  // between two reads; empty: one read
 };
 
-absl::StatusOr<pb::Value> only_value(const pb::ListValuesResponse& values,
-                                     const std::string& name) {
+absl::StatusOr<pb::Value> only_value(const pb::ListValuesResponse& values, const std::string& name,
+                                     const Endpoint& endpoint) {
   if (values.reported_size() > 0 && values.reported(0).has_value()) {
     return values.reported(0).value();
   }
   if (values.values_size() > 0) return values.values(0).value();
-  return absl::NotFoundError(
-      absl::StrCat("no value is called '", name, "'; `memprofctl values` lists them"));
+  return absl::NotFoundError(absl::StrCat("no value is called '", name, "'; `",
+                                          endpoint.command("values"), "` lists them"));
 }
 
 // Measures the values that were too large to read, in a snapshot; takes none if there are no such
@@ -105,11 +105,12 @@ absl::Status run_values(const Options& options, const ValuesOptions& own) {
   if (!request.pattern().empty() && values.values().empty() && values.reported().empty() &&
       values.other_builds().empty() && own.graph_of.empty()) {
     return absl::NotFoundError(absl::StrCat("no value of pid ", pid, " is called '", own.pattern,
-                                            "'; `memprofctl values` lists them"));
+                                            "'; `", options.endpoint.command("values"),
+                                            "` lists them"));
   }
   if (own.from_snapshot) RETURN_IF_ERROR(add_snapshot(client, options, values));
   if (!own.graph_of.empty() && !options.json()) {
-    ASSIGN_OR_RETURN(const pb::Value value, only_value(values, own.graph_of));
+    ASSIGN_OR_RETURN(const pb::Value value, only_value(values, own.graph_of, options.endpoint));
     return print(options.format == kDot ? graph_dot(value) : graph_text(value));
   }
   return options.json() ? print_json(values)

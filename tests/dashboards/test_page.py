@@ -110,6 +110,31 @@ class Overview(PageTest):
         self.assertEqual(self.js("document.querySelectorAll('img').length"), 0)
         self.daemon.detach(hostile.pid)
 
+    def test_programs_that_are_not_profiled_are_listed_with_the_reason(self):
+        """As memprofctl targets --all has them: where a missing process is searched for."""
+        other, bytecode = self.start(harness.Target("known_alloc")), self.start(harness.Target("bytecode_target"))
+        self.open()
+        self.assertFalse(self.js("document.querySelector('#overview .unprofiled').open"))
+        self.browser.wait_for(f"""[{other.pid}, {bytecode.pid}].every((pid) =>
+            document.querySelector(`.unprofiled tr[data-pid="${{pid}}"]`) !== null)""")
+        self.assertRegex(self.text(".unprofiled summary"), r"^Not profiled: \d+ programs \(.*no rule.*\)")
+        self.browser.click_on(".unprofiled summary")
+        self.browser.wait_for("memprofd.view().extra['overview.unprofiled'] === '1'")
+        cells = lambda pid: self.js(f"""[...document.querySelectorAll('.unprofiled tr[data-pid="{pid}"] td')].map((td) => td.innerText)""")
+        name, outcome, _, exe, reason, _ = cells(other.pid)
+        self.assertEqual((f"known_alloc {other.pid}", "no rule"), (name, outcome))
+        self.assertTrue(exe.endswith("/known_alloc"), exe)
+        self.assertIn("named by no --name", reason)
+        self.assertEqual("bytecode", cells(bytecode.pid)[1])
+        self.assertIn("ocamlopt", cells(bytecode.pid)[4])
+        self.assertTrue(self.js(f"""document.querySelector('.unprofiled tr[data-pid="{other.pid}"] button').disabled"""), "control is off")
+        profiled = self.js(f"""document.querySelector('.unprofiled tr[data-pid="{self.server.pid}"]')""")
+        self.assertIsNone(profiled, "it is in the list above")
+        self.js("location.reload()")
+        self.browser.wait_for("document.querySelector('#overview .unprofiled')?.open === true")
+        other.kill()
+        self.browser.wait_for(f"""document.querySelector('.unprofiled tr[data-pid="{other.pid}"]') === null""")
+
     def test_control_is_off_and_says_how_it_gets_on(self):
         self.open()
         for selector in ("#overview input[name=pid]", "#overview input.rate", "#overview td:last-child button"):
@@ -152,6 +177,71 @@ class Observing(PageTest):
         self.js(f"document.querySelector({json.dumps(row)}).click()")
         self.wait_allocated()
         self.browser.wait_for(f"memprofd.view().pid === {self.program.pid} && memprofd.flame()?.measure === 'allocated'")
+
+
+class Answer(PageTest):
+    """The verdict in the first view: each of memprofctl leaks' answers in words."""
+
+    SITE = {"function": "Shop.Cart.add", "file": "cart.ml", "line": 7, "module": "Shop", "callstack": []}
+    LEAK = {"site": SITE, "growth_bytes": 3 << 20, "growth_bytes_stderr": 1 << 18, "growth_bytes_per_second": 1 << 16,
+            "growth_bytes_per_second_stderr": 1 << 12, "confidence": 1}
+
+    def answer(self, verdict, grows=(), **more):
+        """Has every page that is opened get this answer about leaks. grows: areas of memory that do."""
+        now = time.time_ns()
+        memory = [{"area": f"MEMORY_AREA_{area}", "begin_bytes": 10 << 20, "end_bytes": 15 << 20, "since_unix_ns": str(now),
+                   "confidence": 1, "grows": area in grows, "moments": moments}
+                  for area, moments in (("HEAP", 20), ("NATIVE", 20), ("MAPPED", 2))]
+        answer = {"leaks": [], "rolled_up": [], "memory": memory, "verdict": f"LEAK_VERDICT_{verdict}", "compared_seconds": 60,
+                  "least_leak_bytes_per_second": 1024, **more}
+        script = f"""{{ const ask = window.fetch;
+            window.fetch = async (url, init) => String(url).includes("/api/v1/leaks?") && String(url).includes("roll_up=true")
+                ? new Response({json.dumps(json.dumps(answer))}) : ask(url, init); }}"""
+        added = self.browser.call("Page.addScriptToEvaluateOnNewDocument", source=script)["identifier"]
+        try:
+            self.open()
+            self.browser.wait_for("memprofd.verdict() !== null")
+        finally:
+            self.browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=added)
+        return self.js("memprofd.verdict()")
+
+    def test_a_site_that_grows(self):
+        verdict = self.answer("SITES", grows=("HEAP",), leaks=[self.LEAK])
+        self.assertEqual(("leak", "Something is leaking: +3.00 MiB in 1.0 min"), (verdict["kind"], verdict["title"]))
+        self.assertRegex(verdict["detail"], r"OCaml heap \+5\.00 MiB since [\d:]+ \(99\.9 % sure\); native memory: steady\.$")
+        self.assertIn("Shop.Cart.add", self.text("#verdict li"))
+        self.assertIn("99.9 % sure", self.text("#verdict li"))
+
+    def test_sites_that_grow_together(self):
+        verdict = self.answer("GROUPS", rolled_up=[{"group_by": "GROUP_BY_MODULE", "leak": self.LEAK}])
+        self.assertEqual(("leak", "Something is leaking: +3.00 MiB in 1.0 min"), (verdict["kind"], verdict["title"]))
+        self.assertIn("Module Shop", self.text("#verdict li"))
+        self.press("Module Shop", "#verdict")
+        self.browser.wait_for("memprofd.view().extra['sites.by'] === 'module' && memprofd.view().extra['sites.mode'] === 'growth'")
+
+    def test_memory_that_grows_where_no_site_does(self):
+        verdict = self.answer("MEMORY", grows=("NATIVE",))
+        self.assertEqual("growth", verdict["kind"])
+        self.assertRegex(verdict["title"], r"^Memory grows: native memory \+5\.00 MiB since [\d:]+ \(99\.9 % sure\)$")
+        self.assertEqual("OCaml heap: steady. Resident memory, below, shows its parts.", verdict["detail"])
+        self.assertTrue(self.js("document.querySelector('#verdict ol').hidden"))
+
+    def test_growth_that_samples_do_not_explain_yet(self):
+        verdict = self.answer("MEMORY", grows=("HEAP",))
+        self.assertEqual("Native memory: steady. Samples do not show yet which code takes it.", verdict["detail"])
+        group = {"group_by": "GROUP_BY_FUNCTION", "leak": self.LEAK}
+        verdict = self.answer("MEMORY", grows=("HEAP",), rolled_up=[group])
+        self.assertIn("which may be chance:", verdict["detail"])
+        self.assertIn("Shop.Cart.add, with its callees", self.text("#verdict li"))
+
+    def test_nothing_grows(self):
+        verdict = self.answer("NONE")
+        self.assertEqual(("none", "No significant growth in 1.0 min"), (verdict["kind"], verdict["title"]))
+        self.assertIn("less than 3.52 MiB per hour", verdict["detail"])
+        self.assertIn("OCaml heap, native memory: steady.", verdict["detail"])
+
+    def test_too_little_is_known(self):
+        self.assertEqual("unknown", self.answer("UNKNOWN", compared_seconds=0)["kind"])
 
 
 class Controlling(PageTest):
@@ -201,6 +291,18 @@ class Controlling(PageTest):
         self.said(f"(pid {third.pid}): done")
         self.assertEqual(self.target(third.pid)["state"], "TARGET_STATE_DETACHED")
         self.assertIsNone(third.popen.poll(), "it runs on")
+
+    def test_attach_to_a_program_that_is_not_profiled(self):
+        other = self.start(harness.Target("demo_server", "--self-load", "1"))
+        self.open(f"pid={self.server.pid}&x.overview.unprofiled=1")
+        row = f'.unprofiled tr[data-pid="{other.pid}"]'
+        self.wait_element(f"{row} button:not(:disabled)")
+        self.browser.click_on(f"{row} button")
+        self.daemon.wait_state(other.pid, "sampling")
+        self.wait_element(f'#overview .targets tr[data-pid="{other.pid}"]')
+        self.browser.wait_for(f"document.querySelector({json.dumps(row)}) === null")
+        self.daemon.detach(other.pid)
+        self.browser.wait_for(f"document.querySelector({json.dumps(row)})?.cells[1].innerText === 'detached'")
 
     def test_a_snapshot_is_saved(self):
         """What memprofctl tells of the file is what it tells of one of its own: the same program, all of it."""
@@ -341,15 +443,22 @@ class Charts(PageTest):
         wanted = {series["group"]["function"]: series["values"][-1] for series in answer["series"]}
         shown = {area["label"]: area["values"][at] for area in chart["areas"] if area["label"] != "other"}
         self.assertGreater(len(shown), 4)
-        for module, value in shown.items():
-            self.assertEqual(value, wanted.get(module, 0), module)
+        for function, value in shown.items():
+            self.assertEqual(value, wanted.get(function, 0), function)
         heap = [moment["heap"] for moment in chart["moments"]]
         self.assertGreater(heap[-1], 1 << 20)
         self.assertGreater(min(bytes for bytes in heap if bytes is not None), 1 << 20)
 
+    def test_a_leak_has_an_area_of_its_own_before_any_click(self):
+        self.wait_sessions()
+        self.open()
+        self.wait_groups("function")
+        self.browser.wait_for("memprofd.charts()[0].areas.some((a) => a.label === 'Demo_server.Sessions.make_session')")
+        self.assertEqual("true", self.js("document.querySelector('#charts [data-value=function]').getAttribute('aria-pressed')"))
+
     def test_drills_from_module_to_callstacks_and_back(self):
         self.wait_recorded(4)
-        self.open()
+        self.open(f"pid={self.server.pid}&by=module")
         self.browser.wait_for("memprofd.charts()[0].areas.length > 0")
         self.click_area("Demo_server")
         self.wait_groups("function")
@@ -394,7 +503,7 @@ class Charts(PageTest):
         self.assertEqual(self.filter_of("site", function="F.f"), {"pattern": r"^F\.f$"})
 
     def test_the_legend_drills_with_the_keyboard(self):
-        self.open()
+        self.open(f"pid={self.server.pid}&by=module")
         self.wait_element(".chart-legend li button")
         self.js("[...document.querySelectorAll('.chart-legend li button')].find((b) => b.innerText.startsWith('Demo_server')).focus()")
         self.browser.key("Enter")
@@ -473,6 +582,38 @@ class Charts(PageTest):
             self.browser.wait_for("document.querySelector('#charts .chart-legend dl').innerText.includes('heap')")
             cut = self.js("""[...document.querySelectorAll("#charts .chart-legend")].filter((e) => e.scrollHeight > e.clientHeight + 1).length""")
             self.assertEqual(cut, 0, f"{width} x {height}")
+
+    def test_no_name_of_an_area_or_of_a_part_is_cut(self):
+        """A long name takes another line; on a narrow window the time axis has several times."""
+        for width, height in ((1280, 900), (390, 844), (1920, 1080)):
+            with self.subTest(width=width):
+                self.browser.resize(width, height)
+                self.open()
+                self.browser.wait_for("document.querySelectorAll('#charts .chart-legend .name').length > 3")
+                self.wait_element("#memory .part-name")
+                cut = self.js("""[...document.querySelectorAll(".chart-legend .name, .part-name")].filter((e) => e.offsetParent !== null &&
+                    (e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1)).map((e) => e.innerText)""")
+                self.assertEqual(cut, [])
+
+    def test_in_a_narrow_window_the_end_of_a_name_is_shown(self):
+        self.browser.resize(390, 844)
+        self.open()
+        self.wait_element(".sites-row .name bdi")
+        hidden = self.js("""[...document.querySelectorAll(".sites-row .site-name span")].filter((e) =>
+            e.firstChild.getBoundingClientRect().right > e.getBoundingClientRect().right + 1).map((e) => e.innerText)""")
+        self.assertEqual(hidden, [])
+
+    def test_the_first_view_has_the_answer_at_every_width(self):
+        """Without scrolling, before the chart: whether something leaks and, of the first suspect, where and since when."""
+        for width, height in ((1280, 900), (390, 844), (1920, 1080)):
+            with self.subTest(width=width):
+                self.browser.resize(width, height)
+                self.open()
+                self.browser.wait_for("memprofd.verdict() !== null")
+                bottom, top = self.js("""[(document.querySelector("#verdict li") ?? document.querySelector("#verdict p"))
+                    .getBoundingClientRect().bottom, document.querySelector("#charts").getBoundingClientRect().top]""")
+                self.assertLess(bottom, height)
+                self.assertLess(bottom, top)
 
     def test_two_axes_say_what_is_on_them(self):
         """What the areas are parts of is on their axis; where the heap has its own, both have names, and the legend says so."""
@@ -757,4 +898,5 @@ class Pictures(PageTest):
             self.open()
             self.wait_element("#sites tbody tr, #sites [role=row]")
             self.browser.wait_for("document.querySelector('#overview td:nth-child(4)').innerText.includes('/s')")
+            self.browser.wait_for("memprofd.verdict() !== null")
             self.picture(f"page-{scheme}")

@@ -255,6 +255,20 @@ class Outputs(E2ETest):
         text = self.memprofd.ctl("targets").stdout
         self.assertRegex(text, rf"(?m)^\s*{self.pid}\b.*demo_server.*sampling")
 
+    def test_a_command_in_a_hint_reaches_the_same_memprofd(self):
+        """No command names the default socket; this one is another."""
+        with tempfile.TemporaryDirectory(prefix="memprofd-test-") as folder:
+            daemon = harness.Daemon(folder)
+            self.addClassCleanup(daemon.popen.stdout.close)
+            self.addClassCleanup(daemon.log.close)
+            try:
+                text = daemon.ctl("targets").stdout
+                self.assertEqual(f"no targets; attach with: memprofctl attach PID --grpc.socket {daemon.socket}\n", text)
+                refused = daemon.ctl("sites", check=False).stderr
+                self.assertIn(f"attach PID --grpc.socket {daemon.socket}\n", refused)
+            finally:
+                daemon.kill()
+
     def test_info(self):
         info = json.loads(self.memprofd.ctl("info", "-o", "json").stdout)
         status, text = harness.http_get(f"{self.memprofd.url}/api/v1/server")

@@ -9,12 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "daemon/ctl/render/sparkline.h"
 #include "daemon/ctl/render/text.h"
 #include "daemon/ctl/render/text_table.h"
 #include "daemon/model/measure.h"
 #include "daemon/query/memory_growth.h"
+#include "daemon/util/shell_word.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
 #include "re2/re2.h"
@@ -153,8 +153,8 @@ std::string compared_text(const pb::ListLeaksResponse& response) {
   const auto range_ns =
       static_cast<double>(response.range().end_unix_ns() - response.range().begin_unix_ns());
   if (response.compared_seconds() * 1e9 >= range_ns) return "";
-  return absl::StrCat(", in ", format_duration(response.compared_seconds()),
-                      " of it (each session of sampling by itself, between major collections)");
+  return absl::StrCat(", compared in ", format_duration(response.compared_seconds()),
+                      " of it (within each sampling session, between major collections)");
 }
 
 // The smallest leak that would have been found, and a remedy.
@@ -162,8 +162,8 @@ std::string doubt_text(const pb::ListLeaksResponse& response) {
   const double least = response.least_leak_bytes_per_second();
   if (least <= 0) return "";
   return absl::StrCat("So far only growth above ", format_bytes(least * 3600),
-                      " per hour at one site would show: half of that in twice the time or at\n"
-                      "twice the sampling rate.\n");
+                      " per hour at one site would show. Twice the time, or twice\n"
+                      "the sampling rate, halves this limit.\n");
 }
 
 const char* area_text(pb::MemoryArea area) {
@@ -213,9 +213,8 @@ void append_growth(const pb::Leak& leak, std::string& out) {
   absl::StrAppend(&out, ", half of it older than ", format_duration(leak.median_age_seconds()),
                   " (", format_duration(leak.median_age_seconds_lower()), " to ",
                   format_duration(leak.median_age_seconds_upper()), "); grew in ",
-                  format_share(leak.steadiness(), 1),
-                  " of the steps, has grown with a probability of ",
-                  absl::StrFormat("%.3g %%", leak.confidence() * 100), "\n");
+                  format_share(leak.steadiness(), 1), " of the steps (",
+                  confidence_text(leak.confidence()), " sure)\n");
 }
 
 // Sites that grow together, certain or not.
@@ -224,7 +223,7 @@ std::string rolled_up_text(const pb::ListLeaksResponse& response) {
   std::string out =
       response.verdict() == pb::LEAK_VERDICT_GROUPS
           ? "\nNo single site grows by more than chance explains; these together do:\n"
-          : "\nSamples do not tell yet what takes it. Has grown most so far, which may "
+          : "\nSamples do not show yet which code takes it. Largest growth so far, which may "
             "be chance:\n";
   int number = 0;
   for (const pb::LeakGroup& group : response.rolled_up()) {
@@ -247,9 +246,10 @@ std::string containers_text(const pb::ListLeaksResponse& response) {
   if (response.between_snapshots_seconds() <= 0) return "";
   const std::string between = format_duration(response.between_snapshots_seconds());
   if (response.containers().empty()) {
-    return absl::StrCat("\nNo variable keeps more than ", between, " before.\n");
+    return absl::StrCat("\nNo variable retains more memory than ", between, " before.\n");
   }
-  std::string out = absl::StrCat("\nVariables that keep more than ", between, " before:\n");
+  std::string out =
+      absl::StrCat("\nVariables that retain more memory than ", between, " before:\n");
   for (const pb::ContainerChange& container : response.containers()) {
     absl::StrAppend(&out, "  ", printable(container.root()), ": ", printable(container.kind()),
                     ", +", format_bytes(static_cast<double>(container.change_bytes())), " to ",
@@ -270,14 +270,12 @@ std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_
   const std::string memory = memory_text(response);
   if (response.compared_seconds() <= 0) {
     return absl::StrCat(
-        memory, "Nothing to compare, ", range_text(response.range()),
-        ": growth is told between major collections of one session, and fewer\nthan three have "
-        "ended "
-        "since sampling had settled; it begins anew after a change of the rate and a loss of "
-        "records.\nAsk again later, or about a longer range; where records are lost, lower the "
-        "rate.\n");
+        memory, "Nothing to compare yet, ", range_text(response.range()),
+        ": growth is compared between major collections\nof one sampling session, and fewer than "
+        "three have ended. A rate change or a loss of records\nstarts a new session. Ask again "
+        "later, or for a longer range; if records are lost, lower the rate.\n");
   }
-  std::string out = absl::StrCat(memory, "What is live has grown, ", range_text(response.range()),
+  std::string out = absl::StrCat(memory, "Growth of live memory, ", range_text(response.range()),
                                  compared_text(response), ":\n");
   if (response.leaks().empty()) {
     if (!response.rolled_up().empty()) {
@@ -295,18 +293,18 @@ std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_
     append_frames(leak.site(), "       ", out);
   }
   absl::StrAppend(&out,
-                  "\nRanked by what they have grown at least (with 95 % confidence). A leak grows "
-                  "in every step;\na cache that fills grows too, until it is full: look again "
-                  "later.\n",
+                  "\nRanked by the lower limit of growth (95 % confidence). A leak grows in every "
+                  "step;\na cache that fills grows too, until it is full: ask again later.\n",
                   doubt_text(response));
   return out;
 }
 
-std::string why_hint(const pb::ListLeaksResponse& response, int pid) {
+std::string why_hint(const pb::ListLeaksResponse& response, int pid, const Endpoint& endpoint) {
   if (response.leaks().empty() || response.leaks(0).site().function().empty()) return "";
   const std::string pattern = RE2::QuoteMeta(printable(response.leaks(0).site().function()));
-  return absl::StrCat("What keeps the first one alive: memprofctl why --pid ", pid, " '",
-                      absl::StrReplaceAll(pattern, {{"'", "'\\''"}}), "'\n");
+  return absl::StrCat("To see what keeps the first one alive: ",
+                      endpoint.command(absl::StrCat("why --pid ", pid, " ", shell_word(pattern))),
+                      "\n");
 }
 
 }  // namespace memprofd::ctl

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "daemon/ctl/client.h"
 #include "daemon/ctl/render/render_table.h"
 #include "memprof/v1/profiler.pb.h"
 
@@ -19,8 +20,8 @@ std::string history_text(const pb::GetHistoryResponse& response,
 // Growth between two snapshots; empty if there were none.
 std::string containers_text(const pb::ListLeaksResponse& response);
 std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_by);
-// Suggests the next question about the first leak, as a line with a shell command. Empty if there
-// is no leak, or the leak has no function.
-std::string why_hint(const pb::ListLeaksResponse& response, int pid);
+// Suggests the next question about the first leak: a line with a shell command. Empty if there is
+// none, or it has no function.
+std::string why_hint(const pb::ListLeaksResponse& response, int pid, const Endpoint& endpoint);
 
 }  // namespace memprofd::ctl

@@ -94,8 +94,11 @@ std::string info_text(const pb::GetServerInfoResponse& info) {
           " calls of one connection"));
 }
 
-std::string targets_table(const pb::ListTargetsResponse& response, const Style& style) {
-  if (response.targets().empty()) return "no targets; attach with: memprofctl attach PID\n";
+std::string targets_table(const pb::ListTargetsResponse& response, const Style& style,
+                          const Endpoint& endpoint) {
+  if (response.targets().empty()) {
+    return "no targets; attach with: " + endpoint.command("attach PID") + "\n";
+  }
   TextTable table({{"PID", Align::kRight},
                    {"PROGRAM"},
                    {"OCAML"},

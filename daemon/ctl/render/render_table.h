@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "daemon/ctl/client.h"
 #include "memprof/v1/profiler.pb.h"
 
 namespace memprofd::ctl {
@@ -17,7 +18,8 @@ struct Style {
 };
 
 // All end in a newline.
-std::string targets_table(const pb::ListTargetsResponse& response, const Style& style);
+std::string targets_table(const pb::ListTargetsResponse& response, const Style& style,
+                          const Endpoint& endpoint = {});
 // All OCaml programs that run, and why each is or is not profiled.
 std::string discovered_table(const pb::ListTargetsResponse& response, const Style& style);
 // Ended targets: when, how, and their live memory then.

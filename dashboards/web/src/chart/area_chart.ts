@@ -2,7 +2,7 @@
 // Stacked areas with lines over them, in uPlot.
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { tickTimes } from "../lib/axis";
+import { TICK_SECONDS, tickTimes } from "../lib/axis";
 import { bytes } from "../lib/format";
 import { isFlow, measureLabel, unitOf, type Measure } from "../lib/names";
 import { paletteOf, type Palette } from "../lib/palette";
@@ -34,9 +34,10 @@ export interface Shown {
 const FLAT = 3;
 export const BINARY = Array.from({ length: 52 }, (_, power) => 2 ** power);
 // Left and right of every chart, so that times are above each other; of it what an axis is called.
-export const SIDE_PX = 72;
+export const SIDE_PX = 82;
 const NAME_PX = 15;
 const NARROW_PX = 480; // there is no room for an empty side
+const HALF_TIME_PX = 26; // of the last tick's text, which is centred on the edge
 const CLICK_PX = 4;
 // What the dashed line is called, and the full one.
 const LABELS: Record<Lines, [string, string]> = { heap: ["live", "heap"], resident: ["swapped", "resident"], none: ["", ""] };
@@ -142,7 +143,7 @@ export class AreaChart {
     const { stack, height } = this.shown!;
     const own = this.onTheRight.heap;
     return {
-      width: this.width(), height, legend: { show: false }, padding: [10, own ? 0 : this.width() < NARROW_PX ? NAME_PX : SIDE_PX, 0, 0],
+      width: this.width(), height, legend: { show: false }, padding: [10, own ? 0 : this.width() < NARROW_PX ? HALF_TIME_PX : SIDE_PX, 0, 0],
       series: this.series(),
       bands: stack.areas.slice(1).map((_, i) => ({ series: [i + 2, i + 1] as [number, number] })),
       scales: { x: { time: true }, y: { range: aboveZero }, heap: { range: aboveZero } },
@@ -165,7 +166,7 @@ export class AreaChart {
     const common = { scale, stroke: this.palette.text, font: "11px system-ui, sans-serif",
       ticks: { stroke: this.palette.grid, size: 4 } };
     if (scale === "x") {
-      return { ...common, grid: { stroke: this.palette.grid, width: 1 }, size: 28, space: 75,
+      return { ...common, grid: { stroke: this.palette.grid, width: 1 }, size: 28, space: 75, incrs: TICK_SECONDS,
         values: (_, splits, _axis, _space, step) => tickTimes(splits, step) };
     }
     const perSecond = scale === "y" ? unitOf(this.shown!.measure) : "";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list beside a chart: what the areas are, how much at a moment, and the way down.
 import { clock } from "../lib/axis";
-import { button, make } from "../lib/dom";
+import { breakable, button, make } from "../lib/dom";
 import { bytes, count, estimate, interval } from "../lib/format";
 import { groupPlural, unitOf, type Measure } from "../lib/names";
 import type { Palette } from "../lib/palette";
@@ -51,7 +51,7 @@ export class Legend {
     this.rows = [...stack.areas].reverse().map((area) => {
       const swatch = make("i", { className: "swatch" });
       swatch.style.background = palette.area(area.slot);
-      const name = make("span", { className: "name" }, make("bdi", { dir: "ltr" }, area.label));
+      const name = make("span", { className: "name" }, make("bdi", {}, ...breakable(area.label)));
       const number = make("span", { className: "number" });
       const element = area.site
         ? button("", () => this.open(area), { title: `${area.key}\nClick to split it` })
@@ -97,7 +97,8 @@ function factsOf(stack: Stack, measure: Measure, index: number, lines: boolean):
   if (moment.seconds > 0 && index > 0) {
     facts.push(["collections", `${(moment.minor / moment.seconds).toFixed(1)}/s minor, ${count(moment.major)} major`]);
   }
-  if (moment.anew) facts.push(["sampling restarted", "live restarts at zero"]);
+  const restarts = stack.moments.filter(({ anew }) => anew).length;
+  if (restarts > 0) facts.push(["restarts of sampling", moment.anew ? "here live restarts at zero" : count(restarts)]);
   if (moment.compactions > 0) facts.push(["compactions", count(moment.compactions)]);
   if (moment.dropped > 0) facts.push(["lost", `${count(moment.dropped)} events`]);
   return facts.map(([name, value]) => make("div", {}, make("dt", { className: name.replace(/\W.*/, "") }, name), make("dd", {}, value)));

@@ -5,17 +5,19 @@ import type { Int64 } from "../../gen/messages";
 import type { GroupBy, Measure } from "./names";
 import type { Range, View } from "./state";
 
-export type { Drop, Estimate, GcPauses, GcStats, HistoryPoint, HistorySeries, Int64, Lifetime, Location, MeasureInfo, Overhead, Site,
-  GraphNode, HeapCensus, HeapClass, HeapCount, HeapDiffRow, HeapHolder, HeapPath, HeapSiteDiffRow, HeapTypes, KeptHeap, MemoryParts, NamedValue, PastLine,
+export type { DiscoveredProgram, Drop, Estimate, GcPauses, GcStats, HistoryPoint, HistorySeries, Int64, Lifetime, Location, MeasureInfo, Overhead, Site,
+  GraphNode, HeapCensus, HeapClass, HeapCount, HeapDiffRow, HeapHolder, HeapPath, HeapSiteDiffRow, HeapTypes, KeptHeap, MemoryGrowth, MemoryParts, NamedValue, PastLine,
   DurationRange, Reported, RssOwner, RssPart, SiteDiff, Target, TimeRange, Value, ValueSeries, Vocabulary } from "../../gen/messages";
 
 // What memprofd always sets of an answer.
 type With<T, K extends keyof T> = T & Required<Pick<T, K>>;
 export type Leak = With<pb.Leak, "site">;
+export type LeakGroup = Omit<pb.LeakGroup, "leak"> & { leak: Leak };
 export type SitesAnswer = With<pb.ListSitesResponse, "target" | "range" | "total">;
 export type DiffAnswer = With<pb.DiffSitesResponse, "base_range" | "other_range" | "total">;
 export type CallersAnswer = With<pb.ListCallersResponse, "self" | "total" | "range">;
-export type LeaksAnswer = Omit<With<pb.ListLeaksResponse, "range">, "leaks"> & { leaks: Leak[] };
+export type TargetsAnswer = pb.ListTargetsResponse;
+export type LeaksAnswer = Omit<With<pb.ListLeaksResponse, "range">, "leaks" | "rolled_up"> & { leaks: Leak[]; rolled_up: LeakGroup[] };
 export type HistoryAnswer = With<pb.GetHistoryResponse, "other" | "range">;
 export type HeapAnswer = With<pb.DescribeHeapResponse, "census" | "retained" | "garbage">;
 export type HeapDiffAnswer = With<pb.HeapDiff, "base" | "other">;
@@ -125,7 +127,7 @@ export class Api {
   callers(params: Params): Promise<CallersAnswer> { return this.ask("callers", params); }
   leaks(params: Params): Promise<LeaksAnswer> { return this.ask("leaks", withoutAges(params)); }
   history(params: Params & { measure?: Measure }): Promise<HistoryAnswer> { return this.ask("history", withoutAges(params)); }
-  targets(): Promise<pb.ListTargetsResponse> { return this.ask("targets", {}); }
+  targets(params: { discovered?: boolean } = {}): Promise<TargetsAnswer> { return this.ask("targets", params); }
   vocabulary(): Promise<pb.Vocabulary> { return this.ask("vocabulary", {}); }
   server(): Promise<ServerInfo> { return this.ask("server", {}); }
   // The flame graph's data, format=flame_json; for a profile to save see profileUrl().

@@ -55,6 +55,9 @@ export const clockRange = ({ begin, end }: Range): string => `${clock(begin)} â€
 
 const MINUTES = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 
+// Distances of ticks in seconds: finer steps than uPlot's own, so that a narrow chart has more than one time.
+export const TICK_SECONDS = [1, 2, 5, 10, 15, 30, ...[1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440].map((minutes) => minutes * 60)];
+
 // Texts of ticks that are so many seconds apart, with the day where it changes.
 export function tickTimes(ticks: number[], stepSeconds: number): string[] {
   const format = stepSeconds < 60 ? TIME : MINUTES;

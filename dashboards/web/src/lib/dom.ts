@@ -15,6 +15,9 @@ export function make<Tag extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
+// A name that may break into lines after each dot and slash.
+export const breakable = (name: string): (Node | string)[] => name.split(/(?<=[./])/).flatMap((part, i) => (i === 0 ? [part] : [make("wbr"), part]));
+
 // Parts of a drawing.
 export function draw<Tag extends keyof SVGElementTagNameMap>(
   tag: Tag, attributes: Record<string, string | number>, ...children: (Node | string)[]): SVGElementTagNameMap[Tag] {

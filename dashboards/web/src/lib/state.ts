@@ -65,7 +65,8 @@ export const DEFAULT_VIEW: View = {
   pid: 0,
   live: true,
   span: 600,
-  groupBy: "module",
+  // A leak has a colour of its own by function; by module it may be a part of the only area.
+  groupBy: "function",
   measure: "live",
   filter: {},
   drill: [],

@@ -10,6 +10,7 @@ import type { View } from "../lib/state";
 import { Control } from "./control";
 import { HeapCard } from "./heap";
 import { RateMeter } from "./rates";
+import { Unprofiled } from "./unprofiled";
 
 const HEADS = ["Program", "State", "Live", "Allocates", "Heap", "Collections", "Pauses, 99 %", "Rate per word", "Lost", ""];
 
@@ -24,6 +25,7 @@ class Overview implements Panel {
   private readonly body = make("tbody");
   private readonly heap = new HeapCard();
   private readonly off = make("p", { className: "off muted", hidden: true }, `${CONTROL_OFF} to attach, detach and take snapshots here.`);
+  private readonly unprofiled: Unprofiled;
   private readonly empty = make("p", { className: "empty", hidden: true });
   private readonly table: HTMLElement;
   private form: HTMLElement;
@@ -33,12 +35,13 @@ class Overview implements Panel {
 
   constructor(container: HTMLElement, private readonly app: App) {
     this.control = new Control(app);
+    this.unprofiled = new Unprofiled(app, this.control);
     this.form = this.control.attachForm();
     this.table = make("div", { className: "table" }, make("table", { className: "targets" },
       make("thead", {}, make("tr", {}, ...HEADS.map((text) => make("th", { scope: "col" }, text)))), this.body));
     container.append(make("div", { className: "card" },
       make("div", { className: "overview-head" }, this.title, make("span", { className: "space" }), this.form),
-      this.off, this.table, this.empty, this.heap.element));
+      this.off, this.table, this.empty, this.unprofiled.element, this.heap.element));
   }
 
   update(view: View): void {
@@ -52,6 +55,7 @@ class Overview implements Panel {
       this.rows.delete(pid);
     }
     targets.forEach((target, index) => this.row(target, index).update(target, this.meter, target.pid === view.pid));
+    this.unprofiled.update();
     this.table.hidden = targets.length === 0;
     this.empty.hidden = targets.length > 0;
     this.empty.textContent = "No program is profiled. Attach to one: memprofctl attach --pid PID" +
@@ -59,6 +63,7 @@ class Overview implements Panel {
   }
 
   destroy(): void {
+    this.unprofiled.destroy();
     this.rows.clear();
   }
 

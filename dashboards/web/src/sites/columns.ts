@@ -35,7 +35,7 @@ function estimateColumn({ name, label }: MeasureInfo, title: string): Column {
 const samples: Column = { key: "samples", label: "Samples", title: "Samples of allocation", width: "76px",
   value: ({ site }) => Number(site.samples), text: ({ site }) => format.count(Number(site.samples)) };
 
-const lifetime: Column = { key: "lifetime", label: "Lifetime", histogram: true, width: "minmax(136px, 0.9fr)",
+const lifetime: Column = { key: "lifetime", label: "Lifetime", histogram: true, width: "minmax(160px, 0.9fr)",
   title: "Half of the memory lives at most this long, living memory included; > where more than half lives longer. " +
     "The bars are of what died, short lifetimes on the left",
   value: ({ site }) => medianOf(site.lifetime), text: ({ site }) => medianText(site.lifetime) };

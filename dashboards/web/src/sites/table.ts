@@ -135,7 +135,7 @@ export class Table {
     const element = make("div", { role: "row", id: `site-row-${index}`, className: "sites-row",
       "aria-rowindex": String(index + 2), "aria-selected": String(row.id === this.current), "data-index": String(index) },
       make("div", { role: "gridcell", className: "site-name", title: where === "" ? name : `${name}\n${where}` },
-        make("span", { className: "name" }, name), make("span", { className: "where" }, where)),
+        make("span", { className: "name" }, make("bdi", { dir: "ltr" }, name)), make("span", { className: "where" }, make("bdi", { dir: "ltr" }, where))),
       ...this.columns.map((column) => this.cell(column, row)));
     element.style.transform = `translateY(${index * ROW}px)`;
     return element;

@@ -4,7 +4,7 @@ import uPlot from "uplot";
 import { BINARY, brushed, SIDE_PX } from "../chart/area_chart";
 import { drawCursor, drawRanges, type Marks } from "../chart/marks";
 import { listenToMoves, type Moves } from "../chart/moves";
-import { tickTimes } from "../lib/axis";
+import { TICK_SECONDS, tickTimes } from "../lib/axis";
 import { paletteOf, type Palette } from "../lib/palette";
 import type { Range } from "../lib/state";
 
@@ -87,7 +87,7 @@ export class LineChart {
     return {
       width: this.width(), height: HEIGHT_PX, legend: { show: false }, padding: [6, SIDE_PX, 0, 0], series, bands,
       scales: { x: { time: true }, y: { range: (_u, min, max) => limits(min, max) } },
-      axes: [{ ...common, size: AXIS_PX, space: 75, values: (_, splits, _axis, _space, step) => tickTimes(splits, step) },
+      axes: [{ ...common, size: AXIS_PX, space: 75, incrs: TICK_SECONDS, values: (_, splits, _axis, _space, step) => tickTimes(splits, step) },
         { ...common, ...(this.shown!.isBinary ? { incrs: BINARY } : {}), size: SIDE_PX, space: 26, values: (_, splits) => splits.map((value) => this.shown!.tick(value)) }],
       cursor: { sync: { key: "memprofd", scales: ["x", null] }, points: { show: false }, y: false,
         drag: { x: true, y: false, setScale: false, dist: 4 }, bind: { dblclick: () => null } },

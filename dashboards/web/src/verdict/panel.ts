@@ -16,10 +16,10 @@ import { verdictOf, type Suspect, type Verdict } from "./verdict";
 const AGE_MS = 10_000, LOAD = 0.02;
 const SERIES = 20, POINTS = 120;
 // As high as most answers, so that what is below stays where it is.
-const LOOKING: Verdict = { kind: "unknown", title: "Looking for leaks …", detail: "Over everything that is recorded.", suspects: [] };
+const LOOKING: Verdict = { kind: "unknown", title: "Searching for leaks …", detail: "Over everything that is recorded.", suspects: [] };
 const OBSERVED: Verdict = { kind: "unknown", title: "Whether something leaks is not known in observe mode",
   detail: "Live memory is known only with an agent in the program. Resident memory, below, shows whether the process grows.", suspects: [] };
-const HEADS: Record<Verdict["kind"], string> = { leak: "Leak", none: "No leak seen", unknown: "Not known" };
+const HEADS: Record<Verdict["kind"], string> = { leak: "Leak", growth: "Growth", none: "No leak seen", unknown: "Not known" };
 
 export class VerdictPanel implements Panel {
   private readonly leaks = new Api();
@@ -70,7 +70,7 @@ export class VerdictPanel implements Panel {
     try {
       // Named by frames of the application, whatever the filter says: it is of the whole program.
       const selection = { "selection.pid": pid, ...filterParams({ filter: {} }, "selection.") };
-      const [answer, history] = await Promise.all([this.leaks.leaks({ ...selection, group_by: "site", limit: 0 }),
+      const [answer, history] = await Promise.all([this.leaks.leaks({ ...selection, group_by: "site", limit: 0, roll_up: true }),
         this.history.history({ ...selection, measure: "live", group_by: "site", limit: SERIES, points: POINTS })]);
       if (pid === this.pid) this.show(verdictOf(answer as LeaksAnswer, history));
     } catch (error) {
@@ -102,16 +102,16 @@ export class VerdictPanel implements Panel {
   }
 
   private row(suspect: Suspect): HTMLElement {
-    const { leak: { site }, name, where, growth, perHour, since, sure } = suspect;
+    const { leak: { site }, by, name, where, growth, perHour, since, sure } = suspect;
     const exactly = `^${escapeRegExp(site.function)}$`;
     const small = (text: string, act: () => void, title: string) => button(text, act, { className: "button small", title });
     const actions = site.function === "" ? [] : [
       small("What keeps it alive", () => this.why.look(exactly), "A snapshot of the heap names what holds its blocks"),
       small("In the flame graph", () => this.open("flame", { search: exactly }), "The callstacks that allocate it")];
     return make("li", {}, make("span", { className: "site" },
-      button(name, () => this.open("sites", { "sites.mode": "growth", "sites.open": idOf(site, "site") }), { className: "link", title: "Its numbers, lifetimes and callstacks" }),
+      button(name, () => this.open("sites", { "sites.mode": "growth", "sites.by": by === "site" ? "" : by, "sites.open": idOf(site, by) }), { className: "link", title: "Its numbers, lifetimes and callstacks" }),
       make("span", { className: "muted" }, where)),
-      make("span", { className: "numbers" }, make("b", {}, growth), `, ${perHour}${since === "" ? "" : `, ${since}`}; ${sure}`),
+      make("span", { className: "numbers" }, make("b", {}, growth), ...[since, perHour, sure].filter((part) => part !== "").flatMap((part) => [", ", make("span", {}, part)])),
       make("span", { className: "actions" }, ...actions));
   }
 }

@@ -1,26 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// What memprofd knows of leaks in a program, in words: is something leaking, where, since when.
-import type { HistoryAnswer, Leak, LeaksAnswer } from "../lib/api";
+// The answer of memprofctl leaks in words: is something leaking, where, since when.
+import type { HistoryAnswer, Leak, LeakGroup, LeaksAnswer, MemoryGrowth } from "../lib/api";
 import { msOf } from "../lib/api";
 import { clock } from "../lib/axis";
-import { bytes, change, duration, estimate, share } from "../lib/format";
+import { bytes, change, duration, estimate } from "../lib/format";
+import type { GroupBy } from "../lib/names";
 
-export type Kind = "leak" | "none" | "unknown";
+// growth: of memory, and samples do not show where.
+export type Kind = "leak" | "growth" | "none" | "unknown";
 
 export interface Suspect {
   leak: Leak;
+  by: GroupBy;
   name: string;
   where: string;
   growth: string;  // "+12.3 MiB ± 0.4"
   perHour: string;  // "74 MiB ± 3 per hour"
-  since: string;  // "since 14:07:10"; "" when that is not known
-  sure: string;  // "sure to 99.9 %"
+  since: string;  // "since 14:07:10", "since 14:07:10 or earlier"; "" if unknown
+  sure: string;  // "99.9 % sure"
 }
 
 export interface Verdict {
   kind: Kind;
   title: string;  // the answer
-  detail: string;  // what it rests on
+  detail: string;  // the evidence
   suspects: Suspect[];
 }
 
@@ -28,6 +31,12 @@ const HOUR_S = 3600;
 const FIRST = 3;
 // A rise begins where this share of it is still to come.
 const RISE = 0.95;
+// A rise that begins in this first share of its session may have begun before.
+const AT_ONCE = 0.1;
+// An area with fewer moments is not judged; kFewestFloors of daemon/query/memory_growth.h.
+const FEWEST_MOMENTS = 6;
+const AREAS: Record<MemoryGrowth["area"], string> = { MEMORY_AREA_UNSPECIFIED: "memory", MEMORY_AREA_HEAP: "OCaml heap",
+  MEMORY_AREA_NATIVE: "native memory", MEMORY_AREA_MAPPED: "mapped files" };
 
 // When a course that has risen began to, in milliseconds: the last moment at which it was no higher than at its
 // least but for a twentieth of the rise. null: it has not risen.
@@ -39,45 +48,81 @@ export function riseOf(times: readonly number[], values: readonly number[]): num
   return null;
 }
 
-// How many bytes more the runtime's heap and the process have than at the begin of the history.
-function grownText({ points }: HistoryAnswer): string {
-  const grown = (of: (point: HistoryAnswer["points"][number]) => number): string => {
-    const known = points.map(of).filter((value) => value > 0);
-    return known.length < 2 ? "" : change(known.at(-1)! - known[0]!, 0);
-  };
-  const heap = grown((point) => Number(point.heap_bytes)), rss = grown((point) => Number(point.memory?.resident_bytes ?? 0));
-  return [heap && `heap ${heap}`, rss && `RSS ${rss}`].filter(Boolean).join(", ");
+// "since 14:07:10" of one series of a history. Live memory restarts at zero in each session, so a rise from the begin
+// of one may be older: "or earlier".
+function sinceText({ points }: HistoryAnswer, values: readonly number[]): string {
+  const times = points.map((point) => msOf(point.time_unix_ns)), rise = riseOf(times, values);
+  if (rise === null) return "";
+  let begin = times.indexOf(rise);
+  while (begin > 0 && points[begin - 1]!.session === points[begin]!.session) --begin;
+  const start = times[begin]!;
+  return rise - start <= AT_ONCE * (times.at(-1)! - start) ? `since ${clock(start)} or earlier` : `since ${clock(rise)}`;
 }
 
-function suspectOf(leak: Leak, since: number | null): Suspect {
+function sinceOf({ site }: Leak, history: HistoryAnswer | null): string {
+  const series = history?.series.find(({ group }) => group?.function === site.function && group.file === site.file && group.line === site.line);
+  return history && series ? sinceText(history, series.values) : "";
+}
+
+// Never quite certain: it rests on an assumption about chance.
+const sureText = (confidence: number): string => `${Number((100 * Math.min(confidence, 0.999)).toPrecision(3))} % sure`;
+
+function suspectOf(leak: Leak, by: GroupBy, name: string, since: string): Suspect {
   const { site } = leak, place = site.file === "" ? "" : site.line > 0 ? `${site.file}:${site.line}` : site.file;
-  return { leak, name: site.function || "(unknown)", where: place,
-    growth: change(leak.growth_bytes, leak.growth_bytes_stderr),
+  return { leak, by, name, where: place, growth: change(leak.growth_bytes, leak.growth_bytes_stderr),
     perHour: `${estimate(leak.growth_bytes_per_second * HOUR_S, leak.growth_bytes_per_second_stderr * HOUR_S)} per hour`,
-    since: since === null ? "" : `since ${clock(since)}`,
-    sure: leak.confidence >= 0.995 ? "certain" : `sure to ${share(leak.confidence, 1)}` };
+    since, sure: sureText(leak.confidence) };
 }
 
-// history: of the sites of the same time, by site; null: not known yet.
+function groupSuspect({ group_by, leak }: LeakGroup): Suspect {
+  return group_by === "GROUP_BY_FUNCTION" ? suspectOf(leak, "function", `${leak.site.function}, with its callees`, "")
+    : suspectOf(leak, "module", `Module ${leak.site.module}`, "");
+}
+
+// "OCaml heap +41.2 MiB since 14:05:13 (99.9 % sure)" for each area that grows.
+const growingAreas = (memory: readonly MemoryGrowth[]): string[] => memory.filter(({ grows }) => grows).map((of) =>
+  `${AREAS[of.area]} ${change(of.end_bytes - of.begin_bytes, 0)} since ${clock(msOf(of.since_unix_ns))} (${sureText(of.confidence)})`);
+
+// "native memory, mapped files: steady", or none.
+function steadyAreas(memory: readonly MemoryGrowth[]): string[] {
+  const steady = memory.filter(({ grows, moments }) => !grows && moments >= FEWEST_MOMENTS).map(({ area }) => AREAS[area]);
+  return steady.length > 0 ? [`${steady.join(", ")}: steady`] : [];
+}
+
+function memoryText(memory: readonly MemoryGrowth[]): string {
+  const parts = [...growingAreas(memory), ...steadyAreas(memory)];
+  return parts.length === 0 ? "" : ` Memory of the process: ${parts.join("; ")}.`;
+}
+
+function growthOf(memory: readonly MemoryGrowth[], groups: readonly LeakGroup[]): Verdict {
+  const inHeap = memory.some(({ area, grows }) => grows && area === "MEMORY_AREA_HEAP"), steady = steadyAreas(memory);
+  const where = !inHeap ? "Resident memory, below, shows its parts." : "Samples do not show yet which code takes it" +
+    (groups.length > 0 ? "; the largest growth so far, which may be chance:" : ".");
+  return { kind: "growth", title: `Memory grows: ${growingAreas(memory).join("; ")}`,
+    detail: [...steady.map((text) => `${text[0]!.toUpperCase()}${text.slice(1)}.`), where].join(" "), suspects: groups.slice(0, FIRST).map(groupSuspect) };
+}
+
+// history: of the sites of the same time, by site; null: unknown.
 export function verdictOf(answer: LeaksAnswer, history: HistoryAnswer | null): Verdict {
-  const { leaks, compared_seconds: seconds, least_leak_bytes_per_second: least } = answer;
-  const time = duration(seconds), grown = history ? grownText(history) : "", whole = grown === "" ? "" : ` In all: ${grown}.`;
-  if (leaks.length > 0) {
-    const times = history?.points.map((point) => msOf(point.time_unix_ns)) ?? [];
-    const since = ({ site }: Leak): number | null => {
-      const series = history?.series.find(({ group }) => group?.function === site.function && group.file === site.file && group.line === site.line);
-      return series ? riseOf(times, series.values) : null;
-    };
-    const sum = leaks.reduce((bytesSoFar, leak) => bytesSoFar + leak.growth_bytes, 0);
-    const more = leaks.length > FIRST ? `; the ${FIRST} most suspect of ${leaks.length} sites` : "";
-    return { kind: "leak", title: `Something is leaking: ${change(sum, 0)} in ${time}`,
-      detail: `By more than chance explains${more}.${whole}`, suspects: leaks.slice(0, FIRST).map((leak) => suspectOf(leak, since(leak))) };
+  const { leaks, rolled_up: groups, verdict, compared_seconds: seconds, least_leak_bytes_per_second: least } = answer;
+  const time = duration(seconds), memory = memoryText(answer.memory);
+  const sum = (all: readonly Leak[]): string => change(all.reduce((bytesSoFar, leak) => bytesSoFar + leak.growth_bytes, 0), 0);
+  switch (verdict) {
+    case "LEAK_VERDICT_SITES": {
+      const more = leaks.length > FIRST ? ` The ${FIRST} most suspect of ${leaks.length} sites:` : "";
+      return { kind: "leak", title: `Something is leaking: ${sum(leaks)} in ${time}`, detail: `More growth than chance explains.${memory}${more}`,
+        suspects: leaks.slice(0, FIRST).map((leak) => suspectOf(leak, "site", leak.site.function || "(unknown)", sinceOf(leak, history))) };
+    }
+    case "LEAK_VERDICT_GROUPS":
+      return { kind: "leak", title: `Something is leaking: ${sum(groups.slice(0, 1).map(({ leak }) => leak))} in ${time}`,
+        detail: `No single site grows by more than chance explains; together the sites of a group do.${memory}`, suspects: groups.slice(0, FIRST).map(groupSuspect) };
+    case "LEAK_VERDICT_MEMORY":
+      return growthOf(answer.memory, groups);
+    case "LEAK_VERDICT_NONE":
+      return { kind: "none", title: `No significant growth in ${time}`, detail: (least > 0 ? `Growth of one site by less than ${bytes(least * HOUR_S)} per hour ` +
+        "would not show yet; twice the time, or twice the sampling rate, halves that." : "") + memory, suspects: [] };
+    default:
+      return { kind: "unknown", title: "Too early to tell whether something leaks",
+        detail: `Growth is compared between major collections, and too few have ended.${memory}`, suspects: [] };
   }
-  if (seconds === 0) {
-    return { kind: "unknown", title: "Too early to tell whether something leaks",
-      detail: `Growth is compared between major collections, and too few have ended.${whole}`, suspects: [] };
-  }
-  return { kind: "none", title: `No significant growth in ${time}`,
-    detail: (least > 0 ? `So far only growth above ${bytes(least * HOUR_S)} per hour would show; in twice the time, or at twice the sampling rate, half of it.` : "") + whole,
-    suspects: [] };
 }

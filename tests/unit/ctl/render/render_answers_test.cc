@@ -11,6 +11,7 @@
 #include "daemon/ctl/render/text.h"
 #include "daemon/export/api/grpc_convert.h"
 #include "daemon/export/api/query_service.h"
+#include "daemon/util/paths.h"
 #include "tests/kit/fake_service.h"
 #include "tests/kit/golden.h"
 #include "tests/kit/recording.h"
@@ -197,13 +198,19 @@ TEST_F(RenderAnswersTest, Leaks) {
 // A shell and memprofctl read it as that function, whatever the program calls it.
 TEST_F(RenderAnswersTest, WhatToAskNextAboutALeak) {
   pb::ListLeaksResponse response;
-  EXPECT_EQ(why_hint(response, 77), "");
+  EXPECT_EQ(why_hint(response, 77, {}), "");
   pb::Site& site = *response.add_leaks()->mutable_site();
-  EXPECT_EQ(why_hint(response, 77), "") << "threads have no function";
+  EXPECT_EQ(why_hint(response, 77, {}), "") << "threads have no function";
   site.set_function("Cache.(add')\n");
-  EXPECT_EQ(why_hint(response, 77),
-            "What keeps the first one alive: memprofctl why --pid 77 "
-            "'Cache\\.\\(add\\'\\''\\)\\?'\n");
+  const std::string hint =
+      "To see what keeps the first one alive: memprofctl why --pid 77 "
+      "'Cache\\.\\(add\\'\\''\\)\\?'";
+  EXPECT_EQ(why_hint(response, 77, {}), hint + "\n");
+  EXPECT_EQ(why_hint(response, 77, {.socket = find_grpc_socket()}), hint + "\n") << "the default";
+  EXPECT_EQ(why_hint(response, 77, {.socket = "/run/my own.sock"}),
+            hint + " --grpc.socket '/run/my own.sock'\n");
+  EXPECT_EQ(why_hint(response, 77, {.socket = "/run/x.sock", .address = "https://host:9872"}),
+            hint + " --address https://host:9872\n");
 }
 
 TEST_F(RenderAnswersTest, NoLeaks) {
@@ -268,7 +275,7 @@ TEST_F(RenderAnswersTest, VariablesThatKeepMore) {
   pb::ListLeaksResponse response;
   EXPECT_EQ(containers_text(response), "");
   response.set_between_snapshots_seconds(30);
-  EXPECT_THAT(containers_text(response), HasSubstr("No variable keeps more than 30"));
+  EXPECT_THAT(containers_text(response), HasSubstr("No variable retains more memory than 30"));
   pb::ContainerChange& change = *response.add_containers();
   change.set_root("global Catalog.pages");
   change.set_kind("Hashtbl");

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text as one word of a POSIX shell.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace memprofd {
+
+// In single quotes, unless no character has a meaning for the shell.
+std::string shell_word(std::string_view text);
+
+}  // namespace memprofd
