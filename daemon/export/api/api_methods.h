@@ -228,9 +228,10 @@ void each_trace_method(TraceService& traces, const Visit& visit) {
       }});
   visit(Method<pb::EndRecordingRequest, pb::EndRecordingResponse>{
       "EndRecording", nullptr, Role::kAsk, Queue::kCalls, nullptr,
-      [&traces](const auto& request, const MethodCall&) {
-        const absl::Status status = traces.end_recording(request.recording());
-        return status.ok() ? absl::StatusOr<pb::EndRecordingResponse>(std::in_place) : status;
+      [&traces](const auto& request,
+                const MethodCall&) -> absl::StatusOr<pb::EndRecordingResponse> {
+        RETURN_IF_ERROR(traces.end_recording(request.recording()));
+        return pb::EndRecordingResponse();
       }});
   visit(Method<pb::StartTraceRequest, pb::StartTraceResponse>{
       "StartTrace", nullptr, Role::kControlProgram, Queue::kCalls, logged_as("start a trace"),

@@ -48,7 +48,7 @@ int pid_in(const std::string& body) {
 }
 
 // The checks that come first in each of them.
-HttpHandler guarded(HttpHandler handler) {
+HttpHandler checked_command(HttpHandler handler) {
   return [handler = std::move(handler)](const HttpRequest& http) {
     if (absl::Status status = check_command(http); !status.ok()) return http_failure(status);
     const absl::Status allowed = check_controller(http);
@@ -62,7 +62,7 @@ HttpHandler guarded(HttpHandler handler) {
 
 void add_command(const char* name, bool allowed, HttpHandler handler, HttpRoutes& routes) {
   routes[absl::StrCat("POST /api/v1/", name)] =
-      allowed ? guarded(std::move(handler)) : control_is_off;
+      allowed ? checked_command(std::move(handler)) : control_is_off;
 }
 
 }  // namespace memprofd
