@@ -78,9 +78,9 @@ std::string Endpoint::target() const {
   return std::string(host);
 }
 
-std::string Endpoint::command(std::string_view words) const {
+std::string Endpoint::command(const std::string& words) const {
   const char* usual = std::getenv(kAddressVariable);
-  const auto option = [&](std::string_view name, const std::string& value) {
+  const auto option = [&](const char* name, const std::string& value) {
     return absl::StrCat("memprofctl ", words, " ", name, " ", shell_word(value));
   };
   if (!address.empty() && (usual == nullptr || address != usual)) {

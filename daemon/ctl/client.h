@@ -39,7 +39,7 @@ struct Endpoint {
   std::string target() const;
   // "memprofctl WORDS" for hints, with the option that reaches this memprofd where the default
   // does not.
-  std::string command(std::string_view words) const;
+  std::string command(const std::string& words) const;
   // https, or one of the files of tls is given.
   bool with_tls() const;
 };

@@ -3,11 +3,10 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 namespace memprofd {
 
 // In single quotes, unless no character has a meaning for the shell.
-std::string shell_word(std::string_view text);
+std::string shell_word(const std::string& text);
 
 }  // namespace memprofd
