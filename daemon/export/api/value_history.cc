@@ -60,7 +60,7 @@ pb::GetValueHistoryResponse to_proto(const PastValues& past, bool with_lines) {
 
 }  // namespace
 
-std::string text_of(const pb::AdjustRequest& request) {
+std::string name_of(const pb::AdjustRequest& request) {
   std::string name = absl::StrCat("adjust '", request.pattern(), "'");
   for (const pb::ReportedLabel& label : request.labels()) {
     absl::StrAppend(&name, " {", label.key(), "=", label.value(), "}");
@@ -72,7 +72,7 @@ std::string text_of(const pb::AdjustRequest& request) {
   return printable(absl::StrCat(name, " (", what, ")"));
 }
 
-std::string text_of(const pb::KeepValuesRequest& request) {
+std::string name_of(const pb::KeepValuesRequest& request) {
   return printable(
       absl::StrCat(request.forget() ? "forget" : "keep", " values '", request.pattern(), "'"));
 }
