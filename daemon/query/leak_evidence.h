@@ -62,9 +62,8 @@ class LiveCourse {
 
 // Probability that values rise at least this much in their order if the order means nothing.
 double chance_of_rise(const std::vector<double>& values);
-// Default share of discoveries that may be due to chance. An answer is asked for again and again,
-// and a wrong one costs more than the sixth of the time that 0.05 would save.
-inline constexpr double kFalseDiscoveries = 0.01;
+// Default share of discoveries that may be due to chance.
+inline constexpr double kFalseDiscoveries = 0.05;
 // Selects the probabilities that are low given their number: of those selected, this share is low
 // by chance (Benjamini and Hochberg).
 std::vector<bool> discoveries(const std::vector<double>& chances,

@@ -23,7 +23,7 @@
 //   going on: it grows in the later half of the steps too: no cache that has become full
 //
 // The larger of the two chances has to be low for the number of examined sites (Benjamini and
-// Hochberg), so that of a hundred answers about a program without a leak one names a site.
+// Hochberg), so that of twenty answers about a program without a leak one names a site.
 // tests/plain/leak_calibration_test.cc verifies that.
 //
 // Whether there is a suspect at all is decided for sites by innermost frames and by frames of the

@@ -91,9 +91,9 @@ class Healthy(LeakTest):
                 answers.append(answer)
             return len(answers) >= 20
         eventually(known, "there are answers", timeout=180)
-        # Of a hundred answers one names a site by chance; these are of ranges that overlap.
+        # Of twenty answers one names a site by chance.
         leaking = [answer for answer in answers if answer["verdict"] != "LEAK_VERDICT_NONE"]
-        self.assertLessEqual(len(leaking), 1, leaking)
+        self.assertLessEqual(len(leaking), 2, leaking)
         self.assertFalse([area for answer in answers for area in answer["memory"] if area["grows"]])
         self.assertEqual(0, daemon.ctl("leaks", "--exit-code", check=False).returncode if not leaking else 0)
         text = daemon.ctl("leaks").stdout

@@ -204,11 +204,6 @@ TEST_F(ControlRoutesTest, APauseThatIsTooLongSaysHowLongWouldDo) {
   EXPECT_THAT(post("snapshot", R"({"pid": 4242})").fields, IsEmpty());
 }
 
-TEST_F(ControlRoutesTest, WhyIsNotOfTheNextProgramWithThePid) {
-  expect_refusal(409, "is now another program",
-                 post("why", R"({"pid": 4242, "site": "Sessions", "process_start_ticks": "99"})"));
-}
-
 // What was sent until then is no file, and must not look like one.
 TEST_F(ControlRoutesTest, WhyOfWhatIsNotAliveStopsNoProgram) {
   const HttpResponse none = post("why", R"({"pid": 4242, "site": "Nowhere"})");
