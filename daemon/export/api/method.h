@@ -2,8 +2,8 @@
 // A call of the API: who may make it, its queue, its line in the audit log, and the function that
 // answers it. The servers handle all calls alike: a row in a list of methods is all that they need.
 //
-// The lists (profiler_methods.h, ...) call visit() with each Method and each StreamMethod of a
-// service of gRPC. gRPC's server serves those with a name in gRPC; HTTP's server serves Methods
+// The lists (api_methods.h, heap_methods.h) call visit() with each Method and each StreamMethod of
+// a service of gRPC. gRPC's server serves those with a name in gRPC; HTTP's server serves Methods
 // with a route.
 #pragma once
 
