@@ -52,7 +52,7 @@ GTEST_SUITES = {"unit": "tests/unit_tests", "unit-asan": "asan/tests/unit_tests"
                 "kernel": "tests/kernel_tests"}
 SUITES = ["unit-asan", "fuzz", "plain", "kernel", "agent", "e2e", "calls", "heaps", "hostile", "dashboards", "bench", "runner"]
 NEED_ROOT = {"kernel", "tsan", "agent", "e2e", "calls", "heaps", "hostile", "dashboards", "bench"}
-LANES = 6  # on two processors: most modules wait most of the time
+LANES = 4  # on two processors: most modules wait most of the time, and slow ones fail beside too many
 QUIET_LANES = 3
 FUZZ_SECONDS = 5
 SHARDS = {"unit": 4, "unit-asan": 4, "unit-tsan": 2, "plain": 2}  # so many processes share the tests of a program
