@@ -114,7 +114,9 @@ struct memprof_snapshot {
 	/* Written by the agent, the number last. */
 	__u64 point; /* at which a thread waits; 0: none */
 	__u32 point_kind;
-	__u32 reserved;
+	/* Written by the watcher: whether it reads the copy without CAP_SYS_PTRACE, as the same
+	 * user. Others of that user can read it then, too, as they can the program. */
+	__u32 copy_is_readable;
 	char point_name[MEMPROF_POINT_NAME_BYTES]; /* ends in a 0 */
 };
 
