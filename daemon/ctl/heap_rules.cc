@@ -66,8 +66,6 @@ MemoryRule baseline_rule(RuleKind kind, const pb::Estimate& before, double toler
           .from_baseline = true};
 }
 
-std::string name_of(const RuleOutcome& result) { return rule_text(result.rule, false); }
-
 std::string xml(std::string_view text) {
   return absl::StrReplaceAll(absl::string_view(text.data(), text.size()),
                              {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
@@ -93,44 +91,61 @@ absl::StatusOr<std::vector<MemoryRule>> parse_rules(const RuleOptions& options) 
     rules.push_back(baseline_rule(RuleKind::kLive, before.total().live(), tolerance));
     rules.push_back(baseline_rule(RuleKind::kAllocated, before.total().allocated(), tolerance));
   }
-  if (!rules.empty()) return rules;
-  return absl::InvalidArgumentError(
-      "check: no rule is given: use --max-live, --max-peak, --max-allocated, --max-growth, "
-      "--max-lifetime, --max-age, --rules or --baseline");
+  return rules;
 }
 
-std::vector<RuleOutcome> check_rules(const ProfileSnapshot& snapshot,
+absl::Status no_rule() {
+  return absl::InvalidArgumentError(
+      "check: no rule is given, and the program has no assertions (module Memprof_check): use "
+      "--max-live, --max-peak, --max-allocated, --max-growth, --max-lifetime, --max-age, --rules "
+      "or --baseline");
+}
+
+CheckResult result_of(const RuleOutcome& outcome) {
+  return {rule_text(outcome.rule, false), outcome.verdict, outcome_text(outcome)};
+}
+
+CheckResult result_of(const AssertionOutcome& outcome) {
+  const RuleVerdict verdict = outcome.verdict == AssertionVerdict::kViolated ? RuleVerdict::kBroken
+                              : outcome.verdict == AssertionVerdict::kNotChecked
+                                  ? RuleVerdict::kUnknown
+                                  : RuleVerdict::kHolds;
+  return {assertion_text(outcome.assertion), verdict, outcome_text(outcome)};
+}
+
+std::vector<CheckResult> check_rules(const ProfileSnapshot& snapshot,
                                      const std::vector<MemoryRule>& rules) {
-  std::vector<RuleOutcome> results;
+  std::vector<CheckResult> results;
   for (const MemoryRule& rule : rules) {
-    if (is_of_program(rule, snapshot.info.comm)) results.push_back(check_rule(snapshot, rule, {}));
+    if (!is_of_program(rule, snapshot.info.comm)) continue;
+    results.push_back(result_of(check_rule(snapshot, rule, {})));
   }
   return results;
 }
 
-std::string results_text(const std::vector<RuleOutcome>& results) {
+std::string results_text(const std::vector<CheckResult>& results) {
   std::string out;
-  for (const RuleOutcome& result : results) {
+  for (const CheckResult& result : results) {
     const char* const verdict = result.verdict == RuleVerdict::kBroken    ? "BROKEN  "
                                 : result.verdict == RuleVerdict::kUnknown ? "UNKNOWN "
                                                                           : "ok      ";
-    absl::StrAppend(&out, verdict, name_of(result), ": ", outcome_text(result), "\n");
+    absl::StrAppend(&out, verdict, result.name, ": ", result.text, "\n");
   }
   return out;
 }
 
-std::string results_junit(const std::vector<RuleOutcome>& results, const std::string& program) {
+std::string results_junit(const std::vector<CheckResult>& results, const std::string& program) {
   const auto count = [&](RuleVerdict verdict) {
-    return std::ranges::count(results, verdict, &RuleOutcome::verdict);
+    return std::ranges::count(results, verdict, &CheckResult::verdict);
   };
   std::string out = absl::StrCat(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"memprofctl check ",
       xml(program), "\" tests=\"", results.size(), "\" failures=\"", count(RuleVerdict::kBroken),
       "\" errors=\"", count(RuleVerdict::kUnknown), "\">\n");
-  for (const RuleOutcome& result : results) {
-    absl::StrAppend(&out, "  <testcase classname=\"", xml(program), "\" name=\"",
-                    xml(name_of(result)), "\"");
-    const std::string words = xml(outcome_text(result));
+  for (const CheckResult& result : results) {
+    absl::StrAppend(&out, "  <testcase classname=\"", xml(program), "\" name=\"", xml(result.name),
+                    "\"");
+    const std::string words = xml(result.text);
     if (result.verdict == RuleVerdict::kHolds) {
       absl::StrAppend(&out, ">\n    <system-out>", words, "</system-out>\n  </testcase>\n");
     } else {
@@ -141,18 +156,18 @@ std::string results_junit(const std::vector<RuleOutcome>& results, const std::st
   return out + "</testsuite>\n";
 }
 
-std::string results_markdown(const std::vector<RuleOutcome>& results, const std::string& program) {
+std::string results_markdown(const std::vector<CheckResult>& results, const std::string& program) {
   std::string out =
       absl::StrCat("### Heap of `", program, "`\n\n| rule | measured | |\n|---|---|---|\n");
-  for (const RuleOutcome& result : results) {
+  for (const CheckResult& result : results) {
     const auto cell = [](const std::string& text) {
       return absl::StrReplaceAll(text, {{"|", "\\|"}});
     };
     const char* const verdict = result.verdict == RuleVerdict::kBroken    ? "**broken**"
                                 : result.verdict == RuleVerdict::kUnknown ? "**unknown**"
                                                                           : "ok";
-    absl::StrAppend(&out, "| ", cell(name_of(result)), " | ", cell(outcome_text(result)), " | ",
-                    verdict, " |\n");
+    absl::StrAppend(&out, "| ", cell(result.name), " | ", cell(result.text), " | ", verdict,
+                    " |\n");
   }
   return out;
 }

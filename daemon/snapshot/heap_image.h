@@ -17,6 +17,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "daemon/model/location.h"
 #include "daemon/model/query.h"
+#include "daemon/snapshot/heap_assertion.h"
 #include "daemon/snapshot/heap_graph.h"
 #include "daemon/snapshot/size_table.h"
 
@@ -217,6 +218,9 @@ struct HeapImage {
   SiteFrame site_frame = SiteFrame::kInnermost;  // by which answers name sites
 
   InterfaceDigests interfaces;
+
+  std::vector<HeapAssertion> assertions;
+  std::vector<AssertionMark> marks;
 
   // Types of the source, where they are at hand (snapshot/types/): number 0 is not known.
   std::vector<BlockType> types{1};

@@ -40,6 +40,12 @@ static_assert(sizeof(memprof_timer_cell) == kCacheLine &&
               offsetof(memprof_lane, timers) % kCacheLine == 0 &&
               sizeof(memprof_lane) % kCacheLine == 0);
 
+// Assertions are checked in snapshots only.
+bool is_assertion(const memprof_slot& slot) {
+  return slot.kind == MEMPROF_SLOT_UNREACHABLE || slot.kind == MEMPROF_SLOT_DIES_BEFORE ||
+         slot.kind == MEMPROF_SLOT_REGION;
+}
+
 bool is_sound(const memprof_slot& slot) {
   switch (slot.kind) {
     case MEMPROF_SLOT_POINT:
@@ -171,6 +177,7 @@ class PublicationReading {
       if (!is_same[i] || !is_whole(slots[i])) {
         RETURN_IF_ERROR(read_slot_in_order(begin + i * sizeof(memprof_slot), slots[i], is_torn));
       }
+      if (is_assertion(slots[i])) continue;
       if (!is_sound(slots[i])) {
         ++report_.malformed;
         continue;
