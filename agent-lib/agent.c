@@ -77,6 +77,7 @@ static void start_if_due(void)
 static void on_minor_gc_end(void)
 {
 	if (UNLIKELY(memprof_activity.any != 0 || memprof_profiles_follow())) {
+		memprof_share_obey();
 		if (memprof_activity.sampling)
 			at_minor_gc_end_of_session();
 		else if (!memprof_has_domains())

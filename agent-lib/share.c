@@ -3,13 +3,16 @@
 #include "share.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -104,6 +107,8 @@ static void request_session(const struct memprof_share *share)
 	control->requested_until_ns = share->until_ns;
 	control->requested_capture = share->capture;
 	control->offsets = share->offsets;
+	control->owner[0] = share->owner[0];
+	control->owner[1] = share->owner[1];
 	control->requested_generation = 1;
 }
 
@@ -126,33 +131,37 @@ static void introduce(struct memprof_share *share)
 	__atomic_store_n(&share->control, (uintptr_t)&memprof_agent_control, __ATOMIC_RELEASE);
 }
 
+/* Maps that memory and puts the agent's data into it. */
+static int share_data(int fd) { return memprof_share_map(fd) && move_data(fd); }
+
+/* Whether this process may use what the descriptor is of. *ours: it is memory to share. */
+static int may_take(int fd, int *ours)
+{
+	struct memprof_share *share = map_shared(MEMPROF_SHARE_CONTROL, fd, 0);
+	int taken;
+
+	*ours = 0;
+	if (share == MAP_FAILED)
+		return 0;
+	*ours = is_ours(share);
+	taken = *ours && claim(share);
+	munmap(share, MEMPROF_SHARE_CONTROL);
+	return taken;
+}
+
 /* Returns whether this process has taken the memory. Closes the descriptor if it is of such memory:
  * any other is the program's. */
 static int take(int fd)
 {
-	struct memprof_share *share = map_shared(MEMPROF_SHARE_CONTROL, fd, 0);
-	int ours, taken = 0;
+	int ours, taken = may_take(fd, &ours) && share_data(fd);
 
-	if (share == MAP_FAILED)
-		return 0;
-	ours = is_ours(share);
-	if (ours && claim(share)) {
-		uint64_t ring_bytes = share->ring_bytes;
-		char *ring = map_shared(ring_bytes, fd, MEMPROF_SHARE_RING);
-
-		taken = ring != MAP_FAILED && move_data(fd);
-		if (taken) {
-			request_session(share);
-			introduce(share);
-			memprof_share_begin(share, ring, ring_bytes);
-		} else {
-			unmap(ring, ring_bytes);
-		}
+	if (taken) {
+		memprof_share_begin();
+		request_session(memprof_share);
+		introduce(memprof_share);
 	}
 	if (ours)
 		close(fd);
-	if (!taken)
-		munmap(share, MEMPROF_SHARE_CONTROL);
 	return taken;
 }
 
@@ -310,6 +319,125 @@ __attribute__((visibility("default"))) int sigaltstack(const stack_t *stack, sta
 	return (int)result;
 }
 
+/* ------------------------------------------------------------------ in a program that runs */
+
+__attribute__((visibility("default"))) struct memprof_share_order memprof_share_order;
+/* The memfd until the reader's session begins; -1: none is open. */
+static int made = -1;
+static ino_t made_inode; /* the program may close descriptors that it does not know */
+
+static int is_made(void)
+{
+	struct stat file;
+
+	return fstat(made, &file) == 0 && file.st_ino == made_inode;
+}
+
+static void close_made(void)
+{
+	if (made >= 0 && is_made())
+		close(made);
+	made = -1;
+}
+
+/* A file of more than the limit would send the program a signal. */
+static int may_be_as_long(uint64_t bytes)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes <= limit.rlim_cur;
+}
+
+static int fill(int fd)
+{
+	struct memprof_share *share;
+	struct stat file;
+
+	if (ftruncate(fd, MEMPROF_SHARE_RING + MEMPROF_SHARE_RING_BYTES) != 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0 ||
+	    fstat(fd, &file) != 0)
+		return 0;
+	share = map_shared(MEMPROF_SHARE_CONTROL, fd, 0);
+	if (share == MAP_FAILED)
+		return 0;
+	share->magic = MEMPROF_SHARE_MAGIC;
+	share->abi_version = MEMPROF_AGENT_ABI;
+	share->ring_bytes = MEMPROF_SHARE_RING_BYTES;
+	share->pid = (uint32_t)getpid();
+	munmap(share, MEMPROF_SHARE_CONTROL);
+	made_inode = file.st_ino;
+	return 1;
+}
+
+/* Returns the descriptor, or -errno. */
+static int make_memory(void)
+{
+	int fd;
+
+	if (!may_be_as_long(MEMPROF_SHARE_RING + MEMPROF_SHARE_RING_BYTES))
+		return -EFBIG;
+	fd = memfd_create("memprof-share", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -errno;
+	if (fill(fd) && share_data(fd))
+		return fd;
+	close(fd);
+	return -ENOMEM;
+}
+
+/* The reader has raised it to be noticed. */
+static void answer(uint32_t wanted, int descriptor)
+{
+	memprof_activity.watchers = descriptor >= 0;
+	memprof_share_order.descriptor = descriptor;
+	__atomic_store_n(&memprof_share_order.answered, wanted, __ATOMIC_RELEASE);
+}
+
+void memprof_share_obey(void)
+{
+	static int obeying; /* domains come here at once */
+	uint32_t wanted = __atomic_load_n(&memprof_share_order.wanted, __ATOMIC_ACQUIRE);
+	int error = errno, nobody = 0;
+
+	if (LIKELY(wanted == memprof_share_order.answered) || memprof_activity.sampling ||
+	    !__atomic_compare_exchange_n(&obeying, &nobody, 1, 0, __ATOMIC_ACQUIRE,
+					 __ATOMIC_RELAXED))
+		return;
+	if (wanted != memprof_share_order.answered) {
+		memprof_share_leave();
+		made = make_memory();
+		if (made >= 0) {
+			memprof_share_begin();
+			introduce(memprof_share);
+		}
+		answer(wanted, made);
+	}
+	__atomic_store_n(&obeying, 0, __ATOMIC_RELEASE);
+	errno = error;
+}
+
+void memprof_share_leave(void)
+{
+	if (!memprof_share)
+		return;
+	memprof_share_end();
+	(void)move_data(-1);
+	close_made();
+	__atomic_fetch_sub(&memprof_activity.watchers, 1, __ATOMIC_RELAXED);
+}
+
+void memprof_share_check_reader(void)
+{
+	const __u64 *owner = memprof_agent_control.owner;
+
+	if (LIKELY(!memprof_share))
+		return;
+	if (owner[0] != memprof_share->owner[0] || owner[1] != memprof_share->owner[1])
+		memprof_share_leave();
+	else
+		close_made();
+}
+
 /* ------------------------------------------------------------------ forked children */
 
 /* In a child: whether it may ask for memory of its own, or a thread of it does. */
@@ -320,10 +448,11 @@ void memprof_share_forked(void)
 {
 	if (!memprof_share)
 		return;
-	memprof_share_end();
+	memprof_share_leave();
 	starting = 0;
 	memprof_activity.watchers = 0;
-	(void)move_data(-1);
+	memprof_agent_control.owner[0] = memprof_agent_control.owner[1] = 0;
+	memprof_share_order.wanted = memprof_share_order.answered;
 	child = memprof_activity.sampling && *reader ? MAY_ASK : NO_CHILD;
 }
 

@@ -17,5 +17,12 @@ void memprof_share_forked(void);
 /* Call where a session is about to end. Returns whether it goes on, because this is a forked child
  * that has just got memory from the reader: nothing of it is lost. */
 int memprof_share_join(void);
+/* Call at the end of a minor collection: makes memory to share if a reader wants that of a program
+ * that runs (struct memprof_share_order). */
+void memprof_share_obey(void);
+/* Call before a session begins: if it is not for the reader of the shared memory, leaves that. */
+void memprof_share_check_reader(void);
+/* Call when a session has ended: the agent's data is its own again. */
+void memprof_share_leave(void);
 
 #endif

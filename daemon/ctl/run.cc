@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// memprofctl run: a program from its first allocation to its end, without memprofd.
+// memprofctl run: a program from its first allocation to its end, or a process that runs already,
+// without memprofd.
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <map>
@@ -21,6 +23,7 @@
 #include "daemon/ctl/arguments.h"
 #include "daemon/ctl/commands.h"
 #include "daemon/ctl/heap_rules.h"
+#include "daemon/ctl/interrupt.h"
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/questions.h"
 #include "daemon/ctl/render/render_json.h"
@@ -34,6 +37,7 @@
 #include "daemon/run/run_children.h"
 #include "daemon/run/run_program.h"
 #include "daemon/run/run_target.h"
+#include "daemon/run/running_process.h"
 #include "daemon/run/started_program.h"
 #include "daemon/snapshot/file/new_file.h"
 #include "daemon/trace/recorder.h"
@@ -201,18 +205,26 @@ absl::StatusOr<std::string> top_sites(Questions& questions, int pid, pb::Measure
   return sites_table(sites, pb::GROUP_BY_UNSPECIFIED, false, {});
 }
 
-std::string peak_text(const pb::GetHistoryResponse& history, std::uint64_t began_ns) {
+// Words for a program that was started, or that ran already.
+struct ReportWords {
+  const char* lasted = ", ran for ";
+  const char* since = " after the start";
+};
+constexpr ReportWords kOfRunning{", profiled for ", " after the begin"};
+
+std::string peak_text(const pb::GetHistoryResponse& history, std::uint64_t began_ns,
+                      const ReportWords& words) {
   if (history.peak_unix_ns() == 0) return "none";
   pb::Estimate peak;
   peak.set_bytes(history.peak_live_bytes());
   peak.set_bytes_stderr(history.peak_live_bytes_stderr());
   const double seconds =
       static_cast<double>(history.peak_unix_ns() - static_cast<std::int64_t>(began_ns)) / 1e9;
-  return absl::StrCat(estimate_text(peak), ", ", format_duration(seconds), " after the start");
+  return absl::StrCat(estimate_text(peak), ", ", format_duration(seconds), words.since);
 }
 
 absl::StatusOr<std::string> report(SnapshotSource& run, Questions& questions, int pid,
-                                   const std::string& pid_text) {
+                                   const std::string& pid_text, const ReportWords& words = {}) {
   ASSIGN_OR_RETURN(const ProfileSnapshotPtr snapshot, run.snapshot(pid));
   ASSIGN_OR_RETURN(const pb::ListTargetsResponse targets, questions.list_targets());
   const pb::Target& target = targets.targets(0);
@@ -222,11 +234,11 @@ absl::StatusOr<std::string> report(SnapshotSource& run, Questions& questions, in
   request.set_points(2);
   ASSIGN_OR_RETURN(const pb::GetHistoryResponse history, questions.get_history(request));
   std::string out = absl::StrCat(
-      "\nmemprofctl: ", target.comm(), pid_text, ", OCaml ", target.runtime_version(), ", ran for ",
+      "\nmemprofctl: ", target.comm(), pid_text, ", OCaml ", target.runtime_version(), words.lasted,
       format_duration(static_cast<double>(snapshot->time_ns - snapshot->attached_ns) / 1e9), "; ",
       format_count(target.allocated().samples()), " samples\n", "  allocated         ",
       estimate_text(target.allocated()), "\n", "  live at the peak  ",
-      peak_text(history, snapshot->attached_ns), "\n", "  live at the end   ",
+      peak_text(history, snapshot->attached_ns, words), "\n", "  live at the end   ",
       estimate_text(target.live()), "\n");
   ASSIGN_OR_RETURN(const std::string at_peak, top_sites(questions, pid, pb::MEASURE_LIVE, true));
   ASSIGN_OR_RETURN(const std::string allocated,
@@ -521,18 +533,24 @@ absl::Status check(RunTarget& run, const std::vector<MemoryRule>& rules, const O
   return absl::OkStatus();
 }
 
-absl::Status report_results(RunTarget& run, RunFiles& files, const std::vector<MemoryRule>& rules,
-                            const Options& options) {
-  if (!run.begun()) return absl::FailedPreconditionError(why_nothing(run, options.program[0]));
+absl::Status write_results(RunTarget& run, RunFiles& files, bool quiet, const std::string& pid_text,
+                           const ReportWords& words) {
   const std::unique_ptr<Questions> questions = ask_source(run);
   RETURN_IF_ERROR(files.finish(*questions, run.pid()));
   ASSIGN_OR_RETURN(const pb::ListTargetsResponse targets, questions->list_targets());
   std::fputs(absl::StrCat(losses_of("", targets.targets(0)), damage_of("the program", run)).c_str(),
              stderr);
-  if (!options.quiet) {
-    ASSIGN_OR_RETURN(const std::string text, report(run, *questions, run.pid(), ""));
+  if (!quiet) {
+    ASSIGN_OR_RETURN(const std::string text, report(run, *questions, run.pid(), pid_text, words));
     std::fputs(text.c_str(), stderr);
   }
+  return absl::OkStatus();
+}
+
+absl::Status report_results(RunTarget& run, RunFiles& files, const std::vector<MemoryRule>& rules,
+                            const Options& options) {
+  if (!run.begun()) return absl::FailedPreconditionError(why_nothing(run, options.program[0]));
+  RETURN_IF_ERROR(write_results(run, files, options.quiet, "", {}));
   return rules.empty() ? absl::OkStatus() : check(run, rules, options);
 }
 
@@ -546,20 +564,11 @@ int exit_of(const ProgramEnd& end) {
   return end.cause == EndCause::kExit ? end.code : kKilled + end.code;
 }
 
-}  // namespace
-
-absl::Status run_run(const Options& options) {
-  ASSIGN_OR_RETURN(const double asked_rate, rate_of(options.rate, options.interval));
-  std::vector<MemoryRule> rules;
-  if (options.rules) {
-    ASSIGN_OR_RETURN(rules, parse_rules(*options.rules));
-  }
-  ASSIGN_OR_RETURN(const AgentFile agent,
-                   open_agent_file(options.agent.empty() ? default_agent_path() : options.agent));
-  ASSIGN_OR_RETURN(RunFiles files, RunFiles::open(options.outs));
+absl::Status profile_program(const Options& options, const AgentFile& agent, double rate,
+                             const std::vector<MemoryRule>& rules, RunFiles& files) {
   const std::string path = path_of_command(options.program[0]);
   ShareOptions share;
-  share.rate = asked_rate > 0 ? asked_rate : kRunRate;
+  share.rate = rate;
   RunPrograms programs;
   ASSIGN_OR_RETURN(const std::unique_ptr<RunTarget> run,
                    RunTarget::create(programs, path, path.substr(path.rfind('/') + 1), share));
@@ -600,6 +609,170 @@ absl::Status run_run(const Options& options) {
     *options.program_exit = static_cast<int>(exit_code_of(reported));
   }
   return reported;
+}
+
+// ---------------------------------------------------------------- a process that runs already
+
+// Profiles a process from now on, until it ends, a signal comes or the time is over.
+class PidRun {
+ public:
+  // interrupted: set by another thread.
+  PidRun(RunningProcess& process, const std::atomic<bool>& interrupted, RunFiles& files,
+         const Options& options, double seconds)
+      : process_(process),
+        interrupted_(interrupted),
+        files_(files),
+        options_(options),
+        seconds_(seconds) {}
+
+  absl::Status run(double rate) {
+    RETURN_IF_ERROR(begin(rate));
+    const absl::Status followed = follow();
+    RETURN_IF_ERROR(followed.ok() ? end() : followed);
+    const int pid = run_->pid();
+    return write_results(*run_, files_, options_.quiet, absl::StrCat(", pid ", pid), kOfRunning);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds kStopPatience{500};  // of the agent
+  static constexpr std::chrono::milliseconds kExecPace{100};
+  static constexpr std::chrono::seconds kNoteAfter{3};
+
+  // Until the agent shares its memory.
+  absl::Status begin(double rate) {
+    for (;;) {
+      ASSIGN_OR_RETURN(std::optional<SharedAgent> agent, process_.advance());
+      if (agent) {
+        ASSIGN_OR_RETURN(run_, RunTarget::attach(programs_, pid(), *std::move(agent), rate));
+        if (options_.live) live_.emplace(*run_);
+        return absl::OkStatus();
+      }
+      ended_ = process_.wait(kPace);
+      RETURN_IF_ERROR(check_waiting());
+    }
+  }
+
+  absl::Status follow() {
+    absl::Status recording;
+    while (!ended_ && !interrupted_ && !is_time_over()) {
+      ended_ = process_.wait(kPace);
+      replaced_ = !ended_ && was_replaced();
+      run_->update();
+      if (!run_->problem().empty()) return not_profiled(run_->problem());
+      if (run_->begun() && recording.ok()) recording = files_.begin(*run_);
+      if (live_) live_->update();
+      if (replaced_) break;
+      if (run_->sampling()) {
+        if (!since_) note_sampling();
+        continue;
+      }
+      if (const std::string why = run_->why_not_sampling(); !why.empty()) return not_profiled(why);
+      RETURN_IF_ERROR(check_waiting());
+      process_.ask_for_collection();
+    }
+    return recording;
+  }
+
+  absl::Status end() {
+    if (ended_) {
+      run_->finish({});
+    } else if (replaced_) {
+      run_->finish({.cause = EndCause::kExec});
+    } else {
+      run_->withdraw();
+      for (const auto until = Clock::now() + kStopPatience;
+           !run_->stopped() && Clock::now() < until && !process_.wait(kPace);) {
+        process_.ask_for_collection();
+        run_->update();
+      }
+      run_->detach();
+    }
+    return absl::OkStatus();
+  }
+
+  int pid() const { return process_.target().pid; }
+  void note_sampling() {
+    since_ = Clock::now();
+    if (options_.quiet) return;
+    std::fprintf(stderr,
+                 "memprofctl: profiling pid %d; Ctrl-C ends that, and the process continues\n",
+                 pid());
+  }
+  bool is_time_over() const {
+    return seconds_ > 0 && since_ &&
+           Clock::now() - *since_ >= std::chrono::duration<double>(seconds_);
+  }
+  bool was_replaced() {
+    if (Clock::now() < next_look_) return false;
+    next_look_ = Clock::now() + kExecPace;
+    return process_.is_replaced();
+  }
+  absl::Status not_profiled(const std::string& why) const {
+    return absl::FailedPreconditionError(absl::StrCat("not profiled: pid ", pid(), " ", why));
+  }
+  // While the program has not come far enough to be sampled.
+  absl::Status check_waiting() {
+    const auto waited = Clock::now() - begun_at_;
+    if (ended_)
+      return absl::NotFoundError(absl::StrCat("pid ", pid(), " ended before it was profiled"));
+    if (interrupted_ || (seconds_ > 0 && waited >= std::chrono::duration<double>(seconds_))) {
+      return not_profiled(
+          "has not allocated in this time, which is when sampling begins; wait until it works");
+    }
+    if (!noted_ && waited > kNoteAfter && !options_.quiet) {
+      std::fprintf(stderr, "memprofctl: waiting for the next allocation of pid %d\n", pid());
+      noted_ = true;
+    }
+    return absl::OkStatus();
+  }
+
+  RunningProcess& process_;
+  const std::atomic<bool>& interrupted_;
+  RunFiles& files_;
+  const Options& options_;
+  const double seconds_;  // 0: until it ends
+  RunPrograms programs_;
+  std::unique_ptr<RunTarget> run_;
+  std::optional<LiveFrames> live_;
+  bool ended_ = false, replaced_ = false, noted_ = false;
+  const Clock::time_point begun_at_ = Clock::now();
+  std::optional<Clock::time_point> since_;  // sampling
+  Clock::time_point next_look_;
+};
+
+absl::Status profile_pid(const Options& options, const AgentFile& agent, double rate,
+                         RunFiles& files) {
+  double seconds = 0;
+  if (!options.duration.empty()) {
+    ASSIGN_OR_RETURN(seconds, parse_duration(options.duration));
+  }
+  std::atomic<bool> interrupted{false};
+  Interrupt interrupt;  // before the processes that read the target's memory, which inherit it
+  ASSIGN_OR_RETURN(const std::unique_ptr<RunningProcess> process,
+                   RunningProcess::inspect(options.pid, agent));
+  interrupt.on_signal([&interrupted] { interrupted = true; });
+  return PidRun(*process, interrupted, files, options, seconds).run(rate);
+}
+
+}  // namespace
+
+absl::Status run_run(const Options& options) {
+  if (options.program.empty() && options.pid == 0) {
+    return absl::InvalidArgumentError(
+        "name the program to run, after --, or a process that runs with --pid PID");
+  }
+  ASSIGN_OR_RETURN(const double asked_rate, rate_of(options.rate, options.interval));
+  std::vector<MemoryRule> rules;
+  if (options.rules) {
+    ASSIGN_OR_RETURN(rules, parse_rules(*options.rules));
+  }
+  ASSIGN_OR_RETURN(const AgentFile agent,
+                   open_agent_file(options.agent.empty() ? default_agent_path() : options.agent));
+  ASSIGN_OR_RETURN(RunFiles files, RunFiles::open(options.outs));
+  const double rate = asked_rate > 0 ? asked_rate : kRunRate;
+  return options.pid != 0 ? profile_pid(options, agent, rate, files)
+                          : profile_program(options, agent, rate, rules, files);
 }
 
 }  // namespace memprofd::ctl

@@ -55,6 +55,8 @@ void (*caml_domain_external_interrupt_hook)(void) = no_hook;
 value caml_ml_domain_index(value unit) { return (void)unit, VAL_LONG(current); }
 value caml_ml_domain_id(value unit) { return (void)unit, VAL_LONG(current); }
 int memprof_share_join(void) { return 0; }  // no process here is a child of one
+void memprof_share_check_reader(void) {}
+void memprof_share_leave(void) {}
 int caml_bt_is_self(void) { return fakes[current].blocked; }
 void caml_interrupt_self(void) {}
 void caml_set_action_pending(domain_state* state) { (void)state; }
