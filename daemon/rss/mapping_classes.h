@@ -35,7 +35,11 @@ struct ClassifiedMappings {
       layer;  // sealed; mappings whose pages are not part of the resident size are not in it
   std::vector<AddressSpan> break_heap;  // "[heap]": where malloc's main arena begins
   std::vector<AddressSpan> anonymous;   // readable and writable, of no file, of unknown use
-  std::vector<AddressSpan> guarded;  // of those, the ones behind a mapping that nothing may touch
+  // Anonymous memory right behind a library's data: its zeroed data, and in the same mapping
+  // whatever the kernel has placed above it.
+  std::vector<AddressSpan> behind_data;
+  std::vector<AddressSpan>
+      guarded;  // of the anonymous ones, the ones behind a mapping that nothing may touch
   std::vector<AddressSpan>
       libc_data;                // writable data of the C library, of the program when it is static
   bool has_main_stack = false;  // "[stack]", of the first thread
