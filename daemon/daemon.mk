@@ -95,12 +95,14 @@ else
   LIB_OBJ := $(patsubst %.cc,%.o,$(call units,,$(LIB_SRC)))
 endif
 ifneq ($(PLAIN),)
-  # A short form of ThreadSanitizer's build: folders without threads and mutexes, whose data no two
-  # threads change, are taken as they ship, like the generated code, from the build in $(PLAIN).
-  UNWATCHED := attach/budget/ calls/ ctl/render/ ctl/snapshot/ doctor/ export/formats/ query/ rss/ runtime/ snapshot/ \
-               snapshot/file/ snapshot/sql/ trace/ trace/ctf/
-  shipped   = $(if $(filter $(UNWATCHED),$(dir $(1:$(BUILD)/units/daemon/%=%))),$(1:$(BUILD)/%=$(PLAIN)/%),$(1))
-  LIB_OBJ  := $(foreach object,$(LIB_OBJ),$(call shipped,$(object)))
+  # The short form of ThreadSanitizer's build compiles only these folders for it. All others are taken
+  # from the build in $(PLAIN), as they ship. They come last: of a template that both have, the linker
+  # takes the first, which must be the one that ThreadSanitizer watches.
+  WATCHED := aggregate/ control/ export/clients/ export/heaps/ history/ ingest/ pipeline/ util/ \
+             util/threads/
+  folders := $(WATCHED:%=$(BUILD)/units/daemon/%)
+  watched := $(foreach object,$(LIB_OBJ),$(if $(filter $(folders),$(dir $(object))),$(object)))
+  LIB_OBJ := $(watched) $(patsubst $(BUILD)/%,$(PLAIN)/%,$(filter-out $(watched),$(LIB_OBJ)))
 endif
 MAIN_OBJ := $(call obj,daemon/main.cc)
 CTL_OBJ  := $(call obj,daemon/ctl/main.cc)
@@ -138,7 +140,7 @@ $(VERSION_OBJ): $(VERSION_H)
 # ---------------------------------------------------------------- programs
 
 # Thin archives: they name the objects and do not copy them. What only memprofctl needs is apart.
-CTL_LIB_OBJ := $(foreach folder,$(BUILD)/units $(BUILD)/obj $(PLAIN)/units,$(filter $(folder)/daemon/ctl/%,$(LIB_OBJ)))
+CTL_LIB_OBJ := $(foreach folder,$(BUILD)/units $(BUILD)/obj,$(filter $(folder)/daemon/ctl/%,$(LIB_OBJ)))
 $(BUILD)/libmemprofd.a: $(filter-out $(CTL_LIB_OBJ),$(LIB_OBJ)) $(PB_OBJ) $(COVERAGE_OBJ)
 $(BUILD)/libmemprofctl.a: $(CTL_LIB_OBJ)
 $(BUILD)/lib%.a:
