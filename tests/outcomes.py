@@ -12,7 +12,7 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Seconds for one program or module; the full form of some takes an hour.
-SUITE_TIMEOUT = 7200 if os.environ.get("MEMPROFD_MATRIX") == "1" else 1200
+SUITE_TIMEOUT = 7200 if os.environ.get("MEMPROFD_MATRIX") == "1" else 1800
 LATE = None  # for an exit code
 # What GoogleTest and unittest write before a test, and the former after it.
 BEGINS = re.compile(r"^(?:\[ RUN      \] (\S+)$|(test\w+ \(\S+\)))", re.MULTILINE)
