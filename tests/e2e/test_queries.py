@@ -319,7 +319,8 @@ class OneModel(QueryTest):
         self.assertEqual("Known_alloc.site_live", answer["leaks"][0]["site"]["function"])
         by_function = self.memprofd.ctl("report", "--leaks", "--pid", self.pid, "-g", "function", "-n", 1).stdout
         self.assertRegex(by_function, r"1\. \S+ \w+( ± [\d.]+)?  Known_alloc\.site_live\b")
-        self.assertTrue(by_function.endswith(f"memprofctl why --pid {self.pid} 'Known_alloc\\.site_live'\n"), by_function)
+        why = f"memprofctl why --pid {self.pid} 'Known_alloc\\.site_live' --grpc.socket {self.memprofd.socket}\n"
+        self.assertTrue(by_function.endswith(why), by_function)
 
     def test_profiles(self):
         for kind in ("collapsed", "speedscope", "html"):
@@ -566,7 +567,7 @@ class Leaks(QueryTest):
         rate = self.memprofd.targets()[self.pid]["sampling_rate"]
         self.memprofd.set_rate(self.pid, rate / 2)
         changed = time.time_ns()
-        eventually(lambda: "each session of sampling by itself" in self.memprofd.ctl(
+        eventually(lambda: "within each sampling session" in self.memprofd.ctl(
             "report", "--pid", self.pid, "--leaks").stdout, "the session is compared by itself", timeout=120)
         first = eventually(lambda: sessions_lead("--pid", self.pid, "--last",
                                                  f"{(time.time_ns() - changed) / 1e9 + 6:.0f}s"),
