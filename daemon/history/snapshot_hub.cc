@@ -2,6 +2,7 @@
 #include "daemon/history/snapshot_hub.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -62,8 +63,15 @@ std::vector<ProfileSnapshotPtr> SnapshotHub::fresh(std::chrono::milliseconds tim
 }
 
 void SnapshotHub::mark_moment(std::chrono::milliseconds timeout) {
+  const std::uint64_t number = ++marks_wanted_;
+  const MutexLock lock(marking_);
+  if (marks_made_ >= number) return;  // made since, by one that waited before
+  std::this_thread::sleep_until(next_mark_);
+  const std::uint64_t wanted = marks_wanted_;
   mark_ = true;
-  fresh_in_time(timeout);
+  if (!fresh_in_time(timeout)) return;
+  marks_made_ = wanted;
+  next_mark_ = Clock::now() + kLeastWindow;
 }
 
 std::vector<ProfileSnapshotPtr> SnapshotHub::latest() const {

@@ -34,8 +34,12 @@ class SnapshotHub {
   // kDeadlineExceeded: that is not known.
   absl::StatusOr<ProfileSnapshotPtr> fresh_of(int pid, std::chrono::milliseconds timeout,
                                               std::chrono::milliseconds time_for_new);
-  // As fresh_in_time(); if it returns in time, histories have a limit at this moment.
+  // Waits until histories have a limit that is not before this call, for a range that begins at it;
+  // without one if the ingest thread does not publish in time. Limits of requests are at least
+  // kLeastWindow apart, so that requests cannot fill histories with windows; those that wait at the
+  // same time share one.
   void mark_moment(std::chrono::milliseconds timeout);
+  static constexpr std::chrono::milliseconds kLeastWindow{100};
   std::vector<ProfileSnapshotPtr> latest() const;
   // Wakes the ingest thread; called by fresh(). Set it before the first reader exists.
   void set_wake_up(std::function<void()> wake_up) { wake_up_ = std::move(wake_up); }
@@ -62,7 +66,12 @@ class SnapshotHub {
   std::function<void()> wake_up_;
   std::atomic<std::uint64_t> asked_{0};  // requests so far
   std::atomic<bool> mark_{false};        // set before the request of the reader that wants it
-  std::uint64_t seen_ = 0;               // ingest thread's: asked_ at the last wanted()
+  std::atomic<std::uint64_t> marks_wanted_{0};
+  std::uint64_t seen_ = 0;  // ingest thread's: asked_ at the last wanted()
+
+  Mutex marking_;                                           // taken before mutex_
+  std::uint64_t marks_made_ ABSL_GUARDED_BY(marking_) = 0;  // of marks_wanted_
+  Clock::time_point next_mark_ ABSL_GUARDED_BY(marking_);
 
   mutable Mutex mutex_;
   Condition published_;

@@ -18,9 +18,6 @@ using Clock = std::chrono::steady_clock;
 // short.
 constexpr std::uint64_t kSlowBytes = 256u << 10;
 
-// Limits how many windows requests for ranges that begin now can create.
-constexpr std::uint64_t kLeastWindowNs = 100'000'000;
-
 // The kernel takes memory from programs that do not run, too, so idle programs are read at this
 // interval.
 constexpr std::chrono::seconds kMemoryOfIdle{10};
@@ -442,7 +439,7 @@ void TargetPipeline::keep_history() {
 }
 
 void TargetPipeline::mark_moment() {
-  if (finished() || history_now() - history_.last_close_ns() < kLeastWindowNs) return;
+  if (finished()) return;
   const Meter meter(*this);
   read_for_history();
   close_window();

@@ -84,8 +84,7 @@ class TargetPipeline {
 
   // Ends the window of history that runs when its time has come.
   void keep_history();
-  // Ends it now, so that a range can begin here; not when the last one has ended just before. To be
-  // called after catch_up().
+  // Ends it now, so that a range can begin here. To be called after catch_up().
   void mark_moment();
   // With observed hits that no window has yet.
   std::size_t history_bytes() const {

@@ -450,6 +450,13 @@ class Scrapes(E2ETest):
                 self.assertLessEqual(profile.pb.time_nanos + profile.pb.duration_nanos, time.time_ns())
         self.program.command("minor")
 
+    def test_a_delta_begins_when_it_is_asked_for(self):
+        """Wherever the time is between the ends of two windows: what was allocated just before is not in it."""
+        for _ in range(20):
+            self.program.command("burst 50")
+            self.assertEqual(0, self.bytes_of(self.get("allocs", seconds=0.05), ALLOC_SPACE))
+        self.program.command("minor")
+
     def test_go_reads_it(self):
         self.program.command("burst 5")
         for url in ("allocs?comm=bursts", "delta_heap?last_seconds=60"):

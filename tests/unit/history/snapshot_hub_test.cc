@@ -4,8 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <future>
+#include <latch>
 #include <thread>
+#include <vector>
 
 namespace memprofd {
 namespace {
@@ -114,6 +118,66 @@ TEST(SnapshotHubTest, OnePublicationAnswersAllThatAsked) {
   }
   EXPECT_LE(time, static_cast<std::uint64_t>(kReaders));
   EXPECT_FALSE(hub.wanted());
+}
+
+// Answers readers as the ingest thread does, and notes when histories get a limit.
+class Marker {
+ public:
+  explicit Marker(SnapshotHub& hub) : hub_(hub), thread_([this] { run(); }) {}
+  ~Marker() { end(); }
+
+  // No reader may wait any more.
+  std::vector<std::chrono::steady_clock::time_point> end() {
+    ended_ = true;
+    if (thread_.joinable()) thread_.join();
+    return marks_;
+  }
+
+ private:
+  void run() {
+    while (!ended_) {
+      if (hub_.wanted()) {
+        if (hub_.take_mark()) marks_.push_back(std::chrono::steady_clock::now());
+        hub_.publish({});
+      }
+      std::this_thread::yield();
+    }
+  }
+
+  SnapshotHub& hub_;
+  std::atomic<bool> ended_{false};
+  std::vector<std::chrono::steady_clock::time_point> marks_;
+  std::thread thread_;
+};
+
+TEST(SnapshotHubTest, EachMomentThatIsAskedForIsMarkedAtADistance) {
+  SnapshotHub hub;
+  Marker marker(hub);
+  for (int i = 0; i < 3; ++i) hub.mark_moment(1min);
+  const auto marks = marker.end();
+  ASSERT_EQ(marks.size(), 3u);
+  for (std::size_t i = 1; i < marks.size(); ++i)
+    EXPECT_GE(marks[i] - marks[i - 1], SnapshotHub::kLeastWindow);
+}
+
+TEST(SnapshotHubTest, ReadersThatWaitForAMomentShareIt) {
+  constexpr int kReaders = 8;
+  SnapshotHub hub;
+  std::latch come(kReaders);
+  std::vector<std::future<void>> readers;
+  readers.reserve(kReaders);
+  for (int i = 0; i < kReaders; ++i) {
+    readers.push_back(std::async(std::launch::async, [&] {
+      come.count_down();
+      hub.mark_moment(1min);
+    }));
+  }
+  come.wait();
+  Marker marker(hub);
+  for (auto& reader : readers) reader.get();
+  const auto marks = marker.end();
+  EXPECT_GE(marks.size(), 1u);
+  EXPECT_LT(marks.size(), static_cast<std::size_t>(kReaders));
 }
 
 }  // namespace
