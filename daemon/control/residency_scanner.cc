@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "daemon/rss/residency_scan.h"
+#include "daemon/util/clock.h"
 #include "daemon/util/guard.h"
 
 namespace memprofd {
@@ -24,8 +25,8 @@ void ResidencyScanner::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-std::chrono::nanoseconds ResidencyScanner::rest_after(std::chrono::nanoseconds took) {
-  return std::max<std::chrono::nanoseconds>(kInterval, took * kRest);
+std::chrono::nanoseconds ResidencyScanner::rest_after(std::chrono::nanoseconds cpu_time) {
+  return std::max<std::chrono::nanoseconds>(kInterval, cpu_time * kRest);
 }
 
 void ResidencyScanner::run() {
@@ -46,7 +47,7 @@ void ResidencyScanner::see_to(const ResidencyTarget& target, Watched& watched) {
     if (!watched.check->done()) return;
     Scan scan = watched.check->take();
     watched.check.reset();
-    watched.next = Clock::now() + rest_after(scan.took);
+    watched.next = Clock::now() + rest_after(scan.cpu_time);
     if (!scan.blocks.empty()) target.keep(std::move(scan.blocks));
   } else if (Clock::now() >= watched.next) {
     begin_inspection(target, watched);
@@ -60,9 +61,10 @@ void ResidencyScanner::begin_inspection(const ResidencyTarget& target, Watched& 
   auto check = Inspection<Scan>::start(
       [pid = target.pid, memory = target.memory,
        blocks = std::move(blocks)](const std::stop_token& stop) mutable {
-        const auto began = Clock::now();
+        const std::uint64_t began = clock_ns(CLOCK_THREAD_CPUTIME_ID);  // a thread of its own
         auto scan = scan_residency(pid, *memory, std::move(blocks), stop);
-        return Scan{scan.ok() ? *std::move(scan) : ResidencyScan(), Clock::now() - began};
+        return Scan{scan.ok() ? *std::move(scan) : ResidencyScan(),
+                    std::chrono::nanoseconds(clock_ns(CLOCK_THREAD_CPUTIME_ID) - began)};
       },
       [] {});
   if (check.ok()) watched.check = *std::move(check);

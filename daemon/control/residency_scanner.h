@@ -29,8 +29,8 @@ struct ResidencyTarget {
 
 class ResidencyScanner {
  public:
-  // Minimum time between two readings of a target, and the same as a multiple of the reading's own
-  // time.
+  // Minimum time between two readings of a target, and the same as a multiple of the CPU time of
+  // one: a reading that waits for a processor costs no more, and readings go on.
   static constexpr std::chrono::seconds kInterval{5};
   static constexpr int kRest = 200;
 
@@ -41,13 +41,13 @@ class ResidencyScanner {
   ResidencyScanner& operator=(const ResidencyScanner&) = delete;
   void stop();
 
-  static std::chrono::nanoseconds rest_after(std::chrono::nanoseconds took);
+  static std::chrono::nanoseconds rest_after(std::chrono::nanoseconds cpu_time);
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Scan {
     ResidencyScan blocks;
-    std::chrono::nanoseconds took{};
+    std::chrono::nanoseconds cpu_time{};
   };
   struct Watched {
     std::optional<Inspection<Scan>> check;  // that is under way
