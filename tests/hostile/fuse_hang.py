@@ -8,7 +8,7 @@ NFS server is to everybody who touches a page of it.
 mounts itself over FOLDER, which then holds the file `page`: what is in the file CONTENTS, or
 a page of zeros. With --async, as libfuse has it, who waits for a read can be killed; without it
 the kernel holds the reader until the answer. With --ask-again the kernel keeps no attributes: it asks for them
-at each stat. Prints "ready CONNECTION" once it is there. Lines on standard input:
+at each stat; pages that it has read it keeps when the file is opened again. Prints "ready CONNECTION" once it is there. Lines on standard input:
 
     answer    reads are answered from now on, those that wait too
     hold      reads wait from now on, which is how it begins
@@ -37,6 +37,7 @@ EMPTY_ANSWER = {RELEASE, RELEASEDIR, FLUSH, ACCESS, READDIR}
 ROOT_NODE, PAGE_NODE = 1, 2
 MNT_DETACH = 2
 FUSE_ASYNC_READ = 1
+FOPEN_KEEP_CACHE = 2
 BUFFER_BYTES = 1 << 21  # more than the kernel ever sends at once
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -68,6 +69,7 @@ class Server:
     def __init__(self, folder, contents, flags, attributes_s):
         self.folder, self.contents = os.path.realpath(folder), contents
         self.flags, self.attributes_s = flags, attributes_s
+        self.open_flags = 0 if attributes_s else FOPEN_KEEP_CACHE
         self.answering, self.delay = False, 0.0
         self.announced = False
         self.held = []  # (unique, offset, size)
@@ -114,7 +116,7 @@ class Server:
         elif opcode == GETATTR:
             self.answer(unique, struct.pack("<Q2I", self.attributes_s, 0, 0) + self.attributes(node))
         elif opcode in (OPEN, OPENDIR):
-            self.answer(unique, struct.pack("<Q2I", 0, 0, 0))
+            self.answer(unique, struct.pack("<Q2I", 0, self.open_flags, 0))
         elif opcode == READ:
             _, offset, size = struct.unpack_from("<QQI", body)
             self.on_read(unique, offset, size)
