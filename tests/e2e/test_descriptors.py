@@ -230,10 +230,10 @@ class NoThreads(E2ETest):
         daemon = self.memprofd()
         target = self.target("known_alloc")  # allocates on command
         daemon.attach(target.pid)
-        self.assertEqual("waiting", daemon.state(target.pid))
+        eventually(lambda: "next allocation" in daemon.targets()[target.pid]["message"], "the thread that attaches waits")
         with self.faults.no_threads(1):
             eventually(lambda: self.faults.get("threads_failed") > 1, "threads are missed")
-            self.assertEqual("waiting", daemon.state(target.pid) or "waiting")
+            self.assertEqual("waiting", daemon.state(target.pid) or "waiting", daemon.said())
         self.sample_on_command(daemon, target)
 
     def test_it_lets_go_and_ends(self):

@@ -217,11 +217,10 @@ class Waiting(E2ETest):
 
     PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
 
-    def waiting(self):
-        target = self.target("idle")
+    def waiting(self, target):
         daemon = self.daemon("--pid", target.pid, rate=1e-3)
         eventually(lambda: "next allocation" in daemon.targets()[target.pid]["message"], "it waits")
-        return target, daemon
+        return daemon
 
     def wake(self, target, daemon):
         def sampling():
@@ -230,7 +229,8 @@ class Waiting(E2ETest):
         eventually(sampling, "the woken target is sampled")
 
     def test_signals_arrive_while_memprofd_is_frozen(self):
-        target, daemon = self.waiting()
+        target = self.target("idle")
+        daemon = self.waiting(target)
         daemon.send_signal(signal.SIGSTOP)
         eventually(lambda: proc_status(daemon.pid, "State")[0] == "T", "memprofd is frozen")
         for number in (signal.SIGWINCH, signal.SIGURG, signal.SIGCHLD):
@@ -244,9 +244,13 @@ class Waiting(E2ETest):
         self.wake(target, daemon)
 
     def test_a_debugger_may_come_and_go(self):
-        target, daemon = self.waiting()
-        pid = target.pid
+        target = self.target("idle")
+        pid, fifo = target.pid, self.folder / "fifo"
+        os.mkfifo(fifo)
+        target.send(f"open {fifo}")  # memprofd can borrow no thread before the debugger has come
+        daemon = self.waiting(target)
         self.assertEqual(0, libc.ptrace(self.PTRACE_SEIZE, pid, None, None), os.strerror(ctypes.get_errno()))
+        fifo.write_text("")
         def told():
             target.command("wake")  # to pass once may be too short on a busy machine
             return "debugger" in daemon.targets()[pid]["message"]

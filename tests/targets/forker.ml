@@ -1,7 +1,9 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
 (* Forks a child every few milliseconds; the child allocates and ends, the
-   parent allocates on. Prints at the end how many children there were and how
-   many of them failed. *)
+   parent allocates on. Told to end it does so after at least 20 children, and prints how many there
+   were and how many of them failed. *)
+
+let fewest_children = 20
 
 let[@inline never] child_work () =
   for i = 1 to 200_000 do ignore (Sys.opaque_identity (i, i, i)) done
@@ -16,13 +18,13 @@ let fork_and_wait () =
     parent_work ();
     (match Unix.waitpid [] pid with _, Unix.WEXITED 7 -> true | _ -> false)
 
-let rec run children failed =
+let rec run children failed told_to_end =
   let failed = if fork_and_wait () then failed else failed + 1 in
-  match Handshake.poll_command () with
-  | Some [ "exit" ] -> (children + 1, failed)
-  | Some _ | None -> run (children + 1) failed
+  let told_to_end = told_to_end || Handshake.poll_command () = Some [ "exit" ] in
+  if told_to_end && children + 1 >= fewest_children then (children + 1, failed)
+  else run (children + 1) failed told_to_end
 
 let () =
   Handshake.ready ();
-  let children, failed = run 0 0 in
+  let children, failed = run 0 0 false in
   Printf.printf "{\"children\":%d,\"failed\":%d}\n%!" children failed
