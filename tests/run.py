@@ -17,7 +17,7 @@ kernel:StackTruth* to tests by GoogleTest's filter. Exit code 0: all passed.
 Output of failed modules is shown; all output is in FOLDER/test-logs. The end lists the ten slowest
 modules, each skipped test with its reason, and what failed. Most tests wait for something most of the
 time, so several modules run at once (--lanes); those that hold memprofd to a time or a cost run with
-few others or alone, at the end. Where up to three modules of suites with real programs fail, these run
+few others or alone, at the end. Where up to six modules of suites with real programs fail, these run
 once more, each alone. A module that passes then counts as passed and is listed with its first failure
 ("passed only alone"): it is a defect, of the test or of memprofd.
 """
@@ -63,7 +63,7 @@ QUIET_SUITES = {"hostile"}
 # Whose tests run real programs, and may fail for want of a processor.
 AGAIN_SUITES = {"kernel", "tsan", "agent", "e2e", "calls", "heaps", "hostile", "dashboards", "bench"}
 SLOWEST = 10  # modules that are listed at the end
-MOST_AGAIN = 3  # modules that failed; more have not by chance
+MOST_AGAIN = 6  # modules that failed; more have not by chance
 # Begun before all others, as they wait longest: lanes should end together.
 FIRST = ["e2e/test_inspections", "dashboards/test_page", "dashboards/test_page_sites", "e2e/test_queries", "dashboards/test_alerts",
          "unit-asan-1", "unit-asan-2", "unit-asan-3", "unit-asan-4", "e2e/test_service", "e2e/test_attach",

@@ -50,7 +50,7 @@ MATRIX = os.environ.get("MEMPROFD_MATRIX") == "1"
 TIMES = os.environ.get("MEMPROFD_TIMES") == "1"
 NOTES = []  # what tests/run.py is told beside the outcome: "200 cycles"
 # Seconds; generous: only a failing test ever waits that long. An emulated machine takes ten times as long.
-TIMEOUT = float(os.environ.get("MEMPROFD_TIMEOUT", 30))
+TIMEOUT = float(os.environ.get("MEMPROFD_TIMEOUT", 90))
 
 # daemon/util/exit_codes.h
 OK, INTERNAL, USAGE, NO_PROCESS, NOT_PROFILABLE, PRIVILEGES, BUSY, AGENT, UNAVAILABLE, LIMIT, OLDER = range(11)
