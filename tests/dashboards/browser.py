@@ -22,7 +22,7 @@ import time
 
 CHROMIUM = "/usr/bin/chromium"
 DEVTOOLS = "devtools://devtools/bundled/"
-TIMEOUT = 30.0  # seconds; generous: only a failing test ever waits that long
+TIMEOUT = 60.0  # seconds; generous: only a failing test ever waits that long
 FRAME_PATIENCE = 10.0  # seconds without a frame after which Chromium stands still
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
          "--no-first-run", "--no-default-browser-check", "--disable-background-networking",

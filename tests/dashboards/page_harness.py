@@ -171,17 +171,22 @@ class PageTest(unittest.TestCase):
                 found.scrollIntoView({{block: "center"}});
                 const b = found.getBoundingClientRect();
                 return [b.x + b.width / 2, b.y + b.height / 2]; }})()""")
-        box, before = place(), None
-        while box != before:
-            self.browser.settle()
-            box, before = place(), box
+        box = self.steady(place)
         self.assertIsNotNone(box, f"no button {text!r} in {within}")
         self.browser.click(*box)
 
+    def steady(self, place):
+        """What place() returns once it is the same after two frames: answers that come late move what is below them."""
+        now, before = place(), None
+        while now != before:
+            self.browser.settle()
+            now, before = place(), now
+        return now
+
     def box(self, selector):
-        return self.js(f"""(() => {{ const e = document.querySelector({json.dumps(selector)});
+        return self.steady(lambda: self.js(f"""(() => {{ const e = document.querySelector({json.dumps(selector)});
             e.scrollIntoView({{block: "center"}});
-            const b = e.getBoundingClientRect(); return {{x: b.x, y: b.y, width: b.width, height: b.height}}; }})()""")
+            const b = e.getBoundingClientRect(); return {{x: b.x, y: b.y, width: b.width, height: b.height}}; }})()"""))
 
     def picture(self, name):
         """Keeps what is seen for the documents."""

@@ -423,9 +423,10 @@ class Controlling(PageTest):
 
 class Charts(PageTest):
     def click_area(self, label):
-        self.browser.wait_for(f"""memprofd.charts()[0].areas.some((a) => a.label === {json.dumps(label)} && a.place)""")
-        place = next(area["place"] for area in self.chart()["areas"] if area["label"] == label)
-        self.browser.click(place["x"], place["y"])
+        place = f"""memprofd.charts()[0].areas.find((a) => a.label === {json.dumps(label)})?.place"""
+        self.browser.wait_for(f"memprofd.verdict() && {place}")
+        box = self.steady(lambda: self.js(place))
+        self.browser.click(box["x"], box["y"])
 
     def wait_groups(self, by):
         self.browser.wait_for(f"""memprofd.charts()[0].by === "{by}" && memprofd.charts()[0].areas.length > 0""")
@@ -540,9 +541,12 @@ class Charts(PageTest):
         boxes = self.js("""[...document.querySelectorAll(".u-over")].map((e) => { const b = e.getBoundingClientRect();
             return [b.left, b.right]; })""")
         self.assertEqual(boxes[0], boxes[1])  # times are above each other
-        over = self.box(OVER)
-        self.browser.move(over["x"] + over["width"] * 0.5, over["y"] + 20)
-        self.browser.wait_for("memprofd.charts()[1].pointed !== null")
+
+        def points():  # again until it is seen: a chart that is drawn anew forgets the pointer
+            over = self.box(OVER)
+            self.browser.move(over["x"] + over["width"] * 0.5, over["y"] + 20)
+            return self.js("memprofd.charts()[1].pointed !== null")
+        harness.eventually(points, "the other chart points at the same moment")
         first, second = (chart["times"][chart["pointed"]] for chart in self.js("memprofd.charts()"))
         self.assertLess(abs(first - second), 2.5)
         self.browser.resize(1280, 1250)

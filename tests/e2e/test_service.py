@@ -578,9 +578,14 @@ class Restarts(E2ETest):
             file = self.folder / f"{number}.yml"
             os.mkfifo(file)
             daemon = self.daemon("--web.config.file", file, wait=False)
-            eventually(lambda: "wait_for_partner" in pathlib.Path(f"/proc/{daemon.pid}/wchan").read_text() or any(
-                "wait_for_partner" in task.read_text() for task in pathlib.Path(f"/proc/{daemon.pid}/task").glob("*/wchan")),
-                "memprofd waits for the file")
+
+            def waits():
+                for task in pathlib.Path(f"/proc/{daemon.pid}/task").iterdir():
+                    with contextlib.suppress(ProcessLookupError, FileNotFoundError):  # that thread has just ended
+                        if "wait_for_partner" in (task / "wchan").read_text():
+                            return True
+                return False
+            eventually(waits, "memprofd waits for the file")
             self.assertEqual(0, daemon.stop(number), daemon.said())
             self.assertIn("ending before all is started", daemon.said())
 
