@@ -357,8 +357,9 @@ class Collector(unittest.TestCase):
         bare, _ = self.minor_words_of(None)
         sampled, samples = self.minor_words_of(1e-3)
         self.assertGreater(samples, 1000)
-        # The runtime allocates a record of 5 words for each sampled block.
-        self.assertEqual(sampled - bare, 5 * samples)
+        # The runtime allocates a record of 5 words for each sampled block; some may be sampled while the answer is
+        # written, after its words were read.
+        self.assertIn(5 * samples - (sampled - bare), (0, 5, 10))
 
     def test_same_result_and_collections_with_and_without(self):
         bare, sampled = self.gc_of(None), self.gc_of(1e-4)
