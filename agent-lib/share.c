@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "buffers.h"
+#include "memprof_values_abi.h"
 #include "share_ring.h"
 
 static int starting; /* the runtime has not run OCaml code yet */
@@ -262,6 +264,12 @@ static void restore_environment(void)
 	const char *preload = getenv(MEMPROF_SHARE_PRELOAD);
 
 	unsetenv(MEMPROF_SHARE_FD);
+	if (getenv(MEMPROF_CHECK_PID)) {
+		char pid[16];
+
+		snprintf(pid, sizeof(pid), "%d", (int)getpid());
+		setenv(MEMPROF_CHECK_PID, pid, 1);
+	}
 	if (*reader)
 		return;
 	if (preload && *preload)

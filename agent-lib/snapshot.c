@@ -72,7 +72,8 @@ static void be_of_no_consequence(void)
 		SYSCALL(SYS_close, fd, 0, 0, 0);
 	}
 	SYSCALL(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0);
-	SYSCALL(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0);
+	if (!memprof_snapshot.copy_is_readable)
+		SYSCALL(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0);
 	SYSCALL(SYS_prctl, PR_SET_NAME, "memprof-copy", 0, 0);
 }
 

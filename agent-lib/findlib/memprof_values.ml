@@ -118,11 +118,11 @@ end
 module Tag = struct
   type t = Memprof_values_tag.t
 
-  let create ?(labels = []) name = Memprof_values_tag.create name (text labels)
+  let create ?(labels = []) name = Memprof_values_tag.create 5 1 name (text labels)
 
   let mark tag what =
     let what = Obj.repr what in
-    if Obj.is_block what then Memprof_values_tag.mark tag what
+    if Obj.is_block what then Memprof_values_tag.mark tag what (Obj.repr 0)
 end
 
 module Log = struct

@@ -5,10 +5,11 @@ open Memprof_values_store
 (* The first field is what the daemon reads, as in OCaml 5. *)
 type t = { all : store list ref; store : store }
 
-external register : string -> string -> t -> t = "memprof_values_ml_tag"
+external register : int -> string -> string -> t -> t = "memprof_values_ml_marks"
 
-let create name labels =
-  let store = new_store () in
-  register name labels { all = ref [ store ]; store }
+(* kind: enum memprof_slot_kind. *)
+let create kind step name labels =
+  let store = new_store step in
+  register kind name labels { all = ref [ store ]; store }
 
-let mark tag block = mark_block tag.store block
+let mark tag block beside = mark_block tag.store block beside

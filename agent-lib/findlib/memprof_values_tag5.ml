@@ -5,15 +5,16 @@ open Memprof_values_store
 (* The first field is what the daemon reads, as in OCaml 4. *)
 type t = {
   all : store list Atomic.t;
+  step : int; (* of the stores *)
   stores : store array; (* by the domain's index, which the next domain gets when it has ended *)
   rest : store Domain.DLS.key (* of those with a higher index *)
 }
 
-external register : string -> string -> t -> t = "memprof_values_ml_tag"
+external register : int -> string -> string -> t -> t = "memprof_values_ml_marks"
 external domain : unit -> (int[@untagged]) = "memprof_values_no_bytecode" "memprof_values_ml_domain" [@@noalloc]
 
 let indexes = 128
-let none = new_store ()
+let none = new_store 1
 
 let rec push list store =
   let before = Atomic.get list in
@@ -24,31 +25,32 @@ let rec pop list =
   | [] -> None
   | store :: rest as before -> if Atomic.compare_and_set list before rest then Some store else pop list
 
-let add all =
-  let store = new_store () in
+let add all step =
+  let store = new_store step in
   push all store;
   store
 
-let store_of_domain all idle () =
-  let store = match pop idle with Some store -> store | None -> add all in
+let store_of_domain all step idle () =
+  let store = match pop idle with Some store -> store | None -> add all step in
   Domain.at_exit (fun () -> push idle store);
   store
 
-let create name labels =
+(* kind: enum memprof_slot_kind. *)
+let create kind step name labels =
   let all = Atomic.make [] in
-  let rest = Domain.DLS.new_key (store_of_domain all (Atomic.make [])) in
-  register name labels { all; stores = Array.make indexes none; rest }
+  let rest = Domain.DLS.new_key (store_of_domain all step (Atomic.make [])) in
+  register kind name labels { all; step; stores = Array.make indexes none; rest }
 
 (* Of two threads of the domain that come here at once each marks in one of its own at first. *)
 let new_store_of tag index =
   if index >= indexes then Domain.DLS.get tag.rest
   else begin
-    let store = add tag.all in
+    let store = add tag.all tag.step in
     tag.stores.(index) <- store;
     store
   end
 
-let mark tag block =
+let mark tag block beside =
   let index = domain () in
   let store = if index < indexes then Array.unsafe_get tag.stores index else none in
-  mark_block (if store != none then store else new_store_of tag index) block
+  mark_block (if store != none then store else new_store_of tag index) block beside

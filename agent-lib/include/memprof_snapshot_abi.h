@@ -114,7 +114,9 @@ struct memprof_snapshot {
 	/* Written by the agent, the number last. */
 	__u64 point; /* at which a thread waits; 0: none */
 	__u32 point_kind;
-	__u32 reserved;
+	/* Written by the watcher: 1 if it reads the copy without CAP_SYS_PTRACE, as the same user.
+	 * Other processes of that user can then read the copy too, as they can read the program. */
+	__u32 copy_is_readable;
 	char point_name[MEMPROF_POINT_NAME_BYTES]; /* ends in a 0 */
 };
 

@@ -25,8 +25,8 @@
  * last written item. A copy by one instruction (rep movs) goes upwards within a cache line only.
  *
  * The watcher writes observed_until_ns: until then functions are evaluated and log lines formatted;
- * and, when somebody says so, resumed, control of slots, and its part of a request. It writes
- * nothing else.
+ * and, when somebody says so, resumed, control of slots, and its part of a request; and, if it
+ * checks assertions, check_until_ns and check_answered. It writes nothing else.
  */
 #ifndef MEMPROF_VALUES_ABI_H
 #define MEMPROF_VALUES_ABI_H
@@ -43,6 +43,10 @@
 #define MEMPROF_VALUES_LOG 256u
 #define MEMPROF_VALUES_REQUESTS 16u
 
+/* Environment of a program that memprofctl check has started: "1", until the agent replaces it with
+ * the pid of the process whose assertions are verified, so that no child waits for that. */
+#define MEMPROF_CHECK_PID "MEMPROF_SHARE_CHECK"
+
 /* Slots that are there before any is made: for what has no place. */
 #define MEMPROF_VALUES_OTHER_POINTS (MEMPROF_VALUES_SLOTS - 1)
 #define MEMPROF_VALUES_OTHER_TIMERS (MEMPROF_VALUES_SLOTS - 2)
@@ -57,6 +61,10 @@ enum memprof_slot_kind {
 	MEMPROF_SLOT_VALUE = 4,
 	MEMPROF_SLOT_TAG = 5, /* root: see below; number: what empty places of weak arrays hold */
 	MEMPROF_SLOT_REQUEST = 6, /* root: a closure; requests[slot.cell] */
+	/* Assertions of Memprof_check. */
+	MEMPROF_SLOT_UNREACHABLE = 7, /* root, number: as of a tag, with pairs of places */
+	MEMPROF_SLOT_DIES_BEFORE = 8, /* likewise */
+	MEMPROF_SLOT_REGION = 9,      /* see below */
 };
 
 /*
@@ -67,6 +75,13 @@ enum memprof_slot_kind {
  *
  * A list has a store for each domain that has marked something. A weak array has its marked values
  * from its third word on.
+ *
+ * The words of an assertion come in pairs: the marked value, then the moment (CLOCK_MONOTONIC, an
+ * OCaml integer) from which on it may not be reachable, or the value that it has to die before.
+ * The second word of a pair counts only while the first one is a value.
+ *
+ * A region is no OCaml value: number is the most that a run may leave behind, in bytes, root the
+ * begin and changed_ns the end of the last run (CLOCK_MONOTONIC).
  */
 
 enum memprof_value_type {
@@ -258,7 +273,8 @@ struct memprof_values_head {
 	__u32 clock;	       /* enum memprof_values_clock */
 	__u32 request_bytes;   /* 0: a library that has no requests yet */
 	__u32 histogram_bytes; /* of one; 0: a library that has none yet */
-	__u64 reserved_line[3];
+	__u64 check_point; /* number of the point at which the program waits for a check; 0: none */
+	__u64 reserved_line[2];
 
 	/* Written by the program. */
 	__u32 slots_used, timers_used;
@@ -276,7 +292,9 @@ struct memprof_values_head {
 	__u64 observed_until_ns; /* CLOCK_MONOTONIC; the program makes it 0 when it is over */
 	__u64 resumed;		 /* pauses, from the first on, that are over */
 	__u64 asked_last;	 /* number of the last request */
-	__u64 reserved_line3[5];
+	__u64 check_until_ns;	 /* CLOCK_MONOTONIC; until then the program waits for a check */
+	__u64 check_answered;	 /* number of the last point that need not wait any more */
+	__u64 reserved_line3[3];
 };
 
 struct memprof_values {

@@ -203,12 +203,12 @@ value memprof_values_ml_watch_bytes(value *arguments, int count)
 				       arguments[4], arguments[5], arguments[6]);
 }
 
-/* The tag of that name, created if necessary; the registry then keeps it alive. A tag without a
- * place in the registry has no effect. */
-value memprof_values_ml_tag(value name, value labels, value made)
+/* The tag or assertion of that name, created if necessary; the registry then keeps it alive. One
+ * without a place in the registry has no effect. */
+value memprof_values_ml_marks(value kind, value name, value labels, value made)
 {
-	uint32_t index = memprof_values_slot(MEMPROF_SLOT_TAG, text_of(name), text_of(labels),
-					     (struct memprof_text){"", 0});
+	uint32_t index = memprof_values_slot((enum memprof_slot_kind)Long_val(kind), text_of(name),
+					     text_of(labels), (struct memprof_text){"", 0});
 	struct memprof_slot *slot = &memprof_values_registry.slots[index];
 
 	if (index == MEMPROF_VALUES_OTHER_VALUES)
@@ -239,21 +239,22 @@ static inline int is_free(value array, intnat place)
 	return Field(array, CAML_EPHE_FIRST_KEY + place) == caml_ephe_none;
 }
 
-/* The first free place of a weak array from that one on, or its size. What has died counts as
- * taken until the collector has cleared it. */
-intnat memprof_values_ml_next_free(value array, intnat place)
+/* The first free place of a weak array from that one on, in steps, or its size. What has died
+ * counts as taken until the collector has cleared it. */
+intnat memprof_values_ml_next_free(value array, intnat place, intnat step)
 {
 	while (place < PLACES(array) && !is_free(array, place))
-		place++;
+		place += step;
 	return place;
 }
 
-intnat memprof_values_ml_taken(value array)
+/* Places that have a mark, with those that belong to its step. */
+intnat memprof_values_ml_taken(value array, intnat step)
 {
 	intnat taken = 0;
 
-	for (intnat place = 0; place < PLACES(array); place++)
-		taken += !is_free(array, place);
+	for (intnat place = 0; place < PLACES(array); place += step)
+		taken += is_free(array, place) ? 0 : step;
 	return taken;
 }
 

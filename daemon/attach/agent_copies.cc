@@ -27,7 +27,7 @@ absl::StatusOr<std::shared_ptr<const CopyLease>> AgentAttachment::copy_lease() {
         target_.pid));
   }
   const auto lease = std::make_shared<CopyLease>(
-      target_, *kernel_, plan_.file ? plan_.file->elf->descriptor() : plan_.agent.file,
+      target_, kernel_.get(), plan_.file ? plan_.file->elf->descriptor() : plan_.agent.file,
       agent_.control_address, plan_.libc, paused_for_copies_, copy_pause_ratio_);
   lease_ = lease;
   return lease;

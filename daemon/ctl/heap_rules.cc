@@ -70,18 +70,18 @@ MemoryRule baseline_rule(RuleKind kind, const pb::Estimate& before, double toler
 struct VerdictWords {
   const char* text;
   const char* markdown;
+  const char* json;
 };
-constexpr VerdictWords kVerdicts[] = {
-    {"ok      ", "ok"}, {"BROKEN  ", "**broken**"}, {"UNKNOWN ", "**unknown**"}};
+constexpr VerdictWords kVerdicts[] = {{"ok      ", "ok", "ok"},
+                                      {"BROKEN  ", "**broken**", "broken"},
+                                      {"UNKNOWN ", "**unknown**", "unknown"}};
 static_assert(static_cast<int>(RuleVerdict::kHolds) == 0 &&
               static_cast<int>(RuleVerdict::kBroken) == 1 &&
               static_cast<int>(RuleVerdict::kUnknown) == 2);
 
-const VerdictWords& words_of(const RuleOutcome& result) {
+const VerdictWords& words_of(const CheckResult& result) {
   return kVerdicts[static_cast<int>(result.verdict)];
 }
-
-std::string name_of(const RuleOutcome& result) { return rule_text(result.rule, false); }
 
 std::string xml(std::string_view text) {
   return absl::StrReplaceAll(absl::string_view(text.data(), text.size()),
@@ -108,41 +108,60 @@ absl::StatusOr<std::vector<MemoryRule>> parse_rules(const RuleOptions& options) 
     rules.push_back(baseline_rule(RuleKind::kLive, before.total().live(), tolerance));
     rules.push_back(baseline_rule(RuleKind::kAllocated, before.total().allocated(), tolerance));
   }
-  if (!rules.empty()) return rules;
-  return absl::InvalidArgumentError(
-      "check: no rule is given: use --max-live, --max-peak, --max-allocated, --max-growth, "
-      "--max-lifetime, --max-age, --rules or --baseline");
+  return rules;
 }
 
-std::vector<RuleOutcome> check_rules(const ProfileSnapshot& snapshot,
+absl::Status no_rule() {
+  return absl::InvalidArgumentError(
+      "check: no rule is given, and the program has no assertions (module Memprof_check): use "
+      "--max-live, --max-peak, --max-allocated, --max-growth, --max-lifetime, --max-age, --rules "
+      "or --baseline");
+}
+
+CheckResult result_of(const RuleOutcome& outcome) {
+  return {rule_text(outcome.rule, false), outcome.verdict, outcome_text(outcome)};
+}
+
+CheckResult result_of(const AssertionOutcome& outcome) {
+  const RuleVerdict verdict = outcome.verdict == AssertionVerdict::kViolated ? RuleVerdict::kBroken
+                              : outcome.verdict == AssertionVerdict::kNotChecked
+                                  ? RuleVerdict::kUnknown
+                                  : RuleVerdict::kHolds;
+  return {assertion_text(outcome.assertion), verdict, outcome_text(outcome)};
+}
+
+std::vector<CheckResult> check_rules(const ProfileSnapshot& snapshot,
                                      const std::vector<MemoryRule>& rules) {
-  std::vector<RuleOutcome> results;
+  std::vector<CheckResult> results;
   for (const MemoryRule& rule : rules) {
-    if (is_of_program(rule, snapshot.info.comm)) results.push_back(check_rule(snapshot, rule, {}));
+    if (!is_of_program(rule, snapshot.info.comm)) continue;
+    results.push_back(result_of(check_rule(snapshot, rule, {})));
   }
   return results;
 }
 
-std::string results_text(const std::vector<RuleOutcome>& results) {
+const char* verdict_name(RuleVerdict verdict) { return kVerdicts[static_cast<int>(verdict)].json; }
+
+std::string results_text(const std::vector<CheckResult>& results) {
   std::string out;
-  for (const RuleOutcome& result : results) {
-    absl::StrAppend(&out, words_of(result).text, name_of(result), ": ", outcome_text(result), "\n");
+  for (const CheckResult& result : results) {
+    absl::StrAppend(&out, words_of(result).text, result.name, ": ", result.text, "\n");
   }
   return out;
 }
 
-std::string results_junit(const std::vector<RuleOutcome>& results, const std::string& program) {
+std::string results_junit(const std::vector<CheckResult>& results, const std::string& program) {
   const auto count = [&](RuleVerdict verdict) {
-    return std::ranges::count(results, verdict, &RuleOutcome::verdict);
+    return std::ranges::count(results, verdict, &CheckResult::verdict);
   };
   std::string out = absl::StrCat(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"memprofctl check ",
       xml(program), "\" tests=\"", results.size(), "\" failures=\"", count(RuleVerdict::kBroken),
       "\" errors=\"", count(RuleVerdict::kUnknown), "\">\n");
-  for (const RuleOutcome& result : results) {
-    absl::StrAppend(&out, "  <testcase classname=\"", xml(program), "\" name=\"",
-                    xml(name_of(result)), "\"");
-    const std::string words = xml(outcome_text(result));
+  for (const CheckResult& result : results) {
+    absl::StrAppend(&out, "  <testcase classname=\"", xml(program), "\" name=\"", xml(result.name),
+                    "\"");
+    const std::string words = xml(result.text);
     if (result.verdict == RuleVerdict::kHolds) {
       absl::StrAppend(&out, ">\n    <system-out>", words, "</system-out>\n  </testcase>\n");
     } else {
@@ -153,14 +172,14 @@ std::string results_junit(const std::vector<RuleOutcome>& results, const std::st
   return out + "</testsuite>\n";
 }
 
-std::string results_markdown(const std::vector<RuleOutcome>& results, const std::string& program) {
+std::string results_markdown(const std::vector<CheckResult>& results, const std::string& program) {
   std::string out =
       absl::StrCat("### Heap of `", program, "`\n\n| rule | measured | |\n|---|---|---|\n");
-  for (const RuleOutcome& result : results) {
+  for (const CheckResult& result : results) {
     const auto cell = [](const std::string& text) {
       return absl::StrReplaceAll(text, {{"|", "\\|"}});
     };
-    absl::StrAppend(&out, "| ", cell(name_of(result)), " | ", cell(outcome_text(result)), " | ",
+    absl::StrAppend(&out, "| ", cell(result.name), " | ", cell(result.text), " | ",
                     words_of(result).markdown, " |\n");
   }
   return out;

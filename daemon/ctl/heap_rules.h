@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/rules/rule_check.h"
+#include "daemon/snapshot/answers/assertion_check.h"
 
 namespace memprofd::ctl {
 
@@ -22,16 +23,32 @@ struct RuleOptions {
   std::string junit, markdown;   // files to write; empty: none
 };
 
-// kInvalidArgument: a rule or file is invalid, or there is no rule at all.
+// kInvalidArgument: a rule or file is invalid. There may be no rule at all.
 absl::StatusOr<std::vector<MemoryRule>> parse_rules(const RuleOptions& options);
 
+// The error of a check without any rule or assertion: kInvalidArgument.
+absl::Status no_rule();
+
+// The outcome of a rule, or of an assertion of the program.
+struct CheckResult {
+  std::string name;  // "live at the end <= 64.0 MiB"
+  RuleVerdict verdict = RuleVerdict::kUnknown;
+  std::string text;  // "104 MiB ± 3"
+};
+
+CheckResult result_of(const RuleOutcome& outcome);
+CheckResult result_of(const AssertionOutcome& outcome);
+
 // Checks the rules of this program against its state at its end.
-std::vector<RuleOutcome> check_rules(const ProfileSnapshot& snapshot,
+std::vector<CheckResult> check_rules(const ProfileSnapshot& snapshot,
                                      const std::vector<MemoryRule>& rules);
 
-// One line for each rule: ok, BROKEN or UNKNOWN, and the measured amount.
-std::string results_text(const std::vector<RuleOutcome>& results);
-std::string results_junit(const std::vector<RuleOutcome>& results, const std::string& program);
-std::string results_markdown(const std::vector<RuleOutcome>& results, const std::string& program);
+// "ok", "broken" or "unknown", as in JSON.
+const char* verdict_name(RuleVerdict verdict);
+
+// One line for each result: ok, BROKEN or UNKNOWN, and the measured amount.
+std::string results_text(const std::vector<CheckResult>& results);
+std::string results_junit(const std::vector<CheckResult>& results, const std::string& program);
+std::string results_markdown(const std::vector<CheckResult>& results, const std::string& program);
 
 }  // namespace memprofd::ctl

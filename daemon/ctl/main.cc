@@ -227,9 +227,9 @@ class Program {
     run->add_flag(
         "--live", options_.live,
         "Print to stderr once a second what is live, as top does, while the program runs");
-    CLI::App* check =
-        add("check", "Run a program and exit with 1 if its heap breaks a limit; for tests and CI",
-            &ctl::run_run);
+    CLI::App* check = add(
+        "check", "Run a program and exit with 1 if its heap breaks a limit or an assertion; for CI",
+        &ctl::run_run);
     check->preparse_callback([this](std::size_t) { options_.rules.emplace(); });
     const auto add_rule = [check, this](const char* name, auto member, const char* help,
                                         const char* type = "[REGEX=]SIZE") {

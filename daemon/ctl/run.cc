@@ -26,10 +26,12 @@
 #include "daemon/ctl/render/render_json.h"
 #include "daemon/ctl/render/render_table.h"
 #include "daemon/ctl/render/text.h"
+#include "daemon/ctl/snapshot/whole_image.h"
 #include "daemon/ctl/top/top_question.h"
 #include "daemon/ctl/top/top_render.h"
 #include "daemon/ctl/top/top_terminal.h"
 #include "daemon/export/formats/profile_formats.h"
+#include "daemon/run/checked_program.h"
 #include "daemon/run/program_sum.h"
 #include "daemon/run/run_children.h"
 #include "daemon/run/run_program.h"
@@ -41,6 +43,7 @@
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
+#include "daemon/util/utf8.h"
 
 namespace memprofd::ctl {
 namespace {
@@ -507,9 +510,16 @@ std::string why_nothing(const RunTarget& run, const std::string& program) {
 
 // A broken rule is memprofctl's exit code unless the program has failed itself. A rule that could
 // not be checked is an error.
-absl::Status check(RunTarget& run, const std::vector<MemoryRule>& rules, const Options& options) {
+absl::Status check(RunTarget& run, const std::vector<MemoryRule>& rules,
+                   const CheckedProgram& checked, const Options& options) {
   ASSIGN_OR_RETURN(const ProfileSnapshotPtr snapshot, run.snapshot(run.pid()));
-  const std::vector<RuleOutcome> results = check_rules(*snapshot, rules);
+  std::vector<CheckResult> results = check_rules(*snapshot, rules);
+  for (const AssertionOutcome& outcome : checked.outcomes()) results.push_back(result_of(outcome));
+  if (std::string why = checked.why_not_checked(snapshot->info.end); !why.empty()) {
+    results.push_back({"assertions of the program", RuleVerdict::kUnknown,
+                       absl::StrCat("not checked: ", printable(why))});
+  }
+  if (rules.empty() && results.empty()) return no_rule();
   const std::string& program = options.program[0];
   std::fputs(absl::StrCat(options.quiet ? "" : "\n", results_text(results)).c_str(), stderr);
   if (!options.rules->junit.empty()) {
@@ -519,18 +529,18 @@ absl::Status check(RunTarget& run, const std::vector<MemoryRule>& rules, const O
     RETURN_IF_ERROR(write_result(results_markdown(results, program), options.rules->markdown));
   }
   const auto any = [&](RuleVerdict verdict) {
-    return std::ranges::find(results, verdict, &RuleOutcome::verdict) != results.end();
+    return std::ranges::find(results, verdict, &CheckResult::verdict) != results.end();
   };
   if (any(RuleVerdict::kBroken)) {
     if (*options.program_exit == 0) *options.program_exit = kBroken;
   } else if (any(RuleVerdict::kUnknown)) {
-    return absl::FailedPreconditionError("some rules could not be checked");
+    return absl::FailedPreconditionError("some rules or assertions could not be checked");
   }
   return absl::OkStatus();
 }
 
 absl::Status report_results(RunTarget& run, RunFiles& files, const std::vector<MemoryRule>& rules,
-                            const Options& options) {
+                            const CheckedProgram* checked, const Options& options) {
   if (!run.begun()) return absl::FailedPreconditionError(why_nothing(run, options.program[0]));
   const std::unique_ptr<Questions> questions = ask_source(run);
   RETURN_IF_ERROR(files.finish(*questions, run.pid()));
@@ -541,7 +551,7 @@ absl::Status report_results(RunTarget& run, RunFiles& files, const std::vector<M
     ASSIGN_OR_RETURN(const std::string text, report(run, *questions, run.pid(), ""));
     std::fputs(text.c_str(), stderr);
   }
-  return rules.empty() ? absl::OkStatus() : check(run, rules, options);
+  return checked == nullptr ? absl::OkStatus() : check(run, rules, *checked, options);
 }
 
 absl::Status report_children(ChildReports& reports, bool quiet) {
@@ -569,6 +579,13 @@ absl::Status run_run(const Options& options) {
   ShareOptions share;
   share.rate = asked_rate > 0 ? asked_rate : kRunRate;
   RunPrograms programs;
+  std::optional<CheckedProgram> checked;
+  if (options.rules) {
+    // A file of another kind may be a script that starts a program with assertions.
+    if (rules.empty() && programs.find(path).ok() && !may_assert(path)) return no_rule();
+    checked.emplace(agent, quantile_of_chance(RuleCheck().chance),
+                    [](const std::string& file) { return read_whole_image(file, {}); });
+  }
   ASSIGN_OR_RETURN(const std::unique_ptr<RunTarget> run,
                    RunTarget::create(programs, path, path.substr(path.rfind('/') + 1), share));
   ChildReports reports(options);
@@ -579,7 +596,8 @@ absl::Status run_run(const Options& options) {
   }
   ASSIGN_OR_RETURN(StartedProgram program,
                    StartedProgram::start({options.program, agent.path, run->descriptor(),
-                                          children != nullptr ? children->socket_name() : ""}));
+                                          children != nullptr ? children->socket_name() : "",
+                                          checked.has_value()}));
   std::optional<LiveFrames> live;
   if (options.live) live.emplace(*run);
   absl::Status recording;
@@ -587,6 +605,7 @@ absl::Status run_run(const Options& options) {
     ended = program.wait(kPace, children != nullptr ? children->descriptor() : -1);
     run->update();
     if (run->begun() && recording.ok()) recording = files.begin(*run);
+    if (checked && !ended) checked->update(*run);
     if (children != nullptr) children->update();
     if (live) live->update();
   }
@@ -594,7 +613,9 @@ absl::Status run_run(const Options& options) {
   *options.program_exit = exit_of(end);
   run->finish(end);
   if (children != nullptr) children->finish();
-  absl::Status reported = recording.ok() ? report_results(*run, files, rules, options) : recording;
+  absl::Status reported =
+      recording.ok() ? report_results(*run, files, rules, checked ? &*checked : nullptr, options)
+                     : recording;
   if (reports.processes() > 0) {
     // The program itself may be a script, or written in another language.
     if (!run->begun()) reported = absl::OkStatus();

@@ -38,12 +38,13 @@ struct StubName {
   std::string_view name;
   std::span<const long> calls;
 };
-// From otherlibs/unix and runtime/io.c of 4.11 to 4.14.
+// From otherlibs/unix and runtime/io.c of 4.11 to 4.14, and from Memprof_check.
 constexpr StubName kStubs[] = {
-    {"unix_sleep", kSleeps},   {"unix_select", kSelects},      {"unix_accept", kAccepts},
-    {"unix_read", kReads},     {"unix_recv", kReceives},       {"unix_recvfrom", kReceives},
-    {"unix_wait", kWaits},     {"unix_waitpid", kWaits},       {"unix_sigsuspend", kSuspends},
-    {"caml_ml_input", kReads}, {"caml_ml_input_char", kReads}, {"caml_ml_input_scan_line", kReads},
+    {"memprof_check_ml_wait", kSleeps},  {"unix_sleep", kSleeps},   {"unix_select", kSelects},
+    {"unix_accept", kAccepts},           {"unix_read", kReads},     {"unix_recv", kReceives},
+    {"unix_recvfrom", kReceives},        {"unix_wait", kWaits},     {"unix_waitpid", kWaits},
+    {"unix_sigsuspend", kSuspends},      {"caml_ml_input", kReads}, {"caml_ml_input_char", kReads},
+    {"caml_ml_input_scan_line", kReads},
 };
 
 absl::Status not_free(const std::string& why) { return absl::UnavailableError(why); }

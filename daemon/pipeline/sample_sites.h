@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "daemon/model/callstack.h"
 #include "daemon/pipeline/major_times.h"
+#include "daemon/util/ids.h"
 
 namespace memprofd {
 
@@ -18,6 +20,14 @@ struct SampleSites {
   std::vector<std::uint32_t> of;            // or kUnknown
   std::vector<std::uint64_t> allocated_ns;  // CLOCK_MONOTONIC; 0: not known
   MajorTimes majors;                        // of the program
+  // CLOCK_MONOTONIC; all blocks that were sampled since then are known. 0: not known.
+  std::uint64_t sampled_since_ns = 0;
 };
+
+class Pipeline;
+
+// Finds the sites of blocks that live in a pipeline, without majors. Runs on the thread that owns
+// the pipeline.
+SampleSites find_sample_sites(const Pipeline& pipeline, std::span<const SampleId> numbers);
 
 }  // namespace memprofd

@@ -229,21 +229,9 @@ void TargetPipeline::publish_counts() {
 
 SampleSites TargetPipeline::sites_of(std::span<const SampleId> numbers) {
   catch_up();
-  SampleSites sites{.majors = majors_};
-  absl::flat_hash_map<CallstackId, std::uint32_t> places;
-  for (const SampleId number : numbers) {
-    sites.of.push_back(SampleSites::kUnknown);
-    sites.allocated_ns.push_back(0);
-    const auto sample = pipeline_.aggregator().live().find(number);
-    if (!sample) continue;
-    sites.allocated_ns.back() = sample->alloc_time_ns();
-    const CallstackId callstack = pipeline_.alloc_class(sample->alloc_class()).callstack;
-    if (callstack.value() == 0) continue;
-    const auto next = static_cast<std::uint32_t>(sites.callstacks.size());
-    const auto [place, added] = places.try_emplace(callstack, next);
-    if (added) sites.callstacks.push_back(pipeline_.callstack(callstack));
-    sites.of.back() = place->second;
-  }
+  SampleSites sites = find_sample_sites(pipeline_, numbers);
+  sites.majors = majors_;
+  sites.sampled_since_ns = began_monotonic_ns_;
   return sites;
 }
 

@@ -143,6 +143,13 @@ void RunTarget::update() {
   tap_->flush();
 }
 
+SampleSites RunTarget::sites_of(const std::vector<SampleId>& numbers) {
+  agent_.catch_up(*pipeline_);
+  SampleSites sites = find_sample_sites(*pipeline_, numbers);
+  sites.sampled_since_ns = 1;  // from its first allocation on
+  return sites;
+}
+
 void RunTarget::refresh() {
   if (!begun()) return;
   close_window();

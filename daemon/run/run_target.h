@@ -23,6 +23,7 @@
 #include "daemon/model/program_end.h"
 #include "daemon/pipeline/event_tap.h"
 #include "daemon/pipeline/pipeline.h"
+#include "daemon/pipeline/sample_sites.h"
 #include "daemon/run/run_program.h"
 #include "daemon/run/runtime_counters.h"
 #include "daemon/run/shared_agent.h"
@@ -67,6 +68,11 @@ class RunTarget final : public SnapshotSource {
   RunProgram& program() const { return *program_; }
   std::uint64_t load_bias() const { return load_bias_; }
   const SharedAgent& agent() const { return agent_; }
+  double rate() const { return rate_; }  // samples per word
+  std::shared_ptr<Symbolizer> symbolizer() const { return symbolizer_; }
+  // Finds the sites of blocks that live, after it has read all events so far. Another thread may
+  // call it while the owner waits.
+  SampleSites sites_of(const std::vector<SampleId>& numbers);
 
   // kNotFound until begun().
   absl::StatusOr<ProfileSnapshotPtr> snapshot(int pid) override;

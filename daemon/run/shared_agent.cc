@@ -165,6 +165,10 @@ void SharedAgent::catch_up(Pipeline& pipeline) {
   if (!tails.empty()) pipeline.advance_clock_to(asked_at_ns);
 }
 
+std::uint64_t SharedAgent::control_address() const {
+  return __atomic_load_n(&head().control, __ATOMIC_ACQUIRE);
+}
+
 absl::StatusOr<AgentStatus> SharedAgent::status() const {
   const auto shared = memory();
   if (!shared) return absl::OutOfRangeError("no program has taken the shared memory");

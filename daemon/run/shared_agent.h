@@ -62,6 +62,8 @@ class SharedAgent {
   void drain(Pipeline& pipeline);
   // The same, and then what unfinished batches hold.
   void catch_up(Pipeline& pipeline);
+  // Address of memprof_agent_control in the program; 0: no program has taken the memory.
+  std::uint64_t control_address() const;
   // State reported by the agent. kOutOfRange: no program has taken the memory.
   absl::StatusOr<AgentStatus> status() const;
   // OCaml 5: its domains, as of that status.

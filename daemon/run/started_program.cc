@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "agent-lib/include/memprof_share_abi.h"
+#include "agent-lib/include/memprof_values_abi.h"
 #include "daemon/util/status_macros.h"
 
 extern char** environ;
@@ -53,6 +54,7 @@ std::vector<std::string> environment(const StartOptions& options) {
   variables.push_back(absl::StrCat(kPreload, "=", before, separator, options.agent));
   variables.push_back(absl::StrCat(MEMPROF_SHARE_PRELOAD, "=", before));
   variables.push_back(absl::StrCat(MEMPROF_SHARE_FD, "=", options.share));
+  if (options.checked) variables.push_back(absl::StrCat(MEMPROF_CHECK_PID, "=1"));
   if (!options.children.empty()) {
     variables.push_back(absl::StrCat(MEMPROF_SHARE_SOCKET, "=", options.children));
   }

@@ -21,6 +21,7 @@ struct StartOptions {
   std::string agent;                 // path of the agent's library
   int share = -1;                    // the descriptor that the program inherits
   std::string children;              // RunChildren::socket_name(); empty: none is followed
+  bool checked = false;              // the program waits until its assertions are verified
 };
 
 // The path of the file that a command would run; the command itself when there is none.

@@ -17,6 +17,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "daemon/model/location.h"
 #include "daemon/model/query.h"
+#include "daemon/snapshot/heap_assertion.h"
 #include "daemon/snapshot/heap_graph.h"
 #include "daemon/snapshot/size_table.h"
 
@@ -221,6 +222,9 @@ struct HeapImage {
   // Types of the source, where they are at hand (snapshot/types/): number 0 is not known.
   std::vector<BlockType> types{1};
   TypingResult types_found;
+
+  std::vector<HeapAssertion> assertions;
+  std::vector<AssertionMark> marks;
 
   std::uint32_t type(std::uint32_t block) const { return shape(block).type; }
   bool has_types() const { return types.size() > 1; }

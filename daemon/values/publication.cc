@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_split.h"
 #include "daemon/history/value_sample.h"
+#include "daemon/snapshot/assertion_slots.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/values/whole_record.h"
 
@@ -170,6 +171,7 @@ class PublicationReading {
       if (!is_same[i] || !is_whole(slots[i])) {
         RETURN_IF_ERROR(read_slot_in_order(begin + i * sizeof(memprof_slot), slots[i], is_torn));
       }
+      if (assertion_kind_of(slots[i].kind)) continue;  // only snapshots are checked
       if (!is_sound(slots[i])) {
         ++report_.malformed;
         continue;

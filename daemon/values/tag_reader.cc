@@ -9,13 +9,11 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "daemon/snapshot/block_header.h"
+#include "daemon/snapshot/mark_arrays.h"
 
 namespace memprofd {
 namespace {
 
-// A weak array begins with a link and, as it has none, a place for data.
-constexpr std::uint64_t kFirstPlace = 2;
-constexpr std::size_t kMaxStores = 1024;  // one a domain
 constexpr std::size_t kWordsAtOnce = 512;
 
 class TagWalk {
@@ -37,26 +35,12 @@ class TagWalk {
     std::uint64_t header = 0;
   };
 
-  static bool may_be_block(std::uint64_t word) {
-    return word % kWordBytes == 0 && word >= kWordBytes && word < kEndOfMemory;
-  }
-
   std::optional<Block> block_at(std::uint64_t address) const {
     Block block{.address = address};
     if (!may_be_block(address) || !memory_.read_value(address - kWordBytes, block.header).ok()) {
       return std::nullopt;
     }
     return block;
-  }
-
-  std::optional<std::uint64_t> first_field(std::uint64_t address) const {
-    const auto block = block_at(address);
-    std::uint64_t word = 0;
-    if (!block || tag_of(block->header) != 0 || fields_of(block->header) == 0 ||
-        !memory_.read_value(address, word).ok()) {
-      return std::nullopt;
-    }
-    return word;
   }
 
   // Calls f with each word of the block from the first on, until it returns false. Returns false if
@@ -80,33 +64,16 @@ class TagWalk {
 
   // Returns true if this is a tag.
   bool find_places(std::uint64_t root) {
-    const auto holder = first_field(root);
-    auto list = holder ? first_field(*holder) : std::nullopt;
-    if (!list) return false;
-    for (std::size_t stores = 0; may_be_block(*list); ++stores) {
-      const auto store = first_field(*list);
-      const auto arrays = store ? first_field(*store) : std::nullopt;
-      std::uint64_t next = 0;
-      if (!arrays || !memory_.read_value(*list + kWordBytes, next).ok()) return false;
-      if (stores == kMaxStores) return tag_.is_longer = true;
-      add_arrays(*arrays);
-      list = next;
-    }
-    return true;
-  }
-
-  void add_arrays(std::uint64_t address) {
-    const auto arrays = block_at(address);
-    const bool is_read = arrays && each_word(*arrays, 0, [&](std::uint64_t weak) {
-                           const auto array = block_at(weak);
-                           if (!array || tag_of(array->header) != kAbstractTag ||
-                               !each_word(*array, kFirstPlace,
-                                          [&](std::uint64_t word) { return add_place(word); })) {
-                             tag_.is_longer = true;
-                           }
-                           return places_left_ > 0;
-                         });
-    tag_.is_longer |= !is_read || places_left_ == 0;
+    std::uint64_t reads_left = kMaxMarkReads;
+    const MarkArrays arrays =
+        read_mark_arrays(memory_, root, reads_left, [this](std::span<const std::uint64_t> places) {
+          for (const std::uint64_t word : places) {
+            if (!add_place(word)) break;
+          }
+          return places_left_ > 0;
+        });
+    tag_.is_longer |= !arrays.are_whole || places_left_ == 0;
+    return arrays.are_marks;
   }
 
   bool add_place(std::uint64_t word) {

@@ -13,8 +13,9 @@
 
 namespace memprofd {
 
-// Limits: places for marked values, their blocks, and words of those.
+// Limits: places for marked values and reads of them, their blocks, and words of those.
 inline constexpr std::size_t kMaxMarkPlaces = 1'000'000;
+inline constexpr std::size_t kMaxMarkReads = 20'000;
 inline constexpr std::size_t kMaxMarkedBlocks = 20'000;
 inline constexpr std::size_t kMaxMarkedWords = 1'000'000;
 

@@ -7,7 +7,7 @@ OCAML_PKGS  := unix,threads.posix
 OCAMLOPT    := ocamlfind ocamlopt -thread -package $(OCAML_PKGS)
 OCAMLC      := ocamlfind ocamlc -thread -package $(OCAML_PKGS)
 
-TARGET_NAMES := $(filter-out handshake points domains domain_caches crowd heap_domains value_domains wait_domains reports report_domains own_tracker,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
+TARGET_NAMES := $(filter-out handshake assertions points domains domain_caches crowd heap_domains value_domains wait_domains reports report_domains own_tracker,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
 # Variants of known_alloc: no debug information; static and stripped; static; bytecode. And one
 # whose source is generated.
 TARGET_VARIANTS := waits_alone nog_target static_target static_symbols bytecode_target tiny32 many_sites every_byte
@@ -249,10 +249,10 @@ $(TARGETS_DIR)/c_memory_cxx.so: tests/targets/memory/c_memory_cxx.cc
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) -std=c++20 -O0 -shared -fPIC $< -o $@
 # Programs that say something about themselves: with the findlib package, and with its sources and OCaml 5.
-REPORTS_OTHER  := $(foreach release,$(filter-out trixie,$(OCAML5_RELEASES)),$(addprefix $(BUILD)/targets-$(release)/,reports report_domains))
-REPORTS5       := $(addprefix $(BUILD)/targets-trixie/,reports report_domains ways bench/says) $(REPORTS_OTHER)
+REPORTS_OTHER  := $(foreach release,$(filter-out trixie,$(OCAML5_RELEASES)),$(addprefix $(BUILD)/targets-$(release)/,reports report_domains assertions))
+REPORTS5       := $(addprefix $(BUILD)/targets-trixie/,reports report_domains assertions ways bench/says) $(REPORTS_OTHER)
 VALUES_LIBRARY := $(wildcard agent-lib/values/*) agent-lib/include/memprof_values_abi.h
-targets: $(TARGETS_DIR)/reports $(filter-out $(REPORTS_OTHER),$(REPORTS5)) $(TARGETS_DIR)/values_library.so
+targets: $(TARGETS_DIR)/reports $(TARGETS_DIR)/assertions $(filter-out $(REPORTS_OTHER),$(REPORTS5)) $(TARGETS_DIR)/values_library.so
 $(foreach release,$(OCAML5_RELEASES),$(eval targets-$(release): $(filter $(BUILD)/targets-$(release)/%,$(REPORTS_OTHER))))
 $(TARGETS_DIR)/values_library.so: tests/targets/plugins/values_library.c
 	$(call say,CC,$@)
@@ -262,8 +262,13 @@ $(TARGETS_DIR)/reports: tests/targets/reports.ml tests/targets/reports_stubs.c $
 	$(Q)mkdir -p $(TARGETS_DIR)/reports-obj && cp tests/targets/reports.ml $(TARGETS_DIR)/reports-obj/
 	$(Q)$(CC) -O2 -Wall -Werror -Iagent-lib/values -I$(shell ocamlc -where) -c tests/targets/reports_stubs.c -o $(TARGETS_DIR)/reports-obj/stubs.o
 	$(Q)OCAMLPATH=$(abspath $(BUILD)/findlib) $(OCAMLOPT) -g -package memprof-agent.values -I $(TARGETS_DIR)/obj -linkpkg $(TARGETS_DIR)/obj/handshake.cmx $(TARGETS_DIR)/reports-obj/reports.ml $(TARGETS_DIR)/reports-obj/stubs.o -o $@
+$(TARGETS_DIR)/assertions: tests/targets/assertions.ml $(TARGETS_DIR)/obj/handshake.cmx $(FINDLIB)/META
+	$(call say,OCAML,$@)
+	$(Q)mkdir -p $(TARGETS_DIR)/assertions-obj && cp tests/targets/assertions.ml $(TARGETS_DIR)/assertions-obj/
+	$(Q)OCAMLPATH=$(abspath $(BUILD)/findlib) $(OCAMLOPT) -g -package memprof-agent.check -I $(TARGETS_DIR)/obj -linkpkg $(TARGETS_DIR)/obj/handshake.cmx $(TARGETS_DIR)/assertions-obj/assertions.ml -o $@
 $(filter %/reports,$(REPORTS5)): tests/targets/reports_stubs.c tests/targets/reports.ml
 $(filter %/report_domains,$(REPORTS5)): tests/targets/report_domains.ml
+$(filter %/assertions,$(REPORTS5)): tests/targets/assertions.ml
 $(BUILD)/targets-trixie/ways: agent-lib/examples/ways.ml
 $(BUILD)/targets-trixie/bench/says: tests/targets/torn/workers5.ml tests/bench/programs/says_stubs.c tests/bench/programs/says.ml
 # One of a runtime that tells pointers out of the heap which its collector does not know.
@@ -271,11 +276,11 @@ REPORTS_CHECKED := $(BUILD)/targets-4.14-checked/reports
 targets-4.14: $(REPORTS_CHECKED)
 $(REPORTS_CHECKED): tests/targets/reports_stubs.c tests/targets/reports.ml
 $(REPORTS5) $(REPORTS_CHECKED): RELEASE = $(patsubst $(BUILD)/targets-%,%,$(@D:/bench=))
-$(REPORTS5) $(REPORTS_CHECKED): $(VALUES_LIBRARY) $(wildcard agent-lib/findlib/memprof_values*) $(COMPILE_WITH)
+$(REPORTS5) $(REPORTS_CHECKED): $(VALUES_LIBRARY) $(wildcard agent-lib/findlib/memprof_values* agent-lib/findlib/memprof_check*) $(COMPILE_WITH)
 	$(call say,OCAML,$@)
 	$(Q)mkdir -p $@-source && for name in point tag; do cp agent-lib/findlib/memprof_values_$${name}$(if $(filter 4.%,$(RELEASE)),4,5).ml $@-source/memprof_values_$$name.ml; done
 	$(Q)cp tests/targets/torn/workers5.ml $@-source/workers.ml
-	$(Q)tests/targets/compile-with.sh $(RELEASE) $@ '$(VALUES_LIBRARY) $(filter %_stubs.c,$^) $@-source/memprof_values_point.ml agent-lib/findlib/memprof_values_store.ml $@-source/memprof_values_tag.ml agent-lib/findlib/memprof_values.mli agent-lib/findlib/memprof_values.ml $(if $(filter %/workers5.ml,$^),$@-source/workers.ml) $(filter %/$(@F).ml,$^)' -g -ccopt -O2
+	$(Q)tests/targets/compile-with.sh $(RELEASE) $@ '$(VALUES_LIBRARY) $(filter %_stubs.c,$^) $@-source/memprof_values_point.ml agent-lib/findlib/memprof_values_store.ml $@-source/memprof_values_tag.ml agent-lib/findlib/memprof_values.mli agent-lib/findlib/memprof_values.ml $(if $(filter %/assertions,$@),agent-lib/findlib/memprof_check.mli agent-lib/findlib/memprof_check.ml) $(if $(filter %/workers5.ml,$^),$@-source/workers.ml) $(filter %/$(@F).ml,$^)' -g -ccopt -O2
 # The package's example; the other one is above.
 targets: $(TARGETS_DIR)/ways
 $(TARGETS_DIR)/ways: agent-lib/examples/ways.ml $(FINDLIB)/META

@@ -256,13 +256,16 @@ absl::StatusOr<CopyAgent> find_copy_agent(const ElfFile& file, std::uint64_t con
 }
 
 absl::Status HeapCopy::prepare(const Target& target, const CopyAgent& agent,
-                               std::chrono::nanoseconds patience) {
+                               std::chrono::nanoseconds patience, bool readable) {
   RETURN_IF_ERROR(check_program(target));
   ASSIGN_OR_RETURN(memprof_snapshot block, read_block(*target.memory, agent.block));
   RETURN_IF_ERROR(target.memory->write_value(agent.block + offsetof(memprof_snapshot, layout),
                                              layout_of(target.abi)));
   RETURN_IF_ERROR(target.memory->write_value(agent.block + offsetof(memprof_snapshot, patience_ns),
                                              static_cast<std::uint64_t>(patience.count())));
+  RETURN_IF_ERROR(
+      target.memory->write_value(agent.block + offsetof(memprof_snapshot, copy_is_readable),
+                                 static_cast<std::uint32_t>(readable)));
   return target.memory->write_value(agent.block + offsetof(memprof_snapshot, request),
                                     block.answered + 1);
 }

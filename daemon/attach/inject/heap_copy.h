@@ -124,9 +124,9 @@ class HeapCopy {
  public:
   // Prepares the agent before the thread is borrowed. kFailedPrecondition, in one line, if no copy
   // can be made of this target. patience: time for which the program may be paused before it is
-  // copied.
+  // copied. readable: processes of the same user may read the copy without CAP_SYS_PTRACE.
   static absl::Status prepare(const Target& target, const CopyAgent& agent,
-                              std::chrono::nanoseconds patience);
+                              std::chrono::nanoseconds patience, bool readable = false);
 
   // Runs on the thread that traces the borrowed one, which is released in any case, unless the
   // error is kDeadlineExceeded. The copy belongs to this thread. stopped_at_ns: as of

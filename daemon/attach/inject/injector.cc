@@ -99,19 +99,20 @@ class Injector::InjectionAttempt {
       : injector_(injector),
         injection_(injector.injection_),
         target_(*injector.injection_.target),
-        safe_point_(*injector.safe_point_),
+        safe_point_(injector.safe_point_.get()),
         session_(&injector.given_up_) {}
 
   Outcome run() {
     keep_off_processors_of(ProcFs(), target_.pid);
-    safe_point_.watch();
+    if (safe_point_ == nullptr) return use_only_waiting();
+    safe_point_->watch();
     const bool tries_again = !injector_.why_not_waiting().empty();
     const auto hit =
-        safe_point_.wait_hit(injector_.cancel_.get(), tries_again ? kTryAgain : kAskAgain);
+        safe_point_->wait_hit(injector_.cancel_.get(), tries_again ? kTryAgain : kAskAgain);
     if (!hit) {
       // The program may have called exec before it was watched for that.
       if (absl::IsNotFound(target_.memory->check())) return replaced();
-      safe_point_.skip_none();
+      safe_point_->skip_none();
       injector_.find_stack();
       return injection_.while_waiting && !injector_.given_up_ ? use_waiting()
                                                               : Outcome(std::nullopt);
@@ -154,7 +155,7 @@ class Injector::InjectionAttempt {
 
   std::nullopt_t refuse(Obstacle obstacle) {
     injector_.obstacle_ = obstacle;
-    safe_point_.skip(hit_);
+    safe_point_->skip(hit_);
     return std::nullopt;
   }
 
@@ -163,7 +164,7 @@ class Injector::InjectionAttempt {
     if (absl::IsAlreadyExists(seized)) return refuse(Obstacle::kTraced);
     if (absl::IsNotFound(seized)) return std::nullopt;
     RETURN_IF_ERROR(seized);
-    safe_point_.open(hit_, kSignal, kLease);
+    safe_point_->open(hit_, kSignal, kLease);
     // Checks, while the thread comes to its stop, that the program is still the inspected one.
     // After the seizure an exec is reported.
     const absl::Status same = target_.memory->check();
@@ -188,6 +189,15 @@ class Injector::InjectionAttempt {
     injector_.obstacle_ = Obstacle::kNone;
     BorrowedThread thread(target_, injection_.libc, session_, tid, *std::move(state));
     return injection_.callback ? run_callback(thread) : load_and_poll(thread);
+  }
+
+  // No probe is placed, so only a waiting thread can be used.
+  Outcome use_only_waiting() {
+    if (!injector_.why_not_waiting().empty()) (void)is_readable(injector_.cancel_.get(), kTryAgain);
+    if (injector_.given_up_) return std::nullopt;
+    if (absl::IsNotFound(target_.memory->check())) return replaced();
+    injector_.find_stack();
+    return use_waiting();
   }
 
   // No thread has passed the safe point, so a waiting one is tried. A failure leaves that thread as
@@ -271,14 +281,14 @@ class Injector::InjectionAttempt {
     const milliseconds hold =
         std::min(kFirstHold * (1 << std::min(injector_.misses_, 10)), kLongestHold);
     for (milliseconds held{0}; held < hold && !session_.gone(); held += kLease / 2) {
-      safe_point_.renew(kLease);
+      safe_point_->renew(kLease);
       if (session_.wait_signal(ours, kLease / 2)) return stopped();
     }
-    return safe_point_.close() && session_.wait_signal(ours, kStopPatience) && stopped();
+    return safe_point_->close() && session_.wait_signal(ours, kStopPatience) && stopped();
   }
 
   bool stopped() {
-    safe_point_.close();
+    safe_point_->close();
     const std::uint64_t now = monotonic_ns();
     const bool waited = now - hit_.time_ns < 2 * MEMPROF_HIT_WAIT_NS;
     stopped_at_ = waited ? hit_.time_ns : now;
@@ -288,7 +298,7 @@ class Injector::InjectionAttempt {
 
   // The signal may have been sent just before the gate was closed.
   void swallow_late_signal() {
-    if (!safe_point_.close() || session_.gone()) return;
+    if (!safe_point_->close() || session_.gone()) return;
     const auto ours = [](const SignalStop& stop) {
       return stop.signal == kSignal && stop.code == SI_KERNEL;
     };
@@ -362,7 +372,7 @@ class Injector::InjectionAttempt {
   Injector& injector_;
   const Injection& injection_;
   const Target& target_;
-  SafePoint& safe_point_;
+  SafePoint* const safe_point_;  // null: only a waiting thread is used
   PtraceSession session_;
   memprof_safe_point_hit hit_{};
   ProcessStatus thread_;  // status of the used thread before it was stopped
@@ -375,7 +385,9 @@ absl::StatusOr<std::unique_ptr<Injector>> Injector::start(Injection injection) {
   const ProbeSite site =
       injection.place ? injection.place->site : site_in_program(target, target.safe_point);
   std::unique_ptr<Injector> injector(new Injector(std::move(injection)));
-  ASSIGN_OR_RETURN(injector->safe_point_, SafePoint::attach(target.pid, site));
+  if (!injector->injection_.only_waiting) {
+    ASSIGN_OR_RETURN(injector->safe_point_, SafePoint::attach(target.pid, site));
+  }
   injector->cancel_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!injector->cancel_) {
     return file_error(errno, absl::StrCat("cannot create an eventfd for pid ", target.pid));

@@ -68,6 +68,8 @@ struct Injection {
   // Whether a thread that waits in a system call may be used while none passes the safe point. Such
   // a thread only loads the agent; poll needs the runtime lock and is not called.
   bool while_waiting = false;
+  // Only such a thread is used. No probe is placed, so no privileges are needed.
+  bool only_waiting = false;
   // If set, it replaces all that: it runs on the thread that traces the borrowed one, with the time
   // since which that one is stopped (CLOCK_MONOTONIC). It releases the thread in any case, and may
   // run longer than that. kUnavailable, on a waiting thread: try again.

@@ -2,11 +2,14 @@
 // Commands that ask the file of a heap snapshot.
 #include <fmt/core.h>
 
+#include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "daemon/ctl/commands.h"
+#include "daemon/ctl/heap_rules.h"
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/snapshot/snapshot_text.h"
 #include "daemon/ctl/snapshot/whole_image.h"
@@ -15,6 +18,7 @@
 #include "daemon/export/heaps/heap_answers.h"
 #include "daemon/export/heaps/largest_blocks.h"
 #include "daemon/query/frame_filter.h"
+#include "daemon/snapshot/answers/assertion_check.h"
 #include "daemon/snapshot/answers/chrome_snapshot.h"
 #include "daemon/snapshot/answers/root_tree.h"
 #include "daemon/snapshot/file/heap_file_reader.h"
@@ -103,6 +107,45 @@ absl::Status run_largest(const Options& options) {
                       &largest_text, options);
 }
 
+nlohmann::ordered_json assertion_json(const AssertionOutcome& outcome) {
+  nlohmann::ordered_json holders = nlohmann::ordered_json::array();
+  for (const auto& holder : outcome.holders) {
+    holders.push_back({{"path", holder.path}, {"values", holder.values}});
+  }
+  const CheckResult result = result_of(outcome);
+  return {{"name", outcome.assertion.name},
+          {"assertion", result.name},
+          {"verdict", verdict_name(result.verdict)},
+          {"text", result.text},
+          {"violating_values", outcome.violating},
+          {"values_not_due", outcome.assertion.not_due},
+          {"values_not_checked", outcome.assertion.unchecked},
+          {"holders", std::move(holders)}};
+}
+
+absl::Status run_assertions(const Options& options) {
+  ASSIGN_OR_RETURN(HeapImage image, whole_image(options.heap_file, options));
+  if (image.assertions.empty()) {
+    return absl::NotFoundError(options.heap_file +
+                               " has no assertions: its program makes none with Memprof_check, or "
+                               "an older memprofd wrote the file");
+  }
+  join_threads(image);
+  const std::vector<AssertionOutcome> outcomes =
+      check_assertions(image, quantile_of_chance(RuleCheck().chance));
+  if (options.json()) {
+    nlohmann::ordered_json all = nlohmann::ordered_json::array();
+    for (const AssertionOutcome& outcome : outcomes) all.push_back(assertion_json(outcome));
+    return write_result(nlohmann::ordered_json{{"assertions", std::move(all)}}.dump(
+                            2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
+                            "\n",
+                        options.out);
+  }
+  std::vector<CheckResult> results;
+  for (const AssertionOutcome& outcome : outcomes) results.push_back(result_of(outcome));
+  return write_result(results_text(results), options.out);
+}
+
 }  // namespace
 
 std::vector<FileQuestion> file_questions() {
@@ -112,6 +155,8 @@ std::vector<FileQuestion> file_questions() {
       {"garbage", "Show floating garbage (unreachable, not yet collected) by site and age",
        &run_garbage},
       {"waste", "Show wasted memory", &run_waste},
+      {"assertions", "Check the assertions of the program (Memprof_check), with paths",
+       &run_assertions},
   };
 }
 

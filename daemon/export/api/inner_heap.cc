@@ -8,14 +8,21 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/rules/rule_check.h"
+#include "daemon/snapshot/answers/assertion_check.h"
 #include "daemon/snapshot/answers/root_tree.h"
 #include "daemon/util/asker.h"
 #include "daemon/util/fd.h"
+#include "daemon/util/log.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
+#include "daemon/util/utf8.h"
 
 namespace memprofd {
 namespace {
+
+// How often a region that leaves exactly its limit is reported, each time that it is checked.
+constexpr double kChance = 1e-6;
 
 constexpr ImageLimits kLimits{.blocks = kMostInnerBlocks, .pointers = kMostInnerPointers};
 
@@ -49,6 +56,15 @@ absl::StatusOr<HeapImage> take(ControlService& control,
   return image;
 }
 
+void log_violations(const ShortCensus& census) {
+  for (const AssertionOutcome& outcome : census.assertions) {
+    if (outcome.verdict != AssertionVerdict::kViolated) continue;
+    log_warning("pid {}: {} violates the assertion {}: {}", census.info.pid,
+                printable(census.info.program.substr(census.info.program.rfind('/') + 1)),
+                assertion_text(outcome.assertion), outcome_text(outcome));
+  }
+}
+
 absl::StatusOr<HeapImage> read(const std::string& path, const ImageLimits& limits) {
   auto image = read_heap_image(path, limits);
   if (absl::IsResourceExhausted(image.status())) {
@@ -73,7 +89,11 @@ absl::StatusOr<AnswerTurns::Turn> InnerHeaps::my_turn() {
 
 void InnerHeaps::count(const HeapImage& image) {
   if (censuses_->of(image.info) != nullptr) return;
-  censuses_->add(shortened(image.info, count_image(image, ShortestPaths(image))));
+  ShortCensus census = shortened(image.info, count_image(image, ShortestPaths(image)));
+  census.assertions = check_assertions(image, quantile_of_chance(kChance));
+  // Stored snapshots are counted again after a restart.
+  if (image.info.unix_ns >= began_unix_ns_) log_violations(census);
+  censuses_->add(std::move(census));
 }
 
 absl::Status InnerHeaps::analyse_taken(ControlService& control,

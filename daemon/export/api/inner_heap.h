@@ -19,6 +19,7 @@
 #include "daemon/snapshot/file/heap_files.h"
 #include "daemon/snapshot/heap_image.h"
 #include "daemon/snapshot/types/guarded_types.h"
+#include "daemon/util/clock.h"
 
 namespace memprofd {
 
@@ -36,7 +37,8 @@ class InnerHeaps {
       : kept_(std::move(kept)), types_(std::move(cmt)) {}
 
   const HeapFiles& kept() const { return kept_; }
-  // Censuses of the heaps that have been analysed.
+  // Censuses of the heaps that have been analysed, with the program's assertions. The log has the
+  // violations.
   std::shared_ptr<const CensusBook> censuses() const { return censuses_; }
   // Takes a snapshot and analyses it. Errors are those of taking one; kResourceExhausted: the heap
   // is too large, or another one is being analysed. waits: whether a client still waits for the
@@ -63,6 +65,7 @@ class InnerHeaps {
 
   const HeapFiles kept_;
   const GuardedTypes types_;
+  const std::int64_t began_unix_ns_ = static_cast<std::int64_t>(realtime_ns());
   const std::shared_ptr<CensusBook> censuses_ = std::make_shared<CensusBook>();
   AnswerTurns one_at_a_time_{{.at_once = 1, .waiting = 16, .patience = kPatience}};
 };

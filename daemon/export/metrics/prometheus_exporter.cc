@@ -17,6 +17,7 @@
 #include "daemon/export/metrics/target_metrics.h"
 #include "daemon/history/discoveries.h"
 #include "daemon/query/observe_mode_rules.h"
+#include "daemon/snapshot/answers/assertion_check.h"
 #include "daemon/util/log.h"
 #include "daemon/values/kept_values.h"
 #include "prometheus/text_serializer.h"
@@ -67,7 +68,8 @@ constexpr MetricName kEndedEarly{"memprofd_programs_ended_early_total",
                                  "Programs that match a rule and ended before they were profiled."};
 constexpr MetricName kViolations{
     "memprofd_assertion_violations",
-    "1 while the target breaks the rule (--rules), 0 while it keeps it."};
+    "1 while the target breaks the rule (--rules, or an assertion of its code), 0 while it keeps "
+    "it."};
 constexpr MetricName kSeries{"memprofd_exported_series", "Series of this scrape."};
 constexpr MetricName kSeriesMax{"memprofd_exported_series_max",
                                 "Limit of series per scrape (--metrics.max-series)."};
@@ -419,6 +421,26 @@ void PrometheusExporter::collect_self(const std::vector<ProfileSnapshotPtr>& tar
   out.gauge(kProcessMaxFds, {}, static_cast<double>(process.max_descriptors));
 }
 
+ShortCensusPtr PrometheusExporter::last_census(const ProfileSnapshot& target) const {
+  return censuses_->latest(static_cast<std::uint32_t>(target.info.pid),
+                           static_cast<std::int64_t>(target.attached_ns));
+}
+
+std::map<std::string, bool> PrometheusExporter::rules_of(const ProfileSnapshot& target) const {
+  std::map<std::string, bool> rules;
+  for (const auto& [rule, state] : rules_->of({target.info.pid, target.attached_ns})) {
+    if (state.verdict == RuleVerdict::kUnknown) continue;
+    rules[rule] = state.verdict == RuleVerdict::kBroken;
+  }
+  const ShortCensusPtr census = last_census(target);
+  if (census == nullptr) return rules;
+  for (const AssertionOutcome& outcome : census->assertions) {
+    if (outcome.verdict == AssertionVerdict::kNotChecked) continue;
+    rules[assertion_text(outcome.assertion)] |= outcome.verdict == AssertionVerdict::kViolated;
+  }
+  return rules;
+}
+
 std::vector<prometheus::MetricFamily> PrometheusExporter::Collect() const {
   const MutexLock lock(mutex_);
   Scrape scrape;
@@ -442,13 +464,12 @@ std::vector<prometheus::MetricFamily> PrometheusExporter::Collect() const {
   add_of_each(
       Block::kCounters, all, scrape,
       [&](const ProfileSnapshot& target, MetricFamilies& out) { collect_counters(target, out); });
-  add_of_each(
-      Block::kAssertions, running, scrape, [&](const ProfileSnapshot& target, MetricFamilies& out) {
-        for (const auto& [rule, state] : rules_->of({target.info.pid, target.attached_ns})) {
-          if (state.verdict == RuleVerdict::kUnknown) continue;
-          out.gauge(kViolations, {{"rule", rule}}, state.verdict == RuleVerdict::kBroken ? 1 : 0);
-        }
-      });
+  add_of_each(Block::kAssertions, running, scrape,
+              [&](const ProfileSnapshot& target, MetricFamilies& out) {
+                for (const auto& [rule, is_broken] : rules_of(target)) {
+                  out.gauge(kViolations, {{"rule", rule}}, is_broken ? 1 : 0);
+                }
+              });
   MetricFamilies servers;
   add_server_metrics(*servers_, servers);
   add(Block::kServers, std::move(servers), scrape);
@@ -461,9 +482,7 @@ std::vector<prometheus::MetricFamily> PrometheusExporter::Collect() const {
   collect_published(scrape);
   add_of_each(Block::kHeap, running, scrape,
               [&](const ProfileSnapshot& target, MetricFamilies& out) {
-                const ShortCensusPtr census =
-                    censuses_->latest(static_cast<std::uint32_t>(target.info.pid),
-                                      static_cast<std::int64_t>(target.attached_ns));
+                const ShortCensusPtr census = last_census(target);
                 if (census != nullptr) add_heap_metrics(*census, out);
               });
   collect_sites(scrape);

@@ -148,6 +148,10 @@ class PrometheusExporter : public prometheus::Collectable {
   void collect_counters(const ProfileSnapshot& target, MetricFamilies& out) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void collect_published(Scrape& scrape) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns null if no snapshot was analysed since the attach.
+  ShortCensusPtr last_census(const ProfileSnapshot& target) const;
+  // Rules and assertions that were checked, by name: true if broken.
+  std::map<std::string, bool> rules_of(const ProfileSnapshot& target) const;
   static const SiteTotals& totals_of(std::size_t target, Scrape& scrape);
   void collect_native_sites(Scrape& scrape) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void collect_sites(Scrape& scrape) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/snapshot/answers/assertion_check.h"
 #include "daemon/snapshot/answers/image_census.h"
 #include "daemon/snapshot/heap_image.h"
 #include "daemon/util/threads/mutex.h"
@@ -29,6 +30,7 @@ struct ShortCensus {
   BlockCount garbage;
   std::vector<NamedCount> classes;  // reachable ones, the largest first
   BlockCount other;                 // of further classes
+  std::vector<AssertionOutcome> assertions = {};
 };
 using ShortCensusPtr = std::shared_ptr<const ShortCensus>;
 

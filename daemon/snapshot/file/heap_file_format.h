@@ -31,6 +31,12 @@
 //                 kept; or the fingerprint of a string, u64; or the bytes in use of a Buffer.t
 //     kInterfaces since version 6: name and digest of the interface of each compilation unit that
 //                 the program was linked with, two texts
+//     kAssertions since version 7: kind, name (a text), whether it is whole, numbers of values that
+//                 are not due and unchecked; of a region its bytes, and the ages of its begin and
+//                 end: microseconds
+//     kMarks      since version 7: number of the assertion, place of the marked value (from the
+//                 previous one), until when it may be reachable, perhaps the place of the other
+//                 value (from the marked one)
 //     kCounts     everything that is not in kBlocks: free and dead blocks by size, fragments
 //     kEnd        numbers of blocks and pointers: the file is complete
 //
@@ -57,9 +63,10 @@
 namespace memprofd {
 
 inline constexpr std::string_view kHeapFileMagic = "MPRFHEAP";
-inline constexpr std::uint32_t kHeapFileVersion = 6;
+inline constexpr std::uint32_t kHeapFileVersion = 7;
 // The oldest version that can be read. Version 1 has no kWeak, version 2 neither kAges nor
-// kOutside, version 3 no contents of blocks, version 4 no kGuessed, version 5 no kInterfaces.
+// kOutside, version 3 no contents of blocks, version 4 no kGuessed, version 5 no kInterfaces,
+// version 6 neither kAssertions nor kMarks.
 inline constexpr std::uint32_t kOldestHeapFileVersion = 1;
 inline constexpr std::size_t kHeapFileStartBytes = 12;
 
@@ -82,8 +89,10 @@ enum class PieceKind : std::uint32_t {
   kFingerprints,
   kBuffers,
   kInterfaces,
+  kAssertions,
+  kMarks,
 };
-inline constexpr PieceKind kLastPieceKind = PieceKind::kInterfaces;
+inline constexpr PieceKind kLastPieceKind = PieceKind::kMarks;
 
 // Kind of a row of kCounts; tag, size and number follow, as in HeapImage.
 enum class CountKind : std::uint8_t { kDead, kFree, kFragments };

@@ -56,6 +56,7 @@ class ImageReader {
     add_roots();
     add_samples();
     add_outside();
+    add_marks();
     drop_data_without_keys(image_);
     return std::move(image_);
   }
@@ -68,6 +69,11 @@ class ImageReader {
   struct Outside {
     std::uint64_t place = 0;
     ChunkBytes held;
+  };
+  struct Mark {
+    std::uint64_t place = 0;
+    std::uint64_t other = 0;  // of kOther
+    AssertionMark mark;
   };
   struct Sample {
     std::uint64_t place = 0;  // 0: none
@@ -88,6 +94,7 @@ class ImageReader {
   bool read_sample(FileBytesReader& in, std::uint64_t& place);
   bool read_age(FileBytesReader& in);
   bool read_outside(FileBytesReader& in, std::uint64_t& place);
+  bool read_mark(FileBytesReader& in, std::uint64_t& place);
   bool read_end(FileBytesReader& in);
 
   absl::Status read_pointers(const std::string& path);
@@ -98,6 +105,7 @@ class ImageReader {
   void add_roots();
   void add_samples();
   void add_outside();
+  void add_marks();
 
   PieceSource source_;
   const ImageLimits limits_;
@@ -115,6 +123,7 @@ class ImageReader {
   std::vector<Sample> samples_;
   std::size_t ages_ = 0;  // leading samples whose age was read
   std::vector<Outside> outside_;
+  std::vector<Mark> marks_;
 };
 
 // The first pass: where blocks are, and what they are.
@@ -195,6 +204,8 @@ bool ImageReader::read_piece(const PieceSource::Piece& piece) {
       good = read_age(in);
     } else if (piece.kind == PieceKind::kOutside) {
       good = read_outside(in, place);
+    } else if (piece.kind == PieceKind::kMarks) {
+      good = read_mark(in, place);
     } else if (ImageContents::is_of(piece.kind)) {
       good = contents_.read(piece.kind, in, place);
     } else if (piece.kind == PieceKind::kEnd) {
@@ -256,6 +267,24 @@ bool ImageReader::read_outside(FileBytesReader& in, std::uint64_t& place) {
   const std::uint64_t bytes = in.number(), resident = in.number();
   outside_.push_back({place, {bytes, resident}});
   return bytes <= kMostOutsideBytes && resident <= kMostOutsideBytes && !is_too_large();
+}
+
+bool ImageReader::read_mark(FileBytesReader& in, std::uint64_t& place) {
+  const std::uint64_t assertion = in.number();
+  place += static_cast<std::uint64_t>(in.signed_number());
+  const std::uint8_t until = in.byte();
+  if (assertion >= image_.assertions.size() || marks_.size() == kMostAssertionMarks ||
+      until > static_cast<int>(AssertionMark::Until::kForever)) {
+    return false;
+  }
+  Mark read{.place = place,
+            .mark = {.assertion = static_cast<std::uint32_t>(assertion),
+                     .until = static_cast<AssertionMark::Until>(until)}};
+  if (read.mark.until == AssertionMark::Until::kOther) {
+    read.other = place + static_cast<std::uint64_t>(in.signed_number());
+  }
+  marks_.push_back(read);
+  return true;
 }
 
 bool ImageReader::read_end(FileBytesReader& in) {
@@ -320,6 +349,21 @@ void ImageReader::add_outside() {
   for (const Outside& outside : outside_) {
     const std::uint32_t block = block_at(outside.place);
     if (block != HeapImage::kNoBlock) image_.chunk_bytes[block] = outside.held;
+  }
+}
+
+// A value that is no block is one that the collector has freed.
+void ImageReader::add_marks() {
+  for (Mark& read : marks_) {
+    read.mark.block = block_at(read.place);
+    if (read.mark.block == HeapImage::kNoBlock) continue;
+    if (read.mark.until == AssertionMark::Until::kOther) {
+      read.mark.other = block_at(read.other);
+      if (read.mark.other == HeapImage::kNoBlock) {
+        read.mark.until = AssertionMark::Until::kOtherIsGone;
+      }
+    }
+    image_.marks.push_back(read.mark);
   }
 }
 

@@ -251,6 +251,7 @@ absl::Status HeapFileWriter::end(const HeapCensus& census) {
   flush_names();
   flush(roots_);
   flush_samples();
+  flush_marks();
   flush_blocks();
   flush(outside_);
   flush_contents(1);

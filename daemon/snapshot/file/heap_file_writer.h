@@ -84,6 +84,12 @@ class HeapFileWriter {
   void add_sample(std::uint64_t value, std::uint64_t sample_id, std::uint32_t samples,
                   std::uint32_t site, std::uint64_t age_ns = SampledBlock::kNoAge);
 
+  // An assertion of the program; its number is that of earlier ones.
+  void add_assertion(const HeapAssertion& assertion);
+  // A marked value, and the other one of kOther; both lie in the heap.
+  void add_mark(std::uint32_t assertion, std::uint64_t value, AssertionMark::Until until,
+                std::uint64_t other);
+
   // The visitor of a walk.
   void operator()(const HeapRegion& region, const BlockPart& part);
 
@@ -143,6 +149,7 @@ class HeapFileWriter {
   void flush_blocks();
   void flush_if_full(Piece& piece);
   void flush_samples();
+  void flush_marks();
   void flush_contents(std::size_t least);
   std::uint32_t text(std::string_view text);
   std::uint32_t location(const Location& location);
@@ -189,6 +196,8 @@ class HeapFileWriter {
   Piece shapes_{PieceKind::kShapes, {}};
   Piece blocks_{PieceKind::kBlocks, {}};
   Piece outside_{PieceKind::kOutside, {}};
+  Piece assertions_{PieceKind::kAssertions, {}};
+  Piece marks_{PieceKind::kMarks, {}};
   absl::flat_hash_map<std::string, std::uint32_t> text_numbers_;
   absl::flat_hash_map<Location, std::uint32_t> location_numbers_;
   absl::flat_hash_map<std::tuple<int, std::uint32_t, std::uint32_t, std::uint32_t>, std::uint32_t>
@@ -204,6 +213,7 @@ class HeapFileWriter {
   std::uint64_t last_root_ = 0;                                                 // in the piece
   std::uint64_t last_sample_ = 0;                                               // likewise
   std::uint64_t last_outside_ = 0;                                              // likewise
+  std::uint64_t last_mark_ = 0;                                                 // likewise
 
   const HeapRegion* region_ = nullptr;
   std::uint64_t gap_ = 0;         // words without a block that are not written yet

@@ -14,6 +14,7 @@ namespace memprofd {
 namespace {
 
 constexpr std::uint64_t kMostFields = std::uint64_t{1} << 54;
+constexpr std::uint64_t kMostAgeUs = std::uint64_t{1} << 54;  // some centuries
 constexpr std::uint64_t kMaxCopiedBytes = std::uint64_t{512} << 20;
 
 }  // namespace
@@ -28,6 +29,7 @@ bool ImageTables::is_of(PieceKind kind) {
     case PieceKind::kShapes:
     case PieceKind::kCounts:
     case PieceKind::kInterfaces:
+    case PieceKind::kAssertions:
       return true;
     default:
       return false;
@@ -52,6 +54,8 @@ bool ImageTables::read(PieceKind kind, FileBytesReader& in) {
       return read_count(in);
     case PieceKind::kInterfaces:
       return read_interface(in);
+    case PieceKind::kAssertions:
+      return read_assertion(in);
     default:
       return false;
   }
@@ -172,6 +176,27 @@ bool ImageTables::read_interface(FileBytesReader& in) {
     return false;
   }
   return image_.interfaces.emplace(unit, digest).second;
+}
+
+bool ImageTables::read_assertion(FileBytesReader& in) {
+  const std::uint8_t kind = in.byte();
+  const std::uint64_t name = in.number();
+  if (kind >= kAssertionKinds || !is_text(name) || image_.assertions.size() == kMostAssertions) {
+    return false;
+  }
+  HeapAssertion assertion{.kind = static_cast<AssertionKind>(kind), .name = image_.texts[name]};
+  assertion.is_whole = in.byte() != 0;
+  assertion.not_due = in.number();
+  assertion.unchecked = in.number();
+  if (assertion.kind == AssertionKind::kRegion) {
+    assertion.max_bytes = in.number();
+    const std::uint64_t begin_us = in.number(), end_us = in.number();
+    if (begin_us > kMostAgeUs || end_us > begin_us) return false;
+    assertion.begin_age_ns = begin_us * 1000;
+    assertion.end_age_ns = end_us * 1000;
+  }
+  image_.assertions.push_back(std::move(assertion));
+  return true;
 }
 
 bool ImageTables::read_count(FileBytesReader& in) {

@@ -35,6 +35,7 @@ class ImageTables {
   bool read_shape(FileBytesReader& in);
   bool read_count(FileBytesReader& in);
   bool read_interface(FileBytesReader& in);
+  bool read_assertion(FileBytesReader& in);
   bool is_text(std::uint64_t number) const { return number < image_.texts.size(); }
   bool note_copied(const Location& place);
 

@@ -58,7 +58,7 @@ class HeapTaker {
     contents_ = request.contents;
     RETURN_IF_ERROR(check_cost(request));
     RETURN_IF_ERROR(inspect_program());
-    RETURN_IF_ERROR(HeapCopy::prepare(target_, agent_, patience_for(request)));
+    RETURN_IF_ERROR(HeapCopy::prepare(target_, agent_, patience_for(request), is_ours()));
     ProbeRemoval removal;
     Injection injection{
         .target = &target_, .removal = &removal, .libc = lease_.libc, .calls = kCopyCalls};
@@ -71,6 +71,7 @@ class HeapTaker {
           CatchSite{{.file = lease_.agent_file, .offset = agent_.point_offset}, agent_.point};
     }
     injection.while_waiting = !waits_at_point_ && agent_.waiting != 0;
+    injection.only_waiting = is_ours();
     ASSIGN_OR_RETURN(const auto injector, Injector::start(std::move(injection)));
     const absl::Status handed_on = hand_on(*injector);
     pipe_.close();
@@ -107,6 +108,9 @@ class HeapTaker {
     ASSIGN_OR_RETURN(agent_, agent_of(lease_));
     return absl::OkStatus();
   }
+
+  // True if the program is copied without a kernel side and its privileges.
+  bool is_ours() const { return lease_.kernel == nullptr; }
 
   // Runs on the thread that traces the borrowed one.
   absl::Status make_and_write(BorrowedThread& thread, std::uint64_t stopped_at_ns) {
@@ -153,8 +157,8 @@ class HeapTaker {
       if (ended) return absl::OkStatus();
       if (began_) continue;
       if (Clock::now() - begin > kPatience) return late(injector);
-      if (waits_at_point_ || Clock::now() < trip_at) continue;
-      trip_young_limit(target_, lease_.kernel);
+      if (waits_at_point_ || is_ours() || Clock::now() < trip_at) continue;
+      trip_young_limit(target_, *lease_.kernel);
       trip_at = Clock::now() + kTripInterval;
     }
   }

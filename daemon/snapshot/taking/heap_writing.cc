@@ -12,6 +12,7 @@
 
 #include "daemon/discover/gc_stats.h"
 #include "daemon/snapshot/outside_bytes.h"
+#include "daemon/snapshot/taking/assertion_marks.h"
 #include "daemon/snapshot/taking/buffer_finder.h"
 #include "daemon/snapshot/taking/ephemeron_list.h"
 #include "daemon/snapshot/taking/root_names.h"
@@ -79,6 +80,7 @@ absl::Status HeapWriting::run() {
   RETURN_IF_ERROR(keep_contents());
   add_samples();
   add_roots();
+  add_assertions();
   const WantedMemory memory(copy_.memory(), writer_);
   const std::unique_ptr<NativeMemory> native_memory = find_native_memory(memory);
   const bool has_contents = contents_ != HeapContents::kNone;
@@ -144,6 +146,29 @@ void HeapWriting::add_roots() {
   RootNames names(target_, *program_.file, copy_, program_.modules, *source_.symbolizer);
   names.for_each(
       [this](std::uint64_t value, const RootName& name) { writer_.add_root(value, name); });
+}
+
+// Only what is in the heap can be checked.
+void HeapWriting::add_assertions() {
+  FoundAssertions found = read_assertions(copy_.memory(), target_.registry, copy_.made_at_ns());
+  for (FoundMark& mark : found.marks) {
+    if (!writer_.in_heap(mark.value)) ++found.assertions[mark.assertion].unchecked;
+    if (mark.until == AssertionMark::Until::kOther && !writer_.in_heap(mark.other)) {
+      mark.until = AssertionMark::Until::kForever;
+    }
+  }
+  for (HeapAssertion& assertion : found.assertions) {
+    const bool is_sampled =
+        sites_.sampled_since_ns != 0 &&
+        assertion.begin_age_ns <=
+            copy_.made_at_ns() - std::min(copy_.made_at_ns(), sites_.sampled_since_ns);
+    if (assertion.kind == AssertionKind::kRegion && !is_sampled) assertion.is_whole = false;
+    writer_.add_assertion(assertion);
+  }
+  for (const FoundMark& mark : found.marks) {
+    if (!writer_.in_heap(mark.value)) continue;
+    writer_.add_mark(mark.assertion, mark.value, mark.until, mark.other);
+  }
 }
 
 // Runs first, because followed blocks continue to live and die.

@@ -51,6 +51,7 @@ class HeapWriting {
   std::uint64_t longest_wait_ns() const;
   void add_roots();
   void add_samples();
+  void add_assertions();
   std::vector<Location> callstack(const Callstack& callstack) const;
   WordNames word_names();
   std::unique_ptr<NativeMemory> find_native_memory(

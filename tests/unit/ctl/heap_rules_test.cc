@@ -46,7 +46,6 @@ TEST(HeapRules, AFileHasRulesToo) {
 TEST(HeapRules, NonsenseIsRefused) {
   const TempDir dir;
   const std::vector<std::pair<RuleOptions, const char*>> cases = {
-      {{}, "no rule is given"},
       {{.max_live = {"much"}}, "rule much: "},
       {{.max_live = {"Cache="}}, "write SIZE, or PATTERN=SIZE"},
       {{.max_age = {"Cache=5"}}, "write DURATION, or PATTERN=DURATION"},
@@ -77,9 +76,24 @@ TEST(HeapRules, ABaselineLimitsLiveAndAllocated) {
   EXPECT_DOUBLE_EQ((*rules)[1].limit, 1200);
 }
 
+TEST(HeapRules, AssertionsAreResultsToo) {
+  AssertionOutcome outcome{
+      .assertion = {.name = "session"}, .verdict = AssertionVerdict::kViolated, .violating = 3};
+  outcome.holders.push_back({.path = "global Cache, field 2", .values = 3});
+  EXPECT_EQ(results_text({result_of(outcome)}),
+            "BROKEN  session is unreachable: 3 values are reachable; 3 by global Cache, field 2\n");
+  outcome = {.assertion = {.name = "session"},
+             .verdict = AssertionVerdict::kNotChecked,
+             .why_not_checked = "reasons"};
+  EXPECT_EQ(results_text({result_of(outcome)}),
+            "UNKNOWN session is unreachable: not checked: reasons\n");
+  EXPECT_THAT(std::string(no_rule().message()), HasSubstr("no rule is given"));
+}
+
 TEST(HeapRules, ResultsAreEscaped) {
-  RuleOutcome result{.rule = {.pattern = "a<b|\"c&d\""}, .verdict = RuleVerdict::kBroken};
-  result.largest_site = "f|g";
+  RuleOutcome outcome{.rule = {.pattern = "a<b|\"c&d\""}, .verdict = RuleVerdict::kBroken};
+  outcome.largest_site = "f|g";
+  const CheckResult result = result_of(outcome);
   const std::string xml = results_junit({result}, "p<q");
   EXPECT_THAT(xml, HasSubstr("tests=\"1\" failures=\"1\""));
   EXPECT_THAT(xml, HasSubstr("errors=\"0\""));

@@ -126,6 +126,41 @@ TEST(HeapFile, HasTheInterfacesOfTheProgram) {
   EXPECT_TRUE(absl::IsInvalidArgument(damaged.status())) << damaged.status();
 }
 
+TEST(HeapFile, HasTheAssertionsOfTheProgram) {
+  FakePools heap;
+  const std::uint64_t pool = heap.put_pool(3, {block(3, 0), block(1, 5), block(2, 0)});
+  const std::uint64_t first = pool + 4 * 8 + 8, second = first + 4 * 8;  // slots of four words
+  const HeapAssertion unreachable{.name = "session", .not_due = 3, .unchecked = 70'000};
+  const HeapAssertion region{.kind = AssertionKind::kRegion,
+                             .name = "load",
+                             .is_whole = false,
+                             .max_bytes = 1 << 20,
+                             .begin_age_ns = 5'000'000,
+                             .end_age_ns = 1'000'000};
+  const auto bytes = heap_file_of(heap.memory, *heap.map(), [&](HeapFileWriter& writer) {
+    writer.add_assertion(unreachable);
+    writer.add_assertion(region);
+    writer.add_mark(0, second, AssertionMark::Until::kNow, 0);
+    writer.add_mark(0, first, AssertionMark::Until::kOther, second);
+    writer.add_mark(0, first, AssertionMark::Until::kOther, second + 8);
+    writer.add_mark(0, second + 8, AssertionMark::Until::kNow, 0);
+  });
+  const auto image = image_of(*bytes);
+  ASSERT_TRUE(image.ok()) << image.status();
+  EXPECT_THAT(image->assertions, ElementsAre(unreachable, region));
+  ASSERT_THAT(image->marks, SizeIs(3)) << "what is no block is not marked";
+  EXPECT_EQ(1u, image->marks[0].block);
+  EXPECT_EQ(0u, image->marks[1].block);
+  EXPECT_EQ(AssertionMark::Until::kOther, image->marks[1].until);
+  EXPECT_EQ(1u, image->marks[1].other);
+  EXPECT_EQ(AssertionMark::Until::kOtherIsGone, image->marks[2].until);
+  const auto damaged = image_of(changed(*bytes, [](PieceKind& kind, std::string& payload) {
+    if (kind == PieceKind::kMarks) payload[0] = 2;  // no such assertion
+    return true;
+  }));
+  EXPECT_TRUE(absl::IsInvalidArgument(damaged.status())) << damaged.status();
+}
+
 TEST(HeapFile, HasTheHeapsOfOCaml5) {
   FakePools heap;
   const std::uint64_t pool = heap.put_pool(3, {block(3, 0), block(1, 5), block(2, 0, 0x200)});
@@ -434,6 +469,19 @@ TEST(HeapFile, OfTheVersionBeforeHasNoAges) {
   EXPECT_EQ(0u, image->info.longest_wait_ns);
   ASSERT_THAT(image->sampled, SizeIs(1));
   EXPECT_EQ(SampledBlock::kNoAge, image->sampled[0].age_ns);
+}
+
+TEST(HeapFile, OfVersion6HasNoAssertions) {
+  std::string bytes = changed(file_with_a_sample(), [](PieceKind kind, std::string&) {
+    return kind != PieceKind::kAssertions && kind != PieceKind::kMarks;
+  });
+  bytes[kHeapFileMagic.size()] = 6;
+  const auto image = image_of(bytes);
+  ASSERT_TRUE(image.ok()) << image.status();
+  EXPECT_TRUE(image->info.complete);
+  EXPECT_THAT(image->sampled, SizeIs(1));
+  EXPECT_THAT(image->assertions, IsEmpty());
+  EXPECT_THAT(image->marks, IsEmpty());
 }
 
 TEST(HeapFile, HasNoMoreAgesThanSamples) {
