@@ -117,10 +117,8 @@ TEST(Releases, ValuesAreRefused) {
 TEST(Releases, HeapSnapshotsAreRefused) {
   const Target target = made_up_target();
   std::atomic<double> paused{0};
-  alignas(KernelSide) static const std::byte kernel[sizeof(KernelSide)] = {};  // not looked at
   const auto lease =
-      std::make_shared<CopyLease>(target, reinterpret_cast<const KernelSide&>(kernel), SharedFd(),
-                                  0, LibcFunctions(), paused, paused);
+      std::make_shared<CopyLease>(target, nullptr, SharedFd(), 0, LibcFunctions(), paused, paused);
   expect_refusal(take_heap({.lease = lease}, {}, {}).status(), "heap snapshots");
 }
 
