@@ -49,7 +49,7 @@ class History {
                  const std::vector<Counters>& by_class);
 
   HistoryView view() const;
-  // The same with a last window up to now made from the source, which is not kept.
+  // Like view(), plus a last window up to now made from the source. That window is not stored.
   HistoryView view(std::uint64_t now_ns, const IntervalSource& unfinished,
                    const HistoryPoint& point) const;
 

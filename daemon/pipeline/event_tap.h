@@ -14,8 +14,7 @@ namespace memprofd {
 
 class EventTap final : public SampleObserver {
  public:
-  // Becomes the pipeline's observer while the log is wanted. The pipeline must live as long as
-  // this.
+  // Becomes the pipeline's observer while the log is wanted. The pipeline must outlive this.
   EventTap(Pipeline& pipeline, std::shared_ptr<EventLog> log);
   EventTap(const EventTap&) = delete;
   EventTap& operator=(const EventTap&) = delete;
