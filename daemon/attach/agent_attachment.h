@@ -33,15 +33,15 @@ namespace memprofd {
 
 // The part of the kernel's configuration that both modes share.
 KernelConfig kernel_config(const Target& target, const AttachOptions& options);
-// With the probes that both modes have: the process's life, its plugins.
+// Loads the probes that both modes share: process lifetime and plugins.
 absl::StatusOr<std::unique_ptr<KernelSide>> load_for(const Target& target,
                                                      const KernelConfig& config);
 
 class AgentAttachment final : public AttachedTarget {
  public:
-  // Takes the target and its plan, in which an agent is possible; loads and attaches everything but
-  // the agent. Nothing has been done to the process when this fails, but that an agent that is
-  // there was claimed for a moment. Errors as in exit_codes.h.
+  // Takes a target and a plan in which an agent is possible; loads and attaches everything except
+  // the agent. If this fails, the process is unchanged, although an existing agent was claimed for
+  // a moment. Errors as in exit_codes.h.
   static absl::StatusOr<std::unique_ptr<AgentAttachment>> prepare(Target target, TargetLock lock,
                                                                   AgentPlan plan,
                                                                   const AttachOptions& options);

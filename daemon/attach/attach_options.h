@@ -11,8 +11,8 @@
 
 namespace memprofd {
 
-// Microseconds a second, all processors together, that probes may cost which follow C's memory
-// where no agent can be.
+// Microseconds of CPU per second, for all processors together, that probes on the native heap may
+// cost if no agent is possible.
 inline constexpr std::uint64_t kUsualNativeHeapMaxHits = 20'000,
                                kMaxNativeHeapMaxHits = 100'000'000;
 
@@ -23,7 +23,7 @@ struct AttachOptions {
   CaptureMode capture = CaptureMode::kKernel;
   std::uint64_t native_heap_interval =
       0;  // bytes of C's memory for one sample; 0: it is not followed
-  // With probes: the number of hits per second that following the native heap may cost the program.
+  // Without an agent: maximum cost of the native heap's probes, in microseconds per second.
   std::uint64_t native_heap_max_hits = kUsualNativeHeapMaxHits;
   std::uint32_t max_frames = 0;
   std::uint32_t ring_bytes = 0;  // 0: as KernelConfig has it

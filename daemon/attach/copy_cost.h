@@ -36,8 +36,8 @@ struct CopyCost {
 // Parses /proc/PID/smaps_rollup; total on any text. kDataLoss if it lacks the numbers.
 absl::StatusOr<CopyCost> parse_smaps_rollup(std::string_view text);
 
-// Takes as long as the kernel needs to read the mappings, tens of milliseconds per GB; the program
-// waits only if it maps or unmaps memory meanwhile. Errors as of ProcFs.
+// Takes as long as the kernel needs to read the mappings, tens of milliseconds per GB. The program
+// waits only if it maps or unmaps memory meanwhile. Returns the errors of ProcFs.
 absl::StatusOr<CopyCost> predict_copy_cost(int pid, const CopySpeed& speed,
                                            const ProcFs& proc = ProcFs());
 

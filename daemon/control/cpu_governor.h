@@ -17,7 +17,7 @@ class CpuGovernor {
   // cores: as CpuBound has it.
   explicit CpuGovernor(double cores) : bound_(cores) {}
 
-  // To be called again and again.
+  // Call this repeatedly.
   void check(const std::map<int, std::unique_ptr<TargetSession>>& targets);
 
  private:

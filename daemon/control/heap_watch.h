@@ -31,7 +31,7 @@ struct HeapWatchOptions {
   std::vector<HeapRule> rules;
   HeapFilesOptions files;
   double max_pause_seconds = 0.05;
-  // From one attempt at a target to the next, but for that at its end.
+  // Minimum time between two attempts at a target, except at its end.
   double rest_seconds = 60;
   // Called for refusals that occur before the service is called.
   std::function<void(const absl::Status&)> count;
@@ -59,7 +59,7 @@ class HeapWatch {
 
   // A process: its pid may be another one's later.
   using Process = std::pair<int, std::uint64_t>;
-  // One target, as long as it is profiled.
+  // A target while it is profiled.
   struct Watched {
     Process process;
     std::uint64_t attached_ns = 0;

@@ -19,7 +19,7 @@
 
 namespace memprofd {
 
-// A target of which C's memory is followed.
+// A target whose native heap is profiled.
 struct ResidencyTarget {
   int pid = 0;
   std::shared_ptr<const TargetMemory> memory;

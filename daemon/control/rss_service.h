@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers questions about resident memory, but not too often for the program: reading many mappings
-// keeps it from changing them for some milliseconds per GB.
+// Answers queries about resident memory, at a limited rate: reading many mappings prevents the
+// program from changing them for some milliseconds per GB.
 #pragma once
 
 #include <chrono>

@@ -95,7 +95,7 @@ class TargetSession {
                                                              const SessionContext& context,
                                                              TargetSession* before,
                                                              ProfileSnapshotPtr resumes_from);
-  // One of an earlier memprofd that has ended: this is its final snapshot.
+  // A target of an earlier memprofd that has ended, with its final snapshot.
   static std::unique_ptr<TargetSession> of_ended(ProfileSnapshotPtr snapshot,
                                                  std::chrono::steady_clock::time_point ended_at,
                                                  const SessionContext& context);
@@ -116,7 +116,8 @@ class TargetSession {
   std::optional<uid_t> owner() const { return owner_; }
   const ForkFamily* family() const { return options_.family.get(); }
 
-  // Answers a request to attach, or for a rate, when it samples, has ended, or takes long.
+  // Replies to a request for an attach or a rate when the target samples, has ended, or takes too
+  // long.
   void answer_when_sampling(SessionAnswer answer, std::chrono::milliseconds patience);
   void answer_when_ended(SessionAnswer answer);
   // True if it is attached and a request waits for an answer.
@@ -124,7 +125,7 @@ class TargetSession {
   void give_answers();
   void drop_answers() { pending_answers_.clear(); }
 
-  // While kInspecting: whether the look has ended or taken too long.
+  // While kInspecting: true if the inspection has ended or exceeded its time.
   bool inspection_over() const {
     return inspection_->done() || inspection_->over_budget() || Clock::now() >= inspect_until_;
   }
@@ -137,7 +138,7 @@ class TargetSession {
   // While attached, again and again: brings it to sampling, sees that it still does, notices
   // its end, its plugins and its children.
   void tick();
-  // The same, unless nothing can have changed.
+  // Calls tick() unless nothing can have changed.
   void tick_when_due();
   // When the next tick is due.
   TimePoint due_at() const { return pace_.due_at(); }
@@ -153,7 +154,7 @@ class TargetSession {
   // Source for a snapshot of the heap, while attached. kFailedPrecondition, in one line, if none
   // can be taken now.
   absl::StatusOr<HeapSource> heap_source();
-  // While attached: nothing where C's memory is not followed. For any thread.
+  // While attached: unset if the native heap is not profiled. Any thread.
   std::optional<ResidencyTarget> residency_target() const;
   // While attached: its modules' values, for any thread.
   std::shared_ptr<ValueProgram> values();
@@ -181,7 +182,7 @@ class TargetSession {
   using TargetInspection = Inspection<absl::StatusOr<PreparedTarget>>;
   using InspectionFunction = std::function<absl::StatusOr<PreparedTarget>(std::stop_token)>;
 
-  // From what the look has found until the end.
+  // Exists from the end of the inspection to the end of the session.
   struct Attached {
     std::shared_ptr<AttachedTarget> target;
     std::shared_ptr<OcamlSymbolizer> symbolizer;
@@ -208,7 +209,7 @@ class TargetSession {
     TimePoint kept_alive_at;
     std::uint64_t alive_cpu_ns = 0;  // of the program, just before that
     HeardSilence silence;            // of its memory
-    // In kStopping: the final state, and the time until which the agent may continue.
+    // In kStopping: the final state, and the time limit for the agent to stop.
     TargetState end_state = TargetState::kDetached;
     std::string end_message;
     ProgramEnd how_ended;

@@ -25,7 +25,7 @@
 
 namespace memprofd {
 
-// One file of OCaml code in a process.
+// A file with OCaml code in a process.
 struct OcamlCode {
   std::unique_ptr<ElfFile> file;  // kept open: it outlives the process
   std::uint64_t load_bias = 0;    // from the file's addresses to the process's

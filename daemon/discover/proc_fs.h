@@ -51,7 +51,7 @@ struct SleepingCall {
   bool operator==(const SleepingCall&) const = default;
 };
 
-// One line of /proc/PID/maps.
+// A line of /proc/PID/maps.
 struct Mapping {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -80,8 +80,8 @@ class ProcFs {
   // True if a process, or a thread by its own id, exists and has not ended.
   bool exists(int pid) const;
   absl::StatusOr<ProcessStatus> thread_status(int pid, int tid) const;
-  // Nothing if the thread does not sleep, or not in a system call. Otherwise it is off its
-  // processor, which a state of S alone does not guarantee.
+  // nullopt if the thread is not sleeping, or not in a system call. Otherwise it is off its
+  // processor, which state S alone does not guarantee.
   absl::StatusOr<std::optional<SleepingCall>> sleeping_call(int pid, int tid) const;
   // Time at which the thread was last scheduled or accounted for, in milliseconds by the clock of
   // its processor. kFailedPrecondition: this kernel does not report it.

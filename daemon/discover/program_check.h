@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Is this file an OCaml program that can be profiled, in which mode, and which symbols
-// matter.
+// Checks whether a file is an OCaml program that can be profiled, in which mode, and finds the
+// required symbols.
 //
-//     both modes     caml_frametable, caml_c_call; in OCaml 4 Caml_state
-//     agent          a Gc.Memprof that works, where it captures callstacks, the safe point
-//     observe mode   caml_alloc_small_dispatch
+//   both modes     caml_frametable, caml_c_call; in OCaml 4 Caml_state
+//   agent          a working Gc.Memprof, code that captures callstacks, the safe point
+//   observe mode   caml_alloc_small_dispatch
 #pragma once
 
 #include <cstddef>

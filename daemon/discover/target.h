@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All that is known about a program before anything is done to it.
+// Everything that is known about a program before it is modified.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ struct Target {
   int container_pid = 0;               // in its own pid namespace; 0: the same
   std::uint64_t start_time_ticks = 0;  // field 22 of /proc/PID/stat; pid + this name a process
   UniqueFd pidfd;
-  // The user beside root who may inspect it (process_owner.h); belongs to the address space of
-  // memory.
+  // The user besides root who may inspect it (process_owner.h). Belongs to the same address space
+  // as memory.
   std::optional<ProcessUser> owner;
   std::string comm;
   Workload workload;
@@ -84,11 +84,14 @@ bool has_exited(const Target& target);
 absl::Status check_same_program(const Target& target);
 
 // Inspects a process and returns everything that an attach needs, in either mode, or an error of
-// one line with cause and remedy. Waits up to 2 s for a process that has just begun. Error codes:
+// one line with cause and remedy. Waits up to 2 s for a process that has just started. Error codes:
+//
 //   kNotFound            no such process, or it ended meanwhile
 //   kFailedPrecondition  not an OCaml program that can be profiled
-//   kPermissionDenied    may not look into it
-// proc_root is "/proc", or a fake tree in tests. Looks for no more plugins once it is to stop.
+//   kPermissionDenied    may not be inspected
+//
+// proc_root is "/proc", or a fake tree in tests. Stops searching for plugins when stop is
+// requested.
 absl::StatusOr<Target> discover_target(int pid, const std::string& proc_root = "/proc",
                                        std::stop_token stop = {});
 

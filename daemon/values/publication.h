@@ -36,7 +36,7 @@ struct PublishedValue {
   double seconds = 0;      // what runs included, up to now
   double max_seconds = 0;  // of intervals that were stopped with their token
   DurationsPtr durations;  // of the same; null: none, or the program has an older library
-  // One domain's part of a point, timer or phase that it has counted; only if requested.
+  // The counts of a point, timer or phase for one domain; only if requested.
   struct OfLane {
     std::uint32_t lane =
         0;  // the domain's index; MEMPROF_VALUES_SHARED_LANE: of all others and of C code
@@ -104,7 +104,7 @@ absl::StatusOr<bool> observe_report(const WritableMemory& memory, std::uint64_t 
 // True if it is a registry of this build's kind.
 bool is_known(const memprof_values_head& head);
 
-// Has all go on that wait in a pause now. How many those are.
+// Resumes everything that waits in a pause now, and returns its number.
 absl::StatusOr<std::uint32_t> resume_report(const WritableMemory& memory, std::uint64_t address);
 
 }  // namespace memprofd

@@ -19,7 +19,7 @@ class Allowance {
   double share() const { return share_; }
   bool limited() const { return share_ != 0; }
   void refill(double part = 1) { credit_ = part * full(); }
-  // Credit that was saved under another share counts only as far as this share allows.
+  // Sets the share. Credit saved under another share counts only up to the limit of this share.
   void set_share(double share) {
     const bool was_limited = limited();
     share_ = share;

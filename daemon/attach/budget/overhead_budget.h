@@ -51,7 +51,7 @@ class OverheadBudget {
   static constexpr double kBearable = 1.5;
   static constexpr double kFirstWaitSeconds = 2;
   static constexpr double kLongestWaitSeconds = 600;
-  // No program was seen to allocate more in a second of CPU.
+  // Upper bound of the allocation rate of any known program, per second of CPU time.
   static constexpr double kMostWordsPerSecond = 3e8;
   // Windows with less CPU time are ignored.
   static constexpr double kLeastCpuSeconds = 0.02;
@@ -62,9 +62,8 @@ class OverheadBudget {
   // share: of the target's CPU without profiling; 0: no budget. ceiling: the requested rate.
   OverheadBudget(double share, double ceiling, memprof_capture_by capture, double trap_ns);
 
-  // To be called with windows of about a second that follow each other, of a session that runs
-  // at rate(). After a change rate() is the one to go over to, and the first window of that
-  // session is not judged.
+  // Takes consecutive windows of about a second of a session that runs at rate(). After a change,
+  // rate() is the rate to switch to, and the first window of that session is not judged.
   Change judge(const OverheadWindow& window);
 
   // Another capture begins, or is tried: the next window is not judged.

@@ -57,9 +57,9 @@ class Probes {
   // longer than for one, so to end many targets call this for all of them first.
   void begin_detach();
   void detach();  // begins, and waits until the kernel is done
-  // After begin_detach(): true if the program has no probes any more. That is so long before the
-  // kernel has finished, and the program's memory shows it if the addresses of former probes are
-  // known. The rest is left to the kernel.
+  // After begin_detach(): true once the program has no probes. That is long before the kernel has
+  // finished. The program's memory shows it, if the addresses of the former probes are given. The
+  // kernel completes the rest.
   bool detached(const MemoryReader& memory, std::span<const std::uint64_t> addresses);
 
   // Number of runs of the uprobes, as counted by the kernel (BpfStatistics). Nothing if the kernel
