@@ -60,11 +60,11 @@ struct RecordingOptions {
   static constexpr std::uint64_t kMinFileBytes = 256 << 10;
 
   int version = ctf::kVersionOneDomain;
-  bool of_c = false;  // C's memory, and nothing else; or all but that
+  bool of_c = false;  // only the native heap; otherwise everything else
   // A file ends a little before: by what may wait in the writer, 64 KiB and 32 KiB
   // more for each further domain. 0: no limit.
   std::uint64_t max_bytes = 0;
-  // Whether to start another file when one is full or its sampling rate has changed.
+  // True to start another file when one is full or its sampling rate has changed.
   bool rotate = false;
   // Blocks followed at a time, of 16 bytes each; of others only the allocation
   // is in the file.
@@ -91,10 +91,9 @@ class TraceRecording {
 
   // All three: false when the recording has ended.
   bool put(const EventRead& read);
-  // Afterwards the output has everything so far: a complete file, also when
-  // nothing has happened yet.
+  // Afterwards the output has a complete file with everything so far, even if there were no events.
   bool flush();
-  // Flushes. why is one line; the reason of an earlier end stays.
+  // Flushes. why: one line; the reason of an earlier end is kept.
   bool end(const std::string& why);
 
   const RecordingStats& stats() const { return stats_; }
@@ -112,7 +111,7 @@ class TraceRecording {
   absl::Status put_alloc(const SampleEvent& event, const EventClass& alloc_class);
   std::uint64_t samples_of(const SampleEvent& event);
   absl::Status put_fate(const SampleEvent& event, bool promoted);
-  // A file for an event of that rate and time: the current one or the next.
+  // Opens the file for an event of that rate and time: the current one or the next.
   bool open_file_for(double rate, std::uint64_t time_ns);
   bool begin_file(double rate, std::uint64_t start_ns);
   bool is_full() const;
