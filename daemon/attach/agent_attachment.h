@@ -139,13 +139,13 @@ class AgentAttachment final : public AttachedTarget {
   std::unique_ptr<Injector> injector_;  // last: it uses the members above
   std::chrono::steady_clock::time_point tripped_at_;
   bool injected_ = false;
-  SharedFd agent_copy_;  // that was mapped, where it is one
+  SharedFd agent_copy_;  // the mapped copy, if there is one
   int in_use_ = 0;       // sessions that found Memprof in use, with agents of other builds there
   std::string why_no_agent_;
   double paused_seconds_ = 0;
   std::atomic<double> paused_for_copies_{0};
   std::atomic<double> copy_pause_ratio_{1};  // see CopyLease
-  std::weak_ptr<CopyLease> lease_;           // of the copy that is being taken
+  std::weak_ptr<CopyLease> lease_;           // lease of the current copy
 };
 
 }  // namespace memprofd

@@ -30,7 +30,7 @@ struct AttachOptions {
   // Start time of the requested process, whose pid may have been reused. 0: any process with the
   // pid.
   std::uint64_t start_time_ticks = 0;
-  std::optional<ProcessUser> user;  // whose program it has to be; nothing: anybody's
+  std::optional<ProcessUser> user;  // required owner of the program; nullopt: any
 };
 
 }  // namespace memprofd

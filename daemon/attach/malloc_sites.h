@@ -12,7 +12,7 @@
 namespace memprofd {
 
 struct MallocSites {
-  std::string path;  // as the program has mapped it
+  std::string path;  // path as the program mapped it
   // The cookies are MEMPROF_C_COOKIE values. A call at one of `calls` returns to the word at rsp.
   ProbeSites calls;
   ProbeSites frees;

@@ -21,7 +21,7 @@ namespace memprofd {
 class CpuBound {
  public:
   static constexpr double kRecentSeconds = 5;  // shares are averages over about this time
-  static constexpr double kForTargets = 0.5;   // of the bound, at least
+  static constexpr double kForTargets = 0.5;   // minimum part of the bound
   // Total time; the shorter one applies to a target that has exceeded the limit before.
   static constexpr double kPatienceSeconds = 15, kShortPatienceSeconds = 2;
 
@@ -45,7 +45,7 @@ class CpuBound {
 
   struct Target {
     Use* use;
-    double cpu_seconds;   // of memprofd's, for this target, in the window
+    double cpu_seconds;   // memprofd's CPU time for this target in the window
     bool held;            // its rate is held down
     bool behind = false;  // some of its events are still unread
   };

@@ -50,8 +50,8 @@ struct DaemonOptions {
   AttachMode mode = AttachMode::kAuto;
   double sampling_rate = 0;                 // samples per word, not 0
   double max_overhead = kUsualMaxOverhead;  // share of a target's CPU; 0: no budget
-  double cpu_max = kUsualCpuMax;            // of a processor, for memprofd itself; 0: no bound
-  std::size_t history_bytes = 0;            // of all targets together
+  double cpu_max = kUsualCpuMax;            // processors that memprofd itself may use; 0: no limit
+  std::size_t history_bytes = 0;            // total for all targets
   // Time for which the counts of an ended target are kept.
   std::chrono::seconds retention{};
   std::vector<std::string> cmt;  // places of compilers' files
@@ -116,7 +116,7 @@ class Daemon : public ProfilerService {
  private:
   using Sessions = std::map<int, std::unique_ptr<TargetSession>>;
 
-  enum class Whom { kDue, kAll };  // of the sessions
+  enum class Whom { kDue, kAll };  // sessions to visit
 
   void loop();
   std::chrono::steady_clock::time_point next_due() const;

@@ -30,7 +30,7 @@ class RssService {
  private:
   using Clock = std::chrono::steady_clock;
   struct Answer {
-    AskedProcess process;  // as requested: others may not get the answer
+    AskedProcess process;  // as requested, because other users may not get the answer
     bool owners = false;
     RssReport report;
     Clock::time_point made;

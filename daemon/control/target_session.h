@@ -60,8 +60,8 @@ struct SessionOptions {
   double rate = 0;
   double max_overhead = 0;  // share of the target's CPU at first; 0: no budget
   int forked_from = 0;      // the target that it is a child of; 0: none
-  ForkFamilyPtr family;     // that it belongs to
-  std::string user;         // for whom it is; empty: root, or memprofd itself
+  ForkFamilyPtr family;     // family of the target
+  std::string user;         // user on whose behalf it is profiled; empty: root or memprofd itself
 };
 
 // Probes that have fired for any target: it is not the kernel that keeps them silent.
@@ -192,10 +192,10 @@ class TargetSession {
     std::string why_observed;                // one line, in observe mode
     bool probes_native_heap = false;         // likewise: C's memory is followed
     std::string why_no_native_heap;          // likewise, one line
-    std::string why_rate;                    // for the log, when the budget has changed it
+    std::string why_rate;                    // reason of a rate change by the budget, for the log
     std::string why_ended;  // the session before the one that runs, by itself; as logged
     CpuBound::Use cpu;
-    std::uint64_t cpu_ns = 0;  // of memprofd for it, at the end of the last window
+    std::uint64_t cpu_ns = 0;  // memprofd's CPU time for the target at the end of the last window
     double cpu_limit = 0;
     bool slowed = false;
     bool logged_exhausted = false;
@@ -207,7 +207,7 @@ class TargetSession {
     std::uint64_t checked_records = 0;
     TimePoint owner_seen_at;
     TimePoint kept_alive_at;
-    std::uint64_t alive_cpu_ns = 0;  // of the program, just before that
+    std::uint64_t alive_cpu_ns = 0;  // CPU time of the program just before that
     HeardSilence silence;            // of its memory
     // In kStopping: the final state, and the time limit for the agent to stop.
     TargetState end_state = TargetState::kDetached;
@@ -280,7 +280,7 @@ class TargetSession {
   std::string why_no_agent_;         // it was in the program, and found that it cannot sample
   TimePoint inspect_until_ = TimePoint::max();  // earlier: it was detached, and has a moment to end
   std::vector<PendingAnswer> pending_answers_;
-  SkippedChildren skipped_children_;  // of the children since it was attached to
+  SkippedChildren skipped_children_;  // children skipped since the attach
   TimePoint requested_at_ = Clock::now();
   TimePoint ended_at_;
 };

@@ -25,8 +25,8 @@ struct GcStats {
   std::uint64_t heap_words = 0;  // 0: not known
   std::uint64_t top_heap_words = 0;
   std::uint64_t heap_chunks = 0;
-  std::optional<std::uint64_t> free_words;                 // of heap_words; nothing: not known
-  std::uint64_t minor_heap_words = 0;                      // of all domains; 0: not known
+  std::optional<std::uint64_t> free_words;                 // part of heap_words; nullopt: unknown
+  std::uint64_t minor_heap_words = 0;                      // total of all domains; 0: unknown
   std::array<memprof_pauses, MEMPROF_GC_PHASES> pauses{};  // measured while sampling
 };
 

@@ -17,7 +17,7 @@ namespace memprofd {
 
 struct OwnedProcess {
   std::uint64_t start_time_ticks = 0;
-  std::optional<ProcessUser> owner;  // nothing: root alone
+  std::optional<ProcessUser> owner;  // nullopt: only root
   bool has_ended = false;            // or is about to: it has released its memory
 };
 

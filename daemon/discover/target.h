@@ -42,7 +42,7 @@ struct Target {
   std::optional<ProcessUser> owner;
   std::string comm;
   Workload workload;
-  std::string ocamlrunparam;  // that environment variable, as the program was started with it
+  std::string ocamlrunparam;  // OCAMLRUNPARAM at program start
   std::string exe;            // readlink of /proc/PID/exe
   SharedFd program_file;      // the file that was parsed: where probes go
   // Limits the data about the target; charged with contents of its files and its memory.
@@ -53,17 +53,17 @@ struct Target {
   std::uint64_t pending_actions = 0;
   // OCaml 5: where a thread keeps its domain's state, from its thread pointer.
   std::optional<std::int64_t> state_offset;
-  ProbePoint capture;          // where the runtime captures a callstack
-  ProbePoint safe_point;       // where it runs callbacks
-  ProbePoint slow_allocation;  // where it finds no room in the minor heap
+  ProbePoint capture;          // the runtime captures a callstack here
+  ProbePoint safe_point;       // the runtime runs callbacks here
+  ProbePoint slow_allocation;  // an allocation does not fit into the minor heap
   std::string why_no_agent;    // one line; empty: an agent can be there
   std::string why_no_observe;  // one line; empty: observe mode is possible
   GcCounters gc_counters;
   AddressRange user_callstack;     // caml_get_current_callstack
   AddressRange track_interned;     // caml_memprof_track_interned
   AddressRange c_calls;            // the runtime's code that calls C; empty: not known
-  ProbePoint register_frametable;  // where Dynlink registers frame tables; 0: cannot
-  FrameTable frames;               // of the program
+  ProbePoint register_frametable;  // Dynlink registers frame tables here; 0: unavailable
+  FrameTable frames;               // frames of the program
   PluginFinder plugin_finder;      // finds and remembers plugins
   std::vector<OcamlCode> plugins;  // loaded by now
   // Frame descriptors to reserve in the kernel's table: of those plugins and of more to

@@ -91,7 +91,7 @@ class StateStore {
   std::atomic<std::uint64_t> write_errors_ = 0;
   TimedMutex write_mutex_;
   std::map<int, StoredState> kept_ ABSL_GUARDED_BY(write_mutex_);  // by pid
-  bool failing_ ABSL_GUARDED_BY(write_mutex_) = false;             // that was logged
+  bool failing_ ABSL_GUARDED_BY(write_mutex_) = false;             // the failure was logged
   Mutex mutex_;
   Condition stopped_;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;

@@ -56,11 +56,11 @@ class TargetWriter {
     bool is_asked = false;
     std::array<std::uint64_t, kHistoryTiers> ends_ns{};
     std::vector<bool> callstacks;
-    std::vector<std::uint64_t> events;  // of each class, in samples; 0: it is not there
+    std::vector<std::uint64_t> events;  // of each class, in samples; 0: not in the file
     absl::flat_hash_set<std::uint32_t> frames;
     absl::flat_hash_map<std::uint32_t, std::uint32_t> locations;  // their numbers in the file
     WrittenValues values;
-    std::uint64_t first_bytes = 0;  // of the first moment
+    std::uint64_t first_bytes = 0;  // size of the first moment
   };
 
   bool is_news(const ProfileSnapshot& snapshot) const;

@@ -77,7 +77,7 @@ struct RecordingStats {
   std::uint64_t events = 0;             // allocations, promotions and collections
   std::uint64_t samples = 0;            // allocations
   std::uint64_t dropped_events = 0;     // pushed out of the log before they were read
-  std::uint64_t unfollowed_events = 0;  // of blocks that are not in the file
+  std::uint64_t unfollowed_events = 0;  // events of blocks that are not in the file
   std::uint64_t lost_records = 0;       // never came
 };
 
@@ -123,14 +123,14 @@ class TraceRecording {
   const std::shared_ptr<Symbolizer> symbolizer_;
   ctf::TraceInfo info_;  // of the current or next file
   const RecordingOptions options_;
-  const std::uint64_t unix_offset_ns_;  // of CLOCK_MONOTONIC
+  const std::uint64_t unix_offset_ns_;  // added to CLOCK_MONOTONIC
   const std::uint64_t began_ns_ = monotonic_ns();
 
   std::unique_ptr<ctf::Writer> writer_;          // of the current file; null: not begun yet
   absl::flat_hash_map<SampleId, Block> blocks_;  // alive, allocated in the current file
   std::set<std::uint16_t> domains_;              // in the current file
   std::vector<std::uint64_t> codes_;
-  std::mt19937_64 dice_;  // for parts of samples
+  std::mt19937_64 dice_;  // rounds fractional samples
 
   RecordingStats stats_;
   std::uint64_t bytes_before_ = 0;  // in the files before the current one

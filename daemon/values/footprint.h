@@ -43,8 +43,8 @@ class Footprint {
 
   // Inline capacity suffices for a reference to a number.
   absl::InlinedVector<Part, 2> parts_;
-  absl::InlinedVector<std::byte, 24> held_;        // by those parts that are there
-  absl::InlinedVector<std::uint16_t, 2> headers_;  // where they begin in held_, in order
+  absl::InlinedVector<std::byte, 24> held_;        // contents of the existing parts
+  absl::InlinedVector<std::uint16_t, 2> headers_;  // positions in held_, in order
   bool is_all_ = true;
 };
 

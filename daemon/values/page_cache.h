@@ -100,8 +100,8 @@ class PageCache final : public MemoryReader {
   mutable absl::flat_hash_map<std::uint64_t, std::size_t> slice_of_;         // by page, or kNoSlice
   mutable std::vector<Slice> slices_;
   mutable std::vector<std::byte> slice_bytes_;
-  std::size_t second_ = 0;                            // where in those the second look begins
-  mutable std::vector<std::unique_ptr<Page>> spare_;  // of forgotten ones
+  std::size_t second_ = 0;                            // start of the second read in those
+  mutable std::vector<std::unique_ptr<Page>> spare_;  // memory of forgotten pages
 };
 
 }  // namespace memprofd

@@ -10,8 +10,8 @@ namespace memprofd {
 
 class Allowance {
  public:
-  static constexpr double kAim = 0.7;          // of the share
-  static constexpr double kCreditSeconds = 2;  // of the time, times the share
+  static constexpr double kAim = 0.7;          // fraction of the share to aim for
+  static constexpr double kCreditSeconds = 2;  // maximum credit: this time multiplied by the share
 
   // 0: all may be taken.
   explicit Allowance(double share) : share_(share), credit_(full()) {}

@@ -25,7 +25,7 @@ struct AllocatedWords {
 };
 
 struct CallProbesConfig {
-  int pid = 0;                 // as this process sees it
+  int pid = 0;                 // pid in memprofd's namespace
   ProbeSites sites;            // cookies: MEMPROF_CALL_COOKIE
   std::uint64_t max_hits = 0;  // a second, of all probes together
   bool with_time = false;      // there are places of other kinds than MEMPROF_CALL_ENTRY

@@ -14,7 +14,7 @@
 
 namespace memprofd {
 
-inline constexpr std::size_t kMaxKernelCaptures = 8;  // of a program
+inline constexpr std::size_t kMaxKernelCaptures = 8;  // per program
 
 // A kernel capture of a program, counted while it exists. Any thread. Programs are distinguished by
 // inode alone, because each container sees the file of a common image on a device of its own. Two

@@ -21,7 +21,7 @@ struct MallocProbesConfig {
 
 // Fixed at load.
 struct KernelConfig {
-  int pid = 0;  // as this process sees it
+  int pid = 0;  // pid in memprofd's namespace
   UprobeKind uprobes = best_uprobe_kind();
   // Programs to load: those of observe mode, or those of the agent, the latter without the capture
   // if the runtime captures everything.

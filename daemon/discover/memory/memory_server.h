@@ -72,11 +72,11 @@ struct MemoryPieceRequest {
 };
 
 struct MemoryAnswer {
-  std::uint64_t number = 0;  // of the request; 0: there is no server, `error` has the reason
+  std::uint64_t number = 0;  // request number; 0: there is no server, `error` contains the reason
   std::uint64_t blocked_ns = 0;
   std::uint32_t bytes = 0;   // moved bytes, fewer than requested at the end or before an error
   std::int32_t error = 0;    // errno
-  std::uint64_t cpu_ns = 0;  // of the server until now
+  std::uint64_t cpu_ns = 0;  // total CPU time of the server
 };
 
 constexpr std::uint32_t kMaxMemoryTransfer = 64u << 10;  // also of all pieces together

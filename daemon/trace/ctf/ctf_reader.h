@@ -42,8 +42,8 @@ struct ReadSummary {
   std::uint64_t packets = 0;  // read
   std::uint64_t packets_truncated = 0;
   std::uint64_t packets_damaged = 0;  // stretches of damage, each of one packet or more
-  std::uint64_t packets_foreign = 0;  // of another pid
-  std::uint64_t bytes = 0;            // of the file
+  std::uint64_t packets_foreign = 0;  // with another pid
+  std::uint64_t bytes = 0;            // size of the file
   std::uint64_t bytes_lost = 0;       // in the packets that were skipped, and between packets
 
   std::uint64_t allocs = 0;
@@ -53,14 +53,14 @@ struct ReadSummary {
 
   std::uint64_t allocs_missing = 0;       // according to gaps in the ids; version 2 only
   std::uint64_t callstacks_lost = 0;      // allocations with an empty one because of a loss
-  std::uint64_t callstacks_cut = 0;       // by the writer, and too long to be found out
+  std::uint64_t callstacks_cut = 0;       // truncated by the writer
   std::uint64_t codes_unexplained = 0;    // used without a preceding location
   std::uint64_t locations_partial = 0;    // with names that were lost
   std::uint64_t cache_disagreements = 0;  // packets before which the tables differed
   std::uint64_t packets_early = 0;        // begin before the one before of their domain ends
 
   std::uint64_t first_time_us = 0;  // the trace's start
-  std::uint64_t last_time_us = 0;   // of the last event
+  std::uint64_t last_time_us = 0;   // time of the last event
   absl::Status read_error;          // the file could not be read to its end
 
   std::uint64_t events() const { return allocs + promotes + collects; }
