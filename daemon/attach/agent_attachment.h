@@ -126,7 +126,7 @@ class AgentAttachment final : public AttachedTarget {
   std::optional<AgentLocation> injected_agent_;  // claimed by the injector; after its end
   std::optional<AgentControl> control_;
   AgentLocation agent_;                // of control_
-  std::uint64_t native_interval_ = 0;  // bytes of C's memory for one sample; 0: it is not followed
+  std::uint64_t native_interval_ = 0;  // bytes of native heap per sample; 0: not profiled
   std::optional<NativeHeapControl> native_heap_;
   std::uint32_t native_generation_ = 0;
   bool claimed_ = false;  // control_'s agent is ours (agent_owner.h)

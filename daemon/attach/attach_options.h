@@ -21,8 +21,7 @@ struct AttachOptions {
   bool no_inject = false;
   bool follow_forks = false;  // report children
   CaptureMode capture = CaptureMode::kKernel;
-  std::uint64_t native_heap_interval =
-      0;  // bytes of C's memory for one sample; 0: it is not followed
+  std::uint64_t native_heap_interval = 0;  // bytes of native heap per sample; 0: not profiled
   // Without an agent: maximum cost of the native heap's probes, in microseconds per second.
   std::uint64_t native_heap_max_hits = kUsualNativeHeapMaxHits;
   std::uint32_t max_frames = 0;

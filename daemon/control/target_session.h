@@ -190,7 +190,7 @@ class TargetSession {
     std::optional<TargetOverhead> overhead;  // not in observe mode
     std::shared_ptr<ValueProgram> values;    // null until the first question
     std::string why_observed;                // one line, in observe mode
-    bool probes_native_heap = false;         // likewise: C's memory is followed
+    bool probes_native_heap = false;         // likewise: probes follow the native heap
     std::string why_no_native_heap;          // likewise, one line
     std::string why_rate;                    // reason of a rate change by the budget, for the log
     std::string why_ended;  // the session before the one that runs, by itself; as logged

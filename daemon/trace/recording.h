@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns the events of one target into a trace: one file or several in a row.
+// Turns the events of one target into a trace: one file, or several in a row.
 //
 //   daemon's event          in the file
 //   alloc of block 812      alloc, gets id 0         812 -> 0
@@ -8,17 +8,17 @@
 //                           counts as unfollowed
 //   dealloc of block 812    collect 0                812 is forgotten
 //
-// Each file is a trace of its own: one that begins because the one before is full
-// or the sampling rate has changed knows none of the blocks in that one.
+// Each file is a trace of its own. A file that begins because the previous one is full, or because
+// the sampling rate has changed, contains none of the earlier blocks.
 //
-// The format tells the minor heap, the major heap and memory outside of both
-// apart. A block counts by the heap it was allocated in, also when it was
-// unmarshalled; Source::kCustom, the memory that a custom block stands for, is the
-// one that lies outside (ctf::Source::kExternal).
+// The format distinguishes the minor heap, the major heap and memory outside of both. A block
+// counts by the heap in which it was allocated, even if it was unmarshalled; Source::kCustom, the
+// memory that a custom block represents, is outside (ctf::Source::kExternal).
 //
-// A file has one rate, and C's memory has another one than OCaml's: it is in a recording of its
-// own, as external, too. What readers of the format make of a block's samples, n / rate words, is
-// right for it when a large block has as many as it stands for, which the agent does not count:
+// A file has one rate, and the native heap has another one than OCaml's heap: it has a recording of
+// its own, also as external. Readers of the format compute n / rate words from a block's samples.
+// For a large native block this is right if it has as many samples as it represents, which the
+// agent does not count:
 //
 //   a block of 40 KB at 8 KiB a sample     the agent: it was sampled
 //                                          in the file: 4.92 samples, 5 or (one in 12) 4

@@ -27,7 +27,7 @@ struct KernelConfig {
   // if the runtime captures everything.
   bool observe = false;
   bool capture = true;
-  bool native_heap = false;                         // C's memory too
+  bool native_heap = false;                         // also profile the native heap
   std::optional<MallocProbesConfig> malloc_probes;  // likewise, in observe mode
   bool follow_forks = false;                        // report children too
   bool fiber_stacks = false;                        // OCaml 5: the next three are not used

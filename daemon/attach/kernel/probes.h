@@ -23,7 +23,7 @@ enum class Probe : std::size_t {
   kObserve,      // instead of capture and batch: at caml_alloc_small_dispatch
   kBatch,        // the agent's, with its semaphore
   kFrametable,   // where the runtime takes in the code of a plugin
-  kNativeAlloc,  // the agent's, of C's memory: a sampled block
+  kNativeAlloc,  // of the agent: a sampled native block
   kNativeFree,   // and its end
 };
 inline constexpr std::size_t kProbes = 6;
