@@ -25,8 +25,7 @@ struct Config {
   double max_overhead = kUsualMaxOverhead;    // share of a program's CPU; 0: no budget
   bool no_inject = false;
   bool follow_forks = false;
-  std::uint64_t native_heap_interval =
-      0;  // bytes of C's memory for one sample; 0: it is not followed
+  std::uint64_t native_heap_interval = 0;  // bytes of native heap per sample; 0: not profiled
   std::uint64_t native_heap_max_hits =
       kUsualNativeHeapMaxHits;  // a second, of probes that follow it
   AttachMode mode = AttachMode::kAuto;

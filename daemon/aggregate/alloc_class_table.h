@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The allocation classes of one target, each kept once.
+// The allocation classes of one target, each stored once.
 //
-// A table that fills up distinguishes new classes less and less, so that a program with many
-// classes does not end up under "unknown". Of N classes, those that come
+// As the table fills up, it distinguishes fewer properties of new classes, so that a program with
+// many classes does not end up under "unknown". With room for N classes, those that arrive
 //
-//   before N/2    are as they are
-//   before 3N/4   have no thread
-//   before 7N/8   have their octave for a size too
-//   before N      have no size and no domain either: their callstack, heap and source are left
-//   after         are unknown
+//   before N/2    are stored completely
+//   before 3N/4   lose the thread
+//   before 7N/8   also lose the exact size and keep its octave
+//   before N      also lose size and domain; callstack, heap and source remain
+//   after         become the unknown class
 #pragma once
 
 #include <cstddef>
@@ -22,10 +22,10 @@
 namespace memprofd {
 
 struct AllocClassLimits {
-  std::size_t classes = 131072;  // the unknown one not counted
-  // Threads that are distinguished; blocks of all later ones have AllocClass::kAnyThread.
+  std::size_t classes = 131072;  // without the unknown class
+  // Number of distinguished threads; blocks of all later threads have AllocClass::kAnyThread.
   std::size_t threads = 64;
-  SharedBudget memory;  // charged for the table; null: nothing is charged
+  SharedBudget memory;  // charged for the table; null: no limit
 };
 
 // Ids are dense, start at 1 and are never reused.
@@ -34,15 +34,16 @@ class AllocClassTable {
   explicit AllocClassTable(const AllocClassLimits& limits = {});
 
   struct Interned {
-    ClassId id;          // the unknown class when the table is full and the class is new
-    bool whole = false;  // all properties of the class are known
+    ClassId id;          // the unknown class if the table is full and the class is new
+    bool whole = false;  // no property of the class was dropped
   };
   Interned intern(AllocClass alloc_class);
-  // Before the first intern(): a class of another table under the id it had there, by ascending id.
+  // Stores a class of another table under its id there, by ascending id. Call this before the first
+  // intern().
   void keep(ClassId id, const AllocClass& alloc_class);
-  // The unknown class for an id that this table did not give.
+  // Returns the unknown class for an id that this table did not assign.
   const AllocClass& get(ClassId id) const;
-  // Classes kept, the unknown one not counted.
+  // Number of stored classes without the unknown one.
   std::size_t size() const { return classes_.size() - 1; }
 
  private:
@@ -54,9 +55,10 @@ class AllocClassTable {
   AllocClassLimits limits_;
   absl::flat_hash_map<AllocClass, ClassId> ids_;
   absl::flat_hash_set<std::uint32_t> threads_;
-  std::uint32_t last_thread_ = AllocClass::kAnyThread;  // the last distinguished one
-  std::vector<AllocClass> classes_;                     // by id
-  // The last class of each callstack. Most callstacks have only one, which then needs no search.
+  std::uint32_t last_thread_ = AllocClass::kAnyThread;  // the last thread that is distinguished
+  std::vector<AllocClass> classes_;                     // indexed by id
+  // The last class of each callstack. Most callstacks have only one, which is found without a
+  // search.
   std::vector<ClassId> latest_;
   ByteCharge charge_;
 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The callstacks of one target, each kept once. When there are too many, further ones are
-// truncated: those with the same kCutEntries innermost entries become one, which still has the site
-// and its nearest callers. With room for two whole ones, and truncation to two entries:
+// The callstacks of one target, each stored once. When the table is full, further callstacks are
+// truncated: those with the same kCutEntries innermost entries become one, which still contains the
+// site and its nearest callers. With room for two whole ones, and truncation to two entries:
 //
 //   arrives   a<b<c   a<b<d   a<e<f   a<e<g   a<b<c
-//   kept      a<b<c   a<b<d   a<e     a<e     a<b<c
+//   stored    a<b<c   a<b<d   a<e     a<e     a<b<c
 //   id        1       2       3       3       1
 #pragma once
 
@@ -25,16 +25,16 @@
 namespace memprofd {
 
 struct CallstackTableLimits {
-  std::size_t callstacks = 65536;      // whole ones, the unknown one not counted
-  std::size_t entries = 8u << 20;      // over all whole ones, 8 bytes each
-  std::size_t cut_callstacks = 16384;  // of at most kCutEntries
-  std::size_t cut_hashes = 262144;     // remembered of whole ones that were cut
-  SharedBudget memory;                 // charged for the table; null: nothing is charged
+  std::size_t callstacks = 65536;      // whole ones, without the unknown one
+  std::size_t entries = 8u << 20;      // total of all whole ones, 8 bytes each
+  std::size_t cut_callstacks = 16384;  // truncated to kCutEntries
+  std::size_t cut_hashes = 262144;     // hashes of whole callstacks that were truncated
+  SharedBudget memory;                 // charged for the table; null: no limit
 };
 
-// Ids are dense, start at 1 and are never reused; id 0 is the unknown callstack, which has no
-// entries. The first arrival of a hash determines the entries; later arrivals of the same hash
-// change nothing.
+// Ids are dense, start at 1 and are never reused. Id 0 is the unknown callstack, which has no
+// entries. The first arrival of a hash determines the entries; later arrivals of the same hash do
+// not change them.
 class CallstackTable {
  public:
   static constexpr std::size_t kCutEntries = 16;
@@ -42,23 +42,23 @@ class CallstackTable {
   explicit CallstackTable(const CallstackTableLimits& limits = {});
 
   std::optional<CallstackId> find(StackHash hash) const;
-  // nullopt when there is no room left even for cut ones, and the hash is new.
+  // Returns nullopt for a new hash if not even a truncated callstack fits.
   std::optional<CallstackId> intern(const CallstackView& view);
-  // Called before the first intern(): stores a callstack of another table under its id there, in
-  // ascending order. Ids in between have no entries.
+  // Stores a callstack of another table under its id there, in ascending order; call it before the
+  // first intern(). Ids in between have no entries.
   void keep(const Callstack& callstack);
-  // True if a whole callstack did not fit: from then on all new ones are truncated.
+  // True if a whole callstack did not fit. From then on all new ones are truncated.
   bool overflowed() const { return first_cut_.has_value(); }
-  // Counts what find() or intern() answered when that was cut or nothing, which becomes the
-  // unknown one.
+  // Counts a drop if find() or intern() returned a truncated callstack or nothing. Maps nothing to
+  // the unknown callstack.
   CallstackId counted(std::optional<CallstackId> id, DropCounters& drops) const;
 
-  // The unknown one for an id that this table did not give. Stays where it is as
-  // long as the table or what kept() answered.
+  // Returns the unknown callstack for an id that this table did not assign. The reference stays
+  // valid as long as the table or the result of kept().
   const Callstack& get(CallstackId id) const;
-  // Owns all callstacks.
+  // Shares ownership of all callstacks.
   std::shared_ptr<const void> kept() const { return callstacks_; }
-  // Callstacks kept, cut ones too, the unknown one not counted.
+  // Number of stored callstacks, including truncated ones, without the unknown one.
   std::size_t size() const { return callstacks_->size() - 1; }
 
  private:
@@ -68,9 +68,9 @@ class CallstackTable {
 
   CallstackTableLimits limits_;
   absl::flat_hash_map<StackHash, CallstackId> ids_;
-  const std::shared_ptr<StableVector<Callstack>> callstacks_;  // by id
+  const std::shared_ptr<StableVector<Callstack>> callstacks_;  // indexed by id
   std::size_t entries_ = 0;
-  std::optional<CallstackId> first_cut_;  // this and all ids behind it
+  std::optional<CallstackId> first_cut_;  // first truncated id; all later ids are truncated too
   ByteCharge charge_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cell for each class to which something has happened, until all are cleared. In steady state
-// nothing allocates.
+// A cell for each class that had an event, until all are cleared. Allocates nothing in steady
+// state.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,15 @@
 
 namespace memprofd {
 
-// Cell: has an alloc_class, and a clear() that resets everything else.
+// Cell must have a member alloc_class, and a clear() that resets everything else.
 template <typename Cell>
 class ClassCells {
  public:
   ClassCells() = default;
-  // Made of these cells, each of another class; no cell() may follow.
+  // Takes over these cells, each of a different class. cell() must not be called afterwards.
   explicit ClassCells(std::vector<Cell> cells) : cells_(std::move(cells)), used_(cells_.size()) {}
 
-  // The cell of a class, made when it is not there.
+  // Returns the cell of a class and creates it if needed.
   Cell& cell(ClassId alloc_class) {
     if (alloc_class.value() >= index_.size()) index_.resize(alloc_class.value() + 1);
     std::uint32_t& number = index_[alloc_class.value()];
@@ -29,9 +29,9 @@ class ClassCells {
     return cells_[number - 1];
   }
   bool empty() const { return used_ == 0; }
-  // In no order.
+  // The cells, in no particular order.
   std::span<const Cell> cells() const { return {cells_.data(), used_}; }
-  // Keeps the memory.
+  // Removes all cells but keeps the memory.
   void clear() {
     for (std::size_t i = 0; i < used_; ++i) {
       index_[cells_[i].alloc_class.value()] = 0;
@@ -47,9 +47,9 @@ class ClassCells {
     return static_cast<std::uint32_t>(++used_);
   }
 
-  std::vector<Cell> cells_;  // the first used_ are in use
+  std::vector<Cell> cells_;  // only the first used_ are in use
   std::size_t used_ = 0;
-  std::vector<std::uint32_t> index_;  // by class: its cell's number + 1; 0: none
+  std::vector<std::uint32_t> index_;  // cell number + 1 by class; 0: none
 };
 
 }  // namespace memprofd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters: per target by heap and source, per allocation class, and losses.
+// Counters: per target by heap and source, and per allocation class; and losses.
 #pragma once
 
 #include <array>
@@ -12,22 +12,21 @@
 
 namespace memprofd {
 
-// Counters of one allocation class, or of any sum of classes.
-// deallocated[kMinor] died young, deallocated[kMajor] died after promotion or
-// was allocated in the major heap.
+// Counters of one allocation class or of any sum of classes. Blocks in deallocated[kMinor] died
+// young; those in deallocated[kMajor] were promoted or allocated in the major heap.
 struct Counters {
   Estimate allocated;
   Estimate promoted;
   Estimate live;
-  Estimate resident;  // part of live, native heap: as of the last reading of its pages
+  Estimate resident;  // native heap: the part of live that was resident at the last scan
   std::array<Estimate, kHeaps> deallocated;
-  // Blocks: the words by those of one block.
+  // Number of blocks: words divided by the words of one block.
   double allocated_objects = 0;
   double live_objects = 0;
   DeathCounts deaths;
-  AgeCounts forgotten;  // when following ended without a death
+  AgeCounts forgotten;  // blocks that were no longer followed before they died
   AgeCounts ages;       // of live, if requested (Aggregator::live_ages)
-  LateEntries late;     // in counts of a range: blocks that were not watched from their birth
+  LateEntries late;  // in counts of a range: blocks that were not observed from their allocation on
 
   // block_words: AllocClass::block_words().
   void add_allocated(std::uint64_t n_samples, const SampleWeight& each, double block_words) {
@@ -54,7 +53,7 @@ struct Counters {
   Counters& operator+=(const Counters& other);
 };
 
-// Sums over the whole target, but for C's memory.
+// Sums over the whole target, without the native heap.
 struct TargetCounters {
   std::array<std::array<Estimate, kMemprofSources>, kHeaps> allocated;  // [heap][source]
   Estimate promoted;
@@ -63,14 +62,15 @@ struct TargetCounters {
   std::uint64_t alloc_events = 0;
   std::uint64_t promote_events = 0;
   std::uint64_t dealloc_events = 0;
-  std::uint64_t unsampled_words = 0;  // between two sessions, of OCaml 5
-  // Live memory when blocks were last forgotten and whose end is unknown; of two times within
-  // Aggregator::kForgottenNs the larger. Then, the time since which only later blocks are followed.
+  std::uint64_t unsampled_words = 0;  // allocated between two sessions, in OCaml 5
+  // Live memory at the time blocks were last forgotten, whose end is unknown. If that happened
+  // twice within Aggregator::kForgottenNs, the larger. Next, the time since which only newer blocks
+  // are followed.
   Estimate forgotten_live;
-  std::uint64_t forgotten_ns = 0;  // on the clock of records; 0: never
+  std::uint64_t forgotten_ns = 0;  // clock of records; 0: never
 
   Estimate all_allocated() const;
-  // The dead or no longer followed part of everything that was allocated.
+  // The part of all allocations that died or is no longer followed.
   double gone_words() const;
 };
 

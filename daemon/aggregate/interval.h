@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events of each class in an interval, from which history is made.
+// Events of each class in an interval. History is made of intervals.
 //
-//  begin                                                 end
+// begin                                                 end
 //    | class 7: alloc 2   class 9: alloc 1                |
 //    | class 7: dies young after 3 ms                     |
 //    '---- cells: 7 {alloc 2, deaths [(minor, 3 ms) 1]}, 9 {alloc 1} ----> history
@@ -15,18 +15,17 @@
 
 namespace memprofd {
 
-// Samples of one class. What is live grows by allocated - never_followed -
-// deaths - forgotten.
+// Samples of one class. Live samples grow by allocated - never_followed - deaths - forgotten.
 struct IntervalCell {
   ClassId alloc_class;
   std::uint64_t allocated = 0;
   std::uint64_t promoted = 0;
-  std::uint64_t never_followed = 0;  // of allocated
-  std::uint64_t forgotten = 0;       // followed no longer; born then or before
-  DeathCounts deaths;                // sum_ns is not kept in history
-  AgeCounts ages;                    // of forgotten
+  std::uint64_t never_followed = 0;  // part of allocated
+  std::uint64_t forgotten = 0;       // no longer followed; allocated in this interval or earlier
+  DeathCounts deaths;                // sum_ns is not stored in history
+  AgeCounts ages;                    // ages of the forgotten samples
 
-  // Keeps the memory.
+  // Clears the cell but keeps the memory.
   void clear() {
     allocated = promoted = never_followed = forgotten = 0;
     deaths.clear();
@@ -34,7 +33,7 @@ struct IntervalCell {
   }
 };
 
-// All of one sampling rate.
+// The events of one sampling rate.
 using Interval = ClassCells<IntervalCell>;
 
 }  // namespace memprofd

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks that were watched only from some age on: those that were there already when a range
-// began. Until then they could not be seen to die, so they are not at risk (delayed entry, or left
+// Blocks that were observed only from some age on, because they already existed when a range began.
+// Until then their death could not be observed, so they are not at risk (delayed entry, or left
 // truncation). By bucket of LifetimeHistogram.
 //
 //   bucket        |-----3-----|-----4-----|-----5-----|
@@ -15,7 +15,7 @@
 
 namespace memprofd {
 
-// Words of some blocks, and the sum over them of their words squared.
+// Words of some blocks, and the sum of the squared words per block.
 struct BlockWords {
   double words = 0;
   double squares = 0;
@@ -34,8 +34,8 @@ class LateEntries {
  public:
   struct Entry {
     int bucket = 0;
-    BlockWords entered;  // of blocks that came under watch at an age in the bucket
-    BlockWords missed;   // the same, each by the share of the bucket in which it was not watched
+    BlockWords entered;  // blocks whose observation began at an age in the bucket
+    BlockWords missed;   // the same, each weighted by the unobserved share of the bucket
   };
 
   void add(const Entry& added) {
@@ -55,7 +55,7 @@ class LateEntries {
   }
 
   bool empty() const { return entries_.empty(); }
-  // Ordered by bucket; each once.
+  // Ordered by bucket; unique.
   std::span<const Entry> entries() const { return entries_; }
 
  private:

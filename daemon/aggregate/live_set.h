@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sampled blocks that are followed: allocated, not yet deallocated.
+// The sampled blocks that are followed: allocated and not yet deallocated.
 //
 // Most blocks die young, roughly in the order of their allocation, and their numbers ascend. So the
-// latest are in slots indexed by their number, without a search. A block that still lives when
-// another needs its slot moves to a table. With four slots:
+// latest ones are in slots indexed by their number, without a search. A block that is still live
+// when another one needs its slot moves to a table. With four slots:
 //
 //   numbers   1 2 3 4 5 6    7 8 9 10        2, 3, 4, 5, 7 and 8 have died
-//   places                     9 10 (7) (8)
+//   slots                      9 10 (7) (8)
 //   table     1         6
 //
 // The table is compact: a block costs a 20-byte slot and one control byte of an open addressing
-// table that is between 7/16 and 7/8 full, so 24 to 48 bytes. The few blocks of 65,536 samples and
-// more, which need larger slots, have a table of their own.
+// table that is between 7/16 and 7/8 full, so 24 to 48 bytes. The few blocks with 65,536 samples
+// and more, which need larger slots, have a table of their own.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ class LiveSample {
  public:
   static constexpr std::uint32_t kMaxClassId = (1u << 26) - 1;
   static constexpr std::uint32_t kSessions = 16;
-  static constexpr std::uint32_t kCSession = kSessions;  // that of C's memory
+  static constexpr std::uint32_t kCSession = kSessions;  // session of the native heap
 
   // Ids above kMaxClassId become the unknown class. session: below kSessions, or kCSession.
   LiveSample(std::uint64_t alloc_time_ns, std::uint32_t n_samples, ClassId alloc_class, Heap heap,
@@ -46,9 +46,9 @@ class LiveSample {
   std::uint64_t alloc_time_ns() const { return alloc_time_ns_; }
   std::uint32_t n_samples() const { return n_samples_; }
   ClassId alloc_class() const { return ClassId(class_); }
-  // In which it was sampled.
+  // The session in which the block was sampled.
   std::uint32_t session() const { return session_; }
-  // The heap that the block is in now.
+  // The heap that currently contains the block.
   Heap heap() const { return major_ ? Heap::kMajor : Heap::kMinor; }
   void move_to_major() { major_ = 1; }
   const LiveSample& whole() const { return *this; }
@@ -66,19 +66,19 @@ class LiveSet {
  public:
   enum class Inserted { kYes, kAlreadyThere, kFull };
 
-  // memory: charged for the set; null: nothing is charged. id_step: difference between consecutive
-  // numbers of one domain's blocks, a power of two.
+  // memory: charged for the set; null: no limit. id_step: difference between consecutive numbers of
+  // one domain's blocks, a power of two.
   explicit LiveSet(std::size_t max_samples, SharedBudget memory = nullptr,
                    std::uint64_t id_step = 1);
 
   Inserted insert(SampleId id, const LiveSample& sample);
   std::optional<LiveSample> find(SampleId id) const;
-  // Moves a block to the major heap and returns its previous state; nothing if it is not followed
-  // or was there already.
+  // Moves a block to the major heap and returns its previous state. Returns nullopt if it is not
+  // followed or was in the major heap already.
   std::optional<LiveSample> promote(SampleId id);
   std::optional<LiveSample> take(SampleId id);
 
-  // In no order.
+  // Visits the blocks in no particular order.
   template <typename Fn>
   void for_each(Fn fn) const {
     for (const auto& [id, sample] : small_) fn(sample.whole());
@@ -87,7 +87,7 @@ class LiveSet {
       if (young.id != kNobody) fn(young.sample);
     }
   }
-  // Takes those out of which this is true.
+  // Removes the blocks for which is_gone is true.
   template <typename Fn>
   void erase_if(Fn is_gone) {
     absl::erase_if(small_, [&](const auto& entry) { return is_gone(entry.second.whole()); });
@@ -97,12 +97,12 @@ class LiveSet {
     }
   }
   std::size_t size() const { return small_.size() + large_.size() + young_blocks_; }
-  // Gives the memory back.
+  // Removes all blocks and frees the memory.
   void clear();
   std::size_t memory_bytes() const;
 
  private:
-  // A number and a sample count that fit into 20 bytes together, without padding, as most do.
+  // A number and a sample count that together fit into 20 bytes without padding, as most do.
   struct [[gnu::packed, gnu::aligned(2)]] SmallId {
     std::uint64_t number : 48;
 
@@ -131,8 +131,8 @@ class LiveSet {
     void move_to_major() { major = 1; }
   };
 
-  // Consecutive samples, also those of one domain (their ids are 128 apart), are neighbours in the
-  // table. Their events occur at about the same time, so one cache miss serves eight. The table
+  // Consecutive samples, including those of one domain (their ids are 128 apart), are neighbours in
+  // the table. Their events occur at about the same time, so one cache miss serves eight. The table
   // uses the low 7 bits to distinguish the samples of a group, and the others as the group.
   struct Hash {
     std::size_t operator()(SampleId id) const {
@@ -146,12 +146,12 @@ class LiveSet {
   using LargeTable = absl::flat_hash_map<SampleId, LiveSample, Hash>;
   static_assert(sizeof(SmallTable::value_type) == 20);
 
-  // Numbers from here on are of C's memory, and of programs that make numbers up. No block has the
-  // last one.
+  // Larger numbers belong to the native heap or to programs that invent numbers. No block has the
+  // last number.
   static constexpr std::uint64_t kNotCounted = std::uint64_t{1} << 63;
   static constexpr SampleId kNobody = SampleId(~std::uint64_t{0});
-  // Number of slots, at first and at most: as many as a busy program's minor heap has sampled
-  // blocks, and few enough for a processor's own cache.
+  // Initial and maximum number of slots. The maximum matches the sampled blocks in a busy program's
+  // minor heap and fits into a processor's own cache.
   static constexpr std::size_t kFewestSlots = 256, kMostSlots = 8192;
 
   struct Young {
@@ -161,7 +161,7 @@ class LiveSet {
   static_assert(sizeof(Young) == 24);
 
   bool is_next(SampleId id);
-  std::size_t slot_of(SampleId id) const;  // there is any
+  std::size_t slot_of(SampleId id) const;  // requires that there are slots
   const Young* at_slot(SampleId id) const;
   bool move_on(Young& young);
   void leave(Young& young) {
@@ -175,10 +175,10 @@ class LiveSet {
 
   std::size_t max_samples_;
   const int step_log2_;
-  std::vector<Young> young_;  // by place; empty, or a power of two
+  std::vector<Young> young_;  // indexed by slot; empty, or a power of two
   std::size_t young_blocks_ = 0;
-  std::size_t moved_on_ = 0;           // since the last change of the number of slots
-  std::vector<std::uint64_t> latest_;  // the number, by domain
+  std::size_t moved_on_ = 0;           // moves to the table since the number of slots last changed
+  std::vector<std::uint64_t> latest_;  // latest number by domain
   SmallTable small_;
   LargeTable large_;
   ByteCharge charge_;

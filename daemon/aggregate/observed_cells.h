@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hits of observe mode in one interval: how many of each class with each weight.
+// Hits of observe mode in one interval: the number by class and weight.
 //
-// A hit is kept by itself, not in an index over all classes for each weight, so that the memory is
-// that of the hits and has a limit. It is given back when the interval is closed; in between it
-// grows with what differs, not with each hit.
+// Each distinct hit has an entry of its own, instead of an index over all classes for each weight,
+// so that the memory is proportional to the entries and has a limit. It is freed when the interval
+// is closed. Until then it grows with the distinct hits, not with each hit.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +19,11 @@ namespace memprofd {
 
 class ObservedCells {
  public:
-  // Together they take 2 MiB at most.
+  // The cells take at most 2 MiB.
   static constexpr std::size_t kMaxCells = 65'536;
 
   // True if there is room for a hit of that class and step of WeightScale. The unknown class always
-  // has room: at most one cell per step.
+  // fits: it has at most one cell per step.
   bool fits(ClassId alloc_class, std::size_t step) const {
     return hits_.size() < kMaxCells || alloc_class == ClassId() ||
            hits_.contains({static_cast<std::uint32_t>(step), alloc_class});
@@ -32,11 +32,11 @@ class ObservedCells {
     ++hits_[{static_cast<std::uint32_t>(step), alloc_class}];
   }
   void clear() { hits_ = {}; }
-  // The table has a slot and a control byte for each place,
-  // also of those that are empty.
+  // The table has a slot and a control byte for each place, including empty ones.
   std::size_t memory_bytes() const { return hits_.capacity() * (sizeof(Hits::value_type) + 1); }
 
-  // use(interval, rate) for each weight; the cells are of hits whose blocks are not followed.
+  // Calls use(interval, rate) for each weight. The cells contain hits, whose blocks are not
+  // followed.
   template <typename Use>
   void for_each_weight(Use use) const;
 

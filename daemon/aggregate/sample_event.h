@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One accepted record with the known facts about its block.
+// An accepted record with the known facts about its block.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 namespace memprofd {
 
 struct SampleEvent {
-  // As the agent sent it, but for promotions and deallocations n_samples is that
-  // of the block, 0 when it is not followed. An event of C's memory has the same form: its source
+  // The record as the agent sent it, except that promotions and deallocations have the block's
+  // n_samples, 0 if it is not followed. An event of the native heap has the same form: its source
   // is Source::kMalloc, its kind one of the major heap.
   memprof_record record{};
-  ClassId alloc_class;              // the unknown one when the block is not followed
-  std::uint8_t bytes_short = 0;     // of what C allocates: by how much it is below size_words
+  ClassId alloc_class;              // the unknown class if the block is not followed
+  std::uint8_t bytes_short = 0;     // native blocks: size_words in bytes minus the exact size
   std::uint64_t alloc_time_ns = 0;  // CLOCK_MONOTONIC; 0: the block is not followed
 
   bool of_c() const {

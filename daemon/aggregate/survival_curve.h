@@ -45,51 +45,51 @@ namespace memprofd {
 
 class SurvivalCurve {
  public:
-  // A lifetime in ns that a share of the words does not exceed.
+  // A lifetime in ns that a given share of the words does not exceed.
   struct Quantile {
-    // Nothing: not reached, it is longer than watched_ns().
+    // Unset if the curve does not reach it: the lifetime is longer than watched_ns().
     std::optional<double> ns;
-    // In 95 of 100 cases, or as asked for, it lies between them; no upper one: it may be of any
-    // length.
+    // The interval contains it in 95 of 100 cases, or with the requested probability. Without an
+    // upper limit it may be arbitrarily long.
     double lower_ns = 0;
     std::optional<double> upper_ns;
   };
 
-  // The share of words that live longer than an age, with its limits of 95 %.
+  // The share of words that live longer than an age, with 95 % limits.
   struct Share {
     double survival = 1;
     double lower = 1;
     double upper = 1;
   };
 
-  static constexpr double kNormal95 = 1.959964;  // of the normal distribution, two-sided
+  static constexpr double kNormal95 = 1.959964;  // two-sided quantile of the normal distribution
 
-  // Includes all blocks in the deaths, forgotten, ages and late of these counters. quantile: width
-  // of all limits, in standard errors.
+  // Uses all blocks in the deaths, forgotten, ages and late of these counters. quantile: width of
+  // all limits, in standard errors.
   explicit SurvivalCurve(const Counters& counters, double quantile = kNormal95);
 
-  // Nobody was watched: nothing is known.
+  // True if no block was observed, so that nothing is known.
   bool empty() const { return watched_ == 0; }
-  // q in 0..1.
+  // The quantile for a share q of 0 to 1.
   Quantile quantile(double q) const;
-  // At the end of a bucket of LifetimeHistogram.
+  // The share that survives the end of a bucket of LifetimeHistogram.
   const Share& at(int bucket) const { return steps_[bucket]; }
-  // The age in ns up to which the curve goes.
+  // The maximum age in ns that the curve covers.
   double watched_ns() const;
-  // The share of the watched words that is alive.
+  // The share of the observed words that is alive.
   double alive_ratio() const { return alive_ratio_; }
 
  private:
   static constexpr int kBuckets = LifetimeHistogram::kBuckets;
 
   std::array<Share, kBuckets> steps_;
-  int watched_ = 0;    // buckets in which anything was at risk are below it
-  bool open_ = false;  // something was last seen alive in the last of them
+  int watched_ = 0;    // number of the first bucket from which on nothing was at risk
+  bool open_ = false;  // some blocks were last seen alive in the last observed bucket
   double alive_ratio_ = 0;
 };
 
-// The lifetime to show if one number is requested: the median in ns, or the time that it exceeds; 0
-// if nothing is known.
+// The lifetime to show as a single number: the median in ns, or the time that it exceeds; 0 if
+// nothing is known.
 double median_at_least_ns(const Counters& counters);
 
 }  // namespace memprofd

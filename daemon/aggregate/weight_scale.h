@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights of observed hits on a scale of 8 steps an octave, so that history keeps them
-// by few rates. A weight becomes one of its two neighbours by chance, so that its mean
-// is right: sums over hits are unbiased, and what this adds to their variance is below
-// 0.2 % of it. Below the smallest step the other neighbour is nothing.
+// Weights of observed hits on a scale of 8 steps per octave, so that history stores them at few
+// rates. A weight is rounded to one of its two neighbours at random so that the mean is preserved:
+// sums over hits are unbiased, and rounding adds less than 0.2 % to their variance. The lower
+// neighbour of a weight below the smallest step is zero.
 #pragma once
 
 #include <cmath>
@@ -21,7 +21,7 @@ class WeightScale {
     return kSmallestWords * std::exp2(static_cast<double>(step) / kStepsAnOctave);
   }
 
-  // dice: uniform in [0, 1). Nothing when the hit does not count.
+  // dice: uniform in [0, 1). Returns nullopt if the hit does not count.
   static std::optional<std::size_t> round(double weight, double dice) {
     if (!(weight > 0)) return std::nullopt;
     if (weight < kSmallestWords) {

@@ -33,15 +33,15 @@ namespace memprofd {
 
 // The part of the kernel's configuration that both modes share.
 KernelConfig kernel_config(const Target& target, const AttachOptions& options);
-// With the probes that both modes have: the process's life, its plugins.
+// Loads the probes that both modes share: process lifetime and plugins.
 absl::StatusOr<std::unique_ptr<KernelSide>> load_for(const Target& target,
                                                      const KernelConfig& config);
 
 class AgentAttachment final : public AttachedTarget {
  public:
-  // Takes the target and its plan, in which an agent is possible; loads and attaches everything but
-  // the agent. Nothing has been done to the process when this fails, but that an agent that is
-  // there was claimed for a moment. Errors as in exit_codes.h.
+  // Takes a target and a plan in which an agent is possible; loads and attaches everything except
+  // the agent. If this fails, the process is unchanged, although an existing agent was claimed for
+  // a moment. Errors as in exit_codes.h.
   static absl::StatusOr<std::unique_ptr<AgentAttachment>> prepare(Target target, TargetLock lock,
                                                                   AgentPlan plan,
                                                                   const AttachOptions& options);
@@ -126,7 +126,7 @@ class AgentAttachment final : public AttachedTarget {
   std::optional<AgentLocation> injected_agent_;  // claimed by the injector; after its end
   std::optional<AgentControl> control_;
   AgentLocation agent_;                // of control_
-  std::uint64_t native_interval_ = 0;  // bytes of C's memory for one sample; 0: it is not followed
+  std::uint64_t native_interval_ = 0;  // bytes of native heap per sample; 0: not profiled
   std::optional<NativeHeapControl> native_heap_;
   std::uint32_t native_generation_ = 0;
   bool claimed_ = false;  // control_'s agent is ours (agent_owner.h)
@@ -139,13 +139,13 @@ class AgentAttachment final : public AttachedTarget {
   std::unique_ptr<Injector> injector_;  // last: it uses the members above
   std::chrono::steady_clock::time_point tripped_at_;
   bool injected_ = false;
-  SharedFd agent_copy_;  // that was mapped, where it is one
+  SharedFd agent_copy_;  // the mapped copy, if there is one
   int in_use_ = 0;       // sessions that found Memprof in use, with agents of other builds there
   std::string why_no_agent_;
   double paused_seconds_ = 0;
   std::atomic<double> paused_for_copies_{0};
   std::atomic<double> copy_pause_ratio_{1};  // see CopyLease
-  std::weak_ptr<CopyLease> lease_;           // of the copy that is being taken
+  std::weak_ptr<CopyLease> lease_;           // lease of the current copy
 };
 
 }  // namespace memprofd

@@ -17,21 +17,22 @@
 namespace memprofd {
 
 struct AgentPlan {
-  // One line that begins with the pid. Not empty: no agent can be there, which leaves observe mode;
-  // the rest means nothing then.
+  // One line that begins with the pid. If not empty, an agent is impossible and only observe mode
+  // remains; all other fields are then meaningless.
   std::string why_none;
   Refusal refusal = Refusal::kOther;  // of why_none
-  std::optional<AgentStatus> there;   // of the agent that is in the process, if it is of our build
-  AgentLocation agent;                // where that is
+  std::optional<AgentStatus> there;   // status of an agent of this build that is already in the
+                                      // process
+  AgentLocation agent;                // location of that agent
   std::size_t others = 0;             // idle agents of other builds in the process; they stay so
   std::optional<AgentFile> file;      // the agent to inject, when there is none
   bool copy_file = false;             // the process does not see that file
-  // Whether its probe is placed only after it is loaded and the program runs again. Sampling then
-  // begins a little later. But a program with many mappings would be stopped for as long as the
-  // kernel searches them for the probe's semaphore, and a copy is no file yet.
+  // True if the agent's probe is placed only after the agent is loaded and the program runs again.
+  // Sampling then begins a little later. Otherwise a program with many mappings would be stopped
+  // while the kernel searches them for the probe's semaphore, and a copy is not a file yet.
   bool listen_late = false;
   bool may_inject = false;  // a thread may be borrowed, also to start an agent that is there
-  LibcFunctions libc;       // of the process, when a thread may be borrowed
+  LibcFunctions libc;       // functions of the process, if a thread may be borrowed
 };
 
 // The parts of the plan that depend on agents already in the process: there, agent, others,

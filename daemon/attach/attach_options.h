@@ -11,8 +11,8 @@
 
 namespace memprofd {
 
-// Microseconds a second, all processors together, that probes may cost which follow C's memory
-// where no agent can be.
+// Microseconds of CPU per second, for all processors together, that probes on the native heap may
+// cost if no agent is possible.
 inline constexpr std::uint64_t kUsualNativeHeapMaxHits = 20'000,
                                kMaxNativeHeapMaxHits = 100'000'000;
 
@@ -21,16 +21,15 @@ struct AttachOptions {
   bool no_inject = false;
   bool follow_forks = false;  // report children
   CaptureMode capture = CaptureMode::kKernel;
-  std::uint64_t native_heap_interval =
-      0;  // bytes of C's memory for one sample; 0: it is not followed
-  // With probes: the number of hits per second that following the native heap may cost the program.
+  std::uint64_t native_heap_interval = 0;  // bytes of native heap per sample; 0: not profiled
+  // Without an agent: maximum cost of the native heap's probes, in microseconds per second.
   std::uint64_t native_heap_max_hits = kUsualNativeHeapMaxHits;
   std::uint32_t max_frames = 0;
   std::uint32_t ring_bytes = 0;  // 0: as KernelConfig has it
   // Start time of the requested process, whose pid may have been reused. 0: any process with the
   // pid.
   std::uint64_t start_time_ticks = 0;
-  std::optional<ProcessUser> user;  // whose program it has to be; nothing: anybody's
+  std::optional<ProcessUser> user;  // required owner of the program; nullopt: any
 };
 
 }  // namespace memprofd

@@ -34,14 +34,14 @@ class AttachedTarget {
   virtual absl::Status begin(double rate, memprof_capture_by wanted) = 0;
 
   enum class Progress { kWaiting, kSampling, kAgain, kNoAgent };
-  // Takes the next step towards sampling; call it repeatedly while it returns kWaiting. kAgain: the
-  // obstacle to this session ends soon; request another. kNoAgent: the agent is there and cannot
-  // sample; observe mode remains. The status explains why an attach is impossible.
+  // Takes the next step towards sampling; call it repeatedly while it returns kWaiting. kAgain: a
+  // temporary obstacle prevents this session; request another. kNoAgent: the agent is loaded but
+  // cannot sample; observe mode remains. The status explains why an attach is impossible.
   virtual absl::StatusOr<Progress> advance() = 0;
-  // After kNoAgent, one line that begins with the pid.
+  // One line that begins with the pid, valid after kNoAgent.
   virtual std::string why_no_agent() const = 0;
-  // To be called every second: repeats the request for a session until it has been heard.
-  // Why the session has ended by itself although it ran (`sampling`), one line; empty: it has not.
+  // Call this every second: repeats the request for a session until it is received. Returns one
+  // line if a running session (`sampling`) has ended by itself; otherwise empty.
   virtual std::string keep_alive(bool sampling) const = 0;
   // Why it is waiting, one line.
   virtual std::string waiting_for() const = 0;
@@ -54,23 +54,22 @@ class AttachedTarget {
   // yet.
   virtual void begin_detach() = 0;
   virtual bool detached() = 0;
-  // Gives the target up, which another session may then take; waits until it is detached. What
-  // the ring holds, and the agent, stays readable.
+  // Releases the target, so that another session may take it, and waits until it is detached. Ring
+  // and agent remain readable.
   virtual void detach() = 0;
 
-  // For one heap snapshot at a time. Its holder ends soon if the target is to be detached.
-  // kFailedPrecondition, in one line, if none can be taken now.
+  // A lease for one heap snapshot at a time. Its holder must return it soon if the target is to be
+  // detached. kFailedPrecondition, in one line, if no snapshot is possible now.
   virtual absl::StatusOr<std::shared_ptr<const CopyLease>> copy_lease() = 0;
 
   virtual const Target& target() const = 0;
-  // For a session of the other mode. After detach(); the destructor alone comes after it,
-  // while the target's memory is still there.
+  // Returns the target for a session of the other mode. Call it after detach(); afterwards only the
+  // destructor may run, while the target's memory still exists.
   virtual Target release_target() = 0;
   virtual KernelSide& kernel() = 0;
   // Null until there is one in the process.
   virtual const AgentControl* agent() const = 0;
-  // C's memory: samples per word, 0 where it is not followed; null until there is an agent that
-  // does.
+  // Native heap: samples per word, 0 if it is not profiled; null until an agent profiles it.
   virtual double native_heap_rate() const { return 0; }
   virtual const NativeHeapControl* native_heap() const { return nullptr; }
   // True if native blocks are followed now. When probes do that, call watch_native_heap() often;

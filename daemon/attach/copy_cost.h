@@ -24,20 +24,20 @@ struct CopySpeed {
   double page_seconds = 0;   // CPU for a small page that is copied for the first time since a write
   double fixed_seconds = 0;  // CPU for the rest: the copy's process, and borrowing the thread
   double slowdown = 1;       // time for each unit of CPU, at least 1: others run on the processors
-  double wake_seconds = 0;   // that a thread which is woken waits until it runs
+  double wake_seconds = 0;   // delay of a woken thread until it runs
 };
 
 struct CopyCost {
   std::uint64_t anonymous_bytes = 0;  // all of them may have to be there twice in the end
-  std::uint64_t huge_bytes = 0;       // of those, in huge pages
+  std::uint64_t huge_bytes = 0;       // part of those in huge pages
   double pause_seconds = 0;
 };
 
 // Parses /proc/PID/smaps_rollup; total on any text. kDataLoss if it lacks the numbers.
 absl::StatusOr<CopyCost> parse_smaps_rollup(std::string_view text);
 
-// Takes as long as the kernel needs to read the mappings, tens of milliseconds per GB; the program
-// waits only if it maps or unmaps memory meanwhile. Errors as of ProcFs.
+// Takes as long as the kernel needs to read the mappings, tens of milliseconds per GB. The program
+// waits only if it maps or unmaps memory meanwhile. Returns the errors of ProcFs.
 absl::StatusOr<CopyCost> predict_copy_cost(int pid, const CopySpeed& speed,
                                            const ProcFs& proc = ProcFs());
 

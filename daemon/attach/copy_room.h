@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks whether machine and cgroups of a program have room for a copy of it. In the worst case the
-// program writes each of its anonymous pages while the copy exists, so that each is there twice. In
-// a cgroup without room the kernel would kill the program, not only the copy (memory.oom.group).
+// Checks whether the machine and the cgroups of a program have room for a copy of it. In the worst
+// case the program writes each of its anonymous pages while the copy exists, so that each page
+// exists twice. In a cgroup without room the kernel would kill the program as well as the copy
+// (memory.oom.group).
 #pragma once
 
 #include <string>

@@ -12,8 +12,8 @@
 namespace memprofd {
 
 struct MallocSites {
-  std::string path;  // as the program has mapped it
-  // Cookies as of MEMPROF_C_COOKIE. A call of the first comes back to the word at rsp.
+  std::string path;  // path as the program mapped it
+  // The cookies are MEMPROF_C_COOKIE values. A call at one of `calls` returns to the word at rsp.
   ProbeSites calls;
   ProbeSites frees;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One memprofd per target: a name in the kernel that dies with its holder.
+// Ensures one memprofd per target, with a kernel name that disappears with its holder.
 #pragma once
 
 #include <cstdint>

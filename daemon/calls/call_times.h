@@ -25,8 +25,8 @@ struct CallTimes {
   std::uint64_t running = 0;     // have not come back
   std::uint64_t lost = 0;        // have begun, their end is not known
   std::uint64_t unmatched = 0;   // ends of calls whose begin is not known; not in calls
-  double seconds = 0;            // of those that returned or ended in a tail call
-  Quantiles ns;                  // the same calls, by how long they took
+  double seconds = 0;            // total of calls that returned or ended in a tail call
+  Quantiles ns;                  // durations of the same calls
   // Words that their domains have allocated from their begin to their end; of all of them but
   // unsized, which have gone on in another domain, or of which nothing is known.
   std::uint64_t words = 0;

@@ -37,8 +37,8 @@ struct FunctionCalls {
 };
 
 struct CallsReport {
-  std::vector<FunctionCalls> functions;  // by address
-  double seconds = 0;                    // that were counted
+  std::vector<FunctionCalls> functions;  // ordered by address
+  double seconds = 0;                    // counted time
   std::uint64_t hits = 0;
   std::uint64_t costly = 0;  // functions whose probe is single-stepped
   bool with_time = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Has calls of programs traced: one trace a program at a time, and few in all.
+// Traces calls of programs on request: at most one trace per program at a time, and few in total.
 #pragma once
 
 #include <functional>

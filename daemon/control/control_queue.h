@@ -26,7 +26,7 @@ class ControlQueue {
   // Time for which a caller waits for the control thread; shorter than memprofctl's own.
   static constexpr std::chrono::seconds kPatience{10};
 
-  // False once the queue is closed: the request is not run.
+  // Returns false and drops the request if the queue is closed.
   bool post(std::function<void()> request);
   // Runs the request on the control thread and waits for its answer: kDeadlineExceeded if none came
   // in time, kAborted if the queue is closed.
@@ -38,7 +38,7 @@ class ControlQueue {
 
   // Ends the control thread's wait, or its next one.
   void wake();
-  // Answers all callers, and those to come, with kAborted.
+  // Fails all current and future requests with kAborted.
   void close();
 
   // Control thread only. Waits for requests, a wake-up or the time; what there is.

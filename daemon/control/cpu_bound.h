@@ -21,8 +21,8 @@ namespace memprofd {
 class CpuBound {
  public:
   static constexpr double kRecentSeconds = 5;  // shares are averages over about this time
-  static constexpr double kForTargets = 0.5;   // of the bound, at least
-  // In all; of one to which it has happened before.
+  static constexpr double kForTargets = 0.5;   // minimum part of the bound
+  // Total time; the shorter one applies to a target that has exceeded the limit before.
   static constexpr double kPatienceSeconds = 15, kShortPatienceSeconds = 2;
 
   // cores: the bound, 1 is one processor; 0: none.
@@ -32,7 +32,7 @@ class CpuBound {
   class Use {
    public:
     double cores() const { return cores_; }
-    // It is to be read no faster than its limit.
+    // True if the target's events must be read no faster than its limit.
     bool slowed() const { return slowed_; }
 
    private:
@@ -45,12 +45,11 @@ class CpuBound {
 
   struct Target {
     Use* use;
-    double cpu_seconds;   // of memprofd's, for this target, in the window
+    double cpu_seconds;   // memprofd's CPU time for this target in the window
     bool held;            // its rate is held down
     bool behind = false;  // some of its events are still unread
   };
-  // To be called with windows that follow each other. Answers with the limit of each target, in
-  // cores; 0: none.
+  // Takes consecutive windows. Returns the limit of each target in cores; 0: none.
   double judge(double seconds, double cpu_seconds, std::span<const Target> targets);
 
   double cores() const { return cores_; }

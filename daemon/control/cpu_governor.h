@@ -17,15 +17,15 @@ class CpuGovernor {
   // cores: as CpuBound has it.
   explicit CpuGovernor(double cores) : bound_(cores) {}
 
-  // To be called again and again.
+  // Call this repeatedly.
   void check(const std::map<int, std::unique_ptr<TargetSession>>& targets);
 
  private:
   void log_who_else(double seconds);
 
   CpuBound bound_;
-  std::chrono::steady_clock::time_point began_at_;  // of the window; not set: none has begun
-  double cpu_seconds_ = 0;                          // of memprofd and its memory servers, then
+  std::chrono::steady_clock::time_point began_at_;  // start of the window; unset: none has begun
+  double cpu_seconds_ = 0;  // CPU time of memprofd and its memory servers at that time
   double others_over_seconds_ = 0;
   bool logged_others_ = false;
 };

@@ -50,8 +50,8 @@ struct DaemonOptions {
   AttachMode mode = AttachMode::kAuto;
   double sampling_rate = 0;                 // samples per word, not 0
   double max_overhead = kUsualMaxOverhead;  // share of a target's CPU; 0: no budget
-  double cpu_max = kUsualCpuMax;            // of a processor, for memprofd itself; 0: no bound
-  std::size_t history_bytes = 0;            // of all targets together
+  double cpu_max = kUsualCpuMax;            // processors that memprofd itself may use; 0: no limit
+  std::size_t history_bytes = 0;            // total for all targets
   // Time for which the counts of an ended target are kept.
   std::chrono::seconds retention{};
   std::vector<std::string> cmt;  // places of compilers' files
@@ -68,7 +68,7 @@ class Daemon : public ProfilerService {
   void stop();
   // True if the previous memprofd was attached to the process and this one resumes it.
   bool resumes(int pid) const { return resuming_.contains(pid); }
-  // Answers all waiting requests with kAborted, from now on at once. Any thread.
+  // Fails all pending and future requests with kAborted. Any thread.
   void cancel_requests();
   bool cancelled() const { return cancelled_; }
 
@@ -105,7 +105,8 @@ class Daemon : public ProfilerService {
   Discoveries discovered() override { return discoveries_->get(); }
   // The results of the search for programs.
   std::shared_ptr<DiscoveryBook> discovery_book() const { return discoveries_; }
-  // The points at which a target waits for snapshots. Errors as of take_heap(); any thread.
+  // The points at which a target waits for snapshots. Returns the errors of take_heap(). Any
+  // thread.
   absl::StatusOr<HeapPoints> heap_points(int pid);
   // Durations of summing up all targets for a query. Any thread.
   DurationCounts publications() const { return ingest_.publications(); }
@@ -115,7 +116,7 @@ class Daemon : public ProfilerService {
  private:
   using Sessions = std::map<int, std::unique_ptr<TargetSession>>;
 
-  enum class Whom { kDue, kAll };  // of the sessions
+  enum class Whom { kDue, kAll };  // sessions to visit
 
   void loop();
   std::chrono::steady_clock::time_point next_due() const;
@@ -124,7 +125,7 @@ class Daemon : public ProfilerService {
   void tick(Whom whom);
   void take_over_inspections();
   void follow_child();
-  // For whom a target is profiled.
+  // The user for whom a target is profiled.
   std::string user_of(int pid) const;
   bool may_follow(const ForkFamily& family, const ForkedChild& child);
   // why: with the child's pid.
@@ -139,8 +140,8 @@ class Daemon : public ProfilerService {
   // resume_targets.cc
   void show_stored();
   void resume_next();
-  // Writes the state before a client gets an answer, so that the next memprofd knows what was
-  // answered.
+  // Writes the state before a client receives a reply, so that the next memprofd knows its
+  // contents.
   void write_down();
   std::deque<ProfileSnapshotPtr>::const_iterator waiting_to_resume(int pid) const;
   absl::StatusOr<bool> cancel_resume(const AskedProcess& process);

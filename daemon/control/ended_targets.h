@@ -14,7 +14,7 @@ namespace memprofd {
 
 struct EndedTarget {
   int pid = 0;
-  std::optional<uid_t> owner;  // nothing: not known
+  std::optional<uid_t> owner;  // nullopt: unknown
   std::chrono::steady_clock::time_point ended_at;
 };
 

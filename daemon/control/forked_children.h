@@ -40,7 +40,7 @@ class ForkFamily {
   // (inspection.h).
   static constexpr int kMaxGivenUp = 2;
 
-  // user: the user who requested the first of them and must own all of them; nothing: any owner.
+  // user: the user who requested the first of them and must own all of them; nullopt: any owner.
   explicit ForkFamily(std::optional<ProcessUser> user = std::nullopt) : user_(user) {}
 
   const std::optional<ProcessUser>& user() const { return user_; }
@@ -67,7 +67,7 @@ class ForkedChildren {
   // proc is that of a fake tree in tests.
   explicit ForkedChildren(ProcFs proc = ProcFs()) : proc_(std::move(proc)) {}
 
-  // False when too many of its family wait already.
+  // Returns false if too many children of the family are already waiting.
   bool add(const ForkFamilyPtr& family, ForkedChild child);
   // The next child that is due and still runs its parent's program, of the family whose turn it is.
   // It counts as being inspected until inspection_over(). Children that have not stayed are

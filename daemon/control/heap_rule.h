@@ -22,7 +22,7 @@ namespace memprofd {
 struct HeapRule {
   enum class Kind { kAbove, kGrown, kMajors, kTime, kPoint, kEnd };
   Kind kind = Kind::kAbove;
-  std::string text;         // as it was given
+  std::string text;         // text of the option
   double bytes = 0;         // kAbove, kGrown
   std::uint64_t count = 0;  // kMajors
   int hour = 0, minute = 0;
@@ -34,8 +34,8 @@ absl::StatusOr<HeapRule> parse_heap_rule(std::string_view text);
 // The numbers of a sampled target that rules compare.
 struct HeapMoment {
   double live_bytes = 0;
-  std::optional<std::uint64_t> major_collections;  // nothing: not known
-  std::tm time{};                                  // of the machine's clock
+  std::optional<std::uint64_t> major_collections;  // nullopt: unknown
+  std::tm time{};                                  // local time of the machine
 };
 
 // A rule of the first four kinds, and its state for one target.
@@ -56,8 +56,8 @@ class HeapRuleState {
   HeapMoment last_;
   std::optional<double> base_bytes_;
   std::optional<std::uint64_t> base_majors_;
-  std::optional<int> day_;  // of the year, on which it was taken
-  bool is_armed_ = true;    // not taken since it was true for the last time
+  std::optional<int> day_;  // day of the year of the last snapshot
+  bool is_armed_ = true;    // no snapshot since the condition was last false
 };
 
 }  // namespace memprofd

@@ -31,7 +31,7 @@ struct HeapWatchOptions {
   std::vector<HeapRule> rules;
   HeapFilesOptions files;
   double max_pause_seconds = 0.05;
-  // From one attempt at a target to the next, but for that at its end.
+  // Minimum time between two attempts at a target, except at its end.
   double rest_seconds = 60;
   // Called for refusals that occur before the service is called.
   std::function<void(const absl::Status&)> count;
@@ -59,16 +59,16 @@ class HeapWatch {
 
   // A process: its pid may be another one's later.
   using Process = std::pair<int, std::uint64_t>;
-  // One target, as long as it is profiled.
+  // A target while it is profiled.
   struct Watched {
     Process process;
     std::uint64_t attached_ns = 0;
     std::vector<HeapRuleState> rules;
     Clock::time_point not_before;
     std::string comm;
-    std::string user;  // whose program it is, as UserSlots has it
+    std::string user;  // user of the program, in the form for UserSlots
     std::optional<HeapPoints> points;
-    std::optional<WaitingPoint> point;  // where it was last seen to wait
+    std::optional<WaitingPoint> point;  // point at which it was last seen waiting
     Clock::time_point waits_since;
   };
   // A snapshot that is being taken, by a thread of its own.
@@ -80,9 +80,9 @@ class HeapWatch {
     const std::uint64_t attached_ns;
     UserSlots::Slot slot;
     std::vector<std::size_t> due;       // conditions that it is for
-    std::optional<HeapPoints> points;   // where the program waits for it, if it does
+    std::optional<HeapPoints> points;   // points at which the program waits for it, if any
     std::optional<WaitingPoint> point;  // likewise
-    absl::Status outcome;               // of the thread, until it has ended
+    absl::Status outcome;               // result, set by the thread until it ends
     std::atomic<bool> has_ended = false;
     std::thread thread;
   };
@@ -109,7 +109,7 @@ class HeapWatch {
   const HeapFiles files_;
   const std::uint32_t point_kinds_;  // bits of memprof_point_kind
   UserSlots slots_{kMostTaken, "snapshots are being taken by rules"};
-  std::map<int, Watched> watched_;              // of thread_
+  std::map<int, Watched> watched_;              // used by thread_
   std::set<Process> ended_;                     // likewise: programs that wait at their end
   std::list<std::unique_ptr<Taking>> takings_;  // likewise
   StopSignal stop_;

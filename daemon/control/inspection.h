@@ -40,7 +40,7 @@ absl::Status inspection_took_too_long(int pid);
 class InspectionThreads {
  public:
   static constexpr std::size_t kMax = 32;
-  // Limit for one user who is not root.
+  // Limit per user other than root.
   static constexpr std::size_t kMaxOfUser = 8;
 
   // Runs the work in a detached thread, for the user of this one (util/asker.h). kResourceExhausted
@@ -57,7 +57,7 @@ std::chrono::nanoseconds cpu_time_of_thread(pid_t thread);
 template <typename Result>
 class Inspection {
  public:
-  // when_done is called by the look's thread, also when the look was given up.
+  // when_done is called by the inspection's thread, even if the inspection was abandoned.
   static absl::StatusOr<Inspection> start(std::function<Result(std::stop_token)> work,
                                           std::function<void()> when_done);
   Inspection(Inspection&&) noexcept = default;
@@ -77,7 +77,7 @@ class Inspection {
     const MutexLock lock(shared_->mutex);
     return shared_->result.has_value();
   }
-  // Once, after done().
+  // Call this once, after done().
   Result take() {
     const MutexLock lock(shared_->mutex);
     return *std::exchange(shared_->result, std::nullopt);
@@ -163,8 +163,8 @@ absl::StatusOr<Inspection<Result>> Inspection<Result>::start(
   return Inspection(std::move(shared));
 }
 
-// Does the work and waits for it, as long as a look may take. kResourceExhausted,
-// kDeadlineExceeded: as of Look. pid: of messages.
+// Runs the work and waits for it within the time limit of an inspection. kResourceExhausted,
+// kDeadlineExceeded: as for Inspection. pid: for messages.
 template <typename Result>
 absl::StatusOr<Result> inspect_in_time(int pid, std::function<Result(std::stop_token)> work) {
   auto inspection = Inspection<Result>::start(std::move(work), [] {});
@@ -178,7 +178,7 @@ absl::StatusOr<Result> inspect_in_time(int pid, std::function<Result(std::stop_t
 template <typename Key, typename Result>
 class JoinedInspections {
  public:
-  // pid: of messages. kResourceExhausted, kDeadlineExceeded: as of Look.
+  // pid: for messages. kResourceExhausted, kDeadlineExceeded: as for Inspection.
   absl::StatusOr<Result> ask(const Key& key, int pid, std::function<Result(std::stop_token)> work) {
     std::promise<absl::StatusOr<Result>> answered;
     {

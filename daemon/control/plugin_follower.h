@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plugins of a target: their names for its symbolizer, their frames for its walks.
-// Owned by the control thread; the look that prepares the target uses it before.
+// Plugins of a target: their names for its symbolizer, their frames for its stack walks. Owned by
+// the control thread; before that, the inspection that prepares the target uses it.
 #pragma once
 
 #include <chrono>
@@ -25,14 +25,14 @@ class PluginFollower {
   // Takes over the plugins that the target's inspection found.
   PluginFollower(Target& target, std::shared_ptr<OcamlSymbolizer> symbolizer);
 
-  // Adds those that were found: to be called before the first session, for its samples to
-  // be walked through them.
+  // Adds the plugins that were found. Call it before the first session, so that stacks of its
+  // samples can be walked through them.
   void add_found(AttachedTarget& target);
-  // The same for those that were added before, when the target is attached to in another way.
+  // Adds the known plugins again after the target was attached in another way.
   void add_again(AttachedTarget& target);
-  // Looks for plugins, in a thread of its own that calls wake in the end, when the program has
-  // registered frame tables since the last look, and in the first call: `registered` counts
-  // them. Takes over what the last look has found. To be called again and again.
+  // Searches for plugins in a separate thread, which calls wake at its end, if the program has
+  // registered frame tables since the last search, and in the first call. `registered` counts the
+  // registrations. Processes the result of the last search. Call this repeatedly.
   void follow(std::uint64_t registered, AttachedTarget& target, const std::function<void()>& wake);
 
  private:

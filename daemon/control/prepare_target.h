@@ -37,9 +37,9 @@ struct InspectedProgram {
   PluginFollower plugins;
 };
 
-// In observe mode, without another look: the agent that was in the program has found that it
-// cannot sample. why_no_agent begins with the pid, and is the error, as kFailedPrecondition, when
-// the program cannot be observed either.
+// Prepares observe mode without another inspection, after the agent in the program has found that
+// it cannot sample. why_no_agent begins with the pid; it is returned as kFailedPrecondition if the
+// program cannot be observed either.
 absl::StatusOr<PreparedTarget> prepare_instead(InspectedProgram found, const AttachOptions& options,
                                                const std::string& why_no_agent);
 

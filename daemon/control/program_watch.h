@@ -56,8 +56,8 @@ class ProgramWatch {
     int refused = 0;                   // times
     bool done = false;
     Discovery outcome = Discovery::kWaiting;
-    std::string reason;       // of outcome
-    Clock::time_point again;  // not to be tried before
+    std::string reason;       // reason of outcome
+    Clock::time_point again;  // time of the next attempt
   };
 
   void run();

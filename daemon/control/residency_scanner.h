@@ -19,11 +19,11 @@
 
 namespace memprofd {
 
-// A target of which C's memory is followed.
+// A target whose native heap is profiled.
 struct ResidencyTarget {
   int pid = 0;
   std::shared_ptr<const TargetMemory> memory;
-  std::function<std::vector<NativeBlock>()> blocks;  // that live; may wait a moment
+  std::function<std::vector<NativeBlock>()> blocks;  // returns the live blocks; may wait briefly
   std::function<void(ResidencyScan)> keep;
 };
 
@@ -50,7 +50,7 @@ class ResidencyScanner {
     std::chrono::nanoseconds cpu_time{};
   };
   struct Watched {
-    std::optional<Inspection<Scan>> check;  // that is under way
+    std::optional<Inspection<Scan>> check;  // current scan
     Clock::time_point next;
   };
   void run();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers questions about resident memory, but not too often for the program: reading many mappings
-// keeps it from changing them for some milliseconds per GB.
+// Answers queries about resident memory, at a limited rate: reading many mappings prevents the
+// program from changing them for some milliseconds per GB.
 #pragma once
 
 #include <chrono>
@@ -30,7 +30,7 @@ class RssService {
  private:
   using Clock = std::chrono::steady_clock;
   struct Answer {
-    AskedProcess process;  // as requested: others may not get the answer
+    AskedProcess process;  // as requested, because other users may not get the answer
     bool owners = false;
     RssReport report;
     Clock::time_point made;

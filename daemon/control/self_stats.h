@@ -9,7 +9,7 @@ namespace memprofd {
 // CPU time of this process and of its memory servers, so far.
 double own_cpu_seconds();
 
-// All but SelfStats::events.
+// Fills everything except SelfStats::events.
 SelfStats read_self_stats();
 
 }  // namespace memprofd

@@ -23,8 +23,8 @@ class TargetOverhead {
   // their share of the cost is estimated from the events that they have sent.
   TargetOverhead(double share, double ceiling, CaptureMode capture);
 
-  // To be called again and again while the target is sampled: at the end of a window, the
-  // session that is due.
+  // Call this repeatedly while the target is sampled. Returns, at the end of a window, the session
+  // that is due.
   struct Due {
     OverheadBudget::Change rate = OverheadBudget::Change::kNone;
     bool capture = false;  // another one: capture()

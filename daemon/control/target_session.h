@@ -60,8 +60,8 @@ struct SessionOptions {
   double rate = 0;
   double max_overhead = 0;  // share of the target's CPU at first; 0: no budget
   int forked_from = 0;      // the target that it is a child of; 0: none
-  ForkFamilyPtr family;     // that it belongs to
-  std::string user;         // for whom it is; empty: root, or memprofd itself
+  ForkFamilyPtr family;     // family of the target
+  std::string user;         // user on whose behalf it is profiled; empty: root or memprofd itself
 };
 
 // Probes that have fired for any target: it is not the kernel that keeps them silent.
@@ -95,7 +95,7 @@ class TargetSession {
                                                              const SessionContext& context,
                                                              TargetSession* before,
                                                              ProfileSnapshotPtr resumes_from);
-  // One of an earlier memprofd that has ended: this is its final snapshot.
+  // A target of an earlier memprofd that has ended, with its final snapshot.
   static std::unique_ptr<TargetSession> of_ended(ProfileSnapshotPtr snapshot,
                                                  std::chrono::steady_clock::time_point ended_at,
                                                  const SessionContext& context);
@@ -116,7 +116,8 @@ class TargetSession {
   std::optional<uid_t> owner() const { return owner_; }
   const ForkFamily* family() const { return options_.family.get(); }
 
-  // Answers a request to attach, or for a rate, when it samples, has ended, or takes long.
+  // Replies to a request for an attach or a rate when the target samples, has ended, or takes too
+  // long.
   void answer_when_sampling(SessionAnswer answer, std::chrono::milliseconds patience);
   void answer_when_ended(SessionAnswer answer);
   // True if it is attached and a request waits for an answer.
@@ -124,7 +125,7 @@ class TargetSession {
   void give_answers();
   void drop_answers() { pending_answers_.clear(); }
 
-  // While kInspecting: whether the look has ended or taken too long.
+  // While kInspecting: true if the inspection has ended or exceeded its time.
   bool inspection_over() const {
     return inspection_->done() || inspection_->over_budget() || Clock::now() >= inspect_until_;
   }
@@ -137,7 +138,7 @@ class TargetSession {
   // While attached, again and again: brings it to sampling, sees that it still does, notices
   // its end, its plugins and its children.
   void tick();
-  // The same, unless nothing can have changed.
+  // Calls tick() unless nothing can have changed.
   void tick_when_due();
   // When the next tick is due.
   TimePoint due_at() const { return pace_.due_at(); }
@@ -153,7 +154,7 @@ class TargetSession {
   // Source for a snapshot of the heap, while attached. kFailedPrecondition, in one line, if none
   // can be taken now.
   absl::StatusOr<HeapSource> heap_source();
-  // While attached: nothing where C's memory is not followed. For any thread.
+  // While attached: unset if the native heap is not profiled. Any thread.
   std::optional<ResidencyTarget> residency_target() const;
   // While attached: its modules' values, for any thread.
   std::shared_ptr<ValueProgram> values();
@@ -181,7 +182,7 @@ class TargetSession {
   using TargetInspection = Inspection<absl::StatusOr<PreparedTarget>>;
   using InspectionFunction = std::function<absl::StatusOr<PreparedTarget>(std::stop_token)>;
 
-  // From what the look has found until the end.
+  // Exists from the end of the inspection to the end of the session.
   struct Attached {
     std::shared_ptr<AttachedTarget> target;
     std::shared_ptr<OcamlSymbolizer> symbolizer;
@@ -189,12 +190,12 @@ class TargetSession {
     std::optional<TargetOverhead> overhead;  // not in observe mode
     std::shared_ptr<ValueProgram> values;    // null until the first question
     std::string why_observed;                // one line, in observe mode
-    bool probes_native_heap = false;         // likewise: C's memory is followed
+    bool probes_native_heap = false;         // likewise: probes follow the native heap
     std::string why_no_native_heap;          // likewise, one line
-    std::string why_rate;                    // for the log, when the budget has changed it
+    std::string why_rate;                    // reason of a rate change by the budget, for the log
     std::string why_ended;  // the session before the one that runs, by itself; as logged
     CpuBound::Use cpu;
-    std::uint64_t cpu_ns = 0;  // of memprofd for it, at the end of the last window
+    std::uint64_t cpu_ns = 0;  // memprofd's CPU time for the target at the end of the last window
     double cpu_limit = 0;
     bool slowed = false;
     bool logged_exhausted = false;
@@ -206,9 +207,9 @@ class TargetSession {
     std::uint64_t checked_records = 0;
     TimePoint owner_seen_at;
     TimePoint kept_alive_at;
-    std::uint64_t alive_cpu_ns = 0;  // of the program, just before that
+    std::uint64_t alive_cpu_ns = 0;  // CPU time of the program just before that
     HeardSilence silence;            // of its memory
-    // In kStopping: the final state, and the time until which the agent may continue.
+    // In kStopping: the final state, and the time limit for the agent to stop.
     TargetState end_state = TargetState::kDetached;
     std::string end_message;
     ProgramEnd how_ended;
@@ -279,7 +280,7 @@ class TargetSession {
   std::string why_no_agent_;         // it was in the program, and found that it cannot sample
   TimePoint inspect_until_ = TimePoint::max();  // earlier: it was detached, and has a moment to end
   std::vector<PendingAnswer> pending_answers_;
-  SkippedChildren skipped_children_;  // of the children since it was attached to
+  SkippedChildren skipped_children_;  // children skipped since the attach
   TimePoint requested_at_ = Clock::now();
   TimePoint ended_at_;
 };

@@ -24,7 +24,7 @@ class TickPace {
   // Ticks at once, because a caller waits for the end.
   void ticked_stopping(TimePoint now) { ticked(now, kAtOnce); }
   void ticked_steady(TimePoint now) { due_at_ = now + kSteady; }
-  // Nothing that was waited for since enter().
+  // No awaited event has happened since enter().
   void ticked_waiting(TimePoint now) { ticked(now, kSoon); }
   TimePoint due_at() const { return due_at_; }
 

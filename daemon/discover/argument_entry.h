@@ -25,9 +25,9 @@ struct ArgumentEntry {
   bool is_cheap = false;  // the kernel emulates the instruction there
 };
 
-// The first instruction that the kernel emulates, if the arguments are still there, otherwise the
-// function's first one. Nothing if the code is not understood, or a call may pass there twice.
-// Arguments as of read_function_code().
+// The first instruction that the kernel emulates, if the arguments are still intact there,
+// otherwise the function's first one. nullopt if the code is not understood, or a call may pass
+// there twice. Arguments as for read_function_code().
 std::optional<ArgumentEntry> find_argument_entry(std::span<const std::byte> code,
                                                  std::uint64_t address, const ReadProgram& read,
                                                  const WantedArguments& wanted);

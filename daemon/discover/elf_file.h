@@ -78,7 +78,7 @@ class ElfFile {
 
   // A defined symbol of .dynsym or, failing that, .symtab.
   std::optional<ElfSymbol> find_symbol(std::string_view name) const;
-  // All of names in one pass over each table, in their order.
+  // Finds all names in one pass over each table and returns them in the order of names.
   std::vector<std::optional<ElfSymbol>> find_symbols(std::span<const std::string_view> names) const;
   // Addresses of the defined symbols of .dynsym whose names are wanted.
   std::vector<std::uint64_t> dynamic_symbols(

@@ -31,7 +31,7 @@ struct ElfSections {
   std::uint64_t probe_base = 0;  // address of .stapsdt.base; 0: none
 };
 
-// No linker makes programs or libraries with more.
+// Upper bound: no linker produces programs or libraries with more sections.
 inline constexpr std::uint64_t kMaxElfSections = 65536;
 
 // A file without readable section headers has no sections. An error, about "it", when there

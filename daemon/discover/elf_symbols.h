@@ -44,7 +44,7 @@ class ElfStrings {
   std::size_t size_ = 0;
 };
 
-// One string, without loading the others; empty when it is none.
+// Reads one string without loading the others; empty if it is invalid.
 std::string string_at(int fd, const FileRange& strings, std::uint64_t offset);
 
 }  // namespace memprofd

@@ -14,11 +14,11 @@
 
 namespace memprofd {
 
-// One frame descriptor (runtime/caml/stack.h).
+// A frame descriptor (runtime/caml/stack.h).
 struct FrameDescriptor {
   static constexpr std::uint16_t kChunkEnd = 0xFFFF;  // a frame size: C code is below
   static constexpr std::uint64_t kSizeMask = 0xfffc;  // the lowest bits of a frame size are flags
-  // In the process: return address, frame size, number of live entries, the entries.
+  // Layout in the process: return address, frame size, number of live entries, the entries.
   static constexpr std::uint64_t kLiveCountOffset = 10;
   static constexpr std::uint64_t kLiveOffset = 12;
   static constexpr std::uint16_t kMaxLive = 4096;  // entries; more are taken for garbage
@@ -36,7 +36,7 @@ struct FrameDescriptor {
 class FrameTable {
  public:
   FrameTable();
-  // Any order. charge: what the descriptors have been charged with.
+  // Takes descriptors in any order. charge: the charge for their memory.
   explicit FrameTable(std::vector<FrameDescriptor> descriptors, ByteCharge charge = ByteCharge());
 
   // Sorted by return address; where two had the same, the one of the lower address.

@@ -32,8 +32,8 @@ struct FunctionExit {
 struct FunctionEntry {
   std::uint64_t at = 0;   // bytes from the function's begin
   bool is_cheap = false;  // the kernel emulates the instruction there
-  // For a timed_entry: words by which the stack pointer, and the end of the free part of the minor
-  // heap (r15), are below their values at the first instruction.
+  // For a timed_entry: the distances, in words, of the stack pointer and of the end of the free
+  // part of the minor heap (r15) below their values at the first instruction.
   std::uint32_t stack_words = 0;
   std::uint32_t young_words = 0;
 };

@@ -23,8 +23,8 @@ struct ListedFunction {
 };
 
 struct FunctionList {
-  std::vector<ListedFunction> functions;  // by address; at most `most`
-  std::uint64_t matching = 0;             // those beyond that included
+  std::vector<ListedFunction> functions;  // ordered by address; at most `most`
+  std::uint64_t matching = 0;             // includes functions beyond that limit
 };
 
 struct FunctionChoice {

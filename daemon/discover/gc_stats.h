@@ -25,8 +25,8 @@ struct GcStats {
   std::uint64_t heap_words = 0;  // 0: not known
   std::uint64_t top_heap_words = 0;
   std::uint64_t heap_chunks = 0;
-  std::optional<std::uint64_t> free_words;                 // of heap_words; nothing: not known
-  std::uint64_t minor_heap_words = 0;                      // of all domains; 0: not known
+  std::optional<std::uint64_t> free_words;                 // part of heap_words; nullopt: unknown
+  std::uint64_t minor_heap_words = 0;                      // total of all domains; 0: unknown
   std::array<memprof_pauses, MEMPROF_GC_PHASES> pauses{};  // measured while sampling
 };
 
@@ -45,24 +45,23 @@ struct DomainGc {
   std::array<std::uint64_t, 3> base_words{};  // minor, promoted, major, when it began
 };
 
-// The same in OCaml 5, summed up: ended_words is of domains that are gone. Domains that
-// ended before the agent came are missing. There are no heap chunks; the largest heap is
-// not known.
+// The same for OCaml 5, summed over domains. ended_words: total of ended domains; those that ended
+// before the agent was loaded are missing. There are no heap chunks, and the largest heap is
+// unknown.
 absl::StatusOr<GcStats> read_domain_gc_stats(const MemoryReader& memory, const RuntimeAbi& abi,
                                              const GcCounters& counters,
                                              std::span<const DomainGc> domains,
                                              const std::array<std::uint64_t, 3>& ended_words);
 
-// The same in observe mode: words are those of the hits, and lag behind by up to a minor heap per
-// domain; the heap is unknown.
+// The same in observe mode: words are those of the hits, which lag by up to a minor heap per
+// domain. The heap is unknown.
 absl::StatusOr<GcStats> read_observed_gc_stats(const MemoryReader& memory,
                                                const GcCounters& counters,
                                                const std::array<double, 3>& words);
 
-// Reads the counters of the domain state at caml_state while the program runs:
-// each number is exact, but they may be some instructions apart, and young_ptr
-// lags behind while OCaml code keeps it in a register. Leaves pauses empty.
-// kDataLoss when the numbers cannot be counters.
+// Reads the counters of the domain state at caml_state while the program runs. Each number is
+// exact, but they may be some instructions apart, and young_ptr lags while OCaml code keeps it in a
+// register. Leaves pauses empty. kDataLoss if the numbers cannot be counters.
 absl::StatusOr<GcStats> read_gc_stats(const MemoryReader& memory, std::uint64_t caml_state,
                                       const RuntimeAbi& abi, const GcCounters& counters = {});
 

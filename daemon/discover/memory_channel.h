@@ -56,7 +56,7 @@ class MemoryChannel {
   bool receive(MemoryAnswer& answer, std::span<std::byte> out)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // All together: 3 s at once, then 2 % of the time.
+  // Total for all targets: a burst of 3 s, then 2 % of the time.
   static constexpr std::uint64_t kFullWaitNs = 3'000'000'000;
   static constexpr std::uint64_t kOneIn = 50;
 

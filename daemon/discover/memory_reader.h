@@ -11,7 +11,7 @@
 
 namespace memprofd {
 
-// No address of a process is here or beyond.
+// All addresses of a process are below this.
 inline constexpr std::uint64_t kEndOfMemory = std::uint64_t{1} << 47;
 
 class MemoryReader {
@@ -32,8 +32,8 @@ class MemoryViewer {
   virtual ~MemoryViewer() = default;
   // The most that is shown at once.
   static constexpr std::size_t kMostViewBytes = 512u << 10;
-  // All of these bytes, as MemoryReader::read() fills them. Good until the next view: one thread
-  // views.
+  // Returns exactly these bytes, as MemoryReader::read() would fill them. Valid until the next
+  // view. Only one thread may call it.
   virtual absl::StatusOr<std::span<const std::byte>> view(std::uint64_t address,
                                                           std::size_t bytes) const = 0;
 };

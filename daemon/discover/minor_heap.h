@@ -13,7 +13,7 @@ namespace memprofd {
 // More is no minor heap: the runtime takes at most 2^28 words (Minor_heap_max).
 inline constexpr std::uint64_t kMaxMinorHeapBytes = 1ull << 40;
 
-// As it stands in the state of a domain, at young_start.
+// Layout in a domain's state, at young_start.
 struct MinorHeap {
   std::uint64_t begin = 0, end = 0;  // addresses
 

@@ -25,7 +25,7 @@
 
 namespace memprofd {
 
-// One file of OCaml code in a process.
+// A file with OCaml code in a process.
 struct OcamlCode {
   std::unique_ptr<ElfFile> file;  // kept open: it outlives the process
   std::uint64_t load_bias = 0;    // from the file's addresses to the process's
@@ -35,7 +35,7 @@ struct OcamlCode {
 class PluginFinder {
  public:
   static constexpr std::size_t kMaxPlugins = 1024;            // each keeps its file open
-  static constexpr std::uint64_t kMaxDescriptors = 1u << 20;  // of all plugins together
+  static constexpr std::uint64_t kMaxDescriptors = 1u << 20;  // total of all plugins
   static constexpr std::size_t kMaxFiles = 8192;              // mapped, and known to be no plugin
 
   PluginFinder() = default;
@@ -73,7 +73,7 @@ class PluginFinder {
   std::string exe_;
   ProcFs proc_;
   SharedBudget budget_;
-  std::map<FileId, std::uint64_t> known_;  // where each is mapped now
+  std::map<FileId, std::uint64_t> known_;  // current mapping address of each
   std::size_t plugins_ = 0;
   std::uint64_t room_ = kMaxDescriptors;
   std::uint64_t left_out_ = 0;

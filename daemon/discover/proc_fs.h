@@ -24,7 +24,7 @@ struct ProcessStatus {
   int tgid = 0;
   int tracer_pid = 0;  // 0: not traced
   int threads = 0;
-  bool has_memory = false;         // not a thread of the kernel, and not on its way to its end
+  bool has_memory = false;         // neither a kernel thread nor exiting
   std::vector<int> ns_pids;        // host numbering first, innermost namespace last
   int seccomp = 0;                 // 0 off, 1 strict, 2 filter
   int seccomp_filters = 0;         // how many; 0 also before Linux 5.9
@@ -36,7 +36,7 @@ struct ProcessStatus {
   std::uint64_t signals_blocked = 0;  // bit n - 1 is signal n
   std::uint64_t signals_ignored = 0;
   std::uint64_t signals_caught = 0;
-  std::uint64_t switches = 0;  // of a thread: how often it has gone off its processor
+  std::uint64_t switches = 0;  // number of times that a thread left its processor
 
   // True for a process that only waits to be reaped.
   bool has_ended() const { return state == 'Z' || state == 'X'; }
@@ -51,7 +51,7 @@ struct SleepingCall {
   bool operator==(const SleepingCall&) const = default;
 };
 
-// One line of /proc/PID/maps.
+// A line of /proc/PID/maps.
 struct Mapping {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -61,7 +61,7 @@ struct Mapping {
   bool readable = false;
   bool writable = false;
   bool executable = false;
-  std::string path;  // as in maps: may end in " (deleted)", or be "[heap]", or empty
+  std::string path;  // as in maps: may end in " (deleted)", be "[heap]", or be empty
 };
 
 // Errors: kNotFound when there is no such process or thread (any more),
@@ -80,8 +80,8 @@ class ProcFs {
   // True if a process, or a thread by its own id, exists and has not ended.
   bool exists(int pid) const;
   absl::StatusOr<ProcessStatus> thread_status(int pid, int tid) const;
-  // Nothing if the thread does not sleep, or not in a system call. Otherwise it is off its
-  // processor, which a state of S alone does not guarantee.
+  // nullopt if the thread is not sleeping, or not in a system call. Otherwise it is off its
+  // processor, which state S alone does not guarantee.
   absl::StatusOr<std::optional<SleepingCall>> sleeping_call(int pid, int tid) const;
   // Time at which the thread was last scheduled or accounted for, in milliseconds by the clock of
   // its processor. kFailedPrecondition: this kernel does not report it.

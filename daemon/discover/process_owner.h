@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The user beside root who may inspect a process, as the kernel decides it (ptrace_may_access):
-// real, effective and saved user and group are all that user's, the process has no capabilities
-// that the user lacks, and it can be dumped, which a process that has changed its user cannot. All
-// requests about a process use this decision.
+// The user besides root who may inspect a process, by the kernel's rule (ptrace_may_access): real,
+// effective and saved user and group all equal that user's, the process has no capabilities that
+// the user lacks, and it is dumpable, which a process that has changed its user is not. All
+// requests about a process use this rule.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ namespace memprofd {
 
 struct OwnedProcess {
   std::uint64_t start_time_ticks = 0;
-  std::optional<ProcessUser> owner;  // nothing: root alone
+  std::optional<ProcessUser> owner;  // nullopt: only root
   bool has_ended = false;            // or is about to: it has released its memory
 };
 
-// Both belong to one process, whoever gets the pid meanwhile. Errors as of ProcFs. A caller that
-// has opened the memory of the process before, and afterwards finds that it still answers
-// (TargetMemory::check()), knows that the kernel would have let the owner open it.
+// Both results belong to one process, even if the pid is reused meanwhile. Returns the errors of
+// ProcFs. If a caller opened the memory of the process before and it still responds afterwards
+// (TargetMemory::check()), the kernel would have let the owner open it.
 absl::StatusOr<OwnedProcess> find_owner(const ProcFs& proc, int pid);
 
 // The requested process, if it is that one now and belongs to the user (check_is_meant()).

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Is this file an OCaml program that can be profiled, in which mode, and which symbols
-// matter.
+// Checks whether a file is an OCaml program that can be profiled, in which mode, and finds the
+// required symbols.
 //
-//     both modes     caml_frametable, caml_c_call; in OCaml 4 Caml_state
-//     agent          a Gc.Memprof that works, where it captures callstacks, the safe point
-//     observe mode   caml_alloc_small_dispatch
+//   both modes     caml_frametable, caml_c_call; in OCaml 4 Caml_state
+//   agent          a working Gc.Memprof, code that captures callstacks, the safe point
+//   observe mode   caml_alloc_small_dispatch
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,8 @@ struct RuntimeSymbols {
   ElfSymbol system_begin, system_end;
   ElfSymbol user_callstack;       // caml_get_current_callstack; zeros when absent
   ElfSymbol track_interned;       // OCaml 4: caml_memprof_track_interned
-  ElfSymbol register_frametable;  // what Dynlink registers frame tables with; zeros: cannot
+  ElfSymbol register_frametable;  // function by which Dynlink registers frame tables; zeros:
+                                  // unavailable
   ElfSymbol pending_actions;      // OCaml 4: caml_something_to_do, an int
   ElfSymbol free_words;           // OCaml 4: caml_fl_cur_wsz, a word
   // OCaml 5: functions whose code contains offsets of the runtime.

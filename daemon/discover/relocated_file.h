@@ -40,7 +40,7 @@ class RelocatedFile : public MemoryReader {
 
   const ElfFile* file_;
   std::uint64_t load_bias_;
-  std::vector<Pointer> pointers_;  // by address
+  std::vector<Pointer> pointers_;  // ordered by address
 };
 
 }  // namespace memprofd

@@ -30,7 +30,7 @@ std::optional<EnterHook> read_enter_hook(std::span<const std::byte> code, std::u
 // Words of OCaml 5, found in caml_try_run_on_all_domains_with_spin_work; addresses as those of the
 // code.
 struct SectionWords {
-  std::uint64_t leader = 0;   // not 0: a stop-the-world section
+  std::uint64_t leader = 0;   // not 0: a stop-the-world section is running
   std::uint64_t domains = 0;  // int, and 8 bytes behind it the address of dom_internal*[]
 };
 std::optional<SectionWords> read_section_words(std::span<const std::byte> code,

@@ -9,8 +9,8 @@
 
 namespace memprofd {
 
-// One SystemTap SDT probe. Addresses are already corrected for prelinking by
-// the distance between .stapsdt.base and the base recorded in the note.
+// A SystemTap SDT probe. Addresses are already corrected for prelinking by the distance between
+// .stapsdt.base and the base recorded in the note.
 struct StapProbe {
   std::string provider;
   std::string name;

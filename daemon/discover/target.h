@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All that is known about a program before anything is done to it.
+// Everything that is known about a program before it is modified.
 #pragma once
 
 #include <cstdint>
@@ -37,12 +37,12 @@ struct Target {
   int container_pid = 0;               // in its own pid namespace; 0: the same
   std::uint64_t start_time_ticks = 0;  // field 22 of /proc/PID/stat; pid + this name a process
   UniqueFd pidfd;
-  // The user beside root who may inspect it (process_owner.h); belongs to the address space of
-  // memory.
+  // The user besides root who may inspect it (process_owner.h). Belongs to the same address space
+  // as memory.
   std::optional<ProcessUser> owner;
   std::string comm;
   Workload workload;
-  std::string ocamlrunparam;  // that environment variable, as the program was started with it
+  std::string ocamlrunparam;  // OCAMLRUNPARAM at program start
   std::string exe;            // readlink of /proc/PID/exe
   SharedFd program_file;      // the file that was parsed: where probes go
   // Limits the data about the target; charged with contents of its files and its memory.
@@ -53,17 +53,17 @@ struct Target {
   std::uint64_t pending_actions = 0;
   // OCaml 5: where a thread keeps its domain's state, from its thread pointer.
   std::optional<std::int64_t> state_offset;
-  ProbePoint capture;          // where the runtime captures a callstack
-  ProbePoint safe_point;       // where it runs callbacks
-  ProbePoint slow_allocation;  // where it finds no room in the minor heap
+  ProbePoint capture;          // the runtime captures a callstack here
+  ProbePoint safe_point;       // the runtime runs callbacks here
+  ProbePoint slow_allocation;  // an allocation does not fit into the minor heap
   std::string why_no_agent;    // one line; empty: an agent can be there
   std::string why_no_observe;  // one line; empty: observe mode is possible
   GcCounters gc_counters;
   AddressRange user_callstack;     // caml_get_current_callstack
   AddressRange track_interned;     // caml_memprof_track_interned
   AddressRange c_calls;            // the runtime's code that calls C; empty: not known
-  ProbePoint register_frametable;  // where Dynlink registers frame tables; 0: cannot
-  FrameTable frames;               // of the program
+  ProbePoint register_frametable;  // Dynlink registers frame tables here; 0: unavailable
+  FrameTable frames;               // frames of the program
   PluginFinder plugin_finder;      // finds and remembers plugins
   std::vector<OcamlCode> plugins;  // loaded by now
   // Frame descriptors to reserve in the kernel's table: of those plugins and of more to
@@ -84,11 +84,14 @@ bool has_exited(const Target& target);
 absl::Status check_same_program(const Target& target);
 
 // Inspects a process and returns everything that an attach needs, in either mode, or an error of
-// one line with cause and remedy. Waits up to 2 s for a process that has just begun. Error codes:
+// one line with cause and remedy. Waits up to 2 s for a process that has just started. Error codes:
+//
 //   kNotFound            no such process, or it ended meanwhile
 //   kFailedPrecondition  not an OCaml program that can be profiled
-//   kPermissionDenied    may not look into it
-// proc_root is "/proc", or a fake tree in tests. Looks for no more plugins once it is to stop.
+//   kPermissionDenied    may not be inspected
+//
+// proc_root is "/proc", or a fake tree in tests. Stops searching for plugins when stop is
+// requested.
 absl::StatusOr<Target> discover_target(int pid, const std::string& proc_root = "/proc",
                                        std::stop_token stop = {});
 

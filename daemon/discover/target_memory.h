@@ -51,12 +51,12 @@ class PieceWriter {
   virtual absl::Status write_pieces(std::span<const WrittenPiece> pieces) const = 0;
 };
 
-// Fills pieces one after the other, up to the first that is not all there; how many those are. What
-// is behind them is unspecified. Other errors as of MemoryReader::read(). Of a memory that cannot,
-// each is a read.
+// Fills pieces in order, up to the first that is incomplete, and returns their number. The contents
+// of later pieces are unspecified. Returns the other errors of MemoryReader::read(). For a memory
+// without this capability, each piece is one read.
 absl::StatusOr<std::size_t> read_pieces(const MemoryReader& memory,
                                         std::span<const MemoryPiece> pieces);
-// The same for callers that only check whether data is unchanged: at a quarter of the cost for a
+// The same for callers that only check whether data is unchanged; a quarter of the cost for a
 // target's memory.
 absl::StatusOr<std::size_t> peek_pieces(const MemoryReader& memory,
                                         std::span<const MemoryPiece> pieces);
@@ -73,8 +73,8 @@ class MemoryQuestion {
     pieces_.push_back({address, out});
     return *this;
   }
-  // Reads the pieces in order and returns how many, from the first on, are there; errors as of
-  // read_pieces().
+  // Reads the pieces in order and returns how many complete ones there are at the front; errors as
+  // for read_pieces().
   absl::StatusOr<std::size_t> ask_some(const MemoryReader& memory) const {
     return read_pieces(memory, pieces_);
   }
@@ -95,8 +95,8 @@ class MemoryOrder {
     pieces_.push_back({address, std::as_bytes(std::span<const T, 1>(&value, 1))});
     return *this;
   }
-  // Errors as of WritableMemory::write(); kInvalidArgument of more than a server takes at once. Of
-  // a memory that cannot, each is a write.
+  // Returns the errors of WritableMemory::write(); kInvalidArgument for more pieces than a server
+  // takes at once. For a memory without this capability, each piece is one write.
   absl::Status give(const WritableMemory& memory) const;
 
  private:
@@ -121,17 +121,18 @@ class TargetMemory final : public WritableMemory,
   static absl::StatusOr<std::unique_ptr<TargetMemory>> open(int pid,
                                                             const std::string& proc_root = "/proc");
 
-  // As open(); view() can be called.
+  // Like open(), but view() may also be called.
   static absl::StatusOr<std::unique_ptr<TargetMemory>> open_to_view(int pid);
 
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const override;
-  // These two are several times as fast. They are for memory that the caller knows to be in
-  // mappings without a file, such as those of a stopped process: a page of a hung file system would
-  // block others from that address space as well. kUnimplemented if it was not opened to be viewed.
+  // These two are several times as fast. The caller must know that the memory is in mappings
+  // without a file, such as those of a stopped process, because a page of a hung file system would
+  // block other readers of that address space as well. kUnimplemented if it was not opened with
+  // open_to_view().
   absl::StatusOr<std::size_t> read_pieces_without_files(std::span<const MemoryPiece> pieces) const;
   absl::StatusOr<std::span<const std::byte>> view(std::uint64_t address,
                                                   std::size_t bytes) const override;
-  // As many at once as a server takes, which spares the waits for it.
+  // Reads as many pieces per request as a server takes, which saves waiting for it.
   absl::StatusOr<std::size_t> read_pieces(std::span<const MemoryPiece> pieces) const override;
   absl::StatusOr<std::size_t> peek_pieces(std::span<const MemoryPiece> pieces) const;
   // Also writes to pages that the program may not write, as a private copy: the caller must check
@@ -142,8 +143,8 @@ class TargetMemory final : public WritableMemory,
   // Grows the stack as the program itself would.
   absl::Status write_stack(std::uint64_t address, std::span<const std::byte> bytes) const;
 
-  // The same memory for callers that serve other targets too: they wait for a tenth of a second at
-  // most.
+  // The same memory for callers that also serve other targets: they wait at most a tenth of a
+  // second.
   const WritableMemory& quick() const { return quick_; }
 
   // The mappings of this address space.
@@ -154,7 +155,7 @@ class TargetMemory final : public WritableMemory,
   // Time since the last answer while the target is silent; 0 otherwise. Data read before is that
   // old.
   std::chrono::nanoseconds silent_for() const { return channel_.silent_for(); }
-  // One line that explains the silence.
+  // One line that explains why the memory does not respond.
   absl::Status silent() const;
 
  private:
@@ -188,7 +189,7 @@ class TargetMemory final : public WritableMemory,
   absl::StatusOr<std::size_t> read_pieces(
       std::span<const MemoryPiece> pieces, std::chrono::nanoseconds patience,
       MemoryRequest::What what = MemoryRequest::kReadPieces) const;
-  // Those that a server takes at once; how many are filled.
+  // Reads the pieces that a server takes at once and returns how many were filled.
   absl::StatusOr<std::size_t> read_some(std::span<const MemoryPiece> pieces,
                                         std::chrono::nanoseconds patience,
                                         MemoryRequest::What what) const;

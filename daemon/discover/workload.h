@@ -19,7 +19,7 @@ struct Workload {
 
 // The text of /proc/PID/cgroup; total on any.
 Workload parse_workload(std::string_view cgroups);
-// Nothing, when it cannot be read.
+// Empty if it cannot be read.
 Workload workload_of(const ProcFs& proc, int pid);
 
 }  // namespace memprofd

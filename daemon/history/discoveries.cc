@@ -49,7 +49,7 @@ Discoveries with_targets(Discoveries found, const std::vector<ProfileSnapshotPtr
     const auto known = programs.find(info.pid);
     const bool same =
         known != programs.end() && known->second.start_time_ticks == info.program.start_time_ticks;
-    // The search knows whether a program that was detached still runs.
+    // The search determines whether a detached program is still running.
     if (!is_active(info.state) && (!same || info.state == TargetState::kExited)) continue;
     DiscoveredProgram& program = programs[info.pid];
     std::string rule = std::move(program.rule);

@@ -8,8 +8,8 @@
 
 namespace memprofd {
 
-// Completes and corrects the results of the last search of /proc by the current targets, which may
-// have been attached in other ways, or since.
+// Completes and corrects the results of the last search of /proc with the current targets, which
+// may have been attached in other ways, or since the search.
 Discoveries with_targets(Discoveries found, const std::vector<ProfileSnapshotPtr>& targets);
 
 }  // namespace memprofd

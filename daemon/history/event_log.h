@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The latest events of one target, for readers that need every event. One writer, the ingest
-// thread, which never waits for a reader; any number of readers, each at its own pace. Events that
-// a slow reader misses are counted.
+// The latest events of one target, for readers that need every event. There is one writer, the
+// ingest thread, which never waits for a reader; and any number of readers, each at its own pace.
+// Events that a slow reader misses are counted.
 //
-// Events are numbered over the life of the target, unrecorded ones included, so that every hole has
-// a size. The kept ones have no hole:
+// Events are numbered over the life of the target, including unrecorded ones, so that the size of
+// every hole is known. The stored events have no hole:
 //
 //     number   0 ........ 900 ............ 1500 ...... 2000 ...... 2400
-//              not recorded |  pushed out    [   chunk   ][  chunk  ) next
+//              not recorded |   evicted     [   chunk   ][  chunk  ) next
 //                       began ^
 //     reader at 2100: gets 2100 .. 2400 and is at 2400
-//     reader at 1200: is told of 300 dropped events, gets 1500 .. 2400
-//     cursor of  700: is told of 800 dropped events, gets 1500 .. 2400
+//     reader at 1200: is informed of 300 dropped events, gets 1500 .. 2400
+//     cursor of  700: is informed of 800 dropped events, gets 1500 .. 2400
 //
 // Recording runs while there are readers and for a while after the last one, so that its cursor can
 // be resumed without loss. Without readers it costs nothing.
@@ -46,7 +46,7 @@ struct EventClass {
 // Events of a target that never arrived.
 struct EventLosses {
   std::uint64_t records = 0;
-  std::uint64_t native_events = 0;  // the same of C's memory
+  std::uint64_t native_events = 0;  // likewise for the native heap
 
   bool any() const { return records > 0 || native_events > 0; }
   std::uint64_t of(bool c) const { return c ? native_events : records; }
@@ -61,18 +61,18 @@ struct EventLosses {
   friend bool operator==(const EventLosses&, const EventLosses&) = default;
 };
 
-// Some events in a row, of one session, and of C's memory.
+// Consecutive events of one session and of the native heap.
 struct EventChunk {
   std::uint64_t first = 0;          // number of the first event
   std::vector<SampleEvent> events;  // at least one
   double rate = 0;                  // samples per word, of the session that ran
-  double native_rate = 0;           // the same of C's memory; 0: it is not followed
-  std::vector<EventClass> classes;  // of all its events, by id
-  EventLosses lost_before;          // since the chunk before
+  double native_rate = 0;           // likewise for the native heap; 0: it is not profiled
+  std::vector<EventClass> classes;  // classes of all its events, ordered by id
+  EventLosses lost_before;          // since the previous chunk
 
   double rate_of(bool c) const { return c ? native_rate : rate; }
 
-  // Null for a class that no event here has.
+  // Returns null for a class without an event in this chunk.
   const EventClass* find(ClassId id) const;
   std::uint64_t end() const { return first + events.size(); }
 };
@@ -85,7 +85,7 @@ struct EventCursor {
   friend bool operator==(const EventCursor&, const EventCursor&) = default;
 };
 
-// A chunk without its events that the reader has had before.
+// A chunk without the events that the reader already has.
 struct EventSlice {
   EventChunkPtr chunk;
   std::size_t skip = 0;
@@ -97,19 +97,19 @@ struct EventSlice {
 };
 
 struct EventRead {
-  std::uint64_t dropped = 0;       // events before these that the reader was too slow for
-  EventLosses lost;                // before these; when ended, behind them
+  std::uint64_t dropped = 0;       // earlier events that the reader was too slow to read
+  EventLosses lost;                // before these events; after them if the target has ended
   std::vector<EventSlice> slices;  // in order, without holes
-  // Behind these. Unset: recording has not begun; nothing is missed from the
-  // first read on that sets it.
+  // Position after these events. Unset until recording has begun; nothing is missed from the first
+  // read on that sets it.
   std::optional<EventCursor> next;
   bool ended = false;  // the target has ended and the reader has everything
 };
 
 struct EventLogOptions {
-  // 13 MB with the 48 bytes an event has, and at most as much again for classes.
+  // 13 MB at 48 bytes per event, and at most as much again for classes.
   std::size_t max_events = 262'144;
-  // A slow target, whose chunks are small, keeps more than a minute with it, and 5 MB.
+  // A slow target, whose chunks are small, can keep more than a minute in them, with 5 MB.
   std::size_t max_chunks = 16'384;
   std::chrono::nanoseconds kept_after_last_reader = std::chrono::seconds(60);
   std::function<std::uint64_t()> now_ns = monotonic_ns;
@@ -123,22 +123,23 @@ class EventLog {
   EventLog(const EventLog&) = delete;
   EventLog& operator=(const EventLog&) = delete;
 
-  // Random: identifies the log among those of all attaches and daemons.
+  // Random, to distinguish the log from those of all other attaches and daemons.
   std::uint64_t id() const { return id_; }
 
-  // ---- The writer's.
+  // ---- For the writer.
 
   // True if there are readers, so that events must be recorded.
   bool wanted() const;
-  // Recording begins with that number, which is not below any before.
+  // Starts recording with that number, which must not be below any earlier one.
   void begin(std::uint64_t next_event);
-  // Only while recording. chunk->first is the number from begin(), or the end of the previous
-  // chunk.
+  // Requires that recording is on. chunk->first must be the number from begin(), or the end of the
+  // previous chunk.
   void append(EventChunkPtr chunk);
-  // Stops recording and frees the kept events. Returns false, without effect, if a reader has come
-  // meanwhile.
+  // Stops recording and frees the stored events. Returns false without effect if a reader has
+  // arrived meanwhile.
   bool stop();
-  // No events will follow; readers get the rest. stop() still frees it. lost: since the last chunk.
+  // Declares that no events will follow. Readers still get the stored ones, which stop() frees.
+  // lost: since the last chunk.
   void close(EventLosses lost = {});
 
  private:
@@ -155,37 +156,37 @@ class EventLog {
   std::atomic<int> readers_{0};
   std::atomic<std::uint64_t> kept_until_ns_{0};  // 0: no reader so far
 
-  Mutex mutex_;  // held for moves of pointers only
+  Mutex mutex_;  // held only while moving pointers
   Condition changed_;
   std::deque<EventChunkPtr> chunks_ ABSL_GUARDED_BY(mutex_);  // without holes, up to next_
-  std::size_t events_ ABSL_GUARDED_BY(mutex_) = 0;            // in chunks_
+  std::size_t events_ ABSL_GUARDED_BY(mutex_) = 0;            // number of events in chunks_
   std::uint64_t next_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::uint64_t began_ ABSL_GUARDED_BY(mutex_) = 0;  // where recording last began
+  std::uint64_t began_ ABSL_GUARDED_BY(mutex_) = 0;  // number at which recording last began
   bool recording_ ABSL_GUARDED_BY(mutex_) = false;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   EventLosses lost_at_end_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Reads from one log; while it lives, the log is recorded. Not thread-safe.
+// Reads from one log. The log is recorded while a reader exists. Not thread-safe.
 class EventReader {
  public:
-  // Without a cursor: from the next event on. kOutOfRange: the cursor is of
-  // another log.
+  // Begins with the next event if there is no cursor. kOutOfRange: the cursor belongs to another
+  // log.
   static absl::StatusOr<EventReader> open(std::shared_ptr<EventLog> log,
                                           const std::optional<EventCursor>& cursor = {});
   ~EventReader();
   EventReader(EventReader&& other) noexcept = default;
   EventReader& operator=(EventReader&&) = delete;
 
-  // Waits for events or losses. Returns whole chunks, at least max_events unless records were lost
-  // between two.
+  // Waits for events or losses. Returns whole chunks, with at least max_events unless records were
+  // lost between two chunks.
   EventRead read(std::size_t max_events, std::chrono::milliseconds timeout);
 
  private:
   EventReader(std::shared_ptr<EventLog> log, std::optional<std::uint64_t> position)
       : log_(std::move(log)), position_(position) {}
 
-  std::shared_ptr<EventLog> log_;  // null when moved from
+  std::shared_ptr<EventLog> log_;  // null if moved from
   std::optional<std::uint64_t> position_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records a target's history; owned by the ingest thread.
+// Records the history of a target. Owned by the ingest thread.
 #pragma once
 
 #include <array>
@@ -15,9 +15,9 @@ namespace memprofd {
 
 struct HistoryTier {
   std::uint64_t width_ns;
-  std::size_t windows;  // kept at most, about
+  std::size_t windows;  // approximate maximum
 };
-// Each width a multiple of the one before. 10 min, 2 h, 24 h, 24 h, 24 h.
+// Each width is a multiple of the previous one. The tiers cover 10 min, 2 h, 24 h, 24 h, 24 h.
 inline constexpr std::array<HistoryTier, kHistoryTiers> kHistoryTierLimits = {{
     {1'000'000'000, 600},
     {10'000'000'000, 720},
@@ -35,27 +35,27 @@ class History {
     ends_ns_.fill(begin_ns);
   }
 
-  // Goes on where that of the same program has ended; its last window, finished or not, is one.
+  // Continues the history of the same program. Its last window counts as finished.
   explicit History(const HistoryView& before);
 
-  // True if a window should have ended by now.
+  // True if the current window should have ended by now.
   bool due(std::uint64_t now_ns) const;
   std::uint64_t last_close_ns() const { return last_close_ns_; }
-  // Ends the window that runs. now_ns never goes back.
+  // Ends the current window. now_ns must never decrease.
   void close_window(std::uint64_t now_ns, const IntervalSource& source, const HistoryPoint& point);
-  // Called after each window; keeps the highest. gone_words: allocated so far and no longer live.
-  // by_class: by ClassId.
+  // Called after each window; remembers the highest live memory. gone_words: allocated so far and
+  // no longer live. by_class: indexed by ClassId.
   void note_live(std::uint64_t now_ns, const Estimate& live, double gone_words,
                  const std::vector<Counters>& by_class);
 
   HistoryView view() const;
-  // The same with a last window up to now made from the source, which is not kept.
+  // Like view(), plus a last window up to now made from the source. That window is not stored.
   HistoryView view(std::uint64_t now_ns, const IntervalSource& unfinished,
                    const HistoryPoint& point) const;
 
   std::size_t memory_bytes() const { return memory_bytes_; }
-  // Gives up the oldest windows of the tier that takes the most; those not yet in
-  // a wider one are made into one early. False when there is nothing to give up.
+  // Drops the oldest windows of the largest tier. Windows that are not yet part of a wider one are
+  // merged into one first. Returns false if there is nothing to drop.
   bool evict_oldest();
 
  private:
@@ -69,23 +69,23 @@ class History {
   std::uint64_t begin_ns_;
   std::uint64_t last_close_ns_;
   std::array<Windows, kHistoryTiers> tiers_;
-  // When the newest window of each tier ends, windows given up included.
+  // End of the newest window of each tier, including dropped windows.
   std::array<std::uint64_t, kHistoryTiers> ends_ns_{};
   std::array<std::size_t, kHistoryTiers> bytes_{};
   std::size_t memory_bytes_ = 0;
-  // The highest live memory of the running session, as judged by is_higher().
+  // The highest live memory of the current session, as compared by is_higher().
   struct Highest {
     Estimate live;
     double gone_words = 0;
   };
-  // Takes it in.
+  // Updates the highest live memory with this state and returns whether it is the peak.
   bool is_peak(const Highest& now);
   Limits peak_limits() const;
 
-  std::uint64_t session_ = 0;  // of the last window
+  std::uint64_t session_ = 0;  // session of the last window
   std::uint64_t highest_session_ = 0, peak_session_ = 0;
   Highest highest_;
-  double most_upper_bytes_ = 0;  // largest upper limit of live memory at any moment
+  double most_upper_bytes_ = 0;  // largest upper limit of live memory so far
   std::shared_ptr<const PeakLive> peak_;
 };
 

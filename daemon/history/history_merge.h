@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of windows.
+// Sums windows.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,13 @@
 
 namespace memprofd {
 
-// Calls use(cell, rate) for each class and rate with the sum over windows: by rate, then by
-// ascending class; with the requested deaths. only: ascending classes, others are omitted; empty:
-// all.
+// Calls use(cell, rate) with the sum over windows for each class and rate, by rate, then by
+// ascending class, with the requested deaths. only: the classes to visit, ascending; empty: all.
 void sum_windows(std::span<const HistoryWindowPtr> windows,
                  const std::function<void(const WindowCell&, double)>& use,
                  const DeathsToRead& deaths = kAllDeaths, std::span<const ClassId> only = {});
 
-// One window for several that follow each other; at least one.
+// Merges consecutive windows into one; requires at least one.
 std::shared_ptr<HistoryWindow> merge_windows(std::span<const HistoryWindowPtr> windows,
                                              std::uint64_t begin_ns, std::uint64_t end_ns);
 

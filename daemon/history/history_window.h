@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// One window of a target's history: what happened to each class in it, packed.
+// One window of a target's history: the packed events of each class in it.
 //
-// A window is made of parts, one for each sampling rate in it. A part is a run of
-// cells by ascending class. Its counts and its lifetimes are apart, because most
-// questions need the counts only. Counts of a cell:
+// A window consists of parts, one for each sampling rate in it. A part is a run of cells by
+// ascending class. Its counts and lifetimes are stored separately, because most queries need only
+// the counts. Counts of a cell:
 //
-//   u8      bit 0    not the class after that of the cell before: a varint follows,
-//                    how many were passed over (the first class is 0)
+//   u8      bit 0    the class does not follow that of the previous cell: a varint follows,
+//                    the number of skipped classes (the first class is 0)
 //           bit 1    promoted: a varint follows
 //           bit 2    died old: a varint follows
-//           bit 3    never followed or forgotten: a varint follows, twice how many were
-//                    never followed, and 1 if another varint follows: forgotten
+//           bit 3    never followed or forgotten: a varint follows, twice the number never
+//                    followed, plus 1 if another varint follows: the number forgotten
 //           bit 4    allocated is not died young + promoted: a varint follows, the
 //                    difference (0, -1, 1, -2 ... as 0, 1, 2, 3 ...)
-//           bits 5-7 died young: 0 to 6, 7: a varint follows, how many above 6
-//   then what follows, in this order.
+//           bits 5-7 died young: 0 to 6; 7: a varint follows, the number above 6
+//   then the varints, in this order.
 //
 //   class 7: allocated 5, promoted 1, died young 4; class 8: allocated 2, died young 2
 //   83 07 01   40
 //
-// Lifetimes of a cell, gamma codes (bit_codes.h), those of died young and of died old
-// apart; each by falling bucket (DeathCounts), until all died are told:
+// Lifetimes of a cell are gamma codes (bit_codes.h), separately for died young and died old, each
+// by falling bucket (DeathCounts), until all deaths are covered:
 //
-//   how far below the bucket before, which is at first one above the part's longest
-//   how many, unless one is left
+//   distance to the previous bucket, which at first is one above the part's longest
+//   number of deaths, unless only one is left
 //
-// Ages of what was forgotten are kept like lifetimes, apart from both.
+// Ages of forgotten samples are stored like lifetimes, separate from both.
 //
 // So a class with one sample that died young costs 1 byte and about 3 bits.
 //
-// Cells can be read one after the other only. Windows of 10 minutes and more have marks, one about
-// every kBytesPerMark bytes, where reading may begin as well: for those who want a few classes.
+// Cells can only be read in sequence. Windows of 10 minutes and more also have marks, about one
+// every kBytesPerMark bytes, at which reading may begin, for readers that need only a few classes.
 #pragma once
 
 #include <array>
@@ -47,7 +47,7 @@
 
 namespace memprofd {
 
-// The target at one moment.
+// State of the target at one moment.
 struct HistoryPoint {
   Estimate live;
   std::uint64_t heap_words = 0;
@@ -59,32 +59,32 @@ struct HistoryPoint {
   MemoryParts memory;         // of the whole process; nothing resident: not read yet
 };
 
-// Samples of one class in one window; deaths are borrowed from the reader.
+// Samples of one class in one window. The deaths point into the reader.
 struct WindowCell {
   ClassId alloc_class;
   std::uint64_t allocated = 0;
   std::uint64_t promoted = 0;
-  std::uint64_t never_followed = 0;          // of allocated
-  std::uint64_t forgotten = 0;               // of live memory: sum of ages
-  std::array<std::uint64_t, kHeaps> died{};  // by heap: sums of deaths
-  // Ordered by code; entries of a heap are missing if they are not read.
+  std::uint64_t never_followed = 0;          // part of allocated
+  std::uint64_t forgotten = 0;               // removed from live memory: sum of ages
+  std::array<std::uint64_t, kHeaps> died{};  // sum of deaths by heap
+  // Ordered by code. Entries of a heap whose deaths are not read are missing.
   std::span<const DeathCounts::Entry> deaths;
   std::span<const AgeCounts::Entry> ages;
 };
 
-// The longest bucket with deaths in each heap; any bucket when there are none.
+// The longest bucket with deaths in each heap; any bucket if there are no deaths.
 using LongestBuckets = std::array<std::uint8_t, kHeaps>;
 
-// Says of which heap deaths are read. What is not read is not in WindowCell::deaths.
+// Selects the heaps whose deaths are read into WindowCell::deaths.
 using DeathsToRead = std::array<bool, kHeaps>;
 inline constexpr DeathsToRead kAllDeaths = {true, true};
 inline constexpr DeathsToRead kNoDeaths = {false, false};
 
-// A place between two cells of a part; all counted from the part's begin.
+// A position between two cells of a part, relative to the start of the part.
 struct WindowMark {
   std::uint32_t cells = 0;
-  std::uint32_t next_class = 0;                      // above that of the cell before
-  std::uint32_t counts = 0;                          // bytes
+  std::uint32_t next_class = 0;  // at least one above the class of the previous cell
+  std::uint32_t counts = 0;      // bytes
   std::array<std::uint32_t, kHeaps> lifetimes = {};  // bits
   std::uint32_t ages = 0;                            // bits
 
@@ -102,19 +102,19 @@ class HistoryWindow {
   std::uint64_t end_ns() const { return end_ns_; }  // exclusive
   const HistoryPoint& at_end() const { return at_end_; }
 
-  // Only before the window is shared. rate in samples per word.
+  // Only for a window that is not shared yet. rate: samples per word.
   void add_part(const Interval& interval, double rate);
-  // The same cell by cell: by ascending class, deaths by ascending code, no bucket
-  // above the longest and the oldest. died and forgotten are not looked at.
+  // Adds a part cell by cell: by ascending class, deaths by ascending code, no bucket above the
+  // longest and the oldest. Ignores died and forgotten.
   void begin_part(double rate, const LongestBuckets& longest, std::uint8_t oldest);
   void add_cell(const WindowCell& cell);
-  // No part may follow. Always called before reading.
+  // Completes the window. No part may follow; reading requires it.
   void finish();
 
-  // fn(const WindowCell&, rate); in order of the parts, then of the classes.
+  // Calls fn(const WindowCell&, rate) in order of the parts, then of the classes.
   template <typename Fn>
   void for_each_cell(Fn fn) const;
-  // The same without deaths, which is faster.
+  // Like for_each_cell, without deaths, which is faster.
   template <typename Fn>
   void for_each_count(Fn fn) const;
   std::size_t parts() const { return parts_.size(); }
@@ -122,7 +122,7 @@ class HistoryWindow {
   const LongestBuckets& longest(std::size_t part) const { return parts_[part].longest; }
   std::uint8_t oldest(std::size_t part) const { return parts_[part].oldest; }
   WindowPartReader read(std::size_t part, DeathsToRead deaths) const;
-  // Bytes of memory, this object included.
+  // Memory size in bytes, including this object.
   std::size_t memory_bytes() const;
 
  private:
@@ -130,8 +130,8 @@ class HistoryWindow {
     double rate;
     std::uint32_t cells;
     LongestBuckets longest;
-    std::uint8_t oldest;                             // bucket of an age; any when there is none
-    std::uint64_t counts_at;                         // byte in counts_
+    std::uint8_t oldest;      // bucket of the oldest age; any bucket if there are no ages
+    std::uint64_t counts_at;  // byte in counts_
     std::array<std::uint64_t, kHeaps> lifetimes_at;  // bits in lifetimes_
     std::uint64_t ages_at;                           // bit in ages_
     std::uint32_t marks_at;                          // index in marks_
@@ -155,7 +155,7 @@ class HistoryWindow {
   std::array<BitWriter, kHeaps> lifetimes_;
   BitWriter ages_;
   std::vector<WindowMark> marks_;
-  std::uint32_t next_class_ = 0;  // above that of the last cell of the last part
+  std::uint32_t next_class_ = 0;  // above the class of the last cell in the last part
 };
 using HistoryWindowPtr = std::shared_ptr<const HistoryWindow>;
 

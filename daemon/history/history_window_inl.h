@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading of HistoryWindow; included by history_window.h only.
+// Readers of HistoryWindow; included by history_window.h only.
 #pragma once
 
 namespace memprofd {
 
-// Reads the counts that add_cell() wrote; the window is our own and trusted, and must stay.
+// Reads the counts that add_cell() wrote. Trusts the data, because memprofd wrote it. The window
+// must outlive this.
 class WindowCountReader {
  public:
-  // From a class on, which is above all that were before.
+  // Starts at a class, which must be above all earlier ones.
   WindowCountReader(const std::uint8_t* counts, std::uint32_t cells, std::uint32_t class_id = 0)
       : next_(counts), left_(cells), class_(class_id) {}
 
@@ -50,7 +51,7 @@ class WindowCountReader {
   std::uint32_t class_;
 };
 
-// Reads all of it; the window must stay.
+// Reads all of a part; the window must outlive this.
 class WindowPartReader {
  public:
   WindowPartReader(const HistoryWindow& window, std::size_t part, DeathsToRead deaths)
@@ -63,12 +64,12 @@ class WindowPartReader {
         age_bits_(ages_from({})),
         to_read_(deaths) {}
 
-  // The next cell, valid until the next call; null at the end.
+  // Returns the next cell, valid until the next call; null at the end.
   const WindowCell* next() {
     if (!counts_.next(cell_)) return nullptr;
     Entry* const end = deaths_.data() + deaths_.size();
     Entry* first = end;
-    // Not as a comparison of arrays, which is a call of memcmp().
+    // Compares element by element, because comparing the arrays would call memcmp().
     if (to_read_[kOld]) first = read_backwards(Heap::kMajor, first);
     if (to_read_[kYoung]) first = read_backwards(Heap::kMinor, first);
     cell_.deaths = {first, end};
@@ -80,8 +81,8 @@ class WindowPartReader {
     }
     return &cell_;
   }
-  // The next one of that class or a later one, which is above that of the cell before. Passes over
-  // most of those between.
+  // Returns the cell of that class or the next later one. The class must be above that of the
+  // previous cell. Skips most cells in between.
   const WindowCell* next_from(ClassId id) {
     if (next_mark_ != end_mark_ && next_mark_->next_class <= id.value()) pass_marks(id.value());
     const WindowCell* cell = next();
@@ -106,7 +107,7 @@ class WindowPartReader {
   BitReader ages_from(const WindowMark& mark) const {
     return {window_.ages_.bytes().data(), part_.ages_at + mark.ages};
   }
-  // Goes on at the last mark that a class cannot be before, unless it lies behind.
+  // Advances to the last mark that does not skip the class, unless the reader is already beyond it.
   void pass_marks(std::uint32_t wanted) {
     const WindowMark* last = next_mark_++;
     while (next_mark_ != end_mark_ && next_mark_->next_class <= wanted) last = next_mark_++;
@@ -120,7 +121,8 @@ class WindowPartReader {
     const int i = static_cast<int>(heap);
     return read_backwards(lifetimes_[i], heap, part_.longest[i], cell_.died[i], first);
   }
-  // Puts the entries of `left` samples before `first`, as the codes fall; answers the first one.
+  // Writes the entries of `left` samples in front of `first`, by descending code, and returns the
+  // first one.
   static Entry* read_backwards(BitReader& from, Heap heap, int longest, std::uint64_t left,
                                Entry* first) {
     if (left == 0) return first;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Input and context of a question about the memory of a target.
+// Input and context of a query about the memory of a target.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ class LocationMatcher {
   virtual bool matches(const Location& location) const = 0;
 };
 
-// The mean grain, in words, of samples and so of memory without samples (util/estimate.h): of all
-// events in a range, and of live memory at its end.
+// The mean grain, in words, that applies to memory without samples (util/estimate.h): of all events
+// in a range, and of live memory at its end.
 struct UnseenWords {
   double flow = 0;
   double live = 0;
@@ -48,19 +48,19 @@ struct TargetProfile {
   std::string comm;
   std::string exe;
   std::string runtime_version;
-  double sampling_rate = 0;  // per word, of the running session
+  double sampling_rate = 0;  // samples per word in the running session
   std::uint64_t dropped_events = 0;
   bool follows_blocks = true;  // false in observe mode: only allocations are known
-  TimeRange range;             // of the counts; both ends set
-  bool since_attach = false;   // the range begins where all knowledge begins
-  // Total by which the system's clock was set since the attach; times in the range do not contain
-  // it.
+  TimeRange range;             // range of the counts; both ends are set
+  bool since_attach = false;   // the range begins with the earliest known data
+  // Total by which the system clock was adjusted since the attach. Times in the range do not
+  // include it.
   std::int64_t clock_set_by_ns = 0;
-  UnseenWords unseen;  // of all rows in the range, whatever passes the filter
+  UnseenWords unseen;  // of all rows in the range, including those that the filter rejects
   std::vector<ProfileRow> rows;
-  std::shared_ptr<const void> callstacks;         // owns those of rows
+  std::shared_ptr<const void> callstacks;         // owns the callstacks of rows
   std::shared_ptr<Symbolizer> symbolizer;         // never null
-  std::shared_ptr<const LocationMatcher> hidden;  // frames to leave out; null: none
+  std::shared_ptr<const LocationMatcher> hidden;  // frames to omit; null: none
   SiteFrame site_frame = SiteFrame::kInnermost;
 };
 

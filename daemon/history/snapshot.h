@@ -33,25 +33,25 @@ struct ProfileSnapshot {
   TargetCounters counters;
   DropCounters drops;
   GcStats gc;
-  std::optional<MemoryStatus> memory;      // of the whole process; nothing once it has ended
+  std::optional<MemoryStatus> memory;      // of the whole process; unset once it has ended
   std::uint64_t live_samples_tracked = 0;  // entries in the live set
-  double forgotten_seconds = 0;  // since counters.forgotten_live was followed; 0: it never was
+  double forgotten_seconds = 0;            // since counters.forgotten_live was followed; 0: never
   std::uint64_t stacks_interned = 0;
   std::uint64_t ring_bytes_used = 0;
   std::uint64_t ring_bytes_total = 0;
   std::vector<ProfileRow> rows;            // classes with samples, by id
   std::vector<LiveOfSession> live;         // live memory of each session, by rate
-  std::shared_ptr<const void> callstacks;  // owns those of rows
-  HistoryView history;                     // empty: none is kept
-  ValueHistoryViewPtr values;              // null: it publishes no values
-  // Never null; shared by all snapshots of the target.
+  std::shared_ptr<const void> callstacks;  // owns the callstacks of rows
+  HistoryView history;                     // empty: no history
+  ValueHistoryViewPtr values;              // null: the target publishes no values
+  // Never null. All snapshots of the target share it.
   std::shared_ptr<Symbolizer> symbolizer;
-  std::shared_ptr<EventLog> events;  // of all snapshots of the target; null: none
+  std::shared_ptr<EventLog> events;  // shared by all snapshots of the target; null: none
 
-  // End of the data, on the clock of ranges: the time of the attach plus the time since. Later
-  // settings of the system's clock do not affect it.
+  // End of the data on the clock of ranges: the time of the attach plus the time since. Later
+  // adjustments of the system clock do not affect it.
   std::uint64_t now_ns() const { return history.empty() ? time_ns : history.newest_ns(); }
-  // Offset from that clock to the system's clock.
+  // Offset from that clock to the system clock.
   std::int64_t clock_set_by_ns() const { return static_cast<std::int64_t>(time_ns - now_ns()); }
   // The part of live memory outside of the heap, held by custom blocks.
   Estimate live_external() const {
@@ -61,7 +61,7 @@ struct ProfileSnapshot {
     }
     return external;
   }
-  // Native memory allocated since following began, and the live part of it.
+  // Native memory allocated since profiling of the native heap began, and the live part of it.
   struct NativeHeap {
     Estimate allocated, live, resident;
   };
@@ -75,7 +75,7 @@ struct ProfileSnapshot {
     }
     return native_heap;
   }
-  // Bytes that died in each heap, and outside of them.
+  // Bytes that died, by heap kind.
   std::array<Estimate, kHeapKinds> deallocated_by_heap_kind() const {
     std::array<Estimate, kHeapKinds> died;
     for (const ProfileRow& row : rows) {
@@ -86,7 +86,7 @@ struct ProfileSnapshot {
     }
     return died;
   }
-  // Since the attach and now.
+  // Grains since the attach and now.
   UnseenWords unseen_words() const {
     return {counters.all_allocated().grain_or(info.sampling_rate),
             counters.live.grain_or(info.sampling_rate)};

@@ -8,12 +8,12 @@
 
 namespace memprofd {
 
-// Sets counters, rows (classes with samples, by id) and their callstacks,
-// live, live_samples_tracked and stacks_interned.
+// Sets counters, rows (classes with samples, by id) and their callstacks, live,
+// live_samples_tracked and stacks_interned.
 void fill_counts(const Aggregator& aggregator, const CallstackTable& callstacks,
                  ProfileSnapshot& snapshot);
 
-// The reverse, before anything is counted: a pipeline continues from the snapshot of the same
+// The reverse, called before anything is counted: a pipeline continues from a snapshot of the same
 // program, none of whose blocks are followed any more. Ids stay the same.
 void resume_from(const ProfileSnapshot& snapshot, Aggregator& aggregator,
                  CallstackTable& callstacks);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where snapshots of targets come from. For those who pass them on: who reads one includes
-// snapshot.h.
+// The source of targets' snapshots, for code that only passes snapshots on. Code that reads a
+// snapshot includes snapshot.h.
 #pragma once
 
 #include <memory>
@@ -18,13 +18,13 @@ class SnapshotSource {
  public:
   virtual ~SnapshotSource() = default;
 
-  // Makes this moment one at which ranges of all running targets can begin. Where there are many
-  // such moments already it does nothing: then one of them is near.
+  // Makes ranges of all running targets able to begin at this moment. Does nothing if such a moment
+  // is near.
   virtual void mark_moment() {}
 
-  // Fresh snapshots of all targets, those that ended included, ordered by pid.
+  // Fresh snapshots of all targets, including ended ones, ordered by pid.
   virtual std::vector<ProfileSnapshotPtr> snapshots() = 0;
-  // kNotFound when the pid is not a target.
+  // kNotFound: the pid is not a target.
   virtual absl::StatusOr<ProfileSnapshotPtr> snapshot(int pid) = 0;
 };
 

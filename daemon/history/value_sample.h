@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Published values of one moment in the form that history keeps: numbers, one per series, and lines
-// of the log.
+// Published values of one moment in the form that history stores: numbers, one per series, and log
+// lines.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@ namespace memprofd {
 
 // The quantity of an observation that a series records.
 enum class ValueQuantity {
-  kHits,     // of a point
-  kSeconds,  // of a timer or phase, what runs included
+  kHits,     // hits of a point
+  kSeconds,  // running time of a timer or phase, including open intervals
   kStops,    // intervals that have ended
-  kRunning,  // intervals that have not
-  kNumber,   // that a value is
-  kSize,     // bindings, elements, bytes of a string; of a tag values that live
-  kBuckets,  // of a table, as those below
+  kRunning,  // intervals that are still open
+  kNumber,   // numeric value
+  kSize,     // bindings, elements, or bytes of a string; live values of a tag
+  kBuckets,  // buckets of a table, like the next ones
   kEmptyBuckets,
   kLongestChain,
-  kBytes,  // of a tag
+  kBytes,  // bytes of a tag
 };
 inline constexpr int kValueQuantities = static_cast<int>(ValueQuantity::kBytes) + 1;
 
-// True if it never falls while the program runs.
+// True if it never decreases while the program runs.
 constexpr bool is_count(ValueQuantity quantity) {
   return quantity == ValueQuantity::kHits || quantity == ValueQuantity::kSeconds ||
          quantity == ValueQuantity::kStops;
@@ -60,15 +60,15 @@ struct ValueLine {
   enum class Kind { kText, kPhaseBegins, kPhaseEnds, kPause };
   Kind kind = Kind::kText;
   bool is_cut = false;
-  std::uint64_t number = 0;  // from 0 on, in the program's log
+  std::uint64_t number = 0;  // position in the program's log, from 0 on
   std::uint64_t time_ns = 0;
-  std::string text;  // or the phase's or pause's name
+  std::string text;  // or name of the phase or pause
 };
 
 struct ValueSample {
   std::uint64_t time_ns = 0;
   std::vector<std::pair<ValueSeries, double>> numbers;
-  std::vector<ValueLine> lines;  // those that the program's log has now, in order
+  std::vector<ValueLine> lines;  // lines currently in the program's log, in order
 };
 
 }  // namespace memprofd

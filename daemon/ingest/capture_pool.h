@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queues of captures that share one bounded pool of nodes: no allocation once
-// the pool has grown to what is needed, and one bound on all of it.
+// Queues of captures that share one bounded pool of nodes. Once the pool has grown to the required
+// size, it allocates nothing.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@
 
 namespace memprofd {
 
-// A callstack captured at a sampling instant, as pairing sees it.
+// A callstack captured when a sample was taken, in the form that pairing uses.
 struct Capture {
   std::uint64_t time_ns = 0;
   CallstackId callstack;
-  bool direct = false;    // its callback comes at once (alloc_idx >= 0)
-  bool interned = false;  // stands for several blocks of one unmarshalling
+  bool direct = false;    // its callback follows immediately (alloc_idx >= 0)
+  bool interned = false;  // belongs to several blocks of one unmarshalling
 };
 
-// First in, first out. Belongs to the pool that fills it; a copy would share
-// its nodes, so lists move with their owner only.
+// First in, first out. Belongs to the pool that fills it. A copy would share its nodes, so lists
+// only move with their owner.
 struct CaptureList {
   std::uint32_t first = 0;  // node numbers; valid while size > 0
   std::uint32_t last = 0;
@@ -31,15 +31,15 @@ class CapturePool {
  public:
   explicit CapturePool(std::size_t max_captures) : max_captures_(max_captures) {}
 
-  // False when the pool is full.
+  // Returns false if the pool is full.
   bool push(CaptureList& list, const Capture& capture);
-  // The list must not be empty.
+  // Requires that the list is not empty.
   const Capture& front(const CaptureList& list) const { return nodes_[list.first].capture; }
   const Capture& back(const CaptureList& list) const { return nodes_[list.last].capture; }
   Capture pop(CaptureList& list);
   // Moves the front of one list to the end of another.
   void move_front(CaptureList& from, CaptureList& to);
-  // Empties the pool and gives the memory back; every list is invalid afterwards.
+  // Empties the pool and frees its memory. All lists are invalid afterwards.
   void reset();
   std::size_t size() const { return size_; }
 

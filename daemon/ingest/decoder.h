@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ring buffer bytes to typed events. Total on any bytes, allocates nothing.
+// Decodes ring buffer bytes into typed events. Accepts arbitrary bytes and allocates nothing.
 //
-// A record may be longer than its event: the kernel side reserves fixed-size
-// classes. What counts is the event's own counts; bytes behind are ignored.
+// A record may be longer than its event, because the kernel side reserves fixed-size classes. The
+// event's own counts determine its length; bytes after it are ignored.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 
 namespace memprofd {
 
-// The spans below borrow the ring buffer's bytes.
+// The spans in the views point into the ring buffer.
 struct CaptureView {
   std::uint64_t time_ns = 0;
   std::uint32_t tid = 0;
@@ -27,7 +27,7 @@ struct CaptureView {
   std::uint32_t flags = 0;  // enum memprof_capture_flags
   std::uint32_t n_frames = 0;
   std::uint64_t captures_dropped = 0;
-  std::span<const std::uint64_t> entries;  // empty: the stack was sent before
+  std::span<const std::uint64_t> entries;  // empty: the stack was sent earlier
 };
 
 struct BatchView {
@@ -36,7 +36,7 @@ struct BatchView {
   std::uint32_t generation = 0;
   std::uint64_t first_seq = 0;
   std::uint32_t buffer = 0;  // below MEMPROF_BUFFERS
-  // At most MEMPROF_BATCH_RECORDS; each still to be checked with valid_record().
+  // At most MEMPROF_BATCH_RECORDS. Each must still be checked with valid_record().
   std::span<const memprof_record> records;
 };
 
@@ -50,12 +50,12 @@ struct PackedView {
   std::span<const std::uint32_t> words;
 };
 
-// An allocation that found no room, and the counters of its domain, as the runtime
-// keeps them (bpf/events.h).
+// A hit of observe mode: an allocation that did not fit into the minor heap, and the counters of
+// its domain as the runtime maintains them (bpf/events.h).
 struct ObservedView {
   std::uint64_t time_ns = 0;
   std::uint32_t tid = 0;
-  StackHash stack;  // 0: not known
+  StackHash stack;  // 0: unknown
   std::uint64_t domain_state = 0;
   std::uint32_t domain = 0;
   std::uint32_t size_words = 0;
@@ -75,27 +75,27 @@ struct ForkView {
   int child = 0;
 };
 
-// A sampled block of C's memory is allocated or, of no bytes, freed.
+// The allocation of a sampled native block or, with a size of 0, its free.
 struct NativeBlockView {
   std::uint64_t time_ns = 0;
   std::uint32_t tid = 0;
-  StackHash stack;  // 0: not known
+  StackHash stack;  // 0: unknown
   std::uint64_t number = 0;
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
   std::uint32_t n_samples = 0;
   std::uint32_t generation = 0;
-  std::uint64_t lost = 0;  // such events so far
+  std::uint64_t lost = 0;  // total of such events that were lost
 };
 
 using EventView = std::variant<CaptureView, BatchView, PackedView, LifecycleView, ForkView,
                                ObservedView, NativeBlockView>;
 
-// nullopt, counted in drops, when malformed. data must be aligned to 8 bytes,
-// as the ring buffer's records are; other data is refused as kDecodeTooShort.
+// Returns nullopt for malformed data and counts it in drops. data must be aligned to 8 bytes, as
+// the ring buffer's records are; other data is rejected as kDecodeTooShort.
 std::optional<EventView> decode_event(std::span<const std::byte> data, DropCounters& drops);
 
-// True if a record is valid by itself; ids are not compared with others.
+// True if a record is valid by itself, without comparing its id with others.
 bool valid_record(const memprof_record& record);
 
 constexpr bool is_alloc_kind(std::uint32_t kind) {

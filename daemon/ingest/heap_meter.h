@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Observe mode: how much each domain has allocated between two hits.
+// Observe mode: measures how much each domain has allocated between two hits.
 //
-// The runtime counts the words of minor heaps that were collected, and the one in use
-// fills from its end downwards:
+// The runtime counts the words of minor heaps that were collected. The current one fills from its
+// end downwards:
 //
 //     allocated so far = stat_minor_words + (young_end - young_ptr) / 8
 //
-// A hit stands for the difference to the hit before in its domain. Hits that were lost
-// are in the difference of the next one, so that sums are exact.
+// A hit represents the difference to the previous hit in its domain. The difference includes lost
+// hits, so that sums are exact.
 #pragma once
 
 #include <array>
@@ -23,20 +23,20 @@ namespace memprofd {
 
 class HeapMeter {
  public:
-  enum class Format { kDoubles, kIntegers };  // of the runtime's counters: OCaml 4, OCaml 5
+  enum class Format { kDoubles, kIntegers };  // format of the runtime's counters: OCaml 4, OCaml 5
   static constexpr std::size_t kMaxDomains = 4096;
 
   // drops must outlive the meter.
   HeapMeter(Format format, DropCounters& drops) : format_(format), drops_(drops) {}
 
-  // Sets the current counters; only they and the domain state are used.
+  // Sets the current counters. Uses only them and the domain state.
   void begin(const ObservedView& counters) { (void)advance(counters); }
-  // Words allocated in the minor heap since the hit before. Of a domain that was not
-  // seen before: all when it has not collected yet, else nothing. Never below 0.
+  // Words allocated in the minor heap since the previous hit. For a new domain: all words if it has
+  // not collected yet, otherwise 0. Never negative.
   double advance(const ObservedView& hit);
 
-  // Minor, promoted and major words of all domains seen, those whose place another
-  // one has taken included.
+  // Minor, promoted and major words of all domains so far, including those whose state another
+  // domain has reused.
   std::array<double, 3> totals() const;
 
  private:

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocations whose records were lost, and those that count in their place.
+// Lost allocation records, and the allocations that count in their place.
 //
-// How many were lost is known: the agent numbers the sampled blocks of a buffer without gaps. What
-// they were is not. Each is taken to be like one that is seen soon after, which counts for both: as
-// if it had been sampled at half the rate, that is with half the chance to be seen. A total is then
-// what it would be without the loss, but for chance, which makes it less sure: m samples that count
-// for themselves have a variance of m, one that counts for m has m^2.
+// The number of lost records is known, because the agent numbers the sampled blocks of a buffer
+// without gaps. Their contents are not. Each lost allocation is assumed to be like one that is seen
+// soon after, which counts for both, as if it had been sampled at half the rate. The expected total
+// is then the same as without the loss, but with a larger variance: m samples that count once have
+// a variance of m, one that counts m times has m^2.
 //
 //   numbers seen  1 2 3 | 7 8 9 10 11      4, 5, 6 were lost
 //   count for     1 1 1   2 2 2  1  1      8 samples seen, 11 counted
 //
-// No sample counts for more than it must: after one hole each counts for two, so that what stands
-// for it extends as far as the hole did, over the same phases of the program. Only when more is
-// lost before that is made up for each counts for four, then for eight ...
+// No sample counts for more than necessary: after one hole each counts twice, so that the
+// replacements cover as many allocations as the hole did, over the same phases of the program. Only
+// if more is lost before that is made up for does each count four times, then eight ...
 //
-// Which of the lost records were allocations is told by the next allocation of the buffer. A
-// session may have begun between the two: lost ones then are of that one at whose rate they stand
-// for less.
+// The next allocation of the buffer shows how many of the lost records were allocations. If a
+// session began in between, the lost ones are assigned to the session at whose rate they weigh
+// less.
 //
-// All numbers are the target's word: of a hole never more count than records are missing, nor more
-// than kMostOwed in all. What does not is counted as not made up for, by records where the number
-// of allocations is not known.
+// All numbers come from the target and are not trusted: a hole never adds more than the missing
+// records, nor more than kMostOwed in total. The rest counts as not made up for, by records if the
+// number of allocations is unknown.
 #pragma once
 
 #include <array>
@@ -33,48 +33,49 @@ namespace memprofd {
 
 class LostAllocations {
  public:
-  // Allocations over which what is owed is made up for: as many as the largest hole had, and this
-  // many at least.
+  // Minimum number of allocations over which the debt is made up for; if the largest hole was
+  // larger, its size is used.
   static constexpr double kLeastHorizon = 1024;
   static constexpr int kMostLog2 = 10;
   static constexpr double kMostOwed = 1 << 24;
 
-  // id_step: how far the numbers of a buffer's sampled blocks are apart.
+  // id_step: difference between consecutive numbers of a buffer's sampled blocks.
   explicit LostAllocations(std::uint64_t id_step) : id_step_(id_step) {}
 
-  // Number of the buffer's blocks that were sampled before. Without it a hole before the buffer's
-  // first allocation is not corrected.
+  // Sets the number of the buffer's blocks that were sampled earlier. Without it a hole before the
+  // buffer's first allocation is not corrected.
   void begin_after(std::uint32_t buffer, std::uint64_t sampled) {
     buffers_[buffer].last_id = sampled * id_step_;
   }
-  // Records of that buffer were lost, all older than those to come.
+  // Records of that buffer were lost. All of them are older than those to come.
   void on_lost(std::uint32_t buffer, std::uint64_t records) {
     buffers_[buffer].lost += records;
     buffers_[buffer].sampled.reset();
   }
-  // An allocation was seen. Answers how many it counts for, itself and lost ones: the logarithm
-  // to the base of 2.
+  // An allocation was seen. Returns the base-2 logarithm of the number of allocations that it
+  // counts for, itself and lost ones.
   int on_alloc(std::uint32_t buffer, std::uint64_t sample_id);
-  // At another rate than before, maybe; in samples per word.
+  // A session begins, possibly at another rate, in samples per word.
   void begin_session(double rate);
-  // Number of the buffer's blocks that were sampled so far, lost ones included.
+  // Sets the number of the buffer's blocks sampled so far, including lost ones.
   void on_reached(std::uint32_t buffer, std::uint64_t sampled) {
     buffers_[buffer].sampled = sampled;
   }
-  // Nothing more comes: what is owed, or lost behind all that was seen, is not made up for.
+  // No more records follow: remaining losses will not be made up for.
   void end();
 
-  // Lost ones that no other counts for yet, in samples of the session that runs.
+  // Lost allocations not yet made up for, in samples of the current session.
   double owed() const { return owed_; }
-  // Lost ones for which no other will ever count.
+  // Lost allocations that will never be made up for.
   std::uint64_t not_made_up() const { return not_made_up_; }
 
  private:
   struct Buffer {
-    std::optional<std::uint64_t> last_id;  // of the last allocation seen
-    std::optional<std::uint64_t> sampled;  // blocks so far, if that is known since the loss
-    std::uint64_t lost = 0;                // records since then
-    double scale = 1;                      // samples of this session that a lost one makes
+    std::optional<std::uint64_t> last_id;  // number of the last allocation seen
+    std::optional<std::uint64_t> sampled;  // total number of sampled blocks; unset if not known
+                                           // since the loss
+    std::uint64_t lost = 0;                // records lost since then
+    double scale = 1;                      // samples of this session per lost sample
   };
 
   std::uint64_t lost_at_the_end(const Buffer& of) const;
@@ -85,7 +86,7 @@ class LostAllocations {
   std::array<Buffer, MEMPROF_BUFFERS> buffers_;
   double rate_ = 0;  // 0: no session yet
   double owed_ = 0;
-  double largest_hole_ = 0;  // since nothing was owed
+  double largest_hole_ = 0;  // since the debt was last zero
   std::uint64_t not_made_up_ = 0;
 };
 

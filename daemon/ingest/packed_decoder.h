@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records and callstacks of a packed batch (agent-lib/include/memprof_agent_abi.h).
-// Total on any words, allocates nothing in steady state.
+// Decodes the records and callstacks of a packed batch (agent-lib/include/memprof_agent_abi.h).
+// Accepts arbitrary words and allocates nothing in steady state.
 //
 //   PackedDecoder decoder;
 //   decoder.begin(head, words);
@@ -8,8 +8,8 @@
 //     ... is_alloc(*record): decoder.stack_hash(), and decoder.callstack() when it is new
 //   }
 //
-// Callstacks of a batch share outer frames. They are kept outermost first, with the hash
-// of each beginning, so that a callstack costs what is new in it:
+// Callstacks of a batch share outer frames. They are stored outermost first, with the hash of each
+// prefix, so that a callstack costs only its new frames:
 //
 //   frames_   main    serve   handle  List.map        hashes_[n]: of the n outermost
 //   hashes_ 0       1       2       3         4
@@ -28,17 +28,17 @@ namespace memprofd {
 
 class PackedDecoder {
  public:
-  // words are borrowed until the last next().
+  // words must stay valid until the last next().
   void begin(const memprof_packed_head& head, std::span<const std::uint32_t> words);
-  // Nothing at the end, and at the first record that is malformed. What it answers is
-  // still to be checked with valid_record().
+  // Returns nullopt at the end and at the first malformed record. Records must still be checked
+  // with valid_record().
   std::optional<memprof_record> next();
 
-  // The stack of the allocation that next() answered last. Its hash is 0 only when there is
-  // no frame.
+  // The stack of the allocation that next() returned last. The hash is 0 only if there are no
+  // frames.
   StackHash stack_hash() const;
   std::uint32_t frames() const { return depth_; }
-  // Borrows this; until the next call.
+  // Points into this object; valid until the next call.
   CallstackView callstack();
 
  private:
@@ -60,7 +60,7 @@ class PackedDecoder {
   std::uint32_t depth_ = 0;
   bool debuginfo_ = false;
   bool cut_ = false;
-  std::vector<std::uint64_t> entries_;  // of callstack()
+  std::vector<std::uint64_t> entries_;  // entries of callstack()
 };
 
 }  // namespace memprofd

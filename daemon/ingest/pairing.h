@@ -70,8 +70,8 @@ namespace memprofd {
 struct PairerLimits {
   std::size_t threads = 4096;
   std::size_t captures_per_thread = 65536;
-  std::size_t captures = 262144;  // over all threads, 24 bytes each
-  // See above.
+  std::size_t captures = 262144;  // total of all threads, 24 bytes each
+  // These are explained at the top of this file.
   bool as_one_thread = false;
   bool in_order = false;
 };
@@ -81,23 +81,24 @@ class Pairer {
   // drops must outlive the pairer.
   Pairer(const PairerLimits& limits, DropCounters& drops);
 
-  // Captures of one thread must come in time order.
+  // Captures of one thread must arrive in time order.
   void on_capture(std::uint32_t tid, const Capture& capture);
-  // record: an alloc record; those of one thread in time order, each after the
-  // captures that are older. The unknown callstack when no capture is its own.
+  // Finds the callstack of an alloc record. Records of one thread must arrive in time order, each
+  // after the captures that are older. Returns the unknown callstack if no capture belongs to the
+  // record.
   CallstackId on_alloc(std::uint32_t buffer, const memprof_record& record);
 
   // Captures were lost somewhere after after_ns, the last before until_ns.
   void on_captures_lost(std::uint64_t after_ns, std::uint64_t until_ns);
-  // Records were lost, all before until_ns, the next record's time; all older
-  // records have been given.
+  // Records were lost, all older than until_ns, the time of the next record. All older records have
+  // been passed.
   void on_records_lost(std::uint64_t until_ns);
-  // Records older than the exit may still come, until the end of a later batch.
+  // Records older than the exit may still arrive, until the end of a later batch.
   void on_thread_exit(std::uint32_t tid, std::uint64_t time_ns);
-  // Every record of that buffer that is older than the batch has been given. A thread's
-  // records are all in one.
+  // All records of that buffer that are older than the batch have been passed. The records of a
+  // thread are all in one buffer.
   void on_batch_end(std::uint32_t buffer, std::uint64_t batch_time_ns);
-  // A new session: nothing captured so far will be called back.
+  // A new session begins: nothing captured so far will be called back.
   void clear();
 
   std::size_t threads() const { return threads_.size(); }
@@ -107,17 +108,17 @@ class Pairer {
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
   struct Thread {
-    CaptureList waiting;                      // not yet admitted
-    CaptureList postponed;                    // admitted, record outstanding
-    std::optional<CallstackId> interned;      // what marshal records of this run reuse
-    std::uint64_t run_ns = 0;                 // last record of a run that may still go on; 0: none
-    std::uint64_t suspect_after_ns = kNever;  // records younger than this follow a loss
-    std::uint64_t exit_ns = 0;                // 0: runs
-    std::uint32_t buffer = MEMPROF_BUFFERS;   // of its records; MEMPROF_BUFFERS: not known
+    CaptureList waiting;                  // not admitted yet
+    CaptureList postponed;                // admitted, without a record yet
+    std::optional<CallstackId> interned;  // callstack that marshal records of this run share
+    std::uint64_t run_ns = 0;             // last record of a run that may still continue; 0: none
+    std::uint64_t suspect_after_ns = kNever;  // records after this time follow a loss
+    std::uint64_t exit_ns = 0;                // 0: the thread is running
+    std::uint32_t buffer = MEMPROF_BUFFERS;   // buffer of its records; MEMPROF_BUFFERS: unknown
     bool misaligned = false;
   };
 
-  // Records keep 24 bits of the thread's id.
+  // Records contain only 24 bits of the thread id.
   std::uint32_t key(std::uint32_t tid) const { return limits_.as_one_thread ? 0 : tid & 0xffffffu; }
   Thread* find(std::uint32_t tid);
   Thread* find_or_add(std::uint32_t tid);
@@ -137,11 +138,11 @@ class Pairer {
   PairerLimits limits_;
   DropCounters& drops_;
   CapturePool pool_;
-  absl::flat_hash_map<std::uint32_t, Thread> threads_;  // by tid, 24 bits as in records
-  std::vector<std::uint32_t> exited_;                   // tids with exit_ns
-  std::uint64_t lost_until_ns_ = 0;  // nothing known is lost at or after; 0: nothing lost
-  bool refused_ = false;             // the last capture found no place
-  bool may_forget_ = true;           // forget_idle_threads() not yet tried in this batch
+  absl::flat_hash_map<std::uint32_t, Thread> threads_;  // by tid; 24 bits as in records
+  std::vector<std::uint32_t> exited_;                   // threads with an exit_ns
+  std::uint64_t lost_until_ns_ = 0;  // no known loss at or after this time; 0: no loss
+  bool refused_ = false;             // the last capture did not fit
+  bool may_forget_ = true;           // forget_idle_threads() was not tried in this batch
 };
 
 }  // namespace memprofd

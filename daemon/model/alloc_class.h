@@ -13,22 +13,23 @@
 namespace memprofd {
 
 struct AllocClass {
-  // Thread and domain of blocks whose class does not contain them.
+  // The values for blocks whose class does not contain thread and domain.
   static constexpr std::uint32_t kAnyThread = 0;
   static constexpr std::uint16_t kAnyDomain = 0xffff;
 
   CallstackId callstack;
-  std::uint32_t thread = kAnyThread;  // as gettid() says in the target
-  std::uint16_t domain = 0;           // 0 in OCaml 4, which has one
+  std::uint32_t thread = kAnyThread;  // result of gettid() in the target
+  std::uint16_t domain = 0;           // always 0 in OCaml 4, which has one domain
   SizeBucket size;
-  Heap heap = Heap::kMinor;  // allocated in
+  Heap heap = Heap::kMinor;  // the heap in which the block was allocated
   Source source = Source::kNormal;
-  // The logarithm to the base of 2 of how many sampled blocks each one counts for: itself and
-  // others whose records were lost (ingest/lost_allocations.h).
+  // Base-2 logarithm of the number of blocks that one sampled block represents: itself and blocks
+  // whose records were lost (ingest/lost_allocations.h).
   std::uint8_t stands_for_log2 = 0;
 
-  HeapKind heap_kind() const { return heap_kind_of(heap, source); }  // where it was allocated
-  // All of one block that can be sampled: a header too, which memory outside of the heap lacks.
+  HeapKind heap_kind() const { return heap_kind_of(heap, source); }  // the heap of the allocation
+  // Words of one block that can be sampled. They include the header, which memory outside of the
+  // heap does not have.
   double block_words() const { return size.middle_words() + (in_heap(heap_kind()) ? 1 : 0); }
   // The count of a block with n sampled words, and the weight of each unit.
   std::uint64_t counted(std::uint64_t n_samples) const { return size.fine() ? 1 : n_samples; }
@@ -42,7 +43,7 @@ struct AllocClass {
   friend bool operator==(const AllocClass&, const AllocClass&) = default;
   template <typename H>
   friend H AbslHashValue(H h, const AllocClass& c) {
-    // In two numbers: each costs the same.
+    // Two packed numbers hash faster than six fields, because each field costs the same.
     const std::uint64_t whose = std::uint64_t{c.callstack.value()} << 32 | c.thread;
     const std::uint64_t what = std::uint64_t{c.stands_for_log2} << 48 |
                                std::uint64_t{c.domain} << 32 | std::uint64_t{c.size.index()} << 16 |
@@ -52,8 +53,8 @@ struct AllocClass {
   }
 };
 
-// Dense index of a class within one target; 0 is the class of blocks about which
-// nothing is known.
+// Dense index of a class within one target. Class 0 contains the blocks about which nothing is
+// known.
 using ClassId = Id<struct ClassIdTag, std::uint32_t>;
 
 }  // namespace memprofd

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process of a request, and the user who asks. Both accompany the request to the place of the
-// action. There they are compared with the process that was opened, because the pid may have been
-// reused, or the process may have gained rights (exec of a setuid program).
+// The process of a request and the user who asks. Both accompany the request until the process is
+// opened. They are compared with it there, because the pid may have been reused, or the process may
+// have gained rights (exec of a setuid program).
 #pragma once
 
 #include <sys/types.h>
@@ -15,7 +15,7 @@
 
 namespace memprofd {
 
-// A user as the kernel compares him with a process: by his user and by his group.
+// User and group ids, the two attributes by which the kernel compares a user with a process.
 struct ProcessUser {
   uid_t uid = 0;
   gid_t gid = 0;
@@ -31,8 +31,8 @@ struct AskedProcess {
       : pid(pid), start_time_ticks(start_time_ticks), user(user) {}
 
   int pid = 0;
-  std::uint64_t start_time_ticks = 0;  // 0: whichever has the pid
-  // The required owner of the process (discover/process_owner.h); nothing: any.
+  std::uint64_t start_time_ticks = 0;  // 0: any process with the pid
+  // Required owner of the process (discover/process_owner.h); nullopt: any owner.
   std::optional<ProcessUser> user;
 
   friend auto operator<=>(const AskedProcess&, const AskedProcess&) = default;
@@ -51,8 +51,8 @@ inline absl::Status not_of_user(int pid, const ProcessUser& user) {
                    "as root, or start memprofd with --grpc.group-controls"));
 }
 
-// Checks that a process is the requested one and that the caller owns it. owner: nothing: only root
-// may inspect it.
+// Checks that a process is the requested one and that the caller owns it. An owner of nullopt means
+// that only root may inspect the process.
 inline absl::Status check_is_meant(const AskedProcess& asked, std::uint64_t start_time_ticks,
                                    const std::optional<ProcessUser>& owner) {
   if (asked.start_time_ticks != 0 && asked.start_time_ticks != start_time_ticks) {

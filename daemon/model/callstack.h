@@ -11,29 +11,29 @@
 
 namespace memprofd {
 
-// In place of an index among combined allocations: the innermost entry is not a return
-// address but that of the allocation's debuginfo, as runtime capture has it.
+// Value of alloc_idx in runtime capture: the innermost entry is the address of the allocation's
+// debuginfo instead of a return address.
 inline constexpr std::int32_t kDebuginfoIsInnermost = -2;
 
 struct Callstack {
-  CallstackId id;  // in its target's table; 0: the unknown one, or in none
+  CallstackId id;  // in the target's table; 0: unknown, or in no table
   StackHash hash;
-  // Innermost first; MEMPROF_RUN_MARK entries as in bpf/events.h.
+  // Innermost first, with MEMPROF_RUN_MARK entries (bpf/events.h).
   std::vector<std::uint64_t> entries;
-  // Index among the allocations that are combined at the innermost frame; -1: unknown, or
+  // Index among the allocations that the compiler combined at the innermost frame; -1: unknown, or
   // kDebuginfoIsInnermost.
   std::int32_t alloc_idx = -1;
   std::uint32_t n_frames = 0;
   bool truncated = false;
   bool broken = false;
 
-  // Calls fn(return address, repeat count) for each entry, innermost first.
-  // Total on garbage: a run without an address before it is skipped.
+  // Calls fn(return address, repeat count) for each entry, innermost first. Accepts malformed
+  // entries: skips a run mark that no address precedes.
   template <typename Fn>
   void for_each_run(Fn fn) const;
-  // The same with the alloc_idx that goes with each: fn(return address, alloc_idx,
-  // repeat count). Ours belongs to the innermost frame; further frames, also of
-  // the same address, are calls and have -1.
+  // Like for_each_run, with the alloc_idx of each frame: fn(return address, alloc_idx, repeat
+  // count). The innermost frame has this callstack's alloc_idx. All other frames are calls and have
+  // -1, even at the same address.
   template <typename Fn>
   void for_each_frame(Fn fn) const;
   // The first return address.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests to the daemon's control, and its reports about itself.
+// Requests to the daemon's control, and the daemon's statistics.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,15 @@ inline constexpr double kUsualMaxOverhead = 0.01;
 // Default of --cpu.max: the share of a processor that memprofd itself may use.
 inline constexpr double kUsualCpuMax = 0.5;
 
-// Default sampling interval of the native heap, if it is followed: bytes per sample.
+// Default sampling interval of the native heap in bytes per sample, if the native heap is profiled.
 inline constexpr std::uint64_t kUsualNativeHeapInterval = 512u << 10;
 inline constexpr std::uint64_t kMinNativeHeapInterval = 1u << 10,
                                kMaxNativeHeapInterval = 1ull << 40;
 
 enum class AttachMode {
-  kDefault,  // the daemon's
-  kAuto,     // the agent when it is possible, else observe mode
-  kAgent,    // or nothing
+  kDefault,  // the daemon's default
+  kAuto,     // the agent if possible, else observe mode
+  kAgent,    // the agent, or fail
   kObserve,
 };
 
@@ -38,30 +38,30 @@ struct AttachRequest {
   double sampling_rate = 0;  // 0: the daemon's default
   bool no_inject = false;
   AttachMode mode = AttachMode::kDefault;
-  bool follow_forks = false;  // its children become targets too
-  // Share of the target's CPU; 0: no budget; not set: the daemon's default.
+  bool follow_forks = false;  // child processes become targets too
+  // Share of the target's CPU; 0: no budget; nullopt: the daemon's default.
   std::optional<double> max_overhead;
   std::uint64_t start_time_ticks = 0;  // of the requested process; 0: any process with the pid
-  std::optional<ProcessUser> user;     // whose program it has to be; nothing: anybody's
-  // Bytes of C's memory for one sample; 0: it is not followed; not set: the daemon's default.
+  std::optional<ProcessUser> user;     // required owner of the process; nullopt: any
+  // Bytes of native heap per sample; 0: do not profile it; nullopt: the daemon's default.
   std::optional<std::uint64_t> native_heap_interval;
 };
 
 // A change of a target's sampling rate or budget.
 struct RateRequest {
-  double sampling_rate = 0;  // 0: stays as it is
-  // Share of the target's CPU; 0: no budget; not set: stays as it is.
+  double sampling_rate = 0;  // 0: unchanged
+  // Share of the target's CPU; 0: no budget; nullopt: unchanged.
   std::optional<double> max_overhead;
 };
 
-// Contents of strings and float arrays that a snapshot keeps; they may be secret.
+// How a snapshot keeps the contents of strings and float arrays, which may be secret.
 enum class HeapContents : std::uint8_t {
   kNone,
   kFingerprints,  // which strings are equal
   kContents,
 };
 
-// A snapshot of a target's heap.
+// A request for a snapshot of a target's heap.
 struct HeapRequest {
   AskedProcess process;
   double max_pause_seconds = 0.05;
@@ -72,7 +72,7 @@ struct HeapSummary {
   double predicted_pause_seconds = 0;
   double pause_seconds = 0;
   std::uint64_t heap_words = 0;
-  std::uint64_t blocks = 0;  // in use, young ones included
+  std::uint64_t blocks = 0;  // blocks in use, including young ones
   std::uint64_t file_bytes = 0;
 };
 
@@ -94,17 +94,17 @@ struct Finding {
 // The daemon's own numbers.
 struct SelfStats {
   double cpu_seconds = 0;
-  double cpu_max = 0;  // of a processor; 0: no bound
+  double cpu_max = 0;  // in processors; 0: no limit
   std::uint64_t resident_bytes = 0;
   std::uint64_t events = 0;         // ring buffer records consumed, all targets
   std::uint64_t history_bytes = 0;  // memory taken by the histories of all targets
-  // Memory for all other data about targets: used, and allowed.
+  // Memory for all other data about targets: used and allowed.
   std::uint64_t target_bytes = 0, target_bytes_max = 0;
-  // Memory servers of targets that have gone which a file system still holds.
+  // Memory servers of exited targets that a file system still holds.
   std::uint64_t abandoned_memory_servers = 0;
-  std::uint64_t state_bytes = 0;         // of the files in which targets are kept
-  std::uint64_t state_write_errors = 0;  // a target that could not be written, each time
-  // Time since the control thread last checked for work, which it does continuously.
+  std::uint64_t state_bytes = 0;         // size of the files that store the targets
+  std::uint64_t state_write_errors = 0;  // failed attempts to store a target
+  // Time since the control thread last checked for work. It checks continuously.
   double control_silent_seconds = 0;
 };
 

@@ -18,16 +18,16 @@ enum class Discovery {
   kProfiled,
   kObserved,   // profiled in observe mode: allocations only
   kWaiting,    // an attach is under way
-  kNoRule,     // no --name names it
-  kDetached,   // on request
+  kNoRule,     // matches no --name
+  kDetached,   // detached on request
   kTooYoung,   // its runtime has not started yet
   kBytecode,   // not compiled by ocamlopt
   kVersion,    // an OCaml release that is not supported
-  kNoSymbols,  // stripped
+  kNoSymbols,  // symbols were stripped
   kSeccomp,    // a filter forbids the injection
-  kLoader,     // started through ld.so, whose file /proc names instead of the program's
-  kNotOcaml,   // a rule names it, but it is no OCaml program
-  kRefused,    // the reason explains it
+  kLoader,     // started through ld.so, so /proc names the file of ld.so
+  kNotOcaml,   // matches a rule, but is not an OCaml program
+  kRefused,    // refused for another reason, see DiscoveredProgram::reason
 };
 inline constexpr std::array<std::string_view, 13> kDiscoveryNames{
     "profiled", "observed",   "waiting", "no_rule", "detached",  "too_young", "bytecode",
@@ -40,21 +40,22 @@ struct DiscoveredProgram {
   int pid = 0;
   std::uint64_t start_time_ticks = 0;
   std::string comm;
-  std::string exe;  // as the process sees it
+  std::string exe;  // path inside the process's mount namespace
   Discovery outcome = Discovery::kWaiting;
   std::string reason;  // one line; may be empty
-  std::string rule;    // the pattern of --name; empty: none names it
+  std::string rule;    // the matching pattern of --name; empty: none matches
 };
 
 struct Discoveries {
   static constexpr std::size_t kMaxPrograms = 1000;
 
   std::vector<DiscoveredProgram> programs;  // ordered by pid, at most kMaxPrograms
-  // Programs by outcome, those without a row included.
+  // Number of programs by outcome, including programs without a row.
   std::array<std::uint64_t, kDiscoveryNames.size()> counts{};
   std::uint64_t left_out = 0;      // programs without a row
-  std::uint64_t unread_files = 0;  // executables that were not examined: too many, or they hang
-  // Programs that a rule names and that ended before they were profiled, since memprofd started.
+  std::uint64_t unread_files = 0;  // executables that were not examined: too many, or their file
+                                   // system hangs
+  // Programs that matched a rule but ended before they were profiled, since memprofd started.
   std::uint64_t ended_early = 0;
 
   void add(DiscoveredProgram program) {
@@ -67,7 +68,7 @@ struct Discoveries {
   }
 };
 
-// The latest discoveries, from the searching thread to its readers. Thread-safe.
+// The latest discoveries. The discovery thread sets them, other threads read them. Thread-safe.
 class DiscoveryBook {
  public:
   void set(Discoveries found) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Durations of one kind of event, counted by the limits of a Prometheus histogram.
+// Counts durations of one kind of event in the buckets of a Prometheus histogram.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct DurationCounts {
     sum_seconds += seconds;
   }
 
-  // Above the limit before, and at most this one; the last has no limit.
+  // Each bucket counts durations above the previous limit and up to its own; the last has no limit.
   std::array<std::uint64_t, kLimits.size() + 1> counts{};
   double sum_seconds = 0;
 };

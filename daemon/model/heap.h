@@ -4,20 +4,20 @@
 
 namespace memprofd {
 
-// The heap in which a block was allocated or, for deallocations, died.
+// The heap in which a block was allocated. For a deallocation: the heap in which it died.
 enum class Heap { kMinor = 0, kMajor = 1 };
 inline constexpr int kHeaps = 2;
 
-// Gc.Memprof.allocation_source, and what the runtime does not see: malloc and its like.
+// Gc.Memprof.allocation_source, plus malloc, whose blocks the runtime does not see.
 enum class Source { kNormal = 0, kMarshal = 1, kCustom = 2, kMalloc = 3 };
 inline constexpr int kSources = 4;
 inline constexpr int kMemprofSources = 3;
 inline constexpr const char* kSourceWords[kSources] = {"normal", "marshal", "custom", "malloc"};
 
-// The memory for which a block is counted. What a custom block holds outside of the heap, as a
-// Bigarray does, is in neither OCaml heap, whichever the runtime reports for it. The native heap
-// overlaps with the others: custom blocks hold much of it, and some is the OCaml heap itself. So it
-// cannot be added to any other.
+// The kind of memory in which a block counts. Memory that a custom block holds outside of the heap,
+// such as that of a Bigarray, is external whichever OCaml heap the runtime reports. The native heap
+// overlaps with the others: custom blocks hold much of it, and part of it is the OCaml heap itself.
+// So its numbers cannot be added to any other.
 enum class HeapKind { kMinor = 0, kMajor = 1, kExternal = 2, kC = 3 };
 inline constexpr int kHeapKinds = 4;
 inline constexpr const char* kHeapKindWords[kHeapKinds] = {"minor", "major", "external", "c"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The measures of a group of blocks. The row of a measure has everything that the command line, the
+// The measures of a group of blocks. A measure's row contains everything that the command line, the
 // API and the page need.
 #pragma once
 
@@ -13,7 +13,7 @@ enum Measure : int;
 
 namespace memprofd {
 
-// In the order of the table, which is that of columns from left to right.
+// The table of rows and the columns of a terminal, from left to right, have the same order.
 enum class Measure {
   kLive,
   kAllocated,
@@ -36,35 +36,35 @@ enum class Blocks {
   kDied,       // deallocated in either
 };
 
-// The unit in which it counts them.
+// The unit of a measure.
 enum class Unit {
   kBytes,
-  kBlocks,   // of allocated and live ones only
-  kSamples,  // of allocation
-  kSeconds,  // the median of their lifetimes
+  kBlocks,   // for allocated and live blocks only
+  kSamples,  // samples of allocations
+  kSeconds,  // median lifetime of the blocks
 };
 
-// The fields of the messages Site and Target whose sum is an estimate of such blocks.
+// Fields of the messages Site and Target whose sum is an estimate of these blocks.
 std::span<const char* const> estimate_fields(Blocks blocks);
 
 struct MeasureRow {
   Measure measure;
   ::memprof::v1::Measure proto;
-  std::string_view word;     // of the command line; the API has _ for -
-  std::string_view title;    // within a sentence: "died young"
-  std::string_view column;   // above a column of a terminal
-  char key;                  // sorts by it in `memprofctl top`
-  std::string_view help;     // of the key
+  std::string_view word;     // for the command line; the API has _ for -
+  std::string_view title;    // for use within a sentence: "died young"
+  std::string_view column;   // heading on a terminal
+  char key;                  // key that selects this order in `memprofctl top`
+  std::string_view help;     // help text of the key
   std::string_view meaning;  // one line, for the page
   Blocks blocks;
   Unit unit;
 
-  // True if it is counted over a span of time, so that it can be shown per second; false for a
+  // True if the value accumulates over a span of time and can be shown per second; false for a
   // property of a moment or of blocks.
   constexpr bool is_flow() const { return blocks != Blocks::kLive && unit != Unit::kSeconds; }
   // True if the value of a whole heap is the sum over its parts.
   constexpr bool is_sum() const { return unit != Unit::kSeconds; }
-  // True if it needs the fate of blocks, which is unknown in observe mode.
+  // True if the value requires the fate of blocks, which observe mode does not follow.
   constexpr bool needs_followed_blocks() const { return blocks != Blocks::kAllocated; }
   // "died_young".
   std::string api_word() const;
@@ -72,12 +72,13 @@ struct MeasureRow {
   std::string label() const;
 };
 
-// All of them, in the order of Measure.
+// All rows, in the order of Measure.
 std::span<const MeasureRow> measures();
 const MeasureRow& measure_row(Measure measure);
-// Unspecified is live; null: the message's enum has no such value.
+// Maps "unspecified" to live. Returns null for a value that the enum does not define.
 const MeasureRow* find_measure(::memprof::v1::Measure order);
-// For code that must answer any request: the row of live for an unknown value.
+// Like find_measure, for code that must answer every request: returns the row of live for an
+// undefined value.
 const MeasureRow& measure_row(::memprof::v1::Measure order);
 
 }  // namespace memprofd

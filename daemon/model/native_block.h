@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Live sampled blocks of the native heap: their addresses, and the state of their pages.
+// Live sampled blocks of the native heap: their addresses and the state of their pages.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ struct NativeBlock {
 
 struct BlockResidency {
   std::uint64_t number = 0;
-  float share = 0;    // of its bytes that is resident, 0 to 1
-  bool gone = false;  // nothing of the program is there, or malloc has it back
+  float share = 0;    // resident share of its bytes, 0 to 1
+  bool gone = false;  // no mapping is there, or malloc has the block back
 };
 
-// Findings about all blocks that lived when the reading began.
+// Results for all blocks that were live when the scan began.
 using ResidencyScan = std::vector<BlockResidency>;
 
 }  // namespace memprofd

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a snapshot was not taken, in numbers: clients offer it again with a longer pause. The numbers
-// travel as the payload of the error, whatever is done with its code and message on the way.
+// Figures of a refused snapshot, from which clients offer to repeat it with a longer pause. They
+// travel as the payload of the error and survive any change of its code and message.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +14,10 @@ namespace memprofd {
 inline constexpr double kLongestPauseSeconds = 60;
 
 struct PauseRefusal {
-  double predicted_seconds = 0;  // of the pause; 0: not known, as its domains did not stop in time
+  double predicted_seconds = 0;  // predicted pause; 0: unknown, as the domains did not stop in time
   double allowed_seconds = 0;
 
-  // A limit that will not be refused again: predictions are right within a factor of 1.5.
+  // A limit that will not be refused again: predictions are accurate within a factor of 1.5.
   double enough_seconds() const {
     const double seconds = predicted_seconds > 0 ? 2 * predicted_seconds : 4 * allowed_seconds;
     return std::min(seconds, kLongestPauseSeconds);
@@ -25,9 +25,9 @@ struct PauseRefusal {
 };
 
 absl::Status with_refusal(absl::Status status, const PauseRefusal& refusal);
-// Nothing for any other error.
+// Returns nullopt for any other error.
 std::optional<PauseRefusal> pause_refusal_of(const absl::Status& status);
-// The same error with another code: the payload stays.
+// The same error with another code; keeps the payload.
 absl::Status with_code(const absl::Status& status, absl::StatusCode code);
 
 }  // namespace memprofd

@@ -9,24 +9,24 @@ namespace memprofd {
 
 enum class EndCause {
   kUnknown,
-  kExit,         // by itself
-  kSignal,       // killed by one
-  kOutOfMemory,  // chosen by the kernel, for want of memory of the machine or of a control group
-  kExec,         // the process is now another program
+  kExit,         // exited by itself
+  kSignal,       // killed by a signal
+  kOutOfMemory,  // killed by the kernel because the machine or a control group ran out of memory
+  kExec,         // the process now runs another program
 };
 // "out_of_memory".
 std::string_view cause_name(EndCause cause);
 
 struct ProgramEnd {
   EndCause cause = EndCause::kUnknown;
-  int code = 0;  // that of an exit, or the number of the signal
+  int code = 0;  // exit code, or signal number
 
-  // As wait() has it: an exit code, or a signal and whether there is a core.
+  // Converts a status of wait(): an exit code, or a signal and the core dump flag.
   static ProgramEnd of_status(int status, bool out_of_memory);
   friend bool operator==(const ProgramEnd&, const ProgramEnd&) = default;
 };
 
-// "SIGSEGV", "signal 40"; empty for what no signal has ended.
+// "SIGSEGV", "signal 40"; empty if no signal ended the program.
 std::string signal_name(const ProgramEnd& end);
 // "the program ended: exit code 2".
 std::string end_text(const ProgramEnd& end);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions: one model for command line, gRPC and HTTP. Fields have the meaning of those with the
-// same names in proto/memprof/v1/profiler.proto.
+// Queries: one model for command line, gRPC and HTTP. Fields mean the same as those of the same
+// name in proto/memprof/v1/profiler.proto.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ enum class Fate { kAny, kDead, kAlive };
 // The frame of a callstack that names the allocation site.
 enum class SiteFrame {
   kInnermost,
-  kApplication,  // the innermost that is no is_library_code; where all are, the innermost
+  kApplication,  // the innermost that is not is_library_code; if all are, the innermost
 };
 
 // Selects blocks by their fate. Default: all.
@@ -35,8 +35,8 @@ struct LifetimeFilter {
 };
 
 struct Filter {
-  // RE2, found anywhere in function, file or "file:line"; empty ones count for nothing.
-  std::vector<std::string> patterns;  // of the site; all match
+  // RE2 patterns, searched in function, file and "file:line". Empty patterns are ignored.
+  std::vector<std::string> patterns;  // for the site; all must match
   std::vector<std::string> require;
   std::vector<std::string> forbid;
   std::vector<std::string> hide;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Block sizes on a scale. A block has at least one word; bucket 0 is for unknown sizes.
 //
-//   1 to 64 words        each
-//   up to 511            16 buckets an octave: a bucket's middle is within 3.2 % of each size in it
-//   512 to 2,047         each
-//   2,048 to 2^40 - 1    1,024 buckets an octave: within 0.05 %
-//   more                 16 an octave
+//   1 to 64 words        one bucket each
+//   up to 511            16 buckets per octave: the middle is within 3.2 % of each size
+//   512 to 2,047         one bucket each
+//   2,048 to 2^40 - 1    1,024 buckets per octave: within 0.05 %
+//   more                 16 buckets per octave
 //
-// From 512 words to 2^40 a size is fine: exact enough that a block counts with its own size. Sizes
-// that do not belong to a block are on the coarse scale, which has 16 buckets an octave there too.
+// From 512 words to 2^40 a size is fine: precise enough for a block to count with its own size.
+// Sizes that do not belong to a block use the coarse scale, which has 16 buckets per octave in this
+// range too.
 #pragma once
 
 #include <bit>
@@ -17,12 +18,12 @@
 
 namespace memprofd {
 
-// Size in words, the header not counted.
+// Size in words without the header.
 class SizeBucket {
  public:
   static constexpr std::uint64_t kExactWords = 64;
   static constexpr std::uint64_t kFineWords = 512;
-  // 2^48 words and more share the last bucket.
+  // Sizes of 2^48 words and more share the last bucket.
   static constexpr int kLargestOctave = 48;
 
   constexpr SizeBucket() = default;
@@ -59,13 +60,13 @@ class SizeBucket {
   }
   constexpr bool is_known() const { return index_ != 0; }
   constexpr bool fine() const { return index_ >= kFirstFine; }
-  // The bucket that stands for all sizes of its octave, up to half more or a quarter less.
+  // The bucket that represents all sizes of its octave, up to half more or a quarter less.
   constexpr SizeBucket of_octave() const {
     const std::uint64_t words = smallest_words();
     return words < 2 ? *this : coarse_of(std::uint64_t{3} << (std::bit_width(words) - 2));
   }
-  // The size that represents all sizes in the bucket. Infinity if the size is unknown: then words
-  // correspond to no known number of blocks, and none is added for them.
+  // The size that represents all sizes in the bucket. Infinity for an unknown size: words then do
+  // not correspond to a number of blocks, so that no blocks are counted for them.
   constexpr double middle_words() const {
     if (!is_known()) return std::numeric_limits<double>::infinity();
     return (static_cast<double>(smallest_words()) + static_cast<double>(largest_words())) / 2;
@@ -78,7 +79,7 @@ class SizeBucket {
   static constexpr std::uint16_t kFirstFine = kLastIndex + 1;
   static constexpr int kFineOctaves = 40;
   static constexpr int kFineBits = 10;
-  static constexpr std::uint64_t kFineSteps = 1 << kFineBits;              // an octave
+  static constexpr std::uint64_t kFineSteps = 1 << kFineBits;              // per octave
   static constexpr std::uint64_t kFineEach = 2 * kFineSteps - kFineWords;  // before the steps
   static_assert(kFirstFine + kFineEach + (kFineOctaves - kFineBits) * kFineSteps < 1 << 16);
 

@@ -5,11 +5,11 @@
 
 namespace memprofd {
 
-// CLOCK_REALTIME, half open. 0: the attach, or now.
+// A range of CLOCK_REALTIME, half open. 0 means the attach for the begin, now for the end.
 struct TimeRange {
   std::uint64_t begin_ns = 0;
   std::uint64_t end_ns = 0;
-  bool until_peak = false;  // instead: from the attach to the peak of live bytes
+  bool until_peak = false;  // overrides the others: from the attach to the peak of live bytes
 
   double seconds() const { return static_cast<double>(end_ns - begin_ns) / 1e9; }
   friend bool operator==(const TimeRange&, const TimeRange&) = default;

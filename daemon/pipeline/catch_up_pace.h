@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides when to fetch the unflushed records of a program that sends no batches. Times come from
-// the caller.
+// Decides when to fetch the unflushed records of a program that sends no batches. The caller
+// supplies the times.
 //
 //     batch           fetched          fetched: nothing              again     batch
 //     |----- 250 ms ----|---- 250 ms ----|---------- 1 s --------------|---------|- 250 ms ...
@@ -14,9 +14,9 @@ class CatchUpPace {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::milliseconds kQuiet{250};
-  static constexpr std::chrono::milliseconds kIdle{1000};  // once a fetch has brought nothing
+  static constexpr std::chrono::milliseconds kIdle{1000};  // interval after a fetch without records
 
-  // Something came by itself.
+  // Data arrived without a fetch.
   void came(TimePoint now) {
     came_at_ = now;
     idle_ = stands_still_ = false;
@@ -26,14 +26,15 @@ class CatchUpPace {
     idle_ = !anything;
     stands_still_ = false;
   }
-  // Nothing was fetched because the program has not run since: the next check comes as soon as
+  // Nothing was fetched, because the program has not run since. The next check comes as soon as
   // after a fetch.
   void stood_still(TimePoint now) {
     fetched(now, true);
     stands_still_ = true;
   }
   bool quiet(TimePoint now) const { return now - came_at_ >= kQuiet; }
-  // Nothing has come by itself for long, and it has not run since the last fetch.
+  // True if nothing has arrived without a fetch for long, and the program has not run since the
+  // last fetch.
   bool at_rest(TimePoint now) const { return stands_still_ && now - came_at_ >= kIdle; }
   // watched: a client waits for each event.
   bool due(TimePoint now, bool watched) const {

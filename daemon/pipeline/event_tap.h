@@ -14,8 +14,7 @@ namespace memprofd {
 
 class EventTap final : public SampleObserver {
  public:
-  // Becomes the pipeline's observer when the log is wanted; both live equally
-  // long.
+  // Becomes the pipeline's observer while the log is wanted. The pipeline must outlive this.
   EventTap(Pipeline& pipeline, std::shared_ptr<EventLog> log);
   EventTap(const EventTap&) = delete;
   EventTap& operator=(const EventTap&) = delete;
@@ -24,10 +23,10 @@ class EventTap final : public SampleObserver {
   // Starts or stops recording, depending on the log's readers. Called between batches, and from
   // time to time after close(), to free what no one reads.
   void update();
-  // Hands over the collected events; call update() before and flush() after each pass over the
-  // ring.
+  // Passes the collected events to the log. Call update() before and flush() after each pass over
+  // the ring.
   void flush();
-  // The target has ended; readers get the rest.
+  // The target has ended; readers get the remaining events.
   void close();
 
   const std::shared_ptr<EventLog>& log() const { return log_; }
@@ -47,14 +46,14 @@ class EventTap final : public SampleObserver {
   bool recording_ = false;
   bool closed_ = false;
 
-  EventLosses lost_;  // of the target, as reported so far
+  EventLosses lost_;  // losses of the target so far
 
   // The chunk being collected.
   std::uint64_t first_ = 0;  // number of its first event
   double rate_ = 0;
   EventLosses lost_before_;
   std::vector<SampleEvent> events_;
-  std::vector<ClassId> classes_;  // each once
+  std::vector<ClassId> classes_;  // unique
   // Per class: number of the last chunk (chunk_) that contained it.
   std::vector<std::uint64_t> last_chunk_;
   std::uint64_t chunk_ = 1;

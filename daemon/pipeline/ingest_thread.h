@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only thread that consumes ring buffers; it owns everything made from them.
+// The only thread that consumes ring buffers. It owns everything made from them.
 #pragma once
 
 #include <atomic>
@@ -20,37 +20,37 @@ namespace memprofd {
 
 class IngestThread {
  public:
-  // history_bytes: what the histories of all targets may take together.
+  // history_bytes: total memory for the histories of all targets.
   IngestThread(SnapshotHub& hub, std::size_t history_bytes);
-  ~IngestThread();  // after the pipelines have taken in what is left
+  ~IngestThread();  // ends after the pipelines have processed the remaining data
 
-  // Runs a task on the ingest thread, after at most one turn of one ring; the future is ready when
-  // it has run. Tasks run in order, including all that were posted before the end: each owns what
-  // it uses. Any thread.
+  // Runs a task on the ingest thread, after at most one turn of one ring. The future becomes ready
+  // when it has run. Tasks run in order, including all that were posted before the end. Each must
+  // own what it uses. Any thread.
   std::future<void> post(std::function<void()> task);
 
-  // Tasks' business.
+  // Only tasks may call these.
   void add(std::shared_ptr<TargetPipeline> target_pipeline);
   void remove(const TargetPipeline* target_pipeline);
-  // The pipeline stays, with its final snapshot.
+  // The pipeline remains, with its final snapshot.
   void finish(TargetPipeline& target_pipeline);
 
   // Ring buffer records consumed, all targets. Any thread.
   std::uint64_t records() const { return records_; }
   // Durations of publications. Any thread.
   DurationCounts publications() const;
-  // Taken by the histories of all targets. Any thread.
+  // Memory of the histories of all targets. Any thread.
   std::size_t history_bytes() const { return history_bytes_; }
 
  private:
   void loop();
   void run_tasks();
-  // Time until something is due, unless the kernel or a task comes first.
+  // Time until something is due, unless the kernel or a task wakes the thread earlier.
   int wait_ms(bool busy) const;
   bool consume_all();
   void keep_history();
   void publish();
-  // Uses a copy of the list, since tasks that run meanwhile add and remove pipelines.
+  // Iterates over a copy of the list, because tasks that run meanwhile add and remove pipelines.
   void for_each_target(const std::function<void(TargetPipeline&)>& use);
   void wait(bool busy);
 

@@ -34,13 +34,13 @@
 
 namespace memprofd {
 
-// Sees every accepted record in order.
+// Receives every accepted record in order.
 class SampleObserver {
  public:
   virtual ~SampleObserver() = default;
-  // rate: of the session, in samples per word.
+  // rate: samples per word in the session.
   virtual void on_event(const SampleEvent& event, double rate) = 0;
-  // The same of C's memory, whose rate stays (Pipeline::native_heap_rate).
+  // Likewise for the native heap, whose rate is constant (Pipeline::native_heap_rate).
   virtual void on_native_event(const SampleEvent& event) = 0;
   // No more events for now.
   virtual void on_batch_end() = 0;
@@ -54,16 +54,17 @@ struct PipelineLimits {
   PairerLimits pairing;
   // Difference between consecutive numbers of a buffer's sampled blocks.
   std::uint64_t sample_id_step = 1;
-  SharedBudget memory;          // charged for the live set; null: nothing is charged
-  double native_heap_rate = 0;  // samples per word of C's memory; 0: it is not followed
-  // Observe mode: captures come with hits instead of records, and counters like these.
+  SharedBudget memory;          // charged for the live set; null: no limit
+  double native_heap_rate = 0;  // samples per word of the native heap; 0: it is not profiled
+  // Observe mode: captures come with hits instead of records, and with counters of this format.
   std::optional<HeapMeter::Format> observe;
 };
 
-// Progress of a buffer.
+// Position of a buffer.
 struct BufferPosition {
-  std::uint64_t records = 0;  // handed over
-  std::uint64_t sampled = 0;  // blocks, those of records that it still holds included
+  std::uint64_t records = 0;  // number handed over
+  std::uint64_t sampled = 0;  // number of sampled blocks, including those of records still in the
+                              // buffer
 };
 
 class Pipeline {
@@ -72,77 +73,78 @@ class Pipeline {
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
-  // Called first: continues from a snapshot of the same program.
+  // Continues from a snapshot of the same program. Call this first.
   void resume_from(const ProfileSnapshot& before) {
     memprofd::resume_from(before, aggregator_, callstacks_);
     alloc_events_before_ = before.counters.alloc_events;
   }
   // Announces a session before its first record can arrive. The previous session continues until
-  // the first batch of the new one. rate in samples per word.
+  // the first batch of the new one. rate: samples per word.
   void begin_session(std::uint32_t generation, double rate);
-  // Observe mode: counters of a domain before its first hit.
+  // Observe mode: sets the counters of a domain before its first hit.
   void observe_from(const ObservedView& counters);
   // The agent continues to report blocks that were sampled in sessions of this generation and
-  // later. Unless called, each new session forgets earlier blocks.
+  // later. Unless this is called, each new session forgets earlier blocks.
   void follow_since(std::uint32_t generation);
-  // Words allocated between two sessions since the last call, as the agent reports.
+  // Adds words allocated between two sessions since the last call, as the agent reports them.
   void unsampled(std::uint64_t words) { aggregator_.unsampled(words); }
-  // One ring buffer record, aligned to 8 bytes.
+  // Processes one ring buffer record, aligned to 8 bytes.
   void on_ring_record(std::span<const std::byte> data);
-  // Called before the first session: positions of the buffers of an agent at rest. Without it,
-  // records before a buffer's first batch are no loss.
+  // Sets the positions of the buffers of an idle agent; call it before the first session. Without
+  // it, records before a buffer's first batch do not count as lost.
   void expect(std::span<const BufferPosition> positions);
-  // Position of a buffer, as reported before the ring was drained: records handed over by then that
+  // Position of a buffer, as reported before the ring was drained. Records handed over by then that
   // have not arrived are lost.
   void on_reached(std::uint32_t buffer, const BufferPosition& position);
-  // The unflushed records of a buffer, read out of the process as memprof_agent_abi.h says. Order:
-  // read them, then drain the ring, then call this: the captures that belong to them are in the
-  // ring, and so may be their batch. Known records are skipped by number. More than
-  // MEMPROF_BATCH_RECORDS are no tail and are ignored. time_ns: when it was read.
+  // Processes the unflushed records of a buffer, which were read from the process as described in
+  // memprof_agent_abi.h. Order: read them, drain the ring, then call this, because the captures
+  // that belong to them are in the ring, and so may be their batch. Known records are skipped by
+  // number. A tail has at most MEMPROF_BATCH_RECORDS; larger ones are ignored. time_ns: time of the
+  // read.
   void on_tail(const BatchView& tail);
-  // The same of a packed batch.
+  // Likewise for a packed batch.
   void on_packed_tail(const PackedView& tail);
-  // The same for all buffers, of either format, with their positions.
+  // Likewise for all buffers, of either format, with their positions.
   void on_tails(std::span<const AgentTail> tails, std::uint64_t time_ns);
-  // Total of lost captures, counted by the kernel side at time_ns (CLOCK_MONOTONIC). Captures and
-  // batches report it themselves; call this before on_tail with a number read after the tail.
+  // Total of lost captures that the kernel side counted by time_ns (CLOCK_MONOTONIC). Captures and
+  // batches report it too; call this before on_tail with a number read after the tail.
   void on_captures_dropped(std::uint64_t captures_dropped, std::uint64_t time_ns);
-  // No more records come: lost allocations that were not corrected yet never will be, and are
-  // counted. Live memory stays.
+  // No more records follow. Lost allocations that are not made up for yet are counted as drops.
+  // Live memory is kept.
   void end();
-  // After the last snapshot: gives back the memory of blocks that were followed.
+  // Frees the memory of followed blocks; call it after the last snapshot.
   void release_live() { aggregator_.release_live(); }
 
-  // The number of a buffer's next record; 0 where none is known yet.
+  // The number of a buffer's next record; 0 if unknown.
   std::uint64_t next_seq(std::uint32_t buffer = 0) const { return next_seq_[buffer].value_or(0); }
-  // True if that session runs: some of its data has arrived.
+  // True if that session is running, that is, some of its data has arrived.
   bool announced(std::uint32_t generation) const { return sessions_.runs(generation); }
-  // Null unless in observe mode.
+  // Null except in observe mode.
   const HeapMeter* heap_meter() const { return meter_ ? &*meter_ : nullptr; }
-  // Callstacks of any capture mode.
+  // Number of callstacks in any capture mode.
   std::uint64_t captures_seen() const { return captures_seen_; }
-  // Frames of the callstacks that the runtime captured.
+  // Number of frames in callstacks that the runtime captured.
   std::uint64_t frames_seen() const { return frames_seen_; }
-  // Batches that came by the probe, empty ones too; tails do not count.
+  // Number of batches received through the probe, including empty ones, excluding tails.
   std::uint64_t batches_seen() const { return batches_seen_; }
   // Number of events of the target so far, which is the number of the next one.
   std::uint64_t events() const {
     const TargetCounters& totals = aggregator_.totals();
     return totals.alloc_events + totals.promote_events + totals.dealloc_events + native_events_;
   }
-  // Allocation events of this pipeline.
+  // Number of allocation events of this pipeline.
   std::uint64_t alloc_events() const {
     return aggregator_.totals().alloc_events - alloc_events_before_;
   }
-  // The program image was replaced: nothing of the old one will come any more.
+  // True if the target called exec: the old program sends no more data.
   bool exec_seen() const { return exec_seen_; }
-  // Counts registrations of frame tables (Dynlink): a change means reload.
+  // Number of registered frame tables (Dynlink). A change requires a reload.
   std::uint64_t frametables_registered() const { return frametables_registered_; }
 
   // The children that the program has forked since the last call; see bpf/events.h.
   std::vector<int> take_children() { return std::exchange(children_, {}); }
 
-  // nullptr: none. Must outlive its use here.
+  // nullptr removes the observer, which must live until then.
   void set_observer(SampleObserver* observer) { observer_ = observer; }
   DropCounters& drops() { return drops_; }
   const DropCounters& drops() const { return drops_; }
@@ -153,20 +155,20 @@ class Pipeline {
   const Aggregator& aggregator() const { return aggregator_; }
   void note_native_blocks(const ResidencyScan& scan);
   double native_heap_rate() const { return native_heap_rate_; }
-  // Samples and ends of C's memory that never came.
+  // Native samples and frees that never arrived.
   std::uint64_t native_events_lost() const;
-  // Its blocks are not followed any more, whatever still comes of them.
+  // Stops following native blocks, even if more events arrive.
   void end_native_heap() {
     native_ended_ = true;
     aggregator_.forget_native_blocks();
   }
-  // As in Aggregator.
+  // Like the functions of Aggregator.
   void advance_clock_to(std::uint64_t time_ns) { aggregator_.advance_clock_to(time_ns); }
   void close_interval(const std::function<void(const Interval&, double)>& use) {
     aggregator_.close_interval(use);
   }
-  // Sets counters, drops, rows (classes with samples, by id),
-  // live_samples_tracked and stacks_interned.
+  // Sets counters, drops, rows (classes with samples, by id), live_samples_tracked and
+  // stacks_interned.
   void fill(ProfileSnapshot& snapshot) const;
 
  private:
@@ -201,22 +203,22 @@ class Pipeline {
   Aggregator aggregator_;
   LostAllocations lost_allocations_;
   Sessions sessions_;
-  bool follows_ = false;    // the agent follows blocks over sessions
-  bool of_before_ = false;  // the batch is of a session before the one that runs
+  bool follows_ = false;    // the agent follows blocks across sessions
+  bool of_before_ = false;  // the batch belongs to a session before the current one
   PackedDecoder packed_;
-  bool runtime_captures_ = false;   // as reported by the last batch from the probe
+  bool runtime_captures_ = false;   // according to the last batch from the probe
   std::optional<HeapMeter> meter_;  // observe mode
   const double native_heap_rate_;
   bool native_ended_ = false;
-  std::uint32_t native_generation_ = 0;   // of C's memory; 0: nothing of it has come
+  std::uint32_t native_generation_ = 0;   // generation of the native heap; 0: no data yet
   std::uint64_t native_events_ = 0;       // of the native heap
-  std::uint64_t native_events_lost_ = 0;  // as reported with the last one
-  // In observe mode, and of C's memory: the callstack of the capture that came last.
+  std::uint64_t native_events_lost_ = 0;  // according to the last event
+  // In observe mode and for the native heap: the callstack of the latest capture.
   StackHash last_captured_;
   CallstackId last_callstack_;
   SampleObserver* observer_ = nullptr;
   std::array<std::optional<std::uint64_t>, MEMPROF_BUFFERS> next_seq_;  // by buffer
-  bool records_lost_ = false;  // between the last record taken and the next
+  bool records_lost_ = false;  // between the last processed record and the next
   std::uint64_t alloc_events_before_ = 0;
   std::uint64_t captures_seen_ = 0;
   std::uint64_t frames_seen_ = 0;

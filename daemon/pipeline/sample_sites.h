@@ -16,11 +16,11 @@ namespace memprofd {
 struct SampleSites {
   static constexpr std::uint32_t kUnknown = ~0u;
   std::vector<std::shared_ptr<const Callstack>> callstacks;
-  // One for each requested number.
+  // Index in callstacks for each requested number.
   std::vector<std::uint32_t> of;            // or kUnknown
-  std::vector<std::uint64_t> allocated_ns;  // CLOCK_MONOTONIC; 0: not known
-  MajorTimes majors;                        // of the program
-  // CLOCK_MONOTONIC; all blocks that were sampled since then are known. 0: not known.
+  std::vector<std::uint64_t> allocated_ns;  // CLOCK_MONOTONIC; 0: unknown
+  MajorTimes majors;                        // major collections of the program
+  // CLOCK_MONOTONIC; all blocks that were sampled since then are known. 0: unknown.
   std::uint64_t sampled_since_ns = 0;
 };
 

@@ -161,7 +161,7 @@ int TargetPipeline::consume(std::uint64_t end) {
 
 int TargetPipeline::take_in(std::uint64_t end) {
   const auto now = Clock::now();
-  // In this order: the data before the end then belongs to known sessions only.
+  // This order ensures that the data before the end belongs to known sessions only.
   end = std::min(end, ring_->written());
   take_requested_sessions();
   const int records = ring_->consume(
@@ -331,7 +331,7 @@ void TargetPipeline::read_gc_stats_of_target() {
   if (agent.ok()) std::copy(std::begin(agent->pauses), std::end(agent->pauses), gc_.pauses.begin());
 }
 
-// After the runtime's counters.
+// Call this after reading the runtime's counters.
 void TargetPipeline::read_memory_of_target() {
   memory_read_at_ = Clock::now();
   memory_status_.reset();
@@ -448,7 +448,7 @@ void TargetPipeline::close_window() {
   history_.note_live(now_ns, totals.live, totals.gone_words(), aggregator.by_class());
 }
 
-// After the end nothing changes: the last window is the one that finish() closed.
+// Nothing changes after the end: finish() closed the last window.
 HistoryView TargetPipeline::history_view() const {
   if (finished()) return history_.view();
   return history_.view(

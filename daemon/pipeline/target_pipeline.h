@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way of one target's data through the daemon: its ring buffer and agent in,
-// snapshots out. Owned by the ingest thread, which makes every call here.
+// The path of one target's data through the daemon, from its ring buffer and agent to snapshots.
+// Owned by the ingest thread, which makes every call here.
 #pragma once
 
 #include <atomic>
@@ -41,63 +41,64 @@ struct PipelineSignals {
   std::atomic<std::uint64_t> records_lost{0};
   std::atomic<std::uint64_t> batches_seen{0};
   std::atomic<std::uint64_t> frametables_registered{0};
-  std::atomic<std::uint64_t> records{0};    // of its ring
+  std::atomic<std::uint64_t> records{0};    // from the target's ring
   std::atomic<std::uint64_t> ingest_ns{0};  // CPU time of this thread for the target
 };
 
 class TargetPipeline {
  public:
-  // before: the last snapshot of the same program by the previous memprofd, which this continues;
-  // or null.
+  // before: the previous memprofd's last snapshot of the same program, from which this continues;
+  // may be null.
   TargetPipeline(std::shared_ptr<AttachedTarget> attachment, std::shared_ptr<Symbolizer> symbolizer,
                  TargetInfo info, ProfileSnapshotPtr before = nullptr);
-  // A target that has ended: the pipeline is finished, and this is its final snapshot.
+  // A target that has ended: the pipeline is finished, with this final snapshot.
   explicit TargetPipeline(ProfileSnapshotPtr ended);
 
   Pipeline& pipeline() { return pipeline_; }
-  // The agent appeared in the process.
+  // The agent has been loaded into the process.
   void set_agent(const AgentControl& agent);
 
-  // Takes what the ring holds, a turn at most (EventRing::consume): other targets wait meanwhile.
-  // Answers with the number of records.
+  // Processes the contents of the ring, at most one turn (EventRing::consume), so that other
+  // targets need not wait long. Returns the number of records.
   int consume(std::uint64_t end = std::numeric_limits<std::uint64_t>::max());
-  // Processes everything that the ring holds now and the agent's unflushed records, so that all
-  // events of the target up to now are counted. Later ones are left.
+  // Processes the contents of the ring and the agent's unflushed records, so that all events of the
+  // target up to now are counted. Later ones remain.
   void catch_up();
-  // The same, unless the program has not run since the last time: then it is asked nothing.
+  // Like catch_up(), but skips a program that has not run since the last time.
   void catch_up_if_run();
-  // Callstack and time of the allocation of these blocks, for those that live, as of all events up
-  // to now.
+  // Allocation callstacks and times of those of these blocks that are live, as of all events up to
+  // now.
   SampleSites sites_of(std::span<const SampleId> numbers);
-  // True if that is due; called in each turn.
+  // True if a catch-up is due; called in each turn.
   bool catch_up_due(std::chrono::steady_clock::time_point now);
   // Addresses of the live sampled native blocks, and the state of their pages.
   std::vector<NativeBlock> native_blocks() const { return pipeline_.aggregator().native_blocks(); }
   void note_native_blocks(const ResidencyScan& scan);
   void end_native_heap();
 
-  // True if it has sent nothing for long and no client waits for each event: then it is checked
-  // rarely.
+  // True if the target has sent nothing for long and no client waits for each event. It is then
+  // checked rarely.
   bool at_rest(std::chrono::steady_clock::time_point now) const {
     return finished() || (catch_up_pace_.at_rest(now) && !tap_.log()->wanted());
   }
 
-  // Ends the window of history that runs when its time has come.
+  // Ends the current history window if it is due.
   void keep_history();
-  // Ends it now, so that a range can begin here. To be called after catch_up().
+  // Ends the window now, so that a range can begin here. Call catch_up() first.
   void mark_moment();
-  // With observed hits that no window has yet.
+  // Memory of the history, including observed hits that no window contains yet.
   std::size_t history_bytes() const {
     return history_.memory_bytes() + values_.memory_bytes() +
            pipeline_.aggregator().observed_bytes();
   }
-  // Stores the values that the program publishes now; times in CLOCK_MONOTONIC.
+  // Stores the current published values of the program; times in CLOCK_MONOTONIC.
   void note_values(ValueSample sample);
-  // Gives up the oldest history; false when there is none.
+  // Drops the oldest history; returns false if there is none.
   bool shed_history();
 
   ProfileSnapshotPtr snapshot();
-  // Last look: lets the attachment go; snapshot() repeats the final one from now on.
+  // Processes the last data and releases the attachment. From now on snapshot() returns the final
+  // snapshot.
   void finish();
   bool finished() const { return attachment_ == nullptr; }
   int ring_epoll_fd() const { return ring_->epoll_fd(); }
@@ -106,13 +107,13 @@ class TargetPipeline {
   TargetInfo info() const;
   void update_info(const std::function<void(TargetInfo&)>& change);
   PipelineSignals& signals() { return signals_; }
-  // Number of times that no memory was left for samples.
+  // Number of times that the memory limit for samples was reached.
   std::uint64_t memory_refused() const { return memory_->refused(); }
-  // Called by the control thread before the agent gets the request for that session: its events
-  // belong to the rate.
+  // Called by the control thread before the agent gets the request for that session, so that the
+  // session's events are counted at this rate.
   void request_session(std::uint32_t generation, double rate);
-  // Limits the reading of its events to this share of a processor; 0: no limit. Events that find no
-  // room meanwhile are counted by the kernel.
+  // Limits the CPU time for reading the target's events to this number of processors; 0: no limit.
+  // The kernel counts events that do not fit into the ring meanwhile.
   void slow_to(double cores) { slow_to_ = cores; }
   // The children that the program has forked since the last call.
   std::vector<int> take_children();
@@ -121,11 +122,11 @@ class TargetPipeline {
   struct RequestedSession {
     std::uint32_t generation;
     double rate;
-    // Positions for Pipeline::expect() in the first session; nothing if unknown.
+    // Positions for Pipeline::expect() in the first session; unset if unknown.
     std::optional<std::vector<BufferPosition>> positions;
   };
 
-  // Counts this thread's time, as long as it is there; within another one it does nothing.
+  // Measures this thread's CPU time while it exists. A nested Meter has no effect.
   class Meter;
 
   bool rests() const;
@@ -144,7 +145,7 @@ class TargetPipeline {
   void count_agent_drops(const AgentStatus& agent);
   void note_followed(const AgentStatus& agent);
   void read_native_heap_status();
-  // agent: null when it cannot be read.
+  // agent: null if it cannot be read.
   absl::StatusOr<GcStats> gc_stats_now(const AgentStatus* agent) const;
   std::uint64_t history_now() const;
   HistoryPoint history_point() const;
@@ -159,38 +160,41 @@ class TargetPipeline {
   EventTap tap_;
   std::optional<AgentControl> agent_;
   std::optional<NativeHeapControl> native_heap_;
-  std::optional<std::uint64_t> native_blocks_before_;  // that it had given up at first
-  bool native_heap_logged_ = false;                    // what of it is not followed
-  std::optional<AgentStatus> first_status_;            // of the agent; its earlier counts
-  std::optional<std::uint64_t> unsampled_words_;       // as last reported
-  bool own_use_logged_ = false;                        // that the program samples a domain itself
+  std::optional<std::uint64_t> native_blocks_before_;  // initial number of blocks that it had given
+                                                       // up
+  bool native_heap_logged_ = false;  // that part of the native heap is not followed has been logged
+  std::optional<AgentStatus> first_status_;       // status of the agent at the beginning, to be
+                                                  // subtracted
+  std::optional<std::uint64_t> unsampled_words_;  // last reported value
+  bool own_use_logged_ = false;  // that the program samples a domain itself has been logged
   CatchUpPace catch_up_pace_;
-  // CPU time of the program before its memory was read: as long as it is the same, so is that.
+  // CPU time of the program before its memory was read. While it is unchanged, so is the memory.
   std::uint64_t caught_up_cpu_ns_ = 0, gc_cpu_ns_ = 0;
   GcStats gc_;
   MajorTimes majors_;
-  std::optional<MemoryStatus> memory_status_;  // nothing once it cannot be read
+  std::optional<MemoryStatus> memory_status_;  // unset if it cannot be read
   std::chrono::steady_clock::time_point memory_read_at_;
-  MemoryParts memory_parts_;  // as they were last
+  MemoryParts memory_parts_;  // last known values
   std::shared_ptr<Symbolizer> symbolizer_;
-  // History's clock is CLOCK_MONOTONIC moved to Unix time once: it never goes back.
+  // History uses CLOCK_MONOTONIC plus a fixed offset to Unix time, so that it never goes back.
   ProfileSnapshotPtr
       before_;  // the snapshot that this continues, without rows and history; or null
   std::uint64_t began_ns_;
   std::uint64_t began_monotonic_ns_;
-  std::uint64_t attached_ns_;  // by the previous memprofd, if this continues one
+  std::uint64_t attached_ns_;  // time at which the previous memprofd attached, if this continues
+                               // its work
   History history_;
   ValueHistory values_;
   ProfileSnapshotPtr final_;
   PipelineSignals signals_;
   std::atomic<double> slow_to_{0};
-  std::chrono::steady_clock::time_point rests_until_;  // while it is slowed
+  std::chrono::steady_clock::time_point rests_until_;  // set while the target is slowed down
   bool metered_ = false;
   mutable Mutex info_mutex_;
   TargetInfo info_ ABSL_GUARDED_BY(info_mutex_);
   std::vector<int> children_ ABSL_GUARDED_BY(info_mutex_);
   std::vector<RequestedSession> requested_sessions_ ABSL_GUARDED_BY(info_mutex_);
-  bool any_requested_ = false;  // of the control thread
+  bool any_requested_ = false;  // control thread only
 };
 
 }  // namespace memprofd

@@ -2,13 +2,12 @@
 // Finds callers and callees of a function that allocates.
 //
 // All matching functions count as one, f. A row counts in
-//   total       when f is anywhere among its visible locations, inlined ones
-//               included;
-//   self        when f is the innermost of them;
-//   caller g    when somewhere f has been called by g directly, g not being f;
-//   callee g    when somewhere f has called g directly, g not being f;
-// and in each of these once, however often that occurs, as the edges of `pprof -peek`. A call of f
-// by f is no edge. Name and file identify a function.
+//   total       if f is anywhere among its visible locations, including inlined ones;
+//   self        if f is the innermost of them;
+//   caller g    if g, which is not f, directly calls f somewhere;
+//   callee g    if f directly calls g, which is not f, somewhere;
+// and in each of these once, however often that occurs, as for the edges of `pprof -peek`. A call
+// of f by f is no edge. Name and file identify a function.
 //
 // Example: f = "List.map"; callstacks innermost first
 //
@@ -16,13 +15,13 @@
 //    4 bytes   Cache.add  List.map  Cache.fill  List.map  Main.a
 //    1 byte    Cache.add  Main.b
 //
-//   total  14    both that have it; recursion counts once
+//   total  14    both that contain it; recursion counts once
 //   self   10
 //   callers      Main.a 14, Cache.fill 4
 //   callees      Cache.add 4, Cache.fill 4
 //
-// So callees and self sum up to total, and callers to the part that is not outermost, unless f is
-// entered again through another function, as by Cache.fill here.
+// So callees and self add up to total, and callers to the part that is not outermost, unless f is
+// entered again through another function, like Cache.fill here.
 #pragma once
 
 #include <string>
@@ -37,21 +36,20 @@
 namespace memprofd {
 
 struct CallersQuery {
-  std::string function;  // RE2, found anywhere in the function's name
+  std::string function;  // RE2, searched in the function's name
   Measure order = Measure::kLive;
-  std::size_t limit = 0;  // callers and callees each; 0: all
+  std::size_t limit = 0;  // maximum number of callers and of callees; 0: all
 };
 
 struct CallersResult {
-  // Named when only one function matches.
+  // Has a name only if exactly one function matches.
   Group self;
   Group total;
-  std::vector<Group> callers;  // named as of GroupBy::kFunction; largest first
+  std::vector<Group> callers;  // named as for GroupBy::kFunction; largest first
   std::vector<Group> callees;
 };
 
-// kInvalidArgument: the pattern is none, or empty. When no function matches, all
-// is zero.
+// kInvalidArgument: the pattern is invalid or empty. All counts are zero if no function matches.
 absl::StatusOr<CallersResult> callers_of(const TargetProfile& profile, const CallersQuery& query);
 
 }  // namespace memprofd

@@ -11,9 +11,9 @@
 
 namespace memprofd {
 
-// kInvalidArgument for measures that are no sum over cells.
+// kInvalidArgument for measures that are not sums over cells.
 absl::Status check_summable(Measure measure);
-// Samples of such blocks; below zero if live memory falls.
+// Number of samples of these blocks; negative if live memory falls.
 inline double cell_samples(const WindowCell& cell, Blocks blocks) {
   const auto died = [&](Heap heap) {
     return static_cast<double>(cell.died[static_cast<int>(heap)]);

@@ -15,29 +15,28 @@ struct DiffQuery {
   Measure order = Measure::kLive;
   std::size_t limit = 0;  // 0: all
   bool with_callstack = true;
-  // Changes of flows are per second of each range; those of live memory and lifetimes are not.
+  // Changes of flows are per second of each range; changes of live memory and lifetimes are not.
   bool per_second = false;
 };
 
-// The counts of the sides are never per second.
+// The counts of the two sides are never per second.
 struct GroupDiff {
-  Group base;  // name without counts where the group is not in the selection
+  Group base;  // has a name but no counts if the group is not in the selection
   Group other;
-  // Other minus base in the unit of measure_value().
+  // Other minus base, in the unit of measure_value().
   double change = 0;
-  // Takes both sides for independent samples; too large where they count the same blocks.
+  // Treats both sides as independent samples, so it is too large if they count the same blocks.
   double change_stderr = 0;
-  Limits change_limits;  // 95 %; nothing for lifetimes
+  Limits change_limits;  // 95 %; empty for lifetimes
 };
 
 struct DiffResult {
   std::vector<GroupDiff> diffs;  // largest absolute change first, ties by name
-  GroupDiff total;               // sums without name, those beyond the limit included
-  std::size_t n_groups = 0;      // without the limit
+  GroupDiff total;               // sums without a name, including groups beyond the limit
+  std::size_t n_groups = 0;      // ignores the limit
 };
 
-// Groups of both sides that have the same name belong together, also when the
-// sides are two targets.
+// Matches groups of both sides by name, even if the sides are two targets.
 DiffResult diff(const TargetProfile& base, const TargetProfile& other, const DiffQuery& query);
 
 }  // namespace memprofd

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Filter made ready: patterns compiled, numbers checked. Its lifetime part is
-// applied where the counts are made (see range.h), all else here.
+// A prepared Filter: patterns compiled, numbers checked. Its lifetime part is applied where the
+// counts are made (see range.h), everything else here.
 #pragma once
 
 #include <cstdint>
@@ -24,23 +24,23 @@ class RE2;
 
 namespace memprofd {
 
-// RE2 patterns, found anywhere in a text. Patterns come from outside: their
-// number, length and compiled size are bounded. Thread-safe.
+// RE2 patterns that are searched in a text. Patterns come from outside, so their number, length and
+// compiled size are limited. Thread-safe.
 class Patterns {
  public:
   static constexpr std::size_t kMaxPatterns = 64;
-  static constexpr std::size_t kMaxBytes = 1000;  // of one pattern
+  static constexpr std::size_t kMaxBytes = 1000;  // maximum size of one pattern
 
-  // Empty patterns are left out. what: of the error, "forbid".
+  // Ignores empty patterns. what: subject of the error, "forbid".
   static absl::StatusOr<Patterns> compile(const char* what,
                                           const std::vector<std::string>& patterns);
   bool empty() const { return compiled_.empty(); }
-  // All bits that found_in() may set.
+  // All bits that found_in() can set.
   std::uint64_t all() const;
-  // Bit i: pattern i, the empty ones not counted, is found in function, file or, if
-  // it has a colon, in "file:line".
+  // Bit i is set if pattern i, not counting empty ones, is found in function, file or, if the
+  // pattern has a colon, in "file:line".
   std::uint64_t found_in(const Location& location) const;
-  // Some pattern is found in the text.
+  // True if some pattern is found in the text.
   bool any_in(const std::string& text) const;
 
  private:
@@ -50,12 +50,12 @@ class Patterns {
 // Thread-safe; copies share the compiled patterns.
 class FrameFilter {
  public:
-  // kInvalidArgument: a bad pattern, or limits that no block can be within.
+  // kInvalidArgument: an invalid pattern, or limits that no block can satisfy.
   static absl::StatusOr<FrameFilter> compile(const Filter& filter);
 
-  // Size, heap, source, thread and domain.
+  // Tests size, heap, source, thread and domain.
   bool passes(const AllocClass& alloc_class) const;
-  // Frames to leave out; null: none.
+  // Frames to omit; null: none.
   std::shared_ptr<const LocationMatcher> hidden() const { return hidden_; }
   SiteFrame site_frame() const { return site_frame_; }
 
@@ -77,8 +77,8 @@ class FrameFilter {
   absl::flat_hash_set<std::uint32_t> domains_;
 };
 
-// A filter at work on callstacks of one target. Each location is judged once and
-// the verdict remembered. Not thread-safe.
+// Applies a filter to callstacks of one target. Tests each location once and remembers the result.
+// Not thread-safe.
 class RowFilter {
  public:
   // symbolizer must outlive this.
@@ -89,16 +89,16 @@ class RowFilter {
  private:
   struct Verdict {
     bool known = false;
-    bool site = false;  // would do as a site
+    bool site = false;  // can name a site
     bool forbidden = false;
-    std::uint64_t required = 0;  // bits of the required patterns found
+    std::uint64_t required = 0;  // bits of the required patterns that were found
   };
   Verdict verdict(LocationId id);
   bool passes(const Callstack& callstack);
 
   const FrameFilter filter_;
   VisibleFrames frames_;
-  std::vector<Verdict> verdicts_;  // by LocationId
+  std::vector<Verdict> verdicts_;  // indexed by LocationId
 };
 
 }  // namespace memprofd

@@ -16,18 +16,19 @@
 
 namespace memprofd {
 
-// Identifies a group; other fields are empty. A row's site is its innermost visible location.
+// Identifies a group. Fields that the key does not use are empty. A row's site is its innermost
+// visible location.
 struct GroupName {
   Location location;  // the key's SiteParts; library is location.library
   std::string unit;
   std::uint32_t number = 0;           // the key's GroupNumber
-  GroupBy group_by = GroupBy::kSite;  // the key; names of one key only are compared
-  // kCallstack: at most VisibleFrames::kMaxLocations; the symbolizer's, never null.
+  GroupBy group_by = GroupBy::kSite;  // only names of the same key are compared
+  // kCallstack: at most VisibleFrames::kMaxLocations entries, never null, owned by the symbolizer.
   std::vector<const Location*> path;
 
   friend std::strong_ordering operator<=>(const GroupName& a, const GroupName& b);
   friend bool operator==(const GroupName& a, const GroupName& b) { return (a <=> b) == 0; }
-  // Without the path.
+  // Ignores the path.
   template <typename H>
   friend H AbslHashValue(H h, const GroupName& name) {
     return H::combine(std::move(h), name.location, name.unit, name.number);
@@ -38,18 +39,18 @@ struct GroupName {
 struct BlockMoments {
   double variance = 0;  // blocks squared
   double skew = 0;      // the variance times the grain, blocks cubed
-  // Words of the smallest and of the largest block seen.
+  // Size in words of the smallest and of the largest block seen.
   double smallest_words = std::numeric_limits<double>::infinity();
   double largest_words = 0;
-  Estimate unsized;  // of blocks of unknown size, which are in no number of blocks
+  Estimate unsized;  // blocks of unknown size, which no number of blocks includes
 
-  // Adds blocks of one size. 0 objects: the size is unknown.
+  // Adds blocks of one size. objects is 0 if the size is unknown.
   void add(const Estimate& estimate, double objects);
-  // Limits of a number of blocks that stand for these words; unseen_words as of UnseenWords.
+  // Limits of a number of blocks that represent these words; unseen_words as in UnseenWords.
   Limits limits(double objects, double words, double unseen_words) const;
 };
 
-// Counts of several classes. How sure a number of blocks is cannot be had from the sum of
+// Counts of several classes. The error of a number of blocks cannot be computed from the sum of
 // counters, because blocks differ in size.
 struct GroupCounts {
   Counters counters;
@@ -57,30 +58,31 @@ struct GroupCounts {
   BlockMoments live_objects;
   UnseenWords unseen;  // as in TargetProfile
 
-  // counters: of one allocation class.
+  // counters must belong to one allocation class.
   void add_class(const Counters& counters);
 };
 
 struct Group : GroupName, GroupCounts {
-  // The group's callstack that weighs most by the query's measure; owned by
-  // its profile. Null: no rows.
+  // The group's callstack with the largest value of the query's measure, owned by its profile. Null
+  // if there are no rows.
   const Callstack* heaviest = nullptr;
-  // Its locations, if requested; always for kCallstack.
+  // Locations of the heaviest callstack, if requested; always set for kCallstack.
   std::vector<Location> callstack;
 
   const GroupName& name() const { return *this; }
-  // frames has to be that of the profile whose rows these are.
+  // frames must belong to the profile of these rows.
   void set_callstack(VisibleFrames& frames);
 };
 
 // The estimate for these blocks.
 Estimate estimate_of(const Counters& counters, Blocks blocks);
-// In the measure's unit; of kLifetime what the median is longer than where it is not reached.
+// The value in the measure's unit. For kLifetime, if the median is not reached, the time that it
+// exceeds.
 double measure_value(const Counters& counters, Measure measure);
-// One standard error of it; 0 for kLifetime. For samples: how much the number varies from run to
-// run.
+// One standard error of the value; 0 for kLifetime. For samples: the variation of their number from
+// run to run.
 double measure_stderr(const GroupCounts& counts, Measure measure);
-// Its 95 % interval; nothing for kLifetime.
+// 95 % interval of the value; empty for kLifetime.
 Limits measure_limits(const GroupCounts& counts, Measure measure);
 
 }  // namespace memprofd

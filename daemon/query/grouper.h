@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers for the groups of rows.
+// Numbers the groups of rows.
 #pragma once
 
 #include <compare>
@@ -14,36 +14,36 @@
 
 namespace memprofd {
 
-// Numbers groups densely in the order they come. Rows of one frames only; names
-// compare across targets. Not thread-safe.
+// Numbers groups densely in the order of their appearance. All rows must use the same frames; names
+// are comparable across targets. Not thread-safe.
 class Grouper {
  public:
   // frames must outlive this.
   Grouper(VisibleFrames& frames, GroupBy by) : frames_(frames), by_(group_row(by)) {}
   std::size_t group_of(const AllocClass& alloc_class, const Callstack& callstack);
-  // The group of blocks allocated there; for keys that are made of sites only.
+  // The group of blocks allocated at a site; only for keys that consist of site parts.
   std::size_t group_of(LocationId site);
   std::size_t size() const { return groups_.size(); }
 
   GroupName name(std::size_t group) const;
-  // As their names compare.
+  // Compares the groups by their names.
   std::strong_ordering compare(std::size_t a, std::size_t b) const;
-  // The groups with the largest values, largest first, ties by name; at most
-  // limit (0: all). values: by group.
+  // The groups with the largest values, largest first, ties by name; at most limit (0: all).
+  // values: indexed by group.
   std::vector<std::size_t> largest(std::vector<std::size_t> groups,
                                    const std::vector<double>& values, std::size_t limit) const;
-  // The same of all groups.
+  // Likewise for all groups.
   std::vector<std::size_t> largest(const std::vector<double>& values, std::size_t limit) const;
 
  private:
   using Path = std::vector<LocationId>;
-  // One of a group, which stands for all.
+  // One member, which represents its group.
   struct Member {
     LocationId site;
-    std::uint32_t number = 0;    // of the key
-    const Path* path = nullptr;  // kCallstack; in by_path_
+    std::uint32_t number = 0;    // the key's GroupNumber
+    const Path* path = nullptr;  // for kCallstack: points into by_path_
   };
-  // The parts that all sites of one group share; texts belong to the symbolizer.
+  // The parts that all sites of a group share; the symbolizer owns the texts.
   struct SiteKey {
     std::string_view function, file, unit, library;
     std::uint32_t line = 0;
@@ -63,7 +63,7 @@ class Grouper {
   VisibleFrames& frames_;
   const GroupRow& by_;
   std::vector<Member> groups_;
-  std::vector<std::uint32_t> by_site_;  // by LocationId: group + 1; 0: not seen yet
+  std::vector<std::uint32_t> by_site_;  // group + 1 by LocationId; 0: not seen yet
   absl::flat_hash_map<SiteKey, std::size_t> by_key_;
   absl::node_hash_map<Path, std::size_t> by_path_;
   absl::flat_hash_map<std::uint32_t, std::size_t> by_number_;

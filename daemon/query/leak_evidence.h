@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Judges whether the course of a site's live bytes is a leak. Has no side effects.
+// Judges whether the history of a site's live bytes is a leak. Has no side effects.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,10 @@
 
 namespace memprofd {
 
-// Live bytes at the ends of steps, and bytes that came and went in between. Filled window by
-// window: the samples of a window, its end, after some windows the end of a step, and after some
-// steps the end of a span. Steps may differ in length. A sample has the same weight in all steps of
-// a span, and may have another in the next span.
+// Live bytes at the ends of steps, and the bytes allocated and freed in between. Filled window by
+// window: first the samples of a window, then its end; after some windows the end of a step; after
+// some steps the end of a span. Steps may differ in length. A sample has the same weight in all
+// steps of a span, but may have another in the next span.
 class LiveCourse {
  public:
   explicit LiveCourse(double live_bytes = 0) : live_{live_bytes}, now_bytes_(live_bytes) {}
@@ -22,25 +22,26 @@ class LiveCourse {
   void end_step();
   void end_span() { ++spans_; }
 
-  // At the begin and the end of each step.
+  // Values at the begin and the end of each step.
   const std::vector<double>& live_bytes() const { return live_; }
-  // Share of the steps in which it grew.
+  // Share of the steps in which live bytes grew.
   double steadiness() const;
-  // Factor, at least 1, by which the variance of live bytes exceeds that of blocks that come and go
-  // one by one. A site that allocates five blocks at a time and releases them together has five:
-  // births differ that much more between windows, and so do the steps, each by the error that the
-  // samples of its span have.
+  // Factor, at least 1, by which the variance of live bytes exceeds that of blocks that are
+  // allocated and freed one by one. A site that allocates five blocks at a time and frees them
+  // together has a factor of five: the number of allocations varies more between windows by that
+  // factor, and so do the steps, within the error of the samples in their span.
   double dispersion() const;
   // chance_of_rise() of live memory: Kendall's rank correlation with time. Memory that goes up and
-  // down, such as a cache or floating garbage, has no order, however much of it there is.
+  // down, such as a cache or floating garbage, has no order, whatever its amount.
   double chance_of_rise() const;
-  // It has grown much more in the first half of the time than later. stderr_bytes: of the growth.
+  // True if it grew much more in the first half of the time than later. stderr_bytes: error of the
+  // growth.
   bool has_slowed_down(double stderr_bytes) const;
 
  private:
   struct Step {
     double seconds = 0;
-    double turned_bytes2 = 0;  // squares of all samples, born and gone
+    double turned_bytes2 = 0;  // sum of squares over all samples, allocated and freed
     int span = 0;
   };
 
@@ -48,30 +49,30 @@ class LiveCourse {
   double live_after(double seconds) const;
 
   std::vector<double> live_;
-  std::vector<Step> steps_;  // from each of live_ to the next
-  Step step_;                // that runs
-  int spans_ = 0;            // that have ended
+  std::vector<Step> steps_;  // from each value of live_ to the next
+  Step step_;                // the current step
+  int spans_ = 0;            // number of spans that have ended
   double now_bytes_;
-  // Births: of the window, then sums over windows of births, their products with themselves and
-  // with the window's length, and of the lengths.
+  // Allocations: of the window; then sums over windows of allocations, of their squares, of their
+  // products with the window's length, and of the lengths.
   double window_born_ = 0;
   double born_ = 0, born_born_ = 0, born_seconds_ = 0, seconds_ = 0, seconds_seconds_ = 0;
-  double born_bytes2_ = 0;  // squares of all samples born
+  double born_bytes2_ = 0;  // sum of squares over all allocated samples
   std::size_t windows_ = 0;
 };
 
-// Probability that values rise at least this much in their order if the order means nothing.
+// Probability of a rise at least as ordered as this one if the order of values is random.
 double chance_of_rise(const std::vector<double>& values);
 // Default share of discoveries that may be due to chance.
 inline constexpr double kFalseDiscoveries = 0.05;
-// Selects the probabilities that are low given their number: of those selected, this share is low
+// Selects the probabilities that are low given their number. This share of the selected ones is low
 // by chance (Benjamini and Hochberg).
 std::vector<bool> discoveries(const std::vector<double>& chances,
                               double false_discoveries = kFalseDiscoveries);
-// Number of samples that must be kept, with none freed, to be a discovery among this number of
+// Number of samples, none of them freed, that a site needs to be a discovery among this number of
 // sites.
 double samples_to_be_named(std::size_t sites, double false_discoveries = kFalseDiscoveries);
-// Probability of more than this number of standard errors, one-sided.
+// One-sided probability of more than this number of standard errors.
 double chance_beyond(double standard_errors);
 
 }  // namespace memprofd

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Judges whether the memory of a process grows, by counters that need no samples.
 //
-// The range is divided into steps of time, and the lowest value of each step counts: memory that
-// goes up and down within a step has a floor, and a leak lifts the floor. Of the heap only ends of
-// major collections count: between two of them it fills with garbage, leak or not.
+// The range is divided into steps of time, and the lowest value of each step is used: memory that
+// goes up and down within a step has a floor, and a leak raises the floor. For the heap only ends
+// of major collections are used: between two of them it fills with garbage, with or without a leak.
 //
-// An area grows when its floors
+// An area grows if its floors
 //
-//   rise       in an order that chance has in one of a hundred cases at most (Kendall),
-//   far        enough: by 1 MiB and 2 % at least, and by twice what they scatter about a line,
-//   repeatedly three times at least: a table that is loaded once is no leak,
-//   go on:     in the later half of the moments by half as much as in the first at least.
+//   rise       in an order that chance produces in at most one of a hundred cases (Kendall),
+//   far        enough: by at least 1 MiB and 2 %, and by twice their scatter about a line,
+//   repeatedly at least three times, because a table that is loaded once is no leak,
+//   continue:  in the later half of the steps by at least half as much as in the first.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ namespace memprofd {
 enum class MemoryArea { kHeap, kNative, kMapped };
 inline constexpr int kMemoryAreas = 3;
 
-// Nothing is known of fewer: they never rise by less than a chance of 1 %.
+// Fewer floors are not judged: by chance alone they rise in more than 1 % of cases.
 inline constexpr std::size_t kFewestFloors = 6;
 
 struct MemoryFloor {
@@ -35,17 +35,17 @@ struct MemoryFloor {
 
 struct MemoryGrowth {
   MemoryArea area{};
-  double begin_bytes = 0, end_bytes = 0;  // of the first and the last floor
-  double bytes_per_second = 0;            // of the line that the floors are nearest to
+  double begin_bytes = 0, end_bytes = 0;  // value of the first and of the last floor
+  double bytes_per_second = 0;            // slope of the line fitted to the floors
   std::uint64_t since_ns = 0;             // 0: it does not grow
-  double confidence = 0;                  // that their order is no chance; 0: too few
+  double confidence = 0;  // probability that their order is not due to chance; 0: too few floors
   bool grows = false;
-  std::size_t moments = 0;  // floors
+  std::size_t moments = 0;  // number of floors
 };
 
 // Judges an area by its floors.
 MemoryGrowth judge_floors(MemoryArea area, const std::vector<MemoryFloor>& floors);
-// One for each area of which anything is known in the range, which has both ends.
+// Returns one for each area with data in the range, both ends of which are set.
 std::vector<MemoryGrowth> memory_growth(const HistoryView& history, const TimeRange& range);
 
 }  // namespace memprofd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deaths that count only partly, and their rounding to whole samples.
+// Deaths that count partially, and their rounding to whole samples.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,8 @@
 
 namespace memprofd {
 
-// Rounds numbers of samples so that sums stay: what one is rounded by goes to the next.
+// Rounds numbers of samples and preserves their sum: each rounding error is carried to the next
+// number.
 class SampleRounding {
  public:
   std::uint64_t whole(double samples) {

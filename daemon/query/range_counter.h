@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts of a snapshot's rows in spans of its history.
+// Counts a snapshot's rows in spans of its history.
 //
-// Flows between two window limits are sums over windows. Live memory at a limit is the present one,
-// taken back through the windows since:
+// Flows between two window boundaries are sums over windows. Live memory at a boundary is the
+// present one, rewound through the windows since:
 //
 //   live(t) = live(now) - followed(t, now] + died(t, now] + forgotten(t, now]
 //
 // where followed are those of the allocated blocks that were followed at all. When sampling
-// begins anew all that is live is forgotten, however old.
+// restarts, all live blocks are forgotten, whatever their age.
 //
-// Blocks born between x and y and still alive at b are those allocated then, less the deaths up to
-// b whose lifetime tells that they were born then. A window does not contain when within it a block
-// died (every time is equally likely), and a lifetime is known by its bucket (spread evenly on the
-// log scale), so this count is not exact; the others are.
+// Blocks born between x and y and still alive at b are those allocated in that time, minus the
+// deaths up to b whose lifetimes show that they were born in it. A window does not record when
+// within it a block died (every time is equally likely), and a lifetime is known by its bucket
+// (spread evenly on the log scale), so this count is approximate; the others are exact.
 //
 //      x      y              b
 //      |######|--------------|      allocated in ## , died up to b:
@@ -33,7 +33,7 @@
 
 namespace memprofd {
 
-// An estimate of which only a part may count.
+// An estimate that may count partially.
 struct Portion {
   double samples = 0;
   double words = 0;
@@ -59,8 +59,8 @@ struct Portion {
     skew_words3 += other.skew_words3;
     return *this;
   }
-  // Raises negative values, which partial deaths may cause, to zero: call it only for the sum that
-  // is shown. samples are rounded, words are not.
+  // Replaces negative values, which partial deaths may cause, with zero: call it only for the sum
+  // that is shown. Rounds samples, but not words.
   Estimate estimate(SampleRounding& rounding) const;
   Estimate estimate() const {
     SampleRounding alone;
@@ -78,46 +78,46 @@ struct LifetimeSpan {
 
 // The uncertainty that the variances of an answer describe.
 enum class Doubt {
-  kSampling,  // which words were sampled: the distance from the truth
+  kSampling,  // choice of the sampled words: the distance from the true value
   kChance,    // that, and that the program might as well have allocated or freed another
               // block: the variation of live memory without a trend
 };
 
-// For one thread.
+// Not thread-safe.
 class RangeCounter {
  public:
   explicit RangeCounter(const ProfileSnapshot& snapshot, Doubt doubt = Doubt::kSampling);
 
-  std::uint64_t begin_ns() const { return begin_ns_; }  // of the recording
+  std::uint64_t begin_ns() const { return begin_ns_; }  // begin of the recording
   std::uint64_t now_ns() const { return now_ns_; }
-  // Ends set, moved to window limits, begin not after end.
+  // Sets both ends, moved to window boundaries, with begin <= end.
   TimeRange resolve(const TimeRange& asked) const;
 
-  // All answers are by row of the snapshot; times are window limits.
+  // All results are indexed by row of the snapshot; all times are window boundaries.
 
-  // Everything but live, its ages and late entries. Deaths and forgotten memory may be missing
-  // unless they are requested, because they take most of the work.
+  // Everything except live, its ages and late entries. Omits deaths and forgotten memory unless
+  // they are requested, because they take most of the work.
   std::vector<Counters> flows(std::uint64_t begin_ns, std::uint64_t end_ns,
                               bool with_deaths = true) const;
   std::vector<Portion> live_at(std::uint64_t time_ns) const;
-  // Deaths in the range, by heap. born_after_ns: only of blocks born later.
+  // Deaths in the range, by heap. born_after_ns: only blocks born later.
   struct Deaths {
     std::array<Portion, kHeaps> by_heap;
-    DeathCounts counts;  // in whole samples
+    DeathCounts counts;  // rounded to whole samples
   };
   std::vector<Deaths> deaths(std::uint64_t begin_ns, std::uint64_t end_ns, const LifetimeSpan& span,
                              std::uint64_t born_after_ns) const;
-  // Blocks born in (after_ns, until_ns] that are alive at at_ns >= until_ns. May be a little
-  // below zero, as born_before().
+  // Blocks born in (after_ns, until_ns] that are alive at at_ns >= until_ns. May be slightly
+  // negative, like born_before().
   std::vector<Portion> survivors(std::uint64_t after_ns, std::uint64_t until_ns,
                                  std::uint64_t at_ns) const;
 
-  // For each of the times, latest first and none after at_ns: blocks born before it
-  // that are alive at at_ns. Reads the history once for all.
+  // For each of the times, latest first and none after at_ns: blocks born before it that are alive
+  // at at_ns. Reads the history once for all of them.
   std::vector<std::vector<Portion>> born_before(std::span<const std::uint64_t> times_ns,
                                                 std::uint64_t at_ns) const;
 
-  // The windows of a span, as HistoryView::steps().
+  // The windows of a span, like HistoryView::steps().
   std::vector<HistoryView::Tier> steps(std::uint64_t begin_ns, std::uint64_t end_ns,
                                        std::size_t max_steps) const {
     return view_.steps(begin_ns, end_ns, max_steps);
@@ -125,12 +125,12 @@ class RangeCounter {
   std::vector<HistoryWindowPtr> cover(std::uint64_t begin_ns, std::uint64_t end_ns) const {
     return view_.cover(begin_ns, end_ns);
   }
-  // True if the span covers everything that was recorded: then the snapshot's totals are exact,
-  // whatever windows were dropped.
+  // True if the span covers the whole recording. The snapshot's totals are then exact, even if
+  // windows were dropped.
   bool whole(std::uint64_t begin_ns, std::uint64_t end_ns) const {
     return begin_ns <= begin_ns_ && end_ns >= now_ns_;
   }
-  // True if the windows since then are kept.
+  // True if the windows since then still exist.
   bool knows(std::uint64_t time_ns) const { return view_.oldest_ns() <= time_ns; }
   std::vector<HistoryWindowPtr> finest(std::uint64_t begin_ns, std::uint64_t end_ns) const {
     return view_.finest(begin_ns, end_ns);
@@ -138,11 +138,12 @@ class RangeCounter {
   std::optional<std::uint64_t> session_at(std::uint64_t time_ns) const {
     return view_.session_at(time_ns);
   }
-  // Blocks forgotten in the span: they lived then, and their end is unknown.
+  // Blocks forgotten in the span: they were alive then, and their end is unknown.
   std::vector<Portion> forgotten(std::uint64_t begin_ns, std::uint64_t end_ns) const;
-  // Takes the live memory at the end back to the begin.
+  // Converts live memory at the end into live memory at the begin.
   void rewind(std::uint64_t begin_ns, std::uint64_t end_ns, std::vector<Portion>& live) const;
-  // fn(row, cell, weight) for the cells of a window, with the deaths that choose(part) answers.
+  // Calls fn(row, cell, weight) for the cells of a window, with the deaths that choose(part)
+  // selects.
   template <typename Choose, typename Fn>
   void for_each_cell(const HistoryWindow& window, Choose choose, Fn fn) const;
   // Weight of a sample of a row.
@@ -151,32 +152,33 @@ class RangeCounter {
     if (last.rate != rate) last = {rate, weight_at(row, rate)};
     return last.weight;
   }
-  // Live portions with Doubt::kChance, by row, converted to Doubt::kSampling. A sample of a block
-  // of b words that stands for w words was taken with the probability b / w (for a word: 1 / w),
+  // Live portions with Doubt::kChance, by row, converted to Doubt::kSampling. The probability of a
+  // sample from a block of b words that represents w words was b / w (for a single word: 1 / w),
   // which determines its variance w^2 (1 - b / w) and its grain.
   std::vector<Portion> sampled(const std::vector<Portion>& live) const;
-  // The square of the words of its block, for each sample of a row with this weight: a small block
-  // with a sample has 1 + rate * (its words - 1) samples (binomial, the square's mean by the mean).
+  // Squared words of the block, per sample of a row with this weight. A small block with a sample
+  // has 1 + rate * (its words - 1) samples on average (binomial; the mean of the square is
+  // approximated by the square of the mean).
   double squares(int row, double words_each) const {
     const AllocClass& of = snapshot_.rows[row].alloc_class;
     const double block = of.block_words();
     const double samples = !of.size.fine() ? 1 + std::max(0.0, block - 1) / words_each : 1;
     return words_each * words_each * samples;
   }
-  // The share of a window's deaths, or of its forgotten memory, that was born after a time and
-  // lived for a time in the span.
+  // The share of a window's deaths, or of its forgotten memory, that was born after a time and has
+  // a lifetime in the span.
   double share_born_after(int bucket, const HistoryWindow& window, std::uint64_t time_ns,
                           const LifetimeSpan& span) const;
   // The row of a class; -1: none.
   int row_of(ClassId id) const { return id.value() < row_of_.size() ? row_of_[id.value()] : -1; }
 
  private:
-  // fn(row, cell, weight) for the sums over windows.
+  // Calls fn(row, cell, weight) for the sums over windows.
   template <typename Fn>
   void for_each_sum(std::uint64_t begin_ns, std::uint64_t end_ns, const DeathsToRead& deaths,
                     Fn fn) const;
-  // fn(row, death, share, weight) for the deaths in a span, with the share that
-  // shares_of(window) answers for its bucket.
+  // Calls fn(row, death, share, weight) for the deaths in a span, with the share that
+  // shares_of(window) returns for their bucket.
   template <typename SharesOf, typename Fn>
   void for_each_death(std::uint64_t begin_ns, std::uint64_t end_ns, SharesOf shares_of,
                       Fn fn) const;
@@ -184,7 +186,8 @@ class RangeCounter {
   void take_deaths(const HistoryWindow& window, std::span<const std::uint64_t> times_ns,
                    std::span<std::vector<Portion>> live) const;
   SampleWeight weight_at(int row, double rate) const;
-  // Words that one sample of the row proves: the whole block if it counts once, otherwise one.
+  // Words that one sample of the row proves: the whole block if the block counts once, otherwise
+  // one word.
   double sampled_words(std::size_t row) const;
 
   const ProfileSnapshot& snapshot_;
@@ -192,13 +195,14 @@ class RangeCounter {
   std::uint64_t begin_ns_;
   std::uint64_t now_ns_;
   Doubt doubt_;
-  std::vector<int> row_of_;       // by class
-  std::vector<ClassId> classes_;  // by row
+  std::vector<int> row_of_;       // indexed by class
+  std::vector<ClassId> classes_;  // indexed by row
   struct LastWeight {
     double rate = 0;
     SampleWeight weight;
   };
-  mutable std::vector<LastWeight> last_weights_;  // by row: rates seldom change
+  mutable std::vector<LastWeight> last_weights_;  // indexed by row; caches the weight, because
+                                                  // rates rarely change
 };
 
 // The share of a window's deaths whose blocks were born before a time.

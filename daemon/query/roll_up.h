@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Roll-up of rows to sites and other groups, computed on read.
+// Groups rows by site or another key, on each read.
 #pragma once
 
 #include <cstddef>
@@ -24,16 +24,16 @@ struct GroupQuery {
 struct GroupResult {
   // Largest first; ties by name, so that equal inputs give equal outputs.
   std::vector<Group> groups;
-  GroupCounts total;         // of all groups, those beyond the limit included
-  std::size_t n_groups = 0;  // without the limit
+  GroupCounts total;         // sum over all groups, including those beyond the limit
+  std::size_t n_groups = 0;  // ignores the limit
 };
 
 GroupResult roll_up(const TargetProfile& profile, const GroupQuery& query);
-// Rows with their groups. Most questions rank ten thousand groups and show a
-// hundred, so the counts of all are summed up for those that are shown only.
+// Rows with their groups. Most queries rank ten thousand groups and show a hundred, so all counts
+// are summed only for the groups that are shown.
 class GroupedRows {
  public:
-  // All must outlive this. hidden: null when nothing is.
+  // All arguments must outlive this. hidden: null if no frame is hidden.
   GroupedRows(std::span<const ProfileRow> rows, Symbolizer& symbolizer,
               const LocationMatcher* hidden, GroupBy by,
               SiteFrame site_frame = SiteFrame::kInnermost);
@@ -49,19 +49,19 @@ class GroupedRows {
   const Grouper& grouper() const { return grouper_; }
   std::size_t group_of_row(std::size_t row) const { return group_of_row_[row]; }
 
-  // One per group.
+  // One value per group.
   std::vector<double> values(Measure measure) const;
   // Selects the rows that count.
   using RowTest = bool (*)(const ProfileRow&);
   static bool any_row(const ProfileRow&) { return true; }
-  // The sums of the chosen groups, in that order; heaviest: by the measure, null where no row of
-  // the group counts.
+  // The sums of the chosen groups, in that order. heaviest is determined by the measure, and null
+  // if no row of the group counts.
   std::vector<Group> sums(const std::vector<std::size_t>& chosen, Measure measure,
                           RowTest counts = any_row) const;
-  // The sums of all groups, by group.
+  // The sums of all groups, indexed by group.
   std::vector<Group> all_sums(RowTest counts = any_row) const;
   GroupCounts total() const;
-  // The counts of a group of which there is no row.
+  // The counts of a group without rows.
   GroupCounts nothing() const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a target's snapshot to the rows that a question is about.
+// Selects the rows of a target's snapshot that a query is about.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace memprofd {
 
-// The rows of the range that pass the filter; carried_since_ns as rows_in_range() has it.
+// The rows of the range that pass the filter; carried_since_ns as for rows_in_range().
 // kInvalidArgument: see FrameFilter::compile.
 absl::StatusOr<TargetProfile> select(const ProfileSnapshot& snapshot, const TimeRange& range,
                                      const Filter& filter,

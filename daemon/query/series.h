@@ -18,8 +18,8 @@ namespace memprofd {
 struct SeriesQuery {
   GroupBy group_by = GroupBy::kSite;
   Measure measure = Measure::kLive;
-  std::size_t limit = 10;    // series
-  std::size_t points = 300;  // at most
+  std::size_t limit = 10;    // maximum number of series
+  std::size_t points = 300;  // maximum number of points
 };
 
 struct SeriesPoint {
@@ -40,11 +40,11 @@ struct SeriesAnswer {
   TimeRange range;
   std::vector<SeriesPoint> points;
   std::vector<Series> series;  // largest mean first
-  Series other;                // sum of all others
+  Series other;                // sum of all other groups
 };
 
-// kInvalidArgument: a filter that does not compile or restricts lifetimes, or a measure without
-// history.
+// kInvalidArgument: a filter that does not compile or that restricts lifetimes, or a measure
+// without history.
 absl::StatusOr<SeriesAnswer> history_series(const ProfileSnapshot& snapshot, const TimeRange& range,
                                             const Filter& filter, const SeriesQuery& query);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frames of one query: hidden locations are left out of callstacks.
+// The frames of one query: omits hidden locations from callstacks.
 //
 // Example, `List.map` hidden; entries innermost first, 0x20 repeated:
 //
@@ -25,11 +25,11 @@ namespace memprofd {
 // Not thread-safe.
 class VisibleFrames {
  public:
-  // Locations shown of a callstack at most.
+  // Maximum number of locations shown of a callstack.
   static constexpr std::size_t kMaxLocations = 256;
   using Locations = std::span<const LocationId>;  // innermost first
 
-  // Both must outlive this. hidden: null when nothing is.
+  // Both must outlive this. hidden: null if no location is hidden.
   VisibleFrames(Symbolizer& symbolizer, const LocationMatcher* hidden,
                 SiteFrame site_frame = SiteFrame::kInnermost)
       : symbolizer_(symbolizer), hidden_(hidden), site_frame_(site_frame) {}
@@ -39,17 +39,17 @@ class VisibleFrames {
   // The visible locations of a frame; valid until the next call.
   Locations locations(FrameId frame);
   // Calls fn(locations, times) for each run of a frame with visible locations, innermost first,
-  // until it returns false. If there is none: once, with "(unknown)" if the callstack is empty,
-  // otherwise with "(hidden)". The locations are valid during the call, in which no other callstack
-  // may be read.
+  // until it returns false. If there is none, calls it once: with "(unknown)" if the callstack is
+  // empty, otherwise with "(hidden)". The locations are valid during the call, which must not read
+  // another callstack.
   template <typename Fn>
   void walk(const Callstack& callstack, Fn fn);
-  // The visible location that names the site, by site_frame; what the library's functions of
-  // Bigarrays allocate is their caller's in any case. Where all are passed over: the innermost.
+  // The visible location that names the site, according to site_frame. Allocations by the library's
+  // Bigarray functions always belong to their caller. If all locations are skipped, the innermost.
   LocationId site(const Callstack& callstack);
   // True if the location may name a site, according to site_frame.
   bool names_sites(LocationId id) { return !is_passed_over(id); }
-  // At most kMaxLocations.
+  // Returns at most kMaxLocations.
   std::vector<LocationId> location_ids(const Callstack& callstack);
   std::vector<Location> locations(const Callstack& callstack);
 
@@ -64,9 +64,10 @@ class VisibleFrames {
   Symbolizer& symbolizer_;
   const LocationMatcher* const hidden_;
   const SiteFrame site_frame_;
-  std::vector<Verdict> verdicts_;    // by LocationId
-  std::vector<Verdict> no_sites_;    // by LocationId: those that name no site are hidden
-  std::vector<LocationId> visible_;  // of the last frame
+  std::vector<Verdict> verdicts_;    // indexed by LocationId
+  std::vector<Verdict> no_sites_;    // indexed by LocationId: locations that cannot name a site are
+                                     // hidden
+  std::vector<LocationId> visible_;  // locations of the last frame
   std::vector<Symbolizer::FrameRun> scratch_;
 };
 

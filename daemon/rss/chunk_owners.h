@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assigns chunks of malloc to owners: the chunks to which an owner's words point, and those to
-// which these lead. A word points to a chunk if it is exactly the address that malloc returned.
+// Assigns chunks of malloc to owners: the chunks to which an owner's words point, and the chunks
+// reachable from those. A word points to a chunk if it is exactly the address that malloc returned.
 //
 //     owner    | .. | word |           chunk       | .. | word |           chunk
 //                       └──────────────▶                    └──────────────▶
 //
 // So a pointer into the middle of a chunk, or a disguised one, is missed, and a stale word in a
 // followed chunk claims too much. A chunk has one owner: one that points to it directly, otherwise
-// the first.
+// the first that reaches it.
 #pragma once
 
 #include <bitset>
@@ -26,14 +26,14 @@ namespace memprofd {
 class ChunkOwners {
  public:
   static constexpr std::uint32_t kNobody = ~0u;
-  static constexpr std::uint32_t kExcluded = ~0u - 1;  // not the program's own
-  // As far as chunks lead.
+  static constexpr std::uint32_t kExcluded = ~0u - 1;  // not memory of the program itself
+  // No limit for the number of steps.
   static constexpr std::uint32_t kAllTheWay = ~0u;
 
-  // memory must outlive this. chunks: in use, in any order.
+  // memory must outlive this. chunks: chunks in use, in any order.
   ChunkOwners(const MemoryReader& memory, std::vector<MallocChunk> chunks);
 
-  // Chunks without an owner that overlap a sealed layer can have none.
+  // Marks chunks without an owner that overlap a sealed layer; they cannot get one.
   void exclude(const ExtentLayer& layer);
   // Fast test: false if the word points to no chunk. Called for each word of a heap, most of which
   // point to memory without chunks.
@@ -41,11 +41,11 @@ class ChunkOwners {
   // Assigns the chunk to which the word points, and chunks that can be reached from there in this
   // number of steps, to the owner. False if it points to no unassigned chunk.
   bool own(std::uint64_t word, std::uint32_t owner, std::uint32_t steps = kAllTheWay);
-  // After all owners' own words: where their chunks lead.
+  // Follows the chunks' own pointers, after the words of all owners have been assigned.
   void follow();
 
-  const std::vector<MallocChunk>& chunks() const { return chunks_; }  // by address
-  std::span<const std::uint32_t> owners() const { return owners_; }   // of each
+  const std::vector<MallocChunk>& chunks() const { return chunks_; }  // ordered by address
+  std::span<const std::uint32_t> owners() const { return owners_; }   // owner of each chunk
 
  private:
   struct Step {
@@ -54,7 +54,7 @@ class ChunkOwners {
   };
   void inspect_mapping(const MallocChunk& chunk, std::uint32_t owner, std::uint32_t steps);
 
-  // Stretches of addresses in which chunks begin that anybody may have, by the low bits of their
+  // Coarse filter: ranges of addresses in which assignable chunks begin, by the low bits of their
   // numbers.
   static constexpr std::uint64_t kSpan = 1 << 20;
   static constexpr std::size_t kSpans = 1 << 16;

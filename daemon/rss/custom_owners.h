@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds how much native memory custom blocks hold, by their identifier: streams of a library,
-// Bigarrays, channels, mutexes. Works after the fact: without samples, and without the program's
-// help, which may run. Dead blocks count as well: until they are swept, their memory has not been
-// freed.
+// Bigarrays, channels, mutexes. Needs neither samples nor the program's cooperation; the program
+// may be running. Dead blocks count too, because their memory is not freed until they are swept.
 #pragma once
 
 #include <chrono>
@@ -24,13 +23,13 @@
 
 namespace memprofd {
 
-// The memory of a program as zeroes where it is not resident: nothing is mapped or swapped in.
+// A program's memory that reads as zeroes where it is not resident. Maps nothing and swaps nothing
+// in.
 class SparseMemory : public MemoryReader {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Both must outlive this. Nothing is read once the time is over or no one waits for it any
-  // longer.
+  // Both must outlive this. Reads nothing after the time limit or once stop is requested.
   SparseMemory(const MemoryReader& memory, const PageMap& pages, Clock::time_point until,
                std::stop_token stop)
       : memory_(memory), pages_(pages), until_(until), stop_(std::move(stop)) {}
@@ -47,36 +46,37 @@ class SparseMemory : public MemoryReader {
 
 class CustomOwners {
  public:
-  // Returns the identifier of a block's operations, by their address.
+  // Returns the identifier of a block's operations, given their address.
   using Identifiers = std::function<std::string(std::uint64_t)>;
   static constexpr std::size_t kMostIdentifiers = 4096;
-  // Times that the walk of a heap may end early.
+  // Number of times that a heap walk may end early.
   static constexpr int kMostLosses = 256;
 
   explicit CustomOwners(Identifiers identifiers) : identifiers_(std::move(identifiers)) {}
 
-  // Finds custom blocks and gives them their chunks. What of the heap could not be walked is in
-  // lost_bytes().
+  // Finds custom blocks and assigns their chunks to them. lost_bytes() returns the part of the heap
+  // that could not be walked.
   void find(const MemoryReader& memory, HeapMap map, ChunkOwners& chunks);
-  // Once chunks were followed. layer: their bytes, by the number of the owner + 1.
+  // Sums the chunks' bytes; call it after chunks were followed. layer: receives them under the name
+  // owner number + 1.
   void sum_up(const ChunkOwners& chunks, ExtentLayer& layer);
 
   // Indexed by number.
   const std::vector<NativeOwner>& owners() const { return owners_; }
-  // Those that hold something, the largest first.
+  // Owners that hold something, the largest first.
   std::vector<NativeOwner> largest() const;
   std::uint64_t lost_bytes() const { return lost_; }
-  // Chunks in use that no custom block holds, and that are not the runtime's.
+  // Chunks in use that neither a custom block nor the runtime holds.
   const NativeOwner& no_owner() const { return no_owner_; }
-  // number: of the layer.
+  // number: as in the layer.
   void add_resident(std::uint32_t number, std::uint64_t bytes) {
     (number < owners_.size() ? owners_[number] : no_owner_).resident += bytes;
   }
 
  private:
   std::uint32_t number_of(std::uint64_t operations);
-  // Marks the regions up to that one as not walked from the address that the walk reached; they are
-  // left out.
+  // Marks the regions up to that one as not walked from the address that the walk reached, and
+  // skips them.
   void lose(HeapMap& map, const HeapRegion* last, std::uint64_t reached);
   void take_block(std::span<const std::uint64_t> fields, ChunkOwners& chunks);
 
@@ -91,7 +91,8 @@ class CustomOwners {
 // The identifier in the operations of custom blocks; empty if it cannot be read.
 std::string custom_identifier(const MemoryReader& memory, std::uint64_t operations);
 
-// Gives the words of a custom block to chunks: its operations come first. False: it holds none.
+// Assigns the words of a custom block to chunks, after its operations pointer. Returns false if it
+// holds no chunk.
 bool own_words_of_custom(std::string_view identifier, std::span<const std::uint64_t> fields,
                          std::uint32_t owner, ChunkOwners& chunks);
 

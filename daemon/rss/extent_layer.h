@@ -21,7 +21,7 @@ struct Extent {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   RssClass kind = RssClass::kOther;
-  std::uint32_t name = 0;  // of a table of the owner
+  std::uint32_t name = 0;  // number in a table of the layer's owner
 
   friend bool operator==(const Extent&, const Extent&) = default;
 };
@@ -29,24 +29,24 @@ struct Extent {
 // Order of use: add everything, seal, then query.
 class ExtentLayer {
  public:
-  // More are not kept: neighbours of one kind are one extent.
+  // Maximum number of extents after merging neighbours of the same kind.
   static constexpr std::size_t kMaxExtents = 1u << 22;
 
   // Ignores an empty extent; returns false if the layer is full.
   bool add(const Extent& extent);
-  // Sorts. If two extents overlap, the first one has the common part.
+  // Sorts the extents. If two overlap, the first one gets the common part.
   void seal();
 
   const std::vector<Extent>& extents() const { return extents_; }
-  // The extent that holds the address, or null.
+  // The extent that contains the address, or null.
   const Extent* find(std::uint64_t address) const;
 
  private:
   std::vector<Extent> extents_;
 };
 
-// Cuts [begin, end) at the borders of extents; each piece is returned once, in the order of
-// addresses. layers: from the lowest to the uppermost; pieces outside of all are kOther.
+// Splits [begin, end) at the borders of extents and reports each piece once, in the order of
+// addresses. layers: from the lowest to the uppermost; pieces outside of all layers are kOther.
 void cut_by_layers(std::span<const ExtentLayer* const> layers, std::uint64_t begin,
                    std::uint64_t end, const std::function<void(const Extent&)>& take);
 

@@ -129,7 +129,7 @@ void MallocWalk::walk(std::uint64_t begin, std::uint64_t end, std::uint64_t top,
       address += bytes;
       continue;
     }
-    // After the last chunk of a heap there are some words that end it.
+    // The last chunk of a heap is followed by some words that terminate it.
     const bool last = end - address <= 2 * kSmallest;
     const std::uint64_t next = last ? end : resynchronize(address, end);
     add(address, next, last ? RssClass::kMallocUsed : RssClass::kMallocUnwalked, name);

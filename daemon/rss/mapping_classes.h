@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Classifies mappings by their files, their rights and their neighbours.
+// Classifies mappings by their files, permissions and neighbours.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct AddressSpan {
   bool contains(std::uint64_t address) const { return begin <= address && address < end; }
 };
 
-// Texts by number; 0 is none.
+// Interned texts; number 0 is none.
 class PartNames {
  public:
   std::uint32_t number_of(const std::string& name);
@@ -31,20 +31,19 @@ class PartNames {
 };
 
 struct ClassifiedMappings {
-  ExtentLayer
-      layer;  // sealed; mappings whose pages are not part of the resident size are not in it
-  std::vector<AddressSpan> break_heap;  // "[heap]": where malloc's main arena begins
-  std::vector<AddressSpan> anonymous;   // readable and writable, of no file, of unknown use
-  std::vector<AddressSpan> guarded;  // of those, the ones behind a mapping that nothing may touch
+  ExtentLayer layer;  // sealed; omits mappings whose pages are not part of the resident size
+  std::vector<AddressSpan> break_heap;  // "[heap]", where malloc's main arena begins
+  std::vector<AddressSpan> anonymous;   // readable and writable, without a file, of unknown use
+  std::vector<AddressSpan> guarded;     // the anonymous ones after an inaccessible mapping
   std::vector<AddressSpan>
-      libc_data;                // writable data of the C library, of the program when it is static
-  bool has_main_stack = false;  // "[stack]", of the first thread
-  std::string other_allocator;  // "jemalloc"; empty: none that is known by its file
+      libc_data;                // writable data of the C library, or of the program if it is static
+  bool has_main_stack = false;  // "[stack]" of the first thread
+  std::string other_allocator;  // "jemalloc"; empty: no allocator known by its file
 };
 
-// kResourceExhausted, in one line, when the process has too many.
+// kResourceExhausted, in one line, if the process has too many mappings.
 absl::Status check_number(const std::vector<Mapping>& maps, int pid);
-// maps: in the order of addresses. exe: the program's path, as in maps.
+// maps: in the order of addresses. exe: path of the program, as in maps.
 ClassifiedMappings classify_mappings(const std::vector<Mapping>& maps, const std::string& exe,
                                      PartNames& names);
 

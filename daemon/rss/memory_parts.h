@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a process's resident memory that are cheap to know: from the kernel's counters and
-// the runtime's, without reading pages. rss_report.h has more detail, at a higher cost.
+// The parts of a process's resident memory that are cheap to determine, from counters of the kernel
+// and the runtime, without reading pages. rss_report.h has more detail, at a higher cost.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,15 @@
 
 namespace memprofd {
 
-// In bytes; all but the last add up to the resident memory.
+// In bytes. All but the last add up to the resident memory.
 struct MemoryParts {
   // Anonymous memory. Blocks and minor heaps were written to, so they are resident if anything is.
-  // Free space of the heap may never have been touched: then it is smaller, and the rest larger.
-  std::uint64_t heap_used = 0;        // garbage that is not swept yet among it
-  std::uint64_t heap_free = 0;        // 0 as well where the runtime's count of it is not known
-  std::uint64_t minor_heaps = 0;      // of all domains
-  std::uint64_t other_anonymous = 0;  // native heap, stacks, data; without a known heap all of it
+  // Free space of the heap may never have been touched: then heap_free is smaller, and the rest
+  // larger.
+  std::uint64_t heap_used = 0;        // includes garbage that is not swept yet
+  std::uint64_t heap_free = 0;        // also 0 if the runtime's count is unknown
+  std::uint64_t minor_heaps = 0;      // total of all domains
+  std::uint64_t other_anonymous = 0;  // native heap, stacks, data; all of it if the heap is unknown
   std::uint64_t files = 0;
   std::uint64_t shared = 0;
   std::uint64_t swapped = 0;

@@ -7,13 +7,13 @@
 
 namespace memprofd {
 
-// Bytes are those that malloc gave, without its own heads.
+// Bytes are those that malloc returned, without its own headers.
 struct NativeOwner {
-  std::string identifier;    // "_bigarr02"; empty: has none that can be read
-  std::uint64_t blocks = 0;  // those that hold something
+  std::string identifier;    // "_bigarr02"; empty: unreadable
+  std::uint64_t blocks = 0;  // blocks that hold native memory
   std::uint64_t chunks = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t resident = 0;  // of these
+  std::uint64_t resident = 0;  // resident part of bytes
 };
 
 }  // namespace memprofd

@@ -25,58 +25,58 @@ namespace memprofd {
 
 struct OcamlRuntime {
   RuntimeAbi abi;
-  std::optional<HeapLayout> layout;  // nothing: its heap is not understood
-  std::string why_no_heap;           // one line then
-  // Addresses in the process; 0 when there is none.
+  std::optional<HeapLayout> layout;  // unset: the heap's layout is not understood
+  std::string why_no_heap;           // in that case, one line
+  // Addresses in the process; 0 if there is none.
   std::uint64_t state_pointer = 0;  // OCaml 4: Caml_state
   std::uint64_t free_words = 0;     // OCaml 4: caml_fl_cur_wsz
   std::uint64_t percent_free = 0;
 };
 
-// kFailedPrecondition when it is no OCaml program, or of a version that is not known.
+// kFailedPrecondition if it is not an OCaml program, or its version is unknown.
 absl::StatusOr<OcamlRuntime> find_ocaml_runtime(const ElfFile& program, std::uint64_t load_bias);
 
 // Size of the heap according to the runtime's own counters, in bytes.
 struct OcamlCounts {
   bool known = false;
-  std::uint64_t heap = 0;  // of the major heap, resident or not
-  std::uint64_t free = 0;  // of that
+  std::uint64_t heap = 0;  // size of the major heap, resident or not
+  std::uint64_t free = 0;  // free part of heap
   std::uint64_t domains = 0;
-  std::uint64_t percent_free = 0;  // space_overhead; 0: not known
-  // Numbers of other parts that were found.
+  std::uint64_t percent_free = 0;  // space_overhead; 0: unknown
+  // Numbers of other parts.
   std::uint64_t channels = 0;
-  std::uint64_t stacks = 0;      // OCaml 5, those that are kept for later fibers included
+  std::uint64_t stacks = 0;      // OCaml 5; includes those kept for later fibers
   std::uint64_t lost_pools = 0;  // OCaml 5
 };
 
 class OcamlParts {
  public:
-  // All must outlive this. heap: of a stopped program, whose lists were followed before; null: they
-  // are followed here.
+  // All arguments must outlive this. heap: the map of a stopped program's heap, if its lists have
+  // been followed already; null: they are followed here.
   OcamlParts(const MemoryReader& memory, const OcamlRuntime& runtime, const HeapMap* heap)
       : memory_(memory), runtime_(runtime), heap_(heap) {}
 
-  // Examines a chunk of malloc in use: remembers domains, and recognises stacks of fibers.
+  // Examines a chunk of malloc in use: remembers domains and recognises stacks of fibers.
   std::optional<RssClass> check_chunk(std::uint64_t user, std::uint64_t bytes);
 
-  // Adds the results to a layer above malloc's chunks, not sealed, once all arenas have been
-  // walked. The first call, before chunks with mappings of their own are known, finds the heaps.
+  // Adds the results to an unsealed layer above malloc's chunks, once all arenas have been walked.
+  // The first call, before chunks with mappings of their own are known, finds the heaps.
   void find_heaps(ExtentLayer& out);
-  // channels: those, which custom blocks may hold.
+  // channels: receives channels separately, because custom blocks may hold them.
   void find_tables(const MallocWalk& chunks, ExtentLayer& out, ExtentLayer& channels);
-  // Pools of OCaml 5 that are in no list of the runtime, in a stretch of anonymous memory. runs: as
-  // of walk_mapped(); known: sealed.
+  // Finds pools of OCaml 5 that are in no list of the runtime, in a range of anonymous memory.
+  // runs: as for walk_mapped(); known: must be sealed.
   void find_lost_pools(const AddressSpan& span, std::span<const AddressSpan> runs,
                        std::span<const ExtentLayer* const> known, ExtentLayer& out);
 
-  // The heaps that were found, for a walk of their blocks. The program runs, so they may end in the
-  // middle of a block.
+  // The heaps that were found, for a walk of their blocks. The program is running, so they may end
+  // in the middle of a block.
   HeapMap heap_map() const;
 
   const OcamlCounts& counts() const { return counts_; }
-  // The sizes of OCaml 4's chunks, in bytes, in the order of the runtime's list.
+  // The sizes of OCaml 4's chunks in bytes, in the order of the runtime's list.
   const std::vector<std::uint64_t>& chunks() const { return chunks_; }
-  const std::string& why_no_heap() const { return why_no_heap_; }  // empty: it is known
+  const std::string& why_no_heap() const { return why_no_heap_; }  // empty: the heap is known
 
  private:
   void find_major_heap(ExtentLayer& out);
@@ -89,7 +89,7 @@ class OcamlParts {
     std::uint64_t large = 0;
     std::size_t large_lists = 0;
   };
-  const PoolHeap* pool_layout() const;  // null: there are no pools, or it is not known
+  const PoolHeap* pool_layout() const;  // null: there are no pools, or the layout is unknown
   void find_pool_heaps(ExtentLayer& out);
   void find_pool_heap(const PoolLists& lists, ExtentLayer& out);
   void find_free_pools(std::uint64_t orphans, ExtentLayer& out);
@@ -106,10 +106,10 @@ class OcamlParts {
   const OcamlRuntime& runtime_;
   const HeapMap* const heap_;
   std::vector<std::uint64_t> heap_states_;  // OCaml 5: struct caml_heap_state of each domain
-  std::vector<std::uint64_t> states_;       // of domains
+  std::vector<std::uint64_t> states_;       // domain states
   std::vector<ChannelChunks> channels_;
-  std::vector<std::uint64_t> frame_tables_;  // user's addresses of chunks
-  std::map<std::uint64_t, Extent> tables_;   // by their beginning
+  std::vector<std::uint64_t> frame_tables_;  // addresses of the chunks, as users see them
+  std::map<std::uint64_t, Extent> tables_;   // by begin address
   OcamlCounts counts_;
   std::vector<HeapRegion> regions_;
   std::vector<std::uint64_t> chunks_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums up pieces of memory by class: the numbers of an RssReport.
+// Sums pieces of memory by class into the numbers of an RssReport.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,17 @@ namespace memprofd {
 
 class PageCount {
  public:
-  // Its arenas are to be there before anything is added; it must outlive this.
+  // The report must outlive this and contain its arenas before anything is added.
   explicit PageCount(RssReport& report) : report_(report) {}
 
-  // Addresses, resident or not.
+  // Adds addresses, whether they are resident or not.
   void add_size(const Extent& piece) { amounts(piece).size += piece.end - piece.begin; }
   void add(const Extent& piece, bool swapped);
-  // Called when everything is added. The runtime counts free memory but not its place. Blocks were
-  // written to, so their pages are resident or swapped out; the rest of the resident pages is free
-  // space.
+  // Call this after everything was added. The runtime counts free memory but does not record where
+  // it is. Blocks were written to, so their pages are resident or swapped out; the rest of the
+  // resident pages is free space.
   void split_ocaml_heap(const OcamlCounts& counts);
-  // At last. number_of: of the things of a class; 0: they are not counted.
+  // Call this last. number_of: number of items of a class; 0: they are not counted.
   void make_parts(const PartNames& names, const std::function<std::uint64_t(RssClass)>& number_of);
 
  private:

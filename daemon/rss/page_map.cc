@@ -16,7 +16,7 @@
 namespace memprofd {
 namespace {
 
-// As in linux/fs.h of Linux 6.7; kGuard as in 6.15.
+// Matches linux/fs.h of Linux 6.7; kGuard that of 6.15.
 struct ScanArguments {
   std::uint64_t size = sizeof(ScanArguments);
   std::uint64_t flags = 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages of a process that are resident or swapped out, from /proc/PID/pagemap. Reading it neither
-// touches the process nor waits.
+// Finds the pages of a process that are resident or swapped out, from /proc/PID/pagemap. Reading it
+// neither affects the process nor waits.
 //
-// Linux 6.7 reports whole runs (PAGEMAP_SCAN); older kernels one word per page, in which the zero
-// page is recognised by its frame.
+// Linux 6.7 reports whole runs (PAGEMAP_SCAN). Older kernels report one word per page, in which the
+// zero page is recognised by its frame.
 #pragma once
 
 #include <cstdint>
@@ -25,18 +25,18 @@ struct PageRun {
 
 class PageMap {
  public:
-  // Errors as of ProcFs; kUnimplemented where pages are not of 4 KiB.
+  // Returns the errors of ProcFs; kUnimplemented if pages are not 4 KiB.
   static absl::StatusOr<PageMap> open(int pid);
 
-  // Gives the resident and swapped runs in [begin, end), both at pages, in their order. The zero
-  // page is neither. Runs may follow upon each other without a gap.
+  // Reports the resident and swapped runs in [begin, end), both page-aligned, in order. The zero
+  // page is neither. Runs may be adjacent.
   absl::Status scan(std::uint64_t begin, std::uint64_t end,
                     const std::function<void(const PageRun&)>& take) const;
-  // Gives the guard regions in there (MADV_GUARD_INSTALL), which are pages without a mapping of
-  // their own that nothing may touch. None before Linux 6.15.
+  // Reports the guard regions in that range (MADV_GUARD_INSTALL): inaccessible pages without a
+  // mapping of their own. Finds none before Linux 6.15.
   absl::Status scan_guards(std::uint64_t begin, std::uint64_t end,
                            const std::function<void(const PageRun&)>& take) const;
-  // The same as scan() page by page, for old kernels and tests.
+  // Same as scan(), page by page, for old kernels and tests.
   absl::Status scan_words(std::uint64_t begin, std::uint64_t end,
                           const std::function<void(const PageRun&)>& take) const;
 
@@ -47,15 +47,15 @@ class PageMap {
         has_guards_(has_guards),
         zero_frame_(zero_frame) {}
 
-  // With the categories of each.
+  // Also reports the categories of each run.
   absl::Status scan_categories(
       std::uint64_t begin, std::uint64_t end, std::uint64_t any_of, std::uint64_t returned,
       const std::function<void(const PageRun&, std::uint64_t)>& take) const;
 
   UniqueFd file_;
   bool has_scan_;
-  bool has_guards_;           // the kernel knows them
-  std::uint64_t zero_frame_;  // 0: not known
+  bool has_guards_;           // the kernel supports guard regions
+  std::uint64_t zero_frame_;  // 0: unknown
 };
 
 }  // namespace memprofd

@@ -21,31 +21,31 @@
 namespace memprofd {
 
 inline constexpr std::chrono::seconds kChunkWalkTime{5};
-// Maximum number of chunks whose owner is searched.
+// Maximum number of chunks for which an owner is searched.
 inline constexpr std::size_t kMostOwnedChunks = 1u << 22;
 
 class PartFinder {
  public:
-  // All must outlive this. runtime: null when there is no OCaml. max_kept: as of MallocOptions.
-  // heap: as of OcamlParts.
+  // All arguments must outlive this. runtime: null without OCaml. max_kept: as in MallocOptions.
+  // heap: as for OcamlParts.
   PartFinder(const ResidentReader& reader, const PageMap& pages, const OcamlRuntime* runtime,
              std::size_t max_kept, std::stop_token stop, const HeapMap* heap = nullptr);
   PartFinder(const PartFinder&) = delete;
   PartFinder& operator=(const PartFinder&) = delete;
 
-  // Once.
+  // Call this once.
   void find(const ClassifiedMappings& mappings);
 
   const std::vector<Arena>& arenas() const { return arenas_; }
   OcamlParts* ocaml() { return ocaml_ ? &*ocaml_ : nullptr; }
   MallocWalk& walk() { return walk_; }
-  // Sealed, each above the one before it: stacks, malloc's chunks, those in caches, tables,
+  // Sealed layers, each above the previous one: stacks, malloc's chunks, cached chunks, tables,
   // channels, heaps.
   const ExtentLayer& stacks() const { return stacks_; }
   const ExtentLayer& tables() const { return tables_; }
   const ExtentLayer& channels() const { return channels_; }
   const ExtentLayer& heaps() const { return heaps_; }
-  // Channels, stacks and the like by class; of other classes 0.
+  // Number of channels, stacks and the like by class; 0 for other classes.
   std::uint64_t number_of(RssClass kind) const;
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds how much of sampled native blocks is resident, and which of them are gone although their
-// end was not reported: nothing is mapped there, or glibc's malloc has the memory free. Read from
-// outside, as RssReport is.
+// Finds how much of sampled native blocks is resident, and which blocks are gone although their end
+// was not reported: nothing is mapped there, or glibc's malloc lists the memory as free. Reads from
+// outside, like RssReport.
 #pragma once
 
 #include <stop_token>
@@ -13,7 +13,7 @@
 
 namespace memprofd {
 
-// Reads all of the blocks, in any order. Errors as of account_rss().
+// Reads all blocks, in any order. Returns the errors of account_rss().
 absl::StatusOr<ResidencyScan> scan_residency(int pid, const TargetMemory& memory,
                                              std::vector<NativeBlock> blocks,
                                              const std::stop_token& stop = {});

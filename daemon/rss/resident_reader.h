@@ -17,10 +17,10 @@
 
 namespace memprofd {
 
-// Caches the last piece, so that a walk from low to high addresses reads rarely. For one thread.
+// Caches the last piece, so that a walk from low to high addresses reads rarely. Not thread-safe.
 //
-// The lists that are read belong to a program that may be hostile, and may lead in circles: callers
-// end when reads fail, once the time is over or the answer is not wanted any more.
+// The lists being read belong to a program that may be hostile, and may be circular: callers stop
+// when reads fail, which happens after the time limit or a stop request.
 class ResidentReader final : public MemoryReader {
  public:
   using Clock = std::chrono::steady_clock;
@@ -30,13 +30,13 @@ class ResidentReader final : public MemoryReader {
                  Clock::time_point until = Clock::time_point::max(), std::stop_token stop = {})
       : memory_(memory), pages_(pages), until_(until), stop_(std::move(stop)) {}
 
-  // kUnavailable when a page of it is not resident, kDeadlineExceeded when it is late(), else as of
-  // the memory.
+  // kUnavailable if a page of the range is not resident, kDeadlineExceeded if late(), otherwise the
+  // errors of the memory.
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const override;
 
-  // Calls it a program that has gone, or does not answer: nothing more can be read.
+  // The error after which nothing more can be read: the program has exited or does not respond.
   const absl::Status& broken() const { return broken_; }
-  // True if something was requested after the time was over.
+  // True if a read was requested after the time limit.
   bool late() const { return late_; }
 
  private:

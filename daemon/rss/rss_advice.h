@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Advice: actions that would return memory to the system, with the largest amount; and where to
-// search further.
+// Advice: actions that would return memory to the system, with the maximum amount; and hints where
+// to search further.
 #pragma once
 
 #include "daemon/rss/rss_report.h"
 
 namespace memprofd {
 
-// Fills in advice and hints of the report from the rest of it.
+// Fills in advice and hints from the rest of the report.
 void advise(RssReport& report);
 
 }  // namespace memprofd

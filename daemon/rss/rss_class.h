@@ -9,19 +9,19 @@ namespace memprofd {
 
 enum class RssClass : std::uint8_t {
   kOcamlUsed,       // blocks of the major heap, including garbage that is not swept yet
-  kOcamlFree,       // room between them
+  kOcamlFree,       // free space between them
   kLostPool,        // OCaml 5: pools that a compaction gave up but could not unmap
-  kMinorHeap,       // of all domains
+  kMinorHeap,       // total of all domains
   kFiberStack,      // OCaml 5
-  kChannel,         // with their buffers
+  kChannel,         // including their buffers
   kRememberedSet,   // reference tables, of pointers from the major heap into the minor one
   kFrameTable,      // hash table of frame descriptors
   kRuntimeTable,    // mark stack, domain state, caches, ...
-  kMallocUsed,      // chunks of arenas that the program holds
+  kMallocUsed,      // chunks of arenas in use
   kMallocMmapped,   // chunks with mappings of their own
-  kMallocFree,      // free chunks of arenas, their ends included
-  kMallocCache,     // free chunks that threads and bins keep for the next malloc
-  kMallocUnwalked,  // of arenas, not known which
+  kMallocFree,      // free chunks of arenas, including their tops
+  kMallocCache,     // free chunks cached by threads and bins for the next malloc
+  kMallocUnwalked,  // unknown parts of arenas
   kThreadStack,
   kCode,
   kReadOnlyData,
@@ -29,9 +29,9 @@ enum class RssClass : std::uint8_t {
   kMappedFile,
   kSharedMemory,
   kAgent,
-  kKernel,    // what the kernel maps into each process
-  kReserved,  // anonymous, which nothing may touch now
-  kOther,     // anonymous memory of which nothing is known
+  kKernel,    // mapped by the kernel into each process
+  kReserved,  // anonymous, currently inaccessible
+  kOther,     // anonymous memory of unknown use
 };
 inline constexpr int kRssClasses = static_cast<int>(RssClass::kOther) + 1;
 
@@ -41,7 +41,7 @@ struct RssClassWords {
 };
 const RssClassWords& words_of(RssClass kind);
 
-// True if parts of this class have names of files.
+// True if parts of this class are named after files.
 bool has_names(RssClass kind);
 
 }  // namespace memprofd

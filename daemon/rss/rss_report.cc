@@ -78,7 +78,7 @@ class Accounting {
     return check_number(maps_, report_.pid);
   }
 
-  // Without a runtime the rest of the program's memory is still classified.
+  // If there is no runtime, the rest of the program's memory is still classified.
   void find_runtime() {
     auto file = ElfFile::open(ProcFs().path(report_.pid, "exe"), report_.program);
     if (!file.ok()) return note("no OCaml runtime: {}", file.status());

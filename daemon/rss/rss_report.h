@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Breaks down a process's resident memory: every resident page is counted once, by its use, so that
-// the parts add up to the kernel's count. Read from outside; the process is not stopped and not
-// asked for anything.
+// the parts add up to the kernel's count. Reads from outside, without stopping the process or
+// asking it for anything.
 //
-// The pages are counted last, in one pass. While the process runs, the sum is as old as the
-// kernel's own number, and the knowledge of malloc and the heap is a moment older.
+// The pages are counted last, in one pass. For a running process, the sum is as old as the kernel's
+// own number, and the data about malloc and the heap is slightly older.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@ namespace memprofd {
 
 struct RssPart {
   RssClass kind = RssClass::kOther;
-  std::string name;  // of the file, where has_names()
+  std::string name;  // file name, if has_names()
   std::uint64_t resident = 0;
-  std::uint64_t size = 0;  // of addresses
+  std::uint64_t size = 0;  // address range in bytes
   std::uint64_t swapped = 0;
-  std::uint64_t number = 0;  // of channels, stacks, lost pools; 0: not counted
+  std::uint64_t number = 0;  // number of channels, stacks, lost pools; 0: not counted
 };
 
-// Resident bytes of an arena of malloc.
+// Resident bytes of a malloc arena.
 struct RssArena {
   bool is_main = false;
   std::uint64_t system = 0;  // memory taken by malloc, by its own count
@@ -39,7 +39,7 @@ struct RssArena {
   std::uint64_t unwalked = 0;
 };
 
-// Actions that would return memory. Advice for less than a twentieth of the resident memory is
+// An action that would return memory. Advice for less than a twentieth of the resident memory is
 // omitted.
 struct RssAdvice {
   std::string action;       // "call Gc.compact ()"
@@ -48,42 +48,42 @@ struct RssAdvice {
 };
 
 struct RssOptions {
-  bool owners = false;  // what custom blocks hold
+  bool owners = false;  // native memory held by custom blocks
 };
 
 struct RssReport {
   int pid = 0;
   std::string program;         // path
-  std::string ocaml_version;   // empty: none
-  MemoryStatus status;         // by the kernel, right after the pages were counted
+  std::string ocaml_version;   // empty: not an OCaml program
+  MemoryStatus status;         // the kernel's counters, right after the pages were counted
   std::uint64_t counted = 0;   // resident bytes of all parts
-  std::vector<RssPart> parts;  // by class, then the largest first
+  std::vector<RssPart> parts;  // by class, then largest first
   std::vector<RssArena> arenas;
-  std::string allocator;            // "glibc", "jemalloc"; empty: not known
-  std::uint64_t mapped_chunks = 0;  // of malloc, with mappings of their own
-  std::uint64_t walked_chunks = 0;  // all
+  std::string allocator;            // "glibc", "jemalloc"; empty: unknown
+  std::uint64_t mapped_chunks = 0;  // malloc chunks with mappings of their own
+  std::uint64_t walked_chunks = 0;  // all malloc chunks
   std::uint64_t ocaml_domains = 0;
-  std::uint64_t space_overhead = 0;  // of the runtime; 0: not known
-  // OCaml 4: the chunks of its heap in the runtime's order, in bytes, and their used parts.
+  std::uint64_t space_overhead = 0;  // of the runtime; 0: unknown
+  // OCaml 4: sizes of the heap's chunks in the runtime's order, in bytes, and their used parts.
   std::vector<std::uint64_t> ocaml_chunks;
   std::uint64_t ocaml_chunks_used = 0;
   std::uint64_t mappings = 0;
-  std::uint64_t max_mappings = 0;   // that a process may have; 0: not known
-  std::uint64_t trimmable = 0;      // pages that malloc_trim() would give back
-  std::vector<RssAdvice> advice;    // the largest first
-  std::vector<std::string> hints;   // what explains a part and where to look, a line each
-  std::vector<std::string> notes;   // unknown parts with the reason, a line each
-  bool has_owners = false;          // owners were requested, and the OCaml heap could be walked
-  std::vector<NativeOwner> owners;  // the largest first
-  NativeOwner no_owner;             // what malloc has given and no custom block holds
+  std::uint64_t max_mappings = 0;   // limit per process; 0: unknown
+  std::uint64_t trimmable = 0;      // pages that malloc_trim() would return
+  std::vector<RssAdvice> advice;    // largest first
+  std::vector<std::string> hints;   // explanations of parts and places to look, one line each
+  std::vector<std::string> notes;   // unknown parts with the reason, one line each
+  bool has_owners = false;          // owners were requested and the OCaml heap could be walked
+  std::vector<NativeOwner> owners;  // largest first
+  NativeOwner no_owner;             // malloc memory that no custom block holds
 
   // The resident bytes of all parts of a class.
   std::uint64_t resident(RssClass kind) const;
-  std::uint64_t number_of(RssClass kind) const;  // the largest of them
+  std::uint64_t number_of(RssClass kind) const;  // the largest among the parts
 };
 
 // kNotFound: there is no such process; kPermissionDenied; kResourceExhausted: it has too many
-// mappings; errors of check_is_meant() about the inspected process.
+// mappings; or an error of check_is_meant() for the inspected process.
 absl::StatusOr<RssReport> account_rss(const AskedProcess& process, RssOptions options = {},
                                       const std::stop_token& stop = {});
 

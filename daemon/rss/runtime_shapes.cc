@@ -24,7 +24,7 @@ std::uint64_t slack_of(std::uint64_t bytes) {
 
 constexpr std::uint64_t kChannelBuffer = 65'536;
 constexpr std::uint64_t kChannelHeadMin = 64, kChannelHeadMax = 160;
-// For a buffer with a chunk of its own: the size of the head, and the offset of its pointer.
+// Size of a channel whose buffer has a chunk of its own, and the offset of its buffer pointer.
 constexpr std::uint64_t kChannelApart = 128, kChannelApartBuffer = 112;
 
 constexpr std::uint64_t kLeastFrameTable = 1024;

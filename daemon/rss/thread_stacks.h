@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stacks of threads, without asking threads: glibc puts what it knows of one at the upper end of
-// its stack, with its own address in the first and the third word, and a mapping that nothing may
-// touch below. Stacks of threads that have ended are kept for the next ones, and found as well.
+// Finds the stacks of threads from outside. glibc stores a thread's descriptor at the upper end of
+// its stack, with its own address in the first and the third word, and maps an inaccessible page
+// below. glibc keeps stacks of ended threads for later ones, and these are found too.
 #pragma once
 
 #include <span>
@@ -12,8 +12,8 @@
 
 namespace memprofd {
 
-// Adds the stack with which a guarded stretch begins, if there is one. runs: what of the stretch is
-// resident. Whether there is.
+// Adds the stack with which a guarded range begins, and returns whether there is one. runs:
+// resident parts of the range.
 bool find_thread_stack(const MemoryReader& memory, const AddressSpan& span,
                        std::span<const AddressSpan> runs, ExtentLayer& out);
 

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits for the memory of programs, the same for CI (memprofctl check) and servers (memprofd
+// Limits for the memory of programs, shared by CI (memprofctl check) and servers (memprofd
 // --rules). A file of rules is YAML: a list "rules" of mappings. Each has one limit:
 //
 //   max-live: 64MiB        live bytes, now or at the end of the program
 //   max-peak: 100MiB       live bytes at the peak
 //   max-allocated: 10GiB   allocated bytes: all, or with per: 1m in any minute
-//   max-growth: 0          growth of what leaks, by the search for leaks; with per: 1h an hour
+//   max-growth: 0          growth of leaking sites; with per: 1h per hour
 //   max-lifetime: 30s      99 % of the bytes live no longer
 //   max-age: 10m           no live block is older
 //
-// and, if wanted,
+// and optionally
 //
 //   of: Cache\.            only callstacks that have a matching function or file (RE2)
 //   module: Cache          only blocks that are allocated in this compilation unit
 //   program: 'shop-*'      only programs of that name (glob)
-//   name: sessions         what metrics and the log call the rule
+//   name: sessions         name of the rule in metrics and the log
 //   snapshot: true         a server takes a heap snapshot when the rule is broken
 #pragma once
 
@@ -30,36 +30,36 @@ enum class RuleKind { kLive, kPeak, kAllocated, kGrowth, kLifetime, kAge };
 
 struct MemoryRule {
   RuleKind kind = RuleKind::kLive;
-  double limit = 0;            // bytes; seconds of kLifetime and kAge
-  double limit_stderr = 0;     // of a limit that is an estimate itself; 0: it is exact
-  bool from_baseline = false;  // the limit is that of an earlier run
+  double limit = 0;            // in bytes; in seconds for kLifetime and kAge
+  double limit_stderr = 0;     // error of a limit that is itself an estimate; 0: exact
+  bool from_baseline = false;  // the limit comes from an earlier run
   std::string pattern = {};    // RE2: only callstacks with a matching frame count; empty: all
   std::string module = {};     // only blocks of this compilation unit; empty: all
   std::string program = {};    // glob of the program's name; empty: all
-  double per_seconds = 0;      // of kAllocated and kGrowth; 0: all time
+  double per_seconds = 0;      // for kAllocated and kGrowth; 0: the whole time
   std::string name = {};       // empty: rule_text()
   bool snapshot = false;
 };
 
-// A file of more rules is refused: each is checked again and again.
+// A file with more rules is rejected, because each is checked repeatedly.
 inline constexpr std::size_t kMostRules = 200;
 
-// Whether a limit of the kind is a time.
+// True if a limit of this kind is a time.
 bool is_time_limit(RuleKind kind);
-// The key of a limit in a file: "max-live". An option of memprofctl check is the same after "--".
+// The key of a limit in a file: "max-live". The option of memprofctl check adds "--".
 const char* rule_key(RuleKind kind);
 
-// A limit in the kind's unit. source: the text of the rule, for messages; form: what to write
-// instead. kInvalidArgument: the pattern or the limit makes no sense.
+// Parses a limit in the kind's unit. source: the text of the rule, for messages; form: the correct
+// form, for messages. kInvalidArgument: an invalid pattern or limit.
 absl::StatusOr<MemoryRule> make_rule(RuleKind kind, const std::string& pattern,
                                      const std::string& limit, const std::string& source,
                                      const char* form);
-// kInvalidArgument, with the file and the line. An empty list is allowed.
+// kInvalidArgument with the file and the line. An empty list is valid.
 absl::StatusOr<std::vector<MemoryRule>> read_rules(const std::string& path);
 
 bool is_of_program(const MemoryRule& rule, const std::string& comm);
 
-// "live at the end <= 64.0 MiB of Cache\."; running: "live <= 64.0 MiB of Cache\.".
+// "live at the end <= 64.0 MiB of Cache\."; if running: "live <= 64.0 MiB of Cache\.".
 std::string rule_text(const MemoryRule& rule, bool running);
 
 }  // namespace memprofd

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which rules the targets of memprofd keep: written by the thread that checks them, read by metrics
-// and by who takes heap snapshots.
+// The rules that memprofd's targets keep or break. The thread that checks them writes here; metrics
+// and the code that takes heap snapshots read.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ namespace memprofd {
 // Thread-safe.
 class RuleBook {
  public:
-  // A target, from one attach on: pid and ProfileSnapshot::attached_ns.
+  // Identifies a target since one attach: pid and ProfileSnapshot::attached_ns.
   using Target = std::pair<int, std::uint64_t>;
   struct State {
     RuleVerdict verdict = RuleVerdict::kUnknown;
     bool wants_snapshot = false;
   };
 
-  // What it was before; nothing: the rule is new, or was unknown.
+  // Stores an outcome and returns the previous verdict; nullopt: the rule is new, or was unknown.
   std::optional<RuleVerdict> note(const Target& target, const RuleOutcome& outcome) {
     const MutexLock lock(mutex_);
     State& state = targets_[target][outcome.rule.name];
@@ -37,7 +37,7 @@ class RuleBook {
     if (is_new_violation) state.wants_snapshot = outcome.rule.snapshot;
     return before == RuleVerdict::kUnknown ? std::nullopt : std::optional(before);
   }
-  // Forgets other targets, and rules that are no longer there.
+  // Forgets all other targets, and rules that no longer exist.
   void keep_only(const std::set<Target>& targets, const std::set<std::string>& rules) {
     const MutexLock lock(mutex_);
     std::erase_if(targets_, [&](const auto& of) { return !targets.contains(of.first); });
@@ -45,20 +45,20 @@ class RuleBook {
       std::erase_if(states, [&](const auto& state) { return !rules.contains(state.first); });
     }
   }
-  // By the names of rules.
+  // The states of a target by rule name.
   std::map<std::string, State> of(const Target& target) const {
     const MutexLock lock(mutex_);
     const auto found = targets_.find(target);
     return found == targets_.end() ? std::map<std::string, State>() : found->second;
   }
-  // The name of a broken rule that a heap snapshot has to be taken for.
+  // The name of a broken rule that requires a heap snapshot.
   std::optional<std::string> wants_snapshot(const Target& target) const {
     for (const auto& [rule, state] : of(target)) {
       if (state.wants_snapshot) return rule;
     }
     return std::nullopt;
   }
-  // One was taken: it serves all rules.
+  // Notes that a snapshot was taken, which serves all rules.
   void snapshot_taken(const Target& target) {
     const MutexLock lock(mutex_);
     const auto found = targets_.find(target);

@@ -19,18 +19,18 @@ struct CodeOffsets {
   std::optional<std::uint32_t> last_return_address;
   std::optional<std::uint32_t> young_ptr;
   std::optional<std::uint32_t> current_stack;  // OCaml 5
-  std::optional<std::uint32_t> c_stack;        // likewise
+  std::optional<std::uint32_t> c_stack;        // OCaml 5
 };
 CodeOffsets decode_caml_c_call(std::span<const std::byte> code);
-// requested_external_interrupt, read from caml_process_external_interrupt.
+// Offset of requested_external_interrupt, read from caml_process_external_interrupt.
 std::optional<std::uint32_t> decode_process_interrupt(std::span<const std::byte> code);
 
 // The displacement of the first 64-bit load of a far field: mov disp32(base), register.
 enum class FarLoad { kAny, kFromRdi, kToRdi };
 std::optional<std::uint32_t> decode_far_load(std::span<const std::byte> code, FarLoad which);
 
-// The beginnings of the OCaml 5 functions by which the agent's offsets are checked. The place of
-// a domain's profile in its Memprof is not among them: the agent tries that one itself.
+// The first bytes of the OCaml 5 functions with which the agent's offsets are checked. The position
+// of a domain's profile in its Memprof is not among them, because the agent tests it itself.
 struct AgentCode {
   std::span<const std::byte> process_interrupt;  // caml_process_external_interrupt
   std::span<const std::byte> delete_domain;      // caml_memprof_delete_domain
@@ -38,10 +38,10 @@ struct AgentCode {
   std::span<const std::byte> alloc_shr;          // caml_alloc_shr
 };
 
-// Compares the layout with the code of caml_c_call; kFailedPrecondition, in one line,
-// when they differ or the code is not understood.
+// Compares the layout with the code of caml_c_call. kFailedPrecondition, in one line, if they
+// differ or the code is not understood.
 absl::Status verify_runtime_abi(const RuntimeAbi& abi, std::span<const std::byte> caml_c_call);
-// The same of what the agent needs in OCaml 5.
+// The same check for the data that the agent needs in OCaml 5.
 absl::Status verify_agent_abi(const RuntimeAbi& abi, const AgentCode& code);
 
 }  // namespace memprofd

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes into the structures of runtime/shared_heap.c, the same in all series with domains.
+// Byte offsets into the structures of runtime/shared_heap.c, the same in all series with domains.
 #pragma once
 
 #include <cstdint>
 
 namespace memprofd {
 
-// struct caml_heap_state: four arrays of pool lists by class (with room, full, and both again of
-// those not swept yet), then two lists of large blocks.
+// struct caml_heap_state: four arrays of pool lists by class (with room, full, and the same two for
+// unswept pools), then two lists of large blocks.
 inline constexpr std::uint32_t kHeapPoolLists = 0;
 inline constexpr std::uint32_t kHeapPoolArrays = 4;
 inline constexpr std::uint32_t kHeapLargeLists = 1024;
@@ -22,7 +22,7 @@ inline constexpr std::uint32_t kStatPoolLiveBlocks = 24;
 inline constexpr std::uint32_t kStatLargeWords = 40;
 inline constexpr std::uint32_t kStatLargeBlocks = 56;
 
-// pool_freelist: behind its lock and the free pools the same of domains that have ended.
+// pool_freelist: after its lock and the free pools, the same data for domains that have ended.
 inline constexpr std::uint32_t kOrphanStats = 48;
 inline constexpr std::uint32_t kOrphanPoolLists = 112;
 inline constexpr std::uint32_t kOrphanPoolArrays = 2;

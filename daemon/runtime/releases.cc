@@ -21,7 +21,7 @@ constexpr CapabilitySet kEverything{
 constexpr MemprofEntryLayout kEntryOfOcaml4{.block = -3, .samples = -2, .words_behind = 1};
 constexpr MemprofEntryLayout kEntryOfOcaml5{.block = -1, .samples = 1, .words_behind = 2};
 
-// From the oldest release to the newest.
+// Ordered from the oldest release to the newest.
 constexpr Release kReleases[] = {
     {.series = "4.11",
      .first_symbol = "",

@@ -16,10 +16,10 @@
 namespace memprofd {
 
 enum class Capability : std::uint8_t {
-  kAttach,      // sessions of the agent, however it got in
+  kAttach,      // sessions of the agent, whether injected or linked
   kDomains,     // sessions that sample every domain (OCaml 5)
   kCapture,     // kernel capture, which walks the stack with frame tables
-  kWalk,        // agent capture, likewise
+  kWalk,        // agent capture, which also walks the stack with frame tables
   kObserve,     // observe mode
   kSnapshots,   // heap snapshots, with roots and sampled blocks
   kTypes,       // types of the source, from the compiler's files
@@ -48,21 +48,22 @@ class CapabilitySet {
 struct MemprofEntryLayout {
   std::int32_t block = 0;
   std::int32_t samples = 0;
-  std::uint32_t words_behind = 0;  // from the user data on, itself included
+  std::uint32_t words_behind = 0;  // words after the user data, including it
 };
 
 // Format of the compiler's .cmi and .cmt files (typing/types.mli, typedtree.mli).
 struct TypedTree {
-  int format = 0;                     // in the magic of the files: 30 in Caml1999I030
+  int format = 0;                     // number in the magic of the files: 30 in Caml1999I030
   bool has_unit_application = false;  // Typedtree.module_expr has Tmod_apply_unit
   bool has_reason = false;            // Types.Type_abstract has an argument
-  bool has_all_columns = false;       // debuginfo of the same release is not cut off at columns
+  bool has_all_columns = false;       // debuginfo of the release is not truncated at columns
   bool has_atomic_loc = false;        // Typedtree.expression_desc has Texp_atomic_loc
-  // Texp_letmodule, Texp_letexception and Texp_open are Texp_struct_item, which is the last.
+  // Texp_letmodule, Texp_letexception and Texp_open are merged into Texp_struct_item, the last one.
   bool has_struct_item = false;
 };
 
-// Offsets are in bytes. An offset of 0 that is no first field means that the series lacks it.
+// Offsets are in bytes. An offset of 0, except for a first field, means that the series lacks the
+// field.
 struct RuntimeFacts {
   bool domains = false;     // OCaml 5: each domain has a state and a Memprof, each fiber a stack
   bool has_memprof = true;  // false: Gc.Memprof is a stub that raises
@@ -75,17 +76,18 @@ struct RuntimeFacts {
   std::uint32_t in_minor_collection = 0;  // OCaml 4
   std::uint32_t bottom_of_stack = 0;      // OCaml 4
   std::uint32_t last_return_address = 0;  // OCaml 4
-  std::uint32_t current_stack = 0;        // OCaml 5: stack_info of the fiber that runs
+  std::uint32_t current_stack = 0;        // OCaml 5: stack_info of the running fiber
   std::uint32_t gc_regs = 0;
-  std::uint32_t local_roots = 0;         // of C code
+  std::uint32_t local_roots = 0;         // local roots of C code
   std::uint32_t ephemerons = 0;          // OCaml 5: struct caml_ephe_info *
   std::uint32_t finalisers = 0;          // OCaml 5: struct caml_final_info *
   std::uint32_t external_interrupt = 0;  // OCaml 5: requested_external_interrupt
-  std::uint32_t allocated_words = 0;     // OCaml 5: in the major heap since its last slice
-  std::uint32_t shared_heap = 0;         // OCaml 5
-  std::uint32_t domain_index = 0;        // OCaml 5: which the next domain may have again
-  std::uint32_t domain_id = 0;           // OCaml 5: which no other domain has
-  std::uint32_t local_storage = 0;       // OCaml 5: the root of Domain.DLS
+  std::uint32_t allocated_words = 0;  // OCaml 5: words allocated in the major heap since its last
+                                      // slice
+  std::uint32_t shared_heap = 0;      // OCaml 5
+  std::uint32_t domain_index = 0;     // OCaml 5: reused by later domains
+  std::uint32_t domain_id = 0;        // OCaml 5: unique
+  std::uint32_t local_storage = 0;    // OCaml 5: the root of Domain.DLS
   // OCaml 4: struct Statistics. OCaml 5: three words, integers: minor, promoted, major.
   std::uint32_t stats = 0;
   std::uint32_t heap_chunks = 0;      // OCaml 4
@@ -93,13 +95,13 @@ struct RuntimeFacts {
   std::uint32_t memprof_trigger = 0;  // OCaml 5: memprof_young_trigger
 
   // A fiber's stack_info (runtime/caml/fiber.h).
-  std::uint32_t fiber_end = 0;  // its handler: points to the stack's fixed end
-  std::uint32_t fiber_id = 0;   // which no two fibers share
+  std::uint32_t fiber_end = 0;  // its handler, which points to the stack's fixed end
+  std::uint32_t fiber_id = 0;   // unique among fibers
 
-  // Major heap of OCaml 5 (runtime/shared_heap.c), beside pool_offsets.h.
-  std::uint32_t pool_class_mask = 0;  // of the word that a pool has its class in
-  // Whether the first slot of a run of free ones has a header of its own, whose size is the number
-  // of further ones; their words are undefined. Otherwise each free slot begins with 0.
+  // Major heap of OCaml 5 (runtime/shared_heap.c), in addition to pool_offsets.h.
+  std::uint32_t pool_class_mask = 0;  // mask for the word that contains a pool's class
+  // True if the first slot of a run of free ones has a header whose size is the number of further
+  // free slots; the words of those are undefined. Otherwise each free slot begins with 0.
   bool free_runs = false;
 
   // Hooks that the runtime calls on a new domain. caml_domain_initialize_hook_exn returns unit or
@@ -109,10 +111,10 @@ struct RuntimeFacts {
   // Memprof (runtime/memprof.c).
   std::uint32_t memprof_config = 0;  // OCaml 5: in struct memprof_domain_s
   MemprofEntryLayout entry;
-  // Blocks allocated by C wait for their callbacks in one queue of the process, which any thread
-  // may empty; else in one of each thread.
+  // True if blocks allocated by C wait for their callbacks in one queue of the process, which any
+  // thread may empty; false if each thread has a queue.
   bool one_postponed_queue = false;
-  // A collection leaves the callstack of a sample that is about to be called back where it is.
+  // True if a collection does not move the callstack of a sample whose callback is pending.
   bool callstacks_stay = false;
 
   bool end_lines = false;  // debuginfo has end lines
@@ -121,7 +123,7 @@ struct RuntimeFacts {
 
 struct Release {
   std::string_view series;
-  // A symbol of the runtime that no earlier series has; empty: there is none.
+  // A runtime symbol that no earlier series has; empty: there is none.
   std::string_view first_symbol;
   CapabilitySet tested;
   RuntimeFacts facts;
@@ -140,10 +142,10 @@ struct StatisticsOfOcaml4 {
 };
 static_assert(sizeof(StatisticsOfOcaml4) == 64);
 
-// One row for each series that is known, from the oldest to the newest.
+// One row for each known series, oldest first.
 std::span<const Release> releases();
 
-// True if a row has the facts that its enabled capabilities need.
+// True if a row contains the facts that its enabled capabilities need.
 constexpr bool is_complete(const Release& release) {
   const RuntimeFacts& facts = release.facts;
   const auto needs = [&](Capability what, std::initializer_list<std::int64_t> offsets) {

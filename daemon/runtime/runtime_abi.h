@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The row of the table of releases that is a program's, and what may be done by it.
+// Selects the row of the table of releases for a program, and the capabilities that it enables.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,25 @@ namespace memprofd {
 
 // The facts are checked against the machine code of the running binary before use (code_check.h).
 struct RuntimeAbi : RuntimeFacts {
-  std::string version;        // as the program reports it ("4.13.1"), else "4.13" by symbols
-  CapabilitySet tested;       // on that series
-  std::uint32_t c_stack = 0;  // OCaml 5: the link to the stack of C code, read from the program; 0:
-                              // not known
+  std::string version;   // as the program reports it ("4.13.1"), otherwise "4.13", determined by
+                         // symbols
+  CapabilitySet tested;  // tested on that series
+  std::uint32_t c_stack = 0;  // OCaml 5: offset of the link to the stack of C code, read from the
+                              // program; 0: unknown
 };
 
-// The interface of a version ("4.13.1", "4.14"); kFailedPrecondition, in one line, for one without
-// a row.
+// The interface of a version ("4.13.1", "4.14"). kFailedPrecondition, in one line, for a version
+// without a row.
 absl::StatusOr<RuntimeAbi> runtime_abi_for(std::string_view version);
 
 // Checks that the capability was tested with the runtime; otherwise kFailedPrecondition, in one
 // line: "heap snapshots of OCaml 5.6.0 are not supported yet, only those of ...".
 absl::Status check_capability(const RuntimeAbi& abi, Capability what);
 
-// "4.13" of "4.13.1+flambda"; empty when the text is no version.
+// "4.13" for "4.13.1+flambda"; empty if the text is not a version.
 std::string_view series_of(std::string_view version);
 
-// Null for a format of the compiler's files that no row has, or none whose types are read.
+// Null for a format of the compiler's files that has no row, or whose types are not supported.
 const TypedTree* typed_tree_of(int format);
 
 }  // namespace memprofd

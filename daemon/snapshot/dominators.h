@@ -18,29 +18,29 @@ namespace memprofd {
 
 class DominatorTree {
  public:
-  // Dominates what several entries reach; no node of the graph.
+  // Dominates nodes that several entries reach; not a node of the graph.
   static constexpr std::uint32_t kRoot = ~0u;
   static constexpr std::uint32_t kUnreachable = ~0u - 1;
 
-  // Entries may be there several times; those that are no nodes are left out. Takes 4 bytes for
-  // every node, and for each reachable one 8; during the call 20 instead of both, and 4 for each
-  // further pointer to it, where it is not a leaf that one pointer leads to.
+  // Entries may be repeated; entries that are not nodes are ignored. Takes 4 bytes per node and 8
+  // per reachable node. During the call it takes 20 per reachable node instead of both, and 4 for
+  // each further pointer to a node, except for a leaf with one pointer.
   DominatorTree(const EdgeLists& edges, std::span<const std::uint32_t> entries);
 
   bool is_reachable(std::uint32_t node) const { return number_[node] != 0; }
   std::uint32_t reachable() const { return static_cast<std::uint32_t>(order_.size() - 1); }
-  // The nearest node that dominates it, or kRoot, or kUnreachable.
+  // The nearest node that dominates the node, or kRoot, or kUnreachable.
   std::uint32_t dominator_of(std::uint32_t node) const;
-  // Reachable nodes, each behind the one that dominates it.
+  // Reachable nodes, each after its dominator.
   std::span<const std::uint32_t> order() const { return std::span(order_).subspan(1); }
-  // For each node of order(), the position in order() of its dominator, counted from 1; 0: kRoot.
-  // Afterwards only order() may be called.
+  // The position in order() of each node's dominator, counted from 1, in the order of order(); 0:
+  // kRoot. Afterwards only order() may be called.
   std::span<std::uint32_t> take_dominators() {
     std::vector<std::uint32_t>().swap(number_);
     return std::span(dominator_).subspan(1);
   }
 
-  // For each node, given their weights, the retained sum; 0 if unreachable.
+  // The retained sum of each node, given the nodes' weights; 0 if unreachable.
   std::vector<std::uint64_t> retained(std::span<const std::uint64_t> weights) const;
 
  private:
@@ -52,10 +52,11 @@ class DominatorTree {
   void find_dominators();
   void add_leaves(const EdgeLists& edges, const std::vector<bool>& is_leaf);
 
-  std::vector<std::uint32_t> number_;     // by node; 0: not reached
-  std::vector<std::uint32_t> order_;      // the node, by number
-  std::vector<std::uint32_t> dominator_;  // by number; during the search the parent there
-  std::vector<std::uint32_t> semi_;       // by number
+  std::vector<std::uint32_t> number_;     // indexed by node; 0: not reached
+  std::vector<std::uint32_t> order_;      // node by number
+  std::vector<std::uint32_t> dominator_;  // indexed by number; during the search it contains the
+                                          // parent
+  std::vector<std::uint32_t> semi_;       // indexed by number
 };
 
 }  // namespace memprofd

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers that never fall, tens of millions of them, in two bytes each: where the edges of each
-// node of a graph begin. They are kept as distances from the first one of each 64; those that are
-// farther, behind a node with very many edges, are kept apart.
+// Tens of millions of non-decreasing numbers in two bytes each: the positions at which the edges of
+// each graph node begin. Stored as distances from the first of each group of 64; larger distances,
+// behind a node with very many edges, are stored separately.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class EdgeOffsets {
       return far_.find(static_cast<std::uint32_t>(i))->second;
     return groups_[i / kGroup] + distance;
   }
-  // Has it in the cache soon.
+  // Prefetches entry i into the cache.
   void prefetch(std::size_t i) const {
     __builtin_prefetch(&distances_[i]);
     __builtin_prefetch(&groups_[i / kGroup]);
@@ -40,14 +40,14 @@ class EdgeOffsets {
     return begin;
   }
 
-  // At least what the last one is.
+  // number must not be smaller than the last one.
   void push_back(std::uint32_t number) {
     if (size() % kGroup == 0) groups_.push_back(number);
     const std::uint32_t distance = number - groups_.back();
     if (distance >= kFar) far_.emplace(static_cast<std::uint32_t>(size()), number);
     distances_.push_back(static_cast<std::uint16_t>(std::min<std::uint32_t>(distance, kFar)));
   }
-  // The first ones stay.
+  // Keeps the first count entries.
   void cut(std::size_t count) {
     distances_.resize(count);
     groups_.resize((count + kGroup - 1) / kGroup);
@@ -64,9 +64,9 @@ class EdgeOffsets {
   static constexpr std::size_t kGroup = 64;
   static constexpr std::uint16_t kFar = 0xffff;
 
-  std::vector<std::uint32_t> groups_;  // the first of each
+  std::vector<std::uint32_t> groups_;  // first number of each group
   std::vector<std::uint16_t> distances_;
-  absl::flat_hash_map<std::uint32_t, std::uint32_t> far_;  // by place
+  absl::flat_hash_map<std::uint32_t, std::uint32_t> far_;  // by position
 };
 
 }  // namespace memprofd

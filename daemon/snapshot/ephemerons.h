@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that ephemerons keep alive: their data, as long as the ephemeron and all its keys are
 // reachable by paths other than through that data (runtime/weak.c, of 4.11 to 5.4). An ephemeron's
-// data may lead to another one's key, so that this is a fixpoint.
+// data may lead to another one's key, so this is a fixpoint.
 //
-//     root -> ephemeron ~> key          the key is not kept
-//                       -> data         kept as long as something else keeps the key
+//     root -> ephemeron ~> key          does not keep the key alive
+//                       -> data         kept alive as long as something else keeps the key
 #pragma once
 
 #include "daemon/snapshot/heap_image.h"

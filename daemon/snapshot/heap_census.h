@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts of a walk: the numbers of Gc.stat, blocks by tag and size, and whether they equal the
-// runtime's own counts.
+// Counts blocks during a walk: the numbers of Gc.stat, blocks by tag and size, and a check against
+// the runtime's own counts.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace memprofd {
 
 struct BlockCount {
   std::uint64_t blocks = 0;
-  std::uint64_t words = 0;  // with headers; of free slots, all of the slot
+  std::uint64_t words = 0;  // including headers; for free slots the whole slot
 
   void add(const BlockCount& other) {
     blocks += other.blocks;
@@ -49,14 +49,14 @@ class HeapCensus {
   BlockCount minor() const { return count(RegionKind::kMinor, BlockState::kUsed); }
   std::uint64_t largest_free_words() const { return largest_free_words_; }
 
-  // Blocks of all heaps, the minor ones included.
+  // Blocks of all heaps, including minor ones.
   const SizeTable& used() const { return used_; }
   const SizeTable& dead() const { return dead_; }
-  // Free blocks and slots by their words, headers included; all under tag 0.
+  // Free blocks and slots by words, including headers, all under tag 0.
   const SizeTable& free() const { return free_; }
 
-  // Compares with what the runtime has counted. kDataLoss, in one line: a layout that does not
-  // add up is not to be believed.
+  // Compares with the runtime's counts. kDataLoss, in one line: they differ, so the layout must be
+  // wrong.
   absl::Status check(const HeapMap& map) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two ways in which runtimes list what their heaps consist of; map_heap() puts them together.
+// The two ways in which runtimes list the parts of their heaps; map_heap() combines them.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@
 
 namespace memprofd {
 
-// Both append the regions of the major heap to map.regions, in the order of the lists, and fill
-// in its sums and colours. Nothing is appended beyond what the runtime's sums allow.
+// Both append the regions of the major heap to map.regions, in list order, and fill in its sums and
+// colours. They append no more than the runtime's sums allow.
 absl::Status list_chunks(const MemoryReader& memory, const RuntimeAbi& abi, const ChunkHeap& heap,
                          std::uint64_t state, HeapMap& map);
 absl::Status list_pools(const MemoryReader& memory, const RuntimeAbi& abi, const PoolHeap& heap,
                         std::span<const std::uint64_t> states, HeapMap& map);
 
-// kDataLoss: refuses what does not add up.
+// kDataLoss, for a heap that is inconsistent.
 absl::Status bad_heap(std::string_view what);
 
 }  // namespace memprofd

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Visits every block of a heap, by address. The walk is total: whatever the memory holds, it ends,
-// having read each word at most once, or fails with kDataLoss at the first block that does not fit
-// into its region.
+// Visits every block of a heap in address order. Whatever the memory contains, the walk ends and
+// reads each word at most once, or fails with kDataLoss at the first block that does not fit into
+// its region.
 //
-// A block larger than the window comes in parts. One of a tag above kWhole comes with the fields in
-// the window, at least 21 if it has them, as a Bigarray needs (bytes of a long string are not read
-// unless requested).
+// A block larger than the window is reported in parts. A block with a tag above the limit `whole`
+// is reported only with the fields in the window, at least 21 if it has them, as a Bigarray needs
+// (bytes of a long string are not read unless requested).
 //
 //     window        |h1 f f|h2 f f f f f f f f f f|
 //     parts          h1: first 0, fields 2
@@ -30,24 +30,25 @@
 namespace memprofd {
 
 struct BlockPart {
-  std::uint64_t address = 0;  // of the block's header
+  std::uint64_t address = 0;  // address of the block's header
   std::uint64_t header = 0;
-  std::uint64_t words = 0;  // header included; of a free slot, the slot's
+  std::uint64_t words = 0;  // including the header; for a free slot, its size
   BlockState state = BlockState::kUsed;
-  std::uint64_t first = 0;                // number of fields[0]; not 0: more of the block before
-  std::span<const std::uint64_t> fields;  // good during the visit
+  std::uint64_t first = 0;  // number of fields[0]; above 0: continues the previous block
+  std::span<const std::uint64_t> fields;  // valid during the visit
 };
 
-// Blocks of tags up to this one come whole: those that hold values, ephemerons among them.
+// Blocks with tags up to this one are reported completely: those that contain values, including
+// ephemerons.
 inline constexpr unsigned kWhole = kAbstractTag;
-// Those of strings and floats, too.
+// The limit that also includes strings and floats.
 inline constexpr unsigned kWholeContents = kFloatArrayTag;
 
 // Visitor: called as visit(const HeapRegion&, const BlockPart&).
 template <typename Visitor>
 class HeapWalk {
  public:
-  // All outlive the walk.
+  // All arguments must outlive the walk.
   HeapWalk(const MemoryReader& memory, const HeapMap& map, Visitor& visit, unsigned whole)
       : map_(map), visit_(visit), whole_(whole), window_(memory) {}
 
@@ -61,7 +62,7 @@ class HeapWalk {
   }
 
  private:
-  // Regions with less than a page between them are read in one go: all of that is mapped.
+  // Regions with a gap of less than a page are read together, because the gap is mapped.
   static constexpr std::uint64_t kMappedGapBytes = 4096;
 
   std::uint64_t end_of_run(std::size_t i) const {
@@ -132,7 +133,8 @@ class HeapWalk {
     visit_(region, BlockPart{address, words[0], size, state, 0, words.subspan(1)});
   }
 
-  // A block that the window does not hold: its parts. Answers with where the next one is.
+  // Visits a block that does not fit into the window, in parts. Returns the address of the next
+  // block.
   absl::StatusOr<std::uint64_t> visit_cut(const HeapRegion& region, std::uint64_t address,
                                           std::uint64_t size) {
     ASSIGN_OR_RETURN(auto words, window_.at(address, kEnough + 1, run_end_));
@@ -171,7 +173,7 @@ class HeapWalk {
   std::uint64_t run_end_ = 0;
 };
 
-// Errors are those of the memory, or kDataLoss, in one line.
+// Returns the errors of the memory, or kDataLoss, in one line.
 template <typename Visitor>
 absl::Status walk_heap(const MemoryReader& memory, const HeapMap& map, Visitor&& visit,
                        unsigned whole = kWhole) {

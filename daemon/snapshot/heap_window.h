@@ -14,14 +14,14 @@ namespace memprofd {
 
 class HeapWindow {
  public:
-  // Larger pieces are slower: they fall out of the cache between the copy and the look.
+  // Larger pieces are slower, because they leave the cache between being copied and being read.
   static constexpr std::size_t kWords = MemoryViewer::kMostViewBytes / sizeof(std::uint64_t);
 
   explicit HeapWindow(const MemoryReader& memory);
 
-  // The words from address on, as many as there are at hand, at least `least`, which is at most
-  // kWords. Reads no further than `end`, which is at least that far. The answer is good until the
-  // next call. Errors are those of the memory.
+  // The words from address on: all that are available, at least `least`, which must be at most
+  // kWords. Reads no further than `end`, which must be at least that far. Valid until the next
+  // call. Returns the errors of the memory.
   absl::StatusOr<std::span<const std::uint64_t>> at(std::uint64_t address, std::size_t least,
                                                     std::uint64_t end);
 
@@ -30,10 +30,10 @@ class HeapWindow {
   absl::Status fill(std::uint64_t address, std::uint64_t wanted);
 
   const MemoryReader& memory_;
-  const MemoryViewer* const viewer_;  // the same, if it can
-  std::vector<std::uint64_t> own_;    // of a memory that cannot
+  const MemoryViewer* const viewer_;  // the same memory, if it supports views
+  std::vector<std::uint64_t> own_;    // buffer for a memory without views
   std::span<const std::uint64_t> words_;
-  std::uint64_t begin_ = 0;  // where words_ begins
+  std::uint64_t begin_ = 0;  // address at which words_ begins
 };
 
 }  // namespace memprofd

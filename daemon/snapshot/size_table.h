@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of blocks by tag and size.
+// Counts blocks by tag and size.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct SizeRow {
   friend bool operator==(const SizeRow&, const SizeRow&) = default;
 };
 
-// Exact, and bounded by the heap that is counted: n rows of one tag need n²/2 words.
+// Exact. Its size is bounded by the counted heap: n rows of one tag require n²/2 words.
 class SizeTable {
  public:
   void add(unsigned tag, std::uint64_t fields, std::uint64_t blocks = 1) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts the facts about a target, other than its counts, to records and back.
+// Converts the facts about a target, except its counts, to records and back.
 #pragma once
 
 #include "daemon/model/target_info.h"

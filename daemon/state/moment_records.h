@@ -10,10 +10,11 @@
 
 namespace memprofd {
 
-// Names the machine's run: since when pids and times since boot are comparable. Empty: not known.
+// Identifies the machine's boot, within which pids and times since boot are comparable. Empty:
+// unknown.
 std::string boot_id(const std::string& proc_root = "/proc");
 
-// All but windows and ages.
+// These convert everything except windows and ages.
 void put_moment(const ProfileSnapshot& snapshot, state::Moment& out);
 void get_moment(const state::Moment& message, ProfileSnapshot& out);
 

@@ -105,7 +105,7 @@ absl::Status RecordLog::write(std::string_view bytes) {
 
 absl::Status read_records(const std::string& path,
                           const std::function<bool(std::string_view)>& use) {
-  // Without O_NONBLOCK opening a FIFO would wait for ever.
+  // O_NONBLOCK is required, because opening a FIFO would otherwise wait forever.
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat status {};
   if (!fd || ::fstat(fd.get(), &status) != 0) return failed("open", path);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file of records; a damaged record is rejected as a whole.
+// A file of records, in which a damaged record is rejected as a whole.
 //
-//   head     "memprofd" and the version of what the records say, 4 bytes
+//   head     "memprofd" and the version of the records' contents, 4 bytes
 //   record   length, 4 bytes; CRC-32 of length and bytes, 4 bytes; bytes
 //   record   ...
 //
-// Numbers are little endian. A killed writer leaves a torn record at the end, and a disk may change
-// any byte: a reader gets the state of some earlier moment.
+// Numbers are little endian. A killed writer leaves a torn record at the end, and a disk may
+// corrupt any byte: a reader then gets the state of an earlier moment.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,11 @@ inline constexpr std::uint32_t kMaxRecordBytes = 64u << 20;
 
 class RecordLog {
  public:
-  // A new file; one of that name is cleared.
+  // Creates a file, or clears an existing one of that name.
   static absl::StatusOr<RecordLog> create(const std::string& path);
 
-  // All of it, or nothing: after an error the file is as it was, or every further one fails.
+  // Appends the whole record or nothing. After an error the file is unchanged, or every further
+  // append fails.
   absl::Status append(std::string_view record);
   std::uint64_t bytes() const { return bytes_; }
 
@@ -43,8 +44,8 @@ class RecordLog {
   bool torn_ = false;
 };
 
-// Calls use(record) for each whole record from the beginning on, until it answers false.
-// kFailedPrecondition: the file is none, or of another version.
+// Calls use(record) for each intact record in order, until it returns false. kFailedPrecondition:
+// the file is not a record log, or has another version.
 absl::Status read_records(const std::string& path,
                           const std::function<bool(std::string_view)>& use);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps all targets in a directory, a file each, so that a memprofd that is started again goes on
-// with them:
+// Stores all targets in a directory, one file each, so that a restarted memprofd continues with
+// them:
 //
 //   DIR              mode 0700, locked: one memprofd at a time
-//   DIR/PID.target   what TargetWriter writes
+//   DIR/PID.target   the output of TargetWriter
 //
-// A thread of its own reads the snapshots that everybody reads, every few seconds. Whatever goes
-// wrong with the disk is counted, and profiling goes on.
+// A thread of its own reads the published snapshots every few seconds. Disk errors are counted, and
+// profiling continues.
 #pragma once
 
 #include <atomic>
@@ -28,13 +28,14 @@ namespace memprofd {
 
 struct StateOptions {
   std::string directory;
-  std::uint64_t max_bytes = std::uint64_t{1} << 30;  // of all files; those being replaced twice
+  std::uint64_t max_bytes = std::uint64_t{1} << 30;  // total of all files; those being replaced
+                                                     // count twice
 };
 
 class StateStore {
  public:
-  // Creates the directory if necessary, and reads its files; unreadable ones are removed.
-  // kUnavailable: another memprofd has it.
+  // Creates the directory if necessary, and reads its files; removes unreadable ones. kUnavailable:
+  // another memprofd uses it.
   static absl::StatusOr<std::unique_ptr<StateStore>> open(StateOptions options);
   ~StateStore() { stop(); }
   StateStore(const StateStore&) = delete;
@@ -42,17 +43,17 @@ class StateStore {
 
   // The targets that were stored; call once.
   std::vector<StoredTarget> take_stored() { return std::move(stored_); }
-  // From now on targets are kept as hub, which must outlive this or stop(), shows them. Those that
-  // were there are kept until it has shown them and shows them no more.
+  // From now on stores the targets that hub shows; hub must outlive this or stop(). Stored targets
+  // are kept until hub has shown them and no longer shows them.
   void start(SnapshotHub& hub);
-  // After a last look.
+  // Saves once more, then stops.
   void stop();
 
   // Any thread. Writes these snapshots, unless later ones were written; the oldest ended targets
   // are removed to make room. A disk that does not answer blocks one caller, and others for a
   // second.
   void write(const std::vector<ProfileSnapshotPtr>& snapshots);
-  // The same of all targets that there are: the files of others go.
+  // Writes all existing targets and removes the files of others.
   void keep(const std::vector<ProfileSnapshotPtr>& snapshots);
   std::uint64_t bytes() const { return bytes_; }
   std::uint64_t write_errors() const { return write_errors_; }
@@ -61,8 +62,8 @@ class StateStore {
   struct StoredState {
     TargetWriter writer;
     bool seen = false;
-    bool gave_way = false;       // not to be written again
-    std::uint64_t ended_ns = 0;  // 0: it has not
+    bool gave_way = false;       // removed to make room; must not be written again
+    std::uint64_t ended_ns = 0;  // 0: still running
   };
 
   StateStore(StateOptions options, UniqueFd lock)
@@ -71,7 +72,7 @@ class StateStore {
   void read_all();
   void read_one(int pid, const std::string& path) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   void loop(SnapshotHub& hub);
-  // False: it is the last one.
+  // Returns false for the last save.
   bool wait_for_next_save();
   void save(SnapshotHub& hub);
   void write_all(const std::vector<ProfileSnapshotPtr>& snapshots)
@@ -90,7 +91,7 @@ class StateStore {
   std::atomic<std::uint64_t> write_errors_ = 0;
   TimedMutex write_mutex_;
   std::map<int, StoredState> kept_ ABSL_GUARDED_BY(write_mutex_);  // by pid
-  bool failing_ ABSL_GUARDED_BY(write_mutex_) = false;             // that was logged
+  bool failing_ ABSL_GUARDED_BY(write_mutex_) = false;             // the failure was logged
   Mutex mutex_;
   Condition stopped_;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;

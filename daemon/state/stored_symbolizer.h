@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names that a target's symbolizer had given, for when its program is gone.
+// The names that a target's symbolizer had found, for use after its program has gone.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ class StoredSymbolizer : public Symbolizer {
  public:
   using Symbolizer::Symbolizer;
 
-  // Numbered from 0.
+  // Locations are numbered from 0 in this order.
   void add(Location location) { locations_.push_back(std::move(location)); }
-  // Innermost first. Numbers that no location has are left out; the last answer for a frame stays.
+  // Locations innermost first. Ignores invalid numbers; the last call for a frame wins.
   void add_frame(std::uint64_t return_address, std::int32_t alloc_idx,
                  std::vector<std::uint32_t> locations);
 

@@ -14,9 +14,9 @@ struct StoredTarget {
   std::string boot_id;          // the boot to which pids and times since boot belong
 };
 
-// The last whole moment of the file. Every count is exact; variances and lifetimes of classes may
-// differ by rounding. kFailedPrecondition: it is no such file, or of another version. kDataLoss:
-// there is no whole moment in it.
+// Reads the last intact moment of the file. Every count is exact; variances and lifetimes of
+// classes may differ by rounding. kFailedPrecondition: not such a file, or another version.
+// kDataLoss: it contains no intact moment.
 absl::StatusOr<StoredTarget> read_target(const std::string& path);
 
 }  // namespace memprofd

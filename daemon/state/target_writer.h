@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps one target in a file: what is new in each of its snapshots is appended, and the file is
-// written anew, beside the old one, once it has grown to twice what it holds.
+// Stores one target in a file. New data of each snapshot is appended, and the file is rewritten,
+// beside the old one, once it has grown to twice its contents.
 //
 //   write 1    everything: callstacks, classes, names, windows, counts          (first moment)
-//   write 2    callstacks and names that came, windows that ended, totals       (appended)
+//   write 2    new callstacks and names, windows that ended, totals             (appended)
 //   ...
-//   write n    everything, into PATH.new, which then takes PATH's name          (first moment)
+//   write n    everything, into PATH.new, which is then renamed to PATH         (first moment)
 //
-// Counts of classes are in the first moment only: windows tell what was added to them. Nothing is
-// forced to the disk: what is to be outlived is the end of memprofd, not that of the machine.
+// Only the first moment contains counts of classes; windows contain the additions. Nothing is
+// flushed to the disk, because the file must survive the end of memprofd, not that of the machine.
 #pragma once
 
 #include <array>
@@ -27,22 +27,23 @@
 
 namespace memprofd {
 
-// For one thread.
+// Not thread-safe.
 class TargetWriter {
  public:
-  // bytes: of the file that is there already.
+  // bytes: size of the existing file.
   explicit TargetWriter(std::string path, std::uint64_t bytes = 0)
       : path_(std::move(path)), file_bytes_(bytes) {}
 
-  // A snapshot that is not later than the one before changes nothing, unless the target's state has
-  // changed. What has failed is tried at every second, fourth, up to sixteenth write only, and has
-  // failed until then: it may fill the disk each time. room: what the file may take. After an error
-  // the file has an earlier moment, if any. kResourceExhausted: there is not that much room.
+  // Writes a snapshot. One that is not later than the previous one changes nothing, unless the
+  // target's state has changed. After failures only every second, fourth, up to sixteenth write is
+  // attempted, and the others fail, because each attempt may fill the disk. room: maximum size of
+  // the file. After an error the file contains an earlier moment, if any. kResourceExhausted: room
+  // is too small.
   absl::Status write(const ProfileSnapshot& snapshot, std::uint64_t room);
   std::uint64_t bytes() const { return file_bytes_; }
-  // There may be room now: the next write is no repetition.
+  // Attempts the next write even after failures, because there may be room now.
   void try_again() { left_out_ = 0; }
-  // The file goes.
+  // Removes the file.
   void remove();
 
  private:
@@ -55,11 +56,11 @@ class TargetWriter {
     bool is_asked = false;
     std::array<std::uint64_t, kHistoryTiers> ends_ns{};
     std::vector<bool> callstacks;
-    std::vector<std::uint64_t> events;  // of each class, in samples; 0: it is not there
+    std::vector<std::uint64_t> events;  // of each class, in samples; 0: not in the file
     absl::flat_hash_set<std::uint32_t> frames;
     absl::flat_hash_map<std::uint32_t, std::uint32_t> locations;  // their numbers in the file
     WrittenValues values;
-    std::uint64_t first_bytes = 0;  // of the first moment
+    std::uint64_t first_bytes = 0;  // size of the first moment
   };
 
   bool is_news(const ProfileSnapshot& snapshot) const;
@@ -74,17 +75,17 @@ class TargetWriter {
   absl::Status put_windows(const HistoryView& history);
   absl::Status put_counts(const ProfileSnapshot& snapshot);
   void put_last(const ProfileSnapshot& snapshot);
-  // Appends what has come together when it is much.
+  // Appends the collected data once it is large.
   absl::Status added(std::size_t bytes);
   absl::Status flush();
 
   std::string path_;
   std::uint64_t file_bytes_;
-  std::optional<RecordLog> log_;  // none: the file has to be written anew
+  std::optional<RecordLog> log_;  // unset: the file must be rewritten
   Written written_;
   absl::Status failure_;
-  int failures_ = 0;  // in a row
-  int left_out_ = 0;  // writes that are to be left out
+  int failures_ = 0;  // consecutive failures
+  int left_out_ = 0;  // writes that are still to be skipped
   state::Record record_;
   std::size_t record_bytes_ = 0;  // about
 };

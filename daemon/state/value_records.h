@@ -14,23 +14,23 @@
 
 namespace memprofd {
 
-// The position up to which a file has them.
+// The position up to which a file contains the values.
 struct WrittenValues {
   std::size_t series = 0;
   std::array<std::uint64_t, kHistoryTiers> ends_ns{};
   std::uint64_t next_line = 0;
 };
 
-// Adds what the file does not have yet; added(bytes): after each piece, when it is about so large,
-// and whether to go on. out is the record that is being made.
+// Adds to the record `out` the data that the file does not have yet. Calls added(bytes) with the
+// approximate size after each piece; an error stops it.
 absl::Status put_values(const ValueHistoryView& values, WrittenValues& written, state::Record& out,
                         const std::function<absl::Status(std::size_t)>& added);
 
-// Takes in records in their order.
+// Accepts the records in their order.
 class StoredValues {
  public:
   void add(const state::Record& record);
-  // Null: there is nothing.
+  // Null if there are no values.
   ValueHistoryViewPtr view() const;
 
  private:

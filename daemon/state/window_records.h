@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Windows of a history, and what is live, as records have them and back. What is read may be
-// anything: nothing of a message that makes no sense is taken.
+// Converts windows of a history, and live memory, to records and back. Accepts any input and
+// ignores inconsistent messages.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace memprofd {
 
-// Above all that a class table gives.
+// Above all ids that a class table assigns.
 inline constexpr std::uint32_t kMaxStoredId = (1u << 27) - 1;
 
 void put_estimate(const Estimate& estimate, state::Estimate& out);

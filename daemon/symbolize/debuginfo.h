@@ -56,15 +56,13 @@ struct PackedLocation {
   std::uint32_t end_column(LocationFormat format) const;
 };
 
-// Address of the debuginfo of the descriptor at that address. alloc_idx selects
-// among combined allocations; when that one has none, or alloc_idx is -1 or out
-// of range, the first that has one is taken, as the runtime does. Nothing when
-// the descriptor has none.
+// Address of the debuginfo of the descriptor at that address. alloc_idx selects among combined
+// allocations. If that one has no debuginfo, or alloc_idx is -1 or out of range, returns the first
+// that exists, as the runtime does. nullopt if the descriptor has none.
 std::optional<std::uint64_t> find_debuginfo(const MemoryReader& memory, std::uint64_t descriptor,
                                             std::int32_t alloc_idx);
 
-// The locations of a debuginfo, innermost inlined function first; ends at the
-// first that is malformed.
+// The locations of a debuginfo, innermost inlined function first, up to the first malformed one.
 std::vector<SourceLocation> read_debuginfo(const MemoryReader& memory, std::uint64_t debuginfo,
                                            LocationFormat format);
 

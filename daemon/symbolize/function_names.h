@@ -15,13 +15,14 @@ namespace memprofd {
 
 class FunctionNames {
  public:
-  // file must outlive this. frames: addresses as in the process; load_bias: to those.
+  // file must outlive this. frames: addresses in the process; load_bias: added to file addresses to
+  // get these.
   FunctionNames(const ElfFile& file, std::uint64_t load_bias, FrameTable frames,
                 LocationFormat format)
       : file_(file), load_bias_(load_bias), frames_(std::move(frames)), format_(format) {}
 
-  // "Server.Sessions.find"; "Server.find" where no debuginfo is in it: compiled without -g, or the
-  // function neither allocates nor calls.
+  // "Server.Sessions.find"; only "Server.find" if the function has no debuginfo, because it was
+  // compiled without -g, or neither allocates nor calls.
   std::string of(const ElfFunction& function) const;
 
  private:

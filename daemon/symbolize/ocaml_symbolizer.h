@@ -41,11 +41,12 @@ class FileMemory : public MemoryReader {
 
 class OcamlSymbolizer : public Symbolizer {
  public:
-  // frames: addresses as in the process; load_bias: from the file's to those; budget: the target's.
+  // frames: addresses in the process; load_bias: added to file addresses to get these; budget: the
+  // target's.
   OcamlSymbolizer(std::unique_ptr<ElfFile> program, std::uint64_t load_bias, FrameTable frames,
                   LocationFormat format, SharedBudget budget = nullptr);
 
-  // A plugin, before any of its addresses is asked for. Any thread.
+  // Adds a plugin. Call it before any of its addresses is looked up. Any thread.
   void add(std::unique_ptr<ElfFile> plugin, std::uint64_t load_bias, FrameTable frames);
 
   std::vector<Location> look_up(std::uint64_t return_address, std::int32_t alloc_idx) override;

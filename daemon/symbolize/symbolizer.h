@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Return addresses to source locations.
+// Maps return addresses to source locations.
 //
-// Locations are numbered: equal ones have one number within a symbolizer, so that
-// ten thousand callstacks are compared by numbers and not by names. Their texts are
-// valid UTF-8, whatever the program's files say.
+// Locations are numbered: equal ones have one number within a symbolizer, so that ten thousand
+// callstacks are compared by numbers and not by names. Their texts are always valid UTF-8.
 #pragma once
 
 #include <atomic>
@@ -34,14 +33,13 @@ namespace memprofd {
 using LocationId = Id<struct LocationIdTag, std::uint32_t>;
 using FrameId = Id<struct FrameIdTag, std::uint32_t>;
 
-// Thread-safe. What was answered once is kept, and stays valid after the target
-// has exited.
+// Thread-safe. Results are cached and stay valid after the target has exited.
 class Symbolizer {
  public:
   static constexpr LocationId kUnknown{0};    // "(unknown)", see kUnknownFrame
   static constexpr LocationId kHidden{1};     // "(hidden)", for those who leave locations out
   static constexpr FrameId kUnknownFrame{0};  // address 0; in the place of an empty callstack
-  // Frames kept at most: more than any program has. Further ones are unknown.
+  // Maximum number of frames, more than any program has. Further ones are unknown.
   static constexpr std::size_t kMaxFrames = 1u << 20;
 
   // A frame and how many times in a row it is called.
@@ -50,8 +48,8 @@ class Symbolizer {
     std::uint32_t times = 0;
   };
 
-  // budget: of the target, for all that is answered; null: without end. Frames for which
-  // nothing is left are their address, or kUnknownFrame.
+  // budget: the target's, charged for all results; null: no limit. Frames that do not fit are shown
+  // as their address, or are kUnknownFrame.
   explicit Symbolizer(SharedBudget budget = nullptr);
   virtual ~Symbolizer() = default;
   Symbolizer(const Symbolizer&) = delete;
@@ -60,22 +58,21 @@ class Symbolizer {
   // alloc_idx selects among combined allocations; -1 takes the first that has debug
   // information, as the runtime does. Or kDebuginfoIsInnermost.
   FrameId frame_id(std::uint64_t return_address, std::int32_t alloc_idx);
-  // The frames of a callstack, innermost first; empty when it is. What a callstack of one id is
-  // must not change; those of id 0 are not remembered but put into scratch.
+  // The frames of a callstack, innermost first. The callstack of an id must not change; callstacks
+  // of id 0 are not cached but stored in scratch.
   std::span<const FrameRun> frames(const Callstack& callstack, std::vector<FrameRun>& scratch);
   // The first of them, or kUnknownFrame.
   FrameId innermost(const Callstack& callstack);
 
-  // The places of a frame that this symbolizer numbered; valid as long as this. Innermost inlined
-  // function first; never empty (falls back to the ELF symbol, then to the address in
-  // hex).
+  // The locations of a frame that this symbolizer numbered; valid as long as this. Innermost
+  // inlined function first; never empty (falls back to the ELF symbol, then to the address in hex).
   std::span<const LocationId> locations(FrameId id) const { return frames_[id.value()].locations; }
   std::uint64_t return_address(FrameId id) const { return frames_[id.value()].return_address; }
   const Location& location(LocationId id) const { return locations_[id.value()]; }
-  // Number of frames that were named incompletely for lack of room. Any thread.
+  // Number of frames with incomplete names due to the memory limit. Any thread.
   std::uint64_t frames_without_room() const { return without_room_; }
-  // The build id, in hex, of a Location's library, of the program where it is empty; empty: not
-  // known. Any thread.
+  // The build id in hex of a location's library, or of the program if library is empty. Empty:
+  // unknown. Any thread.
   virtual std::string build_id(std::string_view library) {
     (void)library;
     return {};
@@ -84,9 +81,9 @@ class Symbolizer {
   std::vector<Location> locations(std::uint64_t return_address, std::int32_t alloc_idx);
 
  protected:
-  // One call at a time, one for each return address and index.
+  // Called once for each return address and index, never concurrently.
   virtual std::vector<Location> look_up(std::uint64_t return_address, std::int32_t alloc_idx) = 0;
-  // Code has become known: frames that were in none are looked up again when asked for.
+  // New code has become known: unknown frames are looked up again on demand.
   void forget_unknown();
 
  private:
@@ -110,7 +107,7 @@ class Symbolizer {
     }
   };
 
-  // Nothing when there is no room for them that would leave so many bytes.
+  // Returns nullopt if they do not fit with `spare` bytes left.
   std::optional<LocationId> number(const Location& found, std::uint64_t spare)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::optional<FrameId> add(std::uint64_t return_address, const std::vector<Location>& found,
@@ -123,7 +120,7 @@ class Symbolizer {
   SharedMutex mutex_;
   ByteCharge charge_ ABSL_GUARDED_BY(mutex_);
   bool no_more_names_ ABSL_GUARDED_BY(mutex_) = false;
-  bool full_ ABSL_GUARDED_BY(mutex_) = false;  // not even an address has room
+  bool full_ ABSL_GUARDED_BY(mutex_) = false;  // not even an address fits
   std::atomic<std::uint64_t> without_room_{0};
   // Written under the mutex; an element is read by those who were given its number.
   StableVector<Location> locations_;
@@ -131,7 +128,7 @@ class Symbolizer {
   absl::flat_hash_set<LocationId, ByContent, ByContent> location_ids_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::pair<std::uint64_t, std::int32_t>, FrameId> frame_ids_
       ABSL_GUARDED_BY(mutex_);
-  StableSpans<LocationId> spans_ ABSL_GUARDED_BY(mutex_);  // what frames_ points to
+  StableSpans<LocationId> spans_ ABSL_GUARDED_BY(mutex_);  // storage of the spans in frames_
   // Indexed by CallstackId; if not seen yet: kUnknownFrame, empty.
   std::vector<FrameId> innermost_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::span<const FrameRun>> callstacks_ ABSL_GUARDED_BY(mutex_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns the events of one target into a trace: one file or several in a row.
+// Turns the events of one target into a trace: one file, or several in a row.
 //
 //   daemon's event          in the file
 //   alloc of block 812      alloc, gets id 0         812 -> 0
@@ -8,17 +8,17 @@
 //                           counts as unfollowed
 //   dealloc of block 812    collect 0                812 is forgotten
 //
-// Each file is a trace of its own: one that begins because the one before is full
-// or the sampling rate has changed knows none of the blocks in that one.
+// Each file is a trace of its own. A file that begins because the previous one is full, or because
+// the sampling rate has changed, contains none of the earlier blocks.
 //
-// The format tells the minor heap, the major heap and memory outside of both
-// apart. A block counts by the heap it was allocated in, also when it was
-// unmarshalled; Source::kCustom, the memory that a custom block stands for, is the
-// one that lies outside (ctf::Source::kExternal).
+// The format distinguishes the minor heap, the major heap and memory outside of both. A block
+// counts by the heap in which it was allocated, even if it was unmarshalled; Source::kCustom, the
+// memory that a custom block represents, is outside (ctf::Source::kExternal).
 //
-// A file has one rate, and C's memory has another one than OCaml's: it is in a recording of its
-// own, as external, too. What readers of the format make of a block's samples, n / rate words, is
-// right for it when a large block has as many as it stands for, which the agent does not count:
+// A file has one rate, and the native heap has another one than OCaml's heap: it has a recording of
+// its own, also as external. Readers of the format compute n / rate words from a block's samples.
+// For a large native block this is right if it has as many samples as it represents, which the
+// agent does not count:
 //
 //   a block of 40 KB at 8 KiB a sample     the agent: it was sampled
 //                                          in the file: 4.92 samples, 5 or (one in 12) 4
@@ -60,11 +60,11 @@ struct RecordingOptions {
   static constexpr std::uint64_t kMinFileBytes = 256 << 10;
 
   int version = ctf::kVersionOneDomain;
-  bool of_c = false;  // C's memory, and nothing else; or all but that
+  bool of_c = false;  // only the native heap; otherwise everything else
   // A file ends a little before: by what may wait in the writer, 64 KiB and 32 KiB
   // more for each further domain. 0: no limit.
   std::uint64_t max_bytes = 0;
-  // Whether to start another file when one is full or its sampling rate has changed.
+  // True to start another file when one is full or its sampling rate has changed.
   bool rotate = false;
   // Blocks followed at a time, of 16 bytes each; of others only the allocation
   // is in the file.
@@ -77,7 +77,7 @@ struct RecordingStats {
   std::uint64_t events = 0;             // allocations, promotions and collections
   std::uint64_t samples = 0;            // allocations
   std::uint64_t dropped_events = 0;     // pushed out of the log before they were read
-  std::uint64_t unfollowed_events = 0;  // of blocks that are not in the file
+  std::uint64_t unfollowed_events = 0;  // events of blocks that are not in the file
   std::uint64_t lost_records = 0;       // never came
 };
 
@@ -91,10 +91,9 @@ class TraceRecording {
 
   // All three: false when the recording has ended.
   bool put(const EventRead& read);
-  // Afterwards the output has everything so far: a complete file, also when
-  // nothing has happened yet.
+  // Afterwards the output has a complete file with everything so far, even if there were no events.
   bool flush();
-  // Flushes. why is one line; the reason of an earlier end stays.
+  // Flushes. why: one line; the reason of an earlier end is kept.
   bool end(const std::string& why);
 
   const RecordingStats& stats() const { return stats_; }
@@ -112,7 +111,7 @@ class TraceRecording {
   absl::Status put_alloc(const SampleEvent& event, const EventClass& alloc_class);
   std::uint64_t samples_of(const SampleEvent& event);
   absl::Status put_fate(const SampleEvent& event, bool promoted);
-  // A file for an event of that rate and time: the current one or the next.
+  // Opens the file for an event of that rate and time: the current one or the next.
   bool open_file_for(double rate, std::uint64_t time_ns);
   bool begin_file(double rate, std::uint64_t start_ns);
   bool is_full() const;
@@ -124,14 +123,14 @@ class TraceRecording {
   const std::shared_ptr<Symbolizer> symbolizer_;
   ctf::TraceInfo info_;  // of the current or next file
   const RecordingOptions options_;
-  const std::uint64_t unix_offset_ns_;  // of CLOCK_MONOTONIC
+  const std::uint64_t unix_offset_ns_;  // added to CLOCK_MONOTONIC
   const std::uint64_t began_ns_ = monotonic_ns();
 
   std::unique_ptr<ctf::Writer> writer_;          // of the current file; null: not begun yet
   absl::flat_hash_map<SampleId, Block> blocks_;  // alive, allocated in the current file
   std::set<std::uint16_t> domains_;              // in the current file
   std::vector<std::uint64_t> codes_;
-  std::mt19937_64 dice_;  // for parts of samples
+  std::mt19937_64 dice_;  // rounds fractional samples
 
   RecordingStats stats_;
   std::uint64_t bytes_before_ = 0;  // in the files before the current one

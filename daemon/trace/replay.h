@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trace file as a target whose life is over: the counts, the history and the
-// callstacks that the daemon would have had, so that every question about a live
-// target can be asked about a file.
+// A trace file as a target that has ended: the counts, the history and the callstacks that the
+// daemon would have, so that every query about a live target works for a file.
 //
-// What a file does not say: threads (all blocks have AllocClass::kAnyThread),
-// libraries, and in which heap a block died. A block dies in the major heap when
-// it was promoted or allocated there, else in the minor heap. Memory outside of
-// both (ctf::Source::kExternal) is Source::kCustom of the minor heap, where the
-// block that stands for it is born.
+// A file contains no threads (all blocks have AllocClass::kAnyThread), no libraries, and not the
+// heap in which a block died. A block dies in the major heap if it was promoted or allocated there,
+// otherwise in the minor heap. Memory outside of both (ctf::Source::kExternal) is Source::kCustom
+// of the minor heap, where its custom block is allocated.
 #pragma once
 
 #include <string>
@@ -26,9 +24,9 @@ struct Replay {
   int version = 0;              // of the format
 };
 
-// Reads any trace, damaged ones too. path "-" is the standard input. Memory: that
-// of a daemon's target, with room for more callstacks, classes and blocks; what
-// exceeds it is counted in the snapshot's drops.
+// Reads any trace, including damaged ones. path "-" is the standard input. Takes the memory of a
+// daemon's target, with room for more callstacks, classes and blocks; the snapshot's drops count
+// the excess.
 absl::StatusOr<Replay> replay_trace(const std::string& path);
 
 // The only target of a file, requested by its pid or by pid 0.

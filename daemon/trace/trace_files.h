@@ -17,8 +17,8 @@ namespace memprofd {
 // Default limit for the size of all traces in a directory.
 constexpr std::uint64_t kUsualTraceBytes = 10ull << 30;
 
-// Each is created here, mode 0600: one that is there already is an error, a
-// symbolic link is not followed.
+// Creates each file here with mode 0600. An existing file is an error; symbolic links are not
+// followed.
 class TraceFiles : public TraceOutput {
  public:
   // directory is an absolute path, in which traces of any writer may use max_bytes; it is checked
@@ -29,12 +29,12 @@ class TraceFiles : public TraceOutput {
   static constexpr std::uint64_t kQuotaStep = 1u << 20;
 
   absl::Status begin_file() override;
-  // When it fails, the file ends with the last packet that is complete.
+  // After a failure, the file ends with the last complete packet.
   absl::Status write(std::span<const std::byte> packet) override;
 
-  // Absolute paths of those that are there, the oldest first.
+  // Absolute paths of the existing files, oldest first.
   const std::deque<std::string>& paths() const { return paths_; }
-  // All of them, when the trace has not begun after all.
+  // Removes all files, for a trace that did not begin.
   void remove();
 
  private:

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts the events of several domains in the order of time. In a file they are so
-// within a domain only, and domains may be as far apart as a packet is long:
+// Sorts the events of several domains by time. A file is sorted only within each domain, and
+// domains may be apart by the duration of a packet:
 //
 //   file    d0: 1 s, 2 s, 3 s   d1: 1.5 s, 2.5 s   d0: 31.2 s
-//   out     when 31.2 s is seen, all up to 1.2 s; at the end the rest, in order
+//   out     after 31.2 s, everything up to 1.2 s; at the end the rest, in order
 #pragma once
 
 #include <algorithm>
@@ -17,12 +17,12 @@
 
 namespace memprofd {
 
-// Event has time_us. Events of one time keep their order.
+// Event must have time_us. Events with the same time keep their order.
 template <typename Event>
 class TraceOrder {
  public:
-  // span_us: how far apart the domains may be; 0: events pass through. max_events:
-  // held back at a time; with more the order is as good as that allows.
+  // span_us: maximum distance of the domains; 0: events pass through. max_events: maximum number
+  // held back; with more, the order is approximate.
   TraceOrder(std::uint64_t span_us, std::size_t max_events)
       : span_us_(span_us), max_events_(max_events) {}
 

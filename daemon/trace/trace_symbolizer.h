@@ -15,19 +15,19 @@
 
 namespace memprofd {
 
-// Nothing may be added once something was asked for.
+// Nothing may be added after the first query.
 class TraceSymbolizer : public Symbolizer {
  public:
   // Locations kept for all codes together, about 40 bytes each; beyond it a code has no location.
   static constexpr std::size_t kMaxLocations = 4u << 20;
 
-  // Caller before callee. The last answer for a code stays.
+  // Caller before callee. The last call for a code wins.
   void add(std::uint64_t code, std::span<const ctf::Location> locations);
 
   std::vector<Location> look_up(std::uint64_t code, std::int32_t alloc_idx) override;
 
  private:
-  // Names are kept once.
+  // Stores each name once.
   struct StoredLocation {
     const std::string* function;
     const std::string* file;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages about a program begin with "pid 4242: " or "pid 4242 has ...", once, however many
-// callers pass them on.
+// Gives messages about a program the prefix "pid 4242: " or "pid 4242 has ...", exactly once,
+// however many callers pass them on.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace memprofd {
 
-// The length of "pid 4242" at the text's front; 0: it does not begin so.
+// Length of a leading "pid 4242"; 0 if the text does not start with it.
 inline std::size_t pid_length(int pid, std::string_view text) {
   const std::string begin = fmt::format("pid {}", pid);
   const bool found = text.starts_with(begin) && text.size() > begin.size() &&
@@ -20,7 +20,7 @@ inline std::size_t pid_length(int pid, std::string_view text) {
   return found ? begin.size() : 0;
 }
 
-// The text with the prefix "pid 4242: ", unless it has it already.
+// Adds the prefix "pid 4242: " unless the text already names the pid.
 inline std::string about_pid(int pid, std::string_view text) {
   return pid_length(pid, text) != 0 ? std::string(text) : fmt::format("pid {}: {}", pid, text);
 }
@@ -30,7 +30,7 @@ inline absl::Status about_pid(int pid, const absl::Status& status) {
   return reworded(status, about_pid(pid, std::string(status.message())));
 }
 
-// The text without that prefix, for a line that already names the process.
+// Removes the prefix, for a line that already names the process.
 inline std::string without_pid(int pid, std::string_view text) {
   if (const std::size_t length = pid_length(pid, text); length != 0) {
     text.remove_prefix(length);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The user for whom a thread works. Limits per user (user_slots.h) apply to that user in every
-// stage; a thread that works for another user sets it.
+// The user on whose behalf a thread works. Limits per user (user_slots.h) apply to this user in
+// every stage. A thread that starts to work for another user sets it.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace memprofd {
 
 class Asker {
  public:
-  // While it exists, on this thread. user: empty: root, or memprofd itself.
+  // Sets the user of this thread until destroyed. An empty user means root or memprofd itself.
   explicit Asker(std::string user) : before_(std::exchange(current_user(), std::move(user))) {}
   ~Asker() { current_user() = std::move(before_); }
   Asker(const Asker&) = delete;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small whole numbers in few bits: Elias gamma codes, lowest bit first.
 //
-// A number of n bits takes 2n - 1: n - 1 zeros, a one, and the bits below its
-// highest: 1 is "1", 2 is "010", 3 is "011", 6 is "001" "01" (read from the left, the
-// lowest of the bits below first).
+// A number of n bits takes 2n - 1 bits: n - 1 zeros, a one, and the bits below its highest one. 1
+// is "1", 2 is "010", 3 is "011", 6 is "001" "01" (read from the left, the lowest of the bits below
+// first).
 #pragma once
 
 #include <bit>
@@ -16,26 +16,26 @@ namespace memprofd {
 
 class BitWriter {
  public:
-  // Bytes behind the last bit that a reader may touch.
+  // A reader may touch this many bytes beyond the last bit.
   static constexpr std::size_t kPadding = 16;
 
-  // value at least 1, below 2^57.
+  // Requires 1 <= value < 2^57.
   void put_gamma(std::uint64_t value) {
     const int low_bits = std::bit_width(value) - 1;
     put(std::uint64_t{1} << low_bits, low_bits + 1);
     put(value & ((std::uint64_t{1} << low_bits) - 1), low_bits);
   }
   std::uint64_t position() const { return bits_; }
-  // Padding included.
+  // The written bytes, including the padding.
   const std::vector<std::uint8_t>& bytes() const { return bytes_; }
-  // No put_gamma() after this.
+  // Ends writing: put_gamma() must not be called after this.
   void finish() {
     if (bits_ > 0) bytes_.resize((bits_ + 7) / 8 + kPadding);
     bytes_.shrink_to_fit();
   }
 
  private:
-  // count at most 57, no bit of value above it.
+  // Requires count <= 57 and no bit of value above them.
   void put(std::uint64_t value, int count) {
     if (bits_ / 8 + sizeof value > bytes_.size()) bytes_.resize(bytes_.size() * 3 / 2 + kPadding);
     std::uint64_t word;
@@ -64,7 +64,7 @@ class BitReader {
     position_ += static_cast<std::uint64_t>(low_bits);
     return mask + 1 + (rest & mask);
   }
-  // gamma() twice: in one go where both are below 2^14, as most are.
+  // Calls gamma() twice, in one step if both values are below 2^14, as most are.
   std::pair<std::uint64_t, std::uint64_t> two_gammas() {
     constexpr std::uint64_t kShort = (1 << 14) - 1;  // zeros, a one: two codes take 54 bits
     const std::uint64_t bits = peek();
@@ -78,7 +78,7 @@ class BitReader {
   }
 
  private:
-  // Value of the code at the lowest bit.
+  // Decodes the value at the lowest bit.
   static std::uint64_t value_of(std::uint64_t bits, int low_bits) {
     const std::uint64_t mask = (std::uint64_t{1} << low_bits) - 1;
     return mask + 1 + (bits >> (low_bits + 1) & mask);
@@ -87,7 +87,7 @@ class BitReader {
     const std::uint64_t first = gamma();
     return {first, gamma()};
   }
-  // At least 57 bits.
+  // Returns at least 57 valid bits.
   std::uint64_t peek() const {
     std::uint64_t word;
     std::memcpy(&word, bytes_ + position_ / 8, sizeof word);

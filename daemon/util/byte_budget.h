@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits the memory for the data of each target. Everything whose size a program, its files, its
-// memory or its samples determine is charged here before it is allocated, and refused if it does
+// Limits the memory for the data of each target. Everything whose size depends on a program, its
+// files, its memory or its samples is charged here before it is allocated, and refused if it does
 // not fit.
 //
 //   process (--memory.max) <- programs (1 GiB) <- program of a target (256 MiB, 32 assured)
 //                          <- samples of a target (2 MiB assured)
 //
-// Targets take more as long as there is some; each has its assured part in any case. History has a
-// share of its own.
+// A target may take more than its assured part while memory is left; the assured part is always
+// available to it. History has a budget of its own.
 #pragma once
 
 #include <atomic>
@@ -19,8 +19,9 @@
 
 namespace memprofd {
 
-// Limits for one target; for all that are inspected or kept at the same time; and the part assured
-// to each even if others have used up the rest, which suffices for most programs.
+// Limits for one target and for all that are inspected or kept at the same time; and the assured
+// part that each gets even if others have used up the rest. The assured part suffices for most
+// programs.
 inline constexpr std::uint64_t kTargetBytes = 256ull << 20;
 inline constexpr std::uint64_t kAllTargetsBytes = 1ull << 30;
 inline constexpr std::uint64_t kAssuredBytes = 32ull << 20;
@@ -30,7 +31,8 @@ inline constexpr std::uint64_t kNoLimit = ~0ull;
 // Thread-safe.
 class ByteBudget {
  public:
-  // total: also charged with these bytes, may be null; never refuses the first `assured` bytes.
+  // total is charged with the same bytes and may be null. The first `assured` bytes are never
+  // refused.
   explicit ByteBudget(std::uint64_t limit, std::shared_ptr<ByteBudget> total = nullptr,
                       std::uint64_t assured = 0)
       : limit_(limit), assured_(assured), total_(std::move(total)) {}
@@ -40,21 +42,22 @@ class ByteBudget {
 
   // The budget for the data of all targets.
   static const std::shared_ptr<ByteBudget>& of_process();
-  // One of kTargetBytes, under the kAllTargetsBytes of this process.
+  // A budget of kTargetBytes within the kAllTargetsBytes of this process.
   static std::shared_ptr<ByteBudget> for_target();
-  // For what samples of a target take, each table of which has a limit of its own too.
+  // A budget for the samples of one target. Each of its tables also has a limit of its own.
   static std::shared_ptr<ByteBudget> for_samples();
 
-  // False, and nothing is charged, unless `spare` bytes are left over after it.
+  // Charges bytes if at least `spare` bytes remain afterwards; otherwise returns false and charges
+  // nothing.
   bool take(std::uint64_t bytes, std::uint64_t spare = 0);
   // Charges bytes that are already allocated, whether they fit or not.
   void take_anyway(std::uint64_t bytes);
   void give_back(std::uint64_t bytes);
 
-  // Memory in use is not affected.
+  // Changes the limit without affecting memory in use.
   void set_limit(std::uint64_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
 
-  // Counts things, of any size, that were omitted because they did not fit.
+  // Counts items, of any size, that were omitted because they did not fit.
   void count_refused(std::uint64_t things) {
     refused_.fetch_add(things, std::memory_order_relaxed);
   }
@@ -62,7 +65,7 @@ class ByteBudget {
 
   std::uint64_t limit() const { return limit_.load(std::memory_order_relaxed); }
   std::uint64_t used() const { return used_.load(std::memory_order_relaxed); }
-  // The most that was used at any time.
+  // Highest use so far.
   std::uint64_t peak() const { return peak_.load(std::memory_order_relaxed); }
 
  private:
@@ -79,11 +82,11 @@ class ByteBudget {
 
 using SharedBudget = std::shared_ptr<ByteBudget>;
 
-// Bytes that an object has been charged with; given back with it. Movable, as its object is.
-// One thread at a time.
+// Bytes charged for one object, returned when this is destroyed. Movable along with its object. Not
+// thread-safe.
 class ByteCharge {
  public:
-  // A charge without a budget: everything fits.
+  // Creates a charge without a budget, in which everything fits.
   ByteCharge() = default;
   explicit ByteCharge(SharedBudget budget) : budget_(std::move(budget)) {}
   ByteCharge(ByteCharge&& other) noexcept
@@ -91,9 +94,9 @@ class ByteCharge {
   ByteCharge& operator=(ByteCharge&& other) noexcept;
   ~ByteCharge() { shrink_to(0); }
 
-  // False when that does not fit; nothing has changed then.
+  // Returns false and changes nothing if the bytes do not fit.
   bool grow(std::uint64_t bytes, std::uint64_t spare = 0);
-  // The same, counting a refusal.
+  // Like grow(), but counts a refusal.
   bool grow_or_count(std::uint64_t bytes);
   void grow_anyway(std::uint64_t bytes);
   void shrink_to(std::uint64_t bytes);
@@ -106,8 +109,8 @@ class ByteCharge {
   std::uint64_t bytes_ = 0;
 };
 
-// Why something was refused: "WHAT take 1.2 GiB, more than is left of the 256 MiB that are kept of
-// one target".
+// Message for a refusal: "WHAT take 1.2 GiB, more than is left of the 256 MiB that are kept of one
+// target".
 std::string over_budget(std::string_view what, std::uint64_t bytes);
 
 }  // namespace memprofd

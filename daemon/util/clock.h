@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nanoseconds of the two clocks in use.
+// The two clocks in use, in nanoseconds.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ inline std::uint64_t clock_ns(clockid_t clock) {
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
          static_cast<std::uint64_t>(now.tv_nsec);
 }
-// The clock of every event.
+// The clock used for every event.
 inline std::uint64_t monotonic_ns() { return clock_ns(CLOCK_MONOTONIC); }
-// Since the Unix epoch; only for people.
+// Time since the Unix epoch, only for display.
 inline std::uint64_t realtime_ns() { return clock_ns(CLOCK_REALTIME); }
 
-// CPU time of a process, all its threads; 0 when there is none.
+// CPU time of all threads of a process; 0 if there is no such process.
 inline std::uint64_t process_cpu_ns(int pid) {
   clockid_t clock{};
   return clock_getcpuclockid(pid, &clock) == 0 ? clock_ns(clock) : 0;

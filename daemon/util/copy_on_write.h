@@ -7,8 +7,8 @@
 
 namespace memprofd {
 
-// A value that its copies share until one of them changes; one pointer large. Each copy belongs to
-// one thread at a time; copies that share a value may belong to different threads.
+// A value that copies share until one of them changes it; the size of one pointer. Each copy
+// belongs to one thread at a time; copies that share a value may belong to different threads.
 template <typename Value>
 class CopyOnWrite {
  public:
@@ -30,12 +30,12 @@ class CopyOnWrite {
 
   // Null without a value.
   const Value* get() const { return shared_ == nullptr ? nullptr : &shared_->value; }
-  // True while no copy shares the value. The acquire pairs with the release in the destructors of
-  // former copies: their reads come before the changes that the caller makes now.
+  // True if no copy shares the value. The acquire pairs with the release in the destructors of
+  // former copies: their reads happen before the changes that the caller makes now.
   bool is_unique() const {
     return shared_ != nullptr && shared_->owners.load(std::memory_order_acquire) == 1;
   }
-  // The value, to change: copied first if it is shared, made first if there is none.
+  // Returns the value for changes. Copies it first if it is shared, creates it if there is none.
   Value& own() {
     if (!is_unique()) *this = CopyOnWrite(shared_ == nullptr ? Value() : shared_->value);
     return shared_->value;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every way in which the daemon may lose something, by stage and reason. What it gives up
-// on purpose, and what follows from that or from another loss, is counted apart: nothing
-// went wrong then.
+// Every way in which the daemon may lose data, by stage and reason. Deliberate omissions, and
+// consequences of these or of another loss, are counted apart, because they are not errors.
 #pragma once
 
 #include <array>
@@ -22,13 +21,13 @@ enum class Drop {
   kKernelBatchUnreadable = MEMPROF_DROP_BATCH_UNREADABLE,
   kKernelLifecycleRingFull = MEMPROF_DROP_LIFECYCLE_RING_FULL,
   kKernelObservedNoState = MEMPROF_DROP_OBSERVED_NO_STATE,
-  // A hit in observe mode; the next one stands for its words too.
+  // A hit in observe mode; the next hit also counts its words.
   kKernelObservedRingFull = MEMPROF_DROP_OBSERVED_RING_FULL,
-  // A child among too many: its own children are left alone.
+  // A child beyond the limit; its own children are not followed.
   kKernelChildrenFull = MEMPROF_DROP_CHILDREN_FULL,
   kKernelNativeEventLost = MEMPROF_DROP_C_EVENT_LOST,
   kKernelNativeStackLost = MEMPROF_DROP_C_STACK_LOST,
-  // Samples of C's memory whose callstack is not certain; counted without one.
+  // Samples of the native heap whose callstack is uncertain; counted without a callstack.
   kKernelNativeNoRecord = MEMPROF_DROP_C_NO_RECORD,
   kKernelNativeNoLock = MEMPROF_DROP_C_NO_LOCK,
   // Decoding ring buffer bytes.
@@ -36,37 +35,41 @@ enum class Drop {
   kDecodeBadKind,
   kDecodeBadCount,
   kDecodeBadRecord,
-  kDecodeBadCounters,  // a domain's counters make no sense; they are taken as a new beginning
+  kDecodeBadCounters,  // inconsistent counters of a domain; they become its new baseline
   // Pairing captures with samples.
-  kPairNoCapture,      // sample counted, its callstack unknown
-  kPairUnusedCapture,  // capture discarded, its callback never came
+  kPairNoCapture,      // sample counted with an unknown callstack
+  kPairUnusedCapture,  // capture discarded, because its callback never came
   kPairQueueFull,
   kPairUnknownStack,  // stack id whose frames were never received
-  kPairBrokenStack,   // callstack that ended at code of no frame table, its outer frames missing
+  kPairBrokenStack,   // callstack that ended at code of no frame table, so outer frames are missing
   // Following blocks.
   kFollowLostRecords,       // hole in the agent's record numbers
   kFollowUnknownSample,     // promote or dealloc of a block not followed
   kFollowLiveSetFull,       // block counted as allocated but not followed
   kFollowSessionEnd,        // live block no longer followed: sampling restarted
   kFollowStaleSession,      // record of an earlier session that is not followed
-  kFollowNotMadeUp,         // lost allocation that no other counts for
-  kFollowNativeFreeMissed,  // block of C's memory that was found gone; its free was not seen
-  kFollowCallstacksCut,     // callstack table full; outer frames left out
+  kFollowNotMadeUp,         // lost allocation that no other allocation makes up for
+  kFollowNativeFreeMissed,  // native block found gone without its free having been seen
+  kFollowCallstacksCut,     // callstack table full; outer frames omitted
   kFollowCallstacksFull,    // callstack table full; counted under "unknown"
-  kFollowClassesCut,        // allocation class table fills; counted without thread, or more
-  kFollowClassesFull,       // allocation class table full; counted under "unknown"
-  // The agent in the target; as it counts them.
-  kAgentDomainInUse,       // a domain in which the program uses Gc.Memprof itself: not sampled
-  kAgentDomainsFull,       // a domain among too many in one session: not sampled
-  kAgentStoppedByProgram,  // samples until sampling began again: the program called Gc.Memprof.stop
-  kAgentNativeBlocksFull,  // sample of C's memory that was given up: too many of its blocks live
-  kAgentCallstackMoved,    // sample counted, its callstack unknown: the runtime had left it behind
-  kAgentCallstackCut,      // sample with its innermost frame alone: the agent did not see its stack
-  kAgentUncertainDeath,    // block counted as dead in a minor heap that may live: no information
-  // Looking at the program, its files and its plugins.
-  kDiscoverMemoryFull,  // frame descriptor, function or symbol left out: no memory left for it
+  kFollowClassesCut,   // allocation class table almost full; counted without thread, or with fewer
+                       // properties
+  kFollowClassesFull,  // allocation class table full; counted under "unknown"
+  // Agent in the target; the agent counts these.
+  kAgentDomainInUse,       // domain not sampled, because the program itself uses Gc.Memprof there
+  kAgentDomainsFull,       // domain not sampled, because the session has too many
+  kAgentStoppedByProgram,  // samples missed after the program called Gc.Memprof.stop, until
+                           // sampling restarted
+  kAgentNativeBlocksFull,  // native sample discarded: too many sampled native blocks are live
+  kAgentCallstackMoved,    // sample counted with an unknown callstack: the runtime had already left
+                           // it
+  kAgentCallstackCut,    // sample with only its innermost frame: the agent could not read the stack
+  kAgentUncertainDeath,  // block counted as dead in a minor heap, although it may be live: no
+                         // information
+  // Inspection of the program, its files and its plugins.
+  kDiscoverMemoryFull,  // frame descriptor, function or symbol omitted: memory limit reached
   // Names of code.
-  kSymbolizeMemoryFull,  // frame shown as an address or as unknown: no memory left for its name
+  kSymbolizeMemoryFull,  // frame shown as an address or as unknown: memory limit reached
   kCount,
 };
 inline constexpr int kDrops = static_cast<int>(Drop::kCount);
@@ -74,7 +77,7 @@ inline constexpr int kDrops = static_cast<int>(Drop::kCount);
 struct DropName {
   std::string_view stage;   // kernel, decode, pair, follow, agent, discover, symbolize
   std::string_view reason;  // snake_case
-  bool given_up = false;    // no loss of its own
+  bool given_up = false;    // not a loss by itself
 };
 DropName drop_name(Drop drop);
 
@@ -87,7 +90,7 @@ class DropCounters {
     return *this;
   }
   std::uint64_t get(Drop drop) const { return counts_[static_cast<int>(drop)]; }
-  // Sums over losses, and over deliberate omissions.
+  // Sums of the losses and of the deliberate omissions.
   std::uint64_t lost() const { return sum(false); }
   std::uint64_t given_up() const { return sum(true); }
   std::uint64_t total() const { return lost() + given_up(); }

@@ -100,8 +100,8 @@ Limits limits_of(double value, double variance, double skew, double unseen) {
 double lower_limit_of(double value, double standard_error, double grain, double quantile) {
   if (!(standard_error > 0) || !(grain > 0)) return value;
   const double count = standard_error * standard_error / (grain * grain);
-  // Without half of the count's own probability, as in mid-P, chance would exceed the limit too
-  // often for few samples.
+  // Half of the count's own probability is included, as in mid-P. Otherwise chance would exceed the
+  // limit too often for few samples.
   const double lower = count > 0.5 ? std::max(0.0, byar(count - 0.5, -quantile)) : 0;
   return std::max(0.0, value - grain * (count - lower));
 }

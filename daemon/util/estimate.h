@@ -40,7 +40,7 @@ namespace memprofd {
 inline constexpr double kBytesPerWord = 8.0;
 inline constexpr double kSmallestBlockWords = 2.0;  // a header and one word
 
-// An interval that has the true value in 95 of 100 cases, in the unit of the value.
+// An interval that contains the true value in 95 of 100 cases, in the unit of the value.
 struct Limits {
   double lower = 0;
   double upper = 0;
@@ -49,23 +49,25 @@ struct Limits {
   friend bool operator==(const Limits&, const Limits&) = default;
 };
 
-// The limits of a Poisson distribution's mean of which count was seen, 0 or more and not always
-// whole: those means that make more than it, or less, together with half of its own probability,
-// likelier than 2.5 % (the mid-P interval; 0: 0 to 3.0, 1: 0.05 to 4.9, 3: 0.76 to 8.2).
+// Limits for the mean of a Poisson distribution, given an observed count, which may be 0 and need
+// not be whole. A mean lies outside if it makes a larger or a smaller count, plus half the
+// probability of the count itself, less likely than 2.5 % (mid-P interval; 0: 0 to 3.0, 1: 0.05 to
+// 4.9, 3: 0.76 to 8.2).
 Limits count_limits(double count);
 
-// Limits of a value whose variance is that of samples with a grain in the value's unit; skew is the
-// sum of variance times grain. unseen: the mean grain of all samples, of this value or others. It
-// counts if there is no sample. If it is the larger grain, part of the value may have been
-// allocated while samples stood for more, and 3.0 times the difference may be unseen. Not below 0.
+// Limits of a value whose variance comes from samples with a grain in the value's unit. skew is the
+// sum of variance times grain. unseen is the mean grain of all samples, of this value or others; it
+// applies if the value has no sample. If it is the larger grain, part of the value may have been
+// allocated while each sample represented more, and up to 3.0 times the difference may be unseen.
+// Limits are never negative.
 Limits limits_of(double value, double variance, double skew, double unseen);
 
-// The same for b - a, from the intervals of independent values: the distance to each limit is that
-// of the one and the opposite one of the other, squared and added up. (Zou and Donner 2008,
-// "Construction of confidence limits about effect measures".)
+// Limits for b - a, from the intervals of two independent values. The squared distance to each
+// limit is the sum of the squared distances to one value's limit and to the other's opposite limit.
+// (Zou and Donner 2008, "Construction of confidence limits about effect measures".)
 Limits difference_limits(double a, const Limits& of_a, double b, const Limits& of_b);
 
-// The weight of a sample, and its share of the third central moment of a sum.
+// The weight of a sample, and its contribution to the third central moment of a sum.
 struct SampleWeight {
   double words = 0;
   double variance_words2 = 0;
@@ -74,30 +76,31 @@ struct SampleWeight {
   double grain() const { return variance_words2 > 0 ? skew_words3 / variance_words2 : 0; }
 };
 
-// The grain of a rate, in words: how many one sample was expected among. 0 at a rate of 1.
+// The grain of a rate in words: the expected number of words per sample. 0 at a rate of 1.
 inline double grain_words(double rate) { return rate > 0 && rate < 1 ? -1 / std::log1p(-rate) : 0; }
 
-// One for a sampled word.
+// Weight of one sampled word.
 inline SampleWeight weight_of_word(double rate) {
   const double variance = (1 - rate) / (rate * rate);
   return {1 / rate, variance, variance * grain_words(rate)};
 }
 
-// The same for a word that was seen in one of `among` blocks of block_words words. Whether a block
-// was seen is chance of its own, and its samples come or go together. With c for among and m
-// samples in a block that has any, m = 1 + rate (block_words - 1), n samples vary by c n (1 - rate)
-// / rate^2 for their words and c (c - 1) m n / rate^2 for their blocks.
+// Weight of a sampled word that was seen in one of `among` blocks of block_words words. Two random
+// choices contribute: which blocks are seen, and the samples of a block, which are lost together.
+// With c for among and m samples in a block that has any, m = 1 + rate (block_words - 1), the
+// variance of n samples is c n (1 - rate) / rate^2 for their words plus c (c - 1) m n / rate^2 for
+// their blocks.
 inline SampleWeight weight_of_word(double rate, double among, double block_words) {
   const double samples = 1 + rate * (block_words - 1);
   const double variance = among * ((1 - rate) + (among - 1) * samples) / (rate * rate);
   return {among / rate, variance, variance * among * samples / rate};
 }
 
-// One for a block with any sampled word; words are those of the whole block. A block that is
-// sampled for certain keeps a variance of nearly nothing, so that its grain is known. among: such
-// blocks there were of each one that was seen; then each is its own grain.
+// Weight of a block with at least one sampled word; words are those of the whole block. A block
+// that is certain to be sampled keeps a tiny variance, so that its grain is known. Each block seen
+// represents `among` such blocks; if that is above 1, it is its own grain.
 inline SampleWeight weight_of_block(double words, double rate, double among = 1) {
-  constexpr double kNearlyNothing = 1e-12;  // of the variance of one word's sample
+  constexpr double kNearlyNothing = 1e-12;  // relative to the variance of one word's sample
   const double log_missed = words * std::log1p(-rate);
   const double weight = among * words / -std::expm1(log_missed);
   if (among > 1) {
@@ -123,9 +126,9 @@ struct Estimate {
     variance_words2 += n * each.variance_words2;
     skew_words3 += n * each.skew_words3;
   }
-  // Takes back what add() with the same arguments added. At zero samples the
-  // value is exactly zero again: no rounding residue. Nor is any below zero, whatever is left of
-  // samples that stand for much less than those that are gone: an error has no square root then.
+  // Reverses an add() with the same arguments. With zero samples left the value is exactly zero,
+  // without a rounding residue. No field becomes negative, even if the remaining samples weigh much
+  // less than those removed, because the error is a square root.
   void subtract(std::uint64_t n_samples, const SampleWeight& each) {
     const auto n = static_cast<double>(n_samples);
     const auto left = [&](double sum, double of_each) {
@@ -146,11 +149,11 @@ struct Estimate {
   double bytes() const { return words * kBytesPerWord; }
   // One standard error of bytes().
   double stderr_bytes() const { return std::sqrt(variance_words2) * kBytesPerWord; }
-  // The mean grain, by variance; 0 without samples and at a rate of 1.
+  // Mean grain, weighted by variance; 0 without samples and at a rate of 1.
   double grain() const { return variance_words2 > 0 ? skew_words3 / variance_words2 : 0; }
-  // The same; of a rate where there is no sample.
+  // Like grain(), but the grain of `rate` if there are no samples.
   double grain_or(double rate) const { return samples > 0 ? grain() : grain_words(rate); }
-  // Limits of bytes(). unseen_words: the mean grain of all samples.
+  // Limits of bytes(). unseen_words: mean grain of all samples.
   Limits limits_bytes(double unseen_words) const {
     return limits_of(words, variance_words2, skew_words3, unseen_words).scaled(kBytesPerWord);
   }

@@ -7,7 +7,7 @@
 namespace memprofd {
 
 enum class ExitCode : int {
-  // docs/ctl.md has the same texts.
+  // docs/ctl.md repeats these texts.
   kOk = 0,             // ok
   kInternal = 1,       // internal error
   kUsage = 2,          // bad option or value, or an unusable directory
@@ -21,10 +21,10 @@ enum class ExitCode : int {
   kOlderDaemon = 10,   // memprofd is older than memprofctl and does not support the request
 };
 
-// In a status of memprofctl: memprofd does not support the request.
+// Payload type of a status in memprofctl: memprofd does not support the request.
 inline constexpr char kOlderDaemonPayload[] = "memprofd/older-daemon";
 
-// Lines for the end of --help.
+// The last lines of --help.
 inline constexpr char kExitCodeHelp[] =
     "Exit codes: 0 ok, 1 internal error, 2 usage, 3 no such process, 4 cannot be profiled,\n"
     "5 missing privilege or kernel feature, 6 already profiled, 7 agent library unusable,\n"

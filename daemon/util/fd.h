@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Move-only owner of a file descriptor; all of a text written to one.
+// Move-only owner of a file descriptor, and a function that writes a whole text to one.
 #pragma once
 
 #include <unistd.h>
@@ -34,7 +34,7 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-// The number of the error; 0 when all is written.
+// Returns the errno of the failure, or 0 if everything was written.
 inline int write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd, bytes.data(), bytes.size());

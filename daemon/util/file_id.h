@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Identity of a file, from the kernel alone: the file's own server (FUSE, NFS), which may never
-// answer, is not asked to refresh attributes. So any thread may call this.
+// Identity of a file, from the kernel alone. The file's own server (FUSE, NFS) may never answer, so
+// it is not asked to refresh attributes. Any thread may call these functions.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,15 @@
 namespace memprofd {
 
 struct FileId {
-  std::uint64_t device = 0;  // as in struct stat
+  std::uint64_t device = 0;  // st_dev of struct stat
   std::uint64_t inode = 0;
   auto operator<=>(const FileId&) const = default;
 };
 
-// Identifies an open file. Nothing when the descriptor is none.
+// Identifies an open file; nullopt if the descriptor is invalid.
 std::optional<FileId> file_id(int descriptor);
-// Identity of the target of a link in /proc/PID, such as exe: other paths ask their file servers.
+// Identifies the target of a link in /proc/PID, such as exe. Not for other paths: those would query
+// their file servers.
 std::optional<FileId> file_id(const std::string& path);
 
 }  // namespace memprofd

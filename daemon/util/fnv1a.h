@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FNV-1a, 64 bits: the same in every process, unlike absl's hashes. Not for untrusted keys of a
-// table.
+// FNV-1a, 64 bits. The result is the same in every process, unlike that of absl's hashes. Must not
+// hash untrusted keys of a table.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@ namespace memprofd {
 
 class Fnv1a {
  public:
-  // Texts that are added one after the other do not run together.
+  // Separates consecutive texts, so that "ab", "c" and "a", "bc" differ.
   Fnv1a& add(std::string_view text) {
     for (const char c : text) mix(static_cast<unsigned char>(c));
-    mix(0xff);  // in no UTF-8
+    mix(0xff);  // occurs in no UTF-8 text
     return *this;
   }
   Fnv1a& add(std::uint64_t number) {

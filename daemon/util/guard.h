@@ -10,9 +10,9 @@
 
 namespace memprofd {
 
-// Errors of this process. Any thread.
+// Number of exceptions caught in this process. Any thread may call it.
 std::uint64_t unexpected_errors();
-// Counts one. doing: as a message has it: "to write state".
+// Counts an exception. doing is part of the message: "to write state".
 void note_unexpected_error(std::string_view doing, const std::exception& error);
 
 // Returns true if work() completed.

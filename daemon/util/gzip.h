@@ -6,7 +6,7 @@
 
 namespace memprofd {
 
-// A gzip stream of data; empty when zlib fails (out of memory).
+// Compresses data into a gzip stream; empty if zlib fails (out of memory).
 std::string gzip_compress(std::string_view data);
 
 }  // namespace memprofd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Distinct types for the numbers that are easy to mix up.
+// Distinct types for numbers that are easily confused.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ class Id {
   Rep value_{};
 };
 
-// The agent's number for one sampled block; unique within one process.
+// The number that the agent assigns to a sampled block; unique within one process.
 using SampleId = Id<struct SampleIdTag, std::uint64_t>;
-// The kernel's 64-bit hash of a captured stack; 0 is never a stack.
+// The kernel's 64-bit hash of a captured stack; never 0.
 using StackHash = Id<struct StackHashTag, std::uint64_t>;
 // Dense index of an interned callstack within one target; 0 is the unknown callstack.
 using CallstackId = Id<struct CallstackIdTag, std::uint32_t>;

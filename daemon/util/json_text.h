@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON written as text, for outputs too large to be built as a tree first.
+// Writes JSON directly as text, for outputs too large to build as a tree.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,13 +10,13 @@
 
 namespace memprofd {
 
-// The text in quotes; invalid UTF-8 becomes U+FFFD.
+// Quotes a text; replaces invalid UTF-8 with U+FFFD.
 inline std::string json_string(std::string_view text) {
   using Json = nlohmann::json;
   return Json(std::string(text)).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// Appends "[a,b,...]", where put(item, out) appends one.
+// Appends "[a,b,...]"; put(item, out) appends one item.
 template <typename Items, typename Put>
 void append_json_array(const Items& items, std::string& out, Put put) {
   out += '[';
@@ -29,7 +29,7 @@ void append_json_array(const Items& items, std::string& out, Put put) {
   out += ']';
 }
 
-// The same of whole numbers.
+// Appends an array of whole numbers.
 template <typename Numbers>
 void append_json_numbers(const Numbers& numbers, std::string& out) {
   append_json_array(numbers, out, [](const auto& number, std::string& to) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Log lines on stderr, one event per line; any thread. Only log.cc includes the logging library,
-// whose header would be the costliest to compile in every other file.
+// Writes log lines to stderr, one event per line. Any thread may log. Only log.cc includes the
+// logging library, because its header would be the slowest to compile in every other file.
 #pragma once
 
 #include <string>
@@ -15,14 +15,14 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
 // level: debug, info, warn or error. format: logfmt or json.
 void set_up_log(const std::string& level, const std::string& format);
-// Writes pending lines, for a process that ends without destructors while its threads still log.
+// Writes pending lines. For a process that exits without destructors while its threads still log.
 void end_log();
 
 bool is_logged(LogLevel level);
-// The text as it is.
+// Logs a text verbatim.
 void log_line(LogLevel level, std::string_view text);
 
-// With a format and values, as fmt::format.
+// These take a format string and values like fmt::format.
 template <typename... Args>
 void log_debug(fmt::format_string<Args...> format, Args&&... args) {
   if (!is_logged(LogLevel::kDebug)) return;

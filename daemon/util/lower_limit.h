@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lower limit of an estimate at any probability (estimate.cc, where the limits of 95 % are).
+// The lower limit of an estimate at any probability (in estimate.cc, next to the limits of 95 %).
 #pragma once
 
 namespace memprofd {
 
-// quantile: of the normal distribution; 3.09 for 999 in 1000. standard_error and grain (estimate.h)
-// in the value's unit. Without an error the value itself. It is above the truth at most as often as
-// stated.
+// quantile: of the normal distribution; 3.09 for 999 of 1000 cases. standard_error and grain
+// (estimate.h) are in the value's unit. Returns the value itself if there is no error. The limit
+// exceeds the true value at most as often as stated.
 double lower_limit_of(double value, double standard_error, double grain, double quantile);
 
 }  // namespace memprofd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options of the command line whose words stand for values.
+// Command line options whose words stand for values.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -13,7 +13,8 @@
 
 namespace memprofd {
 
-// For ->transform(): turns a word into its value, an enum's. Help and errors show the words alone.
+// For ->transform(): converts a word into its value, such as an enum's. Help and errors show only
+// the words.
 template <typename Value>
 CLI::Validator one_of(std::vector<std::pair<std::string, Value>> words) {
   std::vector<std::string> names;

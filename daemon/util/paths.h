@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Default paths at which daemon and clients meet.
+// Default paths at which clients find the daemon.
 #pragma once
 
 #include <sys/types.h>
@@ -8,8 +8,8 @@
 
 namespace memprofd {
 
-// /run/memprofd/memprofd.sock for root; $XDG_RUNTIME_DIR/memprofd/memprofd.sock
-// for others, when that variable holds an absolute path.
+// /run/memprofd/memprofd.sock for root. Otherwise $XDG_RUNTIME_DIR/memprofd/memprofd.sock, if that
+// variable contains an absolute path.
 std::string default_grpc_socket();
 // The same rule as a pure function; xdg_runtime_dir may be null.
 std::string default_grpc_socket(uid_t euid, const char* xdg_runtime_dir);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of certificates and keys.
+// Reads certificate and key files.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace memprofd {
 
-// The text of a PEM file of up to 1 MiB. kInvalidArgument, with the display name, when it cannot be
-// read, is larger or holds no PEM.
+// Reads a PEM file of up to 1 MiB. Returns kInvalidArgument, with the display name, if it cannot be
+// read, is larger or contains no PEM.
 absl::StatusOr<std::string> read_pem(const std::string& path, const std::string& display_name);
 
 }  // namespace memprofd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The metrics of the process itself that Prometheus clients usually export.
+// The process metrics that Prometheus clients usually export.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct ProcessStats {
   std::uint64_t max_descriptors = 0;
 };
 
-// Statistics of this process; 0 if /proc has no value.
+// Statistics of this process; a value is 0 if /proc does not provide it.
 ProcessStats process_stats();
 
 }  // namespace memprofd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads of files that may change meanwhile.
+// Reads files that may change at any time.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace memprofd {
 
-// All of out from that offset on, or an error; kOutOfRange: the file ends before.
+// Fills out from that offset on, or returns an error; kOutOfRange: the file ends earlier.
 absl::Status read_at(int fd, std::uint64_t offset, std::span<std::byte> out);
 
 }  // namespace memprofd

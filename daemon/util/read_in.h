@@ -12,9 +12,9 @@ namespace memprofd {
 
 inline constexpr std::uint64_t kCodePageBytes = 4096;
 
-// Reads the pages at these offsets. Errors are left to later users of the pages.
+// Reads the pages at these offsets. Ignores errors: later users of the pages report them.
 void read_in(int file, std::span<const std::uint64_t> offsets);
-// All of a regular file.
+// Reads a whole regular file.
 void read_in_whole(const std::string& path);
 
 }  // namespace memprofd

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a program cannot be profiled, for programs: a status carries it beside the message that
-// people read.
+// A machine-readable reason why a program cannot be profiled. A status carries it along with the
+// message for people.
 #pragma once
 
 #include <string>
@@ -16,15 +16,15 @@ enum class Refusal {
   kOther,      // the message explains it
   kNotOcaml,   // no OCaml runtime in its file
   kBytecode,   // OCaml, not compiled by ocamlopt
-  kVersion,    // of OCaml, not supported
-  kNoSymbols,  // stripped
+  kVersion,    // unsupported version of OCaml
+  kNoSymbols,  // symbols were stripped
   kTooYoung,   // its runtime has not started yet
   kSeccomp,    // a filter forbids the injection
 };
 
 inline constexpr std::string_view kRefusalPayload = "memprofd/refusal";
 
-// kFailedPrecondition.
+// Creates a kFailedPrecondition status with that reason.
 inline absl::Status refused(Refusal reason, std::string message) {
   absl::Status status = absl::FailedPreconditionError(std::move(message));
   status.SetPayload({kRefusalPayload.data(), kRefusalPayload.size()},
@@ -37,7 +37,7 @@ inline Refusal refusal_of(const absl::Status& status) {
   return payload && !payload->empty() ? static_cast<Refusal>((*payload)[0]) : Refusal::kOther;
 }
 
-// The same error in other words.
+// Replaces the message of an error and keeps its code and payloads.
 inline absl::Status reworded(const absl::Status& status, std::string message) {
   absl::Status out(status.code(), std::move(message));
   status.ForEachPayload(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file descriptor with several owners: the file stays open, and the same file, as long as
-// any of them lives.
+// A file descriptor with several owners. It stays open, and refers to the same file, until the last
+// owner is gone.
 #pragma once
 
 #include <memory>

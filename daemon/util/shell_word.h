@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text as one word of a POSIX shell.
+// Quotes text as one word of a POSIX shell.
 #pragma once
 
 #include <string>
 
 namespace memprofd {
 
-// In single quotes, unless no character has a meaning for the shell.
+// Adds single quotes, unless no character has a meaning for the shell.
 std::string shell_word(const std::string& text);
 
 }  // namespace memprofd

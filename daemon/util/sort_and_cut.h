@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first items of an order.
+// Selects the first items of an order.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace memprofd {
 
-// Sorts, and leaves at most limit items (0: all).
+// Sorts the items and keeps at most limit of them (0: all).
 template <typename T, typename Less>
 void sort_and_cut(std::vector<T>& items, std::size_t limit, Less less) {
   const std::size_t n = limit == 0 ? items.size() : std::min(limit, items.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequences that never move, kept in large pieces. One thread at a time adds.
+// Sequences that never move in memory, stored in large pieces. Only one thread at a time may add.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace memprofd {
 template <typename T>
 class StableSpans {
  public:
-  // A copy that lives as long as this.
+  // Stores a copy that lives as long as this object.
   std::span<const T> keep(std::span<const T> items) {
     if (pieces_.empty() || pieces_.back().capacity() - pieces_.back().size() < items.size()) {
       pieces_.emplace_back().reserve(std::max(kPiece, items.size()));
@@ -27,7 +27,7 @@ class StableSpans {
  private:
   static constexpr std::size_t kPiece = 4096;
 
-  std::deque<std::vector<T>> pieces_;  // none grows beyond its capacity
+  std::deque<std::vector<T>> pieces_;  // no piece grows beyond its capacity
 };
 
 }  // namespace memprofd

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A vector whose elements never move: it grows by blocks, each as large as all before it. One
-// thread at a time appends. Meanwhile others may read, without a lock, the elements whose append
-// they know of (through a lock, for example).
+// thread at a time appends. Meanwhile other threads may read, without a lock, the elements whose
+// append they have observed (through a lock, for example).
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace memprofd {
 template <typename T>
 class StableVector {
  public:
-  // Returns the index.
+  // Returns the index of the new element.
   std::size_t push_back(T value) {
     const auto [block, offset] = slot_of(size_);
     if (blocks_[block] == nullptr) blocks_[block] = std::make_unique<T[]>(block_size(block));
@@ -26,7 +26,7 @@ class StableVector {
     const auto [block, offset] = slot_of(index);
     return blocks_[block][offset];
   }
-  // For the appending thread.
+  // Only the appending thread may call this.
   std::size_t size() const { return size_; }
 
  private:
@@ -35,7 +35,7 @@ class StableVector {
     std::size_t block, offset;
   };
 
-  // Block 0 has the first 256, block n those from 256 << (n - 1) on.
+  // Block 0 holds the first 256 elements, block n those from 256 << (n - 1) on.
   static Slot slot_of(std::size_t index) {
     if (index < kFirst) return {0, index};
     const auto block = static_cast<std::size_t>(std::bit_width(index / kFirst));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ends long waits.
+// Interrupts long waits.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@ namespace memprofd {
 
 class StopSignal {
  public:
-  // False when stop() has been called.
+  // Returns false if stop() has been called.
   bool wait(std::chrono::nanoseconds time) {
     const MutexLock lock(mutex_);
     const auto until = std::chrono::steady_clock::now() + time;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places for requests that wait or use something scarce. An eighth, at least one, is for root
-// alone. Each user may have three quarters of the others that no one else has taken, so that some
+// Slots for requests that wait or use a scarce resource. An eighth, at least one, is reserved for
+// root. Each user may have three quarters of the others that no one else has taken, so that some
 // remain for the next user.
 #pragma once
 
@@ -20,12 +20,12 @@ namespace memprofd {
 // Thread-safe.
 class UserSlots {
  public:
-  // what: as a message has it: "streams". most_of_user: where a user may have less than his share.
+  // what: plural noun for messages, "streams". most_of_user: an upper limit below the user's share.
   UserSlots(std::size_t all, std::string_view what,
             std::size_t most_of_user = std::numeric_limits<std::size_t>::max())
       : state_(std::make_shared<State>(all, what, most_of_user)) {}
 
-  // Given back when it is destroyed, which may be after the places are.
+  // A taken slot. Its destruction returns it, even after the UserSlots object is gone.
   class Slot {
    private:
     friend class UserSlots;
@@ -33,8 +33,8 @@ class UserSlots {
     std::shared_ptr<void> taken_;
   };
 
-  // kResourceExhausted if all places are taken, or all that the user may have. user: empty: root or
-  // memprofd itself, which may take all.
+  // kResourceExhausted if all slots are taken, or all that the user may have. An empty user means
+  // root or memprofd itself, which may take all.
   absl::StatusOr<Slot> take(const std::string& user);
   std::size_t taken() const;
 
@@ -48,7 +48,7 @@ class UserSlots {
     const std::size_t most_of_user;
     Mutex mutex;
     std::size_t taken ABSL_GUARDED_BY(mutex) = 0;
-    std::map<std::string, std::size_t> of ABSL_GUARDED_BY(mutex){};  // users with places
+    std::map<std::string, std::size_t> of ABSL_GUARDED_BY(mutex){};  // taken slots by user
   };
 
   static std::size_t most_for(const State& state, std::size_t of_others);

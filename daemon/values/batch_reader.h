@@ -65,8 +65,8 @@ class BatchReader {
     return pages_.set_mappings(mappings, options_.image);
   }
 
-  // For each value, whether its words have changed; only these have to be read again. The collector
-  // does not matter: the same words are the same value.
+  // Returns for each value whether its words have changed; only changed values must be read again.
+  // Collections do not matter, because the same words represent the same value.
   std::vector<bool> find_changed(std::span<const ValueSlot> slots);
 
   // Limits of one question.
@@ -78,23 +78,24 @@ class BatchReader {
   std::vector<ReadValue> read_twice(std::span<const ValueSlot> batch,
                                     const std::vector<PublishedValue>& all, const Bounds& bounds);
 
-  // The same in one question, with other pieces before and after, to minimise the time in between.
-  // Nothing: a value is unknown, has other parts than before, or these cannot be read.
+  // Reads everything twice in one request, with other pieces before and after, to minimise the time
+  // in between. Returns nullopt if a value is unknown, has other parts than before, or cannot be
+  // read.
   std::optional<std::vector<ReadValue>> peek_twice(std::span<const ValueSlot> batch,
                                                    const std::vector<PublishedValue>& all,
                                                    const Bounds& bounds,
                                                    std::span<const MemoryPiece> before,
                                                    std::span<const MemoryPiece> after);
 
-  // Whether read_twice() has used all pages, or asked for memory that is not mapped here.
+  // full(): read_twice() has used all pages. missed(): it needed memory that is not mapped.
   bool full() const { return pages_.full(); }
   bool missed() const { return pages_.missed(); }
-  // Memory did not answer, at the first look or the second.
+  // True if memory did not respond to the first or the second read.
   bool was_late() const { return was_late_ || pages_.was_late(); }
 
  private:
   void fetch_known(std::span<const ValueSlot> slots) const;
-  // In few steps: all pages that they want next come together.
+  // Reads in few steps, by requesting all pages that the values need next together.
   void read_pass(std::span<const ValueSlot> batch, const std::vector<PublishedValue>& all,
                  const Bounds& bounds, std::vector<ReadValue>& read);
   ReadValue read_slot(const ValueSlot& slot, const std::vector<PublishedValue>& all,

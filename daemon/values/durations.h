@@ -61,7 +61,7 @@ class Durations {
 };
 using DurationsPtr = std::shared_ptr<const Durations>;
 
-// Those of all timers, by cell.
+// The durations of all timers, by cell.
 class TimerDurations {
  public:
   // address: of a lane's struct memprof_lane_histograms; cells: of that lane's timers. Reads only

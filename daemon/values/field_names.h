@@ -16,7 +16,7 @@ class FieldNames {
   FieldNames() = default;
   explicit FieldNames(GuardedTypes::Names names) : names_(std::move(names)) {}
 
-  // Without a name where it is not known.
+  // Returns an empty name if the field's name is unknown.
   const FieldName& of(std::size_t module, std::size_t field) const {
     static const FieldName kUnknown;
     const auto& modules = names_.of_units;

@@ -21,7 +21,8 @@ class Footprint {
 
   // Records bytes that were read, or that they could not be read; in the order of reading.
   void add(std::uint64_t address, std::span<const std::byte> bytes, bool is_there);
-  // The same of a block's header: the collector changes its color, which makes no other value.
+  // Adds a block's header, whose colour is ignored, because the collector changes it without
+  // changing the value.
   void add_header(std::uint64_t address, std::uint64_t header, bool is_there);
   bool is_known() const { return is_all_ && !parts_.empty(); }
   // True if there is a footprint and memory still holds it.
@@ -40,17 +41,17 @@ class Footprint {
   };
   bool continues(std::uint64_t address, std::size_t bytes, bool is_there);
 
-  // As many as a reference to a number has are at hand.
+  // Inline capacity suffices for a reference to a number.
   absl::InlinedVector<Part, 2> parts_;
-  absl::InlinedVector<std::byte, 24> held_;        // by those parts that are there
-  absl::InlinedVector<std::uint16_t, 2> headers_;  // where they begin in held_, in order
+  absl::InlinedVector<std::byte, 24> held_;        // contents of the existing parts
+  absl::InlinedVector<std::uint16_t, 2> headers_;  // positions in held_, in order
   bool is_all_ = true;
 };
 
 // Memory whose reads are written down.
 class RecordingReader final : public MemoryReader {
  public:
-  // Both outlive it.
+  // Both must outlive this.
   RecordingReader(const MemoryReader& memory, Footprint& footprint)
       : memory_(memory), footprint_(footprint) {}
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {

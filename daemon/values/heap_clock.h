@@ -46,8 +46,8 @@ class HeapClock {
   };
   absl::StatusOr<Moment> now(const MemoryReader& memory) const;
 
-  // The same for callers that read other memory in the same question: the pieces to read into
-  // words, which must outlive the question, and their meaning afterwards.
+  // The same for callers that read other memory in the same request: the pieces to read into words,
+  // which must outlive the request, and their interpretation afterwards.
   static constexpr std::size_t kMostWords = 8;
   using Words = std::array<std::uint64_t, kMostWords>;
   void add_pieces(Words& words, std::vector<MemoryPiece>& pieces) const;

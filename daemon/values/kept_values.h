@@ -34,7 +34,7 @@ class KeptValues {
   bool empty() const { return all().empty(); }
   // kResourceExhausted, and none is added, when there would be more than kMost.
   absl::Status add(const std::vector<ModuleField>& fields);
-  // Those that it is true of.
+  // Forgets the values for whose names is_meant is true.
   void forget(const std::function<bool(const std::string& name)>& is_meant);
 
  private:
@@ -48,8 +48,8 @@ struct KeepRequest {
   bool forget = false;                  // no longer; an empty pattern means all
 };
 
-// The names that are kept then. kInvalidArgument: a bad pattern; kNotFound: nothing has such a
-// name; else as of read_values() and KeptValues::add().
+// Returns the names that are kept afterwards. kInvalidArgument: an invalid pattern; kNotFound: no
+// value has such a name; otherwise the errors of read_values() and KeptValues::add().
 absl::StatusOr<std::vector<std::string>> keep_values(ValueProgram& program,
                                                      const KeepRequest& request);
 

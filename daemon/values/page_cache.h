@@ -37,14 +37,15 @@ class PageCache final : public MemoryReader {
   // and there is room.
   void fetch(std::span<const std::uint64_t> addresses) const;
   // The same for callers that only check whether data is unchanged, until forget() (peek_pieces):
-  // of each page only the part from the first to the last of the ranges.
+  // reads of each page only the part from the first to the last of the ranges.
   void peek(std::span<const AddressRange> ranges) const;
-  // The same twice, with other pieces before and after, all in this order in one question if there
-  // is room. Until show_second() reads return the first reading. False: some could not be read.
+  // Reads twice, with other pieces before and after, all in this order and in one request if there
+  // is room. Until show_second(), reads return the first result. Returns false if some ranges could
+  // not be read.
   bool peek_twice(std::span<const AddressRange> ranges, std::span<const MemoryPiece> before,
                   std::span<const MemoryPiece> after);
   void show_second();
-  // From now on missing pages are noted instead of read: reading them is an error.
+  // From now on missing pages are recorded instead of read, and reading them is an error.
   void only_note(bool notes) { notes_ = notes; }
   std::size_t noted() const { return noted_.size(); }
   // Reads those, as fetch() does.
@@ -99,8 +100,8 @@ class PageCache final : public MemoryReader {
   mutable absl::flat_hash_map<std::uint64_t, std::size_t> slice_of_;         // by page, or kNoSlice
   mutable std::vector<Slice> slices_;
   mutable std::vector<std::byte> slice_bytes_;
-  std::size_t second_ = 0;                            // where in those the second look begins
-  mutable std::vector<std::unique_ptr<Page>> spare_;  // of forgotten ones
+  std::size_t second_ = 0;                            // start of the second read in those
+  mutable std::vector<std::unique_ptr<Page>> spare_;  // memory of forgotten pages
 };
 
 }  // namespace memprofd

@@ -28,15 +28,16 @@ struct PublishedValue {
   std::string unit;
   std::vector<std::pair<std::string, std::string>> labels;
   std::uint32_t slot = 0;
-  std::uint32_t cell = 0;  // of a timer, phase or request
-  std::int64_t hits = 0;   // of a point
+  std::uint32_t cell = 0;  // cell of a timer, phase or request
+  std::int64_t hits = 0;   // hits of a point
   // A timer or phase has these.
   std::uint64_t starts = 0;
   std::uint64_t stops = 0;
-  double seconds = 0;      // what runs included, up to now
-  double max_seconds = 0;  // of intervals that were stopped with their token
-  DurationsPtr durations;  // of the same; null: none, or the program has an older library
-  // One domain's part of a point, timer or phase that it has counted; only if requested.
+  double seconds = 0;      // total so far, including open intervals
+  double max_seconds = 0;  // longest interval that was stopped with its token
+  DurationsPtr durations;  // durations of these intervals; null: none, or the program has an older
+                           // library
+  // The counts of a point, timer or phase for one domain; only if requested.
   struct OfLane {
     std::uint32_t lane =
         0;  // the domain's index; MEMPROF_VALUES_SHARED_LANE: of all others and of C code
@@ -50,9 +51,9 @@ struct PublishedValue {
   memprof_value_source source = MEMPROF_VALUE_SET;
   std::uint64_t root = 0;
   std::uint32_t control = 0;                // settings by viewers: MEMPROF_CONTROL_...
-  std::uint32_t period_ms = 0;              // of a function that is called: how often
-  std::uint64_t no_mark = 0;                // of a tag: what empty places of its weak arrays hold
-  Value value;                              // of kOcaml and kAddress: still to be read
+  std::uint32_t period_ms = 0;              // interval between calls of a function
+  std::uint64_t no_mark = 0;                // for a tag: the placeholder in its weak arrays
+  Value value;                              // for kOcaml and kAddress: still to be read
   std::optional<std::uint64_t> changed_ns;  // CLOCK_MONOTONIC, of what the program has set
 
   // Intervals of a timer or phase that have not ended.
@@ -86,7 +87,7 @@ struct Publication {
   std::vector<PublishedValue> all;   // in the order in which they were made
   std::vector<PublishedLine> lines;  // the last ones, in order
   std::uint64_t refused = 0;         // names for which there was no place
-  std::uint64_t lost_lines = 0;      // that could not be written
+  std::uint64_t lost_lines = 0;      // lines that could not be written
   std::uint64_t malformed = 0;       // slots that make no sense
   std::uint32_t waiting = 0;         // threads that wait in a pause
 };
@@ -104,7 +105,7 @@ absl::StatusOr<bool> observe_report(const WritableMemory& memory, std::uint64_t 
 // True if it is a registry of this build's kind.
 bool is_known(const memprof_values_head& head);
 
-// Has all go on that wait in a pause now. How many those are.
+// Resumes everything that waits in a pause now, and returns its number.
 absl::StatusOr<std::uint32_t> resume_report(const WritableMemory& memory, std::uint64_t address);
 
 }  // namespace memprofd

@@ -21,7 +21,7 @@ struct PublishedControl {
   std::vector<std::pair<std::string, std::string>> labels;
   // Unset fields stay unchanged.
   std::optional<bool> enabled;
-  std::optional<std::uint32_t> period_ms;  // of functions; 0: the program's own
+  std::optional<std::uint32_t> period_ms;  // for functions; 0: the program's own period
 };
 
 // A day.

@@ -11,8 +11,8 @@
 
 namespace memprofd {
 
-// Empty if the program publishes no values. Errors as of read_publication(); kInvalidArgument: a
-// bad pattern.
+// Empty if the program publishes no values. Returns the errors of read_publication();
+// kInvalidArgument: an invalid pattern.
 absl::StatusOr<Publication> read_published_values(const ValueProgram& program,
                                                   const ValueProgram::Layout& found,
                                                   const ValuesRequest& request,

@@ -13,7 +13,7 @@ struct TickMoment {
   std::uint64_t ns = 0;  // CLOCK_MONOTONIC
   double ns_per_tick = 1;
 
-  // The same for callers that count nanoseconds of that clock.
+  // The same moment for callers that count nanoseconds of that clock.
   TickMoment in_ns() const { return {ns, ns, 1}; }
 };
 

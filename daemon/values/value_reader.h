@@ -35,13 +35,13 @@ class ValueReader {
       : memory_(memory), recorder_(&memory), functions_(functions), with_contents_(with_contents) {}
 
   Value read(std::uint64_t word);
-  // A word by itself: of a block no more than that one is there.
+  // Reads a single word. Of a block, only its presence is read.
   Value read_alone(std::uint64_t word);
   struct Alone {
     Value value;                        // without its fields
     std::vector<std::uint64_t> fields;  // the first ones, if it has any
   };
-  // Nothing when no block is there.
+  // Returns nullopt if there is no block.
   std::optional<Alone> block_alone(std::uint64_t word, std::size_t fields);
   // True if the last data was consistent except for what a concurrent change explains: a queue or a
   // table whose count is not that of its cells.
@@ -79,7 +79,7 @@ class ValueReader {
   std::optional<std::uint64_t> tree_height(std::uint64_t node, std::uint64_t fields, int depth,
                                            std::uint64_t& size);
 
-  // Nothing if there is no block, or too many have been read.
+  // Returns nullopt if there is no block, or too many have been read.
   std::optional<Block> block_at(std::uint64_t address);
   std::optional<Block> block_at(std::uint64_t address, std::uint32_t tag, std::uint64_t fields);
   std::optional<std::uint64_t> field(const Block& block, std::uint64_t index) const;

@@ -20,7 +20,7 @@
 
 namespace memprofd {
 
-// One thread at a time.
+// Only one thread may use it at a time.
 class ValueWatch {
  public:
   // Forgets everything if the program is another one.

@@ -46,8 +46,7 @@ absl::StatusOr<std::vector<bool>> read_twice(const MemoryReader& memory, std::ui
   return is_same;
 }
 
-// In pieces, each of which is read before the next one is. Whether it is whole; kOutOfRange: it is
-// not there.
+// Reads in pieces, in order. Returns whether the record is consistent; kOutOfRange: no record.
 template <typename Record>
 absl::StatusOr<bool> read_in_order(const MemoryReader& memory, std::uint64_t address,
                                    Record& record) {

@@ -10,8 +10,8 @@ namespace memprofd {
 
 class Allowance {
  public:
-  static constexpr double kAim = 0.7;          // of the share
-  static constexpr double kCreditSeconds = 2;  // of the time, times the share
+  static constexpr double kAim = 0.7;          // fraction of the share to aim for
+  static constexpr double kCreditSeconds = 2;  // maximum credit: this time multiplied by the share
 
   // 0: all may be taken.
   explicit Allowance(double share) : share_(share), credit_(full()) {}
@@ -19,7 +19,7 @@ class Allowance {
   double share() const { return share_; }
   bool limited() const { return share_ != 0; }
   void refill(double part = 1) { credit_ = part * full(); }
-  // Credit that was saved under another share counts only as far as this share allows.
+  // Sets the share. Credit saved under another share counts only up to the limit of this share.
   void set_share(double share) {
     const bool was_limited = limited();
     share_ = share;

@@ -32,9 +32,9 @@
 namespace memprofd {
 
 struct OverheadWindow {
-  double seconds = 0;           // of wall time
-  double cpu_seconds = 0;       // of the target, profiling included
-  double memprofd_seconds = 0;  // of memprofd's CPU, for this target
+  double seconds = 0;           // wall time
+  double cpu_seconds = 0;       // CPU time of the target, including profiling
+  double memprofd_seconds = 0;  // memprofd's CPU time for this target
   ProfilingCounts counts;
 };
 
@@ -51,7 +51,7 @@ class OverheadBudget {
   static constexpr double kBearable = 1.5;
   static constexpr double kFirstWaitSeconds = 2;
   static constexpr double kLongestWaitSeconds = 600;
-  // No program was seen to allocate more in a second of CPU.
+  // Upper bound of the allocation rate of any known program, per second of CPU time.
   static constexpr double kMostWordsPerSecond = 3e8;
   // Windows with less CPU time are ignored.
   static constexpr double kLeastCpuSeconds = 0.02;
@@ -62,9 +62,8 @@ class OverheadBudget {
   // share: of the target's CPU without profiling; 0: no budget. ceiling: the requested rate.
   OverheadBudget(double share, double ceiling, memprof_capture_by capture, double trap_ns);
 
-  // To be called with windows of about a second that follow each other, of a session that runs
-  // at rate(). After a change rate() is the one to go over to, and the first window of that
-  // session is not judged.
+  // Takes consecutive windows of about a second of a session that runs at rate(). After a change,
+  // rate() is the rate to switch to, and the first window of that session is not judged.
   Change judge(const OverheadWindow& window);
 
   // Another capture begins, or is tried: the next window is not judged.
@@ -129,12 +128,12 @@ class OverheadBudget {
   Factors factors(const Spent& spent, double cost, double memprofds, double seconds) const;
 
   const double trap_ns_;
-  const double sample_seconds_;  // of one, as long as none was seen
+  const double sample_seconds_;  // initial cost of one sample, until one was seen
   double ceiling_;
   double rate_;
-  Allowance of_target_;       // of the target's CPU without profiling
-  Allowance of_memprofd_{0};  // of a processor
-  bool held_ = false;         // by the second of them, last
+  Allowance of_target_;       // share of the target's CPU without profiling
+  Allowance of_memprofd_{0};  // share of a processor
+  bool held_ = false;         // the second of them limited the rate most recently
   bool settling_ = true;      // the next window is the first of a session
   bool begins_ = false;       // the next one the first that is judged
   double calm_seconds_ = 0;   // during which every window allowed a raise

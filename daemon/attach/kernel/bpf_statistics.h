@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Has the kernel count runs and run time of BPF programs, all of the machine, as long as this
-// lives. It adds some tens of nanoseconds to each run.
+// Makes the kernel count runs and run time of all BPF programs of the machine while this exists. It
+// adds some tens of nanoseconds to each run.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@ namespace memprofd {
 
 class BpfStatistics {
  public:
-  // Nothing without CAP_SYS_ADMIN, or where the kernel cannot.
+  // Returns nullopt without CAP_SYS_ADMIN, or if the kernel does not support it.
   static std::optional<BpfStatistics> enable();
 
  private:

@@ -25,11 +25,11 @@ struct AllocatedWords {
 };
 
 struct CallProbesConfig {
-  int pid = 0;                 // as this process sees it
+  int pid = 0;                 // pid in memprofd's namespace
   ProbeSites sites;            // cookies: MEMPROF_CALL_COOKIE
   std::uint64_t max_hits = 0;  // a second, of all probes together
   bool with_time = false;      // there are places of other kinds than MEMPROF_CALL_ENTRY
-  // For time in OCaml 5: the stack of the fiber that runs, bytes into the domain's state.
+  // For times in OCaml 5: byte offset of the running fiber's stack in the domain's state.
   bool fiber_stacks = false;
   std::uint32_t current_stack_offset = 0;
   // Bytes into that.
@@ -44,9 +44,9 @@ inline constexpr std::size_t kMaxSingleCallProbes = 64;
 // Not thread-safe.
 class CallProbes {
  public:
-  // They are in place when it returns, and count from arm() on. kResourceExhausted: more places
-  // than kMaxSingleCallProbes where there are no multi links; else errors as of bpf_load_error()
-  // and bpf_attach_error().
+  // Places the probes, which count from arm() on. kResourceExhausted: more sites than
+  // kMaxSingleCallProbes on a kernel without multi links; otherwise errors of bpf_load_error() and
+  // bpf_attach_error().
   static absl::StatusOr<std::unique_ptr<CallProbes>> attach(const CallProbesConfig& config);
   // Takes the probes out, which takes some tens of milliseconds.
   ~CallProbes();

@@ -18,7 +18,7 @@ enum class CaptureMode {
   kAgent,    // whole callstacks with as few hits; only changed frames are walked
 };
 
-// With kAuto: at first.
+// The initial capture mode for kAuto.
 constexpr memprof_capture_by capture_of(CaptureMode mode) {
   if (mode == CaptureMode::kKernel) return MEMPROF_CAPTURE_BY_KERNEL;
   return mode == CaptureMode::kAgent ? MEMPROF_CAPTURE_BY_AGENT : MEMPROF_CAPTURE_BY_RUNTIME;

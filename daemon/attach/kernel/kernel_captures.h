@@ -14,14 +14,14 @@
 
 namespace memprofd {
 
-inline constexpr std::size_t kMaxKernelCaptures = 8;  // of a program
+inline constexpr std::size_t kMaxKernelCaptures = 8;  // per program
 
-// One kernel capture of a program, counted while it exists. On any thread. Programs are
-// distinguished by inode alone: each container sees the file of a common image on a device of its
-// own. Two programs that share a number by chance share the limit.
+// A kernel capture of a program, counted while it exists. Any thread. Programs are distinguished by
+// inode alone, because each container sees the file of a common image on a device of its own. Two
+// programs that share an inode number by chance share the limit.
 class KernelCapture {
  public:
-  // Nothing when there are as many as there may be.
+  // Returns nullopt if the limit is reached.
   static std::optional<KernelCapture> take(const FileId& program);
   // Also beyond that number.
   static KernelCapture insist(const FileId& program);

@@ -12,7 +12,7 @@
 
 namespace memprofd {
 
-// C's memory by probes at malloc and free.
+// Profiles the native heap by probes at malloc and free.
 struct MallocProbesConfig {
   std::uint64_t interval = 0;            // bytes for one sample
   std::uint64_t max_hits = 0;            // a second (MEMPROF_C_HIT_CHEAP)
@@ -21,13 +21,13 @@ struct MallocProbesConfig {
 
 // Fixed at load.
 struct KernelConfig {
-  int pid = 0;  // as this process sees it
+  int pid = 0;  // pid in memprofd's namespace
   UprobeKind uprobes = best_uprobe_kind();
   // Programs to load: those of observe mode, or those of the agent, the latter without the capture
   // if the runtime captures everything.
   bool observe = false;
   bool capture = true;
-  bool native_heap = false;                         // C's memory too
+  bool native_heap = false;                         // also profile the native heap
   std::optional<MallocProbesConfig> malloc_probes;  // likewise, in observe mode
   bool follow_forks = false;                        // report children too
   bool fiber_stacks = false;                        // OCaml 5: the next three are not used
@@ -36,10 +36,10 @@ struct KernelConfig {
   // the walk reads both at once.
   std::uint32_t bottom_of_stack_offset = 0;
   std::uint32_t last_return_address_offset = 0;
-  // For C's memory only.
+  // Used only for the native heap.
   std::uint32_t c_stack_offset = 0;  // OCaml 5; 0: callstacks are not known
   AddressRange c_calls;              // the code that calls C: the runtime's, in OCaml 4 OCaml's
-  // For observe mode only.
+  // Used only in observe mode.
   std::uint32_t current_stack_offset = 0;  // OCaml 5
   std::uint32_t stat_words_offset = 0;     // minor, promoted, major
   std::uint32_t young_ptr_offset = 0;
@@ -63,7 +63,7 @@ constexpr std::uint32_t ring_bytes_for(double sampling_rate, double max_overhead
   return max_overhead > 0 && max_overhead < 2 * kUsualMaxOverhead ? 512u << 10 : 1u << 20;
 }
 
-// In the file that was parsed, whatever the process runs by now.
+// A site in the file that was parsed, even if the process runs another one by now.
 inline ProbeSite site_in_program(const Target& target, const ProbePoint& point) {
   return {.file = target.program_file, .offset = point.file_offset};
 }

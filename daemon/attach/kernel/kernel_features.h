@@ -20,8 +20,8 @@ struct FeatureCheck {
   bool privilege = false;  // of this process, not of the kernel
 };
 
-// Answers of the bpf system call; 1 supported, 0 not, negative errno when the
-// question itself failed.
+// Results of the bpf system call: 1 supported, 0 not supported, negative errno if the query itself
+// failed.
 struct BpfProbes {
   std::function<int()> ring_buffer;
   std::function<int()> loop;

@@ -8,7 +8,7 @@
 
 namespace memprofd {
 
-// In bytes from the begin of a structure.
+// Offsets in bytes from the start of a structure.
 struct KernelOffsets {
   std::uint32_t thread_pointer = 0;      // struct task_struct: the thread pointer (fs base)
   std::uint32_t task_memory = 0;         // struct task_struct: its memory, struct mm_struct

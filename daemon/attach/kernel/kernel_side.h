@@ -70,7 +70,7 @@ class KernelSide {
   // still arrive through the ring, as a batch.
   void set_agent(std::uint64_t control_address);
 
-  // Adds frames of code loaded later. kResourceExhausted when the table is full.
+  // Adds frames of code that was loaded later. kResourceExhausted if the table is full.
   absl::Status add_frames(const KernelFrameTable& table);
 
   // Thread pointers of the target's threads; none for OCaml 4 and on kernels that do not report
@@ -84,7 +84,8 @@ class KernelSide {
   KernelCounters counters() const;
   // Captures of callstacks that did not come, whatever the reason.
   std::uint64_t captures_lost() const;
-  // One for each buffer of which a batch could not be sent since the agent is known.
+  // Returns one entry for each buffer with a batch that could not be sent since the agent was
+  // loaded.
   std::vector<LostBatch> lost_batches() const;
 
  private:

@@ -13,9 +13,9 @@
 
 namespace memprofd {
 
-// Adds every slot of `additions` (a table of any size, empty slots included) to
-// `table` of 1 << bits slots. kResourceExhausted when one of them would need
-// more than MEMPROF_MAX_PROBES probes; the others are in place then.
+// Adds every slot of `additions` (a table of any size, including empty slots) to `table` with 1 <<
+// bits slots. kResourceExhausted if one of them would need more than MEMPROF_MAX_PROBES probes; the
+// others have been added then.
 absl::Status add_kernel_slots(std::span<std::uint64_t> table, std::uint32_t bits,
                               std::span<const std::uint64_t> additions);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One row for each uprobe (probes.h): its name in messages, its BPF programs, and when it is
-// loaded.
+// A row for each uprobe (probes.h): its name in messages, its BPF programs, and the condition for
+// loading it.
 #pragma once
 
 #include <array>

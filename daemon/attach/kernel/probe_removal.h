@@ -12,10 +12,11 @@
 
 namespace memprofd {
 
-// As many are left to memprofd by all together; each is a thread that waits for the kernel.
+// Maximum number of removals left to memprofd, for all targets; each is a thread that waits for the
+// kernel.
 inline constexpr std::size_t kMostLeftRemovals = 256;
 
-// Those that are done.
+// Erases completed removals.
 void erase_closed(std::vector<std::future<void>>& removals);
 
 class ProbeRemoval {

@@ -23,7 +23,7 @@ enum class Probe : std::size_t {
   kObserve,      // instead of capture and batch: at caml_alloc_small_dispatch
   kBatch,        // the agent's, with its semaphore
   kFrametable,   // where the runtime takes in the code of a plugin
-  kNativeAlloc,  // the agent's, of C's memory: a sampled block
+  kNativeAlloc,  // of the agent: a sampled native block
   kNativeFree,   // and its end
 };
 inline constexpr std::size_t kProbes = 6;
@@ -57,9 +57,9 @@ class Probes {
   // longer than for one, so to end many targets call this for all of them first.
   void begin_detach();
   void detach();  // begins, and waits until the kernel is done
-  // After begin_detach(): true if the program has no probes any more. That is so long before the
-  // kernel has finished, and the program's memory shows it if the addresses of former probes are
-  // known. The rest is left to the kernel.
+  // After begin_detach(): true once the program has no probes. That is long before the kernel has
+  // finished. The program's memory shows it, if the addresses of the former probes are given. The
+  // kernel completes the rest.
   bool detached(const MemoryReader& memory, std::span<const std::uint64_t> addresses);
 
   // Number of runs of the uprobes, as counted by the kernel (BpfStatistics). Nothing if the kernel

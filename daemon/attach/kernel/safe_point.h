@@ -18,7 +18,7 @@ namespace memprofd {
 
 class SafePoint {
  public:
-  // Loads the program and puts the probe in place. Errors as of KernelSide::load.
+  // Loads the BPF program and places the probe. Returns the errors of KernelSide::load.
   static absl::StatusOr<std::unique_ptr<SafePoint>> attach(int pid, const ProbeSite& site);
   ~SafePoint();  // closes, and removes the probe
   SafePoint(const SafePoint&) = delete;
@@ -29,8 +29,8 @@ class SafePoint {
   // The thread that has reported itself; waits for one until `patience` is over or cancel_fd is
   // readable.
   std::optional<memprof_safe_point_hit> wait_hit(int cancel_fd, std::chrono::milliseconds patience);
-  // Once per watch(): sends the signal to the thread of the hit, now if it still waits, or when it
-  // passes again before the lease ends. renew() extends the lease.
+  // Call this once per watch(): sends the signal to the thread of the hit, immediately if it still
+  // waits, or when it passes again before the lease ends. renew() extends the lease.
   void open(const memprof_safe_point_hit& hit, int signal, std::chrono::milliseconds lease);
   void renew(std::chrono::milliseconds lease);
   // From here on no signal is sent. True when one was, since open().

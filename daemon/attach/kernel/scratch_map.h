@@ -17,8 +17,8 @@ struct ScratchMap {
   UniqueFd fd;
   std::uint32_t slots = 0;
 
-  // The map with slots of this size. It exists as long as one target uses it. Any thread. Errors as
-  // of the kernel.
+  // The map with slots of this size, which exists while any target uses it. Any thread. Returns the
+  // kernel's errors.
   static absl::StatusOr<std::shared_ptr<const ScratchMap>> of(std::uint32_t slot_bytes);
 };
 

@@ -54,7 +54,7 @@ class UprobeLink {
   // the file's other processes get no breakpoint.
   static absl::StatusOr<UprobeLink> attach(const bpf_program* program, UprobeKind kind, int pid,
                                            const ProbeSite& site, std::string_view what);
-  // All of them by one multi link, which takes milliseconds for a thousand.
+  // Attaches all sites with one multi link, which takes milliseconds for a thousand.
   static absl::StatusOr<UprobeLink> attach_all(const bpf_program* program, int pid,
                                                const ProbeSites& sites, std::string_view what);
   UprobeLink() = default;

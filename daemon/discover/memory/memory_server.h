@@ -65,18 +65,18 @@ struct MemoryRequest {
   What what = kRead;
 };
 
-// One of a list: they are read, or written, in that order.
+// An entry of a list of pieces, which are read or written in order.
 struct MemoryPieceRequest {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
 };
 
 struct MemoryAnswer {
-  std::uint64_t number = 0;  // of the request; 0: there is no server, `error` has the reason
+  std::uint64_t number = 0;  // request number; 0: there is no server, `error` contains the reason
   std::uint64_t blocked_ns = 0;
   std::uint32_t bytes = 0;   // moved bytes, fewer than requested at the end or before an error
   std::int32_t error = 0;    // errno
-  std::uint64_t cpu_ns = 0;  // of the server until now
+  std::uint64_t cpu_ns = 0;  // total CPU time of the server
 };
 
 constexpr std::uint32_t kMaxMemoryTransfer = 64u << 10;  // also of all pieces together
@@ -89,8 +89,9 @@ constexpr std::uint32_t kMemoryWindowBytes = 512u << 10;
 // no threads; start_memory_server() makes up for it.
 void start_memory_nursery();
 
-// Has a server made for these files; the socket to it, which may be used at once. kUnavailable
-// when that is impossible; a server that could not be made shows in an end of the socket.
+// Starts a server for these files and returns the socket to it, which may be used immediately.
+// kUnavailable if that is impossible. If the server could not be created, the socket is closed at
+// its other end.
 absl::StatusOr<UniqueFd> start_memory_server(const MemoryFiles& files);
 
 }  // namespace memprofd

@@ -24,7 +24,7 @@ struct MemoryService {
   int window_file() const { return files[3]; }
 };
 
-// Answers earlier and later requests with this errno, because there is no server.
+// Fails earlier and later requests with this errno, because there is no server.
 void no_server_error(const MemoryService& service, int error);
 
 [[noreturn]] void serve(MemoryService& service);

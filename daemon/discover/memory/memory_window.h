@@ -36,7 +36,7 @@ class MemoryWindow {
     if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), kMemoryWindowBytes);
   }
 
-  // For a server, which takes it.
+  // Transfers the file to a server.
   UniqueFd take_file() { return std::move(file_); }
   std::span<const std::byte> bytes() const { return {data_, kMemoryWindowBytes}; }
 

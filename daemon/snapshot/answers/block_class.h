@@ -22,10 +22,10 @@ class BlockClasses {
 
   static constexpr std::uint32_t kArray = 0;
 
-  // A block counts as an array if it has tag 0 and more fields than a record has, or some fields
-  // that point to at least two blocks, all of one tag and size.
+  // A block counts as an array if it has tag 0 and either more fields than a record can have, or
+  // several fields that point to at least two blocks, all of one tag and size.
   std::uint32_t of(std::uint32_t block) const;
-  // The same without examining its fields.
+  // The same without examining the block's fields.
   std::uint32_t without_fields_of(std::uint32_t block) const {
     const std::uint32_t type = image_.type(block);
     return type == 0 ? by_shape_[image_.shape_of[block]] : of_type(type, block);
@@ -34,12 +34,12 @@ class BlockClasses {
   // "array", "block(2)", "block(2, tag 3)", "closure Server.handle", "string"; "int list",
   // "Shop.order", "closure Server.handle : int -> string".
   const std::string& text(std::uint32_t block_class) const { return texts_[block_class]; }
-  // Number of fields of all blocks of the class; 0: they differ.
+  // Number of fields if all blocks of the class have the same; 0: they differ.
   std::uint64_t fields(std::uint32_t block_class) const { return fields_[block_class]; }
 
   // Name of a record's field; empty if it has none.
   const std::string& label(std::uint32_t block_class, std::uint64_t field) const;
-  // All its fields are alike.
+  // True if all its fields are alike.
   bool is_array(std::uint32_t block_class) const { return is_array_[block_class]; }
 
  private:
@@ -60,7 +60,7 @@ class BlockClasses {
   std::vector<bool> is_array_;
   std::vector<std::string> texts_;
   std::vector<std::uint64_t> fields_;
-  // Classes that have some. Types of one name and different labels have none.
+  // Only classes with labels. Types of one name but with different labels have none.
   absl::flat_hash_map<std::uint32_t, std::vector<std::string>> labels_;
 };
 

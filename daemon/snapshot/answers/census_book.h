@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Censuses of heaps that are remembered when the images are gone: the classes with the most
-// memory, and the rest as one.
+// Censuses of heaps that remain when the images are gone: the classes with the most memory, and the
+// sum of the others.
 #pragma once
 
 #include <cstdint>
@@ -43,9 +43,9 @@ class CensusBook {
   static constexpr std::size_t kMost = 1000;
 
   void add(ShortCensus census);
-  // Null: there is none.
+  // Null if there is none.
   ShortCensusPtr of(const ImageInfo& info) const;
-  // The one of the latest snapshot of that process, if that is not from before the moment.
+  // The census of the latest snapshot of that process, unless it is older than the given moment.
   ShortCensusPtr latest(std::uint32_t pid, std::int64_t since_unix_ns) const;
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A heap in the form of Chrome's heap snapshots (.heapsnapshot), which its DevTools open: Memory,
-// then "Load profile". What is reachable is in it, below the roots as they are named: all roots,
-// kinds, modules and threads, fields and frames. Of edges it has the numbers of fields, of blocks
-// what they are ("block(4)", "closure Server.handle"); sizes have the header.
+// Writes a heap in the form of Chrome's heap snapshots (.heapsnapshot), which its DevTools open:
+// Memory, then "Load profile". The file contains reachable blocks, below a tree of roots: all
+// roots, kinds, modules and threads, fields and frames. Edges have the numbers of fields, blocks
+// have their class ("block(4)", "closure Server.handle"); sizes include the header.
 //
 //   {"snapshot":{"meta":{..},"node_count":N,"edge_count":M,..},
 //    "nodes":[type,name,id,self_size,edge_count,trace_node_id,detachedness, ..],
@@ -20,15 +20,15 @@
 namespace memprofd {
 
 struct ChromeSnapshotSize {
-  std::uint64_t blocks = 0;    // that are in it
-  std::uint64_t left_out = 0;  // garbage: DevTools count on a way to each block
+  std::uint64_t blocks = 0;    // number of blocks in the file
+  std::uint64_t left_out = 0;  // unreachable blocks: DevTools require a path to each block
 };
 
 // DevTools store the numbers of a file, and the size of a block, in 32 bits.
 inline constexpr std::uint64_t kMostChromeNumbers = 0xFFFFFFFF;
 
-// Piece by piece, each of about 64 KiB; the errors are those of write. kResourceExhausted: the heap
-// has more blocks, pointers or bytes in one block than the format has numbers for.
+// Writes pieces of about 64 KiB and returns the errors of write. kResourceExhausted: the heap has
+// more blocks, pointers or bytes in one block than the format can express.
 absl::StatusOr<ChromeSnapshotSize> write_chrome_snapshot(
     const HeapImage& image, const std::function<absl::Status(std::string_view)>& write);
 

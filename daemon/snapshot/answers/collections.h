@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recognises lists, hash tables, maps and sets of a heap image by the way in which their blocks
-// point to each other, and counts them, however large they are. Integers and keys are not in an
-// image: a large structure is recognised if all of its blocks agree.
+// Recognises lists, hash tables, maps and sets of a heap image by the pattern of their pointers,
+// and counts them, whatever their size. An image contains neither integers nor keys, so a large
+// structure is recognised only if all of its blocks agree.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,18 @@ struct Collection {
   std::uint64_t buckets = 0;
   std::uint64_t empty_buckets = 0;
   std::uint64_t longest_chain = 0;
-  // Buckets by their number of bindings; the last one has those of kCountedChains and more.
+  // Number of buckets by number of bindings; the last entry counts buckets with kCountedChains and
+  // more.
   static constexpr std::size_t kCountedChains = 16;
   std::vector<std::uint64_t> chains;
 };
 
-// Nothing if the block is none of them. A list has two cells or more; a tree, of Map or Set, has a
-// possible height. Static data of the program is not in an image and not counted.
+// Returns nullopt if the block is none of them. A list has at least two cells; a tree, of Map or
+// Set, has a possible height. Static data of the program is not in an image and not counted.
 std::optional<Collection> find_collection(const HeapImage& image, std::uint32_t block);
 
-// All that can be reached from the block, each once, headers included; what weak pointers lead to
-// is not.
+// Words of everything reachable from the block, each block once, including headers, without
+// following weak pointers.
 std::uint64_t reachable_words(const HeapImage& image, std::uint32_t block);
 
 // The block in a field of a module; kNoBlock: the field holds no block, or there is no such module.

@@ -10,30 +10,30 @@
 
 namespace memprofd {
 
-// The memory that one root retains: a field of a module or a frame of a stack; or several roots
-// together.
+// The memory that one root retains, such as a field of a module or a frame of a stack; or that
+// several roots retain together.
 struct Container {
   // "global Cache.table"; "global Cache.table, shared": reached from other roots too.
   std::string root;
   std::string kind;           // "Hashtbl", "list", "Map or Set", or the class of the block
-  bool has_entries = false;   // of the largest collection that the root leads to in a few steps
+  bool has_entries = false;   // entries of the largest collection within a few steps of the root
   std::uint64_t entries = 0;  // bindings, elements
   std::uint64_t words = 0;    // retained
   // Site that allocated most of the retained memory, "Cache.add cache.ml:41"; empty: no samples.
   std::string site;
 };
 
-// In the order of their names. The image is as before when this returns.
+// Ordered by name. Changes the image only temporarily.
 std::vector<Container> find_containers(HeapImage& image);
 
 struct ContainerGrowth {
-  Container container;       // as it is later
-  std::uint64_t words = 0;   // more than before
-  std::int64_t entries = 0;  // more, of those that have entries in both
+  Container container;       // its later state
+  std::uint64_t words = 0;   // additional words
+  std::int64_t entries = 0;  // additional entries, if both snapshots have entries
 };
 
-// Containers that retain more, the largest growth first; those below a fiftieth of that are
-// omitted.
+// Containers that retain more than before, the largest growth first. Omits growth below a fiftieth
+// of the largest.
 std::vector<ContainerGrowth> container_growth(const std::vector<Container>& before,
                                               const std::vector<Container>& after);
 

@@ -10,8 +10,8 @@
 
 namespace memprofd {
 
-// Reachable ones that are equal to one before them, by block. What has type bytes or is of
-// a Buffer is none: it may be written to.
+// Reachable strings that are equal to an earlier one, by block. Excludes bytes and contents of
+// Buffers, which may be written to.
 std::vector<std::uint32_t> find_equal_strings(const HeapImage& image, const ShortestPaths& paths);
 
 }  // namespace memprofd

@@ -20,16 +20,16 @@
 
 namespace memprofd {
 
-// Weighted by the words that the sampled blocks stand for.
+// Ages weighted by the words that the sampled blocks represent.
 class SampledAges {
  public:
   void add(std::uint64_t age_ns, double words) { ages_.emplace_back(age_ns, words); }
-  // Once all are there.
+  // Call this after the last add().
   void sort();
 
-  // Nothing when no block's age is known.
+  // Unset if no block's age is known.
   std::optional<std::uint64_t> longest() const;
-  // The least age that the share of the words does not exceed; q in 0..1.
+  // The smallest age that this share q, 0 to 1, of the words does not exceed.
   std::optional<std::uint64_t> quantile(double q) const;
 
  private:
@@ -37,23 +37,23 @@ class SampledAges {
 };
 
 struct GarbageRow {
-  std::string name;  // as of SiteRow
+  std::string name;  // as in SiteRow
   SampledSum sum;
-  SampledSum young;  // of it in minor heaps
+  SampledSum young;  // part in minor heaps
   SampledAges ages;
-  // No block of it has been garbage for longer; nothing: not known.
+  // Upper limit of the time for which any of its blocks has been garbage; unset: unknown.
   std::optional<std::uint64_t> longest_wait_ns;
 };
 
 struct Garbage {
   BlockCount all;                 // counted
-  BlockCount young;               // of it in minor heaps, where the next minor collection finds it
-  BlockCount dead;                // beside it: found by the collector, not swept yet
-  std::vector<GarbageRow> sites;  // estimated; those with the most first
+  BlockCount young;               // part in minor heaps, found by the next minor collection
+  BlockCount dead;                // additional blocks, found by the collector but not swept yet
+  std::vector<GarbageRow> sites;  // estimated; largest first
 };
 
 Garbage find_garbage(const HeapImage& image, const ShortestPaths& paths);
-// For how long it may have been garbage at most, if it is; nothing: not known.
+// Upper limit of the time for which the block has been garbage, if it is; nullopt: unknown.
 std::optional<std::uint64_t> longest_wait_ns(const HeapImage& image, const SampledBlock& sampled);
 
 }  // namespace memprofd

@@ -17,7 +17,7 @@ struct CensusRow {
   BlockCount reachable;
   BlockCount garbage;  // unreachable, not found by the collector yet
   BlockCount dead;     // found by the collector, not swept yet
-  // Held by those outside of the heap, in no other number.
+  // Native memory that the blocks hold; not part of any other number.
   std::uint64_t outside_reachable_bytes = 0;
   std::uint64_t outside_garbage_bytes = 0;
 
@@ -29,13 +29,13 @@ struct CensusRow {
   }
 };
 
-// Free blocks and slots up to a size.
+// Free blocks and slots of a range of sizes.
 struct FreeRow {
-  std::uint64_t most_words = 0;  // header included
-  BlockCount count;              // larger ones than the row before has
+  std::uint64_t most_words = 0;  // upper limit of the size, including the header
+  BlockCount count;              // excludes blocks counted in the previous row
 };
 
-// Reachable memory that has a type of the source.
+// Reachable memory whose source type is known.
 struct TypedCount {
   BlockCount typed;
   BlockCount reachable;
@@ -44,17 +44,17 @@ struct TypedCount {
 
 struct ImageCensus {
   CensusRow total;
-  BlockCount young;  // of everything in the image: in minor heaps
+  BlockCount young;  // part of all blocks that is in minor heaps
   BlockCount free;
   std::uint64_t largest_free_words = 0;
   std::vector<FreeRow> free_sizes;  // by powers of two, without empty rows
 
-  // The largest first but for sizes, which are in their order.
+  // Largest first, except sizes, which are in ascending order.
   std::vector<CensusRow> by_tag;    // "block", "block, tag 3", "string"
   std::vector<CensusRow> by_class;  // "block(4)", "array", "closure Server.handle"
   std::vector<CensusRow> by_size;   // "3 words", "17 to 32 words", headers included
 
-  // The part of the free memory that is not in its largest block: 0 when there is none.
+  // The share of free memory outside of its largest block; 0 without free memory.
   double fragmentation() const;
 
   TypedCount types;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares two snapshots. Blocks move, so sums are compared: by root, by class, by site. Only
-// sampled blocks can be recognised by their number in a later snapshot of the same process.
+// sampled blocks can be recognised in a later snapshot of the same process, by their number.
 #pragma once
 
 #include <cstdint>
@@ -46,22 +46,23 @@ struct SiteDiffRow {
   std::string name;
   SampledSum before;  // reachable
   SampledSum after;
-  SampledSum stayed;  // of after: was there before. Nothing is known of another process's.
+  SampledSum stayed;  // part of after that existed before; unknown for another process
 
   double growth_words() const { return after.estimate.words - before.estimate.words; }
-  // One standard error of it, in bytes: what stayed is no difference, and adds nothing.
+  // One standard error of the growth in bytes. Blocks that stayed add nothing to it.
   double growth_stderr_bytes() const;
 };
 
 struct ImageDiff {
   bool same_process = false;
-  std::vector<DiffRow> totals;  // reachable, garbage, dead, free: always these four
-  std::vector<DiffRow> roots;   // from here on the largest growth first, without equal rows
+  std::vector<DiffRow> totals;  // always reachable, garbage, dead, free
+  std::vector<DiffRow> roots;   // this and the next are ordered by growth, largest first, without
+                                // unchanged rows
   std::vector<DiffRow> classes;
-  std::vector<SiteDiffRow> sites;  // all of them
+  std::vector<SiteDiffRow> sites;  // all sites
 };
 
-// The image is as before when this returns.
+// Changes the image only temporarily.
 ImageSummary summarize(HeapImage& image);
 ImageDiff compare_images(const ImageSummary& before, const ImageSummary& after);
 

@@ -12,10 +12,10 @@ namespace memprofd {
 
 class ReachedBlocks {
  public:
-  // image must outlive this. A bit for each of its blocks.
+  // image must outlive this. Allocates a bit for each of its blocks.
   explicit ReachedBlocks(const HeapImage& image) : image_(image), met_(image.blocks()) {}
 
-  // block: of the image.
+  // block must be a block of the image.
   void add(std::uint32_t block);
   std::uint64_t blocks() const { return reached_.size(); }
   std::uint64_t words() const { return words_; }

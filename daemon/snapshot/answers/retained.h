@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Retained sizes: the dominator tree of a heap below its roots, as a table that unfolds. A row is a
-// kind of roots, a module or thread, a field or frame, or all blocks of a class that only the row
-// above keeps alive. A row retains the memory that would be freed if it were gone.
+// Retained sizes: the dominator tree of a heap below its roots, as a table that can be expanded. A
+// row is a kind of roots, a module or thread, a field or frame, or all blocks of a class that only
+// the row above keeps alive. A row retains the memory that would be freed if it were gone.
 //
 //   all roots
 //     globals
 //       Cache
-//         field 2            the block that it points to, and all that only this field reaches
+//         field 2            the block that it points to, and everything that only this field
+//                            reaches
 //           block(4)
 //             array
 //         several, nearest global Cache, field 3
@@ -29,31 +30,33 @@ namespace memprofd {
 struct RetainedRow {
   enum class What : std::uint8_t { kRoots, kShared, kBlocks };
 
-  std::uint32_t parent = 0;  // of RetainedTable::rows; the first row is its own
+  std::uint32_t parent = 0;  // index in RetainedTable::rows; the first row is its own parent
   What what = What::kRoots;
   // Index: a node of the RootTree, the name of the nearest root, or a class of blocks.
   std::uint32_t number = 0;
-  std::uint32_t blocks_down = 0;  // rows of blocks from the roots to this one
+  std::uint32_t blocks_down = 0;  // number of block rows on the path from the roots to this one
   std::string name;
-  std::uint64_t blocks = 0;  // retained, those of the row itself included
+  std::uint64_t blocks = 0;  // retained, including those of the row itself
   std::uint64_t words = 0;
-  std::uint64_t outside_bytes = 0;  // that these hold outside of the heap
-  std::uint64_t own_blocks = 0;     // of the row itself; of blocks that are too deep for rows, too
+  std::uint64_t outside_bytes = 0;  // native memory that these blocks hold
+  std::uint64_t own_blocks = 0;  // blocks of the row itself, including blocks that are too deep for
+                                 // rows
   std::uint64_t own_words = 0;
   std::uint64_t own_outside_bytes = 0;
 
-  // The whole gain if the row were gone.
+  // Memory that would be freed if the row were gone.
   std::uint64_t all_bytes() const { return words * 8 + outside_bytes; }
 };
 
 struct RetainedTable {
-  std::vector<RetainedRow> rows;  // each behind its parent; the first one retains all
-  // Blocks without a row of their class, because there are too many: they are in the one above.
+  std::vector<RetainedRow> rows;  // each after its parent; the first one retains everything
+  // Blocks without a row of their class, because there are too many rows: they count in the row
+  // above.
   std::uint64_t blocks_without_row = 0;
 
-  // "globals / Cache / field 2"; the first row's own name.
+  // "globals / Cache / field 2"; for the first row its own name.
   std::string full_name(std::uint32_t row) const;
-  // Rows of roots whose full name is taken, without those below one of these.
+  // Rows of roots for whose full name is_taken is true, without rows below such a row.
   std::vector<std::uint32_t> roots_named(
       const std::function<bool(const std::string&)>& is_taken) const;
   // The rows below each row, the largest first.
@@ -61,11 +64,11 @@ struct RetainedTable {
 };
 
 struct RetainedOptions {
-  std::uint32_t depth = 3;  // rows of blocks below each other
+  std::uint32_t depth = 3;  // maximum nesting of block rows
   std::size_t max_rows = 1'000'000;
 };
 
-// The image is as before when this returns; meanwhile its edges are not.
+// Adds nodes to the image's edges temporarily.
 RetainedTable find_retained(HeapImage& image, const RetainedOptions& options);
 
 }  // namespace memprofd

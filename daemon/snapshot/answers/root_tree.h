@@ -14,32 +14,32 @@
 namespace memprofd {
 
 struct RootNode {
-  std::uint32_t parent = 0;  // of RootTree::nodes; the first is its own
+  std::uint32_t parent = 0;  // index in RootTree::nodes; the first is its own parent
   std::uint32_t depth = 0;   // 0: all roots
   std::string name;  // "globals", "Cache", "field 2" or "table", "Server.handle server.ml:42"
 };
 
 struct RootTree {
-  std::vector<RootNode> nodes;         // each behind its parent; first: all roots
-  std::vector<std::uint32_t> of_name;  // of nodes, by number of a root's name
+  std::vector<RootNode> nodes;         // each after its parent; the first is all roots
+  std::vector<std::uint32_t> of_name;  // node by number of a root's name
 };
 
 // "globals", "stacks".
 const char* root_kind_text(RootKind kind);
-// In one line: "global Cache, field 2", "global Cache.table" if types have the name, "stack of
+// One line: "global Cache, field 2", "global Cache.table" if types provide the name, "stack of
 // thread 7, Server.handle server.ml:42".
 std::string root_text(const RootName& name);
-// "Server.handle server.ml:42"; without a file the function alone.
+// "Server.handle server.ml:42"; without a file only the function.
 std::string place_text(const Location& place);
 
-// Makes one name of the stacks of threads that hold blocks at the same place, where those are more
+// Merges the stacks of threads that hold blocks at the same location into one name if they are more
 // than kFewThreads: "stack of 500 threads, Server.watch server.ml:42". Each alone may be too small
 // for a row.
 inline constexpr std::size_t kFewThreads = 8;
 void join_threads(HeapImage& image);
 
 RootTree make_root_tree(const HeapImage& image);
-// While it is there, the image's edges have the tree's nodes too, numbered behind the blocks.
+// While this exists, the image's edges also contain the tree's nodes, numbered after the blocks.
 class RootsInGraph {
  public:
   RootsInGraph(const RootTree& tree, HeapImage& image);
@@ -49,7 +49,7 @@ class RootsInGraph {
 
  private:
   EdgeLists& edges_;
-  const std::size_t nodes_;  // of the image alone
+  const std::size_t nodes_;  // number of nodes of the image alone
 };
 
 }  // namespace memprofd

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sampled blocks of a snapshot by allocation site, and the memory that they stand for: reachable,
-// and waiting for the collector.
+// Sampled blocks of a snapshot by allocation site, and the memory that they represent: reachable,
+// and garbage.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace memprofd {
 
-// Blocks that were sampled, and the memory that they stand for.
+// Sampled blocks, and the memory that they represent.
 struct SampledSum {
   std::uint64_t blocks = 0;
   Estimate estimate;
@@ -27,7 +27,7 @@ struct SampledSum {
 
 enum class SampledState : std::uint8_t {
   kReachable,
-  kGarbage,  // in the heap, and nothing leads there: waits for the collector, or for its finaliser
+  kGarbage,  // unreachable in the heap: waits for the collector or for its finaliser
   kDead,     // found by the collector
 };
 inline constexpr int kSampledStates = 3;
@@ -49,18 +49,18 @@ struct SiteSums {
   }
 };
 
-// As everywhere: a block of many words counts by its own size, others by their samples.
+// A large block counts with its own size, others with their samples, as elsewhere.
 SampledSum sum_of(const HeapImage& image, const SampledBlock& sampled);
 SampledState state_of(const ShortestPaths& paths, const SampledBlock& sampled);
-// "Cache.add cache.ml:41": the innermost frame; "(unknown)" without any.
+// "Cache.add cache.ml:41" for the innermost frame; "(unknown)" without frames.
 std::string site_name(const HeapImage& image, std::uint32_t site);
 
 struct SiteRow {
   std::string name;
   SiteSums sums;
 };
-// Callstacks with the same innermost frame together, those with the most reachable memory first;
-// none that no block was sampled of. wanted: by site.
+// Groups callstacks by innermost frame, those with the most reachable memory first. Omits sites
+// without sampled blocks. wanted: by site.
 std::vector<SiteRow> sum_sites(const HeapImage& image, const ShortestPaths& paths,
                                const std::vector<bool>& wanted);
 std::vector<SiteRow> sum_sites(const HeapImage& image, const ShortestPaths& paths);

@@ -14,13 +14,13 @@ class ShortestPaths {
  public:
   static constexpr std::uint32_t kUnreachable = ~0u;
 
-  // 4 bytes for each block, and a few more while it is made. image must outlive this.
+  // Takes 4 bytes per block, and a few more during construction. image must outlive this.
   explicit ShortestPaths(const HeapImage& image);
 
   bool is_reachable(std::uint32_t block) const { return from_[block] != kUnreachable; }
   // True if a root, not a block, points to the reachable block on this path.
   bool begins_at(std::uint32_t block) const { return from_[block] >= blocks_; }
-  // The name, of root_names, where the way begins.
+  // The name, in root_names, at which the path begins.
   std::uint32_t root_name_at(std::uint32_t block) const { return from_[block] - blocks_; }
   std::uint32_t block_before(std::uint32_t block) const { return from_[block]; }
   // For each block the name at which its path begins, or kUnreachable.
@@ -28,10 +28,10 @@ class ShortestPaths {
   std::vector<std::uint32_t> nearest_roots() && { return nearest(); }
 
  private:
-  // In the place of the ways.
+  // Replaces the paths in place.
   std::vector<std::uint32_t> nearest();
 
-  // The block before it; behind all blocks the number of the root's name.
+  // The previous block on the path; values from blocks_ on are numbers of root names.
   std::vector<std::uint32_t> from_;
   std::uint32_t blocks_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trees of answers as lines: the largest first, small ones only counted.
+// Formats the trees of answers as lines: the largest first, small ones only counted.
 #pragma once
 
 #include <cstddef>
@@ -13,19 +13,18 @@
 namespace memprofd {
 
 struct TreeLine {
-  std::uint32_t item = 0;   // row or step; of several, the one above them
-  std::uint32_t depth = 0;  // of indentation
+  std::uint32_t item = 0;   // row or step; if the line stands for several, their parent
+  std::uint32_t depth = 0;  // indentation
   // 0: a row of its own; otherwise stands for this number of omitted rows
   std::size_t more = 0;
-  std::uint64_t more_words = 0;  // of rows, not of ways
+  std::uint64_t more_words = 0;  // for rows, not for paths
   std::uint64_t more_outside_bytes = 0;
-  std::string text = {};  // of ways: steps that nothing leaves or ends at are in one line
+  std::string text = {};  // for paths: steps at which nothing branches or ends share one line
 };
 
 struct TreeLimits {
-  std::size_t limit = 10;  // rows below each row; 0: all of them
-  // Rows with a smaller share of what the first rows have together are left out, unless all are
-  // wanted.
+  std::size_t limit = 10;  // rows below each row; 0: all
+  // Omits rows whose share of the first rows' total is smaller, unless all rows are requested.
   double min_share = 0.01;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wasted memory: memory that a better data layout would not need, as far as shapes show.
+// Wasted memory: memory that a better data layout would save, as far as shapes reveal it.
 #pragma once
 
 #include <cstdint>
@@ -12,29 +12,29 @@
 namespace memprofd {
 
 enum class WastePattern : std::uint8_t {
-  kSparseTables,   // of Hashtbl: most buckets are empty
-  kEmptyTables,    // all are
-  kFilledArrays,   // most fields hold one and the same block
-  kBoxedFloats,    // a number with a block of its own
+  kSparseTables,   // Hashtbl: most buckets are empty
+  kEmptyTables,    // Hashtbl: all buckets are empty
+  kFilledArrays,   // most fields hold the same block
+  kBoxedFloats,    // float with a block of its own
   kBoxedIntegers,  // int32, int64, nativeint
-  kListsOfOne,     // if types identify lists
-  kClosureChains,  // a function's closure that holds one of the same function, and so on
-  kEqualStrings,   // where their contents or fingerprints are known
-  kLargeBuffers,   // of the standard library, where it is known how much of them is in use
+  kListsOfOne,     // requires types that identify lists
+  kClosureChains,  // closures that hold a closure of the same function, repeatedly
+  kEqualStrings,   // requires contents or fingerprints
+  kLargeBuffers,   // Buffer.t with a known and small used part
 };
 inline constexpr int kWastePatterns = 9;
 
 struct WasteRoot {
-  std::uint32_t root_name = 0;  // of the image: the shortest way to the blocks begins there
+  std::uint32_t root_name = 0;  // in the image: the shortest path to the blocks begins there
   std::uint64_t words_to_win = 0;
 };
 
 struct WasteRow {
   WastePattern pattern = WastePattern::kSparseTables;
   std::uint64_t blocks = 0;  // tables, arrays, numbers, lists, closures
-  std::uint64_t words = 0;   // that these take, headers included
+  std::uint64_t words = 0;   // size of the blocks, including headers
   std::uint64_t words_to_win = 0;
-  std::vector<WasteRoot> places;  // the largest first
+  std::vector<WasteRoot> places;  // largest first
 };
 
 struct WasteText {
@@ -43,7 +43,7 @@ struct WasteText {
 };
 WasteText describe(WastePattern pattern);
 
-// Looks at reachable blocks. The rows with the most to win first, without empty ones.
+// Examines reachable blocks. Rows with the largest saving first, without empty ones.
 std::vector<WasteRow> find_waste(const HeapImage& image, const ShortestPaths& paths);
 
 }  // namespace memprofd

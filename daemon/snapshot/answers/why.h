@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why what some sites have allocated is still in the heap: how much of it is, and the ways from
-// roots that lead to it.
+// Answers why blocks allocated at some sites are still in the heap: their amount, and the paths
+// from roots that lead to them.
 #pragma once
 
 #include <vector>
@@ -16,16 +16,16 @@ namespace memprofd {
 
 class Why {
  public:
-  // wanted: by site of the image, which must outlive this.
+  // wanted: by site of the image. The image must outlive this.
   Why(const HeapImage& image, const std::vector<bool>& wanted);
   Why(const Why&) = delete;
   Why& operator=(const Why&) = delete;
 
-  // Those that are wanted and have a sampled block, by innermost frame.
+  // The wanted sites that have a sampled block, by innermost frame.
   const std::vector<SiteRow>& sites() const { return sites_; }
-  const SiteSums& sums() const { return sums_; }  // of all these
+  const SiteSums& sums() const { return sums_; }  // total of all these sites
   const TypedCount& types() const { return types_; }
-  const PathTree& tree() const { return tree_; }  // to their reachable blocks
+  const PathTree& tree() const { return tree_; }  // paths to their reachable blocks
 
  private:
   const BlockClasses classes_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why memory outside of the heap is still held: which classes of blocks hold how much of it, and
-// the ways from roots that lead to them.
+// Answers why native memory is still held: the amount by class of blocks, and the paths from roots
+// that lead to the blocks.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ namespace memprofd {
 
 struct OutsideCount {
   std::uint64_t blocks = 0;
-  std::uint64_t bytes = 0;     // outside of the heap
-  std::uint64_t resident = 0;  // of these, if their chunks of malloc are known
+  std::uint64_t bytes = 0;     // native memory
+  std::uint64_t resident = 0;  // resident part, if the blocks' malloc chunks are known
 };
 
 struct OutsideRow {
-  std::string name;  // of a class: "custom camlzip_stream_ops"
+  std::string name;  // name of a class: "custom camlzip_stream_ops"
   OutsideCount reachable;
   OutsideCount garbage;  // unreachable, not found by the collector yet
 };
@@ -34,7 +34,7 @@ class WhyOutside {
   WhyOutside(const WhyOutside&) = delete;
   WhyOutside& operator=(const WhyOutside&) = delete;
 
-  // Those that are wanted and hold something, the ones with the most first.
+  // The wanted classes that hold native memory, largest first.
   const std::vector<OutsideRow>& classes() const { return rows_; }
   // Paths to the reachable ones: exact sums of blocks and of their native memory.
   const PathTree& tree() const { return tree_; }

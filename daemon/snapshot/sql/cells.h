@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Helpers with which the tables of a heap make cells and ranges.
+// Helpers for the heap tables: they make cells and ranges.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ inline SqlCell text_or_null(const std::string& text) {
 }
 inline SqlCell line_or_null(std::uint32_t line) { return line == 0 ? SqlCell{} : number(line); }
 
-// Those of one block, among rows in the order of their blocks.
+// The rows of one block, among rows ordered by block.
 template <typename Row>
 SqlRows rows_of_block(const std::vector<Row>& rows, std::int64_t key) {
   if (key < 0 || key >= HeapImage::kNoBlock) return {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One SELECT over the tables of a heap. SQL can read these and compute, nothing else: it opens and
-// writes no file, whatever the query contains, and its memory is limited.
+// One SELECT over the tables of a heap. The query can only read these and compute. It neither opens
+// nor writes files, whatever it contains, and its memory is limited.
 #pragma once
 
 #include <cstdint>
@@ -35,9 +35,9 @@ class HeapQuery {
   // The part of a file that the query needs.
   enum class Needs : std::uint8_t { kHead, kTables, kBlocks };
   Needs needs() const { return *needs_; }
-  // Each row as it is found, until there are no more or use has enough (false); its cells live
-  // until the next. kInvalidArgument: what the query computes fails; kResourceExhausted: it needs
-  // more memory than there is for it.
+  // Passes each row to use as soon as it is found, until there are no more or use returns false.
+  // The cells are valid until the next row. kInvalidArgument: a computation of the query fails;
+  // kResourceExhausted: it needs more memory than allowed.
   absl::Status run(const std::function<bool(std::span<const SqlCell>)>& use);
 
  private:
@@ -52,7 +52,7 @@ class HeapQuery {
 
   std::unique_ptr<Needs> needs_ = std::make_unique<Needs>(Needs::kHead);
   std::unique_ptr<sqlite3, Close> connection_;
-  std::unique_ptr<sqlite3_stmt, Close> statement_;  // goes first
+  std::unique_ptr<sqlite3_stmt, Close> statement_;  // must be destroyed first
   std::vector<std::string> columns_;
 };
 

@@ -26,7 +26,7 @@ class HeapTables {
   const ImageInfo& info() const { return image_.info; }
   const std::vector<SqlTable>& tables() const { return tables_; }
   ReachSets& reach_sets() { return reach_sets_; }
-  // "global Cache, field 2 → block(4) field 1 → array": the shortest way to the block; empty when
+  // "global Cache, field 2 → block(4) field 1 → array": the shortest path to the block; empty if
   // there is none.
   std::string way_to(std::int64_t block);
 

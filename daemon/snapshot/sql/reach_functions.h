@@ -12,7 +12,7 @@ struct sqlite3;
 
 namespace memprofd {
 
-// Sets of blocks that are used again: a query may have a group for each root.
+// Reusable sets of blocks: a query may have a group for each root.
 class ReachSets {
  public:
   // image must outlive this.

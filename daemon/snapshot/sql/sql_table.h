@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Virtual tables for SQL: each cell is computed when it is read.
+// Virtual SQL tables whose cells are computed when they are read.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct sqlite3;
 
 namespace memprofd {
 
-// Nothing is NULL. A string_view lives as long as the table.
+// monostate is NULL. A string_view is valid as long as the table.
 using SqlCell = std::variant<std::monostate, std::int64_t, double, std::string_view, std::string>;
 
 struct SqlRows {

@@ -18,12 +18,12 @@ namespace memprofd {
 
 class BufferFinder {
  public:
-  // The memory outlives it.
+  // The memory must outlive this.
   BufferFinder(const MemoryReader& memory, bool has_inner)
       : memory_(memory), has_inner_(has_inner) {}
 
-  // Bytes in use; nothing if the block is no Buffer. A block that looks like one costs a read or
-  // more, so after kMostSearches of them no block is recognised any more.
+  // Bytes in use; nullopt if the block is not a Buffer. A block that looks like one costs at least
+  // one read, so after kMostSearches of them no block is recognised any more.
   std::optional<std::uint64_t> used(const BlockPart& part);
 
   static constexpr std::uint64_t kMostSearches = 1u << 20;

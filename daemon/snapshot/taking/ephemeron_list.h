@@ -13,10 +13,10 @@
 
 namespace memprofd {
 
-// More are taken for abstract blocks.
+// Further ones count as abstract blocks.
 inline constexpr std::size_t kMostEphemerons = 1u << 22;
 
-// Total: what cannot be read ends a list. states: as of map_heap().
+// Accepts any memory: unreadable data ends a list. states: as for map_heap().
 Ephemerons read_ephemerons(const MemoryReader& memory, const HeapLayout& layout,
                            std::span<const std::uint64_t> states);
 

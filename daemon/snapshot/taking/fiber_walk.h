@@ -23,8 +23,8 @@
 namespace memprofd {
 
 struct SavedFiber {
-  std::uint64_t fiber = 0;      // struct stack_info; 0: it has none
-  std::uint64_t registers = 0;  // gc_regs of one that runs
+  std::uint64_t fiber = 0;      // struct stack_info; 0: none
+  std::uint64_t registers = 0;  // gc_regs of a running fiber
 };
 
 class FiberWalk {
@@ -33,22 +33,22 @@ class FiberWalk {
     std::uint64_t address = 0;
     std::uint64_t value = 0;
   };
-  // Told of each frame, innermost first, and of where it holds values. return_address: into the
-  // function whose frame it is; 0: the handler of the fiber, or words that may be values, because
-  // the frame is of code that is not in the table. False: it is enough.
+  // Called with each frame, innermost first, and the slots that hold values. return_address: inside
+  // the frame's function; 0: the handler of the fiber, or words that may be values, because the
+  // frame's code is not in the table. Return false to stop.
   using OnFrame = std::function<bool(std::uint64_t return_address, std::span<const Slot> slots)>;
 
-  // Maximum number of words in all walks: stacks of 2 GiB. They may lead in a circle, and frames
-  // may claim thousands of values.
+  // Maximum number of words in all walks: stacks of 2 GiB. Fibers may form a cycle, and frames may
+  // claim thousands of values.
   static constexpr std::uint64_t kMostWords = std::uint64_t{1} << 28;
 
-  // Both outlive it.
+  // Both must outlive this.
   FiberWalk(const MemoryReader& memory, const FrameTable& frames,
             std::uint64_t most_words = kMostWords)
       : memory_(memory), table_(frames), words_left_(most_words) {}
 
   void walk(SavedFiber saved, const OnFrame& on_frame);
-  // True if some were omitted: there are more fibers in all walks, or more words on their stacks.
+  // True if some data was omitted: too many fibers in all walks, or too many words on their stacks.
   bool cut() const { return fibers_ > kMostFibers || words_left_ == 0; }
   static constexpr int kMostFibers = 1 << 22;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds finalisers: the runtime has a table for Gc.finalise, one for Gc.finalise_last, and a list
-// of those that are to run. In OCaml 5 each domain has its own.
+// of pending ones. In OCaml 5 each domain has its own.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ inline constexpr std::string_view kFinaliseFirst = "Gc.finalise";
 inline constexpr std::string_view kFinaliseLast = "Gc.finalise_last";
 inline constexpr std::string_view kFinaliserRuns = "to run";
 
-// OCaml 4: finalisable_first and finalisable_last of runtime/finalise.c; 0: not known.
+// OCaml 4: finalisable_first and finalisable_last of runtime/finalise.c; 0: unknown.
 struct FinaliserAddresses {
   std::uint64_t first = 0;
   std::uint64_t last = 0;
@@ -28,12 +28,12 @@ FinaliserAddresses find_finalisers(const ElfFile& program, std::uint64_t load_bi
 
 class FinaliserTables {
  public:
-  // addresses: of OCaml 4. states: as of map_heap().
+  // addresses: for OCaml 4. states: as for map_heap().
   static FinaliserTables read(const MemoryReader& memory, const RuntimeAbi& abi,
                               const FinaliserAddresses& addresses,
                               std::span<const std::uint64_t> states);
 
-  // One of the above, by where a root of the domain's finalisers is held; empty: not known.
+  // The kind of a finaliser root, determined by its slot; empty: unknown.
   std::string_view kind_of(std::size_t domain, std::uint64_t slot) const;
 
  private:

@@ -15,7 +15,7 @@ class FrameLocations {
  public:
   explicit FrameLocations(Symbolizer& symbolizer) : symbolizer_(symbolizer) {}
 
-  // Empty when it is not known, as of address 0.
+  // Returns an empty location for an unknown address, including 0.
   const Location& of(std::uint64_t return_address) {
     const auto [at, added] = known_.try_emplace(return_address);
     if (!added || return_address == 0) return at->second;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The runtime's list of sampled blocks, found through the roots of Memprof: what the agent gave
-// each block as user data is its number, and lies in the block's entry (MemprofEntryLayout).
+// The runtime's list of sampled blocks, found through the roots of Memprof: the user data that the
+// agent assigned to each block is its number, and is in the block's entry (MemprofEntryLayout).
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ namespace memprofd {
 
 struct MemprofEntry {
   std::uint64_t sample_id = 0;
-  std::uint64_t block = 0;  // the value that points to it; 0: it has died
+  std::uint64_t block = 0;  // value that points to it; 0: it has died
   std::uint32_t samples = 0;
 };
 
-// roots: of Memprof. Those that hold something else than a number (a callstack whose callback is
-// still to come) are left out. Errors are those of the memory.
+// roots: those of Memprof. Ignores roots that are not numbers (a callstack whose callback is
+// pending). Returns the errors of the memory.
 absl::StatusOr<std::vector<MemprofEntry>> read_memprof_entries(const MemoryReader& memory,
                                                                const RuntimeAbi& abi,
                                                                std::vector<memprof_root> roots);

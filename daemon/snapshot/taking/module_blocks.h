@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The blocks of a program's modules, which hold what the modules define: static data, outside of
-// the heap. Read from the memory of a program that may be hostile: bounded, and what makes no sense
-// is left out.
+// The blocks of a program's modules, which contain the modules' definitions: static data, outside
+// of the heap. The program may be hostile, so reads are bounded and invalid data is ignored.
 //
-//     caml_globals[i] ---> blocks of module i, 0 behind the last; the first has its fields
+//     caml_globals[i] ---> blocks of module i, 0 after the last; the first contains its fields
 //     caml_frametable[i + 2] ---> frames of its code, whose debug information names it
 #pragma once
 
@@ -41,9 +40,9 @@ class ModuleBlocks {
     std::uint64_t fields = 0;  // address of its first definition
     std::uint64_t count = 0;
   };
-  // Those whose fields are known, by address.
+  // The modules whose fields are known, by address.
   std::vector<Module> modules() const;
-  // Nothing when that is in no module.
+  // nullopt if the slot is in no module.
   std::optional<ModuleField> find(std::uint64_t slot) const;
 
  private:

@@ -29,7 +29,7 @@ namespace memprofd {
 
 class NativeMemory {
  public:
-  // Facts about blocks that the walk supplies.
+  // Facts about blocks, which the caller of the walk supplies.
   struct Blocks {
     std::function<const std::string&(std::uint64_t operations)> identifier;
     std::function<bool(std::uint64_t block)> is_ephemeron;  // by the address of its header
@@ -43,11 +43,12 @@ class NativeMemory {
                                                               const Target& target,
                                                               const ElfFile& file, Blocks blocks);
 
-  // The visitor of a walk of the heap; for most blocks it only checks their words.
+  // The visitor of a heap walk; for most blocks it only checks their words.
   void operator()(const BlockPart& part) {
     if (part.state == BlockState::kUsed && may_hold(part)) search_block(part);
   }
-  // After that, once: each block that holds something, by the address of its header.
+  // Call this once, after the walk: reports each block that holds something, by the address of its
+  // header.
   void report(const std::function<void(std::uint64_t block, const ChunkBytes& held)>& use);
 
  private:

@@ -17,10 +17,10 @@ class PiecePipe {
  public:
   static constexpr std::size_t kMost = 16;
 
-  // patience: how long a piece may wait for room.
+  // patience: maximum time for which a piece waits for room.
   explicit PiecePipe(std::chrono::milliseconds patience) : patience_(patience) {}
 
-  // kAborted once it is closed; kDeadlineExceeded if there was no room in time.
+  // kAborted if the pipe is closed; kDeadlineExceeded if there was no room in time.
   absl::Status push(std::string piece) {
     const auto until = std::chrono::steady_clock::now() + patience_;
     const MutexLock lock(mutex_);
@@ -36,7 +36,7 @@ class PiecePipe {
     return absl::OkStatus();
   }
 
-  // Nothing when none has come in that time.
+  // nullopt if no piece arrived in that time.
   std::optional<std::string> pop(std::chrono::milliseconds time) {
     const auto until = std::chrono::steady_clock::now() + time;
     const MutexLock lock(mutex_);

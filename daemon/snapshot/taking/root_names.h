@@ -22,7 +22,7 @@ namespace memprofd {
 
 class RootNames {
  public:
-  // All outlive it.
+  // All arguments must outlive this.
   RootNames(const Target& target, const ElfFile& program, const HeapCopy& copy,
             const ModuleTables& modules, Symbolizer& symbolizer);
 
@@ -36,7 +36,7 @@ class RootNames {
   std::string thread_name(std::uint64_t thread, std::uint32_t domain) const;
   RootName name_of(const RootSection& section, const memprof_root& root);
   RootName name_of_c_root(std::uint64_t slot) const;
-  // Empty where Memprof_values does not hold it.
+  // Empty if Memprof_values does not hold the slot.
   std::string name_by_the_program(std::uint64_t slot) const;
   RootName name_in_thread(const memprof_root& root);
   std::string file_at(std::uint64_t address) const;

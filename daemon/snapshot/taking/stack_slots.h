@@ -23,13 +23,13 @@ struct SavedStack {
 
 class StackSlots {
  public:
-  // Both outlive it. A stack is walked up to the first frame that is not in the table.
+  // Both must outlive this. A stack is walked up to the first frame that is not in the table.
   StackSlots(const MemoryReader& memory, const FrameTable& frames)
       : memory_(memory), table_(frames), fibers_(memory, frames) {}
 
   void add(SavedStack saved);
   void add(SavedFiber saved);
-  // The return address in the frame that holds a value there; 0: none does.
+  // The return address of the frame whose slot this is; 0: none.
   std::uint64_t frame_of(std::uint64_t slot) const;
 
  private:

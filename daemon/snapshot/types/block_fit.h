@@ -17,7 +17,7 @@ inline bool fits(const HeapImage& image, std::uint32_t block, const BlockKind& k
          (kind.custom.empty() || kind.custom == image.texts[shape.name]);
 }
 
-// The first kind of that type that the block can be of; null: there is none.
+// The first kind of that type that matches the block; null: there is none.
 inline BlockKind* find_kind(const HeapImage& image, SourceTypes& types, std::uint32_t block,
                             TypeId type) {
   for (BlockKind& kind : types.kinds(type)) {

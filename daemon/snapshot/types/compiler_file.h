@@ -21,8 +21,8 @@
 
 namespace memprofd {
 
-// The number in the magic of that release's files: 30 is OCaml 4.13's, 35 that of 5.3. 0: not
-// known, or not supported.
+// The number in the magic of that release's files: 30 for OCaml 4.13, 35 for 5.3. 0: unknown or not
+// supported.
 int compiler_format_of(std::string_view ocaml_version);
 
 struct CompilerFile {
@@ -31,13 +31,13 @@ struct CompilerFile {
   std::optional<MarshalGraph> implementation;  // Cmt_format.cmt_infos
   std::optional<MarshalGraph> imports;         // of the interface: (name, digest option) list
 
-  // A .cmi, .cmt or .cmti. kInvalidArgument: it is none or damaged; kFailedPrecondition: of a
-  // compiler that is not known.
+  // Parses a .cmi, .cmt or .cmti. kInvalidArgument: it is something else or damaged;
+  // kFailedPrecondition: its compiler is unknown.
   static absl::StatusOr<CompilerFile> parse(std::string_view bytes);
 
-  // List of Types.signature_item; empty when there is no interface.
+  // List of Types.signature_item; empty if there is no interface.
   MarshalValue signature() const;
-  // Typedtree.structure; an integer when there is none, as of an interface.
+  // Typedtree.structure; an integer if there is none, as in an interface.
   MarshalValue structure() const;
   // Folders in which the compiler searched for interfaces. Relative ones are below build_folder.
   std::vector<std::string> load_path() const;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gives the blocks of an image the types of the program's source. The fields of modules' blocks
-// have types, in the files of the compiler; what a field of a typed block points to has the field's
-// type, breadth first. Constructors are told by tags: an image has no integers.
+// Assigns the types of the program's source to the blocks of an image. The compiler's files give
+// types to the fields of modules' blocks. A block to which a field of a typed block points gets the
+// field's type, breadth first. Tags distinguish constructors, because an image has no integers.
 //
 // A block that does not match its type (tag, fields, a custom block's identifier) gets none and is
 // counted. A block that is reached with two different types keeps the first. Blocks whose type is
@@ -15,7 +15,7 @@
 
 namespace memprofd {
 
-// most_items: of modules, each some 300 bytes.
+// most_items: limit for the items of modules, of some 300 bytes each.
 void give_types(HeapImage& image, const FindUnit& find,
                 std::size_t most_items = SourceModules::kMostItems);
 

@@ -22,8 +22,8 @@
 
 namespace memprofd {
 
-// Asks in a thread of its own, each time; once all answers together have taken longer than that,
-// there are no more. Not to be used by two threads.
+// Runs each search in a thread of its own. No further results are returned once all searches
+// together have exceeded the time limit. Not thread-safe.
 class PatientFinder {
  public:
   PatientFinder(FindUnit find, std::chrono::milliseconds patience)
@@ -31,11 +31,11 @@ class PatientFinder {
 
   SourceUnit find(const std::string& unit);
   bool has_given_up() const { return left_.count() <= 0; }
-  // For one of the answers there was none: it may be another one later.
+  // A search failed for lack of a thread, so that a later attempt may succeed.
   bool lacked_thread() const { return lacked_thread_; }
 
  private:
-  // Threads of this process, those among them that were given up and still wait for a file.
+  // Threads of this process, including abandoned ones that still wait for a file.
   static constexpr int kMostAsking = 8;
 
   // Shared with the thread, which may outlive this, as its results may.
@@ -47,10 +47,10 @@ class PatientFinder {
 // Thread-safe.
 class GuardedTypes {
  public:
-  // Files, or folders with all below, where to look before the usual places.
+  // Files, or folders with their contents, that are searched before the usual places.
   explicit GuardedTypes(std::vector<std::string> places = {}) : places_(std::move(places)) {}
 
-  // kNotFound: one is not there.
+  // kNotFound: one does not exist.
   absl::Status check() const;
   // While the program runs, files beside it are used only if its path means its own file here, not
   // another one outside of its container.

@@ -15,12 +15,12 @@ namespace memprofd {
 // Bytes of a marshalled list that is read: a list of 400 units has 24 kB.
 inline constexpr std::size_t kMostListBytes = 16 << 20;
 
-// Found by the symbol, otherwise by the shape of the string among the data. Empty: the program has
+// Found by the symbol, otherwise by the shape of the string in the data. Empty: the program has
 // none.
 InterfaceDigests interfaces_of(const ElfFile& program);
 
 // Decodes a (name, digest of the interface option, digest of the implementation option, symbols)
-// list at the start of the bytes. Units without a digest are omitted. Empty: it is no such list.
+// list at the start of the bytes. Omits units without a digest. Empty: not such a list.
 InterfaceDigests read_linked_units(std::string_view bytes);
 
 }  // namespace memprofd

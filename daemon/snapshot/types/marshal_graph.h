@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A value that OCaml's Marshal has written (runtime/caml/intext.h has the format), as a graph. The
-// bytes may be anybody's: the reader takes any, its memory grows with them alone, and every answer
-// of a value is defined, whatever the value is.
+// A value written by OCaml's Marshal (format: runtime/caml/intext.h), as a graph. The bytes may
+// come from anyone: the reader accepts any input, uses memory in proportion to it, and every access
+// to a value is defined.
 #pragma once
 
 #include <cstddef>
@@ -16,22 +16,22 @@ namespace memprofd {
 class MarshalGraph;
 
 // A value of a graph, which must outlive it. Invalid access is harmless: a missing field is the
-// integer 0, the text of a value that is no string is "".
+// integer 0, the text of a non-string is "".
 class MarshalValue {
  public:
   MarshalValue() = default;
 
   bool is_block() const { return (word_ & 1) == 0; }
-  // 0 of a block.
+  // Returns 0 for a block.
   std::int64_t integer() const { return is_block() ? 0 : static_cast<std::int64_t>(word_) >> 1; }
-  // -1 of an integer.
+  // Returns -1 for an integer.
   int tag() const;
   bool is(int tag) const { return this->tag() == tag; }
-  // Fields of a block of values; 0 of any other.
+  // Number of fields of a block of values; otherwise 0.
   std::uint64_t size() const;
   MarshalValue field(std::uint64_t index) const;
   std::string_view text() const;
-  // The same for the same block of a graph, however it was reached.
+  // Equal for equal blocks of a graph, however they were reached.
   std::uint64_t identity() const { return word_; }
 
  private:
@@ -44,8 +44,8 @@ class MarshalValue {
 
 inline constexpr int kMostListCells = 1 << 16;
 
-// Elements of an OCaml list, which ends where the value is no list any more, and after
-// kMostListCells: it may lead back into itself.
+// Visits the elements of an OCaml list. Stops at a value that is not a list, and after
+// kMostListCells, because the list may be cyclic.
 template <typename Use>
 void for_each_in_list(MarshalValue list, Use use) {
   for (int n = 0; list.is(0) && list.size() == 2 && n < kMostListCells; ++n) {
@@ -56,17 +56,17 @@ void for_each_in_list(MarshalValue list, Use use) {
 
 class MarshalGraph {
  public:
-  // Bytes of the value that these begin with, by its header. kInvalidArgument: they do not begin
-  // with a whole one.
+  // Size of the value at the start of the bytes, according to its header. kInvalidArgument: they do
+  // not begin with a complete value.
   static absl::StatusOr<std::size_t> size_of(std::string_view bytes);
-  // kInvalidArgument: it is damaged, or has functions in it; kResourceExhausted: it is larger than
+  // kInvalidArgument: it is damaged, or contains functions; kResourceExhausted: it exceeds
   // kMostBytes.
   static absl::StatusOr<MarshalGraph> read(std::string_view bytes);
 
   static constexpr std::uint64_t kMostBytes = 128 << 20;
 
   MarshalValue root() const { return {this, root_}; }
-  // Its memory.
+  // Memory of the graph.
   std::uint64_t bytes() const { return cells_.size() * sizeof(std::uint64_t); }
 
  private:

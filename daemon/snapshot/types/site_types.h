@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types of sampled blocks by where the source allocates them: the type of the expression that
-// stands just there. A block whose tag, number of fields or identifier is not of that type has
-// none, nor has one where expressions of several types stand that it could be of. C code may make
-// more than its result, for a result of lists of pairs the pairs: what could be a part of the
-// result is not taken for it.
+// Types of sampled blocks by the location of their allocation in the source: the type of the
+// expression at exactly that location. A block gets no type if its tag, number of fields or
+// identifier does not match, or if expressions of several matching types are there. C code may
+// allocate more than its result, such as the pairs in a list of pairs. A block that could be a part
+// of the result is therefore not taken for the result.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ namespace memprofd {
 
 class SiteTypes {
  public:
-  // All of which must outlive this.
+  // All arguments must outlive this.
   SiteTypes(const HeapImage& image, SourceModules& modules, SourceTypes& types);
 
   bool empty() const { return found_.empty(); }
 
   struct Answer {
     TypeId type = SourceTypes::kUnknown;
-    bool is_unfit = false;  // something stands there, but not this block alone
+    bool is_unfit = false;  // expressions exist there, but they do not identify this block
   };
   // The block has a place in the image.
   Answer of(const SampledBlock& sampled);

@@ -33,11 +33,10 @@ struct SourceExpression {
 // File, line, columns from to, counted from the beginning of that line: as a program's debuginfo
 // has it, which up to OCaml 5.1 has no columns beyond some.
 using SourceRange = std::tuple<std::string_view, std::uint32_t, std::uint32_t, std::uint32_t>;
-// Texts are their owner's.
+// The texts belong to their owner.
 using ExpressionsAt = absl::flat_hash_map<SourceRange, std::vector<SourceExpression>>;
 
-// Adds to each place of found the expressions of the unit that are there, of those that make
-// blocks.
+// Adds to each location in found the block-making expressions of the unit at that location.
 void find_expressions(SourceModules& modules, const std::string& unit, ExpressionsAt& found);
 
 }  // namespace memprofd

@@ -23,8 +23,8 @@
 
 namespace memprofd {
 
-// For readers with more rights than the users who may have put the files there, or who see the
-// answer.
+// Restricts readers that have more rights than the users who may have created the files, or who see
+// the answer.
 struct SourceRights {
   // A user who owns no file and may read only what everybody may.
   static constexpr uid_t kNobody = ~uid_t{0};
@@ -55,13 +55,13 @@ class SourceFiles {
   SourceFiles(const SourceFiles&) = delete;
   SourceFiles& operator=(const SourceFiles&) = delete;
 
-  // A file, or a folder with all below it. kNotFound: neither is there.
+  // Adds a file, or a folder with its contents. kNotFound: it does not exist.
   absl::Status add(const std::string& path);
-  // "Stdlib__Hashtbl": as in SourceModules. Files that cannot be read are passed over, and those
-  // that are of another build than the program.
+  // unit: "Stdlib__Hashtbl", as in SourceModules. Skips unreadable files, and those of another
+  // build.
   SourceUnit find(const std::string& unit);
 
-  // The path of what may be given to add(), by no link. kNotFound: it is not there.
+  // Resolves a path for add() without links. kNotFound: it does not exist.
   static absl::StatusOr<std::string> place_at(const std::string& path);
 
  private:
@@ -74,7 +74,7 @@ class SourceFiles {
     std::optional<CompilerFile> interface, implementation;
     bool is_of_other_build = false;  // files were passed over
   };
-  // Before others, in this order.
+  // Search order of the origins.
   enum Origin { kGiven, kProgram, kLoadPath, kLibraries };
 
   absl::StatusOr<UniqueFd> open(const std::string& path, Origin origin) const;

@@ -24,7 +24,7 @@
 
 namespace memprofd {
 
-// The files of one compilation unit; null: there are none.
+// The files of one compilation unit; null if absent.
 struct SourceUnit {
   const CompilerFile* interface = nullptr;
   const CompilerFile* implementation = nullptr;
@@ -73,8 +73,8 @@ class SourceModules {
 
   // Fields of a module that is a structure or has a signature.
   std::vector<Field> fields_of(ModuleId module);
-  // All fields of the structures that a structure has in itself: one after the other, those of
-  // inner ones behind the module that they are in.
+  // All fields of the structures nested in a structure, in order; those of an inner structure
+  // follow the field of its module.
   struct NestedField {
     ModuleId module = 0;
     Field field;
@@ -84,7 +84,7 @@ class SourceModules {
   // modules in it, and the bodies of functors, which are generic.
   std::map<ModuleId, MarshalValue> structures_of(const std::string& unit);
   bool is_functor(ModuleId module) const { return modules_[module].is_functor; }
-  // In the body of a functor that is not applied to anything: "Map.Make(_)".
+  // True in the body of an unapplied functor: "Map.Make(_)".
   bool is_generic(ModuleId module) const { return modules_[module].is_generic; }
   // "Demo_server.Sessions", "Map.Make(Int)".
   const std::string& name_of(ModuleId module) const { return modules_[module].name; }
@@ -168,7 +168,7 @@ class SourceModules {
   absl::flat_hash_map<std::pair<Key, ModuleId>, ModuleId> signatures_;
 };
 
-// Both are of an Ident.t.
+// These two read an Ident.t.
 std::string_view ident_name(MarshalValue ident);
 std::int64_t ident_stamp(MarshalValue ident);
 bool is_predefined(MarshalValue ident);

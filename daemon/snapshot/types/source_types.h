@@ -24,7 +24,7 @@ namespace memprofd {
 
 using TypeId = std::uint32_t;
 
-// A kind of block that values of a type are.
+// A kind of block that represents values of a type.
 struct BlockKind {
   static constexpr std::uint64_t kAnySize = ~std::uint64_t{0};
   static constexpr int kAnyTag = -1;
@@ -49,17 +49,18 @@ class SourceTypes {
 
   explicit SourceTypes(SourceModules& modules) : modules_(modules) {}
 
-  // The type that a Types.type_expr means where it is written, in a module.
+  // The type that a Types.type_expr denotes where it is written, in a module.
   TypeId of_expression(MarshalValue expression, ModuleId scope);
-  // The type of the block that a module is at run time, or of a functor's closure.
+  // The type of a module's block at run time, or of a functor's closure.
   TypeId of_module(ModuleId module);
   TypeId of_field(ModuleId module, const SourceModules::Field& field);
 
   std::deque<BlockKind>& kinds(TypeId type);
-  // A lazy value that has been computed may have a block of this type instead.
+  // A computed lazy value may be a block of this type instead.
   bool is_lazy(TypeId type) const { return types_[known_by(type)].head == "lazy_t"; }
   TypeId instead_of(TypeId type) const { return types_[known_by(type)].instead; }
-  // True if a part of it is unknown: if it is found in two ways the other may be more precise.
+  // True if part of the type is unknown. If a block is reached in two ways, the other type may be
+  // more precise.
   bool is_vague(TypeId type) const { return types_[type].is_vague; }
   const std::string& text(TypeId type) const { return types_[type].text; }
 

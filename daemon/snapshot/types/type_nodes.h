@@ -35,7 +35,7 @@ inline const TypedTree& tree_of(int format) {
 inline int record_tag(int format) { return tree_of(format).has_reason ? 1 : 0; }
 inline int variant_tag(int format) { return record_tag(format) + 1; }
 inline int open_number(int format) { return tree_of(format).has_reason ? 0 : 1; }
-// Since 4.14 without row_bound.
+// row_bound is gone since 4.14.
 inline std::uint64_t row_closed_field(MarshalValue row) { return row.size() >= 6 ? 3 : 2; }
 
 // Follows the links of a type variable to its type.
@@ -53,7 +53,7 @@ inline MarshalValue tuple_part(MarshalValue part) {
 inline MarshalValue label_type(MarshalValue label) {
   return label.field(label.size() >= 7 ? 3 : 2);
 }
-// "M.t"; empty: it is none.
+// "M.t"; empty: not a path.
 inline std::string path_name(MarshalValue path) {
   if (path.is(0)) return std::string(path.field(0).field(0).text());
   if (!path.is(1)) return "";
@@ -66,7 +66,7 @@ inline std::string row_name(MarshalValue row) {
   return path_name(row.field(row.size() - 1).field(0).field(0));
 }
 
-// The type that a value of an unboxed one is.
+// The type of the only part, which represents a value of an unboxed type.
 inline MarshalValue only_part(MarshalValue kind, bool is_record) {
   const MarshalValue only = kind.field(0).field(0);
   if (is_record) return label_type(only);

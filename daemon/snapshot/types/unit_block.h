@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The block that a compilation unit has at run time, as ocamlopt (without flambda) makes it: what
-// the interface exports, in its order; then what else the structure defines; then what structures
-// in it define, which they have in blocks of their own as well.
+// The block of a compilation unit at run time, as ocamlopt (without flambda) creates it: first the
+// exports of the interface, in order; then the other definitions of the structure; then the
+// definitions of nested structures, which also have blocks of their own.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct UnitField {
   SourceModules::Field field;
 };
 
-// Empty when there is no interface.
+// Empty if there is no interface.
 std::vector<UnitField> unit_block(SourceModules& modules, const std::string& unit);
 
 }  // namespace memprofd

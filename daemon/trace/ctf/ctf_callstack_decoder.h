@@ -24,7 +24,7 @@ class CallstackDecoder {
   enum class Result {
     kWhole,
     kCut,   // innermost frames were left out by the writer
-    kLost,  // depends on something that was lost
+    kLost,  // depends on lost data
   };
 
   CallstackDecoder();
@@ -35,7 +35,7 @@ class CallstackDecoder {
   // The callstack of the last get(), unless it was lost; valid until the next one.
   std::span<const std::uint64_t> callstack() const { return callstack_; }
 
-  // False when the table is not the writer's; it is forgotten then.
+  // Returns false if the table differs from the writer's, and forgets it then.
   bool check(const Verifier& verifier);
 
   void forget();
@@ -49,7 +49,7 @@ class CallstackDecoder {
   void set_code(std::uint16_t bucket, std::uint64_t code);
   void set_next(std::uint16_t bucket, std::uint16_t next);
   void add(std::uint16_t bucket);
-  // Returns whether it is known where the run ends; moves at to there.
+  // Returns whether the end of the run is known, and advances `at` to it.
   bool follow(std::uint16_t& at, unsigned predictions);
   void decode(ByteReader& in, std::size_t n_codewords,
               absl::FunctionRef<void(std::uint64_t)> on_code);
@@ -64,7 +64,7 @@ class CallstackDecoder {
   bool forgot_ = false;
 
   std::vector<std::uint64_t> callstack_;
-  bool exact_ = true;       // callstack_ has everything that the writer had
+  bool exact_ = true;       // callstack_ is as complete as the writer's
   bool cut_ = false;        // the writer had more, but did not write it
   bool collecting_ = true;  // frames are still known
 };

@@ -44,11 +44,11 @@ class CallstackEncoder {
   std::size_t put(ByteWriter& out, std::span<const std::uint64_t> callstack,
                   std::size_t common_prefix, absl::FunctionRef<void(std::uint64_t)> before_code);
 
-  // For the header of the packet that begins now. In turn a code that entered
-  // lately, which shows a lost packet, and any, which shows a damaged one.
+  // Returns the verifier for the header of the packet that begins now. Alternates between a recent
+  // code, which reveals a lost packet, and any code, which reveals a damaged one.
   Verifier next_verifier();
 
-  // Goes on without anything that readers might have missed.
+  // Continues without relying on anything that readers might have missed.
   void forget();
 
  private:

@@ -81,7 +81,7 @@ struct Location {
   bool operator==(const Location&) const = default;
 };
 
-// In the place of what cannot be written or is no longer known.
+// Replacements for locations that cannot be written or are no longer known.
 inline Location unknown_location() { return {"<unknown>", "??", 1, 1, 1}; }
 inline Location cut_location() { return {"<unknown>", "<frames left out>", 1, 1, 1}; }
 

@@ -55,7 +55,7 @@ class RecentNames {
     }
     return to_front(entries_.size() - 1);
   }
-  // From now on every place has an unknown entry.
+  // Makes all entries unknown.
   void forget() { entries_.clear(); }
 
  private:
@@ -77,8 +77,8 @@ struct FileEntry {
   RecentNames<FunctionEntry> functions;
 };
 
-// As a reader will see them: names end before a NUL, numbers too large become
-// the largest. More than fits in one event becomes one unknown location.
+// Converts locations to the form that a reader will get: names end before a NUL, too large numbers
+// become the maximum. Locations that do not fit in one event become one unknown location.
 void make_writable(std::vector<Location>& locations);
 
 class LocationEncoder {

@@ -30,8 +30,8 @@ class Visitor {
  public:
   virtual ~Visitor() = default;
   virtual void on_info(const TraceInfo& /*info*/) {}
-  // Before the first callstack with this code. Once, unless its meaning was lost
-  // and is found later in the file. Caller before callee, possibly none.
+  // Called before the first callstack with this code; once, unless its meaning was lost and is
+  // found later in the file. Caller before callee; may be empty.
   virtual void on_location(std::uint64_t /*code*/, std::span<const Location> /*locations*/) {}
   virtual void on_alloc(const Alloc& /*event*/) {}
   virtual void on_promote(const Promote& /*event*/) {}
@@ -42,8 +42,8 @@ struct ReadSummary {
   std::uint64_t packets = 0;  // read
   std::uint64_t packets_truncated = 0;
   std::uint64_t packets_damaged = 0;  // stretches of damage, each of one packet or more
-  std::uint64_t packets_foreign = 0;  // of another pid
-  std::uint64_t bytes = 0;            // of the file
+  std::uint64_t packets_foreign = 0;  // with another pid
+  std::uint64_t bytes = 0;            // size of the file
   std::uint64_t bytes_lost = 0;       // in the packets that were skipped, and between packets
 
   std::uint64_t allocs = 0;
@@ -51,16 +51,16 @@ struct ReadSummary {
   std::uint64_t collects = 0;
   std::uint64_t locations = 0;
 
-  std::uint64_t allocs_missing = 0;       // by holes in the ids; version 2 only
+  std::uint64_t allocs_missing = 0;       // according to gaps in the ids; version 2 only
   std::uint64_t callstacks_lost = 0;      // allocations with an empty one because of a loss
-  std::uint64_t callstacks_cut = 0;       // by the writer, and too long to be found out
-  std::uint64_t codes_unexplained = 0;    // used without a location before
+  std::uint64_t callstacks_cut = 0;       // truncated by the writer
+  std::uint64_t codes_unexplained = 0;    // used without a preceding location
   std::uint64_t locations_partial = 0;    // with names that were lost
   std::uint64_t cache_disagreements = 0;  // packets before which the tables differed
   std::uint64_t packets_early = 0;        // begin before the one before of their domain ends
 
   std::uint64_t first_time_us = 0;  // the trace's start
-  std::uint64_t last_time_us = 0;   // of the last event
+  std::uint64_t last_time_us = 0;   // time of the last event
   absl::Status read_error;          // the file could not be read to its end
 
   std::uint64_t events() const { return allocs + promotes + collects; }
@@ -84,7 +84,7 @@ class Reader {
   const TraceInfo& info() const;
   int version() const;
 
-  // All that follows; to be called once.
+  // Reads the rest of the trace; call it once.
   ReadSummary read(Visitor& visitor);
 
  private:

@@ -29,7 +29,7 @@ class ByteSource {
     offset_ += count;
   }
   std::uint64_t offset() const { return offset_; }
-  // Why a file seems to end where it does.
+  // The error that ended the file early, if any.
   const absl::Status& status() const { return status_; }
 
  private:

@@ -47,14 +47,14 @@ class Writer {
   // Takes one complete packet. If it fails, the open data is lost; later events do not depend on
   // it.
   using Sink = std::function<absl::Status(std::span<const std::byte> packet)>;
-  // Caller before callee; empty when nothing is known. Asked once for each code,
-  // and again after starting afresh; the first answer is the one that stays.
+  // Caller before callee; empty if unknown. Called once for each code, and again after starting
+  // afresh; the first result is kept.
   using LocationsOf = std::function<std::vector<Location>(std::uint64_t code)>;
 
   Writer(Sink sink, LocationsOf locations_of, TraceInfo info, WriterOptions options = {});
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
-  // Does not flush: that can fail.
+  // Does not flush, because that can fail.
   ~Writer();
 
   // Returns the block's id in the file; event.id is ignored. Ids rise by one with
@@ -66,12 +66,12 @@ class Writer {
   absl::Status promote(const BlockEvent& event);
   absl::Status collect(const BlockEvent& event);
 
-  // Afterwards the sink has everything: a readable file.
+  // After this the sink has a complete, readable file.
   absl::Status flush();
 
   // Counts of data that the sink has taken, without the open packet.
   std::uint64_t bytes_written() const { return bytes_written_; }
-  // Allocations, promotions and collections that went down with the sink.
+  // Allocations, promotions and collections lost due to errors of the sink.
   std::uint64_t events_lost() const { return events_lost_; }
 
  private:
@@ -107,7 +107,7 @@ class Writer {
   TraceInfo info_;
   int version_;
   bool info_written_ = false;
-  // The outcome of a write that had to happen inside an event.
+  // The result of a write that was necessary within an event.
   absl::Status postponed_;
 
   std::map<std::uint16_t, std::unique_ptr<Domain>> domains_;

@@ -32,7 +32,7 @@ class ABSL_LOCKABLE Mutex {
   std::mutex mutex_;
 };
 
-// Many may read at once.
+// Any number of threads may read at the same time.
 class ABSL_LOCKABLE SharedMutex {
  public:
   SharedMutex() = default;
@@ -48,14 +48,14 @@ class ABSL_LOCKABLE SharedMutex {
   std::shared_mutex mutex_;
 };
 
-// Holds it until the end of the scope, but between unlock() and lock().
+// Holds the mutex until the end of the scope, except between unlock() and lock().
 template <typename AnyMutex>
 class ABSL_SCOPED_LOCKABLE MutexLock {
  public:
   explicit MutexLock(AnyMutex& mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex) : mutex_(mutex) {
     lock();
   }
-  // Takes over one that is held.
+  // Takes ownership of a mutex that is already locked.
   MutexLock(AnyMutex& mutex, std::adopt_lock_t /*held*/) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex)
       : mutex_(mutex), held_(true) {}
   ~MutexLock() ABSL_UNLOCK_FUNCTION() {
@@ -105,7 +105,7 @@ class Condition {
     changed_.wait(held);
     held.release();
   }
-  // False: the time has come.
+  // Returns false if the time was reached.
   bool wait_until(Mutex& mutex, Clock::time_point time) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock held(mutex.mutex_, std::adopt_lock);
     const bool in_time = changed_.wait_until(held, time) == std::cv_status::no_timeout;

@@ -10,8 +10,7 @@
 
 namespace memprofd {
 
-// A thread that is created before it is needed, for work that must be done when no other thread can
-// be created.
+// A thread created in advance, for work that must be done even if no other thread can be created.
 class SpareThread {
  public:
   SpareThread();
@@ -19,7 +18,7 @@ class SpareThread {
   SpareThread(const SpareThread&) = delete;
   SpareThread& operator=(const SpareThread&) = delete;
 
-  // One after the other. The future's destructor does not wait.
+  // Runs tasks one after the other. The future's destructor does not wait.
   std::future<void> run(std::function<void()> work);
 
  private:
@@ -29,7 +28,7 @@ class SpareThread {
   Condition changed_;
   std::deque<std::packaged_task<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // last: uses all others
+  std::thread thread_;  // declared last, because it uses all others
 };
 
 }  // namespace memprofd

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads where there may be none left (TasksMax=): std::thread and std::async would throw, and so
-// end memprofd.
+// Creates threads when the limit (TasksMax=) may have been reached. std::thread and std::async
+// would throw and thereby end memprofd.
 #pragma once
 
 #include <functional>
@@ -15,8 +15,8 @@
 
 namespace memprofd {
 
-// kResourceExhausted with cause and remedy. error: of pthread_create(). purpose: "to record a
-// trace".
+// kResourceExhausted with cause and remedy. error: result of pthread_create(). purpose: "to record
+// a trace".
 absl::Status no_thread(int error, std::string_view purpose);
 
 template <typename Work>
@@ -39,8 +39,8 @@ absl::StatusOr<std::future<Result>> start_async(std::string_view purpose,
   }
 }
 
-// The error if that many more threads cannot be created now. For callers of a library that would
-// end the process then.
+// Returns an error if that many more threads cannot be created now. For callers of a library that
+// would end the process in that case.
 absl::Status check_free_threads(int number, std::string_view purpose);
 
 }  // namespace memprofd
