@@ -66,6 +66,14 @@ std::string environment_of(const ProcFs& proc, const Target& target) {
   return target.memory->read(range->first, bytes).ok() ? text : "";
 }
 
+// For a process without a program's file. One that ends has none either, for a moment before its
+// state says so; its parent is a process, and not the kernel's own thread that starts the others.
+bool is_kernel_thread(const ProcFs& proc, int pid) {
+  constexpr int kKthreadd = 2;
+  const absl::StatusOr<int> parent = proc.parent(pid);
+  return parent.ok() && (*parent == 0 || *parent == kKthreadd);
+}
+
 // Reads pid, start time and names, which identify the process.
 absl::Status identify(const ProcFs& proc, Target& target) {
   const int pid = target.pid;
@@ -74,6 +82,7 @@ absl::Status identify(const ProcFs& proc, Target& target) {
   ASSIGN_OR_RETURN(target.comm, proc.comm(pid));
   target.workload = workload_of(proc, pid);
   if (absl::IsFailedPrecondition(proc.exe(pid).status())) {
+    if (!is_kernel_thread(proc, pid)) return gone(pid);
     return absl::FailedPreconditionError(
         fmt::format("pid {} ({}) is a kernel thread, not an OCaml program", pid, target.comm));
   }

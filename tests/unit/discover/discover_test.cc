@@ -26,10 +26,11 @@ using testing::HasSubstr;
 // A tree with one process, this one: system calls on its pid work.
 class FakeProc {
  public:
-  explicit FakeProc(char state = 'S') : pid_(::getpid()) {
+  explicit FakeProc(char state = 'S', int parent = 1) : pid_(::getpid()) {
     const std::string pid = std::to_string(pid_);
     dir_.write(pid + "/status", std::string("State:\t") + state + "\nTgid:\t" + pid + "\n");
-    dir_.write(pid + "/stat", pid + " (fake) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 777 0 0\n");
+    dir_.write(pid + "/stat", pid + " (fake) S " + std::to_string(parent) +
+                                  " 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 777 0 0\n");
     dir_.write(pid + "/comm", "fake\n");
     dir_.write(pid + "/maps", "");
     dir_.link(pid + "/mem", "/proc/self/mem");
@@ -72,10 +73,17 @@ TEST(Discover, RealZombie) {
 }
 
 TEST(Discover, KernelThread) {
-  const FakeProc proc;  // no exe link
+  constexpr int kKthreadd = 2;
+  const FakeProc proc('S', kKthreadd);  // no exe link
   EXPECT_EQ(proc.discover().code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(proc.message(),
             "pid " + proc.pid() + " (fake) is a kernel thread, not an OCaml program");
+}
+
+TEST(Discover, ProcessThatEndsIsNoKernelThread) {
+  const FakeProc proc('R');  // no exe link any more
+  EXPECT_EQ(proc.discover(),
+            absl::NotFoundError("pid " + proc.pid() + " ended while it was being inspected"));
 }
 
 TEST(Discover, ThreadOfAnotherProcess) {
