@@ -79,6 +79,8 @@ static void start_if_due(void)
 
 static void on_minor_gc_end(void)
 {
+	if (UNLIKELY(memprof_share_ordered()))
+		memprof_share_obey();
 	if (UNLIKELY(memprof_activity.any != 0 || memprof_profiles_follow())) {
 		if (memprof_activity.sampling)
 			at_minor_gc_end_of_session();

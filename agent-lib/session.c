@@ -180,6 +180,7 @@ static void start_session(void)
 	 * and only a callback can end it. */
 	if (!(rate > 0))
 		return;
+	memprof_share_check_reader();
 	if (memprof_has_domains() && layout_is_right() == 0) {
 		answer(MEMPROF_AGENT_UNSUPPORTED, generation);
 		return;
@@ -250,6 +251,7 @@ int memprof_session_change(void)
 		return 0;
 	if (memprof_activity.sampling && stop_sampling()) { /* else the next callback tries again */
 		note_stop();
+		memprof_share_leave();
 		just_stopped = 1;
 		start_in_turn();
 		just_stopped = 0;

@@ -17,5 +17,14 @@ void memprof_share_forked(void);
 /* Call where a session is about to end. Returns whether it goes on, because this is a forked child
  * that has just got memory from the reader: nothing of it is lost. */
 int memprof_share_join(void);
+/* True without a session if a reader has ordered memory of a program that runs (struct
+ * memprof_share_order), or if such an order is over. */
+int memprof_share_ordered(void);
+/* Call at the end of a minor collection in this case: makes the memory, or takes it back. */
+void memprof_share_obey(void);
+/* Call before a session begins: if it is not for the reader of the shared memory, leaves that. */
+void memprof_share_check_reader(void);
+/* Call when a session has ended: the agent's data is its own again. */
+void memprof_share_leave(void);
 
 #endif

@@ -44,6 +44,10 @@ class RunTarget final : public SnapshotSource {
                                                            std::shared_ptr<RunProgram> program,
                                                            const ShareOptions& options);
 
+  // Takes a process that runs already and shares its agent's memory; requests the session.
+  static absl::StatusOr<std::unique_ptr<RunTarget>> attach(RunPrograms& programs, int pid,
+                                                           SharedAgent agent, double rate);
+
   // For the program to inherit, or to be sent to.
   int descriptor() const { return agent_.descriptor(); }
   // Finds the process that has taken the memory; later calls read new events and close due windows
@@ -55,7 +59,16 @@ class RunTarget final : public SnapshotSource {
   void withdraw() { agent_.end_session(); }
   // The program that was started has ended; after a last update().
   void finish(const ProgramEnd& end);
+  // The same of a program that continues, after withdraw().
+  void detach();
+  // True once the agent has been told to stop and has, or its program is gone.
+  bool stopped() const;
+  // The reason why the session of a running program does not begin, or has ended; empty: it runs,
+  // or waits.
+  std::string why_not_sampling() const;
 
+  // True if some data of the session has come.
+  bool sampling() const { return begun() && pipeline_->announced(generation_); }
   // True if a program's agent has taken the memory and events can be read.
   bool begun() const { return pipeline_ != nullptr; }
   // One line when it has, and cannot be profiled all the same; else empty.
@@ -74,6 +87,7 @@ class RunTarget final : public SnapshotSource {
 
  private:
   RunTarget(RunPrograms& programs, SharedAgent agent, std::string comm, double rate);
+  void end(TargetState state, const std::string& message);
   // The agent has taken the memory.
   void begin(const ShareTaker& taker);
   absl::Status begin_pipeline(const ShareTaker& taker);
@@ -89,6 +103,8 @@ class RunTarget final : public SnapshotSource {
   const std::uint64_t began_ns_;         // CLOCK_REALTIME
   std::shared_ptr<RunProgram> program_;  // until begin(): null, or the file that is about to start
   bool is_certain_ = false;              // it is that one
+  bool requests_session_ = false;        // which the agent does not begin by itself
+  std::uint32_t generation_ = 1;         // of the one session
   std::uint64_t load_bias_ = 0;
   std::string problem_;
   int pid_ = 0;

@@ -42,6 +42,10 @@ class SharedAgent {
 
   // kResourceExhausted, kUnavailable: memory of that kind cannot be created.
   static absl::StatusOr<SharedAgent> create(const ShareOptions& options);
+  // Takes memory that the agent of a running program has made. kDataLoss: it is no such memory.
+  static absl::StatusOr<SharedAgent> adopt(UniqueFd file);
+  // kDataLoss, in one line.
+  static absl::Status not_its_memory();
 
   // For the program to inherit: not closed on exec.
   int descriptor() const { return file_.get(); }
@@ -53,6 +57,11 @@ class SharedAgent {
   void answer();
   // Nothing yet.
   std::optional<ShareTaker> taker() const;
+  // Requests the first session of memory that was adopted, from this reader. Returns its
+  // generation.
+  absl::StatusOr<std::uint32_t> begin_session(double rate, const memprof_runtime_offsets& offsets);
+  // Positions of the agent's buffers, before the first session.
+  std::vector<BufferPosition> positions() const;
   // Moves the lease on: without it the agent stops to sample after AgentControl::kLeaseNs.
   void renew();
   // The agent stops at its next callback.
@@ -94,8 +103,9 @@ class SharedAgent {
     std::size_t bytes_;
   };
 
-  SharedAgent(UniqueFd file, std::unique_ptr<std::byte, Unmap> shared, const ShareOptions& options)
-      : file_(std::move(file)), shared_(std::move(shared)), ring_bytes_(options.ring_bytes) {}
+  SharedAgent(UniqueFd file, std::unique_ptr<std::byte, Unmap> shared, std::uint64_t ring_bytes)
+      : file_(std::move(file)), shared_(std::move(shared)), ring_bytes_(ring_bytes) {}
+  static absl::StatusOr<SharedAgent> map(UniqueFd file, std::uint64_t ring_bytes);
   memprof_share& head() const { return *reinterpret_cast<memprof_share*>(shared_.get()); }
   // Nothing while no process has taken the memory.
   std::optional<Memory> memory() const;

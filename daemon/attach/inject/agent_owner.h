@@ -23,6 +23,8 @@ absl::Status claim_agent(const AgentControl& agent, int pid);
 absl::Status check_claim(const AgentControl& agent, int pid);
 // The same of a token that was read there.
 absl::Status check_owner(const OwnerToken& token, int pid);
+// kAlreadyExists: process pid is profiled by that other one; 0: unknown.
+absl::Status already_profiled(int pid, int profiler);
 // If it is ours.
 void release_agent(const AgentControl& agent);
 
