@@ -121,22 +121,26 @@ class SignalsOfOthers(E2ETest):
 
     PTRACE_CONT, PTRACE_SETREGS = 7, 13
 
-    def calls(self, daemon, *names):
-        """Each of these calls of memprofd, held, until there has been none for a while."""
+    def calls(self, daemon, pid, *names):
+        """Each of these calls of an attach to that process, held."""
         daemon.stop_at(1, *names)
-        while (call := daemon.held(timeout=2)) is not None:
-            yield call
-            daemon.stop_at(1, *names)  # none slips through between
-            daemon.go()
+        attach = self.process(daemon.attach_in_background(pid))
+        while True:
+            call = daemon.held(timeout=0.5)
+            if call is not None:
+                yield call
+                daemon.stop_at(1, *names)  # none slips through between
+                daemon.go()
+            elif not attach.running() and daemon.state(pid) != "waiting":
+                break
         daemon.off()
 
     def test_it_comes_when_dlopen_begins(self):
         """It is the first thing that the borrowed thread gets on its way into dlopen."""
         target, expected = self.busy_target()
         daemon = self.process(SteppedDaemon(self.folder))
-        self.process(daemon.attach_in_background(target.pid))
         sent, previous = 0, None
-        for _, request, tid, _ in self.calls(daemon, "ptrace"):
+        for _, request, tid, _ in self.calls(daemon, target.pid, "ptrace"):
             if request == self.PTRACE_CONT and previous == self.PTRACE_SETREGS:
                 libc.syscall(SYS_TGKILL, target.pid, tid, signal.SIGURG)
                 sent += 1
