@@ -130,11 +130,7 @@ class Container(E2ETest):
         daemon = self.daemon(rate=self.RATE)
         for free in (0, 1):
             leave_descriptors(target.pid, free)
-            done = daemon.ctl("attach", "--pid", target.pid, "--mode", "agent", check=False)
-            why = done.stderr
-            if done.returncode == harness.OK:  # a busy machine: the answer was that it waits
-                eventually(lambda: daemon.state(target.pid) == "failed", "it is given up")
-                why = daemon.targets()[target.pid]["message"]
+            why = daemon.refusal(target.pid, "--mode", "agent")
             self.assert_one_line(why, target.pid, "descriptor" if free else "Too many open files", "prlimit --nofile")
         resource.prlimit(target.pid, resource.RLIMIT_NOFILE, before)
         daemon.attach(target.pid)

@@ -389,6 +389,15 @@ class Daemon(Process):
         options = [] if rate is None else ["--sampling-rate", f"{rate:g}"]
         return self.ctl("attach", "--pid", pid, *options, check=check)
 
+    def refusal(self, pid, *options):
+        """Why an attach is refused, in the words of memprofctl or, where that was told too early that the attach waits,
+        in those of the target."""
+        done = self.ctl("attach", "--pid", pid, *options, check=False)
+        if done.returncode != OK:
+            return done.stderr
+        self.wait_state(pid, "failed")
+        return self.targets()[pid]["message"]
+
     def detach(self, pid, check=True):
         return self.ctl("detach", "--pid", pid, check=check)
 
