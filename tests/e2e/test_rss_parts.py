@@ -88,7 +88,15 @@ class RssParts(E2ETest):
                 eventually(samples, "it samples")
                 target.command("threads 500", timeout=60)
                 heap = self.folder / "a.heap"
-                daemon.ctl("snapshot", "take", "--pid", target.pid, "--max-pause", "10s", "--out", heap)
+                taking = self.process(harness.Process([
+                    harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "snapshot", "take", "--pid", target.pid,
+                    "--max-pause", "10s", "--out", heap]))
+
+                def taken():  # 500 threads that all wait at the same time are rare on a busy machine
+                    target.command("remember 10")
+                    return not taking.running()
+                eventually(taken, "the snapshot is taken")
+                self.assertEqual(harness.OK, taking.wait(), taking.stderr())
                 roots = json.loads(harness.memprofctl("snapshot", "retained", heap, "-o", "json").stdout)["roots"]
                 stacks = next(root for root in roots if root["name"] == "stacks")["children"]
                 threads = next(row for row in stacks if row.get("name") == "500 threads")
