@@ -8,7 +8,8 @@ NFS server is to everybody who touches a page of it.
 mounts itself over FOLDER, which then holds the file `page`: what is in the file CONTENTS, or
 a page of zeros. With --async, as libfuse has it, who waits for a read can be killed; without it
 the kernel holds the reader until the answer. With --ask-again the kernel keeps no attributes: it asks for them
-at each stat; pages that it has read it keeps when the file is opened again. Prints "ready CONNECTION" once it is there. Lines on standard input:
+at each stat; pages that it has read it keeps when the file is opened again. Prints "ready CONNECTION" once it
+is there. Lines on standard input:
 
     answer    reads are answered from now on, those that wait too
     hold      reads wait from now on, which is how it begins

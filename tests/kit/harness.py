@@ -389,11 +389,13 @@ class Daemon(Process):
         options = [] if rate is None else ["--sampling-rate", f"{rate:g}"]
         return self.ctl("attach", "--pid", pid, *options, check=check)
 
-    def refusal(self, pid, *options):
+    def refusal(self, pid, *options, codes=range(1, 256)):
         """Why an attach is refused, in the words of memprofctl or, where that was told too early that the attach waits,
-        in those of the target."""
+        in those of the target. codes: what memprofctl may end with."""
         done = self.ctl("attach", "--pid", pid, *options, check=False)
         if done.returncode != OK:
+            if done.returncode not in codes:
+                raise AssertionError(f"{done.returncode} is not in {codes}: {done.stderr}")
             return done.stderr
         self.wait_state(pid, "failed")
         return self.targets()[pid]["message"]
