@@ -38,7 +38,9 @@ ifneq ($(findstring address,$(SANITIZE)),)
   # Parsers of hostile input report to libFuzzer where they have been; see tests/fuzz/coverage.cc.
   GUIDED   := $(addprefix daemon/,discover/ ingest/ rss/ run/ runtime/ snapshot/ state/ symbolize/ trace/ values/ util/)
   GUIDE    := -fsanitize-coverage=trace-pc,trace-cmp
-  LDFLAGS  += -Wl,--wrap=__sanitizer_cov_trace_pc
+  # Each check has a record with pointers, ten million in all: a program that is not moved starts in a third
+  # of the time, and its forks have 250 MB less to copy.
+  LDFLAGS  += -no-pie -Wl,--wrap=__sanitizer_cov_trace_pc
   COVERAGE_OBJ := $(BUILD)/obj/tests/fuzz/coverage.o
 endif
 

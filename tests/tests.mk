@@ -28,8 +28,9 @@ endif
 $(BUILD)/tests/unit_tests: $(UNIT_OBJ) $(LIBRARIES) | $(VERSION_OBJ)
 	$(call test_program,$(UNIT_OBJ))
 
-# Unit tests that sanitizers would disturb: they count allocations, or take many simulated programs to
-# find out what they are about, of which sanitizers see nothing that the other tests do not show them.
+# Unit tests that sanitizers would disturb: they count allocations, are of a relocated program, or take
+# many simulated programs to find out what they are about, of which sanitizers see nothing that the other
+# tests do not show them.
 PLAIN_SRC = $(sort $(wildcard tests/plain/*_test.cc))
 PLAIN_OBJ = $(call obj,$(PLAIN_SRC))
 # These take some seconds, half of it in the test's own code.

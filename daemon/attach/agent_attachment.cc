@@ -312,6 +312,7 @@ bool AgentAttachment::is_stopped() const {
 
 std::string AgentAttachment::waiting_for() const {
   if (is_stopped()) return "waiting: the program is stopped (SIGSTOP)";
+  if (!control_ && !injector_) return "waiting: memprofd has not begun to load the agent";
   const Obstacle obstacle = injector_ ? injector_->obstacle() : Obstacle::kNone;
   if (obstacle != Obstacle::kNone) return std::string(obstacle_text(obstacle));
   if (control_ && !plan_.may_inject) return "waiting for the program's next minor collection";

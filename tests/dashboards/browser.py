@@ -20,11 +20,11 @@ import subprocess
 import tempfile
 import time
 
-CHROMIUM = "/usr/bin/chromium"
+CHROMIUM = "/usr/bin/chromium-headless-shell"
 DEVTOOLS = "devtools://devtools/bundled/"
 TIMEOUT = 60.0  # seconds; generous: only a failing test ever waits that long
 FRAME_PATIENCE = 10.0  # seconds without a frame after which Chromium stands still
-FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
          "--no-first-run", "--no-default-browser-check", "--disable-background-networking",
          "--disable-component-update", "--disable-default-apps", "--disable-extensions",
          "--disable-background-timer-throttling", "--disable-backgrounding-occluded-windows",
@@ -97,7 +97,7 @@ class Browser:
 
     def __init__(self, width=1280, height=900):
         if not os.path.exists(CHROMIUM):
-            raise AssertionError(f"{CHROMIUM} is missing: install Debian's chromium")
+            raise AssertionError(f"{CHROMIUM} is missing: install Debian's chromium-headless-shell")
         self.errors, self.requests, self.events = [], [], []
         self.usable = True
         self.folder = tempfile.mkdtemp(prefix="memprofd-chromium-")

@@ -57,8 +57,9 @@ class Descriptors(E2ETest):
             self.leave(number)
             try:
                 api.Attach(pid=target.pid)
-                told = eventually(lambda: next(t for t in api.ListTargets().targets if t.pid == target.pid and
-                                               t.state != self.pb.TARGET_STATE_WAITING), "it is sampled or has failed")
+                told = eventually(lambda: next((t for t in api.ListTargets().targets if t.pid == target.pid and
+                                                t.state != self.pb.TARGET_STATE_WAITING), None),
+                                  "it is sampled or has failed")
                 message = f"pid {told.pid}: {told.message}" if told.state == self.pb.TARGET_STATE_FAILED else ""
             except grpc.RpcError as error:
                 message = error.details()

@@ -382,8 +382,8 @@ TEST(PprofTest, ItFoldsAsFarAsItTakes) {
 }
 
 TEST(PprofTest, ReceiversGetWhatTheyTake) {
-  ProfileModel model = wide(40, 1000);
-  for (std::uint64_t i = 0; i < 2000; ++i) {  // deep ones, that all differ
+  ProfileModel model = wide(20, 1000);
+  for (std::uint64_t i = 0; i < 1000; ++i) {  // deep ones, that all differ
     std::vector<std::uint64_t> stack{1'000'000 + i};
     for (std::uint64_t depth = 0; depth < 1500; ++depth) stack.push_back(2'000'000 + depth);
     model.add(stack, 5);

@@ -28,6 +28,7 @@ std::uint64_t own_bias() {
   return bias;
 }
 
+// Of a program that the linker relocates, which one with sanitizers is not.
 class RelocatedFileTest : public ::testing::Test {
  protected:
   RelocatedFileTest()
