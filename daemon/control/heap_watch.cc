@@ -126,8 +126,8 @@ void HeapWatch::inspect(const ProfileSnapshot& target, Watched& watched) {
   if (taking != nullptr) taking->due = std::move(due);
 }
 
-// Keeps the program waiting at its points. The first call fails while another snapshot is taken;
-// later checks try again.
+// Renews the request that the program waits at its points. The first request fails while another
+// snapshot is taken; later checks try again.
 void HeapWatch::keep_points(int pid, Watched& watched) const {
   if (point_kinds_ == 0) return;
   if (!watched.points) {

@@ -322,7 +322,7 @@ void TargetSession::keep_alive() {
   start_again(target_pipeline_->info().sampling_rate);
 }
 
-// In observe mode, reports whether probes follow the native heap; they are removed if they cost too
+// Observe mode: reports whether probes follow the native heap. They are removed if they cost too
 // much.
 void TargetSession::watch_native_heap() {
   AttachedTarget& target = *attached_->target;

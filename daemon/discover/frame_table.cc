@@ -8,9 +8,9 @@
 //     align 8
 //   ...
 //
-// For example 90 10 ... 22 00 01 00 10 00, frame_size 0x23, num_live 1: frame of
-// 0x20 bytes, combined allocations: 02 (two) 00 01 (2 and 3 words), pad to 4,
-// two debuginfo offsets, pad to 8. frame_size 0xFFFF has neither.
+// For example 90 10 ... 22 00 01 00 10 00, frame_size 0x23, num_live 1: a frame of 0x20 bytes with
+// combined allocations: 02 (two) 00 01 (2 and 3 words), padding to 4, two debuginfo offsets,
+// padding to 8. A descriptor with frame_size 0xFFFF has neither.
 #include "daemon/discover/frame_table.h"
 
 #include <algorithm>

@@ -68,7 +68,7 @@ std::chrono::nanoseconds MemoryChannel::silent_for() const {
 MemoryChannel::Outcome MemoryChannel::call(MemoryRequest request, std::span<const std::byte> in,
                                            std::span<std::byte> out, MemoryAnswer& answer,
                                            std::chrono::nanoseconds patience) {
-  // Another thread may hold the lock while it waits with more patience.
+  // Another thread with more patience may hold the lock.
   if (!mutex_.try_lock_for(patience)) return Outcome::kLate;
   const MutexLock lock(mutex_, std::adopt_lock);
   const auto patience_ns = static_cast<std::uint64_t>(patience.count());

@@ -38,7 +38,7 @@ struct StubName {
   std::string_view name;
   std::span<const long> calls;
 };
-// From otherlibs/unix and runtime/io.c of 4.11 to 4.14, and from Memprof_check.
+// Stubs of otherlibs/unix and runtime/io.c in 4.11 to 4.14, and of Memprof_check.
 constexpr StubName kStubs[] = {
     {"memprof_check_ml_wait", kSleeps},  {"unix_sleep", kSleeps},   {"unix_select", kSelects},
     {"unix_accept", kAccepts},           {"unix_read", kReads},     {"unix_recv", kReceives},

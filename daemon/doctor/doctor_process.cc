@@ -105,7 +105,7 @@ void examine_namespaces(const ProcFs& proc, int pid, const ProcessStatus& status
                       parts.empty() ? "those of memprofd" : absl::StrJoin(parts, "; "), ""});
 }
 
-// After injection the program opens the agent by its name, or a copy through its own descriptor.
+// During injection the program opens the agent by name, or a copy through its own file descriptor.
 void examine_root(const ProcFs& proc, int pid, bool injection_needed, const std::string& agent_path,
                   Findings& findings) {
   if (!injection_needed || !std::filesystem::path(agent_path).is_absolute()) return;

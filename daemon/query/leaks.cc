@@ -34,8 +34,8 @@ constexpr std::uint64_t kAgeFactor = 2;
 // Maximum number of certain groups that are shown, or of those with the largest growth if none is
 // certain.
 constexpr std::size_t kRolledUp = 3;
-// Of the callers with at least this share of the largest growth, the one with the least live memory
-// is named: the root of all callstacks has all of the growth but identifies nothing.
+// The report names the caller with the least live memory among those with at least this share of
+// the largest growth: the root of all callstacks has all of the growth but identifies nothing.
 constexpr double kMostOfGrowth = 0.8;
 // A site with more large blocks does not grow in steps.
 constexpr std::size_t kMostLargeBlocks = 64;

@@ -31,8 +31,8 @@ double between_ages(const OlderShares& live) {
 
 // The limits are the nearest ages at which the older share differs from one half by more than its
 // error. The error is that of one coin toss per sample, or per equivalent sample if samples stand
-// for different numbers of words, plus half a sample because samples are whole numbers. The median
-// is older than an age if 60 of 100 samples are.
+// for different numbers of words, plus half a sample because samples are whole numbers. For
+// example, the median exceeds an age if 60 of 100 samples are older.
 Limits age_limits(const OlderShares& live) {
   const double one = std::max(0.0, live.variance_words2) / (live.words * live.words);
   const double error = 0.5 * kBothSides95 * std::sqrt(one) + 0.5 * one;

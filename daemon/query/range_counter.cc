@@ -357,7 +357,7 @@ void RangeCounter::for_each_death(std::uint64_t begin_ns, std::uint64_t end_ns, 
 }
 
 // Works forwards: adds the blocks born in the windows up to until_ns, and subtracts the deaths of
-// such blocks in all windows up to at_ns. Of a death only the window and a lifetime bucket are
+// such blocks in all windows up to at_ns. Only the window and the lifetime bucket of a death are
 // known, so it counts by the share of times in both for which the block was born between after_ns
 // and until_ns.
 std::vector<Portion> RangeCounter::survivors(std::uint64_t after_ns, std::uint64_t until_ns,

@@ -84,7 +84,7 @@ absl::Status check_amount(const ProfileSnapshot& snapshot, const TimeRange& rang
   return absl::OkStatus();
 }
 
-// Compares the allocated bytes per interval with the limit. For a run this chooses the interval
+// Compares the bytes allocated per interval with the limit. For a run this chooses the interval
 // that exceeds the limit by most, and divides the error probability by the number of intervals.
 absl::Status check_intervals(const ProfileSnapshot& snapshot, const RuleCheck& check,
                              RuleOutcome& outcome) {
