@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Estimates how long blocks live, from those that died and those that still live.
+// Estimates the lifetimes of blocks from dead and live blocks.
 //
-// Blocks that have died are the short-lived ones: of blocks with a mean life of 60 s, those that
-// died within a minute of watching lived for 19 s. A block that is still alive, or is no longer
-// followed, has lived for at least its age, and that counts: it was at risk of dying up to that age
-// and did not. S, the share of the words that live longer than an age, falls at each bucket of ages
-// by the share q of those at risk that die in it (product-limit estimate: Kaplan and Meier, J. Am.
-// Stat. Assoc. 53, 1958; for ages by class the actuarial one: Cutler and Ederer, J. Chronic Dis. 8,
-// 1958):
+// Dead blocks alone are biased towards short lifetimes: of blocks with a mean lifetime of 60 s,
+// those that died within one minute of observation lived for 19 s. A block that is still alive, or
+// no longer followed, has lived for at least its age, and this counts: it was at risk of dying up
+// to that age and did not die. S is the share of the words that live longer than an age. In each
+// bucket of ages it falls by the share q of the words at risk that die in it (product-limit
+// estimator: Kaplan and Meier, J. Am. Stat. Assoc. 53, 1958; in its actuarial form for ages by
+// class: Cutler and Ederer, J. Chronic Dis. 8, 1958):
 //
 //   q_i = d_i / r_i      S_i = S_(i-1) (1 - q_i)      r_i = n_i - c_i / 2 - m_i
 //
-// with the words d that die in bucket i, c that were last seen alive in it, and n that enter it; m
-// are those that were not watched yet (LateEntries).
+// where n words enter bucket i, d of them die in it and c are last seen alive in it; m words were
+// not observed yet (LateEntries).
 //
 //   bucket    0-1 s   1-2 s   2-4 s     10 samples of equal weight: 3 die, 7 are alive, of which
 //   n            10       7       4     2 are 0.5 s old, 2 are 1.5 s old, and 3 are 3 s old
@@ -21,19 +21,19 @@
 //   r             9       6     2.5
 //   S          0.89    0.74    0.44     p50 is in the last bucket, at 3.5 s; p90 not reached
 //
-// The error is Greenwood's (Rep. Publ. Health Med. Subj. 33, 1926), with each block w by its own
-// weight, since rates differ (linearised; for equal weights it is Greenwood's q / ((1 - q) r)):
+// The error is Greenwood's (Rep. Publ. Health Med. Subj. 33, 1926). Each block has its own weight
+// w, because rates differ (linearised; for equal weights this is Greenwood's q / ((1 - q) r)):
 //
 //   var(ln S) = sum of ((1 - q)^2 D2 + q^2 (R2 - D2)) / (r (1 - q))^2     D2, R2: sums of w^2
 //
-// S has then the error of a binomial share among n' = (1 - S) / (S var(ln S)) blocks, and the
-// limits of 95 % are Wilson's for these (Rothman, J. Chronic Dis. 31, 1978): right for few blocks
-// and at S = 1 too. A quantile lies between the ages at which the lower and the upper limit of S
-// pass it (Brookmeyer and Crowley, Biometrics 38, 1982), moved out to the ends of their buckets,
-// since a lifetime is known by its bucket only.
+// S then has the error of a binomial share among n' = (1 - S) / (S var(ln S)) blocks, and its 95 %
+// limits are Wilson's limits for such a share (Rothman, J. Chronic Dis. 31, 1978), which also hold
+// for few blocks and at S = 1. A quantile lies between the ages at which the lower and the upper
+// limit of S pass it (Brookmeyer and Crowley, Biometrics 38, 1982), widened to the ends of their
+// buckets, because a lifetime is known only by bucket.
 //
 // The method assumes that forgotten blocks do not differ from the others. The limits cover the
-// chance of which blocks were sampled.
+// random choice of the sampled blocks.
 #pragma once
 
 #include <array>

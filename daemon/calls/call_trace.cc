@@ -26,7 +26,7 @@ absl::StatusOr<FunctionList> choose(const Target& target, const CallsRequest& re
   ASSIGN_OR_RETURN(const Patterns wanted, Patterns::compile("function", {request.pattern}));
   const FunctionNames names(program, target.load_bias, target.frames,
                             target.abi.end_lines ? LocationFormat::kLines : LocationFormat::kLine);
-  // Also matches the name without inner modules.
+  // Also matches the pattern against the name without inner modules.
   const auto name_of = [&](const ElfFunction& function) -> std::optional<std::string> {
     std::string name = names.of(function);
     const bool chosen = wanted.any_in(name) || wanted.any_in(demangle(function.name));
@@ -48,11 +48,11 @@ absl::StatusOr<FunctionList> choose(const Target& target, const CallsRequest& re
   return list;
 }
 
-// Maximum number of probes of a trace: an entry and nine exits for each of the maximum number of
-// functions.
+// Maximum number of probes of a trace: one entry and nine exits per function, for the maximum
+// number of functions.
 constexpr std::size_t kMaxProbes = 20'000;
 
-// Places of the probes for the chosen functions, and the facts about each.
+// The chosen functions and the sites of their probes.
 struct ProbePlan {
   std::vector<FunctionCalls> functions;
   ProbeSites sites;
@@ -91,7 +91,7 @@ class ProbeFinder {
                 exit.is_tail_call ? MEMPROF_CALL_TAIL : MEMPROF_CALL_RETURN, {});
     }
   }
-  // The whole function is in the file, because its code was read from there.
+  // The function is complete in the file, because its code was read from there.
   void add_probe(std::uint64_t address, memprof_call_place place, const FunctionEntry& entry) {
     const auto offset = program_.offset_of(address);
     if (!offset) return;
@@ -170,8 +170,8 @@ absl::Status CallTrace::attach(const ProbeSites& sites) {
                                                 .fiber_end_offset = target_.abi.fiber_end,
                                                 .fiber_id_offset = target_.abi.fiber_id,
                                                 .words = words_of(target_)}));
-  // Before the probes were in place, the pid may have become another process's, or the process
-  // another program.
+  // Before the probes were in place, the pid may have been reused or the process may have called
+  // exec.
   RETURN_IF_ERROR(check_same_program(target_));
   began_ns_ = monotonic_ns();
   probes_->arm();

@@ -40,7 +40,7 @@ absl::StatusOr<std::shared_ptr<CallTrace>> CallTraceRegistry::start(const AskedP
                                      const MutexLock lock(traces->mutex);
                                      traces->pids.erase(pid);
                                    });
-  // If the inspecting thread hangs in a file of the program, nothing else waits for it.
+  // Inspects on another thread, so that memprofd does not hang if a file of the program does.
   ASSIGN_OR_RETURN(Started started,
                    inspect_in_time<Started>(pid, [process, request](const std::stop_token& stop) {
                      return inspect_and_start(process, request, stop);

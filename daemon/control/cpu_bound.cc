@@ -9,7 +9,8 @@
 namespace memprofd {
 namespace {
 
-// The common level if this amount is poured into vessels of these sizes; infinite if all overflow.
+// Water-filling: the common level of vessels of these sizes that share this amount; infinite if all
+// of them overflow.
 double level(double poured, std::vector<double> sizes) {
   std::sort(sizes.begin(), sizes.end());
   auto left = static_cast<double>(sizes.size());

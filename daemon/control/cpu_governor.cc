@@ -12,7 +12,8 @@ namespace memprofd {
 namespace {
 
 constexpr std::chrono::seconds kWindow{1};
-// Longer than attaching to many programs at once takes.
+// Time for which clients may exceed the limit before a warning; attaching to many programs at once
+// takes less.
 constexpr double kOthersSeconds = 60;
 
 }  // namespace
@@ -39,7 +40,7 @@ void CpuGovernor::check(const std::map<int, std::unique_ptr<TargetSession>>& tar
   cpu_seconds_ = cpu_seconds;
 }
 
-// Logs once, because only the clients can change what they ask.
+// Logs once, because only the clients can reduce this load.
 void CpuGovernor::log_who_else(double seconds) {
   const bool over = bound_.cores() != 0 && bound_.other_cores() > bound_.cores();
   others_over_seconds_ = over ? others_over_seconds_ + seconds : 0;

@@ -63,7 +63,7 @@ Finding doctor_given_up(const absl::Status& why) {
   return {Finding::Level::kProblem, "look", std::string(why.message()), ""};
 }
 
-// Shows findings about a pid to a user only if the program belonged to the user all the time.
+// Returns findings to a user only if the program belonged to that user during the whole check.
 std::vector<Finding> diagnose_for(const AskedProcess& process, const std::string& agent,
                                   const std::stop_token& stop) {
   if (!process.user) return run_doctor(process.pid, agent, stop);
@@ -100,7 +100,7 @@ void Daemon::stop() {
   stop_ = true;
   queue_->wake();
   control_.join();
-  value_sampler_->stop();  // programs are released first: their memory may hang
+  value_sampler_->stop();  // after all targets are detached, because their memory may hang
   residency_scanner_->stop();
   if (state_ != nullptr) state_->stop();
 }
@@ -110,7 +110,7 @@ void Daemon::cancel_requests() {
   queue_->close();
 }
 
-// Does periodic work, and more often work that a client waits for.
+// Does periodic work; polls more often while a client waits.
 void Daemon::loop() {
   ::pthread_setname_np(::pthread_self(), "control");
   auto next_tick = Clock::now();
@@ -119,7 +119,7 @@ void Daemon::loop() {
     const auto until = anybody_waits() ? Clock::now() + kPollInterval : next_tick;
     const auto requests = queue_->wait_until(std::min(until, next_tick));
     if (cancelled_) drop_requests();
-    // A request may take a second, so no client waits for more than one.
+    // A request may take a second, so due targets are supervised after each one.
     for (const auto& request : requests) {
       guarded("to handle a request", request);
       guarded("to supervise targets", [this] { tick(Whom::kDue); });
@@ -322,7 +322,7 @@ absl::StatusOr<TargetSession*> Daemon::find_attached(const AskedProcess& process
   return found->second.get();
 }
 
-// Answers at once, or leaves the answer to the session.
+// Answers at once, or hands the answer to the session.
 void Daemon::do_detach(const AskedProcess& process, SessionAnswer answer) {
   const int pid = process.pid;
   const auto found = targets_.find(pid);
@@ -349,7 +349,7 @@ void Daemon::do_set_rate(const AskedProcess& process, const RateRequest& request
   (*session)->answer_when_sampling(std::move(answer), TargetSession::kRatePatience);
 }
 
-// Also drops requests that cannot be answered yet; inspections end by themselves.
+// Drops the requests that wait for a target; its inspection ends by itself.
 void Daemon::drop_requests() {
   for (auto& [pid, session] : targets_) {
     if (session->state() == TargetSession::State::kInspecting) {
@@ -435,7 +435,7 @@ absl::Status Daemon::set_rate(const AskedProcess& process, const RateRequest& re
   return set.status();
 }
 
-// Runs on the caller's thread, once the control thread has granted the lease.
+// Runs on the caller's thread, which waits until the control thread grants the lease.
 absl::StatusOr<HeapSource> Daemon::heap_source(const AskedProcess& process) {
   using Source = absl::StatusOr<HeapSource>;
   return queue_->ask<Source>([this, process](Answer<Source> answer) {
@@ -468,7 +468,7 @@ absl::StatusOr<HeapSummary> Daemon::take_heap(const HeapRequest& request,
   return summary;
 }
 
-// On the caller's thread, once the control thread has identified the program.
+// Runs on the caller's thread, which waits until the control thread has identified the program.
 absl::StatusOr<std::shared_ptr<ValueProgram>> Daemon::value_program(const AskedProcess& process) {
   using Program = absl::StatusOr<std::shared_ptr<ValueProgram>>;
   return queue_->ask<Program>([this, process](Answer<Program> answer) {
@@ -477,7 +477,7 @@ absl::StatusOr<std::shared_ptr<ValueProgram>> Daemon::value_program(const AskedP
   });
 }
 
-// A program that publishes values.
+// Like value_program(), but fails if the program publishes no values.
 absl::StatusOr<std::shared_ptr<ValueProgram>> Daemon::publishing_program(
     const AskedProcess& process) {
   ASSIGN_OR_RETURN(auto program, value_program(process));
@@ -535,7 +535,7 @@ bool publishes_something(ValueProgram& program) {
 
 }  // namespace
 
-// Any thread but the control thread.
+// Call from any thread except the control thread.
 std::vector<PublishingTarget> Daemon::publishing_targets() {
   using Targets = absl::StatusOr<std::vector<PublishingTarget>>;
   auto listed = queue_->ask<Targets>([this](Answer<Targets> answer) {
@@ -554,7 +554,7 @@ std::vector<PublishingTarget> Daemon::publishing_targets() {
   return listed.ok() ? *std::move(listed) : std::vector<PublishingTarget>();
 }
 
-// On the caller's thread.
+// Runs on the caller's thread.
 std::vector<PublishedValues> Daemon::read_published(const ValuesRequest& request) {
   ValuesRequest with_types = request;
   with_types.types = &types_;

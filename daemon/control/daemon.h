@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control thread: answers the servers' requests, and takes care of all targets
-// (target_session.h) in turn. It owns their attachments; the ingest thread owns their data.
+// The control thread answers the servers' requests and runs the session of each target in turn
+// (target_session.h). It owns the attachments; the ingest thread owns the collected data.
 //
 // Threads of memprofd and the data that each owns:
 //
 //   main      signals, lifetime of the servers and of this object
 //   control   TargetSession with its AttachedTarget, budget, plugins
-//   look      one per target that is inspected, or searched for plugins: the result (inspection.h)
-//   lease     nothing: it renews the leases under which agents sample (lease_renewer.h)
+//   look      one thread per target that is inspected or searched for plugins: the result
+//             (inspection.h)
+//   lease     no data: it renews the leases under which agents sample (lease_renewer.h)
 //   ingest    TargetPipeline, Pipeline, EventRing
-//   state     nothing of targets: it writes immutable snapshots to files
-//   values    nothing of targets: it reads published values and posts them to ingest
-//   servers   nothing: they read immutable snapshots and post requests here
+//   state     no data of targets: it writes immutable snapshots to files
+//   values    no data of targets: it reads published values and posts them to ingest
+//   servers   no data: they read immutable snapshots and post requests to control
 //   injector  one short-lived thread per injection: the seized threads
 #pragma once
 

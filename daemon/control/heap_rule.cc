@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kLive = "live", kMajors = "majors=", kAt = "at=";
 
-// "03:00"
+// Parses a time of day: "03:00".
 bool parse_time(std::string_view text, HeapRule& rule) {
   if (text.size() != 5 || text[2] != ':') return false;
   const auto hour = parse_number<unsigned>(text.substr(0, 2));
@@ -21,7 +21,7 @@ bool parse_time(std::string_view text, HeapRule& rule) {
   return true;
 }
 
-// ">2GiB", "+500MiB"
+// Parses a limit, ">2GiB", or an increase, "+500MiB".
 bool parse_live(std::string_view text, HeapRule& rule) {
   if (text.empty() || (text[0] != '>' && text[0] != '+')) return false;
   const auto bytes = parse_size(text.substr(1));
@@ -56,7 +56,7 @@ absl::StatusOr<HeapRule> parse_heap_rule(std::string_view text) {
       "or end"));
 }
 
-// True when the condition begins to hold, and not again while it holds.
+// Returns true when the condition begins to hold, but not again while it holds.
 bool HeapRuleState::crossed(bool is_there) {
   if (!is_there) is_armed_ = true;
   return is_there && is_armed_;

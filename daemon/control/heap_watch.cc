@@ -23,7 +23,7 @@
 namespace memprofd {
 namespace {
 
-// Time within which a program is detected that waits for its snapshot.
+// Interval at which programs are checked for one that waits for its snapshot.
 constexpr std::chrono::milliseconds kPointInterval{100};
 
 HeapMoment moment_of(const ProfileSnapshot& target) {
@@ -34,7 +34,7 @@ HeapMoment moment_of(const ProfileSnapshot& target) {
   return moment;
 }
 
-// Nothing if root owns the process, or if it is gone.
+// The user who is charged for snapshots of the process; empty if root owns it or it has exited.
 std::string user_of(int pid) {
   struct stat process {};
   const bool is_there = ::stat(ProcFs().path(pid, "").c_str(), &process) == 0;
@@ -82,7 +82,7 @@ void HeapWatch::run() {
                           : std::min(options_.interval, kPointInterval)));
 }
 
-// Rules for targets that are not sampled now restart when they are.
+// The rules of a target that is not sampled restart when sampling resumes.
 void HeapWatch::check() {
   std::map<int, Watched> still_there;
   std::set<Process> known;
@@ -126,7 +126,8 @@ void HeapWatch::inspect(const ProfileSnapshot& target, Watched& watched) {
   if (taking != nullptr) taking->due = std::move(due);
 }
 
-// No snapshot can be taken for points while another one is being taken.
+// Renews the request that the program waits at its points. The first request fails while another
+// snapshot is taken; later checks try again.
 void HeapWatch::keep_points(int pid, Watched& watched) const {
   if (point_kinds_ == 0) return;
   if (!watched.points) {

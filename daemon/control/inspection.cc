@@ -76,7 +76,7 @@ absl::Status InspectionThreads::start(std::function<void()> work) {
   return thread.status();
 }
 
-// The id of a thread's CPU clock, as the C library computes it (<linux/posix-timers.h>).
+// Computes the id of the thread's CPU clock as the C library does (<linux/posix-timers.h>).
 std::chrono::nanoseconds cpu_time_of_thread(pid_t thread) {
   const auto clock = static_cast<clockid_t>((~static_cast<unsigned>(thread) << 3) | 6);
   timespec time{};

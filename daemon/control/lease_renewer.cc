@@ -32,7 +32,7 @@ void LeaseRenewer::drop(int pid) {
   leases_.erase(pid);
 }
 
-// Runs without the lock, because renewing may wait for a target.
+// Renews without holding the lock, because renewing may wait for a target.
 void LeaseRenewer::renew_all() {
   std::map<int, std::function<void()>> leases;
   {

@@ -11,8 +11,8 @@
 namespace memprofd {
 namespace {
 
-// A program may register frame tables as often as it likes, so inspections take only this share of
-// the time.
+// A program may register frame tables at any rate, so inspections take at most one part in kOneIn
+// of the time.
 constexpr int kOneIn = 10;
 
 }  // namespace
@@ -98,7 +98,7 @@ void PluginFollower::take_over(AttachedTarget& target) {
   add_found(target);
 }
 
-// Adds names before addresses, because the symbolizer looks nothing up twice.
+// Adds names before addresses, because the symbolizer looks up each address only once.
 void PluginFollower::add(Plugin plugin, AttachedTarget& target) {
   const int pid = target.target().pid;
   const std::string name = plugin.code.file->display_name();
@@ -128,7 +128,7 @@ void PluginFollower::walk_through(const KernelFrameTable& table, const std::stri
       pid, name, table.left_out, format_bytes(static_cast<double>(kTargetBytes)));
 }
 
-// Logs each reason once: a program may load plugins without end.
+// Logs each reason once, because a program may load any number of plugins.
 void PluginFollower::log_problems(int pid) {
   for (const auto& problems = finder_.problems(); problems_logged_ < problems.size();) {
     log_warning("pid {}: plugin {}", pid, problems[problems_logged_++]);

@@ -15,7 +15,7 @@
 namespace memprofd {
 namespace {
 
-// An abandoned inspection must not get as far as taking the target's lock.
+// Fails if the inspection was abandoned, so that it does not take the target's lock.
 absl::StatusOr<InspectedProgram> find_program(int pid, const std::stop_token& stop) {
   absl::StatusOr<Target> found = discover_target(pid, "/proc", stop);
   if (stop.stop_requested()) return absl::CancelledError("given up");
@@ -72,8 +72,7 @@ absl::StatusOr<PreparedTarget> observe_instead(InspectedProgram found, TargetLoc
 absl::StatusOr<PreparedTarget> prepare_target(int pid, const AttachOptions& options,
                                               AttachMode mode, const std::stop_token& stop) {
   ASSIGN_OR_RETURN(InspectedProgram found, find_program(pid, stop));
-  // Since the request, the pid may have become another process's, or the process may have gained
-  // rights.
+  // Since the request, the pid may have been reused or the process may have gained privileges.
   RETURN_IF_ERROR(check_is_meant({pid, options.start_time_ticks, options.user},
                                  found.target.start_time_ticks, found.target.owner));
   ASSIGN_OR_RETURN(TargetLock held, take_lock(found.target));

@@ -18,7 +18,7 @@ namespace {
 // Nearly every file is examined within this time.
 constexpr std::chrono::milliseconds kFirstMoment{50};
 
-// True for /proc/PID/exe of a program that was started as an argument of the dynamic loader.
+// True for /proc/PID/exe of a program that was started as an argument to the dynamic loader.
 bool is_loader(std::string_view exe) {
   const std::string_view name = exe.substr(exe.rfind('/') + 1);
   return name.starts_with("ld-") && name.find(".so") != name.npos;
@@ -60,8 +60,8 @@ std::optional<FileVerdict> examine_program(const std::string& path, const std::s
                                     ", which hides its program; start the program itself")};
   }
   const auto file = ElfFile::open(path, exe);
-  // A file that is not a program, or is damaged, stays so. A process that has gone proves nothing
-  // about its file.
+  // This verdict is final if the file is not a program or is damaged. The exit of a process does
+  // not prove anything about its file.
   if (absl::IsFailedPrecondition(file.status()) || absl::IsDataLoss(file.status())) {
     return FileVerdict();
   }
@@ -111,7 +111,7 @@ const FileVerdict* ProgramFiles::verdict(const std::string& path, const std::str
   return &*entry.verdict;
 }
 
-// A file whose inspection takes longer than allowed counts as no OCaml program.
+// A file whose inspection exceeds its budget counts as not OCaml.
 void ProgramFiles::take_result(Entry& entry) {
   if (entry.inspection->done()) {
     entry.verdict = entry.inspection->take();

@@ -19,7 +19,8 @@ namespace memprofd {
 namespace {
 
 constexpr std::string_view kDeleted = " (deleted)";
-// A program that has just started has no runtime yet, and is refused.
+// Number of refusals before a program is skipped. A program that has just started has no runtime
+// yet, so its first attach may be refused.
 constexpr int kTries = 3;
 constexpr std::size_t kAttachesAtOnce = 8;
 
@@ -114,7 +115,7 @@ void ProgramWatch::note(int pid, std::map<int, MatchedProcess>& still_there,
   if (!start.ok()) return;
   if (const auto known = found_.find(pid); known != found_.end()) {
     const bool same = known->second.start_time_ticks == *start && known->second.exe == *exe;
-    if (!same && known->second.attach.valid()) return;  // wait until that one has ended
+    if (!same && known->second.attach.valid()) return;  // wait until that attach has ended
     if (same) still_there.emplace(pid, std::move(known->second));
     found_.erase(known);
     if (same) return;

@@ -40,7 +40,7 @@ ProfileSnapshotPtr with_state(const ProfileSnapshot& snapshot, TargetState state
 
 }  // namespace
 
-// Runs before the control thread.
+// Runs before the control thread starts.
 void Daemon::show_stored() {
   std::size_t all = 0;
   for (const StoredTarget& stored : state_->take_stored()) {
@@ -89,7 +89,7 @@ std::deque<ProfileSnapshotPtr>::const_iterator Daemon::waiting_to_resume(int pid
       [pid](const ProfileSnapshotPtr& waiting) { return waiting->info.pid == pid; });
 }
 
-// Returns whether it was waiting.
+// Returns true if the target was waiting to be resumed.
 absl::StatusOr<bool> Daemon::cancel_resume(const AskedProcess& process) {
   const auto waiting = waiting_to_resume(process.pid);
   if (waiting == to_resume_.end()) return false;
@@ -126,8 +126,8 @@ void TargetSession::cannot_resume(const absl::Status& why) {
   });
 }
 
-// The path is no identity: it changes when the file is replaced, and may stay when the program
-// changes.
+// The path does not identify a program: it changes when the file is replaced, and may be the same
+// after the program has changed.
 ProgramIdentity TargetSession::identity_of(const Target& target) {
   return {.start_time_ticks = target.start_time_ticks,
           .file = file_id(target.program_file->get()).value_or(FileId()),

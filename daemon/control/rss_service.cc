@@ -20,7 +20,7 @@ absl::StatusOr<RssReport> RssService::ask(const AskedProcess& process, RssOption
     if (found != answers_.end()) return found->report;
   }
   ASSIGN_OR_RETURN(const auto slot, slots_.take(Asker::current()));
-  // If the inspecting thread hangs in a file of the program, nothing else waits for it.
+  // Inspects on another thread, so that memprofd does not hang if a file of the program does.
   ASSIGN_OR_RETURN(absl::StatusOr<RssReport> report,
                    inspections_.ask({process, options.owners}, process.pid,
                                     [process, options](const std::stop_token& stop) {

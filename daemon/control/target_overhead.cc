@@ -10,17 +10,17 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kOverheadWindow{1};
-// A window waits at most this long until a nearly idle target has used kLeastCpuSeconds.
+// A window ends after this time even if a nearly idle target has not used kLeastCpuSeconds.
 constexpr std::chrono::seconds kLongestWindow{10};
 
-// Each record in the ring is a hit.
+// Estimates the probe hits without BPF statistics: each record in the ring is one hit.
 ProbeRuns estimated_runs(memprof_capture_by capture, const PipelineSignals& signals) {
   const std::uint64_t walks =
       capture == MEMPROF_CAPTURE_BY_KERNEL ? signals.captures_seen.load() : 0;
   return {.hits = walks + signals.batches_seen, .program_ns = walks * kUsualWalkNs};
 }
 
-// CPU of a process; 0 when it has ended.
+// CPU time between two readings, in seconds; 0 if the process has ended.
 double seconds_between(std::uint64_t from_ns, std::uint64_t to_ns) {
   return to_ns > from_ns ? static_cast<double>(to_ns - from_ns) * 1e-9 : 0;
 }
@@ -42,7 +42,7 @@ TargetOverhead::Due TargetOverhead::measure(const AttachedTarget& target, const 
   }
   const auto lasted = Clock::now() - began_->at;
   if (lasted < kOverheadWindow) return {};
-  // Tested first, because the rest of a reading takes a system call for each probe.
+  // Tested first, because a full reading takes one system call per probe.
   if (lasted < kLongestWindow &&
       seconds_between(began_->cpu_ns, process_cpu_ns(target.target().pid)) <
           OverheadBudget::kLeastCpuSeconds)

@@ -22,7 +22,7 @@ constexpr milliseconds kInspectionStopPatience{1000};
 // Time for which a copy of a program waits for the sites of its sampled blocks.
 constexpr milliseconds kSitesPatience{2000};
 
-// Leaves nothing to defaults, which the next memprofd may have changed.
+// Sets every option, because the next memprofd may have other defaults.
 AttachRequest request_of(const SessionOptions& options) {
   return {.pid = options.pid,
           .sampling_rate = options.rate,
@@ -53,12 +53,12 @@ TargetInfo describe(const AttachedTarget& attachment, double rate) {
 
 }  // namespace
 
-// Names the target in the error, for users who asked for several.
+// Names the target in the error, because a client may have asked for several targets.
 absl::Status TargetSession::about(const absl::Status& status) const {
   return about_pid(options_.pid, status);
 }
 
-// ---------------------------------------------------------------------- looks
+// ---------------------------------------------------------------- inspections
 
 absl::StatusOr<std::unique_ptr<TargetSession>> TargetSession::open(
     SessionOptions options, const SessionContext& context, TargetSession* before,
@@ -114,7 +114,7 @@ void TargetSession::give_up_inspection(const absl::Status& why) {
   enter(State::kEnded);
 }
 
-// The next attach must find the program free, so the inspection is given time to release it.
+// Gives the inspection time to release the program, so that the next attach finds it free.
 void TargetSession::detach_inspection() {
   if (inspect_until_ != TimePoint::max()) return;
   inspect_until_ = Clock::now() + kInspectionStopPatience;
@@ -138,7 +138,7 @@ absl::Status TargetSession::take_over_inspection() {
   return begun;
 }
 
-// The result of the inspection is valid as long as that program runs.
+// Attaches. The result of the inspection is valid only while the inspected program runs.
 absl::Status TargetSession::begin(PreparedTarget prepared) {
   RETURN_IF_ERROR(check_same_program(prepared.target->target()));
   RETURN_IF_ERROR(check_resumes(prepared.target->target()));
@@ -180,8 +180,8 @@ void TargetSession::use(PreparedTarget prepared, double rate) {
   keep_lease();
 }
 
-// The agent found that it cannot sample, and stays idle in the program. The result of the
-// inspection is used again, as soon as the ingest thread has released it.
+// Switches to observe mode because the agent detected that it cannot sample; it stays idle in the
+// program. Reuses the result of the inspection when the ingest thread has released it.
 void TargetSession::observe_instead(const std::string& why_no_agent) {
   attached_->target->begin_detach();
   const auto before = std::make_shared<Attached>(end_attached(TargetState::kFailed, why_no_agent));
@@ -209,7 +209,7 @@ void TargetSession::answer_when_ended(SessionAnswer answer) {
   pending_answers_.push_back({State::kEnded, TimePoint::max(), std::move(answer)});
 }
 
-// Tells callers the state if the attach takes long.
+// Answers with the current state if the attach takes longer than the request waits.
 void TargetSession::give_answers() {
   if (state_ == State::kInspecting || state_ == State::kStopping) return;
   std::erase_if(pending_answers_, [this](PendingAnswer& pending) {
@@ -279,7 +279,7 @@ absl::Status TargetSession::set_rate(const RateRequest& request) {
   const bool runs_at_it =
       state_ == State::kSampling && target_pipeline_->info().sampling_rate == rate;
   show_overhead();
-  // A new session might forget the blocks that are followed.
+  // A new session might forget the followed blocks, so the running one is kept.
   if (runs_at_it) return absl::OkStatus();
   RETURN_IF_ERROR(start_session(rate));
   enter(State::kWaiting);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One target from the request to attach until it is forgotten. Control thread only.
+// A target from the attach request until it is forgotten. Control thread only.
 //
 //                     .---- a new rate, a budget, the agent stopped by itself ----.
 //                     v                                                           |
@@ -10,14 +10,13 @@
 //    |                                                             v
 //    '--- refused, given up, detached --------------------------> kEnded ----> forgotten
 //
-//   kInspecting   has look_: a thread of its own inspects the program, to which nothing is done
-//   yet.
-//              lane_ has the rest of an earlier session at this pid, or is null.
-//   kWaiting   has attached_ and lane_: a rate was requested, but nothing is sampled at it yet.
-//   kSampling  has attached_ and lane_: the last request is in effect.
-//   kStopping  has attached_ and lane_: the agent was asked to stop, and has a moment to do so if
-//              the target is detached; then the kernel removes the probes.
-//   kEnded     lane_ has the final counts; null if there never were any.
+//   kInspecting  inspection_ is set: another thread inspects the program, which is not changed yet.
+//                target_pipeline_ has the counts of an earlier session at this pid, or is null.
+//   kWaiting     attached_ and target_pipeline_ are set. A rate was requested but is not in effect.
+//   kSampling    attached_ and target_pipeline_ are set. The last request is in effect.
+//   kStopping    attached_ and target_pipeline_ are set. The agent was asked to stop. If the target
+//                is detached, it has a short time to do so; then the kernel removes the probes.
+//   kEnded       target_pipeline_ has the final counts, or is null if there never were any.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Periodic work of a session: bring it to sampling, check that it still samples, keep it within its
-// budget, notice its end, its plugins and its children.
+// Periodic work of a session: start sampling, check that the target still samples, keep it within
+// its budget, and detect its plugins, its children and its end.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,14 +20,14 @@ using std::chrono::milliseconds;
 // If this many samples have no capture, the capture probe does not work.
 constexpr std::uint64_t kSelfTestSamples = 64;
 constexpr milliseconds kAnnouncePatience{2000};
-// Time from the end of a thread to the end of its program.
+// Maximum time from the end of a thread to the end of its program.
 constexpr milliseconds kEndPatience{100};
 constexpr milliseconds kKeepAliveInterval{1000};
 constexpr milliseconds kOwnerInterval{1000};
 // A ring is read at least every 50 ms unless the processors are busy.
 constexpr milliseconds kBehind{1000};
-// Time for a target's memory to answer. On an overloaded machine (a load of 30 on 2 processors) the
-// process that reads it has waited for more than 10 s.
+// Time limit for a read of a target's memory. On an overloaded machine (a load of 30 on 2
+// processors) the reading process has waited for more than 10 s.
 constexpr std::chrono::seconds kSilentPatience{30};
 
 // One line; empty for a target with an agent.
@@ -62,8 +62,8 @@ void log_memory_full(int pid) {
 
 }  // namespace
 
-// Everything that a session checks is caused by a program that has run, or is reported by its ring.
-// Other work is due once a second.
+// True if no check is due: the program has not run and its ring has no new records, so nothing can
+// have changed. Other work is due once a second.
 bool TargetSession::at_rest() {
   if (state_ != State::kSampling || attached_->target->observes()) return false;
   const TimePoint now = Clock::now();
@@ -191,7 +191,7 @@ void TargetSession::end_attach(const absl::Status& why) {
                                          why.message(), "); attach again"));
 }
 
-// The message of a sampled target.
+// The status message of a target that is sampled.
 std::string TargetSession::sampling_text() const {
   std::string observe = observe_text(attached_->why_observed);
   if (!attached_->why_no_native_heap.empty())
@@ -224,8 +224,9 @@ void TargetSession::show_progress() {
 }
 
 // Some kernels accept a probe that never fires, so only events prove that it works. The agent
-// announces each session through the probe. Captures come before samples, and are checked after
-// them. If a probe fires for other programs, this program is not what it claims to be.
+// announces each session through its probe. A capture precedes its sample, so samples without any
+// capture prove that the capture probe is silent. If the probe fires for other programs, this
+// program is not what it claims to be.
 void TargetSession::check_probes() {
   if (attached_->target->observes()) return;  // a program may allocate nothing for a long time
   const PipelineSignals& signals = target_pipeline_->signals();
@@ -269,8 +270,8 @@ void TargetSession::note_children() {
   }
 }
 
-// Grandchildren are reported through the target as long as its children are not followed
-// themselves: a program that becomes a daemon ends before its grandchild has begun.
+// The target reports its grandchildren until its children are followed themselves: a program that
+// becomes a daemon ends before its grandchild starts.
 void TargetSession::end_exited() {
   if (options_.attach.follow_forks) {
     std::future<void>& caught_up = attached_->caught_up;
@@ -290,7 +291,8 @@ void TargetSession::end_program(const ProgramEnd& how, const char* when) {
   end(TargetState::kExited, absl::StrCat(end_text(how), when));
 }
 
-// Renewed once there is an agent. A lease is harmless for an agent that was not asked to sample.
+// Starts renewing the lease if there is an agent. A lease has no effect on an agent that was not
+// asked to sample.
 void TargetSession::keep_lease() {
   const AttachedTarget& target = *attached_->target;
   if (target.agent() == nullptr) return;
@@ -307,7 +309,7 @@ void TargetSession::keep_lease() {
 void TargetSession::keep_alive() {
   if (Clock::now() - attached_->kept_alive_at < kKeepAliveInterval) return;
   attached_->kept_alive_at = Clock::now();
-  // The agent's state is unchanged as long as the program has not run.
+  // The agent's state cannot have changed if the program has not run.
   const std::uint64_t cpu_ns = process_cpu_ns(options_.pid);
   const std::uint64_t before_ns = std::exchange(attached_->alive_cpu_ns, cpu_ns);
   if (state_ == State::kSampling && cpu_ns != 0 && cpu_ns == before_ns) return;
@@ -320,7 +322,8 @@ void TargetSession::keep_alive() {
   start_again(target_pipeline_->info().sampling_rate);
 }
 
-// Reports probes that were removed because they cost too much.
+// Observe mode: reports whether probes follow the native heap. They are removed if they cost too
+// much.
 void TargetSession::watch_native_heap() {
   AttachedTarget& target = *attached_->target;
   target.watch_native_heap();

@@ -15,7 +15,8 @@
 namespace memprofd {
 namespace {
 
-// If a target's collector leaves less time, only a part of its values is read.
+// Time limit for reading one target. If its collector leaves less time, only some of its values are
+// read.
 constexpr std::chrono::milliseconds kPatience{200};
 
 std::chrono::nanoseconds cpu_time_of_thread() {

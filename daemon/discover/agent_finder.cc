@@ -18,7 +18,7 @@
 namespace memprofd {
 namespace {
 
-// The agent in one file, if the file has one, with file addresses and an empty path.
+// Finds the agent in a file. Addresses are relative to the file; the path is left empty.
 std::optional<AgentLocation> agent_in(const ElfFile& file) {
   const std::vector<StapProbe> probes = file.stap_probes();
   const auto probe = std::find_if(probes.begin(), probes.end(), [](const StapProbe& p) {

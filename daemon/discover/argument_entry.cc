@@ -25,7 +25,7 @@ bool is_compare(const X86Instruction& code) {
   return (code.opcode & 0xf8) == 0x38 || (of_immediate && code.reg == 7);
 }
 
-// Knows the instructions with which functions begin; others are unknown.
+// Covers the instructions that occur at the beginning of functions; all others are unknown.
 Written written_by_one_byte_code(const X86Instruction& code) {
   const std::uint8_t op = code.opcode;
   const bool is_test = op == 0x84 || op == 0x85 || op == 0xa8 || op == 0xa9 ||

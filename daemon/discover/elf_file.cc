@@ -195,7 +195,7 @@ std::optional<ElfStrings> ElfFile::names_of(const ElfSymbolTable& table) const {
   return strings.ok() ? std::optional(*std::move(strings)) : std::nullopt;
 }
 
-// Returns true if all have been found.
+// Returns true if all names have been found.
 bool ElfFile::find_in(const ElfSymbolTable& table, std::span<const std::string_view> names,
                       std::vector<std::optional<ElfSymbol>>& found) const {
   auto missing = std::count(found.begin(), found.end(), std::nullopt);
@@ -229,7 +229,7 @@ std::vector<std::uint64_t> ElfFile::dynamic_symbols(
   return addresses;
 }
 
-// The vector grows by half, and both copies exist while it does.
+// Charges for both copies of the vector while it grows by half.
 bool ElfFile::make_room_for_functions() {
   constexpr std::size_t kFirst = 1024;
   const std::size_t now = functions_.capacity();
@@ -261,7 +261,7 @@ void ElfFile::load_functions(const ElfSymbolTable& table, std::uint32_t order) {
   budget_->count_refused(refused);
 }
 
-// At one address the first symbol of .dynsym counts, then the first one of .symtab.
+// Keeps one symbol per address: the first one of .dynsym, or else the first one of .symtab.
 void ElfFile::load_functions() {
   functions_loaded_ = true;
   load_functions(sections_.dynamic, 0);
@@ -286,7 +286,7 @@ std::optional<ElfFunction> ElfFile::function_at(std::uint64_t address) {
                                 [](std::uint64_t a, const auto& f) { return a < f.address; });
   if (after == functions_.begin()) return std::nullopt;
   const Function& function = *std::prev(after);
-  // Assembly functions often have no size; they then extend to the end of the segment.
+  // A function without a size, common in assembly, extends to the end of its segment.
   std::uint64_t size = function.size;
   for (const ElfSegment& segment : segments_) {
     const std::uint64_t into = function.address - segment.address;

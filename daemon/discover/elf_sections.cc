@@ -25,7 +25,7 @@ class Headers {
   Headers(int fd, std::uint64_t file_bytes, const Elf64_Ehdr& header)
       : fd_(fd), file_bytes_(file_bytes), offset_(header.e_shoff) {}
 
-  // Null if it is not in the file; valid until the next call.
+  // Returns null if the header is not in the file. The pointer is valid until the next call.
   const Elf64_Shdr* get(std::uint64_t index) {
     if (index < first_ || index - first_ >= piece_.size()) load(index);
     return piece_.empty() ? nullptr : &piece_[index - first_];
@@ -75,7 +75,7 @@ class Sections {
   }
 
  private:
-  // From SHN_LORESERVE on the number is in the first section header.
+  // A number of SHN_LORESERVE or more is stored in the first section header.
   absl::StatusOr<std::uint64_t> number() {
     if (header_.e_shoff == 0 || header_.e_shentsize != sizeof(Elf64_Shdr)) return 0;
     std::uint64_t count = header_.e_shnum;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kSymbolsAtOnce = 2048;
 
-// The string up to its NUL, which must exist.
+// The string up to its NUL; empty if it has none.
 std::string_view first_string(std::string_view bytes) {
   const std::size_t end = bytes.substr(0, kMaxSymbolName + 1).find('\0');
   return end == std::string_view::npos ? std::string_view() : bytes.substr(0, end);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table in memory, 8-byte aligned (runtime/caml/stack.h, asmcomp/emitaux.ml):
+// Layout of a table in memory, 8-byte aligned (runtime/caml/stack.h, asmcomp/emitaux.ml):
 //
 //   count                                            u64
 //   retaddr u64 | frame_size u16 | num_live u16 | live u16 * num_live
@@ -8,9 +8,9 @@
 //     align 8
 //   ...
 //
-// For example 90 10 ... 22 00 01 00 10 00, frame_size 0x23, num_live 1: frame of
-// 0x20 bytes, combined allocations: 02 (two) 00 01 (2 and 3 words), pad to 4,
-// two debuginfo offsets, pad to 8. frame_size 0xFFFF has neither.
+// For example 90 10 ... 22 00 01 00 10 00, frame_size 0x23, num_live 1: a frame of 0x20 bytes with
+// combined allocations: 02 (two) 00 01 (2 and 3 words), padding to 4, two debuginfo offsets,
+// padding to 8. A descriptor with frame_size 0xFFFF has neither.
 #include "daemon/discover/frame_table.h"
 
 #include <algorithm>
@@ -29,14 +29,14 @@ constexpr std::uint64_t align_up(std::uint64_t address, std::uint64_t to) {
   return (address + to - 1) & ~(to - 1);
 }
 
-// Memory through one window that moves forward in big steps, so that a table is
-// read with few system calls. Pointers are valid until the next call.
+// Reads memory through a window that moves forward in big steps, so that a table takes few system
+// calls. Pointers are valid until the next call.
 class Window {
  public:
   Window(const MemoryReader& memory, std::span<const Mapping> mappings)
       : memory_(memory), mappings_(mappings) {}
 
-  // n bytes at address, or null: unreadable, or the byte cap is reached.
+  // Returns n bytes at address; null if they are unreadable or kMaxBytesRead is reached.
   const std::byte* at(std::uint64_t address, std::size_t n) {
     if (address >= begin_ && address - begin_ <= bytes_.size() &&
         n <= bytes_.size() - (address - begin_)) {
@@ -54,7 +54,7 @@ class Window {
  private:
   static constexpr std::size_t kStep = 256 << 10;
 
-  // Bytes from an address to the end of its mapping; outside of all mappings, of its page.
+  // Bytes from an address to the end of its mapping, or of its page if it is in no mapping.
   std::uint64_t mapped_behind(std::uint64_t address) const {
     constexpr std::uint64_t kPage = 4096;
     const auto after =
@@ -128,7 +128,7 @@ class Collector {
   FrameTable finish() && { return FrameTable(std::move(descriptors_), std::move(charge_)); }
 
  private:
-  // The vector grows by half, and both copies exist while it does.
+  // Charges for both copies of the vector while it grows by half.
   bool make_room() {
     constexpr std::size_t kFirst = 4096;
     const std::size_t now = descriptors_.capacity();
@@ -146,7 +146,7 @@ class Collector {
   std::vector<FrameDescriptor> descriptors_;
 };
 
-// Appends one table's descriptors; the result is how many of its count are missing.
+// Appends the descriptors of a table. Returns the number of descriptors that are missing.
 std::uint64_t read_one_table(Window& window, std::uint64_t table, Collector& out) {
   std::uint64_t count = 0;
   if (!window.get(table, count)) return 1;
@@ -160,7 +160,7 @@ std::uint64_t read_one_table(Window& window, std::uint64_t table, Collector& out
   return 0;
 }
 
-// Sorts in place, because a hostile program may have millions.
+// Returns the number of duplicates. Sorts in place, because a hostile program may have millions.
 std::uint64_t sort_and_unify(std::vector<FrameDescriptor>& descriptors) {
   std::sort(descriptors.begin(), descriptors.end(), [](const auto& a, const auto& b) {
     return std::pair(a.return_address, a.address) < std::pair(b.return_address, b.address);

@@ -12,7 +12,8 @@
 namespace memprofd {
 namespace {
 
-// Entries of one jump table; the compiler makes none for more cases than a type has constructors.
+// Maximum number of entries of a jump table; the compiler emits no more than a type has
+// constructors.
 constexpr std::size_t kMaxJumpTable = 1u << 16;
 
 struct DecodedInstruction {
@@ -21,7 +22,7 @@ struct DecodedInstruction {
   std::uint64_t end() const { return at + code.length; }
 };
 
-// Nothing if some of it is not a known instruction.
+// Returns nothing if the code contains an unknown instruction.
 std::optional<std::vector<DecodedInstruction>> decode_all(std::span<const std::byte> code) {
   std::vector<DecodedInstruction> all;
   for (std::uint64_t at = 0; at < code.size();) {
@@ -35,12 +36,12 @@ std::optional<std::vector<DecodedInstruction>> decode_all(std::span<const std::b
 
 bool is_indirect_jump(const X86Instruction& code) { return code.is(0xff) && code.reg == 4; }
 
-// True if the following code is reached by jumps only.
+// True if only jumps reach the following code.
 bool ends_a_block(const X86Instruction& code) {
   return code.is(0xc3) || code.is(0xe9) || code.is(0xeb) || is_indirect_jump(code);
 }
 
-// The jumps of one function: where they lead within it.
+// The targets of a function's jumps within the function.
 class Jumps {
  public:
   Jumps(const std::vector<DecodedInstruction>& all, std::uint64_t address, std::uint64_t size,
@@ -59,8 +60,8 @@ class Jumps {
     }
     return true;
   }
-  // add base, register; jmp *register, where the register is an entry of a jump table. A tail call
-  // through a closure jumps to a loaded address instead.
+  // True for `add base, register; jmp *register`, where the register holds an entry of a jump
+  // table. A tail call through a closure jumps to a loaded address instead.
   bool is_switch(std::size_t i) const {
     const X86Instruction& jump = all_[i].code;
     if (!is_indirect_jump(jump) || jump.mode != 3 || i == 0) return false;
@@ -80,9 +81,10 @@ class Jumps {
     if (target < size_) targets_.insert(target);
   }
 
-  // lea table(%rip), base; movslq (base, index, 4), register; add; jmp. Entries are distances from
-  // the table, whose length is unknown: it ends at the latest at the first entry that leads
-  // elsewhere. Another table of the same function may follow, which does no harm.
+  // Reads the table of `lea table(%rip), base; movslq (base, index, 4), register; add; jmp`. Its
+  // entries are distances from the table. Its length is unknown: it ends at the latest at the first
+  // entry that points outside of the function. Reading into another table of the same function is
+  // harmless.
   bool follow_table(std::size_t jump) {
     for (std::size_t i = jump; i-- > 0 && jump - i <= 4;) {
       const DecodedInstruction& one = all_[i];
@@ -115,13 +117,13 @@ class Jumps {
   std::set<std::uint64_t> targets_;
 };
 
-// Maximum number of exits of one function; no compiler makes more.
+// Maximum number of exits of a function; no compiler emits more.
 constexpr std::size_t kMaxExits = 1000;
 
 constexpr std::uint8_t kYoungPtr = 15;  // in OCaml code
 
-// True if the instruction writes the register of its ModRM byte; reading does not count. Even
-// opcodes work on bytes: number 4 is another register there.
+// True if the instruction may write this register, named in its ModRM byte. Even opcodes work on
+// bytes, where number 4 is another register.
 bool may_write(const X86Instruction& code, std::uint8_t number) {
   if (code.map != X86Instruction::Map::kOne || code.is_vex || !code.has_modrm) return false;
   const unsigned op = code.opcode;
@@ -137,7 +139,7 @@ bool may_write(const X86Instruction& code, std::uint8_t number) {
   return writes_reg && code.reg == number;
 }
 
-// The amount that an instruction adds to the register of its ModRM byte; nothing if unknown.
+// The amount that an instruction adds to a register; nothing if unknown.
 std::optional<std::int64_t> added_to(const X86Instruction& code, std::uint8_t number) {
   if (!may_write(code, number)) return 0;
   if ((code.is(0x81) || code.is(0x83)) && code.rm_is_register(number) && code.wide) {
@@ -163,9 +165,9 @@ std::optional<std::int64_t> added_to_young_ptr(const X86Instruction& code) {
   return added_to(code, kYoungPtr);
 }
 
-// Follows rsp through instructions that are executed one after another. OCaml 5 calls C on another
-// stack and returns: mov %rsp, register; mov (..), %rsp; call; mov register, %rsp. An exception
-// leaves through the stack of its handler and does not return.
+// Follows rsp through consecutive instructions. OCaml 5 calls C on another stack and switches back:
+// mov %rsp, register; mov (..), %rsp; call; mov register, %rsp. An exception switches to the stack
+// of its handler and does not return.
 class StackPointer {
  public:
   void pass(const X86Instruction& code) {
@@ -182,9 +184,9 @@ class StackPointer {
       is_own_ = false;
     }
   }
-  // The following code is reached only by jumps.
+  // Call where only jumps reach the following code.
   void start_over() { *this = StackPointer(); }
-  // True if it is the function's own value.
+  // True if rsp points to the function's own stack.
   bool is_own() const { return is_own_; }
 
  private:
@@ -192,7 +194,7 @@ class StackPointer {
   std::optional<std::uint8_t> saved_in_;
 };
 
-// All kernels that have uprobes as links emulate nop, push, call, jmp and jcc.
+// All kernels with uprobe links emulate nop, push, call, jmp and jcc.
 bool is_emulated(const X86Instruction& code) {
   if (code.has_66 || code.has_rep) return false;
   if (code.is_jcc() || code.is(0xe8) || code.is(0xe9) || code.is(0xeb)) return true;
@@ -244,7 +246,7 @@ bool is_exit(const FunctionCode& code, std::uint64_t at) {
 
 using AddedBy = std::optional<std::int64_t> (*)(const X86Instruction& code);
 
-// Words by which a register has been lowered before this instruction of the first block.
+// Number of words by which the first block has lowered a register before this instruction.
 std::optional<std::uint32_t> words_at(const std::vector<DecodedInstruction>& all,
                                       const DecodedInstruction* end, AddedBy added_by) {
   constexpr std::int64_t kMost = 0xffff;  // the maximum that fits into a probe's cookie
@@ -258,7 +260,7 @@ std::optional<std::uint32_t> words_at(const std::vector<DecodedInstruction>& all
   return static_cast<std::uint32_t>(bytes / 8);
 }
 
-// If a call both begins and ends at a place, the two cannot be distinguished.
+// The timed entry must not be an exit too, because a probe could not distinguish the two.
 void choose_entries(const std::vector<DecodedInstruction>& all, const Jumps& jumps,
                     FunctionCode& result) {
   const DecodedInstruction* const cheap = cheap_entry(all);

@@ -12,11 +12,11 @@
 namespace memprofd {
 namespace {
 
-// Maximum amount of code that is read: 2,000 OCaml functions have about 500 KB, and a hostile file
-// may give each of them all of it.
+// Maximum amount of code to read: 2,000 OCaml functions have about 500 KB, but in a hostile file
+// each function may claim all of the code.
 constexpr std::uint64_t kMaxCodeBytes = 4u << 20;
 
-// The form of ocamlopt's symbols for a module's functions: "camlFoo__bar_12", "camlFoo.bar_12".
+// True for ocamlopt's symbol of a module's function: "camlFoo__bar_12", "camlFoo.bar_12".
 bool is_ocaml(std::string_view symbol) {
   constexpr std::string_view kPrefix = "caml";
   return symbol.starts_with(kPrefix) && symbol.size() > kPrefix.size() &&

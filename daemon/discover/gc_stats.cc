@@ -17,7 +17,7 @@ constexpr std::uint64_t kMaxCount = 1ull << 60;
 bool plausible(double words) { return std::isfinite(words) && words >= 0 && words < 1e21; }
 bool plausible(std::uint64_t count) { return count < kMaxCount; }
 
-// Reads the counters of the whole program, in OCaml 5. A missing one means that the runtime lacks
+// OCaml 5: reads the counters of the whole program. A missing counter means that the runtime lacks
 // the feature: 5.0 and 5.1 never compact.
 absl::Status read_counters(const MemoryReader& memory, const GcCounters& counters, GcStats& stats) {
   MemoryQuestion question;
@@ -27,7 +27,7 @@ absl::Status read_counters(const MemoryReader& memory, const GcCounters& counter
   return question.ask(memory);
 }
 
-// Words of the minor heap in use: it fills from young_alloc_end downwards.
+// Words in use in the minor heap, which fills from young_alloc_end downwards.
 std::uint64_t words_in_use(std::uint64_t young_ptr, std::uint64_t young_alloc_end) {
   const std::uint64_t bytes = young_alloc_end - young_ptr;
   return young_alloc_end >= young_ptr && bytes < kMaxMinorHeapBytes ? bytes / 8 : 0;
@@ -52,7 +52,7 @@ absl::Status read_domain(const MemoryReader& memory, const RuntimeAbi& abi, std:
       .ask(memory);
 }
 
-// OCaml 5: free room in a domain's pools.
+// OCaml 5: free words in a domain's pools; nothing if unknown.
 std::optional<std::uint64_t> free_words_of_heap(const MemoryReader& memory, std::uint64_t heap) {
   std::uint64_t pools = 0, live = 0;
   const bool read = MemoryQuestion()
@@ -64,7 +64,7 @@ std::optional<std::uint64_t> free_words_of_heap(const MemoryReader& memory, std:
   return pools - live;
 }
 
-// Adds a domain's part; if it is unknown for one domain, the sum is unknown.
+// Adds the words of a domain. If the free words of one domain are unknown, the sum is unknown.
 void add_room(const MemoryReader& memory, const DomainWords& domain, GcStats& stats) {
   if (is_minor_heap(domain.minor_heap)) stats.minor_heap_words += domain.minor_heap.words();
   const auto free_words = free_words_of_heap(memory, domain.shared_heap);

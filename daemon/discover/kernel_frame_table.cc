@@ -15,10 +15,10 @@ constexpr std::uint32_t kMaxBits = 24;
 // Only addresses that were made to collide need a table larger than the usual size by this factor.
 constexpr std::uint32_t kMaxExtraBits = 4;
 constexpr std::uint64_t kPluginDescriptors = 65536;
-// Slots for each descriptor once the reserved room is used: probe sequences of 64 suffice.
+// Slots per descriptor when the reserved room is full; then probe sequences of 64 suffice.
 constexpr std::uint64_t kSlotsNum = 4, kSlotsDen = 3;
 
-// Inserts into the first free slot of the probe sequence; false when there is none.
+// Inserts into the first free slot of the probe sequence. Returns false if there is none.
 bool insert_slot(KernelFrameTable& table, const FrameDescriptor& descriptor) {
   const std::uint64_t mask = table.slots.size() - 1;
   std::uint64_t at = memprof_slot_home(descriptor.return_address, table.bits);
@@ -30,13 +30,13 @@ bool insert_slot(KernelFrameTable& table, const FrameDescriptor& descriptor) {
   return false;
 }
 
-// Returns true if the slots and the kernel's copy fit.
+// Charges for the slots and the kernel's copy. Returns false if they exceed the budget.
 bool charge_slots(KernelFrameTable& table) {
   const std::uint64_t bytes = 2 * sizeof(table.slots[0]) << table.bits;
   return bytes <= table.charge->bytes() || table.charge->grow(bytes - table.charge->bytes());
 }
 
-// The number of descriptors that found no slot.
+// Fills the slots. Returns the number of descriptors that do not fit.
 std::uint64_t fill(KernelFrameTable& table, const FrameTable& frames) {
   table.slots.assign(std::size_t{1} << table.bits, 0);
   std::uint64_t left_out = 0;
@@ -50,8 +50,8 @@ std::uint64_t fill(KernelFrameTable& table, const FrameTable& frames) {
 
 }  // namespace
 
-// Enough for the plugins of the largest known programs (Coq: 60,000). The reserve at most doubles a
-// table of that size.
+// Reserves enough for the plugins of the largest known programs (Coq: 60,000). The reserve at most
+// doubles a table of that size.
 std::uint64_t room_for_plugins(std::uint64_t descriptors, std::uint64_t loaded) {
   return std::max<std::uint64_t>({descriptors / 4, loaded + loaded / 4, kPluginDescriptors});
 }

@@ -21,7 +21,7 @@ bool is_readable(int socket, int timeout_ms) {
   int ready;
   while ((ready = ::poll(&wait, 1, timeout_ms)) < 0 && errno == EINTR) {
   }
-  return ready > 0;  // an answer, or its end
+  return ready > 0;  // an answer, or the end of the server
 }
 
 // The sockets of hung servers; each becomes readable when its server runs again.
@@ -60,7 +60,7 @@ MemoryChannel::~MemoryChannel() {
 
 std::chrono::nanoseconds MemoryChannel::silent_for() const {
   const std::uint64_t since = waiting_since_ns_;
-  // A server with an answer that was not fetched yet is not silent.
+  // A server whose answer was not read yet is not silent.
   const bool silent = since != 0 && (dead_ || !is_readable(socket_.get(), 0));
   return std::chrono::nanoseconds(silent ? monotonic_ns() - since : 0);
 }
@@ -68,7 +68,7 @@ std::chrono::nanoseconds MemoryChannel::silent_for() const {
 MemoryChannel::Outcome MemoryChannel::call(MemoryRequest request, std::span<const std::byte> in,
                                            std::span<std::byte> out, MemoryAnswer& answer,
                                            std::chrono::nanoseconds patience) {
-  // Another thread may be waiting, with more patience than this one has.
+  // Another thread with more patience may hold the lock.
   if (!mutex_.try_lock_for(patience)) return Outcome::kLate;
   const MutexLock lock(mutex_, std::adopt_lock);
   const auto patience_ns = static_cast<std::uint64_t>(patience.count());
@@ -113,8 +113,8 @@ bool MemoryChannel::wait_readable(std::uint64_t patience_ns) {
   return readable;
 }
 
-// Receives an answer, and its bytes if it belongs to the last request. Time that the file system
-// took counts, time that the server waited for a processor does not.
+// Receives an answer, and its bytes if it belongs to the last request. Charges the time that the
+// file system took to the budget, but not the time that the server waited for a processor.
 bool MemoryChannel::receive(MemoryAnswer& answer, std::span<std::byte> out) {
   iovec parts[] = {{&answer, sizeof answer}, {out.data(), out.size()}};
   const ssize_t got = ::readv(socket_.get(), parts, 2);

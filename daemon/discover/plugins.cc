@@ -21,8 +21,8 @@ bool names_frame_table(std::string_view symbol) {
          (symbol.ends_with("__frametable") || symbol.ends_with(".frametable"));
 }
 
-// True once the dynamic linker has relocated a file; until then its tables hold the file's
-// addresses.
+// True if the dynamic linker has relocated the file; before that, its tables contain addresses
+// relative to the file.
 bool is_relocated(const FrameTable& frames, const ElfFile& file, std::uint64_t load_bias) {
   const auto& all = frames.descriptors();
   return std::all_of(all.begin(), all.end(), [&](const FrameDescriptor& descriptor) {
@@ -33,8 +33,8 @@ bool is_relocated(const FrameTable& frames, const ElfFile& file, std::uint64_t l
   });
 }
 
-// Maximum number of plugins without room after which an inspection ends: each costs as much as one
-// that fits.
+// Number of plugins without room after which an inspection ends, because each takes as much time as
+// one that fits.
 constexpr int kMaxTooLarge = 4;
 
 }  // namespace
@@ -62,7 +62,7 @@ void PluginFinder::note_incomplete(const ElfFile& file, const FrameTable& frames
   }
 }
 
-// A file that cannot be opened because descriptors are missing is tried again next time.
+// A file that cannot be opened for lack of file descriptors is tried again in the next inspection.
 PluginFinder::PluginState PluginFinder::read_plugin(const Mapping& mapping,
                                                     std::span<const Mapping> maps,
                                                     const MemoryReader& memory, OcamlCode& out) {
@@ -92,7 +92,7 @@ PluginFinder::PluginState PluginFinder::read_plugin(const Mapping& mapping,
   return PluginState::kPlugin;
 }
 
-// Also forgets a file that is mapped elsewhere by now, because it was loaded again.
+// Also forgets a file that was loaded again at another address.
 void PluginFinder::forget_unmapped(const std::vector<Mapping>& maps) {
   std::map<FileId, std::uint64_t> still;
   for (const Mapping& mapping : maps) {

@@ -26,7 +26,7 @@ std::string_view name_two_byte(unsigned opcode) {
   return "other";
 }
 
-// op: the opcode after prefixes; reg: the middle bits of the byte that follows it.
+// op: the opcode after prefixes; reg: the middle bits of the ModRM byte.
 std::string_view name_one_byte(unsigned op, unsigned reg) {
   static constexpr std::string_view kArithmetic[] = {"add", "or",  "adc", "sbb",
                                                      "and", "sub", "xor", "cmp"};

@@ -32,7 +32,7 @@ std::string_view skip_blanks(std::string_view text) {
   return text.substr(std::min(text.find_first_not_of(kBlanks), text.size()));
 }
 
-// Cuts the next run of non-blanks off the front of text; empty at the end.
+// Removes the next word from the front of text and returns it; empty at the end.
 std::string_view take_word(std::string_view& text) {
   text = skip_blanks(text);
   const std::string_view word = text.substr(0, text.find_first_of(kBlanks));
@@ -40,7 +40,7 @@ std::string_view take_word(std::string_view& text) {
   return word;
 }
 
-// Cuts the first line off the front of text.
+// Removes the first line from the front of text and returns it.
 std::string_view take_line(std::string_view& text) {
   const std::string_view line = text.substr(0, text.find('\n'));
   text.remove_prefix(std::min(line.size() + 1, text.size()));
@@ -60,7 +60,7 @@ int read_all(int fd, std::string& out) {
   }
 }
 
-// "begin-end" of two hexadecimal numbers.
+// Parses two numbers with a separator: "begin-end".
 bool parse_range(std::string_view text, char separator, int base, std::uint64_t& first,
                  std::uint64_t& second) {
   const std::size_t at = text.find(separator);
@@ -100,7 +100,7 @@ std::optional<Mapping> parse_mapping(std::string_view line) {
   return mapping;
 }
 
-// Real, effective and saved id. A missing one is kNobody.
+// Parses the real, effective and saved id. A missing one becomes kNobody.
 template <typename Id>
 void parse_ids(std::string_view text, std::array<Id, 3>& ids) {
   for (Id& id : ids) id = parse_number<Id>(take_word(text)).value_or(static_cast<Id>(-1));
@@ -172,7 +172,8 @@ absl::StatusOr<ProcessStatus> parse_status(std::string_view text) {
   return status;
 }
 
-// "NUMBER 0xARGUMENT... 0xSP 0xPC", else "running", or "-1 0xSP 0xPC" outside of system calls.
+// The text is "NUMBER 0xARGUMENT... 0xSP 0xPC" in a system call, "-1 0xSP 0xPC" in other sleeps, or
+// "running".
 std::optional<SleepingCall> parse_sleeping_call(std::string_view text) {
   SleepingCall call;
   const auto number = parse_number<long>(take_word(text));
@@ -202,7 +203,7 @@ std::optional<double> parse_last_run(std::string_view sched) {
   return std::nullopt;
 }
 
-// The comm in field 2 may hold blanks and ')': the fields start after the last ')'.
+// The comm in field 2 may contain blanks and ')', so the other fields start after the last ')'.
 absl::StatusOr<std::uint64_t> parse_stat_field(std::string_view stat, int wanted) {
   constexpr int kFirstFieldAfterComm = 3;
   const std::size_t comm_end = stat.rfind(')');
@@ -224,7 +225,7 @@ std::vector<Mapping> parse_maps(std::string_view text) {
 }
 
 std::string variable_of(std::string_view environment, std::string_view name) {
-  // Every variable follows a NUL, the first one too.
+  // Prepends a NUL, so that every variable follows one.
   const std::string all = fmt::format("{}{}", '\0', environment);
   const std::string key = fmt::format("{}{}=", '\0', name);
   const std::size_t at = all.find(key);

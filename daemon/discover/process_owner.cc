@@ -16,17 +16,18 @@
 namespace memprofd {
 namespace {
 
-// Folders of /proc by descriptor: a file in one belongs to its process, or cannot be opened.
+// Folders of /proc are opened by descriptor: a file in one belongs to its process or cannot be
+// opened.
 constexpr char kOpenFolders[] = "/proc/self/fd";
 
-// The user then has all capabilities in that namespace.
+// True if the user owns the user namespace of the process, and so has all capabilities in it.
 bool owns_user_namespace(const UniqueFd& folder, uid_t uid) {
   const UniqueFd space(::openat(folder.get(), "ns/user", O_RDONLY | O_CLOEXEC));
   uid_t owner = 0;
   return space && ::ioctl(space.get(), NS_GET_OWNER_UID, &owner) == 0 && owner == uid;
 }
 
-// The kernel gives the files of a process that cannot be dumped to root.
+// If a process cannot be dumped, the kernel makes root the owner of its files in /proc.
 bool is_dumpable(const UniqueFd& folder, const ProcessUser& user) {
   struct stat file {};
   return ::fstatat(folder.get(), "status", &file, 0) == 0 && file.st_uid == user.uid &&
@@ -61,7 +62,7 @@ absl::StatusOr<OwnedProcess> find_owner(const ProcFs& proc, int pid) {
   OwnedProcess process{.start_time_ticks = *start_time};
   if (!status->has_ended()) process.owner = owner_of(folder, *status);
   if (process.owner || user_of(*status).uid == 0) return process;
-  // A process without memory counts as one that cannot be dumped.
+  // A process that is ending has no memory, and then looks like one that cannot be dumped.
   const auto now = held.status(folder.get());
   process.has_ended = !now.ok() || now->has_ended() || !now->has_memory;
   return process;

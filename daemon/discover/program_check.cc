@@ -101,7 +101,7 @@ constexpr WantedSymbol kAgentInOcaml5[] = {
     {"caml_alloc_shr", &RuntimeSymbols::alloc_shr},
 };
 constexpr Wanted kAgentCode = Wanted(kAgentInOcaml5).last(4);
-// Symbols that are reported if they exist.
+// Symbols that not every program has.
 constexpr WantedSymbol kOptional[] = {
     {"caml_get_current_callstack", &RuntimeSymbols::user_callstack},
     {"caml_minor_collections_count", &RuntimeSymbols::minor_collections},
@@ -114,7 +114,7 @@ constexpr WantedSymbol kOptional[] = {
     {"caml_system__code_end", &RuntimeSymbols::system_end},
 };
 
-// The first missing symbol, or null.
+// Sets the symbols that exist. Returns the first missing one, or null.
 const WantedSymbol* find_symbols(const ElfFile& file, Wanted wanted, RuntimeSymbols& out) {
   std::vector<std::string_view> names;
   for (const WantedSymbol& symbol : wanted) names.push_back(symbol.name);
@@ -130,7 +130,7 @@ const WantedSymbol* find_symbols(const ElfFile& file, Wanted wanted, RuntimeSymb
   return first_missing;
 }
 
-// Finds the function that registers the frame tables of plugins, in programs that can load any.
+// Finds the function that registers the frame tables of plugins, if the program can load plugins.
 void find_dynlink(const ElfFile& file, OcamlProgram& program) {
   if (!file.find_symbol("camlDynlink")) return;
   const auto registers = file.find_symbol(program.abi.domains ? "caml_register_frametables"
@@ -180,7 +180,8 @@ absl::Status check_agent(const ElfFile& file, OcamlProgram& program) {
                  program.symbols);
 }
 
-// Finds the possible modes; an error if there is none. Both read the domain state of OCaml 5.
+// Finds the possible modes; returns an error if there is none. Both read the domain state of
+// OCaml 5.
 absl::Status find_modes(const ElfFile& file, OcamlProgram& program) {
   absl::Status agent = check_agent(file, program);
   if (agent.ok() && program.abi.domains) RETURN_IF_ERROR(verify_agent_layout(file, program));

@@ -19,11 +19,11 @@
 namespace memprofd {
 namespace {
 
-// Number of bytes of these functions that are decoded.
+// Number of bytes that are decoded of each function.
 constexpr std::size_t kEnterHookBytes = 256;
 constexpr std::size_t kSectionBytes = 512;
 constexpr std::size_t kAcquireBytes = 64;
-// Maximum size of the stack from OCaml's call of C to the system call.
+// Maximum stack size between OCaml's call of C and the system call.
 constexpr std::uint64_t kMostStackBytes = 64u << 10;
 
 constexpr long kSleeps[] = {SYS_nanosleep, SYS_clock_nanosleep, SYS_restart_syscall};
@@ -38,7 +38,7 @@ struct StubName {
   std::string_view name;
   std::span<const long> calls;
 };
-// From otherlibs/unix and runtime/io.c of 4.11 to 4.14, and from Memprof_check.
+// Stubs of otherlibs/unix and runtime/io.c in 4.11 to 4.14, and of Memprof_check.
 constexpr StubName kStubs[] = {
     {"memprof_check_ml_wait", kSleeps},  {"unix_sleep", kSleeps},   {"unix_select", kSelects},
     {"unix_accept", kAccepts},           {"unix_read", kReads},     {"unix_recv", kReceives},
@@ -54,7 +54,7 @@ absl::Status not_found(const std::string& what) {
   return absl::FailedPreconditionError(absl::StrCat("its runtime does not reveal ", what));
 }
 
-// Calls fn for each instruction up to an unknown one, until fn returns false.
+// Calls fn for each instruction until one is unknown or fn returns false.
 void for_each_instruction(std::span<const std::byte> code,
                           const std::function<bool(const X86Instruction&, std::size_t end)>& fn) {
   for (std::size_t at = 0; at < code.size();) {
@@ -102,8 +102,8 @@ std::optional<EnterHook> read_enter_hook(std::span<const std::byte> code, std::u
   return hook;
 }
 
-// The first word that it loads is the leader. The number of domains is an int that it loads, if it
-// also loads the word 8 bytes after that.
+// The first word that the code loads is the leader. The number of domains is an int that it loads,
+// provided that it also loads the word 8 bytes later.
 std::optional<SectionWords> read_section_words(std::span<const std::byte> code,
                                                std::uint64_t address) {
   SectionWords words;
@@ -125,7 +125,7 @@ std::optional<SectionWords> read_section_words(std::span<const std::byte> code,
   return words.domains != 0 ? std::optional(words) : std::nullopt;
 }
 
-// lea lock(%rbx), %rdi; call pthread_mutex_lock; ..; mov state(%rbx), register
+// Matches lea lock(%rbx), %rdi; call pthread_mutex_lock; ..; mov state(%rbx), register.
 std::optional<DomainOffsets> read_domain_offsets(std::span<const std::byte> code) {
   DomainOffsets places;
   std::optional<std::uint8_t> base;
@@ -214,8 +214,8 @@ absl::Status RuntimeLocks::check_ocaml4(const MemoryReader& memory,
 }
 
 // Identifies the function that OCaml code called last and that has not returned: its return address
-// is on the stack. Code that calls C without caml_c_call leaves the record unchanged, but then
-// nothing on the stack leads back into the function.
+// is on the stack. A call of C without caml_c_call leaves the record of an earlier call, but then
+// the stack does not contain that return address.
 absl::Status RuntimeLocks::check_stub(const MemoryReader& memory, const SleepingCall& call) const {
   const absl::Status unknown = not_free(
       "its C code may hold the runtime (only Unix and channels are known to release it, unless the "

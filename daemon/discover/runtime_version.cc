@@ -24,7 +24,7 @@ bool is_full_version(std::string_view text) {
          std::isdigit(static_cast<unsigned char>(text[series.size() + 1]));
 }
 
-// The OCaml string whose header is the first word of bytes, if it is one.
+// The OCaml string whose header is the first word of bytes; nothing if that is no string header.
 std::optional<std::string_view> ocaml_string(std::string_view bytes) {
   constexpr std::uint64_t kStringTag = 252;
   constexpr std::uint64_t kMaxWords = 16;
@@ -59,7 +59,7 @@ std::optional<std::string> version_in_sys_module(const ElfFile& program) {
 
 using Code = std::array<std::byte, 64>;
 
-// Zeros if the program lacks the function.
+// The first bytes of a function; zeros if the program lacks it.
 Code code_of(const ElfFile& program, std::string_view function) {
   Code code = {};
   const auto symbol = program.find_symbol(function);
@@ -67,8 +67,8 @@ Code code_of(const ElfFile& program, std::string_view function) {
   return code;
 }
 
-// Chooses among a series and later ones without a symbol of their own: the one that agrees with the
-// program's code. If none does, the newest, which is refused later.
+// Chooses among the first series and those after it that have no symbol of their own. Returns the
+// one that matches the program's code, or else the newest, which is refused later.
 std::string_view choose_by_code(std::span<const Release> from, const ElfFile& program) {
   std::size_t count = 1;
   while (count < from.size() && from[count].first_symbol.empty()) ++count;

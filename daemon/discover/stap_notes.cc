@@ -16,7 +16,7 @@ constexpr std::size_t kMaxArguments = 4096;
 constexpr std::string_view kOwner("stapsdt\0", 8);
 constexpr std::uint32_t kProbeType = 3;
 
-// A NUL-terminated string at the front of bytes, which is moved past it.
+// Removes a NUL-terminated string from the front and returns it; nothing if there is none.
 std::optional<std::string> take_string(std::string_view& bytes) {
   const std::size_t end = bytes.find('\0');
   if (end == std::string_view::npos || end > kMaxArguments) return std::nullopt;
@@ -25,7 +25,7 @@ std::optional<std::string> take_string(std::string_view& bytes) {
   return result;
 }
 
-// The descriptor of a note: three addresses, three strings.
+// Parses the descriptor of a note: three addresses and three strings.
 std::optional<StapProbe> parse_probe(std::string_view bytes, std::uint64_t base_section) {
   std::uint64_t words[3];
   if (bytes.size() < sizeof words) return std::nullopt;

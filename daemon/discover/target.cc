@@ -56,7 +56,7 @@ absl::Status check_process(const ProcFs& proc, int pid, int& container_pid) {
   return absl::OkStatus();
 }
 
-// Only for readers of a trace, so it is empty if it cannot be read.
+// Empty if it cannot be read: only readers of a trace use it.
 std::string environment_of(const ProcFs& proc, const Target& target) {
   constexpr std::uint64_t kMaxBytes = 1u << 20;
   const auto range = proc.environment_range(target.pid);
@@ -66,15 +66,15 @@ std::string environment_of(const ProcFs& proc, const Target& target) {
   return target.memory->read(range->first, bytes).ok() ? text : "";
 }
 
-// For a process without a program's file. One that ends has none either, for a moment before its
-// state says so; its parent is a process, and not the kernel's own thread that starts the others.
+// Call for a process without an executable. A process that is ending loses its executable shortly
+// before its state changes, but its parent is neither the kernel nor kthreadd.
 bool is_kernel_thread(const ProcFs& proc, int pid) {
   constexpr int kKthreadd = 2;
   const absl::StatusOr<int> parent = proc.parent(pid);
   return parent.ok() && (*parent == 0 || *parent == kKthreadd);
 }
 
-// Reads pid, start time and names, which identify the process.
+// Reads the pidfd, start time and names, which identify the process.
 absl::Status identify(const ProcFs& proc, Target& target) {
   const int pid = target.pid;
   target.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
@@ -86,7 +86,7 @@ absl::Status identify(const ProcFs& proc, Target& target) {
     return absl::FailedPreconditionError(
         fmt::format("pid {} ({}) is a kernel thread, not an OCaml program", pid, target.comm));
   }
-  // Opened before the program is inspected: as long as it answers, there was no exec.
+  // Opened before the program is inspected: as long as this memory answers, there was no exec.
   ASSIGN_OR_RETURN(target.memory, TargetMemory::open(pid, proc.root()));
   ASSIGN_OR_RETURN(const OwnedProcess process, find_owner(proc, pid));
   target.start_time_ticks = process.start_time_ticks;
@@ -275,7 +275,7 @@ bool has_exited(const Target& target) {
   return ::poll(&fd, 1, 0) == 1;
 }
 
-// Data that was read by pid belongs to this process as long as its pidfd reports it alive.
+// Data that was read by pid belongs to this process if its pidfd still reports it as alive.
 absl::Status check_same_program(const Target& target) {
   const absl::Status memory = target.memory->check();
   if (absl::IsDeadlineExceeded(memory)) return memory;
@@ -291,8 +291,8 @@ absl::StatusOr<Target> discover_target(int pid, const std::string& proc_root,
   const ProcFs proc(proc_root);
   absl::StatusOr<Target> target = inspect_when_started(proc, pid, stop);
   if (target.ok()) return target;
-  // If the process has ended meanwhile, that explains any error best; a failure to find out
-  // explains nothing.
+  // If the process has ended in the meantime, that is the best explanation of any error. If its
+  // status cannot be read, the error stays as it is.
   const absl::StatusOr<ProcessStatus> now = proc.status(pid);
   const bool ended = now.ok() ? now->has_ended() : absl::IsNotFound(now.status());
   if (ended && !absl::IsNotFound(target.status())) return gone(pid);

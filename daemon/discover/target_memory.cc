@@ -32,8 +32,8 @@ absl::StatusOr<UniqueFd> open_file(const ProcFs& proc, int pid, const char* name
   return file;
 }
 
-// 16 random bytes that the kernel gives to each program; 0: unknown. After an exec they belong to
-// the new program and differ from those in this memory.
+// Address of the 16 random bytes that the kernel gives to each program; 0: unknown. After an exec
+// they belong to the new program and differ from those in this memory.
 std::uint64_t mark_of(const ProcFs& proc, int pid) {
   const UniqueFd file(::open(proc.path(pid, "auxv").c_str(), O_RDONLY | O_CLOEXEC));
   Elf64_auxv_t entries[64] = {};
@@ -137,8 +137,8 @@ absl::Status TargetMemory::failure(MemoryChannel::Outcome outcome) const {
       "pid {}: the process that reads its memory has ended (killed?): attach again", pid_));
 }
 
-// Splits the request into pieces that a server accepts. A vanished address space returns nothing,
-// one with missing pages EIO.
+// Splits the request into pieces that a server accepts. A read returns 0 bytes if the address space
+// has been destroyed, and EIO if pages are missing.
 absl::Status TargetMemory::transfer(MemoryRequest request, std::span<const std::byte> in,
                                     std::span<std::byte> out,
                                     std::chrono::nanoseconds patience) const {
@@ -348,7 +348,7 @@ absl::StatusOr<std::vector<Mapping>> TargetMemory::maps() const {
   return parse_maps(text);
 }
 
-// Whether or not anything is mapped at address 0, an existing address space answers.
+// Reads address 0: an existing address space answers even if nothing is mapped there.
 absl::Status TargetMemory::check() const {
   std::byte byte;
   const absl::Status status = read(0, std::span(&byte, 1));

@@ -17,7 +17,8 @@ constexpr std::size_t kIdDigits = 64;
 constexpr std::size_t kShownDigits = 12;
 constexpr std::streamsize kMaxBytes = 64 << 10;
 
-// "docker-IDID….scope", "cri-containerd-IDID….scope", or the id alone.
+// The container in a part of a cgroup path: "docker-IDID….scope", "cri-containerd-IDID….scope", or
+// the id alone.
 std::string container_in(absl::string_view part) {
   (void)absl::ConsumeSuffix(&part, ".scope");
   part.remove_prefix(std::min(part.size(), part.rfind('-') + 1));

@@ -39,7 +39,7 @@ bool can_be_observed_only(const ElfFile& program) {
   return checked.ok() && !checked->why_no_agent.empty();
 }
 
-// The runtime's symbols, also of a program that is refused for its version.
+// Reports the runtime's symbols, even if the program is refused because of its version.
 void describe_symbols(const ElfFile& program, Findings& findings) {
   const RuntimeSymbolCheck check = locate_symbols(program);
   if (check.missing.size() == check.wanted)
@@ -66,7 +66,7 @@ void describe_program(int pid, Findings& findings) {
   if (program.ok()) describe_symbols(**program, findings);
 }
 
-// "1.3 us a sample, measured here".
+// The cost of an emulated probe hit: "1.3 us a sample, measured here".
 std::string emulated_cost(const std::string& when) {
   const TrapCost cost = trap_cost();
   return absl::StrCat(format_duration(cost.ns * 1e-9), " ", when,
@@ -131,7 +131,7 @@ void describe_frames(const Target& target, Findings& findings) {
   }
 }
 
-// Observe mode, because of this reason against an agent.
+// Reports observe mode. why: the reason against an agent.
 Finding observed(Level level, const std::string& why, const std::string& remedy) {
   if (kernel_can_walk()) return {level, "mode", absl::StrCat("observe: ", why), remedy};
   return {Level::kProblem, "mode",
@@ -163,7 +163,7 @@ void append(const Findings& more, Findings& findings) {
   findings.insert(findings.end(), more.begin(), more.end());
 }
 
-// The status says why discover refuses the target; this adds what else can be found out.
+// Reports why the target is refused (status), and the facts that can be determined anyway.
 void describe_refused(int pid, const absl::Status& status, Findings& findings) {
   findings.push_back({Level::kProblem, "target", std::string(status.message()),
                       absl::IsNotFound(status) ? "check the pid with pgrep" : ""});

@@ -73,7 +73,7 @@ void examine_seccomp(const ProcessStatus& status, bool injection_needed, Finding
   }
 }
 
-// A thread is stopped by SIGURG before it is made to load the agent.
+// Injection stops a thread with SIGURG before that thread loads the agent.
 void examine_signals(const ProcFs& proc, int pid, bool injection_needed, Findings& findings) {
   const auto tasks = proc.tasks(pid);
   if (!injection_needed || !tasks.ok()) return;
@@ -87,7 +87,7 @@ void examine_signals(const ProcFs& proc, int pid, bool injection_needed, Finding
                       kPreload});
 }
 
-// "pid 7 inside; its own mount, user namespace"
+// Reports namespaces: "pid 7 inside; its own mount, user namespace".
 void examine_namespaces(const ProcFs& proc, int pid, const ProcessStatus& status,
                         Findings& findings) {
   std::vector<std::string> own;
@@ -105,7 +105,7 @@ void examine_namespaces(const ProcFs& proc, int pid, const ProcessStatus& status
                       parts.empty() ? "those of memprofd" : absl::StrJoin(parts, "; "), ""});
 }
 
-// An injected program opens the agent by its name, or a copy through its own descriptor.
+// During injection the program opens the agent by name, or a copy through its own file descriptor.
 void examine_root(const ProcFs& proc, int pid, bool injection_needed, const std::string& agent_path,
                   Findings& findings) {
   if (!injection_needed || !std::filesystem::path(agent_path).is_absolute()) return;

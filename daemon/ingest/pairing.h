@@ -1,57 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pairs captured callstacks with alloc records.
 //
-// The runtime (OCaml 4.11 to 4.14) captures the stack when it samples a block
-// and calls the alloc callback later. Captures come through the ring buffer at
-// once, alloc records in batches; both carry thread and time of one clock. Each
-// thread is paired by itself, in time order: a record admits the captures that
-// are not younger than itself, then takes one of them.
+// The runtime (OCaml 4.11 to 4.14) captures the callstack when it samples a block, and calls the
+// alloc callback later. Captures arrive at once through the ring buffer, alloc records in batches;
+// both have a thread and a time of the same clock. Each thread is paired separately, in time order:
+// a record admits the captures that are not younger than itself, then takes one of them. A capture
+// is one of:
 //
-//   direct     captured by OCaml code's allocation; the thread's next alloc
-//              record is its own.
-//   postponed  captured while no callback may run; its record comes when the
-//              thread next polls. One poll ("run") calls back all outstanding
-//              ones in order of capture, with no capture in between.
-//   interned   postponed, and stands for the 1..N sampled blocks of one
-//              unmarshalling: N records of source marshal, side by side.
+//   direct     OCaml code allocated the block; the thread's next alloc record belongs to it.
+//   postponed  No callback could run; the record comes when the thread next polls. One poll (a
+//              "run") calls back all outstanding blocks in order of capture, without a capture in
+//              between.
+//   interned   Postponed, and shared by the 1..N sampled blocks of one unmarshalling: N consecutive
+//              records of source marshal.
 //
-// Worked example, one thread, time to the right. P and Q are postponed, D is
-// direct, I interned; p q d i i' are the records, which arrive with the batch:
+// Example of one thread, with time to the right. P and Q are postponed, D is direct, I is interned;
+// p q d i i' are the records, which arrive with the batch:
 //
 //   captures  P     D        Q   I
 //   records            d             p   q   i   i'
 //                                   |---- run ----|
 //
 //   on arrival   waiting: P D Q I
-//   d: admits P (postponed: P), D (direct: D); a direct one goes first -> D
+//   d: admits P (postponed: P), D (direct: D); direct captures first   -> D
 //   p: admits Q, I (postponed: P Q I)                                  -> P
 //   q                                                                  -> Q
 //   i: marshal, I is in front                                          -> I
-//   i': marshal, nothing interned in front: I again                    -> I
-//   Next capture: the run is over; what it left outstanding is stale.
+//   i': marshal, no interned capture in front: I again                 -> I
+//   Next capture: the run has ended; captures still outstanding are stale.
 //
-// OCaml 4.11 has one queue of postponed blocks for all threads, which any thread
-// empties: there the process is paired as if it were one thread.
+// In OCaml 4.11 all threads share one queue of postponed blocks, which any thread empties, so the
+// process is paired as if it had one thread (as_one_thread).
 //
-// OCaml 5 calls back all outstanding blocks of a thread in order of capture, those
-// that OCaml code has just allocated last, and captures each block of an unmarshalling
-// by itself: there all captures are postponed ones.
+// OCaml 5 calls back all outstanding blocks of a thread in order of capture, with those that OCaml
+// code has just allocated last, and captures each block of an unmarshalling separately, so all
+// captures are treated as postponed (in_order).
 //
-// A thread or domain ends with nothing outstanding: module Thread polls last, and the
-// agent calls back what a domain leaves.
+// No capture is outstanding when a thread or domain ends: module Thread polls last, and the agent
+// calls back the remaining blocks of a domain.
 //
-// Never a wrong stack. When something was lost, it is not known which thread
-// lost it nor what it was. From the instant of the loss a thread pairs direct
-// captures only, and its postponed records get nothing, until a run has passed
-// that began after the loss: a run leaves nothing outstanding, so the thread is
-// aligned again.
+// A record never gets a wrong callstack. If an event is lost, neither its thread nor its kind is
+// known. From the time of the loss each thread pairs only direct captures, and its postponed
+// records get no callstack, until a run that began after the loss has ended. A run leaves no
+// capture outstanding, so the thread is aligned again.
 //
 //   captures  P     x(lost) Q        R
 //   records             d      p   q     r
 //   known             |lost|     run
 //
-//   Unaware, d would take P. P is given up at the loss, d p q get nothing, the
-//   capture R after q shows that the run is over: r -> R.
+//   Without this rule d would take P. Instead P is dropped at the loss and d p q get no callstack.
+//   The capture R after q shows that the run has ended: r -> R.
 #pragma once
 
 #include <cstddef>

@@ -11,7 +11,7 @@
 namespace memprofd {
 namespace {
 
-// Sums on one side of f, by function.
+// Counters of the callers, or of the callees, of the queried function; by function.
 class Edges {
  public:
   // Counts the edge to a function once per row.
@@ -50,8 +50,8 @@ class Edges {
 
  private:
   std::size_t row_ = 1;
-  std::vector<std::size_t> last_row_;             // by function: the last row with it
-  std::vector<std::size_t> seen_;                 // in this row
+  std::vector<std::size_t> last_row_;             // by function: last row that contains it
+  std::vector<std::size_t> seen_;                 // functions of the current row
   std::vector<std::optional<GroupCounts>> sums_;  // by function
 };
 
@@ -96,7 +96,7 @@ class CallersSum {
     inner_.reset();
     in_total_ = in_self_ = false;
   }
-  // The next function outwards.
+  // Takes the next function of the callstack, innermost first.
   void visit(std::size_t function) {
     const bool match = matches(function);
     if (match) in_total_ = true;
@@ -124,7 +124,7 @@ class CallersSum {
   Grouper functions_;
   std::vector<bool> is_match_;  // by function
   std::size_t n_matching_ = 0;
-  std::size_t matching_ = 0;  // the last one of them
+  std::size_t matching_ = 0;  // the last matching function
   GroupCounts total_;
   GroupCounts self_;
   Edges callers_;

@@ -27,7 +27,7 @@ struct Side {
   double scale = 1;
 };
 
-// Groups with one name.
+// The groups of both sides that have the same name.
 struct Pair {
   GroupName name;
   std::size_t base = kNone;
@@ -70,7 +70,7 @@ std::vector<Pair> largest(const std::vector<Pair>& pairs, std::size_t limit) {
   return result;
 }
 
-// The counts of one side of the pairs; only the name if it has none.
+// Returns the counts of one side, by pair; only the name if that side lacks the group.
 std::vector<Group> counts_of(Side& side, const std::vector<Pair>& pairs, std::size_t Pair::*member,
                              const DiffQuery& query) {
   std::vector<std::size_t> chosen;

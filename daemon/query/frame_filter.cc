@@ -12,7 +12,7 @@
 namespace memprofd {
 namespace {
 
-// Memory limit for the program of one pattern and its matching.
+// Memory limit in bytes for one compiled pattern and for matching with it.
 constexpr std::int64_t kMaxPatternMemory = 1 << 20;
 
 class HiddenFrames : public LocationMatcher {
@@ -66,7 +66,7 @@ absl::Status check_lifetimes(const LifetimeFilter& lifetime) {
                                                  lifetime.max_seconds, " s"));
 }
 
-// A line number is compared only with patterns that may mean one; "7" alone does not.
+// Matches the line number only against patterns with a colon, so that "7" does not select line 7.
 bool is_found(const re2::RE2& pattern, const Location& location) {
   if (re2::RE2::PartialMatch(location.function, pattern) ||
       re2::RE2::PartialMatch(location.file, pattern)) {

@@ -31,7 +31,7 @@ std::strong_ordering operator<=>(const GroupName& a, const GroupName& b) {
       });
 }
 
-// Objects are the words times a factor.
+// The number of objects is proportional to the words, so moments scale with powers of their ratio.
 void BlockMoments::add(const Estimate& estimate, double objects) {
   if (estimate.words <= 0) return;
   if (objects <= 0) {
@@ -45,11 +45,11 @@ void BlockMoments::add(const Estimate& estimate, double objects) {
   skew += estimate.skew_words3 * per_word * per_word * per_word;
 }
 
-// If blocks have about one size, unseen blocks are like the seen ones. If sizes differ, or if
-// nothing was seen, unseen blocks may be small, and a few words are then many blocks. The same
-// holds for blocks of unknown size.
+// If all seen blocks have about the same size, assumes it for unseen blocks too. If sizes differ or
+// are unknown, or if nothing was seen, assumes the smallest size, so that few unseen words may be
+// many blocks.
 Limits BlockMoments::limits(double objects, double words, double unseen_words) const {
-  if (objects <= 0 && unsized.words > 0) return {};  // the number is unknown, and none is shown
+  if (objects <= 0 && unsized.words > 0) return {};  // unknown number: no limits are shown
   constexpr double kOneSize = 2;                     // maximum ratio of the largest to the smallest
   const bool has_one_size = largest_words > 0 && largest_words <= kOneSize * smallest_words;
   const double unseen_block = has_one_size ? words / objects : kSmallestBlockWords;

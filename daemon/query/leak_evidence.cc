@@ -43,10 +43,10 @@ double LiveCourse::steadiness() const {
   return grew / static_cast<double>(live_.size() - 1);
 }
 
-// The mean square by which steps are off a steady growth, in errors: with t seconds, d bytes of
-// growth and v = t V / T of a step, where V and T are the sums of its span,
+// Reduced chi-squared of the steps against constant growth. A step of t seconds grows by d bytes
+// with a variance of v = t V / T, where V and T are the turned_bytes2 and seconds of its span:
 //
-//   sum of d^2 / v - (sum of d t / v)^2 / (sum of t^2 / v), for each step but one
+//   (sum of d^2 / v - (sum of d t / v)^2 / (sum of t^2 / v)) / (number of steps - 1)
 double LiveCourse::dispersion_of_steps() const {
   std::vector<Step> spans(static_cast<std::size_t>(spans_) + 1);
   for (const Step& step : steps_) {
@@ -95,10 +95,10 @@ bool LiveCourse::has_slowed_down(double stderr_bytes) const {
   return second + stderr_bytes / 2 < first / 2;
 }
 
-// Equal pairs say nothing, and lessen the variance.
+// Mann-Kendall test. Pairs of equal values do not count and reduce the variance.
 //
-//   values 3 1 4 6: of 6 pairs 5 rise and 1 falls: 4 +- sqrt(4 * 3 * 13 / 18) = 2.9, of which one
-//   is taken off since such sums differ by two: chance 0.15
+//   values 3 1 4 6: of 6 pairs 5 rise and 1 falls: 4 +- sqrt(4 * 3 * 13 / 18) = 2.9; less 1 as a
+//   continuity correction, because such sums differ by two: chance 0.15
 double chance_of_rise(const std::vector<double>& values) {
   double rises = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {

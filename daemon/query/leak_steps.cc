@@ -9,7 +9,7 @@ namespace {
 constexpr std::size_t kFewestBlocks = 3;
 // Buffers, tables and dynamic arrays grow by a factor of 1.5 or 2; sizes are known within 3 %.
 constexpr double kLeastFactor = 1.4;
-// The previous block may not have been found dead yet, and small blocks may be live beside it.
+// The death of the previous block may not have been detected yet, and small blocks may be live too.
 constexpr double kMostLive = 1.75;  // in units of the last block
 
 }  // namespace

@@ -31,11 +31,11 @@ constexpr std::size_t kSteps = 20;
 // Ages to examine, youngest first, each a multiple of the previous one.
 constexpr std::uint64_t kYoungestAge = 1'000'000'000;
 constexpr std::uint64_t kAgeFactor = 2;
-// Maximum number of groups with the largest growth that are shown if none is certain, and of
-// certain ones.
+// Maximum number of certain groups that are shown, or of those with the largest growth if none is
+// certain.
 constexpr std::size_t kRolledUp = 3;
-// A caller with this share of the largest growth is preferred if less memory is live there: the
-// root of all callstacks has all of the growth, and names nothing.
+// The report names the caller with the least live memory among those with at least this share of
+// the largest growth: the root of all callstacks has all of the growth but identifies nothing.
 constexpr double kMostOfGrowth = 0.8;
 // A site with more large blocks does not grow in steps.
 constexpr std::size_t kMostLargeBlocks = 64;
@@ -45,8 +45,8 @@ struct Ends {
   Portion begin, end, old;
 };
 
-// Growth summed over spans, weighted by their errors: sums of g T / v, T^2 / v and b T / v, where g
-// is the growth in T seconds, v its variance and b the bytes that came and went.
+// Growth summed over spans, weighted by the inverse variance: sums of g T / v, T^2 / v and b T / v,
+// where g is the growth in T seconds, v its variance and b the words allocated or freed.
 struct WeighedGrowth {
   double growth = 0, weight = 0, turned = 0;
 
@@ -63,15 +63,15 @@ struct WeighedGrowth {
 };
 
 struct Growth {
-  Ends chance, sampled;  // sums over spans, with either kind of doubt
-  Ends span;             // the current span, with chance
+  Ends chance, sampled;  // sums over spans, for each kind of doubt
+  Ends span;             // the current span, with Doubt::kChance
   WeighedGrowth weighed;
-  Portion now, now_sampled;   // live at the end of the range, with either kind of doubt
-  LiveCourse course;          // one span after the other
+  Portion now, now_sampled;   // live at the end of the range, for each kind of doubt
+  LiveCourse course;          // all spans in order
   std::vector<double> older;  // words older than each age
 };
 
-// The way in which a search forms groups.
+// Defines how a search forms groups.
 struct GroupsBy {
   const LocationMatcher* hidden = nullptr;
   SiteFrame site_frame = SiteFrame::kInnermost;
@@ -85,7 +85,7 @@ struct Grouping {
 
   VisibleFrames frames;
   Grouper grouper;
-  std::vector<Groups> groups_of_row;  // none: the row does not count
+  std::vector<Groups> groups_of_row;  // empty: the row does not count
 
   Grouping(const RangeCounter& counter, const ProfileSnapshot& snapshot,
            const TargetProfile& profile, const GroupsBy& by)
@@ -124,8 +124,8 @@ struct Grouping {
   }
 };
 
-// Groups and their growth. Several of them are counted at once, because each pass over the history
-// takes long.
+// Groups and their growth. One pass counts several of these, because a pass over the history is
+// slow.
 struct Counted {
   Grouping grouping;
   std::vector<Growth> growths;
@@ -218,8 +218,8 @@ void add_old(const RangeCounter& counter, const SessionSpan& span, const All& al
   add_live(counter, counter.born_before({&span.begin_ns, 1}, span.end_ns).front(), &Ends::old, all);
 }
 
-// Adds the live bytes at the end of the range that are older than each age, and than the last span,
-// in one pass, because each reads the history.
+// Adds the memory that is live at the end of the range and older than each age, and that older than
+// the last span. Needs only one pass over the history.
 void add_ages(const RangeCounter& counter, const std::vector<std::uint64_t>& ages,
               const SessionSpan& last, const All& all) {
   std::vector<std::uint64_t> times{last.begin_ns};
@@ -253,9 +253,9 @@ MedianAge age_of(const Growth& growth, const std::vector<std::uint64_t>& ages,
                                 .span_ns = span_ns});
 }
 
-// The probability that chance alone gives less growth, if births and deaths are equally likely.
-// Each span counts by its own error, so one with few samples, at a low rate, does not hide the
-// others. Samples are whole numbers, so half of one in each direction is subtracted; otherwise
+// Probability of less growth than this if births and deaths are equally likely. Each span is
+// weighted by its own error, so that a span with few samples (at a low rate) does not hide the
+// others. Samples are whole numbers, so half a sample in each direction is subtracted; otherwise
 // three births and no death would give 96 % instead of 87 %.
 double confidence(const Growth& growth) {
   const WeighedGrowth& of = growth.weighed;
@@ -265,8 +265,8 @@ double confidence(const Growth& growth) {
   return chance_beyond(-std::copysign(beyond, of.growth) / std::sqrt(variance));
 }
 
-// The parts of each end that are not in both. Lifetimes are known by bucket, so a result may be
-// slightly negative, which then reduces both sides.
+// Limits of the growth, from the blocks that are live at only one of the ends. Lifetimes are known
+// only by bucket, so one end may come out slightly negative; both are then shifted by that amount.
 Limits growth_limits(const Ends& of, double unseen_words) {
   const double missing =
       std::min({0.0, of.end.words - of.old.words, of.begin.words - of.old.words});
@@ -336,21 +336,21 @@ double seconds_of(const std::vector<SessionSpan>& spans) {
 struct Compared {
   const ProfileSnapshot& snapshot;
   const RangeCounter& counter;
-  const TargetProfile& profile;  // of everything that the filter passes, at any time
+  const TargetProfile& profile;  // everything that the filter passes, at any time
   const std::vector<SessionSpan>& spans;
   const std::vector<std::uint64_t>& ages;
   double unseen_words;  // for everything that is live at the end
 };
 
-// The groups of one kind. First built, then judged when their growth has been counted.
+// The groups of one kind. Call judge() when their growth has been counted.
 class Search : public Counted {
  public:
   Search(const Compared& compared, const GroupsBy& asked)
       : Counted(compared.counter, compared.snapshot, compared.profile, asked), by(asked) {}
 
   const GroupsBy by;
-  std::vector<LeakGrowth> summaries;  // by group, like the next one
-  std::vector<double> chances;        // 1 if nothing is live
+  std::vector<LeakGrowth> summaries;  // by group
+  std::vector<double> chances;        // by group; 1 if nothing is live
 
   void judge(const Compared& compared) {
     for (const Growth& growth : growths) {
@@ -358,7 +358,7 @@ class Search : public Counted {
       chances.push_back(growth.now.words > 0 ? chance_of(growth, summaries.back()) : 1);
     }
   }
-  // Only such groups are examined; others cannot leak.
+  // Groups without live memory cannot leak and are not examined.
   bool is_live(std::size_t group) const { return growths[group].now.words > 0; }
   std::vector<std::size_t> live_groups() const {
     std::vector<std::size_t> groups;
@@ -388,7 +388,8 @@ void count_and_judge(const Compared& compared, const std::vector<Search*>& searc
   for (Search* search : searches) search->judge(compared);
 }
 
-// Names one of the shown groups that have blocks of a suspect.
+// Marks the highest-ranked of the shown groups that have blocks of the suspect, unless one of them
+// is already marked.
 void name_one(const Search& search, std::size_t suspect, const Search& shown,
               std::vector<bool>& is_named) {
   std::optional<std::size_t> largest;
@@ -402,7 +403,7 @@ void name_one(const Search& search, std::size_t suspect, const Search& shown,
   if (largest) is_named[*largest] = true;
 }
 
-// Chooses the shown groups to name, by a search in which nothing is hidden.
+// Chooses the shown groups to name. truth: searches in which no frame is hidden.
 std::vector<std::size_t> suspects_of(const std::vector<const Search*>& truth, const Search& shown,
                                      double false_discoveries) {
   std::vector<double> chances;
@@ -444,7 +445,7 @@ std::vector<Steps> find_steps(const Compared& compared, const TimeRange& range) 
   struct Site {
     std::vector<LargeBlock> blocks;
     std::size_t last_row = 0;
-    double live_words = 0;  // of large ones
+    double live_words = 0;  // in large blocks
   };
   const RangeCounter& counter = compared.counter;
   const Grouping sites(counter, compared.snapshot, compared.profile,
@@ -488,10 +489,10 @@ std::vector<Steps> find_steps(const Compared& compared, const TimeRange& range) 
   return result;
 }
 
-// Replaces the estimated growth by the better known one of the steps.
+// Replaces the estimated growth by that of the steps, which is more accurate.
 void set_steps(const StepGrowth& steps, double seconds, LeakSuspect& suspect) {
   suspect.in_steps = true;
-  // Answers give growth over the compared time.
+  // Answers report the growth over the compared time.
   const double share = steps.seconds > 0 ? seconds / steps.seconds : 0;
   suspect.growth_bytes = (steps.end_words - steps.begin_words) * kBytesPerWord * share;
   suspect.growth_bytes_stderr = 0;
@@ -528,7 +529,7 @@ LeakRollUp rolled_up(const Search& search, std::size_t group, bool certain,
   return result;
 }
 
-// Groups that grow by more than chance explains among so many, the largest growth first.
+// Groups whose growth is significant given the number of groups, largest growth first.
 std::vector<std::size_t> discovered(const Search& search) {
   const std::vector<std::size_t> groups = search.live_groups();
   std::vector<double> chances;
@@ -542,7 +543,7 @@ std::vector<std::size_t> discovered(const Search& search) {
   return search.ranked(std::move(result), 0);
 }
 
-// The function that names the growth best.
+// The most specific function that has most of the growth; see kMostOfGrowth.
 std::optional<std::size_t> best_caller(const Search& callers) {
   const std::vector<std::size_t> functions = discovered(callers);
   std::optional<std::size_t> best;
@@ -578,8 +579,8 @@ std::vector<LeakRollUp> roll_up_growth(const Compared& compared, const LocationM
 
 // ---------------------------------------------------------------- the answer
 
-// A search ranks ten thousand groups and names a hundred. Lifetimes are most of the work, so they
-// are counted for the named groups only. rows: rows of at_end.
+// Counts the lifetimes of the chosen groups only: they are most of the work, and a search ranks ten
+// thousand groups but names a hundred. rows: the rows of at_end.
 void count_lifetimes_of(const std::vector<std::size_t>& chosen, const GroupedRows& rows,
                         const ProfileSnapshot& snapshot, TargetProfile& at_end) {
   std::vector<bool> wanted(rows.grouper().size());
@@ -652,7 +653,7 @@ absl::StatusOr<LeakAnswer> find_leaks(const ProfileSnapshot& snapshot, const Tim
   }
   chosen = shown.ranked(std::move(chosen), query.limit);
 
-  // The same groups, with the numbers of the rows at the end.
+  // Maps each group to its number in `rows`.
   GroupedRows rows(at_end, query.group_by);
   std::vector<std::size_t> row_group(shown.growths.size());
   for (std::size_t row = 0; row < at_end.rows.size(); ++row) {

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint64_t kSecondNs = 1'000'000'000;
 
-// Before the recording there were no blocks, so such an age is known to be too long.
+// Times before the recording are known too: no block is that old.
 bool is_known(const HistoryView& history, std::uint64_t time_ns) {
   return time_ns <= history.begin_ns || time_ns >= history.oldest_ns();
 }

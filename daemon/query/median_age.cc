@@ -11,8 +11,8 @@ namespace {
 
 constexpr double kBothSides95 = 1.96;
 
-// Between two ages the logarithm of the age is interpolated. If 80 % are older than 16 s and 30 %
-// than 32 s, the median is 16 s * (32 / 16)^((80 - 50) / (80 - 30)) = 24 s.
+// Interpolates the logarithm of the age between two ages. If 80 % are older than 16 s and 30 %
+// older than 32 s, the median is 16 s * (32 / 16)^((80 - 50) / (80 - 30)) = 24 s.
 double between_ages(const OlderShares& live) {
   double age = 0, share = 1;  // share of the words that are older than `age`
   for (std::size_t i = 0; i <= live.ages_ns.size(); ++i) {
@@ -29,10 +29,10 @@ double between_ages(const OlderShares& live) {
   return age;
 }
 
-// Between the ages at which the older share differs from a half by more than its error. The error
-// of the share is that of as many coin tosses as there are samples, or their equivalent if samples
-// stand for different words; half a sample is added, because they are whole. Of 100 samples 60 have
-// to be older than an age for the median to be so.
+// The limits are the nearest ages at which the older share differs from one half by more than its
+// error. The error is that of one coin toss per sample, or per equivalent sample if samples stand
+// for different numbers of words, plus half a sample because samples are whole numbers. For
+// example, the median exceeds an age if 60 of 100 samples are older.
 Limits age_limits(const OlderShares& live) {
   const double one = std::max(0.0, live.variance_words2) / (live.words * live.words);
   const double error = 0.5 * kBothSides95 * std::sqrt(one) + 0.5 * one;

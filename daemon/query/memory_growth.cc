@@ -14,7 +14,7 @@ constexpr std::size_t kFloorSteps = 20;
 constexpr double kHighestChance = 0.01;
 constexpr double kLeastGrowth = 1 << 20;  // bytes
 constexpr double kLeastShare = 0.02;      // share of the first floor
-constexpr double kLeastRise = 0.025;      // of the growth, to count as a rise
+constexpr double kLeastRise = 0.025;      // share of the growth that counts as a rise
 constexpr int kFewestRises = 3;
 
 double bytes_of(const MemoryParts& memory, MemoryArea area) {
@@ -72,8 +72,7 @@ bool continues(const std::vector<MemoryFloor>& floors) {
   return floors.back().bytes - middle >= (middle - floors.front().bytes) / 2;
 }
 
-// The last moment at which memory was no higher than at the beginning, plus a twentieth of the
-// growth.
+// The last time at which memory exceeded its initial value by at most a twentieth of the growth.
 std::uint64_t risen_since(const std::vector<MemoryFloor>& floors, double growth) {
   std::uint64_t time_ns = floors.front().time_ns;
   for (const MemoryFloor& floor : floors) {
@@ -106,7 +105,7 @@ MemoryGrowth judge_floors(MemoryArea area, const std::vector<MemoryFloor>& floor
 }
 
 std::vector<MemoryGrowth> memory_growth(const HistoryView& history, const TimeRange& asked) {
-  // For earlier times only the sum is known.
+  // Only the sum of earlier windows is known.
   const TimeRange range{std::max(asked.begin_ns, history.oldest_ns()), asked.end_ns};
   std::vector<MemoryFloor> floors[kMemoryAreas];
   std::optional<std::uint64_t> collections;

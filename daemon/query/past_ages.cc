@@ -12,12 +12,11 @@ namespace memprofd {
 namespace {
 
 constexpr double kFewestSamples = 1e-6;  // samples
-// The bucket that ends at about a second, the width of the finest windows. Each later bucket is an
-// octave.
+// The first bucket ends at about 1 s, the width of the finest windows. Each step is one octave.
 constexpr int kFirstAge = 40;
 constexpr int kAgeStep = 2;
 
-// Window limits between which blocks were born, latest first.
+// Boundaries of the intervals of birth, latest first; each is a window limit.
 std::vector<std::uint64_t> limits_before(const RangeCounter& counter, std::uint64_t time_ns) {
   std::vector<std::uint64_t> limits{time_ns};
   for (int bucket = kFirstAge; bucket + 1 < LifetimeHistogram::kBuckets; bucket += kAgeStep) {
@@ -29,7 +28,7 @@ std::vector<std::uint64_t> limits_before(const RangeCounter& counter, std::uint6
   return limits;
 }
 
-// A share that falls into a bucket of ages or an interval of birth.
+// A share of blocks, and the bucket of ages or interval of birth that contains it.
 struct Part {
   int at;
   double share;
@@ -58,7 +57,7 @@ void add_age(AgeCounts::Plain& to, int bucket, double words, double samples,
          LifetimeHistogram::middle_ns(bucket) * words);
 }
 
-// For deaths in a window, by bucket: the older intervals of birth and their shares.
+// For each lifetime bucket of a window's deaths: the older intervals of birth and their shares.
 class Births {
  public:
   Births(const HistoryWindow& window, const std::vector<std::uint64_t>& limits, std::size_t own)
@@ -87,14 +86,14 @@ class Births {
   }
 
  private:
-  // The share in this interval and older ones.
+  // The share that was born in interval i or an older one.
   double before(int bucket, std::size_t i) const {
     return i < limits_.size() ? share_born_before(bucket, window_, limits_[i]) : 0;
   }
 
   const HistoryWindow& window_;
   const std::vector<std::uint64_t>& limits_;
-  std::size_t own_;  // the interval of the window
+  std::size_t own_;  // the interval that contains the window
   std::array<std::optional<std::vector<Part>>, LifetimeHistogram::kBuckets> by_bucket_;
 };
 
@@ -131,7 +130,7 @@ class WordsByBirth {
     }
     if (cell.forgotten > 0) forget(static_cast<double>(cell.forgotten) * each, words, own);
   }
-  // The oldest first.
+  // Removes the words from the oldest interval first, and the remainder from `own`.
   void forget(double left, double* words, std::size_t own) const {
     double* const older = words + own + 1;
     double* const end = words + intervals_;
@@ -151,8 +150,8 @@ class WordsByBirth {
   std::vector<double> words_;
 };
 
-// Includes the oldest interval: the ages of its blocks are unknown if the windows of that time are
-// gone.
+// The ages of each interval. If the windows of the oldest interval are gone, all of its blocks get
+// the lowest possible age.
 std::vector<std::vector<Part>> ages_of(const RangeCounter& counter,
                                        const std::vector<std::uint64_t>& limits) {
   std::vector<std::vector<Part>> result;
@@ -186,7 +185,7 @@ std::vector<AgeCounts> past_ages(const RangeCounter& counter, std::uint64_t time
   for (std::size_t row = 0; row < live.size(); ++row) {
     if (live[row].samples < kFewestSamples || live[row].words <= 0) continue;
     double* const of_row = words.of(row);
-    double all = 0;  // lifetimes are known by their buckets: some intervals are below nothing
+    double all = 0;  // lifetimes are known only by bucket, so some intervals may be negative
     for (std::size_t i = 0; i < limits.size(); ++i) all += std::max(0.0, of_row[i]);
     if (all <= 0) continue;
     const double each = live[row].words / live[row].samples;

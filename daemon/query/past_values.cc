@@ -47,7 +47,7 @@ bool is_known(const PastSeries& series) {
                      [](double number) { return !std::isnan(number); });
 }
 
-// Phases of one name; overlapping ones are one span.
+// Phases with the same name; overlapping phases form one span.
 struct OpenPhase {
   std::uint64_t begin_ns = 0;
   int depth = 0;

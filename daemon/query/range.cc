@@ -53,7 +53,7 @@ std::vector<Counters> count_all(const RangeCounter& counter, const ProfileSnapsh
   return counters;
 }
 
-// Adds what was forgotten in a range to what is live at its end.
+// Adds the blocks forgotten in a range to those live at its end.
 void carry(const RangeCounter& counter, const ProfileSnapshot& snapshot, const TimeRange& range,
            std::vector<Counters>& counters) {
   const std::vector<Portion> forgotten = counter.forgotten(range.begin_ns, range.end_ns);
@@ -75,8 +75,8 @@ std::vector<Portion> alive(const RangeCounter& counter, const TimeRange& range,
   return counter.survivors(after_ns, until_ns, range.end_ns);
 }
 
-// Everything born in the range, if nothing else is requested. This includes blocks that are not
-// followed any more, so that they count neither as live nor as dead.
+// Returns everything born in the range if the filter has no fate and no lifetime limits. This
+// includes blocks that are no longer followed and so count neither as live nor as dead.
 Estimate allocated(const Counters& passed, const Counters* born, const LifetimeFilter& filter) {
   const bool all = filter.fate == Fate::kAny && filter.min_seconds <= 0 && filter.max_seconds <= 0;
   if (born != nullptr && all) return born->allocated;
@@ -140,7 +140,8 @@ std::vector<Counters> count_filtered(const RangeCounter& counter, const ProfileS
   return result;
 }
 
-// Counts at the peak, whose moment needs no window limit. Ages are those at the nearest limit.
+// Returns the counts at the peak, which may lie inside a window. Ages are those at the nearest
+// window limit.
 RangeRows until_peak(const RangeCounter& counter, const ProfileSnapshot& snapshot,
                      Lifetimes lifetimes) {
   const PeakLive& peak = *snapshot.history.peak;
@@ -181,7 +182,7 @@ RangeRows rows_in_range(const ProfileSnapshot& snapshot, const TimeRange& asked,
 void count_lifetimes(const ProfileSnapshot& snapshot, const TimeRange& range,
                      std::span<ProfileRow* const> rows) {
   if (rows.empty()) return;
-  ProfileSnapshot few;  // the other members are not there
+  ProfileSnapshot few;  // rows_in_range() uses only the members set below
   few.time_ns = snapshot.time_ns;
   few.attached_ns = snapshot.attached_ns;
   few.history = snapshot.history;

@@ -32,7 +32,7 @@ class LateTable {
   // True if any block that left in the bucket may have entered late; otherwise all were born in the
   // range.
   bool any(int left_in) const { return LifetimeHistogram::upper_bound_ns(left_in) > from_ns_; }
-  // The deaths that have to be read.
+  // The deaths that add() needs.
   DeathsToRead to_read(const LongestBuckets& longest) const {
     return {any(longest[0]), any(longest[1])};
   }
@@ -52,9 +52,9 @@ class LateTable {
 
 }  // namespace
 
-// The mean over some moments in the span and some lifetimes in the bucket. Where a block enters
-// and leaves in one bucket it was at risk between the two; without a late entry half of the bucket
-// counts (SurvivalCurve), so that what it missed is half less that.
+// Averages over several times in the span and several lifetimes in the bucket. A block that enters
+// and leaves in the same bucket is at risk only in between. SurvivalCurve counts half of the bucket
+// in which a block leaves, so the missed share is one half minus the share at risk.
 std::vector<LateShare> late_shares(int left_in, double from_ns, double to_ns) {
   constexpr int kMoments = 3, kLifetimes = 8;
   constexpr double kEach = 1.0 / (kMoments * kLifetimes);
@@ -140,7 +140,7 @@ std::vector<AgeCounts> forgotten_ages(const RangeCounter& counter, const Profile
 
 void add_late_entries(const RangeCounter& counter, const TimeRange& range,
                       std::vector<Counters>& counters) {
-  if (range.begin_ns <= counter.begin_ns()) return;  // there were no blocks before
+  if (range.begin_ns <= counter.begin_ns()) return;  // no block is older
   for (const HistoryWindowPtr& window : counter.cover(range.begin_ns, range.end_ns)) {
     LateTable late(ns_between(range.begin_ns, window->begin_ns()),
                    ns_between(range.begin_ns, window->end_ns()));

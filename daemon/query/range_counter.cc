@@ -24,8 +24,8 @@ Shares shares(Fn of_bucket) {
   return result;
 }
 
-// The share of a window's deaths whose blocks were born after a time and had a lifetime in the
-// bucket: the mean over all moments of death.
+// The share of a window's deaths in this bucket whose blocks were born after time_ns and lived for
+// a time within the span: the mean over all times of death.
 double share_born_inside(int bucket, const HistoryWindow& window, std::uint64_t time_ns,
                          const LifetimeSpan& span) {
   const double oldest = ns_between(time_ns, window.end_ns());
@@ -45,7 +45,7 @@ double followed(const WindowCell& cell) {
 // A share of the deaths in a cell.
 struct Taken {
   double samples = 0;
-  double squares = 0;  // samples by share
+  double squares = 0;  // sum of samples times share
 };
 Taken share_of(const WindowCell& cell, const Shares& shares) {
   Taken taken;
@@ -57,8 +57,9 @@ Taken share_of(const WindowCell& cell, const Shares& shares) {
   return taken;
 }
 
-// By heap: the ratio of the variance of its deaths to the squared weights of their samples. It is 1
-// for samples of words at one rate, more for several rates, and less for blocks that count once.
+// For each heap: the ratio of the variance of its deaths to the squared weights of their samples.
+// It is 1 for samples of words at one rate, larger for several rates, and smaller for blocks that
+// count once.
 std::array<double, kHeaps> variance_by_squares(const Counters& counters) {
   std::array<double, kHeaps> alike{};
   for (const DeathCounts::Entry& death : counters.deaths.entries()) {
@@ -92,8 +93,8 @@ void add_cell(Counters& to, const WindowCell& cell, const SampleWeight& each, do
   to.forgotten.add_codes(cell.ages, each.words, squares_each);
 }
 
-// The variance of a share of n samples, as if n were known: that of the share, and that whether
-// each sample is in it is a guess, twice, to be on the safe side.
+// The variance of a share of n samples for a known n: the variance of the samples themselves plus,
+// doubled to be conservative, the variance of which samples belong to the share.
 //
 //   n (share^2 v + 2 share (1 - share) w^2)      w: words of a sample, v: its variance
 double variance_of(const Taken& part, const SampleWeight& each) {
@@ -101,8 +102,8 @@ double variance_of(const Taken& part, const SampleWeight& each) {
          2 * (part.samples - part.squares) * each.words * each.words;
 }
 
-// The remainder keeps the other shares. Nothing remains of forgotten blocks, because the end of a
-// session forgets older ones too.
+// Subtracts the died shares and the cell's forgotten blocks. The portion becomes empty if more
+// samples are forgotten than remain, because the end of a session forgets older blocks too.
 void take(Portion& from, const Taken& died, const WindowCell& cell, const SampleWeight& each) {
   from.samples -= died.samples;
   from.words -= died.samples * each.words;
@@ -207,7 +208,7 @@ std::vector<Counters> RangeCounter::flows(std::uint64_t begin_ns, std::uint64_t 
   return result;
 }
 
-// The oldest windows may be gone; the totals contain their counts.
+// Subtracts the later windows from the totals, because the oldest windows may be gone.
 std::vector<Counters> RangeCounter::flows_since_begin(std::uint64_t end_ns) const {
   std::vector<Counters> result;
   result.reserve(snapshot_.rows.size());
@@ -232,7 +233,7 @@ std::vector<Portion> RangeCounter::live_at(std::uint64_t time_ns) const {
   for (std::size_t row = 0; row < result.size(); ++row) {
     const Estimate& live = snapshot_.rows[row].counters.live;
     result[row].add(live);
-    // They may be of several rates. What they stand for, squared and summed up, follows from the
+    // The samples may come from several rates. The sum of their squared weights follows from the
     // variance, which is w^2 - w u for a sample of u words that stands for w (util/estimate.h).
     if (doubt_ == Doubt::kChance && live.samples > 0) {
       const double sampled = sampled_words(row);
@@ -355,10 +356,10 @@ void RangeCounter::for_each_death(std::uint64_t begin_ns, std::uint64_t end_ns, 
   }
 }
 
-// Forwards: blocks born in the windows up to until_ns, less the deaths of such blocks in all
-// windows up to at_ns. A death contains a lifetime bucket and a window, not the time of birth: it
-// counts by the share of moments in both at which the block was born after after_ns and before
-// until_ns.
+// Works forwards: adds the blocks born in the windows up to until_ns, and subtracts the deaths of
+// such blocks in all windows up to at_ns. Only the window and the lifetime bucket of a death are
+// known, so it counts by the share of times in both for which the block was born between after_ns
+// and until_ns.
 std::vector<Portion> RangeCounter::survivors(std::uint64_t after_ns, std::uint64_t until_ns,
                                              std::uint64_t at_ns) const {
   if (after_ns <= begin_ns_) return std::move(born_before({&until_ns, 1}, at_ns).front());
@@ -378,9 +379,9 @@ std::vector<Portion> RangeCounter::survivors(std::uint64_t after_ns, std::uint64
   return result;
 }
 
-// Backwards: what was live at the latest time, and at each earlier one by taking the windows
-// between them back; from each of these then the deaths until at_ns of blocks born before it, by
-// the same shares as in survivors().
+// Works backwards: takes the blocks live at the latest time and rewinds the windows to each earlier
+// time. Then subtracts from each result the deaths until at_ns of blocks born before that time, by
+// the same shares as survivors().
 std::vector<std::vector<Portion>> RangeCounter::born_before(std::span<const std::uint64_t> times_ns,
                                                             std::uint64_t at_ns) const {
   std::vector<std::vector<Portion>> result;
@@ -397,7 +398,7 @@ std::vector<std::vector<Portion>> RangeCounter::born_before(std::span<const std:
       std::find_if(times_ns.begin(), times_ns.end(),
                    [&](std::uint64_t time_ns) { return time_ns <= begin_ns_; }) -
       times_ns.begin());
-  // Only the last times need the oldest windows.
+  // Only the earliest times, which come last, need the oldest windows.
   for (std::size_t first = known; first-- > 0;) {
     const std::uint64_t end_ns = first == 0 ? at_ns : times_ns[first - 1];
     for (const HistoryWindowPtr& window : view_.cover(times_ns[first], end_ns)) {
@@ -417,7 +418,7 @@ void RangeCounter::take_deaths(const HistoryWindow& window, std::span<const std:
     by_time.push_back(
         shares([&](int bucket) { return share_born_before(bucket, window, time_ns); }));
   }
-  // By bucket: the number of times that are before its deaths.
+  // For each bucket: the number of leading times for which its deaths count.
   std::array<std::size_t, LifetimeHistogram::kBuckets> reach{};
   for (std::size_t i = 0; i < by_time.size(); ++i) {
     for (std::size_t bucket = 0; bucket < reach.size(); ++bucket) {

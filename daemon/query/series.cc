@@ -34,7 +34,7 @@ struct Value {
   }
 };
 
-// The only number that the ranking needs.
+// A sum without its error: ranking needs nothing else.
 struct PlainSum {
   double sum = 0;
 
@@ -179,7 +179,7 @@ class SeriesMaker {
   const TimeRange range_;
   VisibleFrames frames_;
   Grouper grouper_;
-  std::vector<int> group_of_row_;  // of the snapshot
+  std::vector<int> group_of_row_;  // by row of the snapshot
   std::vector<Windows> steps_;     // one per point
 };
 

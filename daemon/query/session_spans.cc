@@ -11,14 +11,14 @@ namespace {
 constexpr std::uint64_t kWarmUpNs = 600'000'000'000;
 constexpr std::size_t kMaxSpans = 16;
 
-// The way in which a session began.
+// The event that began a session.
 enum class Begin {
   kLongAgo,  // before the examined time
   kFresh,    // at the attach or a rate change
   kLoss,
 };
 
-// The part of the session that can be compared, without the time in which caches may fill.
+// The comparable part of the session, without the warm-up in which caches may fill.
 std::optional<SessionSpan> warm(const RangeCounter& counter, const SessionSpan& session,
                                 Begin begin, SpanEnds ends) {
   if (begin == Begin::kLongAgo) return session;
@@ -31,7 +31,8 @@ std::optional<SessionSpan> warm(const RangeCounter& counter, const SessionSpan& 
   return whole ? std::nullopt : std::optional(session);
 }
 
-// The sessions of the range, and of the warm-up time before it, with the way in which each began.
+// Collects the comparable spans of the sessions in the range. Also reads the warm-up time before
+// the range, because a session may begin there.
 class SessionsOf {
  public:
   SessionsOf(const RangeCounter& counter, const TimeRange& range, SpanEnds ends)

@@ -33,7 +33,7 @@ bool VisibleFrames::is_passed_over(LocationId id) {
   Verdict& verdict = no_sites_[id.value()];
   if (verdict == Verdict::kOpen) {
     const Location& at = location(id);
-    // Decided by debug information, and by symbols.
+    // Names from debug information and from symbols differ in the separator.
     const bool passed_over = site_frame_ == SiteFrame::kApplication
                                  ? is_library_code(at)
                                  : at.function.starts_with("Stdlib.Bigarray.") ||

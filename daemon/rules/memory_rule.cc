@@ -49,7 +49,7 @@ absl::Status file_error(const std::string& path, const YAML::Mark& mark, std::st
       absl::StrCat("--rules ", path, ": ", line, absl::string_view(why.data(), why.size())));
 }
 
-// Reads a key beside the limit.
+// Reads a key of a rule other than its limit.
 absl::Status set_detail(const std::string& key, const YAML::Node& node, MemoryRule& rule) {
   const auto value = node.as<std::string>();
   if (key == "of") {

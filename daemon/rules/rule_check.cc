@@ -68,7 +68,7 @@ void judge(const Estimate& amount, double rate, double quantile, RuleOutcome& ou
   outcome.verdict = broken ? RuleVerdict::kBroken : RuleVerdict::kHolds;
 }
 
-// Live and allocated bytes of a range.
+// Compares the live or allocated bytes of a range with the limit.
 absl::Status check_amount(const ProfileSnapshot& snapshot, const TimeRange& range, double quantile,
                           RuleOutcome& outcome) {
   ASSIGN_OR_RETURN(const TargetProfile profile,
@@ -84,8 +84,8 @@ absl::Status check_amount(const ProfileSnapshot& snapshot, const TimeRange& rang
   return absl::OkStatus();
 }
 
-// Volume per interval. For a run this takes the interval that breaks the limit by most, and divides
-// the error probability among all of them.
+// Compares the bytes allocated per interval with the limit. For a run this chooses the interval
+// that exceeds the limit by most, and divides the error probability by the number of intervals.
 absl::Status check_intervals(const ProfileSnapshot& snapshot, const RuleCheck& check,
                              RuleOutcome& outcome) {
   const auto per_ns = static_cast<std::uint64_t>(outcome.rule.per_seconds * 1e9);
@@ -175,7 +175,7 @@ absl::Status check_lifetime(const ProfileSnapshot& snapshot, double quantile,
   return absl::OkStatus();
 }
 
-// A block's age is known by its bucket; it has reached the bucket's lower limit.
+// Returns the lower limit of the oldest bucket, because a block's age is known only by bucket.
 double oldest_seconds(const Counters& counters) {
   int oldest = -1;
   for (const AgeCounts::Entry& age : counters.ages.entries()) {

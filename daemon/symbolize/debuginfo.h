@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Debug information that ocamlopt -g puts behind each frame descriptor. Pure functions over memory,
-// which is untrusted: chains and strings have caps, and anything unreadable or out of range is no
-// location.
+// Reads the debug information that ocamlopt -g emits after each frame descriptor. Pure functions
+// over untrusted memory: chains and strings have maximum lengths, and unreadable or out-of-range
+// data yields no location.
 //
 //   descriptor: ... | offset u32                    one, or one per allocation
 //                        | relative to the offset's own address
 //                        v
 //   debuginfo:  info1 u32 | info2 u32 [ info1 | info2 ]...   innermost first
-//               bit 0 of info1: another location follows, which this one was
-//                               inlined into
-//               info1 & 0x3FFFFFC: from info1's address to the name record
+//               bit 0 of info1: another location follows, into which this one was inlined
+//               info1 & 0x3FFFFFC: distance from info1's address to the name record
 //   name:       i32 offset to the file name, from the record | function name, NUL
 //
-// OCaml 5.2 and later have end lines as well and, where numbers are large (bit 31 of
-// info2), some of them in the name record (runtime/backtrace_nat.c):
+// OCaml 5.2 and later also store end lines. If numbers are large (bit 31 of info2), some of them
+// are in the name record (runtime/backtrace_nat.c):
 //
 //   name:       i32 offset | start column u16 | end column u16 | i32 end, from the start
 //               line's beginning | function name, NUL

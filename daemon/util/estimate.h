@@ -1,35 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// Estimates from samples, with their error and their 95 % interval.
+// Estimates from samples, with their standard error and 95 % confidence interval.
 //
-// Memprof samples every allocated word (headers included) with probability
-// rate, so a block with n samples stands for n / rate words, and the sum over
-// blocks is an unbiased estimate of the words allocated. The number of samples
-// in w words is binomial; the variance of n / rate is estimated without bias by
-// n (1 - rate) / rate^2. Sums add both, which stays right when the rate changes
-// between samples. (Gc.Memprof documentation; the math is that of heapprofd's and
-// tcmalloc's Poisson samplers.)
+// Memprof samples every allocated word (headers included) with probability rate, so a block with n
+// samples stands for n / rate words, and the sum over blocks is an unbiased estimate of the
+// allocated words. The number of samples in w words is binomial, so n (1 - rate) / rate^2 is an
+// unbiased estimate of the variance of n / rate. A sum adds both, and so remains unbiased when the
+// rate changes between samples. (Gc.Memprof documentation; the Poisson samplers of heapprofd and
+// tcmalloc use the same formulas.)
 //
-// A large block counts once, with its own words w, whatever its number of samples. It has a sample
-// with probability p = 1 - (1 - rate)^w, so w / p is unbiased, and the only error is that of blocks
-// without any sample (the estimator of Horvitz and Thompson; its variance is (w / p)^2 (1 - p)).
+// A large block counts once, with its size of w words, regardless of its number of samples. It has
+// a sample with probability p = 1 - (1 - rate)^w, so w / p is unbiased, and the only error comes
+// from blocks without any sample (Horvitz-Thompson estimator, with variance (w / p)^2 (1 - p)).
 //
 //   ten blocks of 2^21 words at a rate of 1e-4: p = 1 - 1e-91, 10 * 2^21 words +- 0
 //
-// The 95 % interval is that of a count. A sum with variance v is as certain as a count of k = v /
-// g^2 samples of g words each. The grain g is the mean, weighted by variance, of 1 / -log(1 -
-// rate), the contribution of a word sampled at that rate to the error. The limits of the count
-// (count_limits) are then moved to the sum:
+// The 95 % interval is derived from that of a count. A sum with variance v is as certain as a count
+// of k = v / g^2 samples of g words each. The grain g is the mean, weighted by variance, of
+// 1 / -log(1 - rate), which is the contribution of a word sampled at that rate to the error. The
+// limits of the count (count_limits) are then moved to the sum:
 //
 //   lower = words - g (k - lower of k),   upper = words + g (upper of k - k)
 //
 //   3 samples of words at 1e-5:  g = 1e5, k = 3:      300,000 words, 76,000 to 816,000
 //   none:                                             0, 0 to 300,000
-//   a block of 2^21 words:       k = 3e-7:        2,097,152 words, that to 300,000 more
+//   a block of 2^21 words:       k = 3e-7:        2,097,152 words, and up to 300,000 more
 //
-// The last line: that block is certain, but small blocks without a sample may have been allocated
-// beside it, as many as without any sample. (The gamma interval of Fay and Feuer 1997 for weighted
-// sums of Poisson counts, in the mid-P form of Fay and Kim 2017, with a mean as the grain, as in
-// Tiwari, Clegg and Zou 2006, instead of the largest weight.)
+// In the last line the block itself is certain, but small blocks without a sample may exist too, as
+// many as if there were no sample at all. (This is the gamma interval of Fay and Feuer 1997 for
+// weighted sums of Poisson counts, in the mid-P form of Fay and Kim 2017. The grain is a mean, as
+// in Tiwari, Clegg and Zou 2006, instead of the largest weight.)
 #pragma once
 
 #include <cmath>

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a trace, packet by packet, to a sink.
+// Writes a trace to a sink, packet by packet.
 //
-// Events wait in one open packet per domain and what codes mean in one packet of
-// locations. All of them go out together, locations first, when one is full,
-// when the oldest event is 30 s older than the next, or on flush(): so a location
-// precedes its use, an allocation what happens to its block, and domains are never
-// further apart in the file than that.
+// The writer collects events in one open packet per domain, and the meanings of codes in one packet
+// of locations. It writes all open packets together, locations first, when one is full, when the
+// oldest event is 30 s older than the next, or on flush(). So a location precedes its use, an
+// allocation precedes the other events of its block, and domains are at most 30 s apart in the
+// file.
 //
 //   domain 0   a a p c a ...           sink  ◀─ info
 //   domain 1   a c ...           ──▶         ◀─ locations, domain 0, domain 1
 //   locations  l l l                         ◀─ domain 0, domain 1 (nothing new)
 //
-// Now and then the writer starts afresh: it repeats everything that it assumes readers to know.
-// That takes about 3 % of the file, and bounds what a damaged packet costs.
+// From time to time the writer starts afresh: it repeats all information that readers need for
+// later packets. This takes about 3 % of the file and limits the loss from a damaged packet.
 //
-// One thread at a time. Memory: about 0.3 MB per domain, 32 bytes for each code
-// (no more than the file has bytes for it).
+// Use by one thread at a time. Memory: about 0.3 MB per domain and 32 bytes per code (at most the
+// bytes that the code takes in the file).
 #pragma once
 
 #include <cstddef>
