@@ -9,7 +9,6 @@
 // Memory of another process cannot be compared and exchanged atomically. If two memprofds claim at
 // the same moment, both write, and the one whose token remains is the owner. Each memprofd checks
 // again every second.
-// second.
 #pragma once
 
 #include "absl/status/status.h"

@@ -8,11 +8,9 @@
 //    signals, whatever happens to memprofd.
 // 2. A thread that passes reports itself and waits up to half a millisecond
 //    (attach/kernel/safe_point.h). If it can take the signal, it alone is seized, which does not
-//    stop
-//    it, and then gets SIGURG, which stops it for the tracer. SIGURG is ignored by default, so it
-//    has
-//    no effect without a tracer. A seizure that comes too late ends after some milliseconds, longer
-//    each time, and the watch restarts.
+//    stop it, and then gets SIGURG, which stops it for the tracer. SIGURG is ignored by default, so
+//    it has no effect without a tracer. A seizure that comes too late ends after some milliseconds,
+//    longer each time, and the watch restarts.
 // 3. An almost idle program is woken: its next allocation takes the slow path
 //    (attach/inject/trip_young_limit.h). A program that allocates nothing is not changed, and is
 //    caught when it allocates. While all its threads sleep and the runtime is free, a thread that
