@@ -2,7 +2,7 @@
 // A program that shares its agent's memory, as a target: the pipeline, history and snapshots of the
 // daemon's targets, without a kernel side.
 //
-// the program starts      no process has taken the memory: update() does nothing
+//   the program starts      no process has taken the memory: update() does nothing
 //   its agent takes it      update() finds the program's file, names and runtime; events are read
 //                           from now on, and earlier ones are in the ring
 //   it ends                 finish(): unfinished batches, the last window, the final snapshot

@@ -58,10 +58,9 @@ class SharedAgent {
   // Ends the session: the agent stops at its next callback.
   void end_session();
 
-  // Passes the events in the ring on. Once the memory is damaged, nothing more is read from the
-  // ring.
+  // Passes events from the ring to the pipeline. Reads no more once the memory is damaged.
   void drain(Pipeline& pipeline);
-  // Does the same, then passes on the records of unfinished batches.
+  // The same, followed by the records of unfinished batches.
   void catch_up(Pipeline& pipeline);
   // Address of memprof_agent_control in the program; 0: no program has taken the memory.
   std::uint64_t control_address() const;
