@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr int kDepth = 16;  // maximum nesting of folders
 
-// The compiler writes both Cache.cmt and cache.cmt, as the source is named.
+// The compiler writes Cache.cmt or cache.cmt, depending on the name of the source.
 std::string key_of(std::string name) {
   if (!name.empty()) name[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(name[0])));
   return name;
@@ -102,7 +102,7 @@ std::vector<SourceFiles::Entry> SourceFiles::list(const std::string& folder, Ori
   return entries;
 }
 
-// depth: 0: without subfolders.
+// A depth of 0 omits subfolders.
 void SourceFiles::add_folder(const std::string& folder, Origin origin, int depth) {
   if (depth == 0 && !folders_.insert(folder).second) return;
   for (const Entry& entry : list(folder, origin, depth > 0)) {
