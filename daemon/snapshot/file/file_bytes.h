@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers and texts in the pieces of a heap file. A varint has 7 bits per byte, the lowest first;
-// the highest bit is set if another byte follows. A signed varint is zigzag-encoded (0, -1, 1, -2,
-// ..).
+// the highest bit is set if another byte follows. A signed varint is zigzag-encoded (0, -1, 1, ..).
 #pragma once
 
 #include <algorithm>
@@ -65,7 +64,7 @@ class FileBytesWriter {
     return bytes_.data() + size_;
   }
 
-  std::string bytes_;  // bytes beyond size_ are reserve
+  std::string bytes_;  // bytes beyond size_ are spare room
   std::size_t size_ = 0;
 };
 

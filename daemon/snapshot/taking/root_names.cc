@@ -158,8 +158,7 @@ RootName RootNames::name_of_c_root(std::uint64_t slot) const {
   return {.kind = RootKind::kGlobalC, .owner = file_at(slot)};
 }
 
-// Returns the name of the registry's entry with this slot: "orders", "orders{shop=north,
-// kind=paid}".
+// Returns the name of the registry's entry with this slot: "orders" or "orders{shop=north}".
 std::string RootNames::name_by_the_program(std::uint64_t slot) const {
   const MemoryReader& memory = copy_.memory();
   const std::uint64_t first = target_.registry + offsetof(memprof_values, slots);
