@@ -38,7 +38,7 @@ struct ShareTaker {
 // Owned by one thread.
 class SharedAgent {
  public:
-  static constexpr char kMemoryName[] = "memprof-share";  // of its memfd
+  static constexpr char kMemoryName[] = "memprof-share";  // name of its memfd
 
   // kResourceExhausted, kUnavailable: memory of that kind cannot be created.
   static absl::StatusOr<SharedAgent> create(const ShareOptions& options);

@@ -146,7 +146,7 @@ void ValueReader::read_text(const Block& block, Value& value) const {
   value.is_cut = value.size > kMaxText;
 }
 
-// Its first word points to its operations, which begin with their name.
+// The first word of a custom block points to its operations, which begin with their name.
 void ValueReader::read_custom(const Block& block, Value& value) const {
   std::uint64_t name = 0;
   std::array<char, 32> text{};

@@ -55,7 +55,7 @@ struct PlainTail {
   std::vector<memprof_record> records;
 };
 struct PackedTail {
-  memprof_packed_head head{};  // the buffer has the number of records
+  memprof_packed_head head{};  // its number of records comes from the buffer
   std::vector<std::uint32_t> words;
 };
 

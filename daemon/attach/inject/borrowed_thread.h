@@ -73,7 +73,7 @@ class BorrowedThread {
   // Call it repeatedly after finish(). A waiting thread stays seized until the session's thread
   // ends, so its signals have to be passed on.
   void watch_thread();
-  // Runs work() while watching the thread; a waiting thread moves work() to another thread.
+  // Runs work(). For a waiting thread, work() runs on another thread while this one watches.
   void watch_while(const std::function<void()>& work);
   // The call that closes the copy; nothing if the program has reused that descriptor meanwhile.
   std::optional<RemoteCall> close_call(const Copy& copy) const;
@@ -86,7 +86,7 @@ class BorrowedThread {
                          const std::string& text);
   absl::Status call(RemoteCall function, const std::string& text, std::string_view action,
                     std::chrono::milliseconds patience);
-  // call: the arguments of the C library's syscall().
+  // call: a call of the C library's syscall().
   absl::StatusOr<std::int64_t> call_system(RemoteCall call, const std::string& text);
   absl::Status agent_called(absl::Status called) const;
   absl::Status put_call_of_waiting(RemoteCall function, const std::string& text);

@@ -142,7 +142,7 @@ absl::Status CopyMemory::read(std::uint64_t address, std::span<std::byte> out) c
   }
   const auto done = memory_->read_pieces_without_files(pieces);
   if (!pieces.empty() && done.ok() && *done == pieces.size()) return absl::OkStatus();
-  return explain_killed(memory_->read(address, out));  // or returns the reason
+  return explain_killed(memory_->read(address, out));  // otherwise returns the reason
 }
 
 absl::StatusOr<std::size_t> CopyMemory::read_pieces(std::span<const MemoryPiece> pieces) const {

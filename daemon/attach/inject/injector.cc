@@ -48,7 +48,7 @@ constexpr milliseconds kLease{20};
 constexpr milliseconds kStopPatience{1000};
 // Time after which threads that could not be used are asked again.
 constexpr milliseconds kAskAgain{500};
-// The same while the program waits, and no thread could be used at that moment.
+// Time after which a waiting program is examined again if no thread could be used.
 constexpr milliseconds kTryAgain{100};
 
 // While a thread of the target is stopped, no other thread should preempt this one. Without the

@@ -85,7 +85,7 @@ struct InjectionResult {
   SharedFd copy;  // the mapped copy; null: none was requested
   // Time from the thread's report, or from its stop if that came later, until its release.
   double paused_seconds = 0;
-  bool polled = true;  // the agent was asked to begin
+  bool polled = true;  // the agent was asked to start
 };
 
 // Reason why the last reported thread could not be used.

@@ -132,7 +132,7 @@ class BlockStream {
   const std::vector<FileShape>& shapes_;
   std::vector<PointerGuess> guesses_;
   std::size_t region_ = 0;
-  std::uint64_t offset_ = 0;  // words from its begin
+  std::uint64_t offset_ = 0;  // words into the region
   std::uint64_t place_ = 0;   // place of the previous block or pointer
   bool in_list_ = false;
   std::uint64_t list_fields_ = 0;  // fields of the block with the list, including a fiber's frames

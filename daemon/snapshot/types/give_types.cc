@@ -287,7 +287,7 @@ class TypeGiver {
   absl::flat_hash_map<std::string, UnitTypes> units_;
   absl::flat_hash_map<std::string, bool> missing_;
   std::vector<const BlockKind*> kinds_;  // by type number of the image
-  std::vector<bool> is_vague_{true};     // the same
+  std::vector<bool> is_vague_{true};     // likewise
   BlockKind any_function_{.is_function = true};
   // Indexed by type: the last shapes without and with it.
   std::vector<std::pair<std::uint32_t, std::uint32_t>> last_;

@@ -55,7 +55,7 @@ absl::StatusOr<UniqueFd> SourceFiles::open(const std::string& path, Origin origi
   return open_as_user(path, origin == kGiven ? std::nullopt : rights_.user);
 }
 
-// Links on the way to a given place are the user's own.
+// Follows links, because those on the path to a given place are the user's own.
 absl::StatusOr<std::string> SourceFiles::place_at(const std::string& path) {
   std::error_code error;
   std::string origin = fs::canonical(path, error);
