@@ -22,7 +22,7 @@ namespace {
 constexpr int kInUsePatience = 5;
 
 // Address range of the code that may call C. OCaml 4: the OCaml code, which is linked as one piece
-// before the C code. OCaml 5: the runtime's calling code.
+// before the C code. OCaml 5: the runtime's code that calls C.
 AddressRange code_that_calls_c(const Target& target) {
   if (target.abi.domains) return target.c_calls;
   const std::vector<FrameDescriptor>& frames = target.frames.descriptors();

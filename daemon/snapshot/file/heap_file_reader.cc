@@ -146,8 +146,8 @@ struct ImageReader::BlockVisitor {
   void on_key(std::uint64_t, std::uint64_t) { ++reader.pointers_; }
 };
 
-// The second pass: collects pointers of blocks. A pointer to something that is not a block, or
-// whose target was truncated, leads nowhere.
+// The second pass: collects pointers of blocks. A pointer leads nowhere if its target is not a
+// block, or was truncated.
 struct ImageReader::PointerVisitor {
   ImageReader& reader;
 
