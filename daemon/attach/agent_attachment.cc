@@ -17,11 +17,12 @@
 namespace memprofd {
 namespace {
 
-// Sessions that may find an agent of another build still sampling. Each answer takes a collection.
+// Maximum number of sessions tried while an agent of another build still samples. The agent answers
+// each one at a collection.
 constexpr int kInUsePatience = 5;
 
-// The code that may call C: on OCaml 4 OCaml's own, which is linked in one piece before C's; on
-// OCaml 5 the runtime's.
+// Address range of the code that may call C. OCaml 4: the OCaml code, which is linked as one piece
+// before the C code. OCaml 5: the runtime's code that calls C.
 AddressRange code_that_calls_c(const Target& target) {
   if (target.abi.domains) return target.c_calls;
   const std::vector<FrameDescriptor>& frames = target.frames.descriptors();
@@ -103,15 +104,15 @@ absl::Status AgentAttachment::load_kernel_side(const AttachOptions& options) {
   return absl::OkStatus();
 }
 
-// False where an earlier session has shown that it cannot.
+// Returns false if an earlier session has shown that the agent cannot walk the stack.
 bool AgentAttachment::agent_may_walk() const {
   if (!begun_ || !control_) return true;
   const auto status = control_->status();
   return status.ok() && status->walk_state == MEMPROF_WALK_OK;
 }
 
-// An attachment that has the kernel's capture keeps it. Another one gets it by itself only if not
-// too many targets of the program have it.
+// Keeps kernel capture if this attachment has it. Without --capture kernel, an attachment gets it
+// only while few targets of the program use it.
 memprof_capture_by AgentAttachment::choose_capture(memprof_capture_by wanted) {
   if (wanted == MEMPROF_CAPTURE_BY_RUNTIME) return wanted;
   if (wanted == MEMPROF_CAPTURE_BY_AGENT)
@@ -162,8 +163,8 @@ void AgentAttachment::find_native_heap() {
         target_.pid);
     return;
   }
-  // A filter is judged when a thread is borrowed. Without one, it is unknown what the filter does
-  // with calls that the program has never made.
+  // Filters are checked when a thread is borrowed. Without a borrowed thread it is unknown how a
+  // filter treats calls that the program has never made.
   const auto process = ProcFs().status(target_.pid);
   if (!process.ok()) return;  // it has ended
   if (plan_.there && process->seccomp != 0) {
@@ -190,20 +191,20 @@ absl::Status AgentAttachment::begin(double rate, memprof_capture_by wanted) {
   begun_at_ = std::chrono::steady_clock::now();
   // The probe stays until a session with another capture mode runs.
   if (session_.capture == MEMPROF_CAPTURE_BY_KERNEL) RETURN_IF_ERROR(attach_capture());
-  // Before the request, because the semaphore rises a moment earlier than the probe reaches
-  // memprofd: a session that began in between would lose its first events.
+  // Probe first, then the request: the semaphore rises a moment before the probe reports to
+  // memprofd, and a session that began in between would lose its first events.
   if (first) {
     RETURN_IF_ERROR(check_same_program(target_));
     RETURN_IF_ERROR(attach_batch());
     RETURN_IF_ERROR(check_same_program(target_));
   }
-  if (!control_) return absl::OkStatus();  // not injected yet; it gets its orders when it is
+  if (!control_) return absl::OkStatus();  // not injected yet; the injection delivers the orders
   RETURN_IF_ERROR(check_claim(*control_, target_.pid));
   injected_ = false;  // a borrowed thread may wake the agent for this session too
   return send_session();
 }
 
-// Repeated by keep_alive() until the agent has received it.
+// keep_alive() repeats this until the agent has received it.
 absl::Status AgentAttachment::send_session() const {
   const auto agent = control_->status();
   absl::Status sent = agent.ok() ? control_->give(orders(*agent, session_)) : agent.status();

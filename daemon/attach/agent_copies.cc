@@ -37,7 +37,7 @@ void AgentAttachment::give_up_copy() {
   if (const auto lease = lease_.lock()) lease->given_up = true;
 }
 
-// It ends soon.
+// The wait is short: a copy that was given up ends soon.
 void AgentAttachment::wait_for_copy() {
   give_up_copy();
   while (copying()) std::this_thread::sleep_for(std::chrono::milliseconds(1));

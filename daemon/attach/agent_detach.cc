@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AgentAttachment: the end. The agent stops, then the probes are removed, then another memprofd may
+// AgentAttachment: detaches. Stops the agent, removes the probes, and then lets another memprofd
 // take the target.
 #include <utility>
 #include <vector>
@@ -35,7 +35,8 @@ void AgentAttachment::begin_detach() {
   kernel_->probes().begin_detach();
 }
 
-// Empty while the agent is unknown, although it may be present with the batch probe in it.
+// Returns no address while the agent's location is unknown; an agent with the batch probe may still
+// be loaded.
 std::vector<std::uint64_t> AgentAttachment::probe_addresses() const {
   if (!control_) return {};
   std::vector<std::uint64_t> addresses{agent_.probe_address};

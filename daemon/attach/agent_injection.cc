@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AgentAttachment: how the agent gets into the program and receives its orders.
+// AgentAttachment: loads the agent into the program and sends it its orders.
 #include <chrono>
 #include <thread>
 
@@ -19,7 +19,7 @@ namespace {
 constexpr auto kOwnStartPatience = std::chrono::milliseconds(200);
 // Time for a waiting injection to end.
 constexpr auto kGiveUpPatience = std::chrono::milliseconds(100);
-// Maximum number of mappings that loading the agent takes.
+// Maximum number of mappings that loading the agent adds.
 constexpr std::size_t kAgentMappings = 16;
 // Longest time between two attempts to wake an idle program.
 constexpr auto kMaxTripInterval = std::chrono::milliseconds(500);
@@ -31,8 +31,8 @@ AgentOrders AgentAttachment::orders(const AgentStatus& agent, SessionRequest ses
   AgentOrders orders{.session = session};
   if (!target_.abi.domains) return orders;
   orders.offsets = runtime_offsets(target_.abi);
-  // A filter is judged when a thread is borrowed; what it does with a call that was never made
-  // before is not known of others.
+  // Filters are checked when a thread is borrowed. With an agent that was already loaded, it is
+  // unknown how a filter treats calls that the program has never made.
   if (plan_.there) {
     const auto process = ProcFs().status(target_.pid);
     if (!process.ok() || process->seccomp != 0) orders.offsets->local_roots = 0;
@@ -186,7 +186,7 @@ absl::Status AgentAttachment::take_injection() {
   return absl::OkStatus();
 }
 
-// The agent has not begun, because no probe listened until now.
+// Attaches the batch probe now. The agent has not started, because no probe was listening.
 absl::Status AgentAttachment::listen_late() {
   if (!control_ || kernel_->probes().attached(Probe::kBatch)) return absl::OkStatus();
   const SharedFd& file = plan_.copy_file ? agent_copy_ : plan_.file->elf->descriptor();
@@ -201,8 +201,8 @@ void AgentAttachment::give_up_on(const absl::Status& why) {
   why_no_agent_ = absl::StrCat(why.message(), "; start it with LD_PRELOAD=libmemprof_agent.so");
 }
 
-// Ends the attempt to borrow a thread to wake the agent, which can be repeated later. Returns true
-// if it has ended. Fast enough for a caller of the control thread.
+// Ends the attempt to borrow a thread to wake the agent; a later call may try again. Returns true
+// if the attempt has ended. Fast enough to be called on the control thread.
 bool AgentAttachment::end_waking() {
   if (!injector_) return true;
   injector_->give_up();

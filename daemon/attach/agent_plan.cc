@@ -30,7 +30,7 @@ absl::StatusOr<BorrowObstacle> why_not_borrowed(int pid) {
     return absl::FailedPreconditionError(absl::StrCat(
         "pid ", pid, " is traced by pid ", status.tracer_pid, " (a debugger?); detach that first"));
   }
-  // A filter that can be read is judged when a thread is there (inject/seccomp_filter.h).
+  // A readable filter is checked once a thread is stopped (inject/seccomp_filter.h).
   if (const std::string hidden = why_filters_are_hidden(); status.seccomp != 0 && !hidden.empty()) {
     return BorrowObstacle{
         absl::StrCat("pid ", pid, " runs under a seccomp filter, which might kill it during an ",

@@ -39,8 +39,8 @@ constexpr std::size_t kTestPages = kTestBytes / kPageBytes;
 constexpr int kTrials = 3;
 // Other load at the wrong moment can make an empty copy seem the longer one, so this is repeated.
 constexpr int kTries = 5;
-// A pause has this much more CPU than a fork by the program itself (BENCHMARKS.md), and one wait
-// for the borrowed thread to run.
+// CPU that a pause takes beyond a fork by the program itself (BENCHMARKS.md). A pause also waits
+// once for the borrowed thread to run.
 constexpr double kBorrowSeconds = 0.3e-3;
 constexpr int kNaps = 8;
 constexpr double kNapSeconds = 0.2e-3;
@@ -85,11 +85,11 @@ struct Rehearsal {
   double page_cpu[kTrials];  // for all test pages
   double base_cpu[kTrials];
   Spent all{0, 0};
-  double waited_seconds = 0;  // the sum after all naps
+  double waited_seconds = 0;  // total of all naps
 };
 
-// Runs in a process of its own, and uses nothing that another thread of memprofd may have locked at
-// the fork.
+// Runs in a process of its own. Uses nothing that another thread of memprofd may have locked at the
+// fork.
 double copy_cpu(Spent& all) {
   const Spent begin;
   const pid_t pid = raw_clone();
@@ -101,8 +101,8 @@ double copy_cpu(Spent& all) {
   return spent.cpu;
 }
 
-// The first copy of pages since they were written. Further copies find them shared already and take
-// a third of it.
+// Measures the first copy of pages since they were written. Later copies find the pages already
+// shared and take a third of the time.
 double first_copy_cpu(Spent& all) {
   void* pages =
       ::mmap(nullptr, kTestBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

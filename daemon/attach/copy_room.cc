@@ -29,7 +29,7 @@ std::string contents(const std::string& path) {
   return std::move(text).str();
 }
 
-// "max" is none.
+// Returns nothing for "max", which means no limit.
 std::optional<std::uint64_t> number_in(const std::string& path) {
   std::uint64_t number = 0;
   if (!absl::SimpleAtoi(contents(path), &number)) return std::nullopt;
@@ -52,7 +52,7 @@ struct GroupFiles {
   std::string root;
   const char* limit;
   const char* usage;
-  const char* unused;  // of memory.stat
+  const char* unused;  // field of memory.stat
 };
 
 // A cgroup that limits the program, and the files of its version.
@@ -79,7 +79,7 @@ std::optional<Group> group_of(std::string_view line, const std::string& root) {
       {root + "/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"}};
 }
 
-// Nothing if the group has no limit.
+// Returns nothing if the group has no limit.
 std::optional<std::uint64_t> room_in(const Group& group) {
   const std::string folder = group.files.root + group.path + "/";
   const auto limit = number_in(folder + group.files.limit);

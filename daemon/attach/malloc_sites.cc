@@ -144,7 +144,7 @@ absl::StatusOr<ArgumentEntry> entry_of(const Definer& definer, const FunctionRow
                                                     definer.path, " is not understood"));
 }
 
-// Of these functions glibc's calloc calls none, and its reallocarray calls only realloc.
+// In glibc, calloc calls none of these functions, and reallocarray calls only realloc.
 bool is_left_to_others(const Definer& definer, const FunctionRow& row) {
   return definer.is_libc && row.function == MEMPROF_C_CALL_REALLOCARRAY;
 }

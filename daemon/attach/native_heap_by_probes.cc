@@ -18,8 +18,8 @@ namespace {
 
 constexpr auto kCountFor = std::chrono::seconds(1);
 
-// A followed call returns through a system call. Seccomp filters let it pass since this release,
-// whatever they forbid.
+// A followed call returns through a system call, which seccomp filters cannot forbid since this
+// release.
 bool returns_pass_filters() {
   utsname machine{};
   int major = 0, minor = 0;

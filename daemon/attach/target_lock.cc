@@ -23,7 +23,7 @@
 namespace memprofd {
 namespace {
 
-// More than will ever wait, except in an attack, because no one accepts the connections.
+// More connections than will ever wait, except in an attack, because no one accepts them.
 constexpr int kBacklog = 4096;
 
 struct Holder {
@@ -92,8 +92,8 @@ std::optional<uid_t> listener_at(std::string_view name) {
   }
 }
 
-// Anyone may bind the name, so only a listening process of our user or of root counts. socket: one
-// that could not be bound to it.
+// Any process may bind the name, so only a listening process of our user or of root counts. socket:
+// one that could not be bound to the name.
 Holder find_holder(int socket, const sockaddr_un& address, socklen_t length) {
   if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), length) != 0) {
     if (errno != EAGAIN) return {};

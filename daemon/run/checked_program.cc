@@ -28,7 +28,7 @@
 namespace memprofd {
 namespace {
 
-// No one else waits for the program.
+// A pause may be long, because no other client waits for the program.
 constexpr double kMostPauseSeconds = 60;
 
 }  // namespace
@@ -59,7 +59,7 @@ void CheckedProgram::update(RunTarget& run) {
   (void)write(offsetof(memprof_values_head, check_answered), answered_);
 }
 
-// A program that has ended meanwhile did not wait, so it had nothing to verify, or was killed.
+// A program that has already ended did not wait: it had nothing to verify, or was killed.
 void CheckedProgram::find_program(const RunTarget& run) {
   if (!may_assert_) may_assert_ = may_assert(run.program().name());
   if (!*may_assert_) return;
@@ -114,7 +114,7 @@ absl::StatusOr<HeapImage> CheckedProgram::take(RunTarget& run) const {
   return read_(absl::StrCat("/proc/self/fd/", file.get()));
 }
 
-// A violation stays; otherwise the last moment counts.
+// A violation is final; otherwise the latest result replaces the earlier one.
 void CheckedProgram::merge(std::vector<AssertionOutcome> outcomes) {
   for (AssertionOutcome& outcome : outcomes) {
     const auto before = std::ranges::find_if(outcomes_, [&](const AssertionOutcome& one) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Verifies the assertions (module Memprof_check) of a program that this process has started, in
-// heap snapshots: at its end, and where its code says so.
+// heap snapshots at its end and wherever its code requests one.
 //
 //   the program   waits in a system call; its check_point is set
 //   update()      makes a copy of it by ptrace alone, writes a heap file to memory, checks the
 //                 image, and answers; the program continues
 //
-// Without privileges: the program is a descendant of this process and of the same user.
+// Needs no privileges: the program is a descendant of this process and of the same user.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@
 
 namespace memprofd {
 
-// True if a program may make assertions: its file has the registry of the library.
+// True if a program may make assertions: its file has the library's registry.
 bool may_assert(const std::string& path);
 
 // Owned by one thread, that of the target.
@@ -41,7 +41,7 @@ class CheckedProgram {
   // Verifies the assertions if the program waits for that. Call it repeatedly.
   void update(RunTarget& run);
 
-  // After the program's end: an assertion that was violated once is violated.
+  // Valid after the program's end. An assertion that was violated once counts as violated.
   const std::vector<AssertionOutcome>& outcomes() const { return outcomes_; }
   // The reason why assertions were not checked, in one line; empty: all were, or there are none.
   std::string why_not_checked(const ProgramEnd& end) const;
@@ -61,9 +61,9 @@ class CheckedProgram {
   const ReadImage read_;
   std::optional<bool> may_assert_;  // its file has the library; nothing: not known yet
   std::optional<Target> program_;
-  std::uint32_t slots_ = 0;  // of its registry that were seen
+  std::uint32_t slots_ = 0;  // number of slots of its registry read so far
   bool has_assertions_ = false;
-  std::uint64_t answered_ = 0;  // the last point
+  std::uint64_t answered_ = 0;  // number of the last answered point
   std::string problem_;
   std::vector<AssertionOutcome> outcomes_;
 };

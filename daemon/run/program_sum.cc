@@ -31,7 +31,7 @@ void add_drops(DropCounters& sum, const DropCounters& process) {
   }
 }
 
-// Widens the standard error to that of a sum of `alike` equal parts, as if each sample stood for
+// Widens the standard error to that of a sum of `alike` equal parts, as if each sample represented
 // more.
 void widen(Estimate& sum, double alike) {
   sum.variance_words2 *= alike;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The counts of all ended processes of one program, as one target without a history.
+// Sums the counts of all ended processes of one program into one target without a history.
 //
-// Forked children begin with the same random numbers: those that do the same have the same samples,
-// and the same error. So errors are added as if all were alike, not as independent ones: of n
-// forked children the variance is n times the sum of theirs, which is the most that it can be.
+// Forked children start with the same random numbers, so those that do the same work have the same
+// samples and the same error. Their errors are therefore added as if all were equal, not
+// independent: the variance for n forked children is n times the sum of theirs, which is the
+// maximum.
 #pragma once
 
 #include <cstdint>
@@ -25,15 +26,15 @@ class ProgramSum final : public SnapshotSource {
   // kFailedPrecondition: the program's names cannot be read.
   static absl::StatusOr<std::unique_ptr<ProgramSum>> create(std::shared_ptr<RunProgram> program);
 
-  // The last snapshot of a process.
+  // Adds the last snapshot of a process.
   void add(const ProfileSnapshot& process, std::uint64_t load_bias, bool forked);
 
   std::uint64_t processes() const { return processes_; }
-  // The process that had most live at once.
+  // The highest peak of live memory in any process, and the pid of that process.
   const Estimate& largest_peak() const { return largest_peak_; }
   int pid_of_largest() const { return pid_of_largest_; }
 
-  // Under the pid of the first process, whatever pid is asked for.
+  // Returns the sum under the pid of the first process, whatever pid is requested.
   absl::StatusOr<ProfileSnapshotPtr> snapshot(int pid) override;
   std::vector<ProfileSnapshotPtr> snapshots() override;
 
@@ -44,7 +45,7 @@ class ProgramSum final : public SnapshotSource {
 
   const std::shared_ptr<RunProgram> program_;
   const std::shared_ptr<Symbolizer> names_;
-  ProfileSnapshot sum_;  // but for what points into this
+  ProfileSnapshot sum_;  // without the members that point into this object
   CallstackTable callstacks_;
   absl::flat_hash_map<AllocClass, std::size_t> rows_;  // indices of sum_.rows
   std::uint64_t processes_ = 0, forked_ = 0;

@@ -25,7 +25,7 @@ namespace {
 constexpr std::uint64_t kPatienceNs = 1'000'000'000;  // for a request
 constexpr int kBacklog = 4096;  // connections that gave up before they were accepted count too
 constexpr char kGaveUp[] = "has ended, or has not waited for an answer";
-constexpr int kAncestors = 64;  // looked at
+constexpr int kAncestors = 64;  // number of ancestors that are examined
 
 absl::Status no_socket() {
   return absl::ResourceExhaustedError(
@@ -34,7 +34,7 @@ absl::Status no_socket() {
 }
 
 // True if an agent in that program has taken memory before: the program is linked with the agent
-// that is also loaded into it. Not its earlier program: exec replaces all mappings.
+// that is also loaded into it. Mappings of an earlier program of the process are gone after exec.
 bool has_taken_memory(int pid) {
   const std::string memory = absl::StrCat("/memfd:", SharedAgent::kMemoryName);
   const auto maps = ProcFs().maps(pid);

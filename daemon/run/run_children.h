@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The other processes of a run: children that the program forks or starts, each a target with
+// The other processes of a run: children that the program forks or starts. Each is a target with
 // memory of its own.
 //
 //   its agent connects     a request waits on the socket
@@ -7,8 +7,8 @@
 //   it ends, or calls exec ended(), after which the target is gone
 //   finish()               ended() for those that still run; they continue without a session
 //
-// Whoever connects may say anything: it gets memory only if it is of the same user or a descendant
-// of this process.
+// Connecting processes are not trusted: a process gets memory only if it is of the same user or a
+// descendant of this process.
 #pragma once
 
 #include <sys/socket.h>
@@ -32,9 +32,10 @@ namespace memprofd {
 class RunChildrenUser {
  public:
   virtual ~RunChildrenUser() = default;
-  // Its samples come from now on.
+  // The target's samples arrive from now on.
   virtual void began(RunTarget& target) = 0;
-  // Its last snapshot is there. Each target that began ends. forked: it runs its parent's program.
+  // The target's last snapshot is complete. Called once for each target that began. forked: it runs
+  // its parent's program.
   virtual void ended(RunTarget& target, bool forked) = 0;
 };
 
@@ -44,17 +45,17 @@ class RunChildren {
   static constexpr std::size_t kMostTargets = 256;       // at the same time
   static constexpr std::size_t kMostWaiting = 256;       // connections without a request
   static constexpr std::size_t kMostNames = 64;          // of processes that are not profiled
-  static constexpr std::uint64_t kRingBytes = 4u << 20;  // used pages alone cost memory
+  static constexpr std::uint64_t kRingBytes = 4u << 20;  // only used pages cost memory
 
-  // Program and reason, with the number of its processes.
+  // Number of processes, by program and reason.
   using NotProfiled = std::map<std::pair<std::string, std::string>, std::uint64_t>;
 
-  // programs and user must outlive this. kResourceExhausted: there is no socket to be had.
+  // programs and user must outlive this object. kResourceExhausted: no socket can be created.
   static absl::StatusOr<std::unique_ptr<RunChildren>> create(const ShareOptions& options,
                                                              RunPrograms& programs,
                                                              RunChildrenUser& user);
 
-  // MEMPROF_SHARE_SOCKET of the program.
+  // The value of MEMPROF_SHARE_SOCKET for the program.
   const std::string& socket_name() const { return name_; }
   // Readable when a process waits for an update().
   int descriptor() const { return ready_.get(); }
@@ -62,7 +63,7 @@ class RunChildren {
   void finish();
 
   const NotProfiled& not_profiled() const { return not_profiled_; }
-  // Of further programs, or who is not of this run.
+  // Number of other unprofiled processes: of further programs, or not of this run.
   std::uint64_t unnamed() const { return unnamed_; }
 
  private:
@@ -82,7 +83,7 @@ class RunChildren {
   RunChildren(std::string name, UniqueFd listener, UniqueFd ready, const ShareOptions& options,
               RunPrograms& programs, RunChildrenUser& user);
   void accept_all();
-  // Whether it has been answered, or never will be.
+  // Returns true if the request has been answered, or never will be.
   bool serve(Waiting& waiting);
   void start(const Waiting& waiting, const memprof_share_request& request);
   void refuse(const std::string& program, const std::string& reason);

@@ -43,8 +43,8 @@ class ProcessNames : public Symbolizer {
   const std::uint64_t load_bias_;
 };
 
-// The form in which the agent reports it. A file in /proc/PID may have its name in another mount
-// namespace only.
+// Returns a path in the form in which the agent reports it. A file in /proc/PID may have a name in
+// another mount namespace only.
 std::string full_name(const std::string& path) {
   std::error_code error;
   std::string name = std::filesystem::canonical(path, error).string();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program's file as far as profiling its processes needs it: read once for all of them.
+// The data of a program's file that profiling its processes needs, read once for all of them.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +19,10 @@
 
 namespace memprofd {
 
-// Owned by one thread; the symbolizers that it makes may be asked by any.
+// Owned by one thread; any thread may use the symbolizers that it creates.
 class RunProgram : public std::enable_shared_from_this<RunProgram> {
  public:
-  // name: what messages and reports call the file. kFailedPrecondition: its processes cannot be
+  // name: of the file, in messages and reports. kFailedPrecondition: its processes cannot be
   // profiled; the message is the rest of a sentence that starts with the name.
   static absl::StatusOr<std::shared_ptr<RunProgram>> open(const std::string& path,
                                                           std::string name);
@@ -30,15 +30,15 @@ class RunProgram : public std::enable_shared_from_this<RunProgram> {
   const std::string& name() const { return name_; }
   const OcamlProgram& ocaml() const { return ocaml_; }
   const RuntimeAbi& abi() const { return ocaml_.abi; }
-  // From the file's addresses to those of a process, which has caml_callback_exn there.
+  // Address in a process minus address in the file. callback_exn: caml_callback_exn in the process.
   absl::StatusOr<std::uint64_t> load_bias(std::uint64_t callback_exn) const;
-  // An address of a process as one of the file; unchanged if it is not of the file.
+  // Converts an address of a process to one of the file; returns other addresses unchanged.
   std::uint64_t in_file(std::uint64_t address, std::uint64_t load_bias) const {
     return address - load_bias < end_ ? address - load_bias : address;
   }
-  // Names of the file's addresses: for counts of several processes.
+  // Symbolizes addresses of the file; used for counts of several processes.
   absl::StatusOr<std::shared_ptr<Symbolizer>> names();
-  // Names of the addresses of a process.
+  // Symbolizes addresses of a process.
   absl::StatusOr<std::shared_ptr<Symbolizer>> names_at(std::uint64_t load_bias);
 
  private:
@@ -48,8 +48,8 @@ class RunProgram : public std::enable_shared_from_this<RunProgram> {
   std::string name_;
   std::unique_ptr<ElfFile> file_;  // null: names_ has it
   OcamlProgram ocaml_;
-  std::uint64_t callback_exn_ = 0;  // in the file
-  std::uint64_t end_ = 0;           // behind the file's last address
+  std::uint64_t callback_exn_ = 0;  // its address in the file
+  std::uint64_t end_ = 0;           // end of the file's addresses
   std::shared_ptr<Symbolizer> names_;
 };
 
@@ -58,7 +58,7 @@ class RunPrograms {
  public:
   static constexpr std::size_t kMost = 256;  // files that are remembered
 
-  // path: also of a link in /proc. The error is remembered too.
+  // path may be a link in /proc. Errors are remembered, too.
   absl::StatusOr<std::shared_ptr<RunProgram>> find(const std::string& path);
 
  private:

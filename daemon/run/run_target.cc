@@ -12,7 +12,7 @@ namespace memprofd {
 namespace {
 
 constexpr std::uint32_t kGeneration = 1;  // a run has one session
-// Limits for the width of history windows. They are short first, so that the peak of a short run is
+// Limits for the width of history windows. Windows start short, so that the peak of a short run is
 // found.
 constexpr std::uint64_t kShortestWindowNs = 5'000'000, kLongestWindowNs = 1'000'000'000;
 constexpr std::uint64_t kWindowsSoFar = 100;  // a window lasts 1/100 of the time so far

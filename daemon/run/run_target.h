@@ -2,12 +2,12 @@
 // A program that shares its agent's memory, as a target: the pipeline, history and snapshots of the
 // daemon's targets, without a kernel side.
 //
-//   the program starts      nobody has taken the memory: update() does nothing
+//   the program starts      no process has taken the memory: update() does nothing
 //   its agent takes it      update() finds the program's file, names and runtime; events are read
-//                           from here on, those before are in the ring
+//                           from now on, and earlier ones are in the ring
 //   it ends                 finish(): unfinished batches, the last window, the final snapshot
 //
-// A child of it is a target of its own (run_children.h).
+// Each child of the program is a target of its own (run_children.h).
 #pragma once
 
 #include <cstdint>
@@ -31,47 +31,48 @@
 
 namespace memprofd {
 
-// Owned by one thread; any thread may ask for snapshots.
+// Owned by one thread; any thread may request snapshots.
 class RunTarget final : public SnapshotSource {
  public:
-  // program: the path of the file that is about to start; it may turn out to be another one
-  // (a script). comm: what the target is called. programs must outlive the target.
+  // program: path of the file that is about to start; it may start another one (a script). comm:
+  // name of the target. programs must outlive the target.
   static absl::StatusOr<std::unique_ptr<RunTarget>> create(RunPrograms& programs,
                                                            const std::string& program,
                                                            std::string comm,
                                                            const ShareOptions& options);
-  // Of a process that asks for memory and waits for it.
+  // For a process that has requested memory and waits for it.
   static absl::StatusOr<std::unique_ptr<RunTarget>> create(RunPrograms& programs, int pid,
                                                            std::shared_ptr<RunProgram> program,
                                                            const ShareOptions& options);
 
-  // For the program to inherit, or to be sent to.
+  // Descriptor of the shared memory, which the program inherits or receives.
   int descriptor() const { return agent_.descriptor(); }
   // Finds the process that has taken the memory; later calls read new events and close due windows
   // of the history. A recording of events can start in between.
   void update();
-  // While it runs: snapshots have what has come so far.
+  // Publishes a snapshot of the events read so far, while the program runs.
   void refresh();
-  // Before finish() if the program still runs: it continues without a session.
+  // Call it before finish() if the program still runs, which then continues without a session.
   void withdraw() { agent_.end_session(); }
-  // The program that was started has ended; after a last update().
+  // Call it after a last update(), once the started program has ended.
   void finish(const ProgramEnd& end);
 
   // True if a program's agent has taken the memory and events can be read.
   bool begun() const { return pipeline_ != nullptr; }
-  // One line when it has, and cannot be profiled all the same; else empty.
+  // Why a program whose agent has taken the memory cannot be profiled, in one line; otherwise
+  // empty.
   const std::string& problem() const { return problem_; }
   // 0 until begun().
   int pid() const { return pid_; }
   const std::string& comm() const { return comm_; }
-  // Since begun().
+  // Set once begun().
   RunProgram& program() const { return *program_; }
   std::uint64_t load_bias() const { return load_bias_; }
   const SharedAgent& agent() const { return agent_; }
   double rate() const { return rate_; }  // samples per word
   std::shared_ptr<Symbolizer> symbolizer() const { return symbolizer_; }
-  // Finds the sites of blocks that live, after it has read all events so far. Another thread may
-  // call it while the owner waits.
+  // Finds the sites of live blocks, after it has read all events so far. Another thread may call it
+  // while the owner waits.
   SampleSites sites_of(const std::vector<SampleId>& numbers);
 
   // kNotFound until begun().
@@ -80,7 +81,7 @@ class RunTarget final : public SnapshotSource {
 
  private:
   RunTarget(RunPrograms& programs, SharedAgent agent, std::string comm, double rate);
-  // The agent has taken the memory.
+  // Called when the agent has taken the memory.
   void begin(const ShareTaker& taker);
   absl::Status begin_pipeline(const ShareTaker& taker);
   void read_counters();
@@ -94,7 +95,7 @@ class RunTarget final : public SnapshotSource {
   const double rate_;
   const std::uint64_t began_ns_;         // CLOCK_REALTIME
   std::shared_ptr<RunProgram> program_;  // until begin(): null, or the file that is about to start
-  bool is_certain_ = false;              // it is that one
+  bool is_certain_ = false;              // program_ is known to be that file
   std::uint64_t load_bias_ = 0;
   std::string problem_;
   int pid_ = 0;

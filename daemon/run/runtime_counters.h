@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The runtime's own counters of a program of the same user, read from its memory as far as the
-// kernel permits it: by them growth is looked for between ends of major collections.
+// The runtime's own counters of a program of the same user, read from its memory where the kernel
+// permits it. They show growth between the ends of major collections.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,9 @@ namespace memprofd {
 
 class RuntimeCounters {
  public:
-  // bias: what addresses of the file lack. kFailedPrecondition: the process has another number
-  // here, as one of another pid namespace; kPermissionDenied: its memory cannot be read.
+  // bias: address in the process minus address in the file. kFailedPrecondition: the process has
+  // another pid here, because it is in another pid namespace; kPermissionDenied: its memory cannot
+  // be read.
   static absl::StatusOr<RuntimeCounters> open(int pid, const std::string& exe,
                                               const OcamlProgram& program, std::uint64_t bias);
 

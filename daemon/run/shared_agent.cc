@@ -123,7 +123,7 @@ void SharedAgent::renew() {
 void SharedAgent::end_session() {
   const auto shared = memory();
   if (!shared) return;
-  // Without a rate no session is requested, whatever its generation is.
+  // A request with rate 0 asks for no session, whatever its generation is.
   control(*shared)
       .give({.session = SessionRequest{.generation = std::numeric_limits<std::uint32_t>::max()}})
       .IgnoreError();

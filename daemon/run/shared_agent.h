@@ -25,7 +25,7 @@ namespace memprofd {
 struct ShareOptions {
   double rate = 0;  // samples per word
   memprof_capture_by capture = MEMPROF_CAPTURE_BY_RUNTIME;
-  std::uint64_t ring_bytes = 8u << 20;  // a multiple of the page size; used pages alone cost memory
+  std::uint64_t ring_bytes = 8u << 20;  // a multiple of the page size; only used pages cost memory
 };
 
 // The process whose agent has taken the memory.
@@ -38,29 +38,29 @@ struct ShareTaker {
 // Owned by one thread.
 class SharedAgent {
  public:
-  static constexpr char kMemoryName[] = "memprof-share";  // of its memfd
+  static constexpr char kMemoryName[] = "memprof-share";  // name of its memfd
 
   // kResourceExhausted, kUnavailable: memory of that kind cannot be created.
   static absl::StatusOr<SharedAgent> create(const ShareOptions& options);
 
-  // For the program to inherit: not closed on exec.
+  // The descriptor that the program inherits; it stays open across exec.
   int descriptor() const { return file_.get(); }
   // Sets the offsets of an OCaml 5 runtime, before the program starts or once it has taken the
   // memory.
   void set_offsets(const memprof_runtime_offsets& offsets);
-  // Lets a program of OCaml 5 that was started without offsets go on: it has them now, or is
+  // Resumes an OCaml 5 program that was started without offsets: either it has them now, or it is
   // refused.
   void answer();
-  // Nothing yet.
+  // Not set until a process has taken the memory.
   std::optional<ShareTaker> taker() const;
-  // Moves the lease on: without it the agent stops to sample after AgentControl::kLeaseNs.
+  // Renews the lease; otherwise the agent stops sampling after AgentControl::kLeaseNs.
   void renew();
-  // The agent stops at its next callback.
+  // Ends the session: the agent stops at its next callback.
   void end_session();
 
-  // Hands over what the ring holds. Once the memory is damaged, nothing more is read from the ring.
+  // Passes events from the ring to the pipeline. Reads no more once the memory is damaged.
   void drain(Pipeline& pipeline);
-  // The same, and then what unfinished batches hold.
+  // The same, followed by the records of unfinished batches.
   void catch_up(Pipeline& pipeline);
   // Address of memprof_agent_control in the program; 0: no program has taken the memory.
   std::uint64_t control_address() const;
@@ -68,7 +68,7 @@ class SharedAgent {
   absl::StatusOr<AgentStatus> status() const;
   // OCaml 5: its domains, as of that status.
   std::vector<DomainGc> domains(const AgentStatus& status) const;
-  // The program has written what no agent writes.
+  // True if the program has written data that no agent writes.
   bool damaged() const { return damaged_; }
 
  private:
@@ -99,14 +99,14 @@ class SharedAgent {
   SharedAgent(UniqueFd file, std::unique_ptr<std::byte, Unmap> shared, const ShareOptions& options)
       : file_(std::move(file)), shared_(std::move(shared)), ring_bytes_(options.ring_bytes) {}
   memprof_share& head() const { return *reinterpret_cast<memprof_share*>(shared_.get()); }
-  // Nothing while no process has taken the memory.
+  // Returns nothing while no process has taken the memory.
   std::optional<Memory> memory() const;
   AgentControl control(const Memory& memory) const;
 
   UniqueFd file_;
   std::unique_ptr<std::byte, Unmap> shared_;
   std::uint64_t ring_bytes_;
-  std::uint64_t read_ = 0;  // our own: the program may change the one in the memory
+  std::uint64_t read_ = 0;  // our own position: the program may change the one in the memory
   bool damaged_ = false;
   std::vector<std::uint64_t> event_;  // a copy, aligned as the decoder wants it
 };

@@ -114,7 +114,7 @@ absl::StatusOr<StartedProgram> StartedProgram::start(const StartOptions& options
   passing.sa_handler = pass_on;
   passing.sa_flags = SA_RESTART;
   for (const int signal : kPassedOn) ::sigaction(signal, &passing, nullptr);
-  // memprofctl has not waited for the child yet, so its number is not another process's.
+  // memprofctl has not waited for the child yet, so no other process can have its pid.
   return StartedProgram(pid, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))));
 }
 

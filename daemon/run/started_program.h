@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A child process that runs as it would without us: same standard files, terminal, process group
-// and signals; only its environment has what the agent needs, which the agent removes again unless
-// children are followed.
+// A child process that runs as it would without us: with the same standard files, terminal, process
+// group and signals. Only its environment has variables for the agent, which the agent removes
+// again unless children are followed.
 #pragma once
 
 #include <sys/types.h>
@@ -17,27 +17,28 @@
 namespace memprofd {
 
 struct StartOptions {
-  std::vector<std::string> command;  // as for a shell: searched for in PATH
+  std::vector<std::string> command;  // searched for in PATH, as by a shell
   std::string agent;                 // path of the agent's library
   int share = -1;                    // the descriptor that the program inherits
-  std::string children;              // RunChildren::socket_name(); empty: none is followed
+  std::string children;              // RunChildren::socket_name(); empty: children are not followed
   bool checked = false;              // the program waits until its assertions are verified
 };
 
-// The path of the file that a command would run; the command itself when there is none.
+// The path of the file that a command would run; the command itself if no such file exists.
 std::string path_of_command(const std::string& command);
 
 // While it exists, this process ignores signals that the terminal sends to both (SIGINT, SIGQUIT)
 // and passes on those sent to it alone (SIGTERM, SIGHUP, SIGUSR1, SIGUSR2): the program decides.
 class StartedProgram {
  public:
-  // kNotFound, kPermissionDenied: as a shell's 127 and 126; kResourceExhausted: no process.
+  // kNotFound, kPermissionDenied: exit codes 127 and 126 of a shell; kResourceExhausted: no process
+  // can be created.
   static absl::StatusOr<StartedProgram> start(const StartOptions& options);
   StartedProgram(StartedProgram&&) = default;
 
   pid_t pid() const { return pid_; }
-  // Waits; returns true if the program has ended within that time. Returns earlier when this
-  // descriptor is readable; -1: none.
+  // Waits; returns true if the program has ended within that time. Returns early when this
+  // descriptor becomes readable; -1: none.
   bool wait(std::chrono::milliseconds time, int descriptor = -1);
   // Status as of waitpid(), after its end.
   int status() const { return status_; }

@@ -10,7 +10,7 @@ namespace memprofd {
 namespace {
 
 constexpr std::uint64_t kBits = 64;
-// A gap between regions costs bits, another region costs time in each look-up.
+// Largest gap within a region: a gap costs bits, and another region costs time in each look-up.
 constexpr std::uint64_t kGapBytes = 4096;
 // Number of words that are searched backwards for a header: the functions of one closure.
 constexpr std::uint64_t kMaxWordsBefore = 4096;

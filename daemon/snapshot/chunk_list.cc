@@ -5,8 +5,8 @@
 //     head                                     chunk
 //     | block | alloc | size | next | ..       | header | fields.. | header | ..
 //
-// How long the head is: that with which the list adds up to the runtime's own number of chunks and
-// words. No other length does: it would find sizes and addresses of pages where there are none.
+// The length of the head is the one with which the list adds up to the runtime's own number of
+// chunks and words. Any other length reads words that are not sizes and addresses of whole pages.
 #include <fmt/core.h>
 
 #include <array>
@@ -26,7 +26,7 @@ constexpr std::uint64_t kHeadBytes[] = {48, 56, 32};  // 4.12 and 4.13; 4.14; 4.
 
 constexpr std::uint32_t kPhaseSweep = 2;
 
-// Nothing if the list does not add up.
+// Returns nothing if the list does not add up.
 std::vector<HeapRegion> follow(const MemoryReader& memory, std::uint64_t first,
                                std::uint64_t head_bytes, const RuntimeSums& sums) {
   std::vector<HeapRegion> chunks;

@@ -28,7 +28,7 @@ std::vector<bool> find_leaves(const EdgeLists& edges, std::span<const std::uint3
   return is_held;
 }
 
-// Predecessors of nodes, by number, besides their parents in the search.
+// Predecessors of nodes, by number, except their parents in the search.
 struct AlternativePaths {
   Numbers first;
   Numbers from;
@@ -52,8 +52,8 @@ AlternativePaths other_ways(const EdgeLists& edges, const Numbers& number, const
   return ways;
 }
 
-// The forest of nodes whose semi-dominators are known. A query returns the node with the least one
-// on the way up, and compresses that way.
+// The forest of nodes whose semi-dominators are known. A query returns the node with the least
+// semi-dominator on the path upwards, and compresses that path.
 class Forest {
  public:
   // ancestors: has room for one per node.
@@ -115,7 +115,7 @@ void DominatorTree::add(std::uint32_t node, std::uint32_t parent) {
   dominator_.push_back(parent);
 }
 
-// The path to the current node consists of parents; semi_ has the next edge of each node.
+// The path to the current node consists of parents; semi_ holds the next edge of each node.
 void DominatorTree::search(const EdgeLists& edges, std::span<const std::uint32_t> entries,
                            const std::vector<bool>& is_leaf) {
   for (const std::uint32_t entry : entries) {
@@ -163,7 +163,7 @@ void DominatorTree::find_semidominators(const EdgeLists& edges,
   }
 }
 
-// The nearest ancestor in the search that is not after the semi-dominator.
+// A node's dominator is its nearest ancestor in the search that is not after its semi-dominator.
 void DominatorTree::find_dominators() {
   for (std::uint32_t i = 1; i < order_.size(); ++i) {
     std::uint32_t dominator = dominator_[i];

@@ -10,8 +10,8 @@
 namespace memprofd {
 namespace {
 
-// The first walk: where blocks are, and what they are. Blocks come in the order of addresses, by
-// which they are numbered.
+// The first walk: collects blocks and what they are. Blocks come in the order of their addresses,
+// and are numbered in that order.
 class BlockCollector {
  public:
   explicit BlockCollector(HeapGraph& graph) : graph_(graph) {}
@@ -26,7 +26,7 @@ class BlockCollector {
   HeapGraph& graph_;
 };
 
-// The second walk, over the same blocks: what they point to.
+// The second walk, over the same blocks: collects their pointers.
 class EdgeCollector {
  public:
   explicit EdgeCollector(HeapGraph& graph) : graph_(graph) {}

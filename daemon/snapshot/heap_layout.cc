@@ -109,7 +109,7 @@ absl::StatusOr<HeapLayout> find_pools(const ElfFile& program, std::uint64_t load
 
 }  // namespace
 
-// REX.W 8d, and a ModRM byte of no mode and register 5: relative to the next instruction.
+// REX.W 8d, and a ModRM byte with mode 0 and register 5: relative to the next instruction.
 std::vector<std::uint64_t> decode_data_addresses(std::span<const std::byte> code,
                                                  std::uint64_t address) {
   constexpr std::size_t kBytes = 7;

@@ -10,10 +10,10 @@
 namespace memprofd {
 namespace {
 
-// A weak array begins with a link and, as it has none, a place for data.
+// A weak array begins with a link and an unused place for data.
 constexpr std::uint64_t kFirstPlace = 2;
-constexpr std::size_t kMaxStores = 1024;    // one a domain
-constexpr std::uint64_t kReadsOfStore = 5;  // without its arrays
+constexpr std::size_t kMaxStores = 1024;    // one per domain
+constexpr std::uint64_t kReadsOfStore = 5;  // reads for a store, without its arrays
 constexpr std::size_t kWordsAtOnce = 512;
 static_assert(kWordsAtOnce % 2 == 0);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OCaml 5: each domain has its own pools and large blocks, and what domains have left that ended is
-// in lists of the process until another domain takes it.
+// OCaml 5: each domain has its own pools and large blocks. Those of domains that have ended are in
+// lists of the process until another domain takes them.
 //
 //     pool, 4,096 words:  | next | next_obj | owner | class | wasted.. | slot | slot | .. | slot |
 //     large block:        | owner | next | header | fields.. |
@@ -26,7 +26,7 @@ struct PoolHead {
   std::uint64_t next;
   std::uint64_t next_slot;
   std::uint64_t owner;
-  std::uint64_t size_class;  // behind pool_class_mask
+  std::uint64_t size_class;  // masked with pool_class_mask
 };
 static_assert(sizeof(PoolHead) == PoolHeap::kHeadWords * kWordBytes);
 
@@ -53,8 +53,8 @@ std::uint64_t word_at(const std::array<std::byte, kBytes>& bytes, std::size_t at
 }
 
 // Heads of pools. The runtime maps pools side by side, and lists them in another order. So the
-// heads beside a requested one are read with it: the more, the more of them were requested
-// recently.
+// heads beside a requested one are read with it: more of them if recent ones were used, otherwise
+// fewer.
 class PoolHeads {
  public:
   explicit PoolHeads(const MemoryReader& memory) : memory_(memory) {}
@@ -98,8 +98,8 @@ class PoolHeads {
   const MemoryReader& memory_;
   absl::flat_hash_map<std::uint64_t, PoolHead> known_;
   std::size_t beside_ = kMostBeside / 2;  // on each side
-  bool was_of_use_ = false;               // a head that was read beside the last one
-  std::vector<PoolHead> heads_;           // from the last read
+  bool was_of_use_ = false;      // whether a head that was read beside the last one was used
+  std::vector<PoolHead> heads_;  // from the last read
   std::vector<MemoryPiece> pieces_;
 };
 

@@ -20,7 +20,7 @@ using std::chrono::steady_clock;
 
 constexpr std::size_t kEventsARead = 4096;
 constexpr std::chrono::milliseconds kStep{100};
-// Limit for finish(): with more events, most of them happened after its call.
+// Maximum number of events that finish() reads; most of any further ones happened after its call.
 constexpr std::size_t kLastEvents = 1u << 18;
 
 std::string host_name() {

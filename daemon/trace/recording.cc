@@ -105,8 +105,8 @@ absl::Status TraceRecording::put_alloc(const SampleEvent& event, const EventClas
   return absl::OkStatus();
 }
 
-// Samples of a large native block: its words as estimates count them, times the rate, rounded at
-// random.
+// Number of samples of a large native block: its words, as estimates count them, times the rate,
+// rounded at random.
 std::uint64_t TraceRecording::samples_of(const SampleEvent& event) {
   if (!event.of_c() || !SizeBucket::of(event.record.size_words).fine()) {
     return event.record.n_samples;

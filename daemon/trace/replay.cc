@@ -21,7 +21,7 @@
 namespace memprofd {
 namespace {
 
-// Larger than in the daemon, because a file is read once by a program that does nothing else.
+// Larger than in the daemon, because a program that reads a file once does nothing else.
 const CallstackTableLimits kCallstackLimits{.callstacks = 1u << 20, .entries = 32u << 20};
 const AggregatorLimits kAggregatorLimits{.live_samples = 14'680'064,
                                          .classes = {.classes = 1u << 20}};
@@ -119,7 +119,7 @@ class Replayer final : public ctf::Visitor {
   std::vector<std::uint64_t> entries_;
 };
 
-// Innermost first, with recursion compressed, as the kernel side does.
+// Stores the callstack innermost first, with recursion compressed as on the kernel side.
 CallstackId Replayer::intern(std::span<const std::uint64_t> codes) {
   if (codes.empty()) return CallstackId();
   entries_.clear();

@@ -66,7 +66,7 @@ absl::Status TraceFiles::write(std::span<const std::byte> packet) {
   }
   const std::string_view bytes(reinterpret_cast<const char*>(packet.data()), packet.size());
   if (const int number = write_all(file_.get(), bytes); number != 0) {
-    // A full disk need not keep the file from becoming shorter.
+    // Removes the partial packet. A full disk does not prevent truncation.
     if (::ftruncate(file_.get(), static_cast<off_t>(size_)) != 0) return error(errno, "truncate");
     return error(number, absl::StrCat("write ", paths_.back()));
   }

@@ -26,9 +26,9 @@ bool is_pointed_to(const Value& value) {
   return (is_held ? value.fields.front() : value).kind != ValueKind::kInteger;
 }
 
-// A value of several words that differs was changed between the two reads. For a value that is read
-// alone, no page was read before the pointer to it. A tag counts words that were all present: the
-// program may continue to mark.
+// If two reads of a value of several words differ, the program changed it in between. For a value
+// that is read alone, no page is older than the pointer to it. Differences in a tag do not matter:
+// its counted words were all present, and the program may continue to mark.
 void compare(const std::vector<ReadValue>& first, std::vector<ReadValue>& second) {
   for (std::size_t i = 0; i < second.size(); ++i) {
     second[i].is_torn |= first[i].is_torn;
@@ -144,7 +144,7 @@ ReadValue BatchReader::read_slot(const ValueSlot& slot, const std::vector<Publis
   if (slot.module == ValueSlot::kPublished) {
     return read_published_values(all[slot.field], word, bounds, memory);
   }
-  // Integers are set once, and the compiler has made what is in the program's image.
+  // Integers are set once, and the compiler created the values in the program's image.
   const bool is_constant = word % 2 != 0 || options_.image.contains(word);
   if (is_constant && !options_.with_constants) return {.is_constant = true};
   ValueReader reader(memory, names_, options_.with_contents);

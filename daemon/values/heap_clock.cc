@@ -20,7 +20,7 @@ absl::Status not_understood(const RuntimeAbi& abi, std::string_view what) {
       "values cannot be read: {} of the OCaml {} runtime was not found", what, abi.version));
 }
 
-// stw_leader, from the first of these in the function that takes the lead:
+// Returns the address of stw_leader, from the first such code in the function that takes the lead:
 //   48 8b 05 disp32   mov disp32(%rip), %rax
 //   48 85 c0          test %rax, %rax
 std::optional<std::uint64_t> decode_leader(std::span<const std::byte> code, std::uint64_t address) {

@@ -140,7 +140,7 @@ std::size_t PageCache::add_pieces(std::size_t place, std::vector<MemoryPiece>& p
   return place;
 }
 
-// Missing data is skipped, and the rest follows.
+// Skips missing data and continues with the rest.
 void PageCache::read_slices() const {
   make_room_for_slices(1);
   std::vector<MemoryPiece> pieces;

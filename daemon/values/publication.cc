@@ -16,14 +16,15 @@
 namespace memprofd {
 namespace {
 
-// A cell holds twice its count, plus 1 at times; the program may have put any bits there.
+// A cell holds twice its count, sometimes plus 1. The sum wraps, because the program may have put
+// any bits there.
 std::int64_t wrapping_sum(std::int64_t hits, std::uint64_t cell) {
   const std::int64_t more = static_cast<std::int64_t>(cell) >> 1;
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(hits) +
                                    static_cast<std::uint64_t>(more));
 }
 
-// Number of tries to read data that is being written: one record, and all together.
+// Maximum number of attempts to read data that is being written: per record, and in total.
 constexpr int kCellTries = 100;
 constexpr int kAllTries = 5000;
 constexpr std::size_t kCacheLine = 64;
@@ -136,7 +137,7 @@ class PublicationReading {
     return absl::OkStatus();
   }
 
-  // An older library has none.
+  // An older library has no histograms.
   bool has_known_histograms() const {
     return head_.histogram_bytes == 0 || head_.histogram_bytes == sizeof(memprof_timer_histogram);
   }

@@ -50,7 +50,7 @@ class Asking {
     return memory_.write_value(record_ + offset, value);
   }
 
-  // Requests at the same time run one after the other.
+  // Serialises requests that arrive at the same time.
   absl::Status begin() {
     static Mutex mutex;
     const MutexLock lock(mutex);
@@ -97,7 +97,7 @@ class Asking {
         fmt::format("the action '{}' raised {}", request_.name, printable(answer.text)));
   }
 
-  // An action that has not started by now is withdrawn.
+  // Withdraws an action that has not started yet.
   absl::StatusOr<RequestAnswer> take_back(bool is_over) {
     RETURN_IF_ERROR(put(offsetof(Record, asked), std::uint64_t{0}));
     RETURN_IF_ERROR(memory_.read_value(record_, *now_));

@@ -27,7 +27,7 @@ bool all_evaluated(const Publication& report, std::uint64_t since_ns) {
   });
 }
 
-// The program's clock of values is that of its last timer interrupt.
+// The program dates values with the coarse clock, which advances at each timer interrupt.
 constexpr std::uint64_t kCoarseNs = 10'000'000;
 
 const WritableMemory& memory_for(const ValueProgram& program, const ValuesRequest& request) {

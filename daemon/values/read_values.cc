@@ -26,10 +26,10 @@ using What = ValuesRequest::What;
 
 // Maximum number of times that the collector may overtake a value.
 constexpr int kBatchTries = 50;
-// The same for the memory of a tag, before only half as much of it is examined.
+// Tries for the memory of a tag before only half as much of it is examined.
 constexpr int kTriesOfSize = 3;
 constexpr std::chrono::microseconds kPauseBetween{200};
-// Maximum number of values between two readings of the heap's clock, so that these are few.
+// Maximum and first number of values between two readings of the heap's clock.
 constexpr std::size_t kLargestBatch = 512;
 constexpr std::size_t kFirstBatch = 128;
 constexpr std::uint64_t kMostSlots = 1u << 20;
@@ -72,7 +72,7 @@ class BatchReading {
   }
 
  private:
-  // True if the pattern selects module values; otherwise they are given, or none are wanted.
+  // True if the pattern selects module values; otherwise the request lists them, or wants none.
   bool finds_modules() const {
     return request_.what == What::kAll || request_.what == What::kModules;
   }
@@ -247,7 +247,8 @@ class BatchReading {
     });
   }
 
-  // The less time the collector leaves, the more a tag is reduced to its number of marks.
+  // Halves the examined blocks of a tag after failed tries, as the collector leaves too little
+  // time.
   BatchReader::Bounds bounds() const {
     return {.graph_nodes = nodes_left_,
             .blocks_of_tag = kMaxMarkedBlocks >> (tries_ / kTriesOfSize)};
@@ -303,7 +304,7 @@ class BatchReading {
   ValueProgram& program_;
   const ValueProgram::Layout& found_;
   const ValuesRequest& request_;
-  const std::vector<ModuleField> fields_;  // the wanted ones, if they are given
+  const std::vector<ModuleField> fields_;  // requested fields, if the request lists them
   const FunctionNames names_;
   std::shared_ptr<const FieldNames> source_names_ = std::make_shared<const FieldNames>();
   BatchReader reader_{program_.memory(),
@@ -312,7 +313,7 @@ class BatchReading {
                        .with_contents = request_.with_contents,
                        .with_graphs = request_.graph_nodes > 0,
                        .image = found_.image}};
-  std::size_t nodes_left_;  // of graphs
+  std::size_t nodes_left_;  // left for graphs
   std::size_t batch_;       // number of values; 1 if graphs are requested, which may be large
   int tries_ = 0;           // tries of a batch of one value
   ValuesAnswer answer_;

@@ -24,7 +24,7 @@ bool is_stale(const PublishedValue& one, std::uint64_t now_ns) {
 
 class Sampling {
  public:
-  // Numbers of one series, which differ by their quantity.
+  // Collects numbers of one series, which differ by their quantity.
   Sampling(ValueSeries series, ValueSample& out) : series_(std::move(series)), out_(out) {}
 
   void add(ValueQuantity quantity, double number) {

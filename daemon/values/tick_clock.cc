@@ -33,7 +33,7 @@ std::uint64_t clock_ns() {
   return static_cast<std::uint64_t>(now.count());
 }
 
-// The kernel's own conversion, which is constant until the next boot.
+// Reads the kernel's own conversion factor, which is constant until the next boot.
 std::optional<double> ns_per_tick_of_kernel() {
   perf_event_attr event{};
   event.type = PERF_TYPE_SOFTWARE;
@@ -56,7 +56,7 @@ std::optional<double> ns_per_tick_of_kernel() {
   return rate;
 }
 
-// Reads both clocks at one moment: of several readings it takes the one that was not interrupted.
+// Reads both clocks at one moment: keeps the reading that took the shortest time.
 TickMoment read_both() {
   TickMoment best;
   std::uint64_t shortest = ~std::uint64_t{0};

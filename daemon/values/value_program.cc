@@ -99,7 +99,7 @@ std::shared_ptr<const FieldNames> ValueProgram::names(const Layout& found,
 }
 
 std::string ValueProgram::function_at(std::uint64_t code) const {
-  // Looks symbols up as for a call, whose return address is after it.
+  // The symbolizer expects a return address, which follows its call.
   const auto found = symbolizer_->locations(code + 1, -1);
   return found.empty() ? "" : found.front().function;
 }

@@ -56,7 +56,7 @@ Value ValueReader::read_block(const Block& block, int depth) {
       .kind = block.tag == 0 && block.fields == 1 ? ValueKind::kReference : ValueKind::kBlock,
       .size = block.fields,
       .tag = block.tag};
-  // An unsuccessful search has used its share.
+  // Restores the limit that the unsuccessful search for a collection has used up.
   if (depth == kMaxDepth) blocks_left_ = kMaxBlocks;
   add_fields(block, depth, value);
   return value;
@@ -146,7 +146,7 @@ void ValueReader::read_text(const Block& block, Value& value) const {
   value.is_cut = value.size > kMaxText;
 }
 
-// Its first word points to its operations, which begin with their name.
+// The first word of a custom block points to its operations, which begin with their name.
 void ValueReader::read_custom(const Block& block, Value& value) const {
   std::uint64_t name = 0;
   std::array<char, 32> text{};
@@ -203,7 +203,7 @@ std::optional<Value> ValueReader::as_list(const Block& block, int depth) {
   return list;
 }
 
-// {length; first; last}, whose cells are as those of lists (stdlib/queue.ml).
+// {length; first; last}, with cells like those of lists (stdlib/queue.ml).
 std::optional<Value> ValueReader::as_queue(const Block& block, int depth) {
   const auto length = field(block, 0);
   const auto first = field(block, 1);
@@ -222,7 +222,7 @@ std::optional<Value> ValueReader::as_queue(const Block& block, int depth) {
   return queue;
 }
 
-// {size; data; seed; initial_size} (stdlib/hashtbl.ml): as many buckets as a power of two.
+// {size; data; seed; initial_size}; the number of buckets is a power of two (stdlib/hashtbl.ml).
 std::optional<Value> ValueReader::as_table(const Block& block) {
   const auto size = field(block, 0);
   const auto data = field(block, 1);
@@ -241,7 +241,7 @@ std::optional<Value> ValueReader::as_table(const Block& block) {
   return table;
 }
 
-// If a table is too large, only its first buckets have to be chains.
+// In a table that is too large, only the first buckets have to be chains.
 bool ValueReader::count_chains(const Block& buckets, Value& table) {
   constexpr std::uint64_t kBucketsTried = 64;
   table.chains_counted = table.size + buckets.fields <= blocks_left_;
@@ -275,7 +275,7 @@ ValueReader::Cells ValueReader::follow(std::uint64_t cell, std::uint64_t fields)
   return cells;
 }
 
-// Map: Node of {l; v; d; r; h}; Set: Node of {l; v; r; h} (stdlib/map.ml, set.ml): balanced.
+// A balanced tree of nodes {l; v; d; r; h} in Map, and {l; v; r; h} in Set (stdlib/map.ml, set.ml).
 std::optional<Value> ValueReader::as_tree(const Block& block) {
   constexpr int kHighest = 64;
   std::uint64_t size = 0;

@@ -8,7 +8,7 @@ namespace memprofd {
 
 bool CaptureChoice::judge(double seconds, const ProfilingCounts& counts, memprof_capture_by by,
                           bool bites) {
-  if (by != wanted_) {  // kernel capture has enough targets of the program
+  if (by != wanted_) {  // kernel capture already serves enough targets of the program
     change_to(by, false);
     return false;
   }
@@ -41,8 +41,7 @@ bool CaptureChoice::judge(double seconds, const ProfilingCounts& counts, memprof
   return change_to(MEMPROF_CAPTURE_BY_KERNEL, true);
 }
 
-// A hit costs at least the trap and what a sample costs without its callstack, however short the
-// walk is.
+// A hit costs at least the trap plus a sample without its callstack, however short the walk is.
 bool CaptureChoice::worth_a_trial() const {
   const double least = cost_seconds({.samples = 1, .probe_hits = 1}, trap_ns_);
   return least < kWorthChanging * runtime_price_ && runtime_price_ > kWorthRepeating * tried_above_;

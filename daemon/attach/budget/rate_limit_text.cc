@@ -10,7 +10,7 @@
 namespace memprofd {
 namespace {
 
-// Proposes no larger budget if the requested rate would cost more than this.
+// Largest share of CPU at the requested rate for which a larger budget is proposed.
 constexpr double kMostProposed = 0.5;
 
 std::string option_text(double share) {

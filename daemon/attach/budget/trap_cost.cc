@@ -16,7 +16,7 @@
 #include "daemon/util/fd.h"
 #include "daemon/util/log.h"
 
-// Begins with an instruction that the kernel emulates, as do the functions that are probed.
+// Begins with an instruction that the kernel emulates, as the probed functions do.
 extern "C" void memprofd_trap_here();
 asm(R"(
   .text
@@ -32,8 +32,8 @@ namespace {
 
 constexpr int kRounds = 9;
 constexpr int kHitsARound = 64;
-// A real program has colder caches than this loop: without its BPF program a hit took 1.2 to 1.3 µs
-// there, where the loop measures 0.6 (bench.py --only parts).
+// Caches are colder in a real program than in this loop: without its BPF program, a hit took 1.2 to
+// 1.3 µs there, and the loop measures 0.6 µs (bench.py --only parts).
 constexpr double kInRealPrograms = 2;
 // Results outside of this range are discarded as disturbed.
 constexpr double kLeastNs = 100, kMostNs = 20'000;
@@ -49,7 +49,7 @@ std::optional<std::uint64_t> file_offset_of(std::uint64_t address) {
   return std::nullopt;
 }
 
-// Only for this thread.
+// Opens a probe for this thread only.
 UniqueFd probe_at(std::uint64_t file_offset) {
   std::uint32_t type = 0;
   if (!(std::ifstream("/sys/bus/event_source/devices/uprobe/type") >> type)) return UniqueFd();

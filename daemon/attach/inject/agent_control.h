@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent's control block, from outside (agent-lib/include/memprof_agent_abi.h).
+// Reads and writes the agent's control block (agent-lib/include/memprof_agent_abi.h) from outside
+// of the process.
 #pragma once
 
 #include <array>
@@ -20,7 +21,7 @@
 
 namespace memprofd {
 
-// Everything of the control block but its records.
+// Contents of the control block except the records.
 struct AgentStatus {
   OwnerToken owner;
   memprof_agent_state state = MEMPROF_AGENT_IDLE;
@@ -37,9 +38,10 @@ struct AgentStatus {
   std::array<std::uint64_t, 3> ended_words{};
   std::uint32_t buffers_used = 0;  // at most MEMPROF_BUFFERS
   std::uint32_t domains_used = 0;  // at most MEMPROF_DOMAINS
-  std::uint64_t buffers = 0;       // their addresses, as reported by the target
+  std::uint64_t buffers = 0;       // addresses of the buffers, as reported by the target
   std::uint64_t domains = 0;
-  // Nothing if the agent does not report it (interface 5): each session forgets earlier blocks.
+  // Not set if the agent does not report it (interface 5): then each session forgets earlier
+  // blocks.
   std::optional<std::uint32_t> followed_since;
   std::uint64_t unsampled_words = 0;
   std::uint32_t callstacks_moved = 0;  // wraps
@@ -48,12 +50,12 @@ struct AgentStatus {
   std::uint32_t callstacks_cut = 0;  // wraps
 };
 
-// As memprof_batch_format names them.
+// The batch formats of memprof_batch_format.
 struct PlainTail {
   std::vector<memprof_record> records;
 };
 struct PackedTail {
-  memprof_packed_head head{};  // its number of records is that of the buffer
+  memprof_packed_head head{};  // its number of records comes from the buffer
   std::vector<std::uint32_t> words;
 };
 
@@ -62,7 +64,7 @@ struct AgentTail {
   std::uint32_t buffer = 0;
   std::uint64_t first_seq = 0;
   std::uint32_t generation = 0;
-  std::uint64_t sampled = 0;  // blocks so far
+  std::uint64_t sampled = 0;  // number of sampled blocks so far
   std::variant<PlainTail, PackedTail> batch;
 };
 
@@ -98,8 +100,8 @@ class AgentStatusQuery {
   static constexpr std::size_t kPieces = 2;
   // Adds its pieces to a question; this object must outlive the question.
   void add_to(MemoryQuestion& question, std::uint64_t control_address);
-  // read: number of its pieces that were read. kOutOfRange: nothing is there; kDataLoss: another
-  // build's agent.
+  // read: number of pieces that were read. kOutOfRange: no control block is there; kDataLoss: the
+  // agent is of another build.
   absl::StatusOr<AgentStatus> status(int pid, std::size_t read) const;
 
  private:
@@ -111,29 +113,31 @@ struct AgentOrders {
   std::optional<OwnerToken> owner;
   // Offsets of an OCaml 5 runtime; needed before the first session.
   std::optional<memprof_runtime_offsets> offsets;
-  // Its generation must be new. It ends by itself unless AgentControl::renew() is called within
-  // kLeaseNs. Its capture mode must be one that the agent supports (capture_known_to).
+  // The generation must be new, and the capture mode one that the agent supports
+  // (capture_known_to). The session ends by itself unless AgentControl::renew() is called within
+  // kLeaseNs.
   std::optional<SessionRequest> session;
 };
 
-// An agent of the interface before has the runtime capture where it is to do so itself.
+// The capture mode that this agent supports: an agent of the previous interface uses runtime
+// capture instead of agent capture.
 memprof_capture_by capture_known_to(const AgentStatus& agent, memprof_capture_by wanted);
 
 class AgentControl {
  public:
-  // address is that of memprof_agent_control in the process.
+  // address: that of memprof_agent_control in the process.
   AgentControl(int pid, const WritableMemory& memory, std::uint64_t address)
       : pid_(pid), memory_(&memory), address_(address) {}
 
-  // The same through another way to that memory.
+  // The same control block, accessed through another memory object.
   AgentControl through(const WritableMemory& memory) const { return {pid_, memory, address_}; }
 
-  // Fails with kDataLoss when what lies there is another build's agent.
+  // kDataLoss: the agent there is of another build.
   absl::StatusOr<AgentStatus> status() const;
-  // The tails of all buffers that have been used, empty ones too. That of a buffer that was flushed
-  // while being read is missing: its records come by the probe.
+  // The tails of all used buffers, including empty tails. If a buffer is flushed while it is read,
+  // its tail is omitted; its records arrive through the probe.
   absl::StatusOr<std::vector<AgentTail>> tails() const;
-  // Domains that run, of those known by then.
+  // Running domains, among those that `now` lists.
   std::vector<DomainGc> domains(const AgentStatus& now) const;
   absl::Status give(const AgentOrders& orders) const;
   absl::Status renew() const;
@@ -154,7 +158,8 @@ class AgentControl {
     } batch;
     void add_to(MemoryQuestion& question, std::uint64_t at);
   };
-  // at: the buffer whose head was read. Nothing when it was flushed while it was read.
+  // at: address of the buffer that head was read from. Returns nothing if the buffer was flushed
+  // meanwhile.
   absl::StatusOr<std::optional<AgentTail>> tail(std::uint64_t at, std::uint32_t buffer,
                                                 const BufferHead& head) const;
   absl::Status check_packed(std::uint32_t records, std::uint32_t words) const;

@@ -21,7 +21,7 @@ absl::Status unusable(const std::string& path, const std::string& why) {
                    "; build or install all of memprofd, or name the agent with --agent"));
 }
 
-// The control block as it is in the file, before anything has loaded it.
+// Checks the control block as stored in the file, before any process has loaded it.
 absl::Status check_build(const ElfFile& file, std::uint64_t control) {
   AgentBuild build;
   RETURN_IF_ERROR(file.read(control, std::as_writable_bytes(std::span(&build, 1))));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent as a file on disk: what to check and where its probe is, before any
-// process has loaded it.
+// The agent as a file on disk: checks it and finds its probe before any process has loaded it.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@ struct AgentFile {
   std::string path;                       // absolute
   std::uint64_t probe_offset = 0;         // file offset of memprof:batch
   std::uint64_t semaphore_offset = 0;     // file offset of its semaphore
-  std::uint64_t probe = 0;                // memprof:batch, as the file numbers addresses
+  std::uint64_t probe = 0;                // address of memprof:batch in the file
   std::uint64_t control = 0;              // memprof_agent_control, likewise
   std::uint64_t poll = 0;                 // memprof_agent_poll, likewise
   std::uint64_t native_heap = 0;          // memprof_c_heap, likewise
@@ -29,15 +28,16 @@ struct AgentFile {
   std::shared_ptr<ElfFile> elf;
 };
 
-// kDataLoss with the remedy when the file is missing or not our agent.
+// kDataLoss, with the remedy, if the file is missing or is not our agent.
 absl::StatusOr<AgentFile> open_agent_file(const std::string& path);
 
 // The location at which a process has mapped that file, under its own path or that of a copy;
-// nothing if it has not. Fast: reads the mappings only.
+// nothing if it has not mapped the file. Fast, because it reads only the given mappings.
 std::optional<AgentLocation> locate_agent(const AgentFile& file, const std::vector<Mapping>& maps,
                                           const std::string& mapped_path);
 
-// The same, loaded with that difference between addresses in the process and in the file.
+// The same if the load bias is known: the difference between addresses in the process and in the
+// file.
 AgentLocation agent_loaded_at(const AgentFile& file, std::uint64_t bias, const std::string& path);
 
 // Path of the agent: beside this program in a build tree, otherwise under ../lib/memprofd.

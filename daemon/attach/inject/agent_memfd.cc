@@ -24,7 +24,7 @@
 namespace memprofd {
 namespace {
 
-// Defined in linux/pidfd.h and linux/fcntl.h, newer than the headers of the build machine.
+// Values of PIDFD_THREAD (linux/pidfd.h) and F_SEAL_EXEC (linux/fcntl.h), which older headers lack.
 constexpr unsigned kPidfdThread = O_EXCL;
 constexpr int kSealExec = 0x20;
 
@@ -150,7 +150,7 @@ absl::Status check_fresh_memfd(int fd) {
 
 absl::Status fill_memfd(int fd, std::span<const std::byte> contents) {
   RETURN_IF_ERROR(write_all(fd, contents));
-  // The kernel refuses this while anyone has it mapped for writing.
+  // The kernel refuses this while any process has the file mapped for writing.
   if (::fcntl(fd, F_ADD_SEALS, kSeals) != 0) return failed("seal");
   return check_contents(fd, contents);
 }

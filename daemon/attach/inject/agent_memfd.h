@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent for a process that does not see its file: a copy in memory that belongs to
-// the process, so that nothing is written into its file system.
+// Provides the agent to a process that does not see its file: as a copy in a memfd of the process,
+// so that nothing is written to its file system.
 //
-// The process is not trusted: it may hold anything under the number, or the name, of that copy. So
-// nothing of it is opened by name. Its descriptor itself is taken over, with exactly the rights
-// that the process has in it, and the file behind that descriptor is checked before a byte is
-// written.
+// The process is not trusted: any file may be behind the copy's descriptor number or name. So
+// nothing is opened by name. memprofd duplicates the descriptor itself, with exactly the rights
+// that the process has in it, and checks the file before it writes a byte.
 #pragma once
 
 #include <cstddef>
@@ -25,17 +24,17 @@ namespace memprofd {
 inline constexpr std::string_view kAgentMemfdName = "memprof_agent";
 inline constexpr std::string_view kAgentMemfdMapping = "/memfd:memprof_agent (deleted)";
 
-// A variant of that path under which no file is loaded in a process that holds this number of
-// agents: the dynamic linker identifies files by name, even if the file of that name has been
-// replaced since.
+// A variant of that path under which a process that holds `agents` agents has loaded no file yet.
+// The dynamic linker identifies files by name, even if the file of that name has been replaced
+// since.
 std::string name_beside(std::string path, std::size_t agents);
 
 // True if a path names the same file for the process as for us, and its mappings show it under that
 // path.
 bool sees_file(const ProcFs& proc, int pid, const std::string& path);
 
-// kFailedPrecondition with the remedy when the process cannot open its own descriptors
-// by name: nothing is mounted at /proc inside.
+// kFailedPrecondition, with the remedy, if the process cannot open its own descriptors by name
+// because /proc is not mounted in its namespace.
 absl::Status check_proc_inside(const ProcFs& proc, int pid);
 
 // The contents of a file, to be copied later without disk access.
@@ -49,15 +48,15 @@ absl::StatusOr<UniqueFd> take_descriptor(int tid, int process_pidfd, int number)
 // True if the process may open another file, or if that cannot be determined.
 bool has_free_descriptor(const ProcFs& proc, int pid);
 
-// kFailedPrecondition unless it is a memfd as a process has just created it to be sealed: empty,
-// without a name in any file system, without seals, open for reading and writing.
+// kFailedPrecondition unless it is a fresh memfd that can be sealed: empty, without a name in any
+// file system, without seals, open for reading and writing.
 absl::Status check_fresh_memfd(int fd);
 
-// Writes the agent into such a memfd and seals it: no process can change it any more. Fails
-// when it holds anything else then, as when another process wrote to it meanwhile.
+// Writes the agent into such a memfd and seals it, so that no process can change it any more. Fails
+// if the contents differ afterwards, for example because another process wrote to it meanwhile.
 absl::Status fill_memfd(int fd, std::span<const std::byte> contents);
 
-// True if both descriptors refer to the same file; if a mapping belongs to it.
+// True if both descriptors refer to the same file.
 bool same_file(int a, int b);
 bool is_mapping_of(const Mapping& mapping, int fd);
 

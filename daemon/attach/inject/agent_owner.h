@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The owner of an agent: a token of one memprofd in its control block. Every other memprofd finds
-// it there, even one in another network namespace, which does not see our TargetLock.
+// The owner of an agent: the token of one memprofd in the agent's control block. Every other
+// memprofd finds it there, even one in another network namespace, which does not see our
+// TargetLock.
 //
 //   none, or its process has ended ──claim──▶ ours ──release──▶ none
-//          of another that lives   ──claim──▶ kAlreadyExists, nothing is changed
+//   another memprofd that runs     ──claim──▶ kAlreadyExists, nothing is changed
 //
 // Memory of another process cannot be compared and exchanged atomically. If two memprofds claim at
-// the same moment, both write; the one whose token remains is the owner. Each checks again every
-// second.
+// the same moment, both write, and the one whose token remains is the owner. Each memprofd checks
+// again every second.
 #pragma once
 
 #include "absl/status/status.h"
@@ -16,14 +17,15 @@
 
 namespace memprofd {
 
-// Takes the agent of process pid, and waits until another's claim at the same moment would be seen:
-// not while a thread of the target is held. kAlreadyExists: of another memprofd.
+// Claims the agent of process pid, and waits until a simultaneous claim by another memprofd would
+// be seen. Do not call it while a thread of the target is stopped. kAlreadyExists: another memprofd
+// owns the agent.
 absl::Status claim_agent(const AgentControl& agent, int pid);
-// kAlreadyExists when another memprofd has claimed it since.
+// kAlreadyExists: another memprofd has claimed the agent since.
 absl::Status check_claim(const AgentControl& agent, int pid);
-// The same of a token that was read there.
+// The same check, of a token that was read from the agent.
 absl::Status check_owner(const OwnerToken& token, int pid);
-// If it is ours.
+// Clears the owner if it is this memprofd.
 void release_agent(const AgentControl& agent);
 
 }  // namespace memprofd

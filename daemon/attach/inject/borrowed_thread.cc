@@ -25,9 +25,9 @@ namespace {
 constexpr std::chrono::milliseconds kLoadPatience{2000};
 // The agent waits for up to 3 s until all domains have stopped.
 constexpr std::chrono::milliseconds kAgentPatience{5000};
-// For a system call that waits for no lock.
+// Limit for a system call that waits for no lock.
 constexpr std::chrono::milliseconds kCallPatience{1000};
-// The kernel's delay, plus the time until the thread sleeps again.
+// Limits for the thread to stop (the kernel's delay) and then to sleep again.
 constexpr std::chrono::milliseconds kStopPatience{1000};
 constexpr std::chrono::milliseconds kSleepPatience{200};
 constexpr std::chrono::milliseconds kWatchInterval{1};
@@ -154,7 +154,7 @@ absl::Status BorrowedThread::call(RemoteCall function, const std::string& text,
   return absl::OkStatus();
 }
 
-// Makes the thread execute a system call; afterwards it stands after the instruction.
+// Makes the thread execute a system call, and leaves it stopped after the instruction.
 absl::StatusOr<std::int64_t> BorrowedThread::call_system(RemoteCall call, const std::string& text) {
   if (waits_) {
     RETURN_IF_ERROR(put_call_of_waiting(call, text));
@@ -191,8 +191,8 @@ absl::Status BorrowedThread::return_from_call(std::chrono::milliseconds patience
   return session_.run_to_return(frame_.frame2 + sizeof(std::uint64_t), patience);
 }
 
-// After that stop the call restarts, whatever happens to memprofd. After the next one the kernel
-// resumes it.
+// First sets the registers that restart the call, whatever happens to memprofd. At the stop that
+// follows, sets those with which the kernel resumes it.
 absl::Status BorrowedThread::continue_waiting() {
   if (frame_.frame2 != 0) {
     RETURN_IF_ERROR(session_.set_signal_mask(state_.signal_mask));

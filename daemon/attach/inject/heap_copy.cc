@@ -92,7 +92,7 @@ absl::StatusOr<std::int64_t> read_answer(const Target& target, const memprof_sna
       "pid ", target.pid, " cannot be copied: ", strerror(static_cast<int>(-block.child))));
 }
 
-// True if the tracee is the process with the program's number.
+// True if the tracee is the process that the program knows by this number.
 bool is_numbered(pid_t pid, std::int64_t number) {
   const auto status = ProcFs().status(pid);
   return status.ok() && status->tgid == pid && !status->ns_pids.empty() &&
@@ -105,7 +105,7 @@ absl::Status explain_killed(absl::Status status) {
       "the copy of the program was killed while it was read (was memory short?); try again");
 }
 
-// Ends the priority, because no thread of the target is stopped now.
+// Gives up this thread's real-time priority: no thread of the target is stopped any more.
 void end_priority() {
   const sched_param parameters{};
   (void)pthread_setschedparam(pthread_self(), SCHED_OTHER, &parameters);
@@ -142,7 +142,7 @@ absl::Status CopyMemory::read(std::uint64_t address, std::span<std::byte> out) c
   }
   const auto done = memory_->read_pieces_without_files(pieces);
   if (!pieces.empty() && done.ok() && *done == pieces.size()) return absl::OkStatus();
-  return explain_killed(memory_->read(address, out));  // or returns the reason
+  return explain_killed(memory_->read(address, out));  // otherwise returns the reason
 }
 
 absl::StatusOr<std::size_t> CopyMemory::read_pieces(std::span<const MemoryPiece> pieces) const {
@@ -186,9 +186,9 @@ CopyProcess::~CopyProcess() {
   if (pid_ != 0) log_warning("pid {}: this copy of a program cannot be killed yet", pid_);
 }
 
-// A program of another user takes
-// CAP_KILL to kill, which memprofd may lack; a tracer does not, but before Linux 5.18 only kills
-// what stands before a signal. What is left ends with the thread that traces it (EXITKILL).
+// Killing another user's process needs CAP_KILL, which memprofd may lack. A tracer needs no
+// capability, but before Linux 5.18 it kills only a tracee that is stopped before a signal. A
+// process that survives is killed when the tracing thread ends (EXITKILL).
 void CopyProcess::kill() const {
   if (::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0) == 0) return;
   (void)::ptrace(PTRACE_INTERRUPT, pid_, nullptr, nullptr);

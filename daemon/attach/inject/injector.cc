@@ -39,7 +39,7 @@ using std::chrono::milliseconds;
 constexpr int kSignal = BorrowedThread::kSignal;
 // The stop may come before or after the probed instruction.
 constexpr std::uint64_t kSafePointBytes = 16;
-// Time for which a thread that did not wait is held at its next pass, and its maximum.
+// How long a thread that did not wait is held at its next pass: first value and maximum.
 constexpr milliseconds kFirstHold{20};
 constexpr milliseconds kLongestHold{500};
 // Time for which a signal may still be sent, in case memprofd is frozen now.
@@ -48,7 +48,7 @@ constexpr milliseconds kLease{20};
 constexpr milliseconds kStopPatience{1000};
 // Time after which threads that could not be used are asked again.
 constexpr milliseconds kAskAgain{500};
-// The same while the program waits, and no thread could be used at that moment.
+// Time after which a waiting program is examined again if no thread could be used.
 constexpr milliseconds kTryAgain{100};
 
 // While a thread of the target is stopped, no other thread should preempt this one. Without the
@@ -89,8 +89,8 @@ std::string_view obstacle_text(Obstacle obstacle) {
   std::abort();
 }
 
-// One attempt on its own thread: a thread reports itself, and the agent is called on it. Nothing:
-// the attempt failed; try again.
+// One attempt, run on its own thread: a thread reports itself, and the agent is called on it. If
+// the outcome holds nothing, the attempt failed and can be repeated.
 class Injector::InjectionAttempt {
  public:
   using Outcome = absl::StatusOr<std::optional<InjectionResult>>;
@@ -244,9 +244,9 @@ class Injector::InjectionAttempt {
       injector_.gave_up_ = true;
       return filtered;
     }
-    // The kernel may continue the call by restart_syscall. Where the thread is stopped at the entry
-    // of a system call, giving it back its registers cancels that call, and the filter is asked
-    // about the number -1: a filter that lists what it allows would kill the program.
+    // The kernel may continue the call by restart_syscall. If the thread is stopped at the entry of
+    // a system call, restoring its registers cancels that call, and the kernel runs the filter with
+    // the call number -1: a filter with an allow list would then kill the program.
     static constexpr FilteredCall kRestart[] = {{SYS_restart_syscall, "restart_syscall", {}},
                                                 {~0u, "a cancelled system call", {}}};
     if (thread_.seccomp != 0 && !check_filters(session_, target_.pid, kRestart).ok()) {
@@ -329,8 +329,8 @@ class Injector::InjectionAttempt {
                            polled};
   }
 
-  // A copy of the agent has no listener yet, so it is not asked to start; nor is it without the
-  // runtime lock.
+  // Does not ask a copied agent to start, because no probe listens to it yet, nor a thread without
+  // the runtime lock.
   static std::optional<RemoteCall> last_call(const BorrowedThread& thread,
                                              const absl::StatusOr<BorrowedThread::Copy>& loaded,
                                              const absl::StatusOr<AgentLocation>& agent) {
@@ -344,8 +344,8 @@ class Injector::InjectionAttempt {
       return thread.load_copy(injection_.agent_copy, injection_.agents);
     }
     if (injection_.agent_path.empty()) return BorrowedThread::Copy{};
-    // Its probes are placed when the program maps the file, which may be long after they were
-    // attached.
+    // Reads the file into the page cache. The kernel places the probes when the program maps the
+    // file, which may be long after they were attached.
     read_in_whole(injection_.agent_path);
     const BorrowedThread::Copy file{.name = name_beside(injection_.agent_path, injection_.agents)};
     RETURN_IF_ERROR(thread.load(file.name));

@@ -16,19 +16,19 @@ struct LibcFunctions {
   std::uint64_t dlopen = 0;
   std::uint64_t raise = 0;
   std::uint64_t syscall = 0;
-  // Code that calls rt_sigreturn: what signal handlers return to.
+  // Code that calls rt_sigreturn, to which signal handlers return.
   std::uint64_t restorer = 0;
   // Code of the C library: [begin, end).
   std::uint64_t text_begin = 0;
   std::uint64_t text_end = 0;
   // The dynamic linker's list of loaded files (struct r_debug); 0: not found.
   std::uint64_t loaded_list = 0;
-  // The last entry of that list at the inspection; 0: unknown.
+  // The last entry of that list when the process was inspected; 0: unknown.
   std::uint64_t loaded_last = 0;
   // Address at which the C library keeps the distance of errno from the thread pointer; 0: not
   // found.
   std::uint64_t errno_slot = 0;
-  // Value there at the inspection, which never changes; nothing: unknown.
+  // The value there when the process was inspected, which never changes; nothing: unknown.
   std::optional<std::uint64_t> errno_distance;
 };
 

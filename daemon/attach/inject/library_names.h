@@ -19,7 +19,7 @@ inline bool is_libdl(std::string_view name) {
 inline bool is_linker(std::string_view name) {
   return name == "ld-linux-x86-64.so.2" || (name.starts_with("ld-2.") && name.ends_with(".so"));
 }
-// It is the dynamic linker, too.
+// musl's C library is also its dynamic linker.
 inline bool is_musl(std::string_view name) {
   return name.starts_with("ld-musl-") || name.starts_with("libc.musl-");
 }

@@ -9,7 +9,7 @@
 namespace memprofd {
 namespace {
 
-// A process with a longer list is lying.
+// A longer list is treated as forged.
 constexpr int kMaxFiles = 1 << 16;
 
 // The used parts of struct r_debug and struct link_map of <link.h>.

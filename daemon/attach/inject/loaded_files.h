@@ -13,13 +13,13 @@
 
 namespace memprofd {
 
-// The entry of the file that was loaded last, in the linker's list (LibcFunctions::loaded_list).
-// Reads the whole list, one entry at a time. Nothing when it has no end.
+// The linker's list entry of the file that was loaded last (list: LibcFunctions::loaded_list).
+// Reads the whole list, one entry at a time. Returns nothing if the list has no end.
 std::optional<std::uint64_t> last_loaded(const MemoryReader& memory, std::uint64_t list);
 
-// The differences between addresses in the process and in the files of that list, from the program
-// to the files that the process has loaded itself. If two files define a name, calls from all files
-// but those loaded separately use the first. Nothing as above.
+// The load biases (address in the process minus address in the file) of all files in the list: the
+// program first, then in load order. If two files define a name, all files use the first
+// definition, except those loaded separately. Returns nothing if the list has no end.
 std::optional<std::vector<std::uint64_t>> biases_in_order(const MemoryReader& memory,
                                                           std::uint64_t list);
 
@@ -30,8 +30,9 @@ struct LoadedAt {
 };
 // Adds questions about a file with that bias; called for the last file with the name.
 using AskOfFile = std::function<void(std::uint64_t bias, MemoryQuestion&)>;
-// The first file with that name among the kLoadedLast files that were loaded after that entry. A
-// few small reads, however many files there are, because the process may be paused meanwhile.
+// Looks for the name among the kLoadedLast files that were loaded after that entry, and returns the
+// first match. Takes a few small reads, however many files there are, because the process may be
+// paused meanwhile.
 inline constexpr int kLoadedLast = 16;
 std::optional<LoadedAt> load_bias_after(const MemoryReader& memory, std::uint64_t entry,
                                         const std::string& name, const AskOfFile& ask);

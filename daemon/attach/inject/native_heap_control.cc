@@ -24,7 +24,7 @@ absl::StatusOr<memprof_c_heap> NativeHeapControl::status() const {
 
 absl::Status NativeHeapControl::request(std::uint64_t interval, std::uint32_t generation) const {
   inspect_filters();
-  if (interval == 0) inspect_filters();  // an agent that stops following has no later occasion
+  if (interval == 0) inspect_filters();  // the last chance: the agent is about to stop following
   RETURN_IF_ERROR(
       memory_->write_value(address_ + offsetof(memprof_c_heap, note_place), note_place_));
   RETURN_IF_ERROR(

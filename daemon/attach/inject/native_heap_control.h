@@ -24,8 +24,8 @@ Filters filters_of(const ProcessStatus& status);
 
 class NativeHeapControl {
  public:
-  // address is that of memprof_c_heap in the process, which is under these filters of seccomp.
-  // note_place: as of struct memprof_c_heap.
+  // address: that of memprof_c_heap in the process. note_place: see struct memprof_c_heap. filters:
+  // the seccomp state of the process.
   NativeHeapControl(int pid, const WritableMemory& memory, std::uint64_t address,
                     std::uint64_t note_place, Filters filters)
       : pid_(pid),
@@ -33,18 +33,18 @@ class NativeHeapControl {
         address_(address),
         note_place_(note_place),
         filters_(filters) {}
-  // The same through another way to that memory.
+  // The same control block, accessed through another memory object.
   NativeHeapControl through(const WritableMemory& memory) const {
     return {pid_, memory, address_, note_place_, filters_};
   }
 
-  // kDataLoss when what lies there is another build's.
+  // kDataLoss: the block is of another build.
   absl::StatusOr<memprof_c_heap> status() const;
   // interval: bytes per sample; 0: stop, and restore the slots. generation: not 0; a new one
   // restarts.
   absl::Status request(std::uint64_t interval, std::uint32_t generation) const;
-  // Again and again, and before each request. A program that has got itself under other filters
-  // may be killed for what the agent would do to slots: from then on they stay as they are.
+  // Call it repeatedly, and before each request. If the program has entered other filters, these
+  // might kill it for what the agent does to the slots, so the slots then stay as they are.
   void inspect_filters() const;
 
  private:
@@ -55,7 +55,7 @@ class NativeHeapControl {
   Filters filters_;
 };
 
-// Why C's memory is not followed, or not all of it, one line; empty: it is, or will be.
+// Why the native heap is not followed, or only in part, in one line; empty: it is, or will be.
 std::string what_is_not_followed(const memprof_c_heap& status);
 
 }  // namespace memprofd

@@ -22,8 +22,8 @@ struct OwnerToken {
   static const OwnerToken& ours();
 };
 
-// The pid of the process that the token names, unless it has ended or is this one. The token is a
-// target's word: at worst it refuses to be profiled.
+// The pid of the process that the token names, unless that process has ended or is this one. The
+// token comes from the target: a forged one at worst prevents the target's own profiling.
 std::optional<int> living_owner(const OwnerToken& token, const std::string& proc_root = "/proc");
 
 }  // namespace memprofd

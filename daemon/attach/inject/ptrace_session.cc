@@ -38,7 +38,8 @@ bool is_group_stop(int signal) {
 
 }  // namespace
 
-// Time that runs only while the program may run.
+// A time limit. Time in which the user has stopped the program does not count, up to
+// kStoppedPatience.
 class PtraceSession::Patience {
  public:
   explicit Patience(std::chrono::milliseconds time)
@@ -101,8 +102,8 @@ bool PtraceSession::pass_event(int status) {
   return true;
 }
 
-// The next stop that is not an event, as waitpid reports it. Nothing: the thread has gone, or the
-// patience is used up.
+// Returns the next stop that is not an event, in waitpid's form, or nothing if the thread has gone
+// or time is up.
 std::optional<int> PtraceSession::next_stop(Patience& patience) {
   while (!gone() && !patience.is_over()) {
     int status = 0;

@@ -3,7 +3,7 @@
 //
 // Seizing does not stop the thread. The session belongs to the thread that created it: when that
 // thread ends, for whatever reason, the kernel releases the seized thread, running or stopped. So a
-// session lives in a thread of its own and needs no clean-up that could fail (see Injector).
+// session lives on its own thread and needs no clean-up that could fail (see Injector).
 #pragma once
 
 #include <sys/ptrace.h>
@@ -25,7 +25,7 @@
 
 namespace memprofd {
 
-// A signal that the thread stands before; it is not delivered yet.
+// A signal that is about to be delivered to the stopped thread.
 struct SignalStop {
   int signal = 0;
   int code = 0;  // si_code: the sender
@@ -35,71 +35,72 @@ class PtraceSession {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // given_up: set by another thread when the end is not to be waited for longer than the program
-  // may run.
+  // given_up: set by another thread to end the extra patience for a program that its user has
+  // stopped.
   explicit PtraceSession(const std::atomic<bool>* given_up = nullptr) : given_up_(given_up) {}
   PtraceSession(const PtraceSession&) = delete;
   PtraceSession& operator=(const PtraceSession&) = delete;
 
   // kNotFound: there is no such thread. kAlreadyExists: another process traces it.
   absl::Status seize(pid_t tid);
-  // It has ended, or runs another program.
+  // True if the thread has ended or called exec.
   bool gone() const { return tid_ == 0; }
   bool exec_seen() const { return exec_seen_; }
 
-  // Waits for a signal that `wanted` takes, and leaves the thread stopped before it. Others
-  // are passed on. Nothing: gone(), or the time is over; time in which the program was stopped
-  // by its user (SIGSTOP) does not count, up to kStoppedPatience, until it is given up.
+  // Waits for a signal that `wanted` accepts, and leaves the thread stopped before its delivery.
+  // Other signals are passed on. Returns nothing if gone() or time is up. Time in which the user
+  // has stopped the program (SIGSTOP) does not count, up to kStoppedPatience, unless the session is
+  // given up.
   std::optional<SignalStop> wait_signal(const std::function<bool(const SignalStop&)>& wanted,
                                         std::chrono::milliseconds patience);
   static constexpr std::chrono::seconds kStoppedPatience{30};
 
-  // All of the following want the thread stopped.
+  // The following functions need a stopped thread.
   absl::StatusOr<ThreadState> state() const;
   absl::Status set_registers(const user_regs_struct& regs) const;
-  // The thread's filters of seccomp, the first one first. kPermissionDenied:
-  // why_filters_are_hidden().
+  // The thread's seccomp filters, oldest first. kPermissionDenied: see why_filters_are_hidden().
   absl::StatusOr<std::vector<SeccompFilter>> filters() const;
-  // Onto its stack, which grows where it has to.
+  // Writes to the thread's stack, which grows if necessary.
   absl::Status write_stack(std::uint64_t address, std::span<const std::byte> bytes) const;
-  // A word of 8 bytes anywhere in its memory.
+  // Reads a word of 8 bytes anywhere in the memory of the process.
   absl::StatusOr<std::uint64_t> peek(std::uint64_t address) const;
   absl::Status poke(std::uint64_t address, std::uint64_t word) const;
-  // The signals that it blocks; all are blocked with ~0.
+  // Sets the mask of blocked signals; ~0 blocks all.
   absl::Status set_signal_mask(std::uint64_t mask) const;
-  absl::Status resume(int signal) const;  // lets it run, with a signal or 0
+  absl::Status resume(int signal) const;  // resumes the thread with this signal; 0: none
   absl::Status release();                 // PTRACE_DETACH
 
-  // Whatever the thread's clone makes ours to trace (CLONE_PTRACE) from now on is its child, and
-  // not the thread itself under another number. Such a child is stopped before its first
-  // instruction, and stays so.
+  // From now on, a traced process that the thread's clone creates (CLONE_PTRACE) is taken for its
+  // child, not for the thread under another pid. The child is stopped before its first instruction
+  // and stays stopped.
   void expect_child() { expects_child_ = true; }
-  // The child, when it has come in time; also after the thread's release.
+  // The child, if it has appeared in time. Can be called after the thread's release, too.
   std::optional<pid_t> wait_child(std::chrono::milliseconds patience);
 
-  // Lets it run into that system call with that first argument, and out of it: what that
-  // returned, with the thread stopped there. Signals that come meanwhile are passed on.
-  // kDeadlineExceeded, with the thread running, when it does not make it in time.
+  // Runs the thread into and out of this system call with this first argument. Returns the call's
+  // result, with the thread stopped there. Signals that arrive meanwhile are passed on.
+  // kDeadlineExceeded: not in time; the thread runs.
   absl::StatusOr<std::int64_t> run_to_system_call(std::uint64_t number, std::uint64_t argument,
                                                   std::chrono::milliseconds patience);
 
-  // Lets it run to its entry into rt_sigreturn with that stack pointer, and leaves it stopped
-  // there: a function has returned into the image of remote_frame.h. As above.
+  // Runs the thread until it enters rt_sigreturn with this stack pointer, and leaves it stopped
+  // there: a function has returned into the image of remote_frame.h. Signals and errors as above.
   absl::Status run_to_return(std::uint64_t stack_pointer, std::chrono::milliseconds patience);
 
-  // A thread that waits in a system call, and is to go on with it.
+  // The following functions are for a thread that waits in a system call and must resume it.
   //
-  // Stops it on its way out of the call; is_stopped: from the stop at which it is now. Signals that
-  // come first are passed on. kUnavailable: it does not stop in time.
+  // Stops the thread on its way out of the call. is_stopped: it is at another stop now. Signals
+  // that arrive first are passed on. kUnavailable: it did not stop in time.
   absl::Status interrupt(bool is_stopped, std::chrono::milliseconds patience);
-  // At such a stop: resumes the thread with these registers. If a signal arrives before it sleeps
-  // again, while it is still before that instruction, it comes back to that stop: otherwise the
-  // handler would run, and the call would begin after it. is_asleep is called until it returns
-  // true, no longer than patience. Then the thread runs, under watch_thread().
+  // Called at such a stop: resumes the thread with these registers. If a signal arrives before the
+  // thread sleeps again, while it is still before that instruction, the thread returns to that
+  // stop; otherwise the handler would run first and the call would begin after it. Calls is_asleep
+  // until it returns true, no longer than patience. Afterwards the thread runs, under
+  // watch_thread().
   void continue_waiting(const user_regs_struct& regs, std::uint64_t instruction,
                         const std::function<bool()>& is_asleep, std::chrono::milliseconds patience);
-  // Passes on signals that arrive for a thread that runs seized. Call it repeatedly; process: the
-  // pid under which the thread comes back when it calls exec.
+  // Passes on signals that arrive for a thread that runs seized. Call it repeatedly. process: the
+  // pid under which the thread reappears after an exec.
   void watch_thread(pid_t process);
 
  private:
@@ -109,8 +110,8 @@ class PtraceSession {
   bool pass_event(int status);
   bool is_child(pid_t tid, int status) const;
   void pass_stop(int status);
-  // Runs to a stop at a system call for which is_there() is true; what: for the message. kNotFound:
-  // the thread has ended.
+  // Runs to a stop at a system call for which is_there() is true. what: used in the message.
+  // kNotFound: the thread has ended.
   absl::Status run_until(std::chrono::milliseconds time, const char* what,
                          const std::function<bool(const __ptrace_syscall_info&)>& is_there);
   absl::Status error(const char* what) const;
@@ -119,14 +120,14 @@ class PtraceSession {
   pid_t tid_ = 0;
   bool exec_seen_ = false;
   bool expects_child_ = false;
-  pid_t child_ = 0;  // 0: has not come
+  pid_t child_ = 0;  // 0: none yet
   bool stopped_by_user_ = false;
-  bool at_system_calls_ = false;  // stops at each
+  bool at_system_calls_ = false;  // the thread stops at each system call
   struct Restart {
     user_regs_struct regs{};
     std::uint64_t instruction = 0;
   };
-  std::optional<Restart> restart_;  // until it sleeps
+  std::optional<Restart> restart_;  // set until the thread sleeps
 };
 
 }  // namespace memprofd

@@ -18,7 +18,7 @@ constexpr std::uint64_t kUcFlags = 1 | 2 | 4;
 // An invalid stack mode: rt_sigreturn leaves the thread's alternate stack alone.
 constexpr std::uint32_t kKeepAlternateStack = 0x7f;
 
-// asm/sigcontext.h: software bytes of the FP state that say it is extended.
+// Magic numbers in the software bytes of an extended FP state (asm/sigcontext.h).
 constexpr std::uint32_t kXstateMagic1 = 0x46505853;
 constexpr std::uint32_t kXstateMagic2 = 0x46505845;
 constexpr std::size_t kLegacyFpBytes = 512;
@@ -80,8 +80,8 @@ T value_at(const std::vector<std::byte>& bytes, std::size_t offset) {
   return value;
 }
 
-// Features that a thread has only after a request. ptrace always reports them, and their space;
-// rt_sigreturn accepts only those that the thread has.
+// Features that a thread has only after requesting them. ptrace always reports these features and
+// their space; rt_sigreturn accepts only those that the thread has.
 constexpr std::uint64_t kAskedForFeatures = 3u << 17;  // AMX
 
 // The features to restore: those that every thread has, and the used ones of the others.
@@ -121,7 +121,8 @@ std::uint64_t frame_address(std::uint64_t top) {
   return align_down(top - sizeof(SignalFrame), 16) - 8;
 }
 
-// Below F2, for the second call, so that the stack pointer distinguishes the two calls.
+// The second call's stack begins this far below F2, so that the stack pointer distinguishes the two
+// calls.
 constexpr std::uint64_t kSecondCallBytes = 2048;
 
 }  // namespace
@@ -150,7 +151,7 @@ user_regs_struct registers_for_call(const user_regs_struct& now, RemoteCall call
   regs.rdx = call.argument3;
   regs.rax = 0;
   regs.rsp = frame;
-  // No system call to restart, direction flag clear as the ABI wants it.
+  // Restarts no system call; clears the direction flag, as the ABI requires.
   regs.orig_rax = ~0ULL;
   regs.eflags &= ~(kTrapFlag | (1u << 10));
   return regs;

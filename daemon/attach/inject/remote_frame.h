@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stack image that makes a stopped thread call two functions and then resume
-// where it was, without anybody's further help.
+// A stack image that makes a stopped thread call two functions and then resume where it was,
+// without further help.
 //
-// It is what the kernel itself does to run a signal handler: the return address
-// of the called function is the C library's signal restorer, whose rt_sigreturn
-// takes all registers from the frame it finds on the stack. Nothing depends on
-// the tracer after the registers are set: were it killed in the middle, the
-// thread would run the calls and go on with its own work.
+// The kernel runs signal handlers in the same way: the return address of the called function is the
+// C library's signal restorer, whose rt_sigreturn restores all registers from the frame that it
+// finds on the stack. Nothing depends on the tracer once the registers are set: if the tracer is
+// killed in the middle, the thread runs the calls and continues its own work.
 //
 //     high   path string
 //            saved floating point state (shared by both frames)
@@ -17,7 +16,7 @@
 //     first() -> ret -> restorer: rt_sigreturn(F1) -> second() -> ret
 //             -> restorer: rt_sigreturn(F2) -> the interrupted instruction
 //
-// x86-64 only; another architecture has its own image of the same idea.
+// For x86-64 only; another architecture needs its own image.
 #pragma once
 
 #include <sys/user.h>
@@ -30,14 +29,14 @@
 
 namespace memprofd {
 
-// State of a stopped thread, as ptrace gives it.
+// State of a stopped thread, as read by ptrace.
 struct ThreadState {
   user_regs_struct regs{};
   std::uint64_t signal_mask = 0;
   std::vector<std::byte> xstate;  // NT_X86_XSTATE, standard format
 };
 
-// Bytes of the standard format that hold these features (bits as in XCR0), on this processor.
+// Size of the standard format with these features (bits as in XCR0), on this processor.
 std::size_t xstate_bytes(std::uint64_t features);
 
 struct RemoteCall {
@@ -48,26 +47,26 @@ struct RemoteCall {
 };
 
 struct RemoteFrame {
-  std::uint64_t base = 0;  // where bytes go
+  std::uint64_t base = 0;  // address of `bytes`
   std::vector<std::byte> bytes;
-  std::uint64_t text_address = 0;  // where `text` lies, NUL-terminated
+  std::uint64_t text_address = 0;  // address of `text`, NUL-terminated
   std::uint64_t frame1 = 0;        // F1; the stack of the first call is below
-  std::uint64_t frame2 = 0;        // F2: rsp for a call that returns to the program
-  user_regs_struct regs{};         // to set: starts `first`
+  std::uint64_t frame2 = 0;        // F2: rsp of a call that returns to the program
+  user_regs_struct regs{};         // registers that start `first`
 };
 
-// In place of argument 1 or 2 of `first`: text_address.
+// As argument 1 or 2 of `first`, stands for text_address.
 inline constexpr std::uint64_t kTextArgument = ~std::uint64_t{0};
 
-// Without a second call the first returns to the program.
+// Without a second call, the first call returns to the program.
 RemoteFrame build_remote_frame(const ThreadState& state, std::uint64_t restorer, RemoteCall first,
                                std::optional<RemoteCall> second, const std::string& text);
 
-// True if a thread with that stack pointer is in the second call: the first has returned.
+// True if a thread with that stack pointer is in the second call, so the first one has returned.
 bool in_second_call(const RemoteFrame& frame, std::uint64_t stack_pointer);
 
-// Registers that call a function whose return resumes the program through an
-// already written frame.
+// Registers for a call that returns through a frame that was already written, and so resumes the
+// program.
 user_regs_struct registers_for_call(const user_regs_struct& now, RemoteCall call,
                                     std::uint64_t frame);
 

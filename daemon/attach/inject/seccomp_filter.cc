@@ -17,7 +17,7 @@
 namespace memprofd {
 namespace {
 
-using Word = std::optional<std::uint32_t>;  // nothing: any
+using Word = std::optional<std::uint32_t>;  // nothing: any value
 
 // Filters of containers take some hundred steps for one call.
 constexpr int kMostSteps = 1 << 16;
@@ -109,7 +109,7 @@ class Run {
   }
 
  private:
-  // Returns the filter's result, or nothing if it continues at the states that are open then.
+  // Returns the filter's result, or nothing if execution continues in the states of open_.
   std::optional<std::uint32_t> step(State& state) {
     if (state.at >= filter_.size()) return SECCOMP_RET_KILL_PROCESS;
     const sock_filter& code = filter_[state.at++];
@@ -141,7 +141,7 @@ class Run {
     if (!holds.value_or(false)) go(code.jf);
   }
 
-  // False for an instruction that no filter has.
+  // Returns false for an instruction that no valid filter contains.
   bool compute(State& state, const sock_filter& code) const {
     switch (BPF_CLASS(code.code)) {
       case BPF_LD:

@@ -28,7 +28,7 @@ namespace {
 // Values in rax of a call that the kernel resumes (include/linux/errno.h).
 constexpr long kRestartSys = -512, kRestartNoIntr = -513, kRestartNoHand = -514,
                kRestartBlock = -516;
-// The kernel's time.
+// Limit for the kernel to stop the thread.
 constexpr std::chrono::milliseconds kStopPatience{1000};
 constexpr std::uint64_t kSyscallBytes = 0x050f;  // the bytes of the instruction
 
@@ -165,8 +165,8 @@ absl::Status WaitingProgram::check_call(const Thread& thread) const {
   return known->has_descriptor ? check_descriptor(thread) : absl::OkStatus();
 }
 
-// A socket with a timeout fails with EINTR. Other files than sockets, pipes and terminals may have
-// done a part of their work.
+// A socket with a timeout fails with EINTR. Files other than sockets, pipes and terminals may
+// already have done part of their work.
 absl::Status WaitingProgram::check_descriptor(const Thread& thread) const {
   const std::string name = name_of(thread.call.number);
   const auto taken =

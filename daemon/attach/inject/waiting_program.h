@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Uses a program that waits: all of its threads sleep, and none runs OCaml code. It passes no safe
 // point until something wakes it, but one of its threads can do the work of a thread at the safe
-// point within its system call. Reads alone, while the program runs, decide which thread:
+// point within its system call. Which thread is decided by reads alone, while the program runs:
 //
 //     all threads sleep      /proc shows the call of a thread only while it is off its processor
 //     the runtime is free    discover/runtime_locks.h
-//     one waits in a call that the kernel can restart, with the time that is left
+//     one waits in a call that the kernel can restart, with the remaining time
 //
-// A thread that runs meanwhile changes its number of context switches. So a copy is consistent if
-// all other threads still sleep, without having been switched to, once it is made.
+// A thread that runs meanwhile changes its number of context switches. So a copy is consistent if,
+// once it is made, all other threads still sleep and have not been switched to.
 #pragma once
 
 #include <sys/user.h>
@@ -34,16 +34,15 @@ namespace memprofd {
 // How to resume a thread that was stopped in its system call.
 class InterruptedCall {
  public:
-  // regs: at the stop. timeout_end_ns: when epoll_wait's time is over, by monotonic_ns().
+  // regs: registers at the stop. timeout_end_ns: end of epoll_wait's timeout, by monotonic_ns().
   InterruptedCall(const user_regs_struct& regs, std::optional<std::uint64_t> timeout_end_ns)
       : regs_(regs), timeout_end_ns_(timeout_end_ns) {}
 
-  // Registers that restart the call, whatever the kernel remembers of it.
+  // Registers that restart the call, independent of the kernel's state for it.
   user_regs_struct restarted() const;
-  // Registers with which the kernel resumes the call, if they are set at a stop on the exit path of
-  // a call.
+  // Registers with which the kernel resumes the call, if set at a stop on the exit path of a call.
   user_regs_struct resumed() const;
-  // Address of its instruction.
+  // Address of the system call's instruction.
   std::uint64_t instruction() const { return regs_.rip - 2; }
 
  private:
@@ -53,19 +52,20 @@ class InterruptedCall {
 
 class WaitingProgram {
  public:
-  // kUnavailable, a few words: why not now. unusable: threads that are not to be taken.
+  // kUnavailable: the reason why the program cannot be used now, in a few words. unusable: threads
+  // that must not be chosen.
   static absl::StatusOr<WaitingProgram> inspect(const Target& target, const RuntimeLocks& locks,
                                                 const std::set<int>& unusable);
 
-  int tid() const { return chosen_.tid; }  // of the thread to use
+  int tid() const { return chosen_.tid; }  // the thread to use
   // The states of the domains, as the runtime lists them.
   std::span<const std::uint64_t> states() const { return states_; }
 
-  // With that thread stopped by an interrupt: whether it is where it was. instruction: what stands
-  // before its program counter. kUnavailable as above.
+  // Checks whether that thread, stopped by an interrupt, is still in its call. instruction: the
+  // bytes before its program counter. kUnavailable as above.
   absl::StatusOr<InterruptedCall> interrupted(const user_regs_struct& regs,
                                               std::uint64_t instruction) const;
-  // kUnavailable, a few words: another thread has run since, or the runtime is not free any more.
+  // kUnavailable, in a few words: another thread has run since, or the runtime is no longer free.
   absl::Status check_still() const;
 
  private:
@@ -95,11 +95,11 @@ struct StoppedCall {
   ThreadState state;
   InterruptedCall waits;
 };
-// Seizes the thread to use, stops it in its call and checks again. kUnavailable, a few words: the
-// thread cannot be used, and runs on; kNotFound: it has ended. Other errors as of
+// Seizes the thread to use, stops it in its call and checks again. kUnavailable, in a few words:
+// the thread cannot be used and continues; kNotFound: it has ended. Other errors as of
 // PtraceSession::seize().
 absl::StatusOr<StoppedCall> stop_in_call(const WaitingProgram& program, PtraceSession& session);
-// Lets a thread go on that was stopped there, with nothing done to it.
+// Resumes a thread that was stopped there, unchanged.
 void resume_program(const user_regs_struct& regs, PtraceSession& session);
 
 }  // namespace memprofd

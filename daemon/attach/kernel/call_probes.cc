@@ -148,7 +148,7 @@ memprof_call_counts CallProbes::counts(std::uint32_t function) const {
   const auto* all = static_cast<const memprof_call_counts*>(parts_->counts.data());
   const memprof_call_counts& own = all[function];
   memprof_call_counts copy{};
-  // Reads ends first: every call that has ended by then has also begun.
+  // Reads the ends first, so that every counted end also has a counted begin.
   copy.returned = load_acquire(own.returned);
   copy.tails = load_acquire(own.tails);
   copy.raised = load_acquire(own.raised);

@@ -81,7 +81,7 @@ FeatureCheck check_kernel_types(const std::string& sys_root) {
   return check;
 }
 
-// At 3 not even root may inspect processes, until the machine is booted again.
+// At level 3 not even root may trace processes until the next boot.
 FeatureCheck check_ptrace_scope(const std::string& proc_root) {
   constexpr const char* kName = "ptrace scope";
   const auto scope = read_first_line(proc_root + "/sys/kernel/yama/ptrace_scope");

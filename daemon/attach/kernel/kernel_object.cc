@@ -23,10 +23,10 @@ namespace {
 
 constexpr std::uint32_t kMinRingBytes = 256u << 10;
 constexpr std::uint32_t kMaxRingBytes = 1u << 30;
-constexpr std::uint32_t kRingBytesOfSeen = 64;  // for each stack that the kernel remembers as sent
+constexpr std::uint32_t kRingBytesOfSeen = 64;  // per stack that the kernel remembers as sent
 
-// The process in its own pid namespace. Its threads are then numbered as by gettid(), which the
-// agent writes into its records.
+// The process in its own pid namespace, where thread ids are those of gettid(), which the agent
+// writes into its records.
 struct OwnNames {
   std::uint32_t tgid = 0;
   std::uint64_t device = 0;  // in the kernel's encoding
@@ -73,7 +73,7 @@ void size_maps(memprof_bpf& skeleton, const KernelConfig& config, std::uint32_t 
   if (!config.follow_forks) (void)bpf_map__set_max_entries(skeleton.maps.children, 1);
 }
 
-// After size_maps().
+// Call it after size_maps().
 absl::Status use_scratch(KernelObject& object) {
   auto& globals = *object.main->rodata;
   bpf_map* const map = object.main->maps.scratch;
@@ -139,7 +139,7 @@ absl::Status choose_malloc_probes(memprof_bpf& skeleton, const KernelConfig& con
   return absl::OkStatus();
 }
 
-// The same maps for both objects.
+// Makes the second object use the maps of the first.
 void share_maps(const memprof_bpf& from, tasks_bpf& to) {
   (void)bpf_map__reuse_fd(to.maps.events, bpf_map__fd(from.maps.events));
   (void)bpf_map__reuse_fd(to.maps.children, bpf_map__fd(from.maps.children));

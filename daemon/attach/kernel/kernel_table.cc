@@ -9,7 +9,7 @@
 namespace memprofd {
 namespace {
 
-// Returns false if all slots are taken that a walk would examine.
+// Returns false if every slot that a walk would examine is taken.
 bool add_slot(std::span<std::uint64_t> table, std::uint32_t bits, std::uint64_t value) {
   const std::uint64_t address = MEMPROF_SLOT_RETADDR(value);
   const std::uint32_t home = memprof_slot_home(address, bits);

@@ -7,7 +7,7 @@
 
 namespace memprofd {
 
-// Ends are followed first, so that no block is sampled whose end would be missed.
+// Probes the frees first: the end of every sampled block is then seen.
 absl::Status MallocProbes::attach(const ProbeSites& calls, const ProbeSites& frees) {
   const auto& programs = object_.main->progs;
   ASSIGN_OR_RETURN(frees_,
@@ -34,7 +34,7 @@ std::uint64_t MallocProbes::blocks_left_out() const {
   return __atomic_load_n(&object_.main->bss->c_blocks_left_out, __ATOMIC_RELAXED);
 }
 
-// In this order, because calls in progress would otherwise not be seen to return.
+// The order matters: otherwise the returns of calls in progress would be missed.
 void MallocProbes::begin_removal() {
   removal_.add(calls_);
   removal_.add(frees_);

@@ -9,7 +9,7 @@
 namespace memprofd {
 namespace {
 
-// Removals that all sessions have left. Thread-safe.
+// Removals that ended sessions have left to memprofd. Thread-safe.
 class LeftRemovals {
  public:
   bool take(std::vector<std::future<void>>& removals) {

@@ -117,7 +117,7 @@ void SafePoint::renew(milliseconds lease) {
   shared(parts_->words().open_until_ns).store(monotonic_ns() + in_ns(lease));
 }
 
-// bpf/safe_point.bpf.c gives the reasons.
+// bpf/safe_point.bpf.c explains the order.
 bool SafePoint::close() {
   const bool fired = parts_->gate().exchange(MEMPROF_GATE_CLOSED) == MEMPROF_GATE_FIRED;
   while (shared(parts_->words().firing).load() != 0) {  // for some microseconds

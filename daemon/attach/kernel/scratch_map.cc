@@ -14,7 +14,7 @@
 namespace memprofd {
 namespace {
 
-// A preempted walk keeps its slot meanwhile.
+// A preempted walk keeps its slot.
 std::uint32_t slots_needed() {
   return static_cast<std::uint32_t>(libbpf_num_possible_cpus()) + MEMPROF_SCRATCH_TRIES;
 }

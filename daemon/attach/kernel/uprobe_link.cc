@@ -66,7 +66,7 @@ UniqueFd create_link(const UprobeMultiArguments& arguments) {
       static_cast<int>(::syscall(SYS_bpf, BPF_LINK_CREATE, &arguments, sizeof arguments)));
 }
 
-// Empty, with errno set, if the kernel refuses.
+// Returns no descriptor, and sets errno, if the kernel refuses.
 UniqueFd create_multi_link(int program_fd, int pid, const ProbeSite& site,
                            bpf_attach_type type = kUprobeMulti) {
   const std::string path = path_of(site.file);

@@ -31,13 +31,13 @@ bool is_due(const AssertionMark& mark, const ShortestPaths& paths) {
   return false;
 }
 
-// A violating block, and what it stands for.
+// A violating block, and the sum that it represents.
 struct Violation {
   std::uint32_t block = 0;
   SampledSum sum;
 };
 
-// Paths that end somewhere, those to the most blocks first.
+// Paths to the violating blocks, those with the most blocks first.
 std::vector<AssertionOutcome::Holder> holders_of(const HeapImage& image,
                                                  const BlockClasses& classes,
                                                  const ShortestPaths& paths,

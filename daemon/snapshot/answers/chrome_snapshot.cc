@@ -17,7 +17,7 @@
 namespace memprofd {
 namespace {
 
-// Sizes of a node and of an edge in numbers, and indices into the lists of types.
+// Number of values per node and per edge, and indices into the lists of types.
 constexpr std::uint64_t kNodeFields = 7;
 constexpr std::uint64_t kEdgeFields = 3;
 constexpr int kObject = 3, kSynthetic = 9;
@@ -117,7 +117,7 @@ class Writer {
                     nodes_, edges_, largest_words_ * 8));
   }
 
-  // Strings are the names of roots, then of classes, and one for fields that are too far.
+  // The strings are the names of roots, then of classes, and one for far fields.
   std::uint64_t class_string(std::uint32_t block_class) const {
     return tree_.nodes.size() + block_class;
   }

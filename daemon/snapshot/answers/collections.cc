@@ -64,13 +64,13 @@ std::optional<Collection> as_table(const HeapImage& image, std::uint32_t block) 
   return table;
 }
 
-// Counts the nodes of a tree, and detects blocks that are not one.
+// Counts the nodes of a tree, and detects blocks that are not a tree.
 class TreeCount {
  public:
   TreeCount(const HeapImage& image, std::uint64_t fields)
       : image_(image), fields_(fields), right_(static_cast<std::uint32_t>(fields - 2)) {}
 
-  // Height of the subtree; nothing if it is not a tree.
+  // Returns the height of the subtree; nothing if it is not a tree.
   std::optional<int> height(std::uint32_t node, int room) {
     if (node == kNone) return 0;
     if (room == 0 || !is_plain(image_, node, fields_) || ++size > image_.blocks()) {

@@ -41,7 +41,7 @@ std::optional<Collection> largest_collection(const HeapImage& image, std::uint32
   return largest;
 }
 
-// For each name of a root: the site with the most memory nearest to that root.
+// For each root name, the site with the most memory nearest to that root.
 std::vector<std::string> sites_of_roots(const HeapImage& image) {
   const std::vector<std::uint32_t> nearest = ShortestPaths(image).nearest_roots();
   std::vector<std::map<std::uint32_t, double>> words(image.root_names.size());
@@ -115,7 +115,7 @@ std::vector<ContainerGrowth> container_growth(const std::vector<Container>& befo
     }
   }
   std::ranges::stable_sort(result, std::greater<>(), &ContainerGrowth::words);
-  // Frames of stacks come and go, and entries are replaced by larger ones.
+  // Drops small growth: frames of stacks come and go, and entries are replaced by larger ones.
   constexpr std::uint64_t kSmallest = 50;
   std::erase_if(result, [most = result.empty() ? 0 : result[0].words](const ContainerGrowth& row) {
     return row.words < most / kSmallest;

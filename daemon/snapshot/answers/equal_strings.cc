@@ -11,7 +11,7 @@
 namespace memprofd {
 namespace {
 
-// Strings that programs write to: the bytes of Buffers, since OCaml 5.2 behind another block.
+// Strings that programs write to: the bytes of Buffers, since OCaml 5.2 one block further.
 absl::flat_hash_set<std::uint32_t> bytes_of_buffers(const HeapImage& image) {
   absl::flat_hash_set<std::uint32_t> bytes;
   for (const BufferUse& buffer : image.buffers) {

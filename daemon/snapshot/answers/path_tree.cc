@@ -66,8 +66,8 @@ bool PathTree::is_key(std::uint32_t step, const Key& key) const {
          steps_[step].block_class == key.block_class;
 }
 
-// After steps a, b, c, d the key e repeats a period of two if it is that of c, and d is like b. The
-// step is c then.
+// Returns the earlier step that the key repeats; 0: none. After steps a, b, c, d, the key e repeats
+// step c with a period of two if e is like c and d is like b.
 std::uint32_t PathTree::repeated_by(std::uint32_t last, const Key& key) const {
   std::uint32_t step = last;
   for (std::uint32_t period = 1; period <= kLongestPeriod; ++period) {
@@ -94,7 +94,7 @@ PathTree::Key PathTree::key_between(std::uint32_t from, std::uint32_t to) const 
   return {is_pair && field != 1 ? field : kSameStep, to_class};
 }
 
-// The number of a field, or the frame of a fiber, which comes after the fields.
+// Returns the number of a field, or the frame of a fiber, which comes after the fields.
 std::uint32_t PathTree::position_in(std::uint32_t block, std::uint8_t field) const {
   const BlockShape& shape = image_.shape(block);
   if (field < shape.words - 1) return field != HeapImage::kFarField ? field : PathStep::kAnyField;

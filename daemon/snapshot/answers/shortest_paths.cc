@@ -25,7 +25,7 @@ std::vector<ImageRoot> by_kind(const HeapImage& image) {
 
 }  // namespace
 
-// Goes level by level through blocks of the same distance from a root.
+// Searches level by level; a level is all blocks of the same distance from a root.
 ShortestPaths::ShortestPaths(const HeapImage& image)
     : from_(image.blocks(), kUnreachable), blocks_(image.blocks()) {
   std::vector<std::uint32_t> level, next;

@@ -12,8 +12,8 @@ using Children = std::vector<std::vector<std::uint32_t>>;
 // Walks the lines of a tree in reading order, without recursion.
 class TreeWalk {
  public:
-  // weight: of an item; 0: never shown. leave_out: adds an item to the line that stands for omitted
-  // ones.
+  // weight: of an item; an item of weight 0 is never shown. leave_out: adds an item to the line
+  // that sums up omitted items.
   TreeWalk(const Children& children, std::size_t limit, double least,
            std::function<double(std::uint32_t)> weight,
            std::function<void(std::uint32_t, TreeLine&)> leave_out)
@@ -23,9 +23,9 @@ class TreeWalk {
         weight_(std::move(weight)),
         leave_out_(std::move(leave_out)) {}
 
-  // Items are taken in reverse order.
+  // The item that was put last comes first.
   void put(std::uint32_t item) { todo_.push_back({.item = item}); }
-  // down: the item at which a line ends that begins with this one.
+  // down: maps the first item of a line to the item at which the line ends.
   template <typename Down>
   std::vector<TreeLine> lines(Down down) {
     std::vector<TreeLine> lines;
@@ -84,7 +84,7 @@ std::vector<TreeLine> retained_lines(const RetainedTable& table,
 std::vector<TreeLine> path_lines(const PathTree& tree, const TreeLimits& limits) {
   const Children children = tree.children();
   const auto blocks = [&](std::uint32_t step) { return tree.steps()[step].through.blocks; };
-  // Without a rate there are no words.
+  // Without a sampling rate there is no estimate in words.
   const auto weight = [&](std::uint32_t step) {
     const SampledSum& sum = tree.steps()[step].through;
     return sum.estimate.words > 0 ? sum.estimate.words : static_cast<double>(sum.blocks);

@@ -153,11 +153,10 @@ class WasteFinder {
   const ShortestPaths& paths_;
   std::vector<bool> is_list_;   // by type
   std::vector<bool> is_inner_;  // by block: the previous one in a list or chain leads to it
-  absl::flat_hash_set<std::uint32_t> seen_;  // of closures
+  absl::flat_hash_set<std::uint32_t> seen_;  // visited closures
 };
 
-// Its bytes are in the first block that it points to; since OCaml 5.2 in the first one that this
-// one points to.
+// A buffer's bytes are in the first block that it points to, and since OCaml 5.2 one block further.
 WasteFinder::BlockWaste check_buffer(const HeapImage& image, const BufferUse& buffer) {
   std::uint32_t at = buffer.block;
   for (int step = 0; step < 2 && image.shape(at).tag != kStringTag; ++step) {

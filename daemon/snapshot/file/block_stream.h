@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stream of blocks of a heap file (heap_file_format.h), from piece to piece. Total: a block
-// outside of its region, a shape that was not defined or a field that the block has not ends it.
+// Reads the stream of blocks of a heap file (heap_file_format.h) across pieces. Safe for any input:
+// a block outside of its region, an undefined shape or a field that the block does not have ends
+// the stream.
 #pragma once
 
 #include <algorithm>
@@ -20,20 +21,20 @@ struct FileShape {
   ShapeForm form = ShapeForm::kMasked;
   std::uint32_t mask = 0;
   std::uint64_t words = 0;    // header included
-  std::uint32_t shape = 0;    // of the image
-  std::uint32_t guesses = 0;  // of the form kGuessed: where those for its pointers begin
+  std::uint32_t shape = 0;    // number in the image
+  std::uint32_t guesses = 0;  // kGuessed only: index of the guess for its first pointer
 };
 
-// Visitor: on_block(region, place, shape), then on_pointer(field, place) for each of its pointers,
-// in order; on_key(field, place) instead for what an ephemeron or a weak array does not keep.
-// Places are words.
+// Visitor: on_block(region, place, shape), then on_pointer(field, place) for each pointer of the
+// block, in order, or on_key(field, place) for one that an ephemeron or a weak array does not keep
+// alive. Places are in words.
 class BlockStream {
  public:
-  // Both outlive it, and may grow.
+  // Both arguments outlive this object, and may grow.
   BlockStream(const std::vector<HeapRegion>& regions, const std::vector<FileShape>& shapes)
       : regions_(regions), shapes_(shapes) {}
 
-  // False: it is damaged.
+  // Returns false if the piece is damaged.
   template <typename Visitor>
   bool read(std::string_view piece, Visitor& visit) {
     FileBytesReader in(piece);
@@ -60,7 +61,7 @@ class BlockStream {
     if (!has_mask(shape.form)) {
       const std::uint64_t fields = shape.words - 1;
       in_list_ = true;
-      // A fiber's frames come behind the fields, and more than one pointer may stand in each.
+      // A fiber's frames follow the fields, and each frame may hold several pointers.
       const bool is_fiber = shape.form == ShapeForm::kFiber;
       first_key_ = shape.form == ShapeForm::kWeak ? kFirstKey : ~std::uint64_t{0};
       field_ = is_fiber ? fields : ~std::uint64_t{0};
@@ -113,7 +114,7 @@ class BlockStream {
   }
 
   std::uint64_t left() const { return regions_[region_].words - offset_; }
-  // The one that the next word is in.
+  // Moves to the region of the next word; returns false if there is none.
   bool find_region() {
     while (region_ < regions_.size() && left() == 0) {
       ++region_;
@@ -131,13 +132,13 @@ class BlockStream {
   const std::vector<FileShape>& shapes_;
   std::vector<PointerGuess> guesses_;
   std::size_t region_ = 0;
-  std::uint64_t offset_ = 0;  // words into it
-  std::uint64_t place_ = 0;   // of the block or pointer before
+  std::uint64_t offset_ = 0;  // words into the region
+  std::uint64_t place_ = 0;   // place of the previous block or pointer
   bool in_list_ = false;
-  std::uint64_t list_fields_ = 0;  // of the block whose list that is, a fiber's frames included
+  std::uint64_t list_fields_ = 0;  // fields of the block with the list, including a fiber's frames
   std::uint64_t least_step_ = 0;   // from one pointer's field to the next one's
-  std::uint64_t field_ = 0;        // of the last pointer
-  std::uint64_t first_key_ = 0;    // fields from there on do not keep
+  std::uint64_t field_ = 0;        // field of the last pointer
+  std::uint64_t first_key_ = 0;    // this field and later ones do not keep their targets alive
 };
 
 }  // namespace memprofd

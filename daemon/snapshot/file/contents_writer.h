@@ -19,12 +19,12 @@ class ContentsWriter {
   ContentsWriter(HeapContents kept, const Fingerprint::Key& key) : kept_(kept), key_(key) {}
 
   bool keeps_nothing() const { return kept_ == HeapContents::kNone; }
-  // Parts of blocks that are in use, as a walk gives them (kWholeContents). block: its number in
-  // the file.
+  // Adds a part of a block in use, as a walk (kWholeContents) delivers it. block: its number in the
+  // file.
   void add(std::uint64_t block, const BlockPart& part);
   void add_buffer(std::uint64_t block, std::uint64_t used);
 
-  // Items of kContents, kFingerprints and kBuffers, of which the first ones count from 0.
+  // Items of kContents, kFingerprints and kBuffers; the first block number in each counts from 0.
   FileBytesWriter& contents() { return contents_; }
   FileBytesWriter& fingerprints() { return fingerprints_; }
   FileBytesWriter& buffers() { return buffers_; }
@@ -43,7 +43,7 @@ class ContentsWriter {
   std::uint64_t last_contents_ = 0;
   std::uint64_t last_fingerprint_ = 0;
   std::uint64_t last_buffer_ = 0;
-  std::uint64_t bytes_ = 0;  // of contents in all
+  std::uint64_t bytes_ = 0;  // total size of contents
 
   // Buffers for the current block.
   Fingerprint fingerprint_{key_};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers and texts in the pieces of a heap file. A varint has 7 bits a byte, the lowest first, and
-// the highest bit set where another byte follows; a signed one is folded (0, -1, 1, -2, ..).
+// Numbers and texts in the pieces of a heap file. A varint has 7 bits per byte, the lowest first;
+// the highest bit is set if another byte follows. A signed varint is zigzag-encoded (0, -1, 1, ..).
 #pragma once
 
 #include <algorithm>
@@ -30,10 +30,10 @@ class FileBytesWriter {
     std::ranges::copy(text, room_for(text.size()));
     size_ += text.size();
   }
-  // Good until more is put in.
+  // Valid until more is put in.
   std::string_view bytes() const { return std::string_view(bytes_).substr(0, size_); }
   std::size_t size() const { return size_; }
-  // Some numbers, for which there is room at once.
+  // Writes several numbers after reserving room once.
   class Numbers {
    public:
     Numbers(FileBytesWriter& out, std::size_t most)
@@ -64,11 +64,11 @@ class FileBytesWriter {
     return bytes_.data() + size_;
   }
 
-  std::string bytes_;  // those behind size_ are room
+  std::string bytes_;  // bytes beyond size_ are spare room
   std::size_t size_ = 0;
 };
 
-// Total: missing data reads as 0 or empty, and ok() is false from then on.
+// Safe for any input: missing data reads as 0 or empty, and ok() is false from then on.
 class FileBytesReader {
  public:
   explicit FileBytesReader(std::string_view bytes) : bytes_(bytes) {}
@@ -112,7 +112,7 @@ class FileBytesReader {
     at_ += size;
     return bytes_.substr(at_ - size, size);
   }
-  // False from now on.
+  // Makes ok() false from now on.
   std::uint8_t fail() {
     ok_ = false;
     at_ = bytes_.size();

@@ -28,7 +28,7 @@ class Fingerprint {
     v0_ ^= word;
     ++words_;
   }
-  // Once.
+  // Call it once.
   std::uint64_t end() {
     const std::uint64_t words = words_;
     add(words * 8 << 56);
@@ -55,7 +55,7 @@ class Fingerprint {
   std::uint64_t words_ = 0;
 };
 
-// For one snapshot; it exists only in memory and disappears with its owner.
+// Returns a key for one snapshot. It exists only in memory and disappears with its owner.
 absl::StatusOr<Fingerprint::Key> random_key();
 
 }  // namespace memprofd

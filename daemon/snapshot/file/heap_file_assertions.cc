@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assertions of a heap file, with the values that they mark.
+// HeapFileWriter: assertions, with the values that they mark.
 #include "daemon/snapshot/file/heap_file_writer.h"
 
 namespace memprofd {

@@ -42,7 +42,7 @@ bool HeapFileWriter::put_fiber(const BlockPart& part) {
   return true;
 }
 
-// Number of the callstack plus 1; 0: there are too many.
+// Returns the number of the callstack plus 1; 0: there are too many.
 std::uint32_t HeapFileWriter::fiber_site(const std::vector<Location>& frames) {
   std::vector<std::uint32_t> places;
   for (std::size_t i = 0; i < std::min(frames.size(), kMaxNamedFrames); ++i) {
@@ -56,8 +56,8 @@ std::uint32_t HeapFileWriter::fiber_site(const std::vector<Location>& frames) {
   return site;
 }
 
-// Returns false if it is not an ephemeron. It does not keep the next one in the runtime's list
-// alive.
+// Returns false if the block is not an ephemeron. An ephemeron does not keep the next one in the
+// runtime's list alive.
 bool HeapFileWriter::put_weak(const BlockPart& part) {
   if (part.fields.size() < kFirstKey || !ephemerons_.blocks.contains(part.address)) return false;
   const bool has_data = part.fields[kEphemeronData] != ephemerons_.nothing;

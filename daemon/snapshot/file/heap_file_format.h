@@ -103,34 +103,34 @@ enum class ShapeForm : std::uint8_t { kMasked, kListed, kFiber, kWeak, kGuessed 
 constexpr bool has_mask(ShapeForm form) {
   return form == ShapeForm::kMasked || form == ShapeForm::kGuessed;
 }
-// Fields of these: the next one in the runtime's list, data, keys.
+// Fields of a kWeak block: the next one in the runtime's list, data, keys.
 inline constexpr std::uint64_t kEphemeronData = 1;
 inline constexpr std::uint64_t kFirstKey = 2;
-// Blocks of more fields list those that point.
+// Blocks with more fields list the fields that are pointers.
 inline constexpr std::uint64_t kMaskedFields = 32;
-// Beyond this number, forms of small blocks are listed too: a heap may have any number.
+// Beyond this number of shapes, small blocks are listed, too: a heap may have any number of shapes.
 inline constexpr std::size_t kMaxMaskedShapes = 1u << 16;
 
 inline constexpr std::size_t kPieceHeadBytes = 12;
-// A reader takes no larger one; a writer makes them of a quarter of that.
+// A reader refuses larger pieces; a writer writes pieces of a quarter of that size.
 inline constexpr std::size_t kMaxPieceBytes = 1u << 20;
 inline constexpr std::size_t kPieceBytes = kMaxPieceBytes / 4;
-// Longer texts and callstacks are cut.
+// Longer texts and callstacks are truncated.
 inline constexpr std::size_t kMaxTextBytes = 4096;
 inline constexpr std::size_t kMaxSiteLocations = 4096;
-// Frames of a fiber that are distinguished, and stacks that are kept.
+// Maximum number of distinguished frames of a fiber, and of stored stacks.
 inline constexpr std::uint32_t kMaxFiberFrames = 1u << 20;
 inline constexpr std::size_t kMaxFiberSites = 1u << 14;
-// Custom blocks of up to this number of sizes outside of the heap have their exact size; further
-// ones that of the next power of two.
+// Up to this number, different sizes that custom blocks hold outside of the heap are stored
+// exactly; further ones are rounded up to a power of two.
 inline constexpr std::size_t kMaxOutsideSizes = 1u << 14;
-// Limits for the contents of one block, and in all.
+// Limits for the contents of one block, and in total.
 inline constexpr std::size_t kMaxContentBytes = 1u << 16;
 inline constexpr std::uint64_t kMostContentBytes = std::uint64_t{1} << 30;
-// Functions and identifiers that are named.
+// Maximum number of named functions and identifiers.
 inline constexpr std::size_t kMaxWordNames = 1u << 18;
 
-// Over a piece's kind, length and payload.
+// The CRC-32 of a piece's kind, length and payload.
 std::uint32_t piece_checksum(std::string_view kind_and_bytes, std::string_view payload);
 
 }  // namespace memprofd

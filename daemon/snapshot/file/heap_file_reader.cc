@@ -26,7 +26,7 @@ constexpr std::uint64_t kMostAge = std::uint64_t{1} << 54;
 // Addresses of programs are below this limit.
 constexpr std::uint64_t kMostWords = std::uint64_t{1} << 44;
 
-// Questions number blocks and roots together, and need further numbers.
+// Analyses number blocks and roots together, and need some further numbers.
 constexpr std::uint64_t kMostNumbers = HeapImage::kNoBlock - (std::uint64_t{1} << 24);
 
 class ImageReader {
@@ -72,7 +72,7 @@ class ImageReader {
   };
   struct Mark {
     std::uint64_t place = 0;
-    std::uint64_t other = 0;  // of kOther
+    std::uint64_t other = 0;  // place of the other value; only for kOther
     AssertionMark mark;
   };
   struct Sample {
@@ -99,7 +99,7 @@ class ImageReader {
 
   absl::Status read_pointers(const std::string& path);
   std::uint32_t block_at(std::uint64_t place) const;
-  // Room for roots, which questions may number after the blocks; names of roots, with kinds, owners
+  // Room for roots, which analyses may number after the blocks: names of roots, with kinds, owners
   // and places.
   std::size_t room_for_roots() const { return 4 * image_.root_names.size() + 1; }
   void add_roots();
@@ -116,7 +116,7 @@ class ImageReader {
   bool has_end_ = false;
   std::vector<HeapRegion> regions_;
   BlockStream blocks_{regions_, tables_.shapes()};
-  std::vector<std::uint64_t> block_pieces_;  // where they begin
+  std::vector<std::uint64_t> block_pieces_;  // positions of the pieces with blocks
   BlockIndex index_;
   std::uint64_t pointers_ = 0;
   std::vector<NamedRoot> roots_;
@@ -126,7 +126,7 @@ class ImageReader {
   std::vector<Mark> marks_;
 };
 
-// The first pass: where blocks are, and what they are.
+// The first pass: collects the places and shapes of blocks.
 struct ImageReader::BlockVisitor {
   ImageReader& reader;
 
@@ -146,8 +146,8 @@ struct ImageReader::BlockVisitor {
   void on_key(std::uint64_t, std::uint64_t) { ++reader.pointers_; }
 };
 
-// The second pass: pointers of blocks. A pointer to something that is not a block, or was
-// truncated, leads nowhere.
+// The second pass: collects pointers of blocks. A pointer leads nowhere if its target is not a
+// block, or was truncated.
 struct ImageReader::PointerVisitor {
   ImageReader& reader;
 
@@ -352,7 +352,7 @@ void ImageReader::add_outside() {
   }
 }
 
-// A value that is no block is one that the collector has freed.
+// A place without a block is that of a value that the collector has freed.
 void ImageReader::add_marks() {
   for (Mark& read : marks_) {
     read.mark.block = block_at(read.place);

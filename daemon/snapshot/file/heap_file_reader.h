@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a heap file, which may come from anyone or be truncated: the image has the contents of its
-// whole pieces. Memory and time depend on the size of the file only, whatever it claims.
+// Reads a heap file, which may come from anyone and may be truncated: the image has the contents of
+// its complete pieces. Memory and time depend only on the size of the file, whatever it claims.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace memprofd {
 
-// Limits of an image. Reading stops about a piece beyond them.
+// Limits of an image. Reading stops about one piece beyond them.
 struct ImageLimits {
   std::uint64_t blocks = ~std::uint64_t{0};
   std::uint64_t pointers = ~std::uint64_t{0};
 };
 
-// In one line: kInvalidArgument, it is no heap file, or damaged and not only truncated;
+// Errors, in one line: kInvalidArgument: not a heap file, or damaged rather than only truncated;
 // kResourceExhausted: it exceeds the limits; otherwise as of open_regular_file().
 absl::StatusOr<HeapImage> read_heap_image(const std::string& path, const ImageLimits& limits = {});
 // Reads tables without blocks: callstacks, names, sizes of dead and free blocks. Pieces with blocks

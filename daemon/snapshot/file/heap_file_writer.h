@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a heap into a file (heap_file_format.h) while it is walked, in constant memory but for
-// what names and shapes take.
+// Writes a heap into a file (heap_file_format.h) during the walk over it. Uses constant memory,
+// except for names and shapes.
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@
 
 namespace memprofd {
 
-// Pointers on the stack of a waiting fiber, and of those to which it returns.
+// Pointers on the stack of a waiting fiber, and on the stacks of the fibers to which it returns.
 struct FiberStack {
   struct Held {
     std::uint32_t frame = 0;
@@ -43,24 +43,24 @@ struct FiberStack {
 // The program's ephemerons and weak arrays.
 struct Ephemerons {
   absl::flat_hash_set<std::uint64_t> blocks;  // addresses of their headers
-  std::uint64_t nothing = 0;                  // stands where there is no data and no key
+  std::uint64_t nothing = 0;                  // value of a place without data or key
 };
 
 // Meaning of certain words of blocks in the program; an empty function: unknown.
 struct WordNames {
-  std::function<std::string(std::uint64_t code)> function;      // of a closure
+  std::function<std::string(std::uint64_t code)> function;      // name of a closure's code
   std::function<std::string(std::uint64_t operations)> custom;  // identifier of a custom block
   // Memory that a block holds outside of the heap (outside_bytes.h); may be 0.
   std::function<std::uint64_t(std::span<const std::uint64_t> fields)> outside;
-  // Keyed by the first field of a continuation, in OCaml 5; nothing: it has been continued.
+  // Takes the first field of a continuation, in OCaml 5; returns nothing if it has been continued.
   std::function<std::optional<FiberStack>(std::uint64_t word)> fiber;
 };
 
-// In this order: begin, roots and samples, the walk with this as its visitor, end. What is given
-// after an error of the sink goes nowhere.
+// Call order: begin, roots and samples, the walk with this object as its visitor, end. After an
+// error of the sink, further data is dropped.
 class HeapFileWriter {
  public:
-  // Takes whole pieces.
+  // Receives whole pieces.
   using Sink = std::function<absl::Status(std::string_view bytes)>;
 
   HeapFileWriter(Sink sink, WordNames names)
@@ -68,38 +68,38 @@ class HeapFileWriter {
 
   // Facts that are known before the walk; the map outlives the writer.
   void begin(const ImageInfo& info, const HeapMap& map);
-  // After begin(): those of the program.
+  // Adds the program's interfaces; call it after begin().
   void add_interfaces(const InterfaceDigests& interfaces);
-  // Walks are of kWholeContents then.
+  // Stores contents, too. Walks must then be of kWholeContents.
   void keep(ContentsWriter contents) { contents_ = std::move(contents); }
   // The last block is a Buffer.t with this number of bytes in use.
   void add_buffer(std::uint64_t used) { contents_.add_buffer(blocks_put_ - 1, used); }
-  // Abstract blocks that are not among these hold nothing.
+  // Abstract blocks that are not among these ephemerons hold nothing.
   void know(Ephemerons ephemerons) { ephemerons_ = std::move(ephemerons); }
-  // A value that lies outside of the heap is no root.
+  // Skips a value outside of the heap, because it is no root.
   void add_root(std::uint64_t value, const RootName& name);
-  // A callstack, innermost first; its number.
+  // Adds a callstack, innermost frame first, and returns its number.
   std::uint32_t add_site(const std::vector<Location>& callstack);
-  // value: of the block; 0: it has none any more.
+  // value: of the block; 0: the block is gone.
   void add_sample(std::uint64_t value, std::uint64_t sample_id, std::uint32_t samples,
                   std::uint32_t site, std::uint64_t age_ns = SampledBlock::kNoAge);
 
-  // An assertion of the program; its number is that of earlier ones.
+  // Adds an assertion of the program; its number is the number of earlier ones.
   void add_assertion(const HeapAssertion& assertion);
-  // A marked value, and the other one of kOther; both lie in the heap.
+  // Adds a marked value, and the other value of kOther; both lie in the heap.
   void add_mark(std::uint32_t assertion, std::uint64_t value, AssertionMark::Until until,
                 std::uint64_t other);
 
   // The visitor of a walk.
   void operator()(const HeapRegion& region, const BlockPart& part);
 
-  // After the walk. block: the address of the header.
+  // Call it after the walk. block: address of the header.
   void add_outside(std::uint64_t block, const ChunkBytes& held);
   // True if a value points into a region of the heap.
   bool in_heap(std::uint64_t value) { return heap_regions_.contain(value); }
   bool is_ephemeron(std::uint64_t block) const { return ephemerons_.blocks.contains(block); }
 
-  // The file is complete. The census is that of the walk.
+  // Completes the file. census: that of the walk.
   absl::Status end(const HeapCensus& census);
   // The sink's first error.
   const absl::Status& status() const { return status_; }
@@ -112,7 +112,7 @@ class HeapFileWriter {
     std::uint32_t name = 0;
     std::uint64_t words = 0;
     std::uint32_t mask = 0;
-    std::uint32_t site = 0;  // of a fiber, + 1
+    std::uint32_t site = 0;  // site of a fiber + 1; 0: none
     std::uint64_t outside_bytes = 0;
 
     friend bool operator==(const Shape&, const Shape&) = default;
@@ -123,15 +123,16 @@ class HeapFileWriter {
     }
   };
   struct DefinedShape {
-    static constexpr std::uint32_t kNoGuesses = ~0u;  // it is not of the form kGuessed
+    static constexpr std::uint32_t kNoGuesses = ~0u;  // the form is not kGuessed
 
     std::uint64_t number = 0;            // as in kBlocks
-    std::uint32_t guesses = kNoGuesses;  // where those for its pointers begin
+    std::uint32_t guesses = kNoGuesses;  // index of the guess for its first pointer
   };
-  // A shape that was written before, by its distinguishing fields: most blocks have one of a few.
+  // A shape that was written before, by its distinguishing fields: most blocks have one of a few
+  // shapes.
   struct KnownShape {
     std::uint64_t header = 0;  // without its colour
-    std::uint64_t code = 0;    // of a closure
+    std::uint64_t code = 0;    // code of a closure
     std::uint32_t mask = 0;
     DefinedShape shape;
   };
@@ -185,7 +186,7 @@ class HeapFileWriter {
 
   HeapRegions heap_regions_;
 
-  // Each goes out before what uses it.
+  // Each piece is written before the pieces that refer to it.
   Piece texts_{PieceKind::kTexts, {}};
   Piece locations_{PieceKind::kLocations, {}};
   Piece names_{PieceKind::kNames, {}};
@@ -210,16 +211,16 @@ class HeapFileWriter {
   absl::flat_hash_set<std::uint64_t> outside_sizes_;
   std::uint32_t sites_added_ = 0;
   absl::flat_hash_map<std::vector<std::uint32_t>, std::uint32_t> fiber_sites_;  // by locations
-  std::uint64_t last_root_ = 0;                                                 // in the piece
-  std::uint64_t last_sample_ = 0;                                               // likewise
-  std::uint64_t last_outside_ = 0;                                              // likewise
-  std::uint64_t last_mark_ = 0;                                                 // likewise
+  std::uint64_t last_root_ = 0;     // previous one in the piece
+  std::uint64_t last_sample_ = 0;   // likewise
+  std::uint64_t last_outside_ = 0;  // likewise
+  std::uint64_t last_mark_ = 0;     // likewise
 
   const HeapRegion* region_ = nullptr;
   std::uint64_t gap_ = 0;         // words without a block that are not written yet
-  bool in_list_ = false;          // the block before lists its pointers
-  std::uint64_t last_field_ = 0;  // of it; counts from 1
-  std::uint64_t last_place_ = 0;  // of a pointer or block
+  bool in_list_ = false;          // the previous block lists its pointers
+  std::uint64_t last_field_ = 0;  // last field of that list, from 1
+  std::uint64_t last_place_ = 0;  // place of the last pointer or block
   std::uint64_t blocks_put_ = 0;
   std::uint64_t pointers_put_ = 0;
 };

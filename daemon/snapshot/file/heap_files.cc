@@ -233,7 +233,7 @@ absl::Status HeapFiles::File::fill(const std::function<bool()>& waits,
   return finish();
 }
 
-// A file that is being written is locked, by any memprofd.
+// Any memprofd locks a file while it writes it.
 void HeapFiles::remove_left_parts() const {
   for (const Kept& kept : files_in(options_.directory)) {
     if (!kept.is_complete) NewFile::remove_left(kept.path);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The directory in which memprofd keeps snapshots: auto-NAME-PID-TIME.heap, each for its owner
-// alone, there when it is complete.
+// The directory in which memprofd keeps snapshots: auto-NAME-PID-TIME.heap. Each file is readable
+// by its owner only, and gets its name when it is complete.
 #pragma once
 
 #include <cstdint>
@@ -20,50 +20,51 @@ namespace memprofd {
 
 struct HeapFilesOptions {
   std::string directory;
-  // Complete ones. Of the program that has most of them, by its name, the oldest are removed.
+  // Maximum number of complete files. The oldest files of the program name with the most files are
+  // removed.
   std::size_t keep = 10;
   // Limit for all files. A program with fewer bytes replaces files of the program with the most; no
   // other file is replaced.
   std::uint64_t max_bytes = 10ull << 30;
 };
 
-// One that is there.
+// A stored snapshot.
 struct KeptHeap {
-  std::string name;  // of the file
+  std::string name;  // name of the file
   std::uint64_t file_bytes = 0;
   ImageInfo info;
 };
 
-// Thread-safe: all state is in the directory. Without one nothing is stored.
+// Thread-safe: all state is in the directory. Without a directory nothing is stored.
 class HeapFiles {
  public:
-  // The latest files that are looked into for a list.
+  // A list reads at most this number of the latest files.
   static constexpr std::size_t kMostListed = 1000;
 
   explicit HeapFiles(HeapFilesOptions options) : options_(std::move(options)) {}
 
-  // kFailedPrecondition: no directory, or no files can be created in it.
+  // kFailedPrecondition: there is no directory, or no files can be created in it.
   absl::Status check() const;
 
   // Removes unfinished files of a killed memprofd.
   void remove_left_parts() const;
 
   const std::string& directory() const { return options_.directory; }
-  // Those that are complete, the latest snapshot first. What is no heap file is not among them.
+  // Complete snapshots, the latest first. Files that are not heap files are omitted.
   std::vector<KeptHeap> list() const;
   // The path of a file in list(), by its name there. kNotFound: there is none; kFailedPrecondition:
   // no snapshots are stored.
   absl::StatusOr<std::string> path_of(std::string_view name) const;
 
-  // One that is being written.
+  // A file that is being written.
   class File {
    public:
     const std::string& path() const { return path_; }
     // kResourceExhausted: the directory would exceed its limit.
     absl::Status write(std::string_view bytes);
-    // Removes the oldest, when there are more than are kept.
+    // Completes the file, and removes the oldest files beyond the number to keep.
     absl::Status finish();
-    // Lets take() write the file, while waits() returns true, and finishes it.
+    // Lets take() write the file while waits() returns true, then completes it.
     absl::Status fill(const std::function<bool()>& waits,
                       const std::function<absl::Status(const HeapClient&)>& take);
 
@@ -78,10 +79,10 @@ class HeapFiles {
     NewFile file_;
     std::uint64_t room_;
     std::uint64_t written_ = 0;
-    std::uint64_t unchecked_ = 0;  // written since room_ was found out
+    std::uint64_t unchecked_ = 0;  // bytes written since room_ was determined
   };
-  // program: its name, of which letters, digits and hyphens are kept. kFailedPrecondition: none are
-  // kept.
+  // program: its name, of which only letters, digits and hyphens are used. kFailedPrecondition: no
+  // snapshots are stored.
   absl::StatusOr<File> create(std::string_view program, int pid, std::time_t now) const;
 
  private:

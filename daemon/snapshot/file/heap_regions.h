@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Address ranges of the blocks of a heap; regions that touch are one range. Every word of the heap
-// is looked up here: most are integers, and a pointer usually leads close to the previous one's
-// target, or into the same megabyte as an earlier one.
+// Address ranges of the blocks of a heap; adjacent regions form one range. Every word of the heap
+// is looked up here: most words are integers, and a pointer usually leads close to the previous
+// pointer's target, or into the same megabyte as an earlier one.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace memprofd {
 
 class HeapRegions {
  public:
-  // In order of address; a range that overlaps the previous one is shortened at its begin.
+  // Call it in order of addresses. A range that overlaps the previous one loses the common part.
   void add(std::uint64_t begin, std::uint64_t end) {
     if (!regions_.empty()) begin = std::max(begin, regions_.back().end);
     if (regions_.empty() || regions_.back().end != begin) regions_.push_back({begin, begin});
@@ -45,7 +45,7 @@ class HeapRegions {
   };
   static constexpr std::size_t kGuesses = 1024;
 
-  // There is one: the first begins before.
+  // The range exists, because the first one begins before the address.
   std::uint32_t at_or_before(std::uint64_t address) const {
     const auto after = std::ranges::upper_bound(regions_, address, {}, &Region::begin);
     return static_cast<std::uint32_t>(after - regions_.begin() - 1);

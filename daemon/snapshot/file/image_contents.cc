@@ -10,7 +10,7 @@
 namespace memprofd {
 namespace {
 
-// The next block with contents, by number.
+// Reads the number of the next block with contents; blocks are in ascending order.
 template <typename Item>
 bool next_block(FileBytesReader& in, std::uint64_t& block, const std::vector<Item>& before) {
   block += in.number();

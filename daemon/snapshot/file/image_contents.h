@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads contents of blocks from a heap file, if they were requested when it was taken. Total.
+// Reads the contents of blocks from a heap file, if they were requested when it was taken. Safe for
+// any input.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +20,11 @@ class ImageContents {
     return kind == PieceKind::kContents || kind == PieceKind::kFingerprints ||
            kind == PieceKind::kBuffers;
   }
-  // One item of such a piece; false: it is damaged. block: of the item before, 0 at first.
+  // Reads one item of such a piece; returns false if it is damaged. block: number of the previous
+  // item's block, 0 at first.
   bool read(PieceKind kind, FileBytesReader& in, std::uint64_t& block);
-  // When the blocks are known. What is of blocks that were cut off is dropped; false: some is of
-  // blocks that cannot have it.
+  // Call it when the blocks are known. Drops contents of truncated blocks; returns false if a block
+  // cannot have its contents.
   bool match_blocks();
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the parts of a heap file that describe no single block: its head, names, shapes and counts.
-// Total: a name that is used before its definition is refused.
+// Safe for any input: a name that is used before its definition is refused.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ class ImageTables {
   explicit ImageTables(HeapImage& image) : image_(image) {}
 
   static bool is_of(PieceKind kind);
-  // One item of such a piece; false: it is damaged, or the piece is of another kind.
+  // Reads one item of such a piece; returns false if it is damaged, or the piece is of another
+  // kind.
   bool read(PieceKind kind, FileBytesReader& in);
   bool has_head() const { return has_head_; }
   const std::vector<FileShape>& shapes() const { return shapes_; }
@@ -43,7 +44,7 @@ class ImageTables {
   bool has_head_ = false;
   std::uint64_t copied_bytes_ = 0;
   std::vector<FileShape> shapes_;
-  std::uint32_t guesses_ = 0;  // that they take
+  std::uint32_t guesses_ = 0;  // total number for all shapes
   absl::flat_hash_map<
       std::tuple<std::uint8_t, std::uint32_t, std::uint64_t, std::uint32_t, std::uint64_t>,
       std::uint32_t>

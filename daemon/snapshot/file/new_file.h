@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that is there under its name only when it is complete, and for its owner alone.
+// A file that gets its name only when it is complete, and that only its owner may read.
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@ absl::Status cannot_write(const std::string& what);
 
 class NewFile {
  public:
-  // Under a name of its own beside the other, where no link leads. What is there under that name
-  // stays until finish(), unless it is no regular file, which is refused.
+  // Creates a temporary file beside the target, under a name to which no link leads. An existing
+  // file stays until finish(); one that is not a regular file is refused.
   static absl::StatusOr<NewFile> create(std::string path);
   NewFile(NewFile&& other) noexcept
       : path_(std::move(other.path_)),
@@ -28,7 +28,7 @@ class NewFile {
 
   absl::Status write(std::string_view bytes);
   absl::Status finish();
-  // Removes a file under a name of its own (".part") that no process writes any more.
+  // Removes a temporary file (".part") that no process writes any more.
   static void remove_left(const std::string& path);
 
  private:
@@ -40,20 +40,20 @@ class NewFile {
   UniqueFd file_;
 };
 
-// A file for a moment, for its owner alone: it has no name and is gone however this process ends.
+// A temporary file for its owner only. It has no name, and disappears however this process ends.
 class NamelessFile {
  public:
-  // In $TMPDIR, else in /tmp.
+  // Creates it in $TMPDIR, otherwise in /tmp.
   static absl::StatusOr<NamelessFile> create();
   absl::Status write(std::string_view bytes) const;
-  // For this process, while the object lives.
+  // A path for this process, valid while the object lives.
   std::string path() const;
 
  private:
   NamelessFile(std::string folder, UniqueFd file)
       : folder_(std::move(folder)), file_(std::move(file)) {}
 
-  std::string folder_;  // of messages
+  std::string folder_;  // folder, for messages
   UniqueFd file_;
 };
 

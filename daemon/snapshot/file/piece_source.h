@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pieces of a heap file, one after the other. The file may be anybody's: whatever its bytes
-// are, each call reads one piece at most, and only whole ones are answered with.
+// Reads the pieces of a heap file one after the other. The file is not trusted: each call reads at
+// most one piece, and returns only whole ones.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,17 @@ namespace memprofd {
 
 class PieceSource {
  public:
-  // kInvalidArgument: no heap file, or of another version; else as of open_regular_file().
+  // kInvalidArgument: not a heap file, or one of another version; otherwise as of
+  // open_regular_file().
   static absl::StatusOr<PieceSource> open(const std::string& path);
 
   struct Piece {
     PieceKind kind;
-    std::string_view payload;  // good until the next call
+    std::string_view payload;  // valid until the next call
   };
-  // Nothing: the file ends, or is damaged from here on.
+  // Returns nothing at the end of the file, or if it is damaged from here on.
   std::optional<Piece> next();
-  // Position of the next piece; go_to() sets the position at which next() continues.
+  // Position of the next piece; go_to() sets it.
   std::uint64_t position() const { return at_; }
   void go_to(std::uint64_t position) { at_ = position; }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Guesses the target of a pointer: close to the previous block in the file, or close to the target
-// of the same field in the last block of that shape. Blocks that were made one after the other are
-// neighbours, but in OCaml 5 those of another size are elsewhere. The guess that was better
-// recently is used. Writer and reader guess alike.
+// of the same field in the last block of that shape. Blocks that were allocated one after the other
+// are neighbours, but OCaml 5 places other sizes elsewhere. The guess that was better recently is
+// used. Writer and reader make the same guesses.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace memprofd {
 
 class PointerGuess {
  public:
-  // The place that the distance in the file counts from. before: what comes before the pointer.
+  // The place from which the distance in the file counts. before: the place before the pointer.
   std::uint64_t from(std::uint64_t before) const { return trust_ > 0 ? last_ : before; }
 
   void learn(std::uint64_t before, std::uint64_t place) {
@@ -34,7 +34,7 @@ class PointerGuess {
   int trust_ = 0;
 };
 
-// There is one for each pointer of each shape, as long as these suffice.
+// Maximum number of guesses. Each pointer of each shape has one as long as they suffice.
 inline constexpr std::uint32_t kMostGuesses = 1u << 20;
 
 }  // namespace memprofd

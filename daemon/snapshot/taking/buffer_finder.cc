@@ -9,7 +9,7 @@ namespace memprofd {
 namespace {
 
 bool is_pointer(std::uint64_t value) { return value > kWordBytes && value % kWordBytes == 0; }
-// Not negative.
+// True for an OCaml integer that is not negative.
 bool is_length(std::uint64_t value) { return value % 2 == 1 && value >> 63 == 0; }
 std::uint64_t integer(std::uint64_t value) { return value >> 1; }
 

@@ -106,7 +106,7 @@ absl::Status HeapWriting::run() {
   return writer_.end(census_);
 }
 
-// A snapshot is useful without it, for example if the program has another malloc than glibc's.
+// This data is optional: it is missing, for example, if the program's malloc is not glibc's.
 std::unique_ptr<NativeMemory> HeapWriting::find_native_memory(const MemoryReader& memory) {
   auto found = NativeMemory::search(
       copy_.pid(), memory, map_, target_, *program_.file,
@@ -148,7 +148,7 @@ void HeapWriting::add_roots() {
       [this](std::uint64_t value, const RootName& name) { writer_.add_root(value, name); });
 }
 
-// Only what is in the heap can be checked.
+// Only values in the heap can be checked.
 void HeapWriting::add_assertions() {
   FoundAssertions found = read_assertions(copy_.memory(), target_.registry, copy_.made_at_ns());
   for (FoundMark& mark : found.marks) {
@@ -185,9 +185,9 @@ absl::Status HeapWriting::find_samples() {
   return absl::OkStatus();
 }
 
-// A block that survived the last finished collection was reachable when that began to mark, or was
-// allocated later. Marking began when the previous collection had ended; collections are counted at
-// their ends.
+// A block that survived the last finished collection was reachable when that collection began to
+// mark, or was allocated later. Marking began when the previous collection had ended; collections
+// are counted at their ends.
 std::uint64_t HeapWriting::longest_wait_ns() const {
   const auto ended = major_collections(copy_.memory(), target_);
   if (!ended.ok() || *ended < 2) return 0;
@@ -212,7 +212,7 @@ void HeapWriting::add_samples() {
   }
 }
 
-// Shows runs of recursion once.
+// Lists each run of recursion once.
 std::vector<Location> HeapWriting::callstack(const Callstack& callstack) const {
   std::vector<Location> places;
   std::vector<Symbolizer::FrameRun> scratch;
@@ -225,7 +225,8 @@ std::vector<Location> HeapWriting::callstack(const Callstack& callstack) const {
   return places;
 }
 
-// A closure begins with its code, a custom block with its operations, and those with their name.
+// A closure begins with its code, a custom block with its operations, and the operations with their
+// name.
 WordNames HeapWriting::word_names() {
   WordNames names;
   names.function = [this](std::uint64_t code) -> std::string {

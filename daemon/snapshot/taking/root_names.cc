@@ -19,9 +19,9 @@ namespace memprofd {
 namespace {
 
 constexpr std::size_t kMostThreads = 1u << 16;
-// systhreads' structure of a thread (otherlibs/systhreads/st_stubs.c): the thread's descriptor,
-// whose first field is its number; the next of the circle; what was saved of its stack, in OCaml 4
-// and 5.
+// Offsets in systhreads' thread structure (otherlibs/systhreads/st_stubs.c). It holds the thread's
+// descriptor, whose first field is the thread's number; the next thread of the circle; and the
+// saved part of its stack, in OCaml 4 and 5.
 constexpr std::uint64_t kThreadNext = 8;
 constexpr std::uint64_t kThreadSaved = 32;
 constexpr std::uint64_t kThreadFiber = 32;
@@ -99,7 +99,7 @@ void RootNames::add_stack_of(std::uint64_t thread) {
   }
 }
 
-// Uses Thread.id.
+// Names the thread by its Thread.id.
 std::string RootNames::thread_name(std::uint64_t thread, std::uint32_t domain) const {
   const std::string in = domains_.size() == 1 ? "" : domains_[domain] + ", ";
   std::uint64_t descriptor = 0;
@@ -158,7 +158,7 @@ RootName RootNames::name_of_c_root(std::uint64_t slot) const {
   return {.kind = RootKind::kGlobalC, .owner = file_at(slot)};
 }
 
-// "orders", "orders{shop=north, kind=paid}": the name of the registry's entry with this slot.
+// Returns the name of the registry's entry with this slot: "orders" or "orders{shop=north}".
 std::string RootNames::name_by_the_program(std::uint64_t slot) const {
   const MemoryReader& memory = copy_.memory();
   const std::uint64_t first = target_.registry + offsetof(memprof_values, slots);

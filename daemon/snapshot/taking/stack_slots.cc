@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kMostFrames = 1 << 18;  // of one thread
 constexpr std::size_t kMostSlots = 1u << 22;
-// In the frame of caml_start_program: where the chunk before it ended.
+// Offset of the end of the previous chunk, in the frame of caml_start_program.
 constexpr std::uint64_t kChunkLinkOffset = 16;
 
 }  // namespace

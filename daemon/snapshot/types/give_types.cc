@@ -55,7 +55,7 @@ class TypeGiver {
 
   struct UnitTypes {
     std::vector<UnitField> fields;
-    std::vector<TypeId> types;  // of those
+    std::vector<TypeId> types;  // types of the fields
   };
 
   // The shape that a block gets with its type: an existing one, usually that of the previous block
@@ -112,7 +112,7 @@ class TypeGiver {
     return find_kind(block, type) != nullptr || (types_.is_lazy(type) && image_.type(block) != 0);
   }
 
-  // A name that two fields have counts for neither.
+  // A label that two fields share names neither.
   void label_roots() {
     std::map<std::pair<std::string, std::string>, int> times;
     for (const auto& [owner, unit] : units_) {
@@ -132,7 +132,7 @@ class TypeGiver {
   }
 
   // A value of a module inside a unit is in the blocks of both. If the field of the unit has no
-  // name, that of the module names it.
+  // name, the module's field names the value.
   void label_values_of_modules() {
     using OwnedBlock = std::pair<std::string, std::uint32_t>;  // owner, block
     std::map<OwnedBlock, std::set<std::string>> labels;
@@ -168,7 +168,7 @@ class TypeGiver {
     }
   }
 
-  // Blocks that a module reaches have already got their type.
+  // Blocks that a module reaches already have their type.
   void begin_at_sites(SiteTypes& sites, bool strings) {
     std::vector<std::pair<std::uint32_t, TypeId>> begun;
     for (const SampledBlock& sampled : image_.sampled) {
@@ -253,7 +253,7 @@ class TypeGiver {
     if (given == number || is_vague_[given] || is_vague_[number]) return false;
     if (is_string(block)) return false;  // bytes
     if (image_.types[given].is_function && image_.types[number].is_function) return false;
-    // module Again = Table
+    // A module alias: module Again = Table
     return !(kinds_[given]->has_other_names && kinds_[number]->has_other_names);
   }
   std::uint32_t any_function() {
@@ -287,7 +287,7 @@ class TypeGiver {
   absl::flat_hash_map<std::string, UnitTypes> units_;
   absl::flat_hash_map<std::string, bool> missing_;
   std::vector<const BlockKind*> kinds_;  // by type number of the image
-  std::vector<bool> is_vague_{true};     // the same
+  std::vector<bool> is_vague_{true};     // likewise
   BlockKind any_function_{.is_function = true};
   // Indexed by type: the last shapes without and with it.
   std::vector<std::pair<std::uint32_t, std::uint32_t>> last_;

@@ -21,9 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::atomic<int> asking = 0;  // threads
+std::atomic<int> asking = 0;  // number of threads that ask
 
-// The program at that path in a process, or one that has ended.
+// The program of a process, or of one that has ended.
 struct Program {
   bool is_here = true;  // the path names its file
   uid_t user = SourceRights::kNobody;
@@ -52,7 +52,7 @@ struct Question {
   ImageInfo info;
   BuildProof build;
   std::uint64_t most_memory;
-  std::unique_ptr<SourceFiles> files = {};  // set once it has been asked
+  std::unique_ptr<SourceFiles> files = {};  // set by the first find()
 
   SourceUnit find(const std::string& unit) {
     if (!files) {

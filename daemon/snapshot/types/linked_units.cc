@@ -42,7 +42,7 @@ bool begins_value(std::uint64_t header, std::uint64_t first) {
          fields_of(header) * kWordBytes <= kMostListBytes;
 }
 
-// The string at an address of the file.
+// Parses the string at an address of the file.
 InterfaceDigests units_at(const ElfFile& program, std::uint64_t address) {
   std::byte header[kWordBytes];
   if (!program.read(address - kWordBytes, header).ok()) return {};

@@ -30,7 +30,7 @@ class Bytes {
     }
     return value;
   }
-  // Seven bits a byte.
+  // Reads seven bits per byte.
   std::uint64_t short_number() {
     std::uint64_t value = 0;
     for (int i = 0; i < 9; ++i) {
@@ -63,7 +63,7 @@ class Bytes {
 
 struct Header {
   std::uint64_t bytes = 0;       // size of the header itself
-  std::uint64_t data_bytes = 0;  // behind it
+  std::uint64_t data_bytes = 0;  // size of the data after the header
   std::uint64_t plain_bytes = 0;
   bool compressed = false;
 };

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr int kDepth = 16;  // maximum nesting of folders
 
-// The compiler writes both Cache.cmt and cache.cmt, as the source is named.
+// The compiler writes Cache.cmt or cache.cmt, depending on the name of the source.
 std::string key_of(std::string name) {
   if (!name.empty()) name[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(name[0])));
   return name;
@@ -55,7 +55,7 @@ absl::StatusOr<UniqueFd> SourceFiles::open(const std::string& path, Origin origi
   return open_as_user(path, origin == kGiven ? std::nullopt : rights_.user);
 }
 
-// Links on the way to a given place are the user's own.
+// Follows links, because those on the path to a given place are the user's own.
 absl::StatusOr<std::string> SourceFiles::place_at(const std::string& path) {
   std::error_code error;
   std::string origin = fs::canonical(path, error);
@@ -102,7 +102,7 @@ std::vector<SourceFiles::Entry> SourceFiles::list(const std::string& folder, Ori
   return entries;
 }
 
-// depth: 0: without subfolders.
+// A depth of 0 omits subfolders.
 void SourceFiles::add_folder(const std::string& folder, Origin origin, int depth) {
   if (depth == 0 && !folders_.insert(folder).second) return;
   for (const Entry& entry : list(folder, origin, depth > 0)) {

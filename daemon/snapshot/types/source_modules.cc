@@ -301,7 +301,7 @@ const SourceModules::Declaration* SourceModules::type_named(ModuleId module,
   return item == nullptr ? nullptr : &item->declaration;
 }
 
-// A type that an include brings is declared where the included module has it from.
+// A type from an include is declared where the included module takes it from.
 const SourceModules::Declaration* SourceModules::behind(const Declaration& declaration) {
   const auto found = modules_[declaration.module].by_name.find({Kind::kType, declaration.name});
   const auto by_stamp = [&]() -> Item* {

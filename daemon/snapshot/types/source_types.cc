@@ -116,7 +116,7 @@ TypeId SourceTypes::tuple(MarshalValue list, const Scope& scope) {
   return intern({.what = What::kTuple, .text = all, .arguments = parts}, key_of("tuple", 0, parts));
 }
 
-// Identified by the class of its type, if any.
+// An object is identified by the class of its type, if any.
 TypeId SourceTypes::object(MarshalValue what) {
   const std::string name = path_name(what.field(1).field(0).field(0).field(0));
   return intern({.what = What::kObject, .text = name.empty() ? "object" : "object " + name},
@@ -192,7 +192,7 @@ TypeId SourceTypes::declared(const Declaration& declaration, std::vector<TypeId>
   const Bound bound = bind(declaration, arguments);
   const Scope scope{declaration.module, &bound, depth + 1};
   if (manifest.is_block()) {
-    // type t = M.t = { ... } is M.t, where that is known.
+    // type t = M.t = { ... } is M.t, if M.t is known.
     const TypeId same = expanded(declaration, arguments, manifest, scope);
     const What of_same = types_[same].what;
     const bool is_better =
@@ -215,7 +215,7 @@ TypeId SourceTypes::declared(const Declaration& declaration, std::vector<TypeId>
 }
 
 // With -rectypes an abbreviation may occur in its own expansion: type term = term list. A truncated
-// expansion is tried again from elsewhere.
+// expansion is repeated when it is needed elsewhere.
 TypeId SourceTypes::expanded(const Declaration& declaration, const std::vector<TypeId>& arguments,
                              MarshalValue manifest, const Scope& scope) {
   const std::string key =
@@ -244,7 +244,7 @@ TypeId SourceTypes::expanded(const Declaration& declaration, const std::vector<T
   return type;
 }
 
-// Its values have that type, whatever their representation is.
+// Values of an abstract type have that type, whatever their representation is.
 TypeId SourceTypes::abstract(const Declaration& declaration, std::vector<TypeId> arguments,
                              int depth) {
   const Declaration* behind = modules_.behind(declaration);

@@ -76,7 +76,7 @@ void CallstackDecoder::decode(ByteReader& in, std::size_t n_codewords,
     const auto word = in.get<std::uint16_t>();
     const auto bucket = static_cast<std::uint16_t>(word >> 2);
     const unsigned tag = word & 3u;
-    // The writer changed the successor of an unknown bucket, which may be any.
+    // The writer changed the successor of a bucket that is unknown here: it may be any bucket.
     if (!knows_previous) ++nexts_age_;
     if (knows_previous) set_next(previous, bucket);
     previous = bucket;

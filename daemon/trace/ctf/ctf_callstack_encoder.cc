@@ -10,7 +10,7 @@ constexpr std::uint64_t kNoCode = ~std::uint64_t{0};
 constexpr std::uint16_t kNoBucket = 0xFFFF;
 constexpr std::uint8_t kMaxPredictions = 255;
 constexpr std::size_t kMaxCodewordBytes = 2 + 8;
-// Room for the outer frames that are always kept, the cut, and the current codeword.
+// Room for the outer frames that are always kept, the truncation mark and the current codeword.
 constexpr std::size_t kOuterBytes =
     kMaxCallstackBytes - (CallstackEncoder::kInnermostKept + 3) * kMaxCodewordBytes;
 

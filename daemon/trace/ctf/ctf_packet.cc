@@ -144,8 +144,8 @@ bool is_well_formed(std::span<const std::byte> packet, const PacketHeader& heade
     time_us = event.time_us;
     if (event.id == EventId::kAlloc) ++next_id;
     if (event.id == EventId::kPromote || event.id == EventId::kCollect) {
-      // Below zero: a block of another domain that got its id later. The
-      // difference is taken modulo 2^64, where no combination overflows.
+      // Negative for a block of another domain that got its id later. The difference is taken
+      // modulo 2^64, where no combination overflows.
       const std::uint64_t id = next_id - 1 - static_cast<std::uint64_t>(event.id_delta);
       if (id > kMaxAllocId) return false;
     }

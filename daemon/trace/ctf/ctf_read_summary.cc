@@ -9,7 +9,7 @@
 
 namespace memprofd::ctf {
 
-// Packets of other processes are not losses, nor is what the writer itself omitted.
+// Packets of other processes, and events that the writer itself omitted, are not losses.
 bool ReadSummary::complete() const {
   return packets_truncated + packets_damaged + allocs_missing + callstacks_lost +
                  codes_unexplained + locations_partial + cache_disagreements + packets_early ==

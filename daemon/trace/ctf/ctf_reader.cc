@@ -47,7 +47,7 @@ class Reader::Impl {
   std::uint64_t header_pid_ = 0;
   int version_ = 0;
   DomainStates domains_{kMaxDomains};
-  // By code: whether its complete meaning is known.
+  // True for codes with a complete meaning.
   absl::flat_hash_map<std::uint64_t, bool> codes_;
   Visitor* visitor_ = nullptr;
   ReadSummary summary_;
@@ -156,8 +156,8 @@ void Reader::Impl::skip_damage() {
   domains_.forget_all();
 }
 
-// A child that was forked from the program may have written into the file. When
-// the packet stands where one of ours is expected, its pid may be the damage.
+// A child that was forked from the program may have written into the file. If the packet is where
+// one of ours is expected, its pid may be damaged instead.
 void Reader::Impl::skip_foreign(std::span<const std::byte> packet, const PacketHeader& header) {
   ++summary_.packets_foreign;
   summary_.bytes_lost += packet.size();

@@ -45,7 +45,7 @@ absl::Status check(const Alloc& event) {
 
 }  // namespace
 
-// The open packet of a domain, and what readers know of the domain before it.
+// The open packet of a domain, and the state of its readers before that packet.
 struct Writer::Domain {
   explicit Domain(std::uint16_t number, std::uint64_t start_us)
       : id(number), buffer(kMaxPacketBytes), out(buffer), last_us(start_us), written_us(start_us) {}
@@ -95,7 +95,7 @@ absl::StatusOr<std::uint64_t> Writer::alloc(const Alloc& event) {
   return domain.next_id++;
 }
 
-// There is room.
+// The caller has made room.
 void Writer::put_alloc(Domain& domain, const Alloc& event) {
   ByteWriter& out = domain.out;
   const std::size_t prefix = domain.callstacks.common_prefix(event.callstack);
