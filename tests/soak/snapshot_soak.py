@@ -42,11 +42,11 @@ class Failed(AssertionError):
 
 
 class Client(threading.Thread):
-    """Asks for pages, each of which has to be what it was the first time."""
+    """Asks for pages, each of which has to be what it was the first time, and rests in between for `rest` seconds."""
 
-    def __init__(self, port, pages):
+    def __init__(self, port, pages, rest):
         super().__init__(daemon=True)
-        self.port, self.pages = port, pages
+        self.port, self.pages, self.rest = port, pages, rest
         self.requests, self.longest, self.failures, self.ending = 0, 0.0, [], False
 
     def run(self):
@@ -69,9 +69,10 @@ class Client(threading.Thread):
                     raise Failed(f"{name}: {answer.status}, {len(body)} bytes")
                 self.longest = max(self.longest, time.monotonic() - began)
                 self.requests += 1
+                time.sleep(self.rest)
 
 
-def server_of(harness, folder, programs):
+def server_of(harness, folder, programs, rest):
     """demo_server under load; its standard input is a file that it alone has locked."""
 
     class Server(harness.Process):
@@ -81,7 +82,7 @@ def server_of(harness, folder, programs):
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 super().__init__([programs / "demo_server", "--self-load", "2"], stdin=lock)
             self.port, pages = int(self.read_line().split()[1]), {}
-            self.clients = [Client(self.port, pages) for _ in range(CLIENTS)]
+            self.clients = [Client(self.port, pages, rest) for _ in range(CLIENTS)]
             for client in self.clients:
                 client.start()
 
@@ -152,16 +153,17 @@ def domains_of(harness):
 
 
 class SnapshotSoak:
-    def __init__(self, folder, seed):
+    def __init__(self, folder, seed, rest=0):
+        """rest: of clients, where tests beside need the processors too."""
         import harness
         import test_heap
         self.harness, self.children, self.is_gone = harness, test_heap.children, test_heap.is_gone
         self.folder, self.random = pathlib.Path(folder), random.Random(seed)
         self.done, self.longest_outlived = collections.Counter(), 0.0
         self.daemon, self.programs = None, []
-        self.programs.append(server_of(harness, self.folder, test_heap.TARGETS4))
+        self.programs.append(server_of(harness, self.folder, test_heap.TARGETS4, rest))
         if harness.TARGETS5.exists():
-            self.programs.append(server_of(harness, self.folder, harness.TARGETS5))
+            self.programs.append(server_of(harness, self.folder, harness.TARGETS5, rest))
             self.programs.append(domains_of(harness))
 
     def close(self):
