@@ -7,6 +7,7 @@ with a reference counter. No BPF and no daemon: the agent alone is under test.
 
 import contextlib
 import copy
+import functools
 import os
 import re
 import struct
@@ -36,10 +37,20 @@ def unpack_head(data):
     return dict(zip(HEAD_NAMES, HEAD.unpack(data)))
 
 
+@functools.cache
+def _listed(path, options, _changed):
+    return subprocess.run(["nm", *options, path], capture_output=True, text=True).stdout
+
+
+def listed_by_nm(path, *options):
+    """What nm prints of a file, read once as long as the file stays the same: nm takes longer than what is asked here."""
+    there = os.stat(path)
+    return _listed(str(path), options, (there.st_dev, there.st_ino, there.st_size, there.st_mtime_ns))
+
+
 def symbol(path, name):
     """Address of a dynamic or static symbol."""
-    out = subprocess.run(["nm", path], capture_output=True, text=True).stdout
-    out += subprocess.run(["nm", "-D", path], capture_output=True, text=True).stdout
+    out = listed_by_nm(path) + listed_by_nm(path, "-D")
     return int(re.search(rf"^([0-9a-f]+) . {name}$", out, re.M).group(1), 16)
 
 
@@ -48,13 +59,14 @@ def semaphore(path):
     return int(re.search(r"Semaphore: 0x([0-9a-f]+)", notes).group(1), 16)
 
 
-def eventually(condition, what, timeout=20.0):
-    deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
+def eventually(condition, what, timeout=90.0):
+    """The longer it takes, the rarer it asks."""
+    began = time.monotonic()
+    while time.monotonic() < began + timeout:
         result = condition()
         if result:
             return result
-        time.sleep(0.002)
+        time.sleep(min(1, max(0.002, (time.monotonic() - began) / 10)))
     raise AssertionError(f"not within {timeout} s: {what}")
 
 

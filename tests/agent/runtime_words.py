@@ -7,7 +7,6 @@ import os
 import pathlib
 import re
 import struct
-import subprocess
 
 import agent_process as agent
 
@@ -26,7 +25,7 @@ def written_by_the_agent(pid):
     exe = os.readlink(f"/proc/{pid}/exe")
     mappings = pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()
     base = int(next(line for line in mappings if line.endswith(exe)).split("-")[0], 16)
-    out = subprocess.run(["nm", "-D", exe], capture_output=True, text=True, check=True).stdout
+    out = agent.listed_by_nm(exe, "-D")
     places = {line.split()[-1]: int(line.split()[0], 16) for line in out.splitlines() if len(line.split()) == 3}
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         return tuple(struct.unpack("<Q", os.pread(memory.fileno(), 8, base + places[name]))[0]
@@ -34,10 +33,10 @@ def written_by_the_agent(pid):
 
 
 @functools.cache
-def hooks_in(agent):
+def hooks_in(path):
     """Where in that file the functions are that stand in slots for malloc and its like (agent-lib/native_heap/hooks.c), and in
     the runtime's hooks of blocking sections (agent-lib/native_heap/blocking.c)."""
-    out = subprocess.run(["nm", agent], capture_output=True, text=True, check=True).stdout
+    out = agent.listed_by_nm(path)
     return [int(line.split()[0], 16) for line in out.splitlines() if re.search(r" t hook_\w+$", line)]
 
 

@@ -7,11 +7,10 @@ import pathlib
 import re
 import signal
 import struct
-import subprocess
 import tempfile
 
 import agent_process as agent
-from agent_process import BUILD, AgentProcess, eventually, symbol
+from agent_process import BUILD, AgentProcess, eventually, listed_by_nm, symbol
 from packed_batch import samples_of
 from runtime_words import written_by_the_agent, written_in_domains
 
@@ -89,7 +88,7 @@ class Program(AgentProcess):
 
     def walked(self):
         """Samples of OCaml 5 whose stack the agent has walked: the first word of each of 16 struct fiber_stack."""
-        out = subprocess.run(["nm", "-S", self.agent], capture_output=True, text=True, check=True).stdout
+        out = listed_by_nm(self.agent, "-S")
         at, size = re.search(r"^([0-9a-f]+) ([0-9a-f]+) . memprof_fiber_stacks$", out, re.M).groups()
         return sum(self.word(self.base + int(at, 16) + i * int(size, 16) // 16) for i in range(16))
 
