@@ -13,6 +13,7 @@
 #include "daemon/attach/inject/library_names.h"
 #include "daemon/attach/inject/loaded_files.h"
 #include "daemon/discover/argument_entry.h"
+#include "daemon/util/base_name.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {

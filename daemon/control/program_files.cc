@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/discover/elf_file.h"
 #include "daemon/discover/program_check.h"
+#include "daemon/util/base_name.h"
 #include "daemon/util/refusal.h"
 
 namespace memprofd {
@@ -20,7 +21,7 @@ constexpr std::chrono::milliseconds kFirstMoment{50};
 
 // True for /proc/PID/exe of a program that was started as an argument to the dynamic loader.
 bool is_loader(std::string_view exe) {
-  const std::string_view name = exe.substr(exe.rfind('/') + 1);
+  const std::string_view name = base_name(exe);
   return name.starts_with("ld-") && name.find(".so") != name.npos;
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/about_pid.h"
+#include "daemon/util/base_name.h"
 #include "daemon/util/file_id.h"
 #include "daemon/util/guard.h"
 #include "daemon/util/log.h"
@@ -28,7 +29,7 @@ constexpr std::size_t kAttachesAtOnce = 8;
 
 bool is_named(std::string_view exe, const std::string& pattern) {
   if (exe.ends_with(kDeleted)) exe.remove_suffix(kDeleted.size());
-  if (pattern.find('/') == pattern.npos) exe.remove_prefix(exe.rfind('/') + 1);
+  if (pattern.find('/') == pattern.npos) exe = base_name(exe);
   return ::fnmatch(pattern.c_str(), std::string(exe).c_str(), 0) == 0;
 }
 

@@ -39,6 +39,7 @@
 #include "daemon/run/started_program.h"
 #include "daemon/snapshot/file/new_file.h"
 #include "daemon/trace/recorder.h"
+#include "daemon/util/base_name.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/status_macros.h"
@@ -587,7 +588,7 @@ absl::Status run_run(const Options& options) {
                     [](const std::string& file) { return read_whole_image(file, {}); });
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<RunTarget> run,
-                   RunTarget::create(programs, path, path.substr(path.rfind('/') + 1), share));
+                   RunTarget::create(programs, path, std::string(base_name(path)), share));
   ChildReports reports(options);
   std::unique_ptr<RunChildren> children;
   // Rules apply to the program itself.

@@ -7,14 +7,13 @@
 #include <string_view>
 
 #include "absl/container/flat_hash_set.h"
+#include "daemon/util/base_name.h"
 
 namespace memprofd {
 namespace {
 
 // Programs with more mappings are not classified.
 constexpr std::size_t kMaxMappings = 1u << 18;
-
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 bool is_agent(const Mapping& mapping) {
   return mapping.path.find("libmemprof_agent") != std::string::npos ||

@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/discover/proc_fs.h"
+#include "daemon/util/base_name.h"
 #include "daemon/util/clock.h"
 
 namespace memprofd {
@@ -73,8 +74,6 @@ bool add_to(int ready, int descriptor) {
   event.events = EPOLLIN;
   return ::epoll_ctl(ready, EPOLL_CTL_ADD, descriptor, &event) == 0;
 }
-
-std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace
 
@@ -154,8 +153,7 @@ bool RunChildren::serve(Waiting& waiting) {
 }
 
 void RunChildren::start(const Waiting& waiting, const memprof_share_request& request) {
-  const std::string program =
-      file_name(std::string(request.exe, ::strnlen(request.exe, sizeof request.exe)));
+  const std::string program(base_name({request.exe, ::strnlen(request.exe, sizeof request.exe)}));
   if (request.kind == MEMPROF_SHARE_NO_RUNTIME) {
     return refuse(program, "has no OCaml runtime of its own");
   }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/util/base_name.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
 
@@ -51,7 +52,7 @@ absl::StatusOr<std::unique_ptr<RunTarget>> RunTarget::create(RunPrograms& progra
                                                              std::shared_ptr<RunProgram> program,
                                                              const ShareOptions& options) {
   ASSIGN_OR_RETURN(SharedAgent agent, SharedAgent::create(options));
-  std::string comm = program->name().substr(program->name().rfind('/') + 1);
+  std::string comm(base_name(program->name()));
   std::unique_ptr<RunTarget> target(
       new RunTarget(programs, std::move(agent), std::move(comm), options.rate));
   target->agent_.set_offsets(runtime_offsets(program->abi()));

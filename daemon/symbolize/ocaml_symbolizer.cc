@@ -6,16 +6,9 @@
 #include "daemon/model/callstack.h"
 #include "daemon/symbolize/debuginfo.h"
 #include "daemon/symbolize/symbol_names.h"
+#include "daemon/util/base_name.h"
 
 namespace memprofd {
-namespace {
-
-std::string base_name(const std::string& path) {
-  return path.substr(path.find_last_of('/') + 1);  // npos + 1 is 0
-}
-
-}  // namespace
-
 OcamlSymbolizer::OcamlSymbolizer(std::unique_ptr<ElfFile> program, std::uint64_t load_bias,
                                  FrameTable frames, LocationFormat format, SharedBudget budget)
     : Symbolizer(std::move(budget)), format_(format) {

@@ -16,6 +16,7 @@
 #include "daemon/trace/recording.h"
 #include "daemon/trace/trace_order.h"
 #include "daemon/trace/trace_symbolizer.h"
+#include "daemon/util/base_name.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -58,8 +59,6 @@ std::uint32_t origin_of(ctf::Source source, bool of_c) {
   }
   return MEMPROF_ORIGIN(0, MEMPROF_SOURCE_NORMAL, MEMPROF_ALLOC_MINOR);
 }
-
-std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 // Aggregates the events of a trace on the trace's clock.
 class Replayer final : public ctf::Visitor {
@@ -201,7 +200,7 @@ ProfileSnapshotPtr Replayer::finish() {
   close_window(end_ns);
   auto snapshot = std::make_shared<ProfileSnapshot>();
   snapshot->info = {.pid = static_cast<int>(std::min<std::uint64_t>(info_.pid, 1u << 30)),
-                    .comm = base_name(info_.executable),
+                    .comm = std::string(base_name(info_.executable)),
                     .exe = info_.executable,
                     .mode = TargetMode::kTrace,
                     .state = TargetState::kExited,

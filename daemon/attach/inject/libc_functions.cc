@@ -14,6 +14,7 @@
 #include "daemon/attach/inject/library_names.h"
 #include "daemon/discover/agent_finder.h"
 #include "daemon/discover/elf_file.h"
+#include "daemon/util/base_name.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {

@@ -6,10 +6,6 @@
 
 namespace memprofd {
 
-inline std::string_view base_name(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
 inline bool is_libc(std::string_view name) {
   return name == "libc.so.6" || (name.starts_with("libc-2.") && name.ends_with(".so"));
 }

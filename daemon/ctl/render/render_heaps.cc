@@ -7,16 +7,11 @@
 
 #include "daemon/ctl/render/text.h"
 #include "daemon/ctl/render/text_table.h"
+#include "daemon/util/base_name.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
 
 namespace memprofd::ctl {
-namespace {
-
-std::string base_name(std::string_view path) { return printable(path.substr(path.rfind('/') + 1)); }
-
-}  // namespace
-
 std::string kept_heaps_text(const pb::ListHeapsResponse& heaps) {
   if (heaps.directory().empty()) {
     return "this memprofd stores no snapshots; start it with --snapshot.directory DIR\n";
@@ -31,7 +26,7 @@ std::string kept_heaps_text(const pb::ListHeapsResponse& heaps) {
                    {"STOOD STILL", Align::kRight},
                    {"NAME"}});
   for (const pb::KeptHeap& heap : heaps.heaps()) {
-    table.add_row({utc_text(heap.unix_ns()), base_name(heap.program()),
+    table.add_row({utc_text(heap.unix_ns()), printable(base_name(heap.program())),
                    fmt::format("{}", heap.pid()), bytes_text(heap.heap_bytes()),
                    bytes_text(heap.file_bytes()), format_duration(heap.pause_seconds()),
                    printable(heap.name())});

@@ -12,6 +12,7 @@
 #include "daemon/snapshot/answers/assertion_check.h"
 #include "daemon/snapshot/answers/root_tree.h"
 #include "daemon/util/asker.h"
+#include "daemon/util/base_name.h"
 #include "daemon/util/fd.h"
 #include "daemon/util/log.h"
 #include "daemon/util/status_macros.h"
@@ -60,8 +61,8 @@ void log_violations(const ShortCensus& census) {
   for (const AssertionOutcome& outcome : census.assertions) {
     if (outcome.verdict != AssertionVerdict::kViolated) continue;
     log_warning("pid {}: {} violates the assertion {}: {}", census.info.pid,
-                printable(census.info.program.substr(census.info.program.rfind('/') + 1)),
-                assertion_text(outcome.assertion), outcome_text(outcome));
+                printable(base_name(census.info.program)), assertion_text(outcome.assertion),
+                outcome_text(outcome));
   }
 }
 

@@ -18,6 +18,7 @@
 #include "daemon/history/discoveries.h"
 #include "daemon/query/observe_mode_rules.h"
 #include "daemon/snapshot/answers/assertion_check.h"
+#include "daemon/util/base_name.h"
 #include "daemon/util/log.h"
 #include "daemon/values/kept_values.h"
 #include "prometheus/text_serializer.h"
@@ -111,7 +112,7 @@ std::vector<ProfileSnapshotPtr> unique_targets(std::vector<ProfileSnapshotPtr> t
   return out;
 }
 
-std::string program_of(const TargetInfo& info) { return info.exe.substr(info.exe.rfind('/') + 1); }
+std::string program_of(const TargetInfo& info) { return std::string(base_name(info.exe)); }
 
 // A pid belongs to one program now; its name may be shared with a later one.
 MetricLabels labels_of_target(const TargetInfo& info) {
