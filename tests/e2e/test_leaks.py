@@ -2,6 +2,8 @@
 """memprofctl leaks: each leak is named with its line and the variable that keeps it, with default
 settings; of a healthy program nothing is."""
 
+import itertools
+
 import harness
 from harness import E2ETest, TARGETS, eventually
 
@@ -41,11 +43,13 @@ class Found(LeakTest):
         answer = eventually(found, f"the leak of {kind} is named", timeout=180)
         self.assertIn(answer["verdict"], ("LEAK_VERDICT_SITES", "LEAK_VERDICT_GROUPS", "LEAK_VERDICT_MEMORY"))
 
+        seconds = itertools.chain((8, 16), itertools.repeat(32))  # a buffer doubles ever more rarely, and not between answers
+
         def variable_grew():
-            answer = self.verdict(daemon, *sites, "--for", "8s", "--max-pause", "10s", "--cmt", TARGETS / "obj")
+            answer = self.verdict(daemon, *sites, "--for", f"{next(seconds)}s", "--max-pause", "10s", "--cmt", TARGETS / "obj")
             grown = [c for c in answer["containers"] if variable in c["root"]]
             return grown and grown[0]
-        grown = eventually(variable_grew, f"{variable} has grown", timeout=180)
+        grown = eventually(variable_grew, f"{variable} has grown", timeout=300)
         self.assertGreater(int(grown["change_bytes"]), 0)
 
         def told():  # of another span of time than the answer before, which may not show it yet
