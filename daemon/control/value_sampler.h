@@ -26,10 +26,10 @@ struct PublishingTarget {
 class ValueSampler {
  public:
   static constexpr std::chrono::milliseconds kInterval{1000};
-  // A share of the time of one processor.
+  // Share of the time of one processor.
   static constexpr int kMostPercent = 1;
 
-  // list: those that there are now; called by the thread.
+  // list: returns the current targets; called by the thread.
   explicit ValueSampler(std::function<std::vector<PublishingTarget>()> list);
   ~ValueSampler() { stop(); }
   ValueSampler(const ValueSampler&) = delete;
