@@ -10,7 +10,7 @@
 
 namespace memprofd {
 
-// More is no minor heap: the runtime takes at most 2^28 words (Minor_heap_max).
+// A larger range is no minor heap: the runtime allows at most 2^28 words (Minor_heap_max).
 inline constexpr std::uint64_t kMaxMinorHeapBytes = 1ull << 40;
 
 // Layout in a domain's state, at young_start.
