@@ -51,8 +51,8 @@ absl::StatusOr<UniqueFd> open_pagemap(int pid) {
   return file;
 }
 
-// The frame that all pages share which were only read. 0 if it is unknown: without CAP_SYS_ADMIN
-// frames are hidden, and some kernels give each such page its own frame.
+// The frame that is shared by all pages that were only read. 0: unknown, because frames are hidden
+// without CAP_SYS_ADMIN, and some kernels give each such page its own frame.
 std::uint64_t find_zero_frame() {
   constexpr std::size_t kBytes = 2 * kPageBytes;
   void* pages = ::mmap(nullptr, kBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -139,7 +139,8 @@ absl::Status PageMap::scan_words(std::uint64_t begin, std::uint64_t end,
                                 static_cast<off_t>(begin / kPageBytes * sizeof words[0]));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return cannot_scan();
-    if (got < static_cast<ssize_t>(sizeof words[0])) return absl::OkStatus();  // has ended
+    if (got < static_cast<ssize_t>(sizeof words[0]))
+      return absl::OkStatus();  // the process has ended
     for (std::size_t i = 0; i < static_cast<std::size_t>(got) / sizeof words[0]; ++i) {
       const std::uint64_t word = words[i], page = begin + i * kPageBytes;
       const bool present = (word & kWordPresent) != 0;
