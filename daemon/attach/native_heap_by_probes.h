@@ -26,7 +26,7 @@ class NativeHeapByProbes {
   // the reason.
   NativeHeapByProbes(const Target& target, const AttachOptions& options);
 
-  // Configuration of the kernel's side; nothing if it is not needed.
+  // Configuration of the kernel's side; nullopt if it is not needed.
   std::optional<MallocProbesConfig> config() const;
   // Samples per word; 0 if not requested, or impossible.
   double rate() const;

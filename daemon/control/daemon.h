@@ -161,8 +161,7 @@ class Daemon : public ProfilerService {
   const std::shared_ptr<ControlQueue> queue_ = std::make_shared<ControlQueue>();
   std::atomic<bool> cancelled_ = false;
   std::atomic<bool> stop_ = false;
-  std::atomic<std::chrono::steady_clock::time_point>
-      turned_at_;  // last turn of the control thread's loop
+  std::atomic<std::chrono::steady_clock::time_point> turned_at_;  // last turn of the control loop
   DaemonOptions options_;
   SnapshotHub hub_;
   IngestThread ingest_;

@@ -62,7 +62,7 @@ using ForkFamilyPtr = std::shared_ptr<ForkFamily>;
 class ForkedChildren {
  public:
   static constexpr std::chrono::milliseconds kPatience{100};
-  static constexpr int kMaxInspections = 8;  // of children of all families, at a time
+  static constexpr int kMaxInspections = 8;  // at the same time, for all families
 
   // proc: a fake tree in tests.
   explicit ForkedChildren(ProcFs proc = ProcFs()) : proc_(std::move(proc)) {}

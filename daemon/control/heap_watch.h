@@ -51,7 +51,7 @@ class HeapWatch {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // Snapshots taken at the same time, of all programs; of each program one.
+  // Maximum number of simultaneous snapshots, for all programs; one per program.
   static constexpr std::size_t kMostTaken = 8;
   // Time for which a program waits at a point for its snapshot, and for reaching a place where it
   // can be copied.

@@ -18,7 +18,7 @@ namespace memprofd {
 // Thread-safe.
 class RssService {
  public:
-  // Inspections at the same time.
+  // Maximum number of simultaneous inspections.
   static constexpr std::size_t kMaxInspections = 4;
   // Younger answers are reused.
   static constexpr std::chrono::seconds kFresh{1};

@@ -111,7 +111,7 @@ class TargetSession {
   }
   int forked_from() const { return options_.forked_from; }
   const std::string& user() const { return options_.user; }
-  // Owner of the process when the session began; nothing if unknown.
+  // Owner of the process when the session began; nullopt if unknown.
   std::optional<uid_t> owner() const { return owner_; }
   const ForkFamily* family() const { return options_.family.get(); }
 
@@ -139,7 +139,7 @@ class TargetSession {
   void tick();
   // Calls tick() unless nothing can have changed.
   void tick_when_due();
-  // When the next tick is due.
+  // Time of the next tick.
   TimePoint due_at() const { return pace_.due_at(); }
   // While attached: memprofd's CPU time for this target since the last call. The resulting limit in
   // cores goes to limit_cpu(); 0: none.
@@ -277,7 +277,7 @@ class TargetSession {
   std::shared_ptr<TargetPipeline> target_pipeline_;
   ProfileSnapshotPtr resumes_from_;             // until it samples; or null
   std::string why_no_agent_;                    // the agent was in the program but could not sample
-  TimePoint inspect_until_ = TimePoint::max();  // earlier: detached, a moment to end
+  TimePoint inspect_until_ = TimePoint::max();  // earlier once detached: time limit to end
   std::vector<PendingAnswer> pending_answers_;
   SkippedChildren skipped_children_;  // children skipped since the attach
   TimePoint requested_at_ = Clock::now();

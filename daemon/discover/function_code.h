@@ -25,7 +25,7 @@ inline constexpr std::uint64_t kMaxFunctionBytes = 1u << 20;
 // instruction.
 struct FunctionExit {
   std::uint64_t at = 0;       // bytes from the function's start
-  bool is_tail_call = false;  // a jump to another function; else a return
+  bool is_tail_call = false;  // a jump to another function; otherwise a return
 };
 
 // The place at which a call is counted.

@@ -92,8 +92,8 @@ struct Publication {
   std::uint32_t waiting = 0;         // threads that wait in a pause
 };
 
-// address: of struct memprof_values. kFailedPrecondition, in one line, when there is no registry,
-// or one of another build; else errors of the memory.
+// address: of struct memprof_values. kFailedPrecondition, in one line, if there is no registry, or
+// one of another build; otherwise the errors of the memory.
 absl::StatusOr<Publication> read_publication(const MemoryReader& memory, std::uint64_t address,
                                              const TickMoment& now, bool by_lane = false);
 

@@ -31,7 +31,7 @@ struct ValuesRequest {
   enum class What {
     kAll,
     kPublished,  // published values, no modules
-    kModules,    // the other way round
+    kModules,    // module values, no published ones
     kKept,       // kept module values, under their names there
     kFields,     // the module fields below, under their names there, regardless of the pattern
   };
@@ -40,7 +40,7 @@ struct ValuesRequest {
   std::string pattern;  // RE2, found anywhere in the name or that in the source; empty: all
   const GuardedTypes* types =
       nullptr;  // search places for names of the source; null: not requested
-  // Also what never changes: functions, constants.
+  // Includes values that never change: functions, constants.
   bool with_constants = false;
   bool with_contents = false;   // of strings, which may be secret
   std::size_t graph_nodes = 0;  // of all values together; 0: no graphs

@@ -44,7 +44,7 @@ enum class HeaderState { kGood, kBad, kUnsupportedVersion };
 // may be the start of a packet.
 HeaderState get_header(std::span<const std::byte> bytes, PacketHeader& header);
 
-// One event as it stands in the packet. The spans are valid as long as the packet.
+// One event as stored in the packet. The spans are valid as long as the packet.
 struct RawEvent {
   EventId id = EventId::kInfo;
   std::uint64_t time_us = 0;
