@@ -34,9 +34,8 @@ struct AddressRange {
 
 struct Target {
   int pid = 0;
-  int container_pid = 0;  // in its own pid namespace; 0: the same
-  std::uint64_t start_time_ticks =
-      0;  // field 22 of /proc/PID/stat; identifies a process together with pid
+  int container_pid = 0;               // in its own pid namespace; 0: the same
+  std::uint64_t start_time_ticks = 0;  // field 22 of /proc/PID/stat; with pid identifies a process
   UniqueFd pidfd;
   // The user besides root who may inspect it (process_owner.h). Belongs to the same address space
   // as memory.

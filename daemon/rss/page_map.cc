@@ -139,8 +139,7 @@ absl::Status PageMap::scan_words(std::uint64_t begin, std::uint64_t end,
                                 static_cast<off_t>(begin / kPageBytes * sizeof words[0]));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return cannot_scan();
-    if (got < static_cast<ssize_t>(sizeof words[0]))
-      return absl::OkStatus();  // the process has ended
+    if (got < static_cast<ssize_t>(sizeof words[0])) return absl::OkStatus();  // has ended
     for (std::size_t i = 0; i < static_cast<std::size_t>(got) / sizeof words[0]; ++i) {
       const std::uint64_t word = words[i], page = begin + i * kPageBytes;
       const bool present = (word & kWordPresent) != 0;

@@ -80,7 +80,7 @@ class KernelSide {
   // How the program ended; kUnknown while it runs, and on kernels that do not report it.
   ProgramEnd program_end() const;
 
-  // Each call is a system call.
+  // Makes one system call per counter.
   KernelCounters counters() const;
   // Number of callstacks that did not arrive, whatever the reason.
   std::uint64_t captures_lost() const;
