@@ -220,7 +220,7 @@ std::optional<Extent> MallocWalk::chunk_of(std::uint64_t user) const {
   return Extent{.begin = chunk, .end = chunk + bytes, .kind = extent->kind, .name = extent->name};
 }
 
-// Since glibc 2.32 links are XORed with their own place; a plain link, decoded, points to no chunk.
+// Since glibc 2.32 links are XORed with their own address; a decoded plain link has no chunk.
 void MallocWalk::follow_list(CachedList list) {
   for (std::uint64_t i = 0, user = list.user; i < list.most && user != 0; ++i) {
     const auto chunk = chunk_of(user);

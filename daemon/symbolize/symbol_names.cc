@@ -38,7 +38,7 @@ std::string demangle(std::string_view symbol) {
   const bool ocaml = symbol.starts_with(kPrefix) && symbol.size() > kPrefix.size() &&
                      std::isupper(static_cast<unsigned char>(symbol[kPrefix.size()])) != 0;
   const std::string_view path = ocaml ? symbol.substr(kPrefix.size()) : std::string_view();
-  // Since OCaml 5.1 the separator is a point.
+  // Since OCaml 5.1 the separator is a dot.
   std::size_t split = path.find('.');
   std::size_t begin = split + 1;
   if (split == std::string_view::npos) {
