@@ -50,7 +50,7 @@ std::optional<CallstackId> CallstackTable::intern(const CallstackView& view) {
   return id;
 }
 
-// Requires that the callstack has room.
+// Returns true if there is room for the callstack, and charges its memory.
 bool CallstackTable::has_room_for(const CallstackView& view) {
   return size() < limits_.callstacks && view.entries.size() <= limits_.entries - entries_ &&
          charge_.grow_or_count(bytes_of(view.entries.size()));

@@ -52,7 +52,7 @@ std::pair<double, double> limits_of(double share, double n, double quantile) {
   return {(middle - half) / (1 + z2), (middle + half) / (1 + z2)};
 }
 
-// The number of blocks of equal weight that they amount to (Kish's effective size).
+// Number of blocks of equal weight to which they correspond (Kish's effective size).
 double blocks(const BlockWords& of) {
   return of.squares > 0 ? of.words * of.words / of.squares : 0;
 }

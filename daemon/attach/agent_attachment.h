@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A target with an agent: its BPF programs, its agent, and how they came there. Undone in
-// reverse order, also by the destructor.
+// A target with an agent: its BPF programs, its agent, and the way in which the agent was loaded.
+// Undone in reverse order, also by the destructor.
 //
-// Two ways in. An agent that is in the process (linked, preloaded, or left by an
-// earlier session) starts by itself at the next minor collection once its
-// semaphore is up. Otherwise the agent is injected; see injector.h.
+// There are two ways. An agent that is in the process (linked, preloaded, or left by an earlier
+// session) starts by itself at the next minor collection once its semaphore is raised. Otherwise
+// the agent is injected; see injector.h.
 #pragma once
 
 #include <atomic>
@@ -54,7 +54,7 @@ class AgentAttachment final : public AttachedTarget {
   std::string keep_alive(bool sampling) const override;
   std::string waiting_for() const override;
 
-  void request_stop() override;  // at the agent's next callback
+  void request_stop() override;  // takes effect at the agent's next callback
   bool stopped() const override;
   void begin_detach() override;
   bool detached() override;
@@ -88,7 +88,7 @@ class AgentAttachment final : public AttachedTarget {
   absl::Status attach_capture();
   absl::Status attach_batch();
   absl::Status send_session() const;
-  // On any thread.
+  // Any thread.
   AgentOrders orders(const AgentStatus& agent, SessionRequest session) const;
   absl::StatusOr<Progress> agent_progress();
   absl::Status advance_injection();
@@ -123,15 +123,15 @@ class AgentAttachment final : public AttachedTarget {
   TargetLock lock_;
   AgentPlan plan_;
   std::unique_ptr<KernelSide> kernel_;
-  std::optional<AgentLocation> injected_agent_;  // claimed by the injector; after its end
+  std::optional<AgentLocation> injected_agent_;  // claimed by the injector; set after its end
   std::optional<AgentControl> control_;
   AgentLocation agent_;                // of control_
   std::uint64_t native_interval_ = 0;  // bytes of native heap per sample; 0: not profiled
   std::optional<NativeHeapControl> native_heap_;
   std::uint32_t native_generation_ = 0;
-  bool claimed_ = false;  // control_'s agent is ours (agent_owner.h)
+  bool claimed_ = false;  // the agent of control_ is ours (agent_owner.h)
   CaptureMode capture_mode_ = CaptureMode::kKernel;
-  std::optional<KernelCapture> kernel_capture_;  // while its probe is there
+  std::optional<KernelCapture> kernel_capture_;  // while its probe exists
   SessionRequest session_;                       // the last request
   bool begun_ = false;
   std::chrono::steady_clock::time_point begun_at_;

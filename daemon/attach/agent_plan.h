@@ -26,7 +26,7 @@ struct AgentPlan {
   AgentLocation agent;                // location of that agent
   std::size_t others = 0;             // idle agents of other builds in the process; they stay so
   std::optional<AgentFile> file;      // the agent to inject, when there is none
-  bool copy_file = false;             // the process does not see that file
+  bool copy_file = false;             // the process cannot see that file
   // True if the agent's probe is placed only after the agent is loaded and the program runs again.
   // Sampling then begins a little later. Otherwise a program with many mappings would be stopped
   // while the kernel searches them for the probe's semaphore, and a copy is not a file yet.
@@ -40,8 +40,8 @@ struct AgentPlan {
 // earlier builds. kFailedPrecondition if the process has our agent twice.
 absl::StatusOr<AgentPlan> read_agent_status(const Target& target);
 
-// Reads files of the process, so not for the thread that cares for all targets. An error means that
-// the program can be profiled in no mode now:
+// Reads files of the process, so it must not run on the thread that serves all targets. An error
+// means that no mode can profile the program now:
 //   kFailedPrecondition  a debugger traces it, or it has our agent twice
 //   kDataLoss            our agent's file is another build's
 absl::StatusOr<AgentPlan> plan_agent(const Target& target, const AttachOptions& options);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that is being profiled, whichever way: with an agent in it (AgentAttachment) or
-// observed from outside (ObserveAttachment). Undone by the destructor.
+// A program that is being profiled: with an agent in it (AgentAttachment) or observed from outside
+// (ObserveAttachment). Undone by the destructor.
 //
 //     Waiting --advance()--> Sampling --request_stop()/advance()--> stopped
 //        |                      |
@@ -43,10 +43,10 @@ class AttachedTarget {
   // Call this every second: repeats the request for a session until it is received. Returns one
   // line if a running session (`sampling`) has ended by itself; otherwise empty.
   virtual std::string keep_alive(bool sampling) const = 0;
-  // Why it is waiting, one line.
+  // One line that explains why it is waiting.
   virtual std::string waiting_for() const = 0;
 
-  // Asks for the end of sampling; true once it has come.
+  // Requests the end of sampling; stopped() is true once it has ended.
   virtual void request_stop() = 0;
   virtual bool stopped() const = 0;
   // Abandons a copy that is being taken, and begins to remove the probes; can be repeated. A
@@ -67,17 +67,17 @@ class AttachedTarget {
   // destructor may run, while the target's memory still exists.
   virtual Target release_target() = 0;
   virtual KernelSide& kernel() = 0;
-  // Null until there is one in the process.
+  // Null until an agent is in the process.
   virtual const AgentControl* agent() const = 0;
   // Native heap: samples per word, 0 if it is not profiled; null until an agent profiles it.
   virtual double native_heap_rate() const { return 0; }
   virtual const NativeHeapControl* native_heap() const { return nullptr; }
-  // True if native blocks are followed now. When probes do that, call watch_native_heap() often;
+  // True if native blocks are followed now. If probes follow them, call watch_native_heap() often;
   // following may then end, for a reason of one line without the pid.
   virtual void watch_native_heap() {}
   virtual bool follows_native_heap() const { return native_heap() != nullptr; }
   virtual std::string why_no_native_heap() const { return ""; }
-  // True if one of its threads may be held now: then nothing that takes time may access its address
+  // True if one of its threads may be held now: then no slow operation may access its address
   // space.
   virtual bool injecting() const = 0;
   virtual double paused_seconds() const = 0;

@@ -28,12 +28,12 @@ struct CopySpeed {
 };
 
 struct CopyCost {
-  std::uint64_t anonymous_bytes = 0;  // all of them may have to be there twice in the end
-  std::uint64_t huge_bytes = 0;       // part of those in huge pages
+  std::uint64_t anonymous_bytes = 0;  // in the worst case all of them exist twice
+  std::uint64_t huge_bytes = 0;       // part of them in huge pages
   double pause_seconds = 0;
 };
 
-// Parses /proc/PID/smaps_rollup; total on any text. kDataLoss if it lacks the numbers.
+// Parses /proc/PID/smaps_rollup; accepts any text. kDataLoss if it lacks the numbers.
 absl::StatusOr<CopyCost> parse_smaps_rollup(std::string_view text);
 
 // Takes as long as the kernel needs to read the mappings, tens of milliseconds per GB. The program
@@ -41,10 +41,11 @@ absl::StatusOr<CopyCost> parse_smaps_rollup(std::string_view text);
 absl::StatusOr<CopyCost> predict_copy_cost(int pid, const CopySpeed& speed,
                                            const ProcFs& proc = ProcFs());
 
-// Some 30 ms of CPU, at the target's priority. kResourceExhausted when no process can be had.
+// Takes about 30 ms of CPU, at the target's priority. kResourceExhausted if no process can be
+// created.
 absl::StatusOr<CopySpeed> rehearse_copy(int pid);
 
-// kOutOfRange, in one line with the remedy, when that is longer than is allowed.
+// kOutOfRange, in one line with the remedy, if the pause would be longer than allowed.
 absl::Status check_pause(int pid, const CopyCost& cost, double max_pause_seconds);
 
 }  // namespace memprofd

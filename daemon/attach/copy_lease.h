@@ -15,7 +15,7 @@ namespace memprofd {
 
 struct CopyLease {
   const Target& target;
-  const KernelSide* kernel;  // null: the program is ours, and is copied while it waits
+  const KernelSide* kernel;  // null: the program is ours, and waits while it is copied
   SharedFd agent_file;
   std::uint64_t control_address = 0;  // memprof_agent_control in the process
   LibcFunctions libc;

@@ -17,9 +17,9 @@ struct MemoryRoots {
   std::string cgroup = "/sys/fs/cgroup";
 };
 
-// kResourceExhausted, in one line with the remedy, when there is not. Limits that cannot be read
-// (of cgroups outside of memprofd's namespace) are not known to be there. What a cgroup has read of
-// files and not used lately counts as room.
+// kResourceExhausted, in one line with the remedy, if there is no room. Limits that cannot be read
+// (of cgroups outside of memprofd's namespace) are ignored. File pages that a cgroup has not used
+// lately count as room.
 absl::Status check_room(int pid, const CopyCost& cost, const MemoryRoots& roots = {});
 
 }  // namespace memprofd

@@ -18,10 +18,10 @@ struct MallocSites {
   ProbeSites frees;
 };
 
-// The malloc of the file that the dynamic linker loaded first of those that have one, as it binds
-// calls of the program; without such a list the program's own, otherwise that of a library that
-// replaces the C library's, otherwise the C library's. Reads files of the process.
-// kFailedPrecondition, a few words: none is found, they cannot be distinguished, or its code is not
+// Finds the malloc of the first file in the dynamic linker's list that has one, because calls of
+// the program bind to it. Without such a list takes the program's own, otherwise that of a library
+// that replaces the C library's, otherwise the C library's. Reads files of the process.
+// kFailedPrecondition, a few words: there is none, they cannot be distinguished, or its code is not
 // understood.
 absl::StatusOr<MallocSites> find_malloc(const Target& target);
 

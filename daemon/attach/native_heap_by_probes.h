@@ -26,17 +26,17 @@ class NativeHeapByProbes {
   // the reason.
   NativeHeapByProbes(const Target& target, const AttachOptions& options);
 
-  // Configuration of the kernel's side; nothing if it is not needed.
+  // Configuration of the kernel's side; nullopt if it is not needed.
   std::optional<MallocProbesConfig> config() const;
   // Samples per word; 0 if not requested, or impossible.
   double rate() const;
 
-  // Call it once the kernel's side is loaded with config(); can be repeated.
+  // Call this once the kernel's side is loaded with config(); can be repeated.
   void begin(KernelSide& kernel);
   void watch();
   bool follows() const { return state_ == State::kFollowing; }
-  // Why it is not followed, or not any more, in one line without the pid; empty if it is or will be
-  // followed, or was not requested.
+  // The reason why the native heap is not, or no longer, followed, in one line without the pid.
+  // Empty if it is or will be followed, or was not requested.
   const std::string& why_not() const { return why_not_; }
 
   void begin_detach();
@@ -56,7 +56,7 @@ class NativeHeapByProbes {
   std::string why_not_;
   State state_ = State::kIdle;
   Clock::time_point counted_since_;
-  MallocProbes* probes_ = nullptr;  // of the kernel's side
+  MallocProbes* probes_ = nullptr;  // owned by the kernel's side
 };
 
 }  // namespace memprofd

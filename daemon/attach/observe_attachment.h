@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A target in observe mode: one probe where the runtime's allocations find no room in the minor
-// heap (bpf/observe.bpf.h). Nothing is written to the process, nothing runs in it, and it is never
-// stopped or traced; detaching only removes the probe. The native heap is followed by probes too,
-// if requested (native_heap_by_probes.h).
+// A target in observe mode: one probe where an allocation of the runtime does not fit into the
+// minor heap (bpf/observe.bpf.h). Nothing is written to the process, nothing runs in it, and it is
+// never stopped or traced; detaching only removes the probe. If requested, probes follow the native
+// heap, too (native_heap_by_probes.h).
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class ObserveAttachment final : public AttachedTarget {
                                                                     const AttachOptions& options);
 
   std::uint32_t next_generation() const override { return 1; }
-  absl::Status begin(double rate, memprof_capture_by wanted) override;  // there is no rate
+  absl::Status begin(double rate, memprof_capture_by wanted) override;  // ignores the rate
   absl::StatusOr<Progress> advance() override { return Progress::kSampling; }
   std::string why_no_agent() const override { return ""; }
   std::string keep_alive(bool) const override { return ""; }

@@ -22,13 +22,13 @@ struct CallTimes {
   std::uint64_t returned = 0;
   std::uint64_t tail_calls = 0;  // ended by a call of another function in their place
   std::uint64_t raised = 0;      // left by an exception, as far as noticed
-  std::uint64_t running = 0;     // have not come back
-  std::uint64_t lost = 0;        // have begun, their end is not known
-  std::uint64_t unmatched = 0;   // ends of calls whose begin is not known; not in calls
+  std::uint64_t running = 0;     // have not returned
+  std::uint64_t lost = 0;        // have begun, but their end is unknown
+  std::uint64_t unmatched = 0;   // ends of calls whose start is unknown; not in calls
   double seconds = 0;            // total of calls that returned or ended in a tail call
   Quantiles ns;                  // durations of the same calls
-  // Words that their domains have allocated from their begin to their end; of all of them but
-  // unsized, which have gone on in another domain, or of which nothing is known.
+  // Words that their domains allocated from start to end, for all of these calls except `unsized`
+  // ones: they continued in another domain, or nothing is known about them.
   std::uint64_t words = 0;
   std::uint64_t unsized = 0;
   Quantiles words_each;

@@ -54,7 +54,7 @@ class CallTrace {
   //   kResourceExhausted    more functions match than MEMPROF_CALL_FUNCTIONS
   //   kFailedPrecondition   the program is stripped, or has replaced itself; no function that
   //                         matches can be counted
-  // and what CallProbes::attach() says.
+  // Otherwise the errors of CallProbes::attach().
   static absl::StatusOr<std::unique_ptr<CallTrace>> start(Target target,
                                                           const CallsRequest& request);
 

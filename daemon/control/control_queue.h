@@ -41,7 +41,8 @@ class ControlQueue {
   // Fails all current and future requests with kAborted.
   void close();
 
-  // Control thread only. Waits for requests, a wake-up or the time; what there is.
+  // Control thread only. Waits until there are requests, a wake-up or the time has come. Returns
+  // the requests.
   Requests wait_until(std::chrono::steady_clock::time_point time);
 
   static absl::Status closed();
@@ -55,7 +56,7 @@ class ControlQueue {
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Exactly one answer to a request: kAborted at the end if none was given before.
+// Answers a request exactly once: with kAborted on destruction if there was no answer before.
 template <typename Result>
 class Answer {
  public:
@@ -67,7 +68,7 @@ class Answer {
   }
   ~Answer() { give(ControlQueue::closed()); }
 
-  // Does nothing when it was given before.
+  // Does nothing if there was an answer before.
   void give(Result result) {
     if (auto promise = std::exchange(promise_, std::nullopt)) {
       promise->set_value(std::move(result));

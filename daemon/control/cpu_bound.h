@@ -37,7 +37,7 @@ class CpuBound {
 
    private:
     friend class CpuBound;
-    double cores_ = 0;  // recently
+    double cores_ = 0;  // recent use
     double over_seconds_ = 0;
     bool slowed_ = false;
     bool slowed_before_ = false;
@@ -46,7 +46,7 @@ class CpuBound {
   struct Target {
     Use* use;
     double cpu_seconds;   // memprofd's CPU time for this target in the window
-    bool held;            // its rate is held down
+    bool held;            // the bound keeps its rate below the requested one
     bool behind = false;  // some of its events are still unread
   };
   // Takes consecutive windows. Returns the limit of each target in cores; 0: none.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps memprofd within --cpu.max: measures its CPU use, in all and for each target, and applies
+// Keeps memprofd within --cpu.max: measures its CPU use, in total and for each target, and applies
 // the shares of CpuBound to the targets. Owned by the control thread.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace memprofd {
 
 class CpuGovernor {
  public:
-  // cores: as CpuBound has it.
+  // cores: as for CpuBound.
   explicit CpuGovernor(double cores) : bound_(cores) {}
 
   // Call this repeatedly.

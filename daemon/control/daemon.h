@@ -55,17 +55,17 @@ struct DaemonOptions {
   std::size_t history_bytes = 0;            // total for all targets
   // Time for which the counts of an ended target are kept.
   std::chrono::seconds retention{};
-  std::vector<std::string> cmt;  // places of compilers' files
+  std::vector<std::string> cmt;  // directories of the compilers' files
 };
 
 class Daemon : public ProfilerService {
  public:
-  // state: where targets are kept; null: nowhere. Those that were kept there are shown; those of
-  // which the program still runs are attached to again, as they were.
+  // state: stores the targets; null: they are not stored. Stored targets are shown, and those whose
+  // program still runs are attached again with the same settings.
   explicit Daemon(DaemonOptions options, std::unique_ptr<StateStore> state = nullptr);
   ~Daemon() override;  // stop()
-  // Detaches from every target: each ends up as it was. Questions are still answered then,
-  // requests are not.
+  // Detaches from every target, which leaves each program as it was before the attach. Afterwards
+  // queries are still answered, requests are not.
   void stop();
   // True if the previous memprofd was attached to the process and this one resumes it.
   bool resumes(int pid) const { return resuming_.contains(pid); }
@@ -129,7 +129,7 @@ class Daemon : public ProfilerService {
   // The user for whom a target is profiled.
   std::string user_of(int pid) const;
   bool may_follow(const ForkFamily& family, const ForkedChild& child);
-  // why: with the child's pid.
+  // why: includes the child's pid.
   void skip_child(int parent, SkippedChildren::Reason reason, const std::string& why);
   void forget_ended();
 
@@ -161,7 +161,7 @@ class Daemon : public ProfilerService {
   const std::shared_ptr<ControlQueue> queue_ = std::make_shared<ControlQueue>();
   std::atomic<bool> cancelled_ = false;
   std::atomic<bool> stop_ = false;
-  std::atomic<std::chrono::steady_clock::time_point> turned_at_;  // of the control thread's loop
+  std::atomic<std::chrono::steady_clock::time_point> turned_at_;  // last turn of the control loop
   DaemonOptions options_;
   SnapshotHub hub_;
   IngestThread ingest_;

@@ -18,8 +18,8 @@ struct EndedTarget {
   std::chrono::steady_clock::time_point ended_at;
 };
 
-// A pid to forget: a program that ended before `until`; otherwise, if there are more than `most`,
-// the oldest of the user with the most. Nothing: all may stay.
+// Returns a pid to forget: a program that ended before `until`; otherwise, if there are more than
+// `most`, the oldest of the user with the most. nullopt: all may stay.
 std::optional<int> next_to_forget(const std::vector<EndedTarget>& ended, std::size_t most,
                                   std::chrono::steady_clock::time_point until);
 

@@ -51,7 +51,7 @@ class ForkFamily {
   bool in_use() const { return inspected_.has_value() || !waiting_.empty(); }
 
   const std::optional<ProcessUser> user_;
-  std::deque<ForkedChild> waiting_;  // in the order of their coming
+  std::deque<ForkedChild> waiting_;  // oldest first
   std::optional<ForkedChild> inspected_;
   int given_up_ = 0;
 };
@@ -62,9 +62,9 @@ using ForkFamilyPtr = std::shared_ptr<ForkFamily>;
 class ForkedChildren {
  public:
   static constexpr std::chrono::milliseconds kPatience{100};
-  static constexpr int kMaxInspections = 8;  // at children of all families
+  static constexpr int kMaxInspections = 8;  // at the same time, for all families
 
-  // proc is that of a fake tree in tests.
+  // proc: a fake tree in tests.
   explicit ForkedChildren(ProcFs proc = ProcFs()) : proc_(std::move(proc)) {}
 
   // Returns false if too many children of the family are already waiting.

@@ -28,7 +28,7 @@ struct HeapRule {
   int hour = 0, minute = 0;
 };
 
-// kInvalidArgument, with what can be written.
+// kInvalidArgument: the message lists the valid forms.
 absl::StatusOr<HeapRule> parse_heap_rule(std::string_view text);
 
 // The numbers of a sampled target that rules compare.
@@ -41,11 +41,11 @@ struct HeapMoment {
 // A rule of the first four kinds, and its state for one target.
 class HeapRuleState {
  public:
-  explicit HeapRuleState(const HeapRule& rule) : rule_(&rule) {}  // which outlives it
+  explicit HeapRuleState(const HeapRule& rule) : rule_(&rule) {}  // rule must outlive this
 
-  // At each look, in turn.
+  // Returns true if a snapshot is due. Call it at each check, in the order of time.
   bool is_due(const HeapMoment& now);
-  // A snapshot was taken for it at the last look.
+  // Call this when a snapshot was taken because of the last is_due().
   void taken();
 
  private:

@@ -51,7 +51,7 @@ class HeapWatch {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // At once, of all programs; one of each program.
+  // Maximum number of simultaneous snapshots, for all programs; one per program.
   static constexpr std::size_t kMostTaken = 8;
   // Time for which a program waits at a point for its snapshot, and for reaching a place where it
   // can be copied.
@@ -79,7 +79,7 @@ class HeapWatch {
     const int pid;
     const std::uint64_t attached_ns;
     UserSlots::Slot slot;
-    std::vector<std::size_t> due;       // conditions that it is for
+    std::vector<std::size_t> due;       // conditions that caused it
     std::optional<HeapPoints> points;   // points at which the program waits for it, if any
     std::optional<WaitingPoint> point;  // likewise
     absl::Status outcome;               // result, set by the thread until it ends
@@ -93,10 +93,10 @@ class HeapWatch {
   void keep_points(int pid, Watched& watched) const;
   void inspect_points();
   void inspect_point(int pid, Watched& watched);
-  // why: as the log has it.
+  // why: for the log.
   void refuse_point(int pid, Watched& watched, const std::string& why, const absl::Status& refused);
-  // Begins to take one; null: there is no place or thread for it now. patience: for the program to
-  // come where it is copied; nothing: the usual one.
+  // Begins to take a snapshot. Returns null if no place or thread is free. patience: time for the
+  // program to reach a place where it can be copied; nullopt: the default.
   Taking* begin(int pid, Watched& watched, const std::string& why,
                 std::optional<Clock::duration> patience);
   absl::Status take(int pid, const std::string& comm, std::optional<Clock::duration> patience,

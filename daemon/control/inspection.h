@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// An inspection of a program, which may take long, or hang in a file of that program: a thread of
-// its own does it, and the control thread takes over the result.
+// An inspection of a program may take long, or hang in a file of that program. So a thread of its
+// own does it, and the control thread takes over the result.
 //
 //   start() ──▶ running ──work returns──▶ done ──take()──▶ over
-//                  └── the Look is destroyed ──▶ given up: the thread ends when it can, and
-//                                                destroys its result itself
+//                  └── the Inspection is destroyed ──▶ given up: the thread ends when it
+//                                                      can, and destroys its result itself
 //
 // The work owns everything that it uses, because nothing waits for an abandoned inspection.
 #pragma once
@@ -61,7 +61,7 @@ class Inspection {
   static absl::StatusOr<Inspection> start(std::function<Result(std::stop_token)> work,
                                           std::function<void()> when_done);
   Inspection(Inspection&&) noexcept = default;
-  // Abandons a running inspection, with its stop token.
+  // Abandons a running inspection and requests its stop.
   Inspection& operator=(Inspection&& other) noexcept {
     std::swap(shared_, other.shared_);
     std::swap(began_, other.began_);
@@ -71,7 +71,7 @@ class Inspection {
     if (shared_) shared_->give_up();
   }
 
-  // Its result is still to come.
+  // Asks the work to end early; its result still comes.
   void request_stop() { shared_->stop.request_stop(); }
   bool done() const {
     const MutexLock lock(shared_->mutex);
@@ -87,7 +87,7 @@ class Inspection {
     const MutexLock lock(shared_->mutex);
     return is_over_budget();
   }
-  // Waits until it is done, or over its budget; whether it is done.
+  // Waits until it is done or over its budget. Returns true if it is done.
   bool wait() const {
     const MutexLock lock(shared_->mutex);
     while (!shared_->over) {
@@ -102,7 +102,7 @@ class Inspection {
     Mutex mutex;
     std::optional<Result> result ABSL_GUARDED_BY(mutex);
     bool given_up ABSL_GUARDED_BY(mutex) = false;
-    pid_t thread ABSL_GUARDED_BY(mutex) = 0;   // 0: has not begun
+    pid_t thread ABSL_GUARDED_BY(mutex) = 0;   // 0: not started
     bool over ABSL_GUARDED_BY(mutex) = false;  // the thread still runs for a moment
     Condition ended;
     std::stop_source stop;
@@ -155,7 +155,7 @@ absl::StatusOr<Inspection<Result>> Inspection<Result>::start(
       [shared, work = std::move(work), when_done = std::move(when_done)]() mutable {
         shared->begin();
         guarded("to inspect a program", [&] { shared->put(work(shared->stop.get_token())); });
-        work = nullptr;  // before anybody hears that it is done
+        work = nullptr;  // before done() becomes true
         shared->end();
         when_done();
       });

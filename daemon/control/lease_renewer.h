@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Renews what agents sample under, in a thread that does nothing else: whatever keeps the other
-// threads of memprofd from their work, the sessions go on. They end when memprofd does.
+// Renews the leases under which agents sample, in a thread that does nothing else, so that sessions
+// continue while other threads of memprofd are blocked. The sessions end with memprofd.
 #pragma once
 
 #include <chrono>
@@ -14,9 +14,9 @@ namespace memprofd {
 
 class LeaseRenewer {
  public:
-  // Far below the length of a lease (AgentControl::kLeaseNs): a target whose memory does not
-  // answer holds up the others' renewals for a tenth of a second each. Each renewal wakes the
-  // process that has the target's memory.
+  // Far below the duration of a lease (AgentControl::kLeaseNs), because each target whose memory
+  // does not respond delays the other renewals by a tenth of a second. Each renewal wakes the
+  // memory server of its target.
   static constexpr std::chrono::milliseconds kInterval{3000};
 
   explicit LeaseRenewer(std::chrono::milliseconds interval = kInterval);

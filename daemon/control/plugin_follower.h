@@ -54,11 +54,11 @@ class PluginFollower {
   void walk_through(const KernelFrameTable& table, const std::string& name, AttachedTarget& target);
   void log_problems(int pid);
 
-  PluginFinder finder_;                                    // but while a look has it
+  PluginFinder finder_;                                    // except during a search, which owns it
   std::vector<Plugin> found_;                              // not yet added
   std::vector<std::pair<std::string, FrameTable>> added_;  // by name; shared with the symbolizer
   std::shared_ptr<OcamlSymbolizer> symbolizer_;
-  std::optional<std::uint64_t> seen_;  // registrations taken account of
+  std::optional<std::uint64_t> seen_;  // registrations already processed
   std::optional<Inspection<PreparedPlugins>> inspection_;
   std::chrono::steady_clock::time_point next_inspection_;
   std::size_t problems_logged_ = 0;

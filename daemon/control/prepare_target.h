@@ -21,11 +21,10 @@ struct PreparedTarget {
   std::shared_ptr<AttachedTarget> target;
   std::shared_ptr<OcamlSymbolizer> symbolizer;
   PluginFollower plugins;
-  std::string why_observed;  // one line; empty: it is not
+  std::string why_observed;  // one line; empty: it has an agent
 };
 
-// Looks at the program, which may take long. Nothing has been done to the process yet. mode is
-// not kDefault.
+// Inspects the program, which may take long, and does nothing to the process. mode is not kDefault.
 absl::StatusOr<PreparedTarget> prepare_target(int pid, const AttachOptions& options,
                                               AttachMode mode, const std::stop_token& stop = {});
 

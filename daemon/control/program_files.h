@@ -19,7 +19,7 @@
 namespace memprofd {
 
 struct FileVerdict {
-  bool is_ocaml = false;  // else the rest means nothing
+  bool is_ocaml = false;  // otherwise the other fields are meaningless
   Discovery outcome = Discovery::kNoRule;
   std::string reason;  // one line
 };
@@ -27,7 +27,7 @@ struct FileVerdict {
 // The outcome for a program that was refused.
 Discovery discovery_of(const absl::Status& status);
 
-// Examines the executable behind path, which messages call exe. Nothing: it cannot be read now, or
+// Examines the executable behind path, which messages call exe. nullopt: it cannot be read now, or
 // is not the intended file.
 std::optional<FileVerdict> examine_program(const std::string& path, const std::string& exe,
                                            FileId meant);
@@ -39,8 +39,8 @@ class ProgramFiles {
       std::function<std::optional<FileVerdict>(const std::string&, const std::string&, FileId)>;
 
   static constexpr std::size_t kMaxFiles = 4096;
-  static constexpr std::size_t kMaxSlow = 4;  // examined at once, beyond a first moment
-  static constexpr std::size_t kMaxNew = 64;  // a scan
+  static constexpr std::size_t kMaxSlow = 4;  // slow examinations at the same time
+  static constexpr std::size_t kMaxNew = 64;  // new files per scan
 
   explicit ProgramFiles(Examine examine = examine_program) : examine_(std::move(examine)) {}
 
@@ -54,7 +54,7 @@ class ProgramFiles {
   struct Entry {
     std::optional<FileVerdict> verdict;
     std::optional<Inspection<std::optional<FileVerdict>>> inspection;  // runs
-    bool is_used = false;                                              // in this scan
+    bool is_used = false;                                              // requested in this scan
   };
 
   void take_result(Entry& entry);

@@ -28,7 +28,7 @@ bool is_named(std::string_view exe, const std::string& pattern);
 
 struct ProgramWatchOptions {
   std::vector<std::string> patterns;  // none: only finds out which OCaml programs run
-  // On any thread, several at once. kAlreadyExists: nothing more is to be done.
+  // Called on any thread, several at the same time. kAlreadyExists: nothing more to do.
   std::function<absl::Status(int pid, std::uint64_t start_time_ticks)> attach;
   std::string proc_root = "/proc";
   std::chrono::milliseconds interval{2000};
@@ -42,7 +42,7 @@ class ProgramWatch {
   explicit ProgramWatch(ProgramWatchOptions options);
   ProgramWatch(const ProgramWatch&) = delete;
   ProgramWatch& operator=(const ProgramWatch&) = delete;
-  ~ProgramWatch();  // waits for attaches that run
+  ~ProgramWatch();  // waits for running attaches
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -52,8 +52,8 @@ class ProgramWatch {
     std::uint64_t start_time_ticks = 0;
     std::string exe;
     std::string pattern;
-    std::future<absl::Status> attach;  // runs, or its result is not taken yet
-    int refused = 0;                   // times
+    std::future<absl::Status> attach;  // running, or its result was not taken yet
+    int refused = 0;                   // number of refusals
     bool done = false;
     Discovery outcome = Discovery::kWaiting;
     std::string reason;       // reason of outcome

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads periodically how much of the sampled native blocks is resident, and which of them have
-// ended unseen (daemon/rss/residency_scan.h). A thread of its own schedules this. Each reading,
-// which may hang in a file of the program, has another thread, for which nothing waits.
+// ended unseen (daemon/rss/residency_scan.h). A thread of its own schedules this. Another thread
+// does each reading, because it may hang in a file of the program, and nothing waits for it.
 #pragma once
 
 #include <chrono>
@@ -29,12 +29,12 @@ struct ResidencyTarget {
 
 class ResidencyScanner {
  public:
-  // Minimum time between two readings of a target, and the same as a multiple of the CPU time of
-  // one: a reading that waits for a processor costs no more, and readings go on.
+  // Minimum time between two readings of a target, and the same as a multiple of the CPU time of a
+  // reading. CPU time does not include waiting, so a busy machine does not stop the readings.
   static constexpr std::chrono::seconds kInterval{5};
   static constexpr int kRest = 200;
 
-  // list: those that there are now; called by the thread.
+  // list: returns the current targets; called by the thread.
   explicit ResidencyScanner(std::function<std::vector<ResidencyTarget>()> list);
   ~ResidencyScanner() { stop(); }
   ResidencyScanner(const ResidencyScanner&) = delete;

@@ -18,13 +18,13 @@ namespace memprofd {
 // Thread-safe.
 class RssService {
  public:
-  // Looks at once.
+  // Maximum number of simultaneous inspections.
   static constexpr std::size_t kMaxInspections = 4;
-  // An answer that is younger is given again.
+  // Younger answers are reused.
   static constexpr std::chrono::seconds kFresh{1};
 
-  // Waits for a thread of its own, with the time limit of any inspection. The same question by the
-  // same user meanwhile gets the same answer.
+  // Inspects the process in another thread and waits for it, within the time limit of any
+  // inspection. The same question of the same user meanwhile gets the same answer.
   absl::StatusOr<RssReport> ask(const AskedProcess& process, RssOptions options);
 
  private:

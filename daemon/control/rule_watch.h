@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks the rules of a file (rules/memory_rule.h) on all targets, again and again, in a thread of
-// its own: a broken rule is logged and stands in the book, for metrics and for heap snapshots.
+// Periodically checks the rules of a file (rules/memory_rule.h) on all targets, in a thread of its
+// own. A broken rule is logged and recorded in the book, for metrics and heap snapshots.
 #pragma once
 
 #include <chrono>
@@ -21,13 +21,13 @@ namespace memprofd {
 
 struct RuleWatchOptions {
   std::string file;
-  bool takes_snapshots = false;  // else rules must not ask for any
+  bool takes_snapshots = false;  // otherwise rules must not request any
   std::chrono::milliseconds interval{10'000};
 };
 
 class RuleWatch {
  public:
-  // source outlives it. kInvalidArgument: the file makes no sense.
+  // source outlives it. kInvalidArgument: the file is invalid.
   static absl::StatusOr<std::unique_ptr<RuleWatch>> open(SnapshotSource& source,
                                                          RuleWatchOptions options,
                                                          std::shared_ptr<RuleBook> book);
@@ -39,10 +39,10 @@ class RuleWatch {
   absl::Status reload();
 
  private:
-  // A program that just keeps a limit breaks it by chance once in so many checks: there are 8,640 a
-  // day.
+  // chance: probability that a program which just keeps its limit is reported by one check; there
+  // are 8,640 checks a day.
   static constexpr RuleCheck kCheck{.chance = 1e-6, .running = true};
-  // The search for leaks reads the history several times: it has one of so many turns.
+  // The search for leaks reads the history several times, so it runs once per this many checks.
   static constexpr std::uint64_t kGrowthTurns = 6;
 
   RuleWatch(SnapshotSource& source, RuleWatchOptions options, std::shared_ptr<RuleBook> book,
@@ -57,7 +57,7 @@ class RuleWatch {
   const std::shared_ptr<RuleBook> book_;
   Mutex mutex_;
   std::vector<MemoryRule> rules_ ABSL_GUARDED_BY(mutex_);
-  std::uint64_t turns_ = 0;  // of thread_
+  std::uint64_t turns_ = 0;  // checks so far; used by thread_
   StopSignal stop_;
   std::thread thread_;
 };

@@ -13,7 +13,7 @@ class SkippedChildren {
  public:
   enum Reason { kTooManyForks, kTooManyFollowed, kTooManyInspections, kRefused, kReasons };
 
-  // Counts one; whether it is the first for this reason.
+  // Counts a child. Returns true if it is the first for this reason.
   bool add(Reason reason) { return counts_[reason]++ == 0; }
   // Number of programs that were not logged when they appeared.
   std::uint64_t not_logged() const {

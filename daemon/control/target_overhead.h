@@ -27,12 +27,12 @@ class TargetOverhead {
   // that is due.
   struct Due {
     OverheadBudget::Change rate = OverheadBudget::Change::kNone;
-    bool capture = false;  // another one: capture()
+    bool capture = false;  // with another capture mode: capture()
     bool any() const { return capture || rate != OverheadBudget::Change::kNone; }
   };
   Due measure(const AttachedTarget& target, const KernelSide& kernel,
               const PipelineSignals& signals);
-  // A session has ended; the next look() begins a window.
+  // A session has ended; the next measure() begins a window.
   void end_window() { began_.reset(); }
 
   OverheadBudget& budget() { return budget_; }

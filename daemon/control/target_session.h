@@ -63,7 +63,7 @@ struct SessionOptions {
   std::string user;         // user on whose behalf it is profiled; empty: root or memprofd itself
 };
 
-// Probes that have fired for any target: it is not the kernel that keeps them silent.
+// Probes that have fired for some target, so the kernel does not suppress them.
 struct FiredProbes {
   bool agent = false;
   bool capture = false;
@@ -111,7 +111,7 @@ class TargetSession {
   }
   int forked_from() const { return options_.forked_from; }
   const std::string& user() const { return options_.user; }
-  // Owner of the process when the session began; nothing if unknown.
+  // Owner of the process when the session began; nullopt if unknown.
   std::optional<uid_t> owner() const { return owner_; }
   const ForkFamily* family() const { return options_.family.get(); }
 
@@ -134,18 +134,18 @@ class TargetSession {
   // Ends a session that is not attached; the result of its inspection is dropped.
   void give_up_inspection(const absl::Status& why);
 
-  // While attached, again and again: brings it to sampling, sees that it still does, notices
-  // its end, its plugins and its children.
+  // Call this repeatedly while attached: starts sampling, checks that it continues, and detects the
+  // end of the program, its plugins and its children.
   void tick();
   // Calls tick() unless nothing can have changed.
   void tick_when_due();
-  // When the next tick is due.
+  // Time of the next tick.
   TimePoint due_at() const { return pace_.due_at(); }
-  // While attached: what memprofd has taken for it since the last call; and the limit in cores that
-  // follows, 0: none.
+  // While attached: memprofd's CPU time for this target since the last call. The resulting limit in
+  // cores goes to limit_cpu(); 0: none.
   CpuBound::Target cpu_taken();
   void limit_cpu(double limit);
-  // While attached: whether a request is about this program.
+  // While attached: checks that a request means this program.
   absl::Status check_is_meant(const AskedProcess& asked) const;
   // Time for which a request for a rate waits for the target, while attached.
   static constexpr std::chrono::milliseconds kRatePatience{500};
@@ -164,17 +164,17 @@ class TargetSession {
 
   // While kEnded.
   bool has_counts() const { return target_pipeline_ != nullptr; }
-  // Null where nothing was ever counted.
+  // Null if nothing was ever counted.
   const std::shared_ptr<TargetPipeline>& target_pipeline() const { return target_pipeline_; }
   std::chrono::steady_clock::time_point ended_at() const { return ended_at_; }
-  // Takes its counts out of sight.
+  // Stops showing its counts.
   void forget();
   // A target of the previous memprofd could not be resumed and has ended with its counts. The next
   // memprofd tries again, unless why is kNotFound: the program has gone, or kCancelled: it was
   // detached.
   void cannot_resume(const absl::Status& why);
 
-  // A child of it is not followed; whether that is the first for this reason.
+  // Counts a child that is not followed. Returns true if it is the first for this reason.
   bool skip_child(SkippedChildren::Reason reason) { return skipped_children_.add(reason); }
 
  private:
@@ -192,7 +192,7 @@ class TargetSession {
     bool probes_native_heap = false;         // likewise: probes follow the native heap
     std::string why_no_native_heap;          // likewise, one line
     std::string why_rate;                    // reason of a rate change by the budget, for the log
-    std::string why_ended;  // the session before the one that runs, by itself; as logged
+    std::string why_ended;                   // why the previous session ended by itself; as logged
     CpuBound::Use cpu;
     std::uint64_t cpu_ns = 0;  // memprofd's CPU time for the target at the end of the last window
     double cpu_limit = 0;
@@ -200,14 +200,14 @@ class TargetSession {
     bool logged_exhausted = false;
     bool logged_memory_full = false;
     TimePoint sampling_since;
-    TimePoint lost_since;  // a thread that the attach needed; not set: none
+    TimePoint lost_since;  // since when a thread that the attach needed is missing; unset: none is
     TimePoint checked_at;  // time of the last check by tick_when_due(), and its result
     std::uint64_t checked_cpu_ns = 0;
     std::uint64_t checked_records = 0;
     TimePoint owner_seen_at;
     TimePoint kept_alive_at;
     std::uint64_t alive_cpu_ns = 0;  // CPU time of the program just before that
-    HeardSilence silence;            // of its memory
+    HeardSilence silence;            // silence of its memory
     // In kStopping: the final state, and the time limit for the agent to stop.
     TargetState end_state = TargetState::kDetached;
     std::string end_message;
@@ -275,9 +275,9 @@ class TargetSession {
   std::optional<TargetInspection> inspection_;
   std::optional<Attached> attached_;
   std::shared_ptr<TargetPipeline> target_pipeline_;
-  ProfileSnapshotPtr resumes_from_;  // until it samples; or null
-  std::string why_no_agent_;         // it was in the program, and found that it cannot sample
-  TimePoint inspect_until_ = TimePoint::max();  // earlier: it was detached, and has a moment to end
+  ProfileSnapshotPtr resumes_from_;             // until it samples; or null
+  std::string why_no_agent_;                    // the agent was in the program but could not sample
+  TimePoint inspect_until_ = TimePoint::max();  // earlier once detached: time limit to end
   std::vector<PendingAnswer> pending_answers_;
   SkippedChildren skipped_children_;  // children skipped since the attach
   TimePoint requested_at_ = Clock::now();

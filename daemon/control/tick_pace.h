@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a session is to be ticked next: often while something is about to happen, seldom when it
-// samples, and the more seldom the longer a program that does nothing is waited for. Times come
-// from the caller.
+// Decides when a session is ticked next: often while something is about to happen, rarely while it
+// samples, and less and less often while it waits for an idle program. Times come from the caller.
 //
 //     entered  stops: after  2 ms,  4,  6, ...  32,  34,  36 ...
 //              waits: after 10 ms, 20, 30, ... 160, 170, 181, 192 ... 3,200, 3,400, 3,600 ms
@@ -19,9 +18,9 @@ class TickPace {
   static constexpr std::chrono::milliseconds kSoon{10};
   static constexpr std::chrono::milliseconds kSteady{200};
 
-  // Another state than before: its first tick is due.
+  // Call this on each change of state; the first tick is due at once.
   void enter(TimePoint now) { entered_at_ = due_at_ = now; }
-  // Ticks at once, because a caller waits for the end.
+  // Keeps the interval short, because a caller waits for the end.
   void ticked_stopping(TimePoint now) { ticked(now, kAtOnce); }
   void ticked_steady(TimePoint now) { due_at_ = now + kSteady; }
   // No awaited event has happened since enter().
@@ -29,7 +28,7 @@ class TickPace {
   TimePoint due_at() const { return due_at_; }
 
  private:
-  // The longer it takes the more seldom.
+  // The interval grows with the time since enter(), up to kSteady.
   void ticked(TimePoint now, TimePoint::duration at_first) {
     due_at_ = now + std::clamp<TimePoint::duration>((now - entered_at_) / 16, at_first, kSteady);
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keeps the history of published values, and of module values that a user has chosen. A thread of
 // its own reads all of them once a second, from outside. It is no viewer: functions are evaluated
-// and lines kept only for clients that ask or scrape. Its CPU use is limited: the more there is to
-// read, the less often it reads.
+// and lines kept only for clients that ask or scrape. Its CPU use is limited, so it reads less
+// often if there is more to read.
 #pragma once
 
 #include <chrono>
@@ -26,10 +26,10 @@ struct PublishingTarget {
 class ValueSampler {
  public:
   static constexpr std::chrono::milliseconds kInterval{1000};
-  // A share of the time of one processor.
+  // Share of the time of one processor.
   static constexpr int kMostPercent = 1;
 
-  // list: those that there are now; called by the thread.
+  // list: returns the current targets; called by the thread.
   explicit ValueSampler(std::function<std::vector<PublishingTarget>()> list);
   ~ValueSampler() { stop(); }
   ValueSampler(const ValueSampler&) = delete;

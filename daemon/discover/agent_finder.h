@@ -27,10 +27,10 @@ struct AgentLocation {
   std::uint64_t native_free_offset = 0;
 };
 
-// Looks at the program, loaded with load_bias, and at every other file that has
-// executable mappings, once however often and by how many names it is mapped. A file that cannot
-// be read or parsed holds no agent, nor does one without has_its_data(). After the stop no further
-// file is opened.
+// Searches the program, loaded with load_bias, and every other file that has executable mappings;
+// each file once, even if it is mapped several times or under several names. A file that cannot be
+// read or parsed, or lacks has_its_data(), contains no agent. After the stop no further file is
+// opened.
 std::vector<AgentLocation> find_agents(const ProcFs& proc, int pid,
                                        const std::vector<Mapping>& maps, const ElfFile& program,
                                        std::uint64_t load_bias,
@@ -52,12 +52,13 @@ struct MappedFile {
 };
 
 // Opens a mapped file from this mount namespace: through the process's root when the same file is
-// still there, else through map_files. Errors as of open_regular_file() and ElfFile::from_fd().
+// still there, otherwise through map_files. Errors as of open_regular_file() and
+// ElfFile::from_fd().
 absl::StatusOr<MappedFile> open_mapping(const ProcFs& proc, int pid, const Mapping& mapping,
                                         const SharedBudget& budget = nullptr);
 
-// The mappings of one file: those with the given path, as maps prints it.
-// Nothing when no executable one of them fits the file's segments.
+// Load bias of one file, from its mappings: those with the given path, as maps prints it. nullopt
+// if none of its executable mappings fits the file's segments.
 std::optional<std::uint64_t> find_load_bias(const std::vector<Mapping>& maps,
                                             const std::string& path, const ElfFile& file);
 

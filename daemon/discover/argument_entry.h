@@ -21,7 +21,7 @@ struct WantedArguments {
 };
 
 struct ArgumentEntry {
-  std::uint64_t at = 0;   // bytes from the function's begin
+  std::uint64_t at = 0;   // bytes from the function's start
   bool is_cheap = false;  // the kernel emulates the instruction there
 };
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bounded reader of one ELF file: 64-bit little-endian, x86-64 or aarch64.
 //
-// The file is untrusted. Every table has a cap, every reference is checked, what is
-// kept of it is charged to a budget, and the file is read with pread rather than
-// mapped, so that a file that shrinks while it is read gives errors and not a SIGBUS.
-// Addresses are the file's own (link-time); add the load bias for those in a process.
+// The file is untrusted: every table has a cap, every reference is checked, and the data that is
+// kept is charged to a budget. The file is read with pread rather than mapped, so that a file that
+// shrinks meanwhile causes errors, not a SIGBUS. Addresses are the file's own (link-time); add the
+// load bias for those in a process.
 #pragma once
 
 #include <elf.h>
@@ -96,8 +96,8 @@ class ElfFile {
 
   // File offset of an address that has bytes in the file.
   std::optional<std::uint64_t> offset_of(std::uint64_t address) const;
-  // Bytes at an address; the zeros beyond the file's part of a segment (.bss)
-  // included. Fails when the range is not inside one segment.
+  // Reads bytes at an address, including the zeros beyond the file's part of a segment (.bss).
+  // Fails if the range is not inside one segment.
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const;
   // Difference between addresses in the process and in the file, for an executable mapping of the
   // file that starts at address `start` with file offset `offset`.

@@ -23,7 +23,7 @@ struct ElfSymbolTable {
   FileRange strings;
 };
 
-// The first of each kind; more of one is nothing that a linker makes.
+// The first section of each kind; no linker makes more than one.
 struct ElfSections {
   ElfSymbolTable dynamic;        // .dynsym
   ElfSymbolTable full;           // .symtab
@@ -34,7 +34,7 @@ struct ElfSections {
 // Upper bound: no linker produces programs or libraries with more sections.
 inline constexpr std::uint64_t kMaxElfSections = 65536;
 
-// A file without readable section headers has no sections. An error, about "it", when there
+// A file without readable section headers has no sections. Returns an error, about "it", if there
 // are too many.
 absl::StatusOr<ElfSections> read_elf_sections(int fd, std::uint64_t file_bytes,
                                               const Elf64_Ehdr& header);

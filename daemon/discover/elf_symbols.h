@@ -24,7 +24,7 @@ inline constexpr std::uint64_t kMaxElfSymbols = 4u << 20;
 // Bytes of a symbol's name; one with a longer name does not count.
 inline constexpr std::size_t kMaxSymbolName = 4096;
 
-// Each defined symbol that has a name, with its index; fn returns false to stop.
+// Calls fn with each defined symbol that has a name, and its index. fn returns false to stop.
 void for_each_symbol(int fd, const FileRange& symbols,
                      const std::function<bool(const Elf64_Sym&, std::uint32_t)>& fn);
 
@@ -35,7 +35,7 @@ class ElfStrings {
 
   // True if the string at the offset is text.
   bool is(std::uint64_t offset, std::string_view text) const;
-  // The string at the offset; empty when it is none.
+  // The string at the offset; empty if there is none.
   std::string_view at(std::uint64_t offset) const;
 
  private:

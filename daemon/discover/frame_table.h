@@ -39,7 +39,7 @@ class FrameTable {
   // Takes descriptors in any order. charge: the charge for their memory.
   explicit FrameTable(std::vector<FrameDescriptor> descriptors, ByteCharge charge = ByteCharge());
 
-  // Sorted by return address; where two had the same, the one of the lower address.
+  // Sorted by return address; of several with the same one, only the one at the lowest address.
   const std::vector<FrameDescriptor>& descriptors() const { return contents_->descriptors; }
   // Null when the address is in no table.
   const FrameDescriptor* find(std::uint64_t return_address) const;
@@ -58,10 +58,10 @@ class FrameTable {
 };
 
 // Reads caml_frametable: a null-terminated array of pointers to tables, each an 8-byte count and
-// that many descriptors. Total on garbage: absurd counts and unreadable memory end in skipped
-// descriptors, an empty result in an error. mappings: of that memory, in order. Only pages that a
-// table claims to reach, or in the mapping of one, are touched: the next mapping may be a file that
-// never answers.
+// that many descriptors. Accepts any memory: impossible counts and unreadable memory result in
+// skipped descriptors, an empty table in an error. mappings: those of that memory, in order.
+// Touches only pages that a table claims to reach, or in the mapping of one, because the next
+// mapping may be a file that never responds.
 absl::StatusOr<FrameTable> read_frame_table(const MemoryReader& memory,
                                             std::span<const Mapping> mappings,
                                             std::uint64_t caml_frametable,
@@ -70,8 +70,8 @@ absl::StatusOr<FrameTable> read_frame_table(const MemoryReader& memory,
 // Descriptors read of one program; far more than any has.
 inline constexpr std::uint64_t kMaxDescriptors = 4'000'000;
 
-// Reads the tables at these addresses; total likewise, and empty if there is nothing. Keeps at most
-// this number of descriptors.
+// Reads the tables at these addresses. Accepts any memory, too; the result may be empty. Keeps at
+// most this number of descriptors.
 FrameTable read_frame_tables(const MemoryReader& memory, std::span<const Mapping> mappings,
                              std::span<const std::uint64_t> tables,
                              const SharedBudget& budget = nullptr,
@@ -85,14 +85,14 @@ struct KernelFrameTable {
   // Charged for the slots and for the kernel's copy of them; null: nothing is charged.
   std::shared_ptr<ByteCharge> charge;
 };
-// Grows the table until no probe sequence exceeds MEMPROF_MAX_PROBES. Addresses
-// of 48 bits and more cannot be represented and are left out, and so are those
-// that collide even in a table many times larger than usual, or in one as large as the budget
-// allows. There is room for as many more descriptors as are reserved.
+// Grows the table until no probe sequence exceeds MEMPROF_MAX_PROBES. Leaves out addresses of 48
+// bits and more, which cannot be represented, and those that collide even in a table many times
+// larger than usual, or in one as large as the budget allows. The table has room for `reserved`
+// further descriptors.
 KernelFrameTable build_kernel_frame_table(const FrameTable& table, std::uint64_t reserved = 0,
                                           const SharedBudget& budget = nullptr);
-// Number of descriptors to reserve for plugins, for a program with this number of descriptors and
-// loaded plugins with that one.
+// Number of descriptors to reserve for plugins, given the number of descriptors of the program and
+// of its loaded plugins.
 std::uint64_t room_for_plugins(std::uint64_t descriptors, std::uint64_t loaded);
 
 }  // namespace memprofd

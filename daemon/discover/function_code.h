@@ -24,13 +24,13 @@ inline constexpr std::uint64_t kMaxFunctionBytes = 1u << 20;
 // The end of a call. The stack pointer has the value that it had at the function's first
 // instruction.
 struct FunctionExit {
-  std::uint64_t at = 0;       // bytes from the function's begin
-  bool is_tail_call = false;  // a jump to another function; else a return
+  std::uint64_t at = 0;       // bytes from the function's start
+  bool is_tail_call = false;  // a jump to another function; otherwise a return
 };
 
 // The place at which a call is counted.
 struct FunctionEntry {
-  std::uint64_t at = 0;   // bytes from the function's begin
+  std::uint64_t at = 0;   // bytes from the function's start
   bool is_cheap = false;  // the kernel emulates the instruction there
   // For a timed_entry: the distances, in words, of the stack pointer and of the end of the free
   // part of the minor heap (r15) below their values at the first instruction.
@@ -51,10 +51,11 @@ struct FunctionCode {
   std::vector<FunctionExit> exits;
 };
 
-// Reads memory of the program's file: jump tables are beside the code. False: it cannot.
+// Reads memory of the program's file, where jump tables are beside the code. Returns false if it
+// cannot.
 using ReadProgram = std::function<bool(std::uint64_t address, std::span<std::byte> out)>;
 
-// code: all of the function at the address, which is the file's own.
+// code: the whole function at the address, which is an address of the file.
 FunctionCode read_function_code(std::span<const std::byte> code, std::uint64_t address,
                                 const ReadProgram& read);
 

@@ -28,7 +28,7 @@ struct FunctionList {
 };
 
 struct FunctionChoice {
-  // The function's name for users; nothing if it was not requested.
+  // The function's name for users; nullopt if it was not requested.
   std::function<std::optional<std::string>(const ElfFunction& function)> name_of;
   std::size_t most = 0;
 };

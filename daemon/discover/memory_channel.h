@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memprofd's end of the socket to a memory server (memory_server.h). No call waits longer
-// than it was allowed to, and all calls together wait for a share of the time at most.
+// Memprofd's end of the socket to a memory server (memory_server.h). No call waits longer than its
+// caller allows, and all calls together wait at most for a share of the time.
 #pragma once
 
 #include <atomic>
@@ -19,14 +19,14 @@ namespace memprofd {
 class MemoryChannel {
  public:
   explicit MemoryChannel(UniqueFd socket) : socket_(std::move(socket)) {}
-  // A server that hangs is left alone: it ends when its file system answers.
+  // Abandons a server that hangs: it ends when its file system responds.
   ~MemoryChannel();
   MemoryChannel(const MemoryChannel&) = delete;
   MemoryChannel& operator=(const MemoryChannel&) = delete;
 
   enum class Outcome {
     kAnswered,
-    kLate,  // it will be done, or not, at some time; `out` is not touched any more
+    kLate,  // it may be done at a later time; `out` is not touched any more
     kNoServer,
   };
   // Performs the request and assigns its number. in: bytes to write. out: receives the bytes that
@@ -38,7 +38,7 @@ class MemoryChannel {
   // has arrived but was not fetched. Any thread; does not wait.
   std::chrono::nanoseconds silent_for() const;
 
-  // Why there is no server, an errno; 0: it has ended. After kNoServer.
+  // After kNoServer: the errno that explains why there is no server; 0: it has ended.
   int why_no_server() const { return why_no_server_; }
 
   // Number of hung servers of destroyed channels, and its limit.

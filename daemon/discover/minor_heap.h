@@ -10,7 +10,7 @@
 
 namespace memprofd {
 
-// More is no minor heap: the runtime takes at most 2^28 words (Minor_heap_max).
+// A larger range is no minor heap: the runtime allows at most 2^28 words (Minor_heap_max).
 inline constexpr std::uint64_t kMaxMinorHeapBytes = 1ull << 40;
 
 // Layout in a domain's state, at young_start.
@@ -25,7 +25,7 @@ inline bool is_minor_heap(const MinorHeap& heap) {
   return heap.end >= heap.begin && heap.end - heap.begin <= kMaxMinorHeapBytes;
 }
 
-// The minor heap of the domain with that state; nothing if its claim is impossible.
+// The minor heap of the domain with that state; nullopt if its claim is impossible.
 inline std::optional<MinorHeap> read_minor_heap(const MemoryReader& memory,
                                                 const RuntimeFacts& facts, std::uint64_t state) {
   MinorHeap heap;

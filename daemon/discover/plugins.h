@@ -2,8 +2,8 @@
 // OCaml code that a running program has loaded with Dynlink.
 //
 // Dynlink finds the frame table of each unit of a plugin by its dynamic symbol
-// ("camlMod__frametable", from OCaml 5 on "camlMod.frametable"), and so does this:
-// nothing of the runtime's own tables, which differ between versions, is needed.
+// ("camlMod__frametable", from OCaml 5 on "camlMod.frametable"). This code does the same, so it
+// does not need the runtime's own tables, which differ between versions.
 #pragma once
 
 #include <algorithm>
@@ -44,15 +44,15 @@ class PluginFinder {
   PluginFinder(int pid, std::string exe, ProcFs proc = ProcFs(), SharedBudget budget = nullptr)
       : pid_(pid), exe_(std::move(exe)), proc_(std::move(proc)), budget_(std::move(budget)) {}
 
-  // The plugins among the mapped files that were not returned before, each once, however often it
-  // is mapped. A file that is just being loaded is left for the next call, and so are all after the
-  // stop.
+  // Returns the plugins among the mapped files that were not returned before; each once, even if it
+  // is mapped several times. Leaves files that are just being loaded, and all files after the stop,
+  // for the next call.
   std::vector<OcamlCode> find_new(const std::vector<Mapping>& maps, const MemoryReader& memory,
                                   const std::stop_token& stop = {});
 
-  // The frame descriptors that further plugins may have, as the kernel's table takes no more.
+  // Limits the frame descriptors of further plugins to the room in the kernel's table.
   void set_room(std::uint64_t descriptors) { room_ = std::min(room_, descriptors); }
-  // Plugins that were left out for one of the caps.
+  // Plugins that were left out because of a cap.
   std::uint64_t left_out() const { return left_out_; }
   // Other plugins that could not be used: one line for the first of each reason.
   const std::vector<std::string>& problems() const { return problems_; }

@@ -21,11 +21,10 @@ struct ProbePoint {
   std::string instruction;        // "push", "sub", ... for people
 };
 
-// code: the function's first bytes, read from the file, where no breakpoint can
-// be; 16 are enough. file_offset and address are those of code[0].
-// The same at the jump that ends a function without branches, such as OCaml 5's
-// caml_get_callstack: the callee's arguments are in their registers. Nothing when the
-// code is not understood; 64 bytes are enough.
+// Chooses the jump that ends a function without branches, such as OCaml 5's caml_get_callstack: the
+// callee's arguments are in their registers there. nullopt if the code is not understood. code: the
+// function's first bytes, read from the file, where no breakpoint can be; 64 are enough here, and
+// 16 for choose_probe_point(). file_offset and address are those of code[0].
 std::optional<ProbePoint> choose_tail_jump(std::span<const std::byte> code,
                                            std::uint64_t file_offset, std::uint64_t address);
 

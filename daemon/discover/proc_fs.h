@@ -86,7 +86,7 @@ class ProcFs {
   // Time at which the thread was last scheduled or accounted for, in milliseconds by the clock of
   // its processor. kFailedPrecondition: this kernel does not report it.
   absl::StatusOr<double> last_run_ms(int pid, int tid) const;
-  // The one that the thread runs on, or ran on last.
+  // The processor on which the thread runs, or ran last.
   absl::StatusOr<std::uint64_t> last_processor(int pid, int tid) const;
   absl::StatusOr<int> parent(int pid) const;
   // Clock ticks since boot (field 22 of stat).
@@ -108,16 +108,16 @@ class ProcFs {
   std::string root_;
 };
 
-// The parsers behind it; total on any text.
+// The parsers that ProcFs uses; they accept any text.
 absl::StatusOr<ProcessStatus> parse_status(std::string_view text);
 std::optional<SleepingCall> parse_sleeping_call(std::string_view text);
 // se.exec_start of sched.
 std::optional<double> parse_last_run(std::string_view sched);
 // A numeric field of stat by its number in proc(5), from 4 on.
 absl::StatusOr<std::uint64_t> parse_stat_field(std::string_view stat, int field);
-// Lines that are not mappings are left out.
+// Skips lines that are not mappings.
 std::vector<Mapping> parse_maps(std::string_view text);
-// The value of a variable in an environment, each with a NUL behind it; empty when it is not set.
+// The value of a variable in an environment, whose entries end in NUL; empty if it is not set.
 std::string variable_of(std::string_view environment, std::string_view name);
 
 // A failed system call on a process as a Status: ESRCH and ENOENT become

@@ -18,7 +18,7 @@ namespace memprofd {
 struct OwnedProcess {
   std::uint64_t start_time_ticks = 0;
   std::optional<ProcessUser> owner;  // nullopt: only root
-  bool has_ended = false;            // or is about to: it has released its memory
+  bool has_ended = false;            // or is ending: it has released its memory
 };
 
 // Both results belong to one process, even if the pid is reused meanwhile. Returns the errors of
@@ -26,8 +26,8 @@ struct OwnedProcess {
 // (TargetMemory::check()), the kernel would have let the owner open it.
 absl::StatusOr<OwnedProcess> find_owner(const ProcFs& proc, int pid);
 
-// The requested process, if it is that one now and belongs to the user (check_is_meant()).
-// kNotFound: it has ended.
+// Returns the requested process if the pid still means it and it belongs to the user
+// (check_is_meant()). kNotFound: it has ended.
 absl::StatusOr<OwnedProcess> identify_process(const ProcFs& proc, const AskedProcess& asked);
 absl::Status check_is_meant_now(const ProcFs& proc, const AskedProcess& asked);
 

@@ -19,12 +19,12 @@
 
 namespace memprofd {
 
-// caml_enter_blocking_section_hook of OCaml 4, by its code.
+// Meaning of the code of OCaml 4's caml_enter_blocking_section_hook.
 struct EnterHook {
   bool does_nothing = false;  // no library of threads: the section leaves no trace
   std::uint64_t busy = 0;     // address of the int that is 0 while the master lock is free
 };
-// address: where the code runs. Nothing: it is neither.
+// address: where the code runs. nullopt: the code is unknown.
 std::optional<EnterHook> read_enter_hook(std::span<const std::byte> code, std::uint64_t address);
 
 // Words of OCaml 5, found in caml_try_run_on_all_domains_with_spin_work; addresses as those of the
@@ -35,7 +35,7 @@ struct SectionWords {
 };
 std::optional<SectionWords> read_section_words(std::span<const std::byte> code,
                                                std::uint64_t address);
-// Within dom_internal, by caml_acquire_domain_lock.
+// Offsets in dom_internal, found in caml_acquire_domain_lock.
 struct DomainOffsets {
   std::uint32_t lock = 0;  // a pthread_mutex_t, whose first int is 0 while it is free
   std::uint32_t state = 0;
@@ -44,17 +44,17 @@ std::optional<DomainOffsets> read_domain_offsets(std::span<const std::byte> code
 
 class RuntimeLocks {
  public:
-  // kFailedPrecondition, a few words: they are not to be found.
+  // kFailedPrecondition, a few words: the words were not found.
   static absl::StatusOr<RuntimeLocks> find(const Target& target);
 
-  // Call it while all threads sleep, this one in that call. Returns the states of the domains; in
-  // OCaml 4 the only one. kUnavailable, a few words that begin with "it" or "a": a thread may run
-  // OCaml code.
+  // Call it while all threads sleep; call: the system call of this one. Returns the states of the
+  // domains; in OCaml 4 the only one. kUnavailable, a few words that begin with "it" or "a": a
+  // thread may run OCaml code.
   absl::StatusOr<std::vector<std::uint64_t>> free_states(const MemoryReader& memory,
                                                          const SleepingCall& call) const;
 
  private:
-  // A C function that makes certain system calls nowhere but in a blocking section.
+  // A C function that makes certain system calls only in a blocking section.
   struct Stub {
     std::uint64_t begin = 0, end = 0;  // in the process
     std::span<const long> calls;

@@ -35,7 +35,7 @@ struct AddressRange {
 struct Target {
   int pid = 0;
   int container_pid = 0;               // in its own pid namespace; 0: the same
-  std::uint64_t start_time_ticks = 0;  // field 22 of /proc/PID/stat; pid + this name a process
+  std::uint64_t start_time_ticks = 0;  // field 22 of /proc/PID/stat; with pid identifies a process
   UniqueFd pidfd;
   // The user besides root who may inspect it (process_owner.h). Belongs to the same address space
   // as memory.
@@ -44,7 +44,7 @@ struct Target {
   Workload workload;
   std::string ocamlrunparam;  // OCAMLRUNPARAM at program start
   std::string exe;            // readlink of /proc/PID/exe
-  SharedFd program_file;      // the file that was parsed: where probes go
+  SharedFd program_file;      // the file that was parsed: probes are placed in it
   // Limits the data about the target; charged with contents of its files and its memory.
   SharedBudget budget = ByteBudget::for_target();
   RuntimeAbi abi;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of a target, through one descriptor of /proc/PID/mem. It belongs to the
-// address space that the process had when it was opened: after an exec, or when the pid
-// names another process, nothing of the other can be read or written through it. Whether the
-// process has it still is known by its mark (MemoryFiles), as another one may share it (CLONE_VM).
+// The memory of a target, through one descriptor of /proc/PID/mem. It belongs to the address space
+// that the process had at open(): after an exec, or when the pid is reused, the other program can
+// neither be read nor written through it. The mark (MemoryFiles) shows whether the process still
+// has this address space, because another process may share it (CLONE_VM).
 //
-// All that is read from or written to a target goes through here. Nothing of the process
-// stops or changes state; needs ptrace permission and, for a process of another user,
-// CAP_DAC_OVERRIDE, as that file is its user's alone.
+// All reads and writes of targets go through here. They neither stop the process nor change its
+// state. They need ptrace permission and, for a process of another user, CAP_DAC_OVERRIDE, because
+// only that user may open the file.
 #pragma once
 
 #include <chrono>
@@ -39,7 +39,7 @@ struct WrittenPiece {
   std::span<const std::byte> bytes;
 };
 
-// A memory that can.
+// Memory that can read several pieces per request.
 class PieceReader {
  public:
   virtual ~PieceReader() = default;
@@ -78,7 +78,7 @@ class MemoryQuestion {
   absl::StatusOr<std::size_t> ask_some(const MemoryReader& memory) const {
     return read_pieces(memory, pieces_);
   }
-  // kOutOfRange when one is not.
+  // kOutOfRange if a piece could not be read.
   absl::Status ask(const MemoryReader& memory) const;
 
  private:
@@ -116,8 +116,8 @@ class TargetMemory final : public WritableMemory,
                            public PieceWriter,
                            public MemoryViewer {
  public:
-  // proc_root is "/proc", or a fake tree in tests. kNotFound, kPermissionDenied,
-  // kResourceExhausted when the memory of too many targets that have gone still hangs.
+  // proc_root is "/proc", or a fake tree in tests. kNotFound, kPermissionDenied, kResourceExhausted
+  // if the memory servers of too many ended targets still hang.
   static absl::StatusOr<std::unique_ptr<TargetMemory>> open(int pid,
                                                             const std::string& proc_root = "/proc");
 

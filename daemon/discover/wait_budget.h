@@ -37,9 +37,9 @@ class WaitBudget {
   std::uint64_t filled_at_ns_ = 0;
 };
 
-// Waits in turns: a turn in which this process was stopped or the machine slept counts with its
-// length, and still as one turn. `wait` gets the time to wait, and returns whether the event has
-// come.
+// Waits in turns. A turn counts with its planned length, even if this process was stopped or the
+// machine slept meanwhile. `wait` gets the time to wait, and returns true if the event has
+// occurred.
 template <typename Wait>
 bool wait_in_turns(std::chrono::milliseconds patience, Wait&& wait) {
   constexpr int kTurns = 20;

@@ -11,13 +11,13 @@
 namespace memprofd {
 
 struct Workload {
-  std::string unit;       // "shop.service", the innermost; empty: of none
+  std::string unit;       // "shop.service", the innermost; empty: none
   std::string container;  // the first 12 digits of its id; empty: in none
 
   friend bool operator==(const Workload&, const Workload&) = default;
 };
 
-// The text of /proc/PID/cgroup; total on any.
+// Parses the text of /proc/PID/cgroup; accepts any text.
 Workload parse_workload(std::string_view cgroups);
 // Empty if it cannot be read.
 Workload workload_of(const ProcFs& proc, int pid);

@@ -37,12 +37,12 @@ struct X86Instruction {
 
   bool is(std::uint8_t code) const { return map == Map::kOne && !is_vex && opcode == code; }
   bool is_jcc() const;
-  // jmp, call, jcc and loop with an immediate distance.
+  // True for jmp, call, jcc and loop with an immediate distance.
   bool is_relative() const;
   bool rm_is_register(std::uint8_t number) const { return has_modrm && mode == 3 && rm == number; }
 };
 
-// The first instruction of the code; nothing when it is cut or not known.
+// The first instruction of the code; nullopt if it is incomplete or unknown.
 std::optional<X86Instruction> decode_x86(std::span<const std::byte> code);
 
 }  // namespace memprofd

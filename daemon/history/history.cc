@@ -11,12 +11,12 @@
 namespace memprofd {
 namespace {
 
-// The highest of many estimates is too high by chance, the more so the more independent ones there
-// are: of n differences, each with one standard error, the largest is about sqrt(2 ln n) of them.
-// Live memory is a new estimate whenever as much as was live has gone; while nothing goes, each
-// growth is one. Blocks that are live at both moments add nothing to the error: those of the peak
-// that cannot have gone. least_errors: number of standard errors of one comparison by which it must
-// be higher.
+// The highest of many estimates is too high by chance, and more so the more independent ones there
+// are: of n differences, each with one standard error, the largest is about sqrt(2 ln n) standard
+// errors. Live memory becomes a new estimate once as many words as were live have been freed; while
+// nothing is freed, all growth is one estimate. Blocks that are live at both moments add nothing to
+// the error: these are the blocks of the peak that cannot have been freed. least_errors: number of
+// standard errors of one comparison by which it must be higher.
 bool is_higher(const Estimate& live, double gone_words, const Estimate& peak,
                double peak_gone_words, double least_errors) {
   const double renewals = std::max(0.0, gone_words - peak_gone_words) / peak.words;
@@ -98,8 +98,8 @@ void History::pop_front(int tier) {
   tiers_[tier].pop_front();
 }
 
-// Drops as many as make up one window of the next tier, so that the first remaining one begins
-// where one of that tier does.
+// Drops as many windows as one window of the next tier covers, so that the first remaining one
+// begins together with one of that tier.
 bool History::drop_oldest(int tier) {
   Windows& windows = tiers_[tier];
   if (windows.empty()) return false;

@@ -13,7 +13,7 @@ std::uint64_t length_ns(const HistoryView::Tier& step) {
   return step.back()->end_ns() - step.front()->begin_ns();
 }
 
-// The first window that ends after the time.
+// The first window that ends after this time.
 HistoryView::Tier::const_iterator window_at(const HistoryView::Tier& tier, std::uint64_t time_ns) {
   return std::upper_bound(
       tier.begin(), tier.end(), time_ns,
@@ -37,7 +37,7 @@ std::vector<HistoryWindowPtr> cover_up_to(const HistoryView& view, std::uint64_t
     for (int tier = widest; tier >= 0 && next == nullptr; --tier) {
       next = fitting(view.tiers[tier], at, end_ns);
     }
-    // For times before these tiers: the narrowest of the wider ones.
+    // For times before these tiers, uses the narrowest of the wider ones.
     for (int tier = widest + 1; tier < kHistoryTiers && next == nullptr; ++tier) {
       next = fitting(view.tiers[tier], at, end_ns);
     }

@@ -65,7 +65,7 @@ std::vector<ProfileSnapshotPtr> SnapshotHub::fresh(std::chrono::milliseconds tim
 void SnapshotHub::mark_moment(std::chrono::milliseconds timeout) {
   const std::uint64_t number = ++marks_wanted_;
   const MutexLock lock(marking_);
-  if (marks_made_ >= number) return;  // made since, by one that waited before
+  if (marks_made_ >= number) return;  // made meanwhile by another caller
   std::this_thread::sleep_until(next_mark_);
   const std::uint64_t wanted = marks_wanted_;
   mark_ = true;

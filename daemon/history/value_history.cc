@@ -17,7 +17,7 @@ std::size_t bytes_of(const ValueLine& line) { return sizeof line + line.text.cap
 
 bool is_same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
-// Sets each number to choose(a, b), or to the one that is known.
+// Sets each number to choose(a, b), or to the only known one.
 template <typename Choose>
 void take_in(std::vector<double>& into, const std::vector<double>& other, const Choose& choose) {
   if (into.size() < other.size()) into.resize(other.size(), kUnknown);
@@ -46,7 +46,7 @@ void extend(ValueWindow& window, const ValueWindow& by) {
   window.end_ns = by.end_ns;
 }
 
-// The first window that ends after the time; null: none does.
+// The first window that ends after this time; null if there is none.
 ValueWindowPtr window_after(const ValueHistoryView::Tier& tier, std::uint64_t time_ns) {
   const auto found = std::upper_bound(
       tier.begin(), tier.end(), time_ns,
@@ -54,7 +54,7 @@ ValueWindowPtr window_after(const ValueHistoryView::Tier& tier, std::uint64_t ti
   return found == tier.end() ? nullptr : *found;
 }
 
-// The widest tier of which this many windows are enough.
+// The widest tier whose windows are no longer than a step.
 int tier_for(std::uint64_t length_ns, std::size_t steps) {
   const std::uint64_t step_ns = length_ns / std::max<std::size_t>(steps, 1);
   int tier = 0;
@@ -107,7 +107,7 @@ ValueHistoryView::Tier ValueHistoryView::cover(std::uint64_t begin_ns, std::uint
     for (const int tier : order) {
       ValueWindowPtr window = window_after(tiers[tier], at);
       if (window == nullptr || window->end_ns > end_ns) continue;
-      // If none is known yet, takes the window that begins first.
+      // If no window is known yet, takes the one that begins first.
       const bool is_nearer = next == nullptr || window->begin_ns < next->begin_ns;
       if (is_nearer) next = std::move(window);
       if (next->begin_ns <= at) break;

@@ -19,8 +19,8 @@ void Pairer::on_capture(std::uint32_t tid, const Capture& given) {
   if (refused_) refuse(thread, capture);
 }
 
-// A capture without a place is a capture lost between its own instant and that
-// of the next capture, which is younger than the record of a direct one.
+// A capture that finds no room counts as lost between its own time and that of the next capture,
+// which is younger than the record of a direct one.
 void Pairer::refuse(Thread* thread, const Capture& capture) {
   drops_.add(Drop::kPairQueueFull);
   lost_until_ns_ = std::max(lost_until_ns_, capture.time_ns);
@@ -68,8 +68,8 @@ std::optional<CallstackId> Pairer::admit(Thread& thread, std::uint64_t time_ns) 
   return direct;
 }
 
-// A capture follows the last record of the run: the run is over, it has called
-// back everything that was outstanding when it began.
+// A capture after the last record of a run ends the run, which has reported everything that was
+// outstanding when it began.
 void Pairer::end_run(Thread& thread) {
   if (thread.run_ns == 0) return;
   drop_older(thread.postponed, thread.run_ns);
@@ -90,9 +90,9 @@ CallstackId Pairer::match_marshal(Thread& thread) {
   return *thread.interned;
 }
 
-// The front is the record's own, also when it is marked as interned: the kernel side may
-// take what an earlier call left on the stack for an unmarshalling, and one that is has a
-// record of its own first. But behind an unmarshalling the next may have none left.
+// The front capture belongs to the record, even if it is marked as interned: the kernel side may
+// mistake remains of an earlier call on the stack for an unmarshalling, and a real one has a record
+// of its own first. But after an unmarshalling the next record may have no capture left.
 CallstackId Pairer::match_postponed(Thread& thread) {
   while (thread.interned && thread.postponed.size > 0 && pool_.front(thread.postponed).interned) {
     drop_front(thread.postponed);
@@ -188,7 +188,7 @@ Pairer::Thread* Pairer::find_or_add(std::uint32_t tid) {
   return &thread;
 }
 
-// Harmless: a thread that comes back starts misaligned when anything was lost.
+// This is harmless: a thread that comes back starts misaligned if anything was lost.
 void Pairer::forget_idle_threads() {
   if (!may_forget_) return;
   may_forget_ = false;

@@ -301,8 +301,8 @@ bool Pipeline::is_late(const memprof_record& record) {
   return true;
 }
 
-// Returns how many of the records were taken before, and counts those that never came. max_records:
-// maximum of a batch of that kind. An example of one buffer:
+// Returns how many of the records were taken before, and counts those that did not arrive.
+// max_records: maximum of a batch of that kind. An example of one buffer:
 // tail   #0..#99    expected 0     0 taken before, all 100 are new
 // batch  #0..#511   expected 100   100 taken before: the tail came first, 412 are new
 // batch  #1024..    expected 512   512 never came; none of these was taken before

@@ -39,7 +39,7 @@ struct CachedChunks {
   std::array<std::uint16_t, kLists> count{};
 };
 
-// nullopt: it is another chunk of that size.
+// nullopt: it is not a tcache but another chunk of that size.
 std::optional<CachedChunks> read_tcache(const MemoryReader& memory, std::uint64_t user) {
   Tcache<kSmallLists> tcache{};
   CachedChunks cached;
@@ -52,7 +52,7 @@ std::optional<CachedChunks> read_tcache(const MemoryReader& memory, std::uint64_
   return cached;
 }
 
-// The room of an empty list is that of all.
+// An empty list has the full room, which is the same for all lists.
 std::optional<CachedChunks> read_room_tcache(const MemoryReader& memory, std::uint64_t user) {
   Tcache<kLists> tcache{};
   CachedChunks cached;
@@ -220,7 +220,7 @@ std::optional<Extent> MallocWalk::chunk_of(std::uint64_t user) const {
   return Extent{.begin = chunk, .end = chunk + bytes, .kind = extent->kind, .name = extent->name};
 }
 
-// Links are mixed with their own place since 2.32; a plain one leads nowhere when it is unmixed.
+// Since glibc 2.32 links are XORed with their own address; a decoded plain link has no chunk.
 void MallocWalk::follow_list(CachedList list) {
   for (std::uint64_t i = 0, user = list.user; i < list.most && user != 0; ++i) {
     const auto chunk = chunk_of(user);

@@ -29,7 +29,7 @@ constexpr Field kFields[] = {
     {"VmPTE", &MemoryStatus::page_tables}, {"HugetlbPages", &MemoryStatus::huge_pages},
 };
 
-// The number at the front, after blanks.
+// The number at the start, after blanks.
 std::optional<std::uint64_t> number_in(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
   std::uint64_t value = 0;

@@ -51,8 +51,8 @@ absl::StatusOr<UniqueFd> open_pagemap(int pid) {
   return file;
 }
 
-// The frame that all pages share which were only read. 0 if it is unknown: without CAP_SYS_ADMIN
-// frames are hidden, and some kernels give each such page its own frame.
+// The frame that is shared by all pages that were only read. 0: unknown, because frames are hidden
+// without CAP_SYS_ADMIN, and some kernels give each such page its own frame.
 std::uint64_t find_zero_frame() {
   constexpr std::size_t kBytes = 2 * kPageBytes;
   void* pages = ::mmap(nullptr, kBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -185,7 +185,7 @@ class Accounting {
     owners_.find(heap, ocaml->heap_map(), chunks);
     chunks.exclude(parts_->tables());
     chunks.follow();
-    chunks.exclude(parts_->channels());  // channels that no block holds any more
+    chunks.exclude(parts_->channels());  // channels that no block refers to any more
     owners_.sum_up(chunks, owned_);
     report_.has_owners = true;
     if (!walk.kept_all()) {

@@ -32,8 +32,8 @@ constexpr std::size_t kFrameTableWords = 128;  // number of examined words
 constexpr std::size_t kFrameTableEntries = 8;
 constexpr std::uint64_t kMostProbes = 64;
 
-// A stack of OCaml 5 begins with where it is used up to, an exception's handler, its own handler,
-// which is at its other end, and the number of the cache that it goes to, or -1.
+// A stack of OCaml 5 begins with four words: the end of its used part, an exception's handler, its
+// own handler, which is at its other end, and the number of the cache to which it returns, or -1.
 constexpr std::uint64_t kLeastStack = 256;
 constexpr std::uint64_t kStackEnd = 256;
 constexpr std::uint32_t kMaxStackCache = 64;
@@ -109,7 +109,7 @@ std::optional<std::uint64_t> ref_table_entries(
   return fits ? std::optional(base) : std::nullopt;
 }
 
-// Next pool, next free slot, domain, size class.
+// The head has the next pool, the next free slot, the domain and the size class.
 bool is_pool_head(const PoolHead& head, std::uint64_t pool, std::span<const std::uint64_t> states) {
   const auto [next, slot, owner, size_class] = head;
   const bool leads_on = next % kPageBytes == 0 && next < kEndOfMemory;

@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint64_t kMostBytes = 16 << 20;
 constexpr std::size_t kAlignWords = 8;
 
-// The page after the thread's own block if that is in this page, else 0.
+// The page after the thread's own block if that block is in this page, otherwise 0.
 std::uint64_t end_of_stack(const MemoryReader& memory, std::uint64_t page) {
   std::array<std::uint64_t, kPageBytes / sizeof(std::uint64_t)> words;
   if (!memory.read_value(page, words).ok()) return 0;

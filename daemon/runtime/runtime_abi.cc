@@ -60,7 +60,7 @@ std::string list_series(const Wanted& wanted) {
   return text;
 }
 
-// "5.4.0~rc1"; "5.4.1+flambda" is none.
+// "5.4.0~rc1" is one, "5.4.1+flambda" is not.
 bool is_prerelease(std::string_view version) { return version.find('~') != version.npos; }
 
 }  // namespace

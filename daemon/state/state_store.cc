@@ -41,7 +41,8 @@ absl::StatusOr<UniqueFd> take_directory(const std::string& directory) {
   UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat status {};
   if (!fd || ::fstat(fd.get(), &status) != 0) return unusable(directory, std::strerror(errno));
-  // The owner could exchange files at any moment, and they decide what is attached to.
+  // Its owner could replace files at any moment, and they decide to which programs memprofd
+  // attaches.
   if (status.st_uid != ::geteuid()) {
     return unusable(directory,
                     absl::StrCat("it belongs to user ", status.st_uid, ", not to memprofd's"));

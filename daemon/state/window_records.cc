@@ -72,7 +72,7 @@ class EntryReader {
 
   bool sound() const { return sound_; }
   bool at_end() const { return next_ == entries_.size(); }
-  // Valid as long as this object; codes are ascending. Nothing: there are too few, or they are not
+  // Valid as long as this object; codes are ascending. nullopt: there are too few, or they are not
   // ascending.
   std::optional<Entries> take(std::size_t n) {
     if (n > entries_.size() - next_) return std::nullopt;
@@ -138,7 +138,7 @@ bool read_part(const state::Part& part, Begin begin, Use use) {
   return deaths.at_end() && ages.at_end();
 }
 
-// A moment of an earlier memprofd has no such data.
+// Moments of earlier versions of memprofd lack this data.
 void put_memory(const MemoryParts& memory, state::Window& out) {
   if (memory == MemoryParts()) return;
   state::Memory& message = *out.mutable_memory();

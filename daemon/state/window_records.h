@@ -20,7 +20,7 @@ void put_estimate(const Estimate& estimate, state::Estimate& out);
 Estimate get_estimate(const state::Estimate& message);
 
 void put_window(const HistoryWindow& window, int tier, state::Window& out);
-HistoryWindowPtr get_window(const state::Window& message);  // null: it makes no sense
+HistoryWindowPtr get_window(const state::Window& message);  // null: it is invalid
 
 // Writes the live memory of a session as forgotten.
 void put_live(const LiveOfSession& live, state::Part& out);

@@ -28,7 +28,7 @@ std::string FunctionNames::of(const ElfFunction& function) const {
   for (int i = 0; i < kMostDescriptors && at != all.end() && at->return_address <= end; ++i, ++at) {
     const auto debuginfo = find_debuginfo(memory, at->address, -1);
     if (!debuginfo) continue;
-    // The outermost one: others were inlined into it.
+    // Takes the outermost one, into which the others were inlined.
     const std::vector<SourceLocation> found = read_debuginfo(memory, *debuginfo, format_);
     if (!found.empty() && found.back().function.starts_with(module)) return found.back().function;
   }

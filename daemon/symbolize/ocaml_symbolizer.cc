@@ -42,7 +42,7 @@ std::vector<Location> OcamlSymbolizer::look_up(std::uint64_t return_address,
   return {code_.front().from_symbols(return_address)};
 }
 
-// The latest first, as for locations.
+// Searches the latest first, as for locations.
 std::string OcamlSymbolizer::build_id(std::string_view library) {
   const MutexLock lock(code_mutex_);
   if (library.empty()) return code_.front().file->build_id();

@@ -17,7 +17,7 @@ std::string_view strip_stamp(std::string_view name) {
   return stamped ? name.substr(0, end - 1) : name;
 }
 
-// "$2b" is the byte 0x2b.
+// Decodes "$2b" as the byte 0x2b.
 std::string unescape(std::string_view name) {
   std::string text;
   for (std::size_t i = 0; i < name.size(); ++i) {
@@ -38,13 +38,13 @@ std::string demangle(std::string_view symbol) {
   const bool ocaml = symbol.starts_with(kPrefix) && symbol.size() > kPrefix.size() &&
                      std::isupper(static_cast<unsigned char>(symbol[kPrefix.size()])) != 0;
   const std::string_view path = ocaml ? symbol.substr(kPrefix.size()) : std::string_view();
-  // Since OCaml 5.1 a point separates.
+  // Since OCaml 5.1 the separator is a dot.
   std::size_t split = path.find('.');
   std::size_t begin = split + 1;
   if (split == std::string_view::npos) {
     split = path.rfind("__");
     if (split == std::string_view::npos) return std::string(symbol);
-    // A function "_f" gives three underscores: the first two separate.
+    // A function "_f" results in three underscores; the first two are the separator.
     while (split > 0 && path[split - 1] == '_') --split;
     begin = split + 2;
   }

@@ -74,8 +74,8 @@ std::optional<FrameId> Symbolizer::add(std::uint64_t return_address,
       frames_.push_back({.return_address = return_address, .locations = spans_.keep(ids)})));
 }
 
-// Names, sources and inlined functions leave some room for bare addresses. Nothing if they do not
-// fit. Once names of the target itself did not fit, no more time is spent on any.
+// Names, sources and inlined functions leave some room for bare addresses. Returns nullopt if they
+// do not fit. Once names of the target itself did not fit, no more time is spent on any names.
 std::optional<FrameId> Symbolizer::add_whole(std::uint64_t return_address, std::int32_t alloc_idx) {
   if (no_more_names_) return std::nullopt;
   const SharedBudget& budget = charge_.budget();

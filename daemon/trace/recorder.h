@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records a live target: from its event log through a TraceRecording to an output. It only reads
-// the log, so it delays no one, and events that it misses are counted.
+// the log, so it delays no other thread, and events that it misses are counted.
 #pragma once
 
 #include <chrono>
@@ -33,8 +33,8 @@ class TraceRecorder {
                                                               TraceOutput& output,
                                                               const RecorderOptions& options);
 
-  // Records new events, or waits a tenth of a second for some. False: the recording has ended, by a
-  // limit or with the target, and the output is complete.
+  // Records new events, or waits a tenth of a second for some. Returns false if the recording has
+  // ended, by a limit or with the target; then the output is complete.
   bool step();
   // Records all events up to now and ends.
   void finish(const std::string& why);

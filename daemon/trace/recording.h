@@ -11,14 +11,14 @@
 // Each file is a trace of its own. A file that begins because the previous one is full, or because
 // the sampling rate has changed, contains none of the earlier blocks.
 //
-// The format distinguishes the minor heap, the major heap and memory outside of both. A block
-// counts by the heap in which it was allocated, even if it was unmarshalled; Source::kCustom, the
-// memory that a custom block represents, is outside (ctf::Source::kExternal).
+// The format distinguishes the minor heap, the major heap and external memory. A block counts for
+// the heap in which it was allocated, even if it was unmarshalled. The memory that a custom block
+// represents (Source::kCustom) is external (ctf::Source::kExternal).
 //
-// A file has one rate, and the native heap has another one than OCaml's heap: it has a recording of
-// its own, also as external. Readers of the format compute n / rate words from a block's samples.
-// For a large native block this is right if it has as many samples as it represents, which the
-// agent does not count:
+// A file has one rate, and the native heap has another rate than OCaml's heap, so it has a
+// recording of its own, also as external memory. Readers of the format compute n / rate words from
+// a block's samples. For a large native block this is correct if it has as many samples as it
+// represents, which the agent does not count:
 //
 //   a block of 40 KB at 8 KiB a sample     the agent: it was sampled
 //                                          in the file: 4.92 samples, 5 or (one in 12) 4
@@ -61,13 +61,12 @@ struct RecordingOptions {
 
   int version = ctf::kVersionOneDomain;
   bool of_c = false;  // only the native heap; otherwise everything else
-  // A file ends a little before: by what may wait in the writer, 64 KiB and 32 KiB
-  // more for each further domain. 0: no limit.
+  // A file ends a little earlier, because the writer may hold back 64 KiB, and 32 KiB more for each
+  // further domain. 0: no limit.
   std::uint64_t max_bytes = 0;
   // True to start another file when one is full or its sampling rate has changed.
   bool rotate = false;
-  // Blocks followed at a time, of 16 bytes each; of others only the allocation
-  // is in the file.
+  // Blocks followed at a time, of 16 bytes each; for others the file contains only the allocation.
   std::size_t max_blocks = AggregatorLimits().live_samples;
 };
 
@@ -78,18 +77,18 @@ struct RecordingStats {
   std::uint64_t samples = 0;            // allocations
   std::uint64_t dropped_events = 0;     // pushed out of the log before they were read
   std::uint64_t unfollowed_events = 0;  // events of blocks that are not in the file
-  std::uint64_t lost_records = 0;       // never came
+  std::uint64_t lost_records = 0;       // did not arrive
 };
 
 // Not thread-safe.
 class TraceRecording {
  public:
-  // info: what all files have in common; the rate and the start are set for each.
-  // output must outlive the recording.
+  // info: common facts of all files; the rate and the start are set for each. output must outlive
+  // the recording.
   TraceRecording(TraceOutput& output, std::shared_ptr<Symbolizer> symbolizer, ctf::TraceInfo info,
                  RecordingOptions options);
 
-  // All three: false when the recording has ended.
+  // These three functions return false if the recording has ended.
   bool put(const EventRead& read);
   // Afterwards the output has a complete file with everything so far, even if there were no events.
   bool flush();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trace file as a target that has ended: the counts, the history and the callstacks that the
+// A trace file as a target that has ended: with the counts, the history and the callstacks that the
 // daemon would have, so that every query about a live target works for a file.
-//
 // A file contains no threads (all blocks have AllocClass::kAnyThread), no libraries, and not the
 // heap in which a block died. A block dies in the major heap if it was promoted or allocated there,
 // otherwise in the minor heap. Memory outside of both (ctf::Source::kExternal) is Source::kCustom
@@ -24,9 +23,9 @@ struct Replay {
   int version = 0;              // of the format
 };
 
-// Reads any trace, including damaged ones. path "-" is the standard input. Takes the memory of a
-// daemon's target, with room for more callstacks, classes and blocks; the snapshot's drops count
-// the excess.
+// Reads any trace, including damaged ones. path "-" is the standard input. Uses as much memory as a
+// target in the daemon, with room for more callstacks, classes and blocks; the snapshot's drops
+// count the excess.
 absl::StatusOr<Replay> replay_trace(const std::string& path);
 
 // The only target of a file, requested by its pid or by pid 0.

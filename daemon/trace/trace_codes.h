@@ -4,9 +4,9 @@
 //   bit 63 .. 61   60 .. 48           47 .. 0
 //        0         alloc_idx + 1      return address
 //
-// alloc_idx distinguishes the allocations that the compiler has combined at one address. 0 in its
-// place: unknown, or a call; all bits set: the address is that of the allocation's debuginfo. So
-// codes are injective, and stay below the numbers that the format reserves.
+// alloc_idx distinguishes the allocations that the compiler has combined at one address. This field
+// is 0 if it is unknown, or for a call; all bits are set if the address is that of the allocation's
+// debuginfo. So codes are injective, and stay below the numbers that the format reserves.
 #pragma once
 
 #include <cstddef>

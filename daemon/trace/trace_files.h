@@ -47,14 +47,14 @@ class TraceFiles : public TraceOutput {
   const std::uint64_t max_bytes_;
   UniqueFd file_;
   std::uint64_t size_ = 0;     // of the current file
-  std::uint64_t checked_ = 0;  // size_ at the last look at the directory
+  std::uint64_t checked_ = 0;  // size_ at the last check of the directory
   std::size_t begun_ = 0;      // files so far
   std::deque<std::string> paths_;
 };
 
 // kFailedPrecondition: no directory, or no files can be created in it.
 absl::Status check_trace_directory(const std::string& directory);
-// kResourceExhausted: its *.ctf take max_bytes or more.
+// kResourceExhausted: the directory's *.ctf use max_bytes or more.
 absl::Status check_trace_room(const std::string& directory, std::uint64_t max_bytes);
 
 }  // namespace memprofd

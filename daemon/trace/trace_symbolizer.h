@@ -18,7 +18,7 @@ namespace memprofd {
 // Nothing may be added after the first query.
 class TraceSymbolizer : public Symbolizer {
  public:
-  // Locations kept for all codes together, about 40 bytes each; beyond it a code has no location.
+  // Locations kept for all codes together, about 40 bytes each; codes beyond that have no location.
   static constexpr std::size_t kMaxLocations = 4u << 20;
 
   // Caller before callee. The last call for a code wins.

@@ -26,7 +26,7 @@ double at_least(double count, double mean) {
   return std::min(1.0, sum * std::exp(count * std::log(mean) - mean - std::lgamma(count + 1)));
 }
 
-// The mean at which higher counts, and half of this count itself, have the probability.
+// The mean for which higher counts, together with half of this count itself, have this probability.
 double mean_at(double count, double probability) {
   double low = 0, high = count + 6 * std::sqrt(count + 1) + 10;
   for (int i = 0; i < 60; ++i) {

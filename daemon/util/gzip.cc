@@ -6,7 +6,7 @@
 namespace memprofd {
 namespace {
 
-constexpr int kGzipWindowBits = 15 + 16;  // largest window; 16 asks for a gzip header
+constexpr int kGzipWindowBits = 15 + 16;  // largest window; 16 requests a gzip header
 constexpr int kMemoryLevel = 8;
 
 }  // namespace

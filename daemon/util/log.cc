@@ -97,8 +97,8 @@ spdlog::level::level_enum level_of(LogLevel level) {
 constexpr char kLogfmt[] = "ts=%Y-%m-%dT%H:%M:%S.%e%z level=%l %*";
 constexpr char kJson[] = R"({"ts":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l",%*})";
 
-// systemd names the stream to the journal that it has opened; what a program starts may have
-// another stderr (systemd.exec(5), $JOURNAL_STREAM: device and inode).
+// $JOURNAL_STREAM has the device and inode of the stream to the journal that systemd opened
+// (systemd.exec(5)). Child processes inherit the variable but may have another stderr.
 bool is_journal(int descriptor) {
   const char* stream = std::getenv("JOURNAL_STREAM");
   struct stat status {};

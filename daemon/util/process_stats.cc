@@ -23,7 +23,7 @@ std::uint64_t count_descriptors() {
   return error ? 0 : static_cast<std::uint64_t>(std::distance(all, end));
 }
 
-// Field 22 of stat, in ticks since the boot.
+// Start time: field 22 of stat, in ticks since boot.
 double read_start() {
   std::ifstream stat("/proc/self/stat");
   std::string line;

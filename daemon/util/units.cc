@@ -81,10 +81,10 @@ const Unit& unit_for(const std::array<Unit, N>& units, double value) {
   return units[0];
 }
 
-// Three significant digits.
+// For three significant digits.
 int decimals_of(double value) { return value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2; }
 
-// Enough for one significant digit of the error.
+// For one significant digit of the error.
 int decimals_of_error(double error) {
   return std::clamp(-static_cast<int>(std::floor(std::log10(error))), 0, 3);
 }

@@ -107,7 +107,7 @@ class BatchReader {
   Value read_value(ValueReader& reader, std::uint64_t word, const Bounds& bounds) const;
 
   PageCache pages_;
-  bool was_late_ = false;  // at the first look
+  bool was_late_ = false;  // at the first reading
   const FunctionNames& names_;
   const Options options_;
 };

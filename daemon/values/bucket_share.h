@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantiles of numbers of which is known how many lie in each bucket.
+// Quantiles of numbers that are counted in buckets.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace memprofd {
 
-// The bucket of the number that this share of all do not exceed; nothing when there are none.
-// counts: of each bucket, in order; a range of unsigned numbers.
+// The bucket of the smallest number that this share of all numbers do not exceed; nullopt if there
+// are none. counts: numbers in each bucket, in order; a range of unsigned numbers.
 template <typename Counts>
 std::optional<std::size_t> bucket_of_share(const Counts& counts, double share) {
   const auto all = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});

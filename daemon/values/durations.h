@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Durations of a program's timers, by the buckets of its registry (memprof_values_abi.h), summed
-// over all lanes. Total on whatever that memory holds.
+// over all lanes. Accepts any contents of that memory.
 #pragma once
 
 #include <algorithm>
@@ -39,11 +39,11 @@ class Durations {
   double seconds() const { return static_cast<double>(sum_ticks_) * ns_per_tick_ / 1e9; }
   // Buckets that are not empty, from the shortest on.
   std::vector<Bucket> buckets() const;
-  // The longest; where the cell was read before the histogram, at least what that has seen. 0 when
-  // there are none.
+  // The longest interval. The cell may have been read before the histogram: then at least the
+  // longest in the histogram. 0 if there are none.
   double longest_seconds() const;
-  // Range that this share of the intervals does not exceed; nothing if there are none. Never above
-  // the longest.
+  // Range that this share of the intervals does not exceed, never above the longest one; nullopt if
+  // there are none.
   std::optional<Range> quantile(double share) const;
   // Number of intervals that are not longer. A bucket counts where its middle lies, so the limit is
   // at most one eighth off.
@@ -65,7 +65,7 @@ using DurationsPtr = std::shared_ptr<const Durations>;
 class TimerDurations {
  public:
   // address: of a lane's struct memprof_lane_histograms; cells: of that lane's timers. Reads only
-  // what those have written: a page that the program has not touched yet stays untouched.
+  // what these timers have written, so a page that the program has not touched stays untouched.
   absl::Status add_lane(const MemoryReader& memory, std::uint64_t address,
                         std::span<const memprof_timer_cell> cells);
   // Null: no interval was stopped with its token.

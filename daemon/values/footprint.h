@@ -27,9 +27,9 @@ class Footprint {
   bool is_known() const { return is_all_ && !parts_.empty(); }
   // True if there is a footprint and memory still holds it.
   bool is_in(const MemoryReader& memory) const;
-  // Places on all pages where it is, in that order.
+  // Adds an address on each page that it occupies, in order.
   void add_places(std::vector<std::uint64_t>& places) const;
-  // The parts of it.
+  // Adds the ranges of its parts.
   void add_ranges(std::vector<AddressRange>& ranges) const;
 
  private:
@@ -48,7 +48,7 @@ class Footprint {
   bool is_all_ = true;
 };
 
-// Memory whose reads are written down.
+// Memory whose reads are recorded in a footprint.
 class RecordingReader final : public MemoryReader {
  public:
   // Both must outlive this.

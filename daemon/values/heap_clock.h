@@ -7,7 +7,7 @@
 //
 //     OCaml 4   in_minor_collection, the counts of both kinds of collections, the phase of the
 //               major one, the free words of the heap, which are 0 while it is compacted
-//     OCaml 5   the counts, then who leads a section in which the world stands still
+//     OCaml 5   the counts, then the leader of a stop-the-world section
 #pragma once
 
 #include <array>

@@ -45,7 +45,7 @@ class KeptValues {
 struct KeepRequest {
   std::string pattern;                  // RE2, found anywhere in the name or that in the source
   const GuardedTypes* types = nullptr;  // as of ValuesRequest
-  bool forget = false;                  // no longer; an empty pattern means all
+  bool forget = false;                  // stop keeping them; an empty pattern means all
 };
 
 // Returns the names that are kept afterwards. kInvalidArgument: an invalid pattern; kNotFound: no

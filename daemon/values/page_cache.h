@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of a program, each page of it read once, so that what lies together costs one read. Only
-// memory of its own and its program's file are touched: a page of any other file may be one that
-// never comes.
+// Caches memory of a program, page by page, so that neighbouring data costs one read. Touches only
+// the program's own memory and its file, because a page of any other file may never arrive.
 #pragma once
 
 #include <array>
@@ -29,8 +28,8 @@ class PageCache final : public MemoryReader {
   // memory outlives it. Nothing can be read before set_mappings().
   explicit PageCache(const MemoryReader& memory) : memory_(memory) {}
 
-  // mappings: in order; image: where the program's own file is. Whether more, less or other memory
-  // may be read than before.
+  // mappings: in order; image: range of the program's own file. Returns true if more, less or other
+  // memory may be read than before.
   bool set_mappings(std::span<const Mapping> mappings, const AddressRange& image);
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const override;
   // Reads the pages of these addresses in few steps, in their order, as long as they may be read
@@ -48,7 +47,7 @@ class PageCache final : public MemoryReader {
   // From now on missing pages are recorded instead of read, and reading them is an error.
   void only_note(bool notes) { notes_ = notes; }
   std::size_t noted() const { return noted_.size(); }
-  // Reads those, as fetch() does.
+  // Reads the recorded pages, as fetch() does.
   void fetch_noted();
   // Later reads belong to a later moment.
   void forget();
@@ -73,7 +72,7 @@ class PageCache final : public MemoryReader {
   void read_slices() const;
 
   bool may_read(std::uint64_t page) const;
-  // Null: not all of it was peeked. Within a page.
+  // Null if not all of it was peeked. The range lies within a page.
   const std::byte* peeked(std::uint64_t address, std::size_t bytes) const;
 
   static constexpr std::size_t kNoSlice = static_cast<std::size_t>(-1);

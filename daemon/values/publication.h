@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Published values: a registry in the program's memory (memprof_values_abi.h) with points, timers,
-// phases, values and log lines, read from outside while the program continues to write. Total on
-// whatever that memory holds; changes nothing in the program but the time until which it is
+// phases, values and log lines, read from outside while the program continues to write. Accepts any
+// contents of that memory. Changes nothing in the program except the time until which it is
 // observed.
 #pragma once
 
@@ -84,16 +84,16 @@ struct PublishedLine {
 };
 
 struct Publication {
-  std::vector<PublishedValue> all;   // in the order in which they were made
+  std::vector<PublishedValue> all;   // in the order of their creation
   std::vector<PublishedLine> lines;  // the last ones, in order
-  std::uint64_t refused = 0;         // names for which there was no place
+  std::uint64_t refused = 0;         // names for which there was no room
   std::uint64_t lost_lines = 0;      // lines that could not be written
-  std::uint64_t malformed = 0;       // slots that make no sense
+  std::uint64_t malformed = 0;       // invalid slots
   std::uint32_t waiting = 0;         // threads that wait in a pause
 };
 
-// address: of struct memprof_values. kFailedPrecondition, in one line, when there is no registry,
-// or one of another build; else errors of the memory.
+// address: of struct memprof_values. kFailedPrecondition, in one line, if there is no registry, or
+// one of another build; otherwise the errors of the memory.
 absl::StatusOr<Publication> read_publication(const MemoryReader& memory, std::uint64_t address,
                                              const TickMoment& now, bool by_lane = false);
 

@@ -24,12 +24,12 @@ struct PublishedControl {
   std::optional<std::uint32_t> period_ms;  // for functions; 0: the program's own period
 };
 
-// A day.
+// One day.
 inline constexpr std::uint32_t kMaxPeriodMs = 86'400'000;
 
-// address: of struct memprof_values. How many there are, changed now or so already.
-// kInvalidArgument: a bad pattern or period, or nothing to change; kNotFound: there is none; else
-// errors of read_publication().
+// Returns the number of selected values, including those that had these settings already. address:
+// of struct memprof_values. kInvalidArgument: a bad pattern or period, or nothing to change;
+// kNotFound: no value is selected; otherwise the errors of read_publication().
 absl::StatusOr<std::uint32_t> control_report(const WritableMemory& memory, std::uint64_t address,
                                              const PublishedControl& control);
 

@@ -28,15 +28,15 @@ struct RequestAnswer {
   std::chrono::nanoseconds took{};
 };
 
-// address: of struct memprof_values; wanted: whether a client still waits; a request that no client
-// waits for is withdrawn. Errors in one line:
+// address: of struct memprof_values; wanted: returns true while a client waits; otherwise the
+// request is withdrawn. Errors in one line:
 //   kNotFound           the program has no such name
 //   kInvalidArgument    the argument is too long
-//   kDeadlineExceeded   the time is over
+//   kDeadlineExceeded   the timeout has expired
 //   kFailedPrecondition the function has raised an exception, or the program takes no requests
 //   kResourceExhausted  another request of that name waits for its answer, or is still running
 //   kCancelled          no client waits any more
-// otherwise the errors of read_publication().
+// Otherwise the errors of read_publication().
 absl::StatusOr<RequestAnswer> ask_report(const WritableMemory& memory, std::uint64_t address,
                                          const PublishedRequest& request,
                                          const std::function<bool()>& wanted);

@@ -20,7 +20,7 @@ absl::StatusOr<Publication> read_published_values(const ValueProgram& program,
 
 // Address at which the registry keeps the root of a value.
 std::uint64_t root_address(const ValueProgram& program, const PublishedValue& value);
-// A value of the heap is what its reference holds.
+// Sets the value; if it is published as a reference, to the contents of that reference.
 void set_value(PublishedValue& reported, Value value);
 
 }  // namespace memprofd

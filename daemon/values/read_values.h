@@ -31,7 +31,7 @@ struct ValuesRequest {
   enum class What {
     kAll,
     kPublished,  // published values, no modules
-    kModules,    // the other way round
+    kModules,    // module values, no published ones
     kKept,       // kept module values, under their names there
     kFields,     // the module fields below, under their names there, regardless of the pattern
   };
@@ -40,7 +40,7 @@ struct ValuesRequest {
   std::string pattern;  // RE2, found anywhere in the name or that in the source; empty: all
   const GuardedTypes* types =
       nullptr;  // search places for names of the source; null: not requested
-  // Also what never changes: functions, constants.
+  // Includes values that never change: functions, constants.
   bool with_constants = false;
   bool with_contents = false;   // of strings, which may be secret
   std::size_t graph_nodes = 0;  // of all values together; 0: no graphs
@@ -67,22 +67,22 @@ struct NamedValue {
 };
 
 struct ValuesAnswer {
-  bool publishes = false;          // of itself: there is a registry
+  bool publishes = false;          // there is a registry
   Publication report;              // of names that the pattern finds
   std::string why_no_report;       // one line: published values could not be read
   std::vector<NamedValue> values;  // by module's address, then field
   std::vector<std::string> kept;   // names of modules that are kept over time
   std::uint64_t fields = 0;        // of modules that the pattern finds
   std::uint64_t left_out = 0;      // beyond the limit
-  std::uint64_t repeated = 0;      // tries that the collector overtook
+  std::uint64_t repeated = 0;      // readings that the collector invalidated
   std::uint64_t not_reached = 0;   // fields for which there was no time
   // Names from the source, as in TypingResult.
   std::vector<std::string> other_builds;
   bool unverified = false;
 };
 
-// wanted: whether a client still waits. kNotFound if the program has ended; kFailedPrecondition if
-// neither its heap can be read nor does it publish values.
+// wanted: returns true while a client waits. kNotFound if the program has ended;
+// kFailedPrecondition if its heap cannot be read and it publishes no values.
 absl::StatusOr<ValuesAnswer> read_values(ValueProgram& program, const ValuesRequest& request,
                                          const std::function<bool()>& wanted);
 

@@ -12,12 +12,12 @@
 
 namespace memprofd {
 
-// Numbers of values of modules that are kept, under the names by which they are.
+// Adds the numbers of kept module values, under the names under which they are kept.
 void add_values(const std::vector<NamedValue>& values, const std::vector<ModuleField>& kept,
                 ValueSample& sample);
 
-// now_ns: CLOCK_MONOTONIC of the reading, as are the sample's times. Values that are off, that
-// could not be read, or whose function is not evaluated any more have no number.
+// now_ns: CLOCK_MONOTONIC of the reading, as are the sample's times. Values have no number if they
+// are off, could not be read, or their function is not evaluated any more.
 ValueSample sample_of(const Publication& report, std::uint64_t now_ns);
 
 }  // namespace memprofd

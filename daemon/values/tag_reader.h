@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The values that a tag of the program marks (memprof_values_abi.h has where they are): how many
-// there are, and the memory that is reachable from them, each block once. Total on whatever the
-// memory holds.
+// Reads the values that a tag of the program marks (memprof_values_abi.h has their location): their
+// number, and the memory that is reachable from them, each block once. Accepts any contents of that
+// memory.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processor's counter, which programs time with, as time. All processors of a machine count
-// alike where programs use it (enum memprof_values_clock).
+// Converts the processor's counter, by which programs measure time, to time. Programs use it only
+// where all processors of the machine count alike (enum memprof_values_clock).
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct TickMoment {
   TickMoment in_ns() const { return {ns, ns, 1}; }
 };
 
-// The first call waits some milliseconds, to see how fast the counter is. Any thread.
+// The first call waits some milliseconds to measure the speed of the counter. Any thread.
 TickMoment tick_now();
 
 }  // namespace memprofd

@@ -17,7 +17,7 @@ enum class ValueKind {
   kFloatArray,  // or a record of floats
   kFunction,
   kLazy,      // not forced yet
-  kCustom,    // int32, int64, nativeint, Bigarray, what C code keeps
+  kCustom,    // int32, int64, nativeint, Bigarray, data of C code
   kAbstract,  // allocated by C code, of unknown meaning
   kObject,
   kReference,  // or another mutable block of one field
@@ -49,24 +49,25 @@ struct Value {
   WhyUnread why = WhyUnread::kNone;
   std::int64_t integer = 0;
   double number = 0;
-  // Bytes of a string; elements, bindings, fields; of a tag values that live, or have not been
+  // Bytes of a string; elements, bindings, fields; for a tag, values that are alive or not
   // collected yet.
   std::uint64_t size = 0;
   bool is_longer = false;  // a list has more elements than were counted, a tag more values
   // A tag has these: the memory that its values hold, headers included, each block once.
   std::uint64_t bytes = 0;
-  bool is_more_memory = false;  // than was read
+  bool is_more_memory = false;  // more than was read
   std::uint32_t tag = 0;
   // Function, identifier of a custom block; a string's contents if requested.
   std::string text;
   bool is_changing = false;  // while it was read: its words may be of two moments
-  bool is_cut = false;       // text or fields have not all
+  bool is_cut = false;       // text or fields are incomplete
   // Tables have these.
   std::uint64_t buckets = 0;
   std::uint64_t empty_buckets = 0;
   std::uint64_t longest_chain = 0;
-  bool chains_counted = false;  // not of one that is too large
-  // Buckets by their number of bindings, from 0 on; the last one kCountedChains has those of more.
+  bool chains_counted = false;  // false for a table that is too large
+  // Number of buckets by their number of bindings, from 0 on; entry kCountedChains, the last one,
+  // counts buckets with that number or more.
   std::vector<std::uint64_t> chains;
   std::vector<Value> fields;  // the first ones
   // The graph, if requested; otherwise null.
@@ -74,7 +75,7 @@ struct Value {
 
   static constexpr std::size_t kCountedChains = 16;
 
-  // Bit by bit: of numbers that are none, too.
+  // Compares bit by bit, so that NaNs are equal, too.
   bool same_as(const Value& other) const;
 };
 
@@ -87,7 +88,7 @@ struct GraphField {
 struct GraphNode {
   Value value;  // without its fields
   std::vector<GraphField> fields;
-  std::uint32_t references = 0;  // of fields of all nodes to it
+  std::uint32_t references = 0;  // number of fields of all nodes that point to it
 };
 
 // The first node is the value's own.

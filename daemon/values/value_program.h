@@ -31,19 +31,19 @@ class ValueProgram {
     InterfaceDigests interfaces;                // of its units
     AddressRange image;                         // of the program's own code and data
   };
-  // Looks at the first call, which takes as long as the program has modules. Fails when the file of
+  // Searches at the first call, in time proportional to the number of modules. Fails if the file of
   // the program cannot be read.
   absl::StatusOr<std::shared_ptr<const Layout>> found();
 
-  // Names in the source. Looks for its files at the first call, which may take seconds.
+  // Names in the source. The first call searches for the compilers' files, which may take seconds.
   std::shared_ptr<const FieldNames> names(const Layout& found, const GuardedTypes& types);
 
   int pid() const { return pid_; }
-  // True for the same attach: a program that comes by exec, or reuses the pid, is another.
+  // True for the same attach: after an exec, or with a reused pid, the program is another.
   bool is_same_program(const ValueProgram& other) const { return memory_ == other.memory_; }
   const WritableMemory& memory() const { return *memory_; }
-  // Address of the registry of published values; 0: none. Gives up soon on memory that does not
-  // answer.
+  // Address of the registry of published values; 0: none. quick_memory() soon gives up on memory
+  // that does not respond.
   std::uint64_t registry() const { return registry_; }
   const WritableMemory& quick_memory() const { return memory_->quick(); }
   absl::StatusOr<std::vector<Mapping>> mappings() const { return memory_->maps(); }

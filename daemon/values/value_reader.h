@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decodes words of an OCaml program, from its memory at one moment (heap_clock.h). Total on
-// whatever that holds: blocks, pages and depth are bounded, and data counts as a table or a tree
-// only if all of it is consistent.
+// Decodes words of an OCaml program, from its memory at one moment (heap_clock.h). Accepts any
+// contents: blocks, pages and depth are bounded, and data counts as a table or a tree only if all
+// of it is consistent.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ class ValueReader {
       : memory_(memory), recorder_(&memory), functions_(functions), with_contents_(with_contents) {}
 
   Value read(std::uint64_t word);
-  // Reads a single word. Of a block, only its presence is read.
+  // Reads a single word. For a block, reads only whether it exists.
   Value read_alone(std::uint64_t word);
   struct Alone {
     Value value;                        // without its fields
@@ -75,7 +75,7 @@ class ValueReader {
   };
   Cells follow(std::uint64_t cell, std::uint64_t fields);
   std::optional<Value> as_tree(const Block& block);
-  // Height of a node and all below, which are added to size; nothing when they do not fit.
+  // Height of a tree; adds the number of its nodes to size. nullopt if the nodes are inconsistent.
   std::optional<std::uint64_t> tree_height(std::uint64_t node, std::uint64_t fields, int depth,
                                            std::uint64_t& size);
 

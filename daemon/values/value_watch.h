@@ -26,7 +26,7 @@ class ValueWatch {
   // Forgets everything if the program is another one.
   void begin(std::shared_ptr<const ValueProgram::Layout> found);
 
-  // Module values to watch; nothing yet: they are to be chosen.
+  // False until the module values to watch have been chosen.
   bool has_slots() const { return has_slots_; }
   const std::vector<ValueSlot>& slots() const { return slots_; }
   void set_slots(std::vector<ValueSlot> slots);
@@ -39,7 +39,7 @@ class ValueWatch {
 
   // The last search's result; null: it is time to search again.
   std::shared_ptr<ValueProgram> program() const;
-  // kNotFound: another one runs there than at the beginning.
+  // kNotFound: the program is another than the one that was watched.
   absl::Status set_program(std::shared_ptr<ValueProgram> program);
 
   // Null: they must be read.

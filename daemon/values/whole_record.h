@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records of several words that a program writes while they are read: between `done` and `seq`
-// (memprof_values_abi.h), which are the same and even in one that is read upwards and whole. A copy
-// is not read upwards: one instruction copies it, and of several cache lines the processor may take
-// a later one first. So a record that is larger than one is read in order, or found twice.
+// Reads records of several words that a program writes meanwhile. The words `done` and `seq`
+// (memprof_values_abi.h) enclose a record: it is whole if it was read in the order of addresses and
+// both are equal and even. A copy by one instruction has no such order, because the processor may
+// take a later cache line first. So a record larger than one cache line is read piece by piece, in
+// order, or twice with the same result.
 #pragma once
 
 #include <array>
@@ -32,7 +33,7 @@ absl::Status read_all(const MemoryReader& memory, std::uint64_t address,
                          : memory.read(address, std::as_writable_bytes(std::span(records)));
 }
 
-// Two times over. Which of them were the same both times.
+// Reads the records twice. Returns for each whether both readings were the same.
 template <typename Record>
 absl::StatusOr<std::vector<bool>> read_twice(const MemoryReader& memory, std::uint64_t address,
                                              std::vector<Record>& records) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A share of some time that may be taken, with a credit: a burst within it changes nothing, and far
-// more than the share empties it in a second or two.
+// A share of some time that may be used, with a credit: a burst within the credit changes nothing,
+// and usage far above the share empties it in a second or two.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ class Allowance {
   static constexpr double kAim = 0.7;          // fraction of the share to aim for
   static constexpr double kCreditSeconds = 2;  // maximum credit: this time multiplied by the share
 
-  // 0: all may be taken.
+  // share 0: no limit.
   explicit Allowance(double share) : share_(share), credit_(full()) {}
 
   double share() const { return share_; }

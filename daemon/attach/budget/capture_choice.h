@@ -32,14 +32,15 @@ class CaptureChoice {
 
   // MEMPROF_CAPTURE_BY_RUNTIME or MEMPROF_CAPTURE_BY_KERNEL.
   memprof_capture_by wanted() const { return wanted_; }
-  // True while the cost of kernel capture is measured: the rate must not be judged by it yet.
+  // True while the cost of kernel capture is measured: the rate must not be judged by that cost
+  // yet.
   bool trying() const { return trying_; }
   // Call it with consecutive windows of about a second. by: the mode of the window, which may be
   // runtime capture even if kernel capture was wanted. bites: the budget keeps the rate below the
   // requested one. Returns true if wanted() has changed: then a session with that mode is due.
   bool judge(double seconds, const ProfilingCounts& counts, memprof_capture_by by, bool bites);
-  // Why it changed last: "runtime capture: a sample costs 10.8 µs by the kernel, 6.1 µs by the
-  // runtime".
+  // Reason of the last change: "runtime capture: a sample costs 10.8 µs by the kernel, 6.1 µs by
+  // the runtime".
   std::string why() const;
 
  private:
@@ -50,7 +51,7 @@ class CaptureChoice {
   memprof_capture_by wanted_ = MEMPROF_CAPTURE_BY_RUNTIME;
   bool trying_ = false;
   bool settling_ = true;  // the next window is the first of a session
-  // Time since the session began, or the last cost.
+  // Time since the session began, or since the last known cost.
   double seconds_ = 0;
   double cost_ = 0;  // seconds
   std::uint64_t samples_ = 0;

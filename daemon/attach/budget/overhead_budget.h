@@ -66,7 +66,7 @@ class OverheadBudget {
   // rate() is the rate to switch to, and the first window of that session is not judged.
   Change judge(const OverheadWindow& window);
 
-  // Another capture begins, or is tried: the next window is not judged.
+  // Call this when another capture mode begins, or is tried: the next window is not judged.
   void settle();
 
   double share() const { return of_target_.share(); }
@@ -74,7 +74,7 @@ class OverheadBudget {
   double ceiling() const { return ceiling_; }
   // Sets the requested rate. One below rate() applies at once; so does any rate without a budget.
   void set_ceiling(double ceiling);
-  // Another budget, or none. rate() follows it as judge() finds; without one at once.
+  // Sets another budget, or none. rate() follows as judge() decides; without a budget at once.
   void set_share(double share);
   // Limits memprofd's own use of a processor for the target; 0: no limit. rate() follows as judge()
   // decides.
@@ -82,10 +82,10 @@ class OverheadBudget {
   // True if the rate is below the requested one because of memprofd's own limit.
   bool held() const { return held_ && rate_ < ceiling_; }
 
-  // Cost over CPU without it, over the last seconds at one rate.
+  // Ratio of the cost to the CPU use without it, over the last seconds at one rate.
   double overhead() const { return recent_own_ > 0 ? recent_cost_ / recent_own_ : 0; }
-  // Seconds that one sample has cost over the last seconds at one rate; nothing: none was taken, or
-  // none is judged since the rate or the capture changed.
+  // Cost of one sample in seconds, over the last seconds at one rate; nullopt: there was no sample,
+  // or none was judged since the rate or the capture changed.
   std::optional<double> sample_seconds() const {
     if (recent_samples_ < 1) return std::nullopt;
     return recent_cost_ / recent_samples_;
@@ -95,7 +95,7 @@ class OverheadBudget {
     return of_target_.limited() && rate_ < ceiling_ && !held_ &&
            kWorthRaising * overhead() > kAim * share();
   }
-  // The lowest rate costs more than the budget.
+  // True if even the lowest rate costs more than the budget.
   bool exhausted() const { return exhausted_; }
   std::uint64_t lowered() const { return lowered_; }
   std::uint64_t raised() const { return raised_; }
@@ -115,7 +115,7 @@ class OverheadBudget {
   Change raise_if_calm(const Spent& spent, double seconds);
   Change change_to(double rate, Change change);
   double first_rate(double share) const;
-  // Within floor and ceiling.
+  // The rate, limited to floor and ceiling.
   double usable(double rate) const;
   // True if the rate may differ from the requested one.
   bool limited() const { return of_target_.limited() || of_memprofd_.limited(); }
@@ -133,10 +133,10 @@ class OverheadBudget {
   double rate_;
   Allowance of_target_;       // share of the target's CPU without profiling
   Allowance of_memprofd_{0};  // share of a processor
-  bool held_ = false;         // the second of them limited the rate most recently
+  bool held_ = false;         // of_memprofd_ limited the rate most recently
   bool settling_ = true;      // the next window is the first of a session
-  bool begins_ = false;       // the next one the first that is judged
-  double calm_seconds_ = 0;   // during which every window allowed a raise
+  bool begins_ = false;       // the next window is the first that is judged
+  double calm_seconds_ = 0;   // time during which every window allowed a raise
   double calm_rate_ = 0;      // to this one
   double wait_seconds_ = kFirstWaitSeconds;
   double recent_own_ = 0;

@@ -3,9 +3,9 @@
 //
 //   cost = samples × the runtime's engine and the agent
 //        + frames that the runtime captured × its stack walk
-//        + frames that the agent captured × its own
+//        + frames that the agent captured × its stack walk
 //        + probe hits × the trap
-//        + what the BPF programs ran, as the kernel measures it
+//        + run time of the BPF programs, as measured by the kernel
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@
 
 namespace memprofd {
 
-// Between two moments, or in all.
+// Counts between two moments, or in total.
 struct ProfilingCounts {
   std::uint64_t samples = 0;     // blocks, and records that were lost
-  std::uint64_t frames = 0;      // captured by the runtime
+  std::uint64_t frames = 0;      // frames captured by the runtime
   std::uint64_t walked = 0;      // frames captured by the agent
   std::uint64_t probe_hits = 0;  // uprobes in the target
-  std::uint64_t program_ns = 0;  // of the BPF programs at them
+  std::uint64_t program_ns = 0;  // run time of the BPF programs at them
 };
 
 // Nanoseconds, at the upper end of the results of `tests/bench/bench.py --only overhead`: 375 to
@@ -29,7 +29,8 @@ struct ProfilingCounts {
 // their effect on the caches.
 inline constexpr double kSampleNs = 450;
 inline constexpr double kFrameNs = 25;
-// Most of them are verified, not walked: 0.8 to 1.2 by `tests/bench/bench.py --only captures`.
+// Cost of a frame. Most frames are verified, not walked: 0.8 to 1.2 by `tests/bench/bench.py --only
+// captures`.
 inline constexpr double kWalkedFrameNs = 2;
 // Cost of a probe hit on a machine where it cannot be measured (attach/budget/trap_cost.h).
 inline constexpr double kUsualTrapNs = 1500;

@@ -7,7 +7,7 @@ namespace memprofd {
 
 struct TrapCost {
   double ns = 0;
-  bool measured = false;  // else it is kUsualTrapNs
+  bool measured = false;  // otherwise it is kUsualTrapNs
 };
 
 // Measured, if possible, by a probe at a function of this process on the first call, in about a

@@ -24,12 +24,12 @@ using BpfOwner = std::unique_ptr<Object, BpfDestroyer<kDestroy>>;
 using BpfLink = BpfOwner<bpf_link, bpf_link__destroy>;
 using RingBuffer = BpfOwner<ring_buffer, ring_buffer__free>;
 
-// Sends libbpf's own messages to the debug log, and to the log in any case why the kernel's
-// verifier refused a program; process-wide, once is enough.
+// Sends libbpf's own messages to the debug log, and the reason why the kernel's verifier refused a
+// program always to the log. Applies to the process; one call is enough.
 void route_libbpf_messages();
 
-// The last lines of the verifier's log, which have the reason, of libbpf's message with all of it;
-// nothing of another message.
+// Returns the last lines of the verifier's log, which contain the reason, from libbpf's message
+// with the whole log; empty for other messages.
 std::vector<std::string> verifier_reason(std::string_view message);
 
 // Checks that memprofd may open the files that the BPF programs of one target need.

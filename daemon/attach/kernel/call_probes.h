@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Probes at many functions of one program, which count its calls in the kernel (bpf/calls.bpf.c).
 //
-// The probes go with this object, however it ends: the kernel takes them out when the descriptors
-// are closed. A kernel without multi links has one perf event a place, of which few are bearable.
+// The kernel removes the probes when the descriptors are closed, however this object ends. A kernel
+// without multi links has one perf event per place, of which only a few are bearable.
 #pragma once
 
 #include <cstddef>
@@ -32,13 +32,14 @@ struct CallProbesConfig {
   // For times in OCaml 5: byte offset of the running fiber's stack in the domain's state.
   bool fiber_stacks = false;
   std::uint32_t current_stack_offset = 0;
-  // Bytes into that.
+  // Offset in bytes in that stack.
   std::uint32_t fiber_end_offset = 0;
   std::uint32_t fiber_id_offset = 0;
-  std::optional<AllocatedWords> words;  // beside time; nothing: they are not known
+  std::optional<AllocatedWords> words;  // measured beside time; nullopt: unknown
 };
 
-// Places where there are no multi links: each takes the kernel a tenth of a second to take out.
+// Maximum number of places without multi links: the kernel takes a tenth of a second to remove
+// each.
 inline constexpr std::size_t kMaxSingleCallProbes = 64;
 
 // Not thread-safe.
@@ -48,13 +49,13 @@ class CallProbes {
   // kMaxSingleCallProbes on a kernel without multi links; otherwise errors of bpf_load_error() and
   // bpf_attach_error().
   static absl::StatusOr<std::unique_ptr<CallProbes>> attach(const CallProbesConfig& config);
-  // Takes the probes out, which takes some tens of milliseconds.
+  // Removes the probes, which takes some tens of milliseconds.
   ~CallProbes();
   CallProbes(const CallProbes&) = delete;
   CallProbes& operator=(const CallProbes&) = delete;
 
   void arm();
-  // Takes the probes out; the counts stay.
+  // Removes the probes; the counts stay.
   void remove();
 
   // Counters of the function with this index, so far.

@@ -39,7 +39,7 @@ constexpr std::string_view capture_name(memprof_capture_by capture) {
 // of them. kFailedPrecondition, in one line, if the requested mode is not supported there.
 absl::StatusOr<CaptureMode> capture_for(const RuntimeAbi& abi, CaptureMode asked);
 
-// Why a session that the agent was to capture is not, or no longer.
+// Why the agent does not, or no longer, capture callstacks in a session that requested it.
 std::string_view walk_state_text(memprof_walk_state state);
 
 }  // namespace memprofd

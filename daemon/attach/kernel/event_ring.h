@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ring buffer into which the BPF programs of one target write what happens.
+// The ring buffer into which the BPF programs of one target write events.
 //
-// Whoever holds it reads it: the ingest thread, on which every call is made. It stays readable
-// when the programs have gone.
+// The ingest thread owns it and makes every call. It stays readable after the programs are gone.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +26,7 @@ class EventRing {
   EventRing& operator=(const EventRing&) = delete;
 
   // Calls fn for records available now, in order; the span is valid during the call. Returns the
-  // number of records. However fast more of them come, it ends with the one that reaches
+  // number of records. However fast new records arrive, it ends with the one that reaches
   // kConsumeBytes, which bounds the samples (8 bytes each at least), or the position `end`.
   static constexpr std::uint64_t kConsumeBytes = 1u << 20;
   int consume(const std::function<void(std::span<const std::byte>)>& fn,

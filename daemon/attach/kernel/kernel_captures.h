@@ -23,7 +23,7 @@ class KernelCapture {
  public:
   // Returns nullopt if the limit is reached.
   static std::optional<KernelCapture> take(const FileId& program);
-  // Also beyond that number.
+  // Succeeds even beyond that limit.
   static KernelCapture insist(const FileId& program);
   KernelCapture(KernelCapture&& other) noexcept
       : inode_(other.inode_), counted_(std::exchange(other.counted_, false)) {}

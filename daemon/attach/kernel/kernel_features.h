@@ -16,7 +16,7 @@ struct FeatureCheck {
   bool ok = false;
   std::string detail;      // the finding
   std::string remedy;      // empty when ok
-  bool required = true;    // else memprofd does less without it
+  bool required = true;    // otherwise memprofd does less without it
   bool privilege = false;  // of this process, not of the kernel
 };
 
@@ -35,11 +35,11 @@ std::vector<FeatureCheck> check_kernel_features(const std::string& sys_root = "/
                                                 const std::string& proc_root = "/proc",
                                                 const BpfProbes& probes = real_bpf_probes());
 
-// The failed ones of the required checks as one line, "" when all is well.
+// The failed ones of the required checks as one line; empty if there are none.
 std::string missing_kernel_features(const std::vector<FeatureCheck>& checks);
 
-// Likewise: kPermissionDenied when a privilege is among them, kUnimplemented when only the kernel
-// is not up to it.
+// Likewise: kPermissionDenied if one of them is a privilege, kUnimplemented if only the kernel
+// lacks something.
 absl::Status kernel_features_status(const std::vector<FeatureCheck>& checks);
 
 }  // namespace memprofd

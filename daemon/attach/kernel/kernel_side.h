@@ -80,9 +80,9 @@ class KernelSide {
   // How the program ended; kUnknown while it runs, and on kernels that do not report it.
   ProgramEnd program_end() const;
 
-  // Each of them is a call of the kernel.
+  // Makes one system call per counter.
   KernelCounters counters() const;
-  // Captures of callstacks that did not come, whatever the reason.
+  // Number of callstacks that did not arrive, whatever the reason.
   std::uint64_t captures_lost() const;
   // Returns one entry for each buffer with a batch that could not be sent since the agent was
   // loaded.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes frame descriptors into the table that BPF programs are walking with.
+// Writes frame descriptors into the table while BPF programs use it for walks.
 //
-// The table only grows: an empty slot gets filled, or the frame size of an
-// address is replaced. Each is one aligned 8-byte store, so that a walk at the
-// same time sees the old or the new slot and never loses its way.
+// The table only grows: an empty slot is filled, or the frame size of an address is replaced. Each
+// change is one aligned 8-byte store, so that a concurrent walk sees the old or the new slot and
+// stays correct.
 #pragma once
 
 #include <cstdint>

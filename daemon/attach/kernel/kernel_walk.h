@@ -13,7 +13,7 @@ namespace memprofd {
 // True if this kernel has the BPF loop helper, which the walk needs; tested once.
 bool kernel_can_walk();
 
-// kUnimplemented where it cannot: "WHAT: the kernel cannot ...".
+// kUnimplemented if it cannot: "WHAT: the kernel cannot ...".
 absl::Status check_kernel_walks(std::string_view what, bool can_walk = kernel_can_walk());
 
 // The capture mode on this kernel if this mode is requested.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Probes at malloc and its like and at free, in one process (bpf/malloc_probes.bpf.h).
+// Probes at malloc, similar functions and free, in one process (bpf/malloc_probes.bpf.h).
 //
-// They go with this object, however it ends: the kernel takes them out when the descriptors are
-// closed.
+// The kernel removes them when the descriptors are closed, however this object ends.
 #pragma once
 
 #include <cstdint>
@@ -25,19 +24,19 @@ class MallocProbes {
   MallocProbes(const MallocProbes&) = delete;
   MallocProbes& operator=(const MallocProbes&) = delete;
 
-  // Hits are counted from then on, and no more.
+  // From now on hits are counted, but blocks are not sampled.
   absl::Status attach(const ProbeSites& calls, const ProbeSites& frees);
-  // Blocks are sampled and followed from then on.
+  // From now on blocks are sampled and followed.
   void arm();
   // Cost of all hits since the probes were attached, in units of MEMPROF_C_HIT_CHEAP.
   std::uint64_t hits() const;
   // True if one second had more hits than allowed: nothing is followed any more, but hits keep
   // their cost until the probes are removed.
   bool over_budget() const;
-  // Samples that were given up, as too many sampled blocks live. Any thread.
+  // Samples that were dropped because too many sampled blocks are alive. Any thread.
   std::uint64_t blocks_left_out() const;
 
-  // Takes the probes out, for which the kernel needs some tens of milliseconds.
+  // Begins to remove the probes, for which the kernel needs some tens of milliseconds.
   void begin_removal();
   bool removed() { return removal_.done(); }
   void remove();

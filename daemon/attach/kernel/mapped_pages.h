@@ -17,7 +17,7 @@ namespace memprofd {
 class MappedPages {
  public:
   MappedPages() = default;
-  // protection is PROT_READ with or without PROT_WRITE; what names the thing in errors.
+  // protection is PROT_READ with or without PROT_WRITE; `what` names the memory in errors.
   static absl::StatusOr<MappedPages> map(int fd, std::size_t bytes, int protection,
                                          std::size_t offset, const char* what) {
     void* data = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd, static_cast<off_t>(offset));

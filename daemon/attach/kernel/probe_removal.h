@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes probes out in the background. For each link the kernel waits for a grace period, some
-// tens of milliseconds in which it does nothing; links that are closed at the same time share it.
+// Removes probes in the background. For each link the kernel waits for a grace period, some tens of
+// milliseconds in which it does nothing; links that are closed at the same time share it.
 #pragma once
 
 #include <chrono>

@@ -22,7 +22,7 @@ enum class Probe : std::size_t {
   kCapture,      // the runtime's request for the callstack of a sample
   kObserve,      // instead of capture and batch: at caml_alloc_small_dispatch
   kBatch,        // the agent's, with its semaphore
-  kFrametable,   // where the runtime takes in the code of a plugin
+  kFrametable,   // where the runtime registers the code of a plugin
   kNativeAlloc,  // of the agent: a sampled native block
   kNativeFree,   // and its end
 };

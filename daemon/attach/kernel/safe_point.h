@@ -26,14 +26,14 @@ class SafePoint {
 
   // The next thread that passes reports itself, except skipped ones.
   void watch();
-  // The thread that has reported itself; waits for one until `patience` is over or cancel_fd is
-  // readable.
+  // Returns the thread that has reported itself; waits for one until `patience` is over or
+  // cancel_fd is readable.
   std::optional<memprof_safe_point_hit> wait_hit(int cancel_fd, std::chrono::milliseconds patience);
   // Call this once per watch(): sends the signal to the thread of the hit, immediately if it still
   // waits, or when it passes again before the lease ends. renew() extends the lease.
   void open(const memprof_safe_point_hit& hit, int signal, std::chrono::milliseconds lease);
   void renew(std::chrono::milliseconds lease);
-  // From here on no signal is sent. True when one was, since open().
+  // From now on no signal is sent. Returns true if one was sent since open().
   bool close();
 
   // Ignores the thread until skip_none(). If there are too many, the one skipped longest is

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The slots that walks of the kernel work in (struct memprof_scratch): one map for all targets. A
-// walk has a slot for some microseconds, so that a few more than there are processors serve any
-// number of targets; a map for each would be a quarter of the kernel's memory that an idle target
-// takes.
+// The slots in which walks of the kernel work (struct memprof_scratch): one map for all targets. A
+// walk uses a slot for some microseconds, so a few more slots than processors serve any number of
+// targets. A map for each target would be a quarter of the kernel memory of an idle target.
 #pragma once
 
 #include <cstdint>

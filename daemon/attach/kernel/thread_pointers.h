@@ -14,9 +14,8 @@ namespace memprofd {
 // reads them can be loaded.
 bool has_kernel_types(const std::string& sys_root = "/sys");
 
-// program: thread_pointers of bpf/thread_pointers.bpf.h, loaded. As many as there are
-// threads at this moment, at most 4096; none when the kernel cannot choose a process
-// (Linux before 6.1).
+// program: thread_pointers of bpf/thread_pointers.bpf.h, loaded. Returns one entry for each thread
+// that exists now, at most 4096; none if the kernel cannot choose a process (Linux before 6.1).
 std::vector<std::uint64_t> read_thread_pointers(const bpf_program* program, int pid);
 
 }  // namespace memprofd

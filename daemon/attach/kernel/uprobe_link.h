@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A uprobe in one process: a place in a file's code where a BPF program runs.
 //
-// The place is given by an open descriptor. A name would be resolved when the probe is put in,
-// by when the process may have made it the name of another program, whose instructions the
-// breakpoint would then overwrite. The kernel holds on to the file itself.
+// The place is given by an open descriptor. A name would be resolved when the probe is placed, and
+// by then the process may have made it the name of another program, whose instructions the
+// breakpoint would overwrite. The kernel itself holds the file.
 //
-// Two kinds. A multi link (BPF_TRACE_UPROBE_MULTI, Linux 6.6) costs the process nothing but the
-// hits. A perf event, for kernels before, is switched with the process's threads at each of
-// their context switches, and takes more than twice as long to take out. A program is loaded for
-// one of them.
+// There are two kinds. A multi link (BPF_TRACE_UPROBE_MULTI, Linux 6.6) costs the process nothing
+// except the hits. A perf event, for older kernels, is switched at each context switch of the
+// process's threads, and takes more than twice as long to remove. A program is loaded for one of
+// them.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace memprofd {
 
 enum class UprobeKind { kMultiLink, kPerfEvent };
 
-// The better one of those that work on this kernel, which is tried out once.
+// The best kind that works on this kernel; tested once.
 UprobeKind best_uprobe_kind();
 
 struct ProbeSite {
@@ -45,13 +45,13 @@ struct ProbeSites {
 // The place of an address in this program's own code.
 std::optional<ProbeSite> site_in_this_program(std::uint64_t address);
 
-// Before the program is loaded.
+// Call this before the program is loaded.
 void choose_uprobe_kind(bpf_program* program, UprobeKind kind);
 
 class UprobeLink {
  public:
-  // `what` is for messages: "the capture probe". The pid is a process, as it is numbered here;
-  // the file's other processes get no breakpoint.
+  // `what` is for messages: "the capture probe". pid: a process in our pid namespace; other
+  // processes with this file get no breakpoint.
   static absl::StatusOr<UprobeLink> attach(const bpf_program* program, UprobeKind kind, int pid,
                                            const ProbeSite& site, std::string_view what);
   // Attaches all sites with one multi link, which takes milliseconds for a thousand.
@@ -59,8 +59,8 @@ class UprobeLink {
                                                const ProbeSites& sites, std::string_view what);
   UprobeLink() = default;
 
-  // The destructor takes the probe out: the breakpoint and the semaphore at once, and then it
-  // waits some tens of milliseconds for the kernel to be done with it.
+  // The destructor removes the probe: the breakpoint and the semaphore at once, and then it waits
+  // some tens of milliseconds for the kernel to release it.
   explicit operator bool() const { return link_ || event_ != nullptr; }
 
  private:

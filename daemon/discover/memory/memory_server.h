@@ -85,8 +85,8 @@ constexpr std::size_t kMemoryMarkBytes = 16;
 // Larger windows are slower: the data would fall out of the processor's cache before it is used.
 constexpr std::uint32_t kMemoryWindowBytes = 512u << 10;
 
-// Forks the nursery, unless there is one. To be called while this process is small and has
-// no threads; start_memory_server() makes up for it.
+// Forks the nursery, unless there is one. Call it while this process is small and has no threads.
+// Otherwise start_memory_server() does it.
 void start_memory_nursery();
 
 // Starts a server for these files and returns the socket to it, which may be used immediately.

@@ -15,7 +15,7 @@ struct MemoryService {
 
   int pid = 0;
   std::uint64_t mark = 0;                    // of MemoryFiles
-  int files[kMostFiles] = {-1, -1, -1, -1};  // those that there are come first
+  int files[kMostFiles] = {-1, -1, -1, -1};  // existing ones come first
   std::byte* window = nullptr;               // in the server, if it has one
 
   int socket() const { return files[0]; }

@@ -36,7 +36,7 @@ absl::StatusOr<AttachMode> mode_of(pb::AttachMode mode) {
       absl::StrCat("unknown mode ", static_cast<int>(mode), ": use a value of AttachMode"));
 }
 
-// Nothing if the field is not set: the rate keeps its budget, an attach gets the default. 0 means
+// nullopt if the field is not set: the rate keeps its budget, an attach gets the default. 0 means
 // no budget.
 template <typename Request>
 absl::StatusOr<std::optional<double>> budget_of(const Request& request) {

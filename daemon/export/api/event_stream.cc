@@ -38,7 +38,7 @@ double lifetime_seconds(const SampleEvent& event) {
   return died > event.alloc_time_ns ? static_cast<double>(died - event.alloc_time_ns) / 1e9 : 0;
 }
 
-// The heap and source of the event's block; nothing if they are unknown.
+// The heap and source of the event's block; nullopt if they are unknown.
 std::optional<std::pair<HeapKind, Source>> where(const SampleEvent& event, const EventClass& of) {
   if (event.of_c()) return std::pair(HeapKind::kC, Source::kMalloc);
   if (is_alloc(event.record)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// QueryService: questions about the course of time.
+// QueryService: queries about history.
 #include <algorithm>
 #include <utility>
 

@@ -22,7 +22,7 @@
 namespace memprofd {
 namespace {
 
-// How often a region that leaves exactly its limit is reported, each time that it is checked.
+// Probability that a check reports a region that leaves exactly its limit.
 constexpr double kChance = 1e-6;
 
 constexpr ImageLimits kLimits{.blocks = kMostInnerBlocks, .pointers = kMostInnerPointers};
@@ -102,8 +102,8 @@ absl::Status InnerHeaps::analyse_taken(ControlService& control,
                                        const AskedProcess& process,
                                        const std::function<bool()>& waits,
                                        const Analysis& analysis) {
-  // The turn is not held while the program is awaited, because it may never reach its safe point.
-  // The request does not start while another one has the turn.
+  // Waits for the program without holding the turn, because it may never reach its safe point. The
+  // request does not start while another one has the turn.
   RETURN_IF_ERROR(my_turn().status());
   std::optional<AnswerTurns::Turn> alone;
   const auto begins = [&]() -> absl::Status {

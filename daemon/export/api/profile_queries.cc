@@ -163,7 +163,7 @@ void add_discovered(const Discoveries& found, pb::ListTargetsResponse& out) {
   out.set_ended_early(found.ended_early);
 }
 
-// The kernel keeps the paths of other users' programs from him, too.
+// The kernel hides the paths of other users' programs from this user, too.
 void keep_programs_of(const ProcessUser& user, pb::ListTargetsResponse& response) {
   auto& programs = *response.mutable_discovered();
   const ProcFs proc;

@@ -54,7 +54,7 @@ absl::StatusOr<Ours> find(const std::pair<Theirs, Ours> (&table)[n], Theirs valu
   return unknown(what, value, type);
 }
 
-// The opposite direction; 0 is unspecified.
+// Converts in the opposite direction; 0 is unspecified.
 template <typename Ours, typename Theirs, std::size_t n>
 Theirs find(const std::pair<Theirs, Ours> (&table)[n], Ours value) {
   for (const auto& [theirs, ours] : table) {

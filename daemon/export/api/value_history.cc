@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values over time, and the requests for them, as messages and in words.
+// Values over time as messages, and texts that name the requests for them.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"

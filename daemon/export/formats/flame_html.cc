@@ -6,8 +6,8 @@
 namespace memprofd {
 namespace {
 
-// '<' occurs in strings only, where "\u003c" means the same. So no "</script" and no "<!--" is
-// left. U+2028 and U+2029 end a line in old JavaScript.
+// '<' occurs only in strings, where "\u003c" means the same. So neither "</script>" nor "<!--"
+// remains. U+2028 and U+2029 end a line in old JavaScript.
 void append_escaped(std::string_view json, std::string& out) {
   constexpr std::string_view kLineSeparator = "\u2028";
   constexpr std::string_view kParagraphSeparator = "\u2029";

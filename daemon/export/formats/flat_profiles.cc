@@ -68,8 +68,8 @@ void append_frame(const Location& location, std::string& out) {
   out += '}';
 }
 
-// Stacks of a measure, with similar ones side by side, because speedscope's time order shows them
-// so.
+// Stacks of a measure, with similar ones side by side, because speedscope's time order shows stacks
+// in this order.
 class SpeedscopeWriter {
  public:
   explicit SpeedscopeWriter(const std::vector<TargetProfile>& profiles)
@@ -102,7 +102,7 @@ class SpeedscopeWriter {
   }
 
  private:
-  // After the locations.
+  // Root frames come after the locations.
   std::uint32_t root_frame(std::uint32_t target) const {
     return static_cast<std::uint32_t>(table_.locations().size()) + target;
   }

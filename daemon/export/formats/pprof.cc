@@ -191,7 +191,7 @@ class PprofWriter {
 
  private:
   using Line = std::array<std::int64_t, 3>;  // function id, line, column
-  // Equal locations are one, also those of different targets.
+  // Equal locations are merged, also across targets.
   struct LocationKey {
     std::uint64_t mapping = 0;
     std::uint64_t return_address = 0;
@@ -227,8 +227,8 @@ class PprofWriter {
     out_.set_period(std::llround(kBytesPerWord / rate));
   }
 
-  // A profile since the attach describes a moment, as Go's profiles do: with a duration receivers
-  // would take it for a difference.
+  // A profile since the attach describes a moment, as Go's profiles do: receivers would mistake one
+  // with a duration for a difference.
   void add_times() {
     std::int64_t begin = INT64_MAX;
     std::int64_t end = 0;
@@ -385,7 +385,8 @@ class PprofWriter {
   }
 
   void add_labels(const SampleKey& key, std::uint32_t target, pprof_pb::Sample& out) {
-    // A number label: pprof takes -tagfocus=pid=42 for a range, which never matches text.
+    // The pid is a number label: pprof parses -tagfocus=pid=42 as a range, which never matches
+    // text.
     add_number(words_.pid, profiles_[target].pid, out);
     add_text(words_.comm, words_.comms[target], out);
     add_text(words_.heap, words_.heaps[static_cast<int>(key.heap_kind)], out);

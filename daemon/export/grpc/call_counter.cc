@@ -22,7 +22,7 @@ namespace {
 using Hook = grpc::experimental::InterceptionHookPoints;
 using RpcType = grpc::experimental::ServerRpcInfo::Type;
 
-// As other servers that count for Prometheus call them, by their numbers.
+// Names of the status codes, by number, as other servers with Prometheus metrics use them.
 constexpr std::array<const char*, 17> kCodes{
     "OK",       "Canceled",       "Unknown",          "InvalidArgument",   "DeadlineExceeded",
     "NotFound", "AlreadyExists",  "PermissionDenied", "ResourceExhausted", "FailedPrecondition",
@@ -47,7 +47,7 @@ const char* type_name(RpcType type) {
   return "unknown";
 }
 
-// A client may ask for methods of any name.
+// True if the method exists: clients may request any name.
 bool is_there(const std::string& service, const std::string& method) {
   if (service == "grpc.health.v1.Health") return method == "Check" || method == "Watch";
   const auto* pool = google::protobuf::DescriptorPool::generated_pool();
@@ -110,7 +110,7 @@ class CountedCall : public grpc::experimental::Interceptor {
   const std::shared_ptr<ServerStats> stats_;
   UnreadAnswers& unread_;
   grpc::ServerContextBase& context_;
-  UserSlots* reflections_ = nullptr;  // null: it is none
+  UserSlots* reflections_ = nullptr;  // null: not a reflection
   std::optional<UserSlots::Slot> slot_;
   const bool has_one_answer_;  // a stream itself notices that it has no reader
   const RequestCounts::Kind kind_;

@@ -32,15 +32,16 @@
 namespace memprofd {
 namespace {
 
-// For calls in progress when the server ends; then connections are cut off.
+// Time for calls in progress when the server ends; then connections are cut off.
 constexpr std::chrono::seconds kGrace{1};
-// More calls get RESOURCE_EXHAUSTED: those who wait for a turn, watch or do not read leave some.
+// Further calls get RESOURCE_EXHAUSTED. Calls that wait for a turn, watch or do not read leave some
+// threads free.
 constexpr int kMaxThreads = 4 * StreamSlots::kSlots;
 // Calls without a place are refused at once; some threads are reserved for that.
 static_assert(StreamSlots::kSlots + UnreadAnswers::kMost + GrpcQueues::kMostAnswers +
                   GrpcAccess::kMostCalls + CallCounter::kMostReflections + 12 <=
               kMaxThreads);
-// A client that is gone without a word is noticed after the sum of both.
+// A client that disappears silently is detected after the sum of the keepalive times.
 constexpr int kHandshakeMs = 10'000;  // on TCP
 constexpr int kKeepaliveMs = 20'000, kKeepaliveTimeoutMs = 10'000;
 
@@ -62,7 +63,7 @@ absl::StatusOr<std::string> tcp_address(const std::string& text, const GrpcTls& 
                      " could read all counts: give --grpc.tls.cert-file, --grpc.tls.key-file and "
                      "--grpc.tls.client-ca-file, or listen on 127.0.0.1"));
   }
-  // Only a test, and closed again: gRPC does not report why it could not bind.
+  // Binds only as a test, and closes again: gRPC does not report why it could not bind.
   RETURN_IF_ERROR(bind_tcp(address, "--grpc.listen-address").status());
   if (address.host.empty()) address.host = "::";
   return address.to_string();

@@ -34,7 +34,7 @@ bool is_connection(int fd, std::uint16_t port) {
          ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &bytes) == 0;
 }
 
-// For how long nothing has come from it.
+// Time since the peer last sent something.
 std::uint32_t silence_ms(int fd) {
   tcp_info info{};
   socklen_t bytes = sizeof info;
@@ -56,7 +56,7 @@ std::vector<int> connections(std::uint16_t port) {
 
 struct Silent {
   std::uint32_t ms;
-  UniqueFd fd;  // another descriptor of it: the number may be something else's by now
+  UniqueFd fd;  // a duplicate: the original number may have been reused
 };
 
 }  // namespace

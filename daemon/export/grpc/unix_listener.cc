@@ -36,7 +36,7 @@ constexpr mode_t kMode = 0660;
 constexpr milliseconds kTimeoutPoll{500};
 constexpr std::chrono::seconds kBetweenRefusals{60};
 
-// Only the last one: what lacks above it is more likely a slip of the pen.
+// Creates only the last folder: a missing parent is more likely a typing error.
 absl::Status create_folder(const std::filesystem::path& folder) {
   if (folder.empty() || ::mkdir(folder.c_str(), 0755) == 0 || errno == EEXIST) {
     return absl::OkStatus();
@@ -62,7 +62,7 @@ int try_connect(const sockaddr_un& address) {
   return rc == 0 ? 0 : errno;
 }
 
-// Removes what a memprofd that was killed has left.
+// Removes the socket of a memprofd that was killed.
 absl::Status make_way(const std::string& path, const sockaddr_un& address) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) return absl::OkStatus();
@@ -84,7 +84,8 @@ absl::Status make_way(const std::string& path, const sockaddr_un& address) {
                    "--grpc.socket"));
 }
 
-// The file has never a wider mode than its last: the descriptor's, less the umask, then all of it.
+// The file's mode is never wider than the final one: it begins as the descriptor's mode without the
+// umask's bits, and chmod() then restores these.
 absl::StatusOr<UniqueFd> bind_socket(const std::string& path, const sockaddr_un& address) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd || ::fchmod(fd.get(), kMode) != 0 ||

@@ -20,7 +20,7 @@ void UnreadAnswers::end(const grpc::ServerContextBase& context) {
   std::erase_if(answers_, [&](const Answer& answer) { return answer.context == &context; });
 }
 
-// Its thread comes to the end of it at once, and waits for mutex_ there.
+// The call's thread then ends the call at once, and waits for mutex_ there.
 void UnreadAnswers::cut_one_off() {
   std::map<std::string, int> of_user;
   for (const Answer& answer : answers_) ++of_user[answer.user];

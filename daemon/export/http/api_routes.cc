@@ -30,7 +30,8 @@ namespace pb = ::memprof::v1;
 using Params = std::multimap<std::string, std::string>;
 
 constexpr double kLongestWait = 600;  // seconds
-// Profiles over a time that may be waited for at once: each has one of the 128 connections.
+// Maximum number of profiles over a time that are awaited at once; each uses one of the 128
+// connections.
 constexpr int kWaits = 32;
 
 // State that the routes share.
@@ -57,7 +58,7 @@ HttpResponse profile_response(absl::StatusOr<pb::GetProfileResponse> answer) {
   return response;
 }
 
-// Takes a parameter out, the first of several; empty when it is not there.
+// Removes and returns a parameter, the first of several; empty if there is none.
 std::string take(Params& params, const std::string& name) {
   const auto found = params.find(name);
   if (found == params.end()) return "";
@@ -129,7 +130,7 @@ absl::StatusOr<pb::GetProfileResponse> pprof_profile(Params params, const PprofP
   return make_profile(shared, request, options);
 }
 
-// The next packets of the trace, waiting for them; empty at its end.
+// Waits for the next packets of the trace and returns them; empty at its end.
 std::string next_packets(TraceStream& stream) {
   std::string out;
   const auto append = [&](const pb::RecordResponse& message) {

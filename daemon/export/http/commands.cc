@@ -38,7 +38,7 @@ HttpResponse control_is_off(const HttpRequest& /*request*/) {
   return http_failure(absl::PermissionDeniedError(kOff));
 }
 
-// The pid that a refused request is about; 0: it names none.
+// The pid in a refused request; 0: it contains none.
 int pid_in(const std::string& body) {
   ::memprof::v1::DetachRequest request;
   google::protobuf::util::JsonParseOptions options;
@@ -47,7 +47,7 @@ int pid_in(const std::string& body) {
   return parsed.ok() ? request.pid() : 0;
 }
 
-// The checks that come first in each of them.
+// Adds the checks that precede every command.
 HttpHandler checked_command(HttpHandler handler) {
   return [handler = std::move(handler)](const HttpRequest& http) {
     if (absl::Status status = check_command(http); !status.ok()) return http_failure(status);

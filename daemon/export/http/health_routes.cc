@@ -17,7 +17,7 @@ constexpr char kPlainType[] = "text/plain; charset=utf-8";
 
 HttpRoutes make_routes(const PrometheusExporter& exporter, Health health) {
   HttpRoutes routes;
-  // Scrapes do not wait for other questions.
+  // Scrapes do not wait for other queries.
   const auto turns = std::make_shared<AnswerTurns>(AnswerLimits{.at_once = 2});
   routes["/metrics"] = [&exporter, turns](const HttpRequest&) {
     return in_turn(*turns, [&] { return HttpResponse{200, kMetricsType, exporter.text()}; });

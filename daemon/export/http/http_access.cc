@@ -73,9 +73,10 @@ void HttpAccess::set_rules(Rules rules) {
   rules_ = std::move(rules);
 }
 
-// A page of another site reaches memprofd through a visitor's browser when the site's name points
-// here for a moment (DNS rebinding); the browser then sends that name. With passwords it has none
-// for it. Prometheus may ask for metrics under any name where other machines can ask at all.
+// A page of another site can reach memprofd through a visitor's browser if the site's name resolves
+// to this machine for a moment (DNS rebinding); the browser then sends that name. If passwords are
+// set, the browser has none for that name. Prometheus may request metrics under any name if other
+// machines can connect at all.
 absl::Status HttpAccess::check_host(std::string_view host, std::string_view path) const {
   if (is_local_name(host) || (!loopback_ && path == kMetricsPath)) return absl::OkStatus();
   const std::string name(host.substr(0, host.find(':')));
@@ -91,8 +92,9 @@ absl::Status HttpAccess::check_host(std::string_view host, std::string_view path
                    "with --web.host-name, or set passwords with --web.config.file"));
 }
 
-// Health is for operators, and reveals nothing about programs. Requests that other sites make a
-// browser send have no certificate, because that belongs to a name which is not theirs.
+// Health requests are not checked: they are for operators, and reveal nothing about programs.
+// Requests that other sites cause in a browser have no certificate, because it belongs to a name
+// that is not theirs.
 std::optional<HttpResponse> HttpAccess::refusal(MHD_Connection* connection, std::string_view path,
                                                 Caller& caller) const {
   caller.address = client_address(connection);

@@ -83,7 +83,7 @@ void HttpConnections::make_room(const MHD_Connection* for_whom) {
   if (connection != nullptr) cut_off(*connection);
 }
 
-// Its thread of libmicrohttpd sees the end, and closes it.
+// Its thread in libmicrohttpd detects the end, and closes it.
 void HttpConnections::cut_off(Connection& connection) {
   connection.cut_off = true;
   ++closing_;

@@ -38,7 +38,8 @@ bool accepts_gzip(const char* accept_encoding) {
   return false;
 }
 
-// While it exists, the time that passes is not the client's.
+// Suspends the connection's timeout while it exists, because memprofd, not the client, causes the
+// delay.
 class ClientWaits {
  public:
   explicit ClientWaits(MHD_Connection* connection)
@@ -56,7 +57,7 @@ class ClientWaits {
   const unsigned limit_;  // seconds
 };
 
-// A body that is made while it is sent. Owned by the library's response.
+// A body that is generated while it is sent. Owned by the library's response.
 struct Pieces {
   MHD_Connection* connection;
   std::function<std::optional<std::string>()> next;

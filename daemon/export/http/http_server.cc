@@ -43,7 +43,7 @@ HttpResponse text(int status, std::string line) {
   return {status, "text/plain; charset=utf-8", std::move(line)};
 }
 
-// GnuTLS's way to say "this version of TLS or later".
+// GnuTLS's notation for "this version of TLS or later".
 std::string tls_priorities(int min_minor) {
   std::string out = "NORMAL";
   for (int minor = 0; minor < min_minor; ++minor) absl::StrAppend(&out, ":-VERS-TLS1.", minor);
@@ -168,7 +168,7 @@ void HttpServer::StopListener::operator()(MHD_Daemon* daemon) const { MHD_stop_d
 
 HttpServer::~HttpServer() {
   if (current_ == nullptr) return;
-  retire(std::move(current_));  // until then new ones come
+  retire(std::move(current_));  // before this, new requests arrive
   socket_.reset();
   const auto until = std::chrono::steady_clock::now() + kGrace;
   const MutexLock lock(requests_mutex_);
@@ -193,7 +193,8 @@ absl::Status HttpServer::reload() {
   const HttpAccess::Rules before = access_->rules();
   HttpAccess::Rules wanted{.certificates = config.client_certificates};
   if (!config.users.empty()) wanted.passwords = std::make_shared<BasicAuth>(config.users);
-  // They count before the first connection is taken: clients wait at the socket already.
+  // Applies them before the first connection is accepted, because clients may already wait at the
+  // socket.
   access_->set_rules(wanted);
   absl::StatusOr<Daemon> daemon = start_daemon(config);
   if (!daemon.ok()) access_->set_rules(before);

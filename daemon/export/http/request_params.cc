@@ -30,7 +30,7 @@ bool is_group(const FieldDescriptor& field) {
   return field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE && !field.is_repeated();
 }
 
-// All ways to a field of that name that are depth long.
+// Finds all paths of this depth to a field of that name.
 void find_paths(const Descriptor& type, const std::string& name, int depth, Path& way,
                 std::vector<Path>& found) {
   if (depth == 1) {

@@ -20,7 +20,7 @@ absl::StatusOr<std::shared_ptr<HeapDumpStream>> HeapDumpStream::begin(
     ControlService& control, StopSignal& stop, const ::memprof::v1::TakeSnapshotRequest& request,
     std::function<void(const Summary&)> done) {
   std::shared_ptr<HeapDumpStream> stream(new HeapDumpStream);
-  // Not the shared one: who holds that waits for the thread.
+  // The thread gets a plain pointer: an owner of the stream waits for the thread in the destructor.
   ASSIGN_OR_RETURN(stream->thread_,
                    start_thread("to take a snapshot", [self = stream.get(), &control, &stop,
                                                        request, done, user = Asker::current()] {

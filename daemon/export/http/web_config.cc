@@ -43,7 +43,7 @@ absl::StatusOr<int> parse_tls_version(const std::string& path, const std::string
                       absl::StrCat("min_version ", text, ": write TLS10, TLS11, TLS12 or TLS13"));
 }
 
-// Those that take any certificate protect nothing.
+// Refuses values that accept any certificate, because they protect nothing.
 absl::StatusOr<ClientCertificates> parse_client_auth(const std::string& path,
                                                      const std::string& text) {
   if (text == "NoClientCert") return ClientCertificates::kNone;
@@ -120,7 +120,7 @@ absl::StatusOr<WebConfig> read_config(const std::string& path, const YAML::Node&
   return config;
 }
 
-// Time depends on the length of given only.
+// The time depends only on the length of `given`.
 bool equal_in_constant_time(std::string_view given, std::string_view secret) {
   unsigned char difference = given.size() != secret.size();
   for (std::size_t i = 0; i < given.size(); ++i) {

@@ -157,7 +157,7 @@ void add_tag(const MetricLabels& labels, const Value& value, MetricFamilies& out
   if (!value.is_more_memory) out.gauge(kMarkedBytes, labels, static_cast<double>(value.bytes));
 }
 
-// 1, 2.5 and 5 for each power of ten, from a microsecond on.
+// The limits are 1, 2.5 and 5 for each power of ten, from a microsecond on.
 prometheus::ClientMetric::Histogram histogram_of(const Durations& durations) {
   static constexpr double kLimits[] = {1e-6, 2.5e-6, 5e-6,   1e-5, 2.5e-5, 5e-5,   1e-4, 2.5e-4,
                                        5e-4, 1e-3,   2.5e-3, 5e-3, 1e-2,   2.5e-2, 5e-2, 0.1,

@@ -131,7 +131,7 @@ void add_deallocated(const ProfileSnapshot& target, MetricFamilies& out) {
   }
 }
 
-// What became of OCaml blocks.
+// Adds the counts of OCaml blocks by their fate.
 void add_fates(const ProfileSnapshot& target, MetricFamilies& out) {
   const TargetCounters& counters = target.counters;
   out.counter(kPromoted, {}, counters.promoted.bytes());

@@ -71,7 +71,7 @@ class ByteWriter {
 };
 inline constexpr std::size_t kMaxVintBytes = 9;
 
-// Total: a get beyond the end returns zero or nothing, and ok() is false from then on.
+// Accepts any bytes: a get beyond the end returns zero or nothing, and ok() is false from then on.
 class ByteReader {
  public:
   ByteReader() = default;
@@ -102,7 +102,7 @@ class ByteReader {
     bytes_ = bytes_.subspan(count);
     return taken;
   }
-  // Valid as long as the bytes are. Fails when it is longer than max_length.
+  // The result is valid as long as the bytes. Fails if it is longer than max_length.
   std::string_view get_string(std::size_t max_length) {
     const void* end = bytes_.empty() ? nullptr : std::memchr(bytes_.data(), 0, bytes_.size());
     if (end == nullptr) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The counterpart of ctf_callstack_encoder.h, for files of any writer. After a loss the table is
-// not trusted any more. Entries that the file repeats (a code in full, a successor, a verifier) are
-// known from there on, so callstacks come back one by one, and all at once when the writer starts
-// afresh.
+// The counterpart of ctf_callstack_encoder.h, for files of any writer. After a loss the decoder no
+// longer trusts its table. As the file repeats entries (a full code, a successor, a verifier), they
+// become known again, and callstacks become readable one by one, and all of them when the writer
+// starts afresh.
 #pragma once
 
 #include <cstddef>
@@ -54,7 +54,7 @@ class CallstackDecoder {
   void decode(ByteReader& in, std::size_t n_codewords,
               absl::FunctionRef<void(std::uint64_t)> on_code);
 
-  // An entry is known when it was set in the current age.
+  // An entry is known if it was set in the current age.
   std::vector<std::uint64_t> codes_;
   std::vector<std::uint32_t> code_since_;
   std::vector<std::uint16_t> nexts_;

@@ -10,8 +10,8 @@
 //   main x         ->  common prefix 1, miss 2 x                     (10 bytes)
 //   main run f g   ->  common prefix 1, hit 3 with 2 predictions     (3 bytes)
 //
-// A code may be in one of two buckets, chosen by two hashes; a new code takes
-// the one used longest ago. Readers only follow, so this is the writer's affair.
+// A code may be in one of two buckets, chosen by two hashes; a new code takes the least recently
+// used one. Only the writer needs this rule, because readers just follow.
 #pragma once
 
 #include <cstddef>
@@ -36,11 +36,11 @@ class CallstackEncoder {
 
   // Number of leading frames that are the same in the previous callstack, as readers know it.
   std::size_t common_prefix(std::span<const std::uint64_t> callstack) const;
-  // An upper bound for the bytes of that many frames.
+  // An upper bound for the bytes of this number of frames.
   static std::size_t max_bytes(std::size_t frames);
 
-  // Codewords for the frames behind the first common_prefix; returns their number.
-  // Calls before_code with each code that is written in full.
+  // Writes codewords for the frames behind the first common_prefix; returns their number. Calls
+  // before_code with each code that is written in full.
   std::size_t put(ByteWriter& out, std::span<const std::uint64_t> callstack,
                   std::size_t common_prefix, absl::FunctionRef<void(std::uint64_t)> before_code);
 

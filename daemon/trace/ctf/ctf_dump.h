@@ -20,7 +20,7 @@
 
 namespace memprofd::ctf {
 
-// Names with other characters than printable ones have '?' for each.
+// Names contain '?' for each character that is not printable.
 std::string to_string(const Location& location);
 
 class Dumper : public Visitor {

@@ -56,7 +56,7 @@ inline constexpr std::size_t kMaxCallstackBytes = 4096;
 
 // Readers hold codes and ids in 63-bit integers.
 inline constexpr std::uint64_t kMaxCode = (std::uint64_t{1} << 63) - 1;
-// Stands for the middle of a callstack that was too long for one event.
+// Replaces the middle of a callstack that was too long for one event.
 inline constexpr std::uint64_t kCutCode = (std::uint64_t{1} << 62) - 1;
 
 // The first packet's facts about the program.
@@ -95,7 +95,7 @@ struct Alloc {
   std::uint64_t length_words = 0;  // without the header
   std::uint64_t n_samples = 0;
   Source source = Source::kMinor;
-  // Outermost first. A code stands for zero or more locations.
+  // Outermost first. A code represents zero or more locations.
   std::span<const std::uint64_t> callstack;
 };
 

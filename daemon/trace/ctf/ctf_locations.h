@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Location events: what a code stands for, with names numbered by recency.
+// Location events: the meaning of a code, with names numbered by recency.
 //
-// Writer and reader keep the same tables: 31 files, most recent first, each
-// with 31 functions. A name in its table is written as its index and moves to
-// the front; any other is written in full and enters at the front, where a file
-// brings an empty table of functions.
+// Writer and reader keep the same tables: 31 files, most recent first, each with 31 functions. A
+// name in its table is written as its index and moves to the front. Any other name is written in
+// full and enters at the front; a new file has an empty table of functions.
 //
 //   b.ml f  ->  31 31 "b.ml" "f"     files: b.ml{f}
 //   a.ml g  ->  31 31 "a.ml" "g"     files: a.ml{g} b.ml{f}
@@ -85,7 +84,7 @@ class LocationEncoder {
  public:
   // out has room for kMaxLocationBytes, locations have been made writable.
   void put(ByteWriter& out, std::uint64_t code, std::span<const Location> locations);
-  // Names are written in full again.
+  // From now on names are written in full again.
   void forget() { files_.forget(); }
 
  private:
@@ -97,7 +96,7 @@ class LocationDecoder {
   struct Decoded {
     std::uint64_t code = 0;
     std::span<const Location> locations;  // until the next get
-    // Some names were written before the last loss; they read as the unknown location's.
+    // False if some names were written before the last loss; they read as the unknown location's.
     bool complete = true;
   };
   // body comes from get_event.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packet headers and the shape of a packet's events, without the meaning that
-// they take from the packets before.
+// Packet headers and the structure of a packet's events, without the meaning that depends on
+// earlier packets.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +44,7 @@ enum class HeaderState { kGood, kBad, kUnsupportedVersion };
 // may be the start of a packet.
 HeaderState get_header(std::span<const std::byte> bytes, PacketHeader& header);
 
-// One event as it stands in the packet. The spans are valid as long as the packet.
+// One event as stored in the packet. The spans are valid as long as the packet.
 struct RawEvent {
   EventId id = EventId::kInfo;
   std::uint64_t time_us = 0;
@@ -60,20 +60,20 @@ struct RawEvent {
   std::int64_t id_delta = 0;
 };
 
-// The event at the start of in; in.ok() is false if there was none. An info event's body is left in
-// the reader.
+// Reads the event at the start of in; in.ok() is false if there was none. The body of an info event
+// stays in the reader.
 RawEvent get_event(ByteReader& in, const PacketHeader& header);
 
 void put_event_header(ByteWriter& out, std::uint8_t id, std::uint64_t time_us);
 
-// Checks a packet of events by itself: the events fill it exactly, times rise within its bounds,
-// ids are the announced ones.
+// Checks a packet of events by itself: the events fill it exactly, their times rise within its
+// bounds, and their ids are the announced ones.
 bool is_well_formed(std::span<const std::byte> packet, const PacketHeader& header);
 
-// The strings are cut at NUL and at kMaxInfoString.
+// Strings end at NUL or after kMaxInfoString bytes.
 inline constexpr std::size_t kMaxInfoString = 4096;
 void put_info_packet(ByteWriter& out, const TraceInfo& info, int version);
-// The error names the fault, not the file.
+// Returns an error that names the fault, but not the file.
 std::string get_info_packet(std::span<const std::byte> packet, const PacketHeader& header,
                             TraceInfo& info);
 

@@ -2,10 +2,10 @@
 // Reads traces of versions 2 and 3, of any writer, damaged or not.
 //
 // A packet counts as a whole: it is checked before the first of its events is passed on. After a
-// damaged one, reading continues at the next good one. References of later packets to lost ones are
-// then unknown rather than wrong: such an allocation has an empty callstack. A file has no
-// checksums, so damage that leaves a packet well-formed is only found when the writer's table of
-// codes turns out to be another one (cache_disagreements).
+// damaged packet, reading continues at the next good one. References of later packets to lost ones
+// are then unknown rather than wrong: such an allocation has an empty callstack. A file has no
+// checksums, so damage that leaves a packet well-formed is found only when the writer's table of
+// codes differs from the reader's (cache_disagreements).
 //
 // Memory is bounded: the window on the file, 0.3 MB for each of at most
 // kMaxDomains domains, 16 bytes for each code in the file, one callstack.
@@ -24,8 +24,8 @@
 
 namespace memprofd::ctf {
 
-// Gets a trace in the order of the file: by time within a domain, while domains
-// may be up to 30 s apart. All arguments are valid during the call only.
+// Receives a trace in the order of the file: by time within a domain, while domains may be up to 30
+// s apart. Arguments are valid during the call only.
 class Visitor {
  public:
   virtual ~Visitor() = default;
@@ -41,7 +41,7 @@ class Visitor {
 struct ReadSummary {
   std::uint64_t packets = 0;  // read
   std::uint64_t packets_truncated = 0;
-  std::uint64_t packets_damaged = 0;  // stretches of damage, each of one packet or more
+  std::uint64_t packets_damaged = 0;  // damaged ranges, each of one packet or more
   std::uint64_t packets_foreign = 0;  // with another pid
   std::uint64_t bytes = 0;            // size of the file
   std::uint64_t bytes_lost = 0;       // in the packets that were skipped, and between packets
@@ -57,7 +57,7 @@ struct ReadSummary {
   std::uint64_t codes_unexplained = 0;    // used without a preceding location
   std::uint64_t locations_partial = 0;    // with names that were lost
   std::uint64_t cache_disagreements = 0;  // packets before which the tables differed
-  std::uint64_t packets_early = 0;        // begin before the one before of their domain ends
+  std::uint64_t packets_early = 0;        // begin before the previous packet of their domain ends
 
   std::uint64_t first_time_us = 0;  // the trace's start
   std::uint64_t last_time_us = 0;   // time of the last event

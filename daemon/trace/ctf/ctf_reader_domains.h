@@ -18,18 +18,18 @@ struct DomainState {
   LocationDecoder locations;
   std::uint64_t next_alloc_id = 0;
   std::uint64_t last_time_us = 0;
-  std::uint64_t last_packet = 0;  // the domain that was used longest ago makes room
+  std::uint64_t last_packet = 0;  // the least recently used domain makes room
 };
 
 class DomainStates {
  public:
   explicit DomainStates(std::size_t max_domains) : max_domains_(max_domains) {}
 
-  // A domain that had to make room before has forgotten everything.
+  // Returns the state of a domain; it is empty if the domain had to make room before.
   DomainState& get(std::uint16_t domain);
   // Null when the domain has none.
   DomainState* find(std::uint16_t domain);
-  // A packet of any domain may have been lost.
+  // Call this when a packet of any domain may have been lost.
   void forget_all();
   void forget_names();
 

@@ -23,7 +23,7 @@ class ByteSource {
 
   // The next bytes, at least count or all that are left; valid until the next peek.
   std::span<const std::byte> peek(std::size_t count);
-  // At most as many as the last peek returned.
+  // count: at most the number that the last peek returned.
   void skip(std::size_t count) {
     window_ = window_.subspan(count);
     offset_ += count;

@@ -62,7 +62,7 @@ class Writer {
   // An earlier time than the last one of the domain becomes that one.
   // An error of the sink concerns events put earlier, and this one is not written.
   absl::StatusOr<std::uint64_t> alloc(const Alloc& event);
-  // id is one that alloc has returned.
+  // id: from alloc().
   absl::Status promote(const BlockEvent& event);
   absl::Status collect(const BlockEvent& event);
 
@@ -86,7 +86,7 @@ class Writer {
   absl::Status put_block_event(EventId id, const BlockEvent& event);
   absl::Status make_room(Domain& domain, std::uint64_t time_us, std::size_t bytes);
   absl::Status take_ids(Domain& domain);
-  // Null when no allocation has that id.
+  // Null if no allocation has that id.
   const Domain* owner_of(std::uint64_t id) const;
   void open_packet(Domain& domain, std::uint64_t time_us);
   void write_meaning(std::uint64_t code);
@@ -112,7 +112,7 @@ class Writer {
 
   std::map<std::uint16_t, std::unique_ptr<Domain>> domains_;
   Domain* last_domain_ = nullptr;
-  // The owner of ids 0 ... 9,999, of 10,000 ... 19,999, and so on.
+  // Owners of ids 0 ... 9,999, of 10,000 ... 19,999, and so on.
   std::vector<Domain*> lot_owners_;
   std::uint64_t oldest_open_us_ = 0;
   bool any_open_ = false;
