@@ -38,7 +38,7 @@ struct chained {
 /* The runtime's note for this thread, while it does not hold the lock. */
 static __thread struct {
 	uint64_t note[2];
-	uint32_t session; /* 0: it has it, or nothing was remembered */
+	uint32_t session; /* 0: it holds the lock, or nothing was remembered */
 } released;
 
 int memprof_blocking_hooks;
@@ -111,7 +111,7 @@ void memprof_blocking_begin(uint64_t note_place)
 		return;
 	hot.place_of_note = note_place;
 	hot.has_domains = memprof_has_domains();
-	chain(&leave); /* what is remembered is forgotten again */
+	chain(&leave); /* forgets what was remembered */
 	chain(&enter);
 	memprof_blocking_hooks = enter.there + leave.there;
 }

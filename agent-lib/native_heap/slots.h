@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The slots through which files of the program call malloc and its like: words in their data that
- * the dynamic linker has filled (global offset tables, initialised pointers). Only at the end of a
- * minor collection, one thread at a time.
+ * The slots through which files of the program call malloc and related functions: words in their
+ * data that the dynamic linker has filled (global offset tables, initialised pointers). May be used
+ * only at the end of a minor collection, by one thread at a time.
  */
 #ifndef MEMPROF_SLOTS_H
 #define MEMPROF_SLOTS_H
