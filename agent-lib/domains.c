@@ -375,8 +375,7 @@ int memprof_domains_in_use(void)
 void memprof_domains_start(void)
 {
 	chain_hooks();
-	(void)memprof_on_all_domains(
-		ask_for_hook); /* domains that were not reached are asked again */
+	(void)memprof_on_all_domains(ask_for_hook); /* unreached domains are asked again */
 }
 
 void memprof_domains_remind(int session_is_over)

@@ -188,7 +188,7 @@ static uint64_t now_ns(struct packer *packer)
 	return packer->clock.last_ns;
 }
 
-/* Events of a minor collection have the time of its end, so the clock need not be read. */
+/* Events of a minor collection get the time of its end, so the clock need not be read. */
 static uint64_t time_of(struct packer *packer, enum memprof_record_kind kind)
 {
 	int of_collection = kind == MEMPROF_PROMOTE || kind == MEMPROF_DEALLOC_MINOR;
@@ -204,7 +204,7 @@ void memprof_packed_minor_gc_ended(uint32_t index, uint64_t time_ns)
 		clock->last_ns = time_ns;
 }
 
-/* True if the batch has room for a record of this size, and is not too old for it. */
+/* True if the batch has room for a record of this size and is not too old for it. */
 static int has_room(const struct memprof_batch_buffer *buffer, uint32_t words, uint64_t time_ns)
 {
 	return buffer->words <= MEMPROF_PACKED_WORDS - words &&
