@@ -10,7 +10,6 @@
  *
  *     outermost  | 0 | main, in .. | A's links, A's bottom, g .. | B's links, B's bottom, f |
  *                 parent of the thread's stack: none
- *                 no parent: the thread's first stack
  *
  *   links of a fiber    (end + 24, parent)    the way out of it
  *                       (parent + 16, its end)

@@ -25,7 +25,7 @@
 static volatile uint32_t memprof_switch_frames = MEMPROF_SWITCH_FRAMES;
 
 static struct sample_switch {
-	int owns; /* no other domain uses the profile */
+	int owns; /* this domain alone uses the profile */
 	int on;	  /* requested_external_interrupt is set */
 	int deep; /* stacks were deep at the last check */
 	struct memprof_armed armed;
