@@ -104,7 +104,7 @@ enum memprof_walk_state {
 	/* The runtime captures the session, because the agent's walk does not support this
 	 * program's runtime, or the allocator has been replaced. */
 	MEMPROF_WALK_UNKNOWN_RUNTIME = 1,
-	MEMPROF_WALK_ALLOCATOR = 2, /* the same, later in a session */
+	MEMPROF_WALK_ALLOCATOR = 2, /* also detected during a session */
 	/* The session continues with innermost frames, in OCaml 5 with the runtime's callstacks.
 	 * Reasons: the walk did not find the runtime's innermost frame; the walked memory was no
 	 * stack; the program allocates so many blocks of one word from C that each would cost more
