@@ -248,7 +248,7 @@ intnat memprof_values_ml_next_free(value array, intnat place, intnat step)
 	return place;
 }
 
-/* Number of places that belong to marks, in units of whole steps. */
+/* Number of places that marks occupy, `step` for each mark. */
 intnat memprof_values_ml_taken(value array, intnat step)
 {
 	intnat taken = 0;
