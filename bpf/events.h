@@ -68,11 +68,12 @@ enum memprof_capture_flags {
 /* The callstack at a sampling instant. */
 struct memprof_capture {
 	struct memprof_event_header header;
-	__u64 stack_id;		/* hash over alloc_idx and the entries; never 0 */
-	__s32 alloc_idx;	/* which of combined allocations; -1: callback postponed */
-	__u32 flags;		/* enum memprof_capture_flags */
-	__u32 n_frames;		/* frames walked, runs counted in full */
-	__u32 n_entries;	/* entries that follow; 0: the stack was sent before, or is empty */
+	__u64 stack_id;	 /* hash over alloc_idx and the entries; never 0 */
+	__s32 alloc_idx; /* which of combined allocations; -1: callback postponed */
+	__u32 flags;	 /* enum memprof_capture_flags */
+	__u32 n_frames;	 /* frames walked, runs counted in full */
+	__u32 n_entries; /* number of entries that follow; 0: the stack was sent before, or is empty
+			  */
 	__u64 captures_dropped; /* captures of this target lost so far */
 	__u64 entries[];	/* return addresses innermost first, runs marked */
 };
@@ -97,7 +98,7 @@ struct memprof_packed_batch {
 	__u32 n_words;
 	__u32 buffer; /* below MEMPROF_BUFFERS */
 	__u32 reserved;
-	struct memprof_packed packed; /* the event ends behind the words that it has */
+	struct memprof_packed packed; /* ends after the words that it has */
 };
 
 /* Observe mode: an allocation that found no room in the minor heap. Its stack precedes it as a
@@ -121,7 +122,7 @@ struct memprof_c_block {
 	__u64 bytes; /* 0: the block is freed, and the following fields have no meaning */
 	__u32 n_samples;
 	__u32 generation;
-	__u64 lost;    /* such events lost so far */
+	__u64 lost;    /* number of such events lost so far */
 	__u64 address; /* in the program */
 };
 
@@ -159,7 +160,7 @@ enum memprof_kernel_drop {
 	MEMPROF_DROP_C_EVENT_LOST = 10, /* no room in the ring, or unreadable */
 	MEMPROF_DROP_C_STACK_LOST = 11, /* no room for it, or for its walk */
 	MEMPROF_DROP_C_NO_RECORD = 12,	/* the runtime has not noted where OCaml code called C */
-	MEMPROF_DROP_C_NO_LOCK = 13,	/* a thread that is not in OCaml's hands */
+	MEMPROF_DROP_C_NO_LOCK = 13,	/* a thread that does not hold the runtime lock */
 	MEMPROF_KERNEL_DROPS = 14,
 };
 

@@ -2,8 +2,8 @@
 /*
  * Contract by which the daemon and the probe at the safe point choose one thread to borrow. A
  * thread that passes while the gate is watched is a hit, once per turn: it reports its id and waits
- * up to half a millisecond for an answer, so that one pass is enough. Until then nothing is done to
- * the program. A daemon that does not answer costs it that wait, once.
+ * up to half a millisecond for an answer, so one pass is enough. Until then the program is not
+ * changed. If the daemon does not answer, the program loses only that wait, once.
  *
  *   CLOSED --daemon--> WATCHED, a new turn --daemon--> OPEN for a reported thread --that one---+
  *                                                                                              |
