@@ -68,12 +68,11 @@ enum memprof_capture_flags {
 /* The callstack at a sampling instant. */
 struct memprof_capture {
 	struct memprof_event_header header;
-	__u64 stack_id;	 /* hash over alloc_idx and the entries; never 0 */
-	__s32 alloc_idx; /* which of combined allocations; -1: callback postponed */
-	__u32 flags;	 /* enum memprof_capture_flags */
-	__u32 n_frames;	 /* frames walked, runs counted in full */
-	__u32 n_entries; /* number of entries that follow; 0: the stack was sent before, or is empty
-			  */
+	__u64 stack_id;		/* hash over alloc_idx and the entries; never 0 */
+	__s32 alloc_idx;	/* which of combined allocations; -1: callback postponed */
+	__u32 flags;		/* enum memprof_capture_flags */
+	__u32 n_frames;		/* frames walked, runs counted in full */
+	__u32 n_entries;	/* entries that follow; 0: the stack was sent before, or is empty */
 	__u64 captures_dropped; /* captures of this target lost so far */
 	__u64 entries[];	/* return addresses innermost first, runs marked */
 };

@@ -10,7 +10,7 @@
 #include "calls.h"
 
 struct memprof_hit_budget {
-	__u64 most; /* hits per second of CLOCK_MONOTONIC; set before load */
+	__u64 most; /* maximum hits per second of CLOCK_MONOTONIC; set before load */
 	__u64 hits;
 	__u64 second; /* the second that is being counted */
 	__u64 second_hits;

@@ -298,8 +298,8 @@ static __always_inline bool tail_has_gone(const struct batch_args *args)
 		first_seq != args->first_seq);
 }
 
-/* A batch could not be sent: records up to which number its buffer has come, for a program that
- * ends without another batch. Not static, so that the kernel verifies it once. */
+/* Notes how far the buffer of a batch that could not be sent has come, for a program that ends
+ * without another batch. Not static, so that the kernel verifies it once. */
 __noinline int note_lost(__u32 index)
 {
 	struct memprof_agent_control *control = (void *)agent_control;

@@ -46,7 +46,7 @@ const volatile __u64 pid_namespace_inode = 0;
 /* Shared with the daemon. Only the daemon writes these, except the last two. */
 volatile __u32 gate = MEMPROF_GATE_CLOSED; /* but FIRED */
 volatile __u32 turn = 0;		   /* incremented each time the gate is watched */
-volatile __u32 open_tid = 0;	  /* thread for which the gate is open, in the host's numbering */
+volatile __u32 open_tid = 0;		   /* thread for which it is open, as the host numbers it */
 volatile __u64 open_until_ns = 0; /* the daemon extends it: if it is frozen, nothing is sent */
 volatile __u32 open_signal = 0;
 volatile __u32 skipped[MEMPROF_SKIPPED_THREADS] = {};

@@ -4,7 +4,7 @@
  * killed by a signal or by the OOM killer, or calls _exit. They are sent as batches, at the last
  * moment before the program's memory is freed:
  *
- *
+ *   SIGKILL ---> each thread: signal_deliver ---> here ---> exit, memory is freed
  *
  * Other threads of the program may still run: records that change while they are read are not sent,
  * and a later thread sends the new ones. Included by memprof.bpf.c, after the code that sends
