@@ -291,8 +291,8 @@ static value on_initialize_exn(void)
 	return result;
 }
 
-/* Runs on a domain that ends, after its last OCaml code except that of hooks. Another domain would
- * call the callbacks that still wait, with an unknown callstack. */
+/* Runs on a domain that ends, after its last OCaml code except that of hooks. Reports pending
+ * callbacks, because another domain would call them with an unknown callstack. */
 static void on_stop(void)
 {
 	if (memprof_activity.sampling && memprof_domain_samples())

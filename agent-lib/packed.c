@@ -68,8 +68,8 @@ static uint32_t same_before(const value *a, const value *b, uint32_t limit)
 	return n;
 }
 
-/* Appends the frames that the previous callstack did not have. *bits: for the head. A value that is
- * not a callstack is treated as an empty one. */
+/* Appends the frames that the previous callstack did not have. *bits: receives the bits for the
+ * head. A value that is not a callstack is treated as an empty one. */
 static uint32_t *put_callstack(uint32_t *begin, struct packer *packer, uint64_t base,
 			       value callstack, uint32_t *bits)
 {

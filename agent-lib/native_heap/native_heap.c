@@ -5,7 +5,7 @@
  * 2. Synchronisation. Sessions begin and end in memprof_c_heap_check(), in one thread at a time;
  *    other threads that come meanwhile skip it. The functions in slots run in all threads, before,
  *    during and after a session; memprof_c_session is the only state that guides them.
- * 3. Ends. Without a watcher, the first would-be sample ends the session, in any thread; the next
+ * 3. End. Without a watcher, the first would-be sample ends the session, in any thread; the next
  *    minor collection restores the slots at its end. A program without further collections keeps
  *    our hooks: each call takes an additional jump. So does a forked child, which no one watches.
  *    A thread that was in the dynamic linker at the fork has left its lock locked (linker.h).
