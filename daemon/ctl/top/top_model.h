@@ -23,8 +23,8 @@ enum class TopOverlay {
 
 class TopModel {
  public:
-  // look: the first question. Without a pid the model lists targets, and continues to the only
-  // candidate if there is just one.
+  // Without a pid the model lists targets, and continues to the only candidate if there is just
+  // one.
   explicit TopModel(TopViewState view_state);
 
   // ---- events
