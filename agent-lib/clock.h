@@ -23,7 +23,7 @@
 #define MEMPROF_CLOCK_CARRY_NS 10000000u /* time for which a read is extrapolated */
 
 struct memprof_clock {
-	uint64_t ticks, ns; /* of the last valid read */
+	uint64_t ticks, ns; /* when the clock was last read successfully */
 	uint64_t scale;
 	uint64_t carry_ticks; /* 0: the scale is not known */
 	uint64_t last_ns;     /* the last result */
@@ -41,7 +41,7 @@ static inline void memprof_clock_set(struct memprof_clock *clock, uint64_t ticks
 	clock->carry_ticks = 0;
 	if (span_ns < MEMPROF_CLOCK_MIN_SPAN_NS || span_ns > MEMPROF_CLOCK_MAX_SPAN_NS ||
 	    span_ticks < span_ns / 16 || span_ticks > span_ns * 16)
-		return; /* no processor is this slow */
+		return; /* no processor is that slow or fast */
 	clock->scale = (span_ns << MEMPROF_CLOCK_SHIFT) / span_ticks;
 	clock->carry_ticks =
 		((uint64_t)MEMPROF_CLOCK_CARRY_NS << MEMPROF_CLOCK_SHIFT) / clock->scale;

@@ -98,7 +98,7 @@ static struct local_roots *refused_start(void)
 	roots = roots->next; /* its arguments */
 	if (!are_roots_of(roots, 2) || *roots->table[0] != failure || !is_refusal(*roots->table[1]))
 		return 0;
-	roots = roots->next; /* those of caml_raise_with_string */
+	roots = roots->next; /* the roots of caml_raise_with_string */
 	if (!are_roots_of(roots, 1) || *roots->table[0] != failure)
 		return 0;
 	return are_roots_of(roots->next, 3) && start_is_called_by_ocaml() ? roots->next : 0;

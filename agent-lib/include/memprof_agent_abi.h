@@ -155,7 +155,7 @@ enum memprof_walk_state {
 #define MEMPROF_PACKED_SHARED(frames) ((__u32)(frames) << 8)
 #define MEMPROF_PACKED_NEW(frames) ((__u32)(frames) << 17)
 #define MEMPROF_PACKED_DEEP (1u << 26)
-#define MEMPROF_PACKED_MAX_COUNT 0x1ffu /* of frame counts in the head */
+#define MEMPROF_PACKED_MAX_COUNT 0x1ffu /* maximum frame count in the head */
 #define MEMPROF_PACKED_BEHIND(steps) ((__u32)(steps) << 4)
 #define MEMPROF_PACKED_MAX_BEHIND 0xfffffffu
 #define MEMPROF_PACKED_FAR 0x80000000u
@@ -248,7 +248,7 @@ struct memprof_batch_buffer {
 	__u32 count;
 	__u32 generation; /* session that every record in the batch belongs to */
 	__u64 last_sample;
-	__u32 words;  /* of a packed batch */
+	__u32 words;  /* number of words of a packed batch */
 	__u32 format; /* enum memprof_batch_format */
 	union {
 		struct memprof_record records[MEMPROF_BATCH_RECORDS];

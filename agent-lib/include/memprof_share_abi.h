@@ -92,7 +92,7 @@ struct memprof_share {
 	__u32 lock; /* held by a writer of the ring */
 	/* Addresses in the program, set when it has taken the memory; control last. */
 	__u64 domains, buffers;
-	__u64 callback_exn; /* of caml_callback_exn: shows where the program is loaded */
+	__u64 callback_exn; /* its address shows where the program is loaded */
 	__u64 control;
 	char exe[MEMPROF_SHARE_PATH]; /* /proc/self/exe; "" if it is too long */
 	__u64 written __attribute__((aligned(64)));

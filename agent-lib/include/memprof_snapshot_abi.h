@@ -55,7 +55,7 @@ enum memprof_copy_state {
 	MEMPROF_COPY_BEGUN = 0,
 	MEMPROF_COPY_ROOTS_FOUND = 1,
 	MEMPROF_COPY_NO_ROOM = 2, /* no memory for the roots, or more than MEMPROF_MAX_ROOTS */
-	MEMPROF_COPY_HAS_DESCRIPTORS = 3, /* it could not close them */
+	MEMPROF_COPY_HAS_DESCRIPTORS = 3, /* it could not close its descriptors */
 };
 
 #define MEMPROF_MAX_ROOTS (1u << 22)
@@ -87,7 +87,7 @@ struct memprof_snapshot {
 
 	/* Written by the watcher, the request last. */
 	struct memprof_state_layout layout;
-	__u64 patience_ns; /* from the call on; later, no copy is made */
+	__u64 patience_ns; /* counted from the call; later, no copy is made */
 	__u64 request;	   /* not 0; different each time */
 
 	/* Written by the agent. */

@@ -13,7 +13,7 @@ struct memprof_definers {
 	unsigned of_prctl;			  /* files that have a prctl */
 	int first_of_cxx;			  /* the first malloc is in the first such file */
 	int first_is_libc;			  /* the first malloc is the C library's */
-	uintptr_t functions[MEMPROF_C_FUNCTIONS]; /* of the first that has a malloc, a prctl */
+	uintptr_t functions[MEMPROF_C_FUNCTIONS]; /* of the first file with a malloc, prctl */
 };
 
 /* Sets memprof_c_real, once. Returns 0 if the functions are unknown, or differ from the earlier

@@ -180,7 +180,7 @@ void memprof_c_heap_forget(void)
 	memprof_blocking_end();
 	memprof_c_heap.requested_interval = 0;
 	memprof_c_heap.state = MEMPROF_NATIVE_HEAP_IDLE;
-	memprof_c_heap.slots = 0; /* they stay as they are */
+	memprof_c_heap.slots = 0; /* slots keep our functions, but the child does not count them */
 	/* This is the only thread, so none is using what is forgotten. */
 	memprof_c_forget_blocks();
 }

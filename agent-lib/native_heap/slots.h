@@ -10,9 +10,9 @@
 #include <stdint.h>
 
 struct memprof_slots {
-	uint32_t ours; /* hold our functions */
-	uint32_t left; /* hold functions that are neither the C library's nor ours, or are not
-			  writable */
+	uint32_t ours; /* slots that hold our functions */
+	uint32_t left; /* slots that hold functions that are neither the C library's nor ours, or
+			  are not writable */
 };
 
 /* Puts our functions into slots that hold those of the C library, also in files that were loaded
