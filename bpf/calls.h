@@ -65,7 +65,7 @@ enum memprof_calls_off {
 
 static inline __u32 memprof_call_bucket(__u64 ns)
 {
-	__u32 log = 0; /* of base 2, rounded down */
+	__u32 log = 0; /* logarithm of base 2, rounded down */
 	__u64 rest = ns;
 	__u32 bucket;
 

@@ -122,7 +122,7 @@ struct memprof_c_block {
 	__u32 n_samples;
 	__u32 generation;
 	__u64 lost;    /* number of such events lost so far */
-	__u64 address; /* in the program */
+	__u64 address; /* address in the program */
 };
 
 enum memprof_lifecycle_what {
@@ -177,7 +177,7 @@ enum memprof_kernel_count {
 /* End of the program (bpf/program_end.bpf.h): its status as wait() reports it, and */
 #define MEMPROF_END_STATUS 0xffffULL
 #define MEMPROF_END_KNOWN (1ULL << 32)
-#define MEMPROF_END_OUT_OF_MEMORY (1ULL << 33) /* it was the OOM killer's choice */
+#define MEMPROF_END_OUT_OF_MEMORY (1ULL << 33) /* the OOM killer chose the program */
 
 /*
  * Frame table as the walk sees it: open addressing, one u64 a slot,

@@ -275,7 +275,7 @@ _Static_assert(sizeof(struct buffer_head) ==
 	       "the head of a buffer");
 
 struct batch_args {
-	__u64 records; /* in the target */
+	__u64 records; /* address in the target */
 	__u64 first_seq;
 	__u32 generation;
 	__u32 count;
@@ -393,7 +393,7 @@ static __always_inline void send_packed(const struct batch_args *args, const __u
 		bpf_ringbuf_discard(batch, BPF_RB_NO_WAKEUP);
 		return;
 	}
-	if (args->tail_of != 0) /* else a flush has reported it */
+	if (args->tail_of != 0) /* otherwise a flush has reported it */
 		batch->packed.head.records = args->n_records;
 	bpf_ringbuf_submit(batch, flags);
 	count_done(MEMPROF_COUNT_BATCHES);

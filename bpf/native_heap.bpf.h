@@ -52,7 +52,7 @@
 #define ADD_TO_RSP_8 0xc48348ULL  /* and a byte */
 #define ADD_TO_RSP_32 0xc48148ULL /* followed by four bytes */
 #define RET_INSTRUCTION 0xc3ULL
-#define EXCEPTION_POINTER 16 /* in the domain state of OCaml 4 */
+#define EXCEPTION_POINTER 16 /* offset in the domain state of OCaml 4 */
 /* Limits of a search: candidate returns, and frames of each candidate. */
 #define C_SEARCH_MAX_CANDIDATES 16u
 #define C_SEARCH_MAX_FRAMES 256u

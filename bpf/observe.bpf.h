@@ -17,7 +17,7 @@
 /* If a request has several blocks, their sizes are at `lengths`, one byte each: words - 1. */
 struct observed_allocation {
 	__u64 state;
-	__u64 words; /* of all blocks, with all headers but one */
+	__u64 words; /* of all blocks, with the headers of all but one */
 	__u64 lengths;
 	__u32 flags;
 	__u32 blocks;

@@ -32,7 +32,7 @@ enum memprof_gate {
 
 struct memprof_safe_point_hit {
 	__u64 time_ns; /* CLOCK_MONOTONIC */
-	__u32 tid;     /* as the host numbers threads */
+	__u32 tid;     /* as the host numbers it */
 	__u32 own_tid; /* as in gettid() of the thread */
 };
 
