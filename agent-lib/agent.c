@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent: drives the runtime's Memprof engine with a tracker that is static data and machine
- * code only. It owns no thread, allocates nothing on the OCaml heap and does nothing until a
- * watcher raises the semaphore of memprof:batch.
+ * The agent: drives the runtime's Memprof engine with a tracker that consists of static data and
+ * machine code only. It owns no thread, allocates nothing on the OCaml heap and does nothing until
+ * a watcher raises the semaphore of memprof:batch.
  *
  * 1. Data. The tracker, its five closures, the rate and the `Some id` block are
  *    static OCaml values outside the heap. memprof_agent_control is shared with
@@ -11,13 +11,13 @@
  *    hooks by construction, memprof_agent_poll because its caller guarantees it.
  * 3. Start: at the end of a minor collection, or in memprof_agent_poll. Both are
  *    places where the runtime may run OCaml code.
- * 4. Stop and rate change: in OCaml 4 only inside a tracker callback, which proves that the
- *    running Memprof session is ours. A collection hook may run inside Memprof's
- *    own functions, where stopping would free what they use. When the program has stopped
- *    the session itself, a start succeeds where it should fail (session.c); when it starts a
- *    tracker of its own, the session ends for that (make_room.c). OCaml 5 changes
- *    the rate where it may start too (domains.c): up to then the session before goes on. A tracker
- *    of the program takes the place of our profile in its domain (make_room5.c).
+ * 4. Stop and rate change. OCaml 4: only inside a tracker callback, which proves that the running
+ *    Memprof session is ours. A collection hook may run inside Memprof's own functions, where
+ *    stopping would free data that they use. If the program has stopped the session itself, a start
+ *    succeeds where it should fail (session.c); if it starts a tracker of its own, the session ends
+ *    for that (make_room.c). OCaml 5: the rate may also change where a session may start
+ *    (domains.c); until then the previous session continues. A tracker of the program takes the
+ *    place of our profile in its domain (make_room5.c).
  *
  *     watcher             agent
  *     rate, generation=1
@@ -108,11 +108,12 @@ __attribute__((visibility("default"))) void memprof_agent_poll(void)
 		care_for_c_heap();
 }
 
-/* Referenced by the OCaml side of the findlib package, so that linking keeps the agent. */
+/* The OCaml side of the findlib package refers to this function, so that linking keeps the
+ * agent. */
 __attribute__((visibility("default"))) value memprof_agent_keep(value unit) { return unit; }
 
-/* The child shares no watcher with its parent. It stops at its next callback, unless it then gets a
- * watcher of its own (memprof_share_join). */
+/* A child shares no watcher with its parent. It stops at its next callback, unless it gets a
+ * watcher of its own there (memprof_share_join). */
 static void in_forked_child(void)
 {
 	memprof_share_forked();
@@ -145,7 +146,8 @@ __attribute__((constructor)) static void load(void)
 	memprof_share_load();
 }
 
-/* Sends the last records and, if requested, a last snapshot, when the program ends normally. */
+/* When the program ends normally, sends the last records and takes a last snapshot if one was
+ * requested. */
 __attribute__((destructor)) static void unload(void)
 {
 	if (!memprof_activity.sampling)

@@ -205,7 +205,7 @@ void memprof_flush_domain(uint32_t domain)
 	memprof_give_back_buffer(buffer);
 }
 
-/* Waits for nothing, because the thread that ends the program may be in the middle of a record. */
+/* Does not wait, because the thread that ends the program may be in the middle of a record. */
 void memprof_flush_all(void)
 {
 	for (uint32_t i = 0; i < memprof_agent_control.buffers_used; i++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control block and the batches being filled: one for the whole program in OCaml
- * 4, one for each domain in OCaml 5 but those of a high index, which share the last one.
- * All calls under the runtime lock, in OCaml 5 that of a domain whose buffer it is; what
- * takes a buffer's number also between memprof_take_buffer and memprof_give_back_buffer.
+ * The control block and the batches being filled. OCaml 4 has one batch for the whole program,
+ * OCaml 5 one for each domain; domains of high indexes share the last one. All calls require the
+ * runtime lock, in OCaml 5 that of the buffer's domain. Calls that take a buffer's number also must
+ * be between memprof_take_buffer and memprof_give_back_buffer.
  */
 #ifndef MEMPROF_BUFFERS_H
 #define MEMPROF_BUFFERS_H
@@ -32,10 +32,10 @@ union memprof_activity {
 extern volatile union memprof_activity memprof_activity;
 
 uint64_t memprof_now_ns(void);
-uint32_t memprof_current_tid(void); /* of this thread, anywhere */
+uint32_t memprof_current_tid(void); /* of the calling thread */
 /* The index of this domain, below MEMPROF_DOMAINS. */
 uint32_t memprof_domain_index(void);
-/* Counts the domain among the used ones from now on. */
+/* Returns the domain of this index and marks it as used. */
 struct memprof_domain *memprof_use_domain(uint32_t index);
 void memprof_use_buffer(uint32_t index);
 
@@ -56,9 +56,9 @@ static inline void memprof_give_back_buffer(uint32_t buffer)
 		memprof_unlock_shared_buffer();
 }
 
-/* The number of the next sample of a buffer: unique, not 0. */
+/* Returns a new sample number for this buffer: unique, not 0. */
 uint64_t memprof_new_sample_id(uint32_t buffer);
-/* The number that was given last; consecutive ones differ by 1 << shift. */
+/* Returns the last sample number of this buffer; consecutive ones differ by 1 << shift. */
 uint64_t memprof_last_sample_id(uint32_t buffer);
 uint32_t memprof_sample_id_shift(void);
 /* Flushes records of the previous session, because a batch belongs to one session. */

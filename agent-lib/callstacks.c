@@ -26,19 +26,19 @@ static int is_in_minor_heap(value block)
 }
 
 /*
- * OCaml 5.3 allocates the callstack of a sample, then `info`. When the sample has waited for longer
- * than a minor collection, the runtime does not count it among what is young
- * (run_alloc_callback_res of runtime/memprof.c), so that the collection which the second may cause
- * leaves the callstack where it was, and `info` is allocated over it:
+ * OCaml 5.3 allocates the callstack of a sample, then `info`. If the sample has waited for more
+ * than a minor collection, the runtime does not count it as young (run_alloc_callback_res of
+ * runtime/memprof.c). If allocating `info` then causes a collection, the callstack stays where it
+ * was, and `info` overwrites it:
  *
- *   minor heap   ...          | callstack 7 slots |   its end      callstack is what `info` says
- *   collection   ...                                               and still what `info` says
+ *   minor heap   ...          | callstack 7 slots |   its end      `info` points to the callstack
+ *   collection   ...                                               and still does
  *   info         ...              | info 4 fields |                slots 2 to 6 are gone
  *
- * Then it is in the minor heap and not right above `info`. Another collection, for what a callback
- * in a fiber allocates, moves both, and makes a block of the major heap of what is none: no
- * callstack of an `info` that has been moved is believed. OCaml 5.4 allocates `info` first, so that
- * the callstack is right wherever both lie.
+ * The callstack is then in the minor heap, but not right above `info`. Another collection, caused
+ * by an allocation of a callback in a fiber, moves both and turns garbage into a block of the major
+ * heap. Therefore no callstack of a moved `info` is trusted. OCaml 5.4 allocates `info` first, so
+ * the callstack is valid wherever both lie.
  */
 static int is_left_behind(value callstack, value info)
 {

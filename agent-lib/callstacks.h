@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Callstacks as the runtime gives them to a callback: blocks of slots, innermost frame first. */
+/* Callstacks as the runtime passes them to a callback: blocks of slots, innermost frame first. */
 #ifndef MEMPROF_CALLSTACKS_H
 #define MEMPROF_CALLSTACKS_H
 
@@ -7,13 +7,13 @@
 
 #include "runtime_abi.h"
 
-/* The callstack of a sample, from the block that its callback receives. If it is gone, an empty one
- * is returned and counted. */
+/* Returns the callstack of a sample, from the block that its callback receives. If it is gone,
+ * returns an empty one and counts it. */
 value memprof_callstack_of(value info);
 /* Counts a sample whose callstack was gone. */
 void memprof_count_moved_callstack(void);
 
-/* Nothing is mapped below (vm.mmap_min_addr), and no program above. */
+/* Nothing is mapped below this address (vm.mmap_min_addr). */
 #define LOWEST_ADDRESS 0x10000u
 #define ADDRESSES (UINT64_C(1) << 47)
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CLOCK_MONOTONIC for records that come by the million: read every now and then, and
- * carried on by the processor's time-stamp counter in between, in half the time.
+ * CLOCK_MONOTONIC for millions of records: read from time to time, and extrapolated by the
+ * processor's time-stamp counter in between, which takes half the time.
  *
  *   read           read            read                        now = read + ticks * scale
  *   |-- > 1 ms ----|--- < 10 ms ---|--- < 10 ms ---|
  *   scale unknown:  scale of the span between the last two reads
  *   every call reads
  *
- * A counter that goes back or leaps is not believed: the clock is read again. Time does
- * not go back either.
+ * If the counter goes back or jumps, the clock is read again. The result never goes back either.
  */
 #ifndef MEMPROF_CLOCK_H
 #define MEMPROF_CLOCK_H
@@ -19,18 +18,18 @@
 #define MEMPROF_CLOCK_SHIFT 20		   /* scale: nanoseconds a tick, times 1 << this */
 #define MEMPROF_CLOCK_MIN_SPAN_NS 1000000u /* between two reads that determine the scale */
 #define MEMPROF_CLOCK_MAX_SPAN_NS 1000000000u
-/* A read that took longer was interrupted, so its two parts are of different moments. */
+/* A read that took longer was interrupted, so its two parts are from different moments. */
 #define MEMPROF_CLOCK_MAX_READ_TICKS 65536u
 #define MEMPROF_CLOCK_CARRY_NS 10000000u /* time for which a read is extrapolated */
 
 struct memprof_clock {
-	uint64_t ticks, ns; /* of the last read that counts */
+	uint64_t ticks, ns; /* when the clock was last read successfully */
 	uint64_t scale;
 	uint64_t carry_ticks; /* 0: the scale is not known */
 	uint64_t last_ns;     /* the last result */
 };
 
-/* Sets the clock: it was ns at ticks. */
+/* Records that the clock showed ns when the counter was at ticks. */
 static inline void memprof_clock_set(struct memprof_clock *clock, uint64_t ticks, uint64_t ns)
 {
 	uint64_t span_ns = ns - clock->ns, span_ticks = ticks - clock->ticks;
@@ -42,7 +41,7 @@ static inline void memprof_clock_set(struct memprof_clock *clock, uint64_t ticks
 	clock->carry_ticks = 0;
 	if (span_ns < MEMPROF_CLOCK_MIN_SPAN_NS || span_ns > MEMPROF_CLOCK_MAX_SPAN_NS ||
 	    span_ticks < span_ns / 16 || span_ticks > span_ns * 16)
-		return; /* of no processor there is */
+		return; /* no processor is that slow or fast */
 	clock->scale = (span_ns << MEMPROF_CLOCK_SHIFT) / span_ticks;
 	clock->carry_ticks =
 		((uint64_t)MEMPROF_CLOCK_CARRY_NS << MEMPROF_CLOCK_SHIFT) / clock->scale;

@@ -6,7 +6,7 @@
 
 #include "raw_syscall.h"
 
-/* The sections are at the front of the memory, the roots follow them. */
+/* The sections come first in this memory; the roots follow them. */
 static struct memprof_root_section *sections;
 static struct memprof_root *roots;
 static uint64_t root_count, root_limit, roots_reported;

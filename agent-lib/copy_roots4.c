@@ -56,7 +56,7 @@ static void scan_others(const struct memprof_state_layout *at)
 }
 
 /* Roots of modules have no scanner of their own. The scanner of all roots begins with them and
- * continues with the results of the others, so those are identified by their number. */
+ * continues with those of the other scanners, whose number shows where they begin. */
 void memprof_scan_ocaml4(const struct memprof_state_layout *at)
 {
 	uint64_t others;

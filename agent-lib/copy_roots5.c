@@ -5,7 +5,7 @@
 #include "domains.h"
 
 typedef void (*scanning_action)(void *data, value, value *);
-#define ALL_VALUES 0 /* scanning_action_flags: not those of minor heaps only */
+#define ALL_VALUES 0 /* scanning_action_flags: scan all values, not only those in minor heaps */
 extern void caml_do_local_roots(scanning_action, int flags, void *data, void *local_roots,
 				void *current_stack, value *gc_regs) WEAK;
 extern void caml_scan_global_roots(scanning_action, void *data) WEAK;
@@ -14,7 +14,7 @@ extern void caml_final_do_roots(scanning_action, int flags, void *data, domain_s
 extern void caml_memprof_scan_roots(scanning_action, int flags, void *data, domain_state *,
 				    _Bool weak) WEAK;
 extern void (*caml_scan_roots_hook)(scanning_action, int flags, void *data, domain_state *) WEAK;
-extern value *caml_globals[] WEAK; /* of each module its blocks, 0 behind the last */
+extern value *caml_globals[] WEAK; /* the blocks of each module, ending with 0 */
 
 int memprof_can_scan_ocaml5(void)
 {
@@ -40,7 +40,7 @@ static value *first_of_modules(void)
 	return 0;
 }
 
-/* One scanner finds the values that C code has registered, and then those that modules hold. */
+/* One scanner finds the values that C code has registered first, then those of modules. */
 static void note_global(void *first, value held, value *slot)
 {
 	if (slot == first)
@@ -70,7 +70,7 @@ static void scan_domain(const struct memprof_state_layout *at, domain_state *sta
 	memprof_end_root_section(MEMPROF_ROOT_THREAD, domain);
 }
 
-/* The hook of systhreads scans the running domain instead of the one that it is called for. */
+/* The hook of systhreads scans the running domain instead of the requested one. */
 void memprof_scan_ocaml5(const struct memprof_state_layout *at, domain_state *const *domains,
 			 uint32_t count)
 {

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * OCaml 5. Gc.Memprof there is of a domain: a profile is used by the domain that
- * starts it and by those it spawns. To sample all domains, each starts its own, in
- * the hook that the runtime calls where a thread may yield, at the end of its pending
- * actions: allocation and callbacks are legal there.
+ * OCaml 5. There, a Gc.Memprof profile belongs to the domain that starts it and to the domains that
+ * this one spawns. To sample all domains, each domain starts its own profile in the hook that the
+ * runtime calls where a thread may yield, at the end of its pending actions: allocation and
+ * callbacks are legal there.
  *
  *   in_use()  section: does a domain sample already? Then the program uses Memprof
  *             itself, and nothing is changed.
- *   start()   section: every domain asks itself for its hook; when the world is too busy
- *             for a section, each does at the end of its next minor collection.
- *   hook      a domain that does not sample starts a profile, once a session. One in
- *             a blocking section does when it comes back. One whose profile the program
- *             has stopped starts another, so that blocks sampled before stay followed.
- *   stop()    section: all our profiles are marked as stopped, each domain flushes
- *             its batch and forgets its next sample. Domains that are not in a blocking
- *             section may be in the middle of a sampling function: `passes` counts them.
- *   hook      each of them passes; then the profiles are discarded. Before that, a
- *             domain could see its profile vanish in the middle.
+ *   start()   section: every domain requests its hook; if the world is too busy for a section, each
+ *             does so at the end of its next minor collection.
+ *   hook      a domain that does not sample starts a profile, once a session; in a blocking
+ *             section, it does so when it returns. If the program has stopped the profile, the
+ *             domain starts another one, so that the blocks sampled before stay followed.
+ *   stop()    section: all our profiles are marked as stopped; each domain flushes its batch and
+ *             forgets its next sample. Domains that are not in a blocking section may be in the
+ *             middle of a sampling function: `passes` counts them.
+ *   hook      each of them passes; then the profiles are discarded. An earlier discard could remove
+ *             the profile that a domain is using.
  *
- * When another session is due, nothing is discarded, and it begins at once: the runtime calls the
- * callbacks of a stopped profile for promotions and deaths until it is. What had been sampled and
- * not told yet the runtime drops, so that no sample is taken for one of the next session.
+ * If another session is due, it begins at once and nothing is discarded: the runtime calls the
+ * callbacks of a stopped profile for promotions and deaths until it is discarded. The runtime drops
+ * samples that it has not reported yet, so none of them can appear in the next session.
  *
  *   start()   discards profiles of sessions that are too long ago.
- *   hook      discards all that was left for a session that is not due any more.
+ *   hook      discards everything kept for a session that is no longer due.
  */
 #define _GNU_SOURCE
 #include "domains.h"
@@ -39,12 +39,12 @@
 #include "walk/sample_switch.h"
 
 struct domain {
-	uint64_t unique_id; /* of the domain that has this index now */
-	uint64_t session;   /* the one that it has joined; 0: none */
-	int samples;	    /* it has done so with a profile of ours */
+	uint64_t unique_id; /* of the domain that currently has this index */
+	uint64_t session;   /* the session that it has joined; 0: none */
+	int samples;	    /* it samples in this session with a profile of ours */
 	int passing;	    /* it is counted in passes */
 	int working;	    /* its hook runs */
-	int in_gap;	    /* a session has ended, and it samples in no other yet */
+	int in_gap;	    /* a session has ended, and it does not sample in another one yet */
 	uint64_t words_before_gap;
 	atomic_int asked; /* for the hook */
 };
@@ -291,8 +291,8 @@ static value on_initialize_exn(void)
 	return result;
 }
 
-/* Runs on a domain that ends, after its last OCaml code except that of hooks. Another domain would
- * call the callbacks that still wait, with an unknown callstack. */
+/* Runs on a domain that ends, after its last OCaml code except that of hooks. Reports pending
+ * callbacks, because another domain would call them with an unknown callstack. */
 static void on_stop(void)
 {
 	if (memprof_activity.sampling && memprof_domain_samples())
@@ -305,9 +305,11 @@ static void on_stop(void)
 	call(next.stop);
 }
 
-/* systhreads puts its hooks in place of what is there when it is initialised, so that
- * ours come when a session is wanted. They stay: what comes later may be chained on.
- * Other domains call them at once, and what they call on to is there before them. */
+/*
+ * When systhreads is initialised, it replaces the existing hooks with its own. Therefore ours are
+ * chained only when a session is wanted. They stay in place, because later hooks may call them.
+ * Other domains call our hooks at once, so the hooks that ours call next are stored first.
+ */
 __attribute__((noinline)) static void chain_hooks(void)
 {
 	int no = 0;
@@ -330,9 +332,11 @@ __attribute__((noinline)) static void chain_hooks(void)
 	memprof_set_hook(&caml_domain_external_interrupt_hook, on_interrupt);
 }
 
-/* A session that begins with the program has chained its hooks before systhreads replaces them.
- * Those are replaced in turn, once: hooks that call on to ours are not told apart from hooks that
- * do not, and call() lets them end. */
+/*
+ * If a session begins with the program, systhreads replaces our hooks afterwards. This chains them
+ * again, once. Hooks that call ours cannot be distinguished from hooks that do not; call() ends a
+ * recursion.
+ */
 void memprof_domains_keep_hooks(void)
 {
 	static atomic_int again;
@@ -371,7 +375,7 @@ int memprof_domains_in_use(void)
 void memprof_domains_start(void)
 {
 	chain_hooks();
-	(void)memprof_on_all_domains(ask_for_hook); /* who is not reached is asked again */
+	(void)memprof_on_all_domains(ask_for_hook); /* unreached domains are asked again */
 }
 
 void memprof_domains_remind(int session_is_over)
@@ -382,8 +386,8 @@ void memprof_domains_remind(int session_is_over)
 
 static void stop_here(domain_state *state)
 {
-	/* Every domain marks all: its own may be that of another one, which comes later. Until here
-	 * it has sampled, and from here on does not. */
+	/* Every domain marks all profiles, because it may use the profile of a domain that gets
+	 * here later. This domain does not sample from here on. */
 	memprof_activity.sampling = 0;
 	memprof_mark_profiles_stopped();
 	memprof_flush_domain(memprof_domain_index());

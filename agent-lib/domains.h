@@ -35,9 +35,9 @@ void memprof_domains_forget(void);
 /* True if this domain samples with a profile of ours. */
 int memprof_domain_samples(void);
 /* Called at the end of a minor collection of this domain, in a session. A domain that does not
- * sample yet joins the session. If the session is over, the hook soon calls the work. */
+ * sample yet joins the session. If the session is over, the hook soon calls work. */
 void memprof_domains_remind(int session_is_over);
-/* Called in the same places, without a session: makes the hook call the work soon. */
+/* Called in the same places, without a session: makes the hook call work soon. */
 void memprof_domains_call_back(void);
 /* Called at the end of a minor collection of a session. Restores our hooks, once, if systhreads was
  * initialised after the session began and replaced them. */

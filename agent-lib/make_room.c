@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * OCaml 4: the program starts a tracker while a session runs. caml_memprof_start then raises
- * "already started", as it would not without us. Before anything is raised the runtime calls a
- * hook, where the session is ended and the start done again; the program continues as after a
+ * "already started", which it would not do without the agent. Before raising, the runtime calls a
+ * hook. There we end the session and repeat the start; the program continues as after a successful
  * start.
  *
  *   OCaml code -> caml_c_call -> caml_memprof_start -> caml_failwith -> caml_raise -> hook
  *       ^                                                                               |
  *       +------------------------------ unit -------------------------------------------+
  *
- * The C code in between is left as caml_raise leaves it: nothing but its local roots is undone.
- * That is right only where OCaml code itself calls caml_memprof_start. Where C code does, which may
- * be in the middle of a collection and catch the exception (another copy of the agent does both),
- * the runtime raises as without us.
+ * The C functions in between are abandoned as caml_raise abandons them: only their local roots are
+ * undone. That is correct only if OCaml code itself calls caml_memprof_start. C code may call it in
+ * the middle of a collection and catch the exception (another copy of the agent does both), so
+ * there the runtime raises as it would without us.
  *
- * Whose tracker runs is known by another hook, which is called when Memprof is stopped. 4.11 has
- * none: its programs get the exception.
+ * Another hook, called when Memprof is stopped, shows whose tracker runs. 4.11 lacks this hook: its
+ * programs get the exception.
  */
 #include "make_room.h"
 
@@ -34,7 +34,7 @@ typedef void context_action(void *context, void *data);
 extern void (*caml_memprof_th_ctx_iter_hook)(context_action *, void *) WEAK;
 extern void (*caml_channel_mutex_unlock_exn)(void) WEAK;
 
-/* Goes on where OCaml code has called C, with that result. */
+/* Continues where OCaml code has called C, with this result. */
 extern void memprof_stub4_return(value result, char *state, uint64_t sp, uint64_t pc)
 	__attribute__((noreturn));
 
@@ -62,7 +62,8 @@ static struct local_roots **local_roots(void)
 	return (struct local_roots **)memprof_state_of_c_calls(MEMPROF_STATE_LOCAL_ROOTS);
 }
 
-/* Those of a function with so many values, in the C code that OCaml code has called. */
+/* True if these are the roots of a function with this many values, in the C code that OCaml code
+ * has called. */
 static int are_roots_of(const struct local_roots *roots, intptr_t values)
 {
 	uint64_t end, pc;
@@ -86,7 +87,7 @@ static int is_refusal(value text)
 	       memcmp((const char *)text, MEMPROF_REFUSAL, sizeof MEMPROF_REFUSAL) == 0;
 }
 
-/* The roots of caml_memprof_start where that is what raises; null: something else does. */
+/* Returns the roots of caml_memprof_start if it is the function that raises, otherwise null. */
 static struct local_roots *refused_start(void)
 {
 	const value failure = (value)&caml_exn_Failure;
@@ -97,13 +98,13 @@ static struct local_roots *refused_start(void)
 	roots = roots->next; /* its arguments */
 	if (!are_roots_of(roots, 2) || *roots->table[0] != failure || !is_refusal(*roots->table[1]))
 		return 0;
-	roots = roots->next; /* those of caml_raise_with_string */
+	roots = roots->next; /* the roots of caml_raise_with_string */
 	if (!are_roots_of(roots, 1) || *roots->table[0] != failure)
 		return 0;
 	return are_roots_of(roots->next, 3) && start_is_called_by_ocaml() ? roots->next : 0;
 }
 
-/* Nothing here allocates on the OCaml heap. Arguments that are wrong raise, as without us. */
+/* Nothing here allocates on the OCaml heap. Invalid arguments raise, as without us. */
 static void start_after_all(const struct local_roots *start)
 {
 	value rate = *start->table[0], frames = *start->table[1], tracker = *start->table[2];
@@ -118,7 +119,7 @@ static void start_after_all(const struct local_roots *start)
 	memprof_stub4_return(result, Caml_state, sp, pc);
 }
 
-/* Sessions are told apart by how many there have been. */
+/* The number of sessions so far identifies a session. */
 static int is_ours(void)
 {
 	return memprof_activity.sampling && stopped != memprof_agent_control.starts;
@@ -139,8 +140,8 @@ static void on_raise(void)
 
 /* ------------------------------------------------------------------ sessions */
 
-/* systhreads replaces both when it is initialised: ours are then not called any more, neither is
- * chained again, as what has replaced them may call on to them. */
+/* When systhreads is initialised, it replaces both hooks, and ours are not called any more. They
+ * are not chained again, because the hooks that replaced them may call ours. */
 void memprof_room_take_hooks(void)
 {
 	if (chained || !&caml_memprof_th_ctx_iter_hook || !&caml_channel_mutex_unlock_exn ||

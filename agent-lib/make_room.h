@@ -4,7 +4,7 @@
 #ifndef MEMPROF_MAKE_ROOM_H
 #define MEMPROF_MAKE_ROOM_H
 
-/* Before a session begins. */
+/* Called before a session begins. */
 void memprof_room_take_hooks(void);
 
 #endif

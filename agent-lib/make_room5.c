@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * OCaml 5.3 and 5.4: the program starts a tracker while a session runs. caml_memprof_start then
- * raises "already started", as it would not without us. Before anything is raised the runtime
- * measures the text of the exception, with strlen of the C library; the slot for that call holds
- * our function meanwhile, which stops our profile in this domain and does the start again. The
- * program continues as after a start; the domain joins the session again when the program has
- * stopped its tracker (domains.c), as where a start replaces our profile.
+ * raises "already started", which it would not do without the agent. Before raising, the runtime
+ * measures the exception's text with strlen of the C library. The slot for that call holds our
+ * function, which stops our profile in this domain and repeats the start. The program continues as
+ * after a successful start. The domain joins the session again when the program has stopped its
+ * tracker (domains.c), as in runtimes where a start replaces our profile.
  *
  *   OCaml code -> caml_c_call -> caml_memprof_start -> caml_failwith -> ... -> strlen = ours
  *                     ^                                                          |
  *                     +------------------------- profile ------------------------+
  *
- * The C functions in between are left as caml_raise leaves them: nothing but their local roots is
- * undone. That is right only where OCaml code itself calls caml_memprof_start. Where C code does
- * (the agent too), the runtime raises as without us.
+ * The C functions in between are abandoned as caml_raise abandons them: only their local roots are
+ * undone. That is correct only if OCaml code itself calls caml_memprof_start. If C code calls it
+ * (as the agent does), the runtime raises as it would without us.
  *
- * The slot is that of the file which has the runtime. It is patched once and stays so. A static
- * program has none, and where a page has to be opened for it the watcher may forbid that
- * (local_roots): there the start raises.
+ * The slot belongs to the file that contains the runtime. It is patched once and stays patched. A
+ * static program has no such slot, and if a page has to be opened to patch it, the watcher may
+ * forbid that (local_roots); in both cases the start raises.
  */
 #define _GNU_SOURCE
 #include <string.h>
@@ -36,8 +36,8 @@
 
 typedef size_t measure(const char *);
 
-/* caml_c_call up to the end of its call: from OCaml's stack, current_stack(%r14), to that of C,
- * c_stack(%r14). */
+/* caml_c_call up to the end of its call: switches from OCaml's stack, current_stack(%r14), to the C
+ * stack, c_stack(%r14). */
 static const uint8_t call_code[] = {
 	0x4d, 0x8b, 0x56, MEMPROF_DOMAIN_CURRENT_STACK, /* mov  current_stack(%r14), %r10 */
 	0x49, 0x89, 0x22,				/* mov  %rsp, (%r10) */
@@ -52,10 +52,10 @@ static const uint8_t call_code[] = {
 /* At c_stack: struct c_stack_link of runtime/caml/fiber.h. */
 struct c_stack_link {
 	uint64_t stack;
-	uint64_t sp; /* of OCaml's stack, where its return address is */
+	uint64_t sp; /* of OCaml's stack; points to the return address */
 };
 
-/* Goes on in caml_c_call after its call, with that result. */
+/* Continues in caml_c_call after its call, with this result. */
 extern void memprof_stub5_return(value result, domain_state *state, uint64_t pc)
 	__attribute__((noreturn));
 
@@ -73,7 +73,7 @@ static const struct c_stack_link *c_stack(void)
 	return *(const struct c_stack_link **)(caml_state + MEMPROF_DOMAIN_C_STACK);
 }
 
-/* The roots of caml_memprof_start where that is what raises; null: something else does. */
+/* Returns the roots of caml_memprof_start if it is the function that raises, otherwise null. */
 static const struct local_roots *refused_start(void)
 {
 	const struct c_stack_link *link = c_stack();
@@ -93,7 +93,7 @@ static const struct local_roots *refused_start(void)
 	return roots;
 }
 
-/* The profile continues to report what happens to its blocks: it stays one that is kept. */
+/* The stopped profile continues to report events of its blocks, so it is kept. */
 static void start_after_all(const struct local_roots *start)
 {
 	value rate = *start->table[0], frames = *start->table[1], tracker = *start->table[2];
@@ -106,7 +106,7 @@ static void start_after_all(const struct local_roots *start)
 			     (uint64_t)(uintptr_t)caml_c_call + sizeof call_code);
 }
 
-/* Called by any thread, under any lock. Only a thread that has a domain goes further. */
+/* Any thread may call this, under any lock. Only a thread that has a domain does more. */
 static __attribute__((noinline)) void make_room_for(const char *text)
 {
 	const struct local_roots *start;
@@ -140,7 +140,7 @@ static void put(measure **slot, measure *held)
 	__atomic_compare_exchange_n(slot, &held, on_strlen, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
-/* Relocated data is read-only (RELRO) but for this moment. */
+/* Relocated data is read-only (RELRO); its page is writable only during this store. */
 static void put_in_page(const struct elf_object *object, measure **slot, measure *held)
 {
 	uintptr_t at = (uintptr_t)slot, page = memprof_page_of(at);
@@ -154,8 +154,8 @@ static void put_in_page(const struct elf_object *object, measure **slot, measure
 	}
 }
 
-/* A call that is not bound yet leads into the file itself. So would our strlen in a program that
- * has a place of its own for it: there nothing is done. */
+/* A call that is not bound yet leads into the file itself. In a program that defines strlen itself
+ * our function does too; nothing is patched then. */
 static void patch(const struct elf_object *object, measure **slot)
 {
 	measure *held = __atomic_load_n(slot, __ATOMIC_RELAXED);

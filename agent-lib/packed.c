@@ -68,8 +68,8 @@ static uint32_t same_before(const value *a, const value *b, uint32_t limit)
 	return n;
 }
 
-/* Appends the frames that the previous callstack did not have. *bits: for the head. A value that is
- * not a callstack is treated as an empty one. */
+/* Appends the frames that the previous callstack did not have. *bits: receives the bits for the
+ * head. A value that is not a callstack is treated as an empty one. */
 static uint32_t *put_callstack(uint32_t *begin, struct packer *packer, uint64_t base,
 			       value callstack, uint32_t *bits)
 {
@@ -188,7 +188,7 @@ static uint64_t now_ns(struct packer *packer)
 	return packer->clock.last_ns;
 }
 
-/* Events of a minor collection have the time of its end, so the clock need not be read. */
+/* Events of a minor collection get the time of its end, so the clock need not be read. */
 static uint64_t time_of(struct packer *packer, enum memprof_record_kind kind)
 {
 	int of_collection = kind == MEMPROF_PROMOTE || kind == MEMPROF_DEALLOC_MINOR;
@@ -204,7 +204,7 @@ void memprof_packed_minor_gc_ended(uint32_t index, uint64_t time_ns)
 		clock->last_ns = time_ns;
 }
 
-/* True if the batch has room for a record of this size, and is not too old for it. */
+/* True if the batch has room for a record of this size and is not too old for it. */
 static int has_room(const struct memprof_batch_buffer *buffer, uint32_t words, uint64_t time_ns)
 {
 	return buffer->words <= MEMPROF_PACKED_WORDS - words &&

@@ -11,7 +11,7 @@ typedef void (*hook)(void);
 
 static hook next_minor_begin, next_slice_begin, next_slice_end;
 static int chained;
-/* By domain; 0: no collection is in progress that began while the hooks were set. */
+/* Indexed by domain; 0: no collection is in progress that began while the hooks were set. */
 static uint64_t minor_began_ns[MEMPROF_DOMAINS], slice_began_ns[MEMPROF_DOMAINS];
 
 static void count_pause(enum memprof_gc_phase phase, uint64_t *began_ns, uint64_t now_ns)
@@ -63,7 +63,7 @@ void memprof_minor_pause_ended(uint64_t now_ns)
 	count_pause(MEMPROF_GC_MINOR, &minor_began_ns[memprof_domain_index()], now_ns);
 }
 
-__attribute__((noinline)) void memprof_pauses_begin(void) /* the order of its stores is looked at */
+__attribute__((noinline)) void memprof_pauses_begin(void) /* tests check the order of its stores */
 {
 	/* An earlier session left them in the chain, because another hook was chained above them.
 	 */

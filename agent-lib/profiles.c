@@ -24,10 +24,10 @@ static intptr_t size_of_callstacks;
 
 /* Global roots once used. VAL_UNIT: free; 0: not used yet, or about to be. */
 static value profiles[PROFILES];
-static uint32_t generations[PROFILES]; /* of their sessions */
-static atomic_uint roots;	       /* of profiles that are registered */
+static uint32_t generations[PROFILES]; /* generation of each profile's session */
+static atomic_uint roots;	       /* registered profiles */
 static atomic_uint kept_profiles;
-static atomic_int following; /* some are stopped and not discarded */
+static atomic_int following; /* some are stopped but not discarded */
 
 void memprof_profiles_load(value tracker, value first_callback)
 {
@@ -37,7 +37,7 @@ void memprof_profiles_load(value tracker, value first_callback)
 		start.code = memprof_stub5_start;
 }
 
-/* Runs inside caml_callback_exn, because it raises if a profile runs already. */
+/* Runs inside caml_callback_exn, because starting a profile raises if another one runs. */
 value memprof_start_body(value unit)
 {
 	(void)unit;
@@ -72,7 +72,7 @@ value memprof_start_profile(void)
 	return profile;
 }
 
-/* A profile without a rate uses none of the generator's numbers. */
+/* A profile without a rate uses no numbers of the generator. */
 int memprof_make_generator(void)
 {
 	double rate = rate_block.rate;
@@ -144,7 +144,7 @@ void memprof_keep_profile(value profile)
 
 static int is_profile(value slot) { return slot != 0 && IS_BLOCK(slot); }
 
-/* An immediate value over another needs no barrier. */
+/* Replacing an immediate value by another one needs no write barrier. */
 void memprof_mark_profiles_stopped(void)
 {
 	unsigned n = atomic_load(&roots);

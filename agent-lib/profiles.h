@@ -27,18 +27,18 @@
 /* Called once, when the agent is loaded. first_callback identifies our profiles. */
 void memprof_profiles_load(value tracker, value first_callback);
 
-/* Sets the parameters of profiles started from now on. No kept profile may be sampling. */
+/* Sets the parameters of profiles that start from now on. No kept profile may be sampling. */
 void memprof_set_profile(double rate, intptr_t callstack_size);
 /* Starts a profile, in OCaml 5 for this domain. IS_EXCEPTION_RESULT if one runs already. May be
  * called where the runtime may run callbacks, in OCaml 4 also in a collection hook. */
 value memprof_start_profile(void);
-/* Returns whether this thread is inside memprof_start_profile. */
+/* True if this thread is inside memprof_start_profile. */
 int memprof_starts_profile(void);
 
 /* OCaml 4: makes the runtime create its generator of samples. Returns 0 if the program samples. */
 int memprof_make_generator(void);
 
-/* The rest is OCaml 5 only. */
+/* The following functions are for OCaml 5 only. */
 
 /* The profile with which a domain samples; VAL_UNIT if it does not sample. */
 value memprof_profile_of(domain_state *state);
@@ -49,7 +49,7 @@ int memprof_is_ours(value profile);
  * profile that samples. */
 int memprof_profile_place_is_right(void);
 
-/* True if there is room for the profiles of all domains that may be starting one now. */
+/* True if there is room for a new profile of every domain that may be starting one now. */
 int memprof_profiles_have_room(void);
 /* True if there are profiles that are stopped and not discarded. */
 int memprof_profiles_follow(void);

@@ -12,8 +12,9 @@
 #define PROFILE_AT 64
 #define GENERATOR_AT 120
 #define ALIGNMENT ((uintptr_t)16)
-/* OCaml 4: variables of the runtime before and after the generator, whose order is that in which
- * the runtime's files are linked. Memory between two variables can be read if they are close. */
+/* OCaml 4: variables of the runtime before and after the generator. Their order is the order in
+ * which the runtime's files are linked. The memory between two variables can be read if they are
+ * close. */
 #define MOST_BETWEEN 16384u
 
 extern void *caml_memprof_young_trigger WEAK;
@@ -32,7 +33,7 @@ static uint64_t next(uint64_t *seed)
 	return z ^ z >> 31;
 }
 
-/* z ^ z >> bits came out */
+/* Inverts z ^ z >> bits. */
 static uint64_t unshift(uint64_t out, unsigned bits)
 {
 	uint64_t z = out;
@@ -42,7 +43,7 @@ static uint64_t unshift(uint64_t out, unsigned bits)
 	return z;
 }
 
-/* The seed from which next() has made this number. */
+/* Returns the seed from which next() has made this number. */
 static uint64_t seed_of(uint64_t out)
 {
 	const uint64_t inverse1 = 0x96de1b173f119089u,
@@ -87,7 +88,7 @@ static uint64_t new_seed(const uint32_t *state)
 	return next(&mixed) ^ memprof_now_ns();
 }
 
-/* Null if there is no unused generator. */
+/* Returns null if there is no unused generator. */
 static uint32_t *find_between(uintptr_t from, uintptr_t to)
 {
 	const uintptr_t bytes = WORDS * sizeof(uint32_t);
@@ -116,7 +117,7 @@ void memprof_seed_program(void)
 		fill(state, new_seed(state));
 }
 
-/* Null if other known facts about the runtime do not fit. */
+/* Returns null if other known facts about the runtime do not fit. */
 static uint32_t *generator_of(domain_state *state)
 {
 	const struct memprof_runtime_offsets *offsets = &memprof_agent_control.offsets;
@@ -132,7 +133,7 @@ static uint32_t *generator_of(domain_state *state)
 
 void memprof_seed_domain(void)
 {
-	static atomic_int is_proven; /* of one domain: that of others is at the same place */
+	static atomic_int is_proven; /* proven for one domain, which holds for all others */
 	uint32_t *state = generator_of(caml_state);
 
 	if (!state)

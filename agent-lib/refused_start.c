@@ -11,8 +11,8 @@ int memprof_are_roots_of(const struct local_roots *roots, intptr_t values, uint6
 	       roots->items == 1;
 }
 
-/* Before the call of caml_c_call, which is 5 bytes long, the address of the C function goes to rax
- * by one instruction of 7, which the compiler writes and the linker may shorten:
+/* The call of caml_c_call is 5 bytes long. Before it, one instruction of 7 bytes loads the address
+ * of the C function into rax; the compiler emits it, and the linker may shorten it:
  *
  *   48 8b 05 disp   mov  address in the GOT(%rip), %rax
  *   48 8d 05 disp   lea  function(%rip), %rax

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A call of Gc.Memprof.start that the runtime is about to refuse, recognized by the local roots of
- * its C functions. All calls on the thread that called it. */
+ * the runtime's C functions. Must be called on the thread that made the call. */
 #ifndef MEMPROF_REFUSED_START_H
 #define MEMPROF_REFUSED_START_H
 
@@ -16,9 +16,9 @@ struct local_roots {
 	value *table[5];
 };
 
-extern char caml_exn_Failure WEAK; /* the exception is its address */
+extern char caml_exn_Failure WEAK; /* its address is the exception */
 
-/* True if these are the roots of a function with that many values, between the caller and end. */
+/* True if these are the roots of a function with this many values, between the caller and end. */
 int memprof_are_roots_of(const struct local_roots *roots, intptr_t values, uint64_t end);
 /* True if the OCaml code that returns to pc has called caml_memprof_start through caml_c_call. */
 int memprof_is_call_of_start(uint64_t pc);

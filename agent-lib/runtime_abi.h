@@ -23,7 +23,7 @@ typedef intptr_t value;
 #define WORDS_OF(v) (((uint64_t *)(v))[-1] >> 10)
 /* Result of caml_callback_exn if the callback raised. */
 #define IS_EXCEPTION_RESULT(v) (((v)&3) == 2)
-#define EXCEPTION_RESULT ((value)2) /* one of no exception */
+#define EXCEPTION_RESULT ((value)2) /* same form, but no exception */
 
 /* Black, in OCaml 5 not markable: the collector neither scans nor moves the block. */
 #define STATIC_HEADER(words, tag) ((uint64_t)(words) << 10 | 0x300 | (tag))
@@ -42,7 +42,7 @@ extern void (*caml_major_slice_begin_hook)(void) WEAK;
 extern void (*caml_major_slice_end_hook)(void) WEAK;
 
 extern value caml_memprof_stop(value unit) WEAK;
-extern value caml_memprof_is_sampling(value unit) WEAK; /* where start replaces what runs */
+extern value caml_memprof_is_sampling(value unit) WEAK; /* where a start replaces a profile */
 extern double caml_gc_minor_words_unboxed(void) WEAK;	/* allocated so far */
 
 extern char *Caml_state WEAK; /* OCaml 4 only */
@@ -53,12 +53,12 @@ typedef char domain_state;
 extern __thread domain_state *caml_state WEAK;
 extern value caml_ml_domain_index(value unit) WEAK;
 extern value caml_ml_domain_id(value unit) WEAK;
-extern int caml_bt_is_self(void) WEAK; /* whether a backup thread stands in */
+extern int caml_bt_is_self(void) WEAK; /* true in a backup thread */
 extern int caml_try_run_on_all_domains(void (*handler)(domain_state *, void *, int,
 						       domain_state **),
 				       void *data, void (*setup)(domain_state *)) WEAK;
 extern volatile uintptr_t caml_num_domains_running WEAK;
-extern volatile uintptr_t caml_minor_collections_count WEAK; /* raised before they begin */
+extern volatile uintptr_t caml_minor_collections_count WEAK; /* incremented first */
 extern void caml_interrupt_self(void) WEAK;
 extern uintptr_t caml_heap_size(void *heap) WEAK; /* bytes */
 extern void caml_set_action_pending(domain_state *) WEAK;

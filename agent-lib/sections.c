@@ -8,7 +8,7 @@
 
 struct section {
 	void (*work)(domain_state *);
-	atomic_int left; /* domains that have not done it; -1 before the first */
+	atomic_int left; /* domains that have not run the function yet; -1 before the first one */
 };
 
 static void run_section(domain_state *state, void *data, int participants, domain_state **all)
@@ -32,7 +32,7 @@ int memprof_on_all_domains(void (*work)(domain_state *))
 			return 0;
 		sched_yield();
 	}
-	/* The call returns when this domain has done its part, so wait for the others. */
+	/* The call returns as soon as this domain is done, so wait for the others. */
 	while (atomic_load(&section.left) != 0)
 		sched_yield();
 	return 1;

@@ -17,8 +17,7 @@
 #define MEMPROF_CALLSTACK_SIZE 0
 #endif
 
-/* Expected number of samples of an amount that was allocated without any; the probability of that
- * is e^-64. */
+/* Number of samples to expect in an allocated amount; the probability of none at all is e^-64. */
 #define SILENT_SAMPLES 64
 
 /* One domain at a time starts or ends a session, or forgets what a session has followed. Others
@@ -92,7 +91,7 @@ static intptr_t callstack_size(void)
 	}
 }
 
-/* The capture mode of a session that begins. */
+/* Returns the capture mode of a session that begins. */
 static uint32_t capture_of_session(void)
 {
 	struct memprof_agent_control *control = &memprof_agent_control;
@@ -191,7 +190,7 @@ static void start_session(void)
 	memprof_set_profile(rate, callstack_size());
 	used = in_use();
 	if (used < 0)
-		return; /* the end of the next minor collection has us called again */
+		return; /* the end of the next minor collection calls this again */
 	if (!used)
 		begin_session(rate, generation);
 	else if (control->state == MEMPROF_AGENT_ASIDE)
@@ -209,7 +208,7 @@ static void start_in_turn(void)
 
 void memprof_session_start_if_due(void)
 {
-	static atomic_int again; /* a domain has come while it was not its turn */
+	static atomic_int again; /* a domain has come while another one had the turn */
 
 	if (!memprof_session_due())
 		return;
@@ -280,7 +279,7 @@ void memprof_session_work(void)
 
 /* ------------------------------------------------------------------ stopped by the program */
 
-/* What had been sampled is forgotten, so that only another session can go on. */
+/* The samples taken so far are forgotten, so only another session can continue. */
 __attribute__((noinline)) void memprof_session_makes_room(void)
 {
 	caml_memprof_stop(VAL_UNIT);
@@ -306,8 +305,8 @@ void memprof_session_memprof_stops(void)
 		answer(MEMPROF_AGENT_STOPPED, memprof_agent_control.generation);
 }
 
-/* Checks after so much allocation without a callback that our session cannot be running, and then
- * less and less often: the check raises an exception if the program itself samples. */
+/* If this much was allocated without a callback, checks whether our session still runs, and then
+ * less and less often, because the check raises an exception if the program itself samples. */
 static void check_silence(void)
 {
 	static uint64_t records;

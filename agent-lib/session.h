@@ -22,8 +22,9 @@ int memprof_session_due(void);
 /* Starts a session that is due. Must be called where the runtime may run callbacks, in OCaml 4 also
  * at the end of a minor collection. */
 void memprof_session_start_if_due(void);
-/* OCaml 5, without a session: whether events of blocks of earlier sessions are to be reported,
- * because another session is requested that follows them. If not, the next session follows none. */
+/* OCaml 5, without a session: true if events of blocks of earlier sessions are to be reported,
+ * because a requested session follows them. If false, the next session follows no earlier
+ * blocks. */
 int memprof_session_follows(void);
 /* Ends the running session and starts the requested one. OCaml 4: must be called inside a tracker
  * callback; OCaml 5: also where the runtime may run callbacks. Returns 1 if the running session
@@ -31,8 +32,8 @@ int memprof_session_follows(void);
 int memprof_session_change(void);
 /* Starts a session that is due, or changes one that is over, where OCaml 5 may run callbacks. */
 void memprof_session_work(void);
-/* OCaml 4, for make_room.c: the session ends for a tracker that the program starts; that tracker
- * runs now; Memprof has been stopped by someone. */
+/* OCaml 4, for make_room.c. The first ends the session for a tracker that the program starts, the
+ * second reports that this tracker runs, the third that Memprof has been stopped. */
 void memprof_session_makes_room(void);
 void memprof_session_is_aside(void);
 void memprof_session_memprof_stops(void);

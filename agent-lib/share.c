@@ -21,7 +21,7 @@
 #include "memprof_values_abi.h"
 #include "share_ring.h"
 
-static int starting; /* the runtime has not run OCaml code yet */
+static int starting; /* the runtime has not run any OCaml code yet */
 
 __attribute__((visibility("default"))) void memprof_agent_poll(void);
 #define OCAML4_YOUNG_START 32
@@ -33,7 +33,7 @@ static void *map_shared(size_t bytes, int fd, uint64_t offset)
 	return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
 }
 
-/* fd: -1 for memory of this process alone. */
+/* fd: -1 for private memory. */
 static void *map_part(size_t bytes, int fd, uint64_t offset)
 {
 	if (fd >= 0)
@@ -52,10 +52,8 @@ static int put_over(void *place, size_t bytes, void *part)
 	return mremap(part, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place) == place;
 }
 
-/*
- * Puts other memory in the place of the agent's data. What is known of the session, domains and
- * samples stays; records that no batch was made of are left out.
- */
+/* Replaces the memory behind the agent's data. The state of the session, domains and samples is
+ * kept; records that are in no batch yet are dropped. */
 static int move_data(int fd)
 {
 	struct memprof_agent_control *control =
@@ -110,7 +108,7 @@ static void request_session(const struct memprof_share *share)
 	control->requested_generation = 1;
 }
 
-/* "": it is longer. */
+/* Stores "" if the path is too long. */
 static void path_of_program(char exe[MEMPROF_SHARE_PATH])
 {
 	ssize_t length = readlink("/proc/self/exe", exe, MEMPROF_SHARE_PATH);
@@ -129,8 +127,8 @@ static void introduce(struct memprof_share *share)
 	__atomic_store_n(&share->control, (uintptr_t)&memprof_agent_control, __ATOMIC_RELEASE);
 }
 
-/* Returns whether this process has taken the memory. Closes the descriptor if it is of such memory:
- * any other is the program's. */
+/* Returns true if this process has taken the memory. Closes the descriptor if it is of such memory;
+ * any other descriptor is the program's. */
 static int take(int fd)
 {
 	struct memprof_share *share = map_shared(MEMPROF_SHARE_CONTROL, fd, 0);
@@ -161,11 +159,11 @@ static int take(int fd)
 
 /* ------------------------------------------------------------------ asking for it */
 
-static char reader[MEMPROF_SHARE_NAME]; /* of its socket; "": it follows one process */
+static char reader[MEMPROF_SHARE_NAME]; /* name of its socket; "": it follows one process */
 
-#define PATIENCE_US 500000 /* a reader that is stopped holds no program up for longer */
-#define PAUSE_US 1000	   /* between looks for its answer */
-#define TRIES 16	   /* of a call that signals interrupt */
+#define PATIENCE_US 500000 /* a stopped reader delays the program at most this long */
+#define PAUSE_US 1000	   /* between two checks for an answer */
+#define TRIES 16	   /* attempts of a call that signals interrupt */
 
 static int connect_to_reader(void)
 {
@@ -199,7 +197,7 @@ static int send_request(int fd, enum memprof_share_kind kind)
 	return send(fd, &request, sizeof(request), MSG_NOSIGNAL) == sizeof(request);
 }
 
-/* The descriptor of memory that the reader has made for this process; -1: none. */
+/* Returns the descriptor of the memory that the reader has made for this process, or -1. */
 static int receive_memory(int fd)
 {
 	char answer, control[CMSG_SPACE(sizeof(int))];
@@ -225,7 +223,7 @@ static int receive_memory(int fd)
 	return memory;
 }
 
-/* Returns whether this process has got memory and taken it. */
+/* Returns true if this process has received memory and taken it. */
 static int ask(enum memprof_share_kind kind)
 {
 	int error = errno, taken = 0, memory, fd;
@@ -258,7 +256,7 @@ void memprof_share_no_runtime(void)
 	(void)ask(MEMPROF_SHARE_NO_RUNTIME);
 }
 
-/* Children are to load the agent too if the reader follows them. */
+/* If the reader follows children, they load the agent too. */
 static void restore_environment(void)
 {
 	const char *preload = getenv(MEMPROF_SHARE_PRELOAD);
@@ -279,7 +277,8 @@ static void restore_environment(void)
 	unsetenv(MEMPROF_SHARE_PRELOAD);
 }
 
-/* A reader that started a script learns from us which program runs, and then knows its offsets. */
+/* A reader that started a script learns from us which program runs, and can then determine its
+ * offsets. */
 static void wait_for_offsets(void)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_US * 1000};
@@ -320,10 +319,8 @@ static int heap_is_there(void)
 	return state && *(uint64_t *)(state + young_start) != 0;
 }
 
-/*
- * Every runtime since 4.11 calls this function when its heap exists and no OCaml code has run yet;
- * callbacks are legal there. It is the system call, as in the C library.
- */
+/* Every runtime since 4.11 calls this function when its heap exists and before any OCaml code runs;
+ * callbacks are legal there. Otherwise it makes the system call, as the C library does. */
 __attribute__((visibility("default"))) int sigaltstack(const stack_t *stack, stack_t *before)
 {
 	long result = syscall(SYS_sigaltstack, stack, before);
@@ -337,7 +334,8 @@ __attribute__((visibility("default"))) int sigaltstack(const stack_t *stack, sta
 
 /* ------------------------------------------------------------------ forked children */
 
-/* In a child: whether it may ask for memory of its own, or a thread of it does. */
+/* State of a forked child: whether it may request memory of its own, or one of its threads is doing
+ * so. */
 enum { NO_CHILD, MAY_ASK, ASKS };
 static int child;
 

@@ -8,7 +8,7 @@
 
 struct memprof_share *memprof_share;
 static char *ring;
-static uint64_t ring_bytes; /* read once: the reader may not change it under us */
+static uint64_t ring_bytes; /* read once, because the reader may change it at any time */
 
 void memprof_share_begin(struct memprof_share *share, char *mapped_ring, uint64_t bytes)
 {

@@ -11,7 +11,7 @@
 /* Null: nothing is shared, and the probe is hit. */
 extern struct memprof_share *memprof_share;
 
-/* A packed batch that is complete. Without words it is an announcement. */
+/* A complete packed batch. Without words it is an announcement. */
 struct memprof_handed {
 	uint32_t tid;
 	uint32_t generation;
@@ -21,11 +21,11 @@ struct memprof_handed {
 	uint64_t first_seq;
 };
 
-/* Before any batch: ring is what the reader's is mapped to. */
+/* Call before any batch. ring: the address at which the reader's ring is mapped. */
 void memprof_share_begin(struct memprof_share *share, char *ring, uint64_t ring_bytes);
 /* Unmaps both. */
 void memprof_share_end(void);
-/* Copies a batch into the ring if there is room. Any thread. */
+/* Copies a batch into the ring if there is room. Callable from any thread. */
 void memprof_share_hand_over(const struct memprof_handed *handed,
 			     const struct memprof_packed *batch);
 

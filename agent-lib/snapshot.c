@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Heap snapshots: a copy of the program, made by one system call at the safe point.
- * include/memprof_snapshot_abi.h has the protocol.
+ * include/memprof_snapshot_abi.h describes the protocol.
  *
- * In the program: signals are blocked around the clone, so that no handler of the program
- * ever runs in the copy. No handlers of pthread_atfork run, no lock of the C library is taken. The
- * copy's exit signal is 0: its end sends no SIGCHLD, and only a wait for such children
- * (__WCLONE, __WALL) sees it.
+ * In the program: signals are blocked around the clone, so no handler of the program ever runs in
+ * the copy. No pthread_atfork handlers run, and no lock of the C library is taken. The copy's exit
+ * signal is 0: its end sends no SIGCHLD, and only a wait for such children (__WCLONE, __WALL) sees
+ * it.
  *
- * In the copy: only child_main(), the runtime's scanners of roots, which read and take no lock,
- * and raw system calls. Until close_range it shares the program's descriptors (CLONE_FILES), as a
- * thread does, and has none of its own afterwards: what the program closes meanwhile is closed.
+ * In the copy: only child_main(), raw system calls and the runtime's scanners of roots run; the
+ * scanners only read and take no lock. Until close_range the copy shares the program's descriptors
+ * (CLONE_FILES), as a thread does. Afterwards it has none, so it keeps no file open that the
+ * program closes.
  */
 #define _GNU_SOURCE
 #include "snapshot.h"
@@ -45,7 +46,8 @@ extern void (*caml_leave_blocking_section_hook)(void) WEAK;
 
 /* ------------------------------------------------------------------ the copy */
 
-/* Closes them one by one before Linux 5.9, after taking a table of its own. */
+/* Before Linux 5.9: first takes a descriptor table of its own, then closes descriptors one by
+ * one. */
 static int give_up_descriptors(void)
 {
 	struct rlimit most;
@@ -60,8 +62,8 @@ static int give_up_descriptors(void)
 	return 1;
 }
 
-/* If memory is short, the kernel ends the copy instead of the program. However it ends, it leaves
- * no core. While it looks for roots it does not outlive the thread from which it was copied. */
+/* If memory is short, the kernel ends the copy instead of the program. The copy never leaves a
+ * core. While it searches for roots, it does not outlive the thread from which it was copied. */
 static void be_of_no_consequence(void)
 {
 	static const char worst[] = "1000";
@@ -117,7 +119,7 @@ __attribute__((noreturn)) static void child_main(void)
 
 void memprof_snapshot_forget(void) { memprof_snapshot_child = 0; }
 
-/* __WCLONE: does not take a child of the program itself that has got the same number meanwhile. */
+/* __WCLONE: does not reap an ordinary child of the program that has got the same pid meanwhile. */
 void memprof_snapshot_reap(void)
 {
 	int child = memprof_snapshot_child;
@@ -168,7 +170,7 @@ static void answer(long child, uint64_t begin_ns)
 	__atomic_store_n(&snapshot->answered, snapshot->request, __ATOMIC_RELEASE);
 }
 
-/* True if there is a request that can be answered now; one that cannot is refused. */
+/* True if there is a request that can be answered now; refuses one that cannot be answered. */
 static int is_asked(uint64_t begin_ns)
 {
 	if (memprof_snapshot.request == memprof_snapshot.answered)
@@ -192,19 +194,17 @@ __attribute__((visibility("default"))) void memprof_agent_snapshot(void)
 		answer(copy_program(begin_ns + memprof_snapshot.patience_ns), begin_ns);
 }
 
-/* As this thread would when its system call returns: the runtime's words are of this thread then,
- * where those of another one that has ended may be. */
+/* Does what this thread would do when its system call returns: restores the runtime's variables,
+ * which may hold values of another thread that has ended. */
 static void waiting_child_main(void)
 {
 	caml_leave_blocking_section_hook();
 	child_main();
 }
 
-/*
- * To be called by such a thread that waits in a blocking section, as all other threads do that run
- * OCaml code: the watcher has looked, and looks again. Of OCaml 5 it knows the states of the
- * domains, too.
- */
+/* To be called by a traced thread that waits in a blocking section, while all other threads that
+ * run OCaml code do too; the watcher checks this before and after. In OCaml 5 it also knows the
+ * states of the domains. */
 __attribute__((visibility("default"))) void memprof_agent_snapshot_waiting(const uint64_t *states,
 									   uint64_t count)
 {

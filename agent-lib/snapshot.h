@@ -16,9 +16,9 @@ void memprof_snapshot_reap(void);
 /* Called in a forked child: the copy belongs to the parent. */
 void memprof_snapshot_forget(void);
 
-/* Waits until the watcher has taken a snapshot at this point, if it wants those of this kind (enum
- * memprof_point_kind). Returns 0 if there is none. Must be called in a function that OCaml code has
- * called. */
+/* Waits until the watcher has taken a snapshot at this point, if it wants snapshots of this kind
+ * (enum memprof_point_kind). Returns 0 if none was taken. Must be called in a function that OCaml
+ * code has called. */
 int memprof_snapshot_point(uint32_t kind, const char *name);
 /* Does the same when the program exits. */
 void memprof_snapshot_at_exit(void);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A copy of a program of OCaml 5. All domains have to stand where the runtime may scan them: with
- * one that is the safe point; with several it is a section, which the runtime has all of them come
- * to before anybody's part of it begins. There they wait for the clone, and for nothing else.
+ * Copies a program of OCaml 5. All domains must be where the runtime may scan them. With one
+ * domain, that is the safe point. With several, it is a section: the runtime brings all domains
+ * into it before the work of any of them begins. There they wait for the clone, and for nothing
+ * else.
  *
- *     borrowed thread       section: clone, made = 1 ---> goes on
- *     other domains         section: wait for made -----> go on
+ *     borrowed thread       section: clone, made = 1 ---> continues
+ *     other domains         section: wait for made -----> continue
  *
- * A domain that begins waits until the section is over. One that ends is in no section any more
- * when it gives away its pools, but counted in caml_num_domains_running until it has. It needs
- * nothing of the others, and is waited for.
+ * A new domain waits until the section is over. A domain that ends has left all sections when it
+ * gives its pools away, but caml_num_domains_running counts it until then. It does not depend on
+ * the other domains, so we wait for it.
  */
 #include "snapshot_domains.h"
 
@@ -32,7 +33,7 @@ static uint64_t patient_until_ns;
 /* Static, because others may read it after the leader has returned. */
 static uint32_t made;
 
-/* No domain is left in the previous section, and none has entered this one. */
+/* Called before any domain enters this section and after all have left the previous one. */
 static void before_section(domain_state *state)
 {
 	(void)state;
@@ -45,7 +46,8 @@ static void let_others_go(void)
 	raw_syscall(SYS_futex, (long)&made, FUTEX_WAKE_PRIVATE, INT_MAX, 0, 0, 0);
 }
 
-/* Naps once more: at its very end such a domain briefly takes a lock that the copy needs. */
+/* Naps once more, because such a domain briefly takes a lock at its very end that the copy
+ * needs. */
 static int others_have_ended(uintptr_t participants)
 {
 	uint64_t began_ns = memprof_now_ns();
@@ -76,8 +78,8 @@ static void in_section(domain_state *state, void *data, int participants, domain
 		raw_syscall(SYS_futex, (long)&made, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
 }
 
-/* Domains that come too late have cost the program this wait; then no copy is made, so that its
- * time is not added. */
+/* If domains are late, the program has already paid for this wait; no copy is made then, so that
+ * the copy's pause is not added to it. */
 long memprof_copy_domains(long (*copy)(domain_state **domains, int count), uint64_t until_ns)
 {
 	leader = caml_state;

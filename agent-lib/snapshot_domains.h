@@ -4,8 +4,8 @@
 
 #include "runtime_abi.h"
 
-/* Called at the safe point: calls copy, which clones and receives the domains, while none of them
- * runs, and returns its result. -ETIME: the domains did not stop together before that time
+/* Called at the safe point. While no domain runs, calls copy with all domains, which clones, and
+ * returns its result. Returns -ETIME if the domains did not stop together before that time
  * (CLOCK_MONOTONIC). */
 long memprof_copy_domains(long (*copy)(domain_state **domains, int count), uint64_t until_ns);
 

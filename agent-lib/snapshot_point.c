@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Points at which the program waits until a snapshot of it has been taken, if the watcher wants
- * those: where its code says so, and where it exits. Who waits holds the runtime lock, in a
- * function that OCaml code has called: all roots are where the scanners look, so the copy
- * is made at memprof_agent_at_point(), which is passed again and again, in place of the safe point.
+ * such snapshots: where its code requests one, and where it exits. The waiting thread holds the
+ * runtime lock and is in a function that OCaml code has called, so the scanners find all roots.
+ * Therefore the copy is made at memprof_agent_at_point(), which the thread passes repeatedly,
+ * instead of at the safe point.
  */
 #include "snapshot.h"
 
@@ -66,15 +67,16 @@ int memprof_snapshot_point(uint32_t kind, const char *name)
 	return taken;
 }
 
-/* The findlib package, which links the agent in, has it as Memprof_agent.snapshot. */
+/* Memprof_agent.snapshot of the findlib package, which links the agent in. */
 value memprof_agent_snapshot_point(value name)
 {
 	return memprof_snapshot_point(MEMPROF_POINT_OF_PROGRAM, (const char *)name) ? VAL_TRUE
 										    : VAL_FALSE;
 }
 
-/* C code may exit without the runtime lock. In OCaml 5 this thread then has no domain. In OCaml 4
- * that cannot be detected, but a copy that another thread spoils does not add up. */
+/* C code may exit without the runtime lock. In OCaml 5 this thread then has no domain. In OCaml
+ * 4 that cannot be detected, but a copy that another thread spoils is inconsistent and is
+ * rejected. */
 void memprof_snapshot_at_exit(void)
 {
 	if (!memprof_has_domains() || caml_state != 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OCaml values that are data of the agent: outside of the heap, never moved. */
+/* OCaml values that are static data of the agent: outside of the heap and never moved. */
 #ifndef MEMPROF_STATIC_VALUE_H
 #define MEMPROF_STATIC_VALUE_H
 
@@ -16,7 +16,7 @@ struct static_closure {
 	extern value stub(void);                                                                   \
 	static struct static_closure name = {STATIC_HEADER(2, CLOSURE_TAG), stub,                  \
 					     CLOSURE_INFO_ARITY_1}
-/* The value of a static block, which begins with its header. */
+/* The value that refers to a static block, which begins with its header. */
 #define VALUE_OF(block) ((value)((uint64_t *)&(block) + 1))
 
 #endif

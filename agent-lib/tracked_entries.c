@@ -12,7 +12,7 @@ struct entry {
 	value block;
 	value user_data;
 	uint64_t samples, words;
-	const void *runner; /* the thread that runs a callback for it */
+	const void *runner; /* the thread that runs a callback for this entry */
 	uint32_t flags;
 };
 #define ALLOCATED_YOUNG (1u << 3)
@@ -26,7 +26,7 @@ struct entry {
 struct table {
 	struct entry *entries;
 	uint64_t least_capacity, capacity, size;
-	uint64_t young, evict, active; /* entries before it are old, kept, reported */
+	uint64_t young, evict, active; /* entries before these are old, kept, reported */
 	value profile;
 };
 
@@ -39,7 +39,7 @@ struct tracker_domain;
 struct thread {
 	uint64_t suspended;
 	uint64_t running_index;
-	struct table *running_table; /* 0: it runs no callback */
+	struct table *running_table; /* null: it runs no callback */
 	struct table table;
 	struct tracker_domain *domain;
 	struct thread *next;
@@ -113,7 +113,7 @@ static void for_each_table(struct tracker_domain *tracker, uint32_t domain, use_
 
 /* The block of an entry at the beginning of the last minor collection. */
 struct young {
-	const struct table *table; /* not followed: it may be gone */
+	const struct table *table; /* null: not followed, because the table may be gone */
 	uint64_t index;
 	value user_data;
 	value block;
@@ -122,12 +122,12 @@ struct young {
 
 static struct noted {
 	uint32_t count;
-	uint32_t uncertain;  /* further ones, for which there was no room */
-	uint64_t collection; /* caml_minor_collections_count in it */
+	uint32_t uncertain;  /* further blocks for which there was no room */
+	uint64_t collection; /* caml_minor_collections_count at that collection */
 	struct young young[MOST_YOUNG];
 } noted[MEMPROF_BUFFERS];
 
-/* Domains of the highest indexes share a buffer, and have none here. */
+/* Domains of the highest indexes share a buffer; for them this returns null. */
 static struct noted *noted_of(uint32_t domain)
 {
 	return domain < MEMPROF_SHARED_BUFFER ? &noted[domain] : 0;
@@ -243,7 +243,7 @@ void memprof_entries_mend(void)
 		mend_all(domain);
 }
 
-/* The entry whose callback this thread runs. */
+/* Returns the entry whose callback this thread runs. */
 static struct entry *running_entry(const struct tracker_domain *tracker, const struct table **table,
 				   uint64_t *index)
 {
@@ -284,7 +284,7 @@ int memprof_entry_lives(void)
 	return block != 0;
 }
 
-/* ------------------------------------------------------------------ domains that wait */
+/* ------------------------------------------------------------------ waiting domains */
 
 /* Deletes the entry as the runtime does after the callback. */
 static void delete_entry(struct table *table, uint64_t index)

@@ -3,16 +3,17 @@
  * OCaml 5: the runtime's own tables of sampled blocks (runtime/memprof.c), which are wrong or late
  * in two cases.
  *
- *   Wrong. In 5.3 a domain looks at its entries in a minor collection before other domains have
- *   promoted what they lead to, and takes such blocks for dead. What an entry was of is noted when
- *   the collection begins. Once all domains have left it, a block that has been promoted has the
- *   header 0 and its new address in its first field: its entry is mended before its callback is
- *   called, or in it.
+ *   Wrong. In 5.3, a domain checks its entries in a minor collection before other domains have
+ *   promoted the blocks of these entries, and counts such blocks as dead. We note the block of each
+ *   entry when the collection begins. When all domains have left it, a promoted block has the
+ *   header 0 and its new address in its first field; the entry is corrected before or in its
+ *   callback.
  *
- *   Late. A domain calls its callbacks itself: what dies while it waits in a blocking section is
- *   told when it runs again. Its backup thread tells it instead, in minor collections.
+ *   Late. A domain calls its callbacks itself, so a block that dies while the domain waits in a
+ *   blocking section is reported when the domain runs again. Its backup thread reports it instead,
+ *   in minor collections.
  *
- * All calls are of a domain about its own entries, or of its backup thread while it waits.
+ * A domain makes all calls, about its own entries; while it waits, its backup thread makes them.
  */
 #ifndef MEMPROF_TRACKED_ENTRIES_H
 #define MEMPROF_TRACKED_ENTRIES_H
@@ -23,7 +24,7 @@
 void memprof_entries_begin_collection(void);
 /* Called first in each callback. */
 void memprof_entries_mend(void);
-/* Called in a callback for a death in the minor heap. Returns whether the block was promoted
+/* Called in a callback for a death in the minor heap. Returns true if the block was promoted
  * instead; the runtime then calls back for its promotion when this callback returns Some. */
 int memprof_entry_lives(void);
 

@@ -41,8 +41,9 @@ static value follow(uint32_t domain, value id)
 	return VALUE_OF(*some_id);
 }
 
-/* A session runs and is over: returns true if it continues for this callback. In OCaml 5 the next
- * one begins in the hook, and not before: allocations until then would have no sample. */
+/* Called when a running session is over: returns true if it continues for this callback. In OCaml 5
+ * the next session begins in the hook; if it began here, allocations until the hook would have no
+ * samples. */
 static int still_in_session(void)
 {
 	if (!memprof_has_domains() || !memprof_session_wanted())
@@ -62,8 +63,8 @@ static inline int in_session(void)
 /* Events of blocks that a session follows are also reported before it begins. */
 static inline int is_reported(void) { return in_session() || memprof_session_follows(); }
 
-/* OCaml 5: a sample of the session before, whose callback has been on its way while the world was
- * stopped for a change. */
+/* OCaml 5: a sample of the previous session, whose callback was pending while the world was stopped
+ * for the change. */
 static inline int is_late(void) { return memprof_has_domains() && !memprof_domain_samples(); }
 
 static uint32_t saturated(uint64_t n) { return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n; }

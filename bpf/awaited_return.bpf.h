@@ -41,9 +41,9 @@ static __always_inline __u64 thread_pointer(void)
 }
 
 enum awaited_return {
-	RETURN_GONE,	/* it will not come */
+	RETURN_GONE,	/* the return will not come */
 	RETURN_UNSURE,	/* it may */
-	RETURN_AWAITED, /* the call is not over */
+	RETURN_AWAITED, /* the call has not ended */
 };
 
 /* State of the call whose return address is in that slot, for a call that begins at this stack

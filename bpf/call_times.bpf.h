@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Measures calls from begin to end. Return addresses are not replaced, because the collector reads
- * them. A call is identified by its stack, a thread's in OCaml 4, a fiber's in OCaml 5, and by the
- * depth at which the function was entered, measured from the end of the stack that stays when the
- * runtime moves the stack to a larger one. Unfinished calls of one stack form a list, the innermost
- * first. An exception leaves calls without a trace: they have ended when something happens on their
- * stack that is not deeper.
+ * them. A call is identified by its stack (a thread's in OCaml 4, a fiber's in OCaml 5) and by the
+ * depth at which the function was entered. Depths are measured from the end of the stack that stays
+ * in place when the runtime moves the stack to a larger one. Unfinished calls of one stack form a
+ * list, innermost first. An exception leaves calls without a hit: they have ended when a hit on
+ * their stack is not deeper.
  *
- *   entry at depth d:  all at d or deeper have been left by an exception; one more is open
- *   exit at depth d:   all deeper than d have been; the one at d ends, or its begin is not known
+ *   entry at depth d:  an exception has left all calls at d or deeper; a new call begins
+ *   exit at depth d:   an exception has left all calls deeper than d; the one at d ends, or its
+ *                      begin is unknown
  *
  * A stack belongs to the thread that runs on it, so no other thread changes its list.
  *
- * Beside the time it is what the domain allocates meanwhile, by the runtime's own counters, which
- * go on over collections. A fiber may go on in another domain: those words are not known.
+ * Besides its time, a call has the words that the domain allocates meanwhile, by the runtime's own
+ * counters, which collections do not reset. If a fiber continues in another domain, the words are
+ * unknown.
  */
 #ifndef MEMPROF_CALL_TIMES_BPF_H
 #define MEMPROF_CALL_TIMES_BPF_H
@@ -24,11 +26,11 @@ struct call_key {
 };
 
 struct open_call {
-	__u64 below; /* depth of the next outer one; 0: there is none */
+	__u64 below; /* depth of the next outer call; 0: none */
 	__u64 began_ns;
 	__u64 function;
-	__u64 domain; /* address of its state; 0: its words are not known */
-	__u64 words;  /* that it had allocated */
+	__u64 domain; /* address of the domain state; 0: words are unknown */
+	__u64 words;  /* allocated by the domain when the call began */
 };
 
 struct {
@@ -38,7 +40,7 @@ struct {
 	__type(value, struct open_call);
 } open_calls SEC(".maps");
 
-/* By stack: the depth of its innermost call. */
+/* Maps a stack to the depth of its innermost call. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MEMPROF_CALL_STACKS);
@@ -80,7 +82,7 @@ static __always_inline struct memprof_call_counts *counts_of(__u64 function)
 	return bpf_map_lookup_elem(&counts, &index);
 }
 
-/* The integer that a double contains. */
+/* Returns the integer that a double contains. */
 static __always_inline __u64 whole_number(__u64 bits)
 {
 	__u32 exponent = (bits >> 52) & 0x7ff;
@@ -93,9 +95,9 @@ static __always_inline __u64 whole_number(__u64 bits)
 	return mantissa << ((exponent - 1075) & 63);
 }
 
-/* The number of words that the running domain has allocated so far. young_words: those that the
- * function has just begun to allocate. OCaml code has the domain's state in r14 and the end of the
- * free part of the minor heap in r15. Returns false if they cannot be read. */
+/* Reads the number of words that the running domain has allocated so far. young_words: words that
+ * the function has just begun to allocate. In OCaml code, r14 has the domain state and r15 the end
+ * of the free part of the minor heap. Returns false if they cannot be read. */
 static __always_inline bool read_words(struct pt_regs *ctx, __u32 young_words, __u64 *words)
 {
 	__u64 state = ctx->r14, stats[3], young_end, more;
@@ -117,8 +119,8 @@ static __always_inline bool read_words(struct pt_regs *ctx, __u32 young_words, _
 }
 
 struct leaving {
-	struct call_key key; /* of the innermost call that is open; depth 0: none is */
-	__u64 least;	     /* depth from which on calls have been left */
+	struct call_key key; /* the innermost open call; depth 0: none */
+	__u64 least;	     /* depth from which on exceptions have left the calls */
 };
 
 static long leave_one(__u32 index, struct leaving *leaving)

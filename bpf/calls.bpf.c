@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * The probes at functions of a program that `memprofctl trace-calls` asks about. Nothing is sent:
- * the daemon reads the counts, which lie in memory that it has mapped.
+ * The probes at functions of a program for `memprofctl trace-calls`. They send nothing: the daemon
+ * reads the counts, which are in memory that it has mapped.
  *
- * A hit counts between arming and whatever ends that. Arming comes after the last probe is in
+ * Hits count from arming until counting ends. The daemon arms the probes when the last one is in
  * place, so that all functions are counted from the same moment on.
  */
 #include <linux/bpf.h>
@@ -25,12 +25,12 @@ const volatile bool fiber_stacks = false;      /* OCaml 5 */
 const volatile __u32 current_stack_offset = 0; /* OCaml 5: bytes into the domain's state */
 const volatile __u32 fiber_end_offset = 0;     /* OCaml 5: bytes into its stack_info: */
 const volatile __u32 fiber_id_offset = 0;      /* the stack's fixed end, the fiber's number */
-/* Like the next ones; with_words: whether they are known. */
+/* As are the next ones; with_words: true if they are known. */
 const volatile bool with_words = false;
 const volatile __u32 stat_words_offset = 0; /* minor, promoted, major; doubles in OCaml 4 */
 const volatile __u32 young_end_offset = 0;
-/* Words of the major heap that those counters do not contain yet; OCaml 5 has them in the domain's
- * state. */
+/* Words of the major heap that these counters do not contain yet; in the domain state of OCaml
+ * 5. */
 const volatile __u32 allocated_words_offset = 0;
 const volatile __u64 allocated_words_address = 0; /* OCaml 4 */
 

@@ -44,11 +44,11 @@ enum memprof_call_place {
 struct memprof_call_counts {
 	__u64 calls;
 	__u64 returned;
-	__u64 tails;	 /* ended by a call of another function in their place */
-	__u64 raised;	 /* left by an exception, as far as it was noticed */
-	__u64 lost;	 /* there was no room for them, or no stack was found */
-	__u64 unmatched; /* ends of calls that are lost or had begun before arming */
-	__u64 total_ns;	 /* of those that returned or ended in a tail call, as the next */
+	__u64 tails;	 /* ended by a tail call to another function */
+	__u64 raised;	 /* left by an exception, if that was detected */
+	__u64 lost;	 /* no room for them, or no stack was found */
+	__u64 unmatched; /* ends of calls that were lost or had begun before arming */
+	__u64 total_ns;	 /* of calls that returned or ended in a tail call; so is the next */
 	__u64 buckets[MEMPROF_CALL_BUCKETS];
 	/* Words that domains allocated during calls, without the unsized ones. */
 	__u64 unsized;
@@ -59,13 +59,13 @@ struct memprof_call_counts {
 /* The reason why counting has ended. */
 enum memprof_calls_off {
 	MEMPROF_CALLS_ON = 0,
-	MEMPROF_CALLS_OVER_BUDGET = 1, /* more hits in one second than were granted */
-	MEMPROF_CALLS_EXEC = 2,	       /* the process has become another program */
+	MEMPROF_CALLS_OVER_BUDGET = 1, /* more hits in one second than the budget allows */
+	MEMPROF_CALLS_EXEC = 2,	       /* the process has called exec */
 };
 
 static inline __u32 memprof_call_bucket(__u64 ns)
 {
-	__u32 log = 0; /* of base 2, rounded down */
+	__u32 log = 0; /* logarithm of base 2, rounded down */
 	__u64 rest = ns;
 	__u32 bucket;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The maps that the objects of a target share. The daemon creates them with memprof.bpf.c, and
- * makes the others use the same. */
+/* The maps that the objects of a target share. The daemon creates them with memprof.bpf.c and makes
+ * the other objects use them. */
 #ifndef MEMPROF_EVENT_MAPS_BPF_H
 #define MEMPROF_EVENT_MAPS_BPF_H
 

@@ -97,7 +97,7 @@ struct memprof_packed_batch {
 	__u32 n_words;
 	__u32 buffer; /* below MEMPROF_BUFFERS */
 	__u32 reserved;
-	struct memprof_packed packed; /* the event ends behind the words that it has */
+	struct memprof_packed packed; /* ends after the words that it has */
 };
 
 /* Observe mode: an allocation that found no room in the minor heap. Its stack precedes it as a
@@ -121,8 +121,8 @@ struct memprof_c_block {
 	__u64 bytes; /* 0: the block is freed, and the following fields have no meaning */
 	__u32 n_samples;
 	__u32 generation;
-	__u64 lost;    /* such events lost so far */
-	__u64 address; /* in the program */
+	__u64 lost;    /* number of such events lost so far */
+	__u64 address; /* address in the program */
 };
 
 enum memprof_lifecycle_what {
@@ -159,7 +159,7 @@ enum memprof_kernel_drop {
 	MEMPROF_DROP_C_EVENT_LOST = 10, /* no room in the ring, or unreadable */
 	MEMPROF_DROP_C_STACK_LOST = 11, /* no room for it, or for its walk */
 	MEMPROF_DROP_C_NO_RECORD = 12,	/* the runtime has not noted where OCaml code called C */
-	MEMPROF_DROP_C_NO_LOCK = 13,	/* a thread that is not in OCaml's hands */
+	MEMPROF_DROP_C_NO_LOCK = 13,	/* a thread that does not hold the runtime lock */
 	MEMPROF_KERNEL_DROPS = 14,
 };
 
@@ -177,7 +177,7 @@ enum memprof_kernel_count {
 /* End of the program (bpf/program_end.bpf.h): its status as wait() reports it, and */
 #define MEMPROF_END_STATUS 0xffffULL
 #define MEMPROF_END_KNOWN (1ULL << 32)
-#define MEMPROF_END_OUT_OF_MEMORY (1ULL << 33) /* it was the OOM killer's choice */
+#define MEMPROF_END_OUT_OF_MEMORY (1ULL << 33) /* the OOM killer chose the program */
 
 /*
  * Frame table as the walk sees it: open addressing, one u64 a slot,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The OCaml stack walk: from where the runtime keeps the top of the stack to a list
- * of return addresses, with nothing but the program's own frame sizes. The same
- * source runs in the kernel and, for tests, on the host.
+ * The OCaml stack walk: begins where the runtime keeps the top of the stack, and produces a list of
+ * return addresses; it needs only the program's own frame sizes. The same source runs in the kernel
+ * and, for tests, on the host.
  *
  * A worked example for OCaml 4. f allocates; it was called by g, g by the C function c, c by
  * h. Addresses grow downwards in the picture; the numbers are frame sizes.
@@ -38,7 +38,7 @@
  *                     '--> | three closures |
  *                          | parent --------|-> stack_info of the parent, null = the end
  *
- * (OCaml's runtime/caml/fiber.h and stack.h; with frame pointers it is otherwise.)
+ * (See OCaml's runtime/caml/fiber.h and stack.h. The layout is different with frame pointers.)
  *
  * The target's memory is untrusted. Every step costs at most one table look-up
  * and two bounded reads, steps are capped, sp must grow inside a chunk; a cycle
@@ -47,14 +47,14 @@
  *
  * The includer supplies, before including:
  *   static long memprof_walk_read(void *to, __u32 bytes, __u64 address);
- *       0 when all bytes of the target's memory at address were read
+ *       returns 0 if all bytes of the target's memory at address were read
  *   static const __u64 *memprof_walk_slot(__u32 index);
  *       slot of the frame table (events.h), linear probing; null = out of range
  *   table_bits, max_frames, entry_room
  *       1 << table_bits slots, bits 1..31; frames to record, 1..MEMPROF_MAX_FRAMES; entries for
  *       which a workspace has room, 1..MEMPROF_MAX_STACK_ENTRIES
  *   fiber_stacks
- *       whether the stacks are those of OCaml 5
+ *       true if the stacks are those of OCaml 5
  */
 #ifndef MEMPROF_FRAMETABLE_WALK_BPF_H
 #define MEMPROF_FRAMETABLE_WALK_BPF_H

@@ -10,13 +10,13 @@
 #include "calls.h"
 
 struct memprof_hit_budget {
-	__u64 most; /* in each second of CLOCK_MONOTONIC; set before load */
+	__u64 most; /* maximum hits per second of CLOCK_MONOTONIC; set before load */
 	__u64 hits;
-	__u64 second; /* that is being counted */
+	__u64 second; /* the second that is being counted */
 	__u64 second_hits;
-	__u64 off_ns; /* CLOCK_MONOTONIC, when that happened */
+	__u64 off_ns; /* CLOCK_MONOTONIC when the probes were switched off */
 	__u32 off;    /* enum memprof_calls_off */
-	__u32 armed;  /* the daemon alone writes it */
+	__u32 armed;  /* written only by the daemon */
 };
 
 #endif

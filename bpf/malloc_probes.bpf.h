@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Native heap without an agent: probes at the entries of malloc, its relatives and free, in the
- * file from which the program has them.
+ * Native heap without an agent: probes at the entries of malloc, related functions and free, in the
+ * file from which the program uses them.
  *
- *   entry of malloc: are any of the bytes sampled? no: that is all
- *                    yes: the callstack is sent, the call is noted, its return is waited for
- *   return:          the block is noted by its address and told of
- *   entry of free:   is it a noted block? no: that is all
+ *   entry of malloc: is any byte sampled? If so, sends the callstack, notes the call and awaits its
+ *                    return.
+ *   return:          notes the block's address and reports the block.
+ *   entry of free:   if the block is noted, reports its end.
  *
- * The kernel puts its own return address in the place of that of a call whose return is waited for
- * (a session of uprobes, Linux 6.13, decides that for each call). No code of OCaml returns there
- * but where it calls malloc itself, and no collector reads what lies below a call of C.
+ * To await a return, the kernel replaces the return address by its own (a session of uprobes, Linux
+ * 6.13, decides that for each call). OCaml code is the caller only where it calls malloc itself,
+ * and no collector reads the stack below a C call.
  *
- * What realloc and its like call of the other functions is part of them: such calls are followed to
- * their end, sampled or not, and what their thread calls until then, deeper in its stack, is no
- * call of its own. So is what malloc calls that is not the C library's: as soon as a sampled one is
- * seen to call another function, all are followed to their end; until then one block or so counts
- * twice. Whether a return may still come (a signal handler may have jumped away) is known
- * by what stands where it was put (awaited_return.bpf.h).
+ * Calls that realloc and related functions make to other probed functions are part of the outer
+ * call. Therefore such outer calls are followed to their end, sampled or not, and until then calls
+ * of the same thread, deeper in its stack, do not count. The same holds for the inner calls of a
+ * malloc other than the C library's: as soon as a sampled call is seen to call another function,
+ * all calls are followed to their end; until then about one block counts twice. A signal handler
+ * may jump out of a call; the word at the place of its return address shows whether the return may
+ * still come (awaited_return.bpf.h).
  */
 #ifndef MEMPROF_MALLOC_PROBES_BPF_H
 #define MEMPROF_MALLOC_PROBES_BPF_H
@@ -42,19 +43,19 @@ const volatile __s64 domain_state_offset = 0; /* OCaml 5: from the thread pointe
 #define C_CALL_MAX_DEPTH (64ULL << 10)
 
 struct c_call {
-	__u64 sp; /* where its return address lies */
+	__u64 sp; /* address of its return address */
 	__u64 began_ns;
 	__u64 bytes;
 	__u64 stack_id;
 	__u64 out;	  /* posix_memalign: where the block is put */
-	__u64 old;	  /* realloc: the block before */
-	__u64 old_number; /* of that if it is sampled; else 0 */
+	__u64 old;	  /* realloc: the old block */
+	__u64 old_number; /* sample number of the old block; 0: not sampled */
 	__u32 n_samples;
 	__u16 function;
 	__u16 nests; /* enum memprof_c_nests */
 };
 
-/* By the kernel's thread id. */
+/* Keyed by the kernel's thread id. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* before load */
@@ -73,12 +74,11 @@ struct {
 } c_blocks SEC(".maps");
 
 __u64 last_native_block = 0;
-__u32 malloc_nests = 0; /* one whose nests are MAYBE has called another function */
+__u32 malloc_nests = 0; /* a function whose nests are MAYBE has called another one */
 /* Samples that were dropped because too many sampled blocks live. */
 __u64 c_blocks_left_out = 0;
 
-/* The address of the return address at the entry of a function, where nothing has been pushed yet.
- */
+/* Address of the return address at the entry of a function, where nothing has been pushed yet. */
 static __always_inline __u64 return_slot(struct pt_regs *ctx) { return PT_REGS_SP(ctx); }
 
 static __always_inline void report_native_block(__u64 number, __u64 address,
@@ -133,7 +133,7 @@ static __always_inline bool bytes_of_call(struct pt_regs *ctx, struct c_call *ca
 	__u64 first = PT_REGS_PARM1(ctx), second = PT_REGS_PARM2(ctx), third = PT_REGS_PARM3(ctx);
 	__u64 n = 1, each;
 
-	/* The verifier requires that these are read here and once. */
+	/* The verifier requires that these are read here, exactly once. */
 	asm volatile("" : "+r"(first), "+r"(second), "+r"(third));
 	each = second;
 	switch (call->function) {
@@ -256,7 +256,7 @@ static __always_inline bool enter_c_call(struct pt_regs *ctx, __u64 cookie, __u6
 	return note_c_call(thread, &call, tid);
 }
 
-/* The block that a call has returned, or 0. */
+/* Returns the block that a call has returned, or 0. */
 static __always_inline __u64 block_of_call(__u64 answer, const struct c_call *call)
 {
 	__u64 block = 0;
@@ -272,7 +272,7 @@ static __always_inline void begin_native_block(__u64 address, const struct c_cal
 {
 	__u64 number = __sync_fetch_and_add(&last_native_block, 1) + 1;
 
-	end_native_block(address, tid); /* one whose end was not seen */
+	end_native_block(address, tid); /* an earlier block whose end was not seen */
 	if (bpf_map_update_elem(&c_blocks, &address, &number, BPF_ANY) != 0)
 		__sync_fetch_and_add(&c_blocks_left_out, 1);
 	else

@@ -37,7 +37,7 @@ enum memprof_c_function {
 /* Whether a function calls another probed function, whose block is then its own. */
 enum memprof_c_nests {
 	MEMPROF_C_NESTS_NEVER = 0,
-	MEMPROF_C_NESTS_MAYBE = 1, /* once one has been seen to, all are taken for such */
+	MEMPROF_C_NESTS_MAYBE = 1, /* once one call is seen to nest, all are assumed to */
 	MEMPROF_C_NESTS_ALWAYS = 2,
 };
 

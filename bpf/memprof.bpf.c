@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Entry points of the kernel side of one target. Each is thin: it checks that
- * the process is the target, then calls a worker. Nothing here reads the kernel's own
- * structures, so that the object loads on kernels without type information (BTF); what
- * does is in tasks.bpf.c.
+ * Entry points of the kernel side of one target. Each is thin: it checks that the process is the
+ * target, then calls a worker. Nothing here reads the kernel's own structures, so the object loads
+ * on kernels without type information (BTF); code that reads them is in tasks.bpf.c.
  *
- * Synchronisation: several threads of the target may be in any program at once,
- * and a program may be preempted. A walk owns its scratch slot from take_scratch
- * to give_scratch; everything else that is written is a ring buffer record of
- * one's own, a single 8-byte word, or an atomic counter.
+ * Synchronisation: several threads of the target may be in any program at once, and a program may
+ * be preempted. A walk owns its scratch slot from take_scratch to give_scratch. All other writes go
+ * to the program's own ring buffer record, a single 8-byte word, or an atomic counter.
  */
 #include <linux/bpf.h>
 #include <linux/ptrace.h>
@@ -20,7 +18,7 @@
 
 #include "events.h"
 
-/* Newer than the headers of Debian 12. */
+/* Missing in the headers of Debian 12. */
 #ifndef PT_REGS_PARM6
 #define PT_REGS_PARM6(context) ((context)->r9)
 #endif
@@ -39,8 +37,8 @@ const volatile __u32 stat_words_offset = 0;
 const volatile __u32 young_ptr_offset = 0;
 const volatile __u32 young_end_offset = 0;
 const volatile __u32 domain_id_offset = 0; /* OCaml 5 */
-/* Native heap: where the domain state of OCaml 5 has its link to the stack of C code, and the code
- * that calls C, which is the runtime's in OCaml 5 and OCaml's own in OCaml 4. */
+/* Native heap: the offset in the domain state of OCaml 5 of the link to the C stack, and the code
+ * that calls C: the runtime's in OCaml 5, OCaml code itself in OCaml 4. */
 const volatile __u32 c_stack_offset = 0;
 const volatile __u64 c_call_begin = 0;
 const volatile __u64 c_call_end = 0;
@@ -163,7 +161,7 @@ static __always_inline void walk_and_send(struct memprof_scratch *slot, __u64 to
 	enum caller caller = CALLER_MEMPROF;
 
 	/* Printexc and unmarshalling always pass -1. OCaml 5 has another function for Printexc, and
-	 * unmarshalling asks for each block. */
+	 * its unmarshalling makes a request for each block. */
 	if (alloc_idx == -1 && !fiber_stacks)
 		caller = find_caller(&slot->walk, native_sp);
 	if (caller == CALLER_USER) {
@@ -277,14 +275,15 @@ _Static_assert(sizeof(struct buffer_head) ==
 	       "the head of a buffer");
 
 struct batch_args {
-	__u64 records; /* in the target */
+	__u64 records; /* address in the target */
 	__u64 first_seq;
 	__u32 generation;
 	__u32 count;
 	__u32 buffer;
 	__u32 format; /* enum memprof_batch_format */
 	__u32 tid;
-	/* An unflushed batch has its struct memprof_batch_buffer and number of records here. */
+	/* Address of struct memprof_batch_buffer if this is an unflushed batch, whose first_seq and
+	 * count it has. */
 	__u64 tail_of;
 	__u32 n_records;
 };
@@ -299,8 +298,8 @@ static __always_inline bool tail_has_gone(const struct batch_args *args)
 		first_seq != args->first_seq);
 }
 
-/* A batch could not be sent: how far its buffer has come, for a program that ends without another
- * one. Not static: the kernel looks at it once. */
+/* Notes how far the buffer of a batch that could not be sent has come, for a program that ends
+ * without another batch. Not static, so that the kernel verifies it once. */
 __noinline int note_lost(__u32 index)
 {
 	struct memprof_agent_control *control = (void *)agent_control;
@@ -394,7 +393,7 @@ static __always_inline void send_packed(const struct batch_args *args, const __u
 		bpf_ringbuf_discard(batch, BPF_RB_NO_WAKEUP);
 		return;
 	}
-	if (args->tail_of != 0) /* else a flush has said so */
+	if (args->tail_of != 0) /* otherwise a flush has reported it */
 		batch->packed.head.records = args->n_records;
 	bpf_ringbuf_submit(batch, flags);
 	count_done(MEMPROF_COUNT_BATCHES);
@@ -474,7 +473,7 @@ static __always_inline int send_lifecycle(__u32 what)
 	return 0;
 }
 
-/* A child that ends or runs another program is none of ours any more. */
+/* A child that ends or calls exec is no longer followed. */
 static __always_inline void forget_child(void)
 {
 	__u64 both = bpf_get_current_pid_tgid();
@@ -500,13 +499,13 @@ int on_thread_exit(void *ctx)
 
 	forget_child();
 	end_c_thread(tid);
-	/* A program ends by _exit: before Linux 6.16 its memory has gone by now. */
+	/* A program that ends by _exit: before Linux 6.16 its memory is already gone here. */
 	if (tid != 0 && tid == target_tgid)
 		send_tails(tid);
 	return send_lifecycle(MEMPROF_LIFECYCLE_THREAD_EXIT);
 }
 
-/* At caml_register_frametable: Dynlink brought new code. */
+/* At caml_register_frametable: Dynlink has loaded new code. */
 SEC("uprobe")
 int frametable_registered(struct pt_regs *ctx)
 {

@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Native heap: the agent reports a block in the middle of malloc, deep in C code. The runtime's
- * note in caml_c_call leads to the OCaml code that called C, if there is one: a [@@noalloc]
- * external is called without a note, and a thread that has released the runtime lock sees the note
- * of another thread. A note is used only if it is proved to belong to this very call.
+ * note in caml_c_call leads to the OCaml code that called C, if there is a note: a [@@noalloc]
+ * external is called without one, and a thread that has released the runtime lock sees the note of
+ * another thread. A note is used only if it is proved to belong to this very call.
  *
- * OCaml 4 notes bottom_of_stack B and last_return_address r, and jumps to the C function, whose
- * own return address so stays where it was:
+ * OCaml 4 notes bottom_of_stack B and last_return_address r, and jumps to the C function, so the
+ * function's own return address stays in place:
  *
  *     B ---->  | OCaml frames     |
  *     B - 8    | r: return to f   |   any other call from there on would have overwritten it
  *              | frames of C      |
  *     sp --->  | the agent        |
  *
- * That word may have survived in a hole of frames of C that were called without a note since. If
- * from the frame that has made the noted call, or one above, the walk then finds the return from
- * the new call, which has no descriptor: it does not come to its end, and is no callstack. If from
- * one below, that return lies between sp and B, and is looked for. What is left is a frame that
- * lies between, whose own callers the walk takes for those of the older call: code of C that
- * mallocs, was called without a note, and has holes where two words of the older frames were. To
- * look for its return above B, too, was tried: dead words of OCaml frames made a third of the true
- * notes uncertain.
+ * That word may have survived in a hole in the frames of C code that was called later without a
+ * note. There are three cases. If that code was called by the frame that made the noted call, or by
+ * a frame above it, the walk finds the return from the new call, which has no descriptor; then it
+ * does not reach its end, and the result is not a callstack. If it was called by a frame below, the
+ * return from the new call lies between sp and B, and is searched for. The remaining case is a
+ * frame in between whose callers the walk mistakes for those of the older call: C code that calls
+ * malloc, was called without a note, and has holes where two words of the older frames were.
+ * Searching for its return above B, too, was tried: dead words of OCaml frames made a third of the
+ * correct notes uncertain.
  *
- * Dead words between sp and B are common where the noted C code has called back to OCaml, as ctypes
- * does to have its arguments written: returns from calls without a note that the callback has made.
- * No callback is left when the innermost exception handler lies at B or above, since each callback
- * has one of its own. A return W from a call without a note is then live only if frames of OCaml
- * reach from it beyond B: the frame that W returns to, whose size its function's end tells, and
- * those of its callers, which have descriptors.
+ * Dead words between sp and B are common if the noted C code has called back to OCaml, as ctypes
+ * does to have its arguments written: they are returns from calls without a note that the callback
+ * made. Each callback has an exception handler of its own, so if the innermost handler lies at B or
+ * above, no callback is running. A return W from a call without a note is then live only if OCaml
+ * frames lead from it beyond B: the frame that W returns to, whose size is read from the end of its
+ * function, and the frames of its callers, which have descriptors.
  *
  *     B ---->      | OCaml frames |
  *                  | ..           |   live: the frames above W lead past B
@@ -35,23 +36,23 @@
  *                  | frame        |
  *     W            | return       |
  *
- * OCaml 5 calls it on the stack of C code: below the link between both stacks lies the return
- * address into the runtime's own code, where a noalloc call has one of OCaml code.
+ * OCaml 5 calls C on a separate stack. Below the link between both stacks lies the return address
+ * into the runtime's own code; for a noalloc call it is an address in OCaml code instead.
  *
- * What the runtime has noted belongs to who holds the runtime lock. A thread that has released it
- * tells what was noted until then; that is tested in the same way.
+ * The runtime's note belongs to the holder of the runtime lock. A thread that has released the lock
+ * supplies the note that it remembered, which is tested in the same way.
  */
 #ifndef MEMPROF_NATIVE_HEAP_BPF_H
 #define MEMPROF_NATIVE_HEAP_BPF_H
 
-/* No stack is larger. */
+/* No stack is larger than this. */
 #define C_STACK_MAX_BYTES (64ULL << 20)
 #define C_SEARCH_MAX_WORDS 4096u
-#define CALL_INSTRUCTION 0xe8	  /* and four bytes */
+#define CALL_INSTRUCTION 0xe8	  /* followed by four bytes */
 #define ADD_TO_RSP_8 0xc48348ULL  /* and a byte */
-#define ADD_TO_RSP_32 0xc48148ULL /* and four bytes */
+#define ADD_TO_RSP_32 0xc48148ULL /* followed by four bytes */
 #define RET_INSTRUCTION 0xc3ULL
-#define EXCEPTION_POINTER 16 /* in the domain state of OCaml 4 */
+#define EXCEPTION_POINTER 16 /* offset in the domain state of OCaml 4 */
 /* Limits of a search: candidate returns, and frames of each candidate. */
 #define C_SEARCH_MAX_CANDIDATES 16u
 #define C_SEARCH_MAX_FRAMES 256u
@@ -77,10 +78,10 @@ struct memprof_c_search {
 
 struct memprof_frame_end {
 	__u64 code;
-	__u32 bytes; /* that the function takes off the stack pointer; 0: not found */
+	__u32 bytes; /* by which the function's end raises the stack pointer; 0: not found */
 };
 
-/* "add $N, %rsp; ret", by which each function ends that calls others. A callback of bpf_loop. */
+/* Finds "add $N, %rsp; ret", the end of each function that calls others. A callback of bpf_loop. */
 static long find_frame_end(__u32 index, struct memprof_frame_end *end)
 {
 	__u64 code;
@@ -101,14 +102,14 @@ struct memprof_frames_above {
 	__u32 lead_past_end;
 };
 
-/* One frame; a callback of bpf_loop. */
+/* Follows one frame. A callback of bpf_loop. */
 static long follow_frame_above(__u32 index, struct memprof_frames_above *frames)
 {
 	__u64 slot = memprof_find_slot(frames->pc);
 	__u64 sp = frames->sp + (slot & 0xFFFCu);
 
 	(void)index;
-	/* One that ends at the note returns from the noted call, and would be its caller. */
+	/* A frame that ends at the note returns from the noted call, and would be its caller. */
 	if (slot == 0 || MEMPROF_SLOT_FRAME_SIZE(slot) == MEMPROF_CHUNK_BOTTOM ||
 	    sp <= frames->sp || sp == frames->end ||
 	    (sp < frames->end && memprof_walk_read(&frames->pc, sizeof(frames->pc), sp - 8) != 0)) {
@@ -119,8 +120,8 @@ static long follow_frame_above(__u32 index, struct memprof_frames_above *frames)
 	return sp > frames->end;
 }
 
-/* True if the word there, a return from a call without a note, may be live. An exception handler
- * occupies two more words. */
+/* True if the word at this address, a return from a call without a note, may be live. Each
+ * exception handler occupies two more words. */
 static __always_inline bool may_be_live(__u64 address, __u64 word, __u64 end)
 {
 	struct memprof_frame_end function = {word, 0};
@@ -145,7 +146,7 @@ static __always_inline bool may_be_live(__u64 address, __u64 word, __u64 end)
 	return false;
 }
 
-/* A callback of bpf_loop: 1 ends it. */
+/* A callback of bpf_loop: 1 ends the loop. */
 static long find_noalloc_call(__u32 index, struct memprof_c_search *search)
 {
 	__u64 address = search->from + 8ULL * index;
@@ -164,7 +165,7 @@ static long find_noalloc_call(__u32 index, struct memprof_c_search *search)
 	return search->found;
 }
 
-/* True if no callback to OCaml is running that C code above that place on the stack has made. */
+/* True if no callback to OCaml that C code above this place on the stack has made is running. */
 static __always_inline bool callbacks_are_over(__u64 end)
 {
 	__u64 handler;
@@ -174,8 +175,8 @@ static __always_inline bool callbacks_are_over(__u64 end)
 	       handler >= end;
 }
 
-/* True if C code may have been called without a note from the stack up to the noted call. is_now:
- * the note is the runtime's current one. */
+/* True if C code between sp and the noted call may have been called without a note. is_now: the
+ * note is the runtime's current one. */
 static __always_inline bool is_called_without_note(struct memprof_walk *walk, __u64 sp, __u64 end,
 						   bool is_now)
 {
@@ -189,7 +190,7 @@ static __always_inline bool is_called_without_note(struct memprof_walk *walk, __
 	return search.found != 0;
 }
 
-/* Start of the walk; -1, with the reason, if it is not certain. */
+/* Finds the start of the walk; returns -1 and the reason if it is not certain. */
 static __always_inline long find_c_caller4(struct memprof_walk *walk,
 					   const struct memprof_c_event *event, __u64 sp,
 					   __u32 *reason)
@@ -201,7 +202,7 @@ static __always_inline long find_c_caller4(struct memprof_walk *walk,
 	*reason = MEMPROF_DROP_C_NO_RECORD;
 	if (is_now && memprof_walk_read(note, sizeof(note), bottom_of_stack_address) != 0)
 		return -1;
-	/* A thread's pointer lies at the top of its stack, but for the first thread. */
+	/* A thread's pointer lies at the top of its stack, except for the first thread. */
 	if (note[0] <= sp || note[0] - sp >= C_STACK_MAX_BYTES ||
 	    (thread > sp && note[0] > thread)) {
 		*reason = MEMPROF_DROP_C_NO_LOCK;
@@ -233,7 +234,7 @@ static __always_inline long find_c_caller5(struct memprof_walk *walk,
 	return memprof_enter_fiber(walk, stack) == 0 ? 0 : -1;
 }
 
-/* Sends the stack; its id, or 0. */
+/* Sends the stack and returns its id, or 0. */
 static __always_inline __u64 send_c_stack(const struct memprof_c_event *event, __u64 sp, __u32 tid)
 {
 	struct memprof_scratch *slot = take_scratch();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Observe mode: the runtime is watched where an allocation finds no room in the
- * minor heap, and nothing is done to it. OCaml code comes there through
- * caml_call_gc, C code from its own allocations; both have stored where the OCaml
- * stack ends, and young_ptr, from which the request is already subtracted.
+ * Observe mode: probes where an allocation finds no room in the minor heap; the program is not
+ * changed. OCaml code gets there through caml_call_gc, C code through its own allocations. Both
+ * have stored the end of the OCaml stack, and young_ptr, from which the request is already
+ * subtracted.
  *
  * Each hit sends the stack and the domain's counters. It stands for everything that was allocated
  * since the previous hit; the daemon computes that, because only it knows which hits arrived.
@@ -11,10 +11,10 @@
 #ifndef MEMPROF_OBSERVE_BPF_H
 #define MEMPROF_OBSERVE_BPF_H
 
-#define OBSERVED_FROM_OCAML 1u /* of the runtime's flags */
+#define OBSERVED_FROM_OCAML 1u /* flag of the runtime */
 #define OBSERVED_MAX_BLOCKS 255u
 
-/* A request of several blocks at once has their sizes at lengths, a byte each: words - 1. */
+/* If a request has several blocks, their sizes are at `lengths`, one byte each: words - 1. */
 struct observed_allocation {
 	__u64 state;
 	__u64 words; /* of all blocks, with the headers of all but one */
@@ -31,7 +31,7 @@ struct observed_block {
 struct observed_choice {
 	const __u8 *lengths;
 	__u32 blocks;
-	__u32 word; /* of the request, headers included, that is searched */
+	__u32 word; /* word of the request, headers included, to find */
 	struct observed_block block;
 };
 
@@ -50,8 +50,8 @@ static long choose_step(__u32 index, struct observed_choice *choice)
 	return 0;
 }
 
-/* Chooses each of the blocks that are allocated at once as often as it has words. Uses
- * the walk's chunk buffer before the walk does. */
+/* Chooses one of the blocks that are allocated together, with a probability proportional to its
+ * words. Uses the walk's chunk buffer before the walk does. */
 static __always_inline struct observed_block
 choose_block(struct memprof_walk *walk, const struct observed_allocation *allocation)
 {
@@ -65,7 +65,7 @@ choose_block(struct memprof_walk *walk, const struct observed_allocation *alloca
 	if (allocation->blocks <= 1 || allocation->blocks > OBSERVED_MAX_BLOCKS ||
 	    allocation->words >> 20)
 		return block;
-	/* Behind the lengths come other frame descriptors. */
+	/* The lengths are followed by other frame descriptors. */
 	if (memprof_walk_read(walk->words, 256, allocation->lengths) != 0)
 		return block;
 	choice.word = bpf_get_prandom_u32() % ((__u32)allocation->words + 1);
@@ -73,7 +73,7 @@ choose_block(struct memprof_walk *walk, const struct observed_allocation *alloca
 	return choice.block;
 }
 
-/* 0 when all was read. */
+/* Returns 0 if everything was read. */
 static __always_inline long read_counters(struct memprof_observed *event, __u64 state)
 {
 	event->domain_state = state;
@@ -87,7 +87,7 @@ static __always_inline long read_counters(struct memprof_observed *event, __u64 
 	return memprof_walk_read(&event->young_end, 8, state + young_end_offset);
 }
 
-/* Sends the stack; its id, or 0. */
+/* Sends the stack and returns its id, or 0. */
 static __always_inline __u64 observe_stack(const struct observed_allocation *allocation, __u64 top,
 					   __u32 tid, __u32 *size_words)
 {
@@ -111,7 +111,7 @@ static __always_inline __u64 observe_stack(const struct observed_allocation *all
 	return id;
 }
 
-/* top: where the walk begins, see memprof_walk_stack(). */
+/* top: start of the walk, see memprof_walk_stack(). */
 static __always_inline int observe_allocation(const struct observed_allocation *allocation,
 					      __u64 top)
 {

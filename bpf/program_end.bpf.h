@@ -22,7 +22,8 @@
 
 #define SIGNAL_GROUP_EXIT 4u /* include/linux/sched/signal.h */
 
-/* MEMPROF_END_KNOWN and more; 0: it has not ended. One word, written at once. */
+/* MEMPROF_END_KNOWN and other flags; 0: the program has not ended. A single word, so that it is
+ * written at once. */
 __u64 program_end = 0;
 
 SEC("raw_tp/sched_process_exit")

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * The probe at caml_do_pending_actions_exn, loaded while the agent waits to be put in: sends
- * one signal to the one thread that the daemon has chosen; see safe_point.h.
+ * The probe at caml_do_pending_actions_exn, loaded while the agent waits to be injected: sends one
+ * signal to the one thread that the daemon has chosen; see safe_point.h.
  *
- * It loads on Linux 5.8, where a BPF program can add to a word, but cannot learn what was there
- * before (5.12), and cannot loop for as long as it likes (5.17). Two things must hold without that:
+ * It must load on Linux 5.8, where a BPF program can add to a word but cannot read its previous
+ * value (5.12), and cannot loop without a limit (5.17). Two properties must hold without that:
  *
- *   - when close() has returned, no signal is sent any more, and it tells whether one was;
- *   - an open() sends one signal at most.
+ *   - after close() has returned, no signal is sent, and its result shows whether one was sent;
+ *   - an open() sends at most one signal.
  *
- * The second is easy: the gate is open for one thread, which cannot be here twice at once, and
- * which writes FIRED where it has read OPEN. For the first, a thread says beforehand that it may be
- * about to send, and looks again afterwards; the daemon closes first, and looks afterwards:
+ * The second property is simple: the gate is open for one thread, which cannot be here twice at
+ * once, and which writes FIRED after it has read OPEN. For the first, a thread announces that it
+ * may be about to send, and then checks the gate; the daemon first closes the gate, and then checks
+ * for announcements:
  *
  *   thread: fire()                           daemon: close()
  *   a  firing += 1                           1  exchange the gate for CLOSED
@@ -19,13 +20,13 @@
  *   c  send, the gate = FIRED                3  exchange the gate for CLOSED once more
  *   d  firing -= 1
  *
- * Either a is before what 2 has read last, and then d is, too: 1 or 3 finds FIRED if it was sent.
- * Or a is after it, so that b, after 1, finds the gate CLOSED, or as the daemon has set it since.
- * Was it opened again meanwhile, then for a thread that has been named before the gate says OPEN,
- * and who is not that one goes on; the name stays, since the next close() waits for d.
- * For a to be before b, an addition has to be a barrier: it is on x86, also one without a result.
+ * Let r be the last read of 2. If a is before r, so is d: 1 or 3 finds FIRED if the signal was
+ * sent. If a is after r, b is after 1 and finds the gate CLOSED, or in a state that the daemon has
+ * set since. If it has opened the gate again, it had named the chosen thread before, so any other
+ * thread does not send; the name stays, because the next close() waits for d. The code needs a to
+ * precede b, so the addition has to be a barrier: on x86 it is one, even if its result is not used.
  *
- * A hit only reports a thread, so two threads may be reported in one turn: the daemon takes one.
+ * A hit only reports a thread, so two threads may be reported in one turn: the daemon chooses one.
  */
 #include <linux/bpf.h>
 #include <linux/ptrace.h>
@@ -42,17 +43,17 @@ const volatile __u32 target_tgid = 0; /* in the target's own pid namespace */
 const volatile __u64 pid_namespace_device = 0;
 const volatile __u64 pid_namespace_inode = 0;
 
-/* Shared with the daemon, which alone writes all but the last two. */
+/* Shared with the daemon. Only the daemon writes these, except the last two. */
 volatile __u32 gate = MEMPROF_GATE_CLOSED; /* but FIRED */
-volatile __u32 turn = 0;		   /* raised each time it is watched */
-volatile __u32 open_tid = 0;		   /* who the gate is open for, as the host numbers it */
-volatile __u64 open_until_ns = 0; /* the daemon keeps moving it on: a frozen one sends nothing */
+volatile __u32 turn = 0;		   /* incremented each time the gate is watched */
+volatile __u32 open_tid = 0;		   /* thread for which it is open, as the host numbers it */
+volatile __u64 open_until_ns = 0; /* the daemon extends it: if it is frozen, nothing is sent */
 volatile __u32 open_signal = 0;
 volatile __u32 skipped[MEMPROF_SKIPPED_THREADS] = {};
-volatile __u32 hit_turn = 0; /* the last one in which a thread reported itself */
+volatile __u32 hit_turn = 0; /* the last turn in which a thread reported itself */
 volatile __u32 firing = 0;   /* threads that may be about to send */
 
-/* One page, for 170 threads that report themselves at once. */
+/* One page: room for 170 threads that report themselves at once. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
@@ -78,11 +79,8 @@ static __always_inline bool is_skipped(__u32 tid)
 	return false;
 }
 
-/*
- * Waits for an answer, some microseconds at most; whether there is something to wait for still.
- * Not static: the kernel looks at each turn of a loop, but once at a function like this one,
- * however often it is called.
- */
+/* Waits some microseconds for an answer; returns 1 while there still is something to wait for. Not
+ * static, so that the kernel verifies it once instead of in each turn of a loop. */
 __noinline int wait_a_little(__u32 own_turn, __u64 until)
 {
 	__u32 i;
@@ -114,7 +112,7 @@ static __always_inline void hit(__u32 own_turn, __u32 tid, __u32 own_tid)
 static __always_inline void fire(__u32 tid)
 {
 	__sync_fetch_and_add(&firing, 1);
-	/* Refused, it stays open: the next pass tries again. */
+	/* If the signal is refused, the gate stays open: the next pass tries again. */
 	if (gate == MEMPROF_GATE_OPEN && open_tid == tid && bpf_ktime_get_ns() < open_until_ns &&
 	    bpf_send_signal_thread(open_signal) == 0)
 		gate = MEMPROF_GATE_FIRED;

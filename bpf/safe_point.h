@@ -2,8 +2,8 @@
 /*
  * Contract by which the daemon and the probe at the safe point choose one thread to borrow. A
  * thread that passes while the gate is watched is a hit, once per turn: it reports its id and waits
- * up to half a millisecond for an answer, so that one pass is enough. Until then nothing is done to
- * the program. A daemon that does not answer costs it that wait, once.
+ * up to half a millisecond for an answer, so one pass is enough. Until then the program is not
+ * changed. If the daemon does not answer, the program loses only that wait, once.
  *
  *   CLOSED --daemon--> WATCHED, a new turn --daemon--> OPEN for a reported thread --that one---+
  *                                                                                              |
@@ -32,7 +32,7 @@ enum memprof_gate {
 
 struct memprof_safe_point_hit {
 	__u64 time_ns; /* CLOCK_MONOTONIC */
-	__u32 tid;     /* as the host numbers threads */
+	__u32 tid;     /* as the host numbers it */
 	__u32 own_tid; /* as in gettid() of the thread */
 };
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The unflushed records of a program that is about to end without the agent having its turn:
- * killed by a signal, by the kernel for want of memory, or by _exit. They are sent as batches, the
- * last chance before the program's memory is gone:
+ * The unflushed records of a program that is about to end before the agent can flush them: it is
+ * killed by a signal or by the OOM killer, or calls _exit. They are sent as batches, at the last
+ * moment before the program's memory is freed:
  *
  *   SIGKILL ---> each thread: signal_deliver ---> here ---> exit, memory is freed
  *
- * Threads of the program may still run meanwhile: records that change while they are read are not
- * sent, and a later thread sends new ones. Included by memprof.bpf.c, after the code that sends
+ * Other threads of the program may still run: records that change while they are read are not sent,
+ * and a later thread sends the new ones. Included by memprof.bpf.c, after the code that sends
  * batches.
  */
 #ifndef MEMPROF_TAILS_BPF_H

@@ -40,8 +40,8 @@ static __always_inline __u32 target_tid(void)
 	return ids.pid;
 }
 
-/* A sample wakes the daemon, which polls, only when the ring fills faster than that. What happens
- * to the program as a whole wakes it at once. */
+/* Samples wake the daemon only when the ring fills faster than it polls. Events of the whole
+ * program wake it at once. */
 static __always_inline __u64 wakeup_flags(void)
 {
 	if (bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) >= wakeup_bytes)

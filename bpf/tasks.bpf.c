@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * What reads the kernel's own structures, and so needs its type information (BTF). Loaded
- * only when one of these is wanted.
+ * Programs that read the kernel's own structures and so need its type information (BTF). Loaded
+ * only if one of them is wanted.
  */
 #include <linux/bpf.h>
 #include <linux/types.h>
@@ -27,8 +27,8 @@ static __always_inline int send_fork(__u32 tid, __u32 child)
 	return 0;
 }
 
-/* In the parent, as the child is about to run. Children of children are noticed too: a
- * daemon's first child ends before anybody has looked at it. */
+/* Runs in the parent before the child does. Children of children are noticed too, because the first
+ * child of a daemon that forks twice ends before anyone has seen it. */
 SEC("raw_tp/sched_process_fork")
 int on_fork(struct bpf_raw_tracepoint_args *ctx)
 {

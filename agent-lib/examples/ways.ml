@@ -1,33 +1,37 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* A program that was written for Ocamlviz and says the same by Memprof_values: what stood there is above each line.
+(* A program that was written for Ocamlviz and now publishes the same through Memprof_values. A comment above each line
+   names the code that it replaces.
 
-   A number's way halves what is even and triples, plus one, what is odd, until it is at 1. Of the numbers up to the first
-   argument this finds those whose way is longer than all before, and remembers how long each way is; then it waits for
-   the end of its standard input. Before all that it waits so many milliseconds for a viewer as the second one says.
+   The way of a number halves it if it is even, otherwise triples it and adds one, until it reaches 1. Among the numbers up
+   to the first argument, the program finds those whose way is longer than all before, and remembers the length of each
+   way. Then it waits for the end of its standard input. The second argument is the number of milliseconds for which it
+   first waits for a viewer.
 
      ocamlfind ocamlopt -package memprof-agent.values -linkpkg ways.ml -o ways
      ./ways 1000000
      sudo memprofctl values watch --pid $(pidof ways) . *)
 open Memprof_values
 
-(* Ocamlviz.Point.create "steps", and Ocamlviz.Point.observe at each step *)
+(* Replaces Ocamlviz.Point.create "steps", and Ocamlviz.Point.observe at each step *)
 let steps = Point.create ~unit:"steps" "steps"
 
-(* Ocamlviz.Time.create "search", and Ocamlviz.Time.start and stop around each number *)
+(* Replaces Ocamlviz.Time.create "search", and Ocamlviz.Time.start and stop around each number *)
 let search = Timer.create "search"
 
-(* Ocamlviz.Hashtable.observe ~period:100 "known" (Hashtbl.create 16): here it is read when somebody looks *)
+(* Replaces Ocamlviz.Hashtable.observe ~period:100 "known" (Hashtbl.create 16); here it is read when
+   a viewer requests it *)
 let known : (int, int) Hashtbl.t = Hashtbl.create 16
 let () = Value.any "known" known
 
-(* A function that Ocamlviz calls each period: a reference need not be asked for *)
+(* Replaces a function that Ocamlviz called each period; a viewer reads a reference directly *)
 let number = ref 0
 let () = Value.int "number" number
 
-(* What is no reference is called here, too, after a minor collection *)
+(* A value that is not a reference is computed by a function here too, after a minor collection *)
 let () = Value.float_of ~period_ms:100 "share" (fun () -> float_of_int !number /. float_of_int (Hashtbl.length known))
 
-(* A tree that a function made for Ocamlviz each period: here the structure itself, where ways meet and go round *)
+(* Replaces a tree that a function made for Ocamlviz each period; here viewers read the structure
+   itself, in which ways meet and form cycles *)
 type place = { at : int; mutable next : place list }
 
 let places : (int, place) Hashtbl.t = Hashtbl.create 16
@@ -58,15 +62,16 @@ let rec length n =
 
 let longest = ref 0
 
-(* Of the longest ways the last ten are kept. *)
+(* The last ten of the longest ways are kept. *)
 type record = { start : int; length : int; way : place }
 
 let records = ref []
 
-(* A tag of Ocamlviz, which walked through all marked values each period: here the viewer does, from outside *)
+(* Replaces a tag of Ocamlviz, which traversed all marked values each period; here the viewer does
+   so from outside *)
 let marked = Tag.create "records"
 
-(* Ocamlviz.log *)
+(* Replaces Ocamlviz.log *)
 let found start length =
   longest := length;
   Log.printf "%d steps from %d" length start;
@@ -86,7 +91,7 @@ let rec serve () =
   match input_line stdin with
   | exception End_of_file -> ()
   | _ ->
-    (* A loop that allocates little asks by itself whether somebody wants to know something. *)
+    (* A loop that allocates little must poll for requests itself. *)
     Value.poll ();
     print_endline "{}";
     serve ()
@@ -94,7 +99,7 @@ let rec serve () =
 let () =
   let last = if Array.length Sys.argv > 1 then int_of_string Sys.argv.(1) else 1_000_000 in
   print_endline "ready";
-  (* Ocamlviz.init, and Ocamlviz.wait_for_connected_clients 1 *)
+  (* Replaces Ocamlviz.init and Ocamlviz.wait_for_connected_clients 1 *)
   let wait_ms = if Array.length Sys.argv > 2 then int_of_string Sys.argv.(2) else 0 in
   ignore (pause ~wait_ms "before the search" : bool);
   for n = 1 to last do

@@ -6,7 +6,7 @@ external begin_point : unit -> int = "memprof_check_ml_begin_point" [@@noalloc]
 external wait : int -> int -> bool = "memprof_check_ml_wait"
 external end_point : int -> unit = "memprof_check_ml_end_point" [@@noalloc]
 
-(* True once there is something to verify. *)
+(* True once an assertion exists. *)
 let has_any = ref false
 
 (* Names are few, so a list suffices. An entry that another thread adds meanwhile may get lost; the registry finds it again. *)
@@ -21,7 +21,7 @@ let rec find name = function
   | [] -> raise_notrace Not_found
   | one :: rest -> if one.name == name || String.equal one.name name then one.marks else find name rest
 
-(* kind: enum memprof_slot_kind. Each mark takes two places. *)
+(* kind: enum memprof_slot_kind. Each mark takes two places of the weak array. *)
 let add known kind name =
   has_any := true;
   let marks = Memprof_values_tag.create kind 2 name "" in
@@ -37,7 +37,7 @@ let mark known kind name block beside =
 let unreachable_ones = ref []
 let dying_ones = ref []
 
-(* Up to a century; what is no number counts as no time. *)
+(* At most a century; a time that is not a number counts as 0. *)
 let ns_of seconds = if seconds > 0. then int_of_float (Float.min seconds 3e9 *. 1e9) else 0
 
 let unreachable ?(after = 0.) name what =

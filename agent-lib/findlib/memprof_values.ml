@@ -11,7 +11,7 @@ module Point = struct
   let[@inline] add point hits = Memprof_values_point.add point hits
 end
 
-(* A cell, and a slot in the bits above. *)
+(* The cell's index, with the slot in the bits above. *)
 external make_timer : int -> string -> string -> int = "memprof_values_ml_timer"
 
 external start : unit -> (int[@untagged]) = "memprof_values_no_bytecode" "memprof_values_ml_start" [@@noalloc]
@@ -25,7 +25,7 @@ external leave_timer : (int[@untagged]) -> unit = "memprof_values_no_bytecode" "
 external tell_phase : (int[@untagged]) -> bool -> unit = "memprof_values_no_bytecode" "memprof_values_ml_phase"
   [@@noalloc]
 
-(* Calls [after] once, and takes no frame for what [f] returns. *)
+(* Calls [after] once; needs no stack frame for the result of [f]. *)
 let always after f =
   match f () with
   | result -> after (); result
@@ -90,7 +90,7 @@ module Value = struct
   let string ?(labels = []) name (what : string ref) = here labels "" a_string name what
   let any ?(labels = []) name what = here labels "" anything name what
 
-  (* A block that dies at the next minor collection; its death makes the next one. *)
+  (* A block that dies at the next minor collection; its finaliser creates the next one. *)
   let rec arm () = Gc.finalise_last on_death (Sys.opaque_identity (ref 0))
 
   and on_death () =
@@ -128,7 +128,8 @@ end
 module Log = struct
   open Bigarray
 
-  (* Until when somebody looks; 0: nobody does. A look at it takes no call, which in OCaml 5 is to another stack. *)
+  (* Time until which a viewer is present; 0: none is. Reading it needs no C call, which in OCaml 5
+     would switch stacks. *)
   external observed_until : unit -> (int, int_elt, c_layout) Array1.t = "memprof_values_ml_observed_until"
   external is_on_now : unit -> bool = "memprof_values_ml_observed" [@@noalloc]
 

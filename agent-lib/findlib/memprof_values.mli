@@ -114,7 +114,7 @@ end
 (** Lines with their time, kept while a viewer is present: the last 256, with the first 216 bytes of each. *)
 module Log : sig
   val is_on : unit -> bool
-  (** Whether a viewer is present. Check it before you compute costly arguments. *)
+  (** True if a viewer is present. Check it before you compute costly arguments. *)
 
   val line : string -> unit
 
@@ -123,6 +123,7 @@ module Log : sig
 end
 
 val pause : ?wait_ms:int -> string -> bool
-(** Stops viewers: [memprofctl values watch] ends, or waits for its user, and the log has the name. With [wait_ms] the
-    calling thread waits too, at most that long, until a viewer resumes it ([memprofctl values resume]), even one that
-    arrives meanwhile. Returns whether a viewer resumed it. *)
+(** Stops viewers: [memprofctl values watch] ends, or waits for its user, and the log has the name.
+    With [wait_ms] the calling thread waits too, at most that long, until a viewer resumes it
+    ([memprofctl values resume]), even one that arrives meanwhile. Returns true if a viewer resumed
+    it. *)

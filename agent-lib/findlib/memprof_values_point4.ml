@@ -1,5 +1,6 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* OCaml 4: a record outside of the heap. Who has the runtime lock adds in one instruction. *)
+(* OCaml 4: a record outside of the heap. The holder of the runtime lock increments it by one
+   instruction. *)
 type t = { mutable hits : int }
 
 external create : string -> string -> string -> t = "memprof_values_ml_point"

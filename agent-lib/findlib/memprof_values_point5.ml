@@ -1,5 +1,5 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* OCaml 5: each domain has a word of its own for each point. *)
+(* OCaml 5: each domain has its own word for each point. *)
 type t = int
 
 external create : string -> string -> string -> t = "memprof_values_ml_point"

@@ -1,11 +1,12 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Marked values of one domain: kept by weak arrays, which the daemon reads. A place whose value has died is taken again:
-   nothing moves, and there are new arrays only when most places are taken. A mark takes [step] places: its value and, of
-   two, what belongs to it, which may be an integer. *)
+(* Marked values of one domain, kept in weak arrays, which the daemon reads. The place of a dead
+   value is reused: nothing moves, and new arrays are created only when most places are taken. A
+   mark takes [step] places: its value and, if [step] is 2, the data that belongs to it, which may
+   be an integer. *)
 type store = {
   mutable arrays : Obj.Ephemeron.t array;
-  mutable array : int; (* of which places are taken now *)
-  mutable next : int; (* in it: all before have been looked at *)
+  mutable array : int; (* number of the array whose places are being filled *)
+  mutable next : int; (* next place in it; all earlier ones have been tried *)
   step : int (* 1 or 2 *)
 }
 
@@ -24,14 +25,14 @@ external taken : Obj.Ephemeron.t -> (int[@untagged]) -> (int[@untagged])
 let new_store step = { arrays = [||]; array = 0; next = 0; step }
 let new_arrays count = Array.init count (fun _ -> Obj.Ephemeron.create array_size)
 
-(* What lives, without making it live longer, in fewer arrays. *)
+(* Copies the live values into fewer arrays, without extending their lives. *)
 let copy_taken step arrays fewer =
   let next = ref 0 in
   let copy array place =
     let to_array = !next / array_size in
     if Obj.Ephemeron.check_key array place && to_array < Array.length fewer then begin
       let to_place = !next mod array_size in
-      (* What belongs to a value first: a value alone would be a mark. *)
+      (* Copy the data first, because a value alone would count as a mark. *)
       if step = 2 then Obj.Ephemeron.blit_key array (place + 1) fewer.(to_array) (to_place + 1) 1;
       Obj.Ephemeron.blit_key array place fewer.(to_array) to_place 1;
       next := !next + step
@@ -40,9 +41,10 @@ let copy_taken step arrays fewer =
   let copy_array array = for mark = 0 to (array_size / step) - 1 do copy array (mark * step) done in
   Array.iter copy_array arrays
 
-(* All places have been looked at. They are again when half of them are free; else there are twice as many, and when next to
-   all are free, fewer. Another thread, or a finaliser, may do the same meanwhile, and mark: what the first one has made is
-   kept, which is another array of arrays in any case. *)
+(* All places have been tried. If more than half of them are free, they are tried again; otherwise
+   the number of arrays doubles. If nearly all are free, it shrinks. Another thread or a finaliser
+   may do the same meanwhile, and mark values: the first result is kept; it can be recognised
+   because it is always another array of arrays. *)
 let begin_anew store =
   let arrays = store.arrays in
   let places = Array.length arrays * array_size in
@@ -62,7 +64,7 @@ let begin_anew store =
     store.next <- 0
   end
 
-(* beside: what belongs to the block; only of a store of two places. *)
+(* beside: the data of the block; only for a store with two places per mark. *)
 let rec mark_block store block beside =
   if store.array < Array.length store.arrays then begin
     let array = Array.unsafe_get store.arrays store.array in

@@ -1,8 +1,9 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* OCaml 4: one store. Who has the runtime lock marks, and takes a place before anything else can run. *)
+(* OCaml 4: one store. The holder of the runtime lock marks, and takes a place before anything else
+   can run. *)
 open Memprof_values_store
 
-(* The first field is what the daemon reads, as in OCaml 5. *)
+(* The daemon reads the first field, as in OCaml 5. *)
 type t = { all : store list ref; store : store }
 
 external register : int -> string -> string -> t -> t = "memprof_values_ml_marks"

@@ -1,13 +1,14 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* OCaml 5: a store for each domain; that of one that has ended is the next one's. *)
+(* OCaml 5: one store per domain; when a domain has ended, the next one of its index takes over the
+   store. *)
 open Memprof_values_store
 
-(* The first field is what the daemon reads, as in OCaml 4. *)
+(* The daemon reads the first field, as in OCaml 4. *)
 type t = {
   all : store list Atomic.t;
   step : int; (* of the stores *)
-  stores : store array; (* by the domain's index, which the next domain gets when it has ended *)
-  rest : store Domain.DLS.key (* of those with a higher index *)
+  stores : store array; (* by the domain's index, which a new domain takes over from one that has ended *)
+  rest : store Domain.DLS.key (* stores of domains with a higher index *)
 }
 
 external register : int -> string -> string -> t -> t = "memprof_values_ml_marks"
@@ -41,7 +42,7 @@ let create kind step name labels =
   let rest = Domain.DLS.new_key (store_of_domain all step (Atomic.make [])) in
   register kind name labels { all; step; stores = Array.make indexes none; rest }
 
-(* Of two threads of the domain that come here at once each marks in one of its own at first. *)
+(* If two threads of the domain get here at once, each at first marks in a store of its own. *)
 let new_store_of tag index =
   if index >= indexes then Domain.DLS.get tag.rest
   else begin

@@ -41,29 +41,31 @@
 #define MEMPROF_AGENT_MAGIC 0x746e67614d50524dULL /* "MRPMagnt" read as bytes */
 #define MEMPROF_AGENT_ABI 6u
 
-/* Records one batch holds at most. */
+/* Maximum number of records in a batch. */
 #define MEMPROF_BATCH_RECORDS 512u
 
-/* Runtime capture: a batch in memory with its head takes 64 KiB at most, a callstack has
- * as many frames at most (OCaml 4 keeps them in the minor heap then). */
+/* Runtime capture: maximum size of a batch in memory, 64 KiB with its head, and of a callstack (up
+ * to this length, OCaml 4 keeps callstacks in the minor heap). */
 #define MEMPROF_PACKED_WORDS 16376u
-#define MEMPROF_PACKED_RECORDS (MEMPROF_PACKED_WORDS / 2) /* of two words at least */
+#define MEMPROF_PACKED_RECORDS (MEMPROF_PACKED_WORDS / 2) /* a record has at least two words */
 #define MEMPROF_PACKED_FRAMES 256u
-/* One that the agent captures has as many at most; a deeper one is cut to MEMPROF_PACKED_FRAMES. */
+/* Maximum number of frames that the agent captures; a deeper callstack is truncated to
+ * MEMPROF_PACKED_FRAMES. */
 #define MEMPROF_PACKED_MOST_FRAMES 5120u
 
-/* Domains that OCaml 5 can run at once, at most. */
+/* Maximum number of domains that OCaml 5 runs at once. */
 #define MEMPROF_DOMAINS 4096u
-/* Buffers for batches, by a domain's index; the last one is shared by the domains of its
- * index and beyond. OCaml 4 fills the first one only. */
+/* Batch buffers, by the domain's index; domains of the last index and beyond share the last one.
+ * OCaml 4 uses only the first. */
 #define MEMPROF_BUFFERS 128u
 #define MEMPROF_SHARED_BUFFER (MEMPROF_BUFFERS - 1)
 
 /* OCaml 5: number of sessions whose blocks are followed, the running one included: those whose
- * generation is less than this below its own. */
+ * generation is less than this below the running one's. */
 #define MEMPROF_FOLLOWED_SESSIONS 16u
 
-/* Pause histogram: bucket i counts pauses below 1024 << i ns, the last one all longer ones. */
+/* Pause histogram: bucket i counts pauses below 1024 << i ns; the last one also counts all longer
+ * ones. */
 #define MEMPROF_PAUSE_BUCKETS 24u
 
 enum memprof_record_kind {
@@ -82,7 +84,7 @@ enum memprof_source {
 };
 
 struct memprof_record {
-	__u64 time_ns;	  /* CLOCK_MONOTONIC when the runtime called the callback */
+	__u64 time_ns;	  /* CLOCK_MONOTONIC at the start of the callback */
 	__u64 sample_id;  /* not 0; unique over the life of the process */
 	__u64 size_words; /* allocations: block size without header; else 0 */
 	__u32 n_samples;  /* allocations: samples in the block, saturating; else 0 */
@@ -96,13 +98,13 @@ enum memprof_capture_by {
 	MEMPROF_CAPTURE_BY_AGENT = 2,	/* its own walk of the stack; packed batches */
 };
 
-/* Why the agent does not walk stacks itself, though it is to. */
+/* Reason why the agent does not walk stacks although agent capture was requested. */
 enum memprof_walk_state {
 	MEMPROF_WALK_OK = 0,
-	/* The session is captured by the runtime: the program's is not one that the walk is for;
-	 * its allocator is not the runtime's own. */
+	/* The runtime captures the session, because the agent's walk does not support this
+	 * program's runtime, or the allocator has been replaced. */
 	MEMPROF_WALK_UNKNOWN_RUNTIME = 1,
-	MEMPROF_WALK_ALLOCATOR = 2, /* in a session too */
+	MEMPROF_WALK_ALLOCATOR = 2, /* also detected during a session */
 	/* The session continues with innermost frames, in OCaml 5 with the runtime's callstacks.
 	 * Reasons: the walk did not find the runtime's innermost frame; the walked memory was no
 	 * stack; the program allocates so many blocks of one word from C that each would cost more
@@ -118,31 +120,31 @@ enum memprof_walk_state {
 #define MEMPROF_ORIGIN_KIND(origin) ((origin)&15u)
 
 /*
- * A packed batch: records with their callstacks, as 32-bit words. Each batch reads alone:
- * what records leave out is what the one before in the batch had.
+ * A packed batch: records with their callstacks, as 32-bit words. Each batch can be decoded alone:
+ * a record omits only what the previous record of the batch contains.
  *
  *   allocation  time | head | size | n_samples | frames    wide: size takes two words
  *   deep        time | head | size | n_samples | shared | new | frames
  *   others      time | head                                wide: | id, two words
  *   thread      tid  | head                                of the records from here on
  *
- * time: since the batch's, in units of MEMPROF_PACKED_TIME_NS; of promotions and deaths in
- * the minor heap the end of their collection, or later. head: the kind in bits
- * 0..2, MEMPROF_PACKED_THREAD for a thread, bit 3: wide. Further
+ * time: since the batch's time, in units of MEMPROF_PACKED_TIME_NS; for promotions and deaths in
+ * the minor heap, the end of their collection, or later. head: the kind in bits 0..2,
+ * MEMPROF_PACKED_THREAD for a thread, bit 3: wide. The other bits
  *
- *   of allocations, whose id is that of the allocation before plus id_step:
+ *   of allocations, whose id is the previous allocation's plus id_step:
  *     4..5    source
- *     6       the innermost frame is the address of its debuginfo, as the runtime tells
- *             combined allocations apart
+ *     6       the innermost frame is the address of its debuginfo, by which the runtime
+ *             distinguishes combined allocations
  *     7       further, outer frames are missing
- *     8..16   outermost frames that are those of the callstack before
- *     17..25  frames that follow, outermost first
- *     26      deep: both numbers are words of their own behind n_samples instead
- *   of others
- *     4..31   how many id_steps the id is behind the last allocation's
+ *     8..16   number of outermost frames equal to those of the previous callstack
+ *     17..25  number of frames that follow, outermost first
+ *     26      deep: both numbers are separate words after n_samples instead
+ *   of other records
+ *     4..31   id of the last allocation minus this id, in id_steps
  *
- * Frames are return addresses, as signed distances from base_address, or
- * MEMPROF_PACKED_FAR and the address in two words.
+ * Frames are return addresses, as signed distances from base_address, or MEMPROF_PACKED_FAR and the
+ * address in two words.
  */
 #define MEMPROF_PACKED_TIME_NS 16u
 #define MEMPROF_PACKED_THREAD 6u
@@ -153,17 +155,17 @@ enum memprof_walk_state {
 #define MEMPROF_PACKED_SHARED(frames) ((__u32)(frames) << 8)
 #define MEMPROF_PACKED_NEW(frames) ((__u32)(frames) << 17)
 #define MEMPROF_PACKED_DEEP (1u << 26)
-#define MEMPROF_PACKED_MAX_COUNT 0x1ffu /* of frames in the head */
+#define MEMPROF_PACKED_MAX_COUNT 0x1ffu /* maximum frame count in the head */
 #define MEMPROF_PACKED_BEHIND(steps) ((__u32)(steps) << 4)
 #define MEMPROF_PACKED_MAX_BEHIND 0xfffffffu
 #define MEMPROF_PACKED_FAR 0x80000000u
 
 struct memprof_packed_head {
-	__u64 time_ns;	    /* of the first record */
+	__u64 time_ns;	    /* of the batch's first record */
 	__u64 base_address; /* of frames */
-	__u64 last_sample;  /* the id that the batch's first allocation follows */
+	__u64 last_sample;  /* the id before that of the batch's first allocation */
 	__u32 id_step;
-	__u32 records; /* threads are not counted; set by a flush */
+	__u32 records; /* without thread records; set by a flush */
 };
 
 struct memprof_packed {
@@ -173,14 +175,14 @@ struct memprof_packed {
 
 /* Format of the records in a batch. */
 enum memprof_batch_format {
-	MEMPROF_BATCH_PLAIN = 0,  /* struct memprof_record, as many as it has */
+	MEMPROF_BATCH_PLAIN = 0,  /* an array of struct memprof_record */
 	MEMPROF_BATCH_PACKED = 1, /* struct memprof_packed */
 };
 
 enum memprof_agent_state {
 	MEMPROF_AGENT_IDLE = 0,
 	MEMPROF_AGENT_SAMPLING = 1,
-	MEMPROF_AGENT_IN_USE = 2,      /* the program runs Gc.Memprof itself; left alone */
+	MEMPROF_AGENT_IN_USE = 2,      /* the program runs Gc.Memprof itself; nothing is changed */
 	MEMPROF_AGENT_UNSUPPORTED = 3, /* no usable Memprof in this runtime */
 	MEMPROF_AGENT_STOPPED = 4,     /* the program has called Gc.Memprof.stop */
 	/* OCaml 4: the program samples by itself; STOPPED once it no longer does. */
@@ -198,10 +200,8 @@ struct memprof_pauses {
 	__u64 count[MEMPROF_PAUSE_BUCKETS];
 };
 
-/*
- * Offsets in the domain state that are the same in every OCaml 5 runtime that an agent samples;
- * bytes. The watcher starts no session in any other runtime.
- */
+/* Offsets in the domain state that are the same in every OCaml 5 runtime that an agent samples;
+ * bytes. The watcher starts no session in any other runtime. */
 enum memprof_domain_place {
 	MEMPROF_DOMAIN_YOUNG_PTR = 8,
 	MEMPROF_DOMAIN_YOUNG_START = 16,
@@ -209,7 +209,7 @@ enum memprof_domain_place {
 	MEMPROF_DOMAIN_CURRENT_STACK = 40,
 	MEMPROF_DOMAIN_C_STACK = 64,
 	MEMPROF_DOMAIN_ALLOCATED_WORDS = 128, /* in the major heap, since its last slice */
-	MEMPROF_DOMAIN_TRIGGER = 8,	      /* memprof_young_trigger, from its Memprof on */
+	MEMPROF_DOMAIN_TRIGGER = 8,	      /* memprof_young_trigger, after its Memprof */
 };
 
 /*
@@ -222,21 +222,22 @@ struct memprof_runtime_offsets {
 	__u32 memprof_config;	  /* a domain's Memprof: the profile it uses */
 	__u32 stat_words;	  /* domain state: stat_minor_words, promoted, major follow */
 	__u32 shared_heap;	  /* domain state: its part of the major heap */
-	/* 1: the collection that a sample's block causes keeps its callstack. */
+	/* 1: a collection caused by a sample's block preserves the sample's callstack. */
 	__u16 callstacks_stay;
-	/* Domain state: local_roots. 0: not supplied, because the agent may not open a page of the
-	 * program. */
+	/* Domain state: local_roots. 0: not supplied, because the agent may not make a page of the
+	 * program writable. */
 	__u16 local_roots;
 };
 
-/* The same of OCaml 4: from bottom_of_stack, which the agent reads from the program's code. */
+/* The same for OCaml 4: offsets from bottom_of_stack, which the agent reads from the program's
+ * code. */
 enum memprof_state_place {
 	MEMPROF_STATE_LOCAL_ROOTS = 80,
 };
 
 /* Allocation counts of the domain that currently has this index. */
 struct memprof_domain {
-	__u64 state;	     /* its domain state; 0: not known, or none */
+	__u64 state;	     /* its domain state; 0: unknown or none */
 	__u64 heap_bytes;    /* its part of the major heap, at its last minor collection */
 	__u64 base_words[3]; /* its words when it began: minor, promoted, major */
 };
@@ -247,7 +248,7 @@ struct memprof_batch_buffer {
 	__u32 count;
 	__u32 generation; /* session that every record in the batch belongs to */
 	__u64 last_sample;
-	__u32 words;  /* of a packed batch */
+	__u32 words;  /* number of words of a packed batch */
 	__u32 format; /* enum memprof_batch_format */
 	union {
 		struct memprof_record records[MEMPROF_BATCH_RECORDS];
@@ -264,10 +265,10 @@ struct memprof_agent_control {
 	__u32 domain_bytes;  /* sizeof(struct memprof_domain) */
 	__u32 domain_count;  /* MEMPROF_DOMAINS */
 
-	/* Written by the watcher. A new generation makes the agent (re)start with
-	 * the new rate at its next chance; rate 0 means: do not sample. */
+	/* Written by the watcher. A new generation makes the agent (re)start with the new rate at
+	 * the next opportunity; rate 0: do not sample. */
 	double requested_rate;	  /* samples per word, 0 .. 1 */
-	__u64 requested_until_ns; /* CLOCK_MONOTONIC; the watcher keeps moving it on */
+	__u64 requested_until_ns; /* CLOCK_MONOTONIC; the watcher extends it regularly */
 	__u32 requested_generation;
 	__u32 requested_capture; /* enum memprof_capture_by; goes with the rate */
 	struct memprof_runtime_offsets offsets;
@@ -277,19 +278,19 @@ struct memprof_agent_control {
 	__u64 buffers;	  /* address of the first of buffer_count struct memprof_batch_buffer */
 	__u64 domains;	  /* address of the first of domain_count struct memprof_domain */
 	double rate;	  /* of the running or last session */
-	__u32 generation; /* requested_generation that state answers */
+	__u32 generation; /* requested_generation that state refers to */
 	__u32 state;	  /* enum memprof_agent_state */
-	__u64 starts;	  /* sessions started and ended, over the process's life */
+	__u64 starts;	  /* sessions started and ended since the process began */
 	__u64 stops;
-	__u64 conflicts;	/* domains left alone because the program samples there itself */
-	__u64 domains_left_out; /* domains among too many to have a profile each */
+	__u64 conflicts;	/* domains not sampled because the program samples there itself */
+	__u64 domains_left_out; /* domains not sampled: too many for a profile each */
 	__u64 program_stops;	/* profiles that the program has ended by Gc.Memprof.stop */
 	/* Minor, promoted, major words allocated by domains that have ended while known. */
 	__u64 ended_words[3];
-	struct memprof_pauses pauses[MEMPROF_GC_PHASES]; /* while sampling only */
+	struct memprof_pauses pauses[MEMPROF_GC_PHASES]; /* counted only while sampling */
 
 	__u32 running_generation; /* session that new records belong to */
-	__u32 buffers_used;	  /* those from here on have never held anything */
+	__u32 buffers_used;	  /* buffers from this one on have never been used */
 	/* enum memprof_capture_by of the running session: the requested mode or, if the agent
 	 * cannot walk, runtime capture. */
 	__u32 running_capture;
@@ -300,15 +301,15 @@ struct memprof_agent_control {
 	 * the generation of the running session, whose start forgets all earlier blocks. Set before
 	 * the announcement. */
 	__u32 followed_since;
-	__u32 callstacks_moved; /* samples whose callstack was none any more */
+	__u32 callstacks_moved; /* samples whose callstack was no longer valid */
 	/* Words that domains allocated during changes of the session: from the end of one session
 	 * until each domain sampled in the next. */
 	__u64 unsampled_words;
-	/* Sessions that the agent is to capture. */
-	__u32 walk_state;     /* enum memprof_walk_state, of the last one */
+	/* For sessions in agent capture. */
+	__u32 walk_state;     /* enum memprof_walk_state of the last session */
 	__u32 callstacks_cut; /* samples reported with their innermost frame only; wraps */
 	/* OCaml 5: deaths in a minor heap that may be promotions: the runtime counted the blocks as
-	 * dead, and nothing remains that would show otherwise. */
+	 * dead, and no information remains to verify that. */
 	__u64 uncertain_deaths;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The contract between the agent and a reader that has no kernel side: memory that both map. The
- * reader makes a memfd and starts the program with its number in MEMPROF_SHARE_FD; the first
+ * The contract between the agent and a reader without a kernel side: memory that both map. The
+ * reader creates a memfd and starts the program with its number in MEMPROF_SHARE_FD; the first
  * process with an OCaml runtime takes it.
  *
  *   offset                  contents
@@ -11,14 +11,14 @@
  *   MEMPROF_SHARE_BUFFERS   struct memprof_batch_buffer[]
  *   MEMPROF_SHARE_RING      ring_bytes of events
  *
- * The agent maps control, domains and buffers over its own data, so that it writes where it always
- * does. An event in the ring is a u64 length, the event as in bpf/events.h, and padding to 8 bytes.
- * Length MEMPROF_SHARE_SKIP: the rest of the ring is not used this time.
+ * The agent maps control, domains and buffers over its own data, so that it writes to the usual
+ * addresses. An event in the ring is a u64 length, the event as in bpf/events.h, and padding to 8
+ * bytes. Length MEMPROF_SHARE_SKIP: the rest of the ring is unused this time.
  *
- * The reader thus has the records of unfinished batches after any death of the program. It takes
- * all that it finds for hostile: lengths and positions are checked, an event is copied before it is
- * decoded. The agent never waits for the reader: a batch that the ring has no room for is lost,
- * which the numbers of the records tell.
+ * The reader therefore has the records of unfinished batches, however the program ends. It treats
+ * everything in this memory as hostile: it checks lengths and positions, and copies an event before
+ * it decodes it. The agent never waits for the reader: a batch for which the ring has no room is
+ * lost, which shows as a gap in the numbers of the records.
  *
  *   positions count bytes since the start; the ring has [read, written)
  *
@@ -52,20 +52,20 @@
  * the environment that they would have had. */
 #define MEMPROF_SHARE_FD "MEMPROF_SHARE_FD"
 #define MEMPROF_SHARE_PRELOAD "MEMPROF_SHARE_PRELOAD"
-/* The name of the reader's socket, abstract and SOCK_SEQPACKET, if it follows children. A process
- * that has not taken the memfd sends a memprof_share_request and receives one byte with the
- * descriptor of a memfd of its own, or the end of the connection: it is not followed. A forked
- * child asks at its first sample, so one that calls exec at once costs nothing. */
+/* Name of the reader's socket (abstract, SOCK_SEQPACKET) if it follows children. A process that has
+ * not taken the memfd sends a memprof_share_request. It receives one byte with the descriptor of a
+ * memfd of its own; if the connection ends instead, it is not followed. A forked child asks at its
+ * first sample, so one that calls exec at once costs nothing. */
 #define MEMPROF_SHARE_SOCKET "MEMPROF_SHARE_SOCKET"
-#define MEMPROF_SHARE_NAME 64u /* the longest name, with a final zero */
+#define MEMPROF_SHARE_NAME 64u /* maximum size of the name, with a final zero */
 
-/* The longest path of a program that the agent reports, with its final zero. */
+/* Maximum size of the path of a program that the agent reports, with its final zero. */
 #define MEMPROF_SHARE_PATH 1024u
 
 enum memprof_share_kind {
 	MEMPROF_SHARE_STARTED = 1,    /* an OCaml program */
-	MEMPROF_SHARE_FORKED = 2,     /* a child of one, which runs the same program */
-	MEMPROF_SHARE_NO_RUNTIME = 3, /* another program, which waits for no answer */
+	MEMPROF_SHARE_FORKED = 2,     /* a forked child that runs the same program */
+	MEMPROF_SHARE_NO_RUNTIME = 3, /* another program, which does not wait for an answer */
 };
 
 struct memprof_share_request {
@@ -78,8 +78,8 @@ struct memprof_share_request {
 struct memprof_share {
 	__u64 magic;
 	/* Written by the reader before the program starts. */
-	__u32 abi_version; /* MEMPROF_AGENT_ABI; an agent of another one does not take it */
-	__u32 capture;	   /* enum memprof_capture_by: by the runtime or by the agent */
+	__u32 abi_version; /* MEMPROF_AGENT_ABI; agents with another one do not take it */
+	__u32 capture;	   /* enum memprof_capture_by: runtime or agent */
 	__u64 ring_bytes;  /* a multiple of the page size */
 	double rate;	   /* samples per word */
 	__u64 until_ns;	   /* the first lease (requested_until_ns) */
@@ -88,17 +88,17 @@ struct memprof_share {
 	 * program waits for that (answered), since it could not be sampled before. */
 	struct memprof_runtime_offsets offsets;
 	/* Written by the agent. */
-	__u32 pid;  /* of the process that has taken it, in its namespace; 0: none yet */
-	__u32 lock; /* of the ring's writers */
-	/* Addresses in the program, set once it has been taken: control last. */
+	__u32 pid;  /* pid of the process that has taken it, in its namespace; 0: none yet */
+	__u32 lock; /* held by a writer of the ring */
+	/* Addresses in the program, set when it has taken the memory; control last. */
 	__u64 domains, buffers;
-	__u64 callback_exn; /* of caml_callback_exn: says where the program is loaded */
+	__u64 callback_exn; /* its address shows where the program is loaded */
 	__u64 control;
-	char exe[MEMPROF_SHARE_PATH]; /* /proc/self/exe; "" when it is longer */
+	char exe[MEMPROF_SHARE_PATH]; /* /proc/self/exe; "" if it is too long */
 	__u64 written __attribute__((aligned(64)));
 	/* Written by the reader. */
 	__u64 read __attribute__((aligned(64)));
-	__u32 answered; /* 1: it has identified the program and written offsets, or refuses it */
+	__u32 answered; /* 1: the reader has written offsets, or refuses the program */
 };
 
 #endif

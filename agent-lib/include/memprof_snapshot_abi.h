@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The contract of heap snapshots between the agent and its watcher: the symbol
- * memprof_snapshot, one struct memprof_snapshot, and memprof_agent_snapshot(), which the
- * watcher has a thread call that stands at the safe point and that it traces. A thread that waits
- * in a system call, while the runtime is free, calls memprof_agent_snapshot_waiting() instead,
- * which an agent may not have.
+ * The contract of heap snapshots between the agent and its watcher: the symbol memprof_snapshot,
+ * one struct memprof_snapshot, and memprof_agent_snapshot(). The watcher traces a thread and makes
+ * it call this function at the safe point. If the runtime is free and a thread waits in a system
+ * call, it makes that thread call memprof_agent_snapshot_waiting() instead, which older agents
+ * lack.
  *
  *     watcher                 program                     its copy
  *     layout, request = N
  *     calls the function ---> clone ------------------->  stopped before its first instruction
  *                             child, answered = N
- *                             goes on
+ *                             continues
  *     lets the copy run ------------------------------->  gives up descriptors, finds roots, int3
  *     reads roots and heap from the copy's memory, kills it
  *                             next minor collection: reaps it
  *
- * The copy is the program's memory at that instant, and its sole thread only ever runs the
- * agent's code. Its own struct memprof_snapshot, in its memory, tells what it has found. Left alone
- * at any point, it ends: by the int3, which nobody takes then.
+ * The copy is the program's memory at that instant, and its only thread runs only the agent's code.
+ * It writes its results to its own struct memprof_snapshot, in its own memory. If the watcher
+ * disappears at any point, the copy ends by the int3, which no one handles then.
  */
 #ifndef MEMPROF_SNAPSHOT_ABI_H
 #define MEMPROF_SNAPSHOT_ABI_H
@@ -27,7 +27,7 @@
 #define MEMPROF_SNAPSHOT_MAGIC 0x70616e734d50524dULL /* "MRPMsnap" read as bytes */
 #define MEMPROF_SNAPSHOT_ABI 3u
 
-/* Kind of a root, by the scanner that found it. */
+/* Kind of a root, determined by the scanner that found it. */
 enum memprof_root_kind {
 	MEMPROF_ROOT_MODULE = 0,   /* a field of a module, linked or loaded */
 	MEMPROF_ROOT_STACK = 1,	   /* a frame of the thread that runs in the domain */
@@ -35,19 +35,19 @@ enum memprof_root_kind {
 	MEMPROF_ROOT_C_GLOBAL = 3, /* registered by C code */
 	MEMPROF_ROOT_FINALISER = 4,
 	MEMPROF_ROOT_MEMPROF = 5,
-	MEMPROF_ROOT_THREAD = 6, /* of other threads, and of what else has set the runtime's hook */
+	MEMPROF_ROOT_THREAD = 6, /* of other threads, and of other users of the runtime's hook */
 	MEMPROF_ROOT_KINDS = 7,
 };
 
 struct memprof_root {
-	__u64 slot; /* where the value is held */
+	__u64 slot; /* address of the word that holds the value */
 	__u64 value;
 };
 
 /* A run of roots of one kind; it begins where the previous section ended. */
 struct memprof_root_section {
 	__u32 kind;   /* enum memprof_root_kind */
-	__u32 domain; /* of OCaml 5, by its place in `domains`; 0 for what no domain has */
+	__u32 domain; /* OCaml 5: index of the domain in `domains`; 0 for sections of no domain */
 	__u64 roots;
 };
 
@@ -55,14 +55,14 @@ enum memprof_copy_state {
 	MEMPROF_COPY_BEGUN = 0,
 	MEMPROF_COPY_ROOTS_FOUND = 1,
 	MEMPROF_COPY_NO_ROOM = 2, /* no memory for the roots, or more than MEMPROF_MAX_ROOTS */
-	MEMPROF_COPY_HAS_DESCRIPTORS = 3, /* it could not give them up */
+	MEMPROF_COPY_HAS_DESCRIPTORS = 3, /* it could not close its descriptors */
 };
 
 #define MEMPROF_MAX_ROOTS (1u << 22)
 /* Two sections that belong to no domain, and five for each domain. */
 #define MEMPROF_MAX_ROOT_SECTIONS (2u + 5u * MEMPROF_DOMAINS)
 
-/* Bytes into the state of an OCaml 4 runtime, or of a domain. */
+/* Offsets in the state of an OCaml 4 runtime, or of a domain; bytes. */
 struct memprof_state_layout {
 	__u32 stack;		   /* bottom_of_stack, or current_stack of OCaml 5 */
 	__u32 last_return_address; /* OCaml 4 */
@@ -70,7 +70,7 @@ struct memprof_state_layout {
 	__u32 local_roots;
 };
 
-/* Reasons for which the program waits for a snapshot of itself; bits of points_wanted. */
+/* Points at which the program waits for a snapshot of itself; bits of points_wanted. */
 enum memprof_point_kind {
 	MEMPROF_POINT_OF_PROGRAM = 1, /* Memprof_agent.snapshot */
 	MEMPROF_POINT_EXIT = 2,
@@ -78,10 +78,8 @@ enum memprof_point_kind {
 
 #define MEMPROF_POINT_NAME_BYTES 64
 
-/*
- * Points: while points_until_ns (CLOCK_MONOTONIC) is to come, a thread that reaches a wanted one
- * tells its number and waits, at memprof_agent_at_point(), until that is answered.
- */
+/* Points: until points_until_ns (CLOCK_MONOTONIC), a thread that reaches a wanted point writes its
+ * number and waits at memprof_agent_at_point() until the watcher has answered. */
 struct memprof_snapshot {
 	__u64 magic;
 	__u32 abi_version;
@@ -89,30 +87,30 @@ struct memprof_snapshot {
 
 	/* Written by the watcher, the request last. */
 	struct memprof_state_layout layout;
-	__u64 patience_ns; /* from the call on; what could be copied later only is not */
-	__u64 request;	   /* not 0, and another one each time */
+	__u64 patience_ns; /* counted from the call; later, no copy is made */
+	__u64 request;	   /* not 0; different each time */
 
 	/* Written by the agent. */
 	__u64 answered; /* the request that child answers */
-	__s64 child;	/* as the program numbers it; negative: an error number, there is none;
-			   ETIME: the domains of OCaml 5 did not come to stand still together */
-	__u64 clone_ns; /* how long the program stood still for it */
+	__s64 child; /* pid in the program's namespace; if negative, an error number, and there is
+			no copy; ETIME: the domains of OCaml 5 did not stop together */
+	__u64 clone_ns; /* duration of the program's pause */
 
 	/* Written by the copy, in its own memory. */
 	__u32 copy_state; /* enum memprof_copy_state */
 	__u32 section_count;
 	__u64 sections; /* address of struct memprof_root_section */
 	__u64 roots;	/* address of struct memprof_root */
-	__u64 domains;	/* address of the addresses of their states, in OCaml 5 */
+	__u64 domains;	/* OCaml 5: address of the addresses of the domain states */
 	__u64 domain_count;
 
 	/* Points. Written by the watcher. */
 	__u64 points_until_ns;
-	__u64 point_answered; /* the number of the last one that need not wait any more */
+	__u64 point_answered; /* number of the last point that need not wait any more */
 	__u32 points_wanted;  /* bits of enum memprof_point_kind */
-	__u32 point_taken;    /* whether there is a snapshot of it */
+	__u32 point_taken;    /* 1: a snapshot of it was taken */
 	/* Written by the agent, the number last. */
-	__u64 point; /* at which a thread waits; 0: none */
+	__u64 point; /* number of the point at which a thread waits; 0: none */
 	__u32 point_kind;
 	/* Written by the watcher: 1 if it reads the copy without CAP_SYS_PTRACE, as the same user.
 	 * Other processes of that user can then read the copy too, as they can read the program. */

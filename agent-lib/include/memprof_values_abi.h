@@ -3,30 +3,30 @@
  * Values that a program publishes (points, timers, values, phases, log lines) in its own memory,
  * and the protocol by which a watcher reads them from outside.
  *
- * Finding it: the USDT note memprof:values of the program's file; the address of its semaphore is
- * that of `semaphore` in struct memprof_values_head, with which struct memprof_values begins. No
- * one has to raise it, and no probe is ever hit.
+ * Finding them: the program's file has the USDT note memprof:values. The address of its semaphore
+ * is that of `semaphore` in struct memprof_values_head, with which struct memprof_values begins.
+ * The semaphore need not be raised, and no probe is ever hit.
  *
  * Names are keys: a second point of the same name and labels is the same slot. Slots are never
- * taken back, so what the first slots_used of them hold stays. When all are used, points and
- * timers count in a slot "other", and refused counts.
+ * freed, so the contents of the first slots_used slots stay valid. When all slots are used, points
+ * and timers count in a slot "other", and `refused` is incremented.
  *
- * Lanes: a cell for each point and timer and each domain (by its index; OCaml 4 has one domain),
- * which that domain alone writes. The last lane is written by all others, atomically: C code and
- * domains of a higher index. Sums over lanes are exact.
+ * Lanes: each point and timer has a cell for each domain (by its index; OCaml 4 has one domain),
+ * which only that domain writes. All others write the last lane, atomically: C code and domains of
+ * a higher index. Sums over lanes are exact.
  *
  *     slot "requests" --+-- lanes[0].points[slot]    hits of domain 0
  *                       +-- lanes[1].points[slot]    hits of domain 1
  *                       +-- lanes[127].points[slot]  hits of C code
  *
- * Torn reads: a single word is always whole. Items of several words (timer cells, values, log
+ * Torn reads: a single word is always consistent. Items of several words (timer cells, values, log
  * entries) stand between `done` and `seq`. A writer makes seq odd, writes, then sets done and then
  * seq to the next even number. A reader that reads upwards and finds both equal and even has the
  * last written item. A copy by one instruction (rep movs) goes upwards within a cache line only.
  *
- * The watcher writes observed_until_ns: until then functions are evaluated and log lines formatted;
- * and, when somebody says so, resumed, control of slots, and its part of a request; and, if it
- * checks assertions, check_until_ns and check_answered. It writes nothing else.
+ * The watcher writes observed_until_ns: until then functions are evaluated and log lines formatted.
+ * On a user's request it writes resumed, control of slots, and its part of a request. If it checks
+ * assertions, it writes check_until_ns and check_answered. It writes nothing else.
  */
 #ifndef MEMPROF_VALUES_ABI_H
 #define MEMPROF_VALUES_ABI_H
@@ -43,11 +43,12 @@
 #define MEMPROF_VALUES_LOG 256u
 #define MEMPROF_VALUES_REQUESTS 16u
 
-/* Environment of a program that memprofctl check has started: "1", until the agent replaces it with
- * the pid of the process whose assertions are verified, so that no child waits for that. */
+/* In the environment of a program that memprofctl check has started: "1", until the agent replaces
+ * it with the pid of the process whose assertions are verified, so that no child waits for the
+ * verification. */
 #define MEMPROF_CHECK_PID "MEMPROF_SHARE_CHECK"
 
-/* Slots that are there before any is made: for what has no place. */
+/* Slots that always exist, used when there is no room for a new slot. */
 #define MEMPROF_VALUES_OTHER_POINTS (MEMPROF_VALUES_SLOTS - 1)
 #define MEMPROF_VALUES_OTHER_TIMERS (MEMPROF_VALUES_SLOTS - 2)
 #define MEMPROF_VALUES_OTHER_VALUES (MEMPROF_VALUES_SLOTS - 3) /* forgets */
@@ -59,7 +60,7 @@ enum memprof_slot_kind {
 	MEMPROF_SLOT_TIMER = 2, /* its cells: timers[slot.cell] */
 	MEMPROF_SLOT_PHASE = 3, /* a timer, too */
 	MEMPROF_SLOT_VALUE = 4,
-	MEMPROF_SLOT_TAG = 5, /* root: see below; number: what empty places of weak arrays hold */
+	MEMPROF_SLOT_TAG = 5, /* root: see below; number: contents of empty places of weak arrays */
 	MEMPROF_SLOT_REQUEST = 6, /* root: a closure; requests[slot.cell] */
 	/* Assertions of Memprof_check. */
 	MEMPROF_SLOT_UNREACHABLE = 7, /* root, number: as of a tag, with pairs of places */
@@ -95,22 +96,20 @@ enum memprof_value_type {
 /* Location of a value. */
 enum memprof_value_source {
 	MEMPROF_VALUE_SET = 0,	    /* in the slot: a function's result, or set by C code */
-	MEMPROF_VALUE_OCAML = 1,    /* root is an OCaml value: a reference, or what type ANY has */
+	MEMPROF_VALUE_OCAML = 1,    /* root is an OCaml value: a reference, or of type ANY */
 	MEMPROF_VALUE_ADDRESS = 2,  /* root is the address of an int64_t or double */
-	MEMPROF_VALUE_FUNCTION = 3, /* as SET, once it was evaluated; root is a closure */
+	MEMPROF_VALUE_FUNCTION = 3, /* like SET, once it has been evaluated; root is a closure */
 };
 
 enum memprof_value_state {
-	MEMPROF_VALUE_NEVER = 0, /* no function's result yet */
+	MEMPROF_VALUE_NEVER = 0, /* the function has not returned a result yet */
 	MEMPROF_VALUE_THERE = 1,
 	MEMPROF_VALUE_RAISED = 2, /* the function has raised an exception */
 };
 
-/*
- * Settings of a slot, written by the watcher: off (its function is not called, its phase logs no
- * lines), and how often the function is called (0: period_ms). A watcher reads nothing of a slot
- * that is off. Points and timers continue to count, because a test would cost as much as the count.
- */
+/* Settings of a slot, written by the watcher: off (its function is not called, its phase logs no
+ * lines), and how often the function is called (0: period_ms). A watcher does not read a slot that
+ * is off. Points and timers continue to count, because a test would cost as much as the count. */
 #define MEMPROF_CONTROL_OFF 0x80000000u
 #define MEMPROF_CONTROL_PERIOD_MS 0x7fffffffu
 
@@ -123,25 +122,25 @@ struct memprof_slot {
 	/* Texts end with a 0 when there is room for one. */
 	char name[MEMPROF_SLOT_NAME];
 	char unit[MEMPROF_SLOT_UNIT];
-	char labels[MEMPROF_SLOT_LABELS]; /* key=value, each with a line of its own */
+	char labels[MEMPROF_SLOT_LABELS]; /* key=value, one per line */
 	__u32 kind;			  /* enum memprof_slot_kind */
-	__u32 cell;			  /* of a timer, phase or request */
-	/* The rest is of values; a tag has root and number, a request root and type. */
+	__u32 cell;			  /* index of the cell of a timer, phase or request */
+	/* The rest is for values; a tag uses root and number, a request root and type. */
 	__u64 done;
 	__u32 type, source, state; /* enums above; type of a request: enum memprof_request_place */
 	__u32 period_ms;	   /* of a function */
 	__u64 root;
 	__u64 number;	  /* int or bool, or the bits of a double */
 	__u64 changed_ns; /* CLOCK_MONOTONIC when it was set */
-	__u32 text_bytes; /* that the string has; the first MEMPROF_SLOT_TEXT are in text */
-	__u32 control;	  /* MEMPROF_CONTROL_...; of all kinds, the watcher's */
+	__u32 text_bytes; /* size of the string; its first MEMPROF_SLOT_TEXT bytes are in text */
+	__u32 control;	  /* MEMPROF_CONTROL_...; for all kinds; written by the watcher */
 	char text[MEMPROF_SLOT_TEXT];
 	__u64 seq;
 };
 
 struct memprof_point_cell {
 	__u64 header; /* in OCaml 4 a point is an OCaml record with one field */
-	__u64 hits;   /* twice as many, and perhaps one more: hits >> 1 */
+	__u64 hits;   /* hits << 1; the lowest bit may be set */
 };
 
 /*
@@ -166,7 +165,7 @@ static inline __u32 memprof_values_bucket(__u64 ticks)
 	return bucket < MEMPROF_VALUES_BUCKETS ? bucket : MEMPROF_VALUES_BUCKETS - 1;
 }
 
-/* The least that is in a bucket. */
+/* Returns the lower limit of a bucket. */
 static inline __u64 memprof_values_bucket_ticks(__u32 bucket)
 {
 	if (bucket < 4)
@@ -174,7 +173,8 @@ static inline __u64 memprof_values_bucket_ticks(__u32 bucket)
 	return (__u64)(4 + bucket % 4) << (bucket / 4 - 1 + MEMPROF_BUCKET_UNIT);
 }
 
-/* Each word is whole; who reads while one is added may find it in some of them. */
+/* Each word is consistent; a reader may see an interval that is being added in only some of
+ * them. */
 struct memprof_timer_histogram {
 	__u64 sum_ticks;
 	__u64 counts[MEMPROF_VALUES_BUCKETS];
@@ -189,7 +189,7 @@ struct memprof_timer_cell {
 	__u64 done;
 	__u64 starts, stops;
 	__u64 sum_ticks;
-	__u64 max_ticks; /* of those stopped with the token of their start */
+	__u64 max_ticks; /* of intervals stopped with the token of their start */
 	__u64 reserved[2];
 	__u64 seq;
 };
@@ -214,7 +214,7 @@ struct memprof_log_entry {
 	__u64 ticks;
 	__u32 kind;
 	__u32 slot;
-	__u32 text_bytes; /* of the line; the first MEMPROF_LOG_TEXT are in text */
+	__u32 text_bytes; /* size of the line; its first MEMPROF_LOG_TEXT bytes are in text */
 	__u32 reserved;
 	char text[MEMPROF_LOG_TEXT];
 	__u64 seq;
@@ -223,7 +223,7 @@ struct memprof_log_entry {
 /* Place at which the program answers a request. */
 enum memprof_request_place {
 	MEMPROF_REQUEST_ANYWHERE = 0, /* after a minor collection, or as the next */
-	MEMPROF_REQUEST_AT_POLL = 1,  /* where the program says so */
+	MEMPROF_REQUEST_AT_POLL = 1,  /* only where the program polls */
 };
 
 enum memprof_request_state {
@@ -248,7 +248,7 @@ struct memprof_request {
 	__u64 answered;	  /* number */
 	__u64 running;	  /* number; 0: none */
 	__u32 state;	  /* enum memprof_request_state */
-	__u32 text_bytes; /* of the answer; the first MEMPROF_REQUEST_TEXT are in text */
+	__u32 text_bytes; /* size of the answer; its first MEMPROF_REQUEST_TEXT bytes are in text */
 	char text[MEMPROF_REQUEST_TEXT];
 	__u64 seq;
 
@@ -271,26 +271,26 @@ struct memprof_values_head {
 	__u16 semaphore, reserved;
 	__u32 slot_bytes, lane_bytes, log_entry_bytes;
 	__u32 clock;	       /* enum memprof_values_clock */
-	__u32 request_bytes;   /* 0: a library that has no requests yet */
-	__u32 histogram_bytes; /* of one; 0: a library that has none yet */
+	__u32 request_bytes;   /* size of a request; 0: the library has none yet */
+	__u32 histogram_bytes; /* size of a histogram; 0: the library has none yet */
 	__u64 check_point; /* number of the point at which the program waits for a check; 0: none */
 	__u64 reserved_line[2];
 
 	/* Written by the program. */
 	__u32 slots_used, timers_used;
-	__u32 lanes_used;  /* from the first on */
-	__u32 shared_used; /* the last lane */
-	__u64 refused;	   /* slots for which there was no place */
+	__u32 lanes_used;  /* number of lanes in use, without the last one */
+	__u32 shared_used; /* 1: the last lane is in use */
+	__u64 refused;	   /* slots for which there was no room */
 	__u64 log_next;	   /* number of the next entry */
-	__u64 log_lost;	   /* lines whose entry was being written */
-	__u64 forks;	   /* of this process from its parent: counts began anew */
+	__u64 log_lost;	   /* lines dropped because their entry was being written */
+	__u64 forks;	   /* from the first process to this one; counts restart at each */
 	__u64 pauses;	   /* so far */
-	__u32 waiting;	   /* threads that wait in one */
+	__u32 waiting;	   /* threads that wait in a pause */
 	__u32 requests_used;
 
 	/* Written by the watcher. */
-	__u64 observed_until_ns; /* CLOCK_MONOTONIC; the program makes it 0 when it is over */
-	__u64 resumed;		 /* pauses, from the first on, that are over */
+	__u64 observed_until_ns; /* CLOCK_MONOTONIC; the program sets it to 0 afterwards */
+	__u64 resumed;		 /* number of pauses, counted from the first, that have ended */
 	__u64 asked_last;	 /* number of the last request */
 	__u64 check_until_ns;	 /* CLOCK_MONOTONIC; until then the program waits for a check */
 	__u64 check_answered;	 /* number of the last point that need not wait any more */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The runtime's two hooks, caml_enter_ and caml_leave_blocking_section_hook, are called with the
- * lock held before and after. Other threads may call ours while they are set or restored: the
- * functions that ours call next stay the same, and a session's number distinguishes notes of
- * earlier sections, whose end was not seen, from current ones. If other hooks were chained above
- * ours, ours stay, and only pass calls on outside sessions.
+ * The runtime's hooks caml_enter_blocking_section_hook and caml_leave_blocking_section_hook are
+ * called with the lock held before and after. Other threads may call ours while they are set or
+ * restored. This is safe, because the functions that ours call next stay the same, and because the
+ * session's number distinguishes current notes from those of earlier sections whose end was not
+ * seen. If other hooks were chained above ours, ours stay, and outside sessions they only pass
+ * calls on.
  *
- * The threads library does not chain but overwrites the hooks when its module begins: then nothing
- * is remembered any more.
+ * When the module of the threads library is initialised, it overwrites the hooks instead of
+ * chaining them; from then on no notes are remembered.
  */
 #include "blocking.h"
 
@@ -20,7 +21,7 @@ extern void (*caml_leave_blocking_section_hook)(void) WEAK;
 
 typedef void (*hook)(void);
 
-/* The words that each section reads, in one line of the processor's cache. */
+/* The words that each section reads, in one cache line. */
 static struct {
 	uint64_t place_of_note;
 	int has_domains;
@@ -38,7 +39,7 @@ struct chained {
 /* The runtime's note for this thread, while it does not hold the lock. */
 static __thread struct {
 	uint64_t note[2];
-	uint32_t session; /* 0: it has it, or nothing was remembered */
+	uint32_t session; /* 0: it holds the lock, or nothing was remembered */
 } released;
 
 int memprof_blocking_hooks;
@@ -111,7 +112,7 @@ void memprof_blocking_begin(uint64_t note_place)
 		return;
 	hot.place_of_note = note_place;
 	hot.has_domains = memprof_has_domains();
-	chain(&leave); /* what is remembered is forgotten again */
+	chain(&leave); /* forgets what was remembered */
 	chain(&enter);
 	memprof_blocking_hooks = enter.there + leave.there;
 }

@@ -42,7 +42,7 @@ static const void *readable(const struct elf_object *object, uintptr_t address, 
 	return found && memprof_is_readable((uintptr_t)found, bytes) ? found : NULL;
 }
 
-/* Does the same for a few bytes, which are usually near the previous ones. */
+/* Does the same for a few bytes, which are usually close to the previous ones. */
 static int may_read(struct elf_object *object, int of, const void *at, size_t bytes)
 {
 	uintptr_t begin = (uintptr_t)at, page = memprof_page_of(begin + bytes - 1);
@@ -146,7 +146,7 @@ static int read_dynamic(struct elf_object *object)
 		note_tag(&tables, &object->dynamic[i]);
 	if (i == object->n_dynamic)
 		return 0;
-	object->n_dynamic = i; /* the entry that ends it is behind */
+	object->n_dynamic = i; /* the last entry marks the end */
 	object->symbols = pointed_to(object, tables.symbols, sizeof(ElfW(Sym)));
 	object->names = pointed_to(object, tables.names, tables.names_bytes);
 	object->names_bytes = tables.names_bytes;

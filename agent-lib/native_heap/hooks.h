@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions that replace those of the C library in slots. They may be called under any lock, in
- * the dynamic linker, in a signal handler, or by a thread without OCaml code. So they allocate
- * nothing, take no lock, call no function that might do so, and keep errno. */
+/* Functions that replace those of the C library in slots. They may be called under any lock, in the
+ * dynamic linker, in a signal handler, or by a thread without OCaml code. So they allocate nothing,
+ * take no lock, call no function that might do so, and preserve errno. */
 #ifndef MEMPROF_C_HOOKS_H
 #define MEMPROF_C_HOOKS_H
 
@@ -16,13 +16,13 @@ enum memprof_c_function {
 	MEMPROF_C_POSIX_MEMALIGN,
 	MEMPROF_C_MEMALIGN,
 	MEMPROF_C_REALLOCARRAY,
-	MEMPROF_C_STANDARD, /* those before are in each malloc, or in the C library on top of it */
+	MEMPROF_C_STANDARD, /* every malloc has those above, or the C library builds them on it */
 	MEMPROF_C_FREE_SIZED = MEMPROF_C_STANDARD,
 	MEMPROF_C_FREE_ALIGNED_SIZED,
 	MEMPROF_C_CFREE,
 	MEMPROF_C_DALLOCX,
 	MEMPROF_C_SDALLOCX,
-	/* Operators of C++ that the malloc itself defines without calling its malloc. */
+	/* C++ operators that the malloc defines itself, without calling its own malloc(). */
 	MEMPROF_C_NEW,
 	MEMPROF_C_NEW_ARRAY,
 	MEMPROF_C_NEW_NOTHROW,
@@ -43,7 +43,7 @@ enum memprof_c_function {
 	MEMPROF_C_DELETE_ARRAY_NOTHROW,
 	MEMPROF_C_DELETE_ALIGNED_NOTHROW,
 	MEMPROF_C_DELETE_ARRAY_ALIGNED_NOTHROW,
-	/* The call with which a program puts itself under a seccomp filter. */
+	/* The call by which a program installs a seccomp filter. */
 	MEMPROF_C_PRCTL,
 	MEMPROF_C_FUNCTIONS,
 };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lock. dl_iterate_phdr holds it while it calls us, and fork() does not wait for its holder: in
- * the child a thread that does not exist may hold it for ever, and any thread that needs it hangs.
- * It has no name, but a shape: a recursive mutex in the linker's data that is this thread's while
- * we are called, and is not afterwards. The child reads it before any other thread can have it.
+ * The dynamic linker's lock. dl_iterate_phdr holds it while it calls us, and fork() does not wait
+ * for its holder. In the child, a thread that does not exist there may therefore hold it forever,
+ * and every thread that needs it hangs. The lock has no symbol, so we search for its shape: a
+ * recursive mutex in the linker's data that this thread holds while we are called, and not
+ * afterwards. The child reads it before any other thread can take it.
  */
 #define _GNU_SOURCE
 #include "linker.h"
@@ -33,10 +34,10 @@ struct lock {
 	uint32_t kind;
 };
 
-static const volatile struct lock *linkers; /* null: not known */
+static const volatile struct lock *linkers; /* null: unknown */
 static int locked_for_ever;
 int memprof_linker_has_been_looked_at;
-static iterate_function *iterate; /* null: not known */
+static iterate_function *iterate; /* null: unknown */
 
 /* ------------------------------------------------------------------ the lock */
 
@@ -84,7 +85,7 @@ static int search_linker(struct dl_phdr_info *info, size_t bytes, void *data)
 	return 1;
 }
 
-/* Of the mutexes that this thread held, finds the one that it has released since. */
+/* Finds, among the mutexes that this thread held, the one that it has released since. */
 static void find_lock(void)
 {
 	struct search search = {.thread = (uint32_t)raw_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0)};

@@ -11,12 +11,12 @@
 /* Shared with the watcher. */
 extern struct memprof_c_heap memprof_c_heap;
 
-/* Called by the hooks. A block of this size was allocated, some bytes of which may be sampled.
+/* Called by the hooks: a block of this size was allocated, and some of its bytes may be sampled.
  * Returns the block, or null if there was no memory. */
 void *memprof_c_allocated(void *block, uint64_t bytes);
-/* A block of that number is about to be freed; 0: it is not sampled. */
+/* Called before a block is freed. number: its sample number; 0: it is not sampled. */
 void memprof_c_freed(const void *block, uint64_t number);
-/* The block was not freed after all. */
+/* The block was not freed after all: undoes memprof_c_freed(). */
 void memprof_c_still_there(const void *block, uint64_t number);
 
 /* See stubs_x86_64.S. */

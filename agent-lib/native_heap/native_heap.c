@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 1. Data. memprof_c_heap is shared with the watcher. Sampled blocks are in a table of their own
- *    (sampled_blocks.h), the count-down of each thread in 24 bytes of its own (sampler.h).
- * 2. Synchronisation. Sessions begin and end in memprof_c_heap_check(), one thread at a time, who
- *    comes meanwhile goes on. The functions in slots run in all threads, whatever session begins
- *    or ends; memprof_c_session is what they go by.
- * 3. Who dies. Without a watcher the first sample that would be ends the session, in any thread;
- *    the slots are put back at the end of the next minor collection. A program that has none any
- *    more keeps them: its calls take a jump more. So does a forked child, since nobody asks there.
- *    Whatever thread was in the dynamic linker at the fork has left its lock behind (linker.h).
+ * 1. Data. memprof_c_heap is shared with the watcher. Sampled blocks have a table of their own
+ *    (sampled_blocks.h); each thread has 24 bytes for its count-down (sampler.h).
+ * 2. Synchronisation. Sessions begin and end in memprof_c_heap_check(), in one thread at a time;
+ *    other threads that come meanwhile skip it. The functions in slots run in all threads, before,
+ *    during and after a session; memprof_c_session is the only state that guides them.
+ * 3. End. Without a watcher, the first would-be sample ends the session, in any thread; the next
+ *    minor collection restores the slots at its end. A program without further collections keeps
+ *    our hooks: each call takes an additional jump. So does a forked child, which no one watches.
+ *    A thread that was in the dynamic linker at the fork has left its lock locked (linker.h).
  */
 #include "native_heap.h"
 
@@ -76,7 +76,7 @@ static void start(uint32_t generation, uint64_t interval)
 	memprof_blocking_begin(memprof_c_heap.note_place);
 	pause = 0;
 	answer(MEMPROF_NATIVE_HEAP_FOLLOWING, generation);
-	/* All slots that free a block are followed from here on. */
+	/* From here on all slots that free a block lead to our functions. */
 	__atomic_store_n(&memprof_c_session, generation, __ATOMIC_RELEASE);
 }
 
@@ -102,7 +102,7 @@ static void follow_libraries(void)
 		(void)patch();
 }
 
-/* ------------------------------------------------------------------ whose turn it is */
+/* ------------------------------------------------------------------ turns */
 
 /* Thread pointer of the thread that starts, stops, or searches for libraries; 0: none. */
 static uintptr_t turn;
@@ -129,8 +129,8 @@ void memprof_c_heap_check(int wanted)
 
 	if (!memprof_c_heap_take_turn())
 		return;
-	/* For children, which may not inspect files. Not at the load, when no one waits for it yet.
-	 */
+	/* For forked children, which may not inspect files themselves. Not done at load time, when
+	 * no one waits for it. */
 	if (memprof_c_heap.hands_off == 0)
 		memprof_linker_look();
 	if (memprof_c_heap.hands_off == MEMPROF_NATIVE_HEAP_FILTERED)
@@ -180,7 +180,7 @@ void memprof_c_heap_forget(void)
 	memprof_blocking_end();
 	memprof_c_heap.requested_interval = 0;
 	memprof_c_heap.state = MEMPROF_NATIVE_HEAP_IDLE;
-	memprof_c_heap.slots = 0; /* they stay as they are */
+	memprof_c_heap.slots = 0; /* slots keep our functions, but the child does not count them */
 	/* This is the only thread, so none is using what is forgotten. */
 	memprof_c_forget_blocks();
 }

@@ -6,7 +6,8 @@
 
 #include "raw_syscall.h"
 
-/* Reads the page by a system call that fails for another reason after the read. */
+/* Reads the page by a system call that first reads its argument and then fails for another
+ * reason. */
 static int page_is_readable(uintptr_t page)
 {
 	return raw_syscall(SYS_rt_sigprocmask, -1, (long)page, 0, 8, 0, 0) == -EINVAL;

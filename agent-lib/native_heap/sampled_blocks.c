@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Open addressing with a bound on the places of an address, so that neither adding nor taking has
- * to move others:
+ * Open addressing. Each address has a limited number of places, so that neither adding nor removing
+ * a block moves others:
  *
  *   add b, home 3        3: a   4: (gone)   5: free      claims 4: BUSY, number, then b
- *   take b               3: a   4: b                     gone again; who looks for others passes it
+ *   take b               3: a   4: b                     gone again; searches for others skip it
  */
 #include "sampled_blocks.h"
 
@@ -60,7 +60,7 @@ static void count_block(const void *block, int change)
 	add_to(filter_of(hash_of(block)), change);
 }
 
-/* The blocks behind saturated counts are gone. */
+/* Clears saturated counts; the blocks that they counted are gone. */
 static void forget_full_counts(uint8_t *counts, size_t n)
 {
 	size_t i;

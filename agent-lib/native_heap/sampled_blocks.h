@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define SAMPLED_REGION_BITS 12 /* bytes of a region */
-#define SAMPLED_REGIONS 16384u /* then they have the counts of others */
+#define SAMPLED_REGIONS 16384u /* regions that collide share a count */
 
 /* Number of sampled blocks in each region, at most 255. */
 extern uint8_t memprof_sampled_regions[SAMPLED_REGIONS];

@@ -57,7 +57,7 @@ static uint64_t draw(struct memprof_c_thread *thread)
 	return (uint64_t)(minus_ln(u) * scale) + 1;
 }
 
-/* Seeds differ by the address of the thread, and by the clock of the processor. */
+/* Seeds differ by the thread's address and by the processor's clock. */
 static void seed(struct memprof_c_thread *thread)
 {
 	if (thread->random == 0)

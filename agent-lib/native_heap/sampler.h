@@ -9,9 +9,9 @@
 #include <stdint.h>
 
 struct memprof_c_thread {
-	uint64_t left;	  /* bytes up to and with the next sampled one */
+	uint64_t left;	  /* bytes up to and including the next sampled one */
 	uint64_t random;  /* 0: not seeded */
-	uint32_t session; /* that left belongs to */
+	uint32_t session; /* the session that `left` belongs to */
 };
 
 /* Initial-exec: no call of the dynamic linker, which may allocate, for a thread's first use. */

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * No list of slots is kept: to put the functions back, all files that are loaded then are looked
- * at again, so that one which was unloaded meanwhile is none of them. While this looks at a file
- * the dynamic linker does not unload it: it holds the lock of dl_iterate_phdr.
+ * There is no list of patched slots. To restore the functions, all loaded files are inspected
+ * again, so a file that was unloaded meanwhile cannot be touched. While a file is inspected, the
+ * dynamic linker does not unload it, because dl_iterate_phdr holds its lock.
  *
- * What a slot holds decides:
+ * The content of a slot decides:
  *
- *   the C library's function       patched; of any kind
- *   code of the file itself        a call that is not bound yet: patched, if it is certain what it
- *                                  would be bound to; else looked at again later on
+ *   the C library's function       patched, whatever the slot's kind
+ *   code of the file itself        a call that is not bound yet: patched if the function that it
+ *                                  would be bound to is certain; otherwise inspected again later
  *   ours                           counted
  *   anything else                  left: another allocator, or not relocated yet
  *
- * What the file of another malloc than the C library's takes of itself is left, too: a malloc that
- * is built on its memalign would count each block twice.
+ * If the malloc is not the C library's, slots in its own file are left too: a malloc that is built
+ * on its own memalign would count each block twice.
  *
- * A file that is being loaded is in the list before it is relocated. Once it is, the linker makes
- * its relocated data read-only (RELRO): from then on a page of that is opened for a moment here. To
- * open it before, and close it under the hands of the linker, would be the program's end; so would
- * be to close what the program has opened.
+ * A file that is being loaded is in the list before it is relocated. After that, the linker makes
+ * the file's relocated data read-only (RELRO), and we make a page writable only while we patch it.
+ * Opening a page earlier and closing it while the linker still writes would crash the program; so
+ * would closing a page that the program itself has opened.
  */
 #define _GNU_SOURCE
 #include "slots.h"
@@ -34,21 +34,21 @@
 #include "raw_syscall.h"
 
 /* All files are inspected once more, because a call that was being bound at that moment overwrites
- * its slot. Slots that were left are tried again ever more rarely. Counted in collections. */
+ * its slot. Slots that were left are retried less and less often. Unit: collections. */
 #define MAX_PAUSE 4096u
 
-static uint64_t seen_changes; /* files loaded and unloaded when all were looked at last */
-static uint32_t pause;	      /* from the last look to the next, 0: there is none */
+static uint64_t seen_changes; /* files loaded and unloaded at the last inspection */
+static uint32_t pause;	      /* until the next inspection; 0: none is due */
 static uint32_t passed;	      /* of it */
 
 struct inspection {
 	int restore;
-	int lazy; /* there is but one malloc that calls which are not bound would be bound to */
-	int first_of_cxx; /* the first malloc is the first one that has operators of C++ */
-	int one_prctl;	  /* there is but one */
+	int lazy;	  /* calls that are not bound yet can be bound to one malloc only */
+	int first_of_cxx; /* the first malloc is in the first file with C++ operators */
+	int one_prctl;	  /* there is only one prctl */
 	int other_malloc; /* the first malloc is not the C library's */
-	int ready;	  /* the linker has done with this file */
-	int again;	  /* has to be done: what was left will be another thing later on */
+	int ready;	  /* the linker has finished this file */
+	int again;	  /* another inspection is needed: slots that were left will change */
 	struct memprof_slots *found;
 	uint64_t changes;
 };
@@ -56,10 +56,10 @@ struct inspection {
 struct file {
 	struct elf_object object;
 	struct inspection *inspection;
-	uintptr_t opened;   /* a page that is read-only otherwise */
-	uintptr_t writable; /* one that is not */
-	int is_malloc;	    /* it is the other malloc's */
-	int bound_to_it;    /* a call of a standard function */
+	uintptr_t opened;   /* a page that is otherwise read-only */
+	uintptr_t writable; /* a page that is writable anyway */
+	int is_malloc;	    /* the file defines the other malloc */
+	int bound_to_it;    /* it has a call bound to a standard function */
 	int bound_to_other;
 };
 
@@ -124,7 +124,7 @@ static int function_named(const char *name)
 	return -1;
 }
 
-/* The function that a slot is for; -1: none that is followed. */
+/* Returns the function that a slot is for; -1 if we do not follow it. */
 static int function_of(struct elf_object *object, const ElfW(Rela) * relocation)
 {
 	uint32_t type = ELF64_R_TYPE(relocation->r_info);
@@ -156,7 +156,7 @@ static int is_certain(const struct file *file, int which)
 		(which < MEMPROF_C_STANDARD || file->inspection->first_of_cxx));
 }
 
-/* Keeps a value that the program has written itself meanwhile. */
+/* Keeps a value that the program has meanwhile written itself. */
 static int put(struct file *file, void **slot, void *held, void *function)
 {
 	return may_write(file, (uintptr_t)slot) &&
@@ -182,7 +182,7 @@ static void patch_slot(struct file *file, const ElfW(Rela) * relocation, void **
 		file->inspection->found->ours++;
 		return;
 	}
-	/* Operators of C++ that are built on malloc are followed there. */
+	/* Operators of C++ that are built on malloc are followed in malloc. */
 	if (which != MEMPROF_C_PRCTL)
 		file->inspection->found->left += which < MEMPROF_C_STANDARD || unbound;
 	file->inspection->again |= unbound || !file->inspection->ready;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The slots through which files of the program call malloc and its like: words in their data that
- * the dynamic linker has filled (global offset tables, initialised pointers). Only at the end of a
- * minor collection, one thread at a time.
+ * The slots through which files of the program call malloc and related functions: words in their
+ * data that the dynamic linker has filled (global offset tables, initialised pointers). May be used
+ * only at the end of a minor collection, by one thread at a time.
  */
 #ifndef MEMPROF_SLOTS_H
 #define MEMPROF_SLOTS_H
@@ -10,9 +10,9 @@
 #include <stdint.h>
 
 struct memprof_slots {
-	uint32_t ours; /* hold our functions */
-	uint32_t left; /* hold functions that are neither the C library's nor ours, or are not
-			  writable */
+	uint32_t ours; /* slots that hold our functions */
+	uint32_t left; /* slots that hold functions that are neither the C library's nor ours, or
+			  are not writable */
 };
 
 /* Puts our functions into slots that hold those of the C library, also in files that were loaded

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What C code says: all in the shared lane. */
+/* Values that C code publishes; all are in the shared lane. */
 #include "memprof_values.h"
 
 #include <stdarg.h>
@@ -109,7 +109,7 @@ static memprof_value watch(enum memprof_value_type type, const char *name, const
 	struct memprof_slot *slot = slot_at(value);
 
 	memprof_values_lock(&slot->seq);
-	/* The collector looks after what OCaml code has put there. */
+	/* The collector manages roots that OCaml code has registered. */
 	if (slot->source != MEMPROF_VALUE_OCAML && slot->source != MEMPROF_VALUE_FUNCTION) {
 		slot->type = type;
 		slot->source = MEMPROF_VALUE_ADDRESS;
@@ -184,7 +184,7 @@ int memprof_values_observed(void)
 		return 0;
 	if (memprof_values_ns(CLOCK_MONOTONIC_COARSE) < until)
 		return 1;
-	/* Lets the next call skip the clock. */
+	/* Set to 0 so that the next call need not read the clock. */
 	__atomic_compare_exchange_n(&HEAD.observed_until_ns, &until, 0, 0, __ATOMIC_RELAXED,
 				    __ATOMIC_RELAXED);
 	return 0;

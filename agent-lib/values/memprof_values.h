@@ -61,7 +61,7 @@ void memprof_value_set_string(memprof_value value, const char *text);
 int memprof_values_observed(void);
 /* Stops viewers: memprofctl values watch ends, or waits for its user. With wait_ms the calling
  * thread waits too, at most that long, until a viewer resumes it (memprofctl values resume).
- * Returns whether one did. */
+ * Returns true if a viewer resumed it. */
 int memprof_pause(const char *name, unsigned int wait_ms);
 /* Adds a line. Lines are kept while a viewer is present: the last 256, 216 bytes of each. */
 void memprof_log(const char *format, ...) __attribute__((format(printf, 1, 2)));

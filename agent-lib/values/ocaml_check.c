@@ -39,7 +39,8 @@ value memprof_check_ml_region(value name, value max_bytes, value began_ns, value
 	return Val_unit;
 }
 
-/* True if memprofctl check has started this process: the agent says so, which has its memory. */
+/* True if memprofctl check has started this process: the agent reports that, because it has the
+ * shared memory. */
 value memprof_check_ml_is_checked(value unit)
 {
 	const char *pid = getenv(MEMPROF_CHECK_PID);
@@ -48,7 +49,7 @@ value memprof_check_ml_is_checked(value unit)
 	return Val_bool(pid && strtol(pid, NULL, 10) == (long)getpid());
 }
 
-/* Numbers of points, from 1 on. */
+/* Returns the number of a new point; the first is 1. */
 value memprof_check_ml_begin_point(value unit)
 {
 	static uint64_t last;
@@ -68,8 +69,8 @@ static int is_over(uint64_t point, uint64_t began_ns)
 		now_ns >= __atomic_load_n(&HEAD.check_until_ns, __ATOMIC_RELAXED));
 }
 
-/* True if the point need not wait any more; otherwise after a nap, so that the program sees its
- * signals. */
+/* True if the point need not wait any more. Otherwise naps first and returns false, so that the
+ * program handles its signals between calls. */
 value memprof_check_ml_wait(value point, value began_ns)
 {
 	const struct timespec nap = {0, NAP_NS};
@@ -83,7 +84,7 @@ value memprof_check_ml_wait(value point, value began_ns)
 	return Val_bool(over);
 }
 
-/* Leaves the point of a thread that has begun one meanwhile. */
+/* Clears check_point, unless another thread has begun a point meanwhile. */
 value memprof_check_ml_end_point(value point)
 {
 	uint64_t number = (uint64_t)Long_val(point);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a program does for those who look, at a poll: after a minor collection, or where it says so
- * itself. It evaluates functions that give values, and answers requests.
+ * The work of a poll, after a minor collection or where the program polls explicitly: evaluates
+ * functions whose values are published, and answers requests.
  */
 #define CAML_INTERNALS
 #include <caml/alloc.h>
@@ -52,7 +52,7 @@ static int is_due(uint32_t index, uint64_t since_ns)
 	       since_ns >= (uint64_t)(asked_ms ? asked_ms : slot->period_ms) * 1000000u;
 }
 
-/* Evaluates what is due. The functions may allocate, raise, or let other threads run. */
+/* Evaluates the functions that are due. They may allocate, raise, or let other threads run. */
 static void evaluate(uint64_t *last_ns)
 {
 	for (uint32_t i = 0; i < HEAD.slots_used; i++) {
@@ -66,7 +66,7 @@ static void evaluate(uint64_t *last_ns)
 	}
 }
 
-/* The function that answers requests by that name, from now on. */
+/* Registers the function that answers requests of that name from now on. */
 value memprof_values_ml_on_request(value name, value place, value f)
 {
 	uint32_t index =
@@ -101,7 +101,7 @@ static void answer(struct memprof_request *request, uint64_t number, value resul
 	caml_stat_free(why);
 }
 
-/* True if there is a request whose client still waits. */
+/* True if there is a request for which a client still waits. */
 static int begin(struct memprof_request *request, uint64_t number)
 {
 	if (number == 0 || number == request->answered)
@@ -113,7 +113,8 @@ static int begin(struct memprof_request *request, uint64_t number)
 	return 0;
 }
 
-/* Answers what may be answered here. The functions may do as those that are evaluated. */
+/* Answers the requests that may be answered here. Like evaluated functions, the called ones may
+ * allocate, raise, or let other threads run. */
 static void serve(int at_poll)
 {
 	for (uint32_t i = 0; i < HEAD.slots_used; i++) {
@@ -139,11 +140,11 @@ static void serve(int at_poll)
 	}
 }
 
-/* at_poll: where the program says so, else after a minor collection. */
+/* at_poll: true where the program polls explicitly, false after a minor collection. */
 value memprof_values_ml_poll(value at_poll)
 {
 	static uint64_t last_ns[MEMPROF_VALUES_SLOTS]; /* 0: not yet */
-	static uint64_t served[2];		       /* last request, by where */
+	static uint64_t served[2];		       /* last request, by place */
 	static char is_busy;
 	int place = Bool_val(at_poll);
 	uint64_t asked = __atomic_load_n(&HEAD.asked_last, __ATOMIC_ACQUIRE);

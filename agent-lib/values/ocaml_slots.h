@@ -13,7 +13,7 @@ static inline struct memprof_text text_of(value text)
 	return (struct memprof_text){String_val(text), caml_string_length(text)};
 }
 
-/* In a slot that holds another one, or none yet. */
+/* Sets the root of a slot that holds another root or none. */
 static inline void keep_root(struct memprof_slot *slot, int is_root, value root)
 {
 	if (is_root) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Module Memprof_values: compiled with the headers of the OCaml that it is for.
+ * Stubs of module Memprof_values, compiled with the headers of the target OCaml version.
  *
- * OCaml 4 has one lane, which only who holds the runtime lock writes; a point is an OCaml record
- * in it, which OCaml code counts up itself. OCaml 5 has a lane for each domain, whose state is in
- * r14 when OCaml code calls C code that does not allocate.
+ * OCaml 4 has one lane, which only the holder of the runtime lock writes; a point is an OCaml
+ * record in it, which OCaml code increments itself. OCaml 5 has a lane for each domain, whose state
+ * is in r14 when OCaml code calls C code that does not allocate.
  */
 #define CAML_INTERNALS
 #include <caml/alloc.h>
@@ -37,7 +37,7 @@ static inline uint32_t lane_here(void)
 
 	return __builtin_expect(lane < HEAD.lanes_used, 1) ? lane : memprof_values_lane(lane);
 }
-/* The index of the domain that asks. */
+/* Index of the calling domain. */
 intnat memprof_values_ml_domain(value unit)
 {
 	(void)unit;
@@ -73,7 +73,7 @@ static inline __u64 *hits_of(uint32_t lane, intnat point)
 	return &memprof_values_registry.lanes[lane].points[point & (MEMPROF_VALUES_SLOTS - 1)].hits;
 }
 
-/* A domain that has no lane yet, or shares one. */
+/* Adds for a domain that has no lane yet, or shares one. */
 static __attribute__((noinline)) value add_elsewhere(intnat point, uint64_t words)
 {
 	uint32_t lane = memprof_values_lane((uint32_t)domain->id);
@@ -114,7 +114,7 @@ intnat memprof_values_ml_start(value unit)
 	return (intnat)memprof_values_ticks();
 }
 
-/* The writer of a lane of its own need not wait for others, but marks the cell for readers. */
+/* The only writer of a lane need not wait for others, but marks the cell for readers. */
 static inline struct memprof_timer_cell *open_cell(intnat timer, uint32_t lane)
 {
 	struct memprof_timer_cell *cell = memprof_values_timer(lane, (uint32_t)timer & 0xffff);
@@ -175,7 +175,7 @@ static uint32_t usual_period_ms(void)
 	return ms > 0 && ms <= 86400000 ? (uint32_t)ms : DEFAULT_PERIOD_MS;
 }
 
-/* root: the value itself, or the function that gives it. The registry keeps it alive. */
+/* root: the value itself, or the function that returns it. The registry keeps it alive. */
 value memprof_values_ml_watch(value name, value labels, value unit, value type, value source,
 			      value period_ms, value root)
 {
@@ -203,8 +203,8 @@ value memprof_values_ml_watch_bytes(value *arguments, int count)
 				       arguments[4], arguments[5], arguments[6]);
 }
 
-/* The tag or assertion of that name, created if necessary; the registry then keeps it alive. One
- * without a place in the registry has no effect. */
+/* Returns the tag or assertion of that name, and creates it if necessary; the registry then keeps
+ * it alive. If the registry is full, the result has no effect. */
 value memprof_values_ml_marks(value kind, value name, value labels, value made)
 {
 	uint32_t index = memprof_values_slot((enum memprof_slot_kind)Long_val(kind), text_of(name),
@@ -239,8 +239,8 @@ static inline int is_free(value array, intnat place)
 	return Field(array, CAML_EPHE_FIRST_KEY + place) == caml_ephe_none;
 }
 
-/* The first free place of a weak array from that one on, in steps, or its size. What has died
- * counts as taken until the collector has cleared it. */
+/* Returns the first free place of a weak array from this one on, in steps, or the array's size. A
+ * dead value's place counts as taken until the collector has cleared it. */
 intnat memprof_values_ml_next_free(value array, intnat place, intnat step)
 {
 	while (place < PLACES(array) && !is_free(array, place))
@@ -248,7 +248,7 @@ intnat memprof_values_ml_next_free(value array, intnat place, intnat step)
 	return place;
 }
 
-/* Places that have a mark, with those that belong to its step. */
+/* Number of places that marks occupy, `step` for each mark. */
 intnat memprof_values_ml_taken(value array, intnat step)
 {
 	intnat taken = 0;
@@ -284,7 +284,7 @@ value memprof_values_ml_begin_pause(value name, value is_waiting)
 	return Val_long(memprof_values_begin_pause(text_of(name), Bool_val(is_waiting)));
 }
 
-/* One look and a short sleep, so that the program sees its signals. */
+/* Checks once and then sleeps briefly, so that the program handles its signals. */
 value memprof_values_ml_wait(value pause, value until_ns)
 {
 	uint64_t number = (uint64_t)Long_val(pause), until = (uint64_t)Long_val(until_ns);

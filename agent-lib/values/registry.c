@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The registry: its slots, its life, and what all writers share. It does nothing by itself. */
+/* The registry: its slots, its initialisation, its behaviour at a fork, and functions that all
+ * writers share. It does nothing by itself. */
 #define _GNU_SOURCE
 #include "registry.h"
 
@@ -12,7 +13,7 @@
 
 #define HEAD memprof_values_registry.head
 
-/* In .bss, so that what is never used takes no memory. */
+/* In .bss, so that unused parts take no memory. */
 struct memprof_values memprof_values_registry __attribute__((aligned(4096)));
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
@@ -99,7 +100,7 @@ static int has_room(enum memprof_slot_kind kind)
 	       (kind != MEMPROF_SLOT_REQUEST || HEAD.requests_used < MEMPROF_VALUES_REQUESTS);
 }
 
-/* Texts last: the slot counts only when it is complete. */
+/* Raises slots_used last, because the slot counts only when it is complete. */
 static uint32_t add(enum memprof_slot_kind kind, struct memprof_text name,
 		    struct memprof_text labels, struct memprof_text unit)
 {
@@ -152,7 +153,8 @@ uint32_t memprof_values_lane(uint32_t domain)
 	return domain;
 }
 
-/* Whoever finds an entry being written, by one whom 256 others have overtaken, leaves it. */
+/* Drops the line if its entry is still being written, by a thread that 256 later lines have
+ * overtaken. */
 void memprof_values_add_line(enum memprof_log_kind kind, uint32_t slot, struct memprof_text text)
 {
 	struct memprof_log_entry *entry;
@@ -178,7 +180,7 @@ void memprof_values_add_line(enum memprof_log_kind kind, uint32_t slot, struct m
 	memprof_values_unlock_as(&entry->done, &entry->seq, 2 * (number + 1));
 }
 
-/* A line is there for who comes while it waits, too. */
+/* The line is also kept for a viewer that arrives during the wait. */
 uint64_t memprof_values_begin_pause(struct memprof_text name, int is_waiting)
 {
 	uint64_t number = __atomic_add_fetch(&HEAD.pauses, 1, __ATOMIC_RELAXED);
@@ -219,7 +221,7 @@ static void clear_lane(uint32_t index)
 		}
 }
 
-/* Requests to the parent are not for the child. */
+/* Requests to the parent do not concern the child. */
 static void forget_requests(void)
 {
 	for (uint32_t i = 0; i < HEAD.requests_used; i++) {
@@ -232,7 +234,7 @@ static void forget_requests(void)
 	}
 }
 
-/* The child counts for itself, and threads that were writing at the fork do not exist in it. */
+/* The child has counts of its own. Threads that were writing at the fork do not exist in it. */
 static void in_forked_child(void)
 {
 	static const pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
@@ -257,7 +259,7 @@ static void in_forked_child(void)
 	forget_requests();
 }
 
-/* A counter of cycles that is a clock in all states of the processor, or none. */
+/* Uses the cycle counter only if it runs at a constant rate in all states of the processor. */
 static enum memprof_values_clock choose_clock(void)
 {
 #ifdef __x86_64__
@@ -278,7 +280,7 @@ static void name_slot(uint32_t index, enum memprof_slot_kind kind)
 	slot->cell = MEMPROF_VALUES_TIMERS - 1;
 }
 
-/* Before other constructors, which may make points. */
+/* Runs before other constructors, which may create points. */
 __attribute__((constructor(101))) static void load(void)
 {
 	HEAD.clock = choose_clock();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The registry of this program, for the two that write it: C code and OCaml stubs. */
+/* The registry of this program, for its two writers: C code and the OCaml stubs. */
 #ifndef MEMPROF_VALUES_REGISTRY_H
 #define MEMPROF_VALUES_REGISTRY_H
 
@@ -11,23 +11,23 @@
 
 extern struct memprof_values memprof_values_registry __attribute__((visibility("hidden")));
 
-/* A text of a program, which need not end with a 0. */
+/* A text from the program; it need not end with a 0. */
 struct memprof_text {
 	const char *bytes;
 	size_t count;
 };
 
-/* The slot of that name and labels, made at the first call; the "other" one when there is no
- * place. */
+/* Returns the slot of that name and labels, and creates it if necessary; the "other" slot if there
+ * is no room. */
 uint32_t memprof_values_slot(enum memprof_slot_kind kind, struct memprof_text name,
 			     struct memprof_text labels, struct memprof_text unit);
-/* The lane of a domain that has none yet, or shares one. */
+/* Returns the lane of a domain that has none yet, or shares one. */
 uint32_t memprof_values_lane(uint32_t domain);
 int memprof_values_observed(void);
 void memprof_values_add_line(enum memprof_log_kind kind, uint32_t slot, struct memprof_text text);
 
-/* A viewer stops here. Whether to wait for one, see is_waiting; then memprofd may have it go on.
- * Its number, from 1 on. */
+/* Begins a pause, at which viewers stop, and returns its number, from 1 on. is_waiting: the program
+ * waits until a viewer has memprofd resume it. */
 uint64_t memprof_values_begin_pause(struct memprof_text name, int is_waiting);
 /* Returns 1 if a viewer has resumed the program, and -1 after until_ns of CLOCK_MONOTONIC.
  * Otherwise sleeps for some milliseconds and returns 0. */
@@ -45,7 +45,7 @@ static inline __u32 memprof_values_control(uint32_t slot)
 void memprof_values_set(uint32_t slot, enum memprof_value_type type, uint64_t number,
 			struct memprof_text text);
 
-/* Around what is written of several words by any thread; unlock takes what it is to be next. */
+/* Encloses writes of several words by any thread. unlock sets the next even number. */
 void memprof_values_lock(__u64 *seq);
 
 static inline void memprof_values_unlock_as(__u64 *done, __u64 *seq, __u64 next)
@@ -81,7 +81,7 @@ static inline struct memprof_timer_cell *memprof_values_timer(uint32_t lane, uin
 	return &memprof_values_registry.lanes[lane].timers[cell % MEMPROF_VALUES_TIMERS];
 }
 
-/* The cell is the caller's alone meanwhile, and so is its histogram. */
+/* Meanwhile the caller must be the only writer of the cell and its histogram. */
 static inline void memprof_timer_count(uint32_t lane, uint32_t timer, uint64_t started,
 				       uint64_t now)
 {

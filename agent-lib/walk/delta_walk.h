@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The OCaml 4 stack of this thread, walked by what has changed since its last walk.
+ * Walks the OCaml 4 stack of this thread, reading only what has changed since the last walk.
  *
- * What the runtime's own walk (caml_next_frame_descriptor) is at, (sp, pc), and the words that it
- * reads decide all that follows. So a walk remembers each state that it was in with the address of
- * the word that pc was read from, and the words of the links between chunks of the stack. When the
- * next walk comes to a state that is remembered, and all words that were read from there on are
- * still the same, the rest is the same: whatever returned, raised, or ran there meanwhile.
+ * The state of the runtime's own walk (caml_next_frame_descriptor), (sp, pc), and the words that it
+ * reads determine the rest of the walk. So our walk remembers each of its states with the address
+ * of the word from which it read pc, and the words of the links between chunks of the stack. If the
+ * next walk reaches a remembered state, and all words that were read from there on are unchanged,
+ * the rest of the stack is unchanged too, whatever returned, raised, or ran there meanwhile.
  *
  *   main -> g -> f samples, f returns, g calls h, h calls k, which samples:
  *
@@ -18,14 +18,15 @@
  *     remembered     outermost  | 7fa8 main | 7f68 g | 7f50 h | 7f30 k |
  *                               `-- kept, verified ---'`-- walked ---'
  *
- * When a word is found to have changed, what is between it and the state that was met is right all
- * the same, and the walk goes on there. A link never is such a state: it belongs to the frame
- * before, the bottom of a chunk, from which it is read again.
+ * If a word is found to have changed, the slots between it and the state that was met are still
+ * correct, and the walk continues from there. It never continues from a link: a link belongs to the
+ * previous frame, the bottom of a chunk, from which it is read again.
  *
- * Words are read in the order of a walk. Those before a word prove that its address is one of the
- * stack; the only ones read ahead are of the page of such a word. So no stack is read that has been
- * unmapped since. Everything is bounded by MEMPROF_STACK_SLOTS. A remembered stack is not tied to
- * a thread: of another one's, no state is met, or the same words lead to the same frames.
+ * Words are read in the order of a walk. The words before a word prove that its address is on the
+ * stack; words are read ahead only in the page of such a word. So no stack is read that was
+ * unmapped meanwhile. MEMPROF_STACK_SLOTS limits all work. A remembered stack is not tied to a
+ * thread: on another thread's stack, either no state is met, or the same words lead to the same
+ * frames.
  */
 #ifndef MEMPROF_DELTA_WALK_H
 #define MEMPROF_DELTA_WALK_H
@@ -41,7 +42,7 @@
 #define MEMPROF_SIZE_CACHE 1024u
 
 #define MEMPROF_SLOT_FRAME 0u
-#define MEMPROF_SLOT_BOTTOM 1u /* of a chunk: no frame that is reported */
+#define MEMPROF_SLOT_BOTTOM 1u /* bottom of a chunk; not reported as a frame */
 #define MEMPROF_SLOT_LINK 2u   /* a word that leads from a chunk's bottom to the next chunk */
 /* OCaml 5, links too (fiber_walk.h): to a fiber's parent; its sp, where it is entered. */
 #define MEMPROF_SLOT_PARENT 3u
@@ -50,7 +51,7 @@
 
 struct memprof_stack_slot {
 	uint64_t place; /* address of the word, with its kind in the low bits */
-	uint64_t word;	/* of frames and bottoms the return address */
+	uint64_t word;	/* of frames and bottoms: the return address */
 };
 
 struct memprof_known_size {
@@ -59,16 +60,16 @@ struct memprof_known_size {
 };
 
 struct memprof_stack {
-	struct memprof_frame_table table; /* that it was walked with */
+	struct memprof_frame_table table; /* the table that it was walked with */
 	uint32_t count;
-	uint32_t kept;	     /* slots of the walk before, outermost ones, that the last one kept */
-	uint32_t unfinished; /* the last walk ended where the next one may go on */
-	uint64_t fiber;	     /* OCaml 5: the innermost one, and the end of its stack */
+	uint32_t kept;	     /* outermost slots of the previous walk that the last one kept */
+	uint32_t unfinished; /* the next walk may continue where the last one ended */
+	uint64_t fiber;	     /* OCaml 5: the innermost fiber, and the end of its stack */
 	uint64_t fiber_end;
 	struct memprof_known_size sizes[MEMPROF_SIZE_CACHE];
 	struct memprof_stack_slot slots[MEMPROF_STACK_SLOTS]; /* outermost first */
-	uint64_t walks;					      /* that have ended whole or unknown */
-	uint32_t frames, frames_kept;			      /* of count, kept */
+	uint64_t walks;		      /* walks that ended whole or unknown */
+	uint32_t frames, frames_kept; /* among all slots, among the kept ones */
 	uint32_t other_count;
 	uint16_t others[MEMPROF_STACK_SLOTS]; /* slots that are no frames, outermost first */
 };
@@ -76,7 +77,7 @@ static_assert(MEMPROF_STACK_SLOTS <= UINT16_MAX, "others has their numbers");
 
 enum memprof_walk_end {
 	MEMPROF_WALK_WHOLE,
-	MEMPROF_WALK_UNKNOWN,  /* ends, as the runtime's does, at a frame that has no descriptor */
+	MEMPROF_WALK_UNKNOWN,  /* ends, like the runtime's, at a frame that has no descriptor */
 	MEMPROF_WALK_TOO_DEEP, /* the stack has more slots; nothing is remembered */
 	MEMPROF_WALK_BROKEN,   /* the stack does not grow outward; nothing is remembered */
 };
@@ -99,8 +100,8 @@ static inline uint64_t memprof_slot_kind(const struct memprof_stack_slot *slot)
 
 /* ------------------------------------------------------------------ frames */
 
-/* The descriptor's frame_size; 0: there is none. A failure is not remembered, because the program
- * may load the code. */
+/* Returns the descriptor's frame_size; 0 if there is none. Failures are not cached, because the
+ * program may load the code later. */
 static inline uint64_t memprof_frame_size(struct memprof_stack *stack, uint64_t return_address)
 {
 	struct memprof_known_size *known =
@@ -123,8 +124,8 @@ static inline void memprof_forget_stack(struct memprof_stack *stack)
 	stack->kept = 0;
 }
 
-/* Sizes of code that has been unloaded are wrong for what comes to its addresses; a program that
- * loads or unloads has another table, in the end. */
+/* After code was unloaded, cached sizes are wrong for other code at its addresses. A program that
+ * loads or unloads code changes the table, so the cache is emptied then. */
 static inline void memprof_use_table(struct memprof_stack *stack,
 				     const struct memprof_frame_table *table)
 {
@@ -187,7 +188,7 @@ static inline int memprof_walk_push(struct memprof_stack *stack, struct memprof_
 	return 1;
 }
 
-/* Drops slots further in than the state. Returns whether the state is remembered. */
+/* Drops slots further in than the state. Returns true if the state is remembered. */
 static inline int memprof_walk_met(const struct memprof_stack *stack, struct memprof_walk *walk)
 {
 	const struct memprof_stack_slot *slot;

@@ -6,17 +6,18 @@
 #include "fiber_walk.h"
 #include "sample_switch.h"
 
-/* A callback's chunk begins with its return address and its bottom. Tests write it. */
+/* A callback's chunk begins with its return address and its bottom. Tests write this variable. */
 static volatile uint64_t memprof_callback_bytes = 8 + MEMPROF_BOTTOM_BYTES;
 
 static struct fiber_stack {
 	uint64_t walked; /* samples, over the life of the process; tests read it */
 	struct memprof_stack stack;
-	uint64_t innermost[MEMPROF_PACKED_FRAMES]; /* of one that is cut */
+	uint64_t innermost[MEMPROF_PACKED_FRAMES]; /* of a truncated stack */
 } __attribute__((aligned(64))) memprof_fiber_stacks[MEMPROF_SWITCHES];
 
-/* The callback runs on the sampled stack: its chunk, of which the return address is all but the
- * bottom, comes first. The stack may have been moved to make room for it, its parent is hidden. */
+/* The callback runs on the sampled stack, so the callback's chunk comes first: its return address
+ * and its bottom. The runtime may have moved the stack to make room for the chunk, and hides the
+ * stack's parent. */
 static int find_begin(const struct memprof_armed *armed, struct memprof_fiber_begin *begin)
 {
 	uint64_t fiber = *(const uint64_t *)(caml_state + MEMPROF_DOMAIN_CURRENT_STACK);
@@ -63,8 +64,8 @@ static int walk(uint32_t index, const struct memprof_fiber_begin *begin,
 	return 1;
 }
 
-/* A callstack of this length was recorded when the number of frames was switched. If a test records
- * all frames, it is the first sample after that. */
+/* True if a callstack of this length is one for which the number of frames was switched. If a test
+ * has all frames recorded, that is the first sample after the switch. */
 static int may_be_walked(value callstack, const struct memprof_armed *armed)
 {
 	if (armed->pc == 0 || WORDS_OF(callstack) > MEMPROF_WALKED_CALLSTACK_SIZE)

@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The OCaml 5 stack of a thread, walked by what has changed since the last walk; see delta_walk.h.
+ * Walks the OCaml 5 stack of a thread, reading only what has changed since the last walk; see
+ * delta_walk.h.
  *
- * What the runtime's own walk (get_callstack of runtime/backtrace_nat.c) is at is (fiber, sp, pc).
- * Each fiber has a stack of its own, so that addresses grow outward within one fiber only:
+ * The state of the runtime's own walk (get_callstack of runtime/backtrace_nat.c) is (fiber, sp,
+ * pc). Each fiber has a stack of its own, so addresses grow outward only within one fiber:
  *
  *   f, in fiber B, samples; B's parent is A, whose parent is the thread's first stack.
  *
  *     outermost  | 0 | main, in .. | A's links, A's bottom, g .. | B's links, B's bottom, f |
  *                 parent of the thread's stack: none
  *
- *   links of a fiber    (end + 24, parent)    what leads out of it
+ *   links of a fiber    (end + 24, parent)    the way out of it
  *                       (parent + 16, its end)
- *                       (parent, its sp)      where the parent goes on: its ENTRY
+ *                       (parent, its sp)      where the parent continues: its ENTRY
  *
- * (runtime/caml/fiber.h; a fiber's end is its handler.) A fiber that the walk enters is looked for
- * among those that are remembered; what is further in is dropped. Its slots are used only when its
- * end is where it was, so that a stack which has come to the same place is another one.
+ * (See runtime/caml/fiber.h; the end of a fiber is its handler.) When the walk enters a fiber, it
+ * searches for that fiber among the remembered ones and drops everything further in. It uses the
+ * fiber's slots only if the fiber's end is unchanged, because a new stack may have the same
+ * address.
  *
- * While a callback runs, the runtime hides the parent of the innermost fiber. It is told, and
- * compared with what is remembered, never with memory.
+ * While a callback runs, the runtime hides the parent of the innermost fiber. The caller passes the
+ * parent, which is compared with the remembered one, never with memory.
  */
 #ifndef MEMPROF_FIBER_WALK_H
 #define MEMPROF_FIBER_WALK_H
@@ -28,17 +30,17 @@
 
 #define MEMPROF_FIBER_SP 0u
 #define MEMPROF_FIBER_END 16u
-#define MEMPROF_FIBER_PARENT 24u /* beyond the end */
+#define MEMPROF_FIBER_PARENT 24u /* above the end */
 #define MEMPROF_BOTTOM_BYTES 32u
 
 /* The start of a walk. */
 struct memprof_fiber_begin {
 	uint64_t fiber, end, parent;
-	uint64_t sp, pc; /* above the return address; it */
+	uint64_t sp, pc; /* sp: above the return address; pc: that address */
 };
 
-/* A walk over fibers: its current fiber with the beginning of its slots, and the fiber of the
- * innermost slot of [0, walk.kept). */
+/* A walk over fibers: the current fiber and where its slots begin, and the fiber of the innermost
+ * slot of [0, walk.kept). */
 struct memprof_fiber_walk {
 	struct memprof_walk walk;
 	const struct memprof_fiber_begin *begin;
@@ -48,7 +50,7 @@ struct memprof_fiber_walk {
 	uint64_t rest_fiber, rest_end;
 };
 
-/* ------------------------------------------------------------------ fibers that are remembered */
+/* ------------------------------------------------------------------ remembered fibers */
 
 static inline int memprof_is_entry(const struct memprof_stack *stack, uint32_t slot)
 {
@@ -117,7 +119,7 @@ static inline int memprof_fiber_slot_changed(const struct memprof_fiber_walk *at
 	return memprof_slot_changed(slot);
 }
 
-/* memprof_first_changed of frames alone, [from, end). */
+/* memprof_first_changed for frames only, in [from, end). */
 static inline int64_t memprof_first_changed_frame(const struct memprof_stack_slot *slots,
 						  uint32_t from, uint32_t end)
 {
@@ -189,7 +191,7 @@ static inline int memprof_fiber_met(const struct memprof_stack *stack,
 	       memprof_slot_kind(slot) < MEMPROF_SLOT_LINK;
 }
 
-/* A fiber that was entered by this slot and the one further in. */
+/* The fiber that was entered by this slot and the next one further in. */
 static inline void memprof_fiber_of_entry(const struct memprof_stack *stack, uint32_t entry,
 					  uint64_t *fiber, uint64_t *end)
 {
@@ -208,8 +210,9 @@ static inline uint32_t memprof_outermost_link(const struct memprof_stack *stack,
 	return kind == MEMPROF_SLOT_PARENT && slot >= 2 ? slot - 2 : slot;
 }
 
-/* As memprof_walk_resume, in the fiber of the state that the walk goes on from. When links have to
- * be read again, that is one whose further slots are all dropped; what is left is of its parent. */
+/* Like memprof_walk_resume, in the fiber of the state from which the walk continues. If links have
+ * to be read again, that state is one whose slots further out are all dropped; the remaining slots
+ * belong to its parent. */
 static inline void memprof_fiber_resume(struct memprof_stack *stack, struct memprof_fiber_walk *at,
 					uint32_t changed)
 {
@@ -232,7 +235,7 @@ static inline void memprof_fiber_resume(struct memprof_stack *stack, struct memp
 	at->first = by_links ? changed : memprof_fiber_first(stack, changed);
 }
 
-/* Leaves a fiber at its end; sp is 0 behind the outermost one. */
+/* Leaves a fiber at its end; sp is 0 beyond the outermost one. */
 static inline enum memprof_walk_end memprof_leave_fiber(struct memprof_stack *stack,
 							struct memprof_fiber_walk *at)
 {
@@ -278,8 +281,8 @@ memprof_fiber_step(struct memprof_stack *stack, struct memprof_fiber_walk *at, u
 	return MEMPROF_WALK_WHOLE;
 }
 
-/* The runtime goes on with the parent where a frame has no descriptor. It may have one next time:
- * nothing of such a walk is used again. */
+/* At a frame without a descriptor, the runtime continues with the parent. The frame may have a
+ * descriptor next time, so nothing of such a walk is reused. */
 static inline enum memprof_walk_end memprof_fiber_unknown(struct memprof_stack *stack,
 							  struct memprof_fiber_walk *at)
 {
@@ -322,7 +325,7 @@ static inline enum memprof_walk_end memprof_fiber_walk_on(struct memprof_stack *
 	return end;
 }
 
-/* As memprof_walk_stack. When it ends too deep, the innermost slots are at the end of the array. */
+/* Like memprof_walk_stack. If it ends too deep, the innermost slots are at the end of the array. */
 static inline enum memprof_walk_end memprof_walk_fibers(struct memprof_stack *stack,
 							const struct memprof_frame_table *table,
 							const struct memprof_fiber_begin *begin)

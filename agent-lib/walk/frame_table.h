@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frame descriptors of OCaml programs, and OCaml 4 stacks as they say (runtime/caml/stack.h). */
+/* Frame descriptors of OCaml programs, and OCaml 4 stacks as they describe them
+ * (runtime/caml/stack.h). */
 #ifndef MEMPROF_FRAME_TABLE_H
 #define MEMPROF_FRAME_TABLE_H
 
@@ -8,7 +9,7 @@
 
 #define MEMPROF_CHUNK_BOTTOM 0xffffu /* frame_size where C has called OCaml */
 
-/* As the OCaml compiler emits it; more follows. */
+/* As the OCaml compiler emits it; further fields follow. */
 struct memprof_descriptor {
 	uint64_t return_address;
 	uint16_t frame_size; /* bit 0: with debuginfo, bit 1: with allocation lengths */
@@ -20,7 +21,8 @@ struct memprof_descriptor {
 struct memprof_frame_table {
 	const struct memprof_descriptor *const *slots;
 	uint64_t mask;
-	/* OCaml 5: its own search; the two above tell tables apart. Null: they are the table. */
+	/* OCaml 5: the runtime's own search; slots and mask then only identify the table. Null:
+	 * search the table. */
 	const struct memprof_descriptor *(*find)(uint64_t return_address);
 };
 
@@ -59,7 +61,7 @@ static inline uint32_t memprof_allocated_words(const struct memprof_descriptor *
 	return words;
 }
 
-/* True if this is the debuginfo of one of the allocations that are combined there. */
+/* True if this is the debuginfo of one of the allocations that are combined at this descriptor. */
 static inline int memprof_has_debuginfo(const struct memprof_descriptor *descriptor,
 					uint64_t debuginfo)
 {
@@ -80,8 +82,8 @@ static inline int memprof_has_debuginfo(const struct memprof_descriptor *descrip
 	return 0;
 }
 
-/* The return addresses of the innermost frames of a stack, outermost first at the end of the
- * array, as many as it has room for; answers how many. */
+/* Collects the return addresses of the innermost frames of a stack, as many as the array has room
+ * for, outermost first at its end. Returns their number. */
 static inline uint32_t memprof_walk_innermost(const struct memprof_frame_table *table, uint64_t sp,
 					      uint64_t pc, uint64_t *frames, uint32_t room)
 {

@@ -10,7 +10,7 @@
 #include "../callstacks.h"
 
 typedef void (*scanning_action)(value, value *);
-typedef uint64_t *allocator(uint64_t words); /* of the header; null: no room */
+typedef uint64_t *allocator(uint64_t words); /* includes the header; null: no room */
 
 extern allocator *caml_fl_p_allocate WEAK;
 extern void (*caml_scan_roots_hook)(scanning_action) WEAK;
@@ -21,24 +21,24 @@ extern void (*caml_scan_roots_hook)(scanning_action) WEAK;
 #endif
 
 #ifndef MEMPROF_LATE
-#define MEMPROF_LATE 1024u	  /* that wait at once, at most */
-#define MEMPROF_LATE_WORDS 32768u /* of their frames in all */
+#define MEMPROF_LATE 1024u	  /* maximum number of waiting stacks */
+#define MEMPROF_LATE_WORDS 32768u /* maximum number of their frames */
 #endif
 #define WORDS MEMPROF_LATE_WORDS
 #define NONE UINT16_MAX
-/* A program that itself allocates this many blocks of that size, per callstack and at least, would
- * pay for a walk at each of them. */
+/* If the program itself allocates more blocks of that size, per callstack and in all, walking the
+ * stack for each of them costs too much. */
 #define STRANGERS_EACH 16u
 #ifndef MEMPROF_STRANGERS_MIN
 #define MEMPROF_STRANGERS_MIN 4096u
 #endif
 
-/* In a list by age; those that are free in one of their own. */
+/* Linked by age; the free ones are in a list of their own. */
 static struct late_stack {
 	value block; /* a root */
 	uint32_t words_at, depth, cut;
 	uint16_t older, newer;
-	const struct memprof_stack *stack; /* that it was found in, by this walk of it */
+	const struct memprof_stack *stack; /* the stack and walk in which it was found */
 	uint64_t walks;
 } late[MEMPROF_LATE];
 static uint16_t oldest, newest, first_free;
@@ -49,9 +49,9 @@ static uint32_t half, words_used;
 
 static allocator *next_allocate;
 static void (*next_scan_roots)(scanning_action);
-static int active, scanning; /* in a session; in the chain of scanners */
+static int active, scanning; /* active: in a session; scanning: in the chain of scanners */
 static uint16_t again_at;    /* taken, and may be taken again; or NONE */
-static uint64_t kept, taken; /* of those kept, at most all */
+static uint64_t kept, taken; /* numbers of stacks since the session began */
 static struct {
 	uintptr_t begin, end;
 } runtime_code;
@@ -188,7 +188,7 @@ static void keep(value block)
 		memprof_walk_failed(MEMPROF_WALK_CROWDED);
 }
 
-/* The block has neither a header nor contents yet: nothing looks at it before it has. */
+/* The block has neither a header nor contents yet, and nothing reads it before it has. */
 static uint64_t *on_allocate(uint64_t size)
 {
 	uint64_t *header = next_allocate(size);

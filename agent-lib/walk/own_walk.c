@@ -11,25 +11,25 @@ extern uint64_t caml_frame_descriptors_mask WEAK;
 /* In the domain state of OCaml 4. */
 #define YOUNG_START 32
 #define YOUNG_END 40
-#define CODE_BYTES 32 /* of caml_c_call, that are looked at */
+#define CODE_BYTES 32 /* bytes of caml_c_call to search */
 
 /* A stack that was too deep to be remembered is tried again after this number of samples. */
 #define DEEP_PATIENCE 256u
 
-/* Threads share them: a remembered stack is valid for any thread, and one of another thread only
- * has to be walked again. Nothing has to be freed when a thread ends. */
+/* Threads share these: a remembered stack is valid for any thread, and a stack of another thread
+ * only has to be walked again. Nothing has to be freed when a thread ends. */
 #define STACKS 8u
 static struct own_stack {
 	struct memprof_stack stack;
-	uint64_t deep_sp; /* where a thread's stack was too deep; 0: none was */
+	uint64_t deep_sp; /* sp at which a thread's stack was too deep; 0: none */
 	uint32_t deep_tid, deep_samples;
 } own_stacks[STACKS];
 
-static uint64_t innermost[MEMPROF_PACKED_FRAMES]; /* of a stack that is cut */
+static uint64_t innermost[MEMPROF_PACKED_FRAMES]; /* of a truncated stack */
 
 /* Offsets in the domain state of the innermost OCaml frame when OCaml calls the runtime. */
 static struct {
-	uint32_t bottom_of_stack, last_return_address; /* 0: not known */
+	uint32_t bottom_of_stack, last_return_address; /* 0: unknown */
 } state_offsets;
 
 /* ------------------------------------------------------------------ the runtime */
@@ -67,7 +67,7 @@ int memprof_walk_is_possible(void)
 		   has_no_frame_pointers();
 	if (possible)
 		read_offsets();
-	/* The two are side by side in all of them. */
+	/* In all supported versions the two are adjacent. */
 	possible = possible && state_offsets.bottom_of_stack != 0 &&
 		   state_offsets.last_return_address == state_offsets.bottom_of_stack + 8;
 	return possible;
@@ -88,7 +88,7 @@ static const struct memprof_descriptor *find_by_runtime(uint64_t return_address)
 
 struct memprof_frame_table memprof_frame_table(void)
 {
-	/* Number of descriptors, mask, where they are: others when code is loaded or unloaded. */
+	/* Number of descriptors, mask and address; they change when code is loaded or unloaded. */
 	const uint64_t *table;
 
 	if (memprof_has_domains()) {

@@ -11,9 +11,9 @@ static struct teller {
 	/* The last reported callstack. */
 	uint64_t frames[MEMPROF_PACKED_MOST_FRAMES];
 	uint32_t depth;
-	const struct memprof_stack *stack; /* that it was found in, by this walk of it; or null */
+	const struct memprof_stack *stack; /* the stack and walk in which it was found; or null */
 	uint64_t walks;
-	uint64_t recorded[MEMPROF_PACKED_FRAMES];	 /* what the runtime has of this one */
+	uint64_t recorded[MEMPROF_PACKED_FRAMES];	 /* the runtime's frames of this one */
 } __attribute__((aligned(64))) tellers[MEMPROF_TELLERS]; /* each domain writes its own */
 static_assert(MEMPROF_TELLERS >= MEMPROF_SWITCHES, "each domain that is switched is told");
 
@@ -26,7 +26,7 @@ static int is_late(value callstack)
 	return !memprof_is_of_this_moment(callstack) && !memprof_is_debuginfo(FIELD(callstack, 0));
 }
 
-/* All frames that the runtime has recorded, 0: one is none. */
+/* Finds all frames that the runtime has recorded; returns 0 if one of them is not a frame. */
 static int have_recorded(struct teller *teller, value callstack, struct memprof_frames *found)
 {
 	uint64_t words = WORDS_OF(callstack);
@@ -56,7 +56,7 @@ static int find_in_domain(uint32_t index, value callstack, struct memprof_frames
 	return claim == MEMPROF_CLAIM_OWN;
 }
 
-/* The stack of a sample that is not late is still there. */
+/* The stack of a sample that is not late still exists. */
 static int find(value callstack, uint32_t source, struct memprof_frames *found)
 {
 	if (memprof_agent_control.walk_state != MEMPROF_WALK_OK)
@@ -77,7 +77,7 @@ static void have_innermost(struct teller *teller, value slot, struct memprof_fra
 	*found = (struct memprof_frames){.depth = 1, .cut = 1, .list = teller->recorded};
 }
 
-/* ------------------------------------------------------------------ telling */
+/* ------------------------------------------------------------------ reporting */
 
 /* Number of outermost frames that are known to equal those of the last report without comparing
  * them. The innermost of either may be reported as its debuginfo. */
@@ -130,7 +130,7 @@ void memprof_forget_reported(uint32_t index)
 		tellers[index].depth = 0;
 }
 
-/* The runtime's record is consistent with the walk. */
+/* True if the runtime's record is consistent with the walk. */
 static int is_right(uint32_t index, value slot, const struct memprof_frames *found)
 {
 	if (found->list == tellers[index].recorded)
@@ -138,7 +138,7 @@ static int is_right(uint32_t index, value slot, const struct memprof_frames *fou
 	return found->depth != 0 && memprof_agrees(index, slot, memprof_innermost_frame(found));
 }
 
-/* 0: what the runtime has recorded is no callstack. */
+/* Returns 0 if the runtime's record is not a callstack. */
 static int find_or_have(uint32_t index, value callstack, uint32_t source,
 			struct memprof_frames *found)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Callstacks of the samples that the agent captures in a session, each encoded as the difference
- * from the one reported before. All calls under the runtime lock, in OCaml 5 that of the domain. */
+/* Callstacks of samples in agent capture, each encoded as the difference from the previous one. All
+ * calls require the runtime lock, in OCaml 5 that of the domain. */
 #ifndef MEMPROF_REPORTED_STACK_H
 #define MEMPROF_REPORTED_STACK_H
 
@@ -10,15 +10,15 @@
 
 /* Valid until the next sample. */
 struct memprof_reported_stack {
-	const uint64_t *frames; /* outermost first; an innermost one may be the address of its
-				   debuginfo, with MEMPROF_REPORTED_DEBUGINFO */
+	const uint64_t *frames; /* outermost first; with MEMPROF_REPORTED_DEBUGINFO, the innermost
+				   one is the address of its debuginfo */
 	uint32_t depth;
-	uint32_t shared; /* outermost frames that are those of the sample before */
+	uint32_t shared; /* outermost frames equal to those of the previous sample */
 	uint32_t cut;	 /* further, outer frames are missing */
 };
 
-/* Finds the stack that the runtime's callstack, of one frame, stands for; in OCaml 5 it may have
- * more. index: of the domain; source: of the sample. */
+/* Finds the stack for which the runtime's callstack of one frame stands; in OCaml 5 that callstack
+ * may have more. index: of the domain; source: of the sample. */
 void memprof_report_stack(uint32_t index, value callstack, uint32_t source,
 			  struct memprof_reported_stack *reported);
 /* The next sample shares no frames. */

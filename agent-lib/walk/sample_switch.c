@@ -11,26 +11,27 @@
 /* Maximum size of combined allocations; an allocation farther from a sample has none. */
 #define MOST_ALLOCATED (8u * 1024u)
 #define KNOWN_LENGTHS 256u
-/* Samples between two looks at how deep stacks are. */
+/* Number of samples between two checks of the depth of stacks. */
 #define WINDOW 256u
-/* Samples after one whose stack was too deep, with one that is no less deep. */
+/* Number of samples after a stack that was too deep during which no stack at least as deep is
+ * walked. */
 #define DEEP_PATIENCE 256u
 
-/* The frames of one from which it is worth it; on, it stays so from three quarters of that. Tests
- * write it. */
+/* Mean number of frames from which walking is worth it. Once on, it stays on from three quarters of
+ * that. Tests write it. */
 #ifndef MEMPROF_SWITCH_FRAMES
 #define MEMPROF_SWITCH_FRAMES 20
 #endif
 static volatile uint32_t memprof_switch_frames = MEMPROF_SWITCH_FRAMES;
 
 static struct sample_switch {
-	int owns; /* the profile, alone */
-	int on;	  /* requested_external_interrupt is kept */
-	int deep; /* stacks were, when last looked at */
+	int owns; /* this domain alone uses the profile */
+	int on;	  /* requested_external_interrupt is set */
+	int deep; /* stacks were deep at the last check */
 	struct memprof_armed armed;
-	uint32_t samples, frames; /* of the window */
+	uint32_t samples, frames; /* of the current window */
 	uint32_t patience;
-	uint64_t deep_fiber, deep_sp; /* of what it is for */
+	uint64_t deep_fiber, deep_sp; /* stack that was too deep */
 	struct {
 		uint64_t pc;
 		uint64_t words;
@@ -108,7 +109,7 @@ static struct sample_switch *switch_of(uint32_t index)
 	return index < MEMPROF_SWITCHES ? &switches[index] : NULL;
 }
 
-/* The hook of systhreads has it at 0 while it runs other threads. */
+/* The hook of systhreads keeps it at 0 while it runs other threads. */
 static void ask_again(const struct sample_switch *own, domain_state *state)
 {
 	uintptr_t none = 0;
@@ -198,7 +199,7 @@ void memprof_switch_count(uint32_t index, uint32_t frames)
 
 /* ------------------------------------------------------------------ arming */
 
-/* Words that the OCaml code which called the runtime there allocates; 0: none. */
+/* Words that the OCaml code which called the runtime allocates there; 0: none. */
 static uint64_t words_allocated_at(struct sample_switch *own, uint64_t pc)
 {
 	uint64_t at = (pc ^ pc >> 8) % KNOWN_LENGTHS;
@@ -214,8 +215,8 @@ static uint64_t words_allocated_at(struct sample_switch *own, uint64_t pc)
 	return own->lengths[at].words;
 }
 
-/* True if the allocation for which the runtime was called there has a sample, and needs no
- * collection first: otherwise there will be another hook. */
+/* True if the allocation for which the runtime was called has a sample and needs no collection
+ * first; if it needs one, the hook is called again. */
 static int is_sampled(struct sample_switch *own, const domain_state *state, uint64_t pc)
 {
 	uint64_t young = state_word(state, MEMPROF_DOMAIN_YOUNG_PTR),
@@ -255,7 +256,7 @@ static void arm(struct sample_switch *own, domain_state *state)
 	profile = our_profile(state);
 	if (profile == VAL_UNIT || !replace(profile, VAL_LONG(MEMPROF_UNWALKED_CALLSTACK_SIZE),
 					    VAL_LONG(MEMPROF_WALKED_CALLSTACK_SIZE))) {
-		turn_off(own, state); /* the program's own, or another domain's too */
+		turn_off(own, state); /* not ours, or another domain uses it too */
 		own->owns = 0;
 		return;
 	}

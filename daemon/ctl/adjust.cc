@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// memprofctl values set: what a program says about itself, off, on, or more and less often.
+// memprofctl values set: turns published values off or on, or changes how often functions are
+// called.
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>

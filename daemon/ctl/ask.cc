@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// memprofctl values call: has a program do what it offers by a name, and prints its answer.
+// memprofctl values call: calls an action that the program registered, and prints its reply.
 #include <CLI/CLI.hpp>
 #include <string>
 #include <vector>

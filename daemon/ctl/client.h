@@ -21,10 +21,10 @@ namespace memprofd::ctl {
 
 namespace pb = ::memprof::v1;
 
-// The environment variable that gives --address.
+// The environment variable for the default of --address.
 inline constexpr char kAddressVariable[] = "MEMPROFD_ADDRESS";
 
-// PEM files; an empty path: none.
+// PEM files; an empty path: no file.
 struct ClientTls {
   std::string ca_file;    // authorities that may have signed memprofd's certificate
   std::string cert_file;  // our own certificate, with its chain
@@ -40,7 +40,7 @@ struct Endpoint {
   // "memprofctl WORDS" for hints, with the option that reaches this memprofd where the default
   // does not.
   std::string command(const std::string& words) const;
-  // https, or one of the files of tls is given.
+  // True if the address is https, or a file of tls is given.
   bool with_tls() const;
 };
 
@@ -65,7 +65,7 @@ class Client {
   absl::StatusOr<pb::ListCallersResponse> list_callers(const pb::ListCallersRequest& request);
   absl::StatusOr<pb::ListLeaksResponse> list_leaks(const pb::ListLeaksRequest& request);
   absl::StatusOr<pb::GetHistoryResponse> get_history(const pb::GetHistoryRequest& request);
-  // Of any size.
+  // The profile may have any size.
   absl::StatusOr<pb::GetProfileResponse> get_profile(const pb::GetProfileRequest& request);
   absl::StatusOr<pb::ListValuesResponse> list_values(const pb::ListValuesRequest& request);
   absl::StatusOr<pb::GetValueHistoryResponse> get_value_history(

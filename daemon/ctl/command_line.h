@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line of memprofctl as the file of a command sees it.
+// The command line of memprofctl as seen by the file of a command.
 #pragma once
 
 #include <functional>
@@ -18,15 +18,15 @@ namespace memprofd::ctl {
 class CommandLine {
  public:
   using Run = std::function<absl::Status()>;
-  // Has the command app run what is given if it is named, with this help.
+  // Makes the command app run the function if it is named, with this help.
   using SetUp = std::function<void(CLI::App& app, const char* help, Run run)>;
 
   // options must outlive this and the commands.
   CommandLine(Options& options, SetUp set_up) : options_(options), set_up_(std::move(set_up)) {}
 
-  // Of all commands.
+  // Options that all commands share.
   Options& options() const { return options_; }
-  // Has app call run(options(), own), with options of its own, to which the result refers.
+  // Makes app call run(options(), own); own: the command's own options, to which the result refers.
   template <typename Own>
   Own& set_up(CLI::App& app, const char* help,
               absl::Status (*run)(const Options& options, const Own& own)) const {

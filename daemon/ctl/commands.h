@@ -32,7 +32,7 @@ struct Options {
   Endpoint endpoint;
   std::string format = kTable;  // or kJson; of reports one of report_formats()
   std::string out;              // file to write to; empty: stdout
-  int pid = 0;                  // of commands that act on a process; 0: the only target
+  int pid = 0;                  // for commands that act on a process; 0: the only target
   std::string rate;             // "1e-5"
   std::string interval;         // "512KiB": bytes per sample, instead of rate
   std::string max_overhead;     // "1%", "none"
@@ -72,10 +72,10 @@ struct Options {
   std::string heap_file, other_heap_file;
   bool keep_heap = false;  // by memprofd
   ::memprof::v1::HeapContents heap_contents = ::memprof::v1::HEAP_CONTENTS_UNSPECIFIED;
-  std::string heap_site;  // why, of either
+  std::string heap_site;  // why, snapshot why
   std::vector<std::string> heap_cmt;
   std::string heap_under;     // retained
-  bool heap_outside = false;  // why: of memory outside of the heap; heap_site is of classes then
+  bool heap_outside = false;  // why: memory outside of the heap; heap_site then matches classes
   std::uint32_t heap_depth = 3;
   std::size_t heap_limit = 10;
   std::string sql;  // query
@@ -86,13 +86,13 @@ struct Options {
 
   // run
   std::vector<std::string> program;  // with its arguments
-  std::vector<std::string> outs;     // files, in the formats that their names end in
-  std::string agent;                 // path; empty: that beside memprofctl
+  std::vector<std::string> outs;     // output files; their extensions select the formats
+  std::string agent;                 // path; empty: the agent beside memprofctl
   bool quiet = false;
-  bool live = false;                    // show it while it runs
+  bool live = false;                    // show live memory while it runs
   std::string children = kSumChildren;  // or kEachChild, kNoChildren
   std::optional<RuleOptions> rules;     // check
-  int* program_exit = nullptr;  // set to what memprofctl exits with when the program has run
+  int* program_exit = nullptr;          // set to memprofctl's exit code when the program has run
 
   bool json() const { return format == kJson; }
   // The default frames of sites: application frames in tables, which are for people.
@@ -126,7 +126,8 @@ absl::Status run_callers(const Options& options);
 absl::Status run_history(const Options& options);
 absl::Status run_top_command(const Options& options);
 
-// These have options of their own (command_line.h). Each makes app such a command.
+// The following commands have options of their own (command_line.h). Each function makes app such a
+// command.
 void add_values(const CommandLine& line, CLI::App& app);
 void add_value_history(const CommandLine& line, CLI::App& app);
 void add_watch(const CommandLine& line, CLI::App& app);
@@ -139,7 +140,7 @@ struct WatchOptions {
   std::vector<std::string> names;  // or patterns
   bool with_contents = false;
   double period = 1;        // seconds
-  std::uint64_t times = 0;  // 0: until it is ended
+  std::uint64_t times = 0;  // 0: until the user ends it
   bool keep = false, forget = false;
 };
 absl::Status run_watch(const Options& options, const WatchOptions& watch);

@@ -17,7 +17,7 @@ std::string group_key(const pb::Site& group, pb::GroupBy group_by);
 // True if blocks with that callstack belong to the group. For groups by a number: callstacks of an
 // answer to the narrowed filter.
 bool in_group(const pb::Site& callstack, const pb::Site& group, pb::GroupBy group_by);
-// Narrows the filter approximately to the group; a little more may pass.
+// Narrows the filter approximately to the group; a few other blocks may pass.
 void narrow(const pb::Site& group, pb::GroupBy group_by, pb::Filter& filter);
 
 }  // namespace memprofd::ctl

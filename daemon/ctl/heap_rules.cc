@@ -66,7 +66,7 @@ MemoryRule baseline_rule(RuleKind kind, const pb::Estimate& before, double toler
           .from_baseline = true};
 }
 
-// By RuleVerdict.
+// Indexed by RuleVerdict.
 struct VerdictWords {
   const char* text;
   const char* markdown;

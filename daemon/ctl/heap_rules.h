@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// memprofctl check: rules from its command line, and their outcomes as text and for CI systems
+// memprofctl check: rules from its command line, and their results as text and for CI systems
 // (daemon/rules).
 #pragma once
 
@@ -14,7 +14,7 @@ namespace memprofd::ctl {
 
 // Options of the command line.
 struct RuleOptions {
-  // "64MiB", or "Cache\.=64MiB" for callstacks with a matching frame. The last two have durations
+  // "64MiB", or "Cache\.=64MiB" for callstacks with a matching frame. The last two take durations
   // instead.
   std::vector<std::string> max_live, max_peak, max_allocated, max_growth, max_lifetime, max_age;
   std::string file;              // YAML (rules/memory_rule.h); empty: none
@@ -29,7 +29,7 @@ absl::StatusOr<std::vector<MemoryRule>> parse_rules(const RuleOptions& options);
 // The error of a check without any rule or assertion: kInvalidArgument.
 absl::Status no_rule();
 
-// The outcome of a rule, or of an assertion of the program.
+// The result of a rule, or of an assertion of the program.
 struct CheckResult {
   std::string name;  // "live at the end <= 64.0 MiB"
   RuleVerdict verdict = RuleVerdict::kUnknown;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A heap snapshot of a target, as commands get it from memprofd.
+// Takes heap snapshots of a target for commands.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// memprofctl leaks: whether a program leaks, what, since when, and which variable keeps it.
+// memprofctl leaks: reports whether a program leaks, which sites, since when, and which variable
+// keeps the memory.
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// memprofctl why: what keeps the memory of a site alive in a running program.
+// memprofctl why: shows what keeps the memory of a site alive in a running program.
 #include <string>
 
 #include "absl/strings/str_cat.h"

@@ -12,7 +12,7 @@ namespace memprofd::ctl {
 
 inline constexpr char kTable[] = "table", kJson[] = "json", kDot[] = "dot";
 
-// The default first.
+// Names of all formats, the default first.
 std::vector<std::string> report_formats();
 // The row of a profile format; null for tables and JSON, which memprofctl renders itself.
 // kInvalidArgument for any other word.

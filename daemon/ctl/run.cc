@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// memprofctl run: a program from its first allocation to its end, without memprofd.
+// memprofctl run: profiles a program from its first allocation to its end, without memprofd.
 #include <unistd.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ constexpr std::uint32_t kLiveRows = 10;
 constexpr std::chrono::seconds kLivePace{1};
 constexpr char kTraceEnding[] = ".ctf", kJsonEnding[] = ".json", kFoldedEnding[] = ".folded";
 constexpr int kBroken = 1;
-constexpr int kKilled = 128;  // plus the signal, as shells say it
+constexpr int kKilled = 128;  // plus the signal's number, as in shells
 
 // ---------------------------------------------------------------- files
 
@@ -114,7 +114,7 @@ class RunTrace : public TraceOutput {
     return absl::OkStatus();
   }
   bool begun() const { return recorder_ != nullptr; }
-  // After the target's end.
+  // Call after the target's end.
   absl::Status finish() {
     if (thread_.joinable()) thread_.join();
     return file_.finish();
@@ -261,9 +261,9 @@ std::string damage_of(const std::string& program, const RunTarget& run) {
                       " overwrote the memory that its agent shares; later samples are missing\n");
 }
 
-// ---------------------------------------------------------------- while it runs
+// ---------------------------------------------------------------- live output
 
-// Prints what is live once a second.
+// Prints live memory once a second.
 class LiveFrames {
  public:
   explicit LiveFrames(RunTarget& run) : run_(run), questions_(ask_source(run)) {
@@ -354,7 +354,7 @@ class ChildReports : public RunChildrenUser {
 
   void note(const absl::Status& status) { first_error_.Update(status); }
 
-  // Each label once.
+  // Returns each label only once.
   std::vector<std::string> names(std::string label) {
     if (const int times = ++labels_[label]; times > 1) absl::StrAppend(&label, "-", times);
     std::vector<std::string> names;
@@ -509,8 +509,8 @@ std::string why_nothing(const RunTarget& run, const std::string& program) {
       "environment (env -i, sudo): name the OCaml program itself");
 }
 
-// A broken rule is memprofctl's exit code unless the program has failed itself. A rule that could
-// not be checked is an error.
+// If a rule is broken, memprofctl's exit code shows that, unless the program itself has failed. A
+// rule that could not be checked is an error.
 absl::Status check(RunTarget& run, const std::vector<MemoryRule>& rules,
                    const CheckedProgram& checked, const Options& options) {
   ASSIGN_OR_RETURN(const ProfileSnapshotPtr snapshot, run.snapshot(run.pid()));

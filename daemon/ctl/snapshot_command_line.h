@@ -26,7 +26,7 @@ struct FileQuestion {
   Command run;
 };
 std::vector<FileQuestion> file_questions();
-// The option that all commands have that take a snapshot.
+// The option of all commands that take a snapshot.
 void add_max_pause(CLI::App& sub, Options& options);
 // Adds memprofctl why, and all of memprofctl snapshot. options must outlive app.
 void add_snapshot_commands(CLI::App& app, Options& options, const AddCommand& add);

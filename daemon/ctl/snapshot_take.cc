@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// memprofctl snapshot take: the file of a snapshot, as memprofd makes it; and list: which it keeps.
+// memprofctl snapshot take: writes a heap snapshot to a file; snapshot list: lists the snapshots
+// that memprofd keeps.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -57,7 +58,7 @@ std::string taken_text(const std::string& file, const pb::SnapshotSummary& summa
   return options.json() ? summary_json(file, summary) : summary_text(file, summary);
 }
 
-// Writes the summary to stderr in this case.
+// Like take, but writes the file to stdout and the summary to stderr.
 absl::Status take_to_stdout(Client& client, const pb::TakeHeapRequest& request,
                             const Options& options) {
   if (::isatty(STDOUT_FILENO) != 0) {

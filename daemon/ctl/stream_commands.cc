@@ -114,7 +114,7 @@ absl::StatusOr<std::string> record_values(Client& client, int pid, std::int64_t 
   request.set_points(kMostPoints);
   request.set_with_lines(true);
   auto values = client.get_value_history(request);
-  if (absl::IsPermissionDenied(values.status())) {  // as the log's lines are for some
+  if (absl::IsPermissionDenied(values.status())) {  // some users may not see log lines
     request.set_with_lines(false);
     values = client.get_value_history(request);
   }

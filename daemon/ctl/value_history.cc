@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// memprofctl values history: what a program has said about itself, or a recording has of that.
+// memprofctl values history: the history of published values, live or recorded.
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>

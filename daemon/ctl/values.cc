@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// memprofctl values: what the modules of a program hold.
+// memprofctl values: shows the values of a program's modules.
 #include <re2/re2.h>
 
 #include <CLI/CLI.hpp>
@@ -35,7 +35,7 @@ struct ValuesOptions {
   bool with_contents = false;
   std::uint32_t limit = 1000;
   bool watch = false;
-  std::string graph_of;  // a name; empty: no graph
+  std::string graph_of;  // name of the value to draw; empty: no graph
   bool by_domain = false;
   bool from_snapshot = false;
   std::string duration;  // between two reads; empty: one read

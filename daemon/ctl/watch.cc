@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// memprofctl values watch: chosen values of a program, again and again, until it pauses; memprofctl
-// resume.
+// memprofctl values watch: prints chosen values of a program as they change, until it pauses;
+// memprofctl values resume.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -27,7 +27,7 @@
 namespace memprofd::ctl {
 namespace {
 
-// A pattern that finds any of the names.
+// A pattern that matches any of the names.
 std::string any_of(const std::vector<std::string>& names) {
   return absl::StrCat("(?:", absl::StrJoin(names, ")|(?:"), ")");
 }
@@ -72,7 +72,7 @@ absl::StatusOr<bool> stop_at(const std::string& pause, const Options& options, C
   return true;
 }
 
-// Has memprofd keep what is watched, of modules, over time; or no longer.
+// Asks memprofd to record the history of the watched module values, or to stop doing so.
 absl::Status keep(const WatchOptions& watch, Client& client, int pid) {
   pb::KeepValuesRequest request;
   request.set_pid(pid);
@@ -133,7 +133,7 @@ class Watch {
     return stop_at(pause_, options_, client_, request_.pid());
   }
 
-  // values: all of them at the first reading.
+  // values: at the first reading, all values.
   absl::StatusOr<Next> show(const pb::ListValuesResponse& values, std::int64_t unix_ns) {
     if (answers_ == 0 && values.reported().empty() && values.values().empty()) {
       return absl::NotFoundError(absl::StrCat("no value of pid ", request_.pid(), " is called '",
@@ -156,7 +156,7 @@ class Watch {
   pb::ListValuesRequest request_;
   WatchedValues shown_;
   Pauses pauses_;
-  std::string pause_;  // the last one
+  std::string pause_;  // the last pause shown
   std::uint64_t answers_ = 0;
 };
 

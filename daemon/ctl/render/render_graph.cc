@@ -21,7 +21,7 @@ constexpr char kMore[] = "..: more blocks than shown\n";
 // Deeper nodes are shown at this depth.
 constexpr std::size_t kDeepest = 60;
 
-// Without its fields.
+// Describes the node without its fields.
 std::string node_text(const pb::Value& value) {
   if (value.kind() == pb::VALUE_KIND_REFERENCE) return "ref";
   if (value.kind() != pb::VALUE_KIND_BLOCK) return value_text(value);

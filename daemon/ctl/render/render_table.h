@@ -17,7 +17,7 @@ struct Style {
   std::size_t width = 0;  // columns; 0: do not truncate
 };
 
-// All end in a newline.
+// All texts end in a newline.
 std::string targets_table(const pb::ListTargetsResponse& response, const Style& style,
                           const Endpoint& endpoint = {});
 // All OCaml programs that run, and why each is or is not profiled.

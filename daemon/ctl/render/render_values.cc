@@ -111,7 +111,7 @@ void append_log(const pb::ListValuesResponse& values, std::string& text) {
   }
 }
 
-// Depends on its kind.
+// The text depends on the kind.
 std::string plain_text(const pb::Value& value) {
   switch (value.kind()) {
     case pb::VALUE_KIND_INTEGER:

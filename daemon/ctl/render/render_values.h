@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of a program as text: one a line, and each in the manner of OCaml's toplevel.
+// Values of a program as text: one per line, in the style of OCaml's toplevel.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands that ask the file of a heap snapshot.
+// Commands about the file of a heap snapshot.
 #include <fmt/core.h>
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How commands print answers from a heap snapshot; memprofctl why and memprofctl snapshot why are
-// one answer, of a snapshot from either place.
+// How commands print answers from a heap snapshot. memprofctl why and memprofctl snapshot why give
+// the same answer; only the source of the snapshot differs.
 #pragma once
 
 #include <string>

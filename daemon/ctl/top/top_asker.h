@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks the daemon in a thread, so that a slow one holds up no key.
+// Asks the daemon in a thread of its own, so that a slow answer does not delay keys.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ constexpr std::array kGroups = {pb::GROUP_BY_SITE, pb::GROUP_BY_FUNCTION, pb::GR
                                 pb::GROUP_BY_MODULE};
 constexpr std::array kWindows = {10.0, 60.0, 600.0, 3600.0, 0.0};
 
-// The next one after the current one; the first one if the current one is not in the list.
+// Returns the value after the current one; the first one if the current one is not in the list.
 template <typename Values, typename Value>
 Value next_of(const Values& values, Value present) {
   const auto at = std::find(values.begin(), values.end(), present);

@@ -23,11 +23,11 @@ enum class TopOverlay {
 
 class TopModel {
  public:
-  // look: the first question. Without a pid the model lists targets, and continues to the only
-  // candidate if there is just one.
+  // Without a pid the model lists targets, and continues to the only candidate if there is just
+  // one.
   explicit TopModel(TopViewState view_state);
 
-  // ---- what happens
+  // ---- events
   void press(int key);
   void take(TopAnswer answer);
   // Number of rows that the list has room for.
@@ -40,7 +40,7 @@ class TopModel {
   const TopViewState& view_state() const { return view_state_; }
   // Changes with the question: an answer with another number belongs to an earlier one.
   std::uint64_t number() const { return number_; }
-  // Whether to send a request now, and whether to repeat it.
+  // wants_answer(): send a request now. moves(): repeat the request regularly.
   bool wants_answer() const { return answered_ != number_; }
   bool moves() const {
     return !paused() || view_state_.view == TopView::kTargets || !problem_.ok();

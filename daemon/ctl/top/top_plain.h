@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `top` for pipes: a frame after the other, as text or as JSON, one line a frame.
+// `top` for pipes: one frame after another, as text, or as JSON with one line per frame.
 #pragma once
 
 #include "absl/status/status.h"

@@ -16,7 +16,7 @@ namespace memprofd::ctl {
 enum class TopView {
   kTargets,
   kSites,       // or other groups
-  kCallstacks,  // of one of them
+  kCallstacks,  // callstacks of one group
 };
 
 // Maximum number of steps of a sparkline.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The screen of `top`: keys in, pictures out. All that is drawn is drawn here, with ncurses.
+// The screen of `top`: reads keys and draws pictures. Only this class uses ncurses to draw.
 #pragma once
 
 #include <memory>

@@ -64,9 +64,9 @@ class Fitter {
       taken_[order] = take(min_width(measure_row(order)));
     }
   }
-  // For other things.
+  // Reserves columns for other things.
   void keep(std::size_t width) { room_ -= std::min(room_, width); }
-  // In any case.
+  // Adds the column of this order even if there is no room.
   void force(pb::Measure order) {
     room_ -= std::min(room_, min_width(measure_row(order)) + kGap);
     taken_[order] = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of `top`: which columns there are, and which fit.
+// The table of `top`: its columns, and which of them fit.
 #pragma once
 
 #include <cstddef>

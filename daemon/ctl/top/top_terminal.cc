@@ -17,7 +17,7 @@ namespace memprofd::ctl {
 namespace {
 
 constexpr int kEnding[] = {SIGINT, SIGTERM, SIGHUP};
-// ncurses handles these.
+// Signals that ncurses handles.
 constexpr int kOfTerminal[] = {SIGWINCH, SIGTSTP};
 volatile std::sig_atomic_t end_wanted = 0;
 

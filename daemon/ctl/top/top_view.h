@@ -20,8 +20,8 @@ struct TopOptions {
   std::string window = "1m";  // a duration, or "all"
 };
 
-// Runs on a screen, and restores the terminal before it returns. A failure to begin is an error,
-// and so is a daemon that is gone at the end.
+// Runs on a screen, and restores the terminal before it returns. Fails if it cannot begin, or if
+// the daemon is gone at the end.
 absl::Status run_screen_top(const Endpoint& endpoint, const TopOptions& options);
 
 }  // namespace memprofd::ctl
