@@ -52,7 +52,8 @@ def run(act):
             self.browser.settle()
 
     result = unittest.TestResult()
-    unittest.defaultTestLoader.loadTestsFromTestCase(Page).run(result)
+    with mock.patch.object(browser, "Browser", browser.WholeChromium):
+        unittest.defaultTestLoader.loadTestsFromTestCase(Page).run(result)
     return result, tries
 
 

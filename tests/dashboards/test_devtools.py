@@ -7,7 +7,7 @@ import subprocess
 import unittest
 
 import harness
-from browser import DEVTOOLS, Browser
+from browser import DEVTOOLS, WholeChromium
 from harness import TARGETS, TARGETS5, E2ETest, Process, eventually
 
 TARGETS4 = harness.BUILD / "targets" if TARGETS5 == TARGETS else TARGETS
@@ -77,7 +77,7 @@ class DevTools(E2ETest):
         return path
 
     def loaded(self, path):
-        with Browser() as browser:
+        with WholeChromium() as browser:
             browser.open_devtools()
             browser.give_file("file", path)
             return browser.evaluate(LOAD)
