@@ -65,13 +65,14 @@ AGAIN_SUITES = {"kernel", "tsan", "agent", "e2e", "calls", "heaps", "hostile", "
 SLOWEST = 10  # modules that are listed at the end
 MOST_AGAIN = 6  # modules that failed; more have not by chance
 # Begun before all others, as they wait longest: lanes should end together.
-FIRST = ["e2e/test_inspections", "dashboards/test_page", "dashboards/test_page_sites", "e2e/test_queries", "dashboards/test_alerts",
-         "unit-asan-1", "unit-asan-2", "unit-asan-3", "unit-asan-4", "e2e/test_service", "e2e/test_attach",
-         "e2e/test_containers", "e2e/test_accuracy", "e2e/test_snapshots", "e2e/test_history", "e2e/test_events",
-         "e2e/test_process_life", "e2e/test_losses", "e2e/test_capture", "e2e/test_attach_faults", "e2e/test_domains",
+FIRST = ["e2e/test_snapshots", "e2e/test_attach_faults", "calls/test_c_memory", "agent/test_own_walk5",
+         "e2e/test_inspections", "dashboards/test_page", "calls/test_c_probes", "dashboards/test_page_sites",
+         "e2e/test_queries", "dashboards/test_alerts", "unit-asan-1", "unit-asan-2", "unit-asan-3", "unit-asan-4",
+         "e2e/test_service", "e2e/test_attach", "e2e/test_containers", "e2e/test_accuracy", "e2e/test_history",
+         "e2e/test_events", "e2e/test_process_life", "e2e/test_losses", "e2e/test_capture", "e2e/test_domains",
          "e2e/test_limits", "e2e/test_stalls", "e2e/test_agent_stops", "e2e/test_budget", "bench/test_bench",
          "hostile/test_attacks", "hostile/test_exec", "dashboards/test_dashboards", "dashboards/test_page_day",
-         "dashboards/test_flamegraph", "kernel"]
+         "dashboards/test_flamegraph", "heaps/test_waiting", "e2e/test_leaks", "e2e/test_dist", "kernel"]
 
 
 def gtest(build, suite, chosen, log, shard=0, shards=1):
