@@ -76,12 +76,16 @@ class KeptSnapshots(KeptTest):
         self.assertEqual({first, last}, set(told))
         self.js("memprofd.update({live: false, end: memprofd.recorded().now})")
         self.browser.settle()
-        axis = self.js("memprofd.axis()")
-        plot = self.box("#charts .u-over")
-        for name, time in told.items():
-            mark = self.box(f'{MARK}[data-name="{name}"]')
-            place = plot["x"] + plot["width"] * (time - axis["begin"]) / (axis["end"] - axis["begin"])
-            self.assertAlmostEqual(place, mark["x"] + mark["width"] / 2, delta=3, msg=name)
+
+        def stand():  # hidden until the chart is drawn with them
+            axis = self.js("memprofd.axis()")
+            plot = self.box("#charts .u-over")
+            for name, time in told.items():
+                mark = self.box(f'{MARK}[data-name="{name}"]')
+                place = plot["x"] + plot["width"] * (time - axis["begin"]) / (axis["end"] - axis["begin"])
+                self.assertAlmostEqual(place, mark["x"] + mark["width"] / 2, delta=3, msg=name)
+            return True
+        harness.eventually(stand, "marks are where their times are")
 
     def check_areas(self):
         """What was in both, as areas over their times and as a table: what memprofd has counted."""
