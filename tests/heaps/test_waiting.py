@@ -197,7 +197,11 @@ class Server(Snapshot):
                              env={**os.environ, "LD_PRELOAD": str(harness.BUILD / "libmemprof_agent.so")})
         _, port = target.read_line(), int(target.read_line())
         daemon = self.daemon("--pid", target.pid, rate=1e-3)
-        _, done = self.take(daemon, check=False, timeout=3 * harness.TIMEOUT)
+
+        def refused():  # the agent that is in it from the start is found a moment after the attach
+            _, done = self.take(daemon, check=False, timeout=3 * harness.TIMEOUT)
+            return "its agent is not ready" not in done.stderr and done
+        done = eventually(refused, "its agent is ready")
         self.assert_one_line(done.stderr, "reached no safe point", "SO_RCVTIMEO", "send it one request")
         with contextlib.closing(socket.socket(type=socket.SOCK_DGRAM)) as sender:
             sender.sendto(b"x", ("127.0.0.1", port))
