@@ -39,7 +39,7 @@ def unpack_head(data):
 
 @functools.cache
 def _listed(path, options, _changed):
-    return subprocess.run(["nm", *options, path], capture_output=True, text=True).stdout
+    return subprocess.run(["nm", *options, path], capture_output=True, text=True, check=True).stdout
 
 
 def listed_by_nm(path, *options):

@@ -2,7 +2,6 @@
 """Variables of the OCaml runtime in a program that runs, by their names in its file or where the agent is told, and
 what else the agent writes to."""
 
-import functools
 import os
 import pathlib
 import re
@@ -32,7 +31,6 @@ def written_by_the_agent(pid):
                      for name in WRITTEN_BY_THE_AGENT)
 
 
-@functools.cache
 def hooks_in(path):
     """Where in that file the functions are that stand in slots for malloc and its like (agent-lib/native_heap/hooks.c), and in
     the runtime's hooks of blocking sections (agent-lib/native_heap/blocking.c)."""
@@ -49,11 +47,11 @@ def slots_of_the_agent(pid, agent):
     own = ["memprof_agent" in line[5] or os.path.realpath(line[5]) == agent for line in files]
     if not any(own):
         return []
-    base, found = place[own.index(True)][0], []
+    base, hooks, found = place[own.index(True)][0], hooks_in(agent), []
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         for (begin, end), is_own in zip(place, own):
             data = b"" if is_own else os.pread(memory.fileno(), end - begin, begin)
-            for hook in hooks_in(agent):
+            for hook in hooks:
                 word = struct.pack("<Q", base + hook)
                 found += [begin + match.start() for match in re.finditer(re.escape(word), data)]
     return found

@@ -150,6 +150,11 @@ def happen(event, memprofd, name):
 EVENTS = [Nothing, Signalled, Stopped, Forks, Traced, Killed, Exits, Executes]
 
 
+def events_of(turn):
+    """For the call of that number: the event whose turn it is, and nothing at each second call. MEMPROFD_MATRIX=1: all."""
+    return EVENTS if harness.MATRIX else [EVENTS[1 + turn % (len(EVENTS) - 1)], Nothing][:2 - turn % 2]
+
+
 class Faults(E2ETest):
     options = ()
     folder_of_targets = None
@@ -265,9 +270,8 @@ class Faults(E2ETest):
             positions = sorted({1 + i * (count - 1) // max(1, POSITIONS - 1) for i in range(POSITIONS)})
             if not harness.MATRIX:
                 positions = [1 + turn * 7 % count]
-            kinds = EVENTS if harness.MATRIX else [EVENTS[1 + turn % (len(EVENTS) - 1)], Nothing][:2 - turn % 2]
             for position in positions:
-                for kind in kinds:
+                for kind in events_of(turn):
                     yield name, position, kind
 
     def test_an_exec_while_its_file_is_read_is_told(self):

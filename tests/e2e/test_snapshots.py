@@ -20,7 +20,7 @@ import grpc
 import harness
 from harness import OK, TARGETS5, Process, children, eventually, proc_status
 from stepping import CALLS, SteppedDaemon
-from test_attach_faults import EVENTS, Exits, Nothing, happen
+from test_attach_faults import Exits, events_of, happen
 from test_profiles import message_modules
 from test_heap import SWEPT_AT_ONCE, TARGETS4, OLD, COPIES, KILLS, LONGEST, HeapCopy, is_gone, undisturbed_output
 
@@ -597,8 +597,7 @@ class Faults(Snapshot):
     def test_at_each_kind_of_call(self):
         trials = 0
         for turn, (name, count) in enumerate(self.counts().items()):
-            kinds = EVENTS if harness.MATRIX else [EVENTS[1 + turn % (len(EVENTS) - 1)], Nothing][:2 - turn % 2]
-            for kind in kinds:
+            for kind in events_of(turn):
                 self.trial(name, 1 + turn * 7 % count, kind)
                 trials += 1
         harness.NOTES.append(f"{trials} faults")

@@ -17,6 +17,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "daemon/export/formats/rounding.h"
 #include "daemon/export/formats/stack_table.h"
+#include "daemon/util/base_name.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/fnv1a.h"
 #include "daemon/util/gzip.h"
@@ -339,7 +340,7 @@ class PprofWriter {
   }
   static std::string file_of(const TargetProfile& profile, const std::string& module) {
     const std::string exe = valid_utf8(profile.exe);
-    return module.empty() || exe.substr(exe.find_last_of('/') + 1) == module ? exe : module;
+    return module.empty() || base_name(exe) == module ? exe : module;
   }
   // Receivers refuse a mapping without a build id. If the file has none or is gone, its name is
   // used.

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "agent-lib/include/memprof_values_abi.h"
+#include "daemon/util/base_name.h"
 #include "daemon/util/utf8.h"
 
 namespace memprofd {
@@ -199,7 +200,7 @@ std::string RootNames::file_at(std::uint64_t address) const {
     if (mapping->path != "[heap]" && behind_file) return file_at((mapping - 1)->begin);
     return "memory of C code";
   }
-  return mapping->path.substr(mapping->path.find_last_of('/') + 1);
+  return std::string(base_name(mapping->path));
 }
 
 }  // namespace memprofd
