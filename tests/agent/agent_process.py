@@ -14,6 +14,11 @@ import struct
 import subprocess
 import time
 
+import waiting
+
+# Its conditions cost little and usually hold at once.
+eventually = functools.partial(waiting.eventually, first_pause=0.002)
+
 BUILD = os.environ.get("MEMPROFD_BUILD", "build")
 AGENT = os.path.abspath(os.path.join(BUILD, "libmemprof_agent.so"))
 
@@ -57,17 +62,6 @@ def symbol(path, name):
 def semaphore(path):
     notes = subprocess.run(["readelf", "-n", path], capture_output=True, text=True).stdout
     return int(re.search(r"Semaphore: 0x([0-9a-f]+)", notes).group(1), 16)
-
-
-def eventually(condition, what, timeout=90.0):
-    """The longer it takes, the rarer it asks."""
-    began = time.monotonic()
-    while time.monotonic() < began + timeout:
-        result = condition()
-        if result:
-            return result
-        time.sleep(min(1, max(0.002, (time.monotonic() - began) / 10)))
-    raise AssertionError(f"not within {timeout} s: {what}")
 
 
 class AgentProcess:

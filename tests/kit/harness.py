@@ -37,6 +37,7 @@ import urllib.request
 import weakref
 
 import answers
+from waiting import TIMEOUT, eventually
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MEMPROFD_BUILD", ROOT / "build")).resolve()
@@ -49,8 +50,6 @@ RESTING_PROGRAM = BUSY_PROGRAM[:1]  # the same, which leaves time to others wher
 MATRIX = os.environ.get("MEMPROFD_MATRIX") == "1"
 TIMES = os.environ.get("MEMPROFD_TIMES") == "1"
 NOTES = []  # what tests/run.py is told beside the outcome: "200 cycles"
-# Seconds; generous: only a failing test ever waits that long. An emulated machine takes ten times as long.
-TIMEOUT = float(os.environ.get("MEMPROFD_TIMEOUT", 90))
 
 # daemon/util/exit_codes.h
 OK, INTERNAL, USAGE, NO_PROCESS, NOT_PROFILABLE, PRIVILEGES, BUSY, AGENT, UNAVAILABLE, LIMIT, OLDER = range(11)
@@ -66,29 +65,6 @@ def check_time(test, what, took_ms, limit_ms):
     NOTES.append(f"{what}: {took_ms:.0f} ms (at most {limit_ms:.0f})")
     if TIMES:
         test.assertLessEqual(took_ms, limit_ms, what)
-
-
-def eventually(condition, what, timeout=TIMEOUT):
-    """Polls until condition() is truthy and returns its value.
-
-    An AssertionError from condition() means "not yet"; the last one is shown
-    when the deadline passes. The longer it takes, the rarer it asks: a wait takes a tenth longer than it
-    has to, and asking leaves the processors to who is waited for.
-    """
-    began = time.monotonic()
-    deadline = began + timeout
-    last = None
-    while True:
-        try:
-            value = condition()
-            if value:
-                return value
-            last = value
-        except AssertionError as error:
-            last = error
-        if time.monotonic() > deadline:
-            raise AssertionError(f"{what}: not within {timeout:g} s; last: {last}")
-        time.sleep(min(1, max(0.02, (time.monotonic() - began) / 10)))
 
 
 def settled(read, what, quiet=1.0, timeout=TIMEOUT):
