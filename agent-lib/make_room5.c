@@ -21,7 +21,6 @@
  */
 #define _GNU_SOURCE
 #include <string.h>
-#include <sys/mman.h>
 
 #include "buffers.h"
 #include "domains.h"
@@ -29,9 +28,8 @@
 #include "native_heap/elf_object.h"
 #include "native_heap/linker.h"
 #include "native_heap/native_heap.h"
-#include "native_heap/own_memory.h"
+#include "native_heap/slots.h"
 #include "profiles.h"
-#include "raw_syscall.h"
 #include "refused_start.h"
 
 typedef size_t measure(const char *);
@@ -130,30 +128,6 @@ static size_t on_strlen(const char *text)
 
 /* ------------------------------------------------------------------ the slot */
 
-static int protect(uintptr_t page, int protection)
-{
-	return raw_syscall(SYS_mprotect, (long)page, (long)MEMPROF_PAGE, protection, 0, 0, 0) == 0;
-}
-
-static void put(measure **slot, measure *held)
-{
-	__atomic_compare_exchange_n(slot, &held, on_strlen, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
-}
-
-/* Relocated data is read-only (RELRO); its page is writable only during this store. */
-static void put_in_page(const struct elf_object *object, measure **slot, measure *held)
-{
-	uintptr_t at = (uintptr_t)slot, page = memprof_page_of(at);
-
-	if (memprof_is_writable(at)) {
-		put(slot, held);
-	} else if (at >= object->relro_begin && at + sizeof(*slot) <= object->relro_end &&
-		   protect(page, PROT_READ | PROT_WRITE)) {
-		put(slot, held);
-		protect(page, PROT_READ);
-	}
-}
-
 /* A call that is not bound yet leads into the file itself. In a program that defines strlen itself
  * our function does too; nothing is patched then. */
 static void patch(const struct elf_object *object, measure **slot)
@@ -165,7 +139,7 @@ static void patch(const struct elf_object *object, measure **slot)
 	    (real_strlen && real_strlen != real))
 		return;
 	real_strlen = real;
-	put_in_page(object, slot, held);
+	memprof_slot_set(object, (void **)slot, (void *)held, (void *)on_strlen);
 }
 
 static void patch_each(struct elf_object *object, const struct elf_relocations *relocations)

@@ -164,6 +164,15 @@ static int put(struct file *file, void **slot, void *held, void *function)
 					   __ATOMIC_RELAXED);
 }
 
+int memprof_slot_set(const struct elf_object *object, void **slot, void *held, void *function)
+{
+	struct file file = {.object = *object};
+	int done = put(&file, slot, held, function);
+
+	close_page(&file);
+	return done;
+}
+
 static void restore_slot(struct file *file, void **slot, int which)
 {
 	if (!put(file, slot, memprof_c_hooks[which], memprof_c_real[which]) &&

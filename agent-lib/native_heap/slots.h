@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+#include "elf_object.h"
+
 struct memprof_slots {
 	uint32_t ours; /* slots that hold our functions */
 	uint32_t left; /* slots that hold functions that are neither the C library's nor ours, or
@@ -24,5 +26,9 @@ int memprof_slots_restore(struct memprof_slots *found);
 /* Called at each minor collection: true if files have been loaded or unloaded since
  * memprof_slots_patch(), or if it is time to retry what remained then. */
 int memprof_slots_changed(void);
+
+/* Replaces what one slot of a file holds, unless the program has meanwhile changed it. A page that
+ * the linker has made read-only (RELRO) is writable only during this store. Returns 1 if done. */
+int memprof_slot_set(const struct elf_object *object, void **slot, void *held, void *function);
 
 #endif
