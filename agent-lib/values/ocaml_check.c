@@ -22,6 +22,11 @@
 /* Time in which memprofctl must begin; while it works, the program waits until check_until_ns. */
 #define PATIENCE_NS 10000000000u
 
+/* Numbers that memprof_check.ml repeats. */
+_Static_assert(MEMPROF_SLOT_UNREACHABLE == 7, "kind of marks of unreachable");
+_Static_assert(MEMPROF_SLOT_DIES_BEFORE == 8, "kind of marks of dies_before");
+_Static_assert(MEMPROF_VALUES_OWN_SLOTS == 509, "most_names");
+
 value memprof_check_ml_region(value name, value max_bytes, value began_ns, value ended_ns)
 {
 	uint32_t index =
