@@ -37,7 +37,7 @@ Threads& threads() {
 
 // The work is destroyed before the thread counts as ended.
 void run(std::function<void()> work, UserSlots::Slot slot) {
-  ::pthread_setname_np(::pthread_self(), "memprofd-look");
+  ::pthread_setname_np(::pthread_self(), "inspection");
   std::exchange(work, nullptr)();
   { const UserSlots::Slot given_back = std::move(slot); }
   threads().end_one();

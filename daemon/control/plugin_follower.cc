@@ -14,6 +14,8 @@ namespace {
 // A program may register frame tables at any rate, so inspections take at most one part in kOneIn
 // of the time.
 constexpr int kOneIn = 10;
+// Time between two tries while too many inspections run. After kInspectionBudget, a warning.
+constexpr std::chrono::seconds kBetweenTries{1};
 
 }  // namespace
 
@@ -52,11 +54,15 @@ void PluginFollower::start_inspection(const AttachedTarget& target,
   auto inspection = Inspection<PreparedPlugins>::start(start, wake);
   if (inspection.ok()) {
     inspection_.emplace(*std::move(inspection));
+    refused_since_.reset();
     return;
   }
   seen_.reset();  // try again when threads are free
-  next_inspection_ = std::chrono::steady_clock::now() + kInspectionBudget;
-  log_warning("pid {}: its plugins are not looked for: {}", target.target().pid,
+  const auto now = std::chrono::steady_clock::now();
+  next_inspection_ = now + kBetweenTries;
+  if (!refused_since_) refused_since_ = now;
+  if (now - *refused_since_ < kInspectionBudget || std::exchange(logged_refusal_, true)) return;
+  log_warning("pid {}: plugins are not searched for: {}", target.target().pid,
               without_pid(target.target().pid, std::string(inspection.status().message())));
 }
 

@@ -61,7 +61,9 @@ class PluginFollower {
   std::optional<std::uint64_t> seen_;  // registrations already processed
   std::optional<Inspection<PreparedPlugins>> inspection_;
   std::chrono::steady_clock::time_point next_inspection_;
+  std::optional<std::chrono::steady_clock::time_point> refused_since_;  // too many inspections run
   std::size_t problems_logged_ = 0;
+  bool logged_refusal_ = false;
   bool logged_no_slots_ = false;
   bool logged_left_out_ = false;
   bool given_up_ = false;
