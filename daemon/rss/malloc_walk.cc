@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <optional>
 
 namespace memprofd {
@@ -39,29 +40,19 @@ struct CachedChunks {
   std::array<std::uint16_t, kLists> count{};
 };
 
-// nullopt: it is not a tcache but another chunk of that size.
+// nullopt: it is not a tcache but another chunk of that size. Where room is counted, an empty list
+// has the full room, which is the same for all lists.
+template <std::size_t Lists>
 std::optional<CachedChunks> read_tcache(const MemoryReader& memory, std::uint64_t user) {
-  Tcache<kSmallLists> tcache{};
+  constexpr bool kCountsRoom = Lists == kLists;
+  Tcache<Lists> tcache{};
   CachedChunks cached;
   if (!memory.read_value(user, tcache).ok()) return std::nullopt;
-  for (std::size_t i = 0; i < kSmallLists; ++i) {
-    if ((tcache.counts[i] == 0) != (tcache.entries[i] == 0)) return std::nullopt;
+  const int empty = kCountsRoom ? *std::ranges::max_element(tcache.counts) : 0;
+  for (std::size_t i = 0; i < Lists; ++i) {
+    if ((tcache.counts[i] == empty) != (tcache.entries[i] == 0)) return std::nullopt;
     cached.first[i] = tcache.entries[i];
-    cached.count[i] = tcache.counts[i];
-  }
-  return cached;
-}
-
-// An empty list has the full room, which is the same for all lists.
-std::optional<CachedChunks> read_room_tcache(const MemoryReader& memory, std::uint64_t user) {
-  Tcache<kLists> tcache{};
-  CachedChunks cached;
-  if (!memory.read_value(user, tcache).ok()) return std::nullopt;
-  const auto room = *std::ranges::max_element(tcache.counts);
-  for (std::size_t i = 0; i < kLists; ++i) {
-    if ((tcache.counts[i] == room) != (tcache.entries[i] == 0)) return std::nullopt;
-    cached.first[i] = tcache.entries[i];
-    cached.count[i] = static_cast<std::uint16_t>(room - tcache.counts[i]);
+    cached.count[i] = static_cast<std::uint16_t>(std::abs(tcache.counts[i] - empty));
   }
   return cached;
 }
@@ -242,7 +233,8 @@ void MallocWalk::find_in_tcache(std::uint64_t user) {
   std::uint64_t size = 0;
   if (!memory_.read_value(user - sizeof size, size).ok()) return;
   const bool counts_room = (size & ~kFlags) == kRoomTcacheBytes;
-  const auto cached = counts_room ? read_room_tcache(memory_, user) : read_tcache(memory_, user);
+  const auto cached =
+      counts_room ? read_tcache<kLists>(memory_, user) : read_tcache<kSmallLists>(memory_, user);
   if (!cached) return;
   for (std::size_t i = 0; i < kLists; ++i) {
     follow_list({.user = cached->first[i],
