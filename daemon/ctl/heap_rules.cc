@@ -70,11 +70,9 @@ MemoryRule baseline_rule(RuleKind kind, const pb::Estimate& before, double toler
 struct VerdictWords {
   const char* text;
   const char* markdown;
-  const char* json;
 };
-constexpr VerdictWords kVerdicts[] = {{"ok      ", "ok", "ok"},
-                                      {"BROKEN  ", "**broken**", "broken"},
-                                      {"UNKNOWN ", "**unknown**", "unknown"}};
+constexpr VerdictWords kVerdicts[] = {
+    {"ok      ", "ok"}, {"BROKEN  ", "**broken**"}, {"UNKNOWN ", "**unknown**"}};
 static_assert(static_cast<int>(RuleVerdict::kHolds) == 0 &&
               static_cast<int>(RuleVerdict::kBroken) == 1 &&
               static_cast<int>(RuleVerdict::kUnknown) == 2);
@@ -118,18 +116,6 @@ absl::Status no_rule() {
       "or --baseline");
 }
 
-CheckResult result_of(const RuleOutcome& outcome) {
-  return {rule_text(outcome.rule, false), outcome.verdict, outcome_text(outcome)};
-}
-
-CheckResult result_of(const AssertionOutcome& outcome) {
-  const RuleVerdict verdict = outcome.verdict == AssertionVerdict::kViolated ? RuleVerdict::kBroken
-                              : outcome.verdict == AssertionVerdict::kNotChecked
-                                  ? RuleVerdict::kUnknown
-                                  : RuleVerdict::kHolds;
-  return {assertion_text(outcome.assertion), verdict, outcome_text(outcome)};
-}
-
 std::vector<CheckResult> check_rules(const ProfileSnapshot& snapshot,
                                      const std::vector<MemoryRule>& rules) {
   std::vector<CheckResult> results;
@@ -139,8 +125,6 @@ std::vector<CheckResult> check_rules(const ProfileSnapshot& snapshot,
   }
   return results;
 }
-
-const char* verdict_name(RuleVerdict verdict) { return kVerdicts[static_cast<int>(verdict)].json; }
 
 std::string results_text(const std::vector<CheckResult>& results) {
   std::string out;

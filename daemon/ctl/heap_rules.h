@@ -8,7 +8,6 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/rules/rule_check.h"
-#include "daemon/snapshot/answers/assertion_check.h"
 
 namespace memprofd::ctl {
 
@@ -29,22 +28,9 @@ absl::StatusOr<std::vector<MemoryRule>> parse_rules(const RuleOptions& options);
 // The error of a check without any rule or assertion: kInvalidArgument.
 absl::Status no_rule();
 
-// The result of a rule, or of an assertion of the program.
-struct CheckResult {
-  std::string name;  // "live at the end <= 64.0 MiB"
-  RuleVerdict verdict = RuleVerdict::kUnknown;
-  std::string text;  // "104 MiB ± 3"
-};
-
-CheckResult result_of(const RuleOutcome& outcome);
-CheckResult result_of(const AssertionOutcome& outcome);
-
 // Checks the rules of this program against its state at its end.
 std::vector<CheckResult> check_rules(const ProfileSnapshot& snapshot,
                                      const std::vector<MemoryRule>& rules);
-
-// "ok", "broken" or "unknown", as in JSON.
-const char* verdict_name(RuleVerdict verdict);
 
 // One line for each result: ok, BROKEN or UNKNOWN, and the measured amount.
 std::string results_text(const std::vector<CheckResult>& results);

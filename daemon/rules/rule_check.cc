@@ -118,8 +118,7 @@ absl::Status check_growth(const ProfileSnapshot& snapshot, const RuleCheck& chec
                           RuleOutcome& outcome) {
   if (!snapshot.gc.valid) {
     return absl::FailedPreconditionError(
-        "the major collections of the program cannot be counted, between which growth is looked "
-        "for");
+        "growth is measured between major collections, which cannot be counted in this program");
   }
   const RangeCounter counter(snapshot);
   TimeRange range;
@@ -223,7 +222,32 @@ absl::Status check_into(const ProfileSnapshot& snapshot, const RuleCheck& check,
   return absl::InternalError("a rule of no kind");
 }
 
+// Indexed by RuleVerdict.
+constexpr const char* kVerdictNames[] = {"ok", "broken", "unknown"};
+static_assert(static_cast<int>(RuleVerdict::kHolds) == 0 &&
+              static_cast<int>(RuleVerdict::kBroken) == 1 &&
+              static_cast<int>(RuleVerdict::kUnknown) == 2);
+
 }  // namespace
+
+CheckResult result_of(const RuleOutcome& outcome) {
+  return {rule_text(outcome.rule, false), outcome.verdict, outcome_text(outcome)};
+}
+
+CheckResult result_of(const AssertionOutcome& outcome) {
+  const RuleVerdict verdict = outcome.verdict == AssertionVerdict::kViolated ? RuleVerdict::kBroken
+                              : outcome.verdict == AssertionVerdict::kNotChecked
+                                  ? RuleVerdict::kUnknown
+                                  : RuleVerdict::kHolds;
+  return {assertion_text(outcome.assertion), verdict, outcome_text(outcome)};
+}
+
+const char* verdict_name(RuleVerdict verdict) { return kVerdictNames[static_cast<int>(verdict)]; }
+
+RuleVerdict verdict_named(std::string_view name) {
+  if (name == verdict_name(RuleVerdict::kHolds)) return RuleVerdict::kHolds;
+  return name == verdict_name(RuleVerdict::kBroken) ? RuleVerdict::kBroken : RuleVerdict::kUnknown;
+}
 
 double quantile_of_chance(double chance) {
   double low = 0, high = 40;

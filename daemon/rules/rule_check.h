@@ -13,9 +13,11 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "daemon/history/snapshot.h"
 #include "daemon/rules/memory_rule.h"
+#include "daemon/snapshot/answers/assertion_check.h"
 #include "daemon/util/estimate.h"
 
 namespace memprofd {
@@ -48,6 +50,20 @@ RuleOutcome check_rule(const ProfileSnapshot& snapshot, const MemoryRule& rule,
 // "104 MiB ± 3"; for a broken rule "130 MiB ± 3, certainly at least 121 MiB; most of it: Cache.add
 // cache.ml:12"; for an unknown one the reason.
 std::string outcome_text(const RuleOutcome& outcome);
+
+// The result of a rule, or of an assertion of the program.
+struct CheckResult {
+  std::string name;  // "live at the end <= 64.0 MiB"
+  RuleVerdict verdict = RuleVerdict::kUnknown;
+  std::string text;  // "104 MiB ± 3"
+};
+
+CheckResult result_of(const RuleOutcome& outcome);
+CheckResult result_of(const AssertionOutcome& outcome);
+
+// "ok", "broken" or "unknown", as in JSON, and back.
+const char* verdict_name(RuleVerdict verdict);
+RuleVerdict verdict_named(std::string_view name);
 
 // The quantile of the normal distribution that is exceeded with that probability: 3.09 for 1e-3.
 double quantile_of_chance(double chance);

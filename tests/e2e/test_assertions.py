@@ -7,6 +7,7 @@ import signal
 import subprocess
 import xml.etree.ElementTree
 
+import api
 import harness
 from harness import E2ETest, TARGETS5, eventually, http_get
 from test_run import RunCase, UNPRIVILEGED
@@ -117,7 +118,7 @@ class Server(E2ETest):
         heaps = self.folder / "heaps"
         heaps.mkdir(mode=0o700)
         target = self.target("assertions", **options)
-        daemon = self.daemon("--pid", target.pid, "--snapshot.directory", heaps, rate=RATE)
+        daemon = self.daemon("--pid", target.pid, "--snapshot.directory", heaps, "--web.enable-control", rate=RATE)
         eventually(lambda: target.command("rounds 50") and daemon.state(target.pid) == "sampling", "it is sampled")
         for command in ("leak 3", "free 10", "later 1"):
             target.command(command)
@@ -133,6 +134,11 @@ class Server(E2ETest):
         expected = {"leaking session is unreachable": 1, "session is unreachable": 0, "buffer dies first": 0, "patient session is unreachable": 0}
         eventually(lambda: expected.items() <= self.violations(daemon).items(), "memprofd reads the snapshot")
         self.assertRegex(daemon.stderr(), rf"pid {target.pid}: assertions violates the assertion leaking session is unreachable: 3 values are reachable; 3 by global Assertions")
+        [stored] = heaps.iterdir()
+        status, text = api.post(daemon, "find_assertions", name=stored.name)
+        self.assertEqual(200, status, text)
+        self.assertEqual({name: one["verdict"] for name, one in found.items()},
+                         {one["name"]: one["verdict"] for one in json.loads(text)["assertions"]})
         target.command("forget")
         daemon.ctl("snapshot", "take", "--pid", target.pid, "--keep")
         eventually(lambda: self.violations(daemon).get("leaking session is unreachable") == 0, "the next snapshot has none")

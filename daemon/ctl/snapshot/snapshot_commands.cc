@@ -2,7 +2,6 @@
 // Commands about the file of a heap snapshot.
 #include <fmt/core.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,7 +17,7 @@
 #include "daemon/export/heaps/heap_answers.h"
 #include "daemon/export/heaps/largest_blocks.h"
 #include "daemon/query/frame_filter.h"
-#include "daemon/snapshot/answers/assertion_check.h"
+#include "daemon/rules/rule_check.h"
 #include "daemon/snapshot/answers/chrome_snapshot.h"
 #include "daemon/snapshot/answers/root_tree.h"
 #include "daemon/snapshot/file/heap_file_reader.h"
@@ -107,20 +106,12 @@ absl::Status run_largest(const Options& options) {
                       &largest_text, options);
 }
 
-nlohmann::ordered_json assertion_json(const AssertionOutcome& outcome) {
-  nlohmann::ordered_json holders = nlohmann::ordered_json::array();
-  for (const auto& holder : outcome.holders) {
-    holders.push_back({{"path", holder.path}, {"values", holder.values}});
+std::string assertions_text(const pb::HeapAssertions& answer, const HeapDumpView&) {
+  std::vector<CheckResult> results;
+  for (const pb::CheckedAssertion& one : answer.assertions()) {
+    results.push_back({one.assertion(), verdict_named(one.verdict()), one.text()});
   }
-  const CheckResult result = result_of(outcome);
-  return {{"name", outcome.assertion.name},
-          {"assertion", result.name},
-          {"verdict", verdict_name(result.verdict)},
-          {"text", result.text},
-          {"violating_values", outcome.violating},
-          {"values_not_due", outcome.assertion.not_due},
-          {"values_not_checked", outcome.assertion.unchecked},
-          {"holders", std::move(holders)}};
+  return results_text(results);
 }
 
 absl::Status run_assertions(const Options& options) {
@@ -131,19 +122,7 @@ absl::Status run_assertions(const Options& options) {
                                "an older memprofd wrote the file");
   }
   join_threads(image);
-  const std::vector<AssertionOutcome> outcomes =
-      check_assertions(image, quantile_of_chance(RuleCheck().chance));
-  if (options.json()) {
-    nlohmann::ordered_json all = nlohmann::ordered_json::array();
-    for (const AssertionOutcome& outcome : outcomes) all.push_back(assertion_json(outcome));
-    return write_result(nlohmann::ordered_json{{"assertions", std::move(all)}}.dump(
-                            2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
-                            "\n",
-                        options.out);
-  }
-  std::vector<CheckResult> results;
-  for (const AssertionOutcome& outcome : outcomes) results.push_back(result_of(outcome));
-  return write_result(results_text(results), options.out);
+  return write_answer(assertions_answer(image, ShortestPaths(image)), &assertions_text, options);
 }
 
 }  // namespace

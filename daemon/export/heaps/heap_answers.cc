@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "daemon/rules/rule_check.h"
+#include "daemon/snapshot/answers/assertion_check.h"
 #include "daemon/snapshot/answers/garbage.h"
 #include "daemon/snapshot/answers/root_tree.h"
 #include "daemon/snapshot/answers/sampled_sites.h"
@@ -296,6 +298,32 @@ pb::HeapWaste waste_answer(const HeapImage& image, const ShortestPaths& paths, s
                                      }));
   }
   *out.mutable_types() = to_proto(count_typed(image, paths));
+  return out;
+}
+
+pb::HeapAssertions assertions_answer(const HeapImage& image, const ShortestPaths& /*paths*/,
+                                     std::size_t rows) {
+  pb::HeapAssertions out;
+  *out.mutable_snapshot() = to_proto(image.info);
+  const std::vector<AssertionOutcome> outcomes =
+      check_assertions(image, quantile_of_chance(RuleCheck().chance));
+  out.set_more_assertions(
+      put_rows(outcomes, rows, out.mutable_assertions(),
+               [](const AssertionOutcome& outcome, pb::CheckedAssertion& one) {
+                 const CheckResult result = result_of(outcome);
+                 one.set_name(valid_utf8(outcome.assertion.name));
+                 one.set_assertion(valid_utf8(result.name));
+                 one.set_verdict(verdict_name(result.verdict));
+                 one.set_text(valid_utf8(result.text));
+                 one.set_violating_values(outcome.violating);
+                 one.set_values_not_due(outcome.assertion.not_due);
+                 one.set_values_not_checked(outcome.assertion.unchecked);
+                 put_rows(outcome.holders, 0, one.mutable_holders(),
+                          [](const AssertionOutcome::Holder& holder, pb::AssertionHolder& path) {
+                            path.set_path(valid_utf8(holder.path));
+                            path.set_values(holder.values);
+                          });
+               }));
   return out;
 }
 

@@ -45,5 +45,8 @@ inline std::size_t rows_of(std::uint32_t limit) { return limit == 0 ? 20 : limit
 // rows: the number of places for each pattern.
 ::memprof::v1::HeapWaste waste_answer(const HeapImage& image, const ShortestPaths& paths,
                                       std::size_t rows = 0);
+// Join the threads of the image first (answers/stacks), so that paths are as in `why`.
+::memprof::v1::HeapAssertions assertions_answer(const HeapImage& image, const ShortestPaths& paths,
+                                                std::size_t rows = 0);
 
 }  // namespace memprofd

@@ -59,6 +59,8 @@ void each_heap_method(ControlService& control, HeapService& taken, KeptHeaps& ke
   visit_answer("FindWaste", "find_waste", pb::FindWasteRequest(), &waste_answer);
   visit_answer("FindGarbage", "find_garbage", pb::FindGarbageRequest(), &garbage_answer);
   visit_answer("FindLargest", "find_largest", pb::FindLargestRequest(), &largest_answer);
+  visit_answer("FindAssertions", "find_assertions", pb::FindAssertionsRequest(),
+               &assertions_answer);
 }
 
 }  // namespace memprofd

@@ -270,8 +270,9 @@ TEST_F(ControlRoutesTest, ToolsHaveNoOrigin) {
 TEST_F(ControlRoutesTest, AreOffUnlessAllowed) {
   HttpRoutes off;
   add_control_routes(parts_, false, off);
-  for (const char* what : {"attach", "detach", "rate", "snapshot", "heap", "why", "keep_heap",
-                           "compare_heaps", "find_waste", "find_garbage", "find_largest", "rss"}) {
+  for (const char* what :
+       {"attach", "detach", "rate", "snapshot", "heap", "why", "keep_heap", "compare_heaps",
+        "find_waste", "find_garbage", "find_largest", "find_assertions", "rss"}) {
     expect_refusal(403, "--web.enable-control",
                    off.at(std::string("POST /api/v1/") + what)(request(R"({"pid": 4242})")));
   }
