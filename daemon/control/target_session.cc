@@ -202,20 +202,23 @@ void TargetSession::observe_instead(const std::string& why_no_agent) {
 // -------------------------------------------------------------------- answers
 
 void TargetSession::answer_when_sampling(SessionAnswer answer, milliseconds patience) {
-  pending_answers_.push_back({State::kSampling, Clock::now() + patience, std::move(answer)});
+  pending_answers_.push_back({State::kSampling, patience, std::move(answer)});
 }
 
 void TargetSession::answer_when_ended(SessionAnswer answer) {
-  pending_answers_.push_back({State::kEnded, TimePoint::max(), std::move(answer)});
+  pending_answers_.push_back({State::kEnded, milliseconds::max(), std::move(answer)});
 }
 
 // Answers with the current state if the attach takes longer than the request waits.
 void TargetSession::give_answers() {
   if (state_ == State::kInspecting || state_ == State::kStopping) return;
-  std::erase_if(pending_answers_, [this](PendingAnswer& pending) {
-    if (state_ != pending.wanted && state_ != State::kEnded && Clock::now() < pending.until) {
-      return false;
+  const TimePoint now = Clock::now();
+  std::erase_if(pending_answers_, [&](PendingAnswer& pending) {
+    if (!pending.until) {
+      const bool endless = pending.patience == milliseconds::max();
+      pending.until = endless ? TimePoint::max() : now + pending.patience;
     }
+    if (state_ != pending.wanted && state_ != State::kEnded && now < *pending.until) return false;
     pending.answer.give(result(pending.wanted));
     return true;
   });

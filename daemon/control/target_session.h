@@ -115,8 +115,8 @@ class TargetSession {
   std::optional<uid_t> owner() const { return owner_; }
   const ForkFamily* family() const { return options_.family.get(); }
 
-  // Replies to a request for an attach or a rate when the target samples, has ended, or takes too
-  // long.
+  // Replies to a request for an attach or a rate when the target samples, has ended, or takes
+  // longer than `patience` after its inspection.
   void answer_when_sampling(SessionAnswer answer, std::chrono::milliseconds patience);
   void answer_when_ended(SessionAnswer answer);
   // True if it is attached and a request waits for an answer.
@@ -220,8 +220,9 @@ class TargetSession {
 
   struct PendingAnswer {
     State wanted;
-    TimePoint until;
+    std::chrono::milliseconds patience;
     SessionAnswer answer;
+    std::optional<TimePoint> until = std::nullopt;  // the inspection does not count
   };
 
   TargetSession(SessionOptions options, const SessionContext& context)
