@@ -33,11 +33,14 @@ class LocationMatcher {
   virtual bool matches(const Location& location) const = 0;
 };
 
-// The mean grain, in words, that applies to memory without samples (util/estimate.h): of all events
-// in a range, and of live memory at its end.
+// Words of memory that was not seen. flow, live: the mean grain, which applies to memory without
+// samples (util/estimate.h), of all events in a range, and of live memory at its end. missing: the
+// most that lost events stand for which are not made up for yet (ingest/lost_allocations.h). They
+// may belong to any row, so each upper limit includes them.
 struct UnseenWords {
   double flow = 0;
   double live = 0;
+  double missing = 0;
 
   double of(Blocks blocks) const;
 };

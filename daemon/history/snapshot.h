@@ -35,7 +35,8 @@ struct ProfileSnapshot {
   GcStats gc;
   std::optional<MemoryStatus> memory;      // of the whole process; unset once it has ended
   std::uint64_t live_samples_tracked = 0;  // entries in the live set
-  double forgotten_seconds = 0;            // since counters.forgotten_live was followed; 0: never
+  double missing_words = 0;  // the most that lost events stand for and that counters lack so far
+  double forgotten_seconds = 0;  // since counters.forgotten_live was followed; 0: never
   std::uint64_t stacks_interned = 0;
   std::uint64_t ring_bytes_used = 0;
   std::uint64_t ring_bytes_total = 0;
@@ -86,10 +87,10 @@ struct ProfileSnapshot {
     }
     return died;
   }
-  // Grains since the attach and now.
+  // Since the attach and now.
   UnseenWords unseen_words() const {
     return {counters.all_allocated().grain_or(info.sampling_rate),
-            counters.live.grain_or(info.sampling_rate)};
+            counters.live.grain_or(info.sampling_rate), missing_words};
   }
   // Age at a time of CLOCK_REALTIME; 0 if that clock was set back since.
   std::chrono::nanoseconds age(std::uint64_t realtime_ns) const {

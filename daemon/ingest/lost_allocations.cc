@@ -55,12 +55,21 @@ void LostAllocations::begin_session(double rate) {
 }
 
 void LostAllocations::end() {
+  missing_at_the_end_ = missing();
   not_made_up_ += static_cast<std::uint64_t>(owed_);
   owed_ = 0;
   for (Buffer& of : buffers_) {
     not_made_up_ += lost_at_the_end(of);
     of = {};
   }
+}
+
+double LostAllocations::missing() const {
+  double missing = missing_at_the_end_ + owed_;
+  for (const Buffer& of : buffers_) {
+    if (of.lost > 0) missing += static_cast<double>(lost_at_the_end(of)) * of.scale;
+  }
+  return std::min(missing, kMostOwed);
 }
 
 std::uint64_t LostAllocations::lost_at_the_end(const Buffer& of) const {

@@ -66,6 +66,12 @@ class LostAllocations {
 
   // Lost allocations not yet made up for, in samples of the current session.
   double owed() const { return owed_; }
+  // The most allocations that were lost and that the counts do not contain, in samples of the
+  // current session: those owed, and all records of holes whose end is not known yet. After end()
+  // they will never be in the counts.
+  double missing() const;
+  // Rate of the current session; 0: none yet.
+  double rate() const { return rate_; }
   // Lost allocations that will never be made up for.
   std::uint64_t not_made_up() const { return not_made_up_; }
 
@@ -88,6 +94,7 @@ class LostAllocations {
   double owed_ = 0;
   double largest_hole_ = 0;  // since the debt was last zero
   std::uint64_t not_made_up_ = 0;
+  double missing_at_the_end_ = 0;
 };
 
 }  // namespace memprofd

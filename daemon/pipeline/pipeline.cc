@@ -374,6 +374,8 @@ void Pipeline::fill(ProfileSnapshot& snapshot) const {
   fill_counts(aggregator_, callstacks_, snapshot);
   snapshot.drops = drops_;
   snapshot.drops.set(Drop::kFollowNotMadeUp, lost_allocations_.not_made_up());
+  const double rate = lost_allocations_.rate();
+  if (rate > 0) snapshot.missing_words = lost_allocations_.missing() / rate;
 }
 
 }  // namespace memprofd

@@ -127,14 +127,20 @@ Limits measure_limits(const GroupCounts& counts, Measure measure) {
   const MeasureRow& row = measure_row(measure);
   const Estimate estimate = estimate_of(counts.counters, row.blocks);
   const double unseen = counts.unseen.of(row.blocks);
+  const double missing = counts.unseen.missing;
   switch (row.unit) {
-    case Unit::kBytes:
-      return estimate.limits_bytes(unseen);
+    case Unit::kBytes: {
+      Limits limits = estimate.limits_bytes(unseen);
+      limits.upper += missing * kBytesPerWord;
+      return limits;
+    }
     case Unit::kBlocks: {
       const BlockMoments& moments =
           row.blocks == Blocks::kLive ? counts.live_objects : counts.allocated_objects;
-      return moments.limits(measure_value(counts.counters, measure),
-                            estimate.words - moments.unsized.words, unseen);
+      Limits limits = moments.limits(measure_value(counts.counters, measure),
+                                     estimate.words - moments.unsized.words, unseen);
+      if (limits.upper > 0) limits.upper += missing / kSmallestBlockWords;
+      return limits;
     }
     case Unit::kSamples:
       return count_limits(static_cast<double>(estimate.samples));

@@ -12,13 +12,18 @@
 namespace memprofd {
 namespace {
 
-UnseenWords unseen_words(const std::vector<ProfileRow>& rows, double rate) {
+UnseenWords unseen_words(const std::vector<ProfileRow>& rows, double rate, double missing) {
   Estimate allocated, live;
   for (const ProfileRow& row : rows) {
     allocated += row.counters.allocated;
     live += row.counters.live;
   }
-  return {allocated.grain_or(rate), live.grain_or(rate)};
+  return {allocated.grain_or(rate), live.grain_or(rate), missing};
+}
+
+// Events that are missing were lost a moment ago.
+bool reaches_now(const TimeRange& range, const ProfileSnapshot& snapshot) {
+  return range.end_ns == 0 || range.end_ns >= snapshot.now_ns();
 }
 
 // A trace of the native heap calls its memory external, so a filter for the native heap selects
@@ -48,7 +53,8 @@ absl::StatusOr<TargetProfile> select(const ProfileSnapshot& snapshot, const Time
   profile.range = counted.range;
   profile.since_attach = range.begin_ns == 0;
   profile.clock_set_by_ns = snapshot.clock_set_by_ns();
-  profile.unseen = unseen_words(counted.rows, profile.sampling_rate);
+  profile.unseen = unseen_words(counted.rows, profile.sampling_rate,
+                                reaches_now(range, snapshot) ? snapshot.missing_words : 0);
   profile.rows = std::move(counted.rows);
   profile.callstacks = snapshot.callstacks;
   profile.symbolizer = snapshot.symbolizer;

@@ -249,6 +249,9 @@ std::string sites_table(const pb::ListSitesResponse& response, pb::GroupBy group
     absl::StrAppend(&out, lines[i + 1], "\n");
     if (with_callstacks) append_frames(response.sites(i), "    ", out);
   }
+  if (response.target().missing_bytes() > 0) {
+    absl::StrAppend(&out, "\nEvents were lost: ", missing_text(response.target()), "\n");
+  }
   return out;
 }
 

@@ -99,8 +99,17 @@ bool is_known(const pb::Site& site, pb::Measure order) {
   return site.has_live() || !site.has_allocated() || !measure_row(order).needs_followed_blocks();
 }
 
+std::string missing_text(const pb::Target& target) {
+  return absl::StrCat("up to ", format_bytes(target.missing_bytes()),
+                      target.state() == pb::TARGET_STATE_SAMPLING
+                          ? " more were allocated; later samples make up for them"
+                          : " more were allocated");
+}
+
 std::string losses_text(const pb::Target& target) {
-  return target.dropped_events() == 0 ? "none" : drops_text(target, target.dropped_events(), false);
+  if (target.dropped_events() == 0) return "none";
+  return absl::StrCat(drops_text(target, target.dropped_events(), false),
+                      target.missing_bytes() > 0 ? "; " + missing_text(target) : "");
 }
 
 std::string given_up_text(const pb::Target& target) {

@@ -33,6 +33,8 @@ bool is_known(const pb::Site& site, pb::Measure order);
 std::string rate_text(const pb::Target& target);
 // "1e-05"; if it is lower than requested "1e-05 of 0.0001".
 std::string short_rate_text(const pb::Target& target);
+// "up to 99.0 MiB more were allocated", for a target with missing_bytes.
+std::string missing_text(const pb::Target& target);
 std::string losses_text(const pb::Target& target);  // "none", "12 events (kernel/ring_full 12)"
 // The same for deliberate omissions; empty if there are none.
 std::string given_up_text(const pb::Target& target);

@@ -123,7 +123,7 @@ void fill_info(const TargetInfo& info, pb::Target& out) {
 }
 
 void fill_allocated(const TargetCounters& counters, const UnseenWords& unseen, pb::Target& out) {
-  *out.mutable_allocated() = to_proto(counters.all_allocated(), unseen.flow);
+  *out.mutable_allocated() = to_proto(counters.all_allocated(), unseen.flow, unseen.missing);
   out.set_alloc_events(counters.alloc_events);
 }
 
@@ -138,10 +138,12 @@ void fill_live_before(const ProfileSnapshot& target, pb::Target& out) {
 
 void fill_fates(const TargetCounters& counters, const UnseenWords& unseen, pb::Target& out) {
   const auto& died = counters.deallocated;
-  *out.mutable_promoted() = to_proto(counters.promoted, unseen.flow);
-  *out.mutable_live() = to_proto(counters.live, unseen.live);
-  *out.mutable_died_young() = to_proto(died[static_cast<int>(Heap::kMinor)], unseen.flow);
-  *out.mutable_died_old() = to_proto(died[static_cast<int>(Heap::kMajor)], unseen.flow);
+  *out.mutable_promoted() = to_proto(counters.promoted, unseen.flow, unseen.missing);
+  *out.mutable_live() = to_proto(counters.live, unseen.live, unseen.missing);
+  *out.mutable_died_young() =
+      to_proto(died[static_cast<int>(Heap::kMinor)], unseen.flow, unseen.missing);
+  *out.mutable_died_old() =
+      to_proto(died[static_cast<int>(Heap::kMajor)], unseen.flow, unseen.missing);
   out.set_promote_events(counters.promote_events);
   out.set_dealloc_events(counters.dealloc_events);
 }
@@ -183,11 +185,11 @@ std::string_view state_word(pb::TargetState state) {
   return "unknown";
 }
 
-pb::Estimate to_proto(const Estimate& estimate, double unseen_words) {
+pb::Estimate to_proto(const Estimate& estimate, double unseen_words, double missing_words) {
   pb::Estimate out;
   const Limits limits = estimate.limits_bytes(unseen_words);
   out.set_bytes_lower(limits.lower);
-  out.set_bytes_upper(limits.upper);
+  out.set_bytes_upper(limits.upper + missing_words * kBytesPerWord);
   out.set_bytes(estimate.bytes());
   out.set_bytes_stderr(estimate.stderr_bytes());
   out.set_samples(estimate.samples);
@@ -200,11 +202,12 @@ pb::Target to_proto(const ProfileSnapshot& target) {
   fill_end(target, out);
   fill_drops(target.drops, out);
   const UnseenWords unseen = target.unseen_words();
+  out.set_missing_bytes(unseen.missing * kBytesPerWord);
   fill_allocated(target.counters, unseen, out);
   if (target.info.follows_blocks()) {
     fill_fates(target.counters, unseen, out);
     fill_live_before(target, out);
-    *out.mutable_live_external() = to_proto(target.live_external(), unseen.live);
+    *out.mutable_live_external() = to_proto(target.live_external(), unseen.live, unseen.missing);
   }
   if (target.gc.valid) fill_gc(target.gc, *out.mutable_gc());
   if (target.memory) *out.mutable_memory() = to_proto(memory_parts(*target.memory, target.gc));

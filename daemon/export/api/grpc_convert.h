@@ -16,8 +16,8 @@ namespace pb = ::memprof::v1;
 pb::TargetState to_proto(TargetState state);
 // The displayed word, as state_name(TargetState); "unknown" for other values.
 std::string_view state_word(pb::TargetState state);
-// unseen_words: what may exist without any sample (util/estimate.h).
-pb::Estimate to_proto(const Estimate& estimate, double unseen_words);
+// unseen_words: what may exist without any sample (util/estimate.h). missing_words: UnseenWords.
+pb::Estimate to_proto(const Estimate& estimate, double unseen_words, double missing_words = 0);
 pb::Target to_proto(const ProfileSnapshot& target);
 pb::Finding to_proto(const Finding& finding);
 

@@ -228,14 +228,16 @@ pb::Site to_proto(const GroupCounts& counts) {
   const UnseenWords& unseen = counts.unseen;
   const auto& died = counters.deallocated;
   out.set_samples(counters.allocated.samples);
-  *out.mutable_allocated() = to_proto(counters.allocated, unseen.flow);
-  *out.mutable_promoted() = to_proto(counters.promoted, unseen.flow);
-  *out.mutable_live() = to_proto(counters.live, unseen.live);
+  *out.mutable_allocated() = to_proto(counters.allocated, unseen.flow, unseen.missing);
+  *out.mutable_promoted() = to_proto(counters.promoted, unseen.flow, unseen.missing);
+  *out.mutable_live() = to_proto(counters.live, unseen.live, unseen.missing);
   if (counters.resident.samples > 0) {
-    *out.mutable_resident() = to_proto(counters.resident, unseen.live);
+    *out.mutable_resident() = to_proto(counters.resident, unseen.live, unseen.missing);
   }
-  *out.mutable_died_young() = to_proto(died[static_cast<int>(Heap::kMinor)], unseen.flow);
-  *out.mutable_died_old() = to_proto(died[static_cast<int>(Heap::kMajor)], unseen.flow);
+  *out.mutable_died_young() =
+      to_proto(died[static_cast<int>(Heap::kMinor)], unseen.flow, unseen.missing);
+  *out.mutable_died_old() =
+      to_proto(died[static_cast<int>(Heap::kMajor)], unseen.flow, unseen.missing);
   *out.mutable_lifetime() = lifetime_to_proto(counters);
   out.set_allocated_objects(counters.allocated_objects);
   out.set_live_objects(counters.live_objects);

@@ -23,6 +23,22 @@ TEST(LostAllocations, OthersCountForThoseThatTheNumbersTell) {
   EXPECT_EQ(lost.not_made_up(), 0u);
 }
 
+// Records of unknown kind are at most allocations, until the next one shows how many were.
+TEST(LostAllocations, UntilTheyAreMadeUpForTheyAreMissing) {
+  LostAllocations lost(1);
+  lost.begin_session(0.01);
+  for (std::uint64_t id : {1, 2, 3}) lost.on_alloc(0, id);
+  EXPECT_EQ(lost.missing(), 0);
+  lost.on_lost(0, 10);
+  EXPECT_EQ(lost.missing(), 10);
+  lost.on_alloc(0, 7);
+  EXPECT_EQ(lost.missing(), 2) << "4, 5 and 6 were lost, and 7 counts for one of them";
+  lost.begin_session(0.02);
+  EXPECT_EQ(lost.missing(), 4) << "in samples of this session";
+  lost.end();
+  EXPECT_EQ(lost.missing(), 4);
+}
+
 TEST(LostAllocations, BuffersHaveNumbersOfTheirOwn) {
   LostAllocations lost(MEMPROF_BUFFERS);
   lost.begin_session(0.01);

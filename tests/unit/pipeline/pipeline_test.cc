@@ -475,7 +475,9 @@ TEST_F(PipelineTest, WhatIsLostAtTheEndIsNotMadeUpForAndSaysSo) {
   batch(kGeneration, 0, allocs(1, 3));
   pipeline_.on_reached(0, {.records = 15, .sampled = 8});
   EXPECT_EQ(snapshot().drops.get(Drop::kFollowNotMadeUp), 0u) << "something may follow";
+  EXPECT_EQ(snapshot().missing_words, 5 / kRate);
   pipeline_.end();
+  EXPECT_EQ(snapshot().missing_words, 5 / kRate);
   EXPECT_EQ(dropped(Drop::kFollowLostRecords), 12u);
   EXPECT_EQ(snapshot().drops.get(Drop::kFollowNotMadeUp), 5u);
 }

@@ -249,6 +249,18 @@ TEST_F(GroupsTest, LimitsOfObjectsAreThoseOfTheSamples) {
   EXPECT_EQ(measure_limits(group, Measure::kLifetime), Limits());
 }
 
+TEST_F(GroupsTest, WhatIsMissingMayBelongToEach) {
+  add({1}, 3, 0);
+  const Group before = roll_up({}).groups.at(0);
+  fake_.profile.unseen.missing = 100;
+  const Group group = roll_up({}).groups.at(0);
+  for (const Measure measure : {Measure::kAllocated, Measure::kLive, Measure::kAllocatedObjects}) {
+    const Limits less = measure_limits(before, measure), more = measure_limits(group, measure);
+    EXPECT_EQ(more.lower, less.lower);
+    EXPECT_NEAR(more.upper - less.upper, measure == Measure::kAllocatedObjects ? 50 : 800, 1e-6);
+  }
+}
+
 TEST(MeasureTest, ValuesAndErrors) {
   GroupCounts counts;
   Counters& counters = counts.counters;
