@@ -140,7 +140,7 @@ void add_target_options(CLI::App& app, Config& config) {
                                        {"runtime", CaptureMode::kRuntime},
                                        {"agent", CaptureMode::kAgent}}))
       ->default_str("auto")
-      ->type_name("WHO");
+      ->type_name("MODE");
   app.add_option("--agent", config.agent_path,
                  "Inject this agent library (default: the one installed with memprofd)")
       ->type_name("FILE");
@@ -160,7 +160,8 @@ void add_grpc_access_options(CLI::App& app, Config& config) {
   app.add_option("--grpc.tls.cert-file", config.grpc_tls.cert_file,
                  "Certificate for gRPC over TCP; reloaded when it changes")
       ->type_name("FILE");
-  app.add_option("--grpc.tls.key-file", config.grpc_tls.key_file, "Private key of that certificate")
+  app.add_option("--grpc.tls.key-file", config.grpc_tls.key_file,
+                 "Private key of --grpc.tls.cert-file")
       ->type_name("FILE");
   app.add_option("--grpc.tls.client-ca-file", config.grpc_tls.client_ca_file,
                  "Accept TCP clients whose certificate one of these authorities signed; required "
@@ -188,9 +189,9 @@ void add_heap_watch_options(CLI::App& app, Config& config) {
          [&watch](const std::vector<std::string>& texts) {
            for (const std::string& text : texts) watch.rules.push_back(*parse_heap_rule(text));
          },
-         "Take a snapshot of each target when live memory exceeds (live>2GiB) or has grown by "
-         "(live+500MiB) a size, after major collections (majors=100), daily (at=03:00), at a point "
-         "in its code (point), or at its end (end); repeatable")
+         "Take a snapshot of each target when live memory exceeds 2 GiB (live>2GiB) or has grown "
+         "by 500 MiB (live+500MiB), after major collections (majors=100), daily (at=03:00), at a "
+         "point in its code (point), or at its end (end); repeatable")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->check(CLI::Validator(check_heap_rule, ""))
       ->needs(directory)
@@ -228,9 +229,10 @@ void add_output_options(CLI::App& app, Config& config) {
       ->type_name("FILE");
   app.add_flag("--web.enable-control", config.web_enable_control,
                "Allow the web page to attach, detach and set rates (default: off)");
-  app.add_option("--web.controllers", config.web_controllers,
-                 "Allow that only to users or certificates with this name; repeatable (default: "
-                 "every user of the page)")
+  app.add_option(
+         "--web.controllers", config.web_controllers,
+         "Allow control from the page only to users or certificates with this name; repeatable "
+         "(default: every user of the page)")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("NAME");
   app.add_option("--web.host-name", config.web_host_names,
@@ -256,9 +258,9 @@ void add_output_options(CLI::App& app, Config& config) {
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str()
       ->type_name("N");
-  app.add_option("--metrics.max-series", config.top_sites.series,
-                 "Export at most N series; those of the least importance and of the newest targets "
-                 "are held back")
+  app.add_option(
+         "--metrics.max-series", config.top_sites.series,
+         "Export at most N series; omit the least important ones and the newest targets first")
       ->check(CLI::Range(200, 10000000))
       ->capture_default_str()
       ->type_name("N");
@@ -283,7 +285,7 @@ void add_output_options(CLI::App& app, Config& config) {
                  "(default: off)")
       ->type_name("DIR");
   add_size(app, "--state.max-bytes", config.state_max_bytes, kMinStateBytes, kMaxHistoryBytes,
-           "Size limit of that directory")
+           "Size limit of --state.directory")
       ->default_str("1GiB");
   app.add_option("--trace.directory", config.trace_directory,
                  "Let gRPC clients write traces to this directory (default: off)")
@@ -293,8 +295,8 @@ void add_output_options(CLI::App& app, Config& config) {
       ->default_str("10GiB");
   add_heap_watch_options(app, config);
   app.add_option("--rules", config.rules_file,
-                 "Check the memory of targets by the rules of this YAML file, which SIGHUP has "
-                 "reloaded: broken ones are logged, exported and may take a snapshot")
+                 "Check targets against the memory rules in this YAML file (SIGHUP reloads it); a "
+                 "broken rule is logged, exported, and can trigger a snapshot")
       ->type_name("FILE");
   app.add_option("--log.level", config.log_level,
                  "Log messages of this level and above: debug, info, warn, error")

@@ -69,7 +69,7 @@ void HeapWatch::run() {
   ::pthread_setname_np(::pthread_self(), "heap-watch");
   Clock::time_point next_inspection;
   do {
-    guarded("to look after snapshots by rules", [&] {
+    guarded("to take snapshots by rules", [&] {
       collect();
       if (Clock::now() >= next_inspection) {
         next_inspection = Clock::now() + options_.interval;

@@ -32,7 +32,7 @@ absl::Status add_labels(const std::vector<std::string>& labels, pb::AdjustReques
 }
 
 // "off, each 100 ms"
-std::string what_is_asked(const pb::AdjustRequest& request) {
+std::string request_text(const pb::AdjustRequest& request) {
   std::vector<std::string> parts;
   if (request.has_enabled()) parts.push_back(request.enabled() ? "on" : "off");
   if (request.has_period_ms()) {
@@ -55,7 +55,7 @@ absl::Status run_adjust(const Options& options, const AdjustOptions& adjust) {
   RETURN_IF_ERROR(add_labels(adjust.labels, request));
   if (adjust.on || adjust.off) request.set_enabled(adjust.on);
   if (adjust.period_ms) request.set_period_ms(*adjust.period_ms);
-  const std::string asked = what_is_asked(request);
+  const std::string asked = request_text(request);
   if (asked.empty()) {
     return absl::InvalidArgumentError("nothing to change: give --off, --on or --period");
   }

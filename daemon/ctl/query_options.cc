@@ -69,11 +69,13 @@ void add_patterns(CLI::App& app, const std::string& name, Add add, const std::st
 
 void add_lifetimes(CLI::App& app, QueryOptions& options) {
   pb::Filter& filter = options.filter;
-  app.add_option("--min-lifetime", options.min_lifetime,
-                 "Count only blocks that lived, or have lived so far, at least DURATION")
+  app.add_option(
+         "--min-lifetime", options.min_lifetime,
+         "Count only blocks that lived, or have lived so far, at least DURATION (known to a "
+         "factor of 1.4)")
       ->type_name("DURATION");
   app.add_option("--max-lifetime", options.max_lifetime,
-                 "Count only blocks that lived at most DURATION")
+                 "Count only blocks that lived at most DURATION (known to a factor of 1.4)")
       ->type_name("DURATION");
   add_choice(
       app, "--fate", kFates, [&](pb::Fate fate) { filter.set_fate(fate); },

@@ -161,9 +161,10 @@ absl::Status run_record(const Options& options) {
   ASSIGN_OR_RETURN(const std::string values, record_values(asker, request.options().pid(),
                                                            begin_unix_ns, options.trace_file));
   if (options.json()) return print_json(last.stats());
-  return print(absl::StrCat(options.trace_file, ": ", stats_text(last.stats()),
-                            last.ended().empty() ? "; cut off: what came last is missing" : "; ",
-                            last.ended(), "\n", values));
+  return print(
+      absl::StrCat(options.trace_file, ": ", stats_text(last.stats()),
+                   last.ended().empty() ? "; truncated: the last events are missing" : "; ",
+                   last.ended(), "\n", values));
 }
 
 absl::Status run_dump(const Options& options) {

@@ -253,7 +253,7 @@ constexpr Release kReleases[] = {
 
 static_assert(std::ranges::all_of(kReleases, is_complete));
 
-// The agent is compiled for some places of the domain state. A series with other places needs
+// The agent is compiled for fixed offsets of the domain state. A series with other offsets needs
 // another agent before its row may enable Capability::kAttach.
 constexpr bool suits_the_agent(const Release& release) {
   const RuntimeFacts& facts = release.facts;

@@ -19,9 +19,8 @@
 
 namespace memprofd {
 
-// Limits for one target and for all that are inspected or kept at the same time; and the assured
-// part that each gets even if others have used up the rest. The assured part suffices for most
-// programs.
+// Limits for one target, and for all that are inspected or kept at the same time. kAssuredBytes is
+// guaranteed to each target even if others have used up the total; it suffices for most programs.
 inline constexpr std::uint64_t kTargetBytes = 256ull << 20;
 inline constexpr std::uint64_t kAllTargetsBytes = 1ull << 30;
 inline constexpr std::uint64_t kAssuredBytes = 32ull << 20;

@@ -6,7 +6,7 @@
 //                [--cursor LOG:NEXT] [--json]
 //
 // Needs grpc++ and what protoc makes of memprof/v1/profiler.proto. Ends with the
-// program or at --limit, and then says where it was: --cursor goes on there
+// program or at --limit, and then prints a cursor: --cursor resumes there
 // without a gap.
 #include <google/protobuf/util/json_util.h>
 #include <grpcpp/grpcpp.h>

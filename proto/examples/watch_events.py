@@ -6,7 +6,7 @@
   PYTHONPATH=/tmp/gen proto/examples/watch_events.py --pid PID
 
 Needs python3-grpcio and python3-protobuf. Ends with the program, at --limit or
-at Ctrl-C, and then says where it was: --cursor goes on there without a gap.
+at Ctrl-C, and then prints a cursor: --cursor resumes there without a gap.
 """
 
 import argparse

@@ -61,7 +61,7 @@ std::string CaptureChoice::why() const {
     return absl::StrCat("kernel capture, to measure it: a sample costs ",
                         format_duration(runtime_price_), " by the runtime");
   }
-  if (kernel_price_ == 0) return "runtime capture: too few samples for a price by the kernel";
+  if (kernel_price_ == 0) return "runtime capture: too few samples to measure kernel capture";
   return absl::StrCat("runtime capture: a sample costs ", format_duration(kernel_price_),
                       " by the kernel, ", format_duration(runtime_price_), " by the runtime");
 }

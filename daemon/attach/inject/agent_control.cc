@@ -28,7 +28,7 @@ absl::Status check_build(const memprof_agent_control& block, int pid) {
 }
 
 absl::Status no_agent(int pid) {
-  return absl::OutOfRangeError(absl::StrCat("pid ", pid, " has no agent where it was: not mapped"));
+  return absl::OutOfRangeError(absl::StrCat("pid ", pid, ": its agent is no longer mapped"));
 }
 
 absl::Status too_many(int pid, std::uint32_t records, std::uint32_t most) {

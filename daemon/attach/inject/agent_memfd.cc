@@ -75,8 +75,8 @@ absl::Status check_contents(int fd, std::span<const std::byte> contents) {
   }
   return same ? absl::OkStatus()
               : absl::DataLossError(
-                    "the agent's copy was changed while it was written; is the "
-                    "program at war with memprofd?");
+                    "the agent's copy was changed while it was written; the program may be "
+                    "hostile");
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ std::string_view walk_state_text(memprof_walk_state state) {
     case MEMPROF_WALK_DIFFERED:
       return "the agent's walk of the stack did not agree with the OCaml runtime's";
     case MEMPROF_WALK_BROKEN_STACK:
-      return "the agent's walk found a stack that is none";
+      return "the agent's walk read memory that is not a stack";
     case MEMPROF_WALK_CROWDED:
       return "C code of the program allocates too many blocks of one word for the agent's walk";
   }

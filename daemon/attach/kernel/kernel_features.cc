@@ -56,7 +56,7 @@ FeatureCheck check_bpf(const std::string& name, const std::string& since,
 FeatureCheck check_bpf_if(bool privileged, const std::string& name, const std::string& since,
                           const std::function<int()>& probe) {
   if (privileged) return check_bpf(name, since, probe);
-  return passed(name, "not asked: that takes the privilege to load BPF");
+  return passed(name, "not checked: requires the privilege to load BPF programs");
 }
 
 // Without this feature runtime capture remains.

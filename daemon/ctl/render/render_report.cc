@@ -103,7 +103,7 @@ void append_followed(const pb::Target& target, std::string& out) {
   fact(out, "allocated", estimate_text(target.allocated()));
   fact(out, "live", with_share(target.live(), target.allocated()) + external_text(target));
   if (target.has_live_before()) {
-    fact(out, "", live_before_text(target) + "; blocks from before are followed no longer");
+    fact(out, "", live_before_text(target) + "; older blocks are no longer followed");
   }
   fact(out, "promoted", with_share(target.promoted(), target.allocated()));
   fact(out, "died young", with_share(target.died_young(), target.allocated()));

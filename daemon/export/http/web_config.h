@@ -3,7 +3,7 @@
 // HTTP server. Understood: tls_server_config (cert_file, key_file, min_version
 // TLS10..TLS13, client_ca_file with a client_auth_type that verifies) and
 // basic_auth_users (user: bcrypt hash). Any other key is an error, so that no
-// protection is thought to be there that is not.
+// one relies on protection that is not there.
 #pragma once
 
 #include <chrono>

@@ -507,7 +507,7 @@ void PrometheusExporter::note_held_back(Scrape& scrape) const {
   const bool held_back = std::ranges::any_of(scrape.held_back, [](auto n) { return n != 0; });
   if (held_back && !std::exchange(has_held_back_, true)) {
     log_warning(
-        "/metrics holds back series beyond {}: memprofd_held_back_blocks says which; raise "
+        "/metrics holds back series beyond {}: memprofd_held_back_blocks counts them; raise "
         "--metrics.max-series to have them",
         limits_.series);
   }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything that /metrics shows.
 //
-// Counters of one pid never decrease from scrape to scrape, with one exception:
-// when the daemon attaches again (another process under the same pid, or the
-// same one anew), they start from zero, which rate() takes for what it is.
-// A target that has ended keeps its description and how it has ended until the daemon forgets it,
-// and its last counters for some minutes; its gauges and sites would be added to those of its
-// successor. Drops are not labelled by pid; those of forgotten targets stay in the sum.
+// Counters of one pid never decrease from scrape to scrape, with one exception: a new attach (of
+// the same process, or of another one with its pid) starts them from zero, which rate() treats as
+// a counter reset. An ended target keeps its description and its cause of end until the daemon
+// forgets it, and its last counters for some minutes. It has no gauges and sites, which would be
+// added to those of its successor. Drops have no label for the pid; the sum includes those of
+// forgotten targets.
 //
 // A scrape has at most SiteLimits::series series. They come in blocks, each of one kind and one
-// target (or program, for histograms): a block that does not fit is held back as a whole, and
-// counted. Kinds are taken in the order of Block, within one the targets that run in the order of
-// their attach, so that it is the least important and the newest that have to wait. Of sites each
-// target gets an equal number.
+// target (or program, for histograms). A block that does not fit is omitted as a whole, and
+// counted. Kinds are taken in the order of Block; within a kind, running targets in the order of
+// their attach. So the least important and the newest are omitted first. Each target gets an equal
+// number of sites.
 #pragma once
 
 #include <array>

@@ -2,17 +2,17 @@
 // Chooses the sites of one target that get their own Prometheus series, and sums up the rest.
 //
 // A site enters when it is among the K largest by live plus allocated bytes. It
-// then stays, so that series do not flicker. When 2K sites have entered, another
-// one takes a place only if it leaks, for all one knows: it is among the K with the
-// most live bytes, with twice as many as the one that has the fewest and is itself
-// not among the K largest any more. All others are summed in one site `other`.
+// then stays, so that series do not flicker. When 2K sites have entered, a further
+// one takes a place only if it probably leaks: it is among the K with the most live
+// bytes, and has twice as many as the one with the fewest, which is itself no longer
+// among the K largest. All others are summed in one site `other`.
 //
-// Counters. A named series always shows the whole total of its site, the same
-// number as gRPC shows. `other` shows what sites allocated while they were
-// counted in it; it keeps that when a site leaves it, because a counter must not
-// fall. So growth is counted once, and rates across sites are right. Absolute
-// values add up to the target's total as long as no site has moved out of
-// `other`: the history of one that has is both in its own total and in `other`.
+// Counters. A named series always shows the whole total of its site, as gRPC does.
+// `other` shows the allocations of sites while they were counted in it. It keeps
+// them when a site leaves, because a counter must not decrease. So growth is counted
+// once, and rates across sites are right. Absolute values add up to the target's
+// total until a site moves out of `other`: its history is then both in its own total
+// and in `other`.
 // Use rate() or increase() across sites, memprofd_allocated_bytes_total for the
 // total of the target. Live bytes are gauges and always add up.
 //
@@ -20,10 +20,10 @@
 //     totals    a=100 b=30        a=110 b=200             a=110 b=260
 //     series    a=100 other=30    a=110 b=200 other=200   a=110 b=260 other=200
 //
-// Site b moves at scrape 2. Its growth of 170 up to then went to `other`, and its
-// new series starts at 200; from there on the growth is its own. Had b not been
-// there at scrape 1, all of its 200 would be its own and none in `other`. A series
-// that ends ends at its total; what its site allocates later grows `other`.
+// Site b moves at scrape 2. Its growth of 170 until then went to `other`. Its new
+// series starts at 200 and counts all later growth. If b had not existed at scrape 1,
+// all of its 200 would be in its series and none in `other`. A series that ends stays
+// at its total; later allocations of its site go to `other`.
 #pragma once
 
 #include <array>

@@ -219,9 +219,9 @@ WasteText describe(WastePattern pattern) {
     case WastePattern::kClosureChains:
       return {"long chains of one function's closures", "a list of their contents, run in a loop"};
     case WastePattern::kEqualStrings:
-      return {"strings like one that is there already", "keep one of each, found by a Hashtbl"};
+      return {"duplicate strings", "share one copy through a Hashtbl"};
     case WastePattern::kLargeBuffers:
-      return {"Buffers of which most is not used", "Buffer.reset instead of clear; create less"};
+      return {"mostly unused Buffers", "Buffer.reset instead of clear; create less"};
     case WastePattern::kFilledArrays:
       return {"arrays filled with one block", "make them as long as needed, or use a Hashtbl"};
     case WastePattern::kBoxedFloats:

@@ -52,8 +52,8 @@ absl::Status cannot_write(const std::string& what) {
 absl::StatusOr<NewFile> NewFile::create(std::string path) {
   struct stat there {};
   if (::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot write ", path, ": it is there and no regular file; name another"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cannot write ", path, ": it exists and is not a regular file; choose another name"));
   }
   // A process that removes unfinished files may take the file before it is locked: then create
   // another one.
