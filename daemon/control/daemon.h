@@ -138,7 +138,8 @@ class Daemon : public ProfilerService {
   absl::StatusOr<TargetSession*> open_target(const AttachRequest& request, int forked_from,
                                              ForkFamilyPtr family,
                                              ProfileSnapshotPtr resumes_from = nullptr);
-  // resume_targets.cc
+  // All targets of the previous memprofd are shown as they were; those whose program still runs
+  // are attached again, a few at a time, and continue.
   void show_stored();
   void resume_next();
   // Writes the state before a client receives a reply, so that the next memprofd knows its

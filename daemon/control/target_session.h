@@ -244,7 +244,8 @@ class TargetSession {
   void refuse(const absl::Status& why);
   absl::StatusOr<TargetInfo> result(State wanted) const;
 
-  // target_session_watch.cc
+  // Periodic work: start sampling, check that the target still samples, keep it within its budget,
+  // and detect its plugins, its children and its end.
   bool at_rest();
   void watch();
   void keep_pace();

@@ -2,6 +2,7 @@
 #include "daemon/snapshot/file/heap_file_writer.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "daemon/snapshot/block_header.h"
@@ -13,6 +14,20 @@ void append_u32(std::string& bytes, std::uint32_t value) {
   char raw[sizeof value];
   std::memcpy(raw, &value, sizeof value);
   bytes.append(raw, sizeof raw);
+}
+
+// 2^64 divided by the golden ratio (Knuth).
+constexpr std::uint64_t kMix = 0x9e3779b97f4a7c15;
+
+// The reader of an image does not distinguish further frames.
+constexpr std::size_t kMaxNamedFrames = 255;
+
+// The place where the fiber waits, if known.
+std::string_view innermost(const std::vector<Location>& frames) {
+  for (const Location& frame : frames) {
+    if (!frame.function.empty()) return frame.function;
+  }
+  return "";
 }
 
 }  // namespace
@@ -276,6 +291,257 @@ void HeapFileWriter::put_counts(const HeapCensus& census) {
   for (const SizeRow& row : census.free().rows()) put_row(CountKind::kFree, row);
   put_row(CountKind::kFragments, {.blocks = census.major(BlockState::kFragment).blocks});
   flush(counts);
+}
+
+// ----------------------------------------------------- shapes and small blocks
+
+std::uint32_t HeapFileWriter::word_name(const BlockPart& part) {
+  const unsigned tag = tag_of(part.header);
+  const auto& name_of = tag == kClosureTag ? word_names_.function : word_names_.custom;
+  if ((tag != kClosureTag && tag != kCustomTag) || part.fields.empty() || !name_of) return 0;
+  const std::uint64_t word = part.fields[0];
+  const auto found = word_texts_.find(word);
+  if (found != word_texts_.end()) return found->second;
+  if (word_texts_.size() == kMaxWordNames) return 0;
+  return word_texts_[word] = text(name_of(word));
+}
+
+std::uint64_t HeapFileWriter::outside_bytes(const BlockPart& part) {
+  if (tag_of(part.header) != kCustomTag || part.fields.empty() || !word_names_.outside) return 0;
+  const std::uint64_t bytes = word_names_.outside(part.fields);
+  if (bytes == 0 || outside_sizes_.contains(bytes)) return bytes;
+  if (outside_sizes_.size() == kMaxOutsideSizes) return std::bit_ceil(bytes);
+  outside_sizes_.insert(bytes);
+  return bytes;
+}
+
+HeapFileWriter::DefinedShape HeapFileWriter::shape(const Shape& shape) {
+  const auto [at, added] =
+      shape_numbers_.try_emplace(shape, DefinedShape{.number = shape_numbers_.size() + 1});
+  if (!added) return at->second;
+  ShapeForm form = shape.form;
+  const auto pointers = static_cast<std::uint32_t>(std::popcount(shape.mask));
+  if (has_mask(form)) ++masked_shapes_;
+  if (form == ShapeForm::kGuessed && guesses_.size() + pointers <= kMostGuesses) {
+    at->second.guesses = static_cast<std::uint32_t>(guesses_.size());
+    guesses_.resize(guesses_.size() + pointers);
+  } else if (form == ShapeForm::kGuessed) {
+    form = ShapeForm::kMasked;
+  }
+  const DefinedShape defined = at->second;
+  shapes_.bytes.put_byte(shape.tag);
+  shapes_.bytes.put_byte(static_cast<std::uint8_t>(form));
+  shapes_.bytes.put(shape.name);
+  shapes_.bytes.put(shape.words);
+  if (has_mask(form)) shapes_.bytes.put(shape.mask);
+  if (form == ShapeForm::kFiber) shapes_.bytes.put(shape.site);
+  if (shape.tag == kCustomTag) shapes_.bytes.put(shape.outside_bytes);
+  if (shapes_.bytes.size() >= kPieceBytes) flush_blocks();
+  return defined;
+}
+
+// Returns number 0 if there are too many shapes already.
+inline HeapFileWriter::DefinedShape HeapFileWriter::masked_shape(const BlockPart& part,
+                                                                 std::uint32_t mask) {
+  const std::uint64_t header = part.header ^ colour_of(part.header);
+  const bool is_closure = tag_of(header) == kClosureTag && !part.fields.empty();
+  const std::uint64_t code = is_closure ? part.fields[0] : 0;
+  const std::uint64_t mixed = (header ^ code << 7 ^ std::uint64_t{mask} << 32) * kMix;
+  KnownShape& known = known_shapes_[mixed >> 32 & (kKnownShapes - 1)];
+  if (known.header == header && known.mask == mask && known.code == code && known.shape.number != 0)
+      [[likely]] {
+    return known.shape;
+  }
+  const DefinedShape defined = new_masked_shape(part, mask);
+  // The shape of a custom block contains its memory outside of the heap, which may differ each
+  // time.
+  if (tag_of(header) != kCustomTag) known = {header, code, mask, defined};
+  return defined;
+}
+
+HeapFileWriter::DefinedShape HeapFileWriter::new_masked_shape(const BlockPart& part,
+                                                              std::uint32_t mask) {
+  const unsigned tag = tag_of(part.header);
+  const Shape shape{.tag = static_cast<std::uint8_t>(tag),
+                    .form = mask == 0 ? ShapeForm::kMasked : ShapeForm::kGuessed,
+                    .name = word_name(part),
+                    .words = part.words,
+                    .mask = mask,
+                    .outside_bytes = outside_bytes(part)};
+  if (mask != 0 && masked_shapes_ >= kMaxMaskedShapes && !shape_numbers_.contains(shape)) return {};
+  return this->shape(shape);
+}
+
+// Returns false if there are too many shapes already.
+bool HeapFileWriter::put_masked(const BlockPart& part) {
+  std::array<std::uint64_t, kMaskedFields> places;
+  std::size_t count = 0;
+  std::uint32_t mask = 0;
+  if (holds_values(part.header)) {
+    for (std::size_t i = 0; i < part.fields.size(); ++i) {
+      if (!in_heap(part.fields[i])) continue;
+      mask |= 1u << i;
+      places[count++] = place_of(part.fields[i]);
+    }
+  }
+  const DefinedShape defined = masked_shape(part, mask);
+  if (defined.number == 0) return false;
+  FileBytesWriter::Numbers out(blocks_.bytes, 1 + count);
+  out.put(defined.number);
+  PointerGuess none;
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool is_guessed = defined.guesses != DefinedShape::kNoGuesses;
+    PointerGuess& guess = is_guessed ? guesses_[defined.guesses + i] : none;
+    const std::uint64_t from = is_guessed ? guess.from(last_place_) : last_place_;
+    out.put_signed(static_cast<std::int64_t>(places[i] - from));
+    guess.learn(last_place_, places[i]);
+    last_place_ = places[i];
+  }
+  pointers_put_ += count;
+  return true;
+}
+
+// ------------------------------------------------------- fibers and ephemerons
+
+// Returns false if the block has no fiber.
+bool HeapFileWriter::put_fiber(const BlockPart& part) {
+  if (!word_names_.fiber || part.fields.empty()) return false;
+  const auto stack = word_names_.fiber(part.fields[0]);
+  if (!stack) return false;
+  const Shape fiber{.tag = static_cast<std::uint8_t>(tag_of(part.header)),
+                    .form = ShapeForm::kFiber,
+                    .name = text(innermost(stack->frames)),
+                    .words = part.words,
+                    .site = fiber_site(stack->frames)};
+  blocks_.bytes.put(shape(fiber).number);
+  std::uint32_t frame = 0;
+  for (const FiberStack::Held& held : stack->held) {
+    if (held.frame >= kMaxFiberFrames) break;
+    if (!in_heap(held.value)) continue;
+    blocks_.bytes.put(1 + held.frame - std::exchange(frame, held.frame));
+    put_pointer(held.value);
+    if (blocks_.bytes.size() >= kPieceBytes) flush_blocks();
+  }
+  blocks_.bytes.put(0);
+  return true;
+}
+
+// Returns the number of the callstack plus 1; 0: there are too many.
+std::uint32_t HeapFileWriter::fiber_site(const std::vector<Location>& frames) {
+  std::vector<std::uint32_t> places;
+  for (std::size_t i = 0; i < std::min(frames.size(), kMaxNamedFrames); ++i) {
+    places.push_back(location(frames[i]));
+  }
+  const auto found = fiber_sites_.find(places);
+  if (found != fiber_sites_.end()) return found->second;
+  if (fiber_sites_.size() == kMaxFiberSites) return 0;
+  const std::uint32_t site = add_site_of(places) + 1;
+  fiber_sites_.emplace(std::move(places), site);
+  return site;
+}
+
+// Returns false if the block is not an ephemeron. An ephemeron does not keep the next one in the
+// runtime's list alive.
+bool HeapFileWriter::put_weak(const BlockPart& part) {
+  if (part.fields.size() < kFirstKey || !ephemerons_.blocks.contains(part.address)) return false;
+  const bool has_data = part.fields[kEphemeronData] != ephemerons_.nothing;
+  const Shape weak{.tag = static_cast<std::uint8_t>(tag_of(part.header)),
+                   .form = ShapeForm::kWeak,
+                   .name = text(has_data ? kEphemeronName : kWeakArrayName),
+                   .words = part.words};
+  blocks_.bytes.put(shape(weak).number);
+  in_list_ = true;
+  last_field_ = 0;
+  BlockPart behind = part;
+  behind.first = kEphemeronData;
+  behind.fields = part.fields.subspan(kEphemeronData);
+  put_fields(behind);
+  return true;
+}
+
+// --------------------------------------------------------------------- samples
+
+std::uint32_t HeapFileWriter::add_site(const std::vector<Location>& callstack) {
+  std::vector<std::uint32_t> numbers;
+  for (const Location& place : callstack) numbers.push_back(location(place));
+  numbers.resize(std::min(numbers.size(), kMaxSiteLocations));
+  return add_site_of(numbers);
+}
+
+std::uint32_t HeapFileWriter::add_site_of(const std::vector<std::uint32_t>& numbers) {
+  sites_.bytes.put(numbers.size());
+  for (const std::uint32_t number : numbers) sites_.bytes.put(number);
+  flush_if_full(sites_);
+  return sites_added_++;
+}
+
+void HeapFileWriter::add_sample(std::uint64_t value, std::uint64_t sample_id, std::uint32_t samples,
+                                std::uint32_t site, std::uint64_t age_ns) {
+  const bool has_place = in_heap(value);
+  if (samples_.bytes.size() == 0) last_sample_ = 0;
+  samples_.bytes.put(site);
+  samples_.bytes.put(sample_id);
+  samples_.bytes.put(samples);
+  samples_.bytes.put_byte(has_place ? 1 : 0);
+  if (has_place) {
+    samples_.bytes.put_signed(static_cast<std::int64_t>(place_of(value) - last_sample_));
+    last_sample_ = place_of(value);
+  }
+  ages_.bytes.put(age_ns == SampledBlock::kNoAge ? 0 : age_ns / 1000 + 1);
+  if (samples_.bytes.size() >= kPieceBytes) flush_samples();
+}
+
+void HeapFileWriter::flush_samples() {
+  flush_names();
+  flush(samples_);
+  flush(ages_);
+}
+
+// ------------------------------------------------------------------ assertions
+
+void HeapFileWriter::add_assertion(const HeapAssertion& assertion) {
+  assertions_.bytes.put_byte(static_cast<std::uint8_t>(assertion.kind));
+  assertions_.bytes.put(text(assertion.name));
+  assertions_.bytes.put_byte(assertion.is_whole ? 1 : 0);
+  assertions_.bytes.put(assertion.not_due);
+  assertions_.bytes.put(assertion.unchecked);
+  if (assertion.kind == AssertionKind::kRegion) {
+    assertions_.bytes.put(assertion.max_bytes);
+    assertions_.bytes.put(assertion.begin_age_ns / 1000);
+    assertions_.bytes.put(assertion.end_age_ns / 1000);
+  }
+  if (assertions_.bytes.size() >= kPieceBytes) flush_marks();
+}
+
+void HeapFileWriter::add_mark(std::uint32_t assertion, std::uint64_t value,
+                              AssertionMark::Until until, std::uint64_t other) {
+  if (marks_.bytes.size() == 0) last_mark_ = 0;
+  marks_.bytes.put(assertion);
+  put_place(marks_, value, last_mark_);
+  marks_.bytes.put_byte(static_cast<std::uint8_t>(until));
+  if (until == AssertionMark::Until::kOther) {
+    marks_.bytes.put_signed(static_cast<std::int64_t>(place_of(other) - place_of(value)));
+  }
+  if (marks_.bytes.size() >= kPieceBytes) flush_marks();
+}
+
+void HeapFileWriter::flush_marks() {
+  flush_names();
+  flush(assertions_);
+  flush(marks_);
+}
+
+// -------------------------------------------------------------------- contents
+
+void HeapFileWriter::flush_contents(std::size_t least) {
+  const auto flush = [&](PieceKind kind, FileBytesWriter& bytes) {
+    if (bytes.size() < least) return;
+    put_piece(kind, bytes.bytes());
+    bytes.clear();
+  };
+  flush(PieceKind::kContents, contents_.contents());
+  flush(PieceKind::kFingerprints, contents_.fingerprints());
+  flush(PieceKind::kBuffers, contents_.buffers());
 }
 
 }  // namespace memprofd
