@@ -23,7 +23,6 @@
 #include "daemon/aggregate/sample_event.h"
 #include "daemon/aggregate/tally.h"
 #include "daemon/aggregate/untracked.h"
-#include "daemon/aggregate/weight_scale.h"
 #include "daemon/util/drops.h"
 #include "daemon/util/ids.h"
 

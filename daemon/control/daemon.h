@@ -33,7 +33,6 @@
 #include "daemon/control/lease_renewer.h"
 #include "daemon/control/residency_scanner.h"
 #include "daemon/control/rss_service.h"
-#include "daemon/control/skipped_children.h"
 #include "daemon/control/target_session.h"
 #include "daemon/control/value_sampler.h"
 #include "daemon/export/api/heap_outcomes.h"

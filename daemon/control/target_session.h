@@ -39,7 +39,6 @@
 #include "daemon/control/plugin_follower.h"
 #include "daemon/control/prepare_target.h"
 #include "daemon/control/residency_scanner.h"
-#include "daemon/control/skipped_children.h"
 #include "daemon/control/target_overhead.h"
 #include "daemon/control/tick_pace.h"
 #include "daemon/discover/wait_budget.h"

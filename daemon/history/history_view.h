@@ -25,7 +25,7 @@
 
 #include "daemon/aggregate/counters.h"
 #include "daemon/history/history_window.h"
-#include "daemon/model/time_range.h"
+#include "daemon/model/query.h"
 
 namespace memprofd {
 

@@ -10,13 +10,11 @@
 #include "daemon/aggregate/counters.h"
 #include "daemon/model/alloc_class.h"
 #include "daemon/model/callstack.h"
+#include "daemon/model/measure.h"
 #include "daemon/model/query.h"
-#include "daemon/model/time_range.h"
 #include "daemon/symbolize/symbolizer.h"
 
 namespace memprofd {
-
-enum class Blocks;
 
 // The counts of one allocation class.
 struct ProfileRow {
@@ -42,7 +40,7 @@ struct UnseenWords {
   double live = 0;
   double missing = 0;
 
-  double of(Blocks blocks) const;
+  double of(Blocks blocks) const { return blocks == Blocks::kLive ? live : flow; }
 };
 
 // The rows of one target in one range that passed a filter.

@@ -12,7 +12,11 @@
 namespace memprofd {
 
 // kInvalidArgument for measures that are not sums over cells.
-absl::Status check_summable(Measure measure);
+inline absl::Status check_summable(Measure measure) {
+  if (measure_row(measure).is_sum()) return absl::OkStatus();
+  return absl::InvalidArgumentError("lifetimes have no history; ask for sites in a range instead");
+}
+
 // Number of samples of these blocks; negative if live memory falls.
 inline double cell_samples(const WindowCell& cell, Blocks blocks) {
   const auto died = [&](Heap heap) {

@@ -13,7 +13,6 @@
 #include "daemon/model/measure.h"
 #include "daemon/query/cell_measure.h"
 #include "daemon/query/leak_evidence.h"
-#include "daemon/query/leak_steps.h"
 #include "daemon/query/median_age.h"
 #include "daemon/query/range.h"
 #include "daemon/query/range_counter.h"

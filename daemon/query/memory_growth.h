@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "daemon/history/history_view.h"
-#include "daemon/model/time_range.h"
+#include "daemon/model/query.h"
 
 namespace memprofd {
 

@@ -12,7 +12,7 @@
 //   a third                        ##############..  alive at 13
 //
 // Ages at the present end are those of the live set, exact to their bucket. At an earlier end they
-// are known to an octave, and those below a second to the second (past_ages.h). The age at the
+// are known to an octave, and those below a second to the second (range_ages.cc). The age at the
 // begin of the range, for a block that leaves in a window, follows from that window's time and the
 // bucket of its lifetime, spread over both.
 #pragma once

@@ -17,7 +17,7 @@
 #include "daemon/query/range_counter.h"
 #include "daemon/query/roll_up.h"
 #include "daemon/query/select.h"
-#include "daemon/util/lower_limit.h"
+#include "daemon/util/estimate.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"

@@ -5,8 +5,6 @@
 #include <array>
 #include <limits>
 
-#include "daemon/util/lower_limit.h"
-
 namespace memprofd {
 namespace {
 

@@ -61,6 +61,11 @@ Limits count_limits(double count);
 // Limits are never negative.
 Limits limits_of(double value, double variance, double skew, double unseen);
 
+// The lower limit at any probability. quantile: of the normal distribution; 3.09 for 999 of 1000
+// cases. standard_error and grain are in the value's unit. Returns the value itself if there is no
+// error. The limit exceeds the true value at most as often as stated.
+double lower_limit_of(double value, double standard_error, double grain, double quantile);
+
 // Limits for b - a, from the intervals of two independent values. The squared distance to each
 // limit is the sum of the squared distances to one value's limit and to the other's opposite limit.
 // (Zou and Donner 2008, "Construction of confidence limits about effect measures".)

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/attach/kernel/breakpoints.h"
+#include "daemon/attach/kernel/probes.h"
 #include "daemon/discover/target_memory.h"
 #include "tests/kernel/probe_kinds_fixture.h"
 

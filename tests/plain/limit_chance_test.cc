@@ -7,7 +7,6 @@
 
 #include "daemon/rules/rule_check.h"
 #include "daemon/util/estimate.h"
-#include "daemon/util/lower_limit.h"
 
 namespace memprofd {
 namespace {

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "daemon/attach/kernel/bpf_support.h"
-#include "daemon/attach/kernel/thread_pointers.h"
+#include "daemon/attach/kernel/kernel_structures.h"
 #include "daemon/attach/kernel/uprobe_link.h"
 
 namespace memprofd {

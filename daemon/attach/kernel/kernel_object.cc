@@ -10,9 +10,8 @@
 
 #include "bpf/malloc_probes.h"
 #include "daemon/attach/kernel/bpf_support.h"
-#include "daemon/attach/kernel/kernel_offsets.h"
+#include "daemon/attach/kernel/kernel_structures.h"
 #include "daemon/attach/kernel/probe_programs.h"
-#include "daemon/attach/kernel/thread_pointers.h"
 #include "daemon/attach/kernel/uprobe_session.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/status_macros.h"

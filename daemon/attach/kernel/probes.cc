@@ -3,12 +3,14 @@
 
 #include <bpf/bpf.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <vector>
 
 #include "daemon/attach/kernel/bpf_support.h"
-#include "daemon/attach/kernel/breakpoints.h"
 #include "daemon/attach/kernel/kernel_object.h"
 #include "daemon/attach/kernel/probe_programs.h"
+#include "daemon/discover/target_memory.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -19,6 +21,13 @@ absl::StatusOr<BpfLink> attach_tracepoint(bpf_program* program, const char* name
   if (link == nullptr) return bpf_attach_error("the lifecycle probe", name, errno);
   return BpfLink(link);
 }
+
+#ifdef __x86_64__
+constexpr bool kKnown = true;
+#else
+constexpr bool kKnown = false;
+#endif
+constexpr std::uint8_t kInt3 = 0xcc, kCall = 0xe8;
 
 }  // namespace
 
@@ -81,6 +90,16 @@ std::optional<ProbeRuns> Probes::runs() const {
     runs.program_ns += info.run_time_ns;
   }
   return runs;
+}
+
+// ------------------------------------------------------- breakpoints in memory
+
+bool shows_no_probe(const MemoryReader& memory, std::span<const std::uint64_t> addresses) {
+  std::vector<std::uint8_t> code(addresses.size());
+  MemoryQuestion question;
+  for (std::size_t i = 0; i < code.size(); ++i) question.about(addresses[i], code[i]);
+  if (!kKnown || addresses.empty() || !question.ask(memory).ok()) return false;
+  return std::ranges::none_of(code, [](auto byte) { return byte == kInt3 || byte == kCall; });
 }
 
 }  // namespace memprofd

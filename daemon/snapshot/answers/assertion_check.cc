@@ -11,7 +11,7 @@
 #include "daemon/snapshot/answers/path_tree.h"
 #include "daemon/snapshot/answers/sampled_sites.h"
 #include "daemon/snapshot/answers/shortest_paths.h"
-#include "daemon/util/lower_limit.h"
+#include "daemon/util/estimate.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
 

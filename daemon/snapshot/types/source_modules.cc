@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "daemon/snapshot/types/module_nodes.h"
+#include "daemon/snapshot/types/type_nodes.h"
 
 namespace memprofd {
 namespace {

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/snapshot/block_header.h"
-#include "daemon/snapshot/types/module_nodes.h"
 #include "daemon/snapshot/types/type_nodes.h"
 
 namespace memprofd {

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "daemon/aggregate/aggregator.h"
-#include "daemon/aggregate/weight_scale.h"
+#include "daemon/aggregate/observed_cells.h"
 
 namespace memprofd {
 namespace {

@@ -131,5 +131,16 @@ TEST_F(ForkedChildrenTest, AParentHasChildrenUntilTheyHaveBeenLookedAt) {
   EXPECT_FALSE(children_.any_of(1));
 }
 
+TEST(SkippedChildren, TheFirstOfEachReasonIsSaidAndTheOthersAreCounted) {
+  SkippedChildren children;
+  EXPECT_EQ(children.not_logged(), 0u);
+  EXPECT_TRUE(children.add(SkippedChildren::kTooManyForks));
+  EXPECT_EQ(children.not_logged(), 0u);
+  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(children.add(SkippedChildren::kTooManyForks));
+  EXPECT_TRUE(children.add(SkippedChildren::kRefused));
+  EXPECT_FALSE(children.add(SkippedChildren::kRefused));
+  EXPECT_EQ(children.not_logged(), 1001u);
+}
+
 }  // namespace
 }  // namespace memprofd

@@ -20,7 +20,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "daemon/export/http/health_routes.h"
+#include "daemon/export/http/page_routes.h"
 #include "daemon/export/http/web_config.h"
 #include "daemon/util/fd.h"
 #include "daemon/util/guard.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/attach/kernel/breakpoints.h"
+#include "daemon/attach/kernel/probes.h"
 
 #include <gtest/gtest.h>
 

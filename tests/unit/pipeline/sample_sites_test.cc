@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/pipeline/major_times.h"
+#include "daemon/pipeline/sample_sites.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/attach/kernel/kernel_table.h"
+#include "daemon/attach/kernel/kernel_side.h"
 
 #include <gtest/gtest.h>
 

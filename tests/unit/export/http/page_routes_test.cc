@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/export/http/web_page.h"
+#include "daemon/export/http/page_routes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/attach/kernel/thread_pointers.h"
+#include "daemon/attach/kernel/kernel_structures.h"
 
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -14,7 +14,6 @@
 #include <string_view>
 
 #include "daemon/attach/kernel/bpf_support.h"
-#include "daemon/attach/kernel/kernel_offsets.h"
 #include "daemon/util/fd.h"
 
 namespace memprofd {

@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Offsets of fields of the kernel's own structures that probes read.
+// The kernel's own structures: whether their types are known, the offsets of fields that probes
+// read, and the thread pointers (fs bases) of a process, which is not stopped for them.
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
+struct bpf_program;
+
 namespace memprofd {
+
+// True if the kernel has type information about its structures (BTF). Without it no program that
+// reads them can be loaded.
+bool has_kernel_types(const std::string& sys_root = "/sys");
 
 // Offsets in bytes from the start of a structure.
 struct KernelOffsets {
@@ -22,5 +31,9 @@ struct KernelOffsets {
 
 // kUnimplemented: the kernel has no type information.
 absl::StatusOr<KernelOffsets> kernel_offsets();
+
+// program: thread_pointers of bpf/thread_pointers.bpf.h, loaded. Returns one entry for each thread
+// that exists now, at most 4096; none if the kernel cannot choose a process (Linux before 6.1).
+std::vector<std::uint64_t> read_thread_pointers(const bpf_program* program, int pid);
 
 }  // namespace memprofd

@@ -1,19 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/export/http/health_routes.h"
+#include "daemon/export/http/page_routes.h"
 
 #include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "daemon/export/clients/answer_turns.h"
 #include "daemon/export/http/http_answers.h"
+#include "web_assets.h"
 
 namespace memprofd {
 namespace {
+
+HttpHandler file(const char* content_type, std::string_view text) {
+  return [content_type, text](const HttpRequest&) {
+    return HttpResponse{200, content_type, std::string(text)};
+  };
+}
 
 constexpr char kMetricsType[] = "text/plain; version=0.0.4; charset=utf-8";
 constexpr char kPlainType[] = "text/plain; charset=utf-8";
 
 }  // namespace
+
+void add_web_page(const ServerFacts& facts, HttpRoutes& routes) {
+  using namespace web_assets;
+  routes["/"] = file("text/html; charset=utf-8", kPage);
+  routes["/page.js"] = file("text/javascript; charset=utf-8", kScript);
+  routes["/page.css"] = file("text/css; charset=utf-8", kStyle);
+  routes["/api/v1/server"] = [facts](const HttpRequest& http) {
+    auto info = server_info(facts);
+    info.set_control(info.control() && http.may_control);
+    return http_json(info);
+  };
+}
+
+// ---------------------------------------------------------- metrics and health
 
 HttpRoutes make_routes(const PrometheusExporter& exporter, Health health) {
   HttpRoutes routes;
