@@ -36,7 +36,7 @@ ifeq ($(SANITIZE),thread)
 endif
 ifneq ($(findstring address,$(SANITIZE)),)
   # Parsers of hostile input report to libFuzzer where they have been; see tests/fuzz/coverage.cc.
-  GUIDED   := $(addprefix daemon/,discover/ ingest/ rss/ run/ runtime/ snapshot/ state/ symbolize/ trace/ values/ util/)
+  GUIDED   := $(addprefix daemon/,discover/ heapdump/ ingest/ rss/ run/ runtime/ snapshot/ state/ symbolize/ trace/ values/ util/)
   GUIDE    := -fsanitize-coverage=trace-pc,trace-cmp
   # Each check has a record with pointers, ten million in all: a program that is not moved starts in a third
   # of the time, and its forks have 250 MB less to copy.

@@ -42,10 +42,10 @@
 #include "daemon/control/target_overhead.h"
 #include "daemon/control/tick_pace.h"
 #include "daemon/discover/wait_budget.h"
+#include "daemon/heapdump/heap_taker.h"
 #include "daemon/model/control.h"
 #include "daemon/pipeline/ingest_thread.h"
 #include "daemon/pipeline/target_pipeline.h"
-#include "daemon/snapshot/taking/heap_taker.h"
 #include "daemon/values/value_program.h"
 
 namespace memprofd {

@@ -7,7 +7,7 @@
 #include "daemon/ctl/heap_taking.h"
 #include "daemon/ctl/interrupt.h"
 #include "daemon/ctl/snapshot/why_answer.h"
-#include "daemon/export/api/heap_why.h"
+#include "daemon/export/heaps/heap_why.h"
 #include "daemon/snapshot/answers/root_tree.h"
 #include "daemon/util/status_macros.h"
 

@@ -41,7 +41,7 @@
 #include <vector>
 
 #include "daemon/aggregate/interval.h"
-#include "daemon/rss/memory_parts.h"
+#include "daemon/discover/memory_parts.h"
 #include "daemon/util/bit_codes.h"
 #include "daemon/util/estimate.h"
 

@@ -13,12 +13,12 @@
 #include "daemon/aggregate/aggregator.h"
 #include "daemon/aggregate/counters.h"
 #include "daemon/discover/gc_stats.h"
+#include "daemon/discover/memory_status.h"
 #include "daemon/history/history_view.h"
 #include "daemon/history/profile.h"
 #include "daemon/history/snapshot_source.h"
 #include "daemon/history/value_history.h"
 #include "daemon/model/target_info.h"
-#include "daemon/rss/memory_status.h"
 #include "daemon/symbolize/symbolizer.h"
 #include "daemon/util/drops.h"
 

@@ -2,7 +2,12 @@
 // The kinds of blocks that the runtime distinguishes.
 #pragma once
 
+#include <cstdint>
+
 namespace memprofd {
+
+// A word of OCaml, on 64-bit machines.
+inline constexpr std::uint64_t kWordBytes = 8;
 
 // The heap in which a block was allocated. For a deallocation: the heap in which it died.
 enum class Heap { kMinor = 0, kMajor = 1 };

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "daemon/discover/memory_status.h"
 #include "daemon/model/asked_process.h"
-#include "daemon/rss/memory_status.h"
 #include "daemon/rss/native_owner.h"
 #include "daemon/rss/rss_class.h"
 

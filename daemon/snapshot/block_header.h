@@ -6,9 +6,9 @@
 
 #include <cstdint>
 
-namespace memprofd {
+#include "daemon/model/heap.h"
 
-inline constexpr std::uint64_t kWordBytes = 8;
+namespace memprofd {
 
 // Blocks with these tags and above contain no values: abstract, strings, floats, custom blocks.
 inline constexpr unsigned kNoScanTag = 251;

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/discover/target.h"
-#include "daemon/snapshot/taking/module_blocks.h"
+#include "daemon/snapshot/module_blocks.h"
 #include "daemon/snapshot/types/guarded_types.h"
 #include "daemon/symbolize/symbolizer.h"
 #include "daemon/util/threads/mutex.h"

@@ -5,10 +5,10 @@
 
 #include "daemon/control/heap_rule.h"
 #include "daemon/ctl/selection_spec.h"
+#include "daemon/discover/memory_status.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/discover/workload.h"
 #include "daemon/rss/mapping_classes.h"
-#include "daemon/rss/memory_status.h"
 #include "daemon/symbolize/symbol_names.h"
 #include "daemon/util/net_address.h"
 #include "daemon/util/units.h"

@@ -3,6 +3,7 @@
 
 import collections
 import graphlib
+import itertools
 import pathlib
 import re
 import subprocess
@@ -17,19 +18,19 @@ model
 runtime
 discover/memory
 discover
+symbolize
 snapshot
 snapshot/file
 snapshot/types
 snapshot/answers
-rss
 snapshot/sql
+rss
 attach/kernel
 attach/inject
 attach/budget
 attach
 aggregate
 ingest
-symbolize
 history
 query
 rules
@@ -37,7 +38,7 @@ state
 pipeline
 trace/ctf
 trace
-snapshot/taking
+heapdump
 values
 calls
 export/formats
@@ -100,6 +101,13 @@ class Layout(unittest.TestCase):
                     wrong.append(f"{path} includes {included}")
         self.assertGreater(seen, 500)
         self.assertEqual([], wrong)
+
+    def test_the_folders_have_an_order(self):
+        """The stages of a folder stand together, so that no two folders of daemon/ include each other."""
+        rooms = [name.split("/")[0] for line in STAGES.split("\n") for name in line.split()]
+        together = [room for room, _ in itertools.groupby(rooms)]
+        self.assertGreater(len(together), 20)
+        self.assertEqual(sorted(set(together)), sorted(together))
 
     def test_the_agent_has_an_order(self):
         """Each pair of files of the agent uses others that do not use it: nothing goes round."""

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "daemon/export/api/heap_why.h"
 #include "daemon/export/heaps/heap_answers.h"
+#include "daemon/export/heaps/heap_why.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd::ctl {

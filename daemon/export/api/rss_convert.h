@@ -3,8 +3,8 @@
 #pragma once
 
 #include "absl/status/statusor.h"
+#include "daemon/discover/memory_parts.h"
 #include "daemon/export/api/service.h"
-#include "daemon/rss/memory_parts.h"
 #include "daemon/rss/rss_report.h"
 #include "memprof/v1/profiler.pb.h"
 #include "memprof/v1/rss.pb.h"

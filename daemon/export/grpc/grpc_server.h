@@ -13,13 +13,13 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/export/api/answer_pages.h"
-#include "daemon/export/api/inner_heap.h"
 #include "daemon/export/api/server_info.h"
 #include "daemon/export/api/server_stats.h"
 #include "daemon/export/api/service.h"
 #include "daemon/export/api/trace_service.h"
 #include "daemon/export/grpc/grpc_access.h"
 #include "daemon/export/grpc/grpc_tls.h"
+#include "daemon/export/heaps/inner_heap.h"
 
 namespace memprofd {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "daemon/export/api/inner_heap.h"
+#include "daemon/export/heaps/inner_heap.h"
 #include "daemon/util/stop_signal.h"
 
 namespace memprofd {

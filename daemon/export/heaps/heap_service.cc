@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/export/api/heap_why.h"
 #include "daemon/export/heaps/heap_answers.h"
+#include "daemon/export/heaps/heap_why.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {

@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/export/api/control_service.h"
-#include "daemon/export/api/inner_heap.h"
 #include "daemon/export/api/query_service.h"
+#include "daemon/export/heaps/inner_heap.h"
 #include "daemon/snapshot/heap_image.h"
 #include "memprof/v1/heaps.pb.h"
 

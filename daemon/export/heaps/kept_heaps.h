@@ -8,9 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/export/api/control_service.h"
-#include "daemon/export/api/inner_heap.h"
 #include "daemon/export/api/service.h"
 #include "daemon/export/heaps/heap_answers.h"
+#include "daemon/export/heaps/inner_heap.h"
 #include "daemon/snapshot/answers/shortest_paths.h"
 #include "daemon/snapshot/heap_image.h"
 #include "daemon/util/status_macros.h"

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/export/api/control_service.h"
-#include "daemon/snapshot/taking/piece_pipe.h"
+#include "daemon/heapdump/piece_pipe.h"
 #include "daemon/util/stop_signal.h"
 
 namespace memprofd {

@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include "daemon/discover/memory_status.h"
 #include "daemon/export/metrics/metric_families.h"
-#include "daemon/rss/memory_status.h"
 
 namespace memprofd {
 

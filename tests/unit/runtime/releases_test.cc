@@ -15,8 +15,8 @@
 #include "daemon/attach/native_heap_by_probes.h"
 #include "daemon/calls/call_trace.h"
 #include "daemon/discover/elf_file.h"
+#include "daemon/heapdump/heap_taker.h"
 #include "daemon/runtime/runtime_abi.h"
-#include "daemon/snapshot/taking/heap_taker.h"
 #include "daemon/snapshot/types/compiler_file.h"
 #include "daemon/values/heap_clock.h"
 
