@@ -33,7 +33,6 @@
 #include "batch.h"
 #include "native_heap/native_heap.h"
 #include "native_heap/linker.h"
-#include "domain_words.h"
 #include "domains.h"
 #include "make_room.h"
 #include "make_room5.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "domain_words.h"
+#include "domains.h"
 
 #include "buffers.h"
 

@@ -31,7 +31,6 @@
 #include <stdatomic.h>
 
 #include "buffers.h"
-#include "domain_words.h"
 #include "profiles.h"
 #include "random.h"
 #include "sections.h"

@@ -43,4 +43,16 @@ void memprof_domains_call_back(void);
  * initialised after the session began and replaced them. */
 void memprof_domains_keep_hooks(void);
 
+/* Per-domain counters, from which the watcher sums up all allocations (domain_words.c). */
+
+/* A domain calls each of these itself: when it begins, joins a session, and ends, and at the end of
+ * a minor collection. */
+void memprof_domain_begins(void);
+void memprof_domain_joins(void);
+void memprof_domain_ends(void);
+void memprof_domain_collected(void);
+
+/* Returns the number of words that a domain has allocated. */
+uint64_t memprof_domain_allocated(domain_state *state);
+
 #endif

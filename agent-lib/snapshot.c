@@ -29,7 +29,6 @@
 #include "copy_roots.h"
 #include "domains.h"
 #include "raw_syscall.h"
-#include "snapshot_domains.h"
 
 #define SYSCALL(number, a, b, c, d)                                                                \
 	raw_syscall(number, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "memprof_snapshot_abi.h"
+#include "runtime_abi.h"
 
 /* The copy that may still be a child of the program, in the program's numbering; 0: none. */
 extern volatile int memprof_snapshot_child;
@@ -22,5 +23,10 @@ void memprof_snapshot_forget(void);
 int memprof_snapshot_point(uint32_t kind, const char *name);
 /* Does the same when the program exits. */
 void memprof_snapshot_at_exit(void);
+
+/* Called at the safe point. While no domain runs, calls copy with all domains, which clones, and
+ * returns its result. Returns -ETIME if the domains did not stop together before that time
+ * (CLOCK_MONOTONIC). */
+long memprof_copy_domains(long (*copy)(domain_state **domains, int count), uint64_t until_ns);
 
 #endif

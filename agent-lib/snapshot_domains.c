@@ -12,7 +12,7 @@
  * gives its pools away, but caml_num_domains_running counts it until then. It does not depend on
  * the other domains, so we wait for it.
  */
-#include "snapshot_domains.h"
+#include "snapshot.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -13,7 +13,7 @@
 #include "sections.h"
 #include "session.h"
 #include "share.h"
-#include "snapshot_domains.h"
+#include "snapshot.h"
 
 #define DOMAINS 3
 #define INTERRUPT 32
