@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the API's messages as TypeScript types: what memprofd answers over HTTP as JSON, with the field
-names of the proto. Numbers, texts and lists are always there; a message in a message only when it is set.
+"""Converts the API's messages to TypeScript types for memprofd's JSON over HTTP, with the field
+names of the proto. Numbers, texts and lists are always present, nested messages only if set.
 
     protoc -Iproto --descriptor_set_out=api.pb memprof/v1/profiler.proto
     dashboards/web/messages.py api.pb > messages.ts
@@ -29,7 +29,7 @@ SCALARS = {
 def type_of(field):
     if field.type in (Field.TYPE_MESSAGE, Field.TYPE_ENUM):
         return field.type_name.rpartition(".")[2]
-    return SCALARS[field.type]  # a KeyError names the kind that nobody has needed yet
+    return SCALARS[field.type]  # a KeyError names a kind that no message has used yet
 
 
 def field_line(field):

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs in a build folder that holds node_modules and links to the sources (see the
-// Makefile), so that building writes nothing beside the sources.
+// Runs in a build folder that holds node_modules and links to the sources (see web.mk), so that a build writes
+// nothing beside the sources.
 //
-// `vite` serves the page while developing; MEMPROFD_URL is the memprofd to ask.
+// `vite` serves the page during development; MEMPROFD_URL is the memprofd to ask.
 import { defineConfig } from "vite";
 
 declare const process: { env: Record<string, string | undefined> };
@@ -19,7 +19,7 @@ export default defineConfig({
     outDir: "dist",
     emptyOutDir: true,
     modulePreload: false,
-    // Fixed names: memprofd serves each by a route of its own.
+    // Names are fixed, because memprofd serves each file by a route of its own.
     rollupOptions: {
       output: { entryFileNames: "page.js", assetFileNames: "page[extname]", inlineDynamicImports: true },
     },

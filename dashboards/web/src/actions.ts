@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Right in the head of the page: link, export, help.
+// Buttons at the right of the page's head: link, export, help.
 import { fileName, type App, type Exporter, type Panel } from "./app";
 import { filterParams, profileUrl, selectionParams, traceUrl, type Params } from "./lib/api";
 import { button, make, save, saveBlob } from "./lib/dom";
@@ -8,7 +8,7 @@ import { toHash, type View } from "./lib/state";
 
 const TRACE_SECONDS = [10, 60, 600];
 
-// A profile of what is counted, of the view's program.
+// Parameters of a profile with the view's program, range and filter.
 function profileParams(app: App, format: string): Params {
   const view = app.store.get(), { pid: _, ...range } = selectionParams(view);
   return { ...range, ...filterParams(view), pids: view.pid, measure: view.measure, format };
@@ -28,14 +28,14 @@ function traces(app: App): Exporter[] {
     run: () => record(app, seconds) }));
 }
 
-// The answer comes when the recording is over.
+// memprofd answers when the recording is complete.
 async function record(app: App, seconds: number): Promise<{ name: string; blob: Blob }> {
-  const { pid, filter } = app.store.get(), ofC = filter["heap"] === "c";
-  app.say(`Recording ${ofC ? "the native heap of " : ""}pid ${pid} for ${seconds} s …`);
-  const response = await fetch(traceUrl(pid, seconds, ofC), { method: "POST", headers: { "X-Memprofd-Control": "1" } });
+  const { pid, filter } = app.store.get(), nativeHeap = filter["heap"] === "c";
+  app.notify(`Recording ${nativeHeap ? "the native heap of " : ""}pid ${pid} for ${seconds} s …`);
+  const response = await fetch(traceUrl(pid, seconds, nativeHeap), { method: "POST", headers: { "X-Memprofd-Control": "1" } });
   if (!response.ok) throw new Error((await response.text()).trim());
   const blob = await response.blob();
-  app.say("");
+  app.notify("");
   return { name: fileName(app, `${seconds}s`, "ctf"), blob };
 }
 
@@ -52,7 +52,7 @@ async function runExporter(app: App, exporter: Exporter): Promise<void> {
   }
 }
 
-// What is live now is at a moment of the past for who opens the link.
+// A link to this view. It turns a live view into one of this moment, so that others see the same numbers.
 export function pinned(app: App): string {
   const view = app.store.get(), { now } = app.recorded();
   const there: View = view.live ? { ...view, live: false, end: now, axis: app.axis() } : view;
@@ -63,17 +63,17 @@ async function copyLink(app: App): Promise<void> {
   const link = pinned(app);
   try {
     await navigator.clipboard.writeText(link);
-    app.say("The link to this view is in the clipboard.");
+    app.notify("The link to this view is in the clipboard.");
   } catch {
-    // Without HTTPS there is no clipboard: the address bar has it then.
+    // Without HTTPS there is no clipboard; put the link into the address bar instead.
     history.pushState(null, "", link);
     window.dispatchEvent(new HashChangeEvent("hashchange"));
-    app.say("The address of this page is now the link to this view: copy it from there.");
+    app.notify("The address of this page is now the link to this view: copy it from there.");
   }
 }
 
 export function mountActions(container: HTMLElement, app: App): Panel {
-  // What this file offers comes last; panels add theirs when they are mounted.
+  // Exporters of this file come last; panels add theirs when they are mounted.
   const ours = [...profiles(app), ...traces(app)];
   const menu = make("div", { id: "export-menu", className: "drop-menu", role: "menu", hidden: true });
   const open = button("Export", () => toggle(menu.hidden), { className: "button", "aria-haspopup": "menu",

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// What panels share, and the tick that keeps them up to date.
+// State that the panels share, and the tick that updates them.
 import { Api, enumText, isAbort, msOf, type HistoryAnswer, type KeptHeap, type KeptHeaps, type ServerInfo, type Target } from "./lib/api";
 import { axisOf, type Recorded } from "./lib/axis";
 import { Clocks } from "./lib/clock";
 import { isKnown } from "./lib/names";
 import { Store, type Phase, type Range, type View } from "./lib/state";
 
-// A part of the page. update() is called when the view has changed and, while the view
-// is live, at every tick; a panel that is not shown should then ask for nothing.
+// A part of the page. update() is called when the view has changed and, while the view is live, at every tick; a
+// hidden panel should then send no requests.
 export interface Panel {
   update(view: View): void;
   destroy(): void;
 }
 export type Mount<P extends Panel = Panel> = (container: HTMLElement, app: App) => P;
 
-// Something that the export menu offers: a file made here, or a URL to save.
+// An entry of the export menu: a file made here, or a URL to save.
 export interface Exporter {
   id: string;
   label: string;
@@ -25,29 +25,29 @@ export interface Exporter {
 export interface App {
   readonly store: Store;
   readonly exporters: Exporter[];
-  readonly targets: readonly Target[]; // of the last tick
+  readonly targets: readonly Target[]; // as of the last tick
   readonly server: ServerInfo;
-  target(pid?: number): Target | undefined; // of the view when not said
-  runs(pid?: number): boolean; // whether it is still recorded
+  target(pid?: number): Target | undefined; // default: the view's target
+  runs(pid?: number): boolean; // true while it is recorded
   recorded(pid?: number): Recorded;
   axis(): Range; // the time axis of all charts
-  // To be told of each history that goes up to now.
+  // Call this for each history that ends now.
   noteHistory(pid: number, answer: HistoryAnswer): void;
-  refresh(): Promise<void>; // asks for the targets now
-  // Snapshots of the view's program that memprofd keeps, the latest first; undefined: it keeps none of any.
+  refresh(): Promise<void>; // fetches the targets now
+  // Stored snapshots of the view's program, the latest first; undefined if memprofd stores none.
   readonly heaps: readonly KeptHeap[] | undefined;
   refreshHeaps(): Promise<void>;
-  // Phases that a program has said it was in, for every chart.
+  // Phases that a program publishes, for every chart.
   phases(pid?: number): readonly Phase[];
   notePhases(pid: number, phases: readonly Phase[]): void;
   isDark(): boolean;
-  // One line for people, until the next; "" for none. control: what they can do about it.
-  say(message: string, kind?: "info" | "error", control?: HTMLElement | null): void;
-  // Shows an error, unless it is of a superseded request.
+  // Shows one line until the next; "" clears it. control: an element that offers a remedy.
+  notify(message: string, kind?: "info" | "error", control?: HTMLElement | null): void;
+  // Shows an error, unless it belongs to a superseded request.
   fail(error: unknown): void;
 }
 
-// A name for files of the view's target.
+// File name for a file about the view's target.
 export function fileName(app: App, what: string, extension: string): string {
   const target = app.target();
   return `${target ? `${target.comm}-${target.pid}` : "memprofd"}-${what}.${extension}`.replace(/[^\w.-]+/g, "_");
@@ -68,7 +68,7 @@ export class PageApp implements App {
   private error = "";
   private isUpdating = false;
   private kept: { pid: number; at: number; answer?: KeptHeaps } = { pid: 0, at: 0 };
-  private readonly said = new Map<number, readonly Phase[]>();  // phases by pid
+  private readonly published = new Map<number, readonly Phase[]>();  // phases by pid
 
   constructor(private readonly notice: HTMLElement) {
     this.dark.addEventListener("change", () => this.updatePanels());
@@ -114,17 +114,17 @@ export class PageApp implements App {
     this.clocks.note(pid, answer);
   }
 
-  say(message: string, kind: "info" | "error" = "info", control: HTMLElement | null = null): void {
+  notify(message: string, kind: "info" | "error" = "info", control: HTMLElement | null = null): void {
     this.notice.replaceChildren(message, ...(control ? [" ", control] : []));
     this.notice.className = kind;
     this.notice.hidden = message === "";
   }
   fail(error: unknown): void {
     if (isAbort(error)) return;
-    this.say(error instanceof Error ? error.message : String(error), "error");
+    this.notify(error instanceof Error ? error.message : String(error), "error");
   }
 
-  // Asks for the targets; panels follow.
+  // Fetches the targets and updates the panels.
   async refresh(): Promise<void> {
     try {
       const { targets } = await this.api.targets();
@@ -138,7 +138,7 @@ export class PageApp implements App {
       if (isAbort(error)) return;
       this.error = error instanceof TypeError ? "memprofd does not answer: it has ended, or the network is gone"
         : error instanceof Error ? error.message : String(error);
-      this.say(this.error, "error");
+      this.notify(this.error, "error");
     }
   }
 
@@ -155,11 +155,11 @@ export class PageApp implements App {
   }
 
   phases(pid = this.store.get().pid): readonly Phase[] {
-    return this.said.get(pid) ?? [];
+    return this.published.get(pid) ?? [];
   }
   notePhases(pid: number, phases: readonly Phase[]): void {
     if (JSON.stringify(phases) === JSON.stringify(this.phases(pid))) return;
-    this.said.set(pid, phases);
+    this.published.set(pid, phases);
     this.updatePanels();
   }
 
@@ -172,26 +172,26 @@ export class PageApp implements App {
   }
 
   private recover(): void {
-    if (this.error !== "" && this.notice.textContent === this.error) this.say("");
+    if (this.error !== "" && this.notice.textContent === this.error) this.notify("");
     this.error = "";
   }
 
-  // The view's target; when there is none, or it is not known here, the one attached last.
+  // Selects the target that was attached last if the view has none, or one that is unknown here.
   private chooseTarget(): void {
     const { pid } = this.store.get();
     if (this.targets.length === 0 || this.target(pid)) return;
     const latest = [...this.targets].sort((a, b) => msOf(b.attached_unix_ns) - msOf(a.attached_unix_ns))[0]!;
-    if (pid !== 0) this.say(`pid ${pid} was never profiled here: this is pid ${latest.pid}`, "error");
+    if (pid !== 0) this.notify(`pid ${pid} was never profiled here: this is pid ${latest.pid}`, "error");
     this.store.update({ pid: latest.pid });
   }
 
-  // A program in observe mode is shown by what it allocates.
+  // In observe mode only allocated memory is known.
   private chooseMeasure(): void {
     const target = this.target(), { measure, filter } = this.store.get();
     if (target && !isKnown(measure, target.mode, filter["heap"])) this.store.update({ measure: "allocated" });
   }
 
-  // Once a frame, however often the view changes.
+  // Updates panels at most once per frame.
   private updatePanels(): void {
     if (this.isUpdating) return;
     this.isUpdating = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dialog with keys, and what numbers mean.
+// The help dialog: keys, mouse, and meaning of the numbers.
 import { button, make } from "./lib/dom";
 
 const KEYS: [string, string][] = [

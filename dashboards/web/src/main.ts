@@ -21,14 +21,14 @@ import { mountTime } from "./time/time";
 import { mountValues } from "./values/panel";
 import { mountVerdict } from "./verdict/panel";
 
-// For scripts: the view, the ways to change it, and what is drawn.
+// For scripts: the view, functions to change it, and the content of the panels.
 declare global {
   interface Window { memprofd: object }
 }
 
 const RETRY_MS = 2000;
 
-// The names that memprofd has for things, as soon as it answers.
+// Loads the vocabulary; retries until memprofd answers.
 async function loadNames(notice: HTMLElement): Promise<void> {
   for (;;) {
     try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The views below the charts: one is shown at a time.
+// Tabs below the charts; one is visible at a time.
 import type { App, Panel } from "./app";
 import { make } from "./lib/dom";
 import { DEFAULT_VIEW, type View } from "./lib/state";
@@ -7,7 +7,7 @@ import { DEFAULT_VIEW, type View } from "./lib/state";
 const TABS: [string, string][] = [["sites", "Sites"], ["flame", "Flame graph"], ["callers", "Callers and callees"],
   ["values", "Values"]];
 
-// Mount before the panels: they see in their update whether they are shown.
+// Mount the tabs before the panels, which check in update() whether they are visible.
 export function mountTabs(container: HTMLElement, app: App): Panel {
   const tabs = TABS.map(([id, label]) => {
     const tab = make("button", { type: "button", id: `tab-${id}`, role: "tab", "aria-controls": id }, label);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stacked areas with lines over them, in uPlot.
+// Stacked areas with lines over them, drawn by uPlot.
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { TICK_SECONDS, tickTimes } from "../lib/axis";
@@ -16,7 +16,7 @@ export interface AreaChartEvents extends Moves {
   onPoint(index: number | null, area: Area | null): void;
 }
 
-// The size of the heap and all that lives; or what is resident and swapped out.
+// The lines over the areas: size of the heap and live memory, or resident and swapped memory.
 export type Lines = "heap" | "resident" | "none";
 
 export interface Shown {
@@ -29,22 +29,22 @@ export interface Shown {
   height: number;
 }
 
-// The heap has an axis of its own when on the same one the areas would be too flat. What is live is on that of the
-// areas, which are parts of it, unless a filter leaves so little of it that they would be.
+// The heap line gets an axis of its own if the areas would be too flat on a shared one. The live line shares the axis
+// of the areas, which are its parts, unless a filter leaves them too flat.
 const FLAT = 3;
 export const BINARY = Array.from({ length: 52 }, (_, power) => 2 ** power);
-// Left and right of every chart, so that times are above each other; of it what an axis is called.
+// Width of the sides of every chart, so that times line up. NAME_PX is the share of an axis name.
 export const SIDE_PX = 82;
 const NAME_PX = 15;
-const NARROW_PX = 480; // there is no room for an empty side
-const HALF_TIME_PX = 26; // of the last tick's text, which is centred on the edge
+const NARROW_PX = 480; // narrower charts have no empty side
+const HALF_TIME_PX = 26; // half the width of the last tick's text, which is centred on the edge
 const CLICK_PX = 4;
-// What the dashed line is called, and the full one.
+// Names of the dashed and the full line.
 const LABELS: Record<Lines, [string, string]> = { heap: ["live", "heap"], resident: ["swapped", "resident"], none: ["", ""] };
 
 export class AreaChart {
   private plot: uPlot | null = null;
-  private built = ""; // what the plot was made for
+  private built = ""; // structure for which the plot was made
   private shown: Shown | null = null;
   private palette: Palette = paletteOf(false);
   private readonly resized = new ResizeObserver(() => this.fit());
@@ -74,7 +74,7 @@ export class AreaChart {
     this.setAxis(shown.axis, true);
   }
 
-  // Without new data. What is drawn already is not drawn again.
+  // Changes the axis without new data. Redraws only if the axis changed or isNew.
   setAxis(axis: Range, isNew = false): void {
     if (!this.shown || !this.plot) return;
     const { begin, end } = this.shown.axis;
@@ -89,7 +89,7 @@ export class AreaChart {
     this.plot.redraw(false);
   }
 
-  // In window coordinates: the middle of an area at a point of the data.
+  // Centre of an area at a point of the data, in window coordinates.
   placeOf(area: Area, index: number): { x: number; y: number } | null {
     const { stack } = this.shown ?? {};
     if (!this.plot || !stack) return null;
@@ -98,7 +98,7 @@ export class AreaChart {
     return { x: box.x + this.plot.valToPos(stack.times[index]!, "x"), y: box.y + this.plot.valToPos(middle, "y") };
   }
 
-  // Which lines have the axis on the right, which is there only for them.
+  // Lines that use the right axis, which exists only for them.
   private get onTheRight(): { live: boolean; heap: boolean } {
     const { stack, measure, lines } = this.shown!;
     return lines === "heap" ? rightAxis(stack, measure) : { live: false, heap: false };
@@ -178,7 +178,7 @@ export class AreaChart {
       values: (_, splits) => splits.map((value) => (value === null ? "" : tick(value) + perSecond)) };
   }
 
-  // "" where there is only one.
+  // "" if there is only one axis.
   private nameOfAxis(scale: "y" | "heap"): string {
     const right = this.onTheRight, { measure } = this.shown!;
     if (!right.heap) return "";
@@ -220,7 +220,7 @@ export class AreaChart {
 
   private point(u: uPlot): void {
     const index = u.cursor.idx ?? null;
-    // A synced cursor has no height of its own here.
+    // A synced cursor has no height in this chart.
     const isMine = u.over.matches(":hover");
     const area = isMine ? this.under(u) : null;
     u.over.style.cursor = area?.site ? "pointer" : "crosshair";
@@ -240,7 +240,7 @@ export function rightAxis(stack: Stack, measure: Measure): { live: boolean; heap
   return { live: live > FLAT * most, heap: Math.max(heap, live) > FLAT * most };
 }
 
-// What was dragged over, which is given back to the chart.
+// Reports the range that was dragged over, and clears the selection.
 export function brushed(u: uPlot, events: Moves): void {
   const { left, width } = u.select;
   if (width < CLICK_PX) return;
@@ -249,8 +249,8 @@ export function brushed(u: uPlot, events: Moves): void {
   events.onBrush(range);
 }
 
-// From below zero, where the lane is, to the largest value that is seen; a step that ends
-// beyond the axis is seen too.
+// Range from below zero, for the lane of marks, to the largest visible value, including the step that ends beyond the
+// axis.
 function aboveZero(u: uPlot, _min: number, _max: number, scale: string): [number, number] {
   const [first, last] = u.series[0]!.idxs ?? [0, u.data[0].length - 1];
   let most = 0;
@@ -262,7 +262,7 @@ function aboveZero(u: uPlot, _min: number, _max: number, scale: string): [number
   return [-top * LANE, top];
 }
 
-// "64 MiB": steps of powers of two need no decimals, or few.
+// "64 MiB": ticks at powers of two need few decimals.
 function tick(value: number): string {
   return bytes(value).replace(/\.0+ /, " ");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One chart with its heading and legend: asks for the history it shows.
+// One chart with its heading and legend; loads the history it shows.
 import { TICK_MS, type App } from "../app";
 import { AGE_FIELDS, Api, ApiError, filterParams, isAbort, rangeParams, type Params } from "../lib/api";
 import { make } from "../lib/dom";
@@ -19,17 +19,17 @@ export interface BoxOptions {
   isMain: boolean;
 }
 
-const SETTLE_MS = 60; // a drag or a wheel asks once it pauses
-// About a day with ten thousand sites memprofd answers so many points several times faster
-// than a few more, which it makes from finer windows.
+const SETTLE_MS = 60; // waits until a drag or the wheel pauses
+// For a day with ten thousand sites memprofd answers up to 300 points several times faster than more, which need
+// finer windows.
 const MAX_POINTS = 300;
-// A slow answer is asked for less often: at most this part of the time is spent on it.
+// Largest share of time spent on requests, so that slow answers are requested less often.
 const LOAD = 0.25;
 
 export class ChartBox {
   readonly element = make("div", { className: "chart" });
   stack: Stack | null = null;
-  onStack = (): void => {}; // told of each new one
+  onStack = (): void => {}; // called for each new stack
   private readonly plot = make("div", { className: "plot" });
   private readonly message = make("p", { className: "chart-message", hidden: true });
   private readonly note = make("p", { className: "chart-note", hidden: true },
@@ -39,8 +39,8 @@ export class ChartBox {
   private readonly chart: AreaChart;
   private readonly api = new Api();
   private readonly slots = new Slots();
-  private asked = ""; // the question that was asked last
-  private next = 0; // when a live chart asks again
+  private asked = ""; // the last question
+  private next = 0; // when a live chart asks again, ms of performance.now()
   private timer = 0;
   private pointed: { index: number | null; area: Area | null } = { index: null, area: null };
 
@@ -79,7 +79,7 @@ export class ChartBox {
     this.redraw();
   }
 
-  // For scripts: what is drawn, areas from the bottom up, and where.
+  // For scripts: the areas drawn, from the bottom up, and their positions.
   describe(): object {
     const stack = this.stack;
     if (!stack) return { points: 0, areas: [] };
@@ -90,7 +90,7 @@ export class ChartBox {
         place: this.chart.placeOf(area, at) })) };
   }
 
-  // ------------------------------------------------------------ asking
+  // ------------------------------------------------------------ requests
 
   private params(view: View, spec: ChartSpec): Params {
     const { begin, end } = this.app.axis(), points = Math.round(this.plot.clientWidth / 2);
@@ -103,7 +103,7 @@ export class ChartBox {
   private async load(): Promise<void> {
     const view = this.app.store.get(), spec = this.options.specOf(view);
     const started = performance.now();
-    this.next = started + 60_000;  // not while this one runs
+    this.next = started + 60_000;  // prevents a second request while this one runs
     try {
       const answer = await this.api.history({ ...this.params(view, spec), measure: spec.measure });
       if (view.live && !view.axis) this.app.noteHistory(spec.pid, answer);
@@ -113,7 +113,7 @@ export class ChartBox {
       this.onStack();
     } catch (error) {
       if (isAbort(error)) return;
-      // A filter that history cannot answer is no fault of the page.
+      // History rejects some filters; that is not an error of the page.
       this.showMessage(error instanceof Error ? error.message : String(error));
       if (!(error instanceof ApiError)) this.app.fail(error);
     }
@@ -156,7 +156,7 @@ export class ChartBox {
       pointed: this.pointed.area, palette: paletteOf(this.app.isDark()), lines: this.lines(view) });
   }
 
-  // ------------------------------------------------------------ what people do
+  // ------------------------------------------------------------ input
 
   private point(index: number | null, area: Area | null): void {
     this.pointed = { index, area };

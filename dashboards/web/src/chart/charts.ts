@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory over time: the chart of the view, and others to compare on the same axis.
+// Memory over time: the main chart of the view, and further charts on the same axis.
 import "./charts.css";
 import type { App, Panel } from "../app";
 import { button, choice, make, select } from "../lib/dom";
@@ -9,7 +9,7 @@ import { ChartBox } from "./box";
 import { chartFiles } from "./export";
 import { undrilled } from "./groups";
 
-// The groups that the main chart has room for.
+// Groups that the main chart has room for.
 const MAIN_GROUPS = ["module", "file", "function", "site", "callstack", "thread"];
 const TOPS: [string, string][] = ["5", "8", "10", "15"].map((n) => [n, `top ${n}`]);
 const MAX_CHARTS = 6;
@@ -50,7 +50,7 @@ export class Charts implements Panel {
     while (this.others.length > 0) this.drop();
   }
 
-  // For scripts: the main chart first.
+  // For scripts: all charts, the main one first.
   describe(): object[] {
     return [this.main, ...this.others.map(({ box }) => box)].map((box) => box.describe());
   }
@@ -70,7 +70,7 @@ export class Charts implements Panel {
   }
 }
 
-// What the main chart shows, and the way back from a drill-down.
+// Heading of the main chart, with the path back from a drill-down.
 class MainHead {
   readonly element: HTMLElement;
   readonly path = make("nav", { className: "drill-path", "aria-label": "Drill-down" });
@@ -121,7 +121,7 @@ class MainHead {
   }
 }
 
-// What another chart shows.
+// Heading of a further chart.
 class OtherHead {
   readonly element: HTMLElement;
   private readonly pid = make("select", { className: "field", "aria-label": "Program" });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of the main chart can be saved.
+// Exports of the main chart.
 import { fileName, type App, type Exporter } from "../app";
 import { paletteOf } from "../lib/palette";
 import { csvCell } from "../lib/text";
@@ -13,7 +13,7 @@ function picture(stack: Stack, app: App): string {
     title: `${target?.comm ?? "program"} (pid ${view.pid}): ${view.measure.replace("_", " ")} by ${view.groupBy}${filter}` });
 }
 
-// One line a moment and group: bytes, or bytes per second, and the standard error.
+// One line per moment and group: bytes or bytes per second, and the standard error.
 function csv(stack: Stack): string {
   const lines = ["time,group,value,stderr,lower,upper"];
   stack.times.forEach((time, i) => {

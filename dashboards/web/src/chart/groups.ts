@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way from a group to what it is made of, and back.
+// Drill-down from a group to its parts, and back.
 import type { Site } from "../lib/api";
 import { belowOf, groupName, isCallstack, numberFields, numberFilter, patternOf, type GroupBy } from "../lib/names";
 import type { View } from "../lib/state";
 
-// One line; two groups may have the same.
+// Name on one line; not unique.
 export function areaName(site: Site, by: GroupBy): string {
   if (isCallstack(by)) return site.callstack.slice(0, 3).map((at) => at.function).join(" ← ") || site.function;
   return by === "site" && site.line > 0 ? `${site.function}:${site.line}` : groupName(site, by).name;
 }
 
-// The view after a click on a group; undefined when there is nothing below, or no filter that
-// passes the group.
+// View after a click on a group; undefined if the group has no finer key, or no filter selects it.
 export function drilled(view: View, site: Site, by: GroupBy): Partial<View> | undefined {
   const groupBy = belowOf(by), number = numberFilter(site, by), pattern = patternOf(site, by);
   if (groupBy === undefined || (number === undefined && pattern === undefined)) return undefined;
@@ -20,7 +19,7 @@ export function drilled(view: View, site: Site, by: GroupBy): Partial<View> | un
   return { groupBy, filter, drill: [...view.drill, { groupBy: by, pattern: before, label: areaName(site, by) }] };
 }
 
-// The view before the step of that index.
+// View before the step at index.
 export function undrilled(view: View, index: number): Partial<View> {
   const step = view.drill[index];
   if (!step) return {};

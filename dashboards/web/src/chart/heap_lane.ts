@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kept snapshots of the heap, as marks above the chart's time axis: one or two are chosen there.
+// Stored heap snapshots as marks above the time axis; a click selects one or two.
 import type { App } from "../app";
 import { msOf, type KeptHeap } from "../lib/api";
 import { clock } from "../lib/axis";
@@ -33,9 +33,9 @@ export class HeapLane {
   }
 
   private add(heap: KeptHeap): HTMLButtonElement {
-    const { store } = this.app, said = `Snapshot of ${clock(msOf(heap.unix_ns))}, heap of ${bytes(Number(heap.heap_bytes))}`;
+    const { store } = this.app, label = `Snapshot of ${clock(msOf(heap.unix_ns))}, heap of ${bytes(Number(heap.heap_bytes))}`;
     const mark = button("", () => store.setExtra("heaps", withHeap(heapsOf(store.get()), heap.name), true),
-      { "aria-label": said, title: `${said}. Select one, or two to compare`, "data-name": heap.name });
+      { "aria-label": label, title: `${label}. Select one, or two to compare`, "data-name": heap.name });
     this.marks.set(heap.name, mark);
     this.element.append(mark);
     return mark;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list beside a chart: what the areas are, how much at a moment, and the way down.
+// The list beside a chart: names of the areas, values at one moment, and links to drill down.
 import { clock } from "../lib/axis";
 import { breakable, button, make } from "../lib/dom";
 import { bytes, count, estimate, interval } from "../lib/format";
@@ -11,7 +11,7 @@ import { totalAt, type Area, type Stack } from "./stack";
 export interface LegendShown {
   stack: Stack;
   measure: Measure;
-  index: number; // the moment that numbers are of
+  index: number; // the moment whose values are shown
   pointed: Area | null;
   palette: Palette;
   lines: boolean;
@@ -46,7 +46,7 @@ export class Legend {
     this.update(shown);
   }
 
-  // Largest at the top, as in the chart.
+  // Largest first, like the areas of the chart from the top.
   private build(stack: Stack, palette: Palette): void {
     this.rows = [...stack.areas].reverse().map((area) => {
       const swatch = make("i", { className: "swatch" });
@@ -76,7 +76,7 @@ export class Legend {
     this.facts.replaceChildren(...(time === undefined ? [] : factsOf(stack, measure, index, lines)));
   }
 
-  // The frames of a callstack that was opened.
+  // Shows the frames of the callstack of an area.
   showFrames(area: Area): void {
     const frames = area.site?.callstack ?? [];
     this.stack.hidden = frames.length === 0;

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is drawn on a chart besides its areas: ranges below them, collections in a lane
-// under zero, and the cursor over them.
+// Marks on a chart besides its areas: ranges below them, collections in a lane under zero, and the cursor above them.
 import type uPlot from "uplot";
 import type { Palette } from "../lib/palette";
 import type { Phase, Range } from "../lib/state";
 import type { Stack } from "./stack";
 
 export interface Marks {
-  chosen?: Range | undefined; // what is counted, when it is a part
-  base?: Range | undefined; // what it is compared with
-  cursor?: number | undefined; // not live: what comes after is veiled
-  phases?: readonly Phase[]; // of the program
-  pauses?: readonly { time: number; name: string }[]; // where it says that viewers stop
+  chosen?: Range | undefined; // the counted range, unless it is everything
+  base?: Range | undefined; // the range to compare with
+  cursor?: number | undefined; // set unless live; later times are veiled
+  phases?: readonly Phase[]; // phases of the program
+  pauses?: readonly { time: number; name: string }[]; // pause points of the program
 }
 
-export const LANE = 0.09; // of the height, under zero
-const DENSE_PX = 4; // nearer to each other than this, cycles are drawn as one bar
+export const LANE = 0.09; // share of the height, below zero
+const DENSE_PX = 4; // cycles closer than this are drawn as one bar
 
 const xOf = (u: uPlot, ms: number) => u.valToPos(ms / 1000, "x", true);
 
@@ -29,17 +28,17 @@ function drawRange(u: uPlot, range: Range, colour: string): void {
   for (const x of [from, to]) u.ctx.fillRect(Math.round(x) - 0.5, top, 1, height);
 }
 
-// The same name has the same colour, on every chart.
+// Colour slot of a name, the same on every chart.
 function slotOf(name: string): number {
   let sum = 0;
   for (const unit of name) sum = (31 * sum + unit.codePointAt(0)!) % 9973;
   return sum;
 }
 
-const PHASE_PX = 4; // of the bar at the top
-const NAME_PX = 30; // a narrower one has no room for its name
+const PHASE_PX = 4; // height of the bar at the top
+const NAME_PX = 30; // narrower bars have no room for their name
 
-// A bar at the top with the phase's name, and its ground below.
+// Draws a bar at the top with the phase's name, and a background below it.
 export function drawPhases(u: uPlot, marks: Marks, palette: Palette): void {
   const { left, top, width, height } = u.bbox, { ctx } = u, dpr = devicePixelRatio;
   ctx.save();
@@ -72,7 +71,7 @@ export function drawRanges(u: uPlot, marks: Marks, palette: Palette): void {
   if (marks.chosen) drawRange(u, marks.chosen, palette.chosen);
 }
 
-// Points within the plot, with one before it.
+// Indexes of the points within the plot, and of one before them.
 function visible(u: uPlot, stack: Stack): { from: number; to: number } {
   const { min, max } = u.scales["x"]!;
   let from = stack.times.findIndex((time) => time >= (min ?? 0));
@@ -82,8 +81,7 @@ function visible(u: uPlot, stack: Stack): { from: number; to: number } {
   return { from, to };
 }
 
-// Bars: minor collections a second. Ticks: major cycles. A line through all: a compaction, or that sampling
-// began anew.
+// Bars: minor collections per second. Ticks: major cycles. Full-height lines: compactions and restarts of sampling.
 export function drawCollections(u: uPlot, stack: Stack, palette: Palette): void {
   const { ctx } = u, { from, to } = visible(u, stack);
   const zero = u.valToPos(0, "y", true), bottom = u.bbox.top + u.bbox.height;

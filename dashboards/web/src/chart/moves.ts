@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a pointer does on a chart to the time that all show.
+// Pointer and wheel on a chart move or zoom the time axis of all charts.
 import type { App } from "../app";
 import { shifted, zoomed } from "../lib/axis";
 import type { Range } from "../lib/state";
 
 export interface Moves {
   onBrush(range: Range): void;
-  onZoom(around: number, factor: number): void; // ms, 0.5: half as much
-  onShift(share: number): void; // of the axis
+  onZoom(around: number, factor: number): void; // around: ms; factor 0.5 shows half as much
+  onShift(share: number): void; // share of the axis
   onReset(): void;
 }
 
@@ -25,7 +25,7 @@ export function movesOf(app: App): Moves {
   };
 }
 
-// The wheel with a key, and the double click.
+// Handles the wheel with a modifier key, and the double click.
 export function listenToMoves(over: HTMLElement, msAt: (x: number) => number, moves: Moves): void {
   over.addEventListener("dblclick", () => moves.onReset());
   over.addEventListener("wheel", (event) => {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A history answer as stacked areas: series in an order and with colours that stay
-// while the page is live.
+// Converts a history answer to stacked areas. Order and colours stay the same while the page is live.
 import { msOf, type HistoryAnswer, type HistoryPoint, type MemoryParts, type Site } from "../lib/api";
 import { groupKeyOf, type GroupBy } from "../lib/names";
 import { areaName } from "./groups";
@@ -18,20 +17,20 @@ export interface Area {
 }
 
 export interface Moment {
-  heap: number | null; // bytes; null: its counters had not been read yet
-  live: number; // bytes, estimate, without filter
+  heap: number | null; // bytes; null until its counters have been read
+  live: number; // bytes, estimated, without filter
   minor: number; // collections in the step
   major: number;
   compactions: number;
   dropped: number; // events in the step
   seconds: number; // length of the step
-  anew: boolean; // sampling began anew in the step, and forgot what was live
-  memory: MemoryParts | null; // of the whole process; null: not known
+  anew: boolean; // sampling restarted in the step; live memory restarted at zero
+  memory: MemoryParts | null; // memory of the whole process; null: unknown
 }
 
 export interface Stack {
   by: GroupBy;
-  times: number[]; // seconds since the epoch, ends of steps
+  times: number[]; // ends of steps, seconds since the epoch
   moments: Moment[];
   areas: Area[]; // from the bottom up
 }
@@ -39,7 +38,7 @@ export interface Stack {
 export const SLOTS = 10;
 const OTHER = "\0other";
 
-// Remembers which group has which colour.
+// Remembers the colour of each group.
 export class Slots {
   private readonly slots = new Map<string, number>();
 
@@ -57,7 +56,7 @@ export class Slots {
   }
 }
 
-// The order of before for those that were there, new ones behind.
+// Keeps the order of earlier areas; new ones follow.
 function inOldOrder(areas: Area[], before: Area[]): Area[] {
   const rank = new Map(before.map((area, index) => [area.key, index]));
   const last = before.length;
@@ -97,7 +96,7 @@ export function stackOf(answer: HistoryAnswer, by: GroupBy, slots: Slots, before
     moments: momentsOf(answer.points), areas };
 }
 
-// Sets where each area ends, one on the other, at each of the points.
+// Sets the top of each area on top of the one below, for each of the points.
 export function pile(areas: Area[], points: number): void {
   let below: number[] = Array.from({ length: points }, () => 0);
   for (const area of areas) {
@@ -106,7 +105,7 @@ export function pile(areas: Area[], points: number): void {
   }
 }
 
-// The sum of all areas at a point and its error; areas are independent.
+// Sum of all areas at a point with its error; areas are independent.
 export function totalAt(stack: Stack, index: number): { value: number; error: number } {
   let value = 0, variance = 0;
   for (const area of stack.areas) {
@@ -116,7 +115,7 @@ export function totalAt(stack: Stack, index: number): { value: number; error: nu
   return { value, error: Math.sqrt(variance) };
 }
 
-// The area that is drawn at a height, or null.
+// The area at this height, or null.
 export function areaAt(stack: Stack, index: number, height: number): Area | null {
   if (height < 0) return null;
   return stack.areas.find((area) => height <= area.top[index]!) ?? null;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A chart as SVG: with its title, axes and legend, to be read without the page.
+// A chart as SVG with title, axes and legend, readable without the page.
 import { clock, clockRange, zone } from "../lib/axis";
 import { bytes, estimate } from "../lib/format";
 import { isFlow, unitOf, type Measure } from "../lib/names";
@@ -106,7 +106,7 @@ export function svgOf(picture: Picture): string {
     ...legend(picture), "</svg>"].join("\n");
 }
 
-// Pixels from an SVG, two for each of its own.
+// Renders an SVG as PNG, two pixels per unit.
 export async function pngOf(svg: string): Promise<Blob> {
   const image = new Image();
   const url = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));

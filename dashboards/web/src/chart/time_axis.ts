@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all charts show of the time axis that they share; pid: whose phases.
+// Marks on the shared time axis of all charts. pid selects whose phases are shown.
 import type { App } from "../app";
 import type { View } from "../lib/state";
 import type { Marks } from "./marks";
@@ -11,7 +11,7 @@ export function marksOf(app: App, view: View, pid = view.pid): Marks {
   return { chosen, base: view.compare, cursor: view.live ? undefined : view.end, phases: app.phases(pid) };
 }
 
-// The moment that a legend tells of: pointed at, or the cursor, or the last.
+// Index of the moment that a legend describes: under the pointer, else at the cursor, else the last.
 export function shownIndex({ times }: Stack, view: View, pointed: number | null): number {
   if (pointed !== null && pointed < times.length) return pointed;
   if (view.live || view.end === undefined) return times.length - 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two trees that are drawn, of one measure each.
+// The two trees of one measure that the graph draws.
 //
 //   profile            CallTree          CallerTree
 //   main ▸ f      2    all 4             all 4
@@ -8,12 +8,12 @@
 //                        └ g 2           │ └ g 1 ─ main 1
 //                          └ f 1         └ g 1 ─ main 1
 //
-// Both have the same shape. Nodes are numbers, the root is 0. Nothing here
-// recurses: stacks may be 10,000 deep.
+// Both have the same shape. Nodes are numbers; the root is 0. No function recurses, because stacks may be 10,000
+// deep.
 import { count } from "../lib/format";
 import type { Profile, Sides } from "./profile";
 
-// The sums of both sides, by node, of a profile that shows a difference.
+// The sums of both sides by node, for a profile that shows a difference.
 export interface TreeSides {
   before: Column;
   beforeSamples: Column;
@@ -29,7 +29,7 @@ export interface Tree {
   readonly profile: Profile;
   readonly key: string;  // of the measure
   readonly inverted: boolean;
-  // By node.
+  // Columns by node.
   readonly parent: Column;
   readonly fn: Column;  // function; -1 for the root
   readonly depth: Column;
@@ -39,32 +39,31 @@ export interface Tree {
   readonly selfSamples: Column;
   readonly variance: Column;  // of total, bytes squared
   readonly selfVariance: Column;
-  readonly frames: Column | null;  // the most frames of a callstack that a node stands for; null: each for one
+  readonly frames: Column | null;  // the most frames that a node stands for; null: one each
   readonly sides: TreeSides | null;
-  // The children of n are childList[childBegin[n] .. childEnd[n]), the largest first, after
-  // prepare(n).
+  // The children of n are childList[childBegin[n] .. childEnd[n]), the largest first; valid after prepare(n).
   readonly childList: Column;
   readonly childBegin: Column;
   readonly childEnd: Column;
   prepare(node: number): void;
-  // Seconds, the geometric mean of what is below, weighted by the measure; NaN: unknown.
+  // Geometric mean of the lifetimes below the node in seconds, weighted by the measure; NaN: unknown.
   lifetime(node: number): number;
-  // A name for a node that holds in every measure, and its node (0 when there is none).
+  // A name of a node that is valid in every measure, and the node of a name (0: none).
   pathOf(node: number): string;
   find(path: string): number;
 }
 
-// What a node is called: "List.init ×312" where recursion is folded.
+// Name of a node: "List.init ×312" if recursion is folded.
 export function labelOf(tree: Tree, node: number): string {
   const name = tree.profile.name(tree.fn[node]), frames = tree.frames?.[node] ?? 1;
   return frames > 1 ? `${name} ${timesOf(frames)}` : name;
 }
 export const timesOf = (frames: number): string => `×${count(frames)}`;
 
-// What a table of functions shows.
+// A row of the table of functions.
 export interface FunctionSum {
   fn: number;
-  oneLine: boolean;  // all of it is at one line
+  oneLine: boolean;  // all its frames are at one line
   self: number;
   selfVariance: number;
   total: number;  // counts a recursive function once per stack
@@ -74,8 +73,7 @@ export interface FunctionSum {
 
 const SIDES = ["before", "beforeSamples", "beforeVariance", "after", "afterSamples", "afterVariance"] as const;
 
-// list[begin..end), ascending: the largest total first, equal ones as they are. Most have
-// few children, for which this is faster than sort().
+// Sorts list[begin..end) by total, the largest first, then ascending. Insertion sort, because most lists are short.
 function sortByTotal(list: Int32Array, begin: number, end: number, total: Float64Array): void {
   if (end - begin > 24) {
     list.subarray(begin, end).sort((a, b) => total[b] - total[a] || a - b);
@@ -138,7 +136,7 @@ export class CallTree implements Tree {
     return sum;
   }
 
-  // Children without any of the measure are left out.
+  // Omits children without any of the measure.
   private linkChildren(): void {
     const { total, parent, childBegin, childEnd } = this;
     const size = total.length;
@@ -179,7 +177,7 @@ export class CallTree implements Tree {
     return node < this.parent.length && this.total[node] > 0 ? node : 0;
   }
 
-  // Each function that has any of the measure.
+  // All functions with some of the measure.
   functions(): FunctionSum[] {
     return (this.sums ??= this.sumFunctions());
   }
@@ -219,9 +217,8 @@ export class CallTree implements Tree {
   }
 }
 
-// Callstacks merged from the leaf: below each function its callers. Children
-// are made when they are asked for, as all of them can be far more than the
-// nodes of the profile.
+// Callstacks merged from the leaf, so that the children of a function are its callers. Children are made on demand,
+// because all of them can be far more than the nodes of the profile.
 export class CallerTree implements Tree {
   readonly inverted = true;
   readonly parent: number[] = [];
@@ -240,7 +237,7 @@ export class CallerTree implements Tree {
   readonly childEnd: number[] = [];
   private readonly logSum: number[] = [];
   private readonly logWeight: number[] = [];
-  // By node not yet prepared: pairs of (place on the stack, its leaf).
+  // For each node that is not yet prepared, pairs of (node of the profile, its leaf).
   private readonly open: (number[] | null)[] = [];
   private readonly ownSides: Sides | null;
 
@@ -313,7 +310,7 @@ export class CallerTree implements Tree {
   lifetime(node: number): number {
     return this.logWeight[node] > 0 ? Math.exp(this.logSum[node] / this.logWeight[node]) : NaN;
   }
-  // The functions from the leaf on.
+  // The functions from the leaf outwards.
   pathOf(node: number): string {
     const path = [];
     for (let at = node; at > 0; at = this.parent[at]) path.push(this.fn[at]);

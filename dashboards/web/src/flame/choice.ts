@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One of a few: buttons side by side.
+// A choice of one among a few buttons side by side.
 import { button, make } from "../lib/dom";
 
 export interface Option<T extends string> {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Colours of frames: by module, by how long blocks live, or by how much they
-// changed. They are pixels as a canvas has them: red in the lowest byte, then
-// green, blue, and how opaque.
+// Colours of frames: by module, by lifetime of blocks, or by change. Values are canvas pixels: red in the lowest
+// byte, then green, blue and alpha.
 import type { Tree } from "./call_tree";
 import type { Profile } from "./profile";
 
@@ -14,7 +13,7 @@ const fromHex = (hex: string) => pixel(...channels(hex));
 
 export const css = (colour: number): string =>
   `rgb(${colour & 255} ${(colour >> 8) & 255} ${(colour >> 16) & 255})`;
-// The same colour, seen through.
+// The same colour, translucent.
 export const faded = (colour: number): number => ((colour & 0xffffff) | (FADED << 24)) >>> 0;
 export const FADED = 115;  // of 255
 
@@ -39,12 +38,12 @@ export interface Theme {
   text: string;
   matchText: string;
   outline: string;
-  ground: string;  // what is behind frames in a picture
-  scale: string[];  // short lifetimes to long ones
-  change: string[];  // gone, the same, new
+  ground: string;  // background of exported pictures
+  scale: string[];  // from short to long lifetimes
+  change: string[];  // from gone to new
 }
 
-// Hues that stay apart from the violet of search hits.
+// Hues distinct from the violet of search hits.
 const HUES = [208, 158, 36, 112, 342, 186, 14, 50, 228, 80, 316, 136];
 const SHADES = 4;
 const LIGHT: Theme = {
@@ -66,14 +65,14 @@ const DARK: Theme = {
   change: ["#2f6fb4", "#30506f", "#3a414b", "#6f423a", "#b04c36"],
 };
 
-// FNV-1a.
+// FNV-1a hash.
 export function hash(text: string): number {
   let h = 0x811c9dc5;
   for (let i = 0; i < text.length; ++i) h = Math.imul(h ^ text.charCodeAt(i), 0x01000193);
   return (h ^ (h >>> 15)) >>> 0;
 }
 
-// The colour at part 0..1 of a scale of hexadecimal stops.
+// Interpolates hexadecimal stops at position 0 to 1.
 function between(stops: string[], part: number): number {
   const at = Math.min(Math.max(part, 0), 1) * (stops.length - 1);
   const i = Math.min(Math.floor(at), stops.length - 2);
@@ -87,7 +86,7 @@ const steps = (stops: string[]): number[] =>
   Array.from({ length: STEPS }, (_, i) => between(stops, i / (STEPS - 1)));
 const step = (part: number) => Math.min(STEPS - 1, Math.max(0, Math.round(part * (STEPS - 1))));
 
-// The seconds between which nearly all lifetimes are, at least a factor of 100 apart.
+// Range of seconds that holds nearly all lifetimes, at least a factor of 100 wide.
 function lifetimeRange(lifetime: Float64Array | null): { low: number; high: number } {
   const sorted = (lifetime ?? new Float64Array()).filter((seconds) => seconds > 0).sort();
   if (sorted.length === 0) return { low: 1e-3, high: 1e3 };
@@ -97,8 +96,8 @@ function lifetimeRange(lifetime: Float64Array | null): { low: number; high: numb
   return { low: low / short, high: high * short };
 }
 
-// Hue by module: by the hash of its name, so that it is the same in other
-// profiles, but no two of the modules with most samples have the same one.
+// Hue by module: the hash of its name, so that it is the same in other profiles. The modules with most samples get
+// distinct hues.
 function huesOfModules(profile: Profile): Map<string, number> {
   const byFunction = new Float64Array(profile.modules.length);
   for (const { key } of profile.measures) {
@@ -122,7 +121,7 @@ function huesOfModules(profile: Profile): Map<string, number> {
   return hues;
 }
 
-// What all views of one profile share.
+// Data that all views of one profile share.
 interface Palette {
   range: { low: number; high: number };
   hues: Map<string, number>;
@@ -139,7 +138,7 @@ function paletteOf(profile: Profile): Palette {
 
 export class Colours {
   readonly theme: Theme;
-  readonly range: { low: number; high: number };  // of lifetimes, seconds
+  readonly range: { low: number; high: number };  // of lifetimes, in seconds
   private readonly hues: Map<string, number>;
   private readonly byFunction = new Map<number, number>();
   private readonly lifetimes: number[];
@@ -160,7 +159,7 @@ export class Colours {
     const { low, high } = this.range;
     return this.lifetimes[step(Math.log(seconds / low) / Math.log(high / low))];
   }
-  // By the relative change, -1 (gone) to 1 (new), paler the less it stands out of its error.
+  // Colours the relative change from -1 (gone) to 1 (new), paler the closer it is to its error.
   private ofChange(tree: Tree, node: number): number {
     const { change, error, relative } = changeOf(tree, node);
     const sure = error > 0 ? Math.min(1, Math.max(0, (Math.abs(change) / error - 1) / 2)) : 1;
@@ -180,8 +179,8 @@ export class Colours {
   }
 }
 
-// The change of a node in a tree that shows a difference: after minus before, its standard
-// error, and the change as a part of the larger side.
+// The change of a node in a tree that shows a difference: after minus before, its standard error, and the change
+// relative to the larger side.
 export function changeOf(tree: Tree, node: number): { change: number; error: number; relative: number } {
   const { sides } = tree;
   if (sides === null) return { change: 0, error: 0, relative: 0 };

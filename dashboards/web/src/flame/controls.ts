@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The line above the graph: what is drawn and how, and what the search found.
+// The line above the graph: measure, display options and search results.
 import type { App } from "../app";
 import { button, make } from "../lib/dom";
 import * as format from "../lib/format";
@@ -12,7 +12,7 @@ import { changeOf } from "./colours";
 import type { Width } from "./difference";
 import { optionsOf, recursionOf, setOptions } from "./options";
 import type { Profile } from "./profile";
-import type { Found } from "./search";
+import type { SearchResult } from "./search";
 
 export class Controls {
   readonly element = make("div", { className: "flame-controls" });
@@ -61,8 +61,8 @@ export class Controls {
     this.total.classList.add("failed");
   }
 
-  // profile and tree: null while nothing is loaded.
-  show(view: View, profile: Profile | null, tree: Tree | null, found: Found): void {
+  // profile and tree are null until the profile is loaded.
+  show(view: View, profile: Profile | null, tree: Tree | null, found: SearchResult): void {
     const options = optionsOf(view);
     const isDifference = view.compare !== undefined;
     const mode = this.app.target()?.mode;
@@ -80,7 +80,7 @@ export class Controls {
     this.showFound(found, tree);
   }
 
-  private showFound({ isValid, matches, bytes }: Found, tree: Tree | null): void {
+  private showFound({ isValid, matches, bytes }: SearchResult, tree: Tree | null): void {
     if (!isValid) return this.matched.replaceChildren("not a regular expression");
     if (matches === null || tree === null) return this.matched.replaceChildren();
     this.matched.replaceChildren(make("b", {}, format.share(bytes, tree.total[0])),
@@ -88,7 +88,7 @@ export class Controls {
   }
 }
 
-// The total: an estimate, or how it changed.
+// The total as an estimate, or its change.
 function totalOf(view: View, profile: Profile, tree: Tree): string {
   const total = profile.total(view.measure);
   if (tree.sides === null) {

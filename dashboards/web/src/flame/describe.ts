@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a graph shows, for scripts and tests.
+// Describes the content of a graph for scripts and tests.
 import { labelOf } from "./call_tree";
 import { changeOf } from "./colours";
 import type { Box, FlameGraph } from "./flame_graph";
 
-// null: nothing is drawn.
+// null if nothing is drawn.
 export function describeFrame(graph: FlameGraph, node: number, box: Box | null = graph.boxOf(node)) {
   if (graph.view === null) return null;
   const { tree, matches } = graph.view;
@@ -17,8 +17,8 @@ export function describeFrame(graph: FlameGraph, node: number, box: Box | null =
     ...(tree.sides ? { before: tree.sides.before[node], after: tree.sides.after[node], ...changeOf(tree, node) } : {}) };
 }
 
-// The frames of the layout, the root first, at most so many; box is in window coordinates,
-// also out of sight.
+// At most `limit` frames of the layout, the root first. box is in window coordinates, also for frames scrolled out of
+// sight.
 export function describeFrames(graph: FlameGraph, limit = 10_000): object[] {
   const out: object[] = [];
   graph.layout?.rows.forEach((row, depth) => {

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two profiles of the same program as one that shows their difference.
+// Merges two profiles of the same program into one that shows their difference.
 //
-// A frame is as wide as what is in it after, before, or half of both together, in which
-// case frames that are gone are seen as well; whichever it is, a frame is as wide as all
-// below it and its own. What is allocated, promoted or dead is per second of each
-// profile's time, so that times of unequal length compare; live is what it is.
+// The width of a frame is its value after, before, or half of the sum of both; the last also shows frames that are
+// gone. A frame is always as wide as its children and its own value. Allocated, promoted and dead memory is per
+// second of each profile's time, so that times of unequal length compare; live memory is not scaled.
 import { isFlow } from "../lib/names";
 import { Profile, type FlameJson, type Sides } from "./profile";
 
 export type Width = "after" | "before" | "both";
 export const WIDTHS: readonly Width[] = ["after", "before", "both"];
 
-// One of the two, in the numbering of the difference.
+// One of the two profiles, in the numbering of the difference.
 interface Side {
   profile: Profile;
-  nodes: Int32Array;  // by node: the node of the difference
+  nodes: Int32Array;  // by node: its node in the difference
   seconds: number;
 }
 
-// Functions and nodes of both, each once.
+// Merges the functions and nodes of both profiles.
 class Merger {
   readonly strings: string[] = [""];
   readonly functions: FlameJson["functions"] = [];
@@ -27,7 +26,7 @@ class Merger {
   readonly frames: number[] = [1];
   private readonly stringIds = new Map<string, number>([["", 0]]);
   private readonly functionIds = new Map<string, number>();
-  private readonly children: Map<number, number>[] = [new Map()];  // by node: by function
+  private readonly children: Map<number, number>[] = [new Map()];  // by node; keys are functions
 
   add(profile: Profile): Int32Array {
     const functions = profile.data.functions.map((_, fn) => this.functionOf(profile, fn));
@@ -102,7 +101,7 @@ const secondsOf = ({ data }: Profile): number =>
 
 export function differenceOf(before: Profile, after: Profile, width: Width): Profile {
   const merger = new Merger();
-  // What is after comes first, so that its order of functions is kept.
+  // The later profile comes first, so that its order of functions is kept.
   const b: Side = { profile: after, nodes: merger.add(after), seconds: secondsOf(after) };
   const a: Side = { profile: before, nodes: merger.add(before), seconds: secondsOf(before) };
   const size = merger.parent.length;
@@ -115,7 +114,7 @@ export function differenceOf(before: Profile, after: Profile, width: Width): Pro
     sides[key] = both;
     data.self[key] = widths(both.before, both.after, width);
     data.samples[key] = widths(both.beforeSamples, both.afterSamples, width);
-    // Of half of both together the variance is a quarter of its sum.
+    // The variance of half the sum is a quarter of the sum of variances.
     data.variance[key] = widths(both.beforeVariance, both.afterVariance, width)
       .map((variance) => (width === "both" ? variance / 2 : variance));
     data.totals[key] = [sum(data.self[key]), Math.sqrt(sum(data.variance[key])), sum(data.samples[key])];

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graph as a picture or as text: all rows of the layout, also those scrolled out of
-// sight.
+// Exports the graph as a picture or text, with all rows of the layout, also those scrolled out of sight.
 import { xmlText } from "../lib/text";
 import { labelOf } from "./call_tree";
 import { css, FADED } from "./colours";
 import { Layout } from "./layout";
 import { colourOf, FONT, FONT_FAMILY, Labels, looksOf, MIN_LABEL, Painter, ROW, type GraphView } from "./painter";
 
-const MAX_PNG_ROWS = 800;  // canvases have limits
+const MAX_PNG_ROWS = 800;  // canvases have a size limit
 const PADDING = 10;
 const TITLE = 24;
 
-// What is written above the graph.
+// Lines above the graph.
 export interface Caption {
   title: string;
   subtitle: string;
@@ -70,7 +69,7 @@ export function toPng(view: GraphView, width: number, caption: Caption): Promise
   return framed(graph, ratio, view, caption);
 }
 
-// With the caption above.
+// Adds the caption above the graph.
 function framed(graph: HTMLCanvasElement, ratio: number, view: GraphView, caption: Caption): Promise<Blob> {
   const { theme } = view.colours;
   const sheet = document.createElement("canvas");
@@ -92,8 +91,8 @@ function framed(graph: HTMLCanvasElement, ratio: number, view: GraphView, captio
     (blob ? done(blob) : fail(new Error("the picture is too large for this browser"))), "image/png"));
 }
 
-// "outer;...;inner bytes", a line for each callstack below the zoomed frame that has any of
-// the measure; of a difference "... before after".
+// "outer;...;inner bytes", one line per callstack below the zoomed frame that has some of the measure; "... before
+// after" for a difference.
 export function toCollapsed(view: GraphView): Blob {
   const { tree, zoom } = view;
   const lines: string[] = [];

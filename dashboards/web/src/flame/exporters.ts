@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the page's export menu offers of the graph.
+// Entries of the page's export menu for the graph.
 import { fileName, type App } from "../app";
 import { toCollapsed, toPng, toSvg } from "./export";
 import type { FlameGraph } from "./flame_graph";
@@ -7,7 +7,7 @@ import type { GraphView } from "./painter";
 
 const WIDTH = 1200;
 
-// A graph and what is written above it.
+// A graph with its caption.
 export interface Titled {
   readonly graph: FlameGraph;
   title(): string;

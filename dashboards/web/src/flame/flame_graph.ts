@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// A flame graph on a canvas: draws one tree, and tells what is pointed at.
+// A flame graph on a canvas. Draws one tree and reports the item under the pointer.
 //
 //   const graph = new FlameGraph(element, { onPoint, onZoom });
 //   graph.show({ tree, colours, zoom: 0, upwards: true });
 //
-// element scrolls when the graph is taller than it is; the canvas is only as
-// large as what is seen of it.
+// element scrolls if the graph is taller; the canvas covers only the visible part.
 import { Layout, type Rest } from "./layout";
 import { Painter, ROW, type GraphView } from "./painter";
 
-// What is under the pointer or selected: a frame, or those of `of` too narrow to be drawn.
+// The item under the pointer or selected: a frame, or the children of `of` that are too narrow to draw.
 export type Item = { node: number } | { rest: Rest; of: number };
-export interface Place {
+export interface WindowPoint {
   x: number;  // in the window
   y: number;
 }
-export interface Box extends Place {
+export interface Box extends WindowPoint {
   width: number;
   height: number;
 }
 
 export interface Handlers {
-  onPoint?: (item: Item | null, place: Place) => void;  // null: nothing
-  onZoom?: (node: number) => void;  // asks to zoom; the owner decides
-  onMenu?: (node: number, place: Place) => void;  // the right button, or the menu key
+  onPoint?: (item: Item | null, place: WindowPoint) => void;  // null: no item
+  onZoom?: (node: number) => void;  // requests a zoom; the owner decides
+  onMenu?: (node: number, place: WindowPoint) => void;  // right button or menu key
 }
 
 interface Spot {
@@ -44,7 +43,7 @@ export class FlameGraph {
   private readonly resizes: ResizeObserver;
   private hovered = -1;
   private frame = 0;
-  private scrolledTo = -1;  // by ourselves
+  private scrolledTo = -1;  // position set by scrollToRow()
   private width = 0;
   private height = 0;
 
@@ -82,8 +81,7 @@ export class FlameGraph {
     });
   }
 
-  // Changes what is drawn; what is left out stays. The selection is the owner's to keep when
-  // the tree changes.
+  // Changes what is drawn; omitted fields keep their value. If the tree changes, the owner restores the selection.
   show(change: GraphView | Partial<GraphView>): void {
     const before = this.view;
     const view = { matches: null, ...before, ...change } as GraphView;
@@ -98,13 +96,13 @@ export class FlameGraph {
     }
   }
 
-  // Lays out and draws at once.
+  // Lays out and draws synchronously.
   redraw(): void {
     if (this.view === null) return;
     this.width = this.element.clientWidth;
     this.layout = new Layout(this.view.tree, this.view.zoom, this.width);
     this.sheet.style.height = `${this.layout.rows.length * ROW}px`;
-    // A scroll bar may have come or gone.
+    // The scroll bar may have appeared or disappeared.
     if (this.width !== this.element.clientWidth) {
       this.width = this.element.clientWidth;
       this.layout = new Layout(this.view.tree, this.view.zoom, this.width);
@@ -114,7 +112,7 @@ export class FlameGraph {
     this.draw();
   }
 
-  // ------------------------------------------------------------ places
+  // ------------------------------------------------------------ positions
 
   // Distance of a row from the top of the sheet.
   private top(depth: number): number {
@@ -124,7 +122,7 @@ export class FlameGraph {
     const top = this.top(depth);
     const { element, height } = this;
     if (top >= element.scrollTop && top + ROW <= element.scrollTop + height && !center) return;
-    // The root's side of the zoomed frame matters less than what is below it.
+    // Leave more room for the frames below the zoomed one than for its callers.
     const space = center ? (this.view?.upwards ? height - 3 * ROW : 2 * ROW) : height / 2;
     element.scrollTop = Math.max(0, top - space);
     this.scrolledTo = element.scrollTop;
@@ -138,14 +136,14 @@ export class FlameGraph {
     const index = layout.indexAt(depth, event.clientX - box.left);
     return index < 0 ? null : { depth, index, node: layout.rows[depth].nodes[index] };
   }
-  // Where something is drawn, in window coordinates, also when it is scrolled out of sight.
+  // Position of a frame in window coordinates, also if it is scrolled out of sight.
   boxAt(depth: number, index: number): Box {
     const row = this.layout?.rows[depth];
     const box = this.canvas.getBoundingClientRect();
     return { x: box.left + (row?.x[index] ?? 0), y: box.top + this.top(depth) - this.element.scrollTop,
       width: row?.w[index] ?? 0, height: ROW };
   }
-  // The same of a node; null when it is not in the layout.
+  // Position of a node; null if it is not in the layout.
   boxOf(node: number): Box | null {
     const index = this.layout?.indexOf(node) ?? -1;
     return index < 0 || this.view === null ? null : this.boxAt(this.view.tree.depth[node], index);
@@ -153,7 +151,7 @@ export class FlameGraph {
 
   // ------------------------------------------------------------ input
 
-  private point(item: Item | null, place: Place = NOWHERE): void {
+  private point(item: Item | null, place: WindowPoint = NOWHERE): void {
     this.handlers.onPoint?.(item, place);
   }
   private onMove(event: MouseEvent): void {
@@ -210,7 +208,7 @@ export class FlameGraph {
     event.preventDefault();
     if (next >= 0) this.select(next);
   }
-  // Where a key leads to; -1: nowhere; null: not a key that moves.
+  // The node that a key moves to; -1: none; null: the key does not move.
   private nextOf(key: string, node: number): number | null {
     const { tree, upwards } = this.view as GraphView;
     if (key === "Home") return 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be done with a function, from a frame of the graph or a row of a table.
+// Actions on a function, for a frame of the graph or a row of a table.
 import type { App } from "../app";
 import { escapeRegExp } from "../lib/text";
 import type { Choice } from "./menu";
 
-// Adds one more value to a repeated field of the filter.
+// Adds a value to a repeated field of the filter.
 export function addToFilter(app: App, field: "require" | "forbid" | "hide", pattern: string): void {
   const { filter } = app.store.get();
   const before = filter[field] ?? [];
@@ -12,7 +12,7 @@ export function addToFilter(app: App, field: "require" | "forbid" | "hide", patt
   if (!values.includes(pattern)) app.store.update({ filter: { ...filter, [field]: [...values, pattern] } }, true);
 }
 
-// Opens a tab with something in the address.
+// Opens a tab and sets its state in the address.
 export function openTab(app: App, tab: string, extra: Record<string, string>): void {
   app.store.update({ tab, extra: { ...app.store.get().extra, ...extra } }, true);
 }

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which frames are seen, row by row; row 0 is the root's.
+// Computes the visible frames, row by row; row 0 holds the root.
 //
-// Above the zoomed node only its callers, each over the full width; below it
-// every child at least MIN_WIDTH wide, the largest first. What is smaller is
-// one block at the end, the "rest" of its parent (stored as ~parent).
-// The work is proportional to the frames shown, not to the nodes of the tree.
+// Above the zoomed node are only its callers, at full width; below it every child at least MIN_WIDTH wide, the
+// largest first. Smaller ones are merged into one block at the end, the "rest" of their parent (stored as ~parent).
+// The cost is proportional to the visible frames, not to the nodes of the tree.
 import type { Tree } from "./call_tree";
 
 const MIN_WIDTH = 0.5;  // pixels
 const MAX_FRAMES = 400_000;
 
-// x is ascending.
+// Columns of one row; x is ascending.
 export interface Row {
   nodes: number[];
   x: number[];
   w: number[];
 }
 
-// Frames that are too narrow to be drawn one by one.
+// Frames too narrow to draw one by one.
 export interface Rest {
   count: number;
   bytes: number;
@@ -72,7 +71,7 @@ export class Layout {
     return next;
   }
 
-  // The children of node from place `from` in the child list on.
+  // Sum of the children of node from index `from` of the child list.
   private restOf(node: number, from: number): Rest {
     const { tree } = this;
     let bytes = 0;
@@ -80,7 +79,7 @@ export class Layout {
     return { count: tree.childEnd[node] - from, bytes };
   }
 
-  // The same for the rest block at a place.
+  // The same for the rest block at a position.
   restAt(depth: number, index: number): Rest {
     const node = ~this.rows[depth].nodes[index];
     let shown = 0;
@@ -90,7 +89,7 @@ export class Layout {
     return this.restOf(node, this.tree.childBegin[node] + shown);
   }
 
-  // Index in row `depth` of what is at x; -1: nothing.
+  // Index in row `depth` of the frame at x; -1: none.
   indexAt(depth: number, x: number): number {
     const row = this.rows[depth];
     if (row === undefined) return -1;

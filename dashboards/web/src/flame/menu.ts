@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A menu beside a frame or a site: closes when something is chosen, by Escape, or when the
-// focus goes elsewhere.
+// A menu beside a frame or a site. It closes on a choice, on Escape, or when it loses the focus.
 import { button, make } from "../lib/dom";
-import type { Place } from "./flame_graph";
+import type { WindowPoint } from "./flame_graph";
 
 export interface Choice {
   label: string;
   run: () => void;
 }
 
-export function openMenu(choices: readonly Choice[], place: Place, label: string): void {
+export function openMenu(choices: readonly Choice[], place: WindowPoint, label: string): void {
   const before = document.activeElement as HTMLElement | null;
   const menu = make("div", { className: "menu", role: "menu", "aria-label": label });
   const close = () => {

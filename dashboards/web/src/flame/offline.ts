@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page that `memprofctl report -o html` writes: one view of one profile, and the
-// controls that change it. The profile is the JSON in the element #data (see profile.ts).
+// The page that `memprofctl report -o html` writes: one view of one profile, with controls to change it. The profile
+// is the JSON in the element #data (see profile.ts).
 //
-// location.hash holds the view, as m=live&zoom=12&... (see toHash); what is not in it is
-// default. window.flamegraph is for scripts: see scriptInterface.
+// location.hash holds the view as m=live&zoom=12&... (see toHash); missing parts have their defaults.
+// window.flamegraph is for scripts: see scriptInterface.
 import "../theme.css";
 import "./flame.css";
 import "./offline.css";
@@ -13,7 +13,7 @@ import { escapeRegExp } from "../lib/text";
 import { CallerTree, CallTree, type Tree } from "./call_tree";
 import { Colours, type ColourMode } from "./colours";
 import { describeFrame, describeFrames } from "./describe";
-import { FlameGraph, type Item, type Place } from "./flame_graph";
+import { FlameGraph, type Item, type WindowPoint } from "./flame_graph";
 import * as panels from "./panels";
 import { Profile } from "./profile";
 import { find, NOTHING } from "./search";
@@ -31,7 +31,7 @@ interface PageView {
 const at = (id: string) => document.getElementById(id) as HTMLElement;
 const search = () => at("search") as HTMLInputElement;
 
-// Any combination is valid: what does not exist falls back to the default.
+// Accepts any input; invalid parts get their defaults.
 function viewFromHash(hash: string, profile: Profile): PageView {
   const given = new URLSearchParams(hash.replace(/^#/, ""));
   const keys = profile.measures.map(({ key }) => key);
@@ -113,7 +113,7 @@ class Page {
 
   // ------------------------------------------------------------ the view
 
-  // All trees are kept: going back and forth is at once.
+  // Keeps all trees, so that switching back is immediate.
   private kept<T extends Tree>(name: string, makeTree: () => T): T {
     const tree = (this.trees.get(name) as T | undefined) ?? makeTree();
     this.trees.set(name, tree);
@@ -129,15 +129,15 @@ class Page {
       : this.calls();
   }
 
-  // A step that "back" undoes when isStep; else it replaces the last one.
+  // isStep makes it a step that "back" undoes; otherwise it replaces the last one.
   change(change: Partial<PageView>, isStep = false): void {
     this.view = { ...this.view, ...change };
     const hash = toHash(this.view, this.profile);
-    // The address of a page that may not change it, such as one in a sandbox, stays.
+    // A sandboxed page may not change its address; it then stays the same.
     try {
       if (isStep) history.pushState(null, "", hash);
       else history.replaceState(null, "", hash);
-    } catch { /* as said */ }
+    } catch { /* see above */ }
     this.render();
   }
   private zoom(node: number): void {
@@ -207,7 +207,7 @@ class Page {
     if (search().value !== this.view.search) search().value = this.view.search;
   }
 
-  // Finds, and tells how much matches.
+  // Searches, and reports how much matches.
   private search(): void {
     this.found = find(this.profile, this.view.measure, this.view.search);
     const { isValid, matches, bytes } = this.found;
@@ -218,7 +218,7 @@ class Page {
       ` matched, ${format.bytes(bytes)}`);
   }
 
-  private showTip(item: Item | null, place: Place = { x: 0, y: 0 }): void {
+  private showTip(item: Item | null, place: WindowPoint = { x: 0, y: 0 }): void {
     const tip = at("tip");
     tip.hidden = item === null;
     if (item === null) return;
@@ -236,14 +236,14 @@ class Page {
   }
 }
 
-// For scripts: what is shown, and the ways to change it.
+// For scripts: the current view, and functions to change it.
 function scriptInterface(page: Page) {
   const { graph } = page;
   const frame = (node: number) => describeFrame(graph, node);
   const matched = () => (page.found.matches === null ? null
     : { bytes: page.found.bytes, functions: page.found.functions });
   return {
-    // The view and what it comes to.
+    // The view and its results.
     state: () => ({ ...page.view, zoomed: frame(graph.view?.zoom ?? 0), matched: matched(),
       selected: graph.selected < 0 ? null : frame(graph.selected),
       dark: page.dark.matches, rows: graph.layout?.rows.length, frames: graph.layout?.frames }),
@@ -252,7 +252,7 @@ function scriptInterface(page: Page) {
     // Changes parts of the view: measure, colour, upwards, inverted, sort, search, zoom.
     set: (change: Partial<PageView>) => page.change(change),
     reset: () => page.reset(),
-    // Lays out and draws; returns when done.
+    // Lays out and draws synchronously.
     redraw: () => graph.redraw(),
   };
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the graph is drawn, as it is in the address: x.flame.* and x.search.
+// Display options of the graph, stored in the address as x.flame.* and x.search.
 import type { Store, View } from "../lib/state";
 import type { ColourMode } from "./colours";
 import { WIDTHS, type Width } from "./difference";
@@ -8,7 +8,7 @@ export interface FlameOptions {
   inverted: boolean;
   upwards: boolean;
   colour: ColourMode;
-  width: Width;  // of a difference
+  width: Width;  // for a difference
   zoom: string;  // see paths.ts
 }
 
@@ -25,10 +25,10 @@ export function optionsOf(view: View): FlameOptions {
   };
 }
 
-// Whether recursion is folded, which memprofd does.
+// memprofd folds recursion unless the view asks for full stacks.
 export const recursionOf = (view: View): "folded" | "full" => (view.extra["flame.recursion"] === "full" ? "full" : "folded");
 
-// Several at once; "" is the default.
+// Sets several options; "" restores the default.
 export function setOptions(store: Store, change: Record<string, string>, isStep = false): void {
   const extra = { ...store.get().extra };
   for (const [name, value] of Object.entries(change)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws the frames of a layout on a canvas, of which it may show only a part.
+// Draws the visible part of a layout on a canvas.
 import { timesOf, type Tree } from "./call_tree";
 import { faded, type Colours } from "./colours";
 import type { Layout, Row } from "./layout";
@@ -9,16 +9,16 @@ export const FONT_FAMILY = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helve
 export const FONT = `12px ${FONT_FAMILY}`;
 export const MIN_LABEL = 26;
 
-// What the graph is of, and how it is looked at.
+// Data and display settings of a graph.
 export interface GraphView {
   tree: Tree;
   colours: Colours;
   zoom: number;
-  upwards: boolean;  // the root below
-  matches: Uint8Array | null;  // by function: 1 where the search matches; null: no search
+  upwards: boolean;  // the root is at the bottom
+  matches: Uint8Array | null;  // by function, 1 if the search matches; null: no search
 }
 
-// What is seen of the sheet, in CSS pixels; ratio of them to the canvas' own.
+// The visible part of the sheet in CSS pixels; ratio is canvas pixels per CSS pixel.
 export interface Sight {
   width: number;
   height: number;
@@ -26,7 +26,7 @@ export interface Sight {
   scrolled: number;
 }
 
-// Is a frame one that the search matches, and one that steps back?
+// Whether a frame is a search match, and whether it is drawn faded.
 export function looksOf(view: GraphView, node: number, depth: number): { isMatch: boolean; isFaded: boolean } {
   const { tree, matches, zoom } = view;
   const isMatch = node > 0 && matches !== null && matches[tree.fn[node]] === 1;
@@ -52,8 +52,7 @@ export class Labels {
     return width;
   }
 
-  // The name, without its module where space is short, cut where it is shorter still; how many frames it stands for
-  // stays as long as there is room for some of the name.
+  // The name shortened to fit: without its module, then truncated. The frame count stays while part of the name fits.
   fitted(tree: Tree, node: number, space: number): string {
     const fn = tree.fn[node], name = tree.profile.name(fn), frames = tree.frames?.[node] ?? 1;
     const times = frames > 1 ? ` ${timesOf(frames)}` : "", left = space - (times === "" ? 0 : this.widthOf(times));
@@ -74,7 +73,7 @@ export class Labels {
 export class Painter {
   private readonly labels: Labels;
   private image: ImageData | null = null;
-  // What was drawn last.
+  // The last drawn frame.
   private view: GraphView | null = null;
   private layout: Layout | null = null;
   private scrolled = 0;
@@ -104,7 +103,7 @@ export class Painter {
     return (this.view?.upwards ? rows - 1 - depth : depth) * ROW - this.scrolled;
   }
 
-  // The frames pixel by pixel, so that the time depends little on how many there are.
+  // Draws frames pixel by pixel, so that the time depends little on their number.
   private paint(view: GraphView, rows: [Row, number, number][], ratio: number): void {
     const { width, height } = this.context.canvas;
     if (width === 0 || height === 0) return;
@@ -123,8 +122,7 @@ export class Painter {
     this.context.putImageData(this.image, 0, 0);
   }
 
-  // One line of a row's pixels. Of the frames that share a pixel the first is
-  // seen, which is the largest.
+  // Draws one line of pixels of a row. If frames share a pixel, it shows the first, which is the largest.
   private paintLine(view: GraphView, line: Uint32Array, row: Row, depth: number, ratio: number): void {
     const { tree, matches, zoom } = view;
     const isAbove = depth < tree.depth[zoom];
@@ -135,7 +133,7 @@ export class Painter {
       const right = Math.round((row.x[i] + row.w[i]) * ratio);
       if (right <= left) continue;
       done = right;
-      // As looksOf(), which would make an object for each of many frames.
+      // Same as looksOf(), which would allocate an object for each frame.
       const isMatch = node > 0 && matches !== null && matches[tree.fn[node]] === 1;
       const isFaded = isAbove || (matches !== null && !isMatch);
       const colour = colourOf(view, node, isMatch);
@@ -159,7 +157,7 @@ export class Painter {
     context.globalAlpha = 1;
   }
 
-  // Around a node, if it is drawn.
+  // Outlines a node if it is drawn.
   outline(node: number, thickness: number): void {
     const { view, layout, context } = this;
     const index = layout?.indexOf(node) ?? -1;

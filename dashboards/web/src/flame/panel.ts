@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tab with the flame graph: of the view's range, or the difference between two ranges.
+// The flame graph tab: the view's range, or the difference between two ranges.
 import type { App, Panel } from "../app";
 import { isAbort } from "../lib/api";
 import { make } from "../lib/dom";
@@ -12,7 +12,7 @@ import { Controls } from "./controls";
 import { describeFrame, describeFrames } from "./describe";
 import { differenceOf } from "./difference";
 import { addExporters } from "./exporters";
-import { FlameGraph, type Item, type Place } from "./flame_graph";
+import { FlameGraph, type Item, type WindowPoint } from "./flame_graph";
 import { frameMenu } from "./frame_menu";
 import { openMenu } from "./menu";
 import { optionsOf, setOptions } from "./options";
@@ -26,12 +26,12 @@ import "./panel.css";
 
 export class FlamePanel implements Panel {
   readonly graph: FlameGraph;
-  profile: Profile | null = null;  // that is drawn: the target's, or a difference
+  profile: Profile | null = null;  // the profile drawn: the target's, or a difference
   found = NOTHING;
   private loaded: Loaded | null = null;
   private readonly trees = new Map<string, Tree>();
-  private madeOf = "";  // what profile and trees were made of
-  private drawn = "";  // what is drawn
+  private madeOf = "";  // input of profile and trees
+  private drawn = "";  // the last drawing
   private readonly controls: Controls;
   private readonly crumbs = make("nav", { className: "crumbs", "aria-label": "Callers of the frame that is shown" });
   private readonly place = make("div", { className: "graph" });
@@ -78,7 +78,7 @@ export class FlamePanel implements Panel {
 
   // ------------------------------------------------------------ trees
 
-  // Makes the profile that is drawn anew when what was loaded, or how two are compared, is new.
+  // Rebuilds the profile if the loaded data or the kind of comparison has changed.
   private refresh(loaded: Loaded, view: View): void {
     const made = `${loaded.loadedMs} ${loaded.before ? optionsOf(view).width : ""}`;
     if (made === this.madeOf) return;
@@ -128,7 +128,7 @@ export class FlamePanel implements Panel {
     this.controls.show(view, profile, tree, this.found);
   }
 
-  // The path in the tree that was drawn last.
+  // Path of the selection in the tree drawn last.
   private selectedPath(): string {
     const { view, selected } = this.graph;
     return view === null || selected < 0 ? "" : stablePath(view.tree, selected);
@@ -147,7 +147,7 @@ export class FlamePanel implements Panel {
     return isFlow(this.app.store.get().measure) && this.profile?.sides ? "/s" : "";
   }
 
-  private showTip(item: Item | null, place: Place = { x: 0, y: 0 }): void {
+  private showTip(item: Item | null, place: WindowPoint = { x: 0, y: 0 }): void {
     this.tip.hidden = item === null;
     const tree = this.graph.view?.tree;
     if (item === null || tree === undefined) return;
@@ -156,7 +156,7 @@ export class FlamePanel implements Panel {
     if ("node" in item && item.node === this.graph.selected) this.spoken.textContent = this.tip.innerText;
   }
 
-  // ------------------------------------------------------------ moving
+  // ------------------------------------------------------------ navigation
 
   private zoom(node: number): void {
     const tree = this.graph.view?.tree;
@@ -170,7 +170,7 @@ export class FlamePanel implements Panel {
     if (optionsOf(this.app.store.get()).zoom !== "") setOptions(this.app.store, { zoom: "" }, true);
     else this.graph.redraw();
   }
-  private openMenu(node: number, place: Place): void {
+  private openMenu(node: number, place: WindowPoint): void {
     const tree = this.graph.view?.tree;
     if (tree === undefined) return;
     this.showTip(null);
@@ -178,7 +178,7 @@ export class FlamePanel implements Panel {
       ...frameMenu(this.app, tree.profile.name(tree.fn[node]))], place, tree.profile.name(tree.fn[node]));
   }
 
-  // For scripts: null while nothing is drawn.
+  // For scripts; null until something is drawn.
   describe(limit?: number): object | null {
     const { view, layout, selected } = this.graph;
     if (view === null || layout === null || this.loaded?.key !== keyOf(this.app.store.get())) return null;

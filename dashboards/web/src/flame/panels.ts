@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is around the graph: built anew from the view each time.
+// Controls around the graph, rebuilt from the view each time.
 import { make, button } from "../lib/dom";
 import * as format from "../lib/format";
 import { labelOf, type CallTree, type FunctionSum, type Tree } from "./call_tree";
 import { changeOf, css, type Colours } from "./colours";
-import type { Item, Place } from "./flame_graph";
+import type { Item, WindowPoint } from "./flame_graph";
 import type { FlameJson, Profile } from "./profile";
 
 const TOP = 30;
@@ -36,7 +36,7 @@ export function measureCards(profile: Profile, chosen: string,
   });
 }
 
-// The way from the root to the zoomed frame; the middle of a long one is left out.
+// The path from the root to the zoomed frame; a long one omits its middle.
 export function crumbs(tree: Tree, zoom: number, onZoom: (node: number) => void): HTMLElement[] {
   const path: number[] = [];
   for (let node = zoom; node >= 0; node = tree.parent[node]) path.push(node);
@@ -53,7 +53,7 @@ export function crumbs(tree: Tree, zoom: number, onZoom: (node: number) => void)
 
 type Fact = [term: string, words: string];
 
-// Both sides of a difference, and what changed.
+// Both sides of a difference, and the change.
 function factsOfChange(tree: Tree, node: number, unit: string): Fact[] {
   const { sides } = tree;
   if (sides === null) return [];
@@ -84,8 +84,7 @@ function factsOfFrame(tree: Tree, node: number, label: string): Fact[] {
   return rows;
 }
 
-// The contents of the tooltip for what onPoint of the graph tells. unit follows the bytes of a
-// difference.
+// Content of the tooltip for an item of onPoint. unit follows the bytes of a difference.
 export function tip(tree: Tree, item: Item, measureLabel: string, unit = ""): HTMLElement[] {
   if ("rest" in item) {
     const { count, bytes } = item.rest;
@@ -101,8 +100,8 @@ export function tip(tree: Tree, item: Item, measureLabel: string, unit = ""): HT
     make("div", { className: "where" }, tree.profile.location(fn)), list];
 }
 
-// Beside the pointer, inside of the window.
-export function placeTip(element: HTMLElement, { x, y }: Place): void {
+// Places the tooltip beside the pointer, inside the window.
+export function placeTip(element: HTMLElement, { x, y }: WindowPoint): void {
   const { offsetWidth: w, offsetHeight: h } = element;
   element.style.left = `${Math.max(4, Math.min(x + 14, window.innerWidth - w - 8))}px`;
   const isRoom = y + 18 + h < window.innerHeight - 4;
@@ -168,7 +167,7 @@ function legendOfModules(tree: Tree, colours: Colours): HTMLElement[] {
   return first.map(([module]) => key(colours.ofModule(module), module || "no module (C, unknown)"));
 }
 
-// What the colours mean: the modules with most of the measure, or a scale.
+// Meaning of the colours: the modules with most of the measure, or a scale.
 export function legend(tree: Tree, colours: Colours): HTMLElement[] {
   const { theme, range } = colours;
   if (colours.mode === "lifetime") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names for nodes that hold also in a later profile of the same program, where nodes and
-// functions have other numbers: made from the functions' names and places.
+// Names for nodes that stay valid in later profiles of the same program, where nodes and functions have other
+// numbers. They are derived from names and locations of functions.
 import type { Tree } from "./call_tree";
 import { hash } from "./colours";
 import type { Profile } from "./profile";
@@ -21,7 +21,7 @@ const mix = (above: number, own: number): number => {
   return (h ^ (h >>> 13)) >>> 0;
 };
 
-// By node, of the functions from the root on.
+// By node: hash of the functions from the root to the node.
 const chains = new WeakMap<Tree, Uint32Array>();
 function chainsOf(tree: Tree): Uint32Array {
   let chain = chains.get(tree);
@@ -34,8 +34,7 @@ function chainsOf(tree: Tree): Uint32Array {
   return chain;
 }
 
-// "" for the root. Of a tree of callers each function is named, as its nodes are made only
-// when they are looked for.
+// "" for the root. A path in a tree of callers names each function, because its nodes are created on demand.
 export function stablePath(tree: Tree, node: number): string {
   if (node <= 0) return "";
   if (!tree.inverted) return `${tree.depth[node]}.${chainsOf(tree)[node].toString(36)}`;
@@ -45,7 +44,7 @@ export function stablePath(tree: Tree, node: number): string {
   return path.reverse().join(".");
 }
 
-// 0 when there is no such node.
+// 0 if there is no such node.
 export function findStable(tree: Tree, path: string): number {
   if (path === "") return 0;
   if (tree.inverted) return findCaller(tree, path.split("."));

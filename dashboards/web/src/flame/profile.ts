@@ -1,41 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// A profile as it was read: checked columns, names of functions, search.
+// A profile as loaded: checked columns, names of functions, search.
 
-// What memprofd writes as format=flame_json (daemon/export/formats/flame_json.h).
+// Format flame_json as written by memprofd (daemon/export/formats/flame_json.h).
 export interface FlameJson {
-  // Heading; "" for "comm (pid)".
+  // Heading; "" stands for "comm (pid)".
   title: string;
-  // The target's; 0 and "" when not known.
+  // Of the target; 0 and "" if unknown.
   pid: number;
   comm: string;
   runtime_version: string;
-  // What time the profile covers, UTC.
+  // Time range of the profile, UTC.
   begin_unix_ms: number;
   end_unix_ms: number;
   sampling_rate: number;  // samples per word
-  dropped_events: number;  // events lost in that time; what they would have added is missing
-  // In the order shown; memprofd writes live, allocated, promoted, died_young and died_old,
-  // of programs in observe mode allocated alone.
+  dropped_events: number;  // events lost in that time; the profile lacks their blocks
+  // In display order: memprofd writes live, allocated, promoted, died_young and died_old, in observe mode only
+  // allocated.
   measures: Measure[];
   totals: Record<string, [bytes: number, stderr: number, samples: number]>;
   strings: string[];  // names, each once
-  // Name and file are indexes in strings; file is that of "" and line is 0 when not known.
+  // Name and file are indexes in strings. If unknown, file is the index of "" and line is 0.
   functions: [name: number, file: number, line: number][];
-  // By node: the node of its caller, always an earlier one; node 0 is the root, stands for no
-  // function and has parent -1.
+  // Caller by node, always a lower number. Node 0 is the root: it has no function, and its parent is -1.
   parent: number[];
-  // By node: index in functions (ignored for node 0). Siblings have different ones.
+  // Index in functions by node (ignored for node 0). Siblings have different functions.
   function: number[];
-  // By node: the most frames of a callstack that it stands for, recursion being folded; without this column 1.
+  // By node: the most frames it stands for when recursion is folded; 1 without this column.
   frames?: number[];
-  // By node: bytes, and samples, of the blocks allocated at exactly this callstack. Their sums
-  // are the totals.
+  // By node: bytes and samples of the blocks allocated at exactly this callstack. They sum up to the totals.
   self: Record<string, number[]>;
   samples: Record<string, number[]>;
-  // By node: the variance of self, bytes squared. Its sums are those of the totals' errors.
+  // By node: variance of self, bytes squared. It sums up to the variance of the totals.
   variance: Record<string, number[]>;
-  // By node: median seconds that its own blocks live; null where that is not reached, and then what
-  // it is longer than in the other. Without this column there is no colouring by lifetime.
+  // By node: median lifetime of its own blocks in seconds; if more than half are alive it is null, and the second
+  // column holds a lower bound. Without this column lifetimes are not coloured.
   lifetime_p50?: (number | null)[];
   lifetime_p50_longer_than?: (number | null)[];
 }
@@ -46,7 +44,7 @@ export interface Measure {
   unit: string;
 }
 
-// By node, the two sides of a difference of one measure.
+// The two sides of a difference in one measure, by node.
 export interface Sides {
   before: Float64Array;
   beforeSamples: Float64Array;
@@ -103,7 +101,7 @@ function checkMeasures(data: FlameJson): void {
   }
 }
 
-// "Server" of "Server.handle.(fun)"; "" for a C function or an address.
+// "Server" for "Server.handle.(fun)"; "" for a C function or an address.
 export function moduleOf(name: string): string {
   const dot = name.indexOf(".");
   return dot > 0 && /^\p{Lu}/u.test(name) ? name.slice(0, dot) : "";
@@ -117,15 +115,15 @@ export class Profile {
   readonly self: Record<string, Float64Array> = {};
   readonly samples: Record<string, Float64Array> = {};
   readonly variance: Record<string, Float64Array> = {};
-  readonly frames: Int32Array | null;  // null: recursion is not folded, or there is none
+  readonly frames: Int32Array | null;  // null: recursion is not folded, or does not occur
   readonly lifetime: Float64Array | null;
   readonly modules: string[];  // by function
-  // By measure; only of a profile that shows a difference.
+  // By measure; set only for a profile that shows a difference.
   sides: Record<string, Sides> | null = null;
   private groupOf: Int32Array | null = null;
   private groupTotal = 0;
 
-  // Throws an Error with a message for people when data is not a profile.
+  // Throws an Error with a readable message if data is not a profile.
   constructor(readonly data: FlameJson) {
     if (data === null || typeof data !== "object") fail("not an object");
     checkFunctions(data.strings, data.functions);
@@ -145,7 +143,7 @@ export class Profile {
     this.modules = data.functions.map(([name]) => moduleOf(data.strings[name]));
   }
 
-  // Seconds by node; NaN where nothing is known. null without lifetimes.
+  // Seconds by node, NaN if unknown; null without lifetimes.
   private lifetimes(column: (number | null)[] | undefined,
                     longerThan: (number | null)[] | undefined): Float64Array | null {
     if (!Array.isArray(column) || column.length !== this.size) return null;
@@ -166,7 +164,7 @@ export class Profile {
   file(fn: number): string {
     return fn < 0 ? "" : this.data.strings[this.data.functions[fn][1]];
   }
-  // "server.ml:42", "server.ml", "" when the file is not known.
+  // "server.ml:42" or "server.ml"; "" if the file is unknown.
   location(fn: number): string {
     if (fn < 0) return "";
     const line = this.data.functions[fn][2];
@@ -176,7 +174,7 @@ export class Profile {
   module(fn: number): string {
     return fn < 0 ? "" : this.modules[fn];
   }
-  // The sum of everything.
+  // Sum over the whole profile.
   total(key: string): { bytes: number; error: number; samples: number } {
     const [bytes, error, samples] = this.data.totals[key];
     return { bytes, error, samples };
@@ -188,7 +186,7 @@ export class Profile {
       regexp.test(this.name(fn)) || regexp.test(this.location(fn)) ? 1 : 0);
   }
 
-  // Bytes of all callstacks that hold a matching function.
+  // Bytes of all callstacks with a matching function.
   matchedBytes(key: string, matches: Uint8Array): number {
     const self = this.self[key];
     const isIn = new Uint8Array(this.size);
@@ -200,7 +198,7 @@ export class Profile {
     return sum;
   }
 
-  // The same function at several lines is one group: group number by function.
+  // Group number by function; one group holds all lines of a function.
   groups(): Int32Array {
     if (this.groupOf) return this.groupOf;
     const numbers = new Map<string, number>();

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Searching a profile by regular expression.
+// Searches a profile by regular expression.
 import type { Profile } from "./profile";
 
-export interface Found {
-  matches: Uint8Array | null;  // by function; null: nothing is searched, or not a regular expression
+export interface SearchResult {
+  matches: Uint8Array | null;  // by function; null: empty search or invalid expression
   isValid: boolean;
-  bytes: number;  // of all callstacks that hold a match
+  bytes: number;  // of all callstacks with a match
   functions: number;
 }
 
-export const NOTHING: Found = { matches: null, isValid: true, bytes: 0, functions: 0 };
+export const NOTHING: SearchResult = { matches: null, isValid: true, bytes: 0, functions: 0 };
 
-export function find(profile: Profile, measure: string, search: string): Found {
+export function find(profile: Profile, measure: string, search: string): SearchResult {
   if (search === "") return NOTHING;
   let regexp: RegExp;
   try {
-    // Small letters only: either case.
+    // A search in lower case ignores case.
     regexp = new RegExp(search, search === search.toLowerCase() ? "iu" : "u");
   } catch {
     return { ...NOTHING, isValid: false };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The profiles that panels draw and search in, asked for once and shared.
+// Profiles that panels draw and search, loaded once and shared.
 import type { App } from "../app";
 import { Api, filterParams, rangeParams } from "../lib/api";
 import type { View } from "../lib/state";
@@ -7,19 +7,19 @@ import { recursionOf } from "./options";
 import { Profile, type FlameJson } from "./profile";
 
 export interface Loaded {
-  key: string;  // of what was asked
+  key: string;  // of the question
   profile: Profile;
-  before: Profile | null;  // of the range that is compared with
+  before: Profile | null;  // of the range to compare with
   loadedMs: number;  // performance.now()
   tookMs: number;
 }
 
-// What a profile depends on.
+// Key of everything that a profile depends on.
 export function keyOf(view: View): string {
   return JSON.stringify([view.pid, view.begin, view.live ? "now" : view.end, view.compare, view.filter, recursionOf(view)]);
 }
 
-// How old a profile of what goes on may become: what is slow is asked for less often.
+// Age after which a live profile is loaded again; slow answers may become older.
 const MIN_AGE_MS = 4000;
 export const staleAfterMs = (loaded: Loaded): number => Math.max(MIN_AGE_MS, 10 * loaded.tookMs);
 export const isFresh = (loaded: Loaded | null, view: View): boolean =>
@@ -32,7 +32,7 @@ export class ProfileSource {
   private loaded: Loaded | null = null;
   private asking: { key: string; answer: Promise<Loaded> } | null = null;
 
-  // What is there already, fresh or not.
+  // The loaded profile, fresh or not; null: none yet.
   latest(): Loaded | null {
     return this.loaded;
   }

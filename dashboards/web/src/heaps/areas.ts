@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kept snapshots had in them, by type or shape: areas over their times, and a table of the first and the last.
+// Content of stored snapshots by type or shape: areas over time, and a table of the first and the last.
 import type { App } from "../app";
 import { Api, msOf, type Censuses, type HeapCount } from "../lib/api";
 import { clock } from "../lib/axis";
@@ -9,7 +9,7 @@ import { paletteOf, type Palette } from "../lib/palette";
 import { typesText } from "../lib/heap_types";
 import type { View } from "../lib/state";
 
-// The drawing has this size, and becomes as wide as there is room.
+// Size of the drawing, which is then scaled to the available width.
 const WIDTH = 1000, HEIGHT = 100;
 const SOON_MS = 2000, LATE_MS = 60_000;
 
@@ -18,7 +18,7 @@ interface Area { name: string; slot: number; values: number[]; blocks: number[] 
 const sizes = (counts: readonly HeapCount[]): number[] => counts.map((one) => Number(one.bytes));
 const numbers = (counts: readonly HeapCount[]): number[] => counts.map((one) => Number(one.blocks));
 
-// From the bottom up; the others are last.
+// From the bottom up; the rest comes last.
 function areasOf({ classes, other }: Censuses): Area[] {
   const areas = classes.map(({ name, counts }, slot) => ({ name, slot, values: sizes(counts), blocks: numbers(counts) }));
   return [...areas, { name: "other", slot: -1, values: sizes(other), blocks: numbers(other) }];
@@ -30,7 +30,8 @@ export class HeapAreas {
   private answer: Censuses | undefined;
   private asked = "";
   private drawn = "";
-  // When it is asked again, as some are not counted yet or there was no answer, and later each time.
+  // Time and delay of the next request while some snapshots are not counted yet, or none was answered. The delay
+  // doubles each time.
   private next = 0;
   private pause = SOON_MS;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kept snapshots of the heap: what has come between two of them, what could be had for less, and what waits for the collector.
+// Stored heap snapshots: differences between two, wasted memory, and floating garbage.
 import "./heaps.css";
 import type { App, Panel } from "../app";
 import { Api, msOf, type KeptHeap } from "../lib/api";
@@ -22,7 +22,7 @@ const titleOf = (heap: KeptHeap): string => `${clock(msOf(heap.unix_ns))}, ${byt
 
 class Heaps implements Panel {
   private readonly api = new Api();
-  private readonly said = make("span", { className: "muted" });
+  private readonly status = make("span", { className: "muted" });
   private readonly keep = button("Keep one now", () => void this.keepOne(), { className: "button",
     title: "Pauses the program briefly; memprofd stores the snapshot, and a mark above the chart shows it" });
   private readonly refusal = make("div", { "aria-live": "polite" });
@@ -35,7 +35,7 @@ class Heaps implements Panel {
   constructor(private readonly container: HTMLElement, private readonly app: App) {
     this.areas = new HeapAreas(app);
     container.append(make("div", { className: "card" },
-      make("div", { className: "heaps-head" }, make("h2", { id: "heaps-title" }, "Snapshots of the heap"), this.said,
+      make("div", { className: "heaps-head" }, make("h2", { id: "heaps-title" }, "Snapshots of the heap"), this.status,
         make("span", { className: "space" }), this.keep), this.refusal, this.list, this.areas.element, this.answer));
   }
 
@@ -44,7 +44,7 @@ class Heaps implements Panel {
     this.container.hidden = heaps === undefined;
     if (!heaps) return;
     this.keep.disabled = !this.app.server.control || !this.app.runs() || this.app.target()?.mode === "observe";
-    this.said.textContent = (heaps.length === 0 ? "No snapshots of this program yet."
+    this.status.textContent = (heaps.length === 0 ? "No snapshots of this program yet."
       : `${count(heaps.length)} stored. Select one, or two to compare, here or above the chart.`) +
       (this.app.server.control ? "" : ` ${CONTROL_OFF} to take one here.`);
     const chosen = heapsOf(view).map((name) => heaps.find((heap) => heap.name === name)).filter((heap) => heap !== undefined);
@@ -69,7 +69,7 @@ class Heaps implements Panel {
         title: `${heap.name}: a file of ${bytes(Number(heap.file_bytes))}; the program was paused for ${duration(heap.pause_seconds)}` })));
   }
 
-  // What is asked already is not asked again.
+  // Skips a question that is already asked.
   private show(chosen: readonly KeptHeap[]): void {
     const question = chosen.map(({ name }) => name).join(",");
     if (question === this.asked) return;
@@ -101,13 +101,13 @@ class Heaps implements Panel {
     const comm = this.app.target(pid)?.comm ?? "";
     this.refusal.replaceChildren();
     this.keep.disabled = true;
-    this.app.say(`Snapshot of ${comm} (pid ${pid}) …`);
+    this.app.notify(`Snapshot of ${comm} (pid ${pid}) …`);
     try {
       const { heap } = await this.api.keepHeap(pid, maxPause);
-      this.app.say(`Snapshot of ${comm} (pid ${pid}): stored, ${bytes(Number(heap.file_bytes))}; the program was paused for ${duration(heap.pause_seconds)}`);
+      this.app.notify(`Snapshot of ${comm} (pid ${pid}): stored, ${bytes(Number(heap.file_bytes))}; the program was paused for ${duration(heap.pause_seconds)}`);
       await this.app.refreshHeaps();
     } catch (error) {
-      this.app.say("");
+      this.app.notify("");
       this.refusal.replaceChildren(refused(error, (seconds) => void this.keepOne(pid, seconds)));
     } finally {
       this.keep.disabled = false;

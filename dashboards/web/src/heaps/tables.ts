@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers from kept snapshots, as tables.
+// Answers about stored snapshots as tables.
 import type { HeapDiffAnswer, HeapDiffRow, HeapGarbage, HeapSiteDiffRow, HeapWaste } from "../lib/api";
 import { make } from "../lib/dom";
 import { bytes, change, count, duration, estimate } from "../lib/format";

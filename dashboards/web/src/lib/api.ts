@@ -9,7 +9,7 @@ export type { DiscoveredProgram, Drop, Estimate, GcPauses, GcStats, HistoryPoint
   GraphNode, HeapCensus, HeapClass, HeapCount, HeapDiffRow, HeapHolder, HeapPath, HeapSiteDiffRow, HeapTypes, KeptHeap, MemoryGrowth, MemoryParts, NamedValue, PastLine,
   DurationRange, Reported, RssOwner, RssPart, SiteDiff, Target, TimeRange, Value, ValueSeries, Vocabulary } from "../../gen/messages";
 
-// What memprofd always sets of an answer.
+// Fields that memprofd always sets.
 type With<T, K extends keyof T> = T & Required<Pick<T, K>>;
 export type Leak = With<pb.Leak, "site">;
 export type LeakGroup = Omit<pb.LeakGroup, "leak"> & { leak: Leak };
@@ -32,11 +32,11 @@ export type Why = With<pb.HeapWhy, "snapshot" | "reachable" | "garbage">;
 export type ServerInfo = Pick<pb.GetServerInfoResponse, "version" | "revision" | "control">;
 export const versionOf = ({ version, revision }: ServerInfo): string => (revision ? `${version} (${revision})` : version);
 
-// Parameters by name; several values: the name several times.
+// Parameters by name; an array repeats the name.
 export type Params = Record<string, string | number | boolean | readonly string[] | undefined>;
 
 export const msOf = (unixNs: Int64): number => Number(unixNs) / 1e6;
-// A double does not hold nanoseconds since the epoch, so in text.
+// As text, because a double cannot hold nanoseconds since the epoch.
 export const nsOf = (unixMs: number): string => `${Math.round(unixMs)}000000`;
 export const enumText = (value: string): string => value.replace(/^[A-Z]+_STATE_/, "").toLowerCase();
 
@@ -48,17 +48,17 @@ export function rangeParams(range: Partial<Range>, prefix = ""): Params {
   };
 }
 export function filterParams(view: Pick<View, "filter">, prefix = ""): Params {
-  // Sites are named by frames of the application, unless the filter says all.
+  // Names sites by frames of the application unless the filter asks for all frames.
   return Object.fromEntries(Object.entries({ frames: "application", ...view.filter }).map(([name, value]) => [`${prefix}filter.${name}`, value]));
 }
-// What the view says of the blocks to count: pid, range and filter. For questions
-// with a selection prefix is "selection."; for sites and profiles "".
+// The blocks to count: pid, range and filter of the view. prefix is "" for sites and profiles, "selection." for other
+// questions.
 export function selectionParams(view: View, prefix = ""): Params {
   const range = { begin: view.begin, end: view.live ? undefined : view.end } as Partial<Range>;
   return { [`${prefix}pid`]: view.pid, ...rangeParams(range, prefix), ...filterParams(view, prefix) };
 }
 
-// Conditions on lifetimes, which questions over time cannot have.
+// Conditions on lifetimes, which questions about history do not support.
 export const AGE_FIELDS = ["min_lifetime_seconds", "max_lifetime_seconds", "fate", "allocated_in_range"];
 const withoutAges = (params: Params): Params => Object.fromEntries(Object.entries(params)
   .filter(([name]) => !AGE_FIELDS.some((field) => name.endsWith(`filter.${field}`))));
@@ -72,8 +72,8 @@ export function query(params: Params): string {
   return out.toString();
 }
 
-// A snapshot that would pause its program for too long, in seconds. predicted 0: not known; enough: what to allow for
-// it not to be refused again.
+// Refusal of a snapshot whose pause would be too long, in seconds. predicted 0: unknown; enough: the limit to allow
+// next time.
 export interface PauseRefusal { predicted: number; allowed: number; enough: number }
 
 export class ApiError extends Error {
@@ -94,13 +94,12 @@ async function fetchOk(url: string, init: RequestInit): Promise<Response> {
   return response;
 }
 
-// The most that memprofd gives at once.
+// Largest page size.
 const PAGE_ROWS = 1000;
 const GONE = 410;
 type Paged = { next_page_token: string };
 
-// A question that supersedes one that runs waits so long for a yet newer one: a drag
-// asks where it pauses, and does not make memprofd answer what nobody looks at.
+// Delay of a question that replaces a running one, so that a drag asks only where it pauses.
 const SETTLE_MS = 100;
 
 function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
@@ -113,8 +112,8 @@ function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-// The questions of one asker. A new one ends the one before at the same endpoint: its
-// promise is then rejected with an AbortError; see isAbort().
+// Requests of one panel. A new request aborts the running one to the same endpoint: its promise is rejected with an
+// AbortError; see isAbort().
 export class Api {
   private readonly running = new Map<string, AbortController>();
 
@@ -130,10 +129,10 @@ export class Api {
   targets(params: { discovered?: boolean } = {}): Promise<TargetsAnswer> { return this.ask("targets", params); }
   vocabulary(): Promise<pb.Vocabulary> { return this.ask("vocabulary", {}); }
   server(): Promise<ServerInfo> { return this.ask("server", {}); }
-  // The flame graph's data, format=flame_json; for a profile to save see profileUrl().
+  // Data of the flame graph, format=flame_json; profileUrl() saves a profile.
   flame<T>(params: Params): Promise<T> { return this.ask("profile", { ...params, format: "flame_json" }); }
 
-  // Control of the daemon; refused with 403 where it is not allowed.
+  // Controls the daemon; fails with 403 if control is not allowed.
   async control(action: "attach" | "detach" | "rate", body: object): Promise<{ target: pb.Target }> {
     return (await (await this.post(action, body)).json()) as { target: pb.Target };
   }
@@ -145,18 +144,18 @@ export class Api {
     });
   }
 
-  // The file of a heap snapshot, for memprofctl. Here and below maxPause are the seconds for which the program may be
-  // paused; not set: memprofd's default, and the refusal of more says what would be enough.
+  // File of a heap snapshot, for memprofctl. Here and below, maxPause is the longest allowed pause of the program in
+  // seconds. By default memprofd's limit applies, and a refusal reports what would be enough.
   async snapshot(pid: number, maxPause?: number): Promise<Blob> {
     return (await this.post("snapshot", { pid, max_pause_seconds: maxPause })).blob();
   }
 
-  // What is in a heap and what holds it, likewise.
+  // Contents of a heap and what keeps them alive; maxPause as above.
   async heap(pid: number, maxPause?: number): Promise<HeapAnswer> {
     return (await (await this.post("heap", { pid, max_pause_seconds: maxPause })).json()) as HeapAnswer;
   }
 
-  // Which snapshots of a program memprofd keeps, and what was in them; another one; what two and one of them tell.
+  // Stored snapshots of a program, their censuses, taking another, and answers from one or two.
   heaps(pid: number): Promise<KeptHeaps> { return this.ask("heaps", { pid }); }
   censuses(pid: number): Promise<Censuses> { return this.ask("censuses", { pid }); }
   async keepHeap(pid: number, maxPause?: number): Promise<With<pb.KeepHeapResponse, "heap">> {
@@ -172,7 +171,7 @@ export class Api {
     return (await (await this.post("find_waste", { name })).json()) as HeapWaste;
   }
 
-  // What a program says about itself, over time; the same with lines of its log, and now, as memprofctl values.
+  // Published values over time; with log lines; and now, like `memprofctl values`.
   valueHistory(params: Params): Promise<ValueHistory> { return this.ask("value_history", params); }
   async valueLines(pid: number, range: object): Promise<ValueHistory> {
     return (await (await this.post("value_lines", { pid, range, points: 1 })).json()) as ValueHistory;
@@ -181,38 +180,38 @@ export class Api {
       Promise<ValuesAnswer> {
     return (await (await this.post("values", question)).json()) as ValuesAnswer;
   }
-  // Lets go on what waits in a pause.
-  // Off, on, or called in another period: what the program says about itself and the pattern finds.
+  // Turns published values that match the pattern off or on, or changes their period.
   async adjust(question: { pid: number; pattern: string; enabled?: boolean; period_ms?: number }): Promise<pb.AdjustResponse> {
     return (await (await this.post("adjust", question)).json()) as pb.AdjustResponse;
   }
 
-  // Module values that are kept over time; all that are.
+  // Chooses module values to record, or forgets them. Returns all that are recorded.
   async keepValues(question: { pid: number; pattern: string; forget?: boolean }): Promise<pb.KeepValuesResponse> {
     return (await (await this.post("keep_values", question)).json()) as pb.KeepValuesResponse;
   }
 
+  // Resumes threads that wait at a pause point.
   async resume(pid: number): Promise<pb.ResumeResponse> {
     return (await (await this.post("resume", { pid })).json()) as pb.ResumeResponse;
   }
 
-  // Where the resident memory of a program is, page by page; owners: and which custom blocks hold C's memory.
+  // Resident memory by page; owners: also the custom blocks that hold native memory.
   async rss(pid: number, owners: boolean): Promise<RssAnswer> {
     return (await (await this.post("rss", { pid, owners })).json()) as RssAnswer;
   }
 
-  // What keeps the memory of a site, in a snapshot that is taken for it.
+  // Takes a snapshot and shows what keeps the memory of a site alive.
   async why(pid: number, site: string, maxPause?: number): Promise<Why> {
     return (await (await this.post("why", { pid, site, max_pause_seconds: maxPause })).json()) as Why;
   }
 
-  // Ends what is still asked.
+  // Cancels pending questions.
   abort(): void {
     for (const controller of this.running.values()) controller.abort();
     this.running.clear();
   }
 
-  // All pages of an answer; anew when memprofd keeps it no longer.
+  // Loads all pages of an answer; starts over if memprofd has dropped it meanwhile.
   private async askPages<T extends Paged>(endpoint: string, params: Params, add: (all: T, page: T) => void): Promise<T> {
     for (let tries = 1; ; ++tries) {
       try {
@@ -246,6 +245,6 @@ export class Api {
 export const isAbort = (error: unknown): boolean => error instanceof DOMException && error.name === "AbortError";
 
 export const profileUrl = (params: Params): string => `/api/v1/profile?${query(params)}`;
-// C's memory has a trace of its own.
-export const traceUrl = (pid: number, seconds: number, ofC: boolean): string =>
-  `/api/v1/trace?${query({ pid, seconds, ...(ofC && { heap: "c" }) })}`;
+// The native heap has a trace of its own.
+export const traceUrl = (pid: number, seconds: number, nativeHeap: boolean): string =>
+  `/api/v1/trace?${query({ pid, seconds, ...(nativeHeap && { heap: "c" }) })}`;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The time axis that all charts share, and words for times.
+// The time axis that all charts share, and texts for times.
 import type { Range, View } from "./state";
 
-// What is recorded of a target, milliseconds since the epoch by the daemon's clock.
+// Recorded time of a target, milliseconds since the epoch by the daemon's clock.
 export interface Recorded {
-  begin: number; // before it only a sum is known
+  begin: number; // only sums are known before
   now: number;
-  peak: number; // when the most was live; 0: not known
+  peak: number; // when live memory was highest; 0: unknown
 }
 
 const SHORTEST_MS = 2000;
 
-// What the axis shows, within what is recorded.
+// The visible part of the recorded time.
 export function axisOf(view: View, recorded: Recorded): Range {
   if (view.axis) return view.axis;
   const end = view.live ? recorded.now : Math.max(view.end ?? recorded.now, recorded.begin + SHORTEST_MS);
@@ -19,7 +19,7 @@ export function axisOf(view: View, recorded: Recorded): Range {
   return { begin: Math.min(begin, end - SHORTEST_MS), end };
 }
 
-// Zooms around a moment: factor 0.5 shows half as much. Undefined: everything.
+// Zooms around a moment: factor 0.5 shows half as much.
 export function zoomed(axis: Range, around: number, factor: number, recorded: Recorded): Range | undefined {
   const all = recorded.now - recorded.begin;
   const width = Math.max(SHORTEST_MS, (axis.end - axis.begin) * factor);
@@ -28,14 +28,14 @@ export function zoomed(axis: Range, around: number, factor: number, recorded: Re
   return shifted({ begin: around - share * width, end: around + (1 - share) * width }, 0, recorded);
 }
 
-// Moves the axis, not beyond what is recorded.
+// Moves the axis within the recorded time.
 export function shifted(axis: Range, by: number, recorded: Recorded): Range {
   const width = axis.end - axis.begin;
   const begin = Math.max(recorded.begin, Math.min(axis.begin + by, recorded.now - width));
   return { begin, end: begin + width };
 }
 
-// The axis moved just so that it shows a moment.
+// Moves the axis as little as possible to show a moment.
 export function showing(axis: Range, moment: number): Range {
   if (moment > axis.end) return { begin: axis.begin + moment - axis.end, end: moment };
   if (moment < axis.begin) return { begin: moment, end: axis.end + moment - axis.begin };
@@ -45,7 +45,7 @@ export function showing(axis: Range, moment: number): Range {
 const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const DAY = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
 
-// "14:05:10", with the day before when it is not today.
+// "14:05:10", preceded by the day unless it is today.
 export function clock(ms: number): string {
   const date = new Date(ms);
   const time = TIME.format(date);
@@ -55,10 +55,10 @@ export const clockRange = ({ begin, end }: Range): string => `${clock(begin)} â€
 
 const MINUTES = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 
-// Distances of ticks in seconds: finer steps than uPlot's own, so that a narrow chart has more than one time.
+// Distances of ticks in seconds. They are finer than uPlot's, so that a narrow chart shows more than one time.
 export const TICK_SECONDS = [1, 2, 5, 10, 15, 30, ...[1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440].map((minutes) => minutes * 60)];
 
-// Texts of ticks that are so many seconds apart, with the day where it changes.
+// Texts of ticks stepSeconds apart; the day is added where it changes.
 export function tickTimes(ticks: number[], stepSeconds: number): string[] {
   const format = stepSeconds < 60 ? TIME : MINUTES;
   let day = new Date().toDateString();
@@ -69,7 +69,7 @@ export function tickTimes(ticks: number[], stepSeconds: number): string[] {
   });
 }
 
-// "UTC+1"
+// "UTC+1" for the browser's time zone.
 export function zone(): string {
   const minutes = -new Date().getTimezoneOffset();
   if (minutes === 0) return "UTC";

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements in one line. Text from a profile only ever becomes text nodes.
+// Helpers to build elements. Text from a profile only becomes text nodes.
 
 type Properties = { [name: string]: unknown };
 
-// Names with a dash are attributes, the others properties.
+// Names with a dash set attributes, others set properties.
 export function make<Tag extends keyof HTMLElementTagNameMap>(
   tag: Tag, properties: Properties = {}, ...children: (Node | string)[]): HTMLElementTagNameMap[Tag] {
   const element = document.createElement(tag);
@@ -15,10 +15,10 @@ export function make<Tag extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-// A name that may break into lines after each dot and slash.
+// A name that may wrap after each dot and slash.
 export const breakable = (name: string): (Node | string)[] => name.split(/(?<=[./])/).flatMap((part, i) => (i === 0 ? [part] : [make("wbr"), part]));
 
-// Parts of a drawing.
+// Builds SVG elements.
 export function draw<Tag extends keyof SVGElementTagNameMap>(
   tag: Tag, attributes: Record<string, string | number>, ...children: (Node | string)[]): SVGElementTagNameMap[Tag] {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -33,7 +33,7 @@ export function button(text: string, onClick: () => void, properties: Properties
   return element;
 }
 
-// A select of values with labels; set() marks the one that is chosen.
+// A select of values with labels; set() marks the chosen one.
 export interface Select<T extends string> { element: HTMLSelectElement; set(value: T): void }
 export function select<T extends string>(label: string, values: readonly (readonly [T, string])[],
   onChoose: (value: T) => void): Select<T> {
@@ -43,7 +43,7 @@ export function select<T extends string>(label: string, values: readonly (readon
   return { element, set: (value) => { element.value = value; } };
 }
 
-// Buttons of which one is pressed.
+// A row of buttons, one of them pressed.
 export interface Choice<T extends string> { element: HTMLElement; set(value: T): void }
 export function choice<T extends string>(label: string, values: readonly (readonly [T, string])[],
   onChoose: (value: T) => void): Choice<T> {
@@ -54,7 +54,7 @@ export function choice<T extends string>(label: string, values: readonly (readon
   };
 }
 
-// As if a link to it had been followed that says to save it.
+// Saves a URL like a click on a download link.
 export function save(name: string, url: string): void {
   const link = make("a", { href: url, download: name });
   document.body.append(link);

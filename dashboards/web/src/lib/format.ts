@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers in words, the same words as memprofctl prints (daemon/util/units.cc).
+// Formats numbers in the way memprofctl prints them (daemon/util/units.cc).
 
 type Unit = readonly [name: string, scale: number];
 
@@ -8,7 +8,7 @@ const BYTES: readonly Unit[] = [["B", 1], ["KiB", 2 ** 10], ["MiB", 2 ** 20], ["
 const DURATIONS: readonly Unit[] = [["ns", 1e-9], ["µs", 1e-6], ["ms", 1e-3], ["s", 1], ["min", 60],
   ["h", 3600], ["d", 86400]];
 
-// The largest unit in which value is shown as at least 1; the first one for less.
+// The largest unit in which value is at least 1; otherwise the smallest unit.
 function unitFor(units: readonly Unit[], value: number): Unit {
   for (let i = units.length - 1; i > 0; --i) {
     if (value >= units[i][1] * 0.9995) return units[i];
@@ -16,7 +16,7 @@ function unitFor(units: readonly Unit[], value: number): Unit {
   return units[0];
 }
 
-// Three significant digits.
+// Decimals for three significant digits.
 const decimalsOf = (value: number) => (value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2);
 
 export function bytes(value: number): string {
@@ -25,8 +25,8 @@ export function bytes(value: number): string {
   return `${(value / scale).toFixed(scale === 1 ? 0 : decimalsOf(value / scale))} ${name}`;
 }
 
-// "12.3 MiB ± 0.4": as many digits as the error justifies, at most three decimals. A smaller error is shown as one of
-// the last digit.
+// "12.3 MiB ± 0.4" with as many digits as the error justifies, at most three decimals. A smaller error is rounded up
+// to one in the last digit.
 export function estimate(value: number, error: number): string {
   if (!(error > 0)) return bytes(value);
   const [name, scale] = unitFor(BYTES, Math.max(Math.abs(value), error));
@@ -41,7 +41,7 @@ export function change(value: number, error: number): string {
   return `${value > 0 ? "+" : ""}${estimate(value, error)}`;
 }
 
-// "95 % interval: 8.1 MiB to 17.4 MiB", the true value being between in 95 of 100 cases.
+// "95 % interval: 8.1 MiB to 17.4 MiB"
 export const interval = (lower: number, upper: number, shown: (value: number) => string = bytes): string =>
   `95 % interval: ${shown(lower)} to ${shown(upper)}`;
 
@@ -55,7 +55,7 @@ export function duration(seconds: number): string {
 export const count = (value: number): string =>
   String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, ",");
 
-// "1,234 ± 56" of blocks; an error below one is shown as one.
+// "1,234 ± 56" blocks; errors below one become one.
 export const countEstimate = (value: number, error: number): string =>
   error > 0 ? `${count(value)} ± ${count(Math.max(1, error))}` : count(value);
 
@@ -66,7 +66,7 @@ export function share(part: number, whole: number): string {
   return `${percent.toFixed(percent > 0 && percent < 9.95 ? 1 : 0)} %`;
 }
 
-// "37 % ± 3" of estimates with their errors, the part being in the whole.
+// "37 % ± 3"; the whole includes the part.
 export function shareEstimate(part: number, partError: number, whole: number, wholeError: number): string {
   if (!(whole > 0)) return "-";
   const of = part / whole, rest = Math.max(0, wholeError ** 2 - partError ** 2);

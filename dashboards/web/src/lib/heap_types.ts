@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of a heap has types of its program's source, in words.
+// Describes how much of a heap has source types.
 import type { HeapTypes } from "./api";
 import { count, share } from "./format";
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What measures, group keys and formats there are, what they are called and how they behave:
-// as memprofd says when the page begins, so that nothing of it is said twice.
+// The vocabulary of measures, group keys and formats, which memprofd sends at the start, so the page repeats none of
+// it.
 import type { Estimate, FormatInfo, GroupKeyInfo, MeasureInfo, Site, Vocabulary } from "../../gen/messages";
 import { escapeRegExp } from "./text";
 
@@ -14,7 +14,7 @@ export function setVocabulary(vocabulary: Vocabulary): void {
   known = vocabulary;
 }
 
-// What is in bytes, which is what charts and flame graphs draw.
+// Measures in bytes: those that charts and flame graphs draw.
 export const measures = (): readonly MeasureInfo[] => known.measures.filter(({ unit }) => unit === "bytes");
 export const groupKeys = (): readonly GroupKeyInfo[] => known.group_keys;
 export const formats = (): readonly FormatInfo[] => known.formats;
@@ -26,20 +26,20 @@ export const measureLabel = (measure: Measure): string => measureOf(measure)?.la
 export const groupLabel = (by: GroupBy): string => keyOf(by)?.label ?? by;
 export const groupPlural = (by: GroupBy): string => keyOf(by)?.plural ?? by;
 
-// As pairs of value and label.
+// Pairs of value and label.
 export const measureOptions = (): [Measure, string][] => measures().map(({ name, label }) => [name, label]);
 export const groupOptions = (): [GroupBy, string][] => groupKeys().map(({ name, label }) => [name, label]);
 
-// Whether it is counted over a span of time, and shown per second.
+// True if the measure is a flow, shown per second.
 export const isFlow = (measure: Measure): boolean => measureOf(measure)?.is_flow ?? false;
 export const unitOf = (measure: Measure): string => (isFlow(measure) ? "/s" : "");
-// In observe mode only what was allocated is known, but of C's memory, where the server says whether.
+// Observe mode knows only allocated memory, and all measures of the native heap if it is followed.
 export const isKnown = (measure: Measure, mode: string | undefined, heap?: string | string[]): boolean =>
   mode !== "observe" || heap === "c" || !(measureOf(measure)?.needs_followed_blocks ?? true);
 
 export const NO_ESTIMATE: Estimate = { bytes: 0, bytes_stderr: 0, samples: 0, bytes_lower: 0, bytes_upper: 0 };
 
-// The sum of independent estimates: the distances to the limits add up as the errors do.
+// Sum of independent estimates: errors and distances to the limits add as squares.
 function sumOf(a: Estimate, b: Estimate): Estimate {
   const bytes = a.bytes + b.bytes;
   return { bytes, bytes_stderr: Math.hypot(a.bytes_stderr, b.bytes_stderr), samples: Number(a.samples) + Number(b.samples),
@@ -47,7 +47,7 @@ function sumOf(a: Estimate, b: Estimate): Estimate {
     bytes_upper: bytes + Math.hypot(a.bytes_upper - a.bytes, b.bytes_upper - b.bytes) };
 }
 
-// What a site has of a measure in bytes; undefined: it is not known.
+// Estimate of a site for a measure in bytes; undefined: unknown.
 export function estimateOf(site: Site | undefined, measure: Measure): Estimate | undefined {
   const parts = (measureOf(measure)?.estimates ?? []).map((field) => site?.[field as keyof Site] as Estimate | undefined);
   if (parts.length === 0 || parts.includes(undefined)) return undefined;
@@ -56,7 +56,7 @@ export function estimateOf(site: Site | undefined, measure: Measure): Estimate |
 
 export const isMeasure = (measure: string): boolean => measureOf(measure) !== undefined;
 
-// The estimates of a site that are counted over a span of time.
+// Fields of a site with estimates of flows.
 export const flowFields = (): ("allocated" | "promoted" | "died_young" | "died_old")[] =>
   [...new Set(measures().filter(({ is_flow: flow }) => flow).flatMap(({ estimates }) => estimates))] as never;
 
@@ -70,7 +70,7 @@ const partOf = (site: Site, field: string): string => {
   return value === undefined || value === 0 ? "" : String(value);
 };
 
-// What a group is called, and where it is.
+// Name and location of a group.
 export function groupName(site: Site, by: GroupBy): { name: string; where: string } {
   const key = keyOf(by);
   if (key === undefined) return { name: by, where: "" };
@@ -80,10 +80,10 @@ export function groupName(site: Site, by: GroupBy): { name: string; where: strin
   return { name: partOf(site, first) || frame?.function || key.nothing, where: first === "function" ? place(site) : "" };
 }
 
-// The callstack of a group of one, else nothing.
+// True if a group is one callstack.
 export const isCallstack = (by: GroupBy): boolean => keyOf(by)?.whole_callstack ?? false;
 
-// The whole of what makes a group, in lines.
+// Complete key of a group, one part per line.
 export function groupKeyOf(site: Site, by: GroupBy): string {
   const key = keyOf(by);
   if (key?.whole_callstack) return site.callstack.map((at) => `${at.function}\n${at.file}:${at.line}`).join("\n");
@@ -93,7 +93,7 @@ export function groupKeyOf(site: Site, by: GroupBy): string {
 
 // ---------------------------------------------------------------- filters
 
-// The pattern with the parts of the site in their places; undefined when it has not all.
+// Fills the site's parts into the pattern; undefined if one is missing.
 function filled(pattern: string, site: Site): string | undefined {
   let complete = true;
   const text = pattern.replace(/\{(\w+)\}/g, (_, field: string) => {
@@ -104,18 +104,18 @@ function filled(pattern: string, site: Site): string | undefined {
   return complete ? text : undefined;
 }
 
-// RE2 that finds all sites of a group; undefined: there is none.
+// RE2 pattern for all sites of a group; undefined: none.
 export function patternOf(site: Site, by: GroupBy): string | undefined {
   const key = keyOf(by);
   if (key === undefined || !new RegExp(key.patterns_need, "u").test(site.module)) return undefined;
   return key.patterns.map((pattern) => filled(pattern, site)).find((pattern) => pattern !== undefined);
 }
 
-// The same for a module or function that is known by its name alone.
+// Pattern for a module or function given only its name.
 export const patternOfName = (name: string, by: GroupBy): string | undefined =>
   patternOf({ ...({ function: "", file: "", line: 0, module: "" } as Site), [by]: name }, by);
 
-// The filter's fields that pass a group by a number, with their values; undefined: it is none.
+// Filter fields that select a group with a number; undefined for other groups.
 export function numberFilter(site: Site, by: GroupBy): Record<string, string | string[]> | undefined {
   const key = keyOf(by);
   if (key === undefined || key.number_field === "") return undefined;
@@ -124,8 +124,8 @@ export function numberFilter(site: Site, by: GroupBy): Record<string, string | s
 }
 export const numberFields = (by: GroupBy): readonly string[] => keyOf(by)?.filter_fields ?? [];
 
-// Fields of Filter that take several values.
+// Fields of Filter that may repeat.
 export const REPEATED: ReadonlySet<string> = new Set(["require", "forbid", "hide", "threads", "domains"]);
 
-// What a group is looked into by; undefined: nothing.
+// Finer key to split a group by; undefined: none.
 export const belowOf = (by: GroupBy): GroupBy | undefined => keyOf(by)?.below || undefined;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Colours of areas, lines and marks, for light and dark.
+// Colours of areas, lines and marks, in light and dark mode.
 const LIGHT = ["#6a3fc9", "#2b7fd4", "#12999b", "#4f9d45", "#b9931a", "#dd7430", "#cf4458", "#b0509c", "#5a6fb0", "#7a8a2e"];
 const DARK = ["#a586f5", "#5aa5f0", "#3ec2c2", "#7cc670", "#dbb848", "#f09a5e", "#ee7385", "#d581c4", "#8e9fe0", "#abbb5c"];
 
@@ -14,9 +14,9 @@ export interface Palette {
   minor: string;
   major: string;
   compaction: string;
-  anew: string; // where sampling began anew
-  base: string; // of the range that is compared with
-  chosen: string; // of the range that is counted
+  anew: string; // restarts of sampling
+  base: string; // the range to compare with
+  chosen: string; // the counted range
 }
 
 export function paletteOf(dark: boolean): Palette {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions that pause the program. Where memprofd refuses one because the pause would be too long, the way to
-// allow it stands beside the reason.
+// Questions that pause the program. If memprofd refuses one because the pause would be too long, a button next to the
+// reason allows it.
 import { ApiError } from "./api";
 import { button, make } from "./dom";
 import { duration } from "./format";
 
-// Said wherever control is needed and memprofd does not allow it to the page.
+// Shown where a control is disabled because memprofd does not allow control from the page.
 export const CONTROL_OFF = "Control from the page is off: start memprofd with --web.enable-control";
 
-// The reason in words and, where a longer pause would do, the button that allows it; null: what is shown in words
-// alone. again: asks once more, with so many seconds allowed.
+// The reason, and a button that allows a longer pause; null if none would help. again repeats the question with that
+// limit in seconds.
 export function refusalOf(error: unknown, again: (maxPauseSeconds: number) => void): { text: string; button: HTMLButtonElement | null } {
   const refusal = error instanceof ApiError ? error.refusal : undefined;
   if (!refusal) return { text: error instanceof Error ? error.message : String(error), button: null };
@@ -20,7 +20,7 @@ export function refusalOf(error: unknown, again: (maxPauseSeconds: number) => vo
   return { text, button: button(label, () => again(enough), { className: "button small allow-pause" }) };
 }
 
-// The same as one element.
+// Reason and button as one element.
 export function refused(error: unknown, again: (maxPauseSeconds: number) => void): HTMLElement {
   const { text, button: allow } = refusalOf(error, again);
   return make("p", { className: "error" }, text, ...(allow ? [" ", allow] : []));

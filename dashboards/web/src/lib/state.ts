@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The view: everything that decides what the page shows. It is in location.hash, so
-// that the address of the page reproduces it.
+// The view: all state that decides what the page shows. location.hash holds it, so that the address reproduces the
+// page.
 
 import { groupKeys, measures, REPEATED, type GroupBy, type Measure } from "./names";
 
@@ -10,37 +10,37 @@ export interface Range {
   end: number;
 }
 
-// What a program says it was in; without an end it still is.
+// A phase that a program publishes; without end it is still running.
 export interface Phase {
   name: string;
   begin: number;
   end?: number | undefined;
 }
 
-// A further chart on the time axis.
+// An additional chart on the time axis.
 export interface ChartSpec {
   pid: number;
   groupBy: GroupBy;
   measure: Measure;
 }
 
-// Where a drill-down came from.
+// The state before a drill-down.
 export interface DrillStep {
   groupBy: GroupBy;
-  pattern: string; // of the filter, before the step
-  label: string; // what was opened
+  pattern: string; // pattern of the filter before the step
+  label: string; // the group that was opened
 }
 
 export interface View {
-  pid: number; // 0: none chosen
-  live: boolean; // the end follows the present; else end is set
-  // What the panels count, milliseconds since the epoch. begin undefined: the attach.
-  // end undefined: now. What is live is live at the end.
+  pid: number; // 0: none selected
+  live: boolean; // end follows the present; otherwise end is set
+  // The counted range in milliseconds since the epoch. begin undefined: the attach. end undefined: now. Live memory
+  // is that at the end.
   begin?: number | undefined;
   end?: number | undefined;
-  compare?: Range | undefined; // the base of a comparison with begin to end
-  axis?: Range | undefined; // the time axis, zoomed; undefined: the last span seconds
-  span: number; // seconds; 0: all that is recorded
+  compare?: Range | undefined; // base of a comparison with begin to end
+  axis?: Range | undefined; // the zoomed time axis; undefined: the last span seconds
+  span: number; // seconds; 0: all recorded time
   groupBy: GroupBy;
   measure: Measure;
   // Fields of the API's Filter: {pattern: "...", hide: ["...", "..."], heap: "major"}.
@@ -48,16 +48,16 @@ export interface View {
   drill: DrillStep[];
   charts: ChartSpec[];
   tab: string;
-  // What a panel wants in the address, by "panel.name": {"flame.zoom": "1.4"}.
+  // Panel state in the address, by "panel.name": {"flame.zoom": "1.4"}.
   extra: Record<string, string>;
 }
 
-// What is searched for at the top of the page; "" for nothing.
+// Text of the search field at the top of the page; "" if empty.
 export const searchOf = (view: View): string => view.extra["search"] ?? "";
 
-// Names of the kept snapshots that are looked at: at most two.
+// Names of the selected stored snapshots, at most two.
 export const heapsOf = (view: View): string[] => (view.extra["heaps"] ?? "").split(",").filter((name) => name !== "").slice(0, 2);
-// With one more or less; a third one takes the place of the first.
+// Adds or removes a snapshot; a third replaces the first.
 export const withHeap = (chosen: readonly string[], name: string): string =>
   (chosen.includes(name) ? chosen.filter((one) => one !== name) : [...chosen, name].slice(-2)).join(",");
 
@@ -65,7 +65,7 @@ export const DEFAULT_VIEW: View = {
   pid: 0,
   live: true,
   span: 600,
-  // A leak has a colour of its own by function; by module it may be a part of the only area.
+  // Leaks stand out by function; by module they may be part of the only area.
   groupBy: "function",
   measure: "live",
   filter: {},
@@ -152,7 +152,7 @@ function chartOf(text: string): ChartSpec[] {
   }];
 }
 
-// Never fails: what makes no sense is as if it were not there.
+// Never fails; ignores invalid parts.
 export function fromHash(hash: string): View {
   const given = new URLSearchParams(hash.replace(/^#/, ""));
   const end = timeOf(given.get("end"));
@@ -180,7 +180,7 @@ export function fromHash(hash: string): View {
 
 export type Listener = (view: View, before: View) => void;
 
-// Holds the view, tells who subscribed of changes, and keeps the address up to date.
+// Holds the view, notifies subscribers of changes, and updates the address.
 export class Store {
   private view = fromHash(location.hash);
   private readonly listeners = new Set<Listener>();
@@ -193,7 +193,7 @@ export class Store {
     return this.view;
   }
 
-  // A step is what the browser's "back" undoes; other changes replace the last one.
+  // "Back" in the browser undoes a step; other changes replace the last one.
   update(change: Partial<View>, step = false): void {
     const view = { ...this.view, ...change };
     const hash = toHash(view);
@@ -204,14 +204,14 @@ export class Store {
     this.set(view);
   }
 
-  // Changes what a panel keeps in the address; "" is forgotten.
+  // Sets a panel's state in the address; "" removes it.
   setExtra(name: string, value: string, step = false): void {
     const extra = { ...this.view.extra, [name]: value };
     if (value === "") delete extra[name];
     this.update({ extra }, step);
   }
 
-  // Returns how to unsubscribe.
+  // Returns a function that unsubscribes.
   subscribe(listener: Listener): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);

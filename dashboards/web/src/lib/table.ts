@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of numbers, and what they are about last, as in memprofctl's tables.
+// A table with numbers first and the name last, like memprofctl's.
 import { make } from "./dom";
 import { count } from "./format";
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the resident memory is, page by page: memprofd looks at all pages when this is asked.
+// Resident memory page by page, read by memprofd on request.
 import type { App } from "../app";
 import { Api, type RssAnswer, type RssOwner, type RssPart } from "../lib/api";
 import { button, make } from "../lib/dom";
@@ -8,14 +8,14 @@ import { table } from "../lib/table";
 import type { View } from "../lib/state";
 
 const OFF = "This requires control: start memprofd with --web.enable-control, or use memprofctl rss";
-const MOST_FILES = 12; // of a kind
+const MOST_FILES = 12; // per kind
 
 export class PagesCard {
   readonly element = make("div", { className: "pages", hidden: true });
   readonly button = button("What holds it now", () => this.ask(), { className: "button",
     title: "Reads the state of all resident pages, in some milliseconds for a small program, which is not paused" });
   private readonly api = new Api();
-  private pid = 0; // that the answer is of
+  private pid = 0; // process of the answer
 
   constructor(private readonly app: App) {}
 
@@ -80,7 +80,7 @@ function tablesOf(answer: RssAnswer): [title: string, body: HTMLElement][] {
   return out;
 }
 
-// The largest kinds first, each with its files.
+// Parts by kind, the largest first, each with its files.
 function partsTable({ parts, counted_bytes }: RssAnswer): HTMLElement {
   const kinds = new Map<string, RssPart[]>(), all = Number(counted_bytes);
   for (const part of parts) kinds.set(part.kind, [...(kinds.get(part.kind) ?? []), part]);

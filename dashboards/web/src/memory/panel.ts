@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The resident memory of the whole process over time, of the same answers as the main chart; and where it is
-// page by page, when that is asked for.
+// Resident memory of the whole process over time, from the answers of the main chart, and page by page on request.
 import "./memory.css";
 import type { App, Panel } from "../app";
 import { AreaChart } from "../chart/area_chart";
@@ -14,7 +13,7 @@ import { bytes, share } from "../lib/format";
 import { paletteOf } from "../lib/palette";
 import type { View } from "../lib/state";
 import { PagesCard } from "./pages";
-import { memoryStack, saidOf } from "./parts";
+import { memoryStack, descriptionOf } from "./parts";
 
 const HEIGHT = 190;
 
@@ -61,7 +60,7 @@ export class Memory implements Panel {
     this.pages.destroy();
   }
 
-  // For scripts: what is drawn, areas from the bottom up, and where.
+  // For scripts: the areas drawn, from the bottom up, and their positions.
   describe(): object {
     if (!this.stack) return { points: 0, areas: [] };
     const { times, moments, areas } = this.stack, at = Math.floor(times.length / 2);
@@ -88,7 +87,7 @@ export class Memory implements Panel {
     this.showLegend(this.app.store.get());
   }
 
-  // Largest at the top, as in the chart.
+  // Largest first, like the areas of the chart from the top.
   private showLegend(view: View): void {
     if (!this.stack) return;
     const at = shownIndex(this.stack, view, this.pointed.index), memory = this.stack.moments[at]?.memory;
@@ -97,7 +96,7 @@ export class Memory implements Panel {
     const rows = [...this.stack.areas].reverse().map((area) => {
       const swatch = make("i", { className: "swatch" }), value = area.values[at] ?? 0;
       swatch.style.background = palette.area(area.slot);
-      return make("li", {}, make("div", { title: saidOf(area), className: this.pointed.area?.key === area.key ? "pointed" : "" },
+      return make("li", {}, make("div", { title: descriptionOf(area), className: this.pointed.area?.key === area.key ? "pointed" : "" },
         swatch, make("span", { className: "part-name" }, area.label),
         make("span", { className: "number" }, `${bytes(value)} · ${share(value, all)}`)));
     });

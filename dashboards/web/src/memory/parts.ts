@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the resident memory over time, as areas.
+// Parts of the resident memory over time as areas.
 import type { MemoryParts } from "../lib/api";
 import { pile, type Area, type Moment, type Stack } from "../chart/stack";
 
 type Field = Exclude<keyof MemoryParts, "resident_bytes" | "swapped_bytes">;
-// From the bottom up; each with a colour of its own.
-const PARTS: readonly (readonly [field: Field, slot: number, label: string, said: string])[] = [
+// From the bottom up, each with a fixed colour.
+const PARTS: readonly (readonly [field: Field, slot: number, label: string, description: string])[] = [
   ["heap_used_bytes", 0, "OCaml heap: blocks", "including garbage that is not swept yet"],
   ["heap_free_bytes", 8, "OCaml heap: free", "free space by the runtime's own count; untouched parts of it are shown as native heap"],
   ["minor_heap_bytes", 1, "OCaml minor heaps", "of all domains"],
@@ -13,12 +13,12 @@ const PARTS: readonly (readonly [field: Field, slot: number, label: string, said
   ["file_bytes", 3, "code and mapped files", "pages shared with other programs count in full"],
   ["shared_memory_bytes", 4, "shared memory", "without a file on a disk"],
 ];
-export const saidOf = (area: Area): string => PARTS.find(([field]) => field === area.key)?.[3] ?? "";
+export const descriptionOf = (area: Area): string => PARTS.find(([field]) => field === area.key)?.[3] ?? "";
 
-// Compactions stay, as they may give memory back; collections are told by the chart above.
+// Keeps compactions, which may return memory; the main chart shows collections.
 const quiet = (moment: Moment): Moment => ({ ...moment, minor: 0, major: 0, anew: false });
 
-// Moments of which nothing is known are left out, and parts that there were none of.
+// Omits moments without memory data, and parts that are always zero.
 export function memoryStack(all: Stack): Stack {
   const at = all.moments.flatMap((moment, i) => (moment.memory ? [i] : []));
   const moments = at.map((i) => quiet(all.moments[i]!));

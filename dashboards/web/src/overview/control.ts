@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attach, detach and the sampling rate, where the server allows it.
+// Attach, detach and sampling rate, if the server allows control.
 import type { App } from "../app";
 import { Api, type Target } from "../lib/api";
 import { button, make, saveBlob } from "../lib/dom";
@@ -15,31 +15,31 @@ export class Control {
     return this.app.server.control;
   }
 
-  // "" when it can be done, else why not.
+  // Why control is disabled; "" if it is enabled.
   reason(): string {
     return this.isAllowed ? "" : `${CONTROL_OFF}, or use memprofctl`;
   }
 
   async run(what: string, action: "attach" | "detach" | "rate", body: object): Promise<boolean> {
-    this.app.say(`${what} …`);
+    this.app.notify(`${what} …`);
     try {
       await this.api.control(action, body);
-      this.app.say(`${what}: done.`);
+      this.app.notify(`${what}: done.`);
       await this.app.refresh();
       return true;
     } catch (error) {
-      this.app.say(`${what}: ${error instanceof Error ? error.message : String(error)}`, "error");
+      this.app.notify(`${what}: ${error instanceof Error ? error.message : String(error)}`, "error");
       return false;
     }
   }
 
-  // Answers null for text that is no rate, as "1e-4".
+  // Parses a rate such as "1e-4"; null if the text is no rate.
   static rateOf(text: string): number | null {
     const rate = Number(text.trim());
     return text.trim() !== "" && rate > 0 && rate <= 1 ? rate : null;
   }
 
-  // The rate as a field that can be changed.
+  // An editable field for the sampling rate.
   rateField(target: Target): HTMLInputElement {
     const field = make("input", { className: "field rate", type: "text", size: 7, value: target.sampling_rate.toExponential(),
       "aria-label": `Sampling rate of pid ${target.pid}, samples per word`, "data-pid": String(target.pid) });
@@ -56,7 +56,7 @@ export class Control {
     const rate = Control.rateOf(field.value);
     field.setAttribute("aria-invalid", String(rate === null));
     if (rate === null) {
-      this.app.say(`"${field.value}" is not a sampling rate: write a number above 0 and at most 1, such as 1e-4`, "error");
+      this.app.notify(`"${field.value}" is not a sampling rate: write a number above 0 and at most 1, such as 1e-4`, "error");
       return;
     }
     field.blur();
@@ -83,31 +83,31 @@ export class Control {
 
   private async snapshot(target: Target, pressed: HTMLButtonElement, maxPause?: number): Promise<void> {
     const what = `Snapshot of ${target.comm} (pid ${target.pid})`;
-    this.app.say(`${what} …`);
+    this.app.notify(`${what} …`);
     pressed.disabled = true;
     try {
       const file = await this.api.snapshot(target.pid, maxPause), name = `${target.comm}-${target.pid}.heap`;
       saveBlob(name, file);
-      this.app.say(`${what}: saved, ${bytes(file.size)}. What keeps a site's memory: memprofctl snapshot why ${name} SITE`);
+      this.app.notify(`${what}: saved, ${bytes(file.size)}. What keeps a site's memory: memprofctl snapshot why ${name} SITE`);
     } catch (error) {
       const { text, button: allow } = refusalOf(error, (seconds) => void this.snapshot(target, pressed, seconds));
-      this.app.say(`${what}: ${text}`, "error", allow);
+      this.app.notify(`${what}: ${text}`, "error", allow);
     } finally {
       pressed.disabled = false;
     }
   }
 
-  heapButton(target: Target, look: () => Promise<void>): HTMLButtonElement {
+  heapButton(target: Target, onHeap: () => Promise<void>): HTMLButtonElement {
     const out = button("Heap", () => {
       out.disabled = true;
-      void look().finally(() => { out.disabled = false; });
+      void onHeap().finally(() => { out.disabled = false; });
     }, { className: "button small", "aria-label": `What is in the heap of pid ${target.pid}` });
     out.disabled = !this.isAllowed;
     out.title = this.reason() || "Pauses the program briefly and shows what is in its heap and what holds it";
     return out;
   }
 
-  // Fields for another program.
+  // A form to attach to another program.
   attachForm(): HTMLElement {
     const pid = make("input", { className: "field", type: "text", inputMode: "numeric", size: 8, placeholder: "pid", name: "pid",
       "aria-label": "Process to attach to" });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is in a program's heap and what holds it, of a snapshot that is taken when it is asked for.
+// Contents of a program's heap and what keeps them alive, from a snapshot taken on request.
 import { Api, type HeapAnswer, type HeapClass, type HeapHolder } from "../lib/api";
 import { button, make } from "../lib/dom";
 import { bytes, count, duration, share } from "../lib/format";
@@ -47,7 +47,7 @@ export class HeapCard {
 const outside = ({ outside_bytes }: HeapHolder): string =>
   (Number(outside_bytes) > 0 ? `, and ${bytes(Number(outside_bytes))} outside of the heap` : "");
 
-// Kinds of roots are open; what they lead to unfolds.
+// Tree of retained memory. The root kinds are open, deeper levels unfold.
 function tree(rows: readonly HeapHolder[], all: number, isOpen = false): HTMLElement {
   return make("ul", {}, ...rows.map((row) => {
     if (Number(row.more) > 0) return make("li", { className: "muted" }, `… ${count(Number(row.more))} more, ${bytes(size(row))}`);

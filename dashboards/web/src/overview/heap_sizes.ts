@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of a heap by size, those that are there and those that are free: how many, how much, and how much up to there.
+// Tables of a heap's blocks by size, used and free: count, bytes, cumulative share.
 import type { HeapCensus } from "../lib/api";
 import { make } from "../lib/dom";
 import { bytes, count, share } from "../lib/format";
@@ -12,7 +12,7 @@ const row = (name: string, ...counts: ({ blocks: string | number; bytes: string 
   size: counts.reduce((sum, one) => sum + Number(one?.bytes ?? 0), 0),
 });
 
-// What is dead and not swept is there, too.
+// The used blocks include garbage, and dead blocks that are not swept yet.
 export function sizeTables({ sizes, free: all }: HeapCensus): HTMLElement {
   const live = sizes.map(({ name, reachable, garbage, dead }) => row(name, reachable, garbage, dead));
   const free = (all?.sizes ?? []).map((one) => row(`up to ${bytes(8 * Number(one.most_words))}`, one));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All targets: what they allocate, hold and lose, now.
+// All targets, with current allocation rate, live memory and losses.
 import "./overview.css";
 import type { App, Panel } from "../app";
 import { enumText, msOf, type Overhead, type Target } from "../lib/api";
@@ -67,7 +67,7 @@ class Overview implements Panel {
     this.rows.clear();
   }
 
-  // Whether control is allowed is known once the server has answered.
+  // Whether control is allowed is unknown until the server has answered.
   private allow(): void {
     this.off.hidden = this.control.isAllowed || this.app.server.version === "";
     if (this.isAllowed === this.control.isAllowed) return;
@@ -90,7 +90,7 @@ class Overview implements Panel {
   }
 }
 
-// Custom blocks hold memory that is no part of the heap.
+// Memory outside of the heap that custom blocks hold.
 function externalText({ live_external: external }: Target): string {
   if (external === undefined || Number(external.samples) === 0) return "";
   return `; ${estimate(external.bytes, external.bytes_stderr)} of it outside of the heap, held by custom blocks`;
@@ -98,7 +98,7 @@ function externalText({ live_external: external }: Target): string {
 
 const ago = (unixNs: Target["attached_unix_ns"]): string => `${duration((Date.now() - msOf(unixNs)) / 1000)} ago`;
 
-// How a program has ended, in a few words; isBad: not as it was asked to.
+// How a program ended. isBad: unexpectedly.
 function endOf({ end }: Target): { text: string; isBad: boolean } | undefined {
   switch (end?.cause) {
     case "END_CAUSE_EXIT": return { text: `exit code ${end.exit_code}`, isBad: end.exit_code !== 0 };
@@ -153,7 +153,7 @@ class Row {
     set(1, `${state}${state === "sampling" ? `, ${target.mode}` : end ? `: ${end.text}` : ""}`, (target.message ||
       `attached ${ago(target.attached_unix_ns)}`) + (runs ? "" : `, ${ago(target.ended_unix_ns)}`) + `; callstacks by the ${target.capture}`);
     this.cells[1]!.className = end?.isBad === true ? "failed" : state;
-    // Blocks from before the last restart of sampling, which are no longer followed.
+    // Live memory before the last restart of sampling; its blocks are no longer followed.
     const before = target.live_before === undefined ? "" : `, before ${bytes(target.live_before.bytes)}`;
     if (target.live === undefined) set(2, "–", "unknown in observe mode");
     else set(2, estimate(target.live.bytes, target.live.bytes_stderr) + before, `${interval(target.live.bytes_lower, target.live.bytes_upper)}; ` +
@@ -176,8 +176,7 @@ class Row {
     this.rate.hidden = !runs || target.mode === "observe";
   }
 
-  // "0.7 % of 1.0 %" beside the rate that it has led to, without a budget "0.7 %"; and the rate that
-  // was asked for, where it is another one.
+  // "0.7 % of 1.0 %" beside the resulting rate, "0.7 %" without a budget; also the requested rate if it differs.
   private showBudget(target: Target, overhead?: Overhead): void {
     this.budget.classList.toggle("exhausted", overhead?.exhausted ?? false);
     const limited = (overhead?.budget_ratio ?? 0) > 0;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast targets allocate and collect, from their counters at two moments.
+// Rates of allocation and collection, from the counters of targets at two moments.
 import type { Target } from "../lib/api";
 import { NO_ESTIMATE } from "../lib/names";
 
 interface Reading { at: number; words: number; bytes: number; variance: number; minor: number; major: number }
 export interface Rates {
-  bytes: number; // allocated a second
-  error: number; // one standard error; 0: the runtime's own number
-  minor: number; // collections a second
-  major: number | undefined; // cycles a second; undefined: too early to say
+  bytes: number; // allocated per second
+  error: number; // one standard error; 0: exact number of the runtime
+  minor: number; // collections per second
+  major: number | undefined; // cycles per second; undefined: too early
 }
 
 const RATE_MS = 10_000;
@@ -28,15 +28,15 @@ export class RateMeter {
   note(target: Target, at: number): void {
     const readings = this.readings.get(target.pid) ?? [];
     const next = reading(target, at);
-    // Attached anew: the counts began again.
+    // The target was attached again; its counters have restarted.
     if (readings.length > 0 && next.bytes < readings[0]!.bytes) readings.length = 0;
     if (readings.length === 0 || at - readings.at(-1)!.at > 500) readings.push(next);
     while (readings.length > 2 && at - readings[1]!.at >= KEPT_MS) readings.shift();
     this.readings.set(target.pid, readings);
   }
 
-  // Bytes and minor collections over the last ten seconds, major cycles over two minutes.
-  // Undefined while there is one reading only.
+  // Bytes and minor collections over ten seconds, major cycles over two minutes. Undefined until there are two
+  // readings.
   rates(pid: number): Rates | undefined {
     const readings = this.readings.get(pid) ?? [], oldest = readings[0], last = readings.at(-1);
     if (!oldest || !last || last.at - oldest.at < 1000) return undefined;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OCaml programs that run here and are not profiled, each with the reason: where a user looks for a
-// process that the list of programs does not have. The same as memprofctl targets --all.
+// OCaml programs on this machine that are not profiled, each with the reason. Shows the same as memprofctl targets
+// --all.
 import "./unprofiled.css";
 import type { App } from "../app";
 import { Api, type DiscoveredProgram, type TargetsAnswer } from "../lib/api";
@@ -8,13 +8,13 @@ import { button, make } from "../lib/dom";
 import { count } from "../lib/format";
 import type { Control } from "./control";
 
-// memprofd searches every few seconds.
+// memprofd searches for programs every few seconds.
 const AGE_MS = 6000;
 const OPEN = "overview.unprofiled";
 type Outcome = DiscoveredProgram["outcome"];
-// Those are in the list of programs.
+// Outcomes of programs that the main list shows.
 const LISTED: readonly Outcome[] = ["DISCOVERY_OUTCOME_PROFILED", "DISCOVERY_OUTCOME_OBSERVED"];
-// An attach on request may succeed.
+// Outcomes for which an attach on request may succeed.
 const ATTACHABLE: readonly Outcome[] = ["DISCOVERY_OUTCOME_NO_RULE", "DISCOVERY_OUTCOME_DETACHED"];
 const HEADS = ["Program", "Outcome", "Rule", "Executable", "Reason", ""];
 
@@ -39,7 +39,7 @@ export class Unprofiled {
   private readonly summary = make("summary");
   private readonly rows = make("div", { className: "rows" });
   private readonly api = new Api();
-  private next = 0;  // when it is asked again
+  private next = 0;  // time of the next request
   private shown = "";
 
   constructor(private readonly app: App, private readonly control: Control) {
@@ -63,7 +63,7 @@ export class Unprofiled {
   }
 
   private async ask(): Promise<void> {
-    this.next = Infinity;  // not while this one runs
+    this.next = Infinity;  // prevents a second request while this one runs
     try {
       this.show(await this.api.targets({ discovered: true }));
     } catch {

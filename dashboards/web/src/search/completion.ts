@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Completion of what is typed into an input: a list below it, as ARIA's combobox.
+// Completion for an input: a list below it, an ARIA combobox.
 //
-// Down and up move, Enter or a click takes, Escape closes. Without a choice Enter is
-// the owner's.
+// Up and down move, Enter or a click takes, Escape closes. Without a chosen entry the owner handles Enter.
 import { make } from "../lib/dom";
 
 export interface Suggestion {
-  text: string;  // what is shown, and searched
+  text: string;  // shown, and matched
   kind: string;  // "function", "file", "module"
-  detail: string;  // at the right: how much it is
+  detail: string;  // size, shown at the right
 }
 
 export interface CompletionOptions {
-  // The best first. May be asked often.
+  // Returns the best match first. Called often.
   suggest: (typed: string) => readonly Suggestion[];
   onPick: (picked: Suggestion) => void;
-  onOpen?: () => void;  // the input got the focus: time to load what is suggested
+  onOpen?: () => void;  // the input got the focus; loads the suggestions
 }
 
 let lists = 0;
@@ -37,11 +36,11 @@ export class Completion {
     input.addEventListener("focus", () => options.onOpen?.());
     input.addEventListener("blur", () => this.close());
     input.addEventListener("keydown", (event) => this.key(event));
-    // Before the input loses the focus.
+    // mousedown comes before the input loses the focus.
     this.list.addEventListener("mousedown", (event) => this.press(event));
   }
 
-  // What is suggested may have changed.
+  // Updates the list after the suggestions have changed.
   refresh(): void {
     if (document.activeElement !== this.input) return;
     this.shown = this.input.value.trim() === "" ? [] : this.options.suggest(this.input.value.trim());
@@ -76,7 +75,7 @@ export class Completion {
     const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
     if (step !== 0) {
       if (this.shown.length === 0) this.refresh();
-      const places = this.shown.length + 1;  // one of them none
+      const places = this.shown.length + 1;  // including "no entry"
       this.chosen = ((this.chosen + 1 + step + places) % places) - 1;
       this.mark();
       event.preventDefault();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search field at the top: a regular expression that the sites table shows, the flame
-// graph marks, and the page of callers looks at. It is in the address as x.search.
+// The search field at the top: a regular expression, applied to the sites table, the flame graph and the callers tab.
+// The address holds it as x.search.
 import type { App, Panel } from "../app";
 import { profileSource } from "../flame/source";
 import { make } from "../lib/dom";
@@ -11,10 +11,10 @@ import { Completion, type Suggestion } from "./completion";
 import { suggestionsFor, wordsOf, type Word } from "./vocabulary";
 import "./search.css";
 
-// After a letter, before it is searched for.
+// Delay between a key press and the search.
 const QUIET_MS = 120;
 
-// The same for the server: small letters only find either case.
+// The server's pattern for a search; in lower case it ignores case.
 export function serverPattern(search: string): string {
   return search !== "" && search === search.toLowerCase() ? `(?i)${search}` : search;
 }
@@ -28,11 +28,11 @@ export function isRegExp(text: string): boolean {
   }
 }
 
-// Matches just what was picked; of a module all that is in it.
+// Matches only the picked function or file, or everything in the picked module.
 export const suggestedPattern = ({ text, kind }: Suggestion): string =>
   (kind === "file" ? undefined : patternOfName(text, kind)) ?? escapeRegExp(text);
 
-// Suggestions from the profile of the view, loaded when they are first needed.
+// Suggestions from the view's profile, loaded on first use.
 export class Suggestions {
   private words: Word[] = [];
   private of: object | null = null;

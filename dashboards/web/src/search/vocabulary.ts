@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be searched for in a profile: its functions, files and modules, by how much of
-// a measure is below them.
+// Searchable names of a profile: functions, files and modules, ordered by the bytes below them.
 import type { Profile } from "../flame/profile";
 import * as format from "../lib/format";
 import type { Suggestion } from "./completion";
@@ -12,7 +11,7 @@ export interface Word {
   bytes: number;
 }
 
-// Bytes of all callstacks with a function of the group, by group; each stack once.
+// By group: bytes of all callstacks with a function of the group, each callstack once.
 function bytesByGroup(profile: Profile, key: string, groupOf: (fn: number) => string): Map<string, number> {
   const ids = new Map<string, number>();
   const names: string[] = [];
@@ -28,8 +27,8 @@ function bytesByGroup(profile: Profile, key: string, groupOf: (fn: number) => st
   const sums = new Float64Array(names.length);
   for (let i = 1; i < profile.size; ++i) {
     const own = group[profile.fn[i]];
-    // Where a group calls itself at once, only the outermost counts; what comes back later
-    // is counted twice, which is good enough for an order.
+    // In direct recursion only the outermost frame of a group counts. Indirect recursion counts twice, which is good
+    // enough for an order.
     if (profile.parent[i] === 0 || group[profile.fn[profile.parent[i]]] !== own) sums[own] += total[i];
   }
   return new Map(names.map((name, id) => [name, sums[id]]));
@@ -48,7 +47,7 @@ export function wordsOf(profile: Profile, key: string): Word[] {
   return words.sort((a, b) => b.bytes - a.bytes);
 }
 
-// How well a word fits what was typed, in small letters; 0: not at all.
+// Quality of a match of a word, case ignored; 0: no match.
 function fit(word: Word, typed: string): number {
   const at = word.lower.indexOf(typed);
   if (at < 0) return 0;
@@ -57,7 +56,7 @@ function fit(word: Word, typed: string): number {
   return /[^a-z0-9]/.test(before) ? 3 : 2;
 }
 
-// Letters in their order, with others between: "ohp" finds Order_http.parse.
+// Matches letters in order with others between: "ohp" finds Order_http.parse.
 function isSpread(word: Word, typed: string): boolean {
   let at = -1;
   for (const letter of typed) {
@@ -69,14 +68,14 @@ function isSpread(word: Word, typed: string): boolean {
 
 const MOST = 12;
 
-// The best fits; among equals those with the most bytes.
+// The best matches first, equal ones by bytes.
 export function suggestionsFor(words: readonly Word[], text: string,
                                kinds: readonly Word["kind"][] = ["function", "file", "module"]): Suggestion[] {
   const typed = text.toLowerCase();
   const found = words.filter(({ kind }) => kinds.includes(kind))
     .map((word) => ({ word, rank: fit(word, typed) || (isSpread(word, typed) ? 1 : 0) }))
     .filter(({ rank }) => rank > 0);
-  found.sort((a, b) => b.rank - a.rank);  // stable: within a rank by bytes
+  found.sort((a, b) => b.rank - a.rank);  // stable, so equal ranks stay ordered by bytes
   return found.slice(0, MOST).map(({ word }) =>
     ({ text: word.text, kind: word.kind, detail: word.bytes > 0 ? format.bytes(word.bytes) : "" }));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tab with one function: who calls it, what it allocates, and what it calls.
+// The tab for one function: its callers, its allocations, and its callees.
 import type { App, Panel } from "../app";
 import { frameMenu } from "../flame/frame_menu";
 import { openMenu } from "../flame/menu";
@@ -16,7 +16,7 @@ import "./sites.css";
 const LIMIT = 50;
 const MIN_AGE_MS = 3000;
 
-// The function that is looked at: the one chosen here, else the one searched for.
+// The function shown: the one chosen in this tab, else the search.
 const functionOf = (view: View): string => view.extra["callers.of"] ?? searchOf(view);
 
 const shareOf = (part: Estimate, whole: Estimate): string =>
@@ -38,13 +38,13 @@ class CallersPanel implements Panel {
       suggest: (typed) => suggestions.suggest(typed, ["function", "module"]),
       onPick: (picked) => {
         this.input.value = suggestedPattern(picked);
-        this.look(this.input.value);
+        this.showCallers(this.input.value);
       },
       onOpen: () => void suggestions.load().then(() => completion.refresh()),
     });
-    this.input.addEventListener("change", () => this.look(this.input.value.trim()));
+    this.input.addEventListener("change", () => this.showCallers(this.input.value.trim()));
     this.input.addEventListener("keydown", (event) => {
-      if (event.key === "Enter") this.look(this.input.value.trim());
+      if (event.key === "Enter") this.showCallers(this.input.value.trim());
     });
     container.append(make("div", { className: "callers-head" }, box, this.note), this.parts);
   }
@@ -54,7 +54,7 @@ class CallersPanel implements Panel {
     this.container.replaceChildren();
   }
 
-  private look(pattern: string): void {
+  private showCallers(pattern: string): void {
     const isValid = isRegExp(pattern);
     this.input.setAttribute("aria-invalid", String(!isValid));
     if (isValid && pattern !== functionOf(this.app.store.get())) this.app.store.setExtra("callers.of", pattern, true);
@@ -123,7 +123,7 @@ class CallersPanel implements Panel {
     const bar = make("i", { style: `width: ${percent(bytes)}` });
     const whisker = make("b", { style: `left: ${percent(bytes - error)}; right: calc(100% - ${percent(bytes + error)})` });
     const item = make("li", {}, make("div", { className: "line" },
-      button(name, () => this.look(`^${escapeRegExp(name)}$`), { title: site.file }),
+      button(name, () => this.showCallers(`^${escapeRegExp(name)}$`), { title: site.file }),
       make("span", { className: "value", title: format.interval(estimate.bytes_lower, estimate.bytes_upper) },
         `${format.estimate(bytes, error)}  (${shareOf(estimate, whole)})`)),
       make("span", { className: "track", "aria-hidden": "true" }, bar, whisker));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The columns of the table in each of its modes.
+// Columns of the table in each mode.
 import type { Estimate, MeasureInfo } from "../lib/api";
 import * as format from "../lib/format";
 import { estimateOf, measures, unitOf } from "../lib/names";
@@ -12,7 +12,7 @@ export interface Column {
   label: string;
   title: string;
   width: string;  // of a grid track
-  value: (row: Row) => number;  // to sort by, and how long the bar is
+  value: (row: Row) => number;  // sort key and length of the bar
   error?: (row: Row) => number;  // one standard error of value
   text: (row: Row) => string;
   limits?: (row: Row) => string;  // the 95 % interval of value, in words
@@ -96,13 +96,13 @@ export function columnsOf(mode: Mode, view: View): readonly Column[] {
   return mode === "growth" ? growthColumns() : siteColumns();
 }
 
-// The key of the column that rows are sorted by: the one that was chosen, or the mode's own.
+// Key of the column to sort by: the chosen one, or the mode's default.
 export function sortColumn(columns: readonly Column[], chosen: string, mode: Mode, view: View): string {
   if (chosen === "name" || columns.some(({ key }) => key === chosen)) return chosen;
   return mode === "difference" ? "change" : mode === "growth" ? "growth" : view.measure;
 }
 
-// The largest first; names by the alphabet. What was asked of the server has the same order.
+// Largest first, names alphabetically, which is also the server's order.
 export function sorted(rows: readonly Row[], columns: readonly Column[], key: string,
                        nameOf: (row: Row) => string): Row[] {
   if (key === "name") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The conditions of the view's filter in words, and without one of them.
+// Conditions of the view's filter in words, and their removal.
 import * as format from "../lib/format";
 import type { View } from "../lib/state";
 
@@ -28,7 +28,7 @@ const SINGLES: Record<string, (value: string) => string> = {
 const without = (filter: Filter, name: string): Filter =>
   Object.fromEntries(Object.entries(filter).filter(([other]) => other !== name));
 
-// Sets one field; "" takes it out.
+// Sets a field; "" removes it.
 export const withField = (filter: Filter, name: string, value: string): Filter =>
   value === "" ? without(filter, name) : { ...filter, [name]: value };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of the table as CSV: numbers as they are, bytes and samples.
+// Rows of the table as CSV, with unrounded bytes and samples.
 import { estimateOf, measures } from "../lib/names";
 import { csvCell } from "../lib/text";
 import { isKnown } from "./lifetime";

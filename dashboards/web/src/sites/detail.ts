@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The details of one row: its numbers, its lifetimes, and the callstacks that lead to it.
+// Details of one row: its numbers, its lifetimes, and its callstacks.
 import type { App } from "../app";
 import { frameMenu, openTab } from "../flame/frame_menu";
 import { Api, isAbort, selectionParams, type Location, type Site } from "../lib/api";
@@ -24,7 +24,7 @@ export class Detail {
   private readonly lifetime = make("div");
   private readonly why: WhyTree;
   private shown = "";  // id of the row
-  private asked = "";  // whose callstacks are shown, and of when
+  private asked = "";  // row and view whose callstacks are shown
 
   constructor(private readonly app: App, private readonly onClose: () => void) {
     this.why = new WhyTree(app);
@@ -35,7 +35,7 @@ export class Detail {
     this.element.remove();
   }
 
-  // row null: nothing is opened, or it is not in the answer.
+  // row is null if none is opened, or it is missing in the answer.
   show(row: Row | null, answer: Rows, view: View): void {
     this.element.hidden = row === null;
     if (row === null) {
@@ -51,7 +51,7 @@ export class Detail {
     void this.loadStacks(row, answer, view);
   }
 
-  // What stays while the numbers change, so that it keeps the focus.
+  // The part that stays while numbers change, so that it keeps the focus.
   private showHead(row: Row, answer: Rows): void {
     const { name, where } = nameOf(row.site, answer.groupBy);
     const part = (title: string, content: HTMLElement) => make("div", {}, make("h4", {}, title), content);
@@ -108,7 +108,7 @@ export class Detail {
   }
 }
 
-// Which callstacks belong to a row: asked for by pattern or number, then told apart.
+// Filter for the callstacks of a row, by pattern or number.
 function filterOf(site: Site, by: GroupBy): Record<string, string | string[]> {
   const number = numberFilter(site, by), pattern = patternOf(site, by);
   if (number !== undefined) {

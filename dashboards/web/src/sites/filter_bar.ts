@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The filter that all panels share: its conditions, each with a way to remove it, and an
-// editor for more.
+// The filter that all panels share: its conditions, each with a button to remove it, and an editor to add more.
 import type { App, Panel } from "../app";
 import { addToFilter } from "../flame/frame_menu";
 import { AGE_FIELDS } from "../lib/api";
@@ -82,7 +81,7 @@ class FilterBar implements Panel {
     this.app.store.update({ filter: withField(this.app.store.get().filter, name, value) }, true);
   }
 
-  // A regular expression of frames, with completion.
+  // Fields for a condition on frames: a regular expression with completion.
   private frameFields(): HTMLElement {
     const { app } = this;
     const kind = make("select", { className: "field", "aria-label": "What about frames" },
@@ -118,7 +117,7 @@ class FilterBar implements Panel {
       const value = parse(input.value);
       const isValid = value !== null || input.value.trim() === "";
       input.setAttribute("aria-invalid", String(!isValid));
-      // Sizes are whole bytes.
+      // Sizes are rounded to whole bytes.
       if (isValid) this.set(name, value === null || value === 0 ? "" : String(parse === parseSize ? Math.round(value) : value));
     });
     this.fields.set(name, input);

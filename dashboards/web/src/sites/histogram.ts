@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Histograms of lifetimes: time on a logarithmic axis, bytes upwards.
+// Histograms of lifetimes: logarithmic time axis, bytes upwards.
 import type { Lifetime } from "../lib/api";
 import { draw } from "../lib/dom";
 import * as format from "../lib/format";
 
-// Decades of seconds.
+// Range of lifetimes in decades.
 export interface Axis {
   from: number;  // log10 of seconds
   to: number;
 }
 
 const DEFAULT_AXIS: Axis = { from: -3, to: 2 };
-// Buckets of memprofd are half a power of two wide.
+// Width of memprofd's buckets: half a power of two.
 const BUCKET_DECADES = Math.log10(2) / 2;
 
 const WORD_BYTES = 8;
 
 const boundOf = (bound: number | string): number => Number(bound);
 
-// From the shortest to the longest lifetime of all, in whole decades.
+// Range of all lifetimes in whole decades.
 export function axisOf(lifetimes: Iterable<Lifetime | undefined>): Axis {
   let [from, to] = [Infinity, -Infinity];
   for (const lifetime of lifetimes) {
@@ -51,7 +51,7 @@ function binsOf(lifetime: Lifetime | undefined, { from, to }: Axis): Bin[] {
   });
 }
 
-// For a cell: one path, no letters.
+// A small histogram for a table cell: one path, no text.
 export function sparkline(lifetime: Lifetime | undefined, axis: Axis, width: number, height: number): SVGElement {
   const svg = draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, class: "spark", "aria-hidden": "true" });
   const bins = binsOf(lifetime, axis);
@@ -80,7 +80,7 @@ function addAxis(svg: SVGElement, { from, to }: Axis, place: (log: number) => nu
   }
 }
 
-// With axes, and the error of each bar: the square root of its samples, as a share of them.
+// A histogram with axes. The relative error of a bar is one over the square root of its samples.
 export function histogram(lifetime: Lifetime): SVGElement {
   const axis = axisOf([lifetime]);
   const svg = draw("svg", { viewBox: `0 0 ${WIDTH + LEFT} ${HEIGHT + BOTTOM}`, class: "histogram", role: "img" });

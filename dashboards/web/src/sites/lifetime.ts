@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Estimates of lifetimes in words: quantiles, their limits, and what is still alive.
+// Formats lifetime estimates: quantiles, their limits, and the share still alive.
 import type { Lifetime } from "../lib/api";
 import * as format from "../lib/format";
 
 export const isKnown = (lifetime: Lifetime | undefined): lifetime is Lifetime => (lifetime?.watched_seconds ?? 0) > 0;
 
-// Seconds: the median, or what it is longer than where it is not reached.
+// Median in seconds; if it is not reached, its lower bound.
 export const medianOf = (lifetime: Lifetime | undefined): number =>
   lifetime?.p50_seconds ?? lifetime?.watched_seconds ?? 0;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tab with the table of sites, and the details of the one that is opened.
+// The tab with the table of sites and the details of one.
 import type { App, Panel } from "../app";
 import { choice, type Choice } from "../flame/choice";
 import { frameMenu } from "../flame/frame_menu";
@@ -26,19 +26,21 @@ export class SitesPanel implements Panel {
   private readonly groups: Choice<GroupBy>;
   private readonly modes: Choice<"sites" | "growth">;
   private readonly controls = make("div", { className: "sites-controls" });
-  private readonly sort = make("select", { className: "field sites-sort", "aria-label": "Sort by" });  // where its column has no room
+  private readonly sort = make("select", { className: "field sites-sort", "aria-label": "Sort by" });  // shown if
+                                                                                                       // columns are
+                                                                                                       // left out
   private readonly count = make("output", { className: "sites-count" });
   private readonly all: HTMLButtonElement;
   private answer: Rows | null = null;
-  private key = "";  // of the question whose answer is shown or awaited
-  private of = "";  // of the answer
-  private order = "";  // that it was asked in
+  private key = "";  // key of the question that is shown or pending
+  private of = "";  // key of the answer
+  private order = "";  // order of the answer
   private askedMs = 0;
   private tookMs = 0;
   private isAsking = false;
   private timer = 0;
   private drawn: unknown[] = [];
-  private opened = "";  // id of the row whose details were brought into sight
+  private opened = "";  // id of the row that was last scrolled into view
 
   constructor(private readonly container: HTMLElement, private readonly app: App) {
     const { store } = app;
@@ -92,13 +94,13 @@ export class SitesPanel implements Panel {
     this.render(view);
   }
 
-  // The key of the question to ask for a view.
+  // Key of the question for a view; a complete answer need not be asked again in another order.
   private keyOf(view: View): string {
     const isWhole = this.answer !== null && this.answer.rows.length >= this.answer.groups && this.of === keyOf(view);
     return `${keyOf(view)} ${isWhole ? this.order : orderOf(view)}`;
   }
 
-  // After what is there is drawn in its new order, and once for several changes.
+  // Delays the question, so that the new order is drawn first and several changes cause one question.
   private askSoon(key: string): void {
     this.key = key;
     this.isAsking = true;
@@ -127,7 +129,7 @@ export class SitesPanel implements Panel {
     }
   }
 
-  // Sorts what is there at once; the server's own order follows.
+  // Sorts the present rows at once; the server's order follows.
   private render(view: View): void {
     const { answer } = this;
     if (answer === null || answer.mode !== modeOf(view) || answer.groupBy !== groupOf(view)) {
@@ -149,7 +151,7 @@ export class SitesPanel implements Panel {
     this.opened = open;
   }
 
-  // For scripts: the rows of the answer in the order shown; null while the answer is of another view.
+  // For scripts: the rows in display order; null while the answer belongs to another view.
   describe(): object | null {
     const { answer } = this;
     if (answer === null || this.isAsking || this.key !== this.keyOf(this.app.store.get())) return null;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of the table: sites or other groups as they are, what changed between two
-// ranges, or what grows.
+// Rows of the table: groups with their sizes, differences between two ranges, or growth.
 import { Api, filterParams, rangeParams, selectionParams, type Int64, type Leak, type Params, type Site,
   type SiteDiff, type TimeRange } from "../lib/api";
 import { flowFields, groupKeyOf, groupKeys, groupName, isCallstack, isMeasure, type GroupBy } from "../lib/names";
@@ -8,7 +7,7 @@ import { searchOf, type View } from "../lib/state";
 import { isRegExp, serverPattern } from "../search/search";
 
 export interface Row {
-  id: string;  // the same in later answers
+  id: string;  // stable across answers
   site: Site;
   diff?: SiteDiff;
   leak?: Leak;
@@ -20,16 +19,16 @@ export interface Rows {
   mode: Mode;
   groupBy: GroupBy;
   rows: Row[];
-  groups: number;  // how many there are; more than rows when the answer was cut
+  groups: number;  // total number; more than rows if the answer was truncated
   total: Site | null;
   begin: Int64;
   end: Int64;
-  note?: string | undefined; // what has to be known to read the rows
+  note?: string | undefined; // a caveat about the rows
 }
 
 const ANEW = "sampling restarted between the two; older blocks count as live: a change is the most it can be";
 
-export const FIRST = 500;  // rows asked for; all only when wanted
+export const FIRST = 500;  // default number of rows to ask for
 
 export const modeOf = (view: View): Mode =>
   view.compare ? "difference" : view.extra["sites.mode"] === "growth" ? "growth" : "sites";
@@ -37,22 +36,21 @@ export const groupOf = (view: View): GroupBy => {
   const group = view.extra["sites.by"] ?? "";
   return groupKeys().some(({ name }) => name === group) ? group : "site";
 };
-// Column to sort by; "" for the mode's own.
+// Column to sort by; "" for the mode's default.
 export const sortOf = (view: View): string => view.extra["sites.sort"] ?? "";
 
 export function idOf(site: Site, by: GroupBy): string {
   return `${by}\n${groupKeyOf(site, by)}`;
 }
 
-// What a row is called, and where it is.
+// Name and location of a row.
 export function nameOf(site: Site, by: GroupBy): { name: string; where: string } {
   const { name, where } = groupName(site, by);
   const callers = isCallstack(by) ? site.callstack.slice(1).map((at) => at.function) : [];
   return { name, where: callers.length > 0 ? `‹ ${callers.join(" ‹ ")}` : where };
 }
 
-// What the rows depend on; their order is apart, as the server need not be asked to sort what
-// is here whole.
+// Key of the rows, without their order: the page itself sorts a complete answer.
 export function keyOf(view: View): string {
   const { compare, extra } = view;
   return JSON.stringify([view.pid, view.begin, view.live ? "now" : view.end, compare, view.filter,
@@ -81,8 +79,8 @@ async function askSites(api: Api, view: View): Promise<Rows> {
     rows: answer.sites.map((site) => ({ id: idOf(site, groupBy), site })) };
 }
 
-// The other questions have no pattern of their own: the search is the filter's when that has
-// none, else it is applied here.
+// Questions other than sites have no pattern. The search becomes the filter's pattern if it has none; otherwise the
+// page applies it.
 function searched(view: View): { view: View; keep: (site: Site) => boolean } {
   const search = searchOf(view);
   if (search === "" || !isRegExp(search)) return { view, keep: () => true };
@@ -109,7 +107,7 @@ async function askDifference(api: Api, given: View): Promise<Rows> {
     note: answer.sessions_differ && view.measure === "live" ? ANEW : undefined };
 }
 
-// What the server leaves as sums: all but what is live, per second of the range.
+// Divides flows by the length of the range; the server returns sums.
 function perSecond(site: Site | undefined, range: TimeRange): Site | undefined {
   if (site === undefined) return undefined;
   const seconds = Math.max(1e-3, (Number(range.end_unix_ns) - Number(range.begin_unix_ns)) / 1e9);
@@ -126,7 +124,7 @@ function perSecond(site: Site | undefined, range: TimeRange): Site | undefined {
 async function askGrowth(api: Api, given: View): Promise<Rows> {
   const { view, keep } = searched(given);
   const groupBy = groupOf(view);
-  // Without a limit only what grows by more than chance explains.
+  // limit 0 returns all sites with significant growth.
   const answer = await api.leaks({ ...selectionParams(view, "selection."), group_by: groupBy, limit: 0 });
   const rows = answer.leaks.map((leak) => ({ id: idOf(leak.site, groupBy), site: leak.site, leak }))
     .filter(({ site }) => keep(site));

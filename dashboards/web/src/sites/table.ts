@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table of any length: only the rows in sight are elements.
+// A table of any length; only the visible rows are elements.
 //
-// Keys: up, down, page up and down, Home and End move, Enter opens, the menu key or the
-// right button offers more.
-import type { Place } from "../flame/flame_graph";
+// Keys: up, down, page up, page down, Home and End move; Enter opens a row; the menu key or the right button opens a
+// menu.
+import type { WindowPoint } from "../flame/flame_graph";
 import { button, make } from "../lib/dom";
 import type { Column } from "./columns";
 import { axisOf, sparkline, type Axis } from "./histogram";
 import type { Row } from "./rows";
 
 const ROW = 42;  // CSS pixels, as in sites.css
-const BEYOND = 2;  // rows made above and below those in sight
-// Pixels that the name and each column take at least. Where not all have room the first ones are left, and the one
-// that rows are sorted by.
+const BEYOND = 2;  // extra rows above and below the visible ones
+// Least width of the name and of each column, in pixels. If the table is narrower than ALL_PX, only the first columns
+// that fit stay, and the sort column.
 const NAME_PX = 200, COLUMN_PX = 130, ALL_PX = 1040;
 
 function fitting(columns: readonly Column[], sort: string, width: number): readonly Column[] {
@@ -25,24 +25,24 @@ function fitting(columns: readonly Column[], sort: string, width: number): reado
 export interface TableHandlers {
   nameOf: (row: Row) => { name: string; where: string };
   onSort: (key: string) => void;
-  onFit: (isNarrow: boolean) => void;  // whether columns are left out
+  onFit: (isNarrow: boolean) => void;  // true if columns are left out
   onOpen: (row: Row) => void;
-  onMenu: (row: Row, place: Place) => void;
+  onMenu: (row: Row, place: WindowPoint) => void;
 }
 
 export class Table {
   readonly element = make("div", { className: "sites-table", role: "grid", tabIndex: 0, "aria-label": "Sites" });
   private readonly head = make("div", { className: "sites-head", role: "row" });
   private readonly body = make("div", { className: "sites-body", role: "rowgroup" });
-  rows: readonly Row[] = [];  // in the order shown
-  sort = "";  // key of the column they are sorted by
+  rows: readonly Row[] = [];  // in display order
+  sort = "";  // key of the sort column
   private all: readonly Column[] = [];
-  private columns: readonly Column[] = [];  // of all those that have room
-  private largest = new Map<string, number>();  // by column: where a bar is full
+  private columns: readonly Column[] = [];  // those of all that fit
+  private largest = new Map<string, number>();  // by column: the value of a full bar
   private axis: Axis = axisOf([]);
-  private source: object | null = null;  // whose scales these are
-  private headOf = "";  // the columns that the head was made for
-  private current = "";  // id of the row that keys move
+  private source: object | null = null;  // rows that the scales belong to
+  private headOf = "";  // columns of the current head
+  private current = "";  // id of the row selected by keys
   private frame = 0;
   private readonly resizes = new ResizeObserver(() => {
     this.fit();
@@ -64,7 +64,7 @@ export class Table {
     this.element.remove();
   }
 
-  // opened: id of the row whose details are shown. source: what the rows are of, in any order.
+  // opened: id of the row whose details are shown. source identifies the rows, in any order.
   show(rows: readonly Row[], columns: readonly Column[], sort: string, opened: string, source: object): void {
     if (opened !== "") this.current = opened;
     this.rows = rows;
@@ -78,7 +78,7 @@ export class Table {
     this.draw();
   }
 
-  // Chooses the columns that have room.
+  // Chooses the columns that fit.
   private fit(): void {
     this.columns = fitting(this.all, this.sort, this.element.clientWidth);
     const isNarrow = this.columns.length < this.all.length;
@@ -91,12 +91,12 @@ export class Table {
   private scale(rows: readonly Row[], columns: readonly Column[]): void {
     this.axis = axisOf(rows.map(({ site }) => site.lifetime));
     this.largest = new Map(columns.filter(({ bar }) => bar).map((column) => [column.key, largestOf(rows, column)]));
-    // What is compared side by side has one scale.
+    // Columns to compare side by side share one scale.
     const sides = Math.max(this.largest.get("base") ?? 0, this.largest.get("other") ?? 0);
     for (const key of ["base", "other"]) if (this.largest.has(key)) this.largest.set(key, sides);
   }
 
-  // Made anew only for other columns, which keeps the focus and the time short.
+  // Rebuilds the head only for other columns, which is faster and keeps the focus.
   private showHead(sort: string): void {
     const heads = [{ key: "name", label: "Site", title: "By the alphabet" }, ...this.columns];
     const made = heads.map(({ key, label }) => `${key} ${label}`).join("\n");
@@ -149,7 +149,7 @@ export class Table {
     return cell;
   }
 
-  // A bar and a whisker of one standard error to either side.
+  // A bar with a whisker of one standard error to each side.
   private bar(column: Column, row: Row): HTMLElement {
     const largest = this.largest.get(column.key) ?? 0;
     const [value, error] = [column.value(row), column.error?.(row) ?? 0];

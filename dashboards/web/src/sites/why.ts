@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What keeps a site's memory alive: ways from roots to its sampled blocks, in a snapshot that is taken when it is asked for.
+// Shows what keeps a site's memory alive: paths from GC roots to its sampled blocks, in a snapshot taken on request.
 import type { App } from "../app";
 import { Api, type HeapPath, type Why } from "../lib/api";
 import { button, make } from "../lib/dom";
@@ -16,7 +16,7 @@ export class WhyTree {
 
   constructor(private readonly app: App) {}
 
-  // Nothing is asked before the button is pressed: the program is stopped for a moment then.
+  // Offers a button to take a snapshot, which pauses the program.
   offer(site: string): void {
     const { pid } = this.app.store.get(), target = this.app.target();
     const ask = button("Take a snapshot and look", () => void this.ask(pid, site), { className: "button" });
@@ -26,8 +26,8 @@ export class WhyTree {
     this.element.replaceChildren(ask, ...(reason === "" ? [] : [make("p", { className: "muted" }, reason)]));
   }
 
-  // At once where that is allowed: for whoever has asked for it already.
-  look(site: string): void {
+  // Takes the snapshot without another click, if allowed.
+  show(site: string): void {
     this.offer(site);
     if (this.app.server.control && this.app.target()?.mode !== "observe") void this.ask(this.app.store.get().pid, site);
   }
@@ -37,13 +37,13 @@ export class WhyTree {
     this.element.replaceChildren(waits);
     try {
       const answer = await this.api.why(pid, site, maxPause);
-      if (waits.isConnected) this.show(answer);
+      if (waits.isConnected) this.showAnswer(answer);
     } catch (error) {
       if (waits.isConnected) this.element.replaceChildren(refused(error, (seconds) => void this.ask(pid, site, seconds)));
     }
   }
 
-  private show(answer: Why): void {
+  private showAnswer(answer: Why): void {
     const { snapshot, reachable, garbage, paths } = answer;
     const sum = `${format.estimate(reachable.bytes, reachable.bytes_stderr)} reachable, in ${format.count(reachable.sampled_blocks)} sampled blocks; ` +
       `${format.estimate(garbage.bytes, garbage.bytes_stderr)} are garbage not collected yet. ` +
@@ -53,7 +53,7 @@ export class WhyTree {
   }
 }
 
-// Shares are of blocks: all of one site are about as likely to be sampled.
+// Shares count blocks: all blocks of a site are about equally likely to be sampled.
 function list(paths: readonly HeapPath[], all: number): HTMLElement {
   return make("ul", {}, ...paths.map((path) => path.more > 0 ? make("li", { className: "muted" }, `… ${format.count(path.more)} more`)
     : make("li", {}, make("span", { className: "part" }, format.share(path.sampled_blocks, all)), " ",

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ways through time: changes of the view.
+// Moves through time, as changes of the view.
 import type { Range, View } from "../lib/state";
 import { showing, shifted, zoomed, type Recorded } from "../lib/axis";
 
-// Stays at a moment; the axis stays too, or moves just so that it shows it.
+// Moves the cursor to a moment; moves the axis only as far as needed to show it.
 export function at(view: View, axis: Range, moment: number, recorded: Recorded): Partial<View> {
   const end = Math.max(recorded.begin, Math.min(moment, recorded.now));
   const begin = view.begin !== undefined && view.begin >= end ? undefined : view.begin;
@@ -11,7 +11,7 @@ export function at(view: View, axis: Range, moment: number, recorded: Recorded):
 }
 
 export function live(view: View): Partial<View> {
-  // A selected range ended in the past: it is given up, a beginning alone is not.
+  // Drops a selected range, which ends in the past; a begin alone stays.
   const isRange = view.begin !== undefined && view.end !== undefined;
   return { live: true, end: undefined, axis: undefined, ...(isRange ? { begin: undefined } : {}) };
 }
@@ -20,13 +20,13 @@ export function chosen(view: View, now: number): Range | undefined {
   return view.begin === undefined ? undefined : { begin: view.begin, end: view.end ?? now };
 }
 
-// The range as long just before.
+// The range of equal length just before.
 export function before({ begin, end }: Range, recorded: Recorded): Range | undefined {
   const from = Math.max(recorded.begin, begin - (end - begin));
   return from < begin ? { begin: from, end: begin } : undefined;
 }
 
-// The axis with a range in its middle.
+// An axis with the range in its middle.
 export function around({ begin, end }: Range, recorded: Recorded): Range | undefined {
   const margin = (end - begin) * 0.1;
   return shifted({ begin: begin - margin, end: end + margin }, 0, recorded);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plays recorded time: moves the cursor forward until it is at the present.
+// Replays recorded time: moves the cursor forward to the present.
 import type { App } from "../app";
 import { at, live } from "./moves";
 
-const FRAME_MS = 500; // panels ask at each
+const FRAME_MS = 500; // panels update at each
 
 export class Replay {
-  speed = 10; // recorded seconds a second
+  speed = 10; // recorded seconds per second
   private timer = 0;
   private last = 0;
 
@@ -16,7 +16,7 @@ export class Replay {
     return this.timer !== 0;
   }
 
-  // From the cursor on; when it is at the present, from the beginning of the axis.
+  // Starts at the cursor, or at the begin of the axis if the cursor is at the present.
   start(): void {
     if (this.isRunning) return;
     const { store } = this.app, view = store.get(), recorded = this.app.recorded(), axis = this.app.axis();

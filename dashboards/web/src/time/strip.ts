@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All that is recorded, in one narrow picture, with the cursor on it: a slider.
+// All recorded time as a narrow chart and a slider for the cursor.
 import { Api, isAbort, type HistoryAnswer } from "../lib/api";
 import type { App } from "../app";
 import { paletteOf } from "../lib/palette";
@@ -11,7 +11,7 @@ import { at, live, stepOf } from "./moves";
 
 const HEIGHT = 46;
 const REFRESH_MS = 10_000;
-const FOOT = 4; // pixels under the areas
+const FOOT = 4; // below the areas
 
 const peakText = (answer: HistoryAnswer): string =>
   `${estimate(answer.peak_live_bytes, answer.peak_live_bytes_stderr)} ` +
@@ -53,7 +53,7 @@ export class Strip {
   private async load(pid: number): Promise<void> {
     this.next = performance.now() + REFRESH_MS;
     try {
-      // The points are drawn; of the groups allocations are what every mode knows.
+      // Every mode knows allocated memory. Only the points are drawn, not the groups.
       this.answer = await this.api.history({ "selection.pid": pid, group_by: "module", measure: "allocated", limit: 1,
         points: 300 });
       this.app.noteHistory(pid, this.answer);
@@ -145,7 +145,7 @@ export class Strip {
       context.fillStyle = colour;
       context.fillRect(x(range.begin), HEIGHT - FOOT, Math.max(2, x(range.end) - x(range.begin)), FOOT);
     };
-    // What the axis does not show is dimmed.
+    // Dims the time outside the axis.
     context.fillStyle = `${palette.ground}a0`;
     context.fillRect(0, 0, Math.max(0, x(axis.begin)), HEIGHT - FOOT);
     context.fillRect(x(axis.end), 0, Math.max(0, width - x(axis.end)), HEIGHT - FOOT);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time: live or at a moment of the past, replay, the range that is counted and the one
-// it is compared with.
+// Controls of time: live or a past moment, replay, the counted range, and the range to compare with.
 import "./time.css";
 import type { App, Panel } from "../app";
 import { button, make, select } from "../lib/dom";
@@ -70,7 +69,7 @@ class Time implements Panel {
     this.showRanges(view, now);
   }
 
-  // ------------------------------------------------------------ what people do
+  // ------------------------------------------------------------ input
 
   private toggle(): void {
     const { store } = this.app, view = store.get();
@@ -94,7 +93,7 @@ class Time implements Panel {
     store.update({ axis: zoom(this.app.axis(), factor, store.get(), this.app.recorded()) });
   }
 
-  // Takes the keys of the whole page, unless something that takes keys has the focus.
+  // Handles keys of the whole page, unless the focused element takes keys itself.
   private key(event: KeyboardEvent): void {
     const at = event.target instanceof Element ? event.target : document.body;
     if (event.ctrlKey || event.altKey || event.metaKey || event.defaultPrevented) return;

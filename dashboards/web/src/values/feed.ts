@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks for what the view's program says about itself, in the time that the charts show.
+// Loads the published values of the view's program for the visible time.
 import { TICK_MS, type App } from "../app";
 import { Api, isAbort, msOf, rangeParams, type PastLine, type ValueHistory, type ValuesAnswer } from "../lib/api";
 import { clock, showing } from "../lib/axis";
@@ -8,22 +8,22 @@ import type { View } from "../lib/state";
 export interface Line { ms: number; text: string; isPause: boolean }
 
 const POINTS = 300;
-const SELDOM_MS = 8000; // where nobody looks at the numbers
+const SELDOM_MS = 8000; // period while the numbers are hidden
 const lineOf = ({ time_unix_ns, text, is_cut, is_pause }: PastLine): Line =>
   ({ ms: msOf(time_unix_ns), text: is_cut ? `${text} …` : text, isPause: is_pause });
 
 export class Feed {
-  pid = 0; // that the rest is of
+  pid = 0; // process of the other fields
   history: ValueHistory | null = null;
   times: number[] = []; // seconds since the epoch
   lines: Line[] = []; // of the log; without control only pauses
-  now: ValuesAnswer | null = null; // null: not known, or not for this page
+  now: ValuesAnswer | null = null; // null: unknown, or control is not allowed
   error = "";
   private readonly api = new Api();
   private asked = "";
   private next = 0;
-  private turn = 0; // of the latest question; an answer to another one is too late
-  private lastPause = -1; // ms of the latest that was seen
+  private turn = 0; // number of the latest question; answers to older ones are dropped
+  private lastPause = -1; // ms of the latest known pause; -1: none yet
 
   constructor(private readonly app: App, private readonly changed: () => void) {}
 
@@ -31,7 +31,7 @@ export class Feed {
     this.api.abort();
   }
 
-  // isShown: whether somebody looks at the numbers, not at phases alone.
+  // isShown: the tab is visible, so that more than phases is needed.
   update(view: View, isShown: boolean): void {
     if (view.pid === 0) return;
     const axis = this.app.axis();
@@ -39,23 +39,23 @@ export class Feed {
     if (question === this.asked && !(view.live && performance.now() >= this.next)) return;
     if (view.pid !== this.pid) this.forget(view.pid);
     this.asked = question;
-    this.next = performance.now() + 60_000; // not while this one runs
+    this.next = performance.now() + 60_000; // prevents a second request while this one runs
     void this.ask(view, isShown);
   }
 
-  // The point at the cursor, or the last; -1: there is none.
+  // Index of the point at the cursor, else of the last; -1: no points.
   indexOf(view: View): number {
     if (view.live || view.end === undefined) return this.times.length - 1;
     const after = this.times.findIndex((time) => time * 1000 > view.end! + 500);
     return after < 0 ? this.times.length - 1 : after - 1;
   }
 
-  // Something is other than it was.
+  // Call this after a change to load the values soon.
   askSoon(): void {
     this.next = 0;
   }
 
-  // Lets go on what waits in a pause.
+  // Resumes threads that wait at a pause point.
   async resume(): Promise<void> {
     try {
       await this.api.resume(this.pid);
@@ -97,7 +97,7 @@ export class Feed {
     this.changed();
   }
 
-  // Lines of the log, and what has no number: for who may control programs.
+  // Log lines and values that are not numbers; they require control.
   private async askMore(view: View, isShown: boolean, history: ValueHistory): Promise<[Line[], ValuesAnswer | null]> {
     if (!isShown || !this.app.server.control) return [history.pauses.map(lineOf), null];
     const { begin_unix_ns, end_unix_ns } = history.range;
@@ -106,7 +106,7 @@ export class Feed {
     return [past.lines.map(lineOf), now];
   }
 
-  // A page that is live stays where the program says that viewers stop.
+  // A live page stops at a new pause point.
   private stopAtPause({ pauses }: ValueHistory): void {
     const last = pauses.at(-1), ms = last ? msOf(last.time_unix_ns) : 0, isFirst = this.lastPause < 0;
     if (ms <= this.lastPause) return;
@@ -114,6 +114,6 @@ export class Feed {
     const { store } = this.app;
     if (isFirst || !last || !store.get().live) return;
     store.update({ live: false, end: ms, axis: showing(this.app.axis(), ms) }, true);
-    this.app.say(`The program has reached a pause point: ${last.text} (${clock(ms)})`);
+    this.app.notify(`The program has reached a pause point: ${last.text} (${clock(ms)})`);
   }
 }

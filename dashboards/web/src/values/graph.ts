@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A value as the graph of blocks that it is: each once, those that several hold marked, the nearest at the left.
+// Draws a value as a graph of blocks: each block once, shared ones marked, the nearest at the left.
 import type { GraphNode, Value } from "../lib/api";
 import { button, draw, make } from "../lib/dom";
 import { count } from "../lib/format";
 import { nodeText, valueText } from "./value_text";
 
 const BOX = { width: 190, height: 20, gapX: 60, gapY: 8 };
-const LEAVES = 3; // fields without a block that a box tells of
+const LEAVES = 3; // fields without a block that a box lists
 
-interface Place { x: number; y: number }
+interface BoxPosition { x: number; y: number }
 
-// By number from 1 on: how far from the first block.
+// Distance of each node from the first one; nodes are numbered from 1.
 function depthsOf(nodes: readonly GraphNode[]): number[] {
   const depths = nodes.map(() => -1);
   let row = nodes.length > 0 ? [0] : [];
@@ -22,7 +22,7 @@ function depthsOf(nodes: readonly GraphNode[]): number[] {
   return depths;
 }
 
-function placesOf(nodes: readonly GraphNode[]): Place[] {
+function positionsOf(nodes: readonly GraphNode[]): BoxPosition[] {
   const taken = new Map<number, number>();
   return depthsOf(nodes).map((depth) => {
     const row = taken.get(depth) ?? 0;
@@ -33,12 +33,12 @@ function placesOf(nodes: readonly GraphNode[]): Place[] {
 
 function boxText({ value, fields }: GraphNode): string {
   const leaves = fields.filter(({ node }) => node === 0).map((field) => (field.value ? valueText(field.value) : ".."));
-  const told = leaves.slice(0, LEAVES).join("; ") + (leaves.length > LEAVES ? "; .." : "");
-  return (value ? nodeText(value) : "") + (told === "" ? "" : `: ${told}`);
+  const shown = leaves.slice(0, LEAVES).join("; ") + (leaves.length > LEAVES ? "; .." : "");
+  return (value ? nodeText(value) : "") + (shown === "" ? "" : `: ${shown}`);
 }
 
-// A way back goes around below; it is drawn dashed.
-function edge(from: Place, to: Place, ends: string): SVGPathElement {
+// Draws an edge. One that leads back goes around below the boxes, dashed.
+function edge(from: BoxPosition, to: BoxPosition, ends: string): SVGPathElement {
   const y1 = from.y + BOX.height / 2, y2 = to.y + BOX.height / 2, isBack = to.x <= from.x;
   const x1 = from.x + BOX.width, x2 = isBack ? to.x + BOX.width : to.x, bend = isBack ? 40 : BOX.gapX / 2;
   return draw("path", { class: isBack ? "edge back" : "edge", "data-ends": ends, fill: "none", "marker-end": "url(#value-arrow)",
@@ -46,7 +46,7 @@ function edge(from: Place, to: Place, ends: string): SVGPathElement {
 }
 
 function drawing(nodes: readonly GraphNode[]): SVGSVGElement {
-  const places = placesOf(nodes);
+  const places = positionsOf(nodes);
   const width = Math.max(...places.map(({ x }) => x)) + BOX.width + 60, height = Math.max(...places.map(({ y }) => y)) + BOX.height + 8;
   const edges = nodes.flatMap((node, i) => node.fields.flatMap((field) => {
     const to = places[field.node - 1];
@@ -77,16 +77,16 @@ export class GraphView {
 
   show(name: string, value: Value): void {
     const nodes = value.graph, shared = nodes.filter(({ references }) => references > 1).length;
-    const said = nodes.length === 0 ? `${valueText(value)}: no blocks` : `${count(nodes.length)} block${nodes.length === 1 ? "" : "s"}` +
+    const summary = nodes.length === 0 ? `${valueText(value)}: no blocks` : `${count(nodes.length)} block${nodes.length === 1 ? "" : "s"}` +
       `${value.graph_is_cut ? ", and more" : ""}; ${count(shared)} held by several`;
     const close = button("Close", () => { this.element.hidden = true; }, { className: "button small" });
     const body = make("div", { className: "graph-body" });
     if (nodes.length > 0) body.append(this.withPointing(drawing(nodes)));
-    this.element.replaceChildren(make("div", { className: "graph-head" }, make("h3", {}, name), make("span", { className: "muted" }, said),
+    this.element.replaceChildren(make("div", { className: "graph-head" }, make("h3", {}, name), make("span", { className: "muted" }, summary),
       make("span", { className: "space" }), close), body);
   }
 
-  // What a block under the pointer holds, and what holds it.
+  // Highlights the edges of the block under the pointer.
   private withPointing(picture: SVGSVGElement): SVGSVGElement {
     picture.addEventListener("pointerover", (event) => {
       const node = (event.target as Element).closest("g.block")?.getAttribute("data-node") ?? "";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A few lines over the time that all charts share, the range of each step below them.
+// A few lines on the time axis that all charts share, above the range of each step.
 import uPlot from "uplot";
 import { BINARY, brushed, SIDE_PX } from "../chart/area_chart";
 import { drawCursor, drawRanges, type Marks } from "../chart/marks";
@@ -10,10 +10,10 @@ import type { Range } from "../lib/state";
 
 export interface DrawnLine {
   label: string;
-  values: readonly number[]; // NaN: nothing is drawn
-  lows?: readonly number[]; // of each step
+  values: readonly number[]; // NaN draws nothing
+  lows?: readonly number[]; // least values of each step
   highs?: readonly number[];
-  slot: number; // of the palette; -1: as memory's heap is drawn
+  slot: number; // slot of the palette; -1: colour of the heap line
   dash?: boolean;
 }
 
@@ -38,7 +38,7 @@ export class LineChart {
   private palette: Palette = paletteOf(false);
   private readonly resized = new ResizeObserver(() => this.fit());
 
-  // onPoint: the point of the data under the pointer, on any chart; null: none.
+  // onPoint reports the data point under the pointer on any chart; null: none.
   constructor(private readonly moves: Moves, private readonly onPoint: (index: number | null) => void) {
     this.element.className = "plot";
     this.resized.observe(this.element);
@@ -108,7 +108,7 @@ export class LineChart {
   }
 }
 
-// With zero where that is near.
+// Includes zero if it is near.
 function limits(min: number, max: number): [number, number] {
   if (!Number.isFinite(min) || !Number.isFinite(max)) return [0, 1];
   const low = min > 0 && min < 0.7 * max ? 0 : min, high = max < 0 && max > 0.7 * min ? 0 : max;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines of a program's log up to the cursor.
+// A program's log lines up to the cursor.
 import { clock } from "../lib/axis";
 import { make } from "../lib/dom";
 import type { Line } from "./feed";
@@ -17,7 +17,7 @@ export class LogPane {
     this.element = make("section", { className: "value-log", "aria-label": "Log of the program" }, make("h3", {}, "Log"), this.note, this.list);
   }
 
-  // until: milliseconds; Infinity: all.
+  // until: milliseconds; Infinity shows all.
   show(lines: readonly Line[], until: number, mayRead: boolean): void {
     const seen = lines.filter(({ ms }) => ms <= until).slice(-MOST);
     this.note.textContent = mayRead ? seen.length === 0 ? "No lines in this time: a program keeps lines only while a viewer is present." : "" : OFF;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the modules of any program hold, read when it is asked for.
+// Values of a program's modules, read on request.
 import type { App } from "../app";
 import { Api, type NamedValue } from "../lib/api";
 import { button, make } from "../lib/dom";
@@ -15,14 +15,14 @@ export class Modules {
   private readonly off = make("p", { className: "muted" }, `${CONTROL_OFF} to read what the program's modules hold, or use memprofctl values.`);
   private readonly api = new Api();
   private readonly pattern = make("input", { type: "search", className: "field", placeholder: "Cache, ^Cache\\[3\\]$ …", "aria-label": "Names of modules, RE2" });
-  private readonly said = make("span", { className: "muted" });
+  private readonly status = make("span", { className: "muted" });
   private readonly body = make("tbody");
   private readonly table = make("table", { className: "value-modules", hidden: true }, this.body);
 
   constructor(private readonly app: App, private readonly onGraph: (value: NamedValue) => void,
     private readonly onKeep: (value: NamedValue) => void) {
     this.form = make("form", { className: "modules-head" }, make("h3", {}, "Modules"), this.pattern,
-      make("button", { type: "submit", className: "button", title: "What modules hold now: references, tables, queues" }, "Read"), this.said);
+      make("button", { type: "submit", className: "button", title: "What modules hold now: references, tables, queues" }, "Read"), this.status);
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
       void this.read();
@@ -37,20 +37,20 @@ export class Modules {
   }
   clear(): void {
     this.table.hidden = true;
-    this.said.textContent = "";
+    this.status.textContent = "";
   }
 
   private async read(): Promise<void> {
     const { pid } = this.app.store.get();
-    this.said.textContent = "Reading …";
+    this.status.textContent = "Reading …";
     try {
       const { values, fields, left_out: more } = await this.api.values({ pid, pattern: this.pattern.value, limit: LIMIT });
       if (pid !== this.app.store.get().pid) return;
       this.body.replaceChildren(...values.map((value) => this.row(value)));
       this.table.hidden = values.length === 0;
-      this.said.textContent = `${count(values.length)} of ${count(Number(fields))} names` + (Number(more) > 0 ? `; ${count(Number(more))} more` : "");
+      this.status.textContent = `${count(values.length)} of ${count(Number(fields))} names` + (Number(more) > 0 ? `; ${count(Number(more))} more` : "");
     } catch (error) {
-      this.said.textContent = (error as Error).message;
+      this.status.textContent = (error as Error).message;
     }
   }
 

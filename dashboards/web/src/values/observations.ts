@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program says about itself, by name: numbers over time, and in words at one moment.
+// Published values by name: numbers over time, and text at one moment.
 import type { Reported, ValueHistory, ValueSeries } from "../lib/api";
 import { bytes, count, duration } from "../lib/format";
 
 type Quantity = "HITS" | "SECONDS" | "STOPS" | "RUNNING" | "NUMBER" | "SIZE" | "BUCKETS" | "EMPTY_BUCKETS" | "LONGEST_CHAIN" | "BYTES";
 export type Kind = "point" | "timer" | "phase" | "value" | "tag";
 
-// NaN where it is not known.
+// Values per step, NaN if unknown.
 export interface Numbers { lasts: number[]; lows: number[]; highs: number[] }
 
 export interface Observation {
-  id: string; // of kind and name
+  id: string; // kind and name
   kind: Kind;
-  name: string; // with labels
+  name: string; // includes labels
   unit: string;
   numbers: Map<Quantity, Numbers>;
-  isKept?: boolean; // a value of a module, which memprofd keeps for who has chosen it
-  now?: Reported; // as it is now, for who may see that
+  isKept?: boolean; // a module value that memprofd records on request
+  now?: Reported; // the present value, if control is allowed
 }
 
-// What can be drawn of an observation.
+// One line of an observation in a plot.
 export interface Line {
   id: string;
   observation: Observation;
@@ -38,7 +38,7 @@ export function nameOf({ name, labels }: { name: string; labels: readonly { key:
 
 const idOf = (kind: Kind, name: string): string => `${kind} ${name}`;
 
-// In the order in which the program made them; what it says now may have more than history, which has numbers alone.
+// In the order of the program. The present values may contain more than the history, which has only numbers.
 export function observationsOf(history: ValueHistory, now: readonly Reported[], kept: readonly string[]): Observation[] {
   const all = new Map<string, Observation>();
   const one = (kind: Kind, name: string, unit: string): Observation => {
@@ -50,7 +50,7 @@ export function observationsOf(history: ValueHistory, now: readonly Reported[], 
     one(kindOf(series.kind), nameOf(series), series.unit).numbers.set(quantityOf(series), {
       lasts: numbersOf(series.lasts), lows: numbersOf(series.lows), highs: numbersOf(series.highs) });
   }
-  // A request has a name alone.
+  // Requests have only a name.
   for (const reported of now.filter(({ kind }) => kind !== "REPORTED_KIND_REQUEST")) one(kindOf(reported.kind), nameOf(reported), reported.unit).now = reported;
   for (const name of kept) one("value", name, "").isKept = true;
   return [...all.values()];
@@ -81,7 +81,7 @@ export function linesOf(observation: Observation): Line[] {
     shown: shown ?? ((value) => `${number(value)}${observation.unit === "" ? "" : ` ${observation.unit}`}`) }));
 }
 
-// What a line has at each time: a level, or a change per second since the time before.
+// Values of a line over time: levels, or changes per second since the previous time.
 export function valuesOf(line: Line, times: readonly number[]): Numbers {
   const quantity = line.id.split("\n").at(-1) as Quantity;
   const found = line.observation.numbers.get(quantity) ?? { lasts: [], lows: [], highs: [] };
@@ -93,14 +93,14 @@ export function valuesOf(line: Line, times: readonly number[]): Numbers {
   return { lasts: rates, lows: rates, highs: rates };
 }
 
-// ---------------------------------------------------------------- words
+// ---------------------------------------------------------------- text
 
 const known = (observation: Observation, quantity: Quantity, index: number): number | undefined => {
   const value = observation.numbers.get(quantity)?.lasts[index];
   return value === undefined || Number.isNaN(value) ? undefined : value;
 };
 
-// What it is at a point of the history; "" where that is not known.
+// Text of an observation at a point of the history; "" if unknown.
 export function textAt(observation: Observation, index: number): string {
   const at = (quantity: Quantity) => known(observation, quantity, index), unit = observation.unit === "" ? "" : ` ${observation.unit}`;
   const hits = at("HITS"), stops = at("STOPS"), size = at("SIZE"), value = at("NUMBER"), buckets = at("BUCKETS"), memory = at("BYTES");

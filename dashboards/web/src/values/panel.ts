@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tab with what a program says about itself and what its modules hold.
+// The tab with published values and module values.
 import type { App, Panel } from "../app";
 import { Api } from "../lib/api";
 import { clock } from "../lib/axis";
@@ -17,10 +17,10 @@ import { Rows } from "./rows";
 import { Control } from "./switches";
 import "./values.css";
 
-const NODES = 300; // of a graph: more are no picture
+const NODES = 300; // more are not readable
 const NOTHING = "This program publishes no values (see docs/values.md). Module values can be read in any program.";
 
-// The plots that the view has, in its order.
+// Plots of the view, in its order.
 function plotsOf(view: View): string[] {
   try {
     const parts: unknown = JSON.parse(view.extra["values.plots"] ?? "[]");
@@ -39,10 +39,10 @@ export class ValuesPanel implements Panel {
   private readonly graph = new GraphView();
   private readonly modules: Modules;
   private readonly filter = make("input", { type: "search", className: "field", placeholder: "Names that have …", "aria-label": "Names" });
-  private readonly said = make("output", { className: "muted" });
+  private readonly status = make("output", { className: "muted" });
   private readonly resume: HTMLButtonElement;
   private readonly control: Control;
-  private readonly all: HTMLElement; // switches of all that is shown
+  private readonly all: HTMLElement; // switches for all visible values
   private pid = 0;
 
   constructor(container: HTMLElement, private readonly app: App) {
@@ -58,7 +58,7 @@ export class ValuesPanel implements Panel {
         title: `${enabled ? "Resumes" : "Stops"} updating all values that match the field` });
     this.all = make("span", { className: "switches" }, all("All off", false), all("All on", true));
     this.filter.addEventListener("input", () => app.store.setExtra("values.names", this.filter.value));
-    container.append(make("div", { className: "values-controls" }, this.filter, this.said, make("span", { className: "space" }), this.resume, this.all),
+    container.append(make("div", { className: "values-controls" }, this.filter, this.status, make("span", { className: "space" }), this.resume, this.all),
       this.plots.element, make("div", { className: "values-parts" }, make("div", { className: "values-table" }, this.rows.element), this.log.element),
       this.modules.element, this.graph.element);
   }
@@ -82,7 +82,7 @@ export class ValuesPanel implements Panel {
   // For scripts.
   describe(): object {
     return { rows: this.rows.describe(), plots: this.plots.describe(), times: this.feed.times, lines: this.feed.lines,
-      said: this.said.textContent };
+      said: this.status.textContent };
   }
 
   private render(view: View): void {
@@ -91,7 +91,7 @@ export class ValuesPanel implements Panel {
     const all = history ? observationsOf(history, now?.reported ?? [], now?.kept ?? []) : [], names = view.extra["values.names"] ?? "";
     const shown = all.filter(({ name }) => name.includes(names)), index = this.feed.indexOf(view), plotted = plotsOf(view);
     if (document.activeElement !== this.filter) this.filter.value = names;
-    this.say(view, all, shown);
+    this.showStatus(view, all, shown);
     this.resume.hidden = !now || now.waiting === 0;
     this.rows.element.hidden = all.length === 0;
     const canControl = this.app.server.control && this.app.runs();
@@ -104,7 +104,7 @@ export class ValuesPanel implements Panel {
     this.modules.update();
   }
 
-  private say(view: View, all: readonly Observation[], shown: readonly Observation[]): void {
+  private showStatus(view: View, all: readonly Observation[], shown: readonly Observation[]): void {
     const { history, now, error } = this.feed, parts: string[] = [];
     if (error !== "") parts.push(error);
     else if (!history) parts.push("Loading …");
@@ -114,7 +114,7 @@ export class ValuesPanel implements Panel {
     if (Number(history?.lost_lines ?? 0) > 0) parts.push(`${count(Number(history!.lost_lines))} lines were lost before they were read`);
     if (Number(now?.refused_names ?? 0) > 0) parts.push(`for ${count(Number(now!.refused_names))} names the program's registry had no place`);
     if (now && now.why_nothing_reported !== "") parts.push(now.why_nothing_reported);
-    this.said.textContent = parts.join("; ");
+    this.status.textContent = parts.join("; ");
   }
 
   private togglePlot(id: string): void {
@@ -123,7 +123,7 @@ export class ValuesPanel implements Panel {
     store.setExtra("values.plots", next.length === 0 ? "" : JSON.stringify(next), true);
   }
 
-  // observation: null for a value of a module.
+  // observation is null for a module value.
   private async showGraph(name: string, observation: Observation | null): Promise<void> {
     const { pid } = this.app.store.get();
     this.graph.waitFor(name);

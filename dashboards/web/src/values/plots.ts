@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chosen numbers of a program, one below the other on the time axis of all charts, memory first.
+// Plots of selected numbers below each other on the shared time axis; memory comes first.
 import { TICK_MS, type App } from "../app";
 import type { Marks } from "../chart/marks";
 import { movesOf } from "../chart/moves";
@@ -16,7 +16,7 @@ export const MAX_PLOTS = 8;
 const MEMORY = "memory";
 const POINTS = 300;
 
-interface Plot { box: HTMLElement; said: HTMLElement; chart: LineChart; last: string }
+interface Plot { box: HTMLElement; caption: HTMLElement; chart: LineChart; last: string }
 
 export class Plots {
   readonly element = make("div", { className: "value-plots", role: "group", "aria-label": "Plots" });
@@ -44,7 +44,7 @@ export class Plots {
 
   // For scripts: what is drawn.
   describe(): object[] {
-    return [...this.plots].map(([id, { last, said }]) => ({ id, last, said: said.textContent }));
+    return [...this.plots].map(([id, { last, caption }]) => ({ id, last, said: caption.textContent }));
   }
 
   // ------------------------------------------------------------ memory
@@ -90,11 +90,11 @@ export class Plots {
       this.plots.delete(id);
     }
     if (ids.length === 0) return;
-    const memory = this.memoryLines(), last = memory.lines.map(({ label, values }) => `${label} ${said(values.at(-1), bytes)}`).join(", ");
+    const memory = this.memoryLines(), last = memory.lines.map(({ label, values }) => `${label} ${textOrDash(values.at(-1), bytes)}`).join(", ");
     this.show(view, MEMORY, `Memory: ${last}`, last, memory.times, memory.lines, bytes);
     this.lines.forEach((line, i) => {
       const { lasts, lows, highs } = valuesOf(line, this.feed.times), index = this.pointed ?? this.feed.indexOf(view);
-      const text = said(lasts[index], (value) => line.shown(value));
+      const text = textOrDash(lasts[index], (value) => line.shown(value));
       this.show(view, line.id, `${line.title}: ${text}`, text, this.feed.times, [{ label: line.label, values: lasts, lows, highs, slot: i }],
         (value) => line.shown(value));
     });
@@ -103,7 +103,7 @@ export class Plots {
   private show(view: View, id: string, title: string, last: string, times: readonly number[], lines: DrawnLine[],
     tick: (value: number) => string): void {
     const plot = this.plots.get(id) ?? this.add(id);
-    plot.said.textContent = title;
+    plot.caption.textContent = title;
     plot.last = last;
     plot.chart.show({ times, lines, axis: { ...this.app.axis() }, marks: this.marks(view), dark: this.app.isDark(), tick,
       isBinary: id === MEMORY });
@@ -115,7 +115,7 @@ export class Plots {
     const close = isMemory ? [] : [button("✕", () => this.drop(id), { className: "button small", "aria-label": "Remove this plot" })];
     const box = make("div", { className: "value-plot" }, make("div", { className: "plot-head" }, text, ...close), chart.element);
     this.element.append(box);
-    const plot = { box, said: text, chart, last: "" };
+    const plot = { box, caption: text, chart, last: "" };
     this.plots.set(id, plot);
     return plot;
   }
@@ -127,7 +127,7 @@ export class Plots {
       const plot = this.plots.get(line.id);
       if (!plot) continue;
       const at = index ?? this.feed.indexOf(this.app.store.get());
-      plot.said.textContent = `${line.title}: ${said(valuesOf(line, this.feed.times).lasts[at], (value) => line.shown(value))}`;
+      plot.caption.textContent = `${line.title}: ${textOrDash(valuesOf(line, this.feed.times).lasts[at], (value) => line.shown(value))}`;
     }
   }
 
@@ -138,5 +138,5 @@ export class Plots {
   }
 }
 
-const said = (value: number | undefined, shown: (value: number) => string): string =>
+const textOrDash = (value: number | undefined, shown: (value: number) => string): string =>
   value === undefined || !Number.isFinite(value) ? "–" : shown(value);

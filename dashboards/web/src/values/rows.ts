@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of all that a program says about itself. Rows stay while it is live, so that what is pointed at does.
+// The table of published values. It keeps its rows while live, so that a row under the pointer stays.
 import type { DurationRange, Reported } from "../lib/api";
 import { button, draw, make } from "../lib/dom";
 import { duration } from "../lib/format";
@@ -23,20 +23,20 @@ interface Row {
   switches: Switches;
 }
 
-// What is there at a point of the history; isNow: that is the present.
+// Content of the table at a point of the history; isNow: the point is the present.
 export interface ShownRows {
   observations: readonly Observation[];
   times: readonly number[];
   index: number;
   isNow: boolean;
   plotted: readonly string[];
-  canControl: boolean; // and so see graphs
+  canControl: boolean; // shows switches and graphs
 }
 
-// What half and 99 of 100 of a timer's intervals do not exceed.
+// Median and 99th percentile of a timer's intervals.
 function limitsOf(now: Reported | undefined): string {
   const limit = (range: DurationRange | undefined): string => {
-    const high = Number(range?.high_seconds); // "Infinity", where a bucket has no end
+    const high = Number(range?.high_seconds); // "Infinity" for an open bucket
     return Number.isFinite(high) ? duration(high) : `over ${duration(range?.low_seconds ?? 0)}`;
   };
   return now?.durations ? `; 50 % within ${limit(now.durations.p50)}, 99 % ${limit(now.durations.p99)}` : "";
@@ -46,9 +46,9 @@ function wordsOf(observation: Observation, index: number, isNow: boolean): strin
   const { now } = observation;
   if (isNow && now?.is_off) return "(off)";
   const isValue = observation.kind === "value" || observation.kind === "tag";
-  const said = isNow && now?.value && isValue && !now.is_bool ? valueText(now.value) : "";
-  const unit = observation.unit === "" || said === "" ? "" : ` ${observation.unit}`;
-  const text = said === "" ? textAt(observation, index) + (isNow ? limitsOf(now) : "") : said + unit;
+  const current = isNow && now?.value && isValue && !now.is_bool ? valueText(now.value) : "";
+  const unit = observation.unit === "" || current === "" ? "" : ` ${observation.unit}`;
+  const text = current === "" ? textAt(observation, index) + (isNow ? limitsOf(now) : "") : current + unit;
   const age = isNow && now && now.age_seconds > 10 ? `, ${duration(now.age_seconds)} old` : "";
   return text === "" ? "–" : text + age;
 }
@@ -118,7 +118,7 @@ export class Rows {
   }
 }
 
-// "x,y x,y ..": from the least to the most of what is known.
+// Points of a sparkline, "x,y x,y ..", scaled from the least to the largest known value.
 function sparkOf(values: readonly number[], times: readonly number[]): string {
   const known = values.filter(Number.isFinite);
   if (known.length < 2) return "";

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be changed of an observation: off, on, how often its function is called; of a value of a module that it is kept
-// no longer. For who may control programs.
+// Switches of an observation: off, on, period of its function; for a module value: forget. They require control.
 import type { App } from "../app";
 import { Api } from "../lib/api";
 import { button, make } from "../lib/dom";
 import { escapeRegExp } from "../lib/text";
 import type { Observation } from "./observations";
 
-// Periods of functions, ms; 0: the program's own.
+// Periods of functions in ms; 0: the program's own.
 const PERIODS: readonly [number, string][] = [[0, "its own period"], [100, "each 0.1 s"], [1000, "each second"], [10_000, "each 10 s"], [60_000, "each minute"]];
 
 export const onlyThat = (name: string): string => `^${escapeRegExp(name)}$`;
@@ -22,7 +21,7 @@ export class Control {
 
   constructor(private readonly app: App, private readonly changed: () => void) {}
 
-  // Those of one row.
+  // Switches of one row.
   switches({ name }: Observation): Switches {
     let isOff = false;
     const toggle = button("Off", () => void this.adjust(onlyThat(name), { enabled: isOff }), { className: "button small switch" });
@@ -47,7 +46,7 @@ export class Control {
     return { element: make("span", { className: "switches" }, toggle, period, forget), show };
   }
 
-  // All whose names have a text.
+  // Switches all values whose name contains the text.
   async switchAll(text: string, enabled: boolean): Promise<void> {
     await this.adjust(escapeRegExp(text), { enabled });
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A value in words, as memprofctl says it.
+// Formats a value in the way memprofctl prints it.
 import type { Value } from "../lib/api";
 import { bytes, count } from "../lib/format";
 
@@ -46,7 +46,7 @@ export function valueText(value: Value): string {
   }
 }
 
-// A block of a graph, in which fields are drawn apart.
+// Text of a block in a graph, where its fields are drawn separately.
 export function nodeText(value: Value): string {
   if (value.kind !== "VALUE_KIND_BLOCK" && value.kind !== "VALUE_KIND_REFERENCE") return valueText(value);
   return `${value.tag === 0 ? "" : `tag ${value.tag}, `}${count(Number(value.size))} field${Number(value.size) === 1 ? "" : "s"}`;

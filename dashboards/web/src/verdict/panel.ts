@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// In the first view, below the programs, whose buttons it does not move: whether the view's program leaks, where, and
-// since when, over everything that is recorded.
+// The verdict below the list of programs: whether the view's program leaks, where, and since when, over all recorded
+// time.
 import "./verdict.css";
 import type { App, Panel } from "../app";
 import { openTab } from "../flame/frame_menu";
@@ -12,10 +12,11 @@ import { escapeRegExp } from "../lib/text";
 import { idOf } from "../sites/rows";
 import { verdictOf, type Suspect, type Verdict } from "./verdict";
 
-// A question about all that is recorded is asked seldom, and more seldom where the answer takes long.
+// Questions about all recorded time are rare, and rarer still if the answer is slow: LOAD is their largest share of
+// time.
 const AGE_MS = 10_000, LOAD = 0.02;
 const SERIES = 20, POINTS = 120;
-// As high as most answers, so that what is below stays where it is.
+// As high as most answers, so that the content below does not move.
 const LOOKING: Verdict = { kind: "unknown", title: "Searching for leaks …", detail: "Over everything that is recorded.", suspects: [] };
 const OBSERVED: Verdict = { kind: "unknown", title: "Whether something leaks is not known in observe mode",
   detail: "Live memory is known only with an agent in the program. Resident memory, below, shows whether the process grows.", suspects: [] };
@@ -30,8 +31,8 @@ export class VerdictPanel implements Panel {
   private readonly list = make("ol");
   private readonly why: WhyTree;
   private shown: Verdict | null = null;
-  private pid = 0;  // that is shown
-  private next = 0;  // when it is asked again
+  private pid = 0;  // the process shown
+  private next = 0;  // time of the next request
 
   constructor(private readonly container: HTMLElement, private readonly app: App) {
     this.why = new WhyTree(app);
@@ -66,9 +67,9 @@ export class VerdictPanel implements Panel {
 
   private async ask(pid: number): Promise<void> {
     const began = performance.now();
-    this.next = Infinity;  // not while this one runs
+    this.next = Infinity;  // prevents a second request while this one runs
     try {
-      // Named by frames of the application, whatever the filter says: it is of the whole program.
+      // The verdict covers the whole program, so it ignores the filter.
       const selection = { "selection.pid": pid, ...filterParams({ filter: {} }, "selection.") };
       const [answer, history] = await Promise.all([this.leaks.leaks({ ...selection, group_by: "site", limit: 0, roll_up: true }),
         this.history.history({ ...selection, measure: "live", group_by: "site", limit: SERIES, points: POINTS })]);
@@ -80,7 +81,7 @@ export class VerdictPanel implements Panel {
   }
 
   private show(verdict: Verdict): void {
-    // A button that has the focus stays where it is.
+    // Keeps a button that has the focus.
     const isUsed = this.list.contains(document.activeElement) && verdict.kind === this.shown?.kind;
     if (isUsed || JSON.stringify(verdict) === JSON.stringify(this.shown)) return;
     this.shown = verdict;
@@ -106,7 +107,7 @@ export class VerdictPanel implements Panel {
     const exactly = `^${escapeRegExp(site.function)}$`;
     const small = (text: string, act: () => void, title: string) => button(text, act, { className: "button small", title });
     const actions = site.function === "" ? [] : [
-      small("What keeps it alive", () => this.why.look(exactly), "A snapshot of the heap names what holds its blocks"),
+      small("What keeps it alive", () => this.why.show(exactly), "A snapshot of the heap names what holds its blocks"),
       small("In the flame graph", () => this.open("flame", { search: exactly }), "The callstacks that allocate it")];
     return make("li", {}, make("span", { className: "site" },
       button(name, () => this.open("sites", { "sites.mode": "growth", "sites.by": by === "site" ? "" : by, "sites.open": idOf(site, by) }), { className: "link", title: "Its numbers, lifetimes and callstacks" }),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The answer of memprofctl leaks in words: is something leaking, where, since when.
+// The answer of memprofctl leaks in words: whether there is a leak, where, and since when.
 import type { HistoryAnswer, Leak, LeakGroup, LeaksAnswer, MemoryGrowth } from "../lib/api";
 import { msOf } from "../lib/api";
 import { clock } from "../lib/axis";
 import { bytes, change, duration, estimate } from "../lib/format";
 import type { GroupBy } from "../lib/names";
 
-// growth: of memory, and samples do not show where.
+// growth: memory grows, but samples do not show where.
 export type Kind = "leak" | "growth" | "none" | "unknown";
 
 export interface Suspect {
@@ -33,13 +33,13 @@ const FIRST = 3;
 const RISE = 0.95;
 // A rise that begins in this first share of its session may have begun before.
 const AT_ONCE = 0.1;
-// An area with fewer moments is not judged; kFewestFloors of daemon/query/memory_growth.h.
+// Fewest moments needed to judge an area; kFewestFloors of daemon/query/memory_growth.h.
 const FEWEST_MOMENTS = 6;
 const AREAS: Record<MemoryGrowth["area"], string> = { MEMORY_AREA_UNSPECIFIED: "memory", MEMORY_AREA_HEAP: "OCaml heap",
   MEMORY_AREA_NATIVE: "native memory", MEMORY_AREA_MAPPED: "mapped files" };
 
-// When a course that has risen began to, in milliseconds: the last moment at which it was no higher than at its
-// least but for a twentieth of the rise. null: it has not risen.
+// Begin of a rise in milliseconds: the last moment at which at most a twentieth of the rise above the least value had
+// happened. null: no rise.
 export function riseOf(times: readonly number[], values: readonly number[]): number | null {
   if (values.length < 2) return null;
   const last = values.at(-1)!, least = Math.min(...values), limit = last - RISE * (last - least);
@@ -48,8 +48,8 @@ export function riseOf(times: readonly number[], values: readonly number[]): num
   return null;
 }
 
-// "since 14:07:10" of one series of a history. Live memory restarts at zero in each session, so a rise from the begin
-// of one may be older: "or earlier".
+// "since 14:07:10" for one series of a history. Live memory restarts at zero in each session, so a rise from the
+// begin of a session may be older: "or earlier".
 function sinceText({ points }: HistoryAnswer, values: readonly number[]): string {
   const times = points.map((point) => msOf(point.time_unix_ns)), rise = riseOf(times, values);
   if (rise === null) return "";
@@ -64,7 +64,7 @@ function sinceOf({ site }: Leak, history: HistoryAnswer | null): string {
   return history && series ? sinceText(history, series.values) : "";
 }
 
-// Never quite certain: it rests on an assumption about chance.
+// Never 100 %, because it rests on an assumption about chance.
 const sureText = (confidence: number): string => `${Number((100 * Math.min(confidence, 0.999)).toPrecision(3))} % sure`;
 
 function suspectOf(leak: Leak, by: GroupBy, name: string, since: string): Suspect {
@@ -83,7 +83,7 @@ function groupSuspect({ group_by, leak }: LeakGroup): Suspect {
 const growingAreas = (memory: readonly MemoryGrowth[]): string[] => memory.filter(({ grows }) => grows).map((of) =>
   `${AREAS[of.area]} ${change(of.end_bytes - of.begin_bytes, 0)} since ${clock(msOf(of.since_unix_ns))} (${sureText(of.confidence)})`);
 
-// "native memory, mapped files: steady", or none.
+// ["native memory, mapped files: steady"], or empty.
 function steadyAreas(memory: readonly MemoryGrowth[]): string[] {
   const steady = memory.filter(({ grows, moments }) => !grows && moments >= FEWEST_MOMENTS).map(({ area }) => AREAS[area]);
   return steady.length > 0 ? [`${steady.join(", ")}: steady`] : [];
@@ -102,7 +102,7 @@ function growthOf(memory: readonly MemoryGrowth[], groups: readonly LeakGroup[])
     detail: [...steady.map((text) => `${text[0]!.toUpperCase()}${text.slice(1)}.`), where].join(" "), suspects: groups.slice(0, FIRST).map(groupSuspect) };
 }
 
-// history: of the sites of the same time, by site; null: unknown.
+// history: the sites over the same time; null: unknown.
 export function verdictOf(answer: LeaksAnswer, history: HistoryAnswer | null): Verdict {
   const { leaks, rolled_up: groups, verdict, compared_seconds: seconds, least_leak_bytes_per_second: least } = answer;
   const time = duration(seconds), memory = memoryText(answer.memory);
