@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all of memprofd's dashboards share: variables, selectors, links, annotations.
+// Shared by all dashboards: variables, selectors, links, annotations.
 
 import { AnnotationQueryBuilder, CustomVariableBuilder, DashboardBuilder, DashboardCursorSync,
          DashboardLinkBuilder, DashboardLinkType, DatasourceVariableBuilder, QueryVariableBuilder,
@@ -13,7 +13,7 @@ export const UID = { overview: 'memprofd-overview', target: 'memprofd-target', s
 // ---------------------------------------------------------------- selectors
 
 export const DAEMON = 'job=~"$job",instance=~"$instance"';
-// Histograms of lifetimes and pauses are by program; everything else has a pid besides.
+// Histograms of lifetimes and pauses are by program; all other series also have a pid.
 export const ALL_PIDS = `${DAEMON},program=~"$program"`;
 export const PROGRAM = `${ALL_PIDS},pid=~"$pid"`;
 const ofSite = (selector: string) => `${selector},function=~"$function",location=~"$location"`;
@@ -23,28 +23,27 @@ export const SITE_ALL_PIDS = ofSite(ALL_PIDS);
 export const rate = (metric: string, selector: string) =>
   `rate(${metric}{${selector}}[$__rate_interval])`;
 
-// Only the series of programs that are sampled of a gauge: one that has ended keeps its last
-// values, but holds no memory any more. modifier: "@ end()" or nothing.
+// Restricts a gauge to running programs; an ended one keeps its last values. modifier: "@ end()" or nothing.
 export const ofSampled = (gauge: string, modifier = '') =>
   `(${gauge} ${modifier} and on (job, instance, pid) memprofd_target_up{${PROGRAM}} ${modifier} == 1)`
     .replaceAll('  ', ' ');
 
-// Root of the sum of squares: the error of a sum of independent estimates.
+// Error of a sum of independent estimates.
 export const sumOfErrors = (stderr: string, by = '') => `sqrt(sum${by}(${stderr} ^ 2))`;
 
-// The standard error of the rate of an estimated counter. Between two scrapes the
-// variance of the counter grows by the variance of what was counted in between.
+// Standard error of the rate of an estimated counter. Between two scrapes, the counter's variance grows by the
+// variance of the new counts.
 export function errorOfRate(stderr: string) {
   const before = `${stderr} offset $__rate_interval`;
   return `sqrt(sum(${stderr} ^ 2 - (${before}) ^ 2)) / max(timestamp(${stderr}) - timestamp(${before}))`;
 }
 
-// The legends of a series by program, and of one by process.
+// Legends for a series per program, and for one per process.
 export const BY_PROGRAM = '{{program}}';
 export const BY_PROCESS = '{{program}} {{pid}}';
 
-// How many sampled allocations, promotions and deallocations were lost, or their callstacks;
-// as the rule instance:memprofd_dropped_events:ratio5m.
+// Rate of lost samples, promotions, deallocations or callstacks, like the rule
+// instance:memprofd_dropped_events:ratio5m.
 const lostOf = (which: string) => `sum(${rate('memprofd_dropped_events_total', `${DAEMON},${which}`)})`;
 export const LOST_SHARE = `${lostOf('stage=~"decode|pair|follow"')} / (sum(${rate('memprofd_samples_total', PROGRAM)}) + ` +
   `${lostOf('reason="lost_records"')} > 0) or vector(0)`;
@@ -67,13 +66,12 @@ const job = () => everything(query('job', 'Job', 'label_values(memprofd_build_in
 const instance = () => everything(
   query('instance', 'memprofd', 'label_values(memprofd_build_info{job=~"$job"}, instance)'));
 
-// Programs that ended within the time range are there too. A program goes on over deploys; its
-// processes are for a closer look.
+// Includes programs that ended within the time range. A program continues over deploys; select a process for details.
 const program = () => query('program', 'Program', `label_values(memprofd_target_info{${DAEMON}}, program)`);
 const pid = () => everything(query('pid', 'Process', `label_values(memprofd_target_info{${ALL_PIDS}}, pid)`)
   .sort(VariableSort.NumericalDesc));
 
-// Those with the most live bytes first.
+// Functions with the most live bytes first.
 const functions = () => query('function', 'Function',
   `query_result(sort_desc(sum by (function) (last_over_time(memprofd_site_live_bytes{${PROGRAM}}[$__range]))))`)
   .regex('/function="(.*)"}/').sort(VariableSort.Disabled).multi(true);
@@ -88,7 +86,7 @@ export const VARIABLES = { datasource, job, instance, program, everyProgram: () 
 
 // ---------------------------------------------------------------- links
 
-// kept: variables with the values they have here; fields: labels of the table's row.
+// kept: variables that keep their values; fields: labels of the table's row.
 export const linkTo = (uid: string, kept: string[], fields: string[]) => `/d/${uid}?` +
   [...['datasource', ...kept].map((name) => '${' + name + ':queryparam}'),
    ...fields.map((name) => `var-${name}=` + '${__data.fields.' + name + '}'), '${__url_time_range}'].join('&');
@@ -102,7 +100,7 @@ const BOARDS = [
   { uid: UID.health, title: 'Health', oneProgram: false },
 ];
 
-// To all other dashboards, with what is selected here; a program only where it is one.
+// Links to all other dashboards, with the current selection; a program is passed on only if it is one.
 function others(uid: string) {
   const here = BOARDS.find((board) => board.uid === uid)!;
   return BOARDS.filter((board) => board !== here).map(({ uid: there, title }) => {
@@ -131,7 +129,7 @@ const compactions = () => annotation('Compactions', 'purple',
 const ends = () => annotation('Ends', 'orange',
   `memprofd_target_up{${PROGRAM}} == 0 and memprofd_target_up{${PROGRAM}} offset $__rate_interval == 1`,
   'Ended or no longer profiled', '{{program}} {{pid}}');
-// By the budget, --cpu.max or on request. On OCaml 4 live memory starts again from there.
+// Changes by the budget, by --cpu.max or on request. On OCaml 4 live memory then restarts at zero.
 const rates = () => annotation('Sampling rate changes', 'yellow',
   `changes(memprofd_sampling_rate{${PROGRAM}}[$__rate_interval]) > 0`,
   'Sampling rate changed', '{{program}} {{pid}}');

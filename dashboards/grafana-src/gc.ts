@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The garbage collector of one or several programs.
+// The garbage collector of one or more programs.
 
 import { RowBuilder } from '@grafana/grafana-foundation-sdk/dashboard';
 import { ALL_PIDS, ANNOTATIONS, BY_PROGRAM, PROGRAM, UID, VARIABLES, dashboard, errorOfRate, rate } from './common';
@@ -80,7 +80,7 @@ function collections() {
   ];
 }
 
-// The runtime counts what it allocates; sampling estimates it. They must agree.
+// The runtime counts allocations, and sampling estimates them; both must agree.
 function check() {
   const counted = `sum(${MINOR_WORDS}) + sum(${rate('memprofd_ocaml_major_allocated_bytes_total', PROGRAM)}) - ` +
                   `sum(${rate('memprofd_ocaml_promoted_bytes_total', PROGRAM)})`;

@@ -10,13 +10,13 @@ import { site } from './site';
 import { target } from './target';
 import { values } from './values';
 
-// What is used is older than the newest schema: Grafana 10.4 and later take this one.
+// Only features of Grafana 10.4 are used.
 const SCHEMA_VERSION = 39;
 const OLDEST_GRAFANA = '10.4.0';
 const PLUGIN_NAMES: { [type: string]: string } = { timeseries: 'Time series', stat: 'Stat', table: 'Table',
   heatmap: 'Heatmap', bargauge: 'Bar gauge' };
 
-// What the import page tells to be needed.
+// Requirements that Grafana's import page shows.
 function requirements(dashboard: Dashboard) {
   const types = new Set((dashboard.panels ?? []).map((panel) => panel.type).filter((type) => type !== 'row'));
   return [
@@ -26,8 +26,8 @@ function requirements(dashboard: Dashboard) {
   ];
 }
 
-// The SDK sets a few keys that belong to other types, and would put links and
-// annotations into a menu.
+// Removes keys that the SDK sets although they belong to other types, and those that would put links and annotations
+// into a menu.
 function withoutStrayKeys(dashboard: Dashboard) {
   for (const variable of dashboard.templating?.list ?? []) {
     for (const key of ['auto', 'auto_min', 'auto_count']) delete (variable as Record<string, any>)[key];

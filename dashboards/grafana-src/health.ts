@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// memprofd itself: what it reads, loses and costs.
+// memprofd's own input, losses and cost.
 
 import { RowBuilder } from '@grafana/grafana-foundation-sdk/dashboard';
 import { ANNOTATIONS, BY_PROCESS, DAEMON, LOST_SHARE, PROGRAM, UID, VARIABLES, dashboard, rate } from './common';

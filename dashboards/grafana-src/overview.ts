@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All programs that memprofd profiles.
+// All profiled programs.
 
 import { RowBuilder } from '@grafana/grafana-foundation-sdk/dashboard';
 import { ALL_PIDS, ANNOTATIONS, BY_PROGRAM, DAEMON, LOST_SHARE, PROGRAM, UID, VARIABLES, dashboard, linkTo, ofSampled, rate,

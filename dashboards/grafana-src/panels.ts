@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Panels, queries and columns as all of memprofd's dashboards use them.
+// Panels, queries and columns of all dashboards.
 
 import * as bargauge from '@grafana/grafana-foundation-sdk/bargauge';
 import * as common from '@grafana/grafana-foundation-sdk/common';
@@ -34,7 +34,7 @@ function target(query: Query, index: number) {
 export const LOWER = 'lower limit';
 export const UPPER = 'upper limit';
 
-// value with two standard errors to each side; an estimate is never below zero.
+// value with two standard errors to each side; estimates are never below zero.
 export function withError(value: string, error: string, legend: string): Query[] {
   return [
     { expr: value, legend },
@@ -51,8 +51,8 @@ export interface SeriesOptions {
   stacked?: boolean;
   max?: number;
   logarithmic?: boolean;
-  signed?: boolean;       // else the axis begins at zero
-  legendRight?: boolean;  // where names are many and long
+  signed?: boolean;       // otherwise the axis begins at zero
+  legendRight?: boolean;  // for many or long names
 }
 
 export function series(title: string, queries: Query[], options: SeriesOptions) {
@@ -97,7 +97,7 @@ function shadeBetweenLimits(panel: timeseries.PanelBuilder) {
   panel.overrideByName(LOWER, [...unobtrusive, { id: 'custom.fillOpacity', value: 0 }]);
 }
 
-// A query drawn as a dashed line, with its own unit on the right when one is given.
+// Draws a query as a dashed line; a unit puts it on an axis of its own at the right.
 export function dashed(legend: string, unit?: string): [string, DynamicConfigValue[]] {
   const properties: DynamicConfigValue[] = [
     { id: 'custom.lineStyle', value: { fill: 'dash', dash: [8, 6] } },
@@ -116,7 +116,7 @@ export interface NumberOptions {
   unit: string;
   description: string;
   width?: number;
-  thresholds?: [number, string][];  // from this value on, this colour
+  thresholds?: [number, string][];  // from each value, the colour
   decimals?: number;
 }
 
@@ -147,7 +147,7 @@ export function bars(title: string, query: Query, options: NumberOptions) {
 
 // ---------------------------------------------------------------- distributions
 
-// expr: counts a second by le, as a histogram has them.
+// expr: counts per second by le, as for a histogram.
 export function distribution(title: string, expr: string, options: Omit<SeriesOptions, 'stacked'>) {
   return new heatmap.PanelBuilder().title(title).description(options.description)
     .datasource(DATASOURCE).span(options.width ?? 12).height(options.height ?? 9)
@@ -165,8 +165,8 @@ export function distribution(title: string, expr: string, options: Omit<SeriesOp
 
 export interface Column {
   title: string;
-  expr?: string;   // none: a label
-  label?: string;  // its name, when expr is not given
+  expr?: string;   // without it, a label
+  label?: string;  // name of the label, without expr
   unit?: string;
   decimals?: number;
   colours?: { [value: string]: { text: string; color: string } };
@@ -174,7 +174,7 @@ export interface Column {
   width?: number;
 }
 
-// One row for each combination of the label columns; every expr has the same labels.
+// One row per combination of the label columns; all expressions have the same labels.
 export function grid(title: string, columns: Column[], options:
                      { description: string; height?: number; width?: number; sortBy?: string }) {
   const panel = new table.PanelBuilder().title(title).description(options.description)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Panels about many sites, on the dashboards of all programs and of one.
+// Panels about many sites, shared by the dashboards of all programs and of one.
 
 import { ALL_PIDS, PROGRAM, UID, linkTo, ofSampled, rate, sumOfErrors } from './common';
 import { Column, Query, UNIT, grid, series } from './panels';
@@ -10,7 +10,7 @@ const BY_SITE = 'by (function, location)';
 export const older = (seconds: number, selector = PROGRAM) =>
   `memprofd_site_live_older_bytes{${selector},older_than="${seconds}"}`;
 
-// The sites that are largest at the end of the time range, and the sum of the rest.
+// The largest sites at the end of the time range, and the sum of the rest.
 function largest(expr: string, exprAtEnd: string): Query[] {
   const shown = `(sum ${BY_SITE} (${expr}) and topk($top, sum ${BY_SITE} (${exprAtEnd})))`;
   return [
@@ -19,7 +19,7 @@ function largest(expr: string, exprAtEnd: string): Query[] {
   ];
 }
 
-// ofAll: the panel is about several programs, those that have ended left out.
+// ofAll: the panel covers several programs and omits those that have ended.
 export function liveBySite(ofAll: boolean) {
   const [live, atEnd] = ofAll ? [ofSampled(LIVE), ofSampled(LIVE, '@ end()')] : [LIVE, `${LIVE} @ end()`];
   return series('Live bytes by site', largest(live, atEnd), { unit: UNIT.bytes, stacked: true,
@@ -35,7 +35,7 @@ export function allocationBySite() {
     description: 'Bytes allocated per second by site, estimated from samples.' });
 }
 
-// Live bytes of a selector by the age of the blocks.
+// Live bytes of a selector by age of the blocks.
 export function liveByAge(title: string, selector: string, width: number) {
   const live = `sum(memprofd_site_live_bytes{${selector}})`;
   const at = (seconds: number) => `sum(${older(seconds, selector)})`;
@@ -49,7 +49,7 @@ export function liveByAge(title: string, selector: string, width: number) {
        'grows without end; a cache fills up and then stays constant.' });
 }
 
-// The largest sites with all that is known of each; a click opens the site's dashboard.
+// The largest sites with all their numbers; a click opens the site's dashboard.
 export function siteTable(ofAll: boolean) {
   const program = ofAll ? ['instance', 'program'] : [];
   const BY_ROW = `by (${[...program, 'function', 'location'].join(', ')})`;

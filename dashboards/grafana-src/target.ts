@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One program, all of its processes together or some of them.
+// One program: all of its processes, or some.
 
 import { RowBuilder } from '@grafana/grafana-foundation-sdk/dashboard';
 import { ALL_PIDS, ANNOTATIONS, PROGRAM, UID, VARIABLES, dashboard, errorOfRate, linkTo, rate,
@@ -69,7 +69,7 @@ function memory() {
   ];
 }
 
-// A click leaves that process alone on this dashboard.
+// A click selects that process on this dashboard.
 function processes() {
   const by = 'by (instance, pid, mode, runtime_version)';
   const all = (expr: string) => `sum ${by} ((${expr}) ` +

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What programs say about themselves: points, timers, values, tables, tags, beside their memory.
+// Published values of programs beside their memory: points, timers, values, tables, tags.
 
 import { RowBuilder } from '@grafana/grafana-foundation-sdk/dashboard';
 import { ANNOTATIONS, PROGRAM, UID, VARIABLES, dashboard, ofSampled, rate } from './common';
@@ -8,7 +8,7 @@ import { UNIT, distribution, numbers, series } from './panels';
 const HITS = rate('memprofd_point_hits_total', PROGRAM);
 const BUSY = rate('memprofd_timer_seconds_total', PROGRAM);
 
-// Timers and phases, whose names are labels of their own.
+// Timers and phases have labels of different names.
 const ofBoth = (expr: (kind: string, selector: string) => string) => ['timer', 'phase'].map((kind) => (
   { expr: expr(kind, `${PROGRAM},${kind}!=""`), legend: `{{${kind}}}` }));
 const seconds = (kind: string, selector: string) => `sum by (${kind}) (${rate('memprofd_timer_seconds_total', selector)})`;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a dashboard in JSON has to look like, from the types that Grafana publishes:
-// the dashboard and its panels as in @grafana/schema, options and field settings of
-// each type of panel, overrides included, and queries of the Prometheus data source.
-// Keys that the types do not know are errors when a literal is assigned.
+// Types of a valid dashboard in JSON, derived from Grafana's published types: dashboard and panels of
+// @grafana/schema; options, field settings and overrides of each panel type; queries of the Prometheus data source.
+// Assigning a literal with an unknown key is an error.
 
 import { AnnotationQuery, Dashboard, FieldConfig, Panel, RowPanel, VariableModel } from '@grafana/schema';
 import { Options as BarGauge } from '@grafana/schema/dist/esm/raw/composable/bargauge/panelcfg/x/BarGaugePanelCfg_types.gen';
@@ -13,7 +12,7 @@ import { FieldConfig as TimeSeriesField, Options as TimeSeries } from '@grafana/
 import * as sdk from '@grafana/grafana-foundation-sdk/dashboard';
 import { Dataquery } from '@grafana/grafana-foundation-sdk/prometheus';
 
-// JSON has the values of enums, not their names.
+// JSON holds the values of enums, not their names.
 export type Json<T> = 0 extends 1 & T ? any
   : T extends string ? `${T}`
   : T extends number ? (`${T}` extends `${infer N extends number}` ? N : number)
@@ -39,13 +38,13 @@ type KnownPanel = PanelOf<'timeseries', TimeSeries, TimeSeriesField> | PanelOf<'
   | PanelOf<'bargauge', BarGauge, {}> | PanelOf<'heatmap', Heatmap, HeatmapField> | PanelOf<'table', Table, TableField>
   | RowPanel;
 
-// What Grafana's export and import add; the published schema leaves it out.
+// Keys that Grafana's export and import add; the published schema lacks them.
 interface Import {
   __inputs: never[];
   __requires: { type: 'grafana' | 'datasource' | 'panel'; id: string; name: string; version: string }[];
 }
 
-// Settings of data sources are not in @grafana/schema but in the types of Grafana's Foundation SDK.
+// Settings of data sources come from Grafana's Foundation SDK, because @grafana/schema lacks them.
 type Variable = VariableModel & Pick<sdk.VariableModel, 'definition'>;
 type Annotation = AnnotationQuery<Query> & Pick<sdk.AnnotationQuery, 'expr' | 'titleFormat' | 'textFormat'>;
 
